@@ -28,10 +28,6 @@ function fail(sentence: string): void {
 
 /** A package that the servers themselves miss is another error. */
 function isServersMissing(error: unknown): boolean {
-  return (
-    error instanceof Error &&
-    'code' in error &&
-    error.code === 'ERR_MODULE_NOT_FOUND' &&
-    error.message.includes(`'${SERVERS}'`)
-  )
+  const isMissing = error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND'
+  return isMissing && error.message.includes(`'${SERVERS}'`)
 }

@@ -16,7 +16,7 @@ export class ExpiringCache<V> {
     this.#options = options
   }
 
-  /** Entries held, expired ones included. */
+  /** Expired entries included. */
   get size(): number {
     return this.#entries.size
   }

@@ -8,7 +8,7 @@ const REQUEST_MILLISECONDS = 10_000
 const STORE_SECONDS = 5
 const RETRY_AFTER_SECONDS = 5
 
-/** One deadline for everything that a request waits for from now on: store verbs, business logic and what they call. */
+/** One deadline for all that a request waits for from now on: store verbs, business logic and what they call. */
 export function requestDeadline(): Deadline {
   const endOfTime = performance.now() + REQUEST_MILLISECONDS
   return {
@@ -24,11 +24,8 @@ export function requestDeadline(): Deadline {
 export const ownTime: Deadline = { within: async (seconds, work, expired) => within(seconds * 1000, work(), expired) }
 
 /**
- * Gives each verb of a store at most 5 s, and what is left of the deadline that it is asked for; turns each failure
- * into the one error that is answered 503.
- *
- * @returns the store for one deadline, by default for work that no request waits for
- * @throws DidAuthError ERR_STORE, from every verb; ERR_BUSY as the store
+ * A store for each deadline, by default for `ownTime`: its verbs take at most 5 s, and what is left of the
+ * deadline. @throws DidAuthError from every verb: ERR_BUSY as the store, ERR_STORE (503) for each other failure
  */
 export function withStoreDeadline(store: Store): (deadline?: Deadline) => Store {
   const expired = (): Error => new Error('the store took too long')
@@ -53,12 +50,12 @@ const clients = new AsyncLocalStorage<Client>()
 /** Before Node 24, following a request costs every promise of the process: a quarter of a guarded GET. */
 let isFollowed = false
 
-/** From now on, {@link asClient} is followed: for stores whose few connections serve client networks in turn. */
+/** Makes {@link asClient} count, for stores whose few connections serve client networks in turn. */
 export function followClients(): void {
   isFollowed = true
 }
 
-/** Runs `work`, so that all that it calls, later as well, is done for a client. */
+/** Runs `work`: it and all that it calls, later as well, has this {@link currentClient}. */
 export function asClient(client: () => Client, work: () => void): void {
   if (isFollowed) clients.run(client(), work)
   else work()

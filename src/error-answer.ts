@@ -1,6 +1,5 @@
 /** An error as its client sees it. */
 export interface ErrorAnswer {
-  /** HTTP status. */
   status: number
   /** Stable, such as `ERR_NOT_FOUND`: clients may switch on it. */
   code: string
@@ -32,13 +31,13 @@ interface AnsweredResponse {
   end(body: string): unknown
 }
 
+const PROBLEM = 'application/problem+json'
 // Express prefers what stands first, and axios writes `text/plain` before all that its user adds.
 const NAMES_PROBLEM = /(?:^|,)\s*application\/problem\+json\s*(?:,|$)/i
 
 /**
  * Answers a request with an error in the form of this package's own errors: plain text, or RFC 9457 where the client
  * asks for it; `Cache-Control: no-store`, and `WWW-Authenticate` or `Retry-After` where the status has one.
- *
  * @example
  * app.use((req, res) => {
  *   sendErrorAnswer(req, res, { status: 404, code: 'ERR_NOT_FOUND', text: 'Not found' }, { serviceUrl })
@@ -56,10 +55,8 @@ export function sendErrorAnswer(
   if (status === 401) res.setHeader('WWW-Authenticate', `DIDAuth realm="${serviceUrl}"`)
   // The rest of a body that did not arrive in time must not be parsed as the next request.
   if (status === 408) res.setHeader('Connection', 'close')
-  if (status === 429 || status === 503 || status === 504) {
-    res.setHeader('Retry-After', String(Math.ceil(retryAfterSeconds)))
-  }
-  res.setHeader('Content-Type', `${isProblem ? 'application/problem+json' : 'text/plain'}; charset=utf-8`)
+  if ([429, 503, 504].includes(status)) res.setHeader('Retry-After', String(Math.ceil(retryAfterSeconds)))
+  res.setHeader('Content-Type', `${isProblem ? PROBLEM : 'text/plain'}; charset=utf-8`)
   res.setHeader('Content-Length', String(new TextEncoder().encode(body).length))
   res.setHeader('X-Content-Type-Options', 'nosniff')
   res.setHeader('Cache-Control', 'no-store')
@@ -69,10 +66,6 @@ export function sendErrorAnswer(
 /** Whether a client gets RFC 9457. With `errorFormat: 'problem'` it gets text only when it accepts text and no JSON. */
 function wantsProblem(req: AnsweredRequest, errorFormat: 'text' | 'problem'): boolean {
   if (NAMES_PROBLEM.test(String(req.headers.accept))) return true
-  if (errorFormat === 'text') {
-    return req.accepts(['text/plain', 'application/problem+json']) === 'application/problem+json'
-  }
-  return (
-    req.accepts(['application/problem+json', 'application/json']) !== false || req.accepts(['text/plain']) === false
-  )
+  if (errorFormat === 'text') return req.accepts(['text/plain', PROBLEM]) === PROBLEM
+  return req.accepts([PROBLEM, 'application/json']) !== false || req.accepts(['text/plain']) === false
 }

@@ -1,8 +1,6 @@
 /**
- * The closed list of error codes, each with its HTTP status and the fixed text that its client is shown.
- *
- * A code is stable: clients may switch on it. Clients discard their tokens after a 401, so it stands for refused proofs
- * alone: bad JSON, limits and outages have their own statuses.
+ * The closed list of error codes, which clients may switch on, each with its HTTP status and the fixed text that its
+ * client is shown. Clients discard their tokens after a 401, so it stands for refused proofs alone.
  */
 const errors = {
   ERR_CONFIG: [500, 'Invalid configuration'],
@@ -78,10 +76,8 @@ export interface DidAuthErrorOptions {
 }
 
 /**
- * Why a request was refused, for people who read the log at debug.
- *
- * It has what the service expects, the kind of value that it received, and parts of it that are bounded and public: the
- * host of an origin, the issuer of a token, the network of a DID. It never has a secret, signature, challenge or token.
+ * Why a request was refused, for the log at debug: what the service expects, the kind of value that it received, and
+ * parts of it that are bounded and public: the host of an origin. Never a secret, signature, challenge or token.
  */
 export interface RefusalReason {
   /** The check that refused: `signer`, `aud`, `origin`. */
@@ -95,7 +91,6 @@ export class DidAuthError extends Error {
   readonly code: DidAuthErrorCode
   readonly retryAfterSeconds: number | undefined
   readonly details: Readonly<Record<string, string>> | undefined
-  /** For the log only. */
   readonly reason: RefusalReason | undefined
 
   constructor(code: DidAuthErrorCode, options: DidAuthErrorOptions = {}) {

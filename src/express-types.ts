@@ -18,16 +18,10 @@ export interface DidAuthInfo {
 }
 
 declare global {
-  // Express's own way to be extended; a namespace is what it offers.
-
+  // A namespace is what Express offers to extend it.
   namespace Express {
     interface User {
-      /**
-       * The DID that the user proved control of, as received at login.
-       *
-       * Keep accounts, bans and allow lists by `req.auth.canonicalDid`: one DID has many spellings. And one key has
-       * many DIDs, one for each network name: to ban a key, compare `req.auth.address`.
-       */
+      /** The DID as received at login. Keep accounts by `req.auth.canonicalDid`, and ban keys by `req.auth.address`. */
       did: string
     }
     interface Request {

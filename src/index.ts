@@ -8,34 +8,13 @@ export { loadCurve } from './adapters/curve.js'
 export { didOfPrivateKey, es256kSigner, isPrivateKey } from './adapters/es256k-signer.js'
 export type { DescribeRequest, GuardOptions } from './http/require-did.js'
 export type { DidAuthInfo } from './express-types.js'
-export type {
-  AuthenticationBusinessLogic,
-  ChallengeFlow,
-  ChallengeUse,
-  ChallengeUseKey,
-  ChallengeUseStore,
-  Clock,
-  ContractVerifier,
-  DidResolver,
-  Logger,
-  LoginIdentity,
-  NewSession,
-  OnSecurityEvent,
-  QuotaCharge,
-  QuotaState,
-  QuotaStore,
-  RefreshBusinessLogic,
-  ResourceKey,
-  Rotation,
-  SecurityEvent,
-  SessionStore,
-  Signer,
-  SignupBusinessLogic,
-  SiweDetails,
-  Store,
-  StoreLifecycle,
-  UserIdentity
-} from './ports.js'
+export type { AuthenticationBusinessLogic, RefreshBusinessLogic, SignupBusinessLogic } from './ports.js'
+export type { LoginIdentity, SiweDetails, UserIdentity } from './ports.js'
+export type { Clock, ContractVerifier, DidResolver, Logger, ResourceKey, Signer } from './ports.js'
+export type { OnSecurityEvent, SecurityEvent } from './ports.js'
+export type { ChallengeUseStore, QuotaStore, SessionStore, Store, StoreLifecycle } from './ports.js'
+export type { ChallengeFlow, ChallengeUse, ChallengeUseKey, NewSession, Rotation } from './ports.js'
+export type { QuotaCharge, QuotaState } from './ports.js'
 export type { AccessTokenClaims } from './protocol/access-token.js'
 export type { VerifiedCredential } from './protocol/credential.js'
 export type { Curve } from './protocol/curve.js'

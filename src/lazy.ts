@@ -1,13 +1,12 @@
 /** What is loaded when it is asked for first. */
 export interface Lazy<T> {
   (): Promise<T>
-  /** Makes the next call load again, if this promise is the one that is kept. */
+  /** Makes the next call load again, if it still keeps this promise. */
   forget(promise: Promise<T>): void
 }
 
 /**
- * Makes a function that calls `load` once and keeps its promise. One that is rejected is not kept: the next call loads
- * again.
+ * Makes a function that calls `load` once and keeps its promise, until that is rejected: the next call loads again.
  *
  * @example
  * const curve = lazy(() => loadCurve())

@@ -19,7 +19,8 @@ export { formatSiweMessage, type SiweMessage } from './protocol/format-siwe-mess
 // Requests and answers.
 export { callerFinder } from './http/client-network.js'
 export { consumeOnce } from './flows/challenge-uses.js'
-export { charge, chargeUser, serviceQuotas, type Caller, type Quota, type Quotas } from './flows/limits.js'
+export { charge, chargeUser, serviceQuotas } from './flows/limits.js'
+export type { Budget, Caller, Quota, Quotas } from './flows/limits.js'
 export { bearerToken } from './http/token-transport.js'
 export { JSON_TYPE, readBody, type Body } from './http/read-request.js'
 export { fieldOf, isObject } from './protocol/json.js'
@@ -32,33 +33,14 @@ export type { Clock, Logger, QuotaCharge, QuotaStore, ResourceIssuer } from './p
 // Stores, and tables in SQL beside those of the library's; the connection to PostgreSQL is in `stores/postgres`.
 export { withStoreDeadline } from './current-request.js'
 export { postgresDialect, sqliteDialect, type Dialect } from './stores/sql/dialect.js'
-export {
-  methodsOf,
-  runVerb,
-  statementsOf,
-  type RunVerb,
-  type SqlQuery,
-  type SqlResult,
-  type SqlRow,
-  type SqlStatement,
-  type SqlVerb,
-  type SqlVerbs,
-  type VerbMethods
-} from './stores/sql/query.js'
+export { methodsOf, runVerb, statementsOf, type RunVerb, type VerbMethods } from './stores/sql/query.js'
+export type { SqlQuery, SqlResult, SqlRow, SqlStatement, SqlVerb, SqlVerbs } from './stores/sql/query.js'
 export { SweepClock } from './stores/sweep-clock.js'
 export { serveSqlite, type ServedVerbs } from './stores/sqlite/serve-sqlite.js'
-export {
-  chooseEngine as chooseSqliteEngine,
-  isDamaged,
-  openConnection as openSqliteConnection,
-  sqliteCode,
-  type ConnectionOptions,
-  type EngineName,
-  type SqlConnection,
-  type SqlRow as SqliteRow,
-  type SqlStatement as SqliteStatement,
-  type SqlValue
-} from './stores/sqlite/sqlite-engine.js'
+export { chooseEngine as chooseSqliteEngine, isDamaged, sqliteCode } from './stores/sqlite/sqlite-engine.js'
+export { openConnection as openSqliteConnection } from './stores/sqlite/sqlite-engine.js'
+export type { ConnectionOptions, EngineName, SqlConnection, SqlValue } from './stores/sqlite/sqlite-engine.js'
+export type { SqlRow as SqliteRow, SqlStatement as SqliteStatement } from './stores/sqlite/sqlite-engine.js'
 export { prepareFile as prepareSqliteFile } from './stores/sqlite/prepare-tables.js'
 export { startWorker as startSqliteWorker } from './stores/sqlite/start-worker.js'
 export { SqliteThread, type SqliteThreadOptions } from './stores/sqlite/sqlite-thread.js'

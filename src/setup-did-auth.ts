@@ -39,11 +39,8 @@ export interface Sessions {
   /** A user's active sessions, the newest first. @throws DidAuthError ERR_STORE */
   list(did: string): Promise<Session[]>
   /**
-   * Ends one session; true when it was active. Its access token stays good until its `exp`.
-   *
-   * It ends the session of any user: where a user names the session, look for it in `list(did)` first.
-   *
-   * @throws DidAuthError ERR_STORE
+   * Ends one session of any user; true when it was active. Where a user names the session, look for it in `list(did)`
+   * first. Its access token stays good until its `exp`. @throws DidAuthError ERR_STORE
    */
   revoke(sessionId: string): Promise<boolean>
   /** Ends all sessions of a user and answers how many there were. @throws DidAuthError ERR_STORE */
@@ -58,7 +55,6 @@ export type Guard = (req: IncomingMessage, res: ServerResponse, next: (error?: u
 export interface RequireDid extends Guard {
   /**
    * A guard that asks more, or less, of a request.
-   *
    * @example
    * ```ts
    * app.post('/payments', requireDid.with({ checkSession: true }), pay) // a logged out session cannot pay
@@ -69,7 +65,6 @@ export interface RequireDid extends Guard {
    * A guard that has the user's wallet sign *this* request: its method, path and query, its body, and a line that tells
    * the user what it does. It reads the body itself, so that it stands before body parsers: behind it `req.body` is
    * parsed JSON, or the bytes of another type. Behind it, `req.auth.approval` is what was signed.
-   *
    * @throws DidAuthError ERR_CONFIG without the option `siwe`, whose domains are accepted
    * @example
    * ```ts
@@ -88,11 +83,9 @@ export interface RequireDid extends Guard {
 
 /**
  * Puts DID login on an Express application: the challenge, sign up, login, refresh and logout routes.
- *
  * The application's other routes do not change: body reader, cookie reading and error handler serve our routes alone. A
  * body that the application's own parser refuses on one of our routes gets our error answer as well, where parser and
  * routes are on the same application or router: Express passes errors to no router below.
- *
  * @param app - an application or router, before or after its own parsers
  * @returns the middleware for protected routes; behind it `req.user.did` is the user
  * @throws DidAuthError ERR_CONFIG, naming every problem at once; TypeError without an application
@@ -183,7 +176,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   })
 }
 
-/** Whether a value has what we use of an application. A caller without types may pass anything. */
+/** A caller without types may pass anything. */
 function isExpressApp(value: unknown): boolean {
   if (value === null || (typeof value !== 'object' && typeof value !== 'function')) return false
   return 'use' in value && typeof value.use === 'function'

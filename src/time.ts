@@ -9,8 +9,7 @@ const LATE = Symbol('late')
 /**
  * What `work` resolves to, unless that takes longer. The work itself goes on. The timer does not keep a process alive.
  *
- * @param expired - makes the error of a wait that takes too long
- * @throws what `work` rejects with, or the error of `expired`
+ * @throws what `work` rejects with, or the error of `expired` when it takes too long
  * @example
  * const row = await within(5_000, database.query(statement))
  */

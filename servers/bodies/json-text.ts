@@ -17,10 +17,8 @@ export interface TextSink {
 }
 
 /**
- * Decodes the text of one field while a JSON body arrives, as `JSON.parse` would read it, with bounded memory.
- *
- * Of a string, what has arrived is parsed by `JSON.parse` at once. What stands around the strings is small: it is
- * parsed at the end, with the number of each string in its place.
+ * Decodes the text of one field while a JSON body arrives, as `JSON.parse` would read it, with bounded memory: strings
+ * are parsed as they arrive. What stands around them is small: it is parsed at the end, with a number for each string.
  */
 export class JsonTextDecoder {
   readonly #field: string
@@ -30,7 +28,6 @@ export class JsonTextDecoder {
   /** Characters of an escape that the last chunk cut. */
   #cut = ''
   #isEmpty = true
-  /** Whether a byte order mark may come. */
   #isAtStart = true
   /** The body with numbers for its strings. */
   #outline = ''
@@ -40,7 +37,6 @@ export class JsonTextDecoder {
   readonly #named = new Set<number>()
 
   #isInString = false
-  /** Whether the string is the text. */
   #isText = false
   /** What the string begins with, one character longer than the field's name at most. */
   #start = ''
@@ -159,7 +155,7 @@ function isPlain(bytes: Buffer): boolean {
   return !bytes.includes(0x22) && !bytes.includes(0x5c) && !/[\0-\x1f]/.test(bytes.toString('latin1'))
 }
 
-/** Where the quote is that ends a string: the first after an even number of backslashes; -1 where there is none. */
+/** The index of the first quote after an even number of backslashes; -1 where there is none. */
 function endOfString(text: string, start: number): number {
   for (let quote = text.indexOf('"', start); quote !== -1; quote = text.indexOf('"', quote + 1)) {
     if (backslashesBefore(text, quote, start) % 2 === 0) return quote

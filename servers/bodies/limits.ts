@@ -12,20 +12,12 @@ export class ByteBudget {
     this.#maxBytesPerOwner = maxBytesPerOwner
   }
 
-  /** Bytes that are acquired now. */
-  get bytes(): number {
-    return this.#bytes
-  }
-
   /**
    * Acquires bytes at once, or refuses.
    *
    * @param owner - such as a canonical DID; absent: only the total counts
    * @returns releases them; calling it again changes nothing
    * @throws DidAuthError ERR_BUSY
-   * @example
-   * const release = budget.acquire(byteCount, did)
-   * try { await send(await content.bytes()) } finally { release() }
    */
   acquire(bytes: number, owner?: string): () => void {
     const release = this.tryAcquire(bytes, owner)
@@ -63,10 +55,8 @@ const MAX_CREDIT_MILLISECONDS = 15_000
 export const MAX_SENDING_CREDIT_MILLISECONDS = 120_000
 
 /**
- * The minimum data rate of an upload or a download: 4 KiB/s, after 5 s. A transfer that is faster may pause for at most
- * 15 s (an upload) or 120 s (a download); one that is slower ends.
- *
- * The time in which the server waits for itself (a disk, the source of an answer) is not counted: `pause` and `resume`.
+ * The minimum data rate of a transfer: 4 KiB/s, after 5 s. One that is faster may pause for at most 15 s (an upload) or
+ * 120 s (a download); one that is slower ends. `pause` and `resume` leave out what the server itself takes.
  */
 export class MinimumRate {
   readonly #onTooSlow: () => void
@@ -83,19 +73,18 @@ export class MinimumRate {
     this.#schedule()
   }
 
-  /** Counts bytes that were transferred. */
   add(bytes: number): void {
     const longest = (this.#pausedAt ?? performance.now()) + this.#maxCreditMilliseconds
     this.#deadline = Math.min(longest, this.#deadline + (bytes * 1_000) / MIN_BYTES_PER_SECOND)
   }
 
-  /** The server is what the transfer waits for now. */
+  /** The transfer waits for the server now. */
   pause(): void {
     this.#pausedAt ??= performance.now()
     this.stop()
   }
 
-  /** The client is what the transfer waits for again. */
+  /** The transfer waits for the client again. */
   resume(): void {
     if (this.#pausedAt === undefined) return
     this.#deadline += performance.now() - this.#pausedAt
@@ -103,7 +92,6 @@ export class MinimumRate {
     this.#schedule()
   }
 
-  /** The transfer has ended. */
   stop(): void {
     clearTimeout(this.#timer)
   }

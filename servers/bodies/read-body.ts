@@ -10,7 +10,7 @@ import { storageFailure } from '../storage/storage-error.js'
 import { LeafHasher } from '../storage/unixfs-blocks.js'
 import { JsonTextDecoder, type TextSink } from './json-text.js'
 
-/** A JSON string may spell each byte of its text as an escape of six characters. */
+/** Characters of an escape, as which a JSON string may spell each byte. */
 const MAX_ESCAPED = 6
 const ENVELOPE_BYTES = 1_024
 const MAX_FILES_PER_OWNER = 8
@@ -18,7 +18,6 @@ const MAX_FILES_PER_OWNER = 8
 const BUFFER_BYTES = 65_536
 
 export interface BodyRequest {
-  /** The field that holds the text. */
   field: string
   /** Of the text in UTF-8, however it is spelled. */
   maxBytes: number
@@ -28,13 +27,12 @@ export interface BodyRequest {
 
 /**
  * Reads content out of JSON bodies `{"<field>":"…"}`. Text is decoded and hashed while it arrives. Up to 64 KiB stay in
- * memory; what is longer goes to a file, at most 8 at once for an owner. So a body needs at most 64 KiB of memory.
+ * memory; what is longer goes to a file, at most 8 at once for an owner.
  */
 export class BodyReader {
   readonly #spool: Pick<Spool, 'newFile'>
   readonly #files = new ByteBudget({ maxBytes: Infinity, maxBytesPerOwner: MAX_FILES_PER_OWNER })
 
-  /** @param spool - names files for bodies that are arriving */
   constructor(spool: Pick<Spool, 'newFile'>) {
     this.#spool = spool
   }
@@ -42,7 +40,6 @@ export class BodyReader {
   /**
    * Reads content and uses it. Its file is deleted afterwards, unless `use` has moved it.
    *
-   * @returns what `use` resolves to
    * @throws ServerError ERR_CONTENT, ERR_CONTENT_TOO_LARGE, ERR_STORAGE_FULL, ERR_STORAGE; DidAuthError ERR_JSON (also
    * when the client disconnects), ERR_BUSY, ERR_REQUEST_TIMEOUT; what `use` throws
    * @example
@@ -89,7 +86,7 @@ export class BodyReader {
   }
 }
 
-/** Reads and drops what is left of a body: a connection that is closed while its client sends may lose the answer. */
+/** Drops what is left of a body: a connection that is closed while its client sends may lose the answer. */
 function dropRest(req: IncomingMessage): void {
   // An error without a listener would end the process.
   req.on('error', () => undefined).resume()
@@ -105,7 +102,6 @@ function dropRest(req: IncomingMessage): void {
  */
 function receiveBody(req: IncomingMessage, use: (chunk: Buffer) => Promise<unknown> | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
-    /** What `use` is busy with. */
     let inUse: Promise<unknown> | undefined
     let isOver = false
     /** Not before `use` has ended: the caller closes what it writes to. */
@@ -140,10 +136,8 @@ function receiveBody(req: IncomingMessage, use: (chunk: Buffer) => Promise<unkno
         req.resume()
       }, settle)
     }
-    const onEnd = (): void => {
-      // Node may tell of the end while it is paused, when the last chunk has been handed over.
-      settle()
-    }
+    // It may come while the request is paused, after the last chunk.
+    const onEnd = (): void => settle()
     const onBroken = (): void => settle(new DidAuthError('ERR_JSON'))
     if (req.destroyed || req.readableEnded) onBroken()
     else req.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken)
@@ -158,7 +152,6 @@ interface ContentSinkOptions {
   newFile: () => string
 }
 
-/** Collects content: up to 64 KiB in memory, more in a file. */
 class ContentSink implements TextSink {
   readonly #options: ContentSinkOptions
   readonly #bufferBytes: number
@@ -213,7 +206,7 @@ class ContentSink implements TextSink {
     return this.#full.length === 0 ? undefined : this.#write()
   }
 
-  /** To be called once, when all of it was added. @throws as {@link flush} */
+  /** To be called once, at the end. @throws as {@link flush} */
   async finish(): Promise<NewContent> {
     const rest = this.#buffer?.subarray(0, this.#usedBytes) ?? Buffer.alloc(0)
     if (this.#full.length === 0 && this.#isFileStale) {
@@ -226,7 +219,6 @@ class ContentSink implements TextSink {
     return { ...this.#hasher.finish(), source: { file: name } }
   }
 
-  /** Deletes the file, unless it was moved. */
   async dispose(): Promise<void> {
     if (this.#file === undefined) return
     const { name, handle } = this.#file

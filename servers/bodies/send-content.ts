@@ -1,37 +1,30 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { ServerResponse } from 'node:http'
 import { MAX_SENDING_CREDIT_MILLISECONDS, MinimumRate } from './limits.js'
 
 type Headers = Readonly<Record<string, string>>
+
+/** An answer, piece by piece. */
+export type Chunks = AsyncGenerator<Uint8Array, void, undefined>
 
 /** Written at once: progress is counted by what the client has taken. */
 const WRITE_BYTES = 65_536
 const JSON_TYPE = { 'Content-Type': 'application/json; charset=utf-8' }
 
 /**
- * Sends a JSON text that comes in chunks, no faster than its client reads it; the connection of a client that is slower
- * than the minimum data rate is closed. An answer of any length holds one chunk in memory. When the client disconnects,
- * no more is read.
- *
- * What fails before the first chunk is there is thrown, and can be answered. Later a failure breaks the connection, so
- * that no client takes a part for the whole.
+ * Sends a JSON text that comes in chunks, of which one is in memory, no faster than its client reads them. A client
+ * below the minimum data rate is disconnected. A failure after the first chunk breaks the connection, so that no client
+ * takes a part for the whole.
  *
  * @param headers - beside Content-Type
- * @throws what the source throws, when nothing was sent yet
- * @example
- * await sendChunks(req, res, jsonStringOf(await content.pieces()), { 'Cache-Control': 'no-store' })
+ * @throws what the source throws before its first chunk
  */
-export async function sendChunks(
-  req: Pick<IncomingMessage, 'method'>,
-  res: ServerResponse,
-  chunks: AsyncGenerator<Uint8Array, void>,
-  headers: Headers = {}
-): Promise<void> {
+export async function sendChunks(res: ServerResponse, chunks: Chunks, headers: Headers = {}): Promise<void> {
   try {
     // Also for HEAD: a source that was never started does not close its input.
     let first: IteratorResult<Uint8Array, void> | undefined = await chunks.next()
     if (res.destroyed) return
     res.writeHead(200, { ...JSON_TYPE, ...headers })
-    if (req.method === 'HEAD') {
+    if (res.req.method === 'HEAD') {
       res.end()
       return
     }
@@ -48,8 +41,7 @@ export async function sendChunks(
 }
 
 /**
- * Sends a JSON text that is in memory, in one write, which costs less than a stream. The client has the time for it
- * that the minimum data rate allows.
+ * Sends a JSON text in one write, which costs less than a stream, within the time that the minimum data rate allows.
  *
  * @param onEnd - called when the system has all of it, or the client has disconnected
  */
@@ -70,14 +62,10 @@ export function sendWhole(res: ServerResponse, json: string | Buffer, headers: H
 }
 
 /**
- * Content in pieces of UTF-8 as one JSON string, with what stands around it; a piece may end within a character. The
- * first chunk comes with the first piece, so that nothing is sent before content was verified.
+ * Content in pieces of UTF-8, which may end within a character, as one JSON string with what stands around it. Nothing
+ * is sent before the first piece was verified.
  */
-export async function* jsonStringOf(
-  pieces: AsyncIterable<Uint8Array>,
-  before = '',
-  after = ''
-): AsyncGenerator<Buffer, void, undefined> {
+export async function* jsonStringOf(pieces: AsyncIterable<Uint8Array>, before = '', after = ''): Chunks {
   const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
   let start = `${before}"`
   for await (const piece of pieces) {
@@ -87,11 +75,7 @@ export async function* jsonStringOf(
   yield Buffer.from(`${start}"${after}`)
 }
 
-async function write(
-  res: ServerResponse,
-  next: IteratorResult<Uint8Array, void>,
-  chunks: AsyncGenerator<Uint8Array, void>
-): Promise<void> {
+async function write(res: ServerResponse, next: IteratorResult<Uint8Array, void>, chunks: Chunks): Promise<void> {
   const rate = new MinimumRate(() => res.destroy(), MAX_SENDING_CREDIT_MILLISECONDS)
   rate.pause()
   // The rate is what ends it: a socket is idle also while the client reads what the system has buffered.
@@ -109,17 +93,14 @@ async function write(
       }
     }
     rate.resume()
-    await taken(res, () => {
-      res.end()
-      return false
-    })
+    await taken(res, () => res.end())
   } finally {
     rate.stop()
   }
 }
 
-/** Writes, and resolves when the system has taken the bytes, or the connection is closed. */
-function taken(res: ServerResponse, writeNow: () => boolean): Promise<void> {
+/** Resolves when the system has taken the bytes, or the connection is closed. */
+function taken(res: ServerResponse, writeNow: () => unknown): Promise<void> {
   // Its `close` was emitted while the next chunk was read, and nothing follows it.
   if (res.destroyed) return Promise.resolve()
   return new Promise((resolve) => {
@@ -128,6 +109,6 @@ function taken(res: ServerResponse, writeNow: () => boolean): Promise<void> {
       resolve()
     }
     res.on('drain', done).on('finish', done).on('close', done)
-    if (writeNow()) done()
+    if (writeNow() === true) done()
   })
 }

@@ -44,7 +44,7 @@ export async function runCopy({ args, env, out }: CommandLine): Promise<number> 
   const stored = envs.filter((one) => existsSync(databaseOf(one)))
   if (stored.length === 0) throw new StartError(`There is nothing to copy in ${serverEnv.DATA_DIR} (DATA_DIR)`)
   for (const one of stored) assertUnused(databaseOf(one))
-  const database = await connectDatabase(serverEnv, serverEnv.DATABASE_URL, { timeoutSeconds: TIMEOUT_SECONDS })
+  const database = await connectDatabase(serverEnv, serverEnv.DATABASE_URL, TIMEOUT_SECONDS)
   try {
     await waitFor(database, out)
     await migrateTables(database, out)
@@ -169,7 +169,7 @@ async function copyContents(source: OpenContentStore, target: OpenContentStore, 
     const known = new Set(there.map(({ cid }) => cid))
     for (const { cid, number } of entries) {
       if (known.has(cid)) see('known')
-      else await copyContent(cid, (content) => target.inspection.importEntry({ ...place, number, content }))
+      else await copyContent(cid, (content) => target.inspection.importEntry(content, { ...place, number }))
     }
   })
   await eachRow('files', async (row) => {

@@ -14,16 +14,13 @@ const MAX_CALLS = 16
 /** What the repair is built of. */
 export interface ContentRepairParts {
   store: Pick<ContentReads, 'repairContent'>
-  /** Undefined: none is configured. */
   node: IpfsNode | undefined
   log: Logger
 }
 
 /**
- * Restores content that is missing or damaged here: reads its bytes from the IPFS node, verifies them, and stores them
- * again. After so many milliseconds its caller waits no longer; the repair continues.
- *
- * @throws ServerError ERR_CONTENT_MISSING
+ * Restores content that is missing or damaged here: reads its bytes from the IPFS node, verifies and stores them. After
+ * so many milliseconds its caller waits no longer; the repair continues. @throws ServerError ERR_CONTENT_MISSING
  */
 export type ContentRepair = (content: ContentInfo, milliseconds: number) => Promise<Uint8Array>
 
@@ -54,8 +51,10 @@ export function contentRepair({ store, node, log }: ContentRepairParts): Content
   }
 
   return async (content, milliseconds) => {
-    const fetched = fetchOnce(() => fetch(content), content.cid)
-    const bytes = await waitAtMost(milliseconds, fetched)
+    const bytes = await waitAtMost(
+      milliseconds,
+      fetchOnce(() => fetch(content), content.cid)
+    )
     if (bytes === undefined) throw new ServerError('ERR_CONTENT_MISSING')
     return bytes
   }

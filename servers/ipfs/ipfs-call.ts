@@ -23,7 +23,7 @@ export class IpfsCall {
     return this.#aborter.signal
   }
 
-  /** Ends the call and its request, and so its connection. Only the first reason counts. */
+  /** Ends the call and its connection. Only the first reason counts. */
   end(code: ServerErrorCode): void {
     this.#aborter.abort(new ServerError(code))
   }
@@ -35,12 +35,11 @@ export class IpfsCall {
     return timer
   }
 
-  /** More of the answer came: the deadline counts from now. */
   restartDeadline(): void {
     this.#deadline.refresh()
   }
 
-  /** The request goes out on a connection: its bytes are counted from now on. */
+  /** Counts the bytes of a connection from now on, as the request goes out on it. */
   watchConnection(socket: Socket): void {
     const bytesBefore = socket.bytesRead
     this.#isUnanswered = () => bytesBefore > 0 && socket.bytesRead === bytesBefore
@@ -51,7 +50,6 @@ export class IpfsCall {
     this.#cleanups.push(() => socket.off('readable', count))
   }
 
-  /** So much of the answer's body came. */
   addBody(bytes: number): void {
     this.#bodyBytes += bytes
     if (this.#bodyBytes > this.maxBytes) this.end('ERR_IPFS_BAD_RESPONSE')
@@ -75,9 +73,8 @@ export class IpfsCall {
   }
 
   /**
-   * Sends the one request, which may be sent twice. A node ends connections that were idle for long, and a request that
-   * is sent on one in that moment is lost: so it is sent again, as long as a kept connection broke before a byte of the
-   * answer came. Each time costs a kept connection, so this comes to an end.
+   * Sends the request. A node ends connections that were idle for long, and a request in that moment is lost: so it is
+   * sent again, as long as a kept connection broke before a byte of the answer came. Each time costs a kept connection.
    */
   async #send<T>(work: () => Promise<T>): Promise<T> {
     for (;;) {
@@ -91,7 +88,7 @@ export class IpfsCall {
   }
 }
 
-/** What the diagnostics channels of `fetch` tell of a request, each something of it. */
+/** What the diagnostics channels of `fetch` report, each something of it. */
 interface RequestMessage {
   request: object
   socket: Socket
@@ -104,20 +101,19 @@ const calls = new WeakMap<object, IpfsCall>()
 let isSubscribed = false
 
 /**
- * Watches the requests of calls, so that an answer that is too large, redirected or compressed ends its call.
- *
- * The client reads answers to their end, and passes neither our dispatcher nor our body to `fetch`. So its answers can
- * be limited only from outside. Node announces every request on these channels; requests of others are ignored.
+ * Watches the requests of calls, so that an answer that is too large, redirected or compressed ends its call. The
+ * client reads answers to their end, and passes neither our dispatcher nor our body to `fetch`: only these channels, on
+ * which Node announces every request, can limit it. Requests of others are ignored.
  *
  * @see https://github.com/nodejs/undici/blob/main/docs/docs/api/DiagnosticsChannel.md
  */
 function watchRequests(): void {
   if (isSubscribed) return
   isSubscribed = true
-  const watch = (channel: string, tell: (call: IpfsCall, message: RequestMessage) => void): void =>
+  const watch = (channel: string, onMessage: (call: IpfsCall, message: RequestMessage) => void): void =>
     subscribe(channel, (message) => {
       const call = calls.get((message as RequestMessage).request)
-      if (call !== undefined) tell(call, message as RequestMessage)
+      if (call !== undefined) onMessage(call, message as RequestMessage)
     })
   subscribe('undici:request:create', (message) => {
     const call = currentCall.getStore()

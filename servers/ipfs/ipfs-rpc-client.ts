@@ -6,8 +6,7 @@ import { cidOf } from '../storage/unixfs-blocks.js'
 import { IpfsCall } from './ipfs-call.js'
 import type { IpfsNode } from './ipfs-node.js'
 
-const DEADLINE_MILLISECONDS = 10_000
-const LIST_MILLISECONDS = 300_000
+const DEADLINES = { deadlineMilliseconds: 10_000, listMilliseconds: 300_000 }
 /** A head, and an answer of one line or an error. */
 const SHORT_ANSWER_BYTES = 65_536
 /** Bytes around one pin in a list, and how many pins there may be: about 500 MB of memory. */
@@ -46,7 +45,7 @@ interface IpfsClient {
   version(options: CallOptions): Promise<{ version?: unknown }>
 }
 
-type MakeClient = (endpoint: ReturnType<typeof endpointOf>) => IpfsClient
+type MakeClient = (endpoint: { url: string; headers: Record<string, string> }) => IpfsClient
 
 /** A node behind its RPC API. */
 export interface IpfsHttpNode extends IpfsNode {
@@ -57,34 +56,28 @@ export interface IpfsHttpNode extends IpfsNode {
 /**
  * The node at a URL of its RPC API (Kubo, js-ipfs), through ipfs-http-client, which is loaded with the first call.
  *
- * Calls end after `deadlineMilliseconds`, also where the client does not heed its signal; a list of pins after so long
- * without one more, and after `listMilliseconds` in any case. Answers are bounded: 64 KiB, the content that is read, or
- * four million pins. Redirects are not followed.
+ * Calls end after `deadlineMilliseconds`; a list of pins after so long without one more, and after `listMilliseconds`.
+ * Answers are bounded: 64 KiB, the content that is read, or four million pins. Redirects are not followed.
  *
- * @param url - its path, if it has one, replaces `/api/v0`; a user and a password in it are sent in a header,
- *   and are in no error
+ * @param url - its path, if any, replaces `/api/v0`; its user and password are sent in a header, and are in no error
  */
-export function ipfsHttpNode(
-  url: string,
-  {
-    deadlineMilliseconds = DEADLINE_MILLISECONDS,
-    listMilliseconds = LIST_MILLISECONDS
-  }: { deadlineMilliseconds?: number; listMilliseconds?: number } = {}
-): IpfsHttpNode {
-  const endpoint = endpointOf(url)
+export function ipfsHttpNode(url: string, deadlines: Partial<typeof DEADLINES> = {}): IpfsHttpNode {
+  const { deadlineMilliseconds, listMilliseconds } = { ...DEADLINES, ...deadlines }
+  const { url: address, headers } = separateUser(url)
+  const endpoint = { url: address.replace(/\/+$/, ''), headers: { 'Accept-Encoding': 'identity', ...headers } }
+  const loadClient = lazy(async () => ((await import('ipfs-http-client')).create as MakeClient)(endpoint))
   const calls = new Set<IpfsCall>()
-  let client: IpfsClient | undefined
   let isClosed = false
 
   async function ask<T>(maxAnswerBytes: number, work: (client: IpfsClient, call: IpfsCall) => Promise<T>): Promise<T> {
-    const ready = (client ??= (await loadIpfsClient())(endpoint))
+    const client = await loadClient()
     if (isClosed) throw new ServerError('ERR_IPFS_UNAVAILABLE')
     const call = new IpfsCall(maxAnswerBytes, deadlineMilliseconds)
     calls.add(call)
     try {
-      return await call.run(() => work(ready, call))
+      return await call.run(() => work(client, call))
     } catch (error) {
-      throw error instanceof ServerError ? error : ipfsFailure(error)
+      throw error instanceof ServerError ? error : new ServerError(failureCode(error), { cause: reasonOf(error) })
     } finally {
       calls.delete(call)
     }
@@ -142,19 +135,6 @@ function assertSame(answered: Cid | undefined, cid: string): void {
   if (answered === undefined || String(answered) !== cid) throw new ServerError('ERR_IPFS_BAD_RESPONSE')
 }
 
-/**
- * What a failed request says about the node, for an operator who reads the code.
- *
- * - ERR_IPFS_UNAVAILABLE: no connection, one that broke, a port that `fetch` blocks, a status 5xx or 429. A proxy
- *   answers so for a node that is down, and a node answers 500 for its own trouble, such as a full disk. Trying again
- *   makes sense.
- * - ERR_IPFS_TIMEOUT: the node itself ran into a timeout.
- * - ERR_IPFS_BAD_RESPONSE: all else. A status 4xx, no HTTP, no JSON: this is no IPFS node, or it does not let us in.
- */
-function ipfsFailure(error: unknown): ServerError {
-  return new ServerError(failureCode(error), { cause: reasonOf(error) })
-}
-
 /** Whether a node has no such pin to remove, as js-ipfs, Kubo and the proxy of IPFS Cluster word it. */
 function isNotPinned(error: unknown): boolean {
   return (
@@ -163,6 +143,14 @@ function isNotPinned(error: unknown): boolean {
   )
 }
 
+/**
+ * What a failed request says about the node.
+ *
+ * - ERR_IPFS_UNAVAILABLE: trying again makes sense. No connection, one that broke, a port that `fetch` blocks, a status
+ *   5xx or 429: a proxy answers so for a node that is down, and a node answers 500 where its disk is full.
+ * - ERR_IPFS_TIMEOUT: the node itself ran into a timeout.
+ * - ERR_IPFS_BAD_RESPONSE: all else. A status 4xx, no HTTP, no JSON: this is no IPFS node, or it does not let us in.
+ */
 function failureCode(error: unknown): ServerErrorCode {
   const status = statusOf(error)
   if (fieldOf(error, 'name') === 'TimeoutError') return 'ERR_IPFS_TIMEOUT'
@@ -175,7 +163,6 @@ function reasonOf(error: unknown): unknown {
   return fieldOf(error, 'cause') ?? error
 }
 
-/** The status in the error that the client makes of an answer. */
 function statusOf(error: unknown): number | undefined {
   const status = fieldOf(fieldOf(error, 'response'), 'status')
   return typeof status === 'number' ? status : undefined
@@ -198,15 +185,6 @@ function isConnectionTrouble(reason: unknown): boolean {
   return true
 }
 
-/** Where the RPC API is, and the headers of every request there. */
-function endpointOf(text: string): { url: string; headers: Record<string, string> } {
-  const { url, headers } = separateUser(text)
-  return { url: url.replace(/\/+$/, ''), headers: { 'Accept-Encoding': 'identity', ...headers } }
-}
-
-/** Loads ipfs-http-client, once for all nodes. */
-const loadIpfsClient = lazy(async () => (await import('ipfs-http-client')).create as MakeClient)
-
 const CLIENT = 'ipfs-http-client@60'
 
 /** The one package that users with an IPFS node install. @throws StartError with the command that installs it */
@@ -218,19 +196,14 @@ export function assertIpfsClientInstalled(): void {
   }
 }
 
-/** Where Kubo listens by default. */
-const LOCAL_NODE = 'http://127.0.0.1:5001'
-const TIMEOUT_MILLISECONDS = 1_000
-
-/** Logs a line when an unnamed IPFS node answers on this machine. It waits for 1 s at most, and never fails. */
-export async function hintAtLocalNode(log: Logger, url = LOCAL_NODE): Promise<void> {
+/** Logs a line when an IPFS node answers where Kubo listens by default. It waits for 1 s at most, and never fails. */
+export async function hintAtLocalNode(log: Logger, url = 'http://127.0.0.1:5001'): Promise<void> {
   try {
-    const options = { method: 'POST', redirect: 'error', signal: AbortSignal.timeout(TIMEOUT_MILLISECONDS) } as const
+    const options = { method: 'POST', redirect: 'error', signal: AbortSignal.timeout(1_000) } as const
     const { status, body } = await fetch(`${url}/api/v0/version`, options)
     await body?.cancel()
-    if (status !== 200) return
     const sentence = `an IPFS node answers at ${url}: with IPFS_API_URL content goes there as well`
-    log.info({ event: 'ipfs-found', url }, sentence)
+    if (status === 200) log.info({ event: 'ipfs-found', url }, sentence)
   } catch {
     // No node, as on most machines.
   }

@@ -7,7 +7,7 @@ import type { ContentReads, PinLedger, PinTask } from '../storage/content-store.
 import { describeError } from '../observability/error-fields.js'
 import type { IpfsNode } from './ipfs-node.js'
 
-/** What the pin worker is built of. */
+/** What the pin worker works with. */
 export interface PinWorkerParts {
   ledger: PinLedger
   store: Pick<ContentReads, 'readContents'>
@@ -25,9 +25,9 @@ const POLL_MILLISECONDS = 10_000
 const LEASE_SECONDS = 20
 const MAX_RETRY_SECONDS = 3_600
 const MAX_OUTAGE_WAIT_SECONDS = 60
-/** After so many, a time-out concerns the one pin, which is too much for the node, and the others go on. */
+/** After so many, a timeout concerns the one pin, which is too much for the node. */
 const TIMEOUTS_OF_AN_OUTAGE = 3
-/** During an outage a caller has the node tried, but not sooner than this after it failed. */
+/** During an outage, a caller has the node tried no sooner than this after it failed. */
 const CALLER_WAIT_MILLISECONDS = 5_000
 
 /**
@@ -35,8 +35,7 @@ const CALLER_WAIT_MILLISECONDS = 5_000
  * after kill -9. The lease of a task keeps other workers from it, in this process and in others.
  *
  * It is a circuit breaker: after a failure that concerns all calls it makes none, and callers learn at once that the
- * pin is done later. It tries one call after 1, 2, 4 … 60 s, so a recovering node has little load; after a success it
- * resumes all.
+ * pin is done later. It tries one call after 1, 2, 4 … 60 s, and after a success it resumes all.
  */
 export class PinWorker {
   readonly #parts: PinWorkerParts
@@ -70,8 +69,7 @@ export class PinWorker {
   /**
    * Carries out the open tasks of these cids now.
    *
-   * @returns true when the node has them as desired; false when that takes more than 2 s, or the node is unavailable:
-   * then it is done later. Never rejects.
+   * @returns true when the node has them as desired; false, when that takes more than 2 s, or is done later
    */
   async settle(cids: readonly string[]): Promise<boolean> {
     if (cids.length + this.#jobs.size > MAX_JOBS) return cids.length === 0

@@ -75,7 +75,7 @@ export function relayApp(parts: RelayParts): ServerApp {
 
   const getFile: Answer = async (req, res) => {
     await auth.admitRead(req.headers.authorization, () => callerOf(req))
-    await relay.send(req, res, req.path.slice(1))
+    await relay.send(res, req.path.slice(1))
   }
 
   app.post('/request-auth', answering(requestAuth))

@@ -38,7 +38,6 @@ interface FoundFile {
   readonly expiresAtSeconds: number
 }
 
-/** A file in memory. */
 interface CachedFile extends FoundFile {
   readonly answer: Buffer
   /** When the store was last asked about it, in seconds since the Unix epoch. */
@@ -96,7 +95,7 @@ export function fileRelay({ store, bodies, repair, settlePins, assertDiskFree, e
 
   return {
     /**
-     * Stores the file in a body for a canonical DID. Waits for an IPFS node that is quick.
+     * Stores the file in a body for a canonical DID.
      *
      * @returns `isPinned`: whether its pin is done, also of one that was posted before
      * @throws ServerError ERR_STORAGE_FULL for the disk; as `BodyReader.read` and `FileStore.writeFile`
@@ -112,13 +111,13 @@ export function fileRelay({ store, bodies, repair, settlePins, assertDiskFree, e
     },
 
     /**
-     * Sends a file: from memory, or streamed from the store. A file in memory is checked in the store once a second, so
-     * a file that expired or that another process took down is refused a second later.
+     * Sends a file: from memory, or streamed from the store. The store is asked once a second about a file in memory,
+     * which may have expired or have been taken down by another process.
      *
      * @param name - the segment of the path, not validated
      * @throws ServerError ERR_NOT_FOUND, ERR_TAKEN_DOWN, ERR_CONTENT_MISSING, ERR_STORAGE when nothing was sent yet
      */
-    async send(req: IncomingMessage, res: ServerResponse, name: string): Promise<void> {
+    async send(res: ServerResponse, name: string): Promise<void> {
       if (!isCid(name)) throw new ServerError('ERR_NOT_FOUND')
       const nowSeconds = clock.nowSeconds()
       const cached = cache.get(name)
@@ -132,7 +131,7 @@ export function fileRelay({ store, bodies, repair, settlePins, assertDiskFree, e
         return
       }
       const content = await read(name)
-      await sendChunks(req, res, jsonStringOf(await content.pieces(), '{"file":', '}'), headers)
+      await sendChunks(res, jsonStringOf(await content.pieces(), '{"file":', '}'), headers)
     }
   }
 }

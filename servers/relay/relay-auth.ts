@@ -42,7 +42,7 @@ import {
 const DEFAULT_TIME_SLOT_SECONDS = 600
 /** About 1 KB each. */
 const MAX_VERIFIED_TOKENS = 10_000
-/** DIDs whose last challenge is remembered. About 500 bytes each. */
+/** About 500 bytes each. */
 const MAX_LAST_CHALLENGES = 10_000
 const RANDOM_BYTES = 32
 const SLOT_SECONDS = 10
@@ -199,10 +199,8 @@ export function relayAuth(parts: RelayAuthParts) {
     authenticate,
 
     /**
-     * Lets a request read. Where reads are open and it has no token, it counts against the quota of its client network,
-     * and of no DID. A bad token is refused, as by `requireDid.optional`.
-     *
-     * @throws DidAuthError as {@link authenticate}
+     * Lets a request read. Where reads are open and it has no token, it counts against the quota of its client network.
+     * A bad token is refused, as by `requireDid.optional`. @throws DidAuthError as {@link authenticate}
      */
     async admitRead(authorization: string | undefined, callerOf: () => Caller): Promise<void> {
       if (env.RELAY_OPEN_READS && (authorization ?? '') === '') await charge(limits, callerOf(), 'reads')
@@ -220,7 +218,7 @@ function loginDomainsOf({ serviceUrl, env }: RelayAuthParts): string[] {
 }
 
 /**
- * A challenge that proves that we issued it, for which DID and when, so a request for one needs no memory.
+ * A challenge that proves that we issued it, for which DID and when.
  *
  * @returns 128 hexadecimal characters: the random bytes, then their HMAC-SHA256 with DID and time
  * @see specification, table "Challenge", row "Component B"
@@ -230,10 +228,7 @@ function issueRelayChallenge(secret: string, did: string, nowSeconds: number): s
   return random.toString('hex') + seal(secret, random, did, Math.floor(nowSeconds / SLOT_SECONDS)).toString('hex')
 }
 
-/**
- * Finds the slot of 10 s of its issue, and when it expires. Undefined when it is not ours, is for another DID, or
- * expired more than 5 minutes ago.
- */
+/** The slot of its issue, and when it expires. Undefined if it is not ours, for another DID, or 5 minutes expired. */
 function findRelayChallenge(secret: string, did: string, nowSeconds: number, challenge: string) {
   if (!CHALLENGE.test(challenge)) return undefined
   const bytes = Buffer.from(challenge, 'hex')

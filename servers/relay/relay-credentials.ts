@@ -73,9 +73,8 @@ export interface RelayTokenClaims {
 export type RelaySigner = ReturnType<typeof es256kSigner>
 
 /**
- * Issues a new token: a W3C credential of the service about the user, by did-jwt-vc, which is loaded with the first
- * one. It names no audience, so that did-jwt-vc verifies it as it is; `use` keeps it apart from everything else that
- * the service's key signs.
+ * Issues a token: a W3C credential of the service about the user. It names no audience, so that did-jwt-vc verifies it
+ * as it is; `use` keeps it apart from everything else that the service's key signs.
  */
 export async function issueRelayToken(
   signer: RelaySigner,
@@ -96,11 +95,9 @@ export async function issueRelayToken(
 }
 
 /**
- * Verifies a token of the service's own key: form, header, claims, signature, times, in this order; no network.
+ * Verifies a token of the service's own key: form, header, claims, signature, times, in this order. `exp` has no
+ * tolerance; `nbf` has that of the library.
  *
- * `exp` has no tolerance; `nbf` has that of the library.
- *
- * @param publicKey - 65 bytes, uncompressed
  * @throws DidAuthError ERR_ACCESS_TOKEN, or ERR_ACCESS_TOKEN_EXPIRED when it is expired and otherwise good
  */
 export function verifyRelayToken(

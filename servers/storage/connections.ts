@@ -12,7 +12,6 @@ const RETRY_MILLISECONDS = 1_000
 export interface RemoteEngine {
   /** As `/ready` lists it. */
   readonly name: 'database' | 'redis'
-  /** Which names it. */
   readonly variable: 'DATABASE_URL' | 'REDIS_URL'
   /** @throws DidAuthError ERR_STORE while it is unavailable; StartError when it cannot be used as it is set up */
   readonly ask: () => Promise<unknown>
@@ -136,21 +135,13 @@ const loadPostgres = () => import('express-did-auth/stores/postgres')
 /** How tables are brought up to date at the start. */
 export const modeOf = ({ DATABASE_MIGRATE }: ServerEnv): 'apply' | 'check' => (DATABASE_MIGRATE ? 'apply' : 'check')
 
-/**
- * A pool of connections, which asks nothing of the database yet.
- *
- * @param options - for a command, which may wait longer than a request
- * @throws StartError when the certificates of its authority cannot be read
- */
-export async function connectDatabase(
-  env: ServerEnv,
-  url: string,
-  options: { readonly timeoutSeconds?: number } = {}
-): Promise<PostgresDatabase> {
+/** A pool of connections, which asks nothing of the database yet. @throws StartError for an unreadable certificate */
+export async function connectDatabase(env: ServerEnv, url: string, timeoutSeconds?: number): Promise<PostgresDatabase> {
   const { PostgresDatabase } = await loadPostgres()
   const { DATABASE_SSL_CA: file, DATABASE_POOL_SIZE: poolSize, DATABASE_PREPARE: prepare } = env
   const ca = file && startStep('Cannot read DATABASE_SSL_CA', () => readFileSync(file, 'utf8'))
-  return new PostgresDatabase(url, { poolSize, prepare, ...(ca !== undefined && { ca }), ...options })
+  const options = { ...(ca !== undefined && { ca }), ...(timeoutSeconds !== undefined && { timeoutSeconds }) }
+  return new PostgresDatabase(url, { poolSize, prepare, ...options })
 }
 
 /** @throws StartError when the URL is not one of Redis */

@@ -1,8 +1,6 @@
 /**
- * What relay and vault store, as verbs: each is one transaction, and async. Nothing outside an adapter opens a
- * transaction, sees a cursor or a table.
- *
- * DIDs are canonical. Times are whole seconds since the Unix epoch.
+ * What relay and vault store, as verbs: each is one transaction. Nothing outside an adapter sees a transaction or a
+ * table. DIDs are canonical. Times are whole seconds since the Unix epoch.
  */
 
 /** What is known of content from the moment on in which it was written. */
@@ -24,12 +22,7 @@ export interface NewContent extends ContentInfo {
 export interface StoredContent extends ContentInfo {
   /** @throws ServerError ERR_CONTENT_MISSING when it is lost or damaged */
   bytes(): Promise<Uint8Array>
-  /**
-   * Pieces of at most 256 KiB. The first is checked before this resolves, so that damage there is an answer; later, the
-   * iteration throws.
-   *
-   * @throws ServerError ERR_CONTENT_MISSING
-   */
+  /** Pieces of at most 256 KiB. It resolves when the first is checked. @throws ServerError ERR_CONTENT_MISSING */
   pieces(): Promise<AsyncIterable<Uint8Array>>
 }
 
@@ -146,8 +139,7 @@ export interface ContentMaintenance {
   allow(cid: string): Promise<boolean>
   isTakenDown(cid: string): Promise<boolean>
   /**
-   * Deletes content that nothing has any more, and objects that no content uses. Runs on any instance, also on several
-   * at once.
+   * Deletes content that nothing has any more, and objects that no content uses. Several instances may do so at once.
    *
    * @param how.isFull - also objects that are kept for readers who may be reading them yet. Default false
    */
@@ -191,24 +183,17 @@ export interface PinLedger {
   claim(request: ClaimRequest): Promise<readonly PinTask[]>
   /** Notes that a task was carried out. False: the desired state has changed meanwhile, and the task is open again. */
   finish(task: PinTask, nowSeconds: number): Promise<boolean>
-  /**
-   * Notes that a task failed, and gives its lease back. False: the desired state has changed meanwhile, and the task is
-   * open again.
-   *
-   * @param wasCalled - whether the node was called, and may carry the call out yet. Default true
-   */
+  /** Notes that a task failed. False: as `finish`. @param wasCalled - the node may carry it out yet. Default true */
   postpone(task: PinTask, retryAtSeconds: number, wasCalled?: boolean): Promise<boolean>
   /** Whether nothing is open for any of these. */
   areSettled(cids: readonly string[]): Promise<boolean>
-  /** Open tasks in all. */
   countOpen(): Promise<number>
   /** Makes all that waits after a failure due now. */
   retryNow(nowSeconds: number): Promise<void>
   /**
    * Compares the ledger with what the node has: a pin that is tracked and missing there becomes an open task again.
    *
-   * @param listOnNode - lists the node's pins. Called again where some seem to be missing, because a running server may
-   *   have made them after the first list
+   * @param listOnNode - called again where pins seem to be missing: a running server may have made them meanwhile
    */
   comparePins(
     listOnNode: () => Promise<ReadonlySet<string>>,
@@ -219,26 +204,20 @@ export interface PinLedger {
 /** All of it. */
 export interface ContentStore extends EntryStore, FileStore, ContentReads, ContentMaintenance, PinLedger {}
 
-/**
- * Large content, by name. A name is never used twice, so an object never changes.
- *
- * Files of `DATA_DIR` by default; a store of objects in the network has the same four verbs.
- */
+/** Large content, by name, in files or in the network. A name is never used twice, so an object never changes. */
 export interface ObjectStore {
   /** Whether a deletion ends reading, so that the collector keeps objects for those who read them. Default false. */
   readonly breaksReaders?: boolean
   /**
-   * Stores what is in a file, which stays its caller's to delete and does not change any more; durable when it
-   * resolves.
+   * Stores what is in a file, which its caller deletes afterwards; durable when it resolves.
    *
    * @throws Error with the code of the system: ENOSPC where there is no space; EEXIST where the name is used, if the
    *   medium can tell
    */
   put(name: string, file: string): Promise<void>
   /**
-   * Reads from the beginning, in pieces of any length, of which none crosses a multiple of 256 KiB. Unless the store
-   * `breaksReaders`, an object that was opened by its first piece stays readable to its end, also when it is deleted
-   * meanwhile.
+   * Reads from the beginning, in pieces of which none crosses a multiple of 256 KiB. Unless the store `breaksReaders`,
+   * an object stays readable to its end from its first piece on, also when it is deleted meanwhile.
    *
    * @throws Error with code ENOENT where there is none
    */

@@ -1,4 +1,4 @@
-import { closeSync, fsyncSync, openSync, rmSync, writeSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { ServerError } from '../http/server-error.js'
 
@@ -20,9 +20,7 @@ export interface StoreMeasure {
   /** Where it fails, the last measurement counts. What is really full says so itself. */
   readonly measure: () => Promise<number>
   readonly max: number
-  /** How long a measurement is used. */
   readonly freshMilliseconds: number
-  /** What is said of a measurement above `max`. */
   readonly describe: (measured: number) => string
 }
 
@@ -80,13 +78,7 @@ const pathOf = (database: string): string => `${database}-reserve`
 /** Reserves space beside a database for deletions on a full disk, unless it is reserved already or the disk is full. */
 export function makeReserve(database: string): void {
   try {
-    const file = openSync(pathOf(database), 'wx', 0o600)
-    try {
-      writeSync(file, Buffer.alloc(RESERVE_BYTES))
-      fsyncSync(file)
-    } finally {
-      closeSync(file)
-    }
+    writeFileSync(pathOf(database), Buffer.alloc(RESERVE_BYTES), { flag: 'wx', mode: 0o600, flush: true })
   } catch {
     // There is one already, or no space for it.
   }

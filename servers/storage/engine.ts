@@ -13,17 +13,13 @@ import type { S3ObjectStore } from './s3/s3-object-store.js'
 import { openContentStore } from './sql/open-sqlite-contents.js'
 import type { OpenContentStore } from './sql/sql-content-store.js'
 
-/**
- * How far the clock of an instance may be from the database's, at least: a clock that is further off than the grace of
- * refreshes takes the tabs of one user that refresh at two instances for theft.
- */
+/** A clock that is further off than the grace of refreshes would take tabs that refresh at two instances for theft. */
 const MIN_SKEW_SECONDS = 10
 
 /** What a server stores: in SQLite and files below `DATA_DIR`, or where the environment names it. */
 export interface Engine {
   /** Sessions, used challenges and quotas. */
   readonly sessions: Store
-  /** What `/ready` asks of storage, and of the clock. */
   readonly dependencies: readonly Dependency[]
   close(): Promise<void>
 }
@@ -35,7 +31,7 @@ export interface ContentEngine extends Engine {
   readonly usedPercent: UsedPercent
 }
 
-/** Opens what a server stores. What is reached over the network may be unavailable yet. @throws StartError */
+/** Opens what a server stores; what is reached over the network may be unavailable yet. @throws StartError */
 export async function openEngine(env: ServerEnv, connections: Connections, contents?: OpenedContents): Promise<Engine> {
   const { database, quotas } = connections
   const durable = database === undefined ? openSqliteSessions(env) : await openPostgresSessions(env, database)
@@ -86,7 +82,6 @@ export interface OpenedContents extends OpenContentStore {
   readonly bucket: S3ObjectStore | undefined
 }
 
-/** Opens what relay or vault store. @throws StartError */
 async function openContents(env: ServerEnv, { database }: Connections): Promise<OpenedContents> {
   const bucket = await openBucket(env)
   if (database !== undefined) return { ...(await openPostgresContents(database, env, bucket)), bucket }
@@ -174,7 +169,7 @@ async function timeOf(database: PostgresDatabase): Promise<number> {
   return Number((await database.query({ text })).rows[0]?.seconds)
 }
 
-/** A pool with many waiting is at work: taken out of service, it would only leave its load to the others. */
+/** A pool with many waiting is at work: taken out of service, it would leave its load to the others. */
 function ignoreBusy(error: unknown): void {
   for (let cause = error; cause instanceof Error; cause = cause.cause) if (codeOf(cause) === 'ERR_BUSY') return
   throw error

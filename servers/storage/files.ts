@@ -21,10 +21,7 @@ const PIECE_BYTES = 65_536
  *
  * @param options.isSynced - false: an object survives the end of the process, and not the loss of power
  */
-export function fileObjectStore(
-  folder: string,
-  { isSynced = true }: { readonly isSynced?: boolean } = {}
-): ObjectStore {
+export function fileObjectStore(folder: string, { isSynced } = { isSynced: true }): ObjectStore {
   const pathOf = (name: string): string => join(folder, name.slice(-2), name)
   return {
     async put(name, file) {

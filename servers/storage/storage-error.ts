@@ -13,10 +13,10 @@ const FULL = /^(SQLITE_FULL|SQLITE_IOERR_SHMSIZE|53100|ENOSPC|EDQUOT)$/
 /** Of SQLite, or of the system below it. */
 const OF_STORAGE = /^(SQLITE_|E[A-Z]+$)/
 
-/** What a verb throws that refuses, in words that cross threads: as the message of an error with this code. */
+/** The code of an error that crosses threads with a refusal as its message. */
 const REFUSED = 'REFUSED'
 
-/** @throws what {@link storeFailure} makes the error of a refusal of */
+/** Refuses in a verb. @throws Error that {@link storeFailure} turns into the one of the refusal */
 export function refuse(refusal: Refusal): never {
   throw Object.assign(new Error(JSON.stringify(refusal)), { code: REFUSED })
 }
@@ -41,10 +41,7 @@ export function isMissing(error: unknown): boolean {
   return codeOf(error) === 'ERR_CONTENT_MISSING'
 }
 
-/**
- * What a failure of the database or the disk means to a caller: ERR_STORAGE_FULL where there is no space left, else
- * ERR_STORAGE. What is no failure of either is answered as it is.
- */
+/** What a failure of database or disk means: ERR_STORAGE_FULL or ERR_STORAGE. Returns other errors as they are. */
 export function storageFailure(error: unknown): unknown {
   if (error instanceof ServerError || error instanceof DidAuthError) return error
   const code = codeOf(error) ?? ''

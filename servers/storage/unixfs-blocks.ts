@@ -22,11 +22,8 @@ interface Subtree {
 }
 
 /**
- * The cid of content by the hashes of its leaves: CIDv1, SHA2-256, UnixFS, raw leaves of 256 KiB, balanced with 174
- * links a node.
- *
- * By hand, because the importer takes a multiple of what the hashes alone cost. Tests hold it against the importer and
- * a real node.
+ * The cid of content by the hashes of its leaves: CIDv1, SHA2-256, UnixFS, raw leaves of 256 KiB, 174 links a node. By
+ * hand, because the importer costs a multiple of the hashes alone; tests compare it with the importer and a real node.
  *
  * @param leafHashes - SHA-256 of each leaf of 256 KiB, 32 bytes each, in order
  * @returns undefined when there are more or fewer of them than so many bytes have
@@ -49,7 +46,6 @@ export function cidOfLeaves(leafHashes: Uint8Array, byteCount: number): string |
   return level[0]?.cid.toString()
 }
 
-/** The node that links to subtrees. */
 function nodeAbove(children: readonly Subtree[]): Subtree {
   const file = new UnixFS({ type: 'file', blockSizes: children.map(({ byteCount }) => BigInt(byteCount)) })
   const links = children.map(({ cid, treeBytes }) => createLink('', treeBytes, cid))
@@ -108,7 +104,7 @@ export class LeafHasher {
   }
 
   /** To be called once, at the end. */
-  finish(): Pick<NewContent, 'cid' | 'byteCount' | 'leafHashes'> {
+  finish(): Omit<NewContent, 'source'> {
     this.#endLeaf()
     const leafHashes = Buffer.concat(this.#hashes)
     return { cid: cidOfLeaves(leafHashes, this.#byteCount) ?? '', byteCount: this.#byteCount, leafHashes }

@@ -26,7 +26,7 @@ const MAX_SENT_BYTES = 134_217_728
 /** Starts the vault. @throws StartError */
 export const startVault = contentStarter(vaultApp)
 
-/** Builds the vault server without listening. Its caller closes stores and node. */
+/** Builds the vault. Its caller closes stores and node. */
 export function vaultApp(parts: VaultServerParts): ServerApp {
   const { env, node } = parts
   const signer = es256kSigner(parts.identity.privateKey)
@@ -88,7 +88,7 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
       return
     }
     const read = async (): Promise<EntriesText> => listText(place.key, await store.listEntries(place))
-    await sendEntries(reading, req, res, { did: place.did, entryCount, read })
+    await sendEntries(reading, res, { did: place.did, entryCount, read })
   }
 
   /** What a write changed is durable here. The node follows, for which a caller waits 2 s at most. */
@@ -132,20 +132,15 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
     const did = userOf(req)
     const { entryCount } = await store.usageOf(did)
     const read = async (): Promise<EntriesText> => backupText(did, await store.listOwnEntries(did))
-    await sendEntries(reading, req, res, { did, entryCount, read })
+    await sendEntries(reading, res, { did, entryCount, read })
   }
 
   /** Bytes and entries, used and available: never below 0, even after the quota was lowered. */
   const storage: Answer = async (req, res) => {
     const { byteCount, entryCount } = await store.usageOf(userOf(req))
-    res
-      .set('Cache-Control', 'no-store')
-      .json({
-        used: byteCount,
-        available: Math.max(0, quota.maxBytes - byteCount),
-        usedEntries: entryCount,
-        availableEntries: Math.max(0, quota.maxEntries - entryCount)
-      })
+    const available = Math.max(0, quota.maxBytes - byteCount)
+    const availableEntries = Math.max(0, quota.maxEntries - entryCount)
+    res.set('Cache-Control', 'no-store').json({ used: byteCount, available, usedEntries: entryCount, availableEntries })
   }
 
   // Strict: a client that puts its empty id at the end of a path must not reach the whole key.
@@ -179,16 +174,12 @@ function placeOf(req: Request) {
   return { did: userOf(req), key: parseKey(paramOf(req, 'key')), ...parsePrecondition(req.headers) }
 }
 
-/**
- * A parameter of a path, decoded. Express has lists of them for patterns that are not used here. No DID, key or id has
- * a NUL, and PostgreSQL cannot be asked for one: it is then empty, as which nothing is stored.
- */
+/** A decoded parameter; empty, as which nothing is stored, for one with a NUL, which PostgreSQL cannot be asked for. */
 function paramOf({ params }: Request, name: string): string {
   const value = params[name]
   return typeof value === 'string' && !value.includes('\0') ? value : ''
 }
 
-/** Whether the client has the list already. */
 function isFresh(req: Request, res: Response, etag: string): boolean {
   // Express compares with the header of the answer; an error must not have it.
   res.setHeader('ETag', etag)
@@ -197,7 +188,6 @@ function isFresh(req: Request, res: Response, etag: string): boolean {
   return fresh
 }
 
-/** The canonical DID of the user, whom there always is behind requireDid. */
 function userOf({ user }: Request): string {
   if (user === undefined) throw new TypeError('no user behind requireDid')
   return canonicalDid(user.did)

@@ -1,8 +1,8 @@
 import { DidAuthError } from 'express-did-auth'
 import type { ConcurrencyLimiter } from 'express-did-auth/server-kit'
-import type { Request, Response } from 'express'
+import type { Response } from 'express'
 import type { ByteBudget } from '../bodies/limits.js'
-import { jsonStringOf, sendChunks, sendWhole } from '../bodies/send-content.js'
+import { jsonStringOf, sendChunks, sendWhole, type Chunks } from '../bodies/send-content.js'
 import { restoring, type ContentRepair } from '../ipfs/content-repair.js'
 import type { ContentInfo, ContentReads, EntryStore, KeyedEntry } from '../storage/content-store.js'
 
@@ -17,10 +17,10 @@ const ENTRY_BYTES = 256
 const FEW_ENTRIES = 8
 /** Of a key that changes all the time there may be no moment in which all of it can be read. */
 const MAX_ATTEMPTS = 5
-/** For the IPFS node, in all: each of many contents may be missing. */
+/** For the IPFS node, in all. */
 const REPAIR_MILLISECONDS = 10_000
 
-/** Without a change of its bytes: content may begin with a BOM. */
+/** Content may begin with a BOM. */
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
 
 /** Entries with their content, as a JSON text that is sent while it is read. */
@@ -30,15 +30,12 @@ export interface EntriesText {
   before: (index: number) => string
   /** What stands after the last. */
   end: string
-  /** Of the answer. */
   headers: Readonly<Record<string, string>>
 }
 
 /** The bare array of all content under a key. */
-export function listText(
-  key: string,
-  { etag, entries }: { etag: string; entries: readonly ContentInfo[] }
-): EntriesText {
+export function listText(key: string, list: { etag: string; entries: readonly ContentInfo[] }): EntriesText {
+  const { etag, entries } = list
   return {
     entries: entries.map((entry) => ({ ...entry, key })),
     before: (index) => (index === 0 ? '[' : ','),
@@ -77,7 +74,6 @@ export interface EntriesSource {
   did: string
   /** How many there are about. */
   entryCount: number
-  /** Reads the list as it is now. */
   read: () => Promise<EntriesText>
 }
 
@@ -90,30 +86,24 @@ class EntryRemoved extends DidAuthError {
 
 /**
  * Sends entries with their content, no faster than the client receives them: the list and a page of content are in
- * memory for it, however large the answer. Damage that is found before the head is an answer; later it breaks the
- * connection.
+ * memory. Damage that is found before the head is an answer; later it breaks the connection.
  *
  * @throws ServerError ERR_CONTENT_MISSING, ERR_STORAGE; DidAuthError ERR_BUSY
  */
-export async function sendEntries(
-  parts: ReadingParts,
-  req: Request,
-  res: Response,
-  source: EntriesSource
-): Promise<void> {
+export async function sendEntries(parts: ReadingParts, res: Response, source: EntriesSource): Promise<void> {
   let release = (): void => undefined
   const acquire = (bytes: number): void => {
     release()
     release = parts.budget.acquire(bytes)
   }
   try {
-    const prepare = () => prepareAnswer(parts, res, source, acquire)
+    const prepare = () => readStart(parts, res, source, acquire)
     const { start, rest, headers } = await prepared(parts, res, source.entryCount, prepare)
     if (rest === undefined) {
       sendWhole(res, start, headers, release)
       return
     }
-    await sendChunks(req, res, startingWith(start, rest), headers)
+    await sendChunks(res, startingWith(start, rest), headers)
     release()
   } catch (error) {
     release()
@@ -132,19 +122,14 @@ export function prepared<T>(
 }
 
 /** Reads and verifies an answer: all of a short one, or how it begins. */
-async function prepareAnswer(
-  parts: ReadingParts,
-  res: Response,
-  { did, read }: EntriesSource,
-  acquire: (bytes: number) => void
-) {
+async function readStart(parts: ReadingParts, res: Response, from: EntriesSource, acquire: (bytes: number) => void) {
   for (let attempt = 1; ; attempt += 1) {
-    const text = await read()
+    const text = await from.read()
     const { entries, headers } = text
     const contentBytes = entries.reduce((sum, { byteCount }) => sum + byteCount, 0)
     acquire(entries.length * ENTRY_BYTES + Math.min(contentBytes, MAX_BUFFERED_BYTES))
-    const rest = readEntries(parts, did, text)
-    const pieces: Buffer[] = []
+    const rest = readEntries(parts, from.did, text)
+    const pieces: Uint8Array[] = []
     try {
       for (let byteCount = 0; byteCount <= MAX_BUFFERED_BYTES;) {
         // The client has disconnected: the rest would be read for no user.
@@ -167,7 +152,7 @@ export async function* readEntries(
   { store, repair }: Pick<ReadingParts, 'store' | 'repair'>,
   did: string,
   { entries, before, end }: EntriesText
-): AsyncGenerator<Buffer, void, undefined> {
+): Chunks {
   let leftMilliseconds = REPAIR_MILLISECONDS
   const restore = async (entry: KeyedEntry): Promise<Uint8Array> => {
     const { entries: listed } = await store.listEntries({ did, key: entry.key })
@@ -208,10 +193,7 @@ function* rangesOf(entries: readonly ContentInfo[]): Generator<[start: number, s
   if (start < entries.length) yield [start, entries.length]
 }
 
-async function* startingWith(
-  start: Buffer,
-  rest: AsyncGenerator<Buffer, void, undefined>
-): AsyncGenerator<Buffer, void, undefined> {
+async function* startingWith(start: Buffer, rest: Chunks): Chunks {
   try {
     yield start
     yield* rest

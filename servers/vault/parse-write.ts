@@ -15,9 +15,8 @@ export function isOddSpelling(path: string): boolean {
 }
 
 /**
- * A key to write under, as Express has decoded it from its path segment: 1 to 512 bytes of UTF-8, no control
- * characters, and neither `.` nor `..`, which clients resolve in paths. The names of the library's routes are reserved,
- * without regard to case: a POST would not arrive here.
+ * A key to write under, decoded: 1 to 512 bytes of UTF-8, no control characters, and neither `.` nor `..`, which
+ * clients resolve in paths. The names of the library's routes are reserved in any case: a POST would not arrive here.
  *
  * @throws ServerError ERR_KEY, ERR_RESERVED_KEY
  */

@@ -8,9 +8,8 @@ import { ExpiringCache } from '../caches.js'
 import { inFlightRequests } from './in-flight-requests.js'
 
 const RESOLUTION_SECONDS = 3
-const ANSWERS_SECONDS = 60
-const FAILURES_SECONDS = 10
-const MAX_CACHED = 1_000
+const ANSWERS = { lifetimeSeconds: 60, maxEntries: 1_000 }
+const FAILURES = { lifetimeSeconds: 10, maxEntries: 1_000 }
 /** The JSON of all documents together whose keys are kept. */
 const MAX_CACHED_BYTES = 3 * 1024 * 1024
 /** A resolution is several calls to a node, and a client network can prove control of any number of DIDs. */
@@ -32,25 +31,17 @@ export interface LoadableDidResolver extends DidResolver {
 }
 
 /**
- * Keys through a resolver, with a deadline of 3 s. Answers are kept for 60 s, so that an issuer that revokes a
- * key is believed up to a minute late; failures for 10 s, so that a resolver that is unavailable is not asked by every
- * sign up. At most 50 resolutions are in flight, two of them for one client network.
+ * Keys through a resolver, within 3 s. Answers are kept for 60 s, so that a revoked key is believed up to a minute
+ * longer; failures for 10 s, so that not every sign up asks a resolver that is unavailable.
  */
 export function cachedIssuerKeys(
   clock: Clock,
   resolver: LoadableDidResolver,
   purpose: KeyPurpose = 'assertionMethod'
 ): IssuerKeys {
-  const answers = new ExpiringCache<readonly ListedKey[]>({
-    lifetimeSeconds: ANSWERS_SECONDS,
-    maxEntries: MAX_CACHED,
-    maxWeight: MAX_CACHED_BYTES
-  })
+  const answers = new ExpiringCache<readonly ListedKey[]>({ ...ANSWERS, maxWeight: MAX_CACHED_BYTES })
   /** Codes and reasons, without the objects that they came with. */
-  const failures = new ExpiringCache<[code: DidAuthErrorCode, reason: string]>({
-    lifetimeSeconds: FAILURES_SECONDS,
-    maxEntries: MAX_CACHED
-  })
+  const failures = new ExpiringCache<[code: DidAuthErrorCode, reason: string]>(FAILURES)
   const share = inFlightRequests<readonly ListedKey[]>(IN_FLIGHT)
 
   const resolve = async (did: string): Promise<unknown> => {
@@ -78,7 +69,7 @@ export function cachedIssuerKeys(
       const { code, cause } = error
       const reason = cause instanceof Error ? cause.message : 'no reason given'
       failures.set(did, [code, reason.slice(0, MAX_REASON_LENGTH)], clock.nowSeconds())
-      throw new DidAuthError(code, { cause, retryAfterSeconds: FAILURES_SECONDS })
+      throw new DidAuthError(code, { cause, retryAfterSeconds: FAILURES.lifetimeSeconds })
     }
   }
 

@@ -18,10 +18,8 @@ export class ConcurrencyLimiter {
 
   /**
    * Runs work, now or when others have ended.
-   *
    * @param response - of the request that it is for, if any: when its client disconnects, it no longer waits
-   * @throws DidAuthError ERR_BUSY when too many wait, when it has waited too long, and when the client has
-   * disconnected; what the work throws
+   * @throws DidAuthError ERR_BUSY when too many wait, after the timeout, and when the client has disconnected
    */
   async run<T>(response: Closing | undefined, work: () => Promise<T>): Promise<T> {
     if (response?.destroyed === true) throw new DidAuthError('ERR_BUSY')

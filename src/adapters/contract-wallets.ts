@@ -19,10 +19,8 @@ interface Chain {
 }
 
 /**
- * Asks the nodes of the configured chains whether contracts accept signatures.
- *
- * "No" counts only when the node answers after it as well: viem's client answers false when its node is unavailable.
- *
+ * Asks the nodes of the configured chains whether contracts accept signatures. "No" counts only when the node answers
+ * after it as well: viem's client answers false when its node is unavailable.
  * @param verifiers - by chain id
  * @see EIP-1271, ERC-6492
  */

@@ -10,15 +10,11 @@ const MAX_DOCUMENT_BYTES = 64 * 1024
 const UTF_8 = new TextEncoder()
 
 /** Errors that mean that the DID itself has no keys; any other error means that the network is unavailable. */
-const FINAL_ERRORS: ReadonlySet<unknown> = new Set([
-  'invalidDid',
-  'unsupportedDidMethod',
-  'methodNotSupported',
-  'unknownNetwork',
-  'representationNotSupported'
-])
+const FINAL_ERRORS: ReadonlySet<unknown> = new Set(
+  'invalidDid unsupportedDidMethod methodNotSupported unknownNetwork representationNotSupported'.split(' ')
+)
 
-/** What keys are listed for. */
+/** The list of a document that has to name a key. */
 export type KeyPurpose = 'assertionMethod' | 'authentication'
 
 /** A key that a document lists. */
@@ -29,7 +25,6 @@ export interface ListedKey extends IssuerKey {
 
 /**
  * Parses a DID resolution result: the keys of kinds that we verify with, which the document lists for a purpose.
- *
  * @returns at least one key, and the length of the document as JSON
  * @throws DidAuthError ERR_RESOLVER when it is not a resolution; ERR_CREDENTIAL_ISSUER for a DID without good keys
  * @see W3C DID Resolution 0.3, "DID Resolution Result"
@@ -145,7 +140,6 @@ const BARE_LENGTHS: ReadonlySet<number> = new Set([32, 33, 65])
 
 /**
  * Reads the key of a verification method. One that names an address counts as an address, whatever else it has.
- *
  * @returns undefined when there is none that we verify with
  * @throws DidAuthError ERR_CREDENTIAL_ISSUER when it is longer than 1 KiB
  * @see W3C DID Core 1.0, section 5.2.1; did:ethr method specification; multicodec table

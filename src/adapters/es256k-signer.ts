@@ -17,7 +17,6 @@ const ownKeys = new WeakMap<object, PrivateKey>()
 
 /**
  * A fast ES256K signer for `serviceSigner`, good for did-jwt as well.
- *
  * @param privateKey - 32 bytes, or 64 hexadecimal digits with or without `0x`. For anything else `setupDidAuth` throws
  * ERR_CONFIG, together with the other problems of a configuration, and the signer itself rejects with a TypeError
  */
@@ -44,11 +43,8 @@ export function ownKeyOf(signer: unknown): PrivateKey | undefined {
 }
 
 /**
- * The DID of a private key.
- *
- * @param privateKey - as for {@link es256kSigner}
- * @param network - network of the DID, default `rsk`; empty for Ethereum main net
- * @returns `did:ethr:<network>:<address in lower case>`
+ * The DID of a private key as for {@link es256kSigner}: `did:ethr:<network>:<address in lower case>`.
+ * @param network - default `rsk`; empty for Ethereum main net
  * @throws TypeError when it is not a private key of secp256k1; the message does not show it
  */
 export async function didOfPrivateKey(
@@ -70,13 +66,7 @@ function goodKey({ key, problem }: PrivateKey): Uint8Array {
   return key
 }
 
-/**
- * Whether a value is a private key that {@link es256kSigner} accepts: 32 bytes, or 64 hexadecimal digits with or
- * without `0x`, in the range of secp256k1.
- *
- * @example
- * if (!isPrivateKey(process.env.PRIVATE_KEY)) throw new Error('PRIVATE_KEY: give 64 hex digits')
- */
+/** Whether a value is a private key as for {@link es256kSigner}, in the range of secp256k1. */
 export function isPrivateKey(value: unknown): value is string | Uint8Array {
   return readPrivateKey(value).key !== undefined
 }

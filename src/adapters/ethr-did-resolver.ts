@@ -19,14 +19,13 @@ type AskNode = (payload: JsonRpcPayload | JsonRpcPayload[]) => Promise<JsonRpcRe
 
 /**
  * Resolves did:ethr through the registry contract of its networks. Each resolution has connections of its own, which
- * end with it: a node that is slow, or a DID with a long history, leaves nothing running. Most services never load
- * ethers.
+ * end with it: a slow node, or a DID with a long history, leaves nothing running. Most services never load ethers.
  */
 export function ethrDidResolver(ethrNetworks: readonly EthrNetwork[], registry: string): ClosableDidResolver {
   const running = new Set<AbortController>()
   const askedChainIds = new Map<string, number>()
   let isClosed = false
-  const load = lazy(loadLibraries)
+  const load = lazy(() => Promise.all([import('did-resolver'), import('ethr-did-resolver'), import('ethers')]))
 
   const chainIdOf = async ({ name, chainId }: EthrNetwork, ask: AskNode): Promise<number> => {
     const known = chainId ?? askedChainIds.get(name)
@@ -40,7 +39,7 @@ export function ethrDidResolver(ethrNetworks: readonly EthrNetwork[], registry: 
   }
 
   const resolveUntil = async (did: string, signal: AbortSignal): Promise<unknown> => {
-    const { Resolver, getResolver, ethers } = await load()
+    const [{ Resolver }, { getResolver }, ethers] = await load()
     const failures: unknown[] = []
     const networks = await Promise.all(
       ethrNetworks.map(async (ethrNetwork) => {
@@ -49,8 +48,7 @@ export function ethrDidResolver(ethrNetworks: readonly EthrNetwork[], registry: 
         const network = ethers.Network.from(await chainIdOf(ethrNetwork, ask))
         // A static network is never probed: the probe of ethers retries for ever, and writes to the console.
         const provider = new ethers.JsonRpcProvider(rpcUrl, network, { staticNetwork: network, batchMaxCount: 1 })
-        // The transport of ethers cannot be called off, retries by timers, and names the URL, key and all, in its
-        // errors.
+        // The transport of ethers cannot be called off, retries by timers, and shows the URL with its key in errors.
         provider._send = async (payload) => {
           try {
             return await ask(payload)
@@ -97,15 +95,6 @@ export function ethrDidResolver(ethrNetworks: readonly EthrNetwork[], registry: 
       for (const stop of running) stop.abort(new Error('the resolver was closed'))
     }
   }
-}
-
-async function loadLibraries() {
-  const [{ Resolver }, { getResolver }, ethers] = await Promise.all([
-    import('did-resolver'),
-    import('ethr-did-resolver'),
-    import('ethers')
-  ])
-  return { Resolver, getResolver, ethers }
 }
 
 function unresolved(error: string): unknown {

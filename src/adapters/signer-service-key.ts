@@ -37,15 +37,14 @@ export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid:
 
   const askSigner = async (data: string, deadline: Deadline): Promise<Uint8Array> => {
     const expired = (): Error => new Error(`the signer took longer than ${String(SIGNER_SECONDS)} s`)
-    let output: unknown
     try {
-      output = await deadline.within(SIGNER_SECONDS, () => signer(data), expired)
+      const output = await deadline.within(SIGNER_SECONDS, () => signer(data), expired)
+      const signature = parseSignerOutput(output)
+      if (signature !== undefined) return signature
+      throw new TypeError('the signer returned no ES256K signature')
     } catch (cause) {
       throw failed(cause)
     }
-    const signature = parseSignerOutput(output)
-    if (signature === undefined) throw failed(new TypeError('the signer returned no ES256K signature'))
-    return signature
   }
 
   const candidates = async (probe: string): Promise<Uint8Array[]> => {

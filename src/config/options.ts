@@ -1,17 +1,6 @@
-import type {
-  AuthenticationBusinessLogic,
-  Clock,
-  ContractVerifier,
-  DidResolver,
-  EthrNetwork,
-  Logger,
-  OnSecurityEvent,
-  RefreshBusinessLogic,
-  ResourceKey,
-  Signer,
-  SignupBusinessLogic,
-  Store
-} from '../ports.js'
+import type { AuthenticationBusinessLogic, RefreshBusinessLogic, SignupBusinessLogic } from '../ports.js'
+import type { Clock, ContractVerifier, DidResolver, EthrNetwork, Logger } from '../ports.js'
+import type { OnSecurityEvent, ResourceKey, Signer, Store } from '../ports.js'
 import { networkOfDid } from '../protocol/did.js'
 import type { Claim } from '../protocol/selective-disclosure.js'
 
@@ -188,12 +177,7 @@ export const defaultNetworks: readonly EthrNetwork[] = [
 /** A configuration with every default applied. */
 export type CompleteConfig = Omit<GivenConfig, 'siwe'> & Defaults & { siwe: CompleteSiwe | undefined }
 
-/**
- * Default paths of the routes that accept POST.
- *
- * @example
- * const reserved = new Set(Object.values(defaultPaths))
- */
+/** Default paths of the routes that accept POST. */
 export const defaultPaths = {
   requestSignup: defaults.requestSignupPath,
   signup: defaults.signupPath,
@@ -203,7 +187,7 @@ export const defaultPaths = {
   logout: defaults.logoutPath
 } as const
 
-/** The options of EIP-4361 with their defaults; undefined where it is off. */
+/** Completes the options of EIP-4361; undefined where it is off. */
 export function siweOf({ siwe, serviceDid }: Pick<GivenConfig, 'siwe' | 'serviceDid'>): CompleteSiwe | undefined {
   if (siwe === undefined) return undefined
   const { path = '/siwe', network, nonceSeconds = 300, domains = [] } = siwe === true ? {} : siwe

@@ -61,7 +61,7 @@ const oneOf = (...values: string[]): Rule => ({
   holds: (value) => typeof value === 'string' && values.includes(value),
   remedy: `give ${values.flatMap((value) => (value === '' ? [] : [`"${value}"`])).join(' or ')}`
 })
-const listOf = (holds: (value: unknown) => boolean, remedy: string, least = 0): Rule => ({
+const listOf = (holds: (value: unknown) => boolean, remedy: Rule['remedy'], least = 0): Rule => ({
   holds: (value) => Array.isArray(value) && value.length >= least && value.every(holds),
   remedy
 })
@@ -165,16 +165,13 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
     holds: (value) => value === true || isObject(value),
     remedy: `give true, or an object of ${Object.keys(siweRules).join(', ')}`
   },
-  trustedOrigins: {
-    holds: (values) => Array.isArray(values) && values.every(isOrigin),
-    remedy: (values) => {
-      const meant = (Array.isArray(values) ? values : []).filter((value) => !isOrigin(value)).map(originOf)
-      const spelled = meant.filter((origin) => origin !== undefined && origin !== 'null')
-      return spelled.length === 0
-        ? 'give an array of origins such as "https://app.example"'
-        : `give an array of origins as browsers spell them: ${describe('trustedOrigins', spelled)}`
-    }
-  },
+  trustedOrigins: listOf(isOrigin, (values) => {
+    const meant = (Array.isArray(values) ? values : []).filter((value) => !isOrigin(value)).map(originOf)
+    const spelled = meant.filter((origin) => origin !== undefined && origin !== 'null')
+    return spelled.length === 0
+      ? 'give an array of origins such as "https://app.example"'
+      : `give an array of origins as browsers spell them: ${describe('trustedOrigins', spelled)}`
+  }),
   resolver: object('resolve'),
   logger: object('info', 'warn', 'error'),
   clock: object('nowSeconds')

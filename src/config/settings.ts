@@ -30,6 +30,7 @@ function invalid(problems: string[]): DidAuthError {
 function completed(config: CompleteConfig, unknownOptions: string[]) {
   const { serviceUrl, resourceIssuer: trusted, absoluteSessionDurationInHours: absoluteHours = Infinity } = config
   const url = parseHttpUrl(serviceUrl)
+  const ownOrigins = url === undefined ? [] : [url.origin]
   return {
     challengeSecret: config.challengeSecret,
     serviceUrl,
@@ -63,10 +64,7 @@ function completed(config: CompleteConfig, unknownOptions: string[]) {
     networks: config.networks,
     /** Undefined: off. */
     siwe: siweSettingsOf(config, url),
-    trustedOrigins: new Set([
-      ...(url === undefined ? [] : [url.origin]),
-      ...config.trustedOrigins
-    ]) as ReadonlySet<string>,
+    trustedOrigins: new Set([...ownOrigins, ...config.trustedOrigins]) as ReadonlySet<string>,
     cookiePrefix: config.cookiePrefix,
     resources: [...config.resources],
     resourceKeys: [...config.resourceKeys],

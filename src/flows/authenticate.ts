@@ -44,10 +44,9 @@ export async function assertSessionActive(
   const { serviceUrl, absoluteSessionSeconds } = parts.settings
   const session = await parts.store.findSession(serviceUrl, sessionId)
   const nowSeconds = parts.clock.nowSeconds()
-  if (session?.state !== 'active' || nowSeconds >= endOfSession(session, absoluteSessionSeconds)) {
-    const got = session === undefined ? 'unknown' : session.state === 'active' ? 'expired' : session.state
-    throw new DidAuthError('ERR_SESSION_ENDED', { reason: { check: 'session', expected: 'active', got } })
-  }
+  if (session?.state === 'active' && nowSeconds < endOfSession(session, absoluteSessionSeconds)) return
+  const got = session?.state === 'active' ? 'expired' : (session?.state ?? 'unknown')
+  throw new DidAuthError('ERR_SESSION_ENDED', { reason: { check: 'session', expected: 'active', got } })
 }
 
 /** The token of a request, of this service or of one whose tokens count here, and what its guard asks. */

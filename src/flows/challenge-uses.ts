@@ -20,8 +20,7 @@ export type VerifiedUse = Pick<ChallengeUse, 'flow' | 'window' | 'useCount' | 'c
 
 /**
  * Consumes the challenge that was answered, so that one signature opens one session.
- * @throws DidAuthError ERR_CHALLENGE_USED when another request with it was faster, ERR_CHALLENGE_EXPIRED, ERR_BUSY,
- * ERR_STORE
+ * @throws DidAuthError ERR_CHALLENGE_USED when another request was faster, ERR_CHALLENGE_EXPIRED, ERR_BUSY, ERR_STORE
  */
 export async function consumeChallenge(
   parts: Pick<Parts, 'settings' | 'store' | 'clock'>,
@@ -42,7 +41,6 @@ interface UseParts {
 /**
  * Consumes a challenge that carries its own time, also with `replayProtection: 'window'`. To the store it is one use in
  * a window of its own.
- *
  * @param name - what no other challenge of the service is called
  * @param issued - the slot of its issue, and when it ends, in seconds since the Unix epoch
  * @throws DidAuthError as {@link consumeChallenge}

@@ -6,7 +6,7 @@ import type { Client, Clock, QuotaStore, SecurityEvent } from '../ports.js'
 import { canonicalDid } from '../protocol/did.js'
 
 // A user's own quota, which a stranger cannot use up, and budgets by client network for requests without proof, so that
-// no client locks another out. Each limit rejects with ERR_TOO_MANY_REQUESTS or ERR_STORE.
+// no client locks another out.
 
 /** How much larger than a user's own quota the budgets of a client network are. */
 const FACTORS = { namings: 10, proofs: 100, logins: 50, nonces: 50, reads: 1 } as const
@@ -14,7 +14,7 @@ const FACTORS = { namings: 10, proofs: 100, logins: 50, nonces: 50, reads: 1 } a
 /** Proofs that a chain is asked about, for one client network: each is several calls to its node. */
 const CONTRACT_PROOFS = 30
 
-/** Of an HMAC, which is the key of a quota. */
+/** Of the HMAC that is the key of a quota. */
 const KEY_CHARACTERS = 22
 
 /** Budgets that an unknown proxy would make all its users share: behind it, nothing is counted. */
@@ -25,7 +25,7 @@ const NOT_SHARED: ReadonlySet<Quota['budget']> = new Set(['logins', 'nonces'])
  * nonces (page after page asks for one, whether or not its visitor logs in), proofs that a chain is asked about, reads
  * without token.
  */
-type Budget = keyof typeof FACTORS | 'contracts'
+export type Budget = keyof typeof FACTORS | 'contracts'
 
 /** One quota: at most `limit` requests in a time slot. */
 export interface Quota {
@@ -36,7 +36,7 @@ export interface Quota {
   limit: number
 }
 
-/** The quotas of one service. */
+/** The quotas of one service, see {@link serviceQuotas}. */
 export interface Quotas {
   /** Counts one request in a store. @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE */
   charge(store: QuotaStore, quota: Quota): Promise<void>
@@ -56,10 +56,7 @@ export interface Caller extends Client {
 }
 
 /** What budgets are computed from. */
-interface BudgetParts {
-  settings: Pick<Settings, 'maxRequestsPerTimeSlot'>
-}
-
+type BudgetParts = { settings: Pick<Settings, 'maxRequestsPerTimeSlot'> }
 type ChargeParts = BudgetParts & { quotas: Pick<Quotas, 'charge'>; store: QuotaStore }
 
 /** Refusals that cost us work and the sender nothing: the challenge stays, and the same body can be sent again. */
@@ -99,7 +96,6 @@ export function chargeUser(
 
 /**
  * Counts a request for the networks of a stranger, the smaller first: what that refuses does not count for the larger.
- *
  * @param did - for a budget that a network has for each DID
  * @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE
  */
@@ -153,7 +149,6 @@ export function serviceQuotas(
   const keys = new RecentEntries<string>()
   /** When the time slot of a used up quota ends, by key. */
   const usedUp = new RecentEntries<number>()
-
   let clearedAtSeconds = clock.nowSeconds()
 
   /** Names of strangers stay in memory for at most two time slots. */
@@ -173,9 +168,8 @@ export function serviceQuotas(
   }
 
   const assertKeyLeft = (quota: Quota, key: string, nowSeconds: number): void => {
-    const resetsAtSeconds = usedUp.get(key)
-    if (resetsAtSeconds === undefined || nowSeconds >= resetsAtSeconds) return
-    throw tooManyRequests(quota, resetsAtSeconds - nowSeconds)
+    const resetsAtSeconds = usedUp.get(key) ?? -Infinity
+    if (nowSeconds < resetsAtSeconds) throw tooManyRequests(quota, resetsAtSeconds - nowSeconds)
   }
 
   return {

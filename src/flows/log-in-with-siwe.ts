@@ -20,7 +20,6 @@ export interface SiweRequest {
 
 /**
  * Logs a user in by an EIP-4361 message: what it says is judged first, then who signed it, then its nonce is consumed.
- *
  * @throws DidAuthError ERR_MESSAGE, ERR_MESSAGE_DOMAIN, ERR_SIGNATURE, ERR_CHALLENGE, ERR_CHALLENGE_EXPIRED,
  * ERR_CHALLENGE_USED, ERR_TOO_MANY_REQUESTS, ERR_BUSY, ERR_STORE, any code of `verifyAccount`, `controllersOf`,
  * `runBusinessLogic` and `openSession`

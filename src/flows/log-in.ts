@@ -141,8 +141,7 @@ async function verifyControl(
     expected:
       'an address that controls the DID, recovered over a message with an accepted domain and the current challenge',
     acceptedDomains: loginDomains,
-    // The usual form of the message comes first for each domain, so that these addresses belong to the domains in
-    // order.
+    // The usual form of the message comes first, so that these addresses belong to the domains in order.
     recoveredAddresses: recovered.slice(0, loginDomains.length * loginDialects.length)
   }
   throw new DidAuthError(code, { reason })

@@ -16,10 +16,8 @@ type RefreshParts = Omit<Parts, 'credentialVerifier' | 'disclosureRequests' | 'q
 
 /**
  * Exchanges a refresh token for new tokens. It works once: of any number of simultaneous uses exactly one wins. A
- * request that is repeated with its idempotency key gets the same refresh token again, until that has been used.
- *
- * The new access token is signed before the store changes, so that a failure leaves the old refresh token good.
- *
+ * request that is repeated with its idempotency key gets the same refresh token again, until that has been used. The
+ * access token is signed before the store changes, so that a failure leaves the old refresh token good.
  * @throws DidAuthError ERR_REFRESH_TOKEN, ERR_REFRESH_TOKEN_REUSED and ERR_BUSINESS_LOGIC (the session is revoked now),
  * ERR_BUSINESS_LOGIC_TIMEOUT, ERR_SIGNER, ERR_STORE; with `didControl: 'document'` ERR_RESOLVER and ERR_BUSY
  * @see RFC 9700, section 4.14.2
@@ -88,9 +86,8 @@ function successorOf(
 }
 
 function refused(check: string, got: string): DidAuthError {
-  return new DidAuthError('ERR_REFRESH_TOKEN', {
-    reason: { check, expected: 'the refresh token of an active session', got }
-  })
+  const reason = { check, expected: 'the refresh token of an active session', got }
+  return new DidAuthError('ERR_REFRESH_TOKEN', { reason })
 }
 
 /** The claims of the session from now on, as business logic says; a refusal, whatever its code, revokes the session. */

@@ -19,7 +19,6 @@ export interface SignedByAccount {
 /**
  * Verifies who signed a text: the key of an account, or else the contract at its address, where its chain is
  * configured. The key comes first, and needs no chain.
- *
  * @returns the value of the claim `amr`
  * @throws DidAuthError ERR_SIGNATURE, ERR_CHALLENGE, ERR_NETWORK, ERR_CONTRACT_ABSENT, ERR_CONTRACT_SIGNATURE,
  * ERR_CHAIN, ERR_TOO_MANY_REQUESTS, ERR_BUSY, ERR_STORE

@@ -28,7 +28,6 @@ export interface RequestToApprove {
 /**
  * Verifies that a request was approved by its user: an EIP-4361 message with this statement, the hash of this body, and
  * a nonce for approvals, which is consumed.
- *
  * @throws DidAuthError ERR_APPROVAL, with a nonce and the statement for the next try; ERR_TOO_MANY_REQUESTS, ERR_CHAIN,
  * ERR_RESOLVER, ERR_BUSY, ERR_STORE
  */

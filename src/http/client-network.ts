@@ -4,7 +4,7 @@ import { asClient } from '../current-request.js'
 import type { Caller } from '../flows/limits.js'
 import type { Client, Logger } from '../ports.js'
 
-/** The longest spelling of an IPv6 address. Behind a trusted proxy `req.ip` can be any text of a header. */
+/** Of the longest IPv6 address. Behind a trusted proxy `req.ip` can be any text of a header. */
 const MAX_ADDRESS_LENGTH = 45
 
 const WITH_PORT = /^(?:\[([^\]]*)\](?::\d+)?|(\d+(?:\.\d+){3}):\d+)$/
@@ -23,17 +23,8 @@ export function clientOf(req: Request): Client {
 /**
  * A middleware: all that comes behind it works for the client that sent the request, so that a store whose connections
  * are in use serves client networks in turn. `setupDidAuth` has it; it is for servers that use a store without.
- *
- * @example
- * ```ts
- * app.use(withClient)
- * ```
  */
-export const withClient: RequestHandler = (req, _res, next) =>
-  asClient(
-    () => clientOf(req),
-    () => next()
-  )
+export const withClient: RequestHandler = (req, _res, next) => asClient(() => clientOf(req), next)
 
 /** Makes the function that tells who sent a request. It warns once of a proxy that the application does not trust. */
 export function callerFinder(trustedOrigins: ReadonlySet<string>, logger: Logger): (req: Request) => Caller {
@@ -70,7 +61,8 @@ function isBehindUnknownProxy(req: Request): boolean {
  * has all. A port behind it, as some proxies write into X-Forwarded-For, does not count.
  */
 export function clientNetwork(received: string): string {
-  const address = withoutPort(received)
+  const [, ipv6, ipv4] = WITH_PORT.exec(received) ?? []
+  const address = ipv6 ?? ipv4 ?? received
   if (isIP(address) !== 6) return address.slice(0, MAX_ADDRESS_LENGTH)
   // One spelling of the many: lower case, no zeros in front, IPv4 at the end in hexadecimal. It knows no zones.
   const [head = '', tail = ''] = new URL(`http://[${address.replace(/%.*/, '')}]`).hostname.slice(1, -1).split('::')
@@ -86,11 +78,6 @@ function countedNetworks(network: string, suffix: string): Caller['networks'] {
   const own = { network: network + suffix, factor: 1 }
   if (!network.endsWith('::/64')) return [own]
   return [own, { network: `${network.split(':').slice(0, 3).join(':')}::/48${suffix}`, factor: SITE_FACTOR }]
-}
-
-function withoutPort(address: string): string {
-  const [, ipv6, ipv4] = WITH_PORT.exec(address) ?? []
-  return ipv6 ?? ipv4 ?? address
 }
 
 function bytesOf(group: string): number[] {

@@ -132,10 +132,8 @@ export function readSignUp(body: Body): Omit<SignUpRequest, 'client'> {
 /** The body of a login by an EIP-4361 message. Published clients send more. @throws DidAuthError ERR_MESSAGE */
 export function readSiweLogin(body: Body): Omit<SiweRequest, 'client'> {
   const message = fieldOf(body, 'message')
-  if (typeof message !== 'string') {
-    throw new DidAuthError('ERR_MESSAGE', { reason: { check: 'message', expected: 'a string', got: typeof message } })
-  }
-  return { message, signature: fieldOf(body, 'signature') }
+  if (typeof message === 'string') return { message, signature: fieldOf(body, 'signature') }
+  throw new DidAuthError('ERR_MESSAGE', { reason: { check: 'message', expected: 'a string', got: typeof message } })
 }
 
 /**
@@ -147,22 +145,18 @@ export function readIdempotencyKey({ headers }: Pick<Request, 'headers'>): strin
   const received = headers['idempotency-key']
   if (received === undefined) return undefined
   const key = typeof received === 'string' ? IDEMPOTENCY_KEY.exec(received)?.[2] : undefined
-  if (key === undefined) {
-    const reason = { check: 'Idempotency-Key', expected: '22 to 128 characters of base64url, once' }
-    throw new DidAuthError('ERR_IDEMPOTENCY_KEY', { reason })
-  }
-  return key
+  if (key !== undefined) return key
+  const reason = { check: 'Idempotency-Key', expected: '22 to 128 characters of base64url, once' }
+  throw new DidAuthError('ERR_IDEMPOTENCY_KEY', { reason })
 }
 
 function responseFields(body: Body): Body {
   const response = fieldOf(body, 'response')
   if (response === undefined) return body
   const hasBoth = ['did', 'sig', 'credentials', 'claims'].some((name) => fieldOf(body, name) !== undefined)
-  if (hasBoth || !isObject(response)) {
-    const reason = { check: 'body', expected: '{ response: { … } } or its fields alone' }
-    throw new DidAuthError('ERR_REQUEST', { reason })
-  }
-  return response
+  if (!hasBoth && isObject(response)) return response
+  const reason = { check: 'body', expected: '{ response: { … } } or its fields alone' }
+  throw new DidAuthError('ERR_REQUEST', { reason })
 }
 
 /** Our error for a refusal of the application's parser, else undefined. Without the cause, which quotes the body. */

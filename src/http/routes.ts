@@ -16,7 +16,7 @@ import {
 import type { Parts } from '../flows/parts.js'
 import { refreshTokens } from '../flows/refresh-tokens.js'
 import { issueNonce } from '../flows/siwe-nonce.js'
-import { requestLoginChallenge, requestSignUpChallenge, type ChallengeAnswer } from '../flows/request-challenge.js'
+import { requestLoginChallenge, requestSignUpChallenge } from '../flows/request-challenge.js'
 import { assertSameSite } from '../protocol/cross-origin.js'
 import { networkOfDid, parseDid } from '../protocol/did.js'
 import { fieldOf } from '../protocol/json.js'
@@ -64,9 +64,7 @@ export function mountRoutes(app: ExpressApp, http: HttpParts): void {
     transport.readRefreshCookie(req) ?? fieldOf(await readBody(req, MAX_BODY_BYTES), 'refreshToken')
 
   const challenge =
-    (
-      request: (parts: Parts, did: string, from: { mountPath: string; client: Caller }) => Promise<ChallengeAnswer>
-    ): Answer =>
+    (request: typeof requestSignUpChallenge): Answer =>
     async (req, res, received) => {
       const did = parseDid(received)
       const [parts, client] = [await http.parts(), http.callerOf(req)]

@@ -39,12 +39,6 @@ export interface ErrorSenderOptions extends ErrorAnswerOptions {
 /**
  * Makes the function that answers every error: a fixed text or RFC 9457, and no detail of what went wrong. An error of
  * unknown class is a 500, with its cause in the log only.
- *
- * @example
- * const sendError = errorSender({ serviceUrl, logger })
- * app.post('/file', (req, res) => {
- *   store(req, res).catch((error: unknown) => { sendError(req, res, error) })
- * })
  */
 export function errorSender({ logger, report, parseError, closesUnderWay, ...format }: ErrorSenderOptions): SendError {
   const logRefusal = refusalLog(logger)

@@ -18,7 +18,6 @@ export type TokenTransport = ReturnType<typeof tokenTransport>
  * How tokens travel: in bodies and `Authorization: DIDAuth <token>`, or in cookies, which the browser sends by itself
  * and no script can read. Where there is no cookie, header and body count: not every client of such a service is a
  * browser.
- *
  * @see RFC 6265bis, section 4.1.3: `__Host-` before both names keeps pages of sibling domains from setting them
  */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
@@ -71,10 +70,8 @@ function headerToken(req: IncomingMessage): string | undefined {
   const { authorization } = req.headers
   if (authorization === undefined) return undefined
   const token = DID_AUTH_SCHEME.exec(authorization)?.[1]
-  if (token === undefined) {
-    throw new DidAuthError('ERR_ACCESS_TOKEN', { reason: { check: 'Authorization', expected: 'DIDAuth <token>' } })
-  }
-  return token
+  if (token !== undefined) return token
+  throw new DidAuthError('ERR_ACCESS_TOKEN', { reason: { check: 'Authorization', expected: 'DIDAuth <token>' } })
 }
 
 function cookieToken(req: IncomingMessage, name: string, refusal: DidAuthErrorCode): string | undefined {

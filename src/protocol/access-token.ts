@@ -39,7 +39,7 @@ export interface AccessTokenClaims {
   readonly [claim: string]: unknown
 }
 
-/** Claims of the business logic come first: they override nothing. @see specification, "Access token" */
+/** Claims of business logic override nothing. @see specification, "Access token" */
 export function accessTokenPayload(
   claims: { iss: string; aud: string; sub: string; jti: string; sid: string },
   nowSeconds: number,
@@ -69,9 +69,7 @@ export interface AccessTokenExpectation {
 
 /**
  * Verifies an access token: form, header, claims, signature, times, in this order; no network, no DID resolution.
- *
  * `exp` has no tolerance; `nbf` has {@link NOT_BEFORE_TOLERANCE_SECONDS}.
- *
  * @returns its claims, frozen
  * @throws DidAuthError ERR_ACCESS_TOKEN, or ERR_ACCESS_TOKEN_EXPIRED when it is expired and otherwise good
  * @see RFC 8725, sections 3.1, 3.3, 3.8 to 3.12
@@ -92,10 +90,8 @@ export function verifyAccessToken(
 
 /**
  * Asserts that verified claims are in force now. To be checked at every use of a token.
- *
- * @param maxLifetimeSeconds - how far ahead `exp` may lie, {@link NOT_BEFORE_TOLERANCE_SECONDS} added: a token that is
- * good for longer was made by a clock that ran ahead or was set back since, and would outlive the configured life.
- * Absent: any
+ * @param maxLifetimeSeconds - how far ahead `exp` may lie, {@link NOT_BEFORE_TOLERANCE_SECONDS} added; absent: any. A
+ * token that is good for longer was made by a clock that ran ahead or was set back since
  * @throws DidAuthError ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED
  */
 export function assertInForce(
@@ -111,7 +107,6 @@ export function assertInForce(
 
 /**
  * Parses a token that another service issued for this one. Neither its signature nor its times are verified yet.
- *
  * @returns the key that it names, and its claims, frozen; `nbf` is `iat` where it has none
  * @throws DidAuthError ERR_ACCESS_TOKEN
  * @see RFC 9068, sections 2 and 4

@@ -14,10 +14,8 @@ export interface ChallengeInput {
 }
 
 /**
- * The challenge that a DID has to sign: 64 hexadecimal characters without `0x`.
- *
- * A challenge is not stored: it is computed again when the signed response arrives.
- *
+ * The challenge that a DID has to sign: 64 hexadecimal characters without `0x`. It is not stored, but computed again
+ * when the signed response arrives.
  * @see specification, table "Challenge": keccak256 of DID, secret and window, joined with `-`. The first challenge of a
  * window is exactly that; after each use the count of uses is appended, so that a captured signature opens nothing.
  */
@@ -66,14 +64,12 @@ export interface SignedMessage {
   message: string | undefined
   /** The controller that signed it. */
   signer: string | undefined
-  /** The addresses recovered over the messages that were tried, in their order: tells a log who signed. */
+  /** The addresses recovered over the messages that were tried, in their order, for the log. */
   recovered: string[]
 }
 
 /**
- * Finds the message that the controller of a DID signed over the challenge that is expected now: the one of the current
- * window and use count.
- *
+ * Finds the message that the controller of a DID signed over the challenge of the current window and use count.
  * @see specification, "Message to be signed": rebuild, recover, compare the address
  */
 export function findSignedMessage(
@@ -86,10 +82,9 @@ export function findSignedMessage(
 }
 
 /**
- * Why a response is refused in which {@link findSignedMessage} found nothing, so that a client can retry by itself.
- *
- * It tries challenges used before, the newest first, and the first challenge of the window just ended. The newest used
- * one and the ended window have equal shares of the recoveries that are left of {@link MAX_RECOVERIES}.
+ * Why a response is refused in which {@link findSignedMessage} found nothing, so that a client can retry by itself. It
+ * tries challenges used before, the newest first, and the first challenge of the window just ended. The newest used one
+ * and the ended window have equal shares of the recoveries that are left of {@link MAX_RECOVERIES}.
  */
 export function explainRefusal(
   curve: Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'>,
@@ -99,7 +94,7 @@ export function explainRefusal(
   const messageCount = Math.min(MAX_RECOVERIES, response.messagesOver('').length)
   let left = MAX_RECOVERIES - messageCount
   const share = Math.min(messageCount, Math.floor(left / (expected.useCount > 0 ? 2 : 1)))
-  for (const { input, code } of refusedChallenges(expected)) {
+  for (const [input, code] of refusedChallenges(expected)) {
     if (share === 0 || left < share) break
     left -= share
     const candidates = response.messagesOver(computeChallenge(curve, input)).slice(0, share)
@@ -123,14 +118,9 @@ function search(
 }
 
 /** Challenges that a refused signature may belong to, the likeliest first. */
-function* refusedChallenges(
-  expected: ChallengeInput
-): Generator<{ input: ChallengeInput; code: DidAuthErrorCode }, undefined> {
-  const used = (useCount: number): { input: ChallengeInput; code: DidAuthErrorCode } => ({
-    input: { ...expected, useCount },
-    code: 'ERR_CHALLENGE_USED'
-  })
-  if (expected.useCount > 0) yield used(expected.useCount - 1)
-  yield { input: { ...expected, window: expected.window - 1, useCount: 0 }, code: 'ERR_CHALLENGE_EXPIRED' }
-  for (let useCount = expected.useCount - 2; useCount >= 0; useCount -= 1) yield used(useCount)
+function* refusedChallenges(expected: ChallengeInput): Generator<[ChallengeInput, DidAuthErrorCode], undefined> {
+  const { window, useCount } = expected
+  if (useCount > 0) yield [{ ...expected, useCount: useCount - 1 }, 'ERR_CHALLENGE_USED']
+  yield [{ ...expected, window: window - 1, useCount: 0 }, 'ERR_CHALLENGE_EXPIRED']
+  for (let used = useCount - 2; used >= 0; used -= 1) yield [{ ...expected, useCount: used }, 'ERR_CHALLENGE_USED']
 }

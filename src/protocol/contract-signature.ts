@@ -15,7 +15,6 @@ const DELEGATING = '8010'.repeat(16)
 
 /**
  * Parses what an account of any kind answers to `personal_sign`. A key makes 65 bytes, a contract decides for itself.
- *
  * @returns lower case
  * @throws DidAuthError ERR_SIGNATURE when it is not 0 to 8,192 bytes in hexadecimal
  * @see EIP-1271

@@ -41,11 +41,9 @@ export interface UnprovedCredential {
 /** Absent is none. No JWT has a comma, by which a message joins them. @throws DidAuthError ERR_REQUEST */
 export function parseCredentialJwts(value: unknown): string[] {
   if (value === undefined) return []
-  if (!Array.isArray(value) || value.length > MAX_CREDENTIALS || !value.every(isCompactJwt)) {
-    const expected = `an array of at most ${String(MAX_CREDENTIALS)} compact JWTs of at most 16 KiB`
-    throw new DidAuthError('ERR_REQUEST', { reason: { check: 'credentials', expected, got: typeof value } })
-  }
-  return value
+  if (Array.isArray(value) && value.length <= MAX_CREDENTIALS && value.every(isCompactJwt)) return value
+  const expected = `an array of at most ${MAX_CREDENTIALS} compact JWTs of at most 16 KiB`
+  throw new DidAuthError('ERR_REQUEST', { reason: { check: 'credentials', expected, got: typeof value } })
 }
 
 function isCompactJwt(value: unknown): value is string {
@@ -53,10 +51,8 @@ function isCompactJwt(value: unknown): value is string {
 }
 
 /**
- * Parses a credential and asserts what needs no key: form, header, dates, and that its subject is the user.
- *
- * Own `__proto__` keys are dropped from `vc`, so that business logic that copies a credential changes no prototype.
- *
+ * Parses a credential and asserts what needs no key: form, header, dates, and that its subject is the user. Own
+ * `__proto__` keys are dropped from `vc`, so that business logic that copies a credential changes no prototype.
  * @param subjectDids - whom the credential may be about, where it names a subject: the user's DID, or several
  * @param toleranceSeconds - how far its beginning may lie ahead, by `nbf`, `iat`, `issuanceDate` or `validFrom`; its
  *   end has no tolerance
@@ -139,14 +135,12 @@ function assertDates(
   const { nbf, iat, exp } = payload
   // Without `nbf` a credential starts when it was made, as did-jwt reads it.
   const starts = [numericDate(nbf === undefined ? iat : nbf), isoDate(vc.issuanceDate), isoDate(vc.validFrom)]
-  const ends = [numericDate(exp), isoDate(vc.expirationDate), isoDate(vc.validUntil)].filter(
-    (date) => date !== undefined
-  )
+  const ends = [numericDate(exp), isoDate(vc.expirationDate), isoDate(vc.validUntil)]
   const latestStart = nowSeconds + toleranceSeconds
-  if (starts.filter((date) => date !== undefined).some((start) => start > latestStart))
-    throw refused('begin', 'not ahead')
-  if (ends.some((end) => end <= nowSeconds)) throw new DidAuthError('ERR_CREDENTIAL_EXPIRED')
-  return ends.length === 0 ? undefined : Math.min(...ends)
+  if (starts.some((start = -Infinity) => start > latestStart)) throw refused('begin', 'not ahead')
+  const earliestEnd = Math.min(...ends.map((end = Infinity) => end))
+  if (earliestEnd <= nowSeconds) throw new DidAuthError('ERR_CREDENTIAL_EXPIRED')
+  return earliestEnd === Infinity ? undefined : earliestEnd
 }
 
 function numericDate(value: unknown): number | undefined {
@@ -176,7 +170,6 @@ export function signerAddresses(
 /**
  * The public keys that can have signed a JWT, two for ES256K (64 bytes fit two keys). A key signed when it is among
  * them: recovery finds each key that verification would accept.
- *
  * @returns 65 bytes each, uncompressed
  * @see SEC 1 version 2, section 4.1.6; an r that stands for r + n as well is not made by any signer (2^-128)
  */

@@ -1,6 +1,5 @@
 /**
  * The arithmetic of secp256k1 and the two hashes that go with it: all that the protocol needs from native or WASM code.
- *
  * Byte shapes: `hash` 32 bytes, `signature` 64 bytes (r then s, big-endian), `publicKey` 65 bytes (uncompressed,
  * starting with 4). Strings are hashed as UTF-8.
  */

@@ -8,8 +8,7 @@ export const MAX_DID_LENGTH = 128
 // W3C DID Core 1.0, section 3.1. The last character is not a colon, because the grammar ends with 1*idchar.
 const DID = /^did:[a-z0-9]+:(?:[A-Za-z0-9._:-]|%[0-9A-Fa-f]{2})*(?:[A-Za-z0-9._-]|%[0-9A-Fa-f]{2})$/
 
-// did:ethr method: an optional network (one or two name segments, or a chain id in hexadecimal), then an address or a
-// compressed public key.
+// An optional network (one or two name segments, or a chain id in hexadecimal), then an address or a compressed key.
 const ETHR_DID =
   /^did:ethr:(?:((?:[A-Za-z][A-Za-z0-9_-]*)(?::[A-Za-z][A-Za-z0-9_-]*)?|0x[0-9a-fA-F]{1,16}):)?(?:(0[xX][0-9a-fA-F]{40})|0[xX](0[23][0-9a-fA-F]{64}))$/
 
@@ -27,25 +26,18 @@ export function isDid(value: unknown): value is string {
 
 /** @returns the DID exactly as received @throws DidAuthError ERR_DID @see W3C DID Core 1.0, section 3.1 */
 export function parseDid(value: unknown): string {
-  if (!isDid(value)) {
-    const expected = `a DID of at most ${String(MAX_DID_LENGTH)} characters`
-    throw new DidAuthError('ERR_DID', { reason: { check: 'did', expected, got: typeof value } })
-  }
-  return value
+  if (isDid(value)) return value
+  const expected = `a DID of at most ${MAX_DID_LENGTH} characters`
+  throw new DidAuthError('ERR_DID', { reason: { check: 'did', expected, got: typeof value } })
 }
 
-/**
- * The spelling of a DID under which sessions, quotas and uses are kept: lower case, so that EIP-55, EIP-1191 and
- * plain spellings of one address are one user.
- */
+/** The spelling under which sessions, quotas and uses are kept: lower case, so that checksums make no other user. */
 export function canonicalDid(did: string): string {
   return did.toLowerCase()
 }
 
 /**
- * The address whose key proves control of a DID, lower case with `0x`. For a DID that names a public key it is the
- * address of that key.
- *
+ * The address whose key proves control of a DID, lower case with `0x`: the one in it, or that of the public key in it.
  * @param curve - needed for a public key, which has to be decompressed; not for an address
  * @throws DidAuthError ERR_DID_UNSUPPORTED when the DID is not `did:ethr:[network:]0x<40 hex>` or
  * `did:ethr:[network:]0x(02|03)<64 hex>`, or its public key is no point of the curve, or there is no `curve` for it
@@ -92,7 +84,6 @@ export function isEthrNetwork(value: unknown): value is string {
 
 /**
  * Asserts that a DID is of an accepted network. Names count in any letter case, as in the canonical DID.
- *
  * @param networks - accepted names, empty for Ethereum; undefined: any DID passes
  * @throws DidAuthError ERR_DID_UNSUPPORTED
  */

@@ -1,8 +1,4 @@
-/**
- * The protocol alone: pure functions, without clock, network, or Express. For wallets, tests, stores and other servers.
- *
- * Functions that only our own flows need are not exported.
- */
+/** The protocol alone: pure functions, without clock, network, or Express. For wallets, tests, stores and servers. */
 export { DidAuthError, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptions } from '../errors.js'
 export {
   assertInForce,

@@ -19,18 +19,15 @@ const PLAIN_HEADER = Object.freeze({ alg: 'ES256K', typ: 'JWT' })
 const UTF_8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * Parses a compact JWT: three parts of canonical base64url, the first two JSON objects in UTF-8.
- *
- * The payload returned is the one that `signingInput` carries, never another copy of it.
- *
+ * Parses a compact JWT: three parts of canonical base64url, the first two JSON objects in UTF-8. The payload is the one
+ * that `signingInput` carries, never another copy of it.
  * @param maxBytes - a longer string is refused unread
  * @returns undefined for anything else
  * @see RFC 7515, section 7.1
  */
 export function parseJwt(jwt: unknown, maxBytes: number): ParsedJwt | undefined {
   if (typeof jwt !== 'string' || jwt.length > maxBytes) return undefined
-  const [headerPart, payloadPart, signaturePart, fourthPart] = jwt.split('.', 4)
-  if (headerPart === undefined || payloadPart === undefined || signaturePart === undefined) return undefined
+  const [headerPart = '', payloadPart = '', signaturePart = '', fourthPart] = jwt.split('.', 4)
   if (fourthPart !== undefined) return undefined
   const header = headerPart === ES256K_HEADER ? PLAIN_HEADER : parseJsonPart(headerPart)
   const payload = parseJsonPart(payloadPart)

@@ -6,16 +6,14 @@ export const MAX_LOGIN_DOMAINS = 6
 /** How the first line of a signed message begins: `url` as rLogin and the client of rif-data-vault write it. */
 export type LoginDialect = 'login' | 'url'
 
-/** Whether a value is a {@link LoginDialect}. */
+/** Whether a value is a `LoginDialect`. */
 export function isLoginDialect(value: unknown): value is LoginDialect {
   return value === 'login' || value === 'url'
 }
 
 /**
- * The texts that are accepted after `Login to `, the usual one first.
- *
- * No part of the request is used: an attacker controls the `Host` header.
- *
+ * The texts that are accepted after `Login to `, the usual one first. No part of the request is used: an attacker
+ * controls the `Host` header.
  * @param extraDomains - `loginDomains` of the configuration
  */
 export function acceptedLoginDomains(serviceUrl: string, extraDomains: readonly string[]): string[] {
@@ -30,9 +28,8 @@ export function loginMessage(domain: string, challenge: string, dialect?: LoginD
 }
 
 /**
- * The message that a wallet signs to sign up. Without credentials it is that of a login.
- *
- * @param credentialJwts - compact JWTs: they contain no comma, so their join is unambiguous
+ * The message that a wallet signs to sign up. Without credentials it is that of a login. A compact JWT has no comma, so
+ * that their join is unambiguous.
  * @see specification, "Message to be signed"
  */
 export function signUpMessage(

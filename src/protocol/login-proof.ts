@@ -17,15 +17,11 @@ const LOGIN_MESSAGE =
 
 /**
  * Verifies that a key which controls a DID signed a login at a service, without the service's secret and without a
- * network.
- *
- * It does not prove when that was, nor that the service gave the challenge: both are as good as the log. What a
- * contract signed is refused, because its chain decides about that.
- *
+ * network. It does not prove when that was, nor that the service gave the challenge: both are as good as the log. What
+ * a contract signed is refused, because its chain decides about that.
  * @param login - `domains` as of `acceptedLoginDomains`, and the hosts of other pages that log in by EIP-4361;
  *   `controllers`, lower case, where the DID's document decided then
- * @returns who signed, lower case, and what: challenge or nonce, and the time by the user's clock in a message of
- *   EIP-4361
+ * @returns who signed, lower case, and what: challenge or nonce; `issuedAt` of EIP-4361 is by the user's clock
  * @throws DidAuthError ERR_MESSAGE for a text that is no login (an approval is none), ERR_MESSAGE_DOMAIN for one of
  * another service, ERR_SIGNATURE for what no key makes, ERR_CHALLENGE for another key, ERR_DID_UNSUPPORTED
  * @example

@@ -15,9 +15,7 @@ export interface RecoverableSignature {
 
 /**
  * Parses what a wallet returns for `personal_sign`: `0x` and 65 bytes in hexadecimal, r, s and v, with a low s.
- *
- * Everything else is refused here, before any curve arithmetic.
- *
+ * Everything else is refused before any curve arithmetic.
  * @param chainId - chain of the user's DID, when known: EIP-155 values of v are accepted for it, for Ethereum main net
  * and for both Rootstock networks. A free choice of chain would give each signature a hundred spellings.
  * @throws DidAuthError ERR_SIGNATURE

@@ -29,8 +29,8 @@ export interface SelectiveDisclosureResponse {
   /** The service's DID. */
   subject: string
   /**
-   * Unverified, and in no signed message: the signature of the login covers the credentials, not the claims. An
-   * attacker who can change the request on its way can change them. Do not rely on them.
+   * Unverified, and in no signed message: an attacker who can change the request on its way can change them. Do not
+   * rely on them.
    */
   claims: Claim[]
   /** Verified: signature, dates, issuer, and the user as subject where a subject is named. */

@@ -8,11 +8,7 @@ export const MAX_SESSIONS_PER_DID = 50
 /** Replaced refresh tokens that a session remembers, to detect that one is used again. */
 export const MAX_REPLACED_TOKENS = 16
 
-/**
- * A user's session on one device.
- *
- * `active` until it is logged out, revoked, or its refresh token expires; expiry is read from `expiresAtSeconds`.
- */
+/** A user's session on one device. One that expires stays `active`: `expiresAtSeconds` shows it. */
 export interface Session {
   readonly sessionId: string
   /** The user's DID as received at login: the `sub` of its access tokens. */
@@ -68,7 +64,6 @@ export interface PresentedRefreshToken {
 
 /**
  * What the use of a refresh token leads to.
- *
  * `rotate`: it is good, replace it. `repeated`: it was replaced by the very token that would replace it now, and that
  * is still the current one: answer the same again. `unknown`: not a token of this session. `ended`: logged out, revoked
  * or expired. `replaced`: replaced a moment ago, as when two tabs race, or a late duplicate of an honest request:

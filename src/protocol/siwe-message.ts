@@ -34,11 +34,9 @@ const DATE_TIME_FORM = 'a date and time of RFC 3339'
 
 /**
  * Parses an EIP-4361 message: every line by one grammar, each field once and in order, nothing before or after. Line
- * ends are all LF or all CRLF.
- *
- * Wider than the EIP where published wallets and libraries write otherwise: any name of an account, `Chain ID:
- * eip155:1`, one to three blank lines in place of a statement, an address without checksum, a statement in any script.
- *
+ * ends are all LF or all CRLF. Wider than the EIP where published wallets and libraries write otherwise: any name of an
+ * account, `Chain ID: eip155:1`, one to three blank lines in place of a statement, an address without checksum, a
+ * statement in any script.
  * @throws DidAuthError ERR_MESSAGE, whose reason names the line
  * @see EIP-4361, "Message Format"
  */
@@ -71,7 +69,6 @@ export function parseSiweMessage(text: string): SiweMessage {
 /**
  * Asserts that a message was written for this site: its domain is one of ours, as is the host of its URI. Its scheme is
  * absent, `https`, or `http` for this machine.
- *
  * @param isOwnDomain - knows hosts in lower case, with their port
  * @throws DidAuthError ERR_MESSAGE_DOMAIN
  */
@@ -126,7 +123,7 @@ class Lines {
     this.#lines = text.split(text.includes('\r\n') ? '\r\n' : '\n')
   }
 
-  /** Reads a line without a label. @returns the line and its groups */
+  /** Reads a line without a label, with its groups. */
   match(name: string, form: RegExp, expected: string): (string | undefined)[] {
     const found = form.exec(this.#next())
     if (found === null) throw this.#refused(name, expected)
@@ -134,7 +131,7 @@ class Lines {
     return [...found]
   }
 
-  /** Reads `<label>: <value>`. @returns the value */
+  /** Reads the value of `<label>: <value>`. */
   field(label: string, form: Form, expected: string): string {
     const line = this.#next()
     const value = line.slice(label.length + 2)

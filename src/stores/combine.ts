@@ -9,9 +9,7 @@ export interface StoreParts {
 }
 
 /**
- * Makes one store of three parts: sessions and uses of challenges in a durable one, quotas in a fast one.
- *
- * `ping` asks all parts, `close` closes each once.
+ * Makes one store of parts, such as a durable and a fast one. `ping` asks all parts, `close` closes each once.
  *
  * @example
  * ```ts

@@ -7,7 +7,7 @@ const RECORD_BYTES = HASH_BYTES + TIME_BYTES
 const HASH_CHARACTERS = (HASH_BYTES / 3) * 4
 const RECORD_CHARACTERS = (RECORD_BYTES / 3) * 4
 
-/** The bytes that a session remembers replaced tokens in: the newest first, the oldest beyond them forgotten. */
+/** The bytes that a session remembers replaced tokens in, the newest first: the oldest beyond them are forgotten. */
 export const REPLACED_BYTES = RECORD_BYTES * MAX_REPLACED_TOKENS
 
 /** What a session remembers of a replaced token: the first 18 bytes of its hash, then the time in 6. */
@@ -37,11 +37,9 @@ export function storedSession(
 export function parseReplacedTokens(bytes: Buffer): ReplacedToken[] {
   // A record is a whole number of base64url's groups of 3 bytes: all are encoded at once, in a third of the time.
   const text = bytes.toString('base64url')
-  const tokens: ReplacedToken[] = []
-  for (let index = 0; (index + 1) * RECORD_BYTES <= bytes.length; index += 1) {
+  return Array.from({ length: Math.floor(bytes.length / RECORD_BYTES) }, (_, index) => {
     const start = index * RECORD_CHARACTERS
     const replacedAtSeconds = bytes.readUIntBE(index * RECORD_BYTES + HASH_BYTES, TIME_BYTES)
-    tokens.push({ hash: text.slice(start, start + HASH_CHARACTERS), replacedAtSeconds })
-  }
-  return tokens
+    return { hash: text.slice(start, start + HASH_CHARACTERS), replacedAtSeconds }
+  })
 }

@@ -1,4 +1,4 @@
-/** The wall clock of a caller beside the monotonic clock, at one moment. */
+/** Both clocks at one moment. */
 interface Sample {
   wallSeconds: number
   monotonicSeconds: number
@@ -18,7 +18,6 @@ const SLEW = 0.001
 export class SweepClock {
   readonly #monotonicSeconds: () => number
   #sustainedSeconds: number
-  /** Since when both clocks have agreed. */
   #agreedSince: Sample | undefined
   /** The last sample that counted. */
   #trusted: Sample | undefined
@@ -35,7 +34,7 @@ export class SweepClock {
     this.#sustainedSeconds = Math.max(this.#sustainedSeconds, (2 * expiresAtSeconds) / (window + 1))
   }
 
-  /** The time up to which a sweep may delete, at most `wallSeconds`: -Infinity in the first two windows. */
+  /** At most `wallSeconds`; -Infinity in the first two windows. */
   sweepSeconds(wallSeconds: number): number {
     const now = { wallSeconds, monotonicSeconds: this.#monotonicSeconds() }
     if (this.#agreedSince === undefined || isJump(this.#agreedSince, now)) this.#agreedSince = now

@@ -29,7 +29,7 @@ export interface NetworkDependencies {
 export async function checkEngines(env: ServerEnv): Promise<Found> {
   return Promise.all([
     faultIn('database', env.DATABASE_URL, async (url) => {
-      const database = await connectDatabase(env, url, { timeoutSeconds: TIMEOUT_MILLISECONDS / 1_000 })
+      const database = await connectDatabase(env, url, TIMEOUT_MILLISECONDS / 1_000)
       await migrateStore(database, { mode: env.DATABASE_MIGRATE ? 'print' : 'check' }).finally(() => database.close())
     }),
     faultIn('redis', env.REDIS_URL, async (url) => {

@@ -41,7 +41,7 @@ export interface S3Request {
 /** An answer with status 2xx. */
 export interface S3Answer {
   readonly status: number
-  /** The body. It fails when the storage makes a pause; a pause of the reader lasts as long as it lasts. */
+  /** The body. It fails when the storage makes a pause; the reader may. */
   readonly chunks: AsyncIterable<Uint8Array>
   /** Closes the connection where the body was not read to its end. */
   end(): void
@@ -127,10 +127,9 @@ export class S3Client {
         ...(body !== undefined && { body: ReadableStream.from(this.#upload(body.file, deadline)), duplex: 'half' })
       })
       deadline.stop()
-      const chunks = this.#download(method, response.body, deadline)
+      const chunks = this.#download(method, response, deadline)
       if (!response.ok) throw refusalOf(method, response, await readText(chunks, MAX_ERROR_BYTES).catch(() => ''))
-      const end = (): void => deadline.expire()
-      return { status: response.status, chunks, end }
+      return { status: response.status, chunks, end: () => deadline.expire() }
     } catch (error) {
       deadline.expire()
       throw failureOf(method, error)
@@ -171,12 +170,8 @@ export class S3Client {
     deadline.restart(this.#deadlines.stall)
   }
 
-  async *#download(
-    method: string,
-    body: ReadableStream<Uint8Array> | null,
-    deadline: Deadline
-  ): AsyncGenerator<Uint8Array> {
-    const reader = body?.getReader()
+  async *#download(method: string, { body }: Response, deadline: Deadline): AsyncGenerator<Uint8Array> {
+    const reader: ReadableStreamDefaultReader<Uint8Array> | undefined = body?.getReader()
     try {
       while (reader !== undefined) {
         deadline.restart(this.#deadlines.stall)
@@ -199,14 +194,13 @@ class Deadline {
   readonly signal = this.#controller.signal
   #timer: NodeJS.Timeout | undefined
 
-  /** Restarts the time limit. It does nothing after the limit has expired: an upload in progress then ends. */
+  /** Does nothing after the limit has expired: an upload in progress then ends. */
   restart(milliseconds: number): void {
     this.stop()
     if (this.signal.aborted) return
     this.#timer = setTimeout(() => this.expire(), milliseconds)
   }
 
-  /** Nothing is waited for. */
   stop(): void {
     clearTimeout(this.#timer)
   }

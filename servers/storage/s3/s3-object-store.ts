@@ -14,17 +14,15 @@ export interface S3StoreOptions extends S3Bucket {
 /** A page of at most a thousand keys; each takes a few hundred bytes, and at most 1 KiB of key. */
 const MAX_LIST_BYTES = 4_194_304
 
-/** Objects in a bucket: see {@link s3ObjectStore}. */
+/** Objects in a bucket. */
 export interface S3ObjectStore extends ObjectStore {
   /** Resolves when the bucket answers, and accepts the keys. @throws S3Error */
   ping(): Promise<void>
 }
 
 /**
- * Objects in storage that speaks S3: AWS, Ceph, MinIO, Garage, R2, OpenStack Swift. It asks for no conditional writes
- * and no versions, only for PUT, GET, DELETE and ListObjectsV2.
- *
- * Each failure is an S3Error with a code of the system, as files have them.
+ * Objects in storage that speaks S3: AWS, Ceph, MinIO, Garage, R2, OpenStack Swift. PUT, GET, DELETE and ListObjectsV2
+ * are all it asks for. Each failure is an S3Error with a code of the system, as files have them.
  */
 export function s3ObjectStore({ prefix, deadlines, ...bucket }: S3StoreOptions): S3ObjectStore {
   const client = new S3Client(bucket, deadlines)
@@ -97,7 +95,6 @@ export function s3ObjectStore({ prefix, deadlines, ...bucket }: S3StoreOptions):
   }
 }
 
-/** Whether an object may be ours: a bucket may have what others put there. */
 function isObjectName(name: string): boolean {
   return isCid(name.slice(0, -17)) && /^\.[0-9a-f]{16}$/.test(name.slice(-17))
 }
@@ -126,12 +123,9 @@ const END = '</Contents>'
 const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }
 
 /**
- * Reads the three fields of a ListObjectsV2 answer that we need: `Contents/Key`, `IsTruncated`,
- * `NextContinuationToken`.
+ * Reads what we need of a ListObjectsV2 answer: `Contents/Key`, `IsTruncated`, `NextContinuationToken`.
  *
- * Whatever is not exactly that is an error, so that an answer that was cut never passes for a short list.
- *
- * @throws S3Error
+ * @throws S3Error for all else, so that an answer that was cut never passes for a short list
  */
 export function parseObjectList(text: string): ObjectList {
   const [, content] = DOCUMENT.exec(text) ?? []

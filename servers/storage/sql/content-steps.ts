@@ -27,9 +27,9 @@ export type ContentSteps = ReturnType<typeof contentSteps>
 /**
  * Steps of transactions that store content or let it go.
  *
- * In PostgreSQL, transactions take their locks in one order: the content's name, the owner, the object, the content,
- * entries, the pin, and at last unreferenced content, where they wait for none. So they never wait for each other in a
- * circle. Content that many have is locked by none for long, and a row that has to change nothing is not locked.
+ * In PostgreSQL, transactions lock in one order, so that they never wait in a circle: the content's name, the owner,
+ * the object, the content, entries, the pin, and at last unreferenced content, where they wait for none. Content that
+ * many have is locked by none for long, and a row that has to change nothing is not locked.
  */
 export function contentSteps(dialect: ContentDialect) {
   const { isIn, nextRevision, lockContent } = dialect
@@ -76,8 +76,7 @@ export function contentSteps(dialect: ContentDialect) {
         SELECT object, 'removed', $2, byte_count FROM ~contents
         WHERE ${dialect.isFree('cid', `SELECT c.cid FROM ~contents c WHERE ${isLarge}`)}
       ON CONFLICT (object) DO NOTHING`,
-    // An entry that came since an object was marked is refused by its foreign key, and the transaction begins once
-    // more.
+    // A foreign key refuses an entry that came since an object was marked, and the transaction begins once more.
     drop: dialect.deleteRows(
       '~contents',
       `${isIn('one.cid', '$1')} AND CASE WHEN one.object IS NULL THEN ${isUnused('one')}
@@ -123,7 +122,7 @@ export function contentSteps(dialect: ContentDialect) {
     return { dropped, unpinned }
   }
 
-  /** An object that was written for a write which was refused is not waited for. */
+  /** Makes garbage of an object that was written for a write which was refused. */
   async function discardUpload(
     query: SqlQuery,
     { cid, byteCount, name }: ContentInfo & { readonly name: string },
@@ -182,20 +181,14 @@ export function contentSteps(dialect: ContentDialect) {
       if (object.isUploaded) await addGarbage(query, content, nowSeconds)
     },
 
-    /**
-     * Content is in use, so it is to be pinned: also where it was not tracked, with `tracksPins`.
-     *
-     * @returns whether pins changed
-     */
+    /** Content in use is to be pinned; with `tracksPins`, also if it was not tracked. @returns whether pins changed */
     async requestPins(query: SqlQuery, cids: readonly string[], tracksPins: boolean): Promise<boolean> {
       return (await query(s.requestPins, [list(cids), tracksPins ? 1 : 0])).rowCount > 0
     },
 
     /**
-     * The last step of a transaction that lets content go: what nothing has is deleted. What another transaction has
-     * locked, or still uses, is left to the collector, so that none waits for it.
-     *
-     * @returns cids whose pins have to change because of it
+     * The last step of a transaction that releases content: what nothing has is deleted. What another transaction has
+     * locked, or still uses, is left to the collector. @returns cids whose pins have to change because of it
      */
     async release(query: SqlQuery, released: readonly ContentInfo[], nowSeconds: number): Promise<string[]> {
       if (released.length === 0) return []

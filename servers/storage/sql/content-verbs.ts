@@ -13,12 +13,8 @@ import { foundContent, type FoundContent } from './stored-content.js'
 export type ContentVerbs = ReturnType<typeof contentVerbs>['verbs']
 
 /**
- * Makes the verbs of contents.
- *
- * `reads` write nothing: SQLite runs them in no transaction. Each of `transactions` is one. PostgreSQL runs each
- * statement of all others as one of its own.
- *
- * @param database - how the engine checks whether its files are sound
+ * Makes the verbs of contents. SQLite runs `reads` in no transaction. Each of `transactions` is one. PostgreSQL runs
+ * each statement of all others as one of its own.
  */
 export function contentVerbs(dialect: ContentDialect, { findFaults, rebuildIndexes }: DatabaseVerbs) {
   const [content, steps] = [contentSteps(dialect), entrySteps(dialect)]
@@ -28,7 +24,6 @@ export function contentVerbs(dialect: ContentDialect, { findFaults, rebuildIndex
   const inspection = inspectionVerbs(dialect, content, steps)
   const s = dialect.statements('contents', { find: `SELECT * FROM ~contents WHERE ${dialect.isIn('cid', '$1')}` })
 
-  /** In the order asked for; undefined where there is none. */
   async function findContents(query: SqlQuery, cids: readonly string[]): Promise<(FoundContent | undefined)[]> {
     const { rows } = await query(s.find, [list(cids)])
     const found = new Map(rows.map((row) => [row.cid, foundContent(row)]))

@@ -86,10 +86,7 @@ export function entrySteps({ statements, isIn, greatest }: ContentDialect) {
   return { writeList, change }
 }
 
-/**
- * The verbs of entries. The owner's row serialises the writes of one user: each locks it first, so that what is read
- * after that is what it protects.
- */
+/** The verbs of entries. A write locks its owner's row before it reads, so that those of one user are serialised. */
 export function entryVerbs(dialect: ContentDialect, content: ContentSteps, entries: EntrySteps) {
   const { isIn, lockContent } = dialect
   // A row for each of the entries that a write may take the place of; one at least.
@@ -206,8 +203,11 @@ export function damagedKeys(rows: readonly SqlRow[]): string[] {
     if (others === undefined) byKey.set(key, [row])
     else others.push(row)
   }
-  const isDamaged = (own: readonly SqlRow[]): boolean =>
-    !isListOf(own.filter(isEntry).map(entryOf), stateOf(own.find((row) => !isEntry(row))))
+  const isDamaged = (own: readonly SqlRow[]): boolean => {
+    const written = stateOf(own.find((row) => !isEntry(row)))
+    const found = stateOfEntries(own.filter(isEntry).map(entryOf))
+    return found.entryCount !== written.entryCount || !found.hash.equals(written.hash)
+  }
   return [...byKey].flatMap(([key, own]) => (isDamaged(own) ? [key] : []))
 }
 
@@ -243,7 +243,6 @@ function assertQuota(before: Usage, replaced: readonly Entry[], { content, quota
   }
 }
 
-/** The ETag of a list, quoted. */
 function etagOf({ hash }: ListState): string {
   return `"${hash.toString('base64url')}"`
 }
@@ -273,7 +272,7 @@ export function entryOf(row: SqlRow): Entry {
   return { number: Number(row.number), ...infoOf(row) }
 }
 
-/** Adds an entry to the hash of a list, or takes it off. */
+/** Adds an entry to the hash of a list, or removes it. */
 function addToHash(sum: Buffer, { number, cid, byteCount }: Entry): void {
   const one = hash('sha256', `${number} ${cid} ${byteCount}`, 'buffer')
   for (let index = 0; index < sum.length; index += 1) sum[index] = (sum[index] ?? 0) ^ (one[index] ?? 0)
@@ -283,9 +282,4 @@ export function stateOfEntries(entries: readonly Entry[]): ListState {
   const sum = Buffer.from(NO_LIST.hash)
   for (const entry of entries) addToHash(sum, entry)
   return { entryCount: entries.length, hash: sum }
-}
-
-/** Whether entries are those that a list was written with. */
-function isListOf(entries: readonly Entry[], state: ListState): boolean {
-  return entries.length === state.entryCount && stateOfEntries(entries).hash.equals(state.hash)
 }

@@ -85,7 +85,6 @@ export function fileVerbs({ statements, isFree, fn, greatest }: ContentDialect, 
       return { changedPins: isPinChanged || known.pin_state === 'pin' ? [cid] : [], neededBytes }
     },
 
-    /** Deletes some of what ended. @returns whether there may be more */
     async deleteExpiredFiles(query: SqlQuery, beforeSeconds: number): Promise<boolean> {
       const { rows } = await query(s.deleteEnded, [beforeSeconds])
       await content.release(query, rows.map(infoOf), beforeSeconds)
@@ -101,7 +100,6 @@ export function fileVerbs({ statements, isFree, fn, greatest }: ContentDialect, 
       return row.expires_at === null ? undefined : fileOf(row)
     },
 
-    /** What is stored of all users and files, also unreferenced content until it is deleted. */
     async storedBytes(query: SqlQuery): Promise<number> {
       return Number((await query(s.sum)).rows[0]?.sum ?? 0)
     }

@@ -1,7 +1,7 @@
 import type { SqlQuery } from 'express-did-auth/server-kit'
 import { list, type ContentDialect } from './content-dialect.js'
 import { cidsOf, type ContentSteps } from './content-steps.js'
-import { entryOf, stateOf, type EntrySteps } from './entry-verbs.js'
+import { entryOf, placeOf, stateOf, type EntrySteps } from './entry-verbs.js'
 
 const AT_ONCE = 100
 /** An unfinished upload is garbage after so long. */
@@ -74,12 +74,10 @@ export function garbageVerbs(dialect: ContentDialect, content: ContentSteps, ent
       const owners = (await query(s.owners, [cid])).rows
       const { rows } = await query(s.entries, [cid, owners.at(-1)?.id ?? 0])
       // Each is of another list.
-      await Promise.all(
-        rows.map((row) => {
-          const owned = { id: Number(row.owner), did: String(row.did), key: String(row.key), list: stateOf(row) }
-          return entries.change(query, owned, [entryOf(row)], [])
-        })
+      const removals = rows.map((row) =>
+        entries.change(query, { id: Number(row.owner), ...placeOf(row), list: stateOf(row) }, [entryOf(row)], [])
       )
+      await Promise.all(removals)
       // More entries than one transaction takes are left, and cannot be written any more.
       const isDone = rows.length < ENTRIES_AT_ONCE && owners.length < ENTRIES_AT_ONCE
       if (!isDone) return { removed: rows.length, isDone, wasInRow: false }
@@ -107,12 +105,10 @@ export function garbageVerbs(dialect: ContentDialect, content: ContentSteps, ent
       await query(s.abandon, [beforeSeconds - UPLOAD_SECONDS])
     },
 
-    /** The objects are deleted. */
     async forgetGarbage(query: SqlQuery, objects: readonly string[]): Promise<void> {
       await query(s.forget, [list(objects)])
     },
 
-    /** Lets content in again. @returns false when it was not refused */
     async allow(query: SqlQuery, cid: string): Promise<boolean> {
       return (await query(s.allow, [cid])).rowCount === 1
     },

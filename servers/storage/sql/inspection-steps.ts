@@ -48,11 +48,10 @@ export function inspectionSteps(
     },
 
     /**
-     * Corrects what follows from entries, and did not.
+     * Corrects what follows from entries.
      *
      * @returns `owners`: users whose usage was counted wrong. `damagedLists`: they are not those that were written;
-     *   what is left of them is theirs from then on, where damage is accepted. `unusedContents`: nothing uses them;
-     *   deleted
+     *   where damage is accepted, what is left is the list from then on. `unusedContents`: nothing uses them; deleted
      */
     async recount(mode: CheckMode) {
       const { isDryRun, acceptsDamage = false } = mode
@@ -87,31 +86,23 @@ export function inspectionSteps(
       return unused
     },
 
-    /** Makes the desired state of pins follow from what is stored. */
+    /** Makes the ledger follow from what is stored. */
     async trackPins(mode: CheckMode): Promise<{ toPin: number; toUnpin: number }> {
       const toPin = await correctEach('missingPins', mode, verbs.addMissingPins)
       return { toPin, toUnpin: await correctEach('surplusPins', mode, verbs.removeSurplusPins) }
     },
 
     /**
-     * Stores an entry under the number that it has elsewhere, which is its place in its list. Pins come as they are
-     * there.
+     * Stores an entry under the number that it has elsewhere, which is its place in its list, without a pin.
      *
      * @throws ServerError ERR_TAKEN_DOWN, ERR_STORAGE_FULL, ERR_STORAGE
      */
-    async importEntry({
-      content,
-      ...entry
-    }: EntryPlace & { readonly number: number; readonly content: NewContent }): Promise<void> {
+    async importEntry(content: NewContent, entry: EntryPlace & { readonly number: number }): Promise<void> {
       const write = { ...entry, replaces: 'nothing', quota: NO_QUOTA, tracksPins: false } as const
       await writer.store(content, (row) => verbs.writeEntry({ ...write, content: row }, nowSeconds()))
     },
 
-    /**
-     * Stores a file that is counted for no user. One that is there ends later where this one does.
-     *
-     * @throws as `importEntry`
-     */
+    /** Stores a file that is counted for no user, or lets one that is there end later. @throws as `importEntry` */
     async importFile(content: NewContent, expiresAtSeconds: number): Promise<void> {
       const file = { expiresAtSeconds, nowSeconds: nowSeconds(), tracksPins: false }
       await writer.store(content, (row) => verbs.writeFile({ ...file, content: row }))

@@ -20,10 +20,7 @@ export interface DatabaseVerbs {
   readonly rebuildIndexes: (query: SqlQuery, indexes: readonly string[]) => Promise<void>
 }
 
-/**
- * What an operator's commands ask and correct, in short verbs beside servers that work; and those of a copy from one
- * store to another, which may be run again: what is there stays as it is.
- */
+/** The short verbs of an operator's commands beside running servers. A copy may be run again: what is there stays. */
 export function inspectionVerbs(dialect: ContentDialect, content: ContentSteps, entries: EntrySteps) {
   const { isIn, fn, forUpdate, nextRevision } = dialect
   const page = `SELECT id FROM ~owners WHERE id > $1 ORDER BY id LIMIT ${OWNERS}`
@@ -61,7 +58,6 @@ export function inspectionVerbs(dialect: ContentDialect, content: ContentSteps, 
     addUndesired: addPin('NOT EXISTS')
   })
 
-  /** Entries of a list with their numbers. */
   async function numberedEntries(query: SqlQuery, { did, key }: EntryPlace): Promise<Entry[]> {
     return (await query(s.numbered, [did, key])).rows.map(entryOf)
   }
@@ -135,7 +131,6 @@ export function inspectionVerbs(dialect: ContentDialect, content: ContentSteps, 
       return (await query(s.used, [afterCid, limit])).rows.map(infoOf)
     },
 
-    /** Entries that have some content now. */
     async countEntries(query: SqlQuery, cid: string): Promise<number> {
       return Number((await query(s.uses, [cid])).rows[0]?.number)
     },
@@ -150,7 +145,6 @@ export function inspectionVerbs(dialect: ContentDialect, content: ContentSteps, 
 
     numberedEntries,
 
-    /** The largest number of an entry. */
     async lastNumber(query: SqlQuery): Promise<number> {
       return Number((await query(s.lastNumber)).rows[0]?.number)
     }

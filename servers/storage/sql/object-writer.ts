@@ -20,7 +20,7 @@ export interface ObjectWriterParts {
   readonly nowSeconds: () => number
 }
 
-/** Brings content to the object store and the database: see {@link objectWriter}. */
+/** Brings content to the object store and the database. */
 export type ObjectWriter = ReturnType<typeof objectWriter>
 
 /**
@@ -55,7 +55,6 @@ export function objectWriter({ objects, spool, verbs, nowSeconds }: ObjectWriter
         if (!isUploadNeeded(outcome)) return { outcome, isUploaded: false }
       }
       for (let uploads = 0; uploads < MAX_UPLOADS; uploads += 1) {
-        // A name that was never used.
         const name = `${cid}.${randomBytes(8).toString('hex')}`
         const first = await verb({ ...info, object: { name, isUploaded: false } })
         if (!isUploadNeeded(first)) return { outcome: first, isUploaded: false }
@@ -63,8 +62,7 @@ export function objectWriter({ objects, spool, verbs, nowSeconds }: ObjectWriter
         const second = await verb({ ...info, object: { name, isUploaded: true } }).catch(async (error: unknown) => {
           const code = codeOf(error)
           const kind = code === 'ERR_TAKEN_DOWN' ? 'takedown' : 'removed'
-          // A write that is refused takes nothing into use. After another failure, it is unknown whether the object is
-          // in use.
+          // A refused write takes nothing into use. After another failure, the object may be in use.
           if (code !== 'ERR_STORAGE') await verbs.discardUpload({ cid, byteCount, name }, kind, nowSeconds())
           throw error
         })
@@ -76,7 +74,6 @@ export function objectWriter({ objects, spool, verbs, nowSeconds }: ObjectWriter
     throw new ServerError('ERR_STORAGE', { detail: 'each upload was collected' })
   }
 
-  /** Puts bytes back that were lost or damaged, where content with this cid is still in use. */
   async function repair(content: NewContent): Promise<void> {
     await write(content, (row) => verbs.repairContent(row, nowSeconds()))
   }
@@ -88,8 +85,7 @@ export function objectWriter({ objects, spool, verbs, nowSeconds }: ObjectWriter
      * Stores content. Large content that was stored before is read, and repaired if it is damaged, because its writer
      * is told that it is stored; small content is compared in the write's transaction.
      *
-     * @param verb - writes it
-     * @throws as `verb`; ServerError ERR_STORAGE_FULL, ERR_STORAGE
+     * @throws as `verb`, which writes it; ServerError ERR_STORAGE_FULL, ERR_STORAGE
      */
     async store<T extends object>(
       content: NewContent,

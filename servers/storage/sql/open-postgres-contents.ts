@@ -14,7 +14,6 @@ import { contentMigrations } from './tables.js'
 export interface PostgresContentStoreOptions extends ContentStoreSettings {
   /** The caller's, who closes it. */
   readonly database: PostgresDatabase
-  /** Whose tables. */
   readonly tables: TablePrefix
   /** Brings the tables up to date before the first statement. Default: they are. */
   readonly migrate?: () => Promise<unknown>
@@ -27,20 +26,14 @@ export interface PostgresContentStoreOptions extends ContentStoreSettings {
 /** Errors of our own constraints, after which a transaction is repeated: a collector or another writer was faster. */
 const REPEAT_ON = ['23503', '23505']
 
-/**
- * Opens the storage of a server in PostgreSQL, which any number of instances share. It asks nothing of the database, so
- * that a server starts before that.
- *
- * @throws StartError when the folder cannot be used
- */
+/** Opens storage in PostgreSQL, for any number of instances. It asks nothing of the database yet. @throws StartError */
 export function openPostgresContentStore(options: PostgresContentStoreOptions): OpenContentStore {
   const { folder, database, tables } = options
   const spool = startStep(`Cannot use ${folder} (DATA_DIR)`, () => openSpool(join(folder, 'spool')))
   const open = lazy(options.migrate ?? (() => Promise.resolve()))
   const objects = options.objects ?? postgresObjectStore(database, tables, open)
   const { verbs, transactions } = contentVerbs(postgresContents(tables), databaseVerbs(tables))
-  // Writes of one owner run one after the other: the owner's row is locked in the database as well, but the waiting
-  // writes of one user would hold the connections of all.
+  // The owner's row is locked in the database as well, where the waiting writes of one user would use all connections.
   const owners = new KeyedLock()
   const run: RunVerb = async (name, args) => {
     await open()
@@ -50,7 +43,6 @@ export function openPostgresContentStore(options: PostgresContentStoreOptions): 
     if (!transactions.has(name)) return work((statement, values) => database.query(statement, values, settings))
     return owners.run(fieldOf(write, 'did'), () => database.transaction(work, settings))
   }
-  // The database is its caller's to close.
   return sqlContentStore({ verbs, run, objects, spool, close: async () => undefined }, options)
 }
 
@@ -58,7 +50,7 @@ export function openPostgresContentStore(options: PostgresContentStoreOptions): 
 export class KeyedLock {
   readonly #last = new Map<unknown, Promise<unknown>>()
 
-  /** @param key - undefined: at once @throws what the work throws */
+  /** @param key - undefined: at once */
   async run<T>(key: unknown, work: () => Promise<T>): Promise<T> {
     if (key === undefined) return work()
     const running = (this.#last.get(key) ?? Promise.resolve()).then(work, work)
@@ -104,12 +96,7 @@ function databaseVerbs(tables: TablePrefix): DatabaseVerbs {
   }
 }
 
-/**
- * Makes the tables of a server's content, or brings them up to date.
- *
- * @returns the statements that were run, or with `print` are to be run
- * @throws as `migratePostgres`
- */
+/** Makes the tables of a server's content, or brings them up to date, as `migratePostgres` does. */
 export async function migrateContent(
   database: PostgresDatabase,
   tables: TablePrefix,

@@ -22,7 +22,7 @@ import { SQLITE_TABLES } from './tables.js'
 export interface ContentStoreOptions extends ContentStoreSettings {
   /** Of the server: the database, `objects/` and `spool/` lie there. */
   readonly folder: string
-  /** Name of the database file in it, such as `vault.db`. */
+  /** File name, such as `vault.db`. */
   readonly database: string
   /** False: a write survives the end of the process, and not the loss of power, which is cheaper. Default true. */
   readonly isDurable?: boolean
@@ -32,15 +32,10 @@ export interface ContentStoreOptions extends ContentStoreSettings {
 
 const TRIES = 5
 const PAUSE_MILLISECONDS = 300
-/** SQLite writes a copy, and the log of changes gets it as well. */
+/** Of the file, in its copy and in the log of changes. */
 const COPIES = 2.2
 
-/**
- * Opens the storage of a server in its folder, which several processes of a machine may do, and creates what is
- * missing.
- *
- * @throws StartError when it cannot be used
- */
+/** Opens storage in a folder, which several processes may do, and creates what is missing. @throws StartError */
 export async function openContentStore(options: ContentStoreOptions): Promise<OpenContentStore> {
   const { folder, isDurable = true } = options
   const file = join(folder, options.database)
@@ -73,10 +68,9 @@ function openFolder(folder: string, file: string): { engine: ThreadSettings['eng
 }
 
 /**
- * Rewrites a database without what was deleted, and empties its log of changes, so that neither has bytes of it any
- * more.
+ * Rewrites a database without what was deleted, and empties its log of changes.
  *
- * @param isRewritten - false: only the log may have them
+ * @param isRewritten - false: only the log may have deleted bytes
  * @returns what may still have them, in words
  */
 async function rewriteFile(file: string, verbs: VerbMethods<SqliteVerbs>, isRewritten: boolean): Promise<string[]> {

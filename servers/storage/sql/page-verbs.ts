@@ -10,8 +10,6 @@ export interface Page<T, Place> {
   readonly next: Place | undefined
 }
 
-const isThere = 'EXISTS (SELECT 1 FROM ~contents there WHERE there.cid = c.cid)'
-
 /** Rows that are read in pages: of which table, in the order of which columns; if only some, on which condition. */
 const ROWS_OF = {
   denied: ['~denied', 'cid'],
@@ -30,7 +28,11 @@ const ROWS_OF = {
     'cid',
     `NOT EXISTS (SELECT 1 FROM ~pins p WHERE p.cid = c.cid AND p.state <> 'unpin') AND NOT (${isUnused('c')})`
   ],
-  surplusPins: ['~pins', 'cid', `c.state <> 'unpin' AND ${isUnused('c')} AND NOT ${isThere}`]
+  surplusPins: [
+    '~pins',
+    'cid',
+    `c.state <> 'unpin' AND ${isUnused('c')} AND NOT EXISTS (SELECT 1 FROM ~contents there WHERE there.cid = c.cid)`
+  ]
 } as const
 export type RowsName = keyof typeof ROWS_OF
 

@@ -7,10 +7,8 @@ import { cidsOf } from './content-steps.js'
 const DOUBT_SECONDS = 60
 
 /**
- * The verbs of the pin ledger. A pin that is `pin` or `unpin` is open, `pinned` is done. Each statement claims its
- * rows, or leaves those aside that another one has.
- *
- * A lease outlives a change of the desired state: until the call that it stands for has ended, no other is made.
+ * The verbs of the pin ledger. A pin that is `pin` or `unpin` is open, `pinned` is done. Each statement claims rows, or
+ * leaves those aside that another one has. A lease outlives a change of the desired state, as its call does.
  */
 export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, fn }: ContentDialect) {
   // A lease that ended is a claimant that has ended half way, or is so late that another one has to be made.

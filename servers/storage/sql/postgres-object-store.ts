@@ -8,12 +8,11 @@ import { postgresContents, type TablePrefix } from './content-dialect.js'
 const NAMES = 1_000
 
 /**
- * Objects as rows of pieces, for instances that share no disk and have no other store of objects. Each piece is read by
- * a statement of its own, so that no connection waits for a slow reader, and no more than a piece is in memory.
- *
- * Its verbs also reject with ServerError ERR_STORAGE_FULL, ERR_STORAGE and DidAuthError ERR_BUSY.
+ * Objects as rows of pieces, for instances that share no disk. Each piece is read by a statement of its own, so that no
+ * connection waits for a slow reader, and no more than a piece is in memory.
  *
  * @param open - brings the tables up to date
+ * @throws ServerError ERR_STORAGE_FULL, ERR_STORAGE; DidAuthError ERR_BUSY, from each of its verbs
  */
 export function postgresObjectStore(
   database: PostgresDatabase,

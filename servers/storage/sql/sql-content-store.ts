@@ -15,7 +15,6 @@ const SUM_SECONDS = 10
 /** What an engine brings. */
 export interface SqlContentEngine {
   readonly verbs: ContentVerbs
-  /** Runs them: in a thread that owns a file of SQLite, or on connections to PostgreSQL. */
   readonly run: RunVerb
   readonly objects: ObjectStore
   readonly spool: Spool
@@ -62,8 +61,7 @@ export function sqlContentStore(
   sweepClock.sweepSeconds(now())
 
   // The bound of all files is approximate: no row counts them, which every post would wait for. Each instance adds what
-  // it stored to a sum that it reads every 10 s, so several of them may exceed the bound by what they store in that
-  // time.
+  // it stored to a sum that it reads every 10 s; several may exceed the bound by what they store in that time.
   let usedBytes = 0
   let isFreshUntil = -Infinity
   const sumOnce = singleFlight<number>()

@@ -25,7 +25,6 @@ export type SqliteVerbs = ReturnType<typeof sqliteVerbs>['verbs']
 export function sqliteVerbs() {
   const { verbs, reads } = contentVerbs(sqliteContents, databaseVerbs)
   const ofFile = {
-    /** Writes the file again without what was deleted. */
     async vacuum(query: SqlQuery): Promise<void> {
       await query({ text: 'VACUUM' })
     },

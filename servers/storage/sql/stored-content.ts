@@ -16,10 +16,7 @@ export interface ContentRow extends ContentInfo {
   readonly object?: { readonly name: string; readonly isUploaded: boolean }
 }
 
-/**
- * What a verb answers to a write that needs an object: nothing of it was done, but the object's name is garbage now.
- * The object is to be written, and the write made once more.
- */
+/** What a verb answers to a write whose object must be written first: only the object's name is stored, as garbage. */
 export const UPLOAD_NEEDED = { upload: true } as const
 export type UploadNeeded = typeof UPLOAD_NEEDED
 

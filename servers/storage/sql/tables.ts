@@ -2,14 +2,12 @@ import type { PostgresMigration } from 'express-did-auth/stores/postgres'
 import type { TablePrefix } from './content-dialect.js'
 
 /**
- * The tables of contents, as PostgreSQL has them; SQLite's follow from them, see `prepareSqliteFile`. `~` stands before
- * names.
+ * The tables of contents, as PostgreSQL has them; SQLite's follow from them (`prepareSqliteFile`). `~` is the prefix.
  *
- * `contents`: what is stored, once each; small content in its row, larger in an object. In PostgreSQL, foreign keys
- * make it sure that content is there as long as an entry or a file has it. `bytes` comes last, because SQLite reads a
- * row from its beginning. `unreferenced`: content without a use that could not be deleted at once; a collector looks
- * whether something has it yet. `garbage`: objects to be deleted. `upload`: it is being written, and its writer may
- * still take it into use; `takedown`: it is overwritten first. `denied`: content that was taken down.
+ * `contents`: each once; small content in its row, larger in an object. In PostgreSQL, foreign keys ensure that content
+ * is there as long as an entry or a file has it. `bytes` comes last, because SQLite reads a row from its beginning.
+ * `unreferenced`: content without a use that could not be deleted at once. `garbage`: objects to be deleted. `upload`:
+ * it is being written, and may still come into use; `takedown`: it is overwritten first. `denied`: what was taken down.
  *
  * `entries.number` is counted in the row of their owner, which each write locks: so it is the order of commits. `lists`
  * has a row for each key that has entries: how many, and the hash of them all, which reveals damage and is the ETag.

@@ -18,7 +18,7 @@ export class AgedMap<V> {
     return this.#entries.get(key)
   }
 
-  /** Sets an entry, which is the youngest from now on, also where the key was there before. */
+  /** Makes an entry the youngest, also where the key was there before. */
   set(key: string, value: V): void {
     this.delete(key)
     this.#entries.set(key, value)

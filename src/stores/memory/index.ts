@@ -20,9 +20,8 @@ export interface MemoryStoreOptions {
 export const memoryStores = new WeakSet()
 
 /**
- * A store in this process's memory, bounded in count and time. A restart loses it, and ends all sessions.
- *
- * A session needs up to 400 bytes, and twice as many once it was refreshed 16 times.
+ * A store in this process's memory, bounded in count and time. A restart loses it, and ends all sessions. A session
+ * needs up to 400 bytes, and twice as many once it was refreshed 16 times.
  *
  * @example
  * ```ts
@@ -48,12 +47,9 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     listSessions: async (service, user, nowSeconds) => sessionsOf(service).list(user, nowSeconds),
     ...memoryChallengeUses(maxChallengeUses, clock),
     ...memoryQuotas(maxQuotas),
-    async ping() {
-      // Memory is always available.
-    },
-    async close() {
-      // A memory store has no resources to release.
-    }
+    // Memory is always available, and has nothing to release.
+    ping: async () => undefined,
+    close: async () => undefined
   }
   memoryStores.add(store)
   return store
@@ -64,7 +60,7 @@ interface Window {
   countsByUser: Map<string, Record<ChallengeFlow, number>>
 }
 
-/** Counts of consumed challenges, one map a window, which a sweep deletes no earlier than a minute after its end. */
+/** One map a window, which a sweep deletes no earlier than a minute after its end. */
 function memoryChallengeUses(maxUses: number, clock: SweepClock): ChallengeUseStore {
   const windows = new Map<string, Window>()
   let size = 0
@@ -103,10 +99,9 @@ function memoryChallengeUses(maxUses: number, clock: SweepClock): ChallengeUseSt
         window.countsByUser.set(did, counts)
         size += 1
       }
-      const next = useCount + 1
       const other = flow === 'logIn' ? 'signUp' : 'logIn'
-      counts[flow] = next
-      if (use.consumesBoth) counts[other] = Math.max(counts[other], next)
+      counts[flow] = useCount + 1
+      if (use.consumesBoth) counts[other] = Math.max(counts[other], useCount + 1)
       return 'consumed'
     }
   }

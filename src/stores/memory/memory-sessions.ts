@@ -15,7 +15,7 @@ const PURGED_AT_ONCE = 2
 export class MemorySessions {
   readonly #maxSessions: number
   readonly #clock: SweepClock
-  /** By id, in the order of creation. They are evicted first, so that sessions of new DIDs evict no returning user. */
+  /** By id, in the order of creation. Evicted first, so that sessions of new DIDs evict no returning user. */
   readonly #neverRefreshed = new AgedMap<SessionRecord>()
   /** By id, in the order of their last refresh. */
   readonly #refreshed = new AgedMap<SessionRecord>()
@@ -27,7 +27,6 @@ export class MemorySessions {
     this.#clock = clock
   }
 
-  /** Adds a session and answers how many others were evicted because the store is full. */
   create({ sessionId, did, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds }: NewSession): number {
     const user = canonicalDid(did)
     this.#deleteExpired(this.#clock.sweepSeconds(nowSeconds))
@@ -162,8 +161,8 @@ function isActive({ state, expiresAtSeconds }: SessionRecord, nowSeconds: number
 }
 
 /** A copy that a caller may keep. */
-function sessionOf({ sessionId, did, state, tokenClaims, ...record }: SessionRecord): Session {
-  const { createdAtSeconds, rotatedAtSeconds, expiresAtSeconds } = record
+function sessionOf({ sessionId, did, state, tokenClaims, ...times }: SessionRecord): Session {
+  const { createdAtSeconds, rotatedAtSeconds, expiresAtSeconds } = times
   const claims = tokenClaims === undefined ? undefined : (JSON.parse(tokenClaims) as JsonObject)
   return { sessionId, did, state, tokenClaims: claims, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds }
 }

@@ -21,7 +21,7 @@ export interface PostgresClient {
   readonly connection?: { readonly stream?: { destroy(): unknown } }
 }
 
-/** A pool of connections: a `Pool` of the package pg, or anything of its form. */
+/** A `Pool` of the package pg, or anything of its form. */
 export interface PostgresPool {
   readonly totalCount: number
   readonly idleCount: number
@@ -32,7 +32,7 @@ export interface PostgresPool {
   on(event: 'error', listener: (error: Error) => void): unknown
 }
 
-/** Connections are replaced after this time, so that a failover or a new address is noticed. */
+/** After this time a connection is replaced, so that a failover or a new address is noticed. */
 const MAX_LIFETIME_SECONDS = 1_800
 
 /** @throws TypeError when `url`, which no error repeats, is none of PostgreSQL; Error when pg is not installed */
@@ -84,7 +84,6 @@ function parseUrl(text: string, hasCertificates: boolean): string {
 
 /** How often as long as one verb all verbs of a request may wait, so that it is answered or refused soon. */
 const WAITS_A_REQUEST = 2
-
 /** How long ago a verb ended well, where the database counts as busy, and not as unavailable. */
 const AT_WORK_MILLISECONDS = 2_000
 const NO_CLIENT = { network: '', isGone: () => false }
@@ -101,19 +100,17 @@ export class Connections {
   readonly #maxConnecting: number
   readonly #queue: FairQueue<Waiting>
   readonly #waitingMilliseconds: number
-  /** The count of read-only answers when a connection was made: older ones lead to a former primary. */
+  /** The read-only answers until a connection was made: older ones lead to a former primary. */
   readonly #generations = new WeakMap<PostgresClient, number>()
   #generation = 0
   #connecting = 0
-  /** Milliseconds that requests have waited which had a connection or want one: they come first, to end soon. */
+  /** Milliseconds that requests have waited. Those that had a connection, or want one, come first, to end soon. */
   readonly #begun = new WeakMap<Client, number>()
   #endedWellAt = -Infinity
 
-  /** @param poolSize - as many verbs ask the pool at once, which may open connections for them; the others wait here */
-  constructor(
-    pool: PostgresPool,
-    { poolSize, maxWaiting, waitingMilliseconds }: { poolSize: number; maxWaiting: number; waitingMilliseconds: number }
-  ) {
+  /** As many verbs as `poolSize` ask the pool at once, which may open connections; the others wait here. */
+  constructor(pool: PostgresPool, bounds: Record<'poolSize' | 'maxWaiting' | 'waitingMilliseconds', number>) {
+    const { poolSize, maxWaiting, waitingMilliseconds } = bounds
     this.#pool = pool
     this.#maxConnecting = Math.min(poolSize, maxWaiting)
     this.#queue = new FairQueue(maxWaiting - this.#maxConnecting)
@@ -124,7 +121,6 @@ export class Connections {
     heard.add(pool)
   }
 
-  /** Verbs that wait. */
   get waiting(): number {
     return this.#connecting + this.#queue.size
   }
@@ -152,7 +148,7 @@ export class Connections {
       const client = await this.#connect(endOfTime)
       if (!this.#generations.has(client)) {
         this.#generations.set(client, this.#generation)
-        // As for the pool: the statement in work is told as well.
+        // As for the pool; the promise of the statement in work is rejected as well.
         client.on('error', ignore)
       }
       if (this.#generations.get(client) === this.#generation) return client

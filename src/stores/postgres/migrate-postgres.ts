@@ -54,7 +54,7 @@ export async function migratePostgres(
     `INSERT INTO ${schemaTable} (version, needs_code) VALUES (${version}, ${String(needsCode)})`
   ]
 
-  /** @returns nothing when another instance was faster */
+  /** Runs no statement when another instance was faster. */
   const apply = (texts: string[], number: number): Promise<string[]> =>
     database.transaction(
       async (query) => {

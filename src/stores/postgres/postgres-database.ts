@@ -74,10 +74,8 @@ export class PostgresDatabase {
 
   /**
    * Runs statements in one transaction of READ COMMITTED, which is repeated from its start on a conflict. Statements
-   * that need no answer of the one before may be sent without waiting for it.
-   *
-   * @param work - is called again at each repetition, so it changes nothing but the database. What it throws of its own
-   *   takes the transaction back, and is thrown as it is
+   * that need no answer of the one before may be sent without waiting for it. `work` changes nothing but the database,
+   * because each repetition calls it; what it throws takes the transaction back, and is thrown as it is.
    */
   async transaction<T>(work: (query: SqlQuery) => Promise<T>, options: RepeatOptions = {}): Promise<T> {
     const outcome = await this.#attempt(async (client, isRepeat) => {
@@ -108,7 +106,6 @@ export class PostgresDatabase {
 
   /**
    * Waits for work that may last longer than a verb, such as a migration by another instance.
-   *
    * @throws DidAuthError ERR_STORE when the time of a verb is over, and the work goes on; as the work
    */
   async inTime<T>(work: Promise<T>): Promise<T> {
@@ -117,7 +114,7 @@ export class PostgresDatabase {
     })
   }
 
-  /** Closes the pool, unless it was given as one. */
+  /** Closes its own pool. */
   async close(): Promise<void> {
     if (this.#isOwnPool) await (this.#closing ??= this.#pool.end())
   }
@@ -152,12 +149,7 @@ export class PostgresDatabase {
     }
   }
 
-  async #run(
-    client: PostgresClient,
-    { name, text }: SqlStatement,
-    values: readonly unknown[],
-    isRepeat: boolean
-  ): Promise<SqlResult> {
+  async #run(client: PostgresClient, { name, text }: SqlStatement, values: readonly unknown[], isRepeat: boolean) {
     const isNamed = this.#prepare && name !== undefined
     const { rows, rowCount, command } = await client.query({ ...(isNamed && { name }), text, values: [...values] })
     // A transaction in which a statement failed is rolled back by COMMIT.
@@ -166,7 +158,7 @@ export class PostgresDatabase {
   }
 }
 
-/** Sends a statement when the one before was answered, unless the connection takes several at once. */
+/** Sends a statement when the one before was answered, unless the connection is pipelined. */
 function inOrder(client: PostgresClient & { pipeline?: unknown }, run: SqlQuery): SqlQuery {
   if (client.pipeline === true) return run
   let last: Promise<unknown> = Promise.resolve()

@@ -30,7 +30,7 @@ const HINTS: Readonly<Record<string, string>> = {
   '53300': 'PostgreSQL has no connection left: the pools together are larger than max_connections'
 }
 
-/** The SQLSTATE of an error that PostgreSQL sent; an empty text for another error, such as a lost connection. */
+/** The SQLSTATE that PostgreSQL sent; an empty text for another error, such as a lost connection. */
 function sqlState(error: unknown): string {
   return isObject(error) && typeof error.severity === 'string' ? postgresCode(error) : ''
 }
@@ -47,11 +47,10 @@ export function postgresCode(error: unknown): string {
 
 /** Whether a statement that failed was not done, and may be done when it is run again. */
 export function isConflict(error: unknown, repeatOn: readonly string[]): boolean {
-  const state = sqlState(error)
-  return CONFLICTS.includes(state) || repeatOn.includes(state)
+  return [...CONFLICTS, ...repeatOn].includes(sqlState(error))
 }
 
-/** Whether the connection is broken, so that the last statement may have run or not. */
+/** Whether the last statement may have run or not. */
 export function isConnectionLost(error: unknown): boolean {
   const state = sqlState(error)
   return state === '' || state === READ_ONLY || /^(?:08|57P0[123])/.test(state)
@@ -66,7 +65,7 @@ export function isSetupFault(error: unknown): boolean {
 export function storeError(error: unknown): DidAuthError {
   if (error instanceof DidAuthError) return error
   const code = postgresCode(error)
-  // A name with several addresses fails with the errors of all, and no message of its own.
+  // A name with several addresses fails with the errors of all, without a message.
   const first: unknown = error instanceof AggregateError ? error.errors[0] : error
   const message = first instanceof Error ? first.message : 'unknown error'
   const hint = SETUP_FAULTS[code] ?? HINTS[code]

@@ -8,9 +8,9 @@ import type { OwnClient, RedisSource, Send } from './redis-source.js'
 const VERB_MILLISECONDS = 3_500
 /** Verbs that wait for Redis at a time; one more is rejected at once. It bounds the queue of commands as well. */
 const MAX_PENDING = 10_000
-/** Milliseconds between two attempts to connect. */
+/** Between two attempts to connect. */
 const RETRY_MILLISECONDS = 100
-/** Milliseconds that Redis waits for its replicas. */
+/** How long Redis waits for its replicas. */
 const WAIT_MILLISECONDS = 1_000
 /** How long Redis keeps what a ping wrote. */
 const PING_MILLISECONDS = 60_000
@@ -21,12 +21,14 @@ export interface RedisScript {
   readonly sha1: string
 }
 
+type Arguments = readonly (string | number)[]
+
 export function redisScript(text: string): RedisScript {
   return { text, sha1: createHash('sha1').update(text).digest('hex') }
 }
 
 export interface RedisConnectionOptions {
-  /** What its keys begin with. Default: `eda:`. */
+  /** Default: `eda:`. */
   readonly keyPrefix?: string | undefined
   /** How many replicas must have received a write. Default 0. */
   readonly waitReplicas?: number
@@ -68,10 +70,7 @@ export class RedisConnection implements StoreLifecycle {
     assertRedisSource(source)
     this.#prefix = keyPrefix
     this.#replicas = waitReplicas
-    const prepare = async (send: Send): Promise<Send> => {
-      await onConnect(send)
-      return send
-    }
+    const prepare = (send: Send): Promise<Send> => onConnect(send).then(() => send)
     if (typeof source !== 'string') {
       this.#open = () => ({ client: undefined, ready: prepare(senderOf(source)) })
       return
@@ -89,12 +88,12 @@ export class RedisConnection implements StoreLifecycle {
   }
 
   /** Runs a script. @throws Error when Redis is unavailable or too slow, or refuses it */
-  run(script: RedisScript, key: string, args: readonly (string | number)[]): Promise<unknown> {
+  run(script: RedisScript, key: string, args: Arguments): Promise<unknown> {
     return this.#verb((send) => runScript(send, script, this.#prefix + key, args))
   }
 
   /** Runs a script. @throws Error as `run`, and when too few replicas have the write, which the primary keeps */
-  write(script: RedisScript, key: string, args: readonly (string | number)[]): Promise<unknown> {
+  write(script: RedisScript, key: string, args: Arguments): Promise<unknown> {
     return this.#verb(async (send, channel) => {
       const answer = await runScript(send, script, this.#prefix + key, args)
       if (this.#replicas > 0) await this.#waitForReplicas(send, channel)
@@ -114,7 +113,7 @@ export class RedisConnection implements StoreLifecycle {
     this.#channel = undefined
   }
 
-  /** Any number of commands on one connection, within 3.5 s. */
+  /** Any number of commands on one connection. */
   async #verb<T>(work: (send: Send, channel: Channel) => Promise<T>): Promise<T> {
     if (this.#isClosed) throw new Error('the Redis store is closed')
     if (this.#pending >= MAX_PENDING) throw new Error(`${String(MAX_PENDING)} calls wait for Redis`)
@@ -144,9 +143,7 @@ export class RedisConnection implements StoreLifecycle {
     client?.on('error', () => {
       channel.isLost ||= !('masters' in client)
     })
-    channel.ready.catch(() => {
-      channel.isLost = true
-    })
+    channel.ready.catch(() => (channel.isLost = true))
     this.#channel = channel
     if (known !== undefined) this.#endReplaced(known)
     return channel
@@ -190,12 +187,7 @@ function endClient(channel: Channel | undefined): void {
 }
 
 /** Runs a script by its hash, and by its text where Redis does not know it yet, as after a restart. */
-async function runScript(
-  send: Send,
-  { text, sha1 }: RedisScript,
-  key: string,
-  args: readonly (string | number)[]
-): Promise<unknown> {
+async function runScript(send: Send, { text, sha1 }: RedisScript, key: string, args: Arguments): Promise<unknown> {
   const rest = ['1', key, ...args.map(String)]
   try {
     return await send(key, ['EVALSHA', sha1, ...rest])

@@ -13,7 +13,7 @@ export function userOf(canonicalDid: string): string {
   return sha256(canonicalDid).slice(0, USER_CHARACTERS)
 }
 
-/** The tag of a user, that each of the user's session ids begins with. */
+/** What each of a user's session ids begins with. */
 export function userTagOf(canonicalDid: string): string {
   return userOf(canonicalDid).slice(0, TAG_CHARACTERS)
 }

@@ -13,8 +13,7 @@ const QUOTAS_IN_BUCKET = 16
  * Value: `<count> <end>`, of a key or of a field of a bucket. ARGV: cost, limit or '', now, seconds of a slot,
  * milliseconds to keep it, field or ''. In a full bucket, a new field deletes the one that ends first.
  *
- * The times are the caller's: what Redis's own clock says matters only as a duration. Numbers are written by %.0f,
- * because Lua writes large ones as 5e+09.
+ * Redis's own clock matters only as a duration. Numbers are written by %.0f: Lua writes large ones as 5e+09.
  */
 const CHARGE = redisScript(`
 local cost, now, slot = tonumber(ARGV[1]), tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -55,8 +54,8 @@ return { isCharged, string.format('%.0f', count), string.format('%.0f', ends) }
 `)
 
 /**
- * Quotas in Redis. One of a user is a key, which Redis deletes when its slot is over. Those of strangers share a
- * bounded number of keys, so that a client that names many DIDs displaces strangers alone.
+ * A user's quota is a key, which Redis deletes when its slot is over. Those of strangers share a bounded number of
+ * keys, so that a client that names many DIDs displaces strangers alone.
  */
 export function quotasOn(redis: RedisConnection, buckets = BUCKETS): QuotaStore {
   return {

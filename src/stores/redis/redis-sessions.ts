@@ -13,24 +13,19 @@ const CLOCK_SKEW_SECONDS = 60
 /** Redis adds it to its clock, and refuses what has no 64 bits: about 950 years. */
 const MAX_MILLISECONDS = 3e13
 
-/** The states, as they are written: by their first letters. */
+/** Written by their first letters. */
 const STATES = { a: 'active', l: 'loggedOut', r: 'revoked' } as const
 
-/*
- * The verbs of sessions. KEYS[1] is a hash: the sessions of one user tag by their ids, and the newest number under '#'.
- * Times are the callers'; Redis's own clock counts only how long a key is kept.
- *
- * A session is a text of ten lines: state, created, rotated, expires, number, user, hash of the refresh token, replaced
- * tokens, DID, claims. The scripts read it line by line; DID and claims are JSON, which has no line break.
- */
-
-/** Characters of a replaced token, which `packReplacedToken` packs, as base64url. */
-const REPLACED_CHARACTERS = (REPLACED_BYTES / MAX_REPLACED_TOKENS / 3) * 4
-
+/** Characters of the replaced tokens, in base64url, that are kept beside a new one. */
+const REPLACED_KEPT = (REPLACED_BYTES / 3) * 4 * (1 - 1 / MAX_REPLACED_TOKENS)
 const DAY_MILLISECONDS = 86_400_000
-const TOKENS_KEPT = MAX_REPLACED_TOKENS - 1
 
 /**
+ * KEYS[1] is a hash: the sessions of one user tag by id, and the newest number under '#'. Times are the caller's;
+ * Redis's own clock counts only how long a key is kept. A session is a text of ten lines: state, created, rotated,
+ * expires, number, user, hash of the refresh token, replaced tokens, DID, claims. DID and claims are JSON, which has no
+ * line break.
+ *
  * `rewrite` deletes first: a full Redis lets a script through that has written before, so that users who are logged in
  * refresh and log out there. It also writes sessions that stay as they are: a caller whose first answer was lost may
  * rely on what it did, and WAIT waits only for writes of its own connection. `keep` prolongs the key, by a day more
@@ -104,7 +99,7 @@ if lines[7] ~= ARGV[2] or not isActive(lines, tonumber(ARGV[6])) then
   return record
 end
 lines[3], lines[4], lines[7], lines[10] = ARGV[6], ARGV[7], ARGV[3], ARGV[5]
-lines[8] = ARGV[4] .. string.sub(lines[8], 1, ${String(TOKENS_KEPT * REPLACED_CHARACTERS)})
+lines[8] = ARGV[4] .. string.sub(lines[8], 1, ${String(REPLACED_KEPT)})
 rewrite(ARGV[1], join(lines))
 keep(ARGV[8])
 return 1
@@ -138,12 +133,12 @@ end)
 return revoked
 `)
 
-/** Answers ids and sessions in turn, also where the client reads hashes as objects. */
+/** Ids and sessions in turn, also where the client reads hashes as objects. */
 const LIST = redisScript(`return redis.call('HGETALL', KEYS[1])`)
 
 /**
- * Sessions in Redis. The id of a session names its user, so that each verb is one script on one key, in a cluster too.
- * Redis deletes a user's sessions after the last of them has expired.
+ * The id of a session names its user, so that each verb is one script on one key, in a cluster too. Redis deletes a
+ * user's sessions after the last of them has expired.
  */
 export function redisSessions(redis: RedisConnection, tagOf: typeof userTagOf, clock: SweepClock): SessionStore {
   const endSession: SessionStore['endSession'] = async (service, sessionId, state, nowSeconds) =>
@@ -152,7 +147,6 @@ export function redisSessions(redis: RedisConnection, tagOf: typeof userTagOf, c
   return {
     endSession,
 
-    /** @returns 0: Redis evicts nothing, it refuses what has no space */
     async createSession(session: NewSession): Promise<number> {
       const { service, sessionId, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds } = session
       const did = canonicalDid(session.did)
@@ -165,6 +159,7 @@ export function redisSessions(redis: RedisConnection, tagOf: typeof userTagOf, c
       const sweepSeconds = Math.max(0, clock.sweepSeconds(nowSeconds))
       const times = [nowSeconds, sweepSeconds, millisecondsLeft(nowSeconds, expiresAtSeconds)]
       await redis.write(CREATE, sessionsKey(service, sessionId), [sessionId, before, after, userOf(did), ...times])
+      // Redis evicts nothing, it refuses what has no space.
       return 0
     },
 
@@ -183,7 +178,7 @@ export function redisSessions(redis: RedisConnection, tagOf: typeof userTagOf, c
       if (typeof answer !== 'string') return 'unknown'
       const verdict = judgeRefresh(parseStoredSession(sessionId, answer), rotation)
       if (verdict !== 'reused') return verdict
-      // Somebody may have ended it in between, and then it is not this call that does.
+      // Another call may have ended it in between.
       return (await endSession(service, sessionId, 'revoked', nowSeconds)) ? 'reused' : 'ended'
     },
 
@@ -195,9 +190,8 @@ export function redisSessions(redis: RedisConnection, tagOf: typeof userTagOf, c
       const fields = (await redis.run(LIST, sessionsKey(service, tagOf(did)), [])) as string[]
       return fields
         .flatMap((id, index) => (index % 2 === 1 || id === '#' ? [] : [parseSession(id, fields[index + 1] ?? '')]))
-        .filter(({ user, session: { state, expiresAtSeconds } }) => {
-          return user === userOf(did) && state === 'active' && nowSeconds < expiresAtSeconds
-        })
+        .filter(({ user, session }) => user === userOf(did) && session.state === 'active')
+        .filter(({ session }) => nowSeconds < session.expiresAtSeconds)
         .sort((one, other) => other.number - one.number)
         .map(({ session }) => session)
     }

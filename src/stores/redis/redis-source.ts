@@ -29,7 +29,6 @@ export type OwnClient = (RedisClient | RedisCluster) & {
   on(event: 'error', listener: () => void): unknown
 }
 
-/** What the package `redis` exports, as far as it is used. */
 type RedisPackage = Record<'createClient' | 'createCluster', (options: object) => OwnClient>
 
 const CONNECT_MILLISECONDS = 2_000
@@ -75,7 +74,7 @@ export interface RedisAddress {
   database: number
 }
 
-/** @throws TypeError that never repeats the URL, which holds a password */
+/** @throws TypeError that never repeats the URL, which has a password */
 export function parseRedisUrl(url: string): RedisAddress {
   const [, scheme, username, password, hosts = '', database = '0'] = REDIS_URL.exec(url) ?? []
   try {
@@ -96,8 +95,8 @@ export function parseRedisUrl(url: string): RedisAddress {
   )
 }
 
-function decodePart(text: string | undefined): string | undefined {
-  return text === undefined || text === '' ? undefined : decodeURIComponent(text)
+function decodePart(text = ''): string | undefined {
+  return text === '' ? undefined : decodeURIComponent(text)
 }
 
 function parseHost(text: string): { host: string; port: number } {
@@ -133,10 +132,8 @@ export async function findDurabilityWarning(send: Send, waitReplicas: number): P
 export async function assertNoCluster(send: Send): Promise<void> {
   const info = await unlessRefused(send(undefined, ['INFO', 'cluster']))
   if (!String(info).includes('cluster_enabled:1')) return
-  throw new DidAuthError('ERR_CONFIG', {
-    message:
-      'express-did-auth: this Redis is a node of a cluster: give several of its hosts, redis://host1:6379,host2:6379'
-  })
+  const remedy = 'give several of its hosts, redis://host1:6379,host2:6379'
+  throw new DidAuthError('ERR_CONFIG', { message: `express-did-auth: this Redis is a node of a cluster: ${remedy}` })
 }
 
 /** Undefined where the user of the connection may not ask, as with many hosted services. */

@@ -15,10 +15,7 @@ export interface RedisQuotasOptions {
 
 /** How a Redis store works. */
 export interface RedisStoreOptions extends RedisQuotasOptions {
-  /**
-   * Replicas that must have a session or a use of a challenge within 1 s, else the call is rejected. Needs the URL of
-   * one Redis. Default: 0.
-   */
+  /** Replicas that must have a write within 1 s, else the call is rejected. Needs the URL of one Redis. Default: 0. */
   waitReplicas?: number
   /** Receives a warning when Redis may lose what it acknowledged. Default: a process warning, once. */
   logger?: Pick<Logger, 'warn'>
@@ -26,7 +23,6 @@ export interface RedisStoreOptions extends RedisQuotasOptions {
 
 /**
  * Quotas in Redis or Valkey, for any number of instances. Needs the package `redis` unless a client is passed in.
- *
  * Losing them counts again from 0. A Redis that is unavailable rejects the charge within 4 s.
  *
  * @throws TypeError when `source` is neither a URL nor a client; Error when the package `redis` is not installed
@@ -45,13 +41,12 @@ export function redisQuotas(source: RedisSource, options: RedisQuotasOptions = {
 /**
  * A whole store in Redis or Valkey, for any number of instances. Needs the package `redis` unless a client is given.
  *
- * **Redis replicates asynchronously: a failover can lose what was acknowledged.** Then a logout is undone, a refresh
- * token that was replaced is good again, and a used challenge is good once more. The store warns of it, unless
- * `appendfsync` is `always`, or `waitReplicas` and `min-replicas-to-write` are at least 1, which makes it rare. Keep
- * sessions and challenge uses in a durable store, and quotas in {@link redisQuotas}, where that matters.
+ * **Redis replicates asynchronously: a failover can lose what was acknowledged.** Then a logout is undone, and a
+ * replaced refresh token or a used challenge is good again. The store warns of it, unless `appendfsync` is `always`, or
+ * `waitReplicas` and `min-replicas-to-write` are at least 1, which makes it rare. Where that matters, keep sessions and
+ * challenge uses in a durable store, and quotas in {@link redisQuotas}.
  *
- * The bound of the store is Redis's `maxmemory`: a full Redis refuses new sessions. `maxmemory-policy` has to be
- * `noeviction`, else each call is rejected.
+ * A full Redis (`maxmemory`) refuses new sessions. Unless `maxmemory-policy` is `noeviction`, each call is rejected.
  *
  * @throws TypeError when `source` is neither a URL nor a client; Error when the package `redis` is not installed
  * @example

@@ -46,8 +46,8 @@ export const postgresDialect: Dialect = {
   nowSeconds: 'CAST(extract(epoch FROM pg_catalog.now()) AS bigint)',
   deleteRows: (table, condition) => `DELETE FROM ${table} WHERE ctid = ANY(ARRAY(
     SELECT one.ctid FROM ${table} one WHERE ${condition} FOR UPDATE OF one SKIP LOCKED))`,
-  // PostgreSQL's own estimate, which it renews as a table changes: an exact counter would be a row that all wait for.
-  // Each operator has the very types of one of PostgreSQL's own: else one that another role made would fit better.
+  // PostgreSQL's own estimate: an exact counter would be a row that all wait for. Each operator has the very types of
+  // one of PostgreSQL's own: else one that another role made would fit better.
   rowCount: (table) => `(SELECT CAST(reltuples AS bigint) FROM pg_catalog.pg_class
     WHERE oid = CAST(pg_catalog.to_regclass('${table}') AS oid))`,
   rewritesIndexes: false

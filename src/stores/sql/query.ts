@@ -33,7 +33,7 @@ export type VerbMethods<V extends SqlVerbs> = {
 /** Runs a verb by its name, wherever that is. */
 export type RunVerb = (name: string, args: readonly unknown[]) => Promise<unknown>
 
-/** Runs a verb here. @throws Error where there is none of that name; as the verb */
+/** Runs a verb here, by its name. @throws Error where there is none of that name; as the verb */
 export async function runVerb(
   verbs: SqlVerbs,
   name: string,
@@ -46,16 +46,11 @@ export async function runVerb(
   return verb(query, ...(args as never[]))
 }
 
-/** Methods that run verbs by their names. */
+/** Methods that run verbs wherever `run` does. */
 export function methodsOf<V extends SqlVerbs>(verbs: V, run: RunVerb): VerbMethods<V> {
   const methods = Object.keys(verbs).map((name) => [name, (...args: unknown[]) => run(name, args)])
   // The types are those of the verbs.
   return Object.fromEntries(methods) as VerbMethods<V>
-}
-
-/** Methods that run verbs here. */
-export function methodsOn<V extends SqlVerbs>(verbs: V, query: SqlQuery): VerbMethods<V> {
-  return methodsOf(verbs, (name, args) => runVerb(verbs, name, query, args))
 }
 
 /** Statements by their names, each prepared under its name behind a prefix. */

@@ -13,10 +13,9 @@ const SECONDS_A_DAY = 86_400
 /** More than a user's sessions ever are: SQLite and PostgreSQL have no common way to say "all". */
 const MANY = 1_000_000
 
-/** States by their number in a row. */
+/** By their number in a row. */
 const STATES = ['active', 'loggedOut', 'revoked'] as const
 
-/** The columns of a session, which crosses threads as JSON. */
 const SESSION_COLUMNS = 'session_id, did, state, token_claims, created_at, rotated_at, expires_at'
 
 /**
@@ -130,7 +129,7 @@ export function sessionStatements({ fn, hex, joinBytes, deleteRows, isAlone }: D
   })
 }
 
-/** The session of a row. PostgreSQL may answer numbers as text. */
+/** PostgreSQL may answer numbers as text. */
 export function parseSession(row: SqlRow): Session {
   return {
     sessionId: String(row.session_id),
@@ -143,13 +142,13 @@ export function parseSession(row: SqlRow): Session {
   }
 }
 
-/** The session of a row, with its refresh tokens in hexadecimal digits. */
+/** Of a row with its refresh tokens in hexadecimal digits. */
 export function parseStoredSession(row: SqlRow): StoredSession {
   const hash = Buffer.from(String(row.token_hash), 'hex').toString('base64url')
   return storedSession(parseSession(row), hash, String(row.replaced), 'hex')
 }
 
-/** Claims as they are stored: in ASCII, which a database of any encoding takes. */
+/** In ASCII, which a database of any encoding takes. */
 function toJson(claims: JsonObject | undefined): string | null {
   const escape = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
   return claims === undefined ? null : JSON.stringify(claims).replace(/[\u0080-\uffff]/g, escape)

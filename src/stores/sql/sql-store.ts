@@ -16,7 +16,7 @@ const GRACE_SECONDS = 30
 /** Deletes rows, `limit` at a time, until there are fewer, the time of a table is over, or the store is closed. */
 export type RepeatDeletion = (deleteSome: (limit: number) => Promise<number>) => Promise<void>
 
-/** What a store in SQL works on: a thread that owns a file of SQLite, or connections to PostgreSQL. */
+/** A thread that owns a file of SQLite, or connections to PostgreSQL. */
 export interface SqlEngine {
   readonly verbs: VerbMethods<StoreVerbs>
   readonly bounds: TableBounds
@@ -77,12 +77,11 @@ export function sqlStore(engine: SqlEngine, times?: SweepTimes): Store {
   }
 }
 
-/** Sweeps, and looks at the sizes of tables. It has no timer: verbs start what is due, and none waits for it. */
+/** Sweeps, and looks at the sizes of tables, without a timer: verbs start what is due, and none waits for it. */
 class Upkeep {
   readonly #engine: SqlEngine
   readonly #clock: SweepClock
   readonly #graceSeconds: number
-  /** Known from the first verb on that adds a row. */
   #full: Promise<FullTables> | undefined
   #sizesReadAt = -Infinity
   #nowSeconds = -Infinity
@@ -115,7 +114,6 @@ class Upkeep {
       .finally(() => (this.#sweeping = undefined))
   }
 
-  /** Ends a sweep after the verb that it is at. */
   async end(): Promise<void> {
     this.#isClosed = true
     await this.#sweeping

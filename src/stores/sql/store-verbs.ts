@@ -16,7 +16,7 @@ export type TableBounds = Readonly<Record<'sessions' | 'challengeUses', number>>
 /** Which of the tables have no space for another row, about. */
 export type FullTables = Readonly<Record<keyof TableBounds, boolean>>
 
-/** The verbs of a store on either engine. They keep nothing between two calls. */
+/** They keep nothing between two calls. */
 export type StoreVerbs = ReturnType<typeof storeVerbsOf>
 
 /** Each use of a challenge has a random name, by which a repeated statement knows its own. */
@@ -64,13 +64,10 @@ export function storeVerbsOf(dialect: Dialect) {
   }
 }
 
+const READS: readonly (keyof StoreVerbs)[] = ['findSession', 'listSessions', 'countChallengeUses', 'findFullTables']
+
 /** The verbs that write nothing. SQLite runs them in no transaction. */
-export const STORE_READS = new Set<keyof StoreVerbs>([
-  'findSession',
-  'listSessions',
-  'countChallengeUses',
-  'findFullTables'
-])
+export const STORE_READS = new Set<string>(READS)
 
 /** The statements of these verbs, without those of sessions. */
 export function storeStatements({ fn, greatest, isAlone, nowSeconds, deleteRows, rowCount }: Dialect) {

@@ -5,15 +5,13 @@ import { canonicalDid } from '../../protocol/did.js'
 /**
  * The tables of sessions and of uses of challenges, as PostgreSQL has them. SQLite's follow from them, see `inSqlite`.
  *
- * Refreshing a session should touch no index: `sweep_day` and `refreshed_day` change once a day, and the hash of the
- * refresh token is in none. `sweep_day`: the first day (since the Unix epoch) on which a session is expired from the
- * beginning on. `refreshed_day`: the day of its last refresh, NULL when there was none; NULL comes first, so the same
- * index finds those that are evicted first. `number`: the order in which sessions were created. Claims are text,
- * because jsonb refuses `\u0000`. Pages of sessions are half empty for the next version of a row, so that an update
- * stays on its page.
+ * Refreshing a session touches an index at most once a day, when one of two columns changes: `sweep_day`, the first day
+ * (since the Unix epoch) on which a session is expired from the beginning on, and `refreshed_day`, the day of its last
+ * refresh. That is NULL when there was none, and comes first, so the same index finds those that are evicted first.
+ * `number`: the order of creation. Claims are text, because jsonb refuses `\u0000`. Pages of sessions are half empty,
+ * so that the next version of a row stays on its page.
  *
- * `did_auth_numbers`: `usesForgottenUntil` is the end of the newest window that was closed, `pings` a row that a ping
- * can write.
+ * `did_auth_numbers`: `usesForgottenUntil` is the end of the newest closed window, `pings` a row that a ping can write.
  */
 export const TABLES: readonly string[] = [
   `CREATE TABLE did_auth_sessions (

@@ -1,6 +1,5 @@
 import { openConnection, rollBack, withCode, type EngineName, type SqlConnection } from './sqlite-engine.js'
 
-/** Version of the tables that this package writes. */
 const VERSION = 1
 
 /** What SQLite has in place of what PostgreSQL has, in order. `STRICT`: it would else keep a text for a number. */
@@ -24,7 +23,7 @@ function inSqlite(statement: string): string {
 }
 
 /**
- * Prepares the tables of a file, on the caller's thread, so that what is wrong with it is known at once.
+ * Prepares the tables of a file on the caller's thread, so that what is wrong with it is known at once.
  *
  * @param numbers - the table that has their version, with the columns `name` and `number`
  * @throws Error when the file cannot be opened, or another version made the tables
@@ -44,15 +43,15 @@ export function prepareFile(file: string, engine: EngineName, statements: readon
  */
 export function prepareTables(connection: SqlConnection, statements: readonly string[], numbers: string): void {
   try {
-    // With the write lock from the beginning on.
     connection.exec('BEGIN IMMEDIATE')
     if (connection.prepare('SELECT 1 FROM sqlite_master WHERE name = ?').get(numbers) === undefined) {
       for (const text of statements) connection.exec(inSqlite(text))
       connection.exec(`INSERT INTO ${numbers} (name, number) VALUES ('version', ${String(VERSION)})`)
     }
     const found = connection.prepare(`SELECT number FROM ${numbers} WHERE name = 'version'`).get()?.number
-    const misfit = `express-did-auth: the database has tables of version ${String(found)}, not ${String(VERSION)}`
-    if (found !== VERSION) throw new Error(misfit)
+    if (found !== VERSION) {
+      throw new Error(`express-did-auth: the database has tables of version ${String(found)}, not ${String(VERSION)}`)
+    }
     connection.exec('COMMIT')
   } catch (error) {
     rollBack(connection)

@@ -63,7 +63,7 @@ export function serveSqlite(port: MessagePort, connection: SqlConnection, served
 
 interface Waiting {
   readonly request: Request
-  /** Milliseconds, by `performance.now`. */
+  /** When it was called: milliseconds, by `performance.now`. */
   readonly since: number
   /** Whether it has failed once already. */
   readonly isRetry?: boolean
@@ -98,7 +98,6 @@ export class GroupCommit {
     this.#reply = reply
   }
 
-  /** Runs a verb that only reads, in no transaction. */
   async read([id, name, ...args]: Request): Promise<void> {
     try {
       this.#reply([id, await this.#call(name, args)])
@@ -108,7 +107,6 @@ export class GroupCommit {
     }
   }
 
-  /** @param since - when it was called: milliseconds, by `performance.now` */
   add(request: Request, since: number): void {
     this.#waiting.push({ request, since })
   }
@@ -135,7 +133,6 @@ export class GroupCommit {
 
   async #runGroup(group: readonly Waiting[]): Promise<void> {
     this.#singles = Math.max(0, this.#singles - 1)
-    /** Called once the group is committed. */
     const replies: (() => void)[] = []
     try {
       this.#served.beforeGroup?.()
@@ -164,16 +161,16 @@ export class GroupCommit {
     for (const reply of replies) reply()
   }
 
-  /** The transaction is gone, as on a full disk: it is tried again verb by verb. */
+  /** The transaction is gone, as on a full disk: several verbs are tried again one by one. */
   #failGroup(group: readonly Waiting[], error: unknown): void {
     rollBack(this.#connection)
     const [first] = group
-    if (group.length > 1 || first === undefined) {
-      this.#waiting.unshift(...group)
-      this.#singles = group.length
+    if (first !== undefined && group.length === 1) {
+      this.#fail(first, error)
       return
     }
-    this.#fail(first, error)
+    this.#waiting.unshift(...group)
+    this.#singles = group.length
   }
 
   /** Outside a transaction, so that space can be made. */

@@ -2,7 +2,7 @@ import { closeSync, openSync } from 'node:fs'
 import { isObject } from '../../protocol/json.js'
 import { loadPackage } from '../load-package.js'
 
-/** Parameters and results of statements. Both engines read whole numbers as numbers. */
+/** Both engines read whole numbers as numbers. */
 export type SqlValue = string | number | null | Uint8Array
 export type SqlRow = Readonly<Record<string, SqlValue>>
 
@@ -13,7 +13,7 @@ export interface SqlStatement {
   run(...values: SqlValue[]): { readonly changes: number | bigint }
 }
 
-/** An open database. Both engines look like this, so that one text of SQL and code runs on either. */
+/** An open database of either engine. */
 export interface SqlConnection {
   prepare(text: string): SqlStatement
   exec(text: string): unknown
@@ -30,19 +30,17 @@ export interface ConnectionOptions {
   busyMilliseconds?: number
 }
 
-/** Milliseconds for which opening a file waits while another process creates it. */
+/** How long opening a file waits while another process creates it. */
 const OPENING_MILLISECONDS = 5_000
 const PAUSE_MILLISECONDS = 20
 
-/** The engine of this process: Node's own from 22.13 on, for which nothing has to be installed or compiled. */
+/** Node's own where it has one, for which nothing has to be installed or compiled. */
 export function chooseEngine(): EngineName {
   return loadNodeSqlite() === undefined ? 'better-sqlite3' : 'node:sqlite'
 }
 
 /**
- * Opens a database in WAL mode, and creates its file for its owner's eyes only where there is none.
- *
- * @param file - path, or `:memory:`
+ * Opens a path or `:memory:` in WAL mode, and creates its file for its owner's eyes only where there is none.
  * @throws Error with a `code` when the engine is missing, or the file cannot be opened
  */
 export function openConnection(
@@ -72,7 +70,7 @@ export function isFile(name: string): boolean {
   return name !== ':memory:'
 }
 
-/** Rolls a transaction back. Some failures, such as a full disk, have rolled it back already. */
+/** Some failures, such as a full disk, have rolled the transaction back already. */
 export function rollBack(connection: Pick<SqlConnection, 'exec'>): void {
   try {
     connection.exec('ROLLBACK')
@@ -84,9 +82,8 @@ export function rollBack(connection: Pick<SqlConnection, 'exec'>): void {
 /** To SQLite, an empty name means a temporary file: all data would silently be lost at the end. */
 function assertFileName(file: unknown): asserts file is string {
   if (typeof file !== 'string') {
-    throw new TypeError(
-      'express-did-auth: a SQLite store needs the name of its file; an open database cannot be shared'
-    )
+    const reason = 'a SQLite store needs the name of its file; an open database cannot be shared'
+    throw new TypeError(`express-did-auth: ${reason}`)
   }
   if (file === '') throw new TypeError('express-did-auth: the name of the SQLite file is empty')
 }
@@ -132,18 +129,14 @@ function loadNodeSqlite(): { DatabaseSync: new (file: string) => SqlConnection }
   return process.getBuiltinModule('node:sqlite') as unknown as ReturnType<typeof loadNodeSqlite>
 }
 
-/** Primary result codes of SQLite, by their numbers: `node:sqlite` reports numbers, better-sqlite3 names. */
+/** Primary result codes, by their numbers: `node:sqlite` reports numbers, better-sqlite3 names. */
 const PRIMARY_NAMES = (
   'ERROR INTERNAL PERM ABORT BUSY LOCKED NOMEM READONLY INTERRUPT IOERR CORRUPT NOTFOUND FULL CANTOPEN PROTOCOL EMPTY ' +
   'SCHEMA TOOBIG CONSTRAINT MISMATCH MISUSE NOLFS AUTH FORMAT RANGE NOTADB'
 ).split(' ')
 
 /** The extended result codes that tell a full disk, or a folder that can only be read. */
-const EXTENDED_NAMES: Readonly<Record<number, string>> = {
-  778: 'IOERR_WRITE',
-  4874: 'IOERR_SHMSIZE',
-  1544: 'READONLY_DIRECTORY'
-}
+const EXTENDED_NAMES: Record<number, string> = { 778: 'IOERR_WRITE', 4874: 'IOERR_SHMSIZE', 1544: 'READONLY_DIRECTORY' }
 
 /** The `code` of an error, the same for both engines: `SQLITE_BUSY`, `SQLITE_FULL`, `ENOENT`; or an empty text. */
 export function sqliteCode(error: unknown): string {
@@ -154,18 +147,18 @@ export function sqliteCode(error: unknown): string {
   return name === undefined ? 'SQLITE_ERROR' : `SQLITE_${name}`
 }
 
-/** An error of either engine, with the `code` that people know. */
+/** The error with this {@link sqliteCode}. */
 export function withCode(error: unknown): unknown {
   const code = sqliteCode(error)
   return isObject(error) && code !== '' ? Object.assign(error, { code }) : error
 }
 
-/** Whether an error means that another connection was writing for too long. */
+/** Whether another connection was writing for too long. */
 export function isBusy(error: unknown): boolean {
   return sqliteCode(error).startsWith('SQLITE_BUSY')
 }
 
-/** Whether an error means that a file is damaged, or no database. */
+/** Whether a file is damaged, or no database. */
 export function isDamaged(error: unknown): boolean {
   return /^SQLITE_(CORRUPT|NOTADB)/.test(sqliteCode(error))
 }

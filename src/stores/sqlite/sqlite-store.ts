@@ -24,16 +24,15 @@ export interface SqliteStoreOptions {
 const SIZE_SECONDS = 60
 
 /**
- * A store in one SQLite file, for one process or for several on one machine. Node has SQLite built in from 22.13 on;
- * before, the package better-sqlite3 is needed.
+ * A store in one SQLite file, for one process or for several on one machine. Before Node 22.13, it needs the package
+ * better-sqlite3.
  *
  * What a login, refresh or logout has been answered survives a crash, and the loss of power too. Refresh tokens are in
  * the file only as hashes. A new file is readable by its owner alone. Quotas are counted in memory, by each process.
  * The work is done in a thread, which ends with `close()`.
  *
- * @param file - path of the database file, or `:memory:`. Within a process the file is the store's alone: another copy
- *   of SQLite that opens it there, as better-sqlite3 beside Node's own, would drop the store's locks when it closes the
- *   file
+ * @param file - path, or `:memory:`. Another copy of SQLite that opens the file in this process, as better-sqlite3
+ *   beside Node's own, would drop the store's locks when it closes the file
  * @throws Error at once when there is no SQLite, the file cannot be opened, or another version of this package wrote it
  * @example
  * ```ts
@@ -54,12 +53,8 @@ export function openSqliteStore(
   prepareFile(file, engine, TABLES, 'did_auth_numbers')
   const start = () => startWorker(new URL('./worker.js', import.meta.url), { file, engine })
   const thread = new SqliteThread({ start })
-  const own = {
-    verbs: methodsOf(storeVerbsOf(sqliteDialect), thread.run),
-    bounds: { sessions: maxSessions, challengeUses: maxChallengeUses },
-    sizeSeconds: SIZE_SECONDS,
-    quotas: memoryQuotas(maxQuotas),
-    close: () => thread.close()
-  }
-  return sqlStore(own, times)
+  const verbs = methodsOf(storeVerbsOf(sqliteDialect), thread.run)
+  const bounds = { sessions: maxSessions, challengeUses: maxChallengeUses }
+  const quotas = memoryQuotas(maxQuotas)
+  return sqlStore({ verbs, bounds, sizeSeconds: SIZE_SECONDS, quotas, close: () => thread.close() }, times)
 }

@@ -1,18 +1,14 @@
 import type { Worker } from 'node:worker_threads'
 import type { RunVerb } from '../sql/query.js'
 
-/** A verb to be run: its number, its name, its arguments. */
+/** A verb to be run. */
 export type Request = readonly [id: number, verb: string, ...args: unknown[]]
 
 /** Verbs, and for how many milliseconds the first of them has waited already. */
 export type Batch = readonly [waitedMilliseconds: number, ...requests: Request[]]
 
-/** What a thread answers to a verb: its number with the result, or with what of an error crosses threads. */
-export type Reply = readonly [
-  id: number,
-  result: unknown,
-  failure?: { readonly message: string; readonly code: string }
-]
+/** What a thread answers to a verb; of an error, what crosses threads. */
+export type Reply = readonly [id: number, result: unknown, failure?: Readonly<Record<'message' | 'code', string>>]
 
 /** Asks a thread to close its database and end. Other messages are lists of verbs. */
 export const CLOSE = 'close'
@@ -29,14 +25,14 @@ export interface SqliteThreadOptions {
  * A thread that owns a database of SQLite, seen from the threads that call its verbs.
  *
  * All verbs that are called in one round of the event loop form one message, and the next message waits for the first
- * reply to the last: under load that makes few messages with many verbs, and messages are what costs. Verbs that a
- * thread has not answered when it ends are rejected; the next verb starts another.
+ * reply to the last: messages are what costs, and under load each has many verbs. Verbs that a thread has not answered
+ * when it ends are rejected; the next verb starts another.
  */
 export class SqliteThread {
   readonly #options: SqliteThreadOptions
   #worker: Worker | undefined
   #lastId = 0
-  /** Verbs that are not sent yet. */
+  /** Not sent yet. */
   #batch: Request[] = []
   /** When the first of them was called: milliseconds, by `performance.now`. */
   #batchSince = 0
@@ -105,9 +101,7 @@ export class SqliteThread {
     worker.on('message', (message: string | Reply[]) =>
       this.#receive(typeof message === 'string' ? (JSON.parse(message) as Reply[]) : message)
     )
-    worker.on('error', (error: Error) => {
-      cause = error
-    })
+    worker.on('error', (error: Error) => (cause = error))
     worker.on('exit', () => {
       if (this.#worker !== worker) return
       this.#worker = undefined

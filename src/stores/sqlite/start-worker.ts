@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads'
 
 /**
  * Starts a thread that owns a database. Alone in this file, so that tests can start one in another way.
- * @param entry - URL of its built file, `.js`; where the sources themselves run by tsx, the `.ts` beside it is started
+ * @param entry - of its built file, `.js`; where the sources themselves run by tsx, the `.ts` beside it is started
  */
 export function startWorker(entry: URL, workerData: unknown): Worker {
   if (existsSync(entry)) return new Worker(entry, { workerData })

@@ -15,8 +15,8 @@ afterEach(() => {
 
 /** Serves one answer, or the message of what it throws. */
 const serving = (chunks: () => AsyncGenerator<Uint8Array>, headers?: Record<string, string>): Promise<number> =>
-  servingPort((req, res) => {
-    sendChunks(req, res, chunks(), headers).catch((error: unknown) => {
+  servingPort((_req, res) => {
+    sendChunks(res, chunks(), headers).catch((error: unknown) => {
       res.writeHead(500).end((error as Error).message)
     })
   })
@@ -135,8 +135,8 @@ describe('sendChunks', () => {
           closed += 1
         }
       }
-      const port = await servingPort((req, res) => {
-        ended = sendChunks(req, res, pieces(once(res, 'close')))
+      const port = await servingPort((_req, res) => {
+        ended = sendChunks(res, pieces(once(res, 'close')))
       })
       const asked = get({ port, host: '127.0.0.1', agent: false })
       const [answer] = (await once(asked, 'response')) as [IncomingMessage]
@@ -181,9 +181,9 @@ describe('sendChunks', () => {
       pulled = 0
       isClosed = false
       let response: ServerResponse | undefined
-      const port = await servingPort((req, res) => {
+      const port = await servingPort((_req, res) => {
         response = res
-        void sendChunks(req, res, endless())
+        void sendChunks(res, endless())
       })
       const client = connect(port, '127.0.0.1').pause()
       client.on('error', () => undefined)
