@@ -40,11 +40,11 @@ export type Signer = (
   data: string | Uint8Array
 ) => Promise<string | { r: string; s: string; recoveryParam?: number | undefined }>
 
-/** The service's own key, private and public: signs and verifies tokens. */
+/** The service's own key, for tokens. */
 export interface ServiceKey {
   /** 65 bytes, uncompressed. @throws DidAuthError ERR_SIGNER */
   publicKey(): Promise<Uint8Array>
-  /** Signs a payload as JWT, with ES256K. @throws DidAuthError ERR_SIGNER */
+  /** With ES256K. @throws DidAuthError ERR_SIGNER */
   issueJwt(payload: JsonObject & { iss: string; iat: number }, deadline: Deadline): Promise<string>
 }
 
@@ -65,9 +65,8 @@ export interface EthrNetwork {
 
 /** The client of a request, for fair scheduling. */
 export interface Client {
-  /** An IPv4 address or the /64 of an IPv6 address. */
   readonly network: string
-  /** Whether its connection has ended, so that an answer would not be read. */
+  /** Whether its connection has ended. */
   isGone(): boolean
 }
 
@@ -92,8 +91,8 @@ export interface CredentialVerifier {
 }
 
 /**
- * A client of a node of one chain, for users whose account is a contract. A `PublicClient` of viem is one. Each call
- * may take 3 s at most and is not repeated. What a call throws means that the node is unavailable.
+ * A client of a node of one chain, such as viem's `PublicClient`, for users whose account is a contract. Each call may
+ * take 3 s at most and is not repeated. What a call throws means that the node is unavailable.
  *
  * @example
  * ```ts
@@ -125,21 +124,16 @@ export interface ContractProof {
 
 /** The contracts of the configured chains. */
 export interface ContractWallets {
-  /** Whether a chain is configured. */
   accepts(chainId: number): boolean
-  /**
-   * Asks the contract of an account whether it accepts a signature; resolves when it does.
-   * @throws DidAuthError ERR_NETWORK, ERR_CONTRACT_ABSENT, ERR_CONTRACT_SIGNATURE, ERR_CHAIN, ERR_BUSY
-   */
+  /** @throws DidAuthError ERR_NETWORK, ERR_CONTRACT_ABSENT, ERR_CONTRACT_SIGNATURE, ERR_CHAIN, ERR_BUSY */
   verify(proof: ContractProof): Promise<void>
 }
 
 /** Who controls a DID by its document. */
 export interface DidControllers {
   /**
-   * The addresses, lower case, of the methods that the document of a DID lists under `authentication`.
-   * @throws DidAuthError ERR_DID_UNSUPPORTED when it is deactivated or of a network that is not configured;
-   *   ERR_RESOLVER, ERR_BUSY
+   * The addresses, lower case, that its document lists under `authentication`. @throws DidAuthError ERR_RESOLVER,
+   * ERR_BUSY; ERR_DID_UNSUPPORTED when it is deactivated or of a network that is not configured
    */
   of(did: string, client: Client): Promise<ReadonlySet<string>>
 }
@@ -154,7 +148,7 @@ export interface AuthenticatedUser {
 /** A private key of P-256 as JWK (RFC 7518, section 6.2); further members do not count. */
 export type ResourceKey = { readonly [Member in 'kty' | 'crv' | 'x' | 'y' | 'd']?: string | undefined }
 
-/** The keys for tokens of other services: the first signs, the public halves of all are a JWK set. */
+/** For tokens of other services: the first key signs, the public halves of all are a JWK set. */
 export interface ResourceKeys {
   sign(claims: JsonObject): Promise<string>
   publish(): Promise<{ keys: readonly object[] }>
@@ -228,19 +222,17 @@ export interface LoginIdentity extends UserIdentity {
  */
 export type AuthenticationBusinessLogic = (did: string, user: LoginIdentity) => unknown
 /**
- * Business logic at sign up; its result and errors count as those of {@link AuthenticationBusinessLogic}. It decides
- * which issuers of credentials are trusted, as the option `trustedIssuers` does: compare
- * `canonicalDid(credential.issuer)`.
+ * Business logic at sign up; its result and errors count as those of {@link AuthenticationBusinessLogic}. Without the
+ * option `trustedIssuers`, it decides which issuers are trusted: compare `canonicalDid(credential.issuer)`.
  */
 export type SignupBusinessLogic = (response: SelectiveDisclosureResponse, user: UserIdentity) => unknown
 /**
- * Business logic at each refresh, asked before anything changes. Its errors count as those of
- * {@link AuthenticationBusinessLogic}; a refusal revokes the session. `{ tokenClaims }` replaces the claims of the
- * session.
+ * Business logic at each refresh, before anything changes. Its errors count as those of
+ * {@link AuthenticationBusinessLogic}; a refusal revokes the session. `{ tokenClaims }` replaces the session's claims.
  */
 export type RefreshBusinessLogic = (did: string, session: Session & UserIdentity) => unknown
 
-/** What an operator may count, or be notified of. Fixed fields, never a secret: a proof is used up. */
+/** What an operator may count, or be notified of. It has no secret: a proof is used up. */
 export interface SecurityEvent {
   type:
     | 'login'

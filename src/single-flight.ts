@@ -1,5 +1,5 @@
 /**
- * Makes a function that runs one call for many who ask: while a call under a key runs, others get its result.
+ * Makes a function that runs one call for many: while a call under a key runs, others get its result.
  *
  * @example
  * const refreshOnce = singleFlight<Tokens>()

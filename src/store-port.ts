@@ -29,10 +29,9 @@ export interface Rotation extends PresentedRefreshToken {
 export interface SessionStore {
   /**
    * Adds a session. Beyond `MAX_SESSIONS_PER_DID` of a user, one of the user's is dropped: an expired one, else one
-   * that ended, else the oldest. A store that is full drops sessions that were never refreshed, the oldest first, and
-   * only then others.
+   * that ended, else the oldest. A full store first drops sessions that were never refreshed, the oldest first.
    *
-   * @returns how many active sessions were dropped because the store is full; 0 in ordinary times
+   * @returns how many active sessions were dropped because the store is full
    */
   createSession(session: NewSession): Promise<number>
   /** A session in any state, with the hashes of its refresh tokens. An expired one may be deleted. */
@@ -43,7 +42,7 @@ export interface SessionStore {
    * calls with one token and different next ones, exactly one gets `rotate`.
    */
   rotateRefreshToken(rotation: Rotation): Promise<RefreshVerdict>
-  /** Ends an active session. True when it was active. */
+  /** Ends an active session. @returns whether it was active */
   endSession(service: string, sessionId: string, state: 'loggedOut' | 'revoked', nowSeconds: number): Promise<boolean>
   /** Revokes a user's active sessions and answers how many there were. */
   revokeSessions(service: string, canonicalDid: string, nowSeconds: number): Promise<number>
@@ -51,7 +50,7 @@ export interface SessionStore {
   listSessions(service: string, canonicalDid: string, nowSeconds: number): Promise<Session[]>
 }
 
-/** Which uses are counted: of one user in one window of one service. */
+/** The uses of one user in one window of one service. */
 export interface ChallengeUseKey {
   service: string
   /** Canonical DID. */

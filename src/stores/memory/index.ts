@@ -60,7 +60,7 @@ interface Window {
   countsByUser: Map<string, Record<ChallengeFlow, number>>
 }
 
-/** Counts of consumed challenges, one map a window, which a sweep deletes no earlier than a minute after its end. */
+/** One map a window, which a sweep deletes no earlier than a minute after its end. */
 function memoryChallengeUses(maxUses: number, clock: SweepClock): ChallengeUseStore {
   const windows = new Map<string, Window>()
   let size = 0

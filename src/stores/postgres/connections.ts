@@ -21,7 +21,7 @@ export interface PostgresClient {
   readonly connection?: { readonly stream?: { destroy(): unknown } }
 }
 
-/** A pool of connections: a `Pool` of the package pg, or anything of its form. */
+/** A `Pool` of the package pg, or anything of its form. */
 export interface PostgresPool {
   readonly totalCount: number
   readonly idleCount: number
@@ -32,7 +32,7 @@ export interface PostgresPool {
   on(event: 'error', listener: (error: Error) => void): unknown
 }
 
-/** Connections are replaced after this time, so that a failover or a new address is noticed. */
+/** After this time a connection is replaced, so that a failover or a new address is noticed. */
 const MAX_LIFETIME_SECONDS = 1_800
 
 /** @throws TypeError when `url`, which no error repeats, is none of PostgreSQL; Error when pg is not installed */
@@ -104,11 +104,11 @@ export class Connections {
   readonly #generations = new WeakMap<PostgresClient, number>()
   #generation = 0
   #connecting = 0
-  /** Milliseconds that requests have waited which had a connection or want one: they come first, to end soon. */
+  /** Milliseconds that requests have waited. Those that had a connection, or want one, come first, to end soon. */
   readonly #begun = new WeakMap<Client, number>()
   #endedWellAt = -Infinity
 
-  /** @param poolSize - as many verbs ask the pool at once, which may open connections for them; the others wait here */
+  /** As many verbs as `poolSize` ask the pool at once, which may open connections; the others wait here. */
   constructor(pool: PostgresPool, bounds: Record<'poolSize' | 'maxWaiting' | 'waitingMilliseconds', number>) {
     const { poolSize, maxWaiting, waitingMilliseconds } = bounds
     this.#pool = pool

@@ -114,7 +114,7 @@ export class PostgresDatabase {
     })
   }
 
-  /** Closes the pool, unless it was given as one. */
+  /** Closes its own pool. */
   async close(): Promise<void> {
     if (this.#isOwnPool) await (this.#closing ??= this.#pool.end())
   }
@@ -158,7 +158,7 @@ export class PostgresDatabase {
   }
 }
 
-/** Sends a statement when the one before was answered, unless the connection takes several at once. */
+/** Sends a statement when the one before was answered, unless the connection is pipelined. */
 function inOrder(client: PostgresClient & { pipeline?: unknown }, run: SqlQuery): SqlQuery {
   if (client.pipeline === true) return run
   let last: Promise<unknown> = Promise.resolve()

@@ -65,7 +65,7 @@ export function isSetupFault(error: unknown): boolean {
 export function storeError(error: unknown): DidAuthError {
   if (error instanceof DidAuthError) return error
   const code = postgresCode(error)
-  // A name with several addresses fails with the errors of all, and no message of its own.
+  // A name with several addresses fails with the errors of all, without a message.
   const first: unknown = error instanceof AggregateError ? error.errors[0] : error
   const message = first instanceof Error ? first.message : 'unknown error'
   const hint = SETUP_FAULTS[code] ?? HINTS[code]

@@ -1,7 +1,7 @@
 import { lazy } from '../../lazy.js'
 import type { Store } from '../../ports.js'
 import { postgresDialect } from '../sql/dialect.js'
-import { methodsOn, type SqlQuery } from '../sql/query.js'
+import { methodsOf, runVerb, type SqlQuery } from '../sql/query.js'
 import { sqlStore, type SweepTimes } from '../sql/sql-store.js'
 import { storeVerbsOf } from '../sql/store-verbs.js'
 import { TABLES } from '../sql/tables.js'
@@ -22,7 +22,7 @@ export interface PostgresStoreOptions extends PostgresDatabaseOptions {
   maxQuotas?: number
 }
 
-/** The steps of the schema. A step that was published never changes: another is added. */
+/** A step that was published never changes: another is added. */
 const MIGRATIONS: readonly PostgresMigration[] = [
   {
     needsCode: 1,
@@ -57,8 +57,7 @@ export function postgresStore(source: string | PostgresPool | PostgresDatabase, 
  * needs SELECT, INSERT, UPDATE and DELETE alone.
  *
  * @returns the statements that were run, or with `mode: 'print'` are to be run
- * @throws DidAuthError ERR_CONFIG when the tables are older (with `mode: 'check'`) or need a newer version of this
- *   package, or when PostgreSQL refuses the user, its password or its database; ERR_STORE when it is unavailable
+ * @throws DidAuthError ERR_CONFIG, ERR_STORE, as {@link migratePostgres}
  * @example
  * ```ts
  * await migrateStore('postgres://owner@host/database')
@@ -93,14 +92,12 @@ export function openPostgresStore(
     // Each statement of the verbs leaves the same when it is run twice, or says which of both it was.
     return database.query(statement, values, { isRepeatable: true })
   }
-  const engine = {
-    verbs: methodsOn(storeVerbsOf(postgresDialect), query),
-    bounds: { sessions: maxSessions, challengeUses: maxChallengeUses },
-    sizeSeconds: SIZE_SECONDS,
-    quotas: quotaTable(query, maxQuotas),
-    close: async () => {
-      if (database !== source) await database.close()
-    }
+  const verbs = storeVerbsOf(postgresDialect)
+  const methods = methodsOf(verbs, (name, args) => runVerb(verbs, name, query, args))
+  const bounds = { sessions: maxSessions, challengeUses: maxChallengeUses }
+  const quotas = quotaTable(query, maxQuotas)
+  const close = async (): Promise<void> => {
+    if (database !== source) await database.close()
   }
-  return sqlStore(engine, times)
+  return sqlStore({ verbs: methods, bounds, sizeSeconds: SIZE_SECONDS, quotas, close }, times)
 }

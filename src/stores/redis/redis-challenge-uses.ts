@@ -33,7 +33,7 @@ redis.call('SET', KEYS[1], string.format('%.0f ', closed) .. table.concat(kept, 
 return 1
 `)
 
-/** Uses of challenges in Redis: one script a use, one key a user. */
+/** One script a use, one key a user. */
 export function redisChallengeUses(redis: RedisConnection): ChallengeUseStore {
   return {
     async countChallengeUses({ service, did, window }: ChallengeUseKey): Promise<Record<ChallengeFlow, number>> {

@@ -28,7 +28,7 @@ export function redisScript(text: string): RedisScript {
 }
 
 export interface RedisConnectionOptions {
-  /** What its keys begin with. Default: `eda:`. */
+  /** Default: `eda:`. */
   readonly keyPrefix?: string | undefined
   /** How many replicas must have received a write. Default 0. */
   readonly waitReplicas?: number

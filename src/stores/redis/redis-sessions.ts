@@ -147,7 +147,6 @@ export function redisSessions(redis: RedisConnection, tagOf: typeof userTagOf, c
   return {
     endSession,
 
-    /** @returns 0: Redis evicts nothing, it refuses what has no space */
     async createSession(session: NewSession): Promise<number> {
       const { service, sessionId, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds } = session
       const did = canonicalDid(session.did)
@@ -160,6 +159,7 @@ export function redisSessions(redis: RedisConnection, tagOf: typeof userTagOf, c
       const sweepSeconds = Math.max(0, clock.sweepSeconds(nowSeconds))
       const times = [nowSeconds, sweepSeconds, millisecondsLeft(nowSeconds, expiresAtSeconds)]
       await redis.write(CREATE, sessionsKey(service, sessionId), [sessionId, before, after, userOf(did), ...times])
+      // Redis evicts nothing, it refuses what has no space.
       return 0
     },
 
@@ -190,9 +190,8 @@ export function redisSessions(redis: RedisConnection, tagOf: typeof userTagOf, c
       const fields = (await redis.run(LIST, sessionsKey(service, tagOf(did)), [])) as string[]
       return fields
         .flatMap((id, index) => (index % 2 === 1 || id === '#' ? [] : [parseSession(id, fields[index + 1] ?? '')]))
-        .filter(({ user, session: { state, expiresAtSeconds } }) => {
-          return user === userOf(did) && state === 'active' && nowSeconds < expiresAtSeconds
-        })
+        .filter(({ user, session }) => user === userOf(did) && session.state === 'active')
+        .filter(({ session }) => nowSeconds < session.expiresAtSeconds)
         .sort((one, other) => other.number - one.number)
         .map(({ session }) => session)
     }

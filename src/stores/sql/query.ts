@@ -53,11 +53,6 @@ export function methodsOf<V extends SqlVerbs>(verbs: V, run: RunVerb): VerbMetho
   return Object.fromEntries(methods) as VerbMethods<V>
 }
 
-/** Methods that run verbs here. */
-export function methodsOn<V extends SqlVerbs>(verbs: V, query: SqlQuery): VerbMethods<V> {
-  return methodsOf(verbs, (name, args) => runVerb(verbs, name, query, args))
-}
-
 /** Statements by their names, each prepared under its name behind a prefix. */
 export function statementsOf<K extends string>(
   prefix: string,

@@ -136,11 +136,7 @@ const PRIMARY_NAMES = (
 ).split(' ')
 
 /** The extended result codes that tell a full disk, or a folder that can only be read. */
-const EXTENDED_NAMES: Readonly<Record<number, string>> = {
-  778: 'IOERR_WRITE',
-  4874: 'IOERR_SHMSIZE',
-  1544: 'READONLY_DIRECTORY'
-}
+const EXTENDED_NAMES: Record<number, string> = { 778: 'IOERR_WRITE', 4874: 'IOERR_SHMSIZE', 1544: 'READONLY_DIRECTORY' }
 
 /** The `code` of an error, the same for both engines: `SQLITE_BUSY`, `SQLITE_FULL`, `ENOENT`; or an empty text. */
 export function sqliteCode(error: unknown): string {

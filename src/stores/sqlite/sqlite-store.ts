@@ -53,12 +53,8 @@ export function openSqliteStore(
   prepareFile(file, engine, TABLES, 'did_auth_numbers')
   const start = () => startWorker(new URL('./worker.js', import.meta.url), { file, engine })
   const thread = new SqliteThread({ start })
-  const own = {
-    verbs: methodsOf(storeVerbsOf(sqliteDialect), thread.run),
-    bounds: { sessions: maxSessions, challengeUses: maxChallengeUses },
-    sizeSeconds: SIZE_SECONDS,
-    quotas: memoryQuotas(maxQuotas),
-    close: () => thread.close()
-  }
-  return sqlStore(own, times)
+  const verbs = methodsOf(storeVerbsOf(sqliteDialect), thread.run)
+  const bounds = { sessions: maxSessions, challengeUses: maxChallengeUses }
+  const quotas = memoryQuotas(maxQuotas)
+  return sqlStore({ verbs, bounds, sizeSeconds: SIZE_SECONDS, quotas, close: () => thread.close() }, times)
 }
