@@ -56,9 +56,7 @@ export interface RequireDid extends Guard {
   /**
    * A guard that asks more, or less, of a request.
    * @example
-   * ```ts
    * app.post('/payments', requireDid.with({ checkSession: true }), pay) // a logged out session cannot pay
-   * ```
    */
   with(options: GuardOptions): Guard
   /**
@@ -67,9 +65,7 @@ export interface RequireDid extends Guard {
    * parsed JSON, or the bytes of another type. Behind it, `req.auth.approval` is what was signed.
    * @throws DidAuthError ERR_CONFIG without the option `siwe`, whose domains are accepted
    * @example
-   * ```ts
    * app.post('/transfer', requireDid.approved(({ body }) => `Send ${body.amount} RBTC to ${body.to}`), transfer)
-   * ```
    */
   approved(describe: DescribeRequest): Guard
   /** Lets a request without token pass, with `req.user` undefined. A bad token is still refused. */
@@ -90,10 +86,8 @@ export interface RequireDid extends Guard {
  * @returns the middleware for protected routes; behind it `req.user.did` is the user
  * @throws DidAuthError ERR_CONFIG, naming every problem at once; TypeError without an application
  * @example
- * ```ts
  * const requireDid = setupDidAuth(app, { challengeSecret, serviceUrl, serviceSigner: es256kSigner(privateKey) })
  * app.get('/profile', requireDid, (req, res) => res.json(req.user))
- * ```
  */
 export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid {
   if (!isExpressApp(app)) {
@@ -217,7 +211,7 @@ async function loadParts(
       provesByAddress: resolution.kind === 'ethr' && resolution.provesByAddress
     }),
     contractWallets: contracts && contractWallets(logger, contracts),
-    didControllers: didControl === 'document' ? documentControllers({ clock, curve }, resolver) : undefined,
+    didControllers: didControl === 'document' ? documentControllers(clock, curve, resolver) : undefined,
     resourceKeys: resourceKeys(settings.resourceKeys),
     resourceIssuer: settings.resourceIssuer && resourceIssuer({ ...settings.resourceIssuer, networks, clock, logger }),
     scheduler

@@ -87,10 +87,7 @@ export function cachedIssuerKeys(clock: Clock, resolver: LoadableDidResolver, pu
 }
 
 /** Controllers by the DID document, with the bounds of {@link cachedIssuerKeys}, such as 3 s, and kept for 60 s. */
-export function documentControllers(
-  { clock, curve }: { clock: Clock; curve: Curve },
-  resolver: LoadableDidResolver
-): DidControllers {
+export function documentControllers(clock: Clock, curve: Curve, resolver: LoadableDidResolver): DidControllers {
   const documents = cachedIssuerKeys(clock, resolver, 'authentication')
   return {
     async of(did, client) {

@@ -74,7 +74,6 @@ function parseDidAuthError(thrown: unknown): FailedRequest {
 /**
  * Makes the function that logs refused requests: each at debug, with its code and the check that refused it. The first
  * of each code (of 429: of each budget) is a warning that names the check, or the option that decides.
- *
  * The texts are fixed: an error's own message may be the application's.
  */
 function refusalLog(logger: Logger): (refused: FailedRequest) => void {
