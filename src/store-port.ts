@@ -120,8 +120,8 @@ export interface StoreLifecycle {
 
 /**
  * All state: sessions, uses of challenges, quotas. Each verb that changes something is atomic, also between instances
- * that share the store. Secrets arrive as hashes. Times are the caller's: whole seconds since the Unix epoch. A rejected
- * promise means that the store is unavailable, and is answered 503. `storeContract` of `express-did-auth/testing` is the
- * suite that every store has to pass.
+ * that share the store. Secrets arrive as hashes. Times are the caller's: whole seconds since the Unix epoch. A
+ * rejected promise means that the store is unavailable, and is answered 503. `storeContract` of
+ * `express-did-auth/testing` is the suite that every store has to pass.
  */
 export interface Store extends SessionStore, ChallengeUseStore, QuotaStore, StoreLifecycle {}
