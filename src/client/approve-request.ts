@@ -24,8 +24,8 @@ export interface RefusedRequest {
 }
 
 /**
- * Signs a request that needs its user's approval, and sends it once more. The service gives nonce and statement; all
- * else is written here. A statement that is not one line about this very request is refused.
+ * Signs a request that needs its user's approval, and sends it once more. Nonce and statement are the service's; a
+ * statement that is not one line about this very request is refused.
  */
 export async function approveRequest(
   { url, network }: Setting,

@@ -13,8 +13,8 @@ interface Question {
 }
 
 /**
- * Has a passkey compute a secret of 32 bytes: its PRF at the SHA-256 of a text. That is one prompt, and a second one
- * where a new passkey does not compute while it is made.
+ * Has a passkey compute a secret of 32 bytes: its PRF at the SHA-256 of `context`. That is one prompt, and a second
+ * one where a new passkey does not compute while it is made.
  *
  * @throws DidAuthClientError NO_PASSKEY, USER_REJECTED, WALLET
  * @see WebAuthn Level 3, "Pseudo-random function extension"
@@ -34,7 +34,7 @@ export async function askPasskey(question: Question): Promise<{ readonly id: Arr
       throw new DidAuthClientError(parseFields(cause).name === 'NotAllowedError' ? USER_REJECTED : WALLET, { cause })
     })
   }
-  let id = question.id
+  let { id } = question
   if (userName !== undefined) {
     const made = await call('create', {
       rp: { id: rpId, name: rpId },

@@ -45,13 +45,13 @@ export interface PasskeyAnswer {
 export interface Channel {
   onmessage: ((event: { readonly data: unknown }) => void) | null
   postMessage(message: unknown): void
-  /** Node's: an open channel keeps no process alive. */
+  /** Node's alone: an open channel keeps no process alive. */
   unref?(): void
 }
 
 /**
- * What the client uses of a browser, where it is there; reading some of it throws where the user has forbidden storage.
- * These few declarations stand for the DOM's, so that users on Node need none of it.
+ * What the client uses of a browser; reading some of it throws where the user has forbidden storage. These declarations
+ * stand for the DOM's, which users on Node need not have.
  */
 export interface Browser {
   readonly window?: unknown

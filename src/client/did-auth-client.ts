@@ -23,8 +23,7 @@ export interface ListedSession {
 }
 
 /**
- * The client of one service: it logs in, keeps the session over lost answers, reloads and other tabs, and sends
- * requests.
+ * The client of one service: logs in, keeps the session over lost answers, reloads and other tabs, and sends requests.
  *
  * @example
  * const auth = new DidAuthClient({ url: 'https://api.example.com', mode: 'cookie' })
@@ -33,10 +32,10 @@ export interface ListedSession {
  * const notes = await (await auth.fetch('/notes')).json()
  */
 export class DidAuthClient {
-  /** The service's URL, without a slash at its end. */
+  /** Without a slash at its end. */
   readonly url: string
   /**
-   * Resolves when what the storage, or in cookie mode the service, knows of a session has been read. It rejects with
+   * Resolves when the session was read from the storage, or in cookie mode from the service. It rejects with
    * UNAVAILABLE where the service was not reached; the next request reads it again.
    */
   readonly ready: Promise<void>
@@ -105,11 +104,9 @@ export class DidAuthClient {
   }
 
   /**
-   * Fetches the challenge of an account before the click, so that the wallet opens at once: phones open it only right
-   * after a click.
+   * Fetches the challenge of an account before the click: phones open the wallet only right after a click.
    *
-   * @param address - of the account, as the wallet spells it. Without it, a login by EIP-4361 is prepared, whose nonce
-   * is valid for any account
+   * @param address - as the wallet spells it. When absent, a login by EIP-4361 is prepared, for any account
    * @throws DidAuthClientError UNAVAILABLE, RATE_LIMITED, PROTOCOL
    */
   async prepare(address?: string): Promise<void> {
@@ -120,8 +117,8 @@ export class DidAuthClient {
   }
 
   /**
-   * The steps of a login by an EIP-4361 text, for what signs by itself, such as the modal of a wallet library:
-   * `client/siwe` has adapters for these. They are loaded with the first call.
+   * Loads the steps of a login by an EIP-4361 text, for what signs by itself, such as the modal of a wallet library:
+   * `client/siwe` has adapters for these.
    *
    * @throws DidAuthClientError UNAVAILABLE where they cannot be loaded
    */
@@ -136,16 +133,14 @@ export class DidAuthClient {
    *
    * With `approve: true`, a request that the service wants approved is signed by the wallet, and sent once more.
    *
-   * @throws DidAuthClientError SESSION_ENDED, UNAVAILABLE (nothing was answered); from the wallet NO_WALLET,
-   * USER_REJECTED, WALLET_BUSY, WALLET; PROTOCOL where the service wants another request approved than this one; or the
-   * signal's reason
+   * @throws DidAuthClientError SESSION_ENDED, UNAVAILABLE; to approve NO_WALLET, USER_REJECTED, WALLET_BUSY, WALLET,
+   * and PROTOCOL where the service wants another request approved than this one; or the signal's reason
    */
   async fetch(input: string | URL | Request, init: AuthorizedInit = {}): Promise<Response> {
     await this.#load()
     const { url, origins, fetch, usesCookies } = this.#setting
     const request = typeof input === 'object' && 'url' in input ? input : undefined
-    // A path that begins with a slash is under the service's URL as well, which may be one with a path. A request has a
-    // URL.
+    // The service's URL may have a path of its own, which a slash in front would leave.
     // eslint-disable-next-line @typescript-eslint/no-base-to-string -- anything but a request is a string or a URL
     const path = request?.url ?? String(input).replace(/^\/(?!\/)/, './')
     const { href, origin } = new URL(path, `${url}/`)
@@ -179,21 +174,18 @@ export class DidAuthClient {
       response = await send(keeper.record, init)
     }
     if (!init.approve || response.status !== 403) return response
-    // The wallet may be open for longer than the token is good.
-    const sendAgain = (again: AuthorizedInit): Promise<Response> => this.fetch(input, again)
-    return (await this.siwe()).approve(
-      this.#withWallet<RefusedRequest>({ response, href, init, request, send: sendAgain })
-    )
+    // Sent by `fetch`, because the wallet may be open for longer than the token is good.
+    const refused = { response, href, init, request, send: (again: AuthorizedInit) => this.fetch(input, again) }
+    return (await this.siwe()).approve(this.#withWallet<RefusedRequest>(refused))
   }
 
   /**
-   * A token of this session for another service, which the service has in `resources`: kept until it is near its end.
-   * Where that service asks for it, send it as `Bearer`.
+   * A token of this session for another service, kept until it is near its end.
    *
-   * @param resource - the URL of that service, as `resources` has it
+   * @param resource - the URL of that service, as `resources` of this one has it
    * @param refused - a token that it refused; another is asked for
-   * @throws DidAuthClientError NOT_SIGNED_IN; SESSION_ENDED, UNAVAILABLE, RATE_LIMITED, PROTOCOL (which it also is for
-   * a resource that is not listed)
+   * @throws DidAuthClientError NOT_SIGNED_IN; SESSION_ENDED, UNAVAILABLE, RATE_LIMITED, PROTOCOL (also for a resource
+   * that is not listed)
    * @example
    * const headers = { Authorization: `Bearer ${await auth.tokenFor('https://api.example.com')}` }
    */
@@ -226,7 +218,7 @@ export class DidAuthClient {
     const { session } = this
     const leaving = this.#load()
       .then(() => this.#settled())
-      // A login that came in between is not meant.
+      // A login that came in between stays.
       .then(() => {
         const isOther = session && session.sessionId !== this.session?.sessionId
         return isOther ? undefined : endSession(this.#setting, this.#keeper)

@@ -29,8 +29,8 @@ export interface ClientErrorDetails {
 }
 
 /**
- * Everything that the clients throw is one of these, except what the caller's own signal, storage or callback threw.
- * Tell them apart by `code`, which also tells what else they have; across bundles, compare `code` alone.
+ * What the clients throw, except what the caller's own signal, storage or callback threw. `code` tells which error it
+ * is and what else it has; across bundles, compare `code` alone.
  *
  * @example
  * try {
@@ -55,7 +55,7 @@ export type DidAuthClientError<Code extends ClientErrorCode = ClientErrorCode> =
 /** Text and retryable of a code: a row of `error-codes.ts`. */
 export type ErrorKind<Code extends ClientErrorCode> = readonly [code: Code, text: string, isRetryable?: boolean]
 
-/** What makes an error: a row of the table, and what is known. */
+/** Makes an error of a row of the table and what is known. */
 export interface ErrorClass {
   new <Code extends ClientErrorCode>(
     kind: ErrorKind<Code>,

@@ -1,7 +1,4 @@
-/**
- * The client of a service of this package, for browsers and Node: it logs in with a wallet, keeps the session, and
- * sends requests with it. It needs no other package.
- */
+/** The client of a service of this package, for browsers and Node. It needs no other package. */
 export type { AuthorizedInit, RefusedRequest } from './approve-request.js'
 export { DidAuthClient, type ListedSession } from './did-auth-client.js'
 export * from './errors.js'

@@ -10,8 +10,8 @@ const LOCK_SECONDS = 10
 const SETTLING_SECONDS = 0.05
 
 /**
- * Runs something while no other tab runs it under the same name, and after 10 s without further waiting: the tab that
- * has the lock may be frozen. What runs then has to be safe beside it, as a refresh with its idempotency key is.
+ * Runs something while no other tab runs it under the same name. It waits at most 10 s, because the tab that has the
+ * lock may be frozen: what runs has to be safe beside it, as a refresh with its idempotency key is.
  */
 export function withLock<T>(setting: Setting, run: () => Promise<T>): Promise<T> {
   const { name, storage } = setting

@@ -81,7 +81,7 @@ export interface SignUpOptions extends Omit<LogInOptions, 'message'>, Disclosure
 }
 
 export interface DidAuthClientOptions {
-  /** Where the service's routes are, as in `https://api.example.com` or, on a page, `/auth`. */
+  /** Where the service's routes are: `https://api.example.com` or, on a page, `/auth`. */
   readonly url: string
   /** What signs. `logIn` may be given another; without any, the browser's `window.ethereum` does. */
   readonly wallet?: Wallet | undefined
@@ -90,8 +90,8 @@ export interface DidAuthClientOptions {
   /** Which text the wallet signs to log in: `login` when absent. A sign up always has this protocol's own. */
   readonly message?: SignInText | undefined
   /**
-   * What stands after `Login to `: the host of `url` when absent. In an EIP-4361 text, the site that asks: the host of
-   * the page when absent, and without a page that of `url`.
+   * What stands after `Login to `: the host of `url` when absent. In an EIP-4361 text the site that asks: the host of
+   * the page when absent, else that of `url`.
    */
   readonly domain?: string | undefined
   /** A line for people in an EIP-4361 text. None when absent. */

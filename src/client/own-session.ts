@@ -14,9 +14,8 @@ const MAX_TRIES = 3
 const MAX_PAUSE_SECONDS = 5
 /** How long a refresh token of a service with default options is good. */
 const SESSION_SECONDS = 7 * 24 * 3600
-/** For how long a cookie is taken for good until `GET /session` has told. */
+/** The assumed life of a cookie until `GET /session` has told it. */
 const UNKNOWN_LIFE_SECONDS = 60
-
 /** How often, and after how many seconds, the storage is read again before a refusal ends the session. */
 const MAX_LOOKS = 10
 const LATE_SECONDS = 0.2
@@ -24,7 +23,7 @@ const LATE_SECONDS = 0.2
 /** The only answers that end a session. */
 const ENDING = /^ERR_(REFRESH_TOKEN(_REUSED)?|BUSINESS_LOGIC)$/
 
-/** Whether this runs where pages are rendered: there a client with cookies has none, and does nothing by itself. */
+/** Whether this runs where pages are rendered: there a client with cookies has none, and does nothing. */
 function isServer({ usesCookies }: Setting): boolean {
   return usesCookies && !browser.window
 }
@@ -63,8 +62,8 @@ export async function startSession(
 
 /**
  * Replaces the tokens of a record, once for all tabs: within a lock, with an idempotency key that is stored before the
- * request is sent. So a refresh whose answer was lost is repeated, by this tab or another, and never taken for a theft.
- * The tokens are forgotten only when the service refuses the very refresh token that is stored.
+ * request is sent, so that a refresh whose answer was lost is repeated and never taken for a theft. The tokens are
+ * forgotten only when the service refuses the very refresh token that is stored.
  *
  * @throws DidAuthClientError SESSION_ENDED; UNAVAILABLE for everything else, and then the tokens are kept
  */
@@ -162,8 +161,8 @@ async function sendRefresh(
 /**
  * Ends the session where the service has refused it.
  *
- * @param isFirst - whether no answer of ours can have been lost: then a token that was replaced is one that somebody
- * else has used, who is signed out. With cookies, it could be a tab whose storage was cleared
+ * @param isFirst - whether no answer of ours can have been lost: then somebody else has used a token that was replaced,
+ * and is signed out. With cookies, it could be a tab whose storage was cleared
  */
 async function failureOfRefresh(
   setting: Setting,

@@ -6,7 +6,7 @@ import { withTimeout } from './timing.js'
 
 /** A service, and how its requests are sent. */
 export interface Service {
-  /** Before every path; without a slash at its end. */
+  /** Without a slash at its end. */
   readonly url: string
   /** The global one when absent. */
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined
@@ -15,17 +15,14 @@ export interface Service {
   /** How long one answer may take, with its body. Default 60. */
   readonly timeoutSeconds?: number | undefined
   /** What a refusal means to this service, where that is more than what the status means anywhere. */
-  readonly meaningOf?: (
-    status: number,
-    code: string | undefined,
-    answer: Answer
-  ) => PlainErrorKind | false | '' | undefined
+  readonly meaningOf?: (status: number, code: string | undefined, answer: Answer) => Meaning
   /** Reads the body of an answer: {@link readAll}, or {@link readAtMost}. */
   readonly read: (response: Response) => Promise<Bytes>
 }
 
 /** A code whose errors have nothing else. */
 export type PlainErrorKind = ErrorKind<Exclude<ClientErrorCode, keyof ClientErrorFacts>>
+type Meaning = PlainErrorKind | false | '' | undefined
 
 export interface Call {
   /** Default: POST with a body, GET without. */

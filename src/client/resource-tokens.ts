@@ -17,11 +17,10 @@ export interface KeptToken {
 }
 
 /**
- * A token of the session for a resource: the kept one until it is near its end, else a new one, asked for once for all
- * who wait.
+ * A token of the session for a resource: the kept one until it is near its end, else one request for all who wait.
  *
  * @param service - sends with the session
- * @param refused - a token that the resource refused, which is not given again
+ * @param refused - a token that the resource refused, and is replaced
  */
 export function resourceToken(
   service: Setting,

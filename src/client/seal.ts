@@ -8,7 +8,7 @@ export type Bytes = Uint8Array<ArrayBuffer>
 
 export const utf8 = (text: string): Bytes => new TextEncoder().encode(text)
 
-/** @throws TypeError for half a character, which UTF-8 cannot carry: it would not come back */
+/** @throws TypeError for half a character, which UTF-8 cannot carry */
 export function utf8Of(text: string): Bytes {
   const bytes = utf8(text)
   if (textOf(bytes) !== text) throw new TypeError('Half a character')

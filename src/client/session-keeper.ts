@@ -39,6 +39,8 @@ const endings = {
   loggedOut: 'has ended: you signed out'
 }
 
+type SessionEnded = DidAuthClientError<'SESSION_ENDED'>
+
 /** A message from one tab to the others: the storage has changed, or with a reason, a session has ended. */
 interface Message {
   readonly sessionId: string
@@ -141,11 +143,7 @@ export class SessionKeeper {
   }
 
   /** Forgets the session, here and in the storage, and tells the other tabs. @returns what to throw */
-  async end(
-    record: SessionRecord,
-    reason: SessionEndReason,
-    details?: ClientErrorDetails
-  ): Promise<DidAuthClientError<'SESSION_ENDED'>> {
+  async end(record: SessionRecord, reason: SessionEndReason, details?: ClientErrorDetails): Promise<SessionEnded> {
     const { name, storage } = this.#setting
     const error = this.drop(record, reason, details)
     await storage.delete(this.#keyOf(record.did))
@@ -156,11 +154,7 @@ export class SessionKeeper {
   }
 
   /** Forgets a session in this client alone, unless it has another by now. @returns what to throw */
-  drop(
-    { sessionId }: Pick<SessionRecord, 'sessionId'>,
-    reason: SessionEndReason,
-    details?: ClientErrorDetails
-  ): DidAuthClientError<'SESSION_ENDED'> {
+  drop({ sessionId }: SessionRecord, reason: SessionEndReason, details?: ClientErrorDetails): SessionEnded {
     const userMessage = details?.userMessage ?? `Your session ${endings[reason]}. Log in again.`
     const error = new DidAuthClientError(SESSION_ENDED, { ...details, reason, userMessage })
     if (this.record?.sessionId === sessionId) {
@@ -198,10 +192,8 @@ export class SessionKeeper {
 
   #tell<T extends ClientSession | undefined>(session: T): T {
     this.session = session
-    for (const listener of this.#listeners) {
-      // A listener that throws must not end a refresh half way.
-      queueMicrotask(() => listener(session))
-    }
+    // A listener that throws must not end a refresh half way.
+    for (const listener of this.#listeners) queueMicrotask(() => listener(session))
     return session
   }
 }
@@ -226,7 +218,7 @@ export function parseOwnSession(body: unknown): ReceivedSession | undefined {
   throw new DidAuthClientError(PROTOCOL, { message: 'No session' })
 }
 
-/** The record in the storage; undefined for anything else. */
+/** Undefined for what is no record. */
 function parseRecord(text: string | null | undefined): SessionRecord | undefined {
   const found = parseFields(parseJson(text))
   return isText(found.pair) && isSession(found) ? (found as unknown as SessionRecord) : undefined

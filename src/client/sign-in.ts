@@ -10,7 +10,7 @@ export interface SignedIn {
   readonly did: string
 }
 
-/** What is signed to log in, of one kind: challenges, or the nonces of EIP-4361, which are for any DID. */
+/** What is signed to log in: challenges, or the nonces of EIP-4361, which are for any DID. */
 export interface Challenges {
   /** Asks for the next one ahead of the click. @throws DidAuthClientError as {@link ask} does */
   prepare(did: string, signal?: AbortSignal): Promise<void>
@@ -19,11 +19,7 @@ export interface Challenges {
 }
 
 /** @param field - of the answers to the calls */
-export function challengesOf(
-  setting: Setting,
-  field: 'challenge' | 'nonce',
-  callOf: (did: string) => Call
-): Challenges {
+export function challengesOf(setting: Setting, field: string, callOf: (did: string) => Call): Challenges {
   const { nowSeconds } = setting
   const request = async (did: string, signal?: AbortSignal) => {
     const answer = await ask(setting, { ...callOf(did), signal })
@@ -45,7 +41,7 @@ export function challengesOf(
   }
 }
 
-/** Asks for a challenge, signs it, and logs in. */
+/** Logs in by a challenge. */
 export function logIn(setting: Setting, options: LogInOptions, challenges: Challenges): Promise<SignedIn> {
   return signIn(setting, setting.paths.auth, options, async (did) => [
     loginMessage(setting.loginDomain, await challenges.next(did, options.signal))

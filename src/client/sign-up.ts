@@ -7,10 +7,7 @@ import { ask, requiredTextIn, textIn } from './request.js'
 import { decodeJwt } from './session-keeper.js'
 import { signIn, type SignedIn } from './sign-in.js'
 
-/**
- * Signs up, with the credentials and claims that the caller gives or picks. Apart from the client, which loads it when
- * it is wanted: most users of a page have signed up before.
- */
+/** Signs up. Apart from the client, which loads it when it is wanted: most users of a page have signed up before. */
 export function signUp(setting: Setting, options: SignUpOptions): Promise<SignedIn> {
   const { loginDomain, paths } = setting
   return signIn(setting, paths.signup, options, async (did) => {

@@ -35,10 +35,9 @@ export interface SiweLogin {
   /** What a text says: issued now, of `domain` of the client's options or the page, the address with its checksum. */
   fields(account: Pick<SiweMessage, 'address' | 'chainId' | 'nonce'>): SiweMessage
   /**
-   * Opens a session with a text and its signature. The service tells the DID.
+   * Opens a session with a text and its signature.
    *
-   * @throws DidAuthClientError CHALLENGE, CROSS_ORIGIN, REFUSED, RATE_LIMITED, UNAVAILABLE, PROTOCOL; or the signal's
-   *   reason
+   * @throws DidAuthClientError CHALLENGE, CROSS_ORIGIN, REFUSED, RATE_LIMITED, UNAVAILABLE, PROTOCOL; signal's reason
    */
   verify(signed: SignedSiwe): Promise<ClientSession>
   /** Has the wallet sign a text, and opens a session; once more by itself where the nonce was out of date. */

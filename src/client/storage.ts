@@ -5,7 +5,7 @@ export interface ClientStorage {
   get(key: string): Promise<string | null | undefined> | string | null | undefined
   set(key: string, value: string): unknown
   delete(key: string): unknown
-  /** Runs one after the other what is given for a name, by all who share the storage. Default: the browser's locks. */
+  /** Runs one after the other what all who share the storage run under a name. Default: the browser's locks. */
   lock?<T>(name: string, run: () => Promise<T>): Promise<T>
   /** Says that no other tab or process sees it: then no lock is needed, and other tabs are told nothing. */
   readonly isPrivate?: boolean

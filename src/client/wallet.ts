@@ -40,9 +40,8 @@ export type Wallet = Eip1193Provider | EthersSigner | ViemAccount | ViemWalletCl
 
 /** A wallet with the account that it signs with. */
 export interface ConnectedWallet {
-  /** Of the account. */
   readonly did: string
-  /** As the wallet writes it. */
+  /** As the wallet spells it. */
   readonly address: string
   /** Signs by `personal_sign` (EIP-191). @returns `0x` and 65 bytes in hex @throws as {@link askWallet} does */
   readonly signMessage: (text: string) => Promise<string>
@@ -104,13 +103,9 @@ export function onAccount(wallet: Wallet, listener: (address: string) => void): 
   })
 }
 
-/**
- * The chain that a wallet is on, 30 where none is known. From `eth_chainId` comes a hex text, from other wallets a
- * number.
- *
- * @throws DidAuthClientError WALLET, or the signal's reason
- */
+/** The chain that a wallet is on, 30 where none is known. @throws DidAuthClientError WALLET, or the signal's reason */
 export async function chainIdOf(wallet: Wallet | undefined, signal: AbortSignal | undefined): Promise<number> {
+  // A provider answers a hex text, other wallets a number.
   const isProvider = wallet && 'request' in wallet
   const chainId = await askWallet(
     () => (isProvider ? wallet.request({ method: 'eth_chainId' }) : parseFields(wallet).chainId),
@@ -175,7 +170,7 @@ function parseHex(value: unknown, digits: number): string {
 
 /** A wallet that the browser has. */
 export interface FoundWallet {
-  /** The same in each page: its reverse domain name, such as `io.metamask`. `window.ethereum` is `injected`. */
+  /** Its reverse domain name, such as `io.metamask`; that of `window.ethereum` is `injected`. */
   readonly id: string
   readonly name: string
   /** A `data:` URL of an image. */

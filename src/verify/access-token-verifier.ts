@@ -12,7 +12,7 @@ import { configError, issuerKeys, type IssuerResolver } from './issuer-keys.js'
 const SCHEME = /^(?:DIDAuth|Bearer) +([^ ]+)$/i
 const PREFIXES: readonly unknown[] = ['', '__Host-', '__Secure-']
 
-/** Options of a verifier: whose tokens it accepts, and for which service. */
+/** Whose tokens a verifier accepts, and for which service. */
 export interface VerifierOptions {
   /** `serviceDid` of the service that issues the tokens. A `did:ethr` needs nothing else: it names its key. */
   issuer: string
@@ -45,24 +45,21 @@ export interface VerifiedToken extends DidAuthInfo {
 
 /** Verifies access tokens of one service. */
 export interface AccessTokenVerifier {
-  /** Verifies a token. @throws DidAuthError ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED; with a resolver ERR_RESOLVER */
+  /** @throws DidAuthError ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED; with a resolver ERR_RESOLVER */
   (token: unknown): Promise<VerifiedToken>
   /**
-   * Verifies the access token of a request of the web or of Node: `Authorization` with `DIDAuth` or `Bearer`, else the
-   * cookie of the service.
+   * Verifies the access token of a request: `Authorization` with `DIDAuth` or `Bearer`, else the cookie of the service.
    *
    * @throws DidAuthError as above; ERR_ACCESS_TOKEN_MISSING, ERR_DUPLICATE_COOKIE, ERR_CROSS_ORIGIN
    */
   request(request: TokenRequest): Promise<VerifiedToken>
-  /** As configured. */
   readonly audience: string
 }
 
 /**
  * Makes a verifier of the access tokens that a service of this package issues, for other services. It runs in Node,
  * Workers and browsers, and asks no network unless `resolver` is given. It cannot see that a session was ended: a token
- * is good until its `exp`. How far ahead `exp` may lie is for the service to decide: a verifier cannot tell one that is
- * too far.
+ * is good until its `exp`, however far ahead the service has set that.
  *
  * @throws DidAuthError ERR_CONFIG
  * @example
@@ -89,7 +86,7 @@ export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifi
       assertInForce(seenBefore.claims, now)
       return seenBefore
     }
-    // Which key it is, `isSigned` knows.
+    // `isSigned` knows the key.
     const curve = { sha256: pureCurve.sha256, verify: isSigned }
     const expected = { serviceDid: issuer, serviceUrl: audience, publicKey: new Uint8Array(), nowSeconds: now }
     const claims = verifyAccessToken(curve, token, expected)
@@ -103,9 +100,8 @@ export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifi
   return Object.assign(verify, { request, audience })
 }
 
-/** How cookies are read. */
+/** The name of the cookie with the access token, and whose pages may send it. */
 interface CookieRule {
-  /** Name of the cookie with the access token. */
   cookie: string
   trustedOrigins: ReadonlySet<string>
 }
@@ -123,13 +119,7 @@ function isOrigin(value: unknown): value is string {
   return typeof value === 'string' && parseHttpUrl(value)?.origin === value
 }
 
-/**
- * The access token of a request: of its header `Authorization` with the scheme `DIDAuth` or `Bearer`, else of the
- * cookie of our services. A browser sends the cookie by itself, so it counts only where no other site made it do so.
- *
- * @throws DidAuthError ERR_ACCESS_TOKEN for another scheme, ERR_ACCESS_TOKEN_MISSING, ERR_DUPLICATE_COOKIE,
- *   ERR_CROSS_ORIGIN
- */
+/** The access token of a request. A browser sends the cookie by itself: it counts where no other site made it do so. */
 function readToken(request: TokenRequest, { cookie, trustedOrigins }: CookieRule): string {
   const authorization = headerOf(request, 'authorization')
   const token = SCHEME.exec(authorization ?? '')?.[1]

@@ -17,7 +17,7 @@ export interface IssuerResolver {
 /** Whether a key of the issuer made a signature over a hash. */
 export type IsSigned = (hash: Uint8Array, signature: Uint8Array) => boolean
 
-/** One issuer asks, so that no network has to be told from another. */
+/** There is one issuer, so one client is enough. */
 const VERIFIER: Client = { network: '', isGone: () => false }
 
 /**
@@ -42,7 +42,7 @@ export function issuerKeys(
   if (!isObject(resolver) || typeof resolver.resolve !== 'function') {
     throw configError('resolver: give an object with a method resolve')
   }
-  const resolved = cachedIssuerKeys(clock, resolver)
+  const resolved = cachedIssuerKeys(clock, resolver, 'assertionMethod')
   let listed: readonly IssuerKey[] | undefined
   let keys: IsSigned
   return async () => {
@@ -60,8 +60,8 @@ export function issuerKeys(
 }
 
 /**
- * Keys that are named: a signature fits two keys, and one of them may be the one. Each is recovered from its first
- * signature; later ones cost one verification. Where all are known, a bad signature costs no recovery.
+ * Keys that are named. A signature fits two keys, of which one may be named: it is recovered from its first signature,
+ * and later ones cost one verification. Where all are known, a bad signature costs no recovery.
  *
  * @param names - each key whole, compressed or by its address, as {@link keyForms} has them
  */
@@ -105,7 +105,7 @@ function compressed(key: Uint8Array): Uint8Array {
   return key.length === 65 ? Uint8Array.of(2 + ((key[64] ?? 0) % 2), ...key.subarray(1, 33)) : key
 }
 
-/** What options of this entry are refused with. */
+/** Refuses an option of this entry. */
 export function configError(problem: string): DidAuthError {
   return new DidAuthError('ERR_CONFIG', { message: `express-did-auth/verify: ${problem}` })
 }

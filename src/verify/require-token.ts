@@ -3,13 +3,13 @@ import { DidAuthError, errorStatuses } from '../errors.js'
 import type { AccessTokenVerifier, TokenRequest, VerifiedToken } from './access-token-verifier.js'
 import { configError } from './issuer-keys.js'
 
-/** The part of an Express request that is used. */
+/** What is used of an Express request. */
 export interface GuardedRequest extends TokenRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   accepts(types: string[]): string | false
 }
 
-/** The part of an Express response that is used. */
+/** What is used of an Express response. */
 export interface GuardedResponse {
   statusCode: number
   readonly headersSent: boolean

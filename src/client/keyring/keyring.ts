@@ -3,14 +3,13 @@ import { DidAuthClientError } from '../errors.js'
 import { parseFields, parseJson } from '../json.js'
 import { crypt, decodeBase64url, encodeBase64url, hexOf, IV_BYTES, KEY_BYTES, randomBytes, utf8 } from '../seal.js'
 import type { Bytes } from '../seal.js'
-import { KEYRING_KEY } from '../vault/vault-answers.js'
-import type { VaultClient } from '../vault/vault-client.js'
+import { KEYRING_KEY, type VaultClient } from '../vault/vault-client.js'
 import { recovery, type Unlocker } from './unlockers.js'
 
 /** The longest entry, in bytes: about 25 slots. */
 const MAX_BYTES = 8_192
 
-/** One way to open a keyring, as it is stored. */
+/** One way to open a keyring, as it is stored. `salt`, `iv` and `wrapped` are base64url. */
 export interface KeyringSlot {
   /** 32 random hex digits. */
   readonly id: string
@@ -19,7 +18,6 @@ export interface KeyringSlot {
   readonly label: string
   /** Seconds since the Unix epoch, by the clock of the device that added it. */
   readonly createdAt: number
-  /** Base64url, as the two that follow. */
   readonly salt: string
   readonly iv: string
   /** The root key, encrypted. */
@@ -38,7 +36,6 @@ export interface Keyring {
   /**
    * Adds a way to open it. What another device has changed meanwhile is kept.
    *
-   * @param label - for people: 1 to 64 characters, which everybody can read
    * @throws TypeError for another label; WALLET_NOT_DETERMINISTIC; TOO_LARGE with about 25 slots; CONFLICT where it was
    * changed twice meanwhile; KEYRING_TAMPERED; errors of vault, wallet and passkey
    */
@@ -80,8 +77,8 @@ export async function createKeyring({
   await vault.replace(KEYRING_KEY, content, { ifNoneMatch: '*' }).catch(async (cause: unknown) => {
     // The write may have happened and its answer be lost: then the code exists here alone.
     const { contents } = await vault.get(KEYRING_KEY).catch(() => ({ contents: [] }))
-    if (contents[0] !== content)
-      throw isConflict(cause) ? new DidAuthClientError(codes.KEYRING_EXISTS, { cause }) : cause
+    if (contents[0] === content) return
+    throw isConflict(cause) ? new DidAuthClientError(codes.KEYRING_EXISTS, { cause }) : cause
   })
   return { key, recoveryCode: onPaper.code }
 }
@@ -171,7 +168,6 @@ async function formatKeyring(root: Bytes, did: string, slots: readonly KeyringSl
 /**
  * The slots of what the vault has under the keyring's key: one entry `{ v: 1, slots, mac }`.
  *
- * @param findRoot - finds the root key, by which the mac is verified
  * @throws DidAuthClientError KEYRING_MISSING where nothing is; KEYRING_TAMPERED
  */
 async function parseKeyring(
@@ -199,7 +195,6 @@ async function macOf(root: Bytes, did: string, slots: readonly KeyringSlot[]): P
   return encodeBase64url(new Uint8Array(await crypto.subtle.sign('HMAC', imported, utf8(text))))
 }
 
-/** Puts the root key into a new slot. */
 async function newSlot(root: Bytes, did: string, unlocker: Unlocker, label: string): Promise<KeyringSlot> {
   if (!FORMS.label.test(label)) throw new TypeError('A label has 1 to 64 characters')
   const [salt, iv] = [encodeBase64url(randomBytes(KEY_BYTES)), encodeBase64url(randomBytes(IV_BYTES))]

@@ -57,7 +57,7 @@ export function passkey({ rpId }: { readonly rpId: string }): Unlocker {
 export function wallet(signer: Wallet, { domain = browser.location?.host ?? 'localhost' } = {}): Unlocker {
   return {
     type: 'wallet',
-    // Loaded when it is wanted: the checksum of an address needs a hash.
+    // Loaded when it is wanted, with the hash for the checksum.
     secret: async (slot, isNew) => (await import('./wallet-secret.js')).walletSecret(signer, domain, slot, isNew)
   }
 }

@@ -92,11 +92,8 @@ async function walletOf(options: PasskeyOptions & { readonly userName?: string }
         type: ['VerifiableCredential'],
         credentialSubject: { claims: [{ claimType: 'challenge', claimValue: challenge }] }
       }
-      const parts = [
-        { alg: 'ES256K', typ: 'JWT' },
-        { iss: did, vc }
-      ].map((part) => utf8(JSON.stringify(part)))
-      const content = parts.map(encodeBase64url).join('.')
+      const encode = (part: object): string => encodeBase64url(utf8(JSON.stringify(part)))
+      const content = `${encode({ alg: 'ES256K', typ: 'JWT' })}.${encode({ iss: did, vc })}`
       const signature = await sign(sha256(content))
       return `${content}.${encodeBase64url(signature.slice(1))}`
     }
@@ -107,7 +104,7 @@ async function walletOf(options: PasskeyOptions & { readonly userName?: string }
  * The private key of a passkey: of the output of HKDF-SHA256, the first block of 32 bytes that is a number from 1 to
  * n − 1, n being the order of secp256k1. That is the first block for all but one secret in 2^128.
  *
- * @param prf - the 32 bytes of `prf.results.first`, which are wiped
+ * @param prf - 32 bytes, which are wiped
  * @param isKey - in place of the range, for tests
  */
 export function privateKeyOf(

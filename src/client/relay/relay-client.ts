@@ -4,26 +4,15 @@ import { DidAuthClientError } from '../errors.js'
 import { ask, isOutdated, orUnavailable, parseServiceUrl, readAtMost, requiredTextIn } from '../request.js'
 import type { PlainErrorKind, Service } from '../request.js'
 import { resourceFetch, type ResourceOptions } from '../resource-fetch.js'
-import {
-  crypt,
-  decodeBase64url,
-  encodeBase64url,
-  IV_BYTES,
-  joined,
-  KEY_BYTES,
-  randomBytes,
-  textOf,
-  utf8,
-  utf8Of,
-  type Bytes
-} from '../seal.js'
+import { decodeBase64url, encodeBase64url, joined, textOf, utf8, utf8Of, type Bytes } from '../seal.js'
+import { crypt, IV_BYTES, KEY_BYTES, randomBytes } from '../seal.js'
 import { unlessAborted } from '../timing.js'
 import { connectWallet, type Wallet } from '../wallet.js'
 import { cidOf } from './blocks.js'
 
 /**
  * Which relay, and who logs in there: a wallet, or with `auth` and `resource` the client of a service whose tokens the
- * relay accepts, so that the user does not sign again.
+ * relay accepts.
  */
 export interface RelayClientOptions extends Partial<ResourceOptions> {
   /** Where the relay is, as in `https://relay.example.com`. Absent: `resource`, and the reverse. */
@@ -127,7 +116,7 @@ export class RelayClient {
   }
 
   /**
-   * Opens what was sent. The relay and all gateways are asked at once, and the first one whose bytes have the cid wins.
+   * Opens what was sent. Relay and gateways are asked at once, and the first one whose bytes have the cid wins.
    *
    * @param uri - `relay://<cid>#<key>`, or a link made by {@link RelayClient.link}
    * @returns the text, the bytes or the file, as it was sent. Name and type of a file are the sender's word: offer it
@@ -144,10 +133,9 @@ export class RelayClient {
   }
 
   /**
-   * The same as a link to a page of yours, because the cameras of phones open https and not `relay://`. The part behind
-   * `#` stays in the browser; on the page, give `location.href` to {@link RelayClient.open}.
+   * The URI as a link to a page of yours, `https://…#r=<cid>.<key>`: cameras of phones open https and not `relay://`.
+   * The part behind `#` stays in the browser; on the page, give `location.href` to {@link RelayClient.open}.
    *
-   * @returns `https://…#r=<cid>.<key>`
    * @throws DidAuthClientError LINK
    * @example relay.link(uri, 'https://app.example.com/open')
    */
@@ -180,14 +168,13 @@ export class RelayClient {
     const { auth, wallet } = this.#options
     if (auth || !(wallet || body)) return this.#ask(path, field, body, options)
     const before = this.#token
-    const login = (): Promise<string> =>
+    const login = () =>
       (this.#token ??= this.#logIn().catch((error: unknown) => {
         // Not for ever: the next call logs in again.
         this.#token = undefined
         throw error
       }))
-    const send = async (): Promise<string> =>
-      this.#ask(path, field, body, options, await unlessAborted(login(), options?.signal))
+    const send = async () => this.#ask(path, field, body, options, await unlessAborted(login(), options?.signal))
     return send().catch((error: unknown) => {
       if (!isOutdated(error, before)) throw error
       // Unless another call has logged in again.
@@ -207,7 +194,6 @@ export class RelayClient {
     return this.#ask('/auth', 'token', proof)
   }
 
-  /** @returns the text in a field of the answer */
   async #ask(path: string, field: string, body?: object, options?: SendOptions, Authorization = ''): Promise<string> {
     const answer = await ask(this.#relay, { path, body, headers: { Authorization }, signal: options?.signal })
     const text = requiredTextIn(answer, field)
@@ -224,7 +210,7 @@ const URI = /^(?:relay:\/\/|https?:[^#]*#r=)(baf(?:krei|ybei)[a-z2-7]{52})[#.]([
 function parseRelayUri(text: unknown): [cid: string, key: string] {
   const found = URI.exec(String(text).trim())
   if (!found) throw new DidAuthClientError(codes.LINK)
-  // The two groups of the pattern, neither of which is optional.
+  // The pattern has two groups, neither of them optional.
   return found.slice(1) as [string, string]
 }
 

@@ -2,7 +2,7 @@ import { KEY } from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
 import { joined, textOf, utf8, type Bytes } from '../seal.js'
 
-/** Of name and type in front of the bytes of a file, with the line feed behind them. */
+/** Of name, type and line feed in front of the bytes of a file. */
 const MAX_HEADER_BYTES = 4_096
 const MAX_NAME_LENGTH = 255
 const LINE_FEED = 10

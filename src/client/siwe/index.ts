@@ -13,7 +13,6 @@ import { askWallet, chainIdOf, type Eip1193Provider } from '../wallet.js'
 /** What the adapters use of a client. */
 export type SiweAuth = Pick<DidAuthClient, 'ready' | 'session' | 'siwe' | 'logIn' | 'logOut'>
 
-/** What a modal knows when it has a text signed. */
 type Account = Parameters<SiweLogin['fields']>[0]
 type Signed = Pick<SignedSiwe, 'message' | 'signature'>
 
@@ -41,7 +40,7 @@ function stepsOf(auth: SiweAuth) {
       newer = undefined
       return message
     },
-    /** Whether the service has opened a session; why not, the console says. */
+    /** The console has the reason of a refusal. */
     isVerified: async (signed: Signed): Promise<boolean> => {
       try {
         await verify(signed)

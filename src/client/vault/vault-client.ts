@@ -1,12 +1,10 @@
 import * as codes from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
-import { parseFields } from '../json.js'
-import { ask, parseServiceUrl, readAll, requiredTextIn } from '../request.js'
+import { isText, parseFields } from '../json.js'
+import { ask, parseServiceUrl, readAll, refusalOf, requiredTextIn } from '../request.js'
 import type { Answer, PlainErrorKind, Service } from '../request.js'
 import { resourceFetch, type ResourceAuth } from '../resource-fetch.js'
 import { crypt, decodeBase64url, encodeBase64url, IV_BYTES, KEY_BYTES, randomBytes, textOf, utf8Of } from '../seal.js'
-import { changeOf, etagOf, jsonLike, KEYRING_KEY } from './vault-answers.js'
-import type { VaultBackup, VaultKey, VaultList, VaultStorage, Written } from './vault-answers.js'
 
 /** What the vault client needs of a `DidAuthClient`. */
 export interface VaultAuth extends Partial<Pick<ResourceAuth, 'tokenFor'>> {
@@ -17,8 +15,8 @@ export interface VaultAuth extends Partial<Pick<ResourceAuth, 'tokenFor'>> {
 /** Which vault, and whether contents are encrypted. */
 export interface VaultClientOptions {
   /**
-   * A client of the vault; or with `resource`, of a service whose tokens the vault accepts, so that the user does not
-   * sign again. It is logged in for all but `get` with a DID.
+   * A client of the vault; or with `resource`, of a service whose tokens the vault accepts. It is logged in for all but
+   * `get` with a DID.
    */
   readonly auth: VaultAuth
   /** The vault's URL, as the service of `auth` has it in `resources`. */
@@ -56,14 +54,56 @@ export interface EntryOptions extends WriteOptions {
   readonly id?: string
 }
 
+/** The contents under a key, in the order in which they were written. */
+export interface VaultList {
+  readonly contents: string[]
+  /** For `ifMatch`. */
+  readonly etag: string
+}
+
+/** A write that the vault has made durable. */
+export interface Written {
+  /** The cid of what was stored: with `encrypt`, that of the ciphertext. */
+  readonly id: string
+  /** The ETag of the list as it is now. */
+  readonly etag: string
+  /** False while the vault's IPFS node does not have it yet. */
+  readonly isPinned: boolean
+}
+
+/** A key with its entries. */
+export interface VaultKey {
+  readonly key: string
+  /** `size` in bytes, as stored. */
+  readonly entries: readonly { readonly id: string; readonly size: number }[]
+}
+
+/** Bytes and entries. */
+export interface VaultStorage {
+  readonly used: number
+  readonly available: number
+  readonly usedEntries: number
+  readonly availableEntries: number
+}
+
+/** Everything that a user has stored. */
+export interface VaultBackup {
+  readonly did: string
+  /** Contents are as stored, which `restore` takes. */
+  readonly raw?: true
+  readonly entries: readonly { readonly key: string; readonly id: string; readonly content: string }[]
+}
+
+/** The key of the user's keyring. Its content is ciphertext already, so clients do not encrypt it. */
+export const KEYRING_KEY = 'did-auth.keyring'
 const VERSION = 'eda1'
 
 /** What a URL would resolve, and the routes of the login, which a POST would reach. */
 const UNUSABLE = /^(?:\.{0,2}|(?:request-)?(?:auth|signup)|refresh-token|logout)$/i
 
-/** What statuses mean, whatever answered. */
+/** What statuses mean, also without a code of the vault. */
 const meanings: Readonly<Record<number, PlainErrorKind>> = { 401: codes.NOT_SIGNED_IN, 403: codes.CROSS_ORIGIN }
-/** What they mean where the vault has a code for them. */
+/** What they mean with a code of the vault. */
 const codedMeanings: Readonly<Record<number, PlainErrorKind>> = {
   413: codes.TOO_LARGE,
   451: codes.TAKEN_DOWN,
@@ -90,9 +130,9 @@ function meaningOf(status: number, serverCode = '', answer: Answer): PlainErrorK
  */
 export class VaultClient {
   readonly #options: VaultClientOptions
-  /** For requests that are the user's. */
+  /** With the user's token. */
   readonly #own: Service
-  /** For those that everybody may send: a token of another service would bring nothing. */
+  /** For what everybody may read: a token would bring nothing. */
   readonly #open: Service
 
   /** @throws TypeError for another `url`, or a key that is no Uint8Array of 32 bytes: a text would be zeros */
@@ -176,10 +216,8 @@ export class VaultClient {
    */
   async backup(options: ReadOptions & { readonly raw?: boolean } = {}): Promise<VaultBackup> {
     const answer = await this.#ask('GET', './backup', options)
-    const { did, entries } = jsonLike<VaultBackup>(
-      answer,
-      (backup) => typeof backup.did === 'string' && Array.isArray(backup.entries)
-    )
+    const isBackup = (json: { did?: unknown; entries?: unknown }) => isText(json.did) && Array.isArray(json.entries)
+    const { did, entries } = jsonLike<VaultBackup>(answer, isBackup)
     if (options.raw) return { did, raw: true, entries }
     const decrypted = entries.map(async ({ key, id, content }) => {
       return { key, id, content: await this.#decrypt(content, key, did) }
@@ -188,13 +226,13 @@ export class VaultClient {
   }
 
   /**
-   * Writes every entry of a raw backup as it is, behind what is there. Entries that are there already stay where they
-   * are, so that it can be repeated where it failed.
+   * Writes every entry of a raw backup behind what is there. Entries that are there already stay where they are, so
+   * that it can be repeated where it failed.
    *
    * @returns how many entries were written
-   * @throws TypeError for a backup that is not raw: contents that were encrypted would become readable for everybody.
-   * DidAuthClientError KEY for one of another DID, KEYRING_EXISTS where the vault has another keyring: in both cases
-   * nothing is written. Else as {@link VaultClient.add}
+   * @throws TypeError for a backup that is not raw: what was encrypted would become readable for everybody.
+   * DidAuthClientError KEY for one of another DID, KEYRING_EXISTS where the vault has another keyring: both write
+   * nothing. Else as {@link VaultClient.add}
    */
   async restore({ did, raw, entries }: VaultBackup, options?: ReadOptions): Promise<number> {
     if (!raw) throw new TypeError('Give a backup({ raw: true })')
@@ -223,12 +261,8 @@ export class VaultClient {
     return { id: requiredTextIn(answer, 'id'), ...changeOf(answer) }
   }
 
-  async #ask(
-    method: string,
-    path: string,
-    { signal, ifMatch, ifNoneMatch }: WriteOptions = {},
-    body?: object
-  ): Promise<Answer> {
+  async #ask(method: string, path: string, options: WriteOptions = {}, body?: object): Promise<Answer> {
+    const { signal, ifMatch, ifNoneMatch } = options
     const headers = {
       ...(ifMatch !== undefined && { 'If-Match': ifMatch }),
       ...(ifNoneMatch !== undefined && { 'If-None-Match': ifNoneMatch })
@@ -278,3 +312,19 @@ function pathOf(...segments: readonly (string | undefined)[]): string {
 
 /** What the ciphertext of an entry belongs to, so that it cannot be moved to another key or user. */
 const contextOf = (did: string, key: string): string => [did.toLowerCase(), key, VERSION].join('\n')
+
+/** The ETag of the list that was read or written. */
+function etagOf({ response }: Answer): string {
+  return response.headers.get('etag') ?? ''
+}
+
+/** What every write answers. */
+function changeOf(answer: Answer): Omit<Written, 'id'> {
+  return { etag: etagOf(answer), isPinned: answer.response.headers.get('pin-status') !== 'pending' }
+}
+
+/** The JSON of an answer. @throws DidAuthClientError PROTOCOL where it is not the one that was asked for */
+function jsonLike<T>(answer: Answer, isExpected: (json: Partial<Record<keyof T, unknown>>) => boolean): T {
+  if (!isExpected(parseFields(answer.json) as Partial<Record<keyof T, unknown>>)) throw refusalOf(answer)
+  return answer.json as T
+}
