@@ -56,7 +56,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   auth: serving(['auth']),
   relay: serving(['relay']),
   vault: serving(['vault']),
-  all: serving(['auth', 'relay', 'vault'], true),
+  all: serving(['auth', 'relay', 'vault']),
   'relay takedown': async () => (await import('./commands/takedown.js')).takedownAt('relay'),
   'vault takedown': async () => (await import('./commands/takedown.js')).takedownAt('vault'),
   'vault reconcile': async () => (await import('./commands/reconcile.js')).runReconcile,
@@ -68,12 +68,12 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
 }
 
 /** Runs servers until a signal stops them. */
-function serving(names: readonly ServerName[], isAll = false): () => Promise<Command> {
+function serving(names: readonly ServerName[]): () => Promise<Command> {
   return async () =>
     async ({ args, envFile }) => {
       readArguments(args, {}, [0, 0])
       const { runServers } = await import('./process/run-servers.js')
-      await runServers(names, { starters, isAll, envFile })
+      await runServers(names, starters, envFile)
       return undefined
     }
 }
@@ -101,15 +101,14 @@ async function run(words: readonly string[]): Promise<number | undefined> {
     process.stdout.write(usageOf(first))
     return 0
   }
-  const name = [`${first} ${second}`, first].find((one) => Object.hasOwn(commands, one))
+  const name = [`${first} ${second}`, first].find((one) => Object.hasOwn(commands, one)) ?? ''
   const out = (line: string): boolean => process.stdout.write(`${line}\n`)
   const { env, stdout } = process
   try {
     const envFile = loadEnvFile()
-    const load = name === undefined ? undefined : commands[name]
-    if (name === undefined || load === undefined) throw new UsageError(`Unknown command: ${first}`)
+    const command = await commands[name]?.()
+    if (command === undefined) throw new UsageError(`Unknown command: ${first}`)
     const args = words.slice(name.split(' ').length)
-    const command = await load()
     return await command({ args, env, out, isTerminal: stdout.isTTY, envFile })
   } catch (error) {
     const isUsage = error instanceof UsageError

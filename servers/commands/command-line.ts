@@ -7,7 +7,6 @@ export interface CommandLine {
   env: Readonly<Record<string, string | undefined>>
   /** Writes a line to standard output. */
   out: (line: string) => void
-  /** Whether standard output is a terminal. */
   isTerminal: boolean
   /** The file that was loaded into the environment. */
   envFile?: string | undefined
@@ -55,7 +54,6 @@ export function painter({ env, isTerminal }: Pick<CommandLine, 'env' | 'isTermin
   return (colour, text) => (isColoured ? `\u001B[${CODES[colour]}m${text}\u001B[0m` : text)
 }
 
-/** Characters that command a terminal. */
 const COMMANDING = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
 
 /** A text that may be a stranger's, without characters that command a terminal. */

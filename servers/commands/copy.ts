@@ -81,7 +81,6 @@ function assertUnused(file: string): void {
   }
 }
 
-/** Copies what one server stored. @returns whether all of it could be copied */
 async function copyServer(env: ServerEnv, database: PostgresDatabase, out: CommandLine['out']): Promise<boolean> {
   const { name } = env
   const bucket = await openBucket(env)

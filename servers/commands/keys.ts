@@ -11,7 +11,7 @@ const OPTIONS = { network: { type: 'string' }, out: { type: 'string' }, json: { 
 export async function runKeys({ args, out }: CommandLine): Promise<number> {
   const { values, positionals } = readArguments(args, OPTIONS, [1, 1])
   if (positionals[0] !== 'new') throw new UsageError(`Unknown command: keys ${positionals[0] ?? ''}`)
-  const { network = 'rsk' } = values
+  const { network = 'rsk', out: file } = values
   if (!isEthrNetwork(network)) throw new UsageError('--network: give a network, such as rsk or rsk:testnet')
   // One number of 2^128 is no key, and has no DID: then this command fails.
   const key = randomBytes(32).toString('hex')
@@ -22,12 +22,9 @@ export async function runKeys({ args, out }: CommandLine): Promise<number> {
   }
   const lines = Object.entries(identity).map(([name, value]) => `${name}=${value}`)
   const text = values.json === true ? JSON.stringify(identity) : lines.join('\n')
-  if (values.out === undefined) {
-    out(text)
-    return 0
+  if (file !== undefined) {
+    startStep(`Cannot write ${file}`, () => writeFileSync(file, `${text}\n`, { flag: 'wx', mode: 0o600 }))
   }
-  const file = values.out
-  startStep(`Cannot write ${file}`, () => writeFileSync(file, `${text}\n`, { flag: 'wx', mode: 0o600 }))
-  out(`Wrote ${Object.keys(identity).join(', ')} to ${file}`)
+  out(file === undefined ? text : `Wrote ${Object.keys(identity).join(', ')} to ${file}`)
   return 0
 }

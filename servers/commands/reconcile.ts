@@ -21,7 +21,6 @@ export interface ReconcileParts {
   inspection: ContentInspection
   /** Undefined: none is configured. */
   node: Pick<IpfsNode, 'read' | 'listPins'> | undefined
-  /** Nothing is written then. */
   isDryRun: boolean
   /** Lists that lost entries keep those that are left. */
   acceptsDamage: boolean
@@ -180,7 +179,6 @@ function counted(count: number, noun: string): string {
   return `${count === 0 ? 'no' : count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`
 }
 
-/** Some of many names. */
 function named(names: readonly string[]): string {
   const more = names.length - MAX_NAMED
   return names.slice(0, MAX_NAMED).join('; ') + (more > 0 ? ` and ${more} more` : '')

@@ -4,7 +4,7 @@ import { addressOfPublicKey, checksumAddress, hashPersonalMessage, loginMessage 
 import { formatSiweMessage, isObject, readBounded, type SiweMessage } from 'express-did-auth/server-kit'
 
 const REQUEST_MILLISECONDS = 15_000
-/** The longest answer that is read. Those of this protocol are a few KiB. */
+/** Answers of this protocol are a few KiB. */
 const MAX_ANSWER_BYTES = 1_048_576
 
 /** Paths of the routes that are tested. */
@@ -62,6 +62,7 @@ export interface Session {
 }
 
 export type Flow = 'signup' | 'auth'
+type Sent = { text?: string; headers?: Record<string, string> }
 type ProofChanges = { flow?: Flow; domain?: string; challenge?: string }
 type ChallengeRequest = { flow?: Flow; did?: string; headers?: Record<string, string> }
 
@@ -98,12 +99,8 @@ export class ServiceUnderTest {
     }
   }
 
-  /** @param sent - `text` goes as `application/json` */
-  async send(
-    method: 'GET' | 'POST' | 'OPTIONS',
-    path: string,
-    { text, headers }: { text?: string; headers?: Record<string, string> } = {}
-  ): Promise<Exchange> {
+  /** Sends a request, with a text as `application/json`. */
+  async send(method: 'GET' | 'POST' | 'OPTIONS', path: string, { text, headers }: Sent = {}): Promise<Exchange> {
     const { url, fetch: ask = fetch } = this.options
     const Cookie = [...(this.#jar ?? [])].map((pair) => pair.join('=')).join('; ')
     const type = text === undefined ? {} : { 'Content-Type': 'application/json' }
@@ -160,7 +157,7 @@ export class ServiceUnderTest {
     return this.send('GET', `${path}/${did}`, { headers })
   }
 
-  /** The same; an answer without a challenge gives the empty text, which no check takes for one. */
+  /** @returns the empty text for an answer without a challenge, which no check takes for one */
   async challenge(request?: ChallengeRequest): Promise<string> {
     const { challenge } = (await this.askChallenge(request)).json
     return typeof challenge === 'string' ? challenge : ''
@@ -191,10 +188,10 @@ export class ServiceUnderTest {
     const path = this.paths.siweNonce
     for (const asked of [() => this.send('GET', path), () => this.post(path, account)]) {
       const { status, text, json } = await asked()
-      const { nonce = text.replaceAll('"', '') } = json
       // A page is what an application answers for any path.
-      if (status < 300 && !text.startsWith('<'))
-        return typeof nonce === 'string' && /^[A-Za-z0-9]{8,}$/.test(nonce) ? nonce : undefined
+      if (status >= 300 || text.startsWith('<')) continue
+      const { nonce = text.replaceAll('"', '') } = json
+      return typeof nonce === 'string' && /^[A-Za-z0-9]{8,}$/.test(nonce) ? nonce : undefined
     }
     return undefined
   }
@@ -209,7 +206,6 @@ export class ServiceUnderTest {
     return { message, signature: user.sign(message), ...account }
   }
 
-  /** `GET` of the guarded route with an access token. */
   guarded(session: Session, accessToken = session.accessToken): Promise<Exchange> {
     return this.send('GET', this.options.protectedPath, { headers: credentials({ ...session, accessToken }) })
   }
@@ -224,7 +220,7 @@ export class ServiceUnderTest {
   }
 }
 
-/** The body of an answer as text. @throws Error when it is larger than 1 MiB, of which no more is read then */
+/** The body of an answer as text, of which at most 1 MiB is read. @throws Error when it is larger */
 export async function boundedText({ body }: Response, what: string): Promise<string> {
   const tooLong = (): Error => new Error(`${what} answered more than 1 MiB`)
   return new TextDecoder().decode(await readBounded(body, MAX_ANSWER_BYTES, tooLong))
@@ -244,7 +240,6 @@ export function sessionOf(user: User, answer: Exchange): Session | undefined {
   return { user, accessToken: accessValue, refreshToken: refreshValue, cookies: { access, refresh }, answer }
 }
 
-/** The headers by which a request carries the access token. */
 function credentials({ accessToken, refreshToken, cookies }: Session): Record<string, string> {
   if (cookies === undefined) return { Authorization: `DIDAuth ${accessToken}` }
   return { Cookie: `${cookies.access}=${accessToken}; ${cookies.refresh}=${refreshToken}` }

@@ -51,7 +51,6 @@ function resourceSecrets(env: IdentityEnv): readonly string[] {
   return env.RESOURCE_KEY ?? (isAlone ? [keptSecret(join(env.DATA_DIR, 'resource-key'))] : [])
 }
 
-/** The JWK of a private key of P-256. */
 function resourceKeyOf(secret: string): ResourceKey {
   const pair = createECDH('prime256v1')
   pair.setPrivateKey(secret, 'hex')

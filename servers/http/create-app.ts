@@ -36,7 +36,7 @@ export interface ServerAppParts {
   log: Logger
   /** Sessions, used challenges and quotas. */
   store: Store
-  /** What `/ready` asks of the server's own storage, and of its clock. */
+  /** The server's own storage, and its clock. */
   dependencies: readonly Dependency[]
   metrics?: Metrics | undefined
   /** Aborts when the process is about to stop: `/ready` answers 503 from then on. */

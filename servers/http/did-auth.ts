@@ -9,12 +9,14 @@ import type { ServerEnv } from '../config/read-env.js'
 /** Paths of routes that the library has off by default; those of EIP-4361 are below `siwePath`. */
 export const optionalPaths = { sessionPath: '/session', sessionsPath: '/sessions', siwePath: '/siwe' }
 
+type Parts<K extends keyof ServerAppParts> = Pick<ServerAppParts, 'env' | K>
+
 /** Routes of the library that accept POST, by the names that log and metrics give them. */
 export const authRoutes: readonly string[] = Object.values(defaultPaths)
 
 /** The options of the library for an environment. Absent variables are undefined: the library's defaults apply. */
 export function didAuthConfig(
-  { env, identity, serviceUrl, log, store }: Pick<ServerAppParts, 'env' | 'identity' | 'serviceUrl' | 'log' | 'store'>,
+  { env, identity, serviceUrl, log, store }: Parts<'identity' | 'serviceUrl' | 'log' | 'store'>,
   serviceSigner: DidAuthConfig['serviceSigner']
 ): DidAuthConfig {
   const isKnownWithoutRpc = env.NETWORK_NAME === 'rsk' || env.NETWORK_NAME === 'rsk:testnet'
@@ -49,7 +51,7 @@ export function didAuthConfig(
 }
 
 /** EIP-4361, on where a page's host is known, for users of the service's own network, or of the first accepted one. */
-export function siweOf({ env, identity, serviceUrl }: SiweParts): SiweOptions | undefined {
+export function siweOf({ env, identity, serviceUrl }: Parts<'identity' | 'serviceUrl'>): SiweOptions | undefined {
   const hasHost = /^https?:/i.test(serviceUrl) || env.LOGIN_DOMAINS?.some((domain) => !domain.includes('/')) === true
   if (!(env.SIWE ?? hasHost)) return undefined
   const { NETWORKS: accepted, NETWORK_NAME: named = 'rsk' } = env
@@ -59,23 +61,20 @@ export function siweOf({ env, identity, serviceUrl }: SiweParts): SiweOptions | 
 }
 
 /** Tokens for other services: those of RESOURCES, and relay and vault if they run in this process. */
-export function resourcesOf({ env, identity, serviceUrls = new Map() }: BesideParts): Partial<DidAuthConfig> {
-  const beside = [serviceUrls.get('relay'), serviceUrls.get('vault')].filter(isSecureUrl)
+export function resourcesOf({ env, identity, serviceUrls }: Parts<'identity' | 'serviceUrls'>): Partial<DidAuthConfig> {
+  const beside = [serviceUrls?.get('relay'), serviceUrls?.get('vault')].filter(isSecureUrl)
   const resources = [...new Set([...env.RESOURCES, ...beside])]
   const { resourceKeys = [] } = identity
   return resources.length > 0 && resourceKeys.length > 0 ? { resources, resourceKeys } : {}
 }
 
 /** Whose tokens count here: those of TRUSTED_ISSUER, or of the auth server beside this one. */
-export function trustedIssuerOf({ env, serviceUrls }: Omit<BesideParts, 'identity'>): string | undefined {
+export function trustedIssuerOf({ env, serviceUrls }: Parts<'serviceUrls'>): string | undefined {
   const beside = serviceUrls?.get('auth')
   // Without a key that its instances share, it issues none.
   const hasKey = env.RESOURCE_KEY !== undefined || env.DATABASE_URL === undefined
   return env.TRUSTED_ISSUER ?? (hasKey && isSecureUrl(beside) ? beside : undefined)
 }
-
-type BesideParts = Pick<ServerAppParts, 'env' | 'identity' | 'serviceUrls'>
-type SiweParts = Pick<ServerAppParts, 'env' | 'identity' | 'serviceUrl'>
 
 /** The challenge secret of one server, so that a signature for one is invalid at another with the same identity. */
 export function challengeSecretOf({ name }: Pick<ServerEnv, 'name'>, challengeSecret: string): string {

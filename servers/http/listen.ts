@@ -131,10 +131,12 @@ function answerClientErrors(server: Server, answers: WeakMap<Duplex, ServerRespo
     ending.add(socket)
     const answer = answers.get(socket)
     const isAnswering = answer?.headersSent === true && !answer.writableFinished
-    if (!socket.writable || isAnswering) return void socket.destroy()
-    socket.end(textAnswer(status))
-    // Not at once: a reset would take the answer from a client that is still sending.
-    setTimeout(() => socket.destroy(), LINGER_MILLISECONDS)
+    if (!socket.writable || isAnswering) socket.destroy()
+    else {
+      socket.end(textAnswer(status))
+      // Not at once: a reset would take the answer from a client that is still sending.
+      setTimeout(() => socket.destroy(), LINGER_MILLISECONDS)
+    }
   }
   server.on('clientError', (error, socket) => end(socket, STATUS[codeOf(error) ?? ''] ?? 400))
   server.on('timeout', (socket: Socket) => {

@@ -22,7 +22,6 @@ export interface Dependency {
 }
 
 export interface ReadinessOptions {
-  /** Aborts when the process is about to stop: 503 from then on. */
   draining?: AbortSignal | undefined
   /** Called when a needed dependency has become unavailable, with the reason of each. */
   onNotReady?: (reasons: Readonly<Record<string, string>>) => void

@@ -81,7 +81,6 @@ function prettyLine(line: string): string {
   const [clock] = String(time).slice(11).split('Z')
   const head = [clock, String(level).toUpperCase().padEnd(5), String(server).padEnd(5)].join('  ')
   if (event === 'request') return [`${head} `, method, route, status, milliseconds, 'ms'].map(String).join(' ')
-  // The sentence says it all.
   if (event === 'ready' || event === 'page' || event === 'waiting') return `${head}  ${String(msg)}`
   const rest = Object.entries(fields).filter(([name]) => !SHOWN.has(name))
   return [head, String(msg), ...rest.map(([name, value]) => `${name}=${textOf(value)}`)].join('  ')

@@ -60,7 +60,6 @@ export class Metrics {
     }
   }
 
-  /** Counts a request of one server, by route, method and status. */
   count(server: string, { route, method, status, seconds }: EndedRequest): void {
     const labels = { server, route, method, status: String(status) }
     this.#requests.inc(labels)
@@ -72,7 +71,6 @@ export class Metrics {
     this.#readers.push({ name, read })
   }
 
-  /** All metrics as Prometheus reads them. */
   async read(): Promise<{ contentType: string; text: string }> {
     return { contentType: this.#registry.contentType, text: await this.#registry.metrics() }
   }

@@ -21,10 +21,8 @@ export type Starters = Readonly<Record<ServerName, () => Promise<StartServer>>>
  * Starts servers in this process, and stops them at a signal. `envFile` is what the ready lines name as the file of
  * settings. @throws StartError when the environment is wrong, or one of them cannot start, once the others have stopped
  */
-export async function runServers(
-  names: readonly ServerName[],
-  { starters, isAll, envFile }: { starters: Starters; isAll: boolean; envFile: string | undefined }
-): Promise<void> {
+export async function runServers(names: readonly ServerName[], starters: Starters, envFile?: string): Promise<void> {
+  const isAll = names.length > 1
   // All environments are read first, so that one message names everything.
   const envs = readEnvs(process.env, names, isAll)
   if (envs.some(({ name, IPFS_API_URL: url }) => name !== 'auth' && url !== undefined)) assertIpfsClientInstalled()
@@ -49,7 +47,7 @@ export async function runServers(
     const failures = await Promise.all(plans.map(({ opened }) => opened.close()))
     return [...failures.flat(), ...(await shared.close())]
   }
-  stopAtSignal(log, { drain, drainSeconds: env.DRAIN_SECONDS, close })
+  stopAtSignal(log, drain, env.DRAIN_SECONDS, close)
   const { METRICS_PORT: port, METRICS_HOST: host } = env
   const metrics = port === undefined ? undefined : new Metrics()
   try {
@@ -65,13 +63,10 @@ export async function runServers(
     let page: string | undefined
     const onPage = (url: string): string => (page = url)
     const serviceUrls: StartParts['serviceUrls'] = new Map()
+    const common = { connections, metrics, draining: drain.signal, serviceUrls, envFile, onPage }
     const serving: (() => Promise<void>)[] = []
     for (const { env, start, log, opened } of plans) {
-      const identity = await loadIdentity(env)
-      const draining = drain.signal
-      serving.push(
-        await start(env, { connections, identity, log, metrics, draining, serviceUrls, envFile, onPage, opened })
-      )
+      serving.push(await start(env, { ...common, identity: await loadIdentity(env), log, opened }))
     }
     for (const serve of serving) await serve()
     if (page !== undefined) announce(log, { event: 'page', url: page }, `open ${page}`)
@@ -90,10 +85,7 @@ export async function runServers(
  * @param drain - aborted at the signal, so that `/ready` answers 503; `drainSeconds` later the servers stop listening
  * @param close - closes all that is open by then: a signal may come while servers start. Resolves to what failed
  */
-function stopAtSignal(
-  log: Logger,
-  { drain, drainSeconds, close }: { drain: AbortController; drainSeconds: number; close: () => Promise<unknown[]> }
-): void {
+function stopAtSignal(log: Logger, drain: AbortController, drainSeconds: number, close: Opened['close']): void {
   const stop = async (signal: NodeJS.Signals): Promise<void> => {
     if (drain.signal.aborted) return
     log.info({ event: 'stopping', signal }, 'stopping')

@@ -109,16 +109,11 @@ export async function openServer(
       if (!connections.areRemote || codeOf(error) !== 'ERR_STORE') throw error
     })
     const { serviceDid } = identity
-    const content = placeOf(own, env)
+    const node = env.IPFS_API_URL === undefined ? '' : ` and on IPFS ${new URL(env.IPFS_API_URL).host}`
+    const content = own && `here${node}`
     const [where, settings] = [content && `, content: ${content}`, envFile && `, settings of ${envFile}`]
     const ready = { event: 'ready', url: server.url, serviceUrl, serviceDid, content, envFile }
     announce(log, ready, `ready at ${serviceUrl} as ${serviceDid}${where ?? ''}${settings ?? ''}`)
   }
   return { parts, serve }
-}
-
-/** Where content lies, for people. */
-function placeOf(own: Contents | undefined, { IPFS_API_URL: nodeUrl }: ServerEnv): string | undefined {
-  if (own === undefined) return undefined
-  return nodeUrl === undefined ? 'here' : `here and on IPFS ${new URL(nodeUrl).host}`
 }

@@ -37,7 +37,6 @@ function sayOfSession(error: unknown): void {
   say(byId('session-status'), sentenceOf(error), 'bad')
 }
 
-/** Whether the session is of a wallet's account. */
 function isOf({ address }: PageWallet): boolean {
   return auth.session?.did.endsWith(address.toLowerCase()) === true
 }

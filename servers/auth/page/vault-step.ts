@@ -3,7 +3,6 @@ import { DidAuthClientError, VaultClient, type VaultClientOptions } from 'expres
 import { makeButton, ofUser, onClick, onCopy, onSubmit } from './answer.js'
 import { byId, make, show } from './elements.js'
 
-/** Of the list in the vault. */
 const LIST = 'notes'
 /** Before the DID, of the recovery code in this tab's storage. */
 const CODE = 'notes-code '
@@ -23,7 +22,6 @@ export function startVaultStep(vault: VaultClientOptions, hasPasskey: () => bool
   /** Of the list as it is shown. Nothing was read yet: a note is added to what is there. */
   let condition: { ifMatch?: string } = {}
 
-  /** Changes something, and reads the list again. */
   async function change(work: Change, mayCreate = false): Promise<string> {
     if (key === undefined) {
       const found = await ofUser(findKey(new VaultClient(vault), mayCreate))

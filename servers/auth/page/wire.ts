@@ -7,9 +7,8 @@ export interface Exchange {
   url: URL
   requestHeaders: [name: string, value: string][]
   requestBody: string
-  /** Undefined while it is under way, or when there was none. */
+  /** Undefined while it is under way, or when `failure` is why there was none. */
   answer?: { status: number; statusText: string; headers: [name: string, value: string][]; body: string }
-  /** Why there was no answer. */
   failure?: string
   milliseconds?: number
 }
@@ -174,14 +173,12 @@ function add(item: HTMLLIElement): void {
   wire.scrollTop = wire.scrollHeight
 }
 
-/** Long values by their beginning and end. */
 const shorten = (text: string): string => text.replace(LONG, (long) => `${long.slice(0, 14)}…${long.slice(-6)}`)
 
 /** What a request is for. Empty for one that is not of these servers. */
 const aboutOf = ({ method, url }: Exchange): string =>
   ABOUT.find(([request]) => request.test(`${method} ${url.pathname}`))?.[1] ?? ''
 
-/** How a request went, in two words. */
 function stateOf({ answer, failure, milliseconds = 0 }: Exchange): { state: string; kind: string } {
   if (failure !== undefined) return { state: 'no answer', kind: 'bad' }
   if (answer === undefined) return { state: '…', kind: 'odd' }
@@ -194,12 +191,11 @@ function partsOf(exchange: Exchange, isShort: boolean, unseen: readonly string[]
   const { method, url, requestHeaders, requestBody, answer, failure } = exchange
   const line = `${method} ${url.pathname}${url.search} HTTP/1.1`
   const request = message([line, `host: ${url.host}`, ...requestHeaders.map(headerLine)], requestBody)
-  const headers = (answer?.headers ?? []).filter(([name]) => !isShort || TELLING.test(name)).map(headerLine)
-  const status = `HTTP/1.1 ${answer?.status ?? ''} ${answer?.statusText ?? ''}`
-  const received =
-    failure === undefined ? message([status, ...headers, ...unseen], answer?.body ?? '') : `None: ${failure}`
-  const parts: [string, string][] = [['Request', request]]
-  return answer === undefined && failure === undefined ? parts : [...parts, ['Answer', received]]
+  if (failure !== undefined) return Object.entries({ Request: request, Answer: `None: ${failure}` })
+  if (answer === undefined) return Object.entries({ Request: request })
+  const headers = answer.headers.filter(([name]) => !isShort || TELLING.test(name)).map(headerLine)
+  const status = `HTTP/1.1 ${answer.status} ${answer.statusText}`
+  return Object.entries({ Request: request, Answer: message([status, ...headers, ...unseen], answer.body) })
 }
 
 const headerLine = ([name, value]: readonly [string, string]): string => `${name}: ${value}`

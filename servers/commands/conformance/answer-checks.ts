@@ -1,4 +1,4 @@
-import { describe, type ServiceUnderTest, type Session } from '../service-under-test.js'
+import { describe, type Exchange, type ServiceUnderTest, type Session } from '../service-under-test.js'
 import { allowsForeignPage, assertNotStored, assertStatus, assertThat, FOREIGN_ORIGIN, NotApplicable } from './rules.js'
 import type { Ask } from './rules.js'
 
@@ -57,39 +57,35 @@ export const answerChecks = {
     assertThat(carriers.length > 0, 'no answer had a token')
     carriers.forEach(assertNotStored)
   },
-  'www-authenticate': async ({ exchanges }) => {
-    for (const exchange of exchanges) {
-      const header = exchange.headers.get('www-authenticate') ?? ''
-      const isNamed = exchange.status !== 401 || /^DIDAuth realm="[^"]+"/.test(header)
-      assertThat(isNamed, `${describe(exchange)} with WWW-Authenticate "${header}"`)
-    }
-  },
-  'plain-text-errors': async ({ exchanges }) => {
-    for (const exchange of exchanges) {
-      const type = exchange.headers.get('content-type') ?? ''
-      if (![400, 401, 403, 413].includes(exchange.status) || type.startsWith('application/problem+json')) continue
-      assertThat(type.startsWith('text/plain'), `${describe(exchange)} as ${type}`)
-      assertThat(/^[^\n]{1,200}$/.test(exchange.text), `${describe(exchange)}, which is no short line`)
-      const sniffing = exchange.headers.get('x-content-type-options')
-      assertThat(sniffing === 'nosniff', `${describe(exchange)} without X-Content-Type-Options: nosniff`)
-    }
-  },
-  'no-leaks': async ({ exchanges }) => {
-    for (const exchange of exchanges) {
-      // What the protocol does not name is answered by the application around it.
-      if (exchange.method === 'OPTIONS' || exchange.status === 404) continue
-      assertThat(!LEAKS.test(exchange.text), `${describe(exchange)} shows internals`)
-    }
-  },
-  'no-server-errors': async ({ exchanges }) => {
-    for (const exchange of exchanges) {
-      assertThat(exchange.status !== 429, `${describe(exchange)}: its limits are too low for these checks`)
-      assertThat(exchange.status < 500, describe(exchange))
-    }
-  }
+  'www-authenticate': ofEach((exchange) => {
+    const header = exchange.headers.get('www-authenticate') ?? ''
+    const isNamed = exchange.status !== 401 || /^DIDAuth realm="[^"]+"/.test(header)
+    assertThat(isNamed, `${describe(exchange)} with WWW-Authenticate "${header}"`)
+  }),
+  'plain-text-errors': ofEach((exchange) => {
+    const type = exchange.headers.get('content-type') ?? ''
+    if (![400, 401, 403, 413].includes(exchange.status) || type.startsWith('application/problem+json')) return
+    assertThat(type.startsWith('text/plain'), `${describe(exchange)} as ${type}`)
+    assertThat(/^[^\n]{1,200}$/.test(exchange.text), `${describe(exchange)}, which is no short line`)
+    const sniffing = exchange.headers.get('x-content-type-options')
+    assertThat(sniffing === 'nosniff', `${describe(exchange)} without X-Content-Type-Options: nosniff`)
+  }),
+  'no-leaks': ofEach((exchange) => {
+    // What the protocol does not name is answered by the application around it.
+    if (exchange.method === 'OPTIONS' || exchange.status === 404) return
+    assertThat(!LEAKS.test(exchange.text), `${describe(exchange)} shows internals`)
+  }),
+  'no-server-errors': ofEach((exchange) => {
+    assertThat(exchange.status !== 429, `${describe(exchange)}: its limits are too low for these checks`)
+    assertThat(exchange.status < 500, describe(exchange))
+  })
 } satisfies Record<string, Ask>
 
-/** @throws NotApplicable where tokens travel in bodies */
+/** A check of each answer so far. */
+function ofEach(check: (exchange: Exchange) => void): Ask {
+  return async ({ exchanges }) => exchanges.forEach(check)
+}
+
 async function cookieLogin(service: ServiceUnderTest): Promise<Session> {
   const session = await service.logIn()
   if (session.cookies === undefined) throw new NotApplicable('tokens travel in bodies')

@@ -1,7 +1,7 @@
 import { loginMessage } from 'express-did-auth/protocol'
 import { claimsOf, describe, sessionOf } from '../service-under-test.js'
 import type { Exchange, Flow, ServiceUnderTest } from '../service-under-test.js'
-import { assertNotStored, assertStatus, assertThat, NotApplicable, RACERS, type Ask } from './rules.js'
+import { assertNotStored, assertOneWins, assertStatus, assertThat, NotApplicable, type Ask } from './rules.js'
 
 const ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 const LARGE_BYTES = 1_048_576
@@ -65,9 +65,7 @@ export const loginChecks = {
   },
   'login-race': async (service) => {
     const proof = await service.proof()
-    const copies = Array.from({ length: RACERS }, () => service.post(service.paths.auth, proof))
-    const good = (await Promise.all(copies)).filter(({ status }) => status === 200)
-    assertThat(good.length === 1, `${good.length} of ${RACERS} copies of one login succeeded`)
+    await assertOneWins('copies of one login', () => service.post(service.paths.auth, proof))
   },
   'login-wrong-signature': (service) => refusesOtherWallet(service, 'auth'),
   'login-other-did': async (service) => {
@@ -111,7 +109,6 @@ export const loginChecks = {
   }
 } satisfies Record<string, Ask>
 
-/** The challenge of an answer. @throws when there is none */
 function challengeIn(exchange: Exchange): string {
   assertStatus(exchange, 200, 'a good request')
   const { challenge } = exchange.json

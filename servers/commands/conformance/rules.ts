@@ -1,7 +1,7 @@
 import { describe, type Exchange, type ServiceUnderTest } from '../service-under-test.js'
 
 /** Copies of one request that compete in a race. */
-export const RACERS = 8
+const RACERS = 8
 export const MAX_ACCESS_TOKEN_SECONDS = 900
 export const FOREIGN_ORIGIN = 'https://other.example'
 
@@ -107,6 +107,14 @@ export function assertThat(holds: boolean, otherwise: string): asserts holds {
 export function assertStatus(exchange: Exchange, expected: number, what: string): void {
   assertThat(exchange.status === expected, `${what}: ${describe(exchange)} instead of ${expected}`)
 }
+
+/** Sends copies of a request at once. @throws Error unless one of them succeeds */
+export async function assertOneWins(what: string, send: () => Promise<Exchange>, isGood = is200): Promise<void> {
+  const good = (await Promise.all(Array.from({ length: RACERS }, send))).filter(isGood)
+  assertThat(good.length === 1, `${good.length} of ${RACERS} ${what} succeeded`)
+}
+
+const is200 = ({ status }: Exchange): boolean => status === 200
 
 /** Whether a page of another site may send requests with the cookies of its visitor, and read the answers. */
 export function allowsForeignPage(headers: Headers): boolean {

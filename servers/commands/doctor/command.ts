@@ -10,6 +10,9 @@ import { checkService } from './running-service.js'
 const TEXT = { type: 'string' } as const
 const OPTIONS = { origin: { ...TEXT, multiple: true }, server: TEXT, json: { type: 'boolean' } } as const
 
+type Env = CommandLine['env']
+type Server = ServerName | 'all' | undefined
+
 /**
  * `doctor`: finds what is wrong with the environment; `doctor <url>`: with a running service, and with what the
  * environment says about it. @returns the exit code: 1 when something has to be changed, else 0 @throws UsageError
@@ -31,11 +34,7 @@ export async function runDoctor(commandLine: CommandLine, dependencies: NetworkD
 }
 
 /** Without a name: the servers of `all`, unless the environment is that of one server. */
-async function examineEnvironment(
-  env: CommandLine['env'],
-  server: ServerName | 'all' | undefined,
-  dependencies: NetworkDependencies
-): Promise<Found> {
+async function examineEnvironment(env: Env, server: Server, dependencies: NetworkDependencies): Promise<Found> {
   const isOfOne = (env.PORT ?? '') !== '' || (env.SERVICE_URL ?? '') !== ''
   const chosen = server ?? (isOfOne ? 'auth' : 'all')
   const names: ServerName[] = chosen === 'all' ? ['auth', 'relay', 'vault'] : [chosen]
@@ -59,7 +58,7 @@ function ofProblem(problem: string): Finding {
   return change('invalid-variable', problem, `${variable}=… (${remedy})`)
 }
 
-async function examineService(url: URL, env: CommandLine['env'], origins: readonly string[]): Promise<Found> {
+async function examineService(url: URL, env: Env, origins: readonly string[]): Promise<Found> {
   const wrong = origins.find((origin) => readUrl(origin).origin !== origin)
   if (wrong !== undefined) throw new UsageError(`${wrong} is not an origin`)
   const { TRUSTED_ORIGINS, CORS_ORIGINS, TRUST_PROXY, SERVICE_URL } = examineEnv(env, 'auth', false).env
@@ -69,7 +68,7 @@ async function examineService(url: URL, env: CommandLine['env'], origins: readon
   return checkService(url, [...all], isItsOwn ? TRUST_PROXY : undefined)
 }
 
-function parseServer(text: string | undefined): ServerName | 'all' | undefined {
+function parseServer(text: string | undefined): Server {
   const known = [...(Object.keys(serverPorts) as ServerName[]), 'all' as const]
   const found = known.find((name) => name === text)
   if (text !== undefined && found === undefined) throw new UsageError(`--server: give ${known.join(', ')}`)

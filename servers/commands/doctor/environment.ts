@@ -9,10 +9,7 @@ const LEAST_SECRET_BITS = 100
 const KNOWN_KEY = /^(?:ac0974bec39a17e3|59c6995e998f97a5|5de4111afa1a4b94|0{32})|^(..)\1+$/
 
 /** Where a service is, by its environment or its answers. */
-interface Address {
-  url: URL
-  usesCookies: boolean
-}
+type Address = { url: URL; usesCookies: boolean }
 
 /** Faults of a server that show without a request. */
 export function checkEnv(env: ServerEnv): Found {

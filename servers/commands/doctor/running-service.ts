@@ -8,7 +8,6 @@ import { checkIpfsPort } from './network.js'
 
 /** Access tokens may be used this early, and instances may differ by as much. */
 const MAX_SKEW_SECONDS = 5
-/** Headers that proxies add. */
 const PROXY_HEADERS = ['via', 'x-cache', 'cf-ray', 'x-served-by', 'x-amz-cf-id']
 const PROXY_SERVERS = /nginx|caddy|envoy|cloudflare|traefik|haproxy|apache|openresty|awselb/i
 const NEEDED_HEADERS = ['authorization', 'content-type', 'idempotency-key']
@@ -124,7 +123,6 @@ async function codeOfLogin(service: ServiceUnderTest, user: User, path: string, 
   return String(answer.json.code)
 }
 
-/** Asks what the service refuses as a foreign page's. */
 async function isTrusted(service: ServiceUnderTest, origin: string): Promise<Found> {
   const { status } = await service.askChallenge({ headers: { Origin: origin } })
   return [status === 403 && foreign(origin, service.options.url, trustLine(origin))]
