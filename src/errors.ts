@@ -91,6 +91,7 @@ export class DidAuthError extends Error {
   readonly code: DidAuthErrorCode
   readonly retryAfterSeconds: number | undefined
   readonly details: Readonly<Record<string, string>> | undefined
+  /** For the log only. */
   readonly reason: RefusalReason | undefined
 
   constructor(code: DidAuthErrorCode, options: DidAuthErrorOptions = {}) {

@@ -212,7 +212,7 @@ async function loadParts(
     credentialVerifier: credentialVerifier({
       curve,
       scheduler,
-      issuerKeys: cachedIssuerKeys(clock, resolver),
+      issuerKeys: cachedIssuerKeys(clock, resolver, 'assertionMethod'),
       isTrustedIssuer,
       provesByAddress: resolution.kind === 'ethr' && resolution.provesByAddress
     }),

@@ -42,8 +42,6 @@ export class BodyReader {
    *
    * @throws ServerError ERR_CONTENT, ERR_CONTENT_TOO_LARGE, ERR_STORAGE_FULL, ERR_STORAGE; DidAuthError ERR_JSON (also
    * when the client disconnects), ERR_BUSY, ERR_REQUEST_TIMEOUT; what `use` throws
-   * @example
-   * await bodies.read(req, { field: 'content', maxBytes, owner: did }, (content) => store.writeEntry({ content, … }))
    */
   async read<T>(
     req: IncomingMessage,
@@ -93,12 +91,11 @@ function dropRest(req: IncomingMessage): void {
 }
 
 /**
- * Receives the body of a request, chunk by chunk and no faster than the chunks are used. It has to keep the minimum
- * data rate. After a refusal the rest is dropped.
+ * Receives the body of a request, chunk by chunk and no faster than the chunks are used. After a refusal the rest is
+ * dropped.
  *
  * @param use - a promise that it returns is awaited before the next chunk; what it throws refuses the body
- * @throws DidAuthError ERR_JSON when the client disconnects, or the body was read before; ERR_REQUEST_TIMEOUT below the
- * minimum rate
+ * @throws DidAuthError ERR_JSON for a body that is not whole, or was read before; ERR_REQUEST_TIMEOUT for a slow one
  */
 function receiveBody(req: IncomingMessage, use: (chunk: Buffer) => Promise<unknown> | undefined): Promise<void> {
   return new Promise((resolve, reject) => {

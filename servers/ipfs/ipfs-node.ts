@@ -1,9 +1,6 @@
 import type { Dependency } from '../observability/health-checks.js'
 
-/**
- * What relay and vault ask of an IPFS node. Each call ends within a deadline. What a node answers is compared with the
- * cid that was asked for, and never believed.
- */
+/** What relay and vault ask of an IPFS node. Each call has a deadline; answers are compared with the cid asked for. */
 export interface IpfsNode {
   /** Pins it. @throws ServerError ERR_IPFS_UNAVAILABLE, ERR_IPFS_TIMEOUT; ERR_IPFS_BAD_RESPONSE also for another cid */
   add(cid: string, bytes: Uint8Array): Promise<void>

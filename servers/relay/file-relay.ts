@@ -31,7 +31,6 @@ export interface FileRelayParts extends Pick<ContentWork, 'bodies' | 'repair' | 
   clock: Clock
 }
 
-/** A file that the store has. */
 interface FoundFile {
   /** The whole answer to a GET, where that is in memory. */
   readonly answer: Buffer | undefined

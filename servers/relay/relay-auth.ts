@@ -147,10 +147,9 @@ export function relayAuth(parts: RelayAuthParts) {
   }
 
   /**
-   * Whose a request is. It counts against the quota of this DID.
+   * Whose a request is: a canonical DID, against whose quota it counts.
    *
    * @param authorization - the header: a token, bare or after `DIDAuth`; one of the trusted issuer after `Bearer`
-   * @returns the canonical DID
    * @throws DidAuthError ERR_ACCESS_TOKEN_MISSING, ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED, ERR_TOO_MANY_REQUESTS,
    * ERR_STORE; ERR_DID_UNSUPPORTED, ERR_KEYS
    */

@@ -26,7 +26,6 @@ const TOLERANCE_SECONDS = 60
  * named, it has to be the issuer itself or this service, and an audience this relay: another one may have passed our
  * challenge on. It may begin up to 60 s ahead.
  *
- * @param service - this relay: its DID and its URL
  * @returns `userDid` is the issuer, whatever other fields say
  * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED
  * @see specification, "Relay authentication credential and token"

@@ -10,10 +10,7 @@ import { LEAF_BYTES } from './unixfs-blocks.js'
 /** A file system that knows no links, or does not link from the spool to here. */
 const CANNOT_LINK = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EXDEV', 'EMLINK'])
 
-/**
- * So much is sent at once, and given back. In pieces of 256 KiB, 200 slow readers took 50 MiB, and the allocator of the
- * system could not use the gaps that they left again.
- */
+/** In pieces of 256 KiB, 200 slow readers took 50 MiB, and left gaps that the system's allocator could not use. */
 const PIECE_BYTES = 65_536
 
 /**

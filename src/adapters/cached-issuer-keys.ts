@@ -34,11 +34,7 @@ export interface LoadableDidResolver extends DidResolver {
  * Keys through a resolver, within 3 s. Answers are kept for 60 s, so that a revoked key is believed up to a minute
  * longer; failures for 10 s, so that not every sign up asks a resolver that is unavailable.
  */
-export function cachedIssuerKeys(
-  clock: Clock,
-  resolver: LoadableDidResolver,
-  purpose: KeyPurpose = 'assertionMethod'
-): IssuerKeys {
+export function cachedIssuerKeys(clock: Clock, resolver: LoadableDidResolver, purpose: KeyPurpose): IssuerKeys {
   const answers = new ExpiringCache<readonly ListedKey[]>({ ...ANSWERS, maxWeight: MAX_CACHED_BYTES })
   /** Codes and reasons, without the objects that they came with. */
   const failures = new ExpiringCache<[code: DidAuthErrorCode, reason: string]>(FAILURES)

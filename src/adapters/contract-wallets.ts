@@ -21,13 +21,10 @@ interface Chain {
 /**
  * Asks the nodes of the configured chains whether contracts accept signatures. "No" counts only when the node answers
  * after it as well: viem's client answers false when its node is unavailable.
- * @param verifiers - by chain id
+ * @param clients - by chain id
  * @see EIP-1271, ERC-6492
  */
-export function contractWallets(
-  logger: Logger,
-  verifiers: Readonly<Record<number, ContractVerifier>>
-): ContractWallets {
+export function contractWallets(logger: Logger, clients: Readonly<Record<number, ContractVerifier>>): ContractWallets {
   const limiter = new ConcurrencyLimiter(IN_FLIGHT)
 
   const chainOf = (chainId: number, verifier: ContractVerifier): Chain => {
@@ -42,7 +39,7 @@ export function contractWallets(
     }
     return { verifier, reportedId: lazy(ask) }
   }
-  const chains = new Map(Object.entries(verifiers).map(([id, verifier]) => [Number(id), chainOf(Number(id), verifier)]))
+  const chains = new Map(Object.entries(clients).map(([id, verifier]) => [Number(id), chainOf(Number(id), verifier)]))
 
   return {
     accepts: (chainId) => chains.has(chainId),

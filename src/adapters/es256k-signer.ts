@@ -29,11 +29,7 @@ export function es256kSigner(privateKey: string | Uint8Array): (data: string | U
 }
 
 /** Signs at once: the promise and the text form cost a third of the signature. @returns 64 bytes */
-export function signWith(
-  curve: Pick<Curve, 'sha256' | 'sign'>,
-  key: Uint8Array,
-  data: string | Uint8Array
-): Uint8Array {
+export function signWith(curve: Curve, key: Uint8Array, data: string | Uint8Array): Uint8Array {
   return curve.sign(curve.sha256(data), key).signature
 }
 
@@ -47,10 +43,7 @@ export function ownKeyOf(signer: unknown): PrivateKey | undefined {
  * @param network - default `rsk`; empty for Ethereum main net
  * @throws TypeError when it is not a private key of secp256k1; the message does not show it
  */
-export async function didOfPrivateKey(
-  privateKey: string | Uint8Array,
-  network: string = DEFAULT_NETWORK
-): Promise<string> {
+export async function didOfPrivateKey(privateKey: string | Uint8Array, network = DEFAULT_NETWORK): Promise<string> {
   return didOfKey(await loadCurve(), readPrivateKey(privateKey), network)
 }
 

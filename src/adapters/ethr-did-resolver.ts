@@ -44,7 +44,7 @@ export function ethrDidResolver(ethrNetworks: readonly EthrNetwork[], registry: 
     const networks = await Promise.all(
       ethrNetworks.map(async (ethrNetwork) => {
         const { name, rpcUrl } = ethrNetwork
-        const ask: AskNode = (payload) => askNode(rpcUrl, payload, signal)
+        const ask = nodeAt(rpcUrl, signal)
         const network = ethers.Network.from(await chainIdOf(ethrNetwork, ask))
         // A static network is never probed: the probe of ethers retries for ever, and writes to the console.
         const provider = new ethers.JsonRpcProvider(rpcUrl, network, { staticNetwork: network, batchMaxCount: 1 })
@@ -101,33 +101,27 @@ function unresolved(error: string): unknown {
   return { didResolutionMetadata: { error }, didDocumentMetadata: {}, didDocument: null }
 }
 
-/** Sends a JSON-RPC request. The errors do not show the URL: it may contain a key. */
-async function askNode(
-  rpcUrl: string,
-  payload: JsonRpcPayload | JsonRpcPayload[],
-  signal: AbortSignal
-): Promise<JsonRpcResult[]> {
-  const { url, headers } = separateUser(rpcUrl)
-  let answer: unknown
-  try {
-    const response = await fetch(url, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json', ...headers },
-      body: JSON.stringify(payload),
-      signal
-    })
-    if (!response.ok) {
-      await response.body?.cancel()
-      throw new Error(`status ${String(response.status)}`)
+/** Sends JSON-RPC requests to a node. The errors do not show the URL: it may contain a key. */
+function nodeAt(rpcUrl: string, signal: AbortSignal): AskNode {
+  const { url, headers: user } = separateUser(rpcUrl)
+  const headers = { 'Content-Type': 'application/json', ...user }
+  return async (payload) => {
+    let answer: unknown
+    try {
+      const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(payload), signal })
+      if (!response.ok) {
+        await response.body?.cancel()
+        throw new Error(`status ${response.status}`)
+      }
+      const tooLong = (): Error => new Error('more than 512 KiB')
+      answer = JSON.parse((await readBounded(response.body, MAX_ANSWER_BYTES, tooLong)).toString())
+    } catch (error) {
+      throw new Error(`the RPC node gave no answer: ${reasonOf(signal.aborted ? signal.reason : error)}`)
     }
-    const tooLong = (): Error => new Error('more than 512 KiB')
-    answer = JSON.parse((await readBounded(response.body, MAX_ANSWER_BYTES, tooLong)).toString())
-  } catch (error) {
-    throw new Error(`the RPC node gave no answer: ${reasonOf(signal.aborted ? signal.reason : error)}`)
+    const answers: unknown[] = Array.isArray(answer) ? answer : [answer]
+    if (!answers.every(isObject)) throw new Error('the RPC node gave no JSON-RPC answer')
+    return answers as unknown as JsonRpcResult[]
   }
-  const answers: unknown[] = Array.isArray(answer) ? answer : [answer]
-  if (!answers.every(isObject)) throw new Error('the RPC node gave no JSON-RPC answer')
-  return answers as unknown as JsonRpcResult[]
 }
 
 /** fetch says "fetch failed", and why in its cause; of a JSON parser's message nothing is worth repeating. */

@@ -12,7 +12,6 @@ const SECRET_FIELD = /secret|signer|rpcUrl|config|resourceKeys/i
 // A private key in the wrong field.
 const KEY = /[0-9a-f]{64,}/gi
 const MAX_SHOWN_LENGTH = 100
-const MAX_RESOURCES = 50
 
 /** A value as a message may show it. */
 export function describe(field: string, value: unknown): string {
@@ -61,8 +60,8 @@ const oneOf = (...values: string[]): Rule => ({
   holds: (value) => typeof value === 'string' && values.includes(value),
   remedy: `give ${values.flatMap((value) => (value === '' ? [] : [`"${value}"`])).join(' or ')}`
 })
-const listOf = (holds: (value: unknown) => boolean, remedy: Rule['remedy'], least = 0): Rule => ({
-  holds: (value) => Array.isArray(value) && value.length >= least && value.every(holds),
+const listOf = (holds: (value: unknown) => boolean, remedy: Rule['remedy'], least = 0, most = Infinity): Rule => ({
+  holds: (value) => Array.isArray(value) && value.length >= least && value.length <= most && value.every(holds),
   remedy
 })
 const isPrintable = (value: unknown): boolean => typeof value === 'string' && /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(value)
@@ -137,10 +136,7 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
   cookiePrefix: oneOf('', '__Host-', '__Secure-'),
   sessionPath: path,
   sessionsPath: path,
-  resources: {
-    holds: (value) => Array.isArray(value) && value.length <= MAX_RESOURCES && value.every(isSecureUrl),
-    remedy: `give an array of at most ${String(MAX_RESOURCES)} URLs, https or on this machine`
-  },
+  resources: listOf(isSecureUrl, 'give an array of at most 50 URLs, https or on this machine', 0, 50),
   resourceKeys: listOf(isResourceKey, 'give an array of private keys of P-256 as JWK, with kty, crv, x, y, d'),
   resourceTokenPath: path,
   resourceIssuer: {

@@ -54,15 +54,12 @@ export async function consumeOnce(
   await consumeUse(parts, { ...use, expiresAtSeconds })
 }
 
-async function consumeUse(
-  { settings, store, clock }: UseParts,
-  use: Omit<ChallengeUse, 'service' | 'nowSeconds'>
-): Promise<void> {
+async function consumeUse(parts: UseParts, use: Omit<ChallengeUse, 'service' | 'nowSeconds'>): Promise<void> {
   const { expiresAtSeconds } = use
-  const nowSeconds = clock.nowSeconds()
+  const nowSeconds = parts.clock.nowSeconds()
   // The window may have ended since the signature was verified: the challenge is unused.
   if (nowSeconds >= expiresAtSeconds) throw new DidAuthError('ERR_CHALLENGE_EXPIRED')
-  const outcome = await store.consumeChallenge({ service: settings.serviceUrl, ...use, nowSeconds })
+  const outcome = await parts.store.consumeChallenge({ service: parts.settings.serviceUrl, ...use, nowSeconds })
   if (outcome === 'taken') throw new DidAuthError('ERR_CHALLENGE_USED')
   if (outcome === 'full') {
     const retryAfterSeconds = expiresAtSeconds + USES_OUTLIVE_WINDOW_SECONDS - nowSeconds

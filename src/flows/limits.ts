@@ -9,7 +9,7 @@ import { canonicalDid } from '../protocol/did.js'
 // no client locks another out.
 
 /** How much larger than a user's own quota the budgets of a client network are. */
-const FACTORS = { namings: 10, proofs: 100, logins: 50, nonces: 50, reads: 1 } as const
+const FACTORS = { namings: 10, proofs: 100, logins: 50, nonces: 50, reads: 1 } satisfies Partial<Record<Budget, number>>
 
 /** Proofs that a chain is asked about, for one client network: each is several calls to its node. */
 const CONTRACT_PROOFS = 30
@@ -25,7 +25,7 @@ const NOT_SHARED: ReadonlySet<Quota['budget']> = new Set(['logins', 'nonces'])
  * nonces (page after page asks for one, whether or not its visitor logs in), proofs that a chain is asked about, reads
  * without token.
  */
-export type Budget = keyof typeof FACTORS | 'contracts'
+export type Budget = 'namings' | 'proofs' | 'logins' | 'nonces' | 'contracts' | 'reads'
 
 /** One quota: at most `limit` requests in a time slot. */
 export interface Quota {
@@ -85,13 +85,9 @@ const OUTDATED: ReadonlySet<DidAuthErrorCode> = new Set([
 ])
 
 /** Counts a request of a user who is authenticated; what a foreign page makes a browser read is counted apart. */
-export function chargeUser(
-  { settings, quotas, store }: ChargeParts,
-  user: string,
-  isForeignRead = false
-): Promise<void> {
+export function chargeUser(parts: ChargeParts, user: string, isForeignRead = false): Promise<void> {
   const name = isForeignRead ? `${user} foreign` : user
-  return quotas.charge(store, { budget: 'requests', name, limit: settings.maxRequestsPerTimeSlot })
+  return parts.quotas.charge(parts.store, { budget: 'requests', name, limit: parts.settings.maxRequestsPerTimeSlot })
 }
 
 /**
@@ -128,12 +124,8 @@ export async function chargeRefusal(
 function quotasOf({ settings }: BudgetParts, caller: Caller, budget: Budget, did?: string): Quota[] {
   if (caller.isShared && NOT_SHARED.has(budget)) return []
   const limit = budget === 'contracts' ? CONTRACT_PROOFS : settings.maxRequestsPerTimeSlot * FACTORS[budget]
-  const owner = did === undefined ? '' : `${canonicalDid(did)} `
-  return caller.networks.map(({ network, factor }) => ({
-    budget,
-    name: `${budget} ${owner}${network}`,
-    limit: limit * factor
-  }))
+  const label = did === undefined ? budget : `${budget} ${canonicalDid(did)}`
+  return caller.networks.map(({ network, factor }) => ({ budget, name: `${label} ${network}`, limit: limit * factor }))
 }
 
 /**

@@ -46,11 +46,8 @@ export function verifyNonce({ clock }: Pick<Parts, 'clock'>, siwe: NonceSettings
 }
 
 /** @throws DidAuthError as `consumeOnce` */
-export async function consumeNonce(
-  parts: Pick<Parts, 'settings' | 'store' | 'clock'>,
-  known: KnownNonce
-): Promise<void> {
-  await consumeOnce(parts, `siwe:${known.nonce}`, known)
+export function consumeNonce(parts: Pick<Parts, 'settings' | 'store' | 'clock'>, known: KnownNonce): Promise<void> {
+  return consumeOnce(parts, `siwe:${known.nonce}`, known)
 }
 
 function endOf(slot: number, { nonceSeconds }: NonceSettings): number {

@@ -160,11 +160,8 @@ function refused(check: string, expected: string): DidAuthError {
 }
 
 /** Addresses, lower case, whose key can have signed a JWT: two for ES256K, one for ES256K-R, else none. */
-export function signerAddresses(
-  curve: Pick<Curve, 'sha256' | 'keccak256Hex' | 'recover'>,
-  parsed: ParsedJwt
-): string[] {
-  return signerPublicKeys(curve, parsed).map((publicKey) => addressOfPublicKey(curve, publicKey))
+export function signerAddresses(curve: Pick<Curve, 'sha256' | 'keccak256Hex' | 'recover'>, jwt: ParsedJwt): string[] {
+  return signerPublicKeys(curve, jwt).map((publicKey) => addressOfPublicKey(curve, publicKey))
 }
 
 /**

@@ -49,9 +49,8 @@ function parseJsonPart(part: string): Record<string, unknown> | undefined {
 
 /** Whether a header is exactly ours: ES256K, `typ` JWT or absent, no other field. */
 export function isPlainEs256kHeader(header: Record<string, unknown>): boolean {
-  return (
-    header.alg === 'ES256K' && Object.entries(header).every(([k, v]) => k === 'alg' || (k === 'typ' && v === 'JWT'))
-  )
+  const { alg, typ = 'JWT', ...others } = header
+  return alg === 'ES256K' && typ === 'JWT' && Object.keys(others).length === 0
 }
 
 /** Whether a public key made an ES256K signature, in its low-s spelling. @see RFC 8812, section 3.2 */

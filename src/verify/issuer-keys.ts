@@ -42,7 +42,7 @@ export function issuerKeys(
   if (!isObject(resolver) || typeof resolver.resolve !== 'function') {
     throw configError('resolver: give an object with a method resolve')
   }
-  const resolved = cachedIssuerKeys(clock, resolver)
+  const resolved = cachedIssuerKeys(clock, resolver, 'assertionMethod')
   let listed: readonly IssuerKey[] | undefined
   let keys: IsSigned
   return async () => {

@@ -28,7 +28,7 @@ beforeEach(() => {
     resolve: (name: string, options?: { signal?: AbortSignal }) =>
       new Promise<unknown>((answer, fail) => asked.push({ did: name, signal: options!.signal!, answer, fail }))
   }
-  issuers = cachedIssuerKeys(clock, resolver)
+  issuers = cachedIssuerKeys(clock, resolver, 'assertionMethod')
 })
 
 afterEach(() => {

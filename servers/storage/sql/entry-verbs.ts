@@ -37,7 +37,6 @@ export interface EntryRequest extends Omit<EntryWrite, 'content'> {
   readonly number?: number
 }
 
-/** A list of an owner, by number and DID. */
 interface OwnedList extends EntryPlace {
   readonly id: number
   readonly list: ListState

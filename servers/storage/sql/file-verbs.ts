@@ -108,7 +108,7 @@ export function fileVerbs({ statements, isFree, fn, greatest }: ContentDialect, 
   return { transactions, reads }
 }
 
-/** A file without its bytes, by its row. */
+/** What is known of a file, by its row. */
 export function fileOf(row: SqlRow) {
   return { ...infoOf(row), expiresAtSeconds: Number(row.expires_at) }
 }

@@ -37,7 +37,6 @@ export function inspectionSteps(
   return {
     ...verbs,
 
-    /** Asks the database whether its file is sound. */
     async checkDatabase({ isDryRun }: CheckMode): Promise<DatabaseCheck> {
       const before = await verbs.findFaults()
       if (before.damage.length > 0 || before.indexes.length === 0 || isDryRun) return before

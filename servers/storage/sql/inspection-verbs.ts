@@ -63,7 +63,6 @@ export function inspectionVerbs(dialect: ContentDialect, content: ContentSteps, 
   }
 
   const transactions = {
-    /** Makes a list of the entries that are left. */
     async acceptList(query: SqlQuery, place: EntryPlace): Promise<void> {
       await query(s.lockOwner, [place.did])
       await entries.writeList(query, place, stateOfEntries(await numberedEntries(query, place)))
