@@ -24,8 +24,8 @@ export function requestDeadline(): Deadline {
 export const ownTime: Deadline = { within: async (seconds, work, expired) => within(seconds * 1000, work(), expired) }
 
 /**
- * A store for each deadline, by default for `ownTime`: its verbs take at most 5 s, and what is left of the
- * deadline. @throws DidAuthError from every verb: ERR_BUSY as the store, ERR_STORE (503) for each other failure
+ * A store for each deadline, by default for `ownTime`: its verbs take at most 5 s, and what is left of the deadline.
+ * @throws DidAuthError from every verb: ERR_BUSY as the store, ERR_STORE (503) for each other failure
  */
 export function withStoreDeadline(store: Store): (deadline?: Deadline) => Store {
   const expired = (): Error => new Error('the store took too long')

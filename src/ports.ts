@@ -65,6 +65,7 @@ export interface EthrNetwork {
 
 /** The client of a request, for fair scheduling. */
 export interface Client {
+  /** An IPv4 address or the /64 of an IPv6 address. */
   readonly network: string
   /** Whether its connection has ended. */
   isGone(): boolean

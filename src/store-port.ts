@@ -76,9 +76,8 @@ export interface ChallengeUseStore {
   /**
    * Consumes challenge number `useCount`: raises the flow's count by one if it still is `useCount` (and the other
    * flow's to at least that, with `consumesBoth`).
-   *
-   * `taken` when another was faster, the window has ended, or it ends no later than a window whose uses were deleted: a
-   * clock that is set back revives no used challenge. `full` when no further use can be stored.
+   * @returns `taken` when another was faster, the window has ended, or it ends no later than a window whose uses were
+   * deleted: a clock that is set back revives no used challenge. `full` when no further use can be stored
    */
   consumeChallenge(use: ChallengeUse): Promise<'consumed' | 'taken' | 'full'>
 }
@@ -120,11 +119,9 @@ export interface StoreLifecycle {
 }
 
 /**
- * All state: sessions, uses of challenges, quotas.
- *
- * Each verb that changes something is atomic, also between several instances that share the store; there is no
- * get-then-set. Secrets arrive as hashes. Times are whole seconds since the Unix epoch, and come from the caller.
- * A rejected promise means that the store is unavailable, and is answered 503. `storeContract` of
+ * All state: sessions, uses of challenges, quotas. Each verb that changes something is atomic, also between instances
+ * that share the store. Secrets arrive as hashes. Times are the caller's: whole seconds since the Unix epoch. A
+ * rejected promise means that the store is unavailable, and is answered 503. `storeContract` of
  * `express-did-auth/testing` is the suite that every store has to pass.
  */
 export interface Store extends SessionStore, ChallengeUseStore, QuotaStore, StoreLifecycle {}

@@ -60,7 +60,7 @@ export class DidAuthClient {
     this.url = url
     this.#use(options.wallet)
     this.ready = this.#load()
-    // Pages need not wait for it. A failure is reported to the next request.
+    // The next request reports a failure.
     this.ready.catch(() => undefined)
   }
 
@@ -227,7 +227,7 @@ export class DidAuthClient {
     return leaving
   }
 
-  /** Waits for a load and a refresh under way: each would bring the session back that it is of. */
+  /** Waits for a load and a refresh under way, which would bring their session back. */
   #settled(): Promise<unknown> {
     return Promise.allSettled([this.#load(), this.#refreshing])
   }

@@ -21,10 +21,7 @@ export const CHALLENGE = ['CHALLENGE', 'Your signature was refused. Check your w
 export const REFUSED = ['REFUSED', 'The service refused. Check your data, and try again.'] as const
 /** Status 429. */
 export const RATE_LIMITED = ['RATE_LIMITED', 'Too many requests. Wait, and try again.', true] as const
-/**
- * The service cannot be reached, took too long, or answered 5xx. Sessions are kept. A page is not told whether the
- * network failed, or whether CORS forbids it to read the answer.
- */
+/** The service cannot be reached (in a page also: CORS forbids to read it), took too long, or answered 5xx. */
 export const UNAVAILABLE = [
   'UNAVAILABLE',
   'The service cannot be reached. Check your network, and try again.',

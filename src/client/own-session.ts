@@ -16,7 +16,7 @@ const MAX_PAUSE_SECONDS = 5
 const SESSION_SECONDS = 7 * 24 * 3600
 /** The assumed life of a cookie until `GET /session` has told it. */
 const UNKNOWN_LIFE_SECONDS = 60
-/** How often, and after how many seconds, the storage is read again before a refusal ends the session. */
+/** How often, and after which pause, the storage is read again before a refusal ends the session. */
 const MAX_LOOKS = 10
 const LATE_SECONDS = 0.2
 
@@ -55,8 +55,8 @@ export async function startSession(
   { body, did }: { readonly body: unknown; readonly did: string }
 ): Promise<ClientSession> {
   const received = setting.usesCookies ? await readOwnSession(setting) : parseTokens(body)
-  if (received?.did !== did)
-    throw new DidAuthClientError(PROTOCOL, { message: `No session of ${did}. Are cookies kept?` })
+  const message = `No session of ${did}. Are cookies kept?`
+  if (received?.did !== did) throw new DidAuthClientError(PROTOCOL, { message })
   return keeper.start({ pair: randomText(), ...received, receivedAt: setting.wallSeconds() })
 }
 

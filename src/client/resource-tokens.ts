@@ -8,7 +8,7 @@ import { decodeJwt } from './session-keeper.js'
 /** A token is replaced so many seconds before its end. */
 const RESERVE_SECONDS = 30
 
-/** One that was asked for: `value` and `goodUntil` (by the monotonic clock) are known once it has come. */
+/** `value` and `goodUntil` (by the monotonic clock) are known once the token has come. */
 export interface KeptToken {
   readonly sessionId: string | undefined
   readonly token: Promise<string>

@@ -56,12 +56,11 @@ export async function signIn(
   prepare: (did: string) => Promise<[message: string, more?: object]>
 ): Promise<SignedIn> {
   const { did, signMessage } = await connectWallet(wallet, setting.network, signal)
-  const attempt = async (): Promise<SignedIn> => {
+  return orOnceMore(async () => {
     const [message, more] = await prepare(did)
     const sig = await signMessage(message)
     return { body: await sendProof(setting, { path, body: { did, sig, ...more }, signal }), did }
-  }
-  return orOnceMore(attempt)
+  })
 }
 
 /** Exchanges a signature for a session. */

@@ -46,7 +46,7 @@ export interface SiweLogin {
   approve(refused: RefusedRequest): Promise<Response>
 }
 
-/** Logs in by EIP-4361 texts. Apart from the client, which loads it when it is wanted, so that other pages need not. */
+/** The steps of a login by EIP-4361. Apart from the client, which loads it when it is wanted. */
 export function siweLoginOf(setting: Setting, enter: Enter): SiweLogin {
   const { paths, wallSeconds, network } = setting
   const path = paths.siweNonce ?? '/siwe/nonce'

@@ -57,11 +57,7 @@ const networks: Readonly<Record<number, string>> = { 1: '', 30: 'rsk', 31: 'rsk:
  * @throws DidAuthClientError NO_WALLET without wallet or account; USER_REJECTED, WALLET_BUSY, WALLET, or the signal's
  * reason; TypeError for a provider of ethers
  */
-export async function connectWallet(
-  wallet: Wallet | undefined,
-  network?: string,
-  signal?: AbortSignal
-): Promise<ConnectedWallet> {
+export async function connectWallet(wallet?: Wallet, network?: string, signal?: AbortSignal): Promise<ConnectedWallet> {
   if (!wallet) throw new DidAuthClientError(NO_WALLET)
   if ('getSigner' in wallet) throw TypeError('Give await getSigner()')
   const { address: account, sign } = await askWallet(() => openWallet(wallet), signal)

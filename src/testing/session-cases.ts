@@ -3,6 +3,8 @@ import { MAX_SESSIONS_PER_DID } from '../protocol/session.js'
 import { anotherDid, anotherService, did, service, START_SECONDS } from './store-case.js'
 import { boundedCase, fieldsOf, hashOf, sessionOf, storeCase, tamper, type Bench } from './store-case.js'
 
+const COUNTS_EVICTED = 'Creating a session answers how many active ones were evicted for it'
+
 /** Creating, finding, listing and ending sessions; how many a user may have, and which a full store evicts. */
 export const sessionCases = [
   storeCase('says that it is ready', async ({ store, other }) => {
@@ -183,8 +185,7 @@ export const sessionCases = [
     bench.expect(refreshed, ['a', 'b'], 'A full store evicts no refreshed session while there are others')
     const left = await namesLeft(bench, names)
     bench.expect(left, names.slice(names.length - left.length))
-    const promise = 'Creating a session answers how many active ones were evicted for it'
-    bench.expect(evicted, names.length - left.length, promise)
+    bench.expect(evicted, names.length - left.length, COUNTS_EVICTED)
   }),
   boundedCase('counts neither ended nor expired sessions as evicted', { maxSessions: 3 }, async (bench) => {
     await createStranger(bench, 'ended')
@@ -201,8 +202,7 @@ export const sessionCases = [
     const evicted = (await createRefreshed(bench)) + (await createStranger(bench, 'new'))
     bench.expect(await namesLeft(bench, ['new']), ['new'], 'A session is there once its creation was answered')
     const refreshed = await namesLeft(bench, ['a', 'b'])
-    const promise = 'Creating a session answers how many active ones were evicted for it'
-    bench.expect(evicted, 2 - refreshed.length, promise)
+    bench.expect(evicted, 2 - refreshed.length, COUNTS_EVICTED)
     await createStranger(bench, 'newer')
     bench.expect(await namesLeft(bench, ['a', 'b']), refreshed)
   }),

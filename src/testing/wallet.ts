@@ -81,7 +81,7 @@ export class TestWallet {
     return `0x${bytesToHex(this.#key.privateKey)}`
   }
 
-  /** The address, as signers of ethers answer it. */
+  /** As signers of ethers have it. */
   async getAddress(): Promise<string> {
     return this.address
   }

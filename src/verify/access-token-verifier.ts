@@ -69,8 +69,7 @@ export interface AccessTokenVerifier {
 export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifier {
   const { issuer, audience, clock: given = systemClock } = options
   if (!isDid(issuer)) throw configError('issuer: give the DID of the service that issues the tokens')
-  if (typeof audience !== 'string' || audience === '')
-    throw configError('audience: give the serviceUrl of that service')
+  if (typeof audience !== 'string' || !audience) throw configError('audience: give the serviceUrl of that service')
   if (!/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(audience))
     throw configError('audience: it stands in a header, so give no quote, \\ or space')
   const cookieRule = parseCookieRule(options)

@@ -7,8 +7,11 @@ import { change, type Finding, type Found } from './finding.js'
 import { checkEngines, checkNetwork, type NetworkDependencies } from './network.js'
 import { checkService } from './running-service.js'
 
-const TEXT = { type: 'string' } as const
-const OPTIONS = { origin: { ...TEXT, multiple: true }, server: TEXT, json: { type: 'boolean' } } as const
+const OPTIONS = {
+  origin: { type: 'string', multiple: true },
+  server: { type: 'string' },
+  json: { type: 'boolean' }
+} as const
 
 type Env = CommandLine['env']
 type Server = ServerName | 'all' | undefined

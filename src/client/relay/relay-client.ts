@@ -39,7 +39,7 @@ export interface SendOptions {
   readonly onExpiresIn?: (seconds: number) => void
 }
 
-/** Where content is looked for. */
+/** Where `open` looks for content. */
 export interface OpenOptions extends SendOptions {
   /** IPFS gateways that are asked beside the relay, as in `https://ipfs.io`. They need not be trusted. */
   readonly gateways?: readonly string[]

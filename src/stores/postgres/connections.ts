@@ -128,19 +128,18 @@ export class Connections {
   /** @throws DidAuthError ERR_BUSY where too many wait, or for too long; Error without connection or answer in time */
   async use<T>(endOfTime: number, work: (client: PostgresClient) => Promise<T>): Promise<T> {
     const client = await this.#take(endOfTime)
-    let isBroken = false
+    let result: T
     try {
-      const result = await withinTime(work(client), endOfTime)
-      this.#endedWellAt = performance.now()
-      return result
+      result = await withinTime(work(client), endOfTime)
     } catch (error) {
       if (postgresCode(error) === READ_ONLY) this.#generation += 1
-      isBroken = isConnectionLost(error)
-      throw error
-    } finally {
-      if (isBroken) close(client)
+      if (isConnectionLost(error)) close(client)
       else client.release()
+      throw error
     }
+    this.#endedWellAt = performance.now()
+    client.release()
+    return result
   }
 
   async #take(endOfTime: number): Promise<PostgresClient> {

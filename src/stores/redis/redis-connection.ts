@@ -51,8 +51,8 @@ interface Channel {
 }
 
 /**
- * The way to Redis. A verb that gets no answer is rejected within 3.5 s. With a URL, the next verb replaces a lost or
- * silent connection; what is in flight on it may still end. A client that was passed in reconnects by itself.
+ * A verb that gets no answer is rejected within 3.5 s. With a URL, the next verb replaces a lost or silent connection;
+ * what is in flight on it may still end. A client that was passed in reconnects by itself.
  */
 export class RedisConnection implements StoreLifecycle {
   readonly #prefix: string

@@ -58,7 +58,7 @@ export function redisStore(source: RedisSource, options?: RedisStoreOptions): St
   return openRedisStore(source, options)
 }
 
-/** A store whose session ids begin with other tags, or whose clocks jump, in tests. */
+/** For tests, whose session ids begin with other tags, or whose clocks jump. */
 export function openRedisStore(
   source: RedisSource,
   options: RedisStoreOptions = {},
