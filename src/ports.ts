@@ -96,11 +96,9 @@ export interface CredentialVerifier {
  * take 3 s at most and is not repeated. What a call throws means that the node is unavailable.
  *
  * @example
- * ```ts
  * const transport = http(url, { timeout: 3_000, retryCount: 0 })
  * const client = createPublicClient({ chain, transport, ccipRead: false })
  * setupDidAuth(app, { …, siwe: true, contractWallets: { [chain.id]: client } })
- * ```
  */
 export interface ContractVerifier {
   /** Whether the account accepts the signature of a text by EIP-1271, also before it is deployed (ERC-6492). */

@@ -12,11 +12,7 @@ import type { IpfsNode } from './ipfs-node.js'
 const MAX_CALLS = 16
 
 /** What the repair is built of. */
-export interface ContentRepairParts {
-  store: Pick<ContentReads, 'repairContent'>
-  node: IpfsNode | undefined
-  log: Logger
-}
+export type ContentRepairParts = { store: Pick<ContentReads, 'repairContent'>; node: IpfsNode | undefined; log: Logger }
 
 /**
  * Restores content that is missing or damaged here: reads its bytes from the IPFS node, verifies and stores them. After

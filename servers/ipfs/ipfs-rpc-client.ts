@@ -26,13 +26,9 @@ const ADD_OPTIONS = {
 }
 
 /** A cid as the client answers it. */
-interface Cid {
-  toString(): string
-}
+type Cid = { toString(): string }
 
-interface CallOptions {
-  signal: AbortSignal
-}
+type CallOptions = { signal: AbortSignal }
 
 /** What we use of ipfs-http-client, whose own types cannot be read under NodeNext. Its answers are unvalidated. */
 interface IpfsClient {

@@ -6,10 +6,7 @@ import type { ServerName } from '../config/read-env.js'
 type Part = Readonly<Record<string, unknown>>
 
 /** What one server serves, but for `servers`: only the server knows its URL. */
-export interface OpenApiDocument {
-  paths: Readonly<Record<string, Part>>
-  components: Part
-}
+export type OpenApiDocument = { paths: Readonly<Record<string, Part>>; components: Part }
 
 /** Reads the document of a server, a file beside this one. @throws Error where the build did not copy it */
 export function readDocument(name: ServerName): OpenApiDocument {

@@ -3,14 +3,8 @@ import { MAX_CREDENTIAL_BYTES } from 'express-did-auth/protocol'
 import { callerFinder, fieldOf, readBody, systemClock, type Body } from 'express-did-auth/server-kit'
 import type { Request, Response } from 'express'
 import { sendWhole } from '../bodies/send-content.js'
-import {
-  answering,
-  readableOrigins,
-  secureApp,
-  withLastAnswers,
-  type ServerApp,
-  type ServerAppParts
-} from '../http/create-app.js'
+import { answering, readableOrigins, secureApp, withLastAnswers } from '../http/create-app.js'
+import type { ServerApp, ServerAppParts } from '../http/create-app.js'
 import { didAuthDependencies } from '../http/did-auth.js'
 import { ServerError } from '../http/server-error.js'
 import { ipfsDependency } from '../ipfs/ipfs-node.js'

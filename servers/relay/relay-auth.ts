@@ -31,13 +31,8 @@ import { StartError } from '../config/startup-error.js'
 import type { ServerAppParts } from '../http/create-app.js'
 import { challengeSecretOf, maxRequestsOf, trustedIssuerOf } from '../http/did-auth.js'
 import { ServerError } from '../http/server-error.js'
-import {
-  issueRelayToken,
-  parseLoginCredential,
-  type RelaySigner,
-  type RelayTokenClaims,
-  verifyRelayToken
-} from './relay-credentials.js'
+import { issueRelayToken, parseLoginCredential, verifyRelayToken } from './relay-credentials.js'
+import type { RelaySigner, RelayTokenClaims } from './relay-credentials.js'
 
 const DEFAULT_TIME_SLOT_SECONDS = 600
 /** About 1 KB each. */
@@ -75,10 +70,7 @@ interface LoginProof {
 }
 
 /** The key that verifies the service's tokens: `publicKey` has 65 bytes, uncompressed. */
-export interface ServiceKey {
-  curve: Curve
-  publicKey: Uint8Array
-}
+export type ServiceKey = { curve: Curve; publicKey: Uint8Array }
 
 /** @param privateKey - 64 hexadecimal digits, with or without `0x` */
 export async function loadServiceKey(privateKey: string): Promise<ServiceKey> {

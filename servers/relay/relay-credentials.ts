@@ -63,11 +63,7 @@ const TYPES = ['VerifiableCredential', 'RelayToken'] as const
 const loadDidJwtVc = lazy(() => import('did-jwt-vc'))
 
 /** What a token of ours says: the canonical DID of its user, and its times in seconds since the Unix epoch. */
-export interface RelayTokenClaims {
-  readonly did: string
-  readonly nbf: number
-  readonly exp: number
-}
+export type RelayTokenClaims = { readonly did: string; readonly nbf: number; readonly exp: number }
 
 export type RelaySigner = ReturnType<typeof es256kSigner>
 

@@ -13,10 +13,7 @@ const RETRY_AFTER_SECONDS = 5
 const MAX_REASON_LENGTH = 200
 
 /** A chain of the configuration, and the id that its node reports, asked once. */
-interface Chain {
-  verifier: ContractVerifier
-  reportedId: () => Promise<number>
-}
+type Chain = { verifier: ContractVerifier; reportedId: () => Promise<number> }
 
 /**
  * Asks the nodes of the configured chains whether contracts accept signatures. "No" counts only when the node answers

@@ -107,16 +107,10 @@ const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
  * What an issuer's key is, with its bytes in lower-case hexadecimal: the 20 bytes of an address, a point of 33 or 65
  * bytes, or the 32 bytes of Ed25519. `ecdsa` is a point of a method whose type does not tell the curve.
  */
-export interface IssuerKey {
-  kind: 'address' | 'secp256k1' | 'P-256' | 'ecdsa' | 'Ed25519'
-  hex: string
-}
+export type IssuerKey = { kind: 'address' | 'secp256k1' | 'P-256' | 'ecdsa' | 'Ed25519'; hex: string }
 
 /** The bytes of a verification method, with the curve where their encoding names it. */
-interface KeyBytes {
-  bytes: Uint8Array
-  curve?: 'secp256k1' | 'P-256' | 'Ed25519'
-}
+type KeyBytes = { bytes: Uint8Array; curve?: 'secp256k1' | 'P-256' | 'Ed25519' }
 
 /** An address alone, or an account of CAIP-10, of today or in the older order. */
 const ADDRESS = /^(?:eip155:\d+:)?0x([0-9a-f]{40})(?:@eip155(?::\d+)?)?$/i

@@ -31,10 +31,7 @@ export function securityReporter(
   }
 }
 
-interface Service {
-  serviceUrl: string
-  challengeSecret: string
-}
+type Service = { serviceUrl: string; challengeSecret: string }
 
 const servicesOf = new WeakMap<Store, Service[]>()
 const pathsOf = new WeakMap<object, ReadonlySet<unknown>>()

@@ -42,10 +42,7 @@ const endings = {
 type SessionEnded = DidAuthClientError<'SESSION_ENDED'>
 
 /** A message from one tab to the others: the storage has changed, or with a reason, a session has ended. */
-interface Message {
-  readonly sessionId: string
-  readonly reason?: SessionEndReason
-}
+type Message = { readonly sessionId: string; readonly reason?: SessionEndReason }
 
 /** Keeps the session: in memory for this client, in the storage for the next page, and in step with the other tabs. */
 export class SessionKeeper {

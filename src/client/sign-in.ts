@@ -5,10 +5,7 @@ import { ask, askJson, isOutdated, requiredTextIn, type Call } from './request.j
 import { connectWallet } from './wallet.js'
 
 /** What a login answered, and whose it is. */
-export interface SignedIn {
-  readonly body: unknown
-  readonly did: string
-}
+export type SignedIn = { readonly body: unknown; readonly did: string }
 
 /** What is signed to log in: challenges, or the nonces of EIP-4361, which are for any DID. */
 export interface Challenges {

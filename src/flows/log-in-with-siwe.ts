@@ -12,11 +12,7 @@ import { consumeNonce, verifyNonce } from './siwe-nonce.js'
 import { verifyAccount } from './verify-account.js'
 
 /** The body of a login by an EIP-4361 message, and who sent it. */
-export interface SiweRequest {
-  message: string
-  signature: unknown
-  client: Caller
-}
+export type SiweRequest = { message: string; signature: unknown; client: Caller }
 
 /**
  * Logs a user in by an EIP-4361 message: what it says is judged first, then who signed it, then its nonce is consumed.

@@ -14,11 +14,7 @@ import type { LoginParts, Parts } from './parts.js'
 import { runBusinessLogic } from './run-business-logic.js'
 
 /** The body of a login, and who sent it. */
-export interface LoginRequest {
-  did: string
-  sig: unknown
-  client: Caller
-}
+export type LoginRequest = { did: string; sig: unknown; client: Caller }
 
 /** The body of a sign up, and who sent it. */
 export interface SignUpRequest extends LoginRequest {

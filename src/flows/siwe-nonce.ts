@@ -14,11 +14,7 @@ const SIGNED_LENGTH = 40
 type NonceSettings = Pick<SiweSettings, 'nonceSeconds' | 'nonceKey'>
 
 /** A nonce of ours: the slot of 10 s in which it was issued, and when it ends, in seconds since the Unix epoch. */
-export interface KnownNonce {
-  nonce: string
-  slot: number
-  expiresAtSeconds: number
-}
+export type KnownNonce = { nonce: string; slot: number; expiresAtSeconds: number }
 
 /** Issues a nonce of 64 hexadecimal digits, which proves by itself to be ours and how old it is. It costs no memory. */
 export function issueNonce(

@@ -33,10 +33,7 @@ export interface VerifiedCredential {
 }
 
 /** A credential whose form, subject and dates are good. Its signature is not verified yet. */
-export interface UnprovedCredential {
-  credential: VerifiedCredential
-  parsed: ParsedJwt
-}
+export type UnprovedCredential = { credential: VerifiedCredential; parsed: ParsedJwt }
 
 /** Absent is none. No JWT has a comma, by which a message joins them. @throws DidAuthError ERR_REQUEST */
 export function parseCredentialJwts(value: unknown): string[] {

@@ -12,10 +12,8 @@ export interface StoreParts {
  * Makes one store of parts, such as a durable and a fast one. `ping` asks all parts, `close` closes each once.
  *
  * @example
- * ```ts
  * const durable = sqliteStore('./auth.db')
  * const store = combineStores({ sessions: durable, challengeUses: durable, quotas: memoryStore() })
- * ```
  */
 export function combineStores({ sessions, challengeUses, quotas }: StoreParts): Store {
   const parts = [...new Set<StoreLifecycle>([sessions, challengeUses, quotas])]

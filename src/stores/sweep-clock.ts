@@ -1,8 +1,5 @@
 /** Both clocks at one moment. */
-interface Sample {
-  wallSeconds: number
-  monotonicSeconds: number
-}
+type Sample = { wallSeconds: number; monotonicSeconds: number }
 
 /** Two windows of the default length. */
 const DEFAULT_SUSTAINED_SECONDS = 600

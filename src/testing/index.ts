@@ -23,11 +23,9 @@ const cases = [...sessionCases, ...rotationCases, ...countCases]
  *
  * @param makeStore - with `another` in its result, the suite also proves that two instances may share the data
  * @example
- * ```ts
  * describe('myStore', () => {
  *   for (const { name, run } of storeContract((bounds) => myStore(bounds))) it(name, run)
  * })
- * ```
  */
 export function storeContract(makeStore: MakeStore): ContractTest[] {
   return cases.map(({ name, bounds, test }) => ({

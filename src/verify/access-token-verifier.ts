@@ -100,10 +100,7 @@ export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifi
 }
 
 /** The name of the cookie with the access token, and whose pages may send it. */
-interface CookieRule {
-  cookie: string
-  trustedOrigins: ReadonlySet<string>
-}
+type CookieRule = { cookie: string; trustedOrigins: ReadonlySet<string> }
 
 function parseCookieRule({ audience, cookiePrefix = '', trustedOrigins = [] }: VerifierOptions): CookieRule {
   if (!PREFIXES.includes(cookiePrefix)) throw configError("cookiePrefix: give '', '__Host-' or '__Secure-'")

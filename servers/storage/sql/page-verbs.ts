@@ -5,10 +5,7 @@ import { isUnused } from './content-steps.js'
 const ROWS = 500
 
 /** Some of what a verb finds, and the place where the next page begins: none after the last. */
-export interface Page<T, Place> {
-  readonly items: readonly T[]
-  readonly next: Place | undefined
-}
+export type Page<T, Place> = { readonly items: readonly T[]; readonly next: Place | undefined }
 
 /** Rows that are read in pages: of which table, in the order of which columns; if only some, on which condition. */
 const ROWS_OF = {

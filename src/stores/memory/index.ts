@@ -24,9 +24,7 @@ export const memoryStores = new WeakSet()
  * needs up to 400 bytes, and twice as many once it was refreshed 16 times.
  *
  * @example
- * ```ts
  * setupDidAuth(app, { ...config, store: memoryStore({ maxSessions: 10_000 }) })
- * ```
  */
 export function memoryStore(options: MemoryStoreOptions = {}): Store {
   const { maxSessions = 1_000_000, maxChallengeUses = 1_000_000, maxQuotas = 100_000, monotonicSeconds } = options
@@ -55,10 +53,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
   return store
 }
 
-interface Window {
-  expiresAtSeconds: number
-  countsByUser: Map<string, Record<ChallengeFlow, number>>
-}
+type Window = { expiresAtSeconds: number; countsByUser: Map<string, Record<ChallengeFlow, number>> }
 
 /** One map a window, which a sweep deletes no earlier than a minute after its end. */
 function memoryChallengeUses(maxUses: number, clock: SweepClock): ChallengeUseStore {

@@ -44,9 +44,7 @@ const SIZE_SECONDS = 10
  *   yours to close
  * @throws TypeError at once when the URL is none of PostgreSQL, Error when the package pg is not installed
  * @example
- * ```ts
  * setupDidAuth(app, { ...config, store: postgresStore('postgres://app@localhost/app') })
- * ```
  */
 export function postgresStore(source: string | PostgresPool | PostgresDatabase, options?: PostgresStoreOptions): Store {
   return openPostgresStore(source, options)
@@ -59,9 +57,7 @@ export function postgresStore(source: string | PostgresPool | PostgresDatabase, 
  * @returns the statements that were run, or with `mode: 'print'` are to be run
  * @throws DidAuthError ERR_CONFIG, ERR_STORE, as {@link migratePostgres}
  * @example
- * ```ts
  * await migrateStore('postgres://owner@host/database')
- * ```
  */
 export async function migrateStore(
   source: string | PostgresPool | PostgresDatabase,

@@ -16,10 +16,7 @@ const WAIT_MILLISECONDS = 1_000
 const PING_MILLISECONDS = 60_000
 
 /** A Lua script of one key: one verb, atomic, and at home in a cluster. */
-export interface RedisScript {
-  readonly text: string
-  readonly sha1: string
-}
+export type RedisScript = { readonly text: string; readonly sha1: string }
 
 type Arguments = readonly (string | number)[]
 

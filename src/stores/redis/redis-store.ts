@@ -27,11 +27,9 @@ export interface RedisStoreOptions extends RedisQuotasOptions {
  *
  * @throws TypeError when `source` is neither a URL nor a client; Error when the package `redis` is not installed
  * @example
- * ```ts
  * const durable = sqliteStore('./auth.db')
  * const quotas = redisQuotas('redis://localhost:6379')
  * setupDidAuth(app, { ...config, store: combineStores({ sessions: durable, challengeUses: durable, quotas }) })
- * ```
  */
 export function redisQuotas(source: RedisSource, options: RedisQuotasOptions = {}): QuotaStore & StoreLifecycle {
   const redis = new RedisConnection(source, options)
@@ -50,9 +48,7 @@ export function redisQuotas(source: RedisSource, options: RedisQuotasOptions = {
  *
  * @throws TypeError when `source` is neither a URL nor a client; Error when the package `redis` is not installed
  * @example
- * ```ts
  * setupDidAuth(app, { ...config, store: redisStore('rediss://user:password@redis.example:6379', { waitReplicas: 1 }) })
- * ```
  */
 export function redisStore(source: RedisSource, options?: RedisStoreOptions): Store {
   return openRedisStore(source, options)

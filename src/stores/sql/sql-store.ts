@@ -32,10 +32,7 @@ export interface SqlEngine {
 }
 
 /** For tests, whose clocks jump. */
-export interface SweepTimes {
-  readonly clock?: SweepClock
-  readonly graceSeconds?: number
-}
+export type SweepTimes = { readonly clock?: SweepClock; readonly graceSeconds?: number }
 
 /** Sessions, uses of challenges and quotas in SQL, on either engine. */
 export function sqlStore(engine: SqlEngine, times?: SweepTimes): Store {

@@ -35,9 +35,7 @@ const SIZE_SECONDS = 60
  *   beside Node's own, would drop the store's locks when it closes the file
  * @throws Error at once when there is no SQLite, the file cannot be opened, or another version of this package wrote it
  * @example
- * ```ts
  * setupDidAuth(app, { ...config, store: sqliteStore('./auth.db') })
- * ```
  */
 export function sqliteStore(file: string, options?: SqliteStoreOptions): Store {
   return openSqliteStore(file, options)
