@@ -16,9 +16,9 @@ import {
   rmSync,
   writeFileSync
 } from 'node:fs'
-import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { freePort } from './tcp-proxy.js'
 import { until } from './until.js'
 
 /** How long a verb may last in tests: a machine that stands still for a while fails none. */
@@ -185,15 +185,6 @@ async function startIn(
 function initialize(programs: string, data: string): void {
   const options = ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions']
   runPostgresProgram(`${programs}/initdb`, ['-D', data, ...options])
-}
-
-/** A port without a listener. */
-export async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
 }
 
 /** PostgreSQL refuses to run as root. This is the user `nobody`. */

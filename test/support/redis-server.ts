@@ -1,10 +1,11 @@
 import { spawn, type ChildProcess } from 'node:child_process'
-import { createServer, Socket, type AddressInfo } from 'node:net'
+import { Socket } from 'node:net'
 import { createClient } from 'redis'
 import type { Store } from '../../src/ports.js'
 import type { RedisSource } from '../../src/stores/redis/index.js'
 import { openRedisStore, type RedisStoreOptions } from '../../src/stores/redis/redis-store.js'
 import { temporaryFolder } from './store-folder.js'
+import { freePort } from './tcp-proxy.js'
 
 /** A Redis or Valkey of a test's own, to be stopped and started as it likes. */
 export interface TestRedis {
@@ -98,14 +99,6 @@ async function launch(args: readonly string[]): Promise<ChildProcess> {
   server.unref()
   if (server.stdout instanceof Socket) server.stdout.unref()
   return server
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
 }
 
 /**

@@ -1,12 +1,12 @@
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { createServer, type AddressInfo } from 'node:net'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { S3Client } from '../../servers/storage/s3/s3-client.js'
 import type { S3StoreOptions } from '../../servers/storage/s3/s3-object-store.js'
 import { temporaryFolder } from './store-folder.js'
+import { freePort } from './tcp-proxy.js'
 import { until } from './until.js'
 
 /** OpenStack Swift with its S3 API, and a bucket. */
@@ -29,7 +29,7 @@ const PIPELINE = 'catch_errors gatekeeper cache listing_formats s3api tempauth c
  */
 export async function startSwift(): Promise<SwiftServer> {
   const { path: folder, remove } = temporaryFolder()
-  const [proxyPort = 0, cachePort = 0, ...storagePorts] = await freePorts(5)
+  const [proxyPort = 0, cachePort = 0, ...storagePorts] = await Promise.all([1, 2, 3, 4, 5].map(freePort))
   const running: Running[] = []
   const stop = async (): Promise<void> => {
     await Promise.all(running.map((one) => one.stop()))
@@ -119,13 +119,4 @@ function start(program: string, args: readonly string[]): Running {
     await ended
   }
   return { child, output: () => output, stop }
-}
-
-/** Ports that are free now, each another. */
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'))
-  await Promise.all(servers.map((server) => once(server, 'listening')))
-  const ports = servers.map((server) => (server.address() as AddressInfo).port)
-  await Promise.all(servers.map((server) => once(server.close(), 'close')))
-  return ports
 }

@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 
@@ -121,4 +122,16 @@ export async function tcpProxy(firstPort: number): Promise<TcpProxy> {
       await closed
     }
   }
+}
+
+/** A port without a listener, below those that the system gives away: what stops and starts again finds it free. */
+export async function freePort(): Promise<number> {
+  const port = randomInt(10_000, 32_000)
+  const server = createServer()
+  const isFree = await new Promise<boolean>((resolve) => {
+    server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true))
+  })
+  if (!isFree) return freePort()
+  await new Promise((resolve) => server.close(resolve))
+  return port
 }

@@ -13,7 +13,8 @@ import {
   type Balancer
 } from '../../support/instances.js'
 import { root } from '../../support/packed-package.js'
-import { freePort, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
+import { testDatabase, type TestDatabase } from '../../support/postgres-server.js'
+import { freePort } from '../../support/tcp-proxy.js'
 import { note, rounds } from '../../support/time-factor.js'
 import type { ServerProcess } from '../../support/server-process.js'
 import { temporaryFolder } from '../../support/store-folder.js'
