@@ -1,10 +1,26 @@
+import type { Settings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
 import type { Client } from '../ports.js'
+import { assertNetwork, networkOfDid, numberOfNetwork } from '../protocol/did.js'
 import type { Session } from '../protocol/session.js'
 import type { ProvedUser } from './issue-tokens.js'
 import type { Parts } from './parts.js'
 
 const ADDRESS = /^0x[0-9a-f]{40}$/
+
+/** Whether a DID has the number of a chain of `contractWallets`, in any spelling: such DIDs belong to contracts. */
+export function isContractDid({ contractWallets = {} }: Pick<Settings, 'contractWallets'>, did: string): boolean {
+  const chainId = numberOfNetwork(networkOfDid(did))
+  return chainId !== undefined && Object.hasOwn(contractWallets, chainId)
+}
+
+/** Asserts that a key may log in with a DID: its network is accepted. @throws DidAuthError ERR_DID_UNSUPPORTED */
+export function assertKeyDid(settings: Pick<Settings, 'networks' | 'contractWallets'>, did: string): void {
+  assertNetwork(did, settings.networks)
+  if (!isContractDid(settings, did)) return
+  const reason = { check: 'network', expected: 'a name, since contracts have the number', option: 'contractWallets' }
+  throw new DidAuthError('ERR_DID_UNSUPPORTED', { reason })
+}
 
 /** The address of a DID, or those of its document. @throws DidAuthError ERR_DID_UNSUPPORTED, ERR_RESOLVER, ERR_BUSY */
 export async function controllersOf(
