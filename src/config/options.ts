@@ -79,7 +79,7 @@ export interface DidAuthConfig {
   refreshReuseGraceSeconds?: number | undefined
   /** Hours after its login at which a session ends, however often it was refreshed; fractions count. Default: none. */
   absoluteSessionDurationInHours?: number | undefined
-  /** Runs at each refresh; its refusal revokes the session. */
+  /** Runs at each refresh; `false` or a DidAuthError revokes the session, and any other error is a failure. */
   refreshBusinessLogic?: RefreshBusinessLogic | undefined
   /** Issuers whose credentials are accepted at sign up, asked before anything is resolved. Default: any. */
   trustedIssuers?: readonly string[] | ((issuerDid: string) => unknown) | undefined
