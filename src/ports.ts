@@ -131,8 +131,9 @@ export interface ContractWallets {
 /** Who controls a DID by its document. */
 export interface DidControllers {
   /**
-   * The addresses, lower case, that its document lists under `authentication`. @throws DidAuthError ERR_RESOLVER,
-   * ERR_BUSY; ERR_DID_UNSUPPORTED when it is deactivated or of a network that is not configured
+   * Returns the addresses, lower case, that its document lists under `authentication`; none when it is deactivated.
+   * @throws DidAuthError ERR_RESOLVER, ERR_BUSY; ERR_DID_UNSUPPORTED when its document cannot be read, as for a network
+   * that is not configured
    */
   of(did: string, client: Client): Promise<ReadonlySet<string>>
 }

@@ -82,7 +82,7 @@ describe('business logic that refuses', () => {
 
   it.each([
     ['an error', throwing(new Error('No entry,\nBob')), 'No entry, Bob', 'ERR_BUSINESS_LOGIC'],
-    ['false', () => false, 'Refused', 'ERR_BUSINESS_LOGIC'],
+    ['false', (): boolean => false, 'Refused', 'ERR_BUSINESS_LOGIC'],
     ['a DidAuthError', throwing(new DidAuthError('ERR_SESSION_ENDED')), 'Session ended', 'ERR_SESSION_ENDED']
   ] as const)('by %s is one line at info, without a stack', async (_name, logic, text, code) => {
     const parts = await flowParts()
