@@ -130,7 +130,8 @@ async function verifyControl(
     () => true,
     () => false
   )
-  const code = mayExplain ? explainRefusal(curve, response, expected) : 'ERR_CHALLENGE'
+  const previousUseCount = mayExplain ? await countUses(parts, user.canonicalDid, window - 1, flow) : 0
+  const code = mayExplain ? explainRefusal(curve, response, expected, previousUseCount) : 'ERR_CHALLENGE'
   if (code !== 'ERR_CHALLENGE') throw new DidAuthError(code)
   const reason = {
     check: 'signer',

@@ -224,7 +224,8 @@ describe("POST /refresh-token with didControl: 'document'", () => {
   /** What refreshes are answered while a resolver answers something else than the user's document, and after it. */
   async function refreshWith(answer: unknown): Promise<unknown[]> {
     let isChanged = false
-    const resolve = async (): Promise<unknown> => (isChanged ? (answer ?? Promise.reject(new Error())) : { didDocument })
+    const resolve = async (): Promise<unknown> =>
+      isChanged ? (answer ?? Promise.reject(new Error())) : { didDocument }
     const app = await documentApp({ rpcUrl: undefined, registry: undefined, resolver: { resolve } })
     const tokens = (await logIn(app, user)).body as TestTokens
     const answers: unknown[] = []
