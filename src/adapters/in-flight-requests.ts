@@ -8,8 +8,8 @@ const SITE_SHARE = 1 / 4
 
 /**
  * Creates a function that sends requests to a remote party, and shares them in flight: equal ones are sent once. It
- * rejects with ERR_BUSY beyond `max` requests, of which one client network may start `maxPerNetwork`, and its /48 or /24
- * a quarter. Of the second half each of these sites gets one, so that a few dozen addresses leave places for others.
+ * rejects with ERR_BUSY beyond `max` requests, of which one client network may start `maxPerNetwork`, and its site (/48
+ * or /24) a quarter. Of the second half each site gets one, so that a few dozen addresses leave places for others.
  */
 export function inFlightRequests<T>({ max, maxPerNetwork }: { max: number; maxPerNetwork: number }) {
   const byKey = new Map<string, { response: Promise<T>; network: string; site: string }>()

@@ -27,7 +27,7 @@ export interface ResourceIssuerParts {
 
 /**
  * Verifies the tokens of another service by the keys that it publishes. They are fetched when a token needs them, again
- * after 10 min or for a key that is unknown, once in 30 s at most. While the issuer is unavailable or its set is invalid,
+ * after 10 min or for a key that is unknown, once in 30 s at most. While the issuer is unavailable, or its set invalid,
  * the previous keys count; jose's own remote set drops these, and fetches for each unknown key.
  */
 export function resourceIssuer({ issuer, audience, networks, clock, logger }: ResourceIssuerParts): ResourceIssuer {

@@ -19,7 +19,7 @@ type RefreshParts = Omit<Parts, 'credentialVerifier' | 'disclosureRequests' | 'q
  * request that is repeated with its idempotency key gets the same refresh token again, until that has been used. The
  * access token is signed before the store changes, so that a failure leaves the old refresh token good.
  * @throws DidAuthError ERR_REFRESH_TOKEN, ERR_REFRESH_TOKEN_REUSED and ERR_BUSINESS_LOGIC (the session is revoked now),
- * ERR_BUSINESS_LOGIC_TIMEOUT, ERR_INTERNAL, ERR_SIGNER, ERR_STORE; with `didControl: 'document'` ERR_RESOLVER and ERR_BUSY
+ * ERR_BUSINESS_LOGIC_TIMEOUT, ERR_INTERNAL, ERR_SIGNER, ERR_STORE; with `didControl: 'document'` ERR_RESOLVER, ERR_BUSY
  * @see RFC 9700, section 4.14.2
  */
 export async function refreshTokens(
