@@ -131,8 +131,9 @@ export interface ContractWallets {
 /** Who controls a DID by its document. */
 export interface DidControllers {
   /**
-   * The addresses, lower case, that its document lists under `authentication`. @throws DidAuthError ERR_RESOLVER,
-   * ERR_BUSY; ERR_DID_UNSUPPORTED when it is deactivated or of a network that is not configured
+   * Returns the addresses, lower case, that its document lists under `authentication`; none when it is deactivated.
+   * @throws DidAuthError ERR_RESOLVER, ERR_BUSY; ERR_DID_UNSUPPORTED when its document cannot be read, as for a network
+   * that is not configured
    */
   of(did: string, client: Client): Promise<ReadonlySet<string>>
 }
@@ -215,9 +216,9 @@ export interface LoginIdentity extends UserIdentity {
  * Business logic at login; receives the DID as received. It may be async. Throwing refuses with the error's message,
  * returning exactly `false` refuses, returning `{ tokenClaims }` adds claims (at most 1 KiB) to the access tokens.
  *
- * A builtin error such as TypeError, and one of the system (`errno`, `syscall`), of Node (a `code` that begins with
- * `ERR_`) or of a database (a SQLSTATE), is a failure and not a refusal: it is logged and answered 500. A `code` of
- * your own is a refusal. Look users up by `user.canonicalDid`; ban a key by `user.address`.
+ * A builtin error such as TypeError, and one of the system (`errno`, `syscall`, `ECONNREFUSED`), of DNS, of Node (a
+ * `code` that begins with `ERR_`) or of a database (a SQLSTATE), is a failure and not a refusal: it is logged and
+ * answered 500. A `code` of your own is a refusal. Look users up by `user.canonicalDid`; ban a key by `user.address`.
  */
 export type AuthenticationBusinessLogic = (did: string, user: LoginIdentity) => unknown
 /**
@@ -226,8 +227,9 @@ export type AuthenticationBusinessLogic = (did: string, user: LoginIdentity) => 
  */
 export type SignupBusinessLogic = (response: SelectiveDisclosureResponse, user: UserIdentity) => unknown
 /**
- * Business logic at each refresh, before anything changes. Its errors count as those of
- * {@link AuthenticationBusinessLogic}; a refusal revokes the session. `{ tokenClaims }` replaces the session's claims.
+ * Business logic at each refresh, before anything changes. Returning exactly `false`, or throwing a DidAuthError such
+ * as ERR_BUSINESS_LOGIC, refuses and revokes the session. Any other error is a failure: it is answered 500, and the
+ * session stays. `{ tokenClaims }` replaces the session's claims.
  */
 export type RefreshBusinessLogic = (did: string, session: Session & UserIdentity) => unknown
 

@@ -10,7 +10,7 @@ import { signatureCache } from './adapters/in-flight-requests.js'
 import { consoleLogger, securityReporter, sharedPathWarnings, sharedStoreWarnings } from './adapters/reports.js'
 import { resourceIssuer, resourceKeys } from './adapters/resource-issuer.js'
 import { signerServiceKey } from './adapters/signer-service-key.js'
-import { systemRandom } from './adapters/system.js'
+import { systemErrorCodes, systemRandom } from './adapters/system.js'
 import { RecentEntries } from './caches.js'
 import type { DidAuthConfig } from './config/options.js'
 import { configWarnings, parseConfig, type Settings } from './config/settings.js'
@@ -199,6 +199,7 @@ async function loadParts(
     ...given,
     settings: Object.freeze({ ...settings, serviceDid }),
     random: systemRandom,
+    systemErrorCodes,
     curve,
     serviceKey,
     verifiedTokens,

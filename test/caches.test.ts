@@ -163,7 +163,7 @@ describe('remembered signatures', () => {
     const cache = signatureCache(LIFETIME_SECONDS)
     const known = cache.signOnce('known', client, NOW_SECONDS, async () => 'signed')
     await known
-    const end = fill(cache, 200, (number) => clientOf(`192.0.2.${number >> 4}`))
+    const end = fill(cache, 200, (number) => clientOf(`10.${number}.0.1`))
     const one = () => cache.signOnce('another', clientOf('198.51.100.1'), NOW_SECONDS, async () => 'signed')
     await expect(one()).rejects.toMatchObject({ code: 'ERR_BUSY', retryAfterSeconds: 1 })
     expect(await cache.signOnce('known', client, NOW_SECONDS, async () => 'again')).toBe('signed')

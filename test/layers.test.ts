@@ -7,7 +7,7 @@ const ANY = /^/
 
 const ADAPTERS = ['pure-adapters', 'adapters']
 
-/** Clock, a promise that is kept, one call for many who ask, caches: below all, used by all but errors and protocol. */
+/** Clock, lazy values, single flight, caches, sites of clients: below all, used by all but errors and protocol. */
 const HELPERS = 'helpers'
 
 /** What all servers share, each folder using only those before it. */
@@ -21,7 +21,7 @@ const SHARED = 'config observability http openapi storage bodies ipfs process'
  */
 const LAYERS: readonly Layer[] = [
   { name: 'errors', files: /^src\/(?:errors|error-answer)\.ts$/, uses: [], packages: /^$/ },
-  { name: HELPERS, files: /^src\/(?:time|lazy|single-flight|caches)\.ts$/, uses: [], packages: /^$/ },
+  { name: HELPERS, files: /^src\/(?:time|lazy|single-flight|caches|client-site)\.ts$/, uses: [], packages: /^$/ },
   { name: 'protocol', files: /^src\/protocol\//, uses: ['errors'], packages: /^node:buffer$/ },
   { name: 'ports', files: /^src\/(?:ports|store-port)\.ts$/, uses: ['errors', 'protocol'] },
   { name: 'config', files: /^src\/config\//, uses: ['errors', 'protocol', 'ports'] },

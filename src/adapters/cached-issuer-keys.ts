@@ -1,9 +1,10 @@
-import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
+import { DidAuthError, type DidAuthErrorCode, type RefusalReason } from '../errors.js'
 import type { Client, Clock, Curve, DidControllers, DidResolver } from '../ports.js'
 import { addressOfPublicKey } from '../protocol/curve.js'
 import { bytesOfHex } from '../protocol/encoding.js'
 import { within } from '../time.js'
-import { isSecp256k1Key, parseResolution, type IssuerKey, type KeyPurpose, type ListedKey } from './did-document.js'
+import { isSecp256k1Key, KEYLESS, parseResolution } from './did-document.js'
+import type { IssuerKey, KeyPurpose, ListedKey } from './did-document.js'
 import { ExpiringCache } from '../caches.js'
 import { inFlightRequests } from './in-flight-requests.js'
 
@@ -17,6 +18,9 @@ const IN_FLIGHT = { max: 50, maxPerNetwork: 2 }
 const MAX_REASON_LENGTH = 200
 /** Bytes of a compressed key, in hexadecimal digits. */
 const COMPRESSED_LENGTH = 66
+
+/** A failed resolution. */
+type Failure = { code: DidAuthErrorCode; reason: RefusalReason | undefined; message: string }
 
 /** The keys that DID documents list for one purpose. */
 export interface IssuerKeys {
@@ -36,8 +40,8 @@ export interface LoadableDidResolver extends DidResolver {
  */
 export function cachedIssuerKeys(clock: Clock, resolver: LoadableDidResolver, purpose: KeyPurpose): IssuerKeys {
   const answers = new ExpiringCache<readonly ListedKey[]>({ ...ANSWERS, maxWeight: MAX_CACHED_BYTES })
-  /** Codes and reasons, without the objects that they came with. */
-  const failures = new ExpiringCache<[code: DidAuthErrorCode, reason: string]>(FAILURES)
+  /** Errors that are thrown again, without the objects that they came with. */
+  const failures = new ExpiringCache<Failure>(FAILURES)
   const share = inFlightRequests<readonly ListedKey[]>(IN_FLIGHT)
 
   const resolve = async (did: string): Promise<unknown> => {
@@ -62,10 +66,10 @@ export function cachedIssuerKeys(clock: Clock, resolver: LoadableDidResolver, pu
       return keys
     } catch (error) {
       if (!(error instanceof DidAuthError)) throw error
-      const { code, cause } = error
-      const reason = cause instanceof Error ? cause.message : 'no reason given'
-      failures.set(did, [code, reason.slice(0, MAX_REASON_LENGTH)], clock.nowSeconds())
-      throw new DidAuthError(code, { cause, retryAfterSeconds: FAILURES.lifetimeSeconds })
+      const { code, cause, reason } = error
+      const message = cause instanceof Error ? cause.message : 'no reason given'
+      failures.set(did, { code, reason, message: message.slice(0, MAX_REASON_LENGTH) }, clock.nowSeconds())
+      throw new DidAuthError(code, { cause, ...(reason && { reason }), retryAfterSeconds: FAILURES.lifetimeSeconds })
     }
   }
 
@@ -79,9 +83,9 @@ export function cachedIssuerKeys(clock: Clock, resolver: LoadableDidResolver, pu
       if (known !== undefined) return known.value
       const failed = failures.get(did, nowSeconds)
       if (failed === undefined) return share(did, client, () => ask(did))
-      const [code, reason] = failed.value
-      const cause = new Error(`remembered for ${String(failed.secondsLeft)} s more: ${reason}`)
-      throw new DidAuthError(code, { cause, retryAfterSeconds: failed.secondsLeft })
+      const { code, reason, message } = failed.value
+      const cause = new Error(`remembered for ${String(failed.secondsLeft)} s more: ${message}`)
+      throw new DidAuthError(code, { cause, ...(reason && { reason }), retryAfterSeconds: failed.secondsLeft })
     }
   }
 }
@@ -96,7 +100,8 @@ export function documentControllers(clock: Clock, curve: Curve, resolver: Loadab
         return new Set(keys.flatMap((key) => addressOf(curve, key) ?? []))
       } catch (error) {
         if (!(error instanceof DidAuthError) || error.code !== 'ERR_CREDENTIAL_ISSUER') throw error
-        const expected = 'a document with keys under authentication'
+        if (error.reason === KEYLESS) return new Set()
+        const expected = 'a DID whose document can be read'
         const reason = { check: 'document', expected, option: 'didControl' }
         throw new DidAuthError('ERR_DID_UNSUPPORTED', { cause: error.cause, reason })
       }

@@ -1,4 +1,4 @@
-import { DidAuthError } from '../errors.js'
+import { DidAuthError, type RefusalReason } from '../errors.js'
 import { addressOfPublicKey, type Curve } from '../protocol/curve.js'
 import { bytesOfHex, decodeBase64url, hexOfBytes } from '../protocol/encoding.js'
 import { fieldOf, isObject } from '../protocol/json.js'
@@ -43,10 +43,11 @@ export function parseResolution(
     const cause = new Error(`resolution of the DID failed: ${reason}`)
     throw new DidAuthError(isFinal ? 'ERR_CREDENTIAL_ISSUER' : 'ERR_RESOLVER', { cause })
   }
-  if (fieldOf(fieldOf(result, 'didDocumentMetadata'), 'deactivated') === true) throw unproved('it is deactivated')
+  const isDeactivated = fieldOf(fieldOf(result, 'didDocumentMetadata'), 'deactivated') === true
+  if (isDeactivated) throw unproved('it is deactivated', KEYLESS)
   const json = jsonOf(document)
   const keys = keysIn(did, JSON.parse(json) as Record<string, unknown>, purpose)
-  if (keys.length === 0) throw unproved('it has no key for this purpose')
+  if (keys.length === 0) throw unproved('it has no key for this purpose', KEYLESS)
   return { keys, bytes: UTF_8.encode(json).length }
 }
 
@@ -93,8 +94,12 @@ function jsonOf(document: unknown): string {
   throw unproved('its document has more than 64 KiB, or cannot be read')
 }
 
-function unproved(reason: string): DidAuthError {
-  return new DidAuthError('ERR_CREDENTIAL_ISSUER', { cause: new Error(`the DID is not accepted: ${reason}`) })
+/** Reason for refusing a DID whose document was read and has no key. Other refusals tell nothing about its keys. */
+export const KEYLESS: RefusalReason = { check: 'document', expected: 'a key for this purpose' }
+
+function unproved(why: string, reason?: RefusalReason): DidAuthError {
+  const cause = new Error(`the DID is not accepted: ${why}`)
+  return new DidAuthError('ERR_CREDENTIAL_ISSUER', { cause, ...(reason && { reason }) })
 }
 
 /** Longest text of a key, in characters. */

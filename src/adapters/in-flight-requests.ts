@@ -1,22 +1,30 @@
 import { DidAuthError } from '../errors.js'
 import type { Client, SignatureCache } from '../ports.js'
 import { ExpiringCache } from '../caches.js'
+import { toSite } from '../client-site.js'
+
+/** Largest part of the requests in flight that the clients of one site may start: a quarter. */
+const SITE_SHARE = 1 / 4
 
 /**
- * Makes a function that sends requests to a remote party, and shares them in flight: equal ones are sent once. It
- * rejects with ERR_BUSY beyond `max` requests, of which one client network may have started `maxPerNetwork`.
+ * Creates a function that sends requests to a remote party, and shares them in flight: equal ones are sent once. It
+ * rejects with ERR_BUSY beyond `max` requests, of which one client network may start `maxPerNetwork`, and its site (/48
+ * or /24) a quarter. Of the second half each site gets one, so that a few dozen addresses leave places for others.
  */
 export function inFlightRequests<T>({ max, maxPerNetwork }: { max: number; maxPerNetwork: number }) {
-  const byKey = new Map<string, { response: Promise<T>; network: string }>()
+  const byKey = new Map<string, { response: Promise<T>; network: string; site: string }>()
   return (key: string, { network }: Client, send: () => Promise<T>): Promise<T> => {
     const known = byKey.get(key)
     if (known !== undefined) return known.response
-    const ofNetwork = [...byKey.values()].filter((one) => one.network === network)
-    if (byKey.size >= max || ofNetwork.length >= maxPerNetwork) {
+    const site = toSite(network)
+    const fromSite = [...byKey.values()].filter((one) => one.site === site)
+    const fromNetwork = fromSite.filter((one) => one.network === network)
+    const siteLimit = byKey.size < max / 2 ? Math.floor(max * SITE_SHARE) : 1
+    if (byKey.size >= max || fromNetwork.length >= maxPerNetwork || fromSite.length >= siteLimit) {
       return Promise.reject(new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 }))
     }
     const response = send().finally(() => byKey.delete(key))
-    byKey.set(key, { response, network })
+    byKey.set(key, { response, network, site })
     return response
   }
 }

@@ -1,4 +1,4 @@
-import type { CompactVerifyGetKey, JWK } from 'jose'
+import type { CryptoKey } from 'jose'
 import { DidAuthError } from '../errors.js'
 import { lazy } from '../lazy.js'
 import type { AuthenticatedUser, Clock, Logger, ResourceIssuer, ResourceKey, ResourceKeys } from '../ports.js'
@@ -27,26 +27,25 @@ export interface ResourceIssuerParts {
 
 /**
  * Verifies the tokens of another service by the keys that it publishes. They are fetched when a token needs them, again
- * after 10 min or for a key that is unknown, once in 30 s at most. While the issuer is unavailable, the previous keys
- * count; jose's own remote set drops these, and fetches for each unknown key.
+ * after 10 min or for a key that is unknown, once in 30 s at most. While the issuer is unavailable, or its set invalid,
+ * the previous keys count; jose's own remote set drops these, and fetches for each unknown key.
  */
 export function resourceIssuer({ issuer, audience, networks, clock, logger }: ResourceIssuerParts): ResourceIssuer {
   const verified = new RecentEntries<AuthenticatedUser>()
-  let known: { kids: readonly string[]; keyOf: CompactVerifyGetKey; sinceSeconds: number } | undefined
+  let known: { keys: ReadonlyMap<string, CryptoKey>; sinceSeconds: number } | undefined
   let askedAtSeconds = -Infinity
   let asked = Promise.resolve()
 
   const fetchKeys = async (sinceSeconds: number): Promise<void> => {
-    const keys = await fetchKeysOf(issuer)
-    const { createLocalJWKSet } = await import('jose')
-    known = { kids: keys.map(({ kid }) => kid), keyOf: createLocalJWKSet({ keys }), sinceSeconds }
+    known = { keys: await fetchKeysOf(issuer), sinceSeconds }
     // Also those of a key that is no longer listed.
     verified.clear()
   }
 
-  const keysFor = async (kid: string): Promise<CompactVerifyGetKey> => {
+  /** Returns the key of a token; undefined where the issuer has no such key. */
+  const findKey = async (kid: string): Promise<CryptoKey | undefined> => {
     const now = clock.nowSeconds()
-    const isKnown = known?.kids.includes(kid) === true && Math.abs(now - known.sinceSeconds) < KEYS_SECONDS
+    const isKnown = known?.keys.has(kid) === true && Math.abs(now - known.sinceSeconds) < KEYS_SECONDS
     if (!isKnown && Math.abs(now - askedAtSeconds) >= COOLDOWN_SECONDS) {
       askedAtSeconds = now
       asked = fetchKeys(now).catch((error: unknown) => {
@@ -56,18 +55,20 @@ export function resourceIssuer({ issuer, audience, networks, clock, logger }: Re
     }
     if (!isKnown) await asked
     if (known === undefined) throw new DidAuthError('ERR_KEYS', { retryAfterSeconds: COOLDOWN_SECONDS })
-    return known.keyOf
+    return known.keys.get(kid)
   }
 
   const verify = async (token: string): Promise<AuthenticatedUser> => {
     const { kid, claims } = parseResourceToken(token, { issuer, audience })
     assertNetwork(claims.sub, networks)
     assertInForce(claims, clock.nowSeconds(), RESOURCE_TOKEN_SECONDS)
-    const keyOf = await keysFor(kid)
+    const key = await findKey(kid)
     const { compactVerify } = await import('jose')
-    await compactVerify(token, keyOf, { algorithms: ['ES256'] }).catch(() => {
+    const refused = (): never => {
       throw new DidAuthError('ERR_ACCESS_TOKEN', { reason: { check: 'signature', expected: issuer } })
-    })
+    }
+    if (key === undefined) refused()
+    else await compactVerify(token, key, { algorithms: ['ES256'] }).catch(refused)
     const address = isEthrDid(claims.sub) ? addressOfDid(claims.sub, await loadCurve()) : undefined
     const user = { claims, canonicalDid: canonicalDid(claims.sub), address }
     verified.set(token, user)
@@ -81,18 +82,42 @@ export function resourceIssuer({ issuer, audience, networks, clock, logger }: Re
   }
 }
 
-/** At least one key: where discovery says, else at its usual place. */
-async function fetchKeysOf(issuer: string): Promise<(JWK & { kid: string })[]> {
+/**
+ * Fetches at least one key by its `kid`: where discovery says, else at its usual place.
+ * @throws TypeError for a set without valid keys, or with two keys of one `kid`
+ */
+async function fetchKeysOf(issuer: string): Promise<ReadonlyMap<string, CryptoKey>> {
   const wellKnown = `${issuer.replace(/\/$/, '')}/.well-known`
   const url = fieldOf(await fetchJson(`${wellKnown}/did-auth.json`).catch(() => undefined), 'jwks_uri')
   const listed = fieldOf(await fetchJson(isSecureUrl(url) ? url : `${wellKnown}/jwks.json`), 'keys')
-  const keys = (Array.isArray(listed) ? listed : []).filter(isP256Key)
-  if (keys.length === 0) throw new TypeError('the JWK set has no key of P-256')
+  const keys = new Map<string, CryptoKey>()
+  for (const jwk of (Array.isArray(listed) ? listed : []).filter(isSigningKey)) {
+    const key = await importPublicKey(jwk)
+    if (key === undefined) continue
+    if (keys.has(jwk.kid)) throw new TypeError('the JWK set has two keys of one kid')
+    keys.set(jwk.kid, key)
+  }
+  if (keys.size === 0) throw new TypeError('the JWK set has no key of P-256')
   return keys
 }
 
-function isP256Key(key: unknown): key is JWK & { kid: string } {
-  return isObject(key) && key.kty === 'EC' && key.crv === 'P-256' && typeof key.kid === 'string'
+/** A public key of P-256 that signs, as far as its members tell. */
+type SigningKey = { kty: 'EC'; crv: 'P-256'; kid: string; x: string; y: string }
+
+function isSigningKey(key: unknown): key is SigningKey {
+  if (!isObject(key) || key.kty !== 'EC' || key.crv !== 'P-256') return false
+  const isText = ['kid', 'x', 'y'].every((name) => typeof key[name] === 'string')
+  return isText && (key.use ?? 'sig') === 'sig' && (key.alg ?? 'ES256') === 'ES256'
+}
+
+/** Returns undefined for a key that is not a point of the curve. @see RFC 7517, section 5 */
+async function importPublicKey({ kty, crv, x, y }: SigningKey): Promise<CryptoKey | undefined> {
+  const { importJWK } = await import('jose')
+  // Bytes stand for symmetric keys only.
+  return importJWK({ kty, crv, x, y }, 'ES256').then(
+    (key) => (key instanceof Uint8Array ? undefined : key),
+    () => undefined
+  )
 }
 
 /** The issuer is trusted with its keys, and not with our memory. */

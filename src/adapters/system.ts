@@ -1,5 +1,9 @@
 import { randomBytes } from 'node:crypto'
+import { constants } from 'node:os'
 import type { Random } from '../ports.js'
+
+/** Names of the errors of this operating system, such as `ECONNREFUSED`. */
+export const systemErrorCodes: ReadonlySet<string> = new Set(Object.keys(constants.errno))
 
 const POOL_BYTES = 4096
 let pool = Buffer.alloc(0)

@@ -8,7 +8,10 @@ import type { Claim } from '../protocol/selective-disclosure.js'
 export interface SiweOptions {
   /** Path below which `nonce`, `verify` and `logout` are. Default `/siwe`. */
   path?: string | undefined
-  /** Network of these users' DIDs, `''` for Ethereum, whatever chain a message names. Default: that of `serviceDid`. */
+  /**
+   * Network of these users' DIDs, `''` or `ethereum` for Ethereum, whatever chain a message names. Default: that of
+   * `serviceDid`. The number of a chain of `contractWallets` is refused.
+   */
   network?: string | undefined
   /** Validity of a nonce, in seconds, 30 to 3,600. Default 300. */
   nonceSeconds?: number | undefined
@@ -55,7 +58,7 @@ export interface DidAuthConfig {
   accessTokenExpirationTimeInSeconds?: number | undefined
   /** RPC address for resolving did:ethr issuers of credentials. Default: both Rootstock networks. */
   rpcUrl?: string | undefined
-  /** Network that `rpcUrl` serves (default `rsk`), or which of the default networks to keep. */
+  /** Network that `rpcUrl` serves (default `rsk`; `ethereum`), or which of the default networks to keep. */
   networkName?: string | undefined
   /** Address of the DID registry contract. */
   registry?: string | undefined
@@ -76,7 +79,7 @@ export interface DidAuthConfig {
   refreshReuseGraceSeconds?: number | undefined
   /** Hours after its login at which a session ends, however often it was refreshed; fractions count. Default: none. */
   absoluteSessionDurationInHours?: number | undefined
-  /** Runs at each refresh; its refusal revokes the session. */
+  /** Runs at each refresh; `false` or a DidAuthError revokes the session, and any other error is a failure. */
   refreshBusinessLogic?: RefreshBusinessLogic | undefined
   /** Issuers whose credentials are accepted at sign up, asked before anything is resolved. Default: any. */
   trustedIssuers?: readonly string[] | ((issuerDid: string) => unknown) | undefined
@@ -85,8 +88,9 @@ export interface DidAuthConfig {
   /** Accepted first lines of a message: `login`, `Login to <domain>` (default); `url`, `URL: <domain>`, of rLogin. */
   loginDialects?: readonly ('login' | 'url')[] | undefined
   /**
-   * Clients of nodes by chain id: users whose account is a contract of such a chain log in by EIP-4361. Default: none,
-   * and no chain is called at login. {@link ContractVerifier} has the recipe.
+   * Clients of nodes by chain id: users whose account is a contract of such a chain log in by EIP-4361, as
+   * `did:ethr:0x<chain id>:<address>`. No key logs in with such a DID. Default: none, and no chain is called at login.
+   * {@link ContractVerifier} has the recipe.
    */
   contractWallets?: Readonly<Record<number, ContractVerifier>> | undefined
   /**
@@ -95,7 +99,7 @@ export interface DidAuthConfig {
    * `resolver`.
    */
   didControl?: 'address' | 'document' | undefined
-  /** Networks of users' DIDs that are accepted, `''` for Ethereum: `['rsk', '']`. Default: any. */
+  /** Networks of users' DIDs that are accepted, `''` or `ethereum` for Ethereum: `['rsk', '']`. Default: any. */
   networks?: readonly string[] | undefined
   /** True: the security events `login` and `signup` carry what the user signed. Default false. */
   loginProofs?: boolean | undefined
@@ -187,12 +191,22 @@ export const defaultPaths = {
   logout: defaults.logoutPath
 } as const
 
+/** Returns the network as DIDs name it: `ethereum` is another name of `''`. */
+export function toNetwork(name: string): string {
+  return name.toLowerCase() === 'ethereum' ? '' : name
+}
+
 /** Completes the options of EIP-4361; undefined where it is off. */
 export function siweOf({ siwe, serviceDid }: Pick<GivenConfig, 'siwe' | 'serviceDid'>): CompleteSiwe | undefined {
   if (siwe === undefined) return undefined
   const { path = '/siwe', network, nonceSeconds = 300, domains = [] } = siwe === true ? {} : siwe
   const ofService = serviceDid === undefined ? 'rsk' : networkOfDid(serviceDid)
-  return { path: path.replace(/\/$/, ''), network: network ?? ofService, nonceSeconds, domains }
+  return {
+    path: path.replace(/\/$/, ''),
+    network: network === undefined ? ofService : toNetwork(network),
+    nonceSeconds,
+    domains
+  }
 }
 
 /** Without network where the service's DID is of another method than did:ethr, and none is given. */

@@ -1,7 +1,7 @@
-import { defaultNetworks, defaults, pathsOf, siweOf } from './options.js'
+import { defaultNetworks, defaults, pathsOf, siweOf, toNetwork } from './options.js'
 import type { CompleteConfig, DidAuthConfig, GivenConfig, SiweOptions } from './options.js'
 import { storeVerbs } from '../ports.js'
-import { isDid, isEthrNetwork, isKeyDid } from '../protocol/did.js'
+import { isDid, isEthrNetwork, isKeyDid, numberOfNetwork } from '../protocol/did.js'
 import { fieldOf, isObject } from '../protocol/json.js'
 import { acceptedLoginDomains, isLoginDialect, MAX_LOGIN_DOMAINS } from '../protocol/login-message.js'
 import { isSecureUrl, parseHttpUrl, parseUrl } from '../protocol/parse-url.js'
@@ -79,9 +79,16 @@ const isResourceKey = (key: unknown): boolean =>
   fieldOf(key, 'crv') === 'P-256' &&
   ['x', 'y', 'd'].every((name) => /^[\w-]{43}$/.test(String(fieldOf(key, name))))
 
+/** Whether it is a network of users' DIDs. DIDs of Ethereum name none, so that `mainnet` would accept nobody. */
+const isUserNetwork = (value: unknown): boolean => isEthrNetwork(value) && value.toLowerCase() !== 'mainnet'
+const networkRemedy =
+  (remedy: string): Extract<Rule['remedy'], (value: unknown) => string> =>
+  (value) =>
+    /mainnet/i.test(String(value)) ? 'give "ethereum", or "", in place of "mainnet": no DID has that name' : remedy
+
 const siweRules: Record<keyof SiweOptions, Rule> = {
   path,
-  network: { holds: isEthrNetwork, remedy: 'give a network such as "rsk", "" for Ethereum' },
+  network: { holds: isUserNetwork, remedy: networkRemedy('give a network such as "rsk", "" for Ethereum') },
   nonceSeconds: numberIn(30, 3_600, 'give a number of seconds, 30 to 3600'),
   domains: {
     holds: (value) => typeof value === 'function' || (Array.isArray(value) && value.every(isHost)),
@@ -102,8 +109,8 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
     remedy: 'give a URI of printable ASCII without space, double quote or backslash',
     required: true
   },
-  serviceDid: { holds: isKeyDid, remedy: 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)', required: true },
   serviceSigner: { ...logic, remedy: 'give es256kSigner(privateKey) or another did-jwt ES256K signer', required: true },
+  serviceDid: { holds: isKeyDid, remedy: 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)', required: true },
   useCookies: truth,
   requestSignupPath: path,
   signupPath: path,
@@ -117,7 +124,7 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
   userSessionDurationInHours: hours,
   accessTokenExpirationTimeInSeconds: secondsFrom(1),
   rpcUrl: { holds: isUrl, remedy: 'give an http(s) URL' },
-  networkName: text,
+  networkName: { ...text, remedy: 'give a name such as "rsk" or "ethereum"' },
   registry: {
     holds: (value) => typeof value === 'string' && /^0x[0-9a-fA-F]{40}$/.test(value),
     remedy: 'give a contract address, 0x and 40 hex digits'
@@ -155,7 +162,11 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
     remedy: 'give clients with verifyMessage, getCode and getChainId, each under the chain id that its chain.id names'
   },
   didControl: oneOf('address', 'document'),
-  networks: listOf(isEthrNetwork, 'give an array of networks such as "rsk", "" for Ethereum, at least one', 1),
+  networks: listOf(
+    isUserNetwork,
+    networkRemedy('give an array of networks such as "rsk", "" for Ethereum, at least one'),
+    1
+  ),
   loginProofs: truth,
   siwe: {
     holds: (value) => value === true || isObject(value),
@@ -197,7 +208,9 @@ export function checkOptions(
   const bad = [...Object.entries(rules), ...ofSiwe].filter(([field, rule]) => {
     const value = valueOf(field)
     if (value !== undefined) return !rule.holds(value)
-    return rule.required === true && (field !== 'serviceDid' || ownSigner === undefined)
+    // The DID follows from an own signer. A value that is no signer may be its key.
+    const mayFollow = ownSigner !== undefined || !['undefined', 'function'].includes(typeof config.serviceSigner)
+    return rule.required === true && (field !== 'serviceDid' || !mayFollow)
   })
   const problems = bad.map(([field, { remedy }]) => {
     const value = valueOf(field)
@@ -211,7 +224,9 @@ export function checkOptions(
     // Own or inherited. One that is undefined counts as absent.
     optionNames.flatMap((name) => (config[name] === undefined || isBad.has(name) ? [] : [[name, config[name]]]))
   ) as unknown as GivenConfig
-  const complete = { ...defaults, ...given, siwe: siweOf(given) }
+  const { networks } = given
+  const named = networks === undefined ? {} : { networks: networks.map(toNetwork) }
+  const complete = { ...defaults, ...given, ...named, siwe: siweOf(given) }
   return { problems: [...problems, ...relationProblems(complete, config.rpcUrl !== undefined)], complete }
 }
 
@@ -250,12 +265,16 @@ function relationProblems(config: CheckedConfig, hasRpcUrl: boolean): string[] {
 }
 
 /** What contradicts the options of EIP-4361. */
-function siweProblems({ siwe, serviceUrl, loginDomains, networks }: CheckedConfig): string[] {
+function siweProblems(config: CheckedConfig): string[] {
+  const { siwe, serviceUrl, loginDomains, networks, contractWallets = {} } = config
   if (siwe === undefined) return []
   const { network, domains } = siwe
   const problems: string[] = []
   if (network === undefined) {
     problems.push('siwe.network: received nothing; give one, since serviceDid is not of did:ethr')
+  } else if (Object.hasOwn(contractWallets, numberOfNetwork(network) ?? '')) {
+    const remedy = 'give a name such as "rsk": a number that contractWallets lists belongs to contracts'
+    problems.push(`siwe.network: received ${describe('network', network)}; ${remedy}`)
   } else if (networks?.every((name) => name.toLowerCase() !== network.toLowerCase()) === true) {
     problems.push(`siwe.network: received ${describe('network', network)}; give one of networks`)
   }

@@ -1,11 +1,11 @@
 import { createHmac } from 'node:crypto'
-import { defaultNetworks, defaults, pathsOf, type CompleteConfig } from './options.js'
+import { defaultNetworks, defaults, pathsOf, toNetwork, type CompleteConfig } from './options.js'
 import { checkOptions, describe, optionNames, type FindOwnSigner } from './rules.js'
 import { DidAuthError } from '../errors.js'
 import { canonicalDid } from '../protocol/did.js'
-import { isObject } from '../protocol/json.js'
+import { fieldOf, isObject } from '../protocol/json.js'
 import { acceptedLoginDomains } from '../protocol/login-message.js'
-import { isLoopbackHost, parseHttpUrl } from '../protocol/parse-url.js'
+import { isLoopbackHost, isSecureUrl, parseHttpUrl } from '../protocol/parse-url.js'
 
 /** The complete configuration: every default applied, in the units of the code, frozen. */
 export type Settings = Readonly<ReturnType<typeof completed>>
@@ -124,7 +124,8 @@ function resolutionOf(config: CompleteConfig) {
   const networks =
     rpcUrl === undefined
       ? defaultNetworks.filter(({ name }) => name === (networkName ?? name))
-      : [{ name: networkName ?? 'rsk', rpcUrl }]
+      : // Resolvers call Ethereum `mainnet`.
+        [{ name: toNetwork(networkName ?? 'rsk') || 'mainnet', rpcUrl }]
   // Where no network was chosen, the address in a did:ethr proves its issuer by itself.
   return { kind: 'ethr' as const, networks, registry, provesByAddress: rpcUrl === undefined }
 }
@@ -141,6 +142,7 @@ export function configWarnings(
   // They have CCIP-Read (EIP-3668), and it is not turned off.
   const clients = Object.entries(settings.contractWallets ?? {})
   const fetching = clients.filter(([, client]) => 'ccipRead' in client && client.ccipRead !== false)
+  const unencrypted = namesOfUnencryptedNodes(settings)
   const warnings: [boolean, string][] = [
     [new TextEncoder().encode(settings.challengeSecret).length < 32, 'challengeSecret is shorter than 32 bytes'],
     [
@@ -149,6 +151,14 @@ export function configWarnings(
     ],
     [settings.accessTokenSeconds > 900, 'access tokens live longer than 900 s: logout leaves them good until then'],
     [url?.protocol === 'http:' && !isLoopback, 'serviceUrl is http: tokens travel unencrypted'],
+    [
+      HOST.test(settings.serviceUrl),
+      `serviceUrl "${settings.serviceUrl}" has no scheme: give the whole URL, such as ${withScheme(settings.serviceUrl)}`
+    ],
+    [
+      unencrypted.length > 0,
+      `${unencrypted.join(', ')}: http, so that anybody on the way to the node decides who a user is; give https`
+    ],
     [environment.isProduction && !environment.hasOwnStore, 'sessions are in memory: a restart ends all of them'],
     [
       asksCredentials && settings.signupBusinessLogic === undefined && settings.isTrustedIssuer === undefined,
@@ -168,6 +178,29 @@ export function configWarnings(
     ]
   ]
   return [...warnings.flatMap(([applies, message]) => (applies ? [message] : [])), ...unknownOptions]
+}
+
+/** A host with a port or a dot, or `localhost`, with or without a path, as it stands after the scheme of a URL. */
+const HOST = /^(?:localhost(?::\d+)?|[\w-]+(?:\.[\w-]+)+(?::\d+)?|(?:[\w-]+|\[[\da-f:.]+\]):\d+)(?:\/.*)?$/i
+
+function withScheme(host: string): string {
+  const url = parseHttpUrl(`http://${host}`)
+  return `${url !== undefined && isLoopbackHost(url.hostname) ? 'http' : 'https'}://${host}`
+}
+
+/** Where nodes are asked over http on another machine, as far as a client tells: viem's does. No URL, it has a key. */
+function namesOfUnencryptedNodes({ resolution, contractWallets = {} }: Settings): string[] {
+  const networks = resolution.kind === 'ethr' ? resolution.networks : []
+  const clients = Object.entries(contractWallets).map(([id, client]): [string, unknown[]] => {
+    const transport = fieldOf(client, 'transport')
+    const fallbacks = fieldOf(transport, 'transports')
+    const values = Array.isArray(fallbacks) ? fallbacks.map((one) => fieldOf(one, 'value')) : []
+    return [`contractWallets of chain ${id}`, [transport, ...values].map((value) => fieldOf(value, 'url'))]
+  })
+  const nodes: [string, unknown[]][] = [['rpcUrl', networks.map(({ rpcUrl }) => rpcUrl)], ...clients]
+  const isUnencrypted = (url: unknown): boolean =>
+    typeof url === 'string' && parseHttpUrl(url)?.protocol === 'http:' && !isSecureUrl(url)
+  return nodes.flatMap(([name, urls]) => (urls.some(isUnencrypted) ? [name] : []))
 }
 
 /** Whether a registry or a default network was chosen that is never asked. */

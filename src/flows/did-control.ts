@@ -1,18 +1,40 @@
+import type { Settings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
 import type { Client } from '../ports.js'
+import { assertNetwork, networkOfDid, numberOfNetwork } from '../protocol/did.js'
 import type { Session } from '../protocol/session.js'
 import type { ProvedUser } from './issue-tokens.js'
 import type { Parts } from './parts.js'
 
 const ADDRESS = /^0x[0-9a-f]{40}$/
 
-/** The address of a DID, or those of its document. @throws DidAuthError ERR_DID_UNSUPPORTED, ERR_RESOLVER, ERR_BUSY */
+/** Whether a DID has the number of a chain of `contractWallets`, in any spelling: such DIDs belong to contracts. */
+export function isContractDid({ contractWallets = {} }: Pick<Settings, 'contractWallets'>, did: string): boolean {
+  const chainId = numberOfNetwork(networkOfDid(did))
+  return chainId !== undefined && Object.hasOwn(contractWallets, chainId)
+}
+
+/** Asserts that a key may log in with a DID: its network is accepted. @throws DidAuthError ERR_DID_UNSUPPORTED */
+export function assertKeyDid(settings: Pick<Settings, 'networks' | 'contractWallets'>, did: string): void {
+  assertNetwork(did, settings.networks)
+  if (!isContractDid(settings, did)) return
+  const reason = { check: 'network', expected: 'a name, since contracts have the number', option: 'contractWallets' }
+  throw new DidAuthError('ERR_DID_UNSUPPORTED', { reason })
+}
+
+/**
+ * Returns the address of a DID, or those of its document.
+ * @throws DidAuthError ERR_DID_UNSUPPORTED, also for a document that lists none; ERR_RESOLVER, ERR_BUSY
+ */
 export async function controllersOf(
   { didControllers }: Pick<Parts, 'didControllers'>,
   { did, address }: ProvedUser,
   client: Client
 ): Promise<ReadonlySet<string>> {
-  return didControllers === undefined ? new Set([address]) : didControllers.of(did, client)
+  const controllers = didControllers === undefined ? new Set([address]) : await didControllers.of(did, client)
+  if (controllers.size > 0) return controllers
+  const reason = { check: 'document', expected: 'a document with keys under authentication', option: 'didControl' }
+  throw new DidAuthError('ERR_DID_UNSUPPORTED', { reason })
 }
 
 /** The address that signed for a session: its claim `ctl`, where the document decides, else the one of its DID. */
@@ -26,7 +48,8 @@ export function controllerIn(
 }
 
 /**
- * Asserts that the key which opened a session still controls its DID; where it does not, the session is revoked.
+ * Asserts that the key which opened a session still controls its DID. The session is revoked only where a document
+ * without the key, or a deactivation, was read: a DID that cannot be resolved says nothing about its keys.
  * @throws DidAuthError ERR_REFRESH_TOKEN (the session is revoked now), ERR_RESOLVER, ERR_BUSY, ERR_STORE
  */
 export async function assertStillInControl(
@@ -44,13 +67,16 @@ export async function assertStillInControl(
   throw new DidAuthError('ERR_REFRESH_TOKEN', { reason })
 }
 
-async function isInControl(parts: Pick<Parts, 'didControllers'>, user: ProvedUser, client: Client): Promise<boolean> {
-  if (parts.didControllers === undefined) return true
+async function isInControl(
+  { didControllers }: Pick<Parts, 'didControllers'>,
+  { did, address }: ProvedUser,
+  client: Client
+): Promise<boolean> {
+  if (didControllers === undefined) return true
   try {
-    return (await controllersOf(parts, user, client)).has(user.address)
+    return (await didControllers.of(did, client)).has(address)
   } catch (error) {
-    // A DID that was deactivated has no one in control.
-    if (error instanceof DidAuthError && error.code === 'ERR_DID_UNSUPPORTED') return false
-    throw error
+    if (!(error instanceof DidAuthError) || error.code !== 'ERR_DID_UNSUPPORTED') throw error
+    throw new DidAuthError('ERR_RESOLVER', { cause: error.cause })
   }
 }

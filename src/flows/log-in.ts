@@ -2,12 +2,12 @@ import { DidAuthError } from '../errors.js'
 import type { Settings } from '../config/settings.js'
 import type { ChallengeFlow, UserIdentity } from '../ports.js'
 import { challengeWindow, explainRefusal, findSignedMessage } from '../protocol/challenge.js'
-import { assertNetwork, chainIdOfDid } from '../protocol/did.js'
+import { chainIdOfDid } from '../protocol/did.js'
 import { loginMessage, signUpMessages, type LoginDialect } from '../protocol/login-message.js'
 import { parseSignature } from '../protocol/personal-sign.js'
 import { missingFrom, type Claim, type SelectiveDisclosureResponse } from '../protocol/selective-disclosure.js'
 import { consumeChallenge, countUses, type VerifiedUse } from './challenge-uses.js'
-import { controllersOf } from './did-control.js'
+import { assertKeyDid, controllersOf } from './did-control.js'
 import { openSession, provedUser, type ProvedUser, type Tokens } from './issue-tokens.js'
 import { charge, chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts, Parts } from './parts.js'
@@ -107,7 +107,7 @@ async function verifyControl(
 ): Promise<{ user: ProvedUser; use: VerifiedUse; message: string }> {
   const { settings, curve, scheduler } = parts
   const { loginDomains, loginDialects } = settings
-  assertNetwork(did, settings.networks)
+  assertKeyDid(settings, did)
   const user = provedUser(curve, did)
   const signature = parseSignature(sig, chainIdOfDid(did))
   const window = challengeWindow(parts.clock.nowSeconds(), settings.challengeWindowSeconds)
@@ -130,7 +130,8 @@ async function verifyControl(
     () => true,
     () => false
   )
-  const code = mayExplain ? explainRefusal(curve, response, expected) : 'ERR_CHALLENGE'
+  const previousUseCount = mayExplain ? await countUses(parts, user.canonicalDid, window - 1, flow) : 0
+  const code = mayExplain ? explainRefusal(curve, response, expected, previousUseCount) : 'ERR_CHALLENGE'
   if (code !== 'ERR_CHALLENGE') throw new DidAuthError(code)
   const reason = {
     check: 'signer',

@@ -24,6 +24,8 @@ export interface Parts {
   /** Undefined: the tokens of no other service count here. */
   resourceIssuer: ports.ResourceIssuer | undefined
   scheduler: ports.Scheduler
+  /** Names of the errors of the operating system, such as `ECONNREFUSED`. */
+  systemErrorCodes: ReadonlySet<string>
   deadline: ports.Deadline
   logger: ports.Logger
   /** Hands an event to the application, with the time added. Never throws. */

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { DidAuthError, errorStatuses } from '../errors.js'
+import { DidAuthError } from '../errors.js'
 import { replaceClaims } from '../protocol/access-token.js'
 import type { Client } from '../ports.js'
 import type { JsonObject } from '../protocol/json.js'
@@ -8,7 +8,7 @@ import { assertStillInControl, controllerIn } from './did-control.js'
 import { issueAccessToken, newRefreshToken, provedUser, sessionEndSeconds } from './issue-tokens.js'
 import type { ProvedUser, Tokens } from './issue-tokens.js'
 import type { Parts } from './parts.js'
-import { runBusinessLogic } from './run-business-logic.js'
+import { isRefusal, runBusinessLogic } from './run-business-logic.js'
 
 const REFRESH_TOKEN = /^([A-Za-z0-9_-]{1,64})\.[A-Za-z0-9_-]{43}$/
 
@@ -19,7 +19,7 @@ type RefreshParts = Omit<Parts, 'credentialVerifier' | 'disclosureRequests' | 'q
  * request that is repeated with its idempotency key gets the same refresh token again, until that has been used. The
  * access token is signed before the store changes, so that a failure leaves the old refresh token good.
  * @throws DidAuthError ERR_REFRESH_TOKEN, ERR_REFRESH_TOKEN_REUSED and ERR_BUSINESS_LOGIC (the session is revoked now),
- * ERR_BUSINESS_LOGIC_TIMEOUT, ERR_SIGNER, ERR_STORE; with `didControl: 'document'` ERR_RESOLVER and ERR_BUSY
+ * ERR_BUSINESS_LOGIC_TIMEOUT, ERR_INTERNAL, ERR_SIGNER, ERR_STORE; with `didControl: 'document'` ERR_RESOLVER, ERR_BUSY
  * @see RFC 9700, section 4.14.2
  */
 export async function refreshTokens(
@@ -90,9 +90,12 @@ function refused(check: string, got: string): DidAuthError {
   return new DidAuthError('ERR_REFRESH_TOKEN', { reason })
 }
 
-/** The claims of the session from now on, as business logic says; a refusal, whatever its code, revokes the session. */
+/**
+ * Returns the claims of the session from now on, as business logic says. Its explicit refusal, whatever the code,
+ * revokes the session. Any other error is a failure: an outage must not end sessions for good.
+ */
 async function claimsFor(
-  parts: Pick<Parts, 'settings' | 'clock' | 'store' | 'deadline' | 'logger' | 'report'>,
+  parts: Pick<Parts, 'settings' | 'clock' | 'store' | 'deadline' | 'logger' | 'report' | 'systemErrorCodes'>,
   { did, canonicalDid, address }: ProvedUser,
   session: StoredSession
 ): Promise<JsonObject | undefined> {
@@ -101,11 +104,10 @@ async function claimsFor(
   if (logic === undefined) return session.tokenClaims
   const { refreshTokenHash: _hash, replacedTokens: _replaced, ...shown } = session
   try {
-    const tokenClaims = await runBusinessLogic(parts, () => logic(did, { ...shown, canonicalDid, address }))
+    const tokenClaims = await runBusinessLogic(parts, () => logic(did, { ...shown, canonicalDid, address }), 'explicit')
     return tokenClaims === undefined ? session.tokenClaims : replaceClaims(session.tokenClaims, tokenClaims)
   } catch (error) {
-    // From 429 on, a part of the service failed or is busy, which says nothing of the user.
-    if (error instanceof DidAuthError && errorStatuses[error.code] < 429) {
+    if (isRefusal(error)) {
       const { sessionId } = session
       const isRevoked = await store.endSession(settings.serviceUrl, sessionId, 'revoked', clock.nowSeconds())
       if (isRevoked) report({ type: 'session-revoked', did, sessionId, code: error.code })

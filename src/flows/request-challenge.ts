@@ -1,9 +1,10 @@
 import { challengeSecondsLeft, challengeWindow, computeChallenge } from '../protocol/challenge.js'
-import { assertNetwork, canonicalDid } from '../protocol/did.js'
+import { canonicalDid } from '../protocol/did.js'
 import { routeUrl } from '../protocol/parse-url.js'
 import type { ChallengeFlow, Client } from '../ports.js'
 import type { Parts } from './parts.js'
 import { countUses } from './challenge-uses.js'
+import { assertKeyDid } from './did-control.js'
 
 /** A challenge for one DID, with the selective disclosure request of a service that asks for data at sign up. */
 export interface ChallengeAnswer {
@@ -69,7 +70,7 @@ async function requestChallenge(
   nowSeconds: number
 ): Promise<ChallengeAnswer> {
   const { settings, curve } = parts
-  assertNetwork(did, settings.networks)
+  assertKeyDid(settings, did)
   const window = challengeWindow(nowSeconds, settings.challengeWindowSeconds)
   const useCount = await countUses(parts, canonicalDid(did), window, flow)
   return {

@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import { DidAuthError } from '../errors.js'
+import { DidAuthError, errorStatuses } from '../errors.js'
 import { RESERVED_CLAIMS } from '../protocol/access-token.js'
 import { isObject, type JsonObject } from '../protocol/json.js'
 import { describeCause } from './describe-cause.js'
@@ -17,46 +17,76 @@ const BUILTIN_ERRORS: ReadonlySet<unknown> = new Set(
   'AggregateError EvalError RangeError ReferenceError SyntaxError TypeError URIError'.split(' ')
 )
 
-/** Codes of Node and of this package, and SQLSTATEs: five of `0-9A-Z`, at least one of them a digit. */
-const FAILURE_CODE = /^(?:ERR_|SQLITE_|(?=.*\d)[0-9A-Z]{5}$)/
+/** Codes of Node, of DNS and of databases. A SQLSTATE is five of `0-9A-Z`, at least one of them a digit. */
+const FAILURE_CODE = /^(?:ERR_|EAI_|SQLITE_|ENOTFOUND$|(?=.*\d)[0-9A-Z]{5}$)/
+
+/** The first status that stands for a failure, or for a service that is busy: it says nothing about the user. */
+const FIRST_FAILURE_STATUS = 429
+
+/** Why a refusal was answered, for the debug log, which then shows no stack. */
+const REASON = { check: 'business logic', expected: 'no refusal' } as const
+
+type LogicParts = Pick<Parts, 'deadline' | 'logger' | 'systemErrorCodes'>
+
+/** How business logic may refuse: by any error of its own, or only by `false` and by a DidAuthError. */
+type Refusals = 'any error' | 'explicit'
+
+/** Whether an error says something about the user. Others are failures of the service, which end no session. */
+export function isRefusal(error: unknown): error is DidAuthError {
+  return error instanceof DidAuthError && errorStatuses[error.code] < FIRST_FAILURE_STATUS
+}
 
 /**
- * Runs business logic. What it throws is logged.
- * @throws DidAuthError ERR_BUSINESS_LOGIC when it throws (with its message) or returns exactly false,
+ * Runs business logic. Its refusal is logged as one line at info; a failure is a warning with its stack.
+ * @throws DidAuthError ERR_BUSINESS_LOGIC when it refuses by an error (with its message) or by exactly false,
  * ERR_BUSINESS_LOGIC_TIMEOUT after 10 s, ERR_INTERNAL when it throws a failure and not a refusal; a DidAuthError of its
  * own as it is; TypeError when the claims that it returns are no JSON object of at most 1 KiB
  */
 export async function runBusinessLogic(
-  parts: Pick<Parts, 'deadline' | 'logger'>,
-  logic: () => unknown
+  parts: LogicParts,
+  logic: () => unknown,
+  refusals: Refusals = 'any error'
 ): Promise<JsonObject | undefined> {
   const expired = (): Error => new DidAuthError('ERR_BUSINESS_LOGIC_TIMEOUT')
-  const result = await parts.deadline.within(BUSINESS_LOGIC_SECONDS, () => withRefusals(parts, logic), expired)
-  if (result === false) throw new DidAuthError('ERR_BUSINESS_LOGIC')
+  const result = await parts.deadline.within(BUSINESS_LOGIC_SECONDS, () => ask(parts, logic, refusals), expired)
   return parseTokenClaims(isObject(result) ? result.tokenClaims : undefined)
 }
 
-async function withRefusals({ logger }: Pick<Parts, 'logger'>, logic: () => unknown): Promise<unknown> {
+async function ask(parts: LogicParts, logic: () => unknown, refusals: Refusals): Promise<unknown> {
   try {
-    return await logic()
-  } catch (cause) {
-    logger.warn({ event: 'business-logic-threw', cause: describeCause(cause) }, 'business logic threw')
-    if (cause instanceof DidAuthError) throw cause
-    if (isFailure(cause)) throw new DidAuthError('ERR_INTERNAL', { cause })
-    const message = refusalText(cause)
-    throw new DidAuthError('ERR_BUSINESS_LOGIC', message === '' ? { cause } : { cause, message })
+    const result = await logic()
+    if (result === false) throw new DidAuthError('ERR_BUSINESS_LOGIC', { reason: REASON })
+    return result
+  } catch (thrown) {
+    const error = toDidAuthError(thrown, refusals === 'explicit' || isFailure(parts, thrown))
+    const cause = describeCause(thrown)
+    if (isRefusal(error)) {
+      const fields = { event: 'business-logic-refused', code: error.code, text: refusalText(cause) }
+      parts.logger.info(fields, 'business logic refused')
+    } else {
+      parts.logger.warn({ event: 'business-logic-threw', cause }, 'business logic threw')
+    }
+    throw error
   }
 }
 
-/** An unavailable database must not look like a refused user. Codes that are not known are the application's own. */
-function isFailure(thrown: unknown): boolean {
+function toDidAuthError(cause: unknown, isServiceFault: boolean): DidAuthError {
+  if (cause instanceof DidAuthError) return cause
+  if (isServiceFault) return new DidAuthError('ERR_INTERNAL', { cause })
+  const message = refusalText(cause)
+  return new DidAuthError('ERR_BUSINESS_LOGIC', { cause, reason: REASON, ...(message !== '' && { message }) })
+}
+
+/** Whether an error is none of the user's: an unavailable database must not look like a refusal. */
+function isFailure({ systemErrorCodes }: LogicParts, thrown: unknown): boolean {
   try {
     if (!isObject(thrown)) return false
     const { name, code, errno, syscall } = thrown
     // Its `code` is a number: `AbortSignal.timeout` throws one.
     if (thrown instanceof DOMException) return true
     if (BUILTIN_ERRORS.has(name) || errno !== undefined || syscall !== undefined) return true
-    return typeof code === 'string' && FAILURE_CODE.test(code)
+    // Codes that are not known are the application's own.
+    return typeof code === 'string' && (FAILURE_CODE.test(code) || systemErrorCodes.has(code))
   } catch {
     // A getter that throws is not what a refusal looks like.
     return true

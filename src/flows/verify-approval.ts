@@ -1,11 +1,11 @@
 import type { SiweSettings } from '../config/settings.js'
 import { DidAuthError, errorStatuses } from '../errors.js'
 import type { AuthenticatedUser } from '../ports.js'
-import { ethrDid, networkOfChain } from '../protocol/did.js'
+import { contractDid } from '../protocol/did.js'
 import { hexOfBytes } from '../protocol/encoding.js'
 import type { LoginProof } from '../protocol/login-proof.js'
 import { assertInTime, assertOwnSite, parseSiweMessage } from '../protocol/siwe-message.js'
-import { controllersOf } from './did-control.js'
+import { controllersOf, isContractDid } from './did-control.js'
 import { provedUser } from './issue-tokens.js'
 import { chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts } from './parts.js'
@@ -64,10 +64,10 @@ async function consumeApproval(
   const controllers = await controllersOf(parts, provedUser(parts.curve, user.claims.sub), client)
   if (!controllers.has(account.address)) throw refused('address', 'one that controls the DID of the session')
   const method = await verifyAccount(parts, { account, ...approval, client })
-  // A contract belongs to its chain: the same address on another one may be another party.
-  if (method === 'contract' && ethrDid(networkOfChain(account.chainId), account.address) !== user.canonicalDid) {
-    throw refused('chain', 'that of the session')
-  }
+  // A contract belongs to its chain: the same address on another one may be another party, as may a key.
+  const { canonicalDid } = user
+  const isOther = method === 'eoa' ? isContractDid(parts.settings, canonicalDid) : contractDid(account) !== canonicalDid
+  if (isOther) throw refused('chain', 'that of the session')
   await consumeNonce(parts, nonce)
   return { message: approval.message, signature: String(approval.signature) }
 }

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net'
 import type { Request, RequestHandler } from 'express'
+import { findIpv6Site } from '../client-site.js'
 import { asClient } from '../current-request.js'
 import type { Caller } from '../flows/limits.js'
 import type { Client, Logger } from '../ports.js'
@@ -76,8 +77,8 @@ export function clientNetwork(received: string): string {
 
 function countedNetworks(network: string, suffix: string): Caller['networks'] {
   const own = { network: network + suffix, factor: 1 }
-  if (!network.endsWith('::/64')) return [own]
-  return [own, { network: `${network.split(':').slice(0, 3).join(':')}::/48${suffix}`, factor: SITE_FACTOR }]
+  const site = findIpv6Site(network)
+  return site === undefined ? [own] : [own, { network: site + suffix, factor: SITE_FACTOR }]
 }
 
 function bytesOf(group: string): number[] {

@@ -82,19 +82,21 @@ export function findSignedMessage(
 }
 
 /**
- * Why a response is refused in which {@link findSignedMessage} found nothing, so that a client can retry by itself. It
- * tries challenges used before, the newest first, and the first challenge of the window just ended. The newest used one
- * and the ended window have equal shares of the recoveries that are left of {@link MAX_RECOVERIES}.
+ * Returns why a response is refused in which {@link findSignedMessage} found nothing, so that a client can retry by
+ * itself. It tries challenges used before, the newest first, and of the window just ended the last challenge, then the
+ * first. The newest used one and the ended window have equal shares of the recoveries left of {@link MAX_RECOVERIES}.
+ * @param previousUseCount - how many signatures of this DID were used up in the window just ended
  */
 export function explainRefusal(
   curve: Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'>,
   response: ChallengeResponse,
-  expected: ChallengeInput
+  expected: ChallengeInput,
+  previousUseCount = 0
 ): DidAuthErrorCode {
   const messageCount = Math.min(MAX_RECOVERIES, response.messagesOver('').length)
   let left = MAX_RECOVERIES - messageCount
   const share = Math.min(messageCount, Math.floor(left / (expected.useCount > 0 ? 2 : 1)))
-  for (const [input, code] of refusedChallenges(expected)) {
+  for (const [input, code] of refusedChallenges(expected, previousUseCount)) {
     if (share === 0 || left < share) break
     left -= share
     const candidates = response.messagesOver(computeChallenge(curve, input)).slice(0, share)
@@ -117,10 +119,15 @@ function search(
   return { message: undefined, signer: undefined, recovered }
 }
 
-/** Challenges that a refused signature may belong to, the likeliest first. */
-function* refusedChallenges(expected: ChallengeInput): Generator<[ChallengeInput, DidAuthErrorCode], undefined> {
+/** Generates the challenges that a refused signature may belong to, the likeliest first. */
+function* refusedChallenges(
+  expected: ChallengeInput,
+  previousUseCount: number
+): Generator<[ChallengeInput, DidAuthErrorCode], undefined> {
   const { window, useCount } = expected
   if (useCount > 0) yield [{ ...expected, useCount: useCount - 1 }, 'ERR_CHALLENGE_USED']
-  yield [{ ...expected, window: window - 1, useCount: 0 }, 'ERR_CHALLENGE_EXPIRED']
+  for (const ended of new Set([previousUseCount, 0])) {
+    yield [{ ...expected, window: window - 1, useCount: ended }, 'ERR_CHALLENGE_EXPIRED']
+  }
   for (let used = useCount - 2; used >= 0; used -= 1) yield [{ ...expected, useCount: used }, 'ERR_CHALLENGE_USED']
 }

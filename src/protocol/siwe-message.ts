@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { DidAuthError } from '../errors.js'
 import { parseDateTime } from './encoding.js'
 import type { SiweMessage } from './format-siwe-message.js'
-import { isLoopbackHost, parseUrl } from './parse-url.js'
+import { isLoopbackHost, parseHttpUrl } from './parse-url.js'
 
 /** Longest message that is parsed, in bytes of UTF-8; it bounds all its fields. */
 export const MAX_SIWE_MESSAGE_BYTES = 8_192
@@ -67,8 +67,8 @@ export function parseSiweMessage(text: string): SiweMessage {
 }
 
 /**
- * Asserts that a message was written for this site: its domain is one of ours, as is the host of its URI. Its scheme is
- * absent, `https`, or `http` for this machine.
+ * Asserts that a message was written for this site: its domain is one of this service's, as is the host of its URI,
+ * which is an http(s) URL. Its scheme is absent, `https`, or `http` for this machine.
  * @param isOwnDomain - knows hosts in lower case, with their port
  * @throws DidAuthError ERR_MESSAGE_DOMAIN
  */
@@ -81,8 +81,10 @@ export function assertOwnSite(
   const given = scheme?.toLowerCase() ?? 'https'
   const isLocal = given === 'http' && isLoopbackHost(host.replace(/:\d+$/, ''))
   if (given !== 'https' && !isLocal) throw foreign('scheme', 'https, or http on this machine', given)
-  const uriHost = parseUrl(uri)?.host.toLowerCase() ?? ''
-  if (uriHost === '' || !isOwnDomain(uriHost)) throw foreign('URI', 'a host that is accepted as domain', uriHost)
+  const uriHost = parseHttpUrl(uri)?.host ?? ''
+  if (uriHost === '' || !isOwnDomain(uriHost)) {
+    throw foreign('URI', 'an http(s) URL whose host is accepted as domain', uriHost)
+  }
 }
 
 /** `Expiration Time` and `Not Before` count, with 60 s for clocks that differ. @throws DidAuthError ERR_MESSAGE */

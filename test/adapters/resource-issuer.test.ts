@@ -43,6 +43,10 @@ async function tokenOf(issuer: TestIssuer, payload: object, headerChanges: objec
   return `${input}.${sign('sha256', Buffer.from(input), key).toString('base64url')}`
 }
 
+function answerKeys(issuer: TestIssuer, keys: unknown[]): void {
+  issuer.answer = (_req, res) => res.end(JSON.stringify({ keys }))
+}
+
 const invalid = refusal('ERR_ACCESS_TOKEN')
 
 describe('a token of resourceIssuer', () => {
@@ -224,6 +228,32 @@ describe('the keys of resourceIssuer', () => {
     issuer.answer = (_req, res) => res.writeHead(status).end(text)
     issuer.clock.seconds = clock.seconds += 600
     await verify(await issuer.tokenFor(ORDERS))
+  })
+
+  it('are none of a set with two keys of one kid: 503, or the previous keys, until it is mended', async () => {
+    const issuer = await startIssuer()
+    const [fresh, started] = [await verifierOf(issuer), await verifierOf(issuer)]
+    const token = await issuer.tokenFor(ORDERS)
+    await started.verify(token)
+    const [key] = (await issuer.get(KEYS)).body.keys
+    const { x, y } = resourceKey(2)
+    answerKeys(issuer, [key, { ...key, x, y }])
+    started.clock.seconds = issuer.clock.seconds += 600
+    await started.verify(await issuer.tokenFor(ORDERS))
+    await expect(fresh.verify(token)).rejects.toMatchObject({ code: 'ERR_KEYS' })
+    issuer.answer = undefined
+    fresh.clock.seconds += 30
+    await fresh.verify(token)
+  })
+
+  it('count without those of the set that cannot verify', async () => {
+    const issuer = await startIssuer()
+    const { verify } = await verifierOf(issuer)
+    const token = await issuer.tokenFor(ORDERS)
+    const [key] = (await issuer.get(KEYS)).body.keys
+    const others = [{ x: key.y }, { use: 'enc' }, { alg: 'ECDH-ES' }, { x: 5 }, { kid: 5 }]
+    answerKeys(issuer, [...others.map((changes) => ({ ...key, ...changes })), key])
+    await verify(token)
   })
 
   it('are not looked for where the issuer redirects to', async () => {

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { DidAuthError } from 'express-did-auth'
 import type { DidAuthClient, DidAuthClientError } from 'express-did-auth/client'
 import { failureOf } from '../support/client-error.js'
 import {
@@ -114,7 +115,7 @@ describe('the answers to a refresh that end the session', () => {
   })
 
   it('refused by business logic, with its words', async () => {
-    const refreshBusinessLogic = throwing(new Error('Your account is locked'))
+    const refreshBusinessLogic = throwing(new DidAuthError('ERR_BUSINESS_LOGIC', { message: 'Your account is locked' }))
     const error = await endOf({ refreshBusinessLogic }, async () => undefined)
     expect(error).toMatchObject({ reason: 'revoked', userMessage: 'Your account is locked' })
   })

@@ -213,6 +213,13 @@ describe('the settings', () => {
     })
   )
 
+  it("take ethereum for '' in users' DIDs, and for the name that resolvers have for it", () => {
+    const settings = settingsOf({ networks: ['rsk', 'Ethereum'], siwe: { network: 'ethereum' } })
+    expect([settings.networks, settings.siwe?.network]).toEqual([['rsk', ''], ''])
+    const { resolution } = settingsOf({ rpcUrl: 'https://rpc.example', networkName: 'ethereum' })
+    expect(resolution).toMatchObject({ networks: [{ name: 'mainnet' }] })
+  })
+
   it('resolve through a resolver alone when one is given', () => {
     const resolver = { resolve: async () => ({}) }
     const config = { resolver, rpcUrl: 'https://rpc.example', networkName: 'sepolia' }
@@ -235,9 +242,15 @@ describe('parseConfig', () => {
     expect(problemsOf({})).toEqual([
       'challengeSecret: received nothing; give a non-empty string',
       'serviceUrl: received nothing; give a URI of printable ASCII without space, double quote or backslash',
-      'serviceDid: received nothing; give a DID, such as did:ethr:rsk:0x… (40 hex digits)',
-      'serviceSigner: received nothing; give es256kSigner(privateKey) or another did-jwt ES256K signer'
+      'serviceSigner: received nothing; give es256kSigner(privateKey) or another did-jwt ES256K signer',
+      'serviceDid: received nothing; give a DID, such as did:ethr:rsk:0x… (40 hex digits)'
     ]))
+
+  it.each(['ab'.repeat(32), new Uint8Array(32)])('blames a private key that was given as signer, and no DID', (key) =>
+    expect(problemsWith({ serviceSigner: key, serviceDid: undefined })).toEqual([
+      `serviceSigner: received a value of type ${typeof key} (not shown); give es256kSigner(privateKey) or another did-jwt ES256K signer`
+    ])
+  )
 
   it.each([
     ['challengeSecret', '', `${hidden('string')}a non-empty string`],
@@ -266,7 +279,7 @@ describe('parseConfig', () => {
     ['accessTokenExpirationTimeInSeconds', 600n, `${hidden('bigint')}a number`],
     ['rpcUrl', 'ws://rpc.example/key', `${hidden('string')}an http(s) URL`],
     ['rpcUrl', ['https://rpc.example'], '[a value of type string (not shown)]; give an http(s) URL'],
-    ['networkName', '', '""; give a non-empty string'],
+    ['networkName', '', '""; give a name such as "rsk" or "ethereum"'],
     ['registry', '0x1234', '"0x1234"; give a contract address, 0x and 40 hex digits'],
     ['authenticationBusinessLogic', 'f', '"f"; give a function'],
     ['requiredCredentials', 'Email', '"Email"; give an array of schema names'],
@@ -299,6 +312,7 @@ describe('parseConfig', () => {
     ['didControl', 'chain', '"chain"; give "address" or "document"'],
     ['networks', [], '[]; give an array of networks such as "rsk", "" for Ethereum, at least one'],
     ['networks', ['rsk:'], '["rsk:"]; give an array of networks'],
+    ['networks', ['rsk', 'Mainnet'], '["rsk", "Mainnet"]; give "ethereum", or "", in place of "mainnet"'],
     ['resources', 'https://a.example', '"https://a.example"; give an array of at most 50 URLs, https or'],
     ['resources', ['http://a.example'], '["http://a.example"]; give an array of at most 50 URLs'],
     ['resources', Array(51).fill('https://a.example'), '["https://a.example"'],
@@ -520,6 +534,18 @@ describe('the option siwe', () => {
       'siwe.network: received nothing; give one, since serviceDid is not of did:ethr'
     ],
     [{ siwe: true, networks: [''] }, 'siwe.network: received "rsk"; give one of networks'],
+    [
+      { siwe: { network: 'mainnet' } },
+      'siwe.network: received "mainnet"; give "ethereum", or "", in place of "mainnet": no DID has that name'
+    ],
+    [
+      { siwe: { network: '0x01E' }, contractWallets: { 30: chainClient } },
+      'siwe.network: received "0x01E"; give a name such as "rsk": a number that contractWallets lists belongs to contracts'
+    ],
+    [
+      { siwe: true, contractWallets: { 30: chainClient }, serviceDid: least.serviceDid?.replace('rsk', '0x1e') },
+      'siwe.network: received "0x1e"; give a name such as "rsk": a number that contractWallets lists belongs to contracts'
+    ],
     [{ siwe: { network: 'sepolia' }, networks: ['rsk'] }, 'siwe.network: received "sepolia"; give one of networks'],
     [
       { siwe: true, serviceUrl: 'urn:service' },
@@ -533,6 +559,9 @@ describe('the option siwe', () => {
     { serviceUrl: 'urn:service', siwe: { domains: ['app.example'] } },
     { serviceUrl: 'urn:service', siwe: { domains: () => true } },
     { networks: ['RSK'] },
+    { siwe: { network: 'ethereum' }, networks: [''] },
+    { siwe: { network: '' }, networks: ['Ethereum'] },
+    { siwe: { network: '0x1f' }, contractWallets: { 30: chainClient } },
     { siwe: { path: undefined, nonceSeconds: undefined } }
   ])('is accepted in %j', (config) => expect(problemsWith({ siwe: true, ...config })).toEqual([]))
 })

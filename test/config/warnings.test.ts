@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { sharedStoreWarnings } from '../../src/adapters/reports.js'
 import { configWarnings, parseConfig } from '../../src/config/settings.js'
+import { createPublicClient, fallback, http } from 'viem'
 import { memoryStore } from '../../src/stores/memory/index.js'
 
 const settingsOf = (config: object) =>
@@ -50,8 +51,35 @@ describe('configWarnings', () => {
     'http://127.1.2.3',
     'http://[::1]:3000',
     'https://service.example',
-    'urn:service:7'
+    'urn:service:7',
+    'my-service'
   ])('are not given for %s', (serviceUrl) => expect(warningsOf({ serviceUrl })).toEqual([]))
+
+  it.each([
+    ['localhost', 'http://localhost'],
+    ['localhost:3000', 'http://localhost:3000'],
+    ['[::1]:3000', 'http://[::1]:3000'],
+    ['auth:3000/login', 'https://auth:3000/login'],
+    ['app.example.com', 'https://app.example.com']
+  ])('are given for %s, which has no scheme', (serviceUrl, remedy) =>
+    expect(warningsOf({ serviceUrl })).toEqual([
+      `serviceUrl "${serviceUrl}" has no scheme: give the whole URL, such as ${remedy}`
+    ])
+  )
+
+  it('are given once for nodes that are asked over http, and name no URL', () => {
+    const client = { verifyMessage: async () => true, getCode: async () => '0x', getChainId: async () => 1 }
+    const clientAt = (...urls: string[]) =>
+      createPublicClient({ transport: fallback(urls.map((url) => http(url))), ccipRead: false })
+    const at = (url: string) => createPublicClient({ transport: http(url), ccipRead: false })
+    const [far, near, tls] = ['http://10.0.0.1:8545/key', 'http://localhost:8545', 'https://rpc.example/key']
+    const why = 'http, so that anybody on the way to the node decides who a user is; give https'
+    const contractWallets = { 1: client, 30: at(far), 31: at(near), 32: clientAt(tls, far), 33: clientAt(tls) }
+    expect(warningsOf({ rpcUrl: far, contractWallets })).toEqual([
+      `rpcUrl, contractWallets of chain 30, contractWallets of chain 32: ${why}`
+    ])
+    expect(warningsOf({ rpcUrl: near, contractWallets: { 30: at(tls) } })).toEqual([])
+  })
 
   it('are given for the memory store in production only', () => {
     const warning = 'sessions are in memory: a restart ends all of them'

@@ -28,6 +28,7 @@ const issuer = walletOf(6101)
 const good = credentialJwt(issuer, user.did)
 const forged = credentialJwt({ did: issuer.did, privateKey: walletOf(6102).privateKey }, user.did)
 
+const SECP256K1_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 // Of support/credentials.ts: 2027-01-15T08:00:00Z.
 const START_SECONDS = 1_800_000_000
 const network: Client = { network: '203.0.113.7', isGone: () => false }
@@ -103,6 +104,20 @@ describe('credentialVerifier', () => {
     }
     expect(await verified).toHaveLength(3)
     expect([waiting.length, recoveries()]).toEqual([3, 6])
+  })
+
+  it('accepts a high s without a recovery byte, which fits two keys, and hands on the low s', async () => {
+    const { verify } = await countedVerifier(keyOfIssuer, { scheduler: { yield: async () => undefined } })
+    const end = good.lastIndexOf('.') + 1
+    const low = Buffer.from(good.slice(end), 'base64url')
+    const otherS = (SECP256K1_ORDER - BigInt(`0x${low.toString('hex', 32)}`)).toString(16).padStart(64, '0')
+    const high = good.slice(0, end) + Buffer.from(low.toString('hex', 0, 32) + otherS, 'hex').toString('base64url')
+    expect(high).not.toBe(good)
+    expect(await verify([high])).toMatchObject([{ jwt: good, issuer: issuer.did }])
+    const other = await countedVerifier(() => [addressKey(user.address)], {
+      scheduler: { yield: async () => undefined }
+    })
+    await expect(other.verify([high])).rejects.toEqual(refusal('ERR_CREDENTIAL'))
   })
 
   it('takes one turn for an issuer of 100 addresses: the signature tells the key', async () => {

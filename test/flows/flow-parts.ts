@@ -5,7 +5,7 @@ import { issueJwt } from '../../src/adapters/es256k-signer.js'
 import { signatureCache } from '../../src/adapters/in-flight-requests.js'
 import { RecentEntries } from '../../src/caches.js'
 import { resourceKeys } from '../../src/adapters/resource-issuer.js'
-import { systemRandom } from '../../src/adapters/system.js'
+import { systemErrorCodes, systemRandom } from '../../src/adapters/system.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import type { DidAuthConfig } from '../../src/config/options.js'
 import { parseConfig } from '../../src/config/settings.js'
@@ -30,6 +30,7 @@ export interface FlowParts extends Parts {
   steps: string[]
   /** Names and limits of the quotas that were charged. */
   charges: [string, number][]
+  infos: Record<string, unknown>[]
   warnings: Record<string, unknown>[]
   events: Record<string, unknown>[]
   /** Expired as soon as somebody waits for one of these numbers of seconds. */
@@ -75,12 +76,14 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
     },
     steps,
     charges: [],
+    infos: [],
     warnings: [],
     events: [],
     expiredDeadlines: new Set(),
     credentials: [],
     clock: { seconds: START_SECONDS, nowSeconds: () => parts.clock.seconds },
     random: systemRandom,
+    systemErrorCodes,
     curve: {
       ...curve,
       recover(...args) {
@@ -129,7 +132,11 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
       }
     },
     report: (event) => void parts.events.push(event),
-    logger: { info: silent, warn: (fields) => void parts.warnings.push(fields), error: silent }
+    logger: {
+      info: (fields) => void parts.infos.push(fields),
+      warn: (fields) => void parts.warnings.push(fields),
+      error: silent
+    }
   }
   return parts
 }

@@ -111,6 +111,8 @@ describe('logIn', () => {
       'yield',
       ...recoveries(2),
       'yieldInBackground',
+      // Those of the window just ended.
+      'countChallengeUses',
       ...recoveries(7)
     ])
   })
@@ -225,6 +227,16 @@ describe('the window of a challenge', () => {
       code: 'ERR_CHALLENGE_EXPIRED',
       message: 'Invalid challenge response: expired'
     })
+  })
+
+  it.each([1, 2])('says expired of the challenge that followed %d logins in its window', async (useCount) => {
+    const parts = await flowParts()
+    for (let count = 0; count < useCount; count += 1) {
+      await logIn(parts, { client, did, sig: loginSig(parts, wallet, { useCount: count }) })
+    }
+    const sig = loginSig(parts, wallet, { useCount })
+    parts.clock.seconds = START_SECONDS + 300
+    await expect(logIn(parts, { client, did, sig })).rejects.toEqual(refusal('ERR_CHALLENGE_EXPIRED'))
   })
 
   // Cause: the store said `taken` of a window that was over, and the client heard of a use that never was.

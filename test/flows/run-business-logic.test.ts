@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { BUSINESS_LOGIC_SECONDS, runBusinessLogic } from '../../src/flows/run-business-logic.js'
-import { refusal, throwing } from '../support/refusal.js'
+import { DidAuthError } from '../../src/errors.js'
+import { codeOf, refusal, throwing } from '../support/refusal.js'
 import { flowParts } from './flow-parts.js'
 
 const parts = await flowParts()
@@ -59,7 +60,9 @@ describe('business logic that refuses', () => {
     ['four digits', '4031'],
     ['a text that contains ERR_', 'MY_ERR_BANNED'],
     ['a number', 403],
-    ['five digits, as a number', 42501]
+    ['five digits, as a number', 42501],
+    ['words that begin as errors of the system do', 'EXPIRED'],
+    ['a word that begins as one of DNS does', 'EAISY']
   ])('throws an error with a code of its own: %s', async (_name, code) => {
     const thrown = Object.assign(new Error('Not on the list'), { code })
     await expect(run(throwing(thrown))).rejects.toMatchObject({
@@ -77,13 +80,25 @@ describe('business logic that refuses', () => {
     await expect(run(throwing(thrown))).rejects.toMatchObject({ code: 'ERR_BUSINESS_LOGIC', message: 'Refused' })
   })
 
-  it('is logged, with what it threw', async () => {
+  it.each([
+    ['an error', throwing(new Error('No entry,\nBob')), 'No entry, Bob', 'ERR_BUSINESS_LOGIC'],
+    ['false', (): boolean => false, 'Refused', 'ERR_BUSINESS_LOGIC'],
+    ['a DidAuthError', throwing(new DidAuthError('ERR_SESSION_ENDED')), 'Session ended', 'ERR_SESSION_ENDED']
+  ] as const)('by %s is one line at info, without a stack', async (_name, logic, text, code) => {
     const parts = await flowParts()
-    await expect(runBusinessLogic(parts, throwing(new Error('No entry')))).rejects.toMatchObject({
-      message: 'No entry'
-    })
-    expect(parts.warnings).toEqual([
-      { event: 'business-logic-threw', cause: expect.objectContaining({ name: 'Error', message: 'No entry' }) }
+    await expect(runBusinessLogic(parts, logic)).rejects.toMatchObject({ code })
+    expect([parts.infos, parts.warnings]).toEqual([[{ event: 'business-logic-refused', code, text }], []])
+  })
+
+  it('at refresh is false or a DidAuthError: every other error is a failure', async () => {
+    const ask = (logic: () => unknown) => codeOf(runBusinessLogic(parts, logic, 'explicit'))
+    const forbidden = Object.assign(new Error('Not on the list'), { code: 'FORBIDDEN' })
+    const logics = [() => false, throwing(new DidAuthError('ERR_DID')), throwing(forbidden), throwing('closed')]
+    expect(await Promise.all(logics.map(ask))).toEqual([
+      'ERR_BUSINESS_LOGIC',
+      'ERR_DID',
+      'ERR_INTERNAL',
+      'ERR_INTERNAL'
     ])
   })
 })
@@ -94,6 +109,11 @@ describe('business logic that fails', () => {
     ['a RangeError', new RangeError('too long')],
     ['an error of the system', Object.assign(new Error('connect'), { code: 'ECONNREFUSED', syscall: 'connect' })],
     ['an error with a number of the system', Object.assign(new Error('gone'), { errno: -2 })],
+    // Clients such as axios and ioredis keep the code only.
+    ...['ECONNREFUSED', 'ECONNRESET', 'ETIMEDOUT', 'EPIPE', 'ENOTFOUND', 'EAI_AGAIN'].map((code): [string, unknown] => [
+      `an error with the code ${code} only`,
+      Object.assign(new Error('no'), { code })
+    ]),
     ['an error of Node', Object.assign(new Error('socket'), { code: 'ERR_SOCKET_CLOSED' })],
     ['an error of PostgreSQL', Object.assign(new Error('unique'), { code: '23505' })],
     // In refreshBusinessLogic, a refusal would revoke the session.
@@ -104,11 +124,13 @@ describe('business logic that fails', () => {
     const parts = await flowParts()
     const failed = runBusinessLogic(parts, throwing(thrown))
     await expect(failed).rejects.toMatchObject({ code: 'ERR_INTERNAL', message: 'Internal error', cause: thrown })
-    expect(parts.warnings).toHaveLength(1)
+    expect([parts.infos, parts.warnings]).toEqual([
+      [],
+      [{ event: 'business-logic-threw', cause: expect.objectContaining({ stack: expect.any(String) }) }]
+    ])
   })
 
   it('keeps the answer of a DidAuthError that it throws', async () => {
-    const { DidAuthError } = await import('../../src/errors.js')
     const thrown = new DidAuthError('ERR_STORE')
     await expect(run(throwing(thrown))).rejects.toBe(thrown)
   })

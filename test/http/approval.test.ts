@@ -190,26 +190,33 @@ describe('requireDid.approved', () => {
   })
 
   it('asks the contract of a contract wallet, on the chain of its DID alone', async () => {
-    const contract = { verifyMessage: async () => true, getCode: async () => '0x60' }
+    let verdict = true
+    const contract = { verifyMessage: async () => verdict, getCode: async () => '0x60' }
     const contractWallets = {
       1: { ...contract, getChainId: async () => 1 },
-      8453: { ...contract, getChainId: async () => 8453 }
+      30: { ...contract, getChainId: async () => 30 }
     }
     const { app, approve, done } = await transferApp({ contractWallets })
-    // What another key signs is for the contract to judge.
-    const signedFor = async (message: string) => ({ message, signature: await accountOf(2).signMessage({ message }) })
-    const login = await signedFor(siweText(account, await siweNonce(app), { chainId: 8453 }))
+    // The contract judges the signature of another key.
+    const signedFor = async (message: string, by = accountOf(2)) => ({
+      message,
+      signature: await by.signMessage({ message })
+    })
+    const login = await signedFor(siweText(account, await siweNonce(app)))
     const { accessToken, did } = (await request(app).post('/siwe/verify').send(login).expect(200)).body
-    expect(did).toBe(`did:ethr:0x2105:${account.address.toLowerCase()}`)
-    const send = async (chainId: number) => {
+    expect(did).toBe(`did:ethr:0x1e:${account.address.toLowerCase()}`)
+    const send = async (chainId: number, by?: typeof account) => {
       const { message } = JSON.parse(Buffer.from(await approve(), 'base64url').toString())
-      const other = await signedFor(message.replace('Chain ID: 30', `Chain ID: ${String(chainId)}`))
+      const other = await signedFor(message.replace('Chain ID: 30', `Chain ID: ${String(chainId)}`), by)
       const sent = request(app)
         .post('/transfer')
         .set({ Authorization: `DIDAuth ${accessToken}` })
       return (await sent.set('DID-Approval', header(other)).send(TRANSFER)).status
     }
-    expect([await send(1), await send(8453), done.length]).toEqual([403, 200, 1])
+    // The key of the account is another user than its contract.
+    expect([await send(1), await send(30, account), await send(30), done.length]).toEqual([403, 403, 200, 1])
+    verdict = false
+    expect([await send(30), done.length]).toEqual([403, 1])
   })
 
   it('asks the document of the DID, where that decides, and is 503 without an answer', async () => {

@@ -72,10 +72,10 @@ describe('a Safe 1.4.1 of two owners', () => {
     const address = safe.address.toLowerCase()
     expect([status, answer]).toEqual([
       200,
-      expect.objectContaining({ did: `did:ethr:rsk:testnet:${address}`, address, chainId: CHAIN })
+      expect.objectContaining({ did: `did:ethr:0x1f:${address}`, address, chainId: CHAIN })
     ])
     expect(payloadOf((answer as TestTokens).accessToken)).toMatchObject({
-      sub: `did:ethr:rsk:testnet:${address}`,
+      sub: `did:ethr:0x1f:${address}`,
       acct: `eip155:31:${address}`,
       amr: ['contract']
     })

@@ -166,6 +166,15 @@ describe('findSignedMessage and explainRefusal', () => {
     expect(() => verifyResponse(curve, response, { ...expected, useCount })).toThrow(refusal(code))
   })
 
+  it.each([
+    ['the challenge after them: expired', 2, 'ERR_CHALLENGE_EXPIRED'],
+    ['the first challenge: expired', 0, 'ERR_CHALLENGE_EXPIRED'],
+    ['one between them, which was used then: no reason', 1, 'ERR_CHALLENGE']
+  ] as const)('refuses after two uses in the window just ended %s', (_name, signedCount, code) => {
+    const response = responseOver(`a ${challengeOf(5_999_999, signedCount)}`, twoForms)
+    expect(explainRefusal(curve, response, { ...expected, useCount: 1 }, 2)).toBe(code)
+  })
+
   it('accepts the challenge of the use count expected, here 3', () => {
     const signed = `a ${challengeOf(6_000_000, 3)}`
     expect(verifyResponse(curve, responseOver(signed, twoForms), { ...expected, useCount: 3 })).toBe(signed)

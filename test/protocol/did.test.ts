@@ -8,9 +8,11 @@ import {
   assertNetwork,
   canonicalDid,
   chainIdOfDid,
+  contractDid,
   isDid,
   isEthrDid,
   isEthrNetwork,
+  numberOfNetwork,
   parseDid
 } from '../../src/protocol/did.js'
 import { refusal } from '../support/refusal.js'
@@ -175,6 +177,19 @@ describe('chainIdOfDid', () =>
     [`did:ethr:0x5:${ADDRESS}`, 5],
     [`did:ethr:sepolia:${ADDRESS}`, undefined]
   ])('of %s is %s', (did, chainId) => expect(chainIdOfDid(did)).toBe(chainId)))
+
+describe('contractDid', () =>
+  it('has the number of the chain, never its name', () => {
+    const didsOf = [1, 30, 31, 8453].map((chainId) => contractDid({ chainId, address: ADDRESS.toLowerCase() }))
+    expect(didsOf).toEqual(['0x1', '0x1e', '0x1f', '0x2105'].map((name) => `did:ethr:${name}:${ADDRESS.toLowerCase()}`))
+    expect(['0x1e', '0x001E', 'rsk', '', undefined].map(numberOfNetwork)).toEqual([
+      30,
+      30,
+      undefined,
+      undefined,
+      undefined
+    ])
+  }))
 
 describe('isEthrNetwork', () => {
   it.each(['', 'rsk', 'rsk:testnet', 'RSK', 'sepolia', '0x1e'])('takes %j', (network) =>

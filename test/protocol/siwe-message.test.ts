@@ -248,9 +248,7 @@ describe('assertOwnSite', () => {
     [{ scheme: undefined }],
     [{ scheme: 'HTTPS', domain: 'Service.Example', uri: 'HTTPS://SERVICE.example:443' }],
     [{ scheme: 'http', domain: 'localhost:3000', uri: 'http://localhost:3000/' }],
-    [{ scheme: 'http', domain: '[::1]:3000' }],
-    // An app of a phone names itself so.
-    [{ uri: 'app://Service.Example/login' }]
+    [{ scheme: 'http', domain: '[::1]:3000' }]
   ])('takes %j', (changes) => expect(at(changes)).not.toThrow())
 
   it.each([
@@ -264,7 +262,10 @@ describe('assertOwnSite', () => {
     [{ uri: 'https://service.example@evil.example/' }, 'URI'],
     [{ uri: 'https://service.example:8443/' }, 'URI'],
     [{ uri: 'urn:did-auth-keyring:1' }, 'URI'],
-    [{ uri: 'data:text/plain,service.example' }, 'URI']
+    [{ uri: 'data:text/plain,service.example' }, 'URI'],
+    [{ uri: 'javascript://service.example/%0aalert(1)' }, 'URI'],
+    [{ uri: 'app://service.example/login' }, 'URI'],
+    [{ uri: 'ws://service.example/' }, 'URI']
   ])('refuses %j', (changes, field) => expect(refusalOf(at(changes))).toEqual({ code: 'ERR_MESSAGE_DOMAIN', field }))
 })
 

@@ -112,17 +112,39 @@ describe('cachedIssuerKeys', () => {
     expect(asked).toHaveLength(1)
   })
 
-  it('asks for 50 issuers at once, 2 of them for one client network, which other networks share', async () => {
-    const ask = (number: number, network: string): Promise<unknown> => issuers.keysOf(did(number), clientOf(network))
-    const first = Array.from({ length: 50 }, (_, number) => ask(number, String(number >> 1)))
-    await expect(ask(50, '0')).rejects.toMatchObject({ code: 'ERR_BUSY', retryAfterSeconds: 1 })
-    await expect(ask(50, 'another')).rejects.toMatchObject({ code: 'ERR_BUSY', retryAfterSeconds: 1 })
-    const shared = ask(0, 'another')
+  const ask = (number: number, network: string): Promise<unknown> => issuers.keysOf(did(number), clientOf(network))
+
+  /** Asks for two issuers from each of these networks, and returns how many were asked. */
+  async function askTwiceFrom(networks: string[]): Promise<number> {
+    networks.forEach((network, at) => [2 * at, 2 * at + 1].forEach((one) => void ask(one, network).catch(() => 0)))
+    await round()
+    return asked.length
+  }
+  const range = (length: number, network: (at: number) => string) => Array.from({ length }, (_, at) => network(at))
+
+  it.each([
+    ['one address', ['192.0.2.1'], 2],
+    ['30 addresses of one /24', range(30, (at) => `192.0.2.${String(at)}`), 12],
+    ['a /48 of IPv6', range(30, (at) => `2001:db8:1:${at.toString(16)}::/64`), 12],
+    ['30 addresses that share nothing', range(30, (at) => `10.${String(at)}.0.1`), 42]
+  ])('leaves places for others to %s', async (_name, networks, count) => {
+    expect(await askTwiceFrom(networks)).toBe(count)
+    const other = ask(100, '2001:db8:2:1::/64')
+    await round()
+    asked.at(-1)?.answer(DOCUMENT)
+    expect(await other).toEqual(KEYS)
+  })
+
+  it('asks for 50 issuers at once, whose answers other networks share', async () => {
+    const networkOf = (at: number): string => `10.${String(at)}.0.1`
+    const first = Array.from({ length: 50 }, (_, number) => ask(number, networkOf(number)))
+    await expect(ask(50, networkOf(50))).rejects.toMatchObject({ code: 'ERR_BUSY', retryAfterSeconds: 1 })
+    const shared = ask(0, networkOf(50))
     await round()
     expect(asked).toHaveLength(50)
     for (const { answer } of asked) answer(DOCUMENT)
     expect(await Promise.all([...first, shared])).toEqual(Array(51).fill(KEYS))
-    const next = ask(50, '0')
+    const next = ask(50, networkOf(0))
     await round()
     asked.at(-1)?.answer(DOCUMENT)
     expect(await next).toEqual(KEYS)

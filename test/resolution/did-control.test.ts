@@ -216,26 +216,50 @@ describe("POST /refresh-token with didControl: 'document'", () => {
     expect(await app.requireDid.sessions.list(user.did)).toEqual([])
   })
 
-  it('is 503 while the node is away, and the token stays good', async () => {
-    const user = walletOf(3044)
-    const didDocument = {
-      verificationMethod: [{ id: '#c', blockchainAccountId: `eip155:31:${user.address}` }],
-      authentication: ['#c']
-    }
-    let isAway = false
-    const resolver = {
-      async resolve() {
-        if (isAway) throw new Error('no answer')
-        return { didDocument }
-      }
-    }
-    const app = await documentApp({ rpcUrl: undefined, registry: undefined, resolver })
+  const user = walletOf(3044)
+  const method = { id: '#c', blockchainAccountId: `eip155:31:${user.address}` }
+  const didDocument = { verificationMethod: [method], authentication: ['#c'] }
+  const unresolved = (error: string) => ({ didResolutionMetadata: { error }, didDocument: null })
+
+  /** What refreshes are answered while a resolver answers something else than the user's document, and after it. */
+  async function refreshWith(answer: unknown): Promise<unknown[]> {
+    let isChanged = false
+    const resolve = async (): Promise<unknown> =>
+      isChanged ? (answer ?? Promise.reject(new Error())) : { didDocument }
+    const app = await documentApp({ rpcUrl: undefined, registry: undefined, resolver: { resolve } })
     const tokens = (await logIn(app, user)).body as TestTokens
-    isAway = true
-    app.clock.seconds += 60
-    expect(answerOf(await refresh(app, tokens))).toEqual(AWAY)
-    isAway = false
-    app.clock.seconds += 10
-    expect(answerOf(await refresh(app, tokens))).toEqual(GOOD)
-  })
+    const answers: unknown[] = []
+    for (const [is, seconds] of [
+      [true, 60],
+      // The failure is remembered.
+      [true, 5],
+      [false, 5]
+    ] as const) {
+      isChanged = is
+      app.clock.seconds += seconds
+      answers.push(answerOf(await refresh(app, tokens)))
+    }
+    return answers
+  }
+
+  it.each<[string, unknown]>([
+    ['no answer', undefined],
+    ['an unknown network', unresolved('unknownNetwork')],
+    ['an invalid DID', unresolved('invalidDid')],
+    ['an unsupported method', unresolved('methodNotSupported')],
+    ['a DID that was not found', unresolved('notFound')],
+    ['more than 64 KiB', { didDocument: { ...didDocument, filler: 'x'.repeat(65_536) } }],
+    ['101 methods', { didDocument: { ...didDocument, verificationMethod: Array(101).fill(method) } }],
+    ['a key of more than 1 KiB', { didDocument: { authentication: [{ publicKeyHex: 'a'.repeat(1_025) }] } }]
+  ])('is 503 for %s, and the token stays valid', async (_name, answer) =>
+    expect(await refreshWith(answer)).toEqual([AWAY, AWAY, GOOD])
+  )
+
+  it.each<[string, object]>([
+    ['a document of another key', { didDocument: { authentication: [{ ethereumAddress: other.address }] } }],
+    ['a document without keys', { didDocument: { ...didDocument, authentication: [] } }],
+    ['a deactivation', { didDocument, didDocumentMetadata: { deactivated: true } }]
+  ])('ends the session for %s', async (_name, answer) =>
+    expect(await refreshWith(answer)).toEqual([ENDED, ENDED, ENDED])
+  )
 })

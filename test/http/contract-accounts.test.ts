@@ -1,0 +1,95 @@
+import { describe, expect, it } from '@jest/globals'
+import type { ContractVerifier, DidAuthConfig } from 'express-did-auth'
+import request from 'supertest'
+import { payloadOf } from '../flows/flow-parts.js'
+import { afterTest } from '../support/after-test.js'
+import { startTestRelay } from '../support/relay-app.js'
+import { startIssuer } from '../support/resource-tokens.js'
+import { accountOf, signedSiwe, siweNonce, siweText } from '../support/siwe.js'
+import { resourceKey, testApp, type TestApp } from '../support/test-app.js'
+import { testVault } from '../support/vault-app.js'
+import { loginText, walletOf } from '../support/wallet.js'
+import { systemClock } from '../../src/time.js'
+
+const account = accountOf(1)
+const address = account.address.toLowerCase()
+const CONTRACT_DID = `did:ethr:0x1e:${address}`
+const UNSUPPORTED = [401, 'Unsupported DID']
+const [RELAY, VAULT] = ['https://relay.example', 'https://vault.example']
+
+/** A node of chain 30, by which each account is a contract with one answer to every signature. */
+const nodeSaying = (verdict: boolean): ContractVerifier => ({
+  getChainId: async () => 30,
+  getCode: async () => '0x60',
+  verifyMessage: async () => verdict
+})
+
+const contractConfig = (verdict = true): Partial<DidAuthConfig> => ({
+  siwe: true,
+  contractWallets: { 30: nodeSaying(verdict) }
+})
+
+/** Logs in with a signature of another key, which only a contract can accept. */
+async function logInAsContract({ app }: Pick<TestApp, 'app'>) {
+  const message = siweText(account, await siweNonce(app))
+  const signature = await accountOf(2).signMessage({ message })
+  return request(app).post('/siwe/verify').send({ message, signature })
+}
+
+describe('a contract account', () => {
+  it('has a DID with the number of its chain, and a key on that chain the DID by name', async () => {
+    const { app } = await testApp({ ...contractConfig(), networks: ['rsk'] })
+    const { body } = await logInAsContract({ app })
+    expect(body).toMatchObject({ did: CONTRACT_DID, address, chainId: 30 })
+    expect(payloadOf(body.accessToken)).toMatchObject({ sub: CONTRACT_DID, amr: ['contract'] })
+    const byKey = await signedSiwe(app, account)
+    const { body: keyUser } = await request(app).post('/siwe/verify').send(byKey).expect(200)
+    expect(keyUser.did).toBe(`did:ethr:rsk:${address}`)
+  })
+
+  it('is refused where its contract says no', async () => {
+    const { status, text } = await logInAsContract(await testApp(contractConfig(false)))
+    expect([status, text]).toEqual([401, 'Refused by the contract'])
+  })
+
+  it.each(['0x1e', '0x1E', '0x01e', '0x000000000000001e'])(
+    'owns the DIDs of network %s: no key gets a challenge for one, logs in, or signs up',
+    async (network) => {
+      const { post, get } = await testApp({ ...contractConfig(), networks: ['rsk', network] })
+      const user = { ...walletOf(1), did: `did:ethr:${network}:${walletOf(1).address}` }
+      const sig = user.personalSign(loginText('service.example', 'a challenge'))
+      const answers = [
+        ...['/request-auth', '/request-signup'].flatMap((path) => [
+          post(path, { did: user.did }),
+          get(`${path}/${user.did}`)
+        ]),
+        ...['/auth', '/signup'].map((path) => post(path, { did: user.did, sig }))
+      ]
+      for (const { status, text } of await Promise.all(answers)) expect([status, text]).toEqual(UNSUPPORTED)
+    }
+  )
+
+  it('owns no other DIDs: names and other numbers belong to keys, as all do without contractWallets', async () => {
+    const [app, plain] = [await testApp(contractConfig()), await testApp()]
+    for (const network of ['rsk', '0x1f', '0x1e1']) await app.logIn(walletOf(1), `did:ethr:${network}:${address}`)
+    await plain.logIn(walletOf(1), CONTRACT_DID)
+  })
+
+  it.each([
+    // The relay's clock is that of the tests, as is the issuer's.
+    [RELAY, 'rsk,0x1E', 200, {}],
+    [RELAY, 'rsk', 401, {}],
+    [VAULT, 'rsk,0x1E', 201, { clock: systemClock }],
+    [VAULT, 'rsk', 401, { clock: systemClock }]
+  ] as const)('at %s with NETWORKS=%s is answered %i for a token of auth', async (resource, NETWORKS, status, time) => {
+    const resources = { resources: [resource], resourceKeys: [resourceKey(1)] }
+    const issuer = await startIssuer({ ...contractConfig(), ...resources, ...time })
+    const env = { TRUSTED_ISSUER: issuer.url, NETWORKS }
+    const server = resource === RELAY ? await startTestRelay(env) : await testVault(env)
+    afterTest(() => server.close())
+    const token = await issuer.tokenFor(resource, (await logInAsContract(issuer)).body.accessToken)
+    const sent = request(server.listener).post(resource === RELAY ? '/file' : '/notes')
+    const body = resource === RELAY ? { file: 'a file' } : { content: 'a note' }
+    expect((await sent.set('Authorization', `Bearer ${token}`).send(body)).status).toBe(status)
+  })
+})
