@@ -32,6 +32,7 @@ const MIGRATIONS: readonly PostgresMigration[] = [
 
 const SCHEMA = { schemaTable: 'did_auth_schema' }
 const SIZE_SECONDS = 10
+const SWEEP_ROWS = 1_000
 
 /**
  * A store in a database of PostgreSQL 13 or later, for any number of instances. It needs the package pg.
@@ -99,5 +100,6 @@ export function openPostgresStore(
   const close = async (): Promise<void> => {
     if (database !== source) await database.close()
   }
-  return sqlStore({ verbs: methods, bounds, sizeSeconds: SIZE_SECONDS, quotas, close }, times)
+  const engine = { verbs: methods, bounds, sizeSeconds: SIZE_SECONDS, sweepRows: SWEEP_ROWS, quotas, close }
+  return sqlStore(engine, times)
 }
