@@ -92,23 +92,30 @@ export class PostgresDatabase {
     const outcome = await this.#attempt(
       async (client, isRepeat) => {
         const failures: unknown[] = []
-        const query = inOrder(client, (statement, values = []) =>
+        const run = inOrder(client, (statement, values = []) =>
           this.#run(client, statement, values, isRepeat).catch((error: unknown) => {
             failures.push(error)
             throw error
           })
         )
+        // After a failure or a refusal, branches of the work that are still under way send nothing.
+        let hasEnded = false
+        const query: SqlQuery = async (statement, values) => {
+          if (hasEnded || failures.length > 0) throw failures[0] ?? new Error('the transaction has ended')
+          return run(statement, values)
+        }
         try {
-          const begun = query({ text: 'BEGIN ISOLATION LEVEL READ COMMITTED' })
+          const begun = run({ text: 'BEGIN ISOLATION LEVEL READ COMMITTED' })
           const [, result] = await Promise.all([begun, work(query)])
-          isCommitSent = true
-          await query({ text: 'COMMIT' })
+          hasEnded = isCommitSent = true
+          await run({ text: 'COMMIT' })
           return { result }
         } catch (error) {
+          hasEnded = true
           // Statements that were sent together fail together; only the first of them says why.
           const [failure] = failures
           const isOfWork = !failures.includes(error)
-          if (isOfWork || !isConnectionLost(failure)) await query({ text: 'ROLLBACK' })
+          if (isOfWork || !isConnectionLost(failure)) await run({ text: 'ROLLBACK' })
           if (isOfWork) return { thrown: error }
           throw failure
         }
