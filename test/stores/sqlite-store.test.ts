@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { openSqliteConnection } from 'express-did-auth/server-kit'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
+import type { ThreadDatabase } from '../../src/stores/sqlite/thread-database.js'
 import {
   chargeOf,
   did,
@@ -119,6 +120,16 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     expect(readFileSync(`${files.file}-wal`).length).toBeGreaterThan(0)
   })
 
+  it('has a thread that writes and one that reads, or one for both in memory', () => {
+    const startedBy = (start: () => unknown): unknown[] => {
+      const before = startedWorkers.length
+      start()
+      return startedWorkers.slice(before).map(({ settings }) => (settings as ThreadDatabase).role)
+    }
+    expect(startedBy(() => files.store())).toEqual(['reader', 'writer'])
+    expect(startedBy(() => void sqliteStore(':memory:').close())).toEqual(['writer'])
+  })
+
   it('keeps everything in memory where it is told so, and nothing after', async () => {
     const store = sqliteStore(':memory:')
     await store.createSession(sessionOf('a'))
@@ -138,7 +149,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     )
     await store.consumeChallenge(useOf({ at: 200_000, until: 200_300 }))
     await until(async () => (await store.ping(), rowsIn('sessions') === 0))
-    expect(String(sent.mock.calls)).toMatch(/"deleteExpiredSessions",\d+,200\]/)
+    expect(JSON.stringify(sent.mock.calls)).toMatch(/deleteExpiredSessions\\+",\d+,200\]/)
   })
 
   it('counts the rows where their ids span more than the bound', async () => {

@@ -46,7 +46,7 @@ export function contentVerbs(dialect: ContentDialect, { findFaults, rebuildIndex
 }
 
 /**
- * Verbs that are not repeated where the answer to their commit was lost. A second attempt would undo what another device
+ * Verbs that are not repeated if the answer to their commit was lost. A second attempt would undo what another device
  * has written or removed since the first, or answer otherwise. All other verbs leave the same when they are done twice;
  * a repeated step of a takedown counts only what it removed itself.
  */
