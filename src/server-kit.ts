@@ -43,4 +43,10 @@ export type { ConnectionOptions, EngineName, SqlConnection, SqlValue } from './s
 export type { SqlRow as SqliteRow, SqlStatement as SqliteStatement } from './stores/sqlite/sqlite-engine.js'
 export { prepareFile as prepareSqliteFile } from './stores/sqlite/prepare-tables.js'
 export { startWorker as startSqliteWorker } from './stores/sqlite/start-worker.js'
-export { SqliteThread, type SqliteThreadOptions } from './stores/sqlite/sqlite-thread.js'
+export { startSqliteThreads, type SqliteThreadsOptions } from './stores/sqlite/sqlite-thread.js'
+export {
+  openThreadDatabase,
+  type OpenedFile,
+  type ThreadDatabase,
+  type ThreadRole
+} from './stores/sqlite/thread-database.js'

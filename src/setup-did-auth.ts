@@ -43,7 +43,10 @@ export interface Sessions {
    * first. Its access token stays good until its `exp`. @throws DidAuthError ERR_STORE
    */
   revoke(sessionId: string): Promise<boolean>
-  /** Ends all sessions of a user and answers how many there were. @throws DidAuthError ERR_STORE */
+  /**
+   * Ends all sessions of a user and answers how many there were. A login at the same moment may open another one:
+   * refuse the user in the business logic first. @throws DidAuthError ERR_STORE: the sessions may have ended or not
+   */
   revokeAll(did: string): Promise<number>
 }
 

@@ -39,12 +39,18 @@ export interface SessionStore {
   /**
    * Uses a refresh token as `judgeRefresh` says: `rotate` replaces it by the next and sets the claims, `reused` revokes
    * the session, the others change nothing. `unknown` where there is no such session. Of any number of simultaneous
-   * calls with one token and different next ones, exactly one gets `rotate`.
+   * calls with one token and different next ones, exactly one gets `rotate`. Of those that find one theft at once, the
+   * call that revokes the session gets `reused`, the others get `ended`.
    */
   rotateRefreshToken(rotation: Rotation): Promise<RefreshVerdict>
   /** Ends an active session. @returns whether it was active */
   endSession(service: string, sessionId: string, state: 'loggedOut' | 'revoked', nowSeconds: number): Promise<boolean>
-  /** Revokes a user's active sessions and answers how many there were. */
+  /**
+   * Revokes a user's active sessions. A session that is created meanwhile may stay active: refuse the user's logins
+   * first. After a rejection, the sessions may be revoked or not: call it again.
+   *
+   * @returns how many there were
+   */
   revokeSessions(service: string, canonicalDid: string, nowSeconds: number): Promise<number>
   /** A user's active sessions, the newest first. */
   listSessions(service: string, canonicalDid: string, nowSeconds: number): Promise<Session[]>

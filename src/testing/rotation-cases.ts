@@ -165,6 +165,17 @@ export const rotationCases = [
       bench.expect([state, refreshTokenHash], expected, "The session stays active with the winner's token")
     }
   }),
+  storeCase('reports a theft once when a replaced token is used four times at once', async (bench) => {
+    for (let round = 0; round < 10; round += 1) {
+      const name = `round ${round}`
+      await bench.create(name)
+      await bench.rotate(name, 0, 1)
+      const verdicts = await bench.allAtOnce(4, (store, index) =>
+        store.rotateRefreshToken(rotationOf(name, 0, `thief ${index}`, { at: 21 }))
+      )
+      bench.expect(tally(verdicts), { ended: 3, reused: 1 })
+    }
+  }),
   storeCase('refreshes nothing after a logout was answered, whichever was faster', async (bench) => {
     for (let round = 0; round < 20; round += 1) {
       const name = `round ${round}`

@@ -69,6 +69,25 @@ describe('PostgresDatabase', () => {
     expect((await own.query({ text: 'SELECT 1 FROM rows WHERE id = 700' })).rowCount).toBe(0)
   })
 
+  it('sends nothing for a branch of a transaction that is still under way after a refusal', async () => {
+    const own = database({ poolSize: 1 })
+    let isOver = false
+    const work = own.transaction((query) => {
+      const branch = async (): Promise<void> => {
+        for (let id = 800; !isOver; id += 1) await query({ text: 'INSERT INTO rows VALUES ($1, 1)' }, [id])
+      }
+      const refuse = async (): Promise<never> => {
+        await query({ text: 'SELECT 1' })
+        throw new Error('refused')
+      }
+      return Promise.all([branch(), refuse()])
+    })
+    expect(await rejectionOf(work)).toMatchObject({ message: 'refused' })
+    for (let round = 0; round < 5; round += 1) await own.query({ text: 'SELECT 1' })
+    isOver = true
+    expect((await own.query({ text: 'SELECT 1 FROM rows WHERE id >= 800 AND id < 1000' })).rowCount).toBe(0)
+  })
+
   // Behind it, the connection answers 25P02 to all that was sent with it, and one of these may be noticed first.
   it('tells the first failure of statements that are sent together', async () => {
     const own = database()

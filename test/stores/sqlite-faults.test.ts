@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
-import { renameSync } from 'node:fs'
+import { renameSync, rmSync } from 'node:fs'
+import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import { sqliteDialect } from '../../src/stores/sql/dialect.js'
 import { storeVerbsOf } from '../../src/stores/sql/store-verbs.js'
 import { GroupCommit } from '../../src/stores/sqlite/serve-sqlite.js'
@@ -85,11 +86,21 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       await store.createSession(sessionOf('a'))
       await terminate()
       renameSync(files.folder, `${files.folder}-away`)
-      await expect(store.ping()).rejects.toMatchObject({ code: 'ENOENT' })
-      await expect(store.findSession(service, sessionId)).rejects.toMatchObject({ code: 'ENOENT' })
+      await expect(store.ping()).rejects.toMatchObject({ code: 'SQLITE_READONLY_DBMOVED' })
       renameSync(`${files.folder}-away`, files.folder)
       await store.ping()
       expect(await store.findSession(service, sessionId)).toBeDefined()
+    })
+
+    it('reads on in the other thread, and each begins again by itself', async () => {
+      const store = files.store()
+      const [reader, writer] = startedWorkers.slice(-2).map(({ worker }) => worker)
+      await store.createSession(sessionOf('a'))
+      await writer!.terminate()
+      expect(await store.findSession(service, sessionId)).toBeDefined()
+      await reader!.terminate()
+      await store.createSession(sessionOf('b'))
+      expect(await store.findSession(service, 'session-b')).toBeDefined()
     })
 
     it('may be closed', async () => {
@@ -97,6 +108,53 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       await store.ping()
       await terminate()
       await store.close()
+    })
+  })
+
+  describe('whose files are moved or deleted', () => {
+    const moved = { code: 'SQLITE_READONLY_DBMOVED', message: expect.stringContaining('is no longer at') as string }
+
+    it.each(['', '-wal', '-shm'])(
+      'writes nothing more without auth.db%s, is not ready, and reads on',
+      async (suffix) => {
+        const store = files.store()
+        await store.createSession(sessionOf('a'))
+        await store.findSession(service, sessionId)
+        rmSync(files.file + suffix)
+        await expect(store.createSession(sessionOf('b'))).rejects.toMatchObject(moved)
+        await expect(store.rotateRefreshToken(rotationOf('a', 0, 1))).rejects.toMatchObject(moved)
+        await expect(store.consumeChallenge(useOf())).rejects.toMatchObject(moved)
+        await expect(store.ping()).rejects.toMatchObject(moved)
+        expect(await store.findSession(service, sessionId)).toMatchObject({ refreshTokenHash: hashOf('a', 0) })
+      }
+    )
+
+    it('works again when the folder is back', async () => {
+      const store = files.store()
+      await store.createSession(sessionOf('a'))
+      renameSync(files.folder, `${files.folder}-moved`)
+      await expect(store.createSession(sessionOf('b'))).rejects.toMatchObject(moved)
+      renameSync(`${files.folder}-moved`, files.folder)
+      expect(await store.rotateRefreshToken(rotationOf('a', 0, 1))).toBe('rotate')
+    })
+
+    it('opens no other file in the place of the first', async () => {
+      const store = files.store()
+      await store.findSession(service, sessionId)
+      await terminate()
+      rmSync(files.file)
+      await files.store().close()
+      await expect(store.ping()).rejects.toMatchObject(moved)
+    })
+
+    it('stays at its file when the process changes its folder', async () => {
+      const before = process.cwd()
+      process.chdir(files.folder)
+      const store = sqliteStore('auth.db')
+      process.chdir(before)
+      await store.createSession(sessionOf('a'))
+      await store.close()
+      expect(files.rows('SELECT session_id FROM did_auth_sessions')).toEqual([{ session_id: sessionId }])
     })
   })
 

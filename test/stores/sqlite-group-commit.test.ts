@@ -69,6 +69,21 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     expect(connection.prepare('SELECT note FROM notes').all()).toEqual([])
   })
 
+  it('writes nothing of a verb that refuses while its branches are under way', async () => {
+    const connection = openMemory()
+    connection.exec('CREATE TABLE notes (note TEXT NOT NULL)')
+    const branch = async (query: SqlQuery, rounds: number): Promise<void> => {
+      for (let round = 0; round < rounds; round += 1) await query({ text: "INSERT INTO notes VALUES ('branch')" })
+    }
+    const refuse = (query: SqlQuery) =>
+      Promise.all([branch(query, 50), branch(query, 2).then(() => Promise.reject(new Error('refused')))])
+    const note = (query: SqlQuery) => query({ text: "INSERT INTO notes VALUES ('next verb')" })
+    const outcomes = await runGroup(connection, [['refuse'], ['note']], {}, { refuse, note })
+    await new Promise(setImmediate)
+    expect(outcomes[0]).toBe('refused')
+    expect(connection.prepare('SELECT note FROM notes').all()).toEqual([{ note: 'next verb' }])
+  })
+
   it('is one transaction: it begins and commits once', async () => {
     const connection = openMemory()
     const texts: string[] = []

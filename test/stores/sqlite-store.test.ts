@@ -1,7 +1,8 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { openSqliteConnection } from 'express-did-auth/server-kit'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
+import type { ThreadDatabase } from '../../src/stores/sqlite/thread-database.js'
 import {
   chargeOf,
   did,
@@ -16,8 +17,10 @@ import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.j
 import { spawnSync } from 'node:child_process'
 import { pathToFileURL } from 'node:url'
 import { nodeOptions, scriptFile } from '../support/run-script.js'
+import { startedWorkers } from '../support/start-sqlite-worker.js'
 import { temporaryFolder } from '../support/store-folder.js'
 import { scaled } from '../support/time-factor.js'
+import { until } from '../support/until.js'
 
 const sessionId = 'session-a'
 
@@ -117,6 +120,16 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     expect(readFileSync(`${files.file}-wal`).length).toBeGreaterThan(0)
   })
 
+  it('has a thread that writes and one that reads, or one for both in memory', () => {
+    const startedBy = (start: () => unknown): unknown[] => {
+      const before = startedWorkers.length
+      start()
+      return startedWorkers.slice(before).map(({ settings }) => (settings as ThreadDatabase).role)
+    }
+    expect(startedBy(() => files.store())).toEqual(['reader', 'writer'])
+    expect(startedBy(() => void sqliteStore(':memory:').close())).toEqual(['writer'])
+  })
+
   it('keeps everything in memory where it is told so, and nothing after', async () => {
     const store = sqliteStore(':memory:')
     await store.createSession(sessionOf('a'))
@@ -126,6 +139,17 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     const another = sqliteStore(':memory:')
     expect(await another.findSession(service, sessionId)).toBeUndefined()
     await another.close()
+  })
+
+  it('deletes 200 rows at a time in a sweep, because all verbs wait for them', async () => {
+    const store = files.store()
+    const sent = jest.spyOn(startedWorkers.at(-1)!.worker, 'postMessage')
+    await Promise.all(
+      Array.from({ length: 201 }, (_, index) => store.createSession(sessionOf(`${index}`, { did: `${index}` })))
+    )
+    await store.consumeChallenge(useOf({ at: 200_000, until: 200_300 }))
+    await until(async () => (await store.ping(), rowsIn('sessions') === 0))
+    expect(JSON.stringify(sent.mock.calls)).toMatch(/deleteExpiredSessions\\+",\d+,200\]/)
   })
 
   it('counts the rows where their ids span more than the bound', async () => {

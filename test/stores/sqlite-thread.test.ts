@@ -1,33 +1,45 @@
-import { afterAll, expect, it, jest } from '@jest/globals'
-import { join } from 'node:path'
-import { MessageChannel } from 'node:worker_threads'
-import type { SqlConnection } from '../../src/stores/sqlite/sqlite-engine.js'
-import { temporaryFolder } from '../support/store-folder.js'
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { Worker } from 'node:worker_threads'
+import { prepareFile } from '../../src/stores/sqlite/prepare-tables.js'
+import { startSqliteThreads } from '../../src/stores/sqlite/sqlite-thread.js'
+import { openThreadDatabase, type ThreadDatabase, type ThreadRole } from '../../src/stores/sqlite/thread-database.js'
+import { STORE_READS } from '../../src/stores/sql/store-verbs.js'
+import { TABLES } from '../../src/stores/sql/tables.js'
+import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.js'
+import { startWorker } from '../support/start-sqlite-worker.js'
 
-const { path, remove } = temporaryFolder()
-const { port1: parentPort, port2 } = new MessageChannel()
-const opened: SqlConnection[] = []
+describe.each(engines)('the threads of a SQLite store by %s', (engine) => {
+  let files: SqliteFile
+  let databaseOf: (role: ThreadRole) => ThreadDatabase
+  beforeEach(() => {
+    files = sqliteFile(engine)
+    const opened = prepareFile(files.file, engine, TABLES, 'did_auth_numbers')
+    databaseOf = (role) => ({ ...opened, engine, synchronous: 'FULL', role })
+  })
+  afterEach(() => files.remove())
 
-jest.unstable_mockModule('node:worker_threads', () => ({
-  parentPort,
-  workerData: { file: join(path, 'auth.db'), engine: 'better-sqlite3' }
-}))
-const engine = await import('../../src/stores/sqlite/sqlite-engine.js')
-jest.unstable_mockModule('../../src/stores/sqlite/sqlite-engine.js', () => ({
-  ...engine,
-  openConnection: (...args: Parameters<typeof engine.openConnection>) => {
-    opened.push(engine.openConnection(...args))
-    return opened.at(-1)
-  }
-}))
+  it('wait for the disk, so that what was answered survives the loss of power', () => {
+    const { connection } = openThreadDatabase(databaseOf('writer'))
+    expect(connection.prepare('PRAGMA synchronous').all()).toMatchObject([{ synchronous: 2 }])
+    connection.close()
+  })
 
-afterAll(() => {
-  port2.close()
-  opened[0]?.close()
-  remove()
-})
+  it('have one that only reads', () => {
+    const { connection } = openThreadDatabase(databaseOf('reader'))
+    expect(() => connection.exec('DELETE FROM did_auth_numbers')).toThrow('readonly')
+    expect(connection.prepare('SELECT count(*) AS n FROM did_auth_numbers').get()).toMatchObject({ n: 3 })
+    connection.close()
+  })
 
-it('the thread of sessions waits for the disk, so that what it answered survives the loss of power', async () => {
-  await import('../../src/stores/sqlite/worker.js')
-  expect(opened.map((one) => one.prepare('PRAGMA synchronous').all())).toEqual([[{ synchronous: 2 }]])
+  it('answer reads while the one that writes waits for the disk', async () => {
+    const silent = new Worker('require("node:worker_threads").parentPort.on("message", () => 0)', { eval: true })
+    const start = (role: ThreadRole): Worker =>
+      role === 'writer' ? silent : startWorker(new URL('file:///worker.js'), databaseOf(role))
+    const threads = startSqliteThreads({ start, reads: STORE_READS })
+    const written = threads.run('ping', []).catch((error: unknown) => String(error))
+    expect(await threads.run('findSession', ['https://service.example', 'a'])).toBeUndefined()
+    await silent.terminate()
+    expect(await written).toContain('has ended')
+    await threads.close()
+  })
 })

@@ -231,6 +231,15 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     }
   ],
   [
+    'reports a theft to all who raced with the first',
+    'reports a theft once when a replaced token is used four times at once',
+    rotating(async (session, rotation, store) => {
+      await aMoment()
+      const verdict = await store.rotateRefreshToken(rotation)
+      return session.state === 'active' && verdict === 'ended' ? 'reused' : verdict
+    })
+  ],
+  [
     'logs out and lets a refresh that began before go on',
     'refreshes nothing after a logout was answered, whichever was faster',
     (store) => {

@@ -45,9 +45,13 @@ export function contentVerbs(dialect: ContentDialect, { findFaults, rebuildIndex
   return { verbs: { ...reads, ...transactions, ...others }, reads: namesOf(reads), transactions: namesOf(transactions) }
 }
 
-/** Verbs that answer otherwise when they are done twice, so that they are not repeated where an answer was lost. */
+/**
+ * Verbs that are not repeated if the answer to their commit was lost. A second attempt would undo what another device
+ * has written or removed since the first, or answer otherwise. All other verbs leave the same when they are done twice;
+ * a repeated step of a takedown counts only what it removed itself.
+ */
 export const SINGLE_USE: ReadonlySet<string> = new Set<keyof ContentVerbs>([
-  ...(['claim', 'finish', 'postpone', 'pinAgain', 'allow'] as const)
+  ...(['writeEntry', 'removeEntries', 'claim', 'finish', 'postpone', 'pinAgain', 'allow'] as const)
 ])
 
 /** Verbs that need little space and make some: SQLite tries them again with its reserve. */

@@ -38,7 +38,7 @@ export function openPostgresContentStore(options: PostgresContentStoreOptions): 
   const run: RunVerb = async (name, args) => {
     await open()
     const [write] = args
-    const settings = { repeatOn: REPEAT_ON, isRepeatable: !SINGLE_USE.has(name) && !isConditional(write) }
+    const settings = { repeatOn: REPEAT_ON, isRepeatable: !SINGLE_USE.has(name) }
     const work = (query: SqlQuery): Promise<unknown> => runVerb(verbs, name, query, args)
     if (!transactions.has(name)) return work((statement, values) => database.query(statement, values, settings))
     return owners.run(fieldOf(write, 'did'), () => database.transaction(work, settings))
@@ -62,11 +62,6 @@ export class KeyedLock {
       if (this.#last.get(key) === last) this.#last.delete(key)
     }
   }
-}
-
-/** A condition that held before a write does not hold after it. */
-function isConditional(write: unknown): boolean {
-  return fieldOf(write, 'ifMatch') !== undefined || fieldOf(write, 'ifNoneMatch') !== undefined
 }
 
 /** Looks for the foreign keys, and not for what they rule out: a backup may have been restored without them. */

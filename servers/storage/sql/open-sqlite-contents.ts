@@ -2,17 +2,19 @@ import { mkdirSync } from 'node:fs'
 import { stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
+import type { Worker } from 'node:worker_threads'
 import {
   chooseSqliteEngine,
   methodsOf,
   prepareSqliteFile,
-  SqliteThread,
+  startSqliteThreads,
   startSqliteWorker,
+  type ThreadRole,
   type VerbMethods
 } from 'express-did-auth/server-kit'
 import { reasonOf, startStep } from '../../config/startup-error.js'
 import { makeReserve } from '../disk-space.js'
-import { fileObjectStore, openSpool, type Spool } from '../files.js'
+import { fileObjectStore, openSpool } from '../files.js'
 import type { ObjectStore } from '../content-store.js'
 import { sqlContentStore, type ContentStoreSettings, type OpenContentStore } from './sql-content-store.js'
 import { sqliteVerbs, type SqliteVerbs } from './sqlite-verbs.js'
@@ -39,32 +41,35 @@ const COPIES = 2.2
 export async function openContentStore(options: ContentStoreOptions): Promise<OpenContentStore> {
   const { folder, isDurable = true } = options
   const file = join(folder, options.database)
-  const { engine, spool } = startStep(`Cannot use ${file} (DATA_DIR)`, () => openFolder(folder, file))
-  const settings: ThreadSettings = { file, engine, synchronous: isDurable ? 'FULL' : 'NORMAL' }
-  const start = () => startSqliteWorker(new URL('./sqlite-worker.js', import.meta.url), settings)
-  const thread = new SqliteThread({ start, format: 'clone' })
-  const { verbs } = sqliteVerbs()
+  const { opened, spool } = startStep(`Cannot use ${file} (DATA_DIR)`, () => openFolder(folder, file))
+  const damage = new Int32Array(new SharedArrayBuffer(4))
+  const start = (role: ThreadRole): Worker => {
+    const settings: ThreadSettings = { ...opened, synchronous: isDurable ? 'FULL' : 'NORMAL', damage, role }
+    return startSqliteWorker(new URL('./sqlite-worker.js', import.meta.url), settings)
+  }
+  const { verbs, reads } = sqliteVerbs()
+  const threads = startSqliteThreads({ start, reads, format: 'clone' })
   const objects = options.objects ?? fileObjectStore(join(folder, 'objects'), { isSynced: isDurable })
   const engineParts = {
     verbs,
-    run: thread.run,
+    run: threads.run,
     objects,
     spool,
-    erase: (wasInRow: boolean) => rewriteFile(file, methodsOf(verbs, thread.run), wasInRow),
+    erase: (wasInRow: boolean) => rewriteFile(file, methodsOf(verbs, threads.run), wasInRow),
     // Removals may have used it.
     onProbe: () => makeReserve(file),
-    close: () => thread.close()
+    close: threads.close
   }
   return sqlContentStore(engineParts, options)
 }
 
 /** On the caller's thread, so that what is wrong with the folder is known at once. */
-function openFolder(folder: string, file: string): { engine: ThreadSettings['engine']; spool: Spool } {
+function openFolder(folder: string, file: string) {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const engine = chooseSqliteEngine()
-  prepareSqliteFile(file, engine, SQLITE_TABLES, 'numbers')
+  const opened = { ...prepareSqliteFile(file, engine, SQLITE_TABLES, 'numbers'), engine }
   makeReserve(file)
-  return { engine, spool: openSpool(join(folder, 'spool')) }
+  return { opened, spool: openSpool(join(folder, 'spool')) }
 }
 
 /**

@@ -18,10 +18,13 @@ const databaseVerbs: DatabaseVerbs = {
   }
 }
 
-/** All that the thread of a file runs. */
+/** All that the threads of a file run. */
 export type SqliteVerbs = ReturnType<typeof sqliteVerbs>['verbs']
 
-/** The verbs of contents, and those on the file as a whole, which run outside of a transaction. */
+/**
+ * Returns the verbs of contents and those on the file as a whole. `reads` and `ofFile` are the names of those that run
+ * outside of a transaction; the latter write.
+ */
 export function sqliteVerbs() {
   const { verbs, reads } = contentVerbs(sqliteContents, databaseVerbs)
   const ofFile = {
@@ -34,7 +37,7 @@ export function sqliteVerbs() {
       return (await query({ text: 'PRAGMA wal_checkpoint(TRUNCATE)' })).rows[0]?.busy === 0
     }
   }
-  return { verbs: { ...verbs, ...ofFile }, reads: new Set([...reads, ...Object.keys(ofFile)]) }
+  return { verbs: { ...verbs, ...ofFile }, reads, ofFile: Object.keys(ofFile) }
 }
 
 async function problemsOf(query: SqlQuery): Promise<string[]> {

@@ -1,43 +1,48 @@
-/** The thread that owns a content store's database. */
-import { statSync } from 'node:fs'
+/** A thread of a content store, which reads or writes its database. */
 import { parentPort, workerData } from 'node:worker_threads'
-import { isDamaged, openSqliteConnection, serveSqlite, sqliteCode, type EngineName } from 'express-did-auth/server-kit'
+import {
+  isDamaged,
+  openThreadDatabase,
+  serveSqlite,
+  sqliteCode,
+  type ThreadDatabase
+} from 'express-did-auth/server-kit'
 import { useReserve } from '../disk-space.js'
 import { REMOVALS } from './content-verbs.js'
 import { sqliteVerbs } from './sqlite-verbs.js'
 
-/** What the thread is started with. */
-export interface ThreadSettings {
-  readonly file: string
-  readonly engine: EngineName
-  readonly synchronous: 'FULL' | 'NORMAL'
+/** Settings of a thread of a content store. */
+export interface ThreadSettings extends ThreadDatabase {
+  /** Shared by the threads: 1 once one of them has found that the file is damaged. */
+  readonly damage: Int32Array
 }
 
-/** How long a statement may hold up the thread while another process writes. */
-const BUSY_MILLISECONDS = 20
 /** The second is how SQLite reports a disk quota. */
 const NO_SPACE: ReadonlySet<string> = new Set(['SQLITE_FULL', 'SQLITE_IOERR_WRITE'])
 const MAX_LOG_BYTES = 16_777_216
+/** Half of the memory for pages: both threads have a cache. */
+const CACHE_KIBIBYTES = 16_384
 
 if (parentPort === null) throw new Error('express-did-auth: this file is started by openContentStore')
-const { file, engine, synchronous } = workerData as ThreadSettings
-const connection = openSqliteConnection(file, engine, { synchronous, busyMilliseconds: BUSY_MILLISECONDS })
+const { damage, ...database } = workerData as ThreadSettings
+const { file } = database
+const { connection, assertInPlace } = openThreadDatabase(database)
 // A large write makes the log of changes long; it gives the disk back once they are in the file.
-connection.exec(`PRAGMA journal_size_limit = ${MAX_LOG_BYTES}; PRAGMA cache_size = -32768`)
-const { ino: inode } = statSync(file)
-let damage: Error | undefined
+connection.exec(`PRAGMA journal_size_limit = ${MAX_LOG_BYTES}; PRAGMA cache_size = -${CACHE_KIBIBYTES}`)
 
+const { verbs, reads, ofFile } = sqliteVerbs()
 serveSqlite(parentPort, connection, {
-  ...sqliteVerbs(),
+  verbs,
+  // None of them runs in a transaction.
+  reads: new Set([...reads, ...ofFile]),
   /** Nothing is written to a file that is damaged, or no longer at its path. */
   beforeGroup() {
-    if (damage !== undefined) throw damage
-    if (statSync(file, { throwIfNoEntry: false })?.ino === inode) return
-    throw Object.assign(new Error(`the database is no longer at ${file}`), { code: 'SQLITE_READONLY_DBMOVED' })
+    if (damage[0] === 1) throw Object.assign(new Error('the database is damaged'), { code: 'SQLITE_CORRUPT' })
+    assertInPlace()
   },
   /** Removals need little space and make some: what is in the file already is written over, and the reserve is free. */
   onFailure(verb, error) {
-    if (isDamaged(error) && error instanceof Error) damage ??= error
+    if (isDamaged(error)) damage[0] = 1
     if (!REMOVALS.has(verb) || !NO_SPACE.has(sqliteCode(error))) return false
     try {
       connection.exec('PRAGMA wal_checkpoint(RESTART)')

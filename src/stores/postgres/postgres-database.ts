@@ -20,13 +20,19 @@ export interface PostgresDatabaseOptions {
 
 /** How a failed attempt is repeated. */
 export interface RepeatOptions {
-  /** Whether it does no harm when it is done twice: it is repeated once after a lost connection. Default false. */
+  /**
+   * Whether it may be done twice, also when others have changed something in between: it is repeated once after a lost
+   * connection. Default false: a transaction is repeated only if the connection was lost before its COMMIT was sent.
+   */
   isRepeatable?: boolean
   /** SQLSTATEs on which it is repeated besides 40001, 40P01 and 55P03. */
   repeatOn?: readonly string[]
   /** Seconds that it may last, instead of the `timeoutSeconds` of the database. */
   timeoutSeconds?: number
 }
+
+/** Options whose `isRepeatable` is asked after a failure, since it may depend on how far the work came. */
+type AttemptOptions = Omit<RepeatOptions, 'isRepeatable'> & { readonly isRepeatable: () => boolean }
 
 const MAX_RETRIES = 5
 const [SHORTEST_PAUSE, LONGEST_PAUSE] = [5, 50]
@@ -69,7 +75,10 @@ export class PostgresDatabase {
 
   /** Runs one statement in a transaction of its own. */
   query(statement: SqlStatement, values: readonly unknown[] = [], options: RepeatOptions = {}): Promise<SqlResult> {
-    return this.#attempt(async (client, isRepeat) => this.#run(client, statement, values, isRepeat), options)
+    const isRepeatable = (): boolean => options.isRepeatable === true
+    const work = (client: PostgresClient, isRepeat: boolean): Promise<SqlResult> =>
+      this.#run(client, statement, values, isRepeat)
+    return this.#attempt(work, { ...options, isRepeatable })
   }
 
   /**
@@ -78,28 +87,41 @@ export class PostgresDatabase {
    * because each repetition calls it; what it throws takes the transaction back, and is thrown as it is.
    */
   async transaction<T>(work: (query: SqlQuery) => Promise<T>, options: RepeatOptions = {}): Promise<T> {
-    const outcome = await this.#attempt(async (client, isRepeat) => {
-      const failures: unknown[] = []
-      const query = inOrder(client, (statement, values = []) =>
-        this.#run(client, statement, values, isRepeat).catch((error: unknown) => {
-          failures.push(error)
-          throw error
-        })
-      )
-      try {
-        const begun = query({ text: 'BEGIN ISOLATION LEVEL READ COMMITTED' })
-        const [, result] = await Promise.all([begun, work(query)])
-        await query({ text: 'COMMIT' })
-        return { result }
-      } catch (error) {
-        // Statements that were sent together fail together; only the first of them says why.
-        const [failure] = failures
-        const isOfWork = !failures.includes(error)
-        if (isOfWork || !isConnectionLost(failure)) await query({ text: 'ROLLBACK' })
-        if (isOfWork) return { thrown: error }
-        throw failure
-      }
-    }, options)
+    let isCommitSent = false
+    const isRepeatable = (): boolean => options.isRepeatable === true || !isCommitSent
+    const outcome = await this.#attempt(
+      async (client, isRepeat) => {
+        const failures: unknown[] = []
+        const run = inOrder(client, (statement, values = []) =>
+          this.#run(client, statement, values, isRepeat).catch((error: unknown) => {
+            failures.push(error)
+            throw error
+          })
+        )
+        // After a failure or a refusal, branches of the work that are still under way send nothing.
+        let hasEnded = false
+        const query: SqlQuery = async (statement, values) => {
+          if (hasEnded || failures.length > 0) throw (failures[0] as Error | undefined) ?? new Error('the transaction has ended')
+          return run(statement, values)
+        }
+        try {
+          const begun = run({ text: 'BEGIN ISOLATION LEVEL READ COMMITTED' })
+          const [, result] = await Promise.all([begun, work(query)])
+          hasEnded = isCommitSent = true
+          await run({ text: 'COMMIT' })
+          return { result }
+        } catch (error) {
+          hasEnded = true
+          // Statements that were sent together fail together; only the first of them says why.
+          const [failure] = failures
+          const isOfWork = !failures.includes(error)
+          if (isOfWork || !isConnectionLost(failure)) await run({ text: 'ROLLBACK' })
+          if (isOfWork) return { thrown: error }
+          throw failure
+        }
+      },
+      { ...options, isRepeatable }
+    )
     if ('thrown' in outcome) throw outcome.thrown
     return outcome.result
   }
@@ -127,7 +149,7 @@ export class PostgresDatabase {
 
   async #attempt<T>(
     work: (client: PostgresClient, isRepeat: boolean) => Promise<T>,
-    { isRepeatable = false, repeatOn = [], timeoutSeconds = this.#timeoutSeconds }: RepeatOptions
+    { isRepeatable, repeatOn = [], timeoutSeconds = this.#timeoutSeconds }: AttemptOptions
   ): Promise<T> {
     const endOfTime = performance.now() + timeoutSeconds * 1000
     let isRepeat = false
@@ -137,7 +159,7 @@ export class PostgresDatabase {
       } catch (error) {
         // Too many wait, and another attempt would be one more; or there is no connection, or no time.
         if (error instanceof DidAuthError) throw error
-        const isHarmless: boolean = !isRepeat && (isRepeatable || postgresCode(error) === READ_ONLY)
+        const isHarmless: boolean = !isRepeat && (isRepeatable() || postgresCode(error) === READ_ONLY)
         const isLost: boolean = isConnectionLost(error) && isHarmless
         const isRetried = retries < MAX_RETRIES && (isLost || isConflict(error, repeatOn))
         if (!isRetried || performance.now() >= endOfTime) throw storeError(error)

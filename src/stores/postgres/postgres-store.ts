@@ -3,10 +3,10 @@ import type { Store } from '../../ports.js'
 import { postgresDialect } from '../sql/dialect.js'
 import { methodsOf, runVerb, type SqlQuery } from '../sql/query.js'
 import { sqlStore, type SweepTimes } from '../sql/sql-store.js'
-import { storeVerbsOf } from '../sql/store-verbs.js'
+import { STORE_SINGLE_USE, storeVerbsOf } from '../sql/store-verbs.js'
 import { TABLES } from '../sql/tables.js'
 import { migratePostgres, type PostgresMigration, type PostgresMigrationOptions } from './migrate-postgres.js'
-import { PostgresDatabase, type PostgresDatabaseOptions } from './postgres-database.js'
+import { PostgresDatabase, type PostgresDatabaseOptions, type RepeatOptions } from './postgres-database.js'
 import type { PostgresPool } from './connections.js'
 import { QUOTA_TABLES, quotaTable } from './quota-table.js'
 
@@ -32,6 +32,7 @@ const MIGRATIONS: readonly PostgresMigration[] = [
 
 const SCHEMA = { schemaTable: 'did_auth_schema' }
 const SIZE_SECONDS = 10
+const SWEEP_ROWS = 1_000
 
 /**
  * A store in a database of PostgreSQL 13 or later, for any number of instances. It needs the package pg.
@@ -82,18 +83,23 @@ export function openPostgresStore(
   /** The first verb looks after the tables. A database that is unavailable at the start is tried again by the next. */
   const open = lazy(() => migratePostgres(database, MIGRATIONS, { ...SCHEMA, mode: migrate ? 'apply' : 'check' }))
   let isOpen = false
-  const query: SqlQuery = async (statement, values) => {
-    if (!isOpen) await database.inTime(open())
-    isOpen = true
-    // Each statement of the verbs leaves the same when it is run twice, or says which of both it was.
-    return database.query(statement, values, { isRepeatable: true })
-  }
+  const queryWith =
+    (options: RepeatOptions): SqlQuery =>
+    async (statement, values) => {
+      if (!isOpen) await database.inTime(open())
+      isOpen = true
+      return database.query(statement, values, options)
+    }
+  const [repeatable, single] = [queryWith({ isRepeatable: true }), queryWith({})]
   const verbs = storeVerbsOf(postgresDialect)
-  const methods = methodsOf(verbs, (name, args) => runVerb(verbs, name, query, args))
+  const methods = methodsOf(verbs, (name, args) =>
+    runVerb(verbs, name, STORE_SINGLE_USE.has(name) ? single : repeatable, args)
+  )
   const bounds = { sessions: maxSessions, challengeUses: maxChallengeUses }
-  const quotas = quotaTable(query, maxQuotas)
+  const quotas = quotaTable(repeatable, maxQuotas)
   const close = async (): Promise<void> => {
     if (database !== source) await database.close()
   }
-  return sqlStore({ verbs: methods, bounds, sizeSeconds: SIZE_SECONDS, quotas, close }, times)
+  const engine = { verbs: methods, bounds, sizeSeconds: SIZE_SECONDS, sweepRows: SWEEP_ROWS, quotas, close }
+  return sqlStore(engine, times)
 }

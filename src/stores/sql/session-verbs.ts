@@ -66,9 +66,11 @@ export function sessionVerbs(dialect: Dialect) {
       const verdict = judgeRefresh(parseStoredSession(row), rotation)
       // The first attempt did it, and its answer was lost.
       if (isRepeat && verdict === 'repeated') return 'rotate'
-      if (verdict === 'reused') await query(statements.revoke, [key])
       // The statement above decides. What it refused is not made good by a session that looks good afterwards.
-      return verdict === 'rotate' ? 'replaced' : verdict
+      if (verdict !== 'reused') return verdict === 'rotate' ? 'replaced' : verdict
+      // Of several that find the theft at once, the one that revokes the session reports it.
+      const revoked = await query(statements.revoke, [key])
+      return revoked.rowCount > 0 || revoked.isRepeat ? 'reused' : 'ended'
     },
 
     async endSession(query: SqlQuery, service: string, id: string, state: 'loggedOut' | 'revoked', nowSeconds: number) {

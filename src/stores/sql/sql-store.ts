@@ -7,8 +7,7 @@ import type { FullTables, StoreVerbs, TableBounds } from './store-verbs.js'
 
 /** Seconds between two sweeps: each instance draws its own, so that they do not come together. */
 const [SHORTEST_PAUSE, LONGEST_PAUSE] = [40, 80]
-/** Rows that one verb deletes, and how long the sweep of one table may take, so that instances take turns. */
-const ROWS_AT_A_TIME = 1_000
+/** Time limit for the sweep of one table, so that instances take turns. */
 const MILLISECONDS_A_TABLE = 2_000
 /** How long the uses of a closed window stay. */
 const GRACE_SECONDS = 30
@@ -22,6 +21,8 @@ export interface SqlEngine {
   readonly bounds: TableBounds
   /** Seconds of the monotonic clock between two looks at the sizes of the tables. */
   readonly sizeSeconds: number
+  /** Rows that one verb of a sweep deletes. */
+  readonly sweepRows: number
   readonly quotas: QuotaStore & {
     /** Deletes quotas that are over the bound: those that end first. */
     trim?(repeat: RepeatDeletion): Promise<void>
@@ -147,8 +148,9 @@ class Upkeep {
 
   readonly #repeat: RepeatDeletion = async (deleteSome) => {
     const end = performance.now() + MILLISECONDS_A_TABLE
+    const { sweepRows } = this.#engine
     while (!this.#isClosed && performance.now() < end) {
-      if ((await deleteSome(ROWS_AT_A_TIME)) < ROWS_AT_A_TIME) return
+      if ((await deleteSome(sweepRows)) < sweepRows) return
     }
   }
 }

@@ -69,6 +69,14 @@ const READS: readonly (keyof StoreVerbs)[] = ['findSession', 'listSessions', 'co
 /** The verbs that write nothing. SQLite runs them in no transaction. */
 export const STORE_READS = new Set<string>(READS)
 
+/**
+ * Verbs that are not repeated after a lost connection, because the number that they answer would be wrong. A repeated
+ * statement of the others leaves the same as one, or finds its own mark: the token, the state or the use that it wrote.
+ * The bounds of tables and of quotas are approximate: a repeated eviction may drop one session more, a charge may count
+ * twice.
+ */
+export const STORE_SINGLE_USE: ReadonlySet<string> = new Set<keyof StoreVerbs>(['revokeSessions'])
+
 /** The statements of these verbs, without those of sessions. */
 export function storeStatements({ fn, greatest, isAlone, nowSeconds, deleteRows, rowCount }: Dialect) {
   const isOpen = "$6 > (SELECT number FROM did_auth_numbers WHERE name = 'usesForgottenUntil')"

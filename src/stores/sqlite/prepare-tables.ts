@@ -1,4 +1,6 @@
-import { openConnection, rollBack, withCode, type EngineName, type SqlConnection } from './sqlite-engine.js'
+import { resolve } from 'node:path'
+import { isFile, openConnection, rollBack, withCode, type EngineName, type SqlConnection } from './sqlite-engine.js'
+import { findInode, type OpenedFile } from './thread-database.js'
 
 const VERSION = 1
 
@@ -26,12 +28,19 @@ function inSqlite(statement: string): string {
  * Prepares the tables of a file on the caller's thread, so that what is wrong with it is known at once.
  *
  * @param numbers - the table that has their version, with the columns `name` and `number`
+ * @returns the file for the threads, which open no other: its absolute path and its inode
  * @throws Error when the file cannot be opened, or another version made the tables
  */
-export function prepareFile(file: string, engine: EngineName, statements: readonly string[], numbers: string): void {
+export function prepareFile(
+  file: string,
+  engine: EngineName,
+  statements: readonly string[],
+  numbers: string
+): OpenedFile {
   const connection = openConnection(file, engine, { synchronous: 'FULL' })
   try {
     prepareTables(connection, statements, numbers)
+    return isFile(file) ? { file: resolve(file), inode: findInode(file) } : { file, inode: undefined }
   } finally {
     connection.close()
   }

@@ -183,7 +183,8 @@ export class GroupCommit {
 
   async #call(name: string, args: readonly unknown[]): Promise<unknown> {
     // A failure may have taken the whole transaction back: what the verb still asks for would be committed by itself.
-    // It is refused, as PostgreSQL refuses it, except for a PRAGMA, which is not part of a transaction.
+    // It is refused, as PostgreSQL refuses it, except for a PRAGMA, which is not part of a transaction. The same holds
+    // for branches of the verb that are still under way after its end.
     let failure: Error | undefined
     const query: SqlQuery = async (statement, values = []) => {
       if (failure !== undefined && !statement.text.startsWith('PRAGMA')) throw failure
@@ -195,7 +196,11 @@ export class GroupCommit {
         throw error
       }
     }
-    return runVerb(this.#served.verbs, name, query, args)
+    try {
+      return await runVerb(this.#served.verbs, name, query, args)
+    } finally {
+      failure ??= new Error(`express-did-auth: the verb ${name} has ended`)
+    }
   }
 
   #failToBegin(error: unknown): void {

@@ -1,5 +1,6 @@
 import type { Worker } from 'node:worker_threads'
 import type { RunVerb } from '../sql/query.js'
+import type { ThreadRole } from './thread-database.js'
 
 /** A verb to be run. */
 export type Request = readonly [id: number, verb: string, ...args: unknown[]]
@@ -139,5 +140,32 @@ export class SqliteThread {
     if (this.#pending.size > 0) return
     this.#worker?.unref()
     this.#onIdle?.()
+  }
+}
+
+/** How the threads of a database are started, and what each of them runs. */
+export interface SqliteThreadsOptions extends Pick<SqliteThreadOptions, 'format'> {
+  readonly start: (role: ThreadRole) => Worker
+  /** Verbs that run in the thread that reads. Empty for a database in memory, which has one connection. */
+  readonly reads: ReadonlySet<string>
+}
+
+/**
+ * Starts a thread that writes and one that reads, so that no read waits for a sync of the disk. A read that is called
+ * after the answer to a write sees it: the answer leaves after the commit, and each read begins a new snapshot.
+ */
+export function startSqliteThreads({ start, format, reads }: SqliteThreadsOptions): {
+  run: RunVerb
+  close: () => Promise<void>
+} {
+  const startAs = (role: ThreadRole): SqliteThread =>
+    new SqliteThread({ start: () => start(role), ...(format !== undefined && { format }) })
+  const reader = reads.size > 0 ? startAs('reader') : undefined
+  const writer = startAs('writer')
+  return {
+    run: (name, args) => (reader !== undefined && reads.has(name) ? reader : writer).run(name, args),
+    close: async () => {
+      await Promise.all([reader?.close(), writer.close()])
+    }
   }
 }

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import type { ObjectStore } from '../../../servers/storage/content-store.js'
 import { postgresContents, type ContentDialect } from '../../../servers/storage/sql/content-dialect.js'
 import { contentVerbs } from '../../../servers/storage/sql/content-verbs.js'
 import { contentMigrations } from '../../../servers/storage/sql/tables.js'
@@ -10,12 +11,15 @@ import {
   type WatchedPool
 } from '../../support/postgres-contents.js'
 import { unqualifiedFunctions } from '../../support/postgres-server.js'
+import { tcpProxy, type TcpProxy } from '../../support/tcp-proxy.js'
 
 const place = { did, key: 'k' }
 const large = largeBytes('large')
 const dryRun = { isDryRun: true }
 const forReal = { isDryRun: false }
 const unavailable = { code: 'ERR_STORAGE', status: 503 }
+/** The statement on the wire, where `READ COMMITTED` begins a transaction. */
+const COMMIT = 'COMMIT\0'
 
 const make = usePostgresContents()
 let files: PostgresContents
@@ -64,45 +68,62 @@ describe('round trips to the database', () => {
     expect(await costOf(() => store.writeFile(fileOf('b')))).toEqual([8, 3])
   })
 
-  describe('of a write whose answer is lost', () => {
-    it.each([['a'], [large]])('make it once more, and it is there once (%#)', async (content) => {
-      pool.loseAnswerTo = 'COMMIT'
-      const { etag } = await store.writeEntry(entryOf('k', content))
-      expect(pool.loseAnswerTo).toBeUndefined()
-      expect((await store.listEntries(place)).etag).toBe(etag)
-      expect(await store.usageOf(did)).toEqual({ byteCount: content.length, entryCount: 1 })
+  it('of a post whose answer is lost are made again, and charge its user once', async () => {
+    const bounds = { maxStoreBytes: 1_000_000, maxBytesPerDid: 10, slotSeconds: 100 }
+    pool.loseAnswerTo = 'COMMIT'
+    await store.writeFile(fileOf('12345', { bounds }))
+    expect(pool.loseAnswerTo).toBeUndefined()
+    await store.writeFile(fileOf('67890', { bounds }))
+  })
+})
+
+describe('a change whose connection is cut', () => {
+  let proxy: TcpProxy
+  let store: TestStore
+  beforeEach(async () => {
+    const url = new URL(files.url)
+    proxy = await tcpProxy(Number(url.port))
+    url.port = String(proxy.port)
+    // The transaction that takes an object into use is the one after its upload.
+    const put: ObjectStore['put'] = async (...args) => {
+      await files.objects.put(...args)
+      if (proxy.cuts() === 0) proxy.cut(COMMIT, 'before the answer')
+    }
+    store = await files.open({ source: url.href, objects: { ...files.objects, put } })
+    await store.writeEntry(entryOf('k', 'before'))
+  })
+  afterEach(() => proxy.close())
+
+  const write = (content: string | Uint8Array, rest = {}) => store.writeEntry(entryOf('k', content, rest))
+  const changes: [what: string, change: () => Promise<unknown>, after: string[]][] = [
+    ['a write', () => write('new'), ['before', 'new']],
+    ['a replacement', () => write('new', { replaces: 'all' }), ['new']],
+    ['a write with If-Match', () => write('new', { ifMatch: '*' }), ['before', 'new']],
+    ['a removal', () => store.removeEntries(place), []]
+  ]
+
+  // A second attempt would undo what another device has written or removed in between.
+  it.each(changes)(
+    'before the answer to its COMMIT is an error, and is made once: %s',
+    async (_what, change, after) => {
+      proxy.cut(COMMIT, 'before the answer')
+      await expect(change()).rejects.toMatchObject(unavailable)
+      expect(await textsOf(store, 'k')).toEqual(after)
       expect(await files.leaks(store)).toEqual([])
-      expect(await textsOf(store, 'k')).toEqual([content.toString()])
-    })
+    }
+  )
 
-    it('after its object was written make it once more, and the object stays in use', async () => {
-      const { objects } = files
-      const put = async (name: string, file: string): Promise<void> => {
-        await objects.put(name, file)
-        pool.loseAnswerTo = 'COMMIT'
-      }
-      const read = objects.read.bind(objects)
-      const other = { put, read, delete: objects.delete.bind(objects), list: objects.list.bind(objects) }
-      const losing = await files.open({ source: pool, objects: other })
-      await losing.writeEntry(entryOf('k', large))
-      expect(pool.loseAnswerTo).toBeUndefined()
-      expect(await files.leaks(losing)).toEqual([])
-      expect(await textsOf(losing, 'k')).toEqual([String(large)])
-    })
+  it('after an upload is an error, and its object stays in use', async () => {
+    await expect(write(large, { replaces: 'all' })).rejects.toMatchObject(unavailable)
+    expect(await files.leaks(store)).toEqual([])
+    expect(await textsOf(store, 'k')).toEqual([String(large)])
+  })
 
-    it('with a condition are an error, since its condition may hold no more', async () => {
-      pool.loseAnswerTo = 'COMMIT'
-      await expect(store.writeEntry(entryOf('k', 'a', { ifNoneMatch: '*' }))).rejects.toMatchObject(unavailable)
-      expect(await textsOf(store, 'k')).toEqual(['a'])
-    })
-
-    it('that posts a file charge its user once', async () => {
-      const bounds = { maxStoreBytes: 1_000_000, maxBytesPerDid: 10, slotSeconds: 100 }
-      pool.loseAnswerTo = 'COMMIT'
-      await store.writeFile(fileOf('12345', { bounds }))
-      expect(pool.loseAnswerTo).toBeUndefined()
-      await store.writeFile(fileOf('67890', { bounds }))
-    })
+  it('before its COMMIT was sent is made again', async () => {
+    proxy.cut('vault_entry_stateOfNamed', 'before the answer')
+    await write('new', { ifMatch: '*' })
+    expect(proxy.cuts()).toBe(1)
+    expect(await textsOf(store, 'k')).toEqual(['before', 'new'])
   })
 })
 

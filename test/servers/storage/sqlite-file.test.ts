@@ -122,6 +122,7 @@ describe('a database file', () => {
 
   it('that was moved or deleted under the store is 503 for every write, and the store is not ready', async () => {
     await store.writeEntry(entryOf('k', 'a'))
+    expect(await textsOf(store, 'k')).toEqual(['a'])
     renameSync(files.folder, `${files.folder}-moved`)
     await expect(store.probe()).rejects.toMatchObject(damaged)
     await expect(store.writeEntry(entryOf('k', 'b'))).rejects.toMatchObject(damaged)

@@ -1,0 +1,56 @@
+import { statSync } from 'node:fs'
+import { isFile, openConnection, type ConnectionOptions, type EngineName, type SqlConnection } from './sqlite-engine.js'
+
+/** The task of a thread: it writes, or it reads while the other thread waits for the disk. */
+export type ThreadRole = 'writer' | 'reader'
+
+/** The file that a store has opened. */
+export interface OpenedFile {
+  /** Absolute path, or `:memory:`. */
+  readonly file: string
+  /** Undefined for `:memory:`. */
+  readonly inode: number | undefined
+}
+
+/** The database of a thread, as its worker gets it. */
+export interface ThreadDatabase extends OpenedFile {
+  readonly engine: EngineName
+  readonly synchronous: ConnectionOptions['synchronous']
+  readonly role: ThreadRole
+}
+
+/** Suffixes of the files in WAL mode: the database, its log of changes and the index of the log. */
+const SUFFIXES = ['', '-wal', '-shm']
+/** How long a statement may block a thread while another process writes. */
+const BUSY_MILLISECONDS = { writer: 20, reader: 4_000 }
+
+/** Returns the inode of a file, or undefined if there is none. */
+export function findInode(file: string): number | undefined {
+  return statSync(file, { throwIfNoEntry: false })?.ino
+}
+
+/**
+ * Opens the database of a thread. The connection of a reader refuses to write.
+ *
+ * @returns `assertInPlace` throws if one of the open files is no longer at its path: it was moved or deleted, and a
+ *   write would be lost for the next process
+ * @throws Error with the code SQLITE_READONLY_DBMOVED if the file is not the one that the store has opened
+ */
+export function openThreadDatabase({ file, engine, synchronous, inode, role }: ThreadDatabase): {
+  connection: SqlConnection
+  assertInPlace: () => void
+} {
+  const assertInode = (path: string, expected: number | undefined): void => {
+    if (findInode(path) === expected) return
+    throw Object.assign(new Error(`the database is no longer at ${path}`), { code: 'SQLITE_READONLY_DBMOVED' })
+  }
+  if (isFile(file)) assertInode(file, inode)
+  const connection = openConnection(file, engine, { synchronous, busyMilliseconds: BUSY_MILLISECONDS[role] })
+  if (!isFile(file)) return { connection, assertInPlace: () => undefined }
+  if (role === 'reader') connection.exec('PRAGMA query_only = ON')
+  const inodes = SUFFIXES.map((suffix) => [file + suffix, findInode(file + suffix)] as const)
+  const assertInPlace = (): void => {
+    for (const [path, expected] of inodes) assertInode(path, expected)
+  }
+  return { connection, assertInPlace }
+}
