@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import { findMisspellings, readEnvs, readUnusedVariables, type ServerName } from '../config/read-env.js'
 import { loadIdentity } from '../config/service-identity.js'
 import { serveMetrics } from '../http/listen.js'
-import { assertIpfsClientInstalled, hintAtLocalNode } from '../ipfs/ipfs-rpc-client.js'
+import { hintAtLocalNode } from '../ipfs/ipfs-rpc-client.js'
 import { crashLog, describeError } from '../observability/error-fields.js'
 import { announce, serverLog } from '../observability/logger.js'
 import { Metrics } from '../observability/metrics.js'
@@ -25,7 +25,6 @@ export async function runServers(names: readonly ServerName[], starters: Starter
   const isAll = names.length > 1
   // All environments are read first, so that one message names everything.
   const envs = readEnvs(process.env, names, isAll)
-  if (envs.some(({ name, IPFS_API_URL: url }) => name !== 'auth' && url !== undefined)) assertIpfsClientInstalled()
   const plans = await Promise.all(
     envs.map(async (env) => ({ env, start: await starters[env.name](), log: serverLog(env), opened: new Opened() }))
   )

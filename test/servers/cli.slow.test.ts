@@ -142,21 +142,6 @@ describe('express-did-auth', () => {
     ])
   })
 
-  it('names the package that relay and vault need beside an IPFS node, and the command that installs it', async () => {
-    const env = { TEST_MISSING: 'ipfs-http-client', PORT: '0', DATA_DIR: servers.folder }
-    const sentence = 'IPFS_API_URL needs the package ipfs-http-client@60: npm install ipfs-http-client@60'
-    const withNode = { ...env, IPFS_API_URL: 'http://localhost:5001' }
-    expectSentence(await runCli(['relay'], withNode), sentence)
-    expectSentence(await runCli(['vault', 'reconcile'], withNode), sentence)
-    expectSentence(await runCli(['all'], withNode), sentence)
-    for (const [command, env] of [
-      ['vault', { ...withNode, IPFS_API_URL: '' }],
-      ['auth', withNode]
-    ] as const) {
-      expect((await servers.start(env, [], command)).server).toBe(command)
-    }
-  })
-
   // Their import takes as long as that of the library. A process in which they are missing shows when they are loaded.
   it('all start without did-jwt and did-jwt-vc, which the first token of each kind loads', async () => {
     const statusesOf = async (missing: string): Promise<number[]> => {
