@@ -82,7 +82,8 @@ export async function openServer(
   const { connections, identity, log, metrics, draining, serviceUrls, envFile, opened } = start
   opened.add(() => engine.close())
   const uploads = own && { request: UPLOAD_MILLISECONDS }
-  const server = await listen(env.address, { maxConnections: env.MAX_CONNECTIONS, ...uploads })
+  const perNetwork = env.TRUST_PROXY === false || env.TRUST_PROXY === 0
+  const server = await listen(env.address, { maxConnections: env.MAX_CONNECTIONS, perNetwork, ...uploads })
   let app: ServerApp | undefined
   opened.add(async () => {
     await server.stop()
