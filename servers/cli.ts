@@ -72,6 +72,8 @@ function serving(names: readonly ServerName[]): () => Promise<Command> {
   return async () =>
     async ({ args, envFile }) => {
       readArguments(args, {}, [0, 0])
+      // Nothing is open yet.
+      for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => process.exit())
       const { runServers } = await import('./process/run-servers.js')
       await runServers(names, starters, envFile)
       return undefined

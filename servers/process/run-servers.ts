@@ -66,12 +66,18 @@ export async function runServers(names: readonly ServerName[], starters: Starter
     const serving: (() => Promise<void>)[] = []
     for (const { env, start, log, opened } of plans) {
       serving.push(await start(env, { ...common, identity: await loadIdentity(env), log, opened }))
+      if (drain.signal.aborted) return
     }
-    for (const serve of serving) await serve()
+    for (const serve of serving) {
+      await serve()
+      if (drain.signal.aborted) return
+    }
     if (page !== undefined) announce(log, { event: 'page', url: page }, `open ${page}`)
     // Not awaited: nothing waits for a node that was not named.
     if (env.IPFS_API_URL === undefined && names.some((name) => name !== 'auth')) void hintAtLocalNode(log)
   } catch (error) {
+    // A signal closes what a start is about to use, and then ends the process.
+    if (drain.signal.aborted) return
     await close()
     throw error
   }
@@ -98,8 +104,11 @@ function stopAtSignal(log: Logger, drain: AbortController, drainSeconds: number,
     for (const failure of failures) log.error({ event: 'stop-failed', ...describeError(failure) }, 'stop failed')
     process.exit(failures.length === 0 ? 0 : 1)
   }
-  process.on('SIGTERM', (signal) => void stop(signal))
-  process.on('SIGINT', (signal) => void stop(signal))
+  // The command line has its own listeners until now.
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.removeAllListeners(signal)
+    process.on(signal, () => void stop(signal))
+  }
   whenNpmEnds(() => void stop('SIGTERM'))
 }
 

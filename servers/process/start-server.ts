@@ -109,6 +109,7 @@ export async function openServer(
       // A database or a Redis elsewhere may be unavailable again: the server runs, and `/ready` says what it lacks.
       if (!connections.areRemote || codeOf(error) !== 'ERR_STORE') throw error
     })
+    if (draining?.aborted === true) return
     const { serviceDid } = identity
     const node = env.IPFS_API_URL === undefined ? '' : ` and on IPFS ${new URL(env.IPFS_API_URL).host}`
     const content = own && `here${node}`
