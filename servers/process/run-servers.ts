@@ -1,6 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { findMisspellings, readEnvs, readUnusedVariables, type ServerName } from '../config/read-env.js'
+import {
+  findMisspellings,
+  readEnvs,
+  readUnusedVariables,
+  type Env,
+  type EnvFile,
+  type ServerName
+} from '../config/read-env.js'
 import { loadIdentity } from '../config/service-identity.js'
 import { serveMetrics } from '../http/listen.js'
 import { hintAtLocalNode } from '../ipfs/ipfs-rpc-client.js'
@@ -18,13 +25,18 @@ const CHECK_MILLISECONDS = 250
 export type Starters = Readonly<Record<ServerName, () => Promise<StartServer>>>
 
 /**
- * Starts servers in this process, and stops them at a signal. `envFile` is what the ready lines name as the file of
- * settings. @throws StartError when the environment is wrong, or one of them cannot start, once the others have stopped
+ * Starts servers in this process, and stops them at a signal. The ready lines name `envFile` as the file of settings.
+ *
+ * @throws StartError when the environment is wrong, or one of them cannot start, once the others have stopped
  */
-export async function runServers(names: readonly ServerName[], starters: Starters, envFile?: string): Promise<void> {
+export async function runServers(
+  names: readonly ServerName[],
+  starters: Starters,
+  { env: given, envFile }: { env: Env; envFile?: EnvFile | undefined }
+): Promise<void> {
   const isAll = names.length > 1
   // All environments are read first, so that one message names everything.
-  const envs = readEnvs(process.env, names, isAll)
+  const envs = readEnvs(given, names, isAll)
   const plans = await Promise.all(
     envs.map(async (env) => ({ env, start: await starters[env.name](), log: serverLog(env), opened: new Opened() }))
   )
@@ -32,12 +44,17 @@ export async function runServers(names: readonly ServerName[], starters: Starter
   if (first === undefined) return
   const { env, log } = first
   crashLog(log)
-  for (const variable of readUnusedVariables(process.env, names, isAll)) {
+  for (const variable of readUnusedVariables(given, names, isAll)) {
     const why = isAll ? 'not used by `all`, where each server has its own' : 'used by `all` only'
     log.warn({ event: 'configuration', variable }, why)
   }
-  for (const { variable, known } of findMisspellings(process.env)) {
+  for (const { variable, known } of findMisspellings(given)) {
     log.warn({ event: 'configuration', variable }, `unknown; is it ${known}?`)
+  }
+
+  if (envFile !== undefined && envFile.ignored.length > 0) {
+    const { name: file, ignored: variables } = envFile
+    log.warn({ event: 'configuration', file, variables }, `ignored, because no server has it: ${variables.join(', ')}`)
   }
 
   const drain = new AbortController()
@@ -62,7 +79,7 @@ export async function runServers(names: readonly ServerName[], starters: Starter
     let page: string | undefined
     const onPage = (url: string): string => (page = url)
     const serviceUrls: StartParts['serviceUrls'] = new Map()
-    const common = { connections, metrics, draining: drain.signal, serviceUrls, envFile, onPage }
+    const common = { connections, metrics, draining: drain.signal, serviceUrls, envFile: envFile?.name, onPage }
     const serving: (() => Promise<void>)[] = []
     for (const { env, start, log, opened } of plans) {
       serving.push(await start(env, { ...common, identity: await loadIdentity(env), log, opened }))
