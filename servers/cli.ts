@@ -1,6 +1,7 @@
-import { accessSync, constants, statSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
+import { parseEnv } from 'node:util'
 import { readArguments, UsageError, type CommandLine } from './commands/command-line.js'
-import type { ServerName } from './config/read-env.js'
+import { findUnknownVariables, type EnvFile, type ServerName } from './config/read-env.js'
 import { ownCommand, sentenceOf, startStep } from './config/startup-error.js'
 import type { Starters } from './process/run-servers.js'
 
@@ -67,31 +68,34 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   conformance: async () => (await import('./commands/conformance/command.js')).runConformance
 }
 
+const SERVING: readonly string[] = ['auth', 'relay', 'vault', 'all']
+
 /** Runs servers until a signal stops them. */
 function serving(names: readonly ServerName[]): () => Promise<Command> {
   return async () =>
-    async ({ args, envFile }) => {
+    async ({ args, env, envFile }) => {
       readArguments(args, {}, [0, 0])
+      // Nothing is open yet.
+      for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => process.exit())
       const { runServers } = await import('./process/run-servers.js')
-      await runServers(names, starters, envFile)
+      await runServers(names, starters, { env, envFile })
       return undefined
     }
 }
 
 const ENV_FILE = '.env'
 /**
- * Loads `.env` of the working directory into `process.env`, whose own variables win.
- * @returns the file's name; undefined where there is none @throws StartError when it cannot be read
+ * Reads `.env` of the working directory. It sets variables of the servers only: `process.env` stays as it is, because
+ * Node reads that too, and `NODE_TLS_REJECT_UNAUTHORIZED` would switch off the verification of certificates.
+ *
+ * @returns undefined where there is no such file @throws StartError when it cannot be read
  */
-function loadEnvFile(): string | undefined {
+function readEnvFile(): EnvFile | undefined {
   const found = statSync(ENV_FILE, { throwIfNoEntry: false })
   // Python has folders of this name.
   if (found === undefined || found.isDirectory()) return undefined
-  startStep(`Cannot read ${ENV_FILE}`, () => {
-    accessSync(ENV_FILE, constants.R_OK)
-    process.loadEnvFile(ENV_FILE)
-  })
-  return ENV_FILE
+  const values = startStep(`Cannot read ${ENV_FILE}`, () => parseEnv(readFileSync(ENV_FILE, 'utf8')))
+  return { name: ENV_FILE, values, ignored: findUnknownVariables(values) }
 }
 
 /** Runs the command that the words name. @returns the exit code once that is known */
@@ -103,11 +107,16 @@ async function run(words: readonly string[]): Promise<number | undefined> {
   }
   const name = [`${first} ${second}`, first].find((one) => Object.hasOwn(commands, one)) ?? ''
   const out = (line: string): boolean => process.stdout.write(`${line}\n`)
-  const { env, stdout } = process
+  const { stdout } = process
   try {
-    const envFile = loadEnvFile()
+    const envFile = readEnvFile()
+    const env = { ...envFile?.values, ...process.env }
     const command = await commands[name]?.()
     if (command === undefined) throw new UsageError(`Unknown command: ${first}`)
+    // Servers log it.
+    if (envFile !== undefined && envFile.ignored.length > 0 && !SERVING.includes(name)) {
+      process.stderr.write(`${ENV_FILE}: ignored, because no server has it: ${envFile.ignored.join(', ')}\n`)
+    }
     const args = words.slice(name.split(' ').length)
     return await command({ args, env, out, isTerminal: stdout.isTTY, envFile })
   } catch (error) {

@@ -1,4 +1,4 @@
-import { describe, expect, it, jest } from '@jest/globals'
+import { beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
@@ -22,6 +22,11 @@ const issuer = walletOf(5)
 /** The host of the `serviceUrl` that all examples have. */
 const DOMAIN = 'localhost:3000'
 const day = 86_400
+
+// Examples log to the console, as the library does by default.
+beforeEach(() => {
+  jest.spyOn(console, 'warn').mockImplementation(() => undefined)
+})
 
 /** Runs an example as its README or a user would, on a free port. */
 async function serve(load: () => Promise<unknown>, environment: Record<string, string> = {}): Promise<Server> {
@@ -104,7 +109,6 @@ describe('examples/sign-up-with-credentials.ts', () => {
 
   it('signs up who shows a credential of a trusted issuer and a name, and lets in no one else', async () => {
     // It asks for credentials and names no RPC: setup says what that means.
-    jest.spyOn(console, 'warn').mockImplementation(() => undefined)
     const server = await serve(() => import('../examples/sign-up-with-credentials.js'), { TRUSTED_ISSUERS: issuer.did })
     const signUp = async (credentials: string[]): Promise<{ status: number; text: string }> => {
       const thirdLine = credentials.length === 0 ? '' : `\nMy credentials are: ${credentials.join(',')}`
@@ -209,7 +213,11 @@ describe('examples/second-service.ts', () =>
 describe('examples/login-test.mjs', () => {
   const imports = pathToFileURL(scriptFile('test/support/server-imports.ts')).href
   const run = (...args: string[]): string =>
-    execFileSync(process.execPath, [...nodeOptions, '--import', imports, ...args], { cwd: root, encoding: 'utf8' })
+    execFileSync(process.execPath, [...nodeOptions, '--import', imports, ...args], {
+      cwd: root,
+      encoding: 'utf8',
+      stdio: 'pipe'
+    })
 
   it('passes, and its process ends by itself', () =>
     expect(run('--test-reporter=tap', 'examples/login-test.mjs')).toMatch(/^# pass 1\n# fail 0$/m))

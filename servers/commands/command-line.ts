@@ -1,15 +1,16 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { parseHttpUrl } from 'express-did-auth/server-kit'
+import type { EnvFile } from '../config/read-env.js'
 
 /** What a command has of its process. */
 export interface CommandLine {
   args: readonly string[]
+  /** Variables of the process, and those of `envFile` that it does not set. */
   env: Readonly<Record<string, string | undefined>>
   /** Writes a line to standard output. */
   out: (line: string) => void
   isTerminal: boolean
-  /** The file that was loaded into the environment. */
-  envFile?: string | undefined
+  envFile?: EnvFile | undefined
 }
 
 /** Wrong arguments, in one sentence: the caller shows it with the usage, and exits with 2. */

@@ -1,7 +1,7 @@
 import { readEnv } from '../config/read-env.js'
 import { ServerError } from '../http/server-error.js'
 import type { IpfsNode } from '../ipfs/ipfs-node.js'
-import { assertIpfsClientInstalled, ipfsHttpNode } from '../ipfs/ipfs-rpc-client.js'
+import { ipfsHttpNode } from '../ipfs/ipfs-rpc-client.js'
 import type { ContentInfo, ContentReads, PinLedger } from '../storage/content-store.js'
 import { withExistingContents } from '../storage/engine.js'
 import type { ContentInspection } from '../storage/sql/inspection-steps.js'
@@ -37,7 +37,6 @@ export async function runReconcile({ args, env: given, out }: CommandLine): Prom
   const { values } = readArguments(args, OPTIONS, [0, 0])
   const [isDryRun, acceptsDamage] = [values['dry-run'] === true, values['accept-damage'] === true]
   const env = readEnv(given, 'vault', false, 'operate')
-  if (env.IPFS_API_URL !== undefined) assertIpfsClientInstalled()
   return withExistingContents(env, async ({ store, inspection }) => {
     const node = env.IPFS_API_URL === undefined ? undefined : ipfsHttpNode(env.IPFS_API_URL)
     const isInOrder = reconcile({ store, inspection, node, isDryRun, acceptsDamage }, out)

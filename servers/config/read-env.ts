@@ -9,7 +9,15 @@ export const serverPorts = { auth: 3000, relay: 3001, vault: 3002 } as const
 export type ServerName = keyof typeof serverPorts
 const serverNames = Object.keys(serverPorts) as ServerName[]
 
-type Env = Readonly<Record<string, string | undefined>>
+export type Env = Readonly<Record<string, string | undefined>>
+
+/** A file of variables. */
+export interface EnvFile {
+  name: string
+  values: Env
+  /** Names in it that no server has. */
+  ignored: readonly string[]
+}
 
 /** Variables that each server has for itself under `all`, as `AUTH_PORT`. */
 const OWN_VARIABLES: readonly string[] = ['PORT', 'SERVICE_URL']
@@ -92,15 +100,17 @@ export function readUnusedVariables(env: Env, names: readonly ServerName[], isAl
   return unused.filter((variable) => (env[variable] ?? '') !== '')
 }
 
-/** Variables that no server reads, whose names are one edit away from that of one that is probably meant. */
+/** Finds the names that no server reads. */
+export function findUnknownVariables(env: Env): string[] {
+  const known = knownVariables()
+  return Object.keys(env).filter((variable) => !known.includes(variable))
+}
+
+/** Finds variables that no server reads, whose names are one edit away from that of one that is probably meant. */
 export function findMisspellings(env: Env): { variable: string; known: string }[] {
-  const known = [
-    ...variableNames,
-    ...secretVariables.map((name) => `${name}_FILE`),
-    ...serverNames.flatMap(ownSpellings)
-  ]
-  return Object.keys(env).flatMap((variable) => {
-    if (known.includes(variable) || (env[variable] ?? '') === '') return []
+  const known = knownVariables()
+  return findUnknownVariables(env).flatMap((variable) => {
+    if ((env[variable] ?? '') === '') return []
     const meant = known.find((name) => isOneEditAway(variable, name))
     return meant === undefined ? [] : [{ variable, known: meant }]
   })
@@ -119,6 +129,10 @@ function isOneEditAway(name: string, known: string): boolean {
   if ([second, first, ...others].join('') === knownRest) return true
   if (known.length <= MAX_SHORT_NAME) return false
   return rest.slice(1) === knownRest || rest === knownRest.slice(1) || rest.slice(1) === knownRest.slice(1)
+}
+
+function knownVariables(): string[] {
+  return [...variableNames, ...secretVariables.map((name) => `${name}_FILE`), ...serverNames.flatMap(ownSpellings)]
 }
 
 const ownSpelling = (name: ServerName, variable: string): string => `${name.toUpperCase()}_${variable}`

@@ -59,12 +59,14 @@ export interface ServerApp {
  * metrics, `/health` and `/ready`.
  *
  * @param routes - first segments of paths by which log and metrics name requests that no route of Express handles
- * @param others - dependencies beside those of the server's own storage
+ * @param others - dependencies in addition to the server's own storage
+ * @param isStarting - whether `/ready` is 503 in any case
  */
 export function secureApp(
   { env, log, dependencies, metrics, draining, serviceUrls }: Omit<ServerAppParts, 'identity' | 'serviceUrl' | 'store'>,
   routes: readonly string[],
-  others: readonly Dependency[]
+  others: readonly Dependency[],
+  isStarting = false
 ): Express {
   const app = express()
   app.disable('x-powered-by')
@@ -84,15 +86,15 @@ export function secureApp(
   app.get('/health', health)
   const onNotReady = (reasons: Readonly<Record<string, string>>): void =>
     log.warn({ event: 'not-ready', reasons }, 'not ready')
-  const { answer, watchFailures } = readiness([...dependencies, ...others], { draining, onNotReady })
+  const { answer, watchFailures } = readiness([...dependencies, ...others], { draining, isStarting, onNotReady })
   app.get('/ready', answer)
   app.use(watchFailures)
   return app
 }
 
-/** What a server answers while its storage is unavailable: `/health`, `/ready`, and 503 to all else. */
+/** Answers `/health`, and 503 to `/ready` and all else: for a server that starts, or whose storage is unavailable. */
 export function waitingApp(parts: ServerAppParts): RequestListener {
-  const app = secureApp(parts, [], [])
+  const app = secureApp(parts, [], [], true)
   const sendError = serverErrorSender(parts)
   app.use((req, res) => sendError(req, res, new DidAuthError('ERR_STORE', { retryAfterSeconds: 1 })))
   return requestListener(app)

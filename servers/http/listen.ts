@@ -5,15 +5,18 @@ import type { Duplex } from 'node:stream'
 import type { ServerAddress } from '../config/read-env.js'
 import { codeOf, reasonOf, StartError } from '../config/startup-error.js'
 import type { Metrics } from '../observability/metrics.js'
+import { shareConnections } from './connection-shares.js'
 import { oneAtATime } from './pipelining.js'
 
-/** How long a client may take, in milliseconds, and how many there may be. */
+/** Time limits for a client in milliseconds, and limits on the number of connections. */
 const LIMITS = {
   headers: 10_000,
   /** Headers and body. */
   request: 14_000,
   /** Without a byte in either direction, while the server waits for the client. */
   idle: 14_000,
+  /** Between two requests. Proxies and clients reuse connections, often for 60 s. */
+  keepAlive: 65_000,
   /** The rest of a body whose request has been answered. */
   rest: 5_000,
   /** Between two checks of headers and requests. */
@@ -21,7 +24,9 @@ const LIMITS = {
   /** For requests in flight when the server stops. */
   stop: 8_000,
   /** Connections at once; more are closed at once. Each may hold a body of up to 64 KiB in memory. */
-  maxConnections: 4_096
+  maxConnections: 4_096,
+  /** Whether one client network may hold at most a quarter of them: not behind a proxy, which has one address. */
+  perNetwork: false
 }
 export type ListenLimits = typeof LIMITS
 
@@ -52,10 +57,15 @@ export interface Listening {
  * @throws StartError when it cannot listen
  */
 export async function listen(where: ServerAddress, limits: Partial<ListenLimits> = {}): Promise<Listening> {
-  const { headers, request, idle, rest, check, stop, maxConnections } = { ...LIMITS, ...limits }
-  const server = createServer({ connectionsCheckingInterval: check, headersTimeout: headers, requestTimeout: request })
+  const { headers, request, idle, keepAlive, rest, check, stop, maxConnections, perNetwork } = { ...LIMITS, ...limits }
+  const server = createServer({
+    connectionsCheckingInterval: check,
+    headersTimeout: headers,
+    requestTimeout: request,
+    keepAliveTimeout: keepAlive
+  })
   server.setTimeout(idle)
-  server.maxConnections = maxConnections
+  shareConnections(server, maxConnections, perNetwork)
   let listener: RequestListener = (_req, res) => void res.writeHead(503).end()
   const answers = new WeakMap<Duplex, ServerResponse>()
   answerClientErrors(server, answers)

@@ -1,6 +1,6 @@
 import { lazy, readBounded, separateUser } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
-import { codeOf, StartError } from '../config/startup-error.js'
+import { codeOf } from '../config/startup-error.js'
 import { ServerError, type ServerErrorCode } from '../http/server-error.js'
 import { cidOf } from '../storage/unixfs-blocks.js'
 import { IpfsCall } from './ipfs-call.js'
@@ -61,7 +61,7 @@ export function ipfsHttpNode(url: string, deadlines: Partial<typeof DEADLINES> =
   const { deadlineMilliseconds, listMilliseconds } = { ...DEADLINES, ...deadlines }
   const { url: address, headers } = separateUser(url)
   const endpoint = { url: address.replace(/\/+$/, ''), headers: { 'Accept-Encoding': 'identity', ...headers } }
-  const loadClient = lazy(async () => ((await import('ipfs-http-client')).create as MakeClient)(endpoint))
+  const loadClient = lazy(async () => ((await import('./http-client.js')).create as MakeClient)(endpoint))
   const calls = new Set<IpfsCall>()
   let isClosed = false
 
@@ -179,17 +179,6 @@ function isConnectionTrouble(reason: unknown): boolean {
   if (code === undefined || code.startsWith('HPE_')) return false
   if (code.startsWith('UND_ERR_')) return ['UND_ERR_SOCKET', 'UND_ERR_CONNECT_TIMEOUT'].includes(code)
   return true
-}
-
-const CLIENT = 'ipfs-http-client@60'
-
-/** The one package that users with an IPFS node install. @throws StartError with the command that installs it */
-export function assertIpfsClientInstalled(): void {
-  try {
-    import.meta.resolve('ipfs-http-client')
-  } catch (cause) {
-    throw new StartError(`IPFS_API_URL needs the package ${CLIENT}: npm install ${CLIENT}`, { cause })
-  }
 }
 
 /** Logs a line when an IPFS node answers where Kubo listens by default. It waits for 1 s at most, and never fails. */

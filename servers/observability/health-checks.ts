@@ -23,6 +23,8 @@ export interface Dependency {
 
 export interface ReadinessOptions {
   draining?: AbortSignal | undefined
+  /** Whether requests are not served yet. */
+  isStarting?: boolean
   /** Called when a needed dependency has become unavailable, with the reason of each. */
   onNotReady?: (reasons: Readonly<Record<string, string>>) => void
   nowMilliseconds?: () => number
@@ -34,14 +36,15 @@ export const health: RequestHandler = (_req, res) => {
 }
 
 /**
- * `GET /ready`: every dependency with its state, within 2 s. 503 only when a needed one is unavailable, with the
- * reason: the server works without the others, and taking it out of service would not help.
+ * Makes `GET /ready`: every dependency with its state, within 2 s. It is 503 while the server starts or drains, and
+ * when a needed dependency is unavailable, with the reason. The server works without the others: taking it out of
+ * service would not help.
  *
  * @returns `watchFailures` comes before the routes: after an answer of 503, `/ready` asks again
  */
 export function readiness(
   dependencies: readonly Dependency[],
-  { draining, onNotReady, nowMilliseconds = () => performance.now() }: ReadinessOptions = {}
+  { draining, isStarting, onNotReady, nowMilliseconds = () => performance.now() }: ReadinessOptions = {}
 ): { answer: RequestHandler; watchFailures: RequestHandler } {
   /** What each dependency answered, or is about to: the reason against it, if there is one. */
   const asked = new Map<Dependency, { reason: Promise<string | undefined>; askedAt: number; freshUntil: number }>()
@@ -74,8 +77,8 @@ export function readiness(
     }
     if (wasReady && !isReady) onNotReady?.(reasons)
     wasReady = isReady
-    const state = isReady ? 'ready' : 'not ready'
-    const status = draining?.aborted === true ? 'draining' : state
+    const ownState = draining?.aborted === true ? 'draining' : isStarting === true ? 'starting' : undefined
+    const status = ownState ?? (isReady ? 'ready' : 'not ready')
     res.status(status === 'ready' ? 200 : 503).set('Cache-Control', 'no-store')
     res.json({ status, dependencies: states, ...(Object.keys(reasons).length > 0 && { reasons }) })
   }

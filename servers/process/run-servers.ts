@@ -1,9 +1,16 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { findMisspellings, readEnvs, readUnusedVariables, type ServerName } from '../config/read-env.js'
+import {
+  findMisspellings,
+  readEnvs,
+  readUnusedVariables,
+  type Env,
+  type EnvFile,
+  type ServerName
+} from '../config/read-env.js'
 import { loadIdentity } from '../config/service-identity.js'
 import { serveMetrics } from '../http/listen.js'
-import { assertIpfsClientInstalled, hintAtLocalNode } from '../ipfs/ipfs-rpc-client.js'
+import { hintAtLocalNode } from '../ipfs/ipfs-rpc-client.js'
 import { crashLog, describeError } from '../observability/error-fields.js'
 import { announce, serverLog } from '../observability/logger.js'
 import { Metrics } from '../observability/metrics.js'
@@ -18,14 +25,18 @@ const CHECK_MILLISECONDS = 250
 export type Starters = Readonly<Record<ServerName, () => Promise<StartServer>>>
 
 /**
- * Starts servers in this process, and stops them at a signal. `envFile` is what the ready lines name as the file of
- * settings. @throws StartError when the environment is wrong, or one of them cannot start, once the others have stopped
+ * Starts servers in this process, and stops them at a signal. The ready lines name `envFile` as the file of settings.
+ *
+ * @throws StartError when the environment is wrong, or one of them cannot start, once the others have stopped
  */
-export async function runServers(names: readonly ServerName[], starters: Starters, envFile?: string): Promise<void> {
+export async function runServers(
+  names: readonly ServerName[],
+  starters: Starters,
+  { env: given, envFile }: { env: Env; envFile?: EnvFile | undefined }
+): Promise<void> {
   const isAll = names.length > 1
   // All environments are read first, so that one message names everything.
-  const envs = readEnvs(process.env, names, isAll)
-  if (envs.some(({ name, IPFS_API_URL: url }) => name !== 'auth' && url !== undefined)) assertIpfsClientInstalled()
+  const envs = readEnvs(given, names, isAll)
   const plans = await Promise.all(
     envs.map(async (env) => ({ env, start: await starters[env.name](), log: serverLog(env), opened: new Opened() }))
   )
@@ -33,12 +44,17 @@ export async function runServers(names: readonly ServerName[], starters: Starter
   if (first === undefined) return
   const { env, log } = first
   crashLog(log)
-  for (const variable of readUnusedVariables(process.env, names, isAll)) {
+  for (const variable of readUnusedVariables(given, names, isAll)) {
     const why = isAll ? 'not used by `all`, where each server has its own' : 'used by `all` only'
     log.warn({ event: 'configuration', variable }, why)
   }
-  for (const { variable, known } of findMisspellings(process.env)) {
+  for (const { variable, known } of findMisspellings(given)) {
     log.warn({ event: 'configuration', variable }, `unknown; is it ${known}?`)
+  }
+
+  if (envFile !== undefined && envFile.ignored.length > 0) {
+    const { name: file, ignored: variables } = envFile
+    log.warn({ event: 'configuration', file, variables }, `ignored, because no server has it: ${variables.join(', ')}`)
   }
 
   const drain = new AbortController()
@@ -63,16 +79,22 @@ export async function runServers(names: readonly ServerName[], starters: Starter
     let page: string | undefined
     const onPage = (url: string): string => (page = url)
     const serviceUrls: StartParts['serviceUrls'] = new Map()
-    const common = { connections, metrics, draining: drain.signal, serviceUrls, envFile, onPage }
+    const common = { connections, metrics, draining: drain.signal, serviceUrls, envFile: envFile?.name, onPage }
     const serving: (() => Promise<void>)[] = []
     for (const { env, start, log, opened } of plans) {
       serving.push(await start(env, { ...common, identity: await loadIdentity(env), log, opened }))
+      if (drain.signal.aborted) return
     }
-    for (const serve of serving) await serve()
+    for (const serve of serving) {
+      await serve()
+      if (drain.signal.aborted) return
+    }
     if (page !== undefined) announce(log, { event: 'page', url: page }, `open ${page}`)
     // Not awaited: nothing waits for a node that was not named.
     if (env.IPFS_API_URL === undefined && names.some((name) => name !== 'auth')) void hintAtLocalNode(log)
   } catch (error) {
+    // A signal closes what a start is about to use, and then ends the process.
+    if (drain.signal.aborted) return
     await close()
     throw error
   }
@@ -99,8 +121,11 @@ function stopAtSignal(log: Logger, drain: AbortController, drainSeconds: number,
     for (const failure of failures) log.error({ event: 'stop-failed', ...describeError(failure) }, 'stop failed')
     process.exit(failures.length === 0 ? 0 : 1)
   }
-  process.on('SIGTERM', (signal) => void stop(signal))
-  process.on('SIGINT', (signal) => void stop(signal))
+  // The command line has its own listeners until now.
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.removeAllListeners(signal)
+    process.on(signal, () => void stop(signal))
+  }
   whenNpmEnds(() => void stop('SIGTERM'))
 }
 

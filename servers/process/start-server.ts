@@ -82,7 +82,8 @@ export async function openServer(
   const { connections, identity, log, metrics, draining, serviceUrls, envFile, opened } = start
   opened.add(() => engine.close())
   const uploads = own && { request: UPLOAD_MILLISECONDS }
-  const server = await listen(env.address, { maxConnections: env.MAX_CONNECTIONS, ...uploads })
+  const perNetwork = env.TRUST_PROXY === false || env.TRUST_PROXY === 0
+  const server = await listen(env.address, { maxConnections: env.MAX_CONNECTIONS, perNetwork, ...uploads })
   let app: ServerApp | undefined
   opened.add(async () => {
     await server.stop()
@@ -108,6 +109,7 @@ export async function openServer(
       // A database or a Redis elsewhere may be unavailable again: the server runs, and `/ready` says what it lacks.
       if (!connections.areRemote || codeOf(error) !== 'ERR_STORE') throw error
     })
+    if (draining?.aborted === true) return
     const { serviceDid } = identity
     const node = env.IPFS_API_URL === undefined ? '' : ` and on IPFS ${new URL(env.IPFS_API_URL).host}`
     const content = own && `here${node}`

@@ -81,7 +81,7 @@ const it = (_name: string, _run: () => Promise<void>): void => undefined
   })
 
   it.each(files.map(({ code, path }) => [code.split('\n')[0]!, path]))('runs: %s', async (_line, path) => {
-    jest.spyOn(console, 'log').mockImplementation(() => undefined)
+    for (const name of ['log', 'warn'] as const) jest.spyOn(console, name).mockImplementation(() => undefined)
     await import(path)
   })
 

@@ -116,9 +116,9 @@ describe('README.md', () => {
     expect(end).toBeLessThan(45)
   })
 
-  it('tells a newcomer the two commands that .ci/run runs', () => {
+  it('names the two commands for a checkout, of which .ci/run runs the tests', () => {
     const commands = readDocument('README.md').blocks.map(({ code }) => code)
-    expect(commands).toContain('npm ci\nnpm test\n')
+    expect(commands).toContain('npm start\nnpm test\n')
     const run = read('.ci/run')
     expect(run).toMatch(/^npm ci$/m)
     // `run test` is `npm run test`, which is `npm test`.

@@ -63,12 +63,6 @@ describe('the chapter of commands', () => {
 })
 
 describe('the page for operators', () => {
-  it('replaces the old packages of the IPFS client as this project does', () => {
-    const [overrides] = maintenance.blocks.filter(({ language }) => language === 'json')
-    const name = 'ipfs-http-client'
-    expect(JSON.parse(overrides!.code)).toEqual({ overrides: { [name]: packageJson.overrides[name] } })
-  })
-
   const chapter = maintenance.prose.split(/^## /m).find((part) => part.startsWith('Monitoring\n'))!
   const sources = ['src', 'servers']
     .flatMap((folder) => listSourceFiles(root, [folder]))

@@ -142,21 +142,6 @@ describe('express-did-auth', () => {
     ])
   })
 
-  it('names the package that relay and vault need beside an IPFS node, and the command that installs it', async () => {
-    const env = { TEST_MISSING: 'ipfs-http-client', PORT: '0', DATA_DIR: servers.folder }
-    const sentence = 'IPFS_API_URL needs the package ipfs-http-client@60: npm install ipfs-http-client@60'
-    const withNode = { ...env, IPFS_API_URL: 'http://localhost:5001' }
-    expectSentence(await runCli(['relay'], withNode), sentence)
-    expectSentence(await runCli(['vault', 'reconcile'], withNode), sentence)
-    expectSentence(await runCli(['all'], withNode), sentence)
-    for (const [command, env] of [
-      ['vault', { ...withNode, IPFS_API_URL: '' }],
-      ['auth', withNode]
-    ] as const) {
-      expect((await servers.start(env, [], command)).server).toBe(command)
-    }
-  })
-
   // Their import takes as long as that of the library. A process in which they are missing shows when they are loaded.
   it('all start without did-jwt and did-jwt-vc, which the first token of each kind loads', async () => {
     const statusesOf = async (missing: string): Promise<number[]> => {
@@ -266,11 +251,30 @@ describe('express-did-auth', () => {
     child.kill()
     const { stdout } = await ended
     const lines = stdout.trim().split('\n')
-    const [unknown, ready] = lines.map((line) => JSON.parse(line) as Record<string, string>)
+    const [unknown, , ready] = lines.map((line) => JSON.parse(line) as Record<string, string>)
     expect(unknown).toMatchObject({ level: 'warn', variable: 'SERVICE_ULR', msg: 'unknown; is it SERVICE_URL?' })
     expect(ready).toMatchObject({ serviceDid: /^SERVICE_DID=(.+)$/m.exec(text)?.[1], content: 'here', envFile: '.env' })
     expect(ready?.msg).toMatch(/, content: here, settings of \.env$/)
     expect((await run(['doctor', '--server', 'relay']).ended).stdout).toContain('LOG_LEVEL')
+  })
+
+  // Node reads it at each connection: certificates would not be verified.
+  it('takes variables of the servers only from .env, and names the others in one warning', async () => {
+    writeFileSync(`${servers.folder}/.env`, 'NODE_TLS_REJECT_UNAUTHORIZED=0\nPORT=0\nPATH_OF_MINE=x\nRPC_URL_FILE=\n')
+    const hook = `data:text/javascript,process.on('exit', () => console.log(process.env.NODE_TLS_REJECT_UNAUTHORIZED))`
+    const { ended, output, child } = spawnCli(['relay'], {}, [hook], servers.folder)
+    await until(() => output().includes('"event":"ready"') || child.exitCode !== null)
+    child.kill()
+    const { code, stdout, stderr } = await ended
+    expect([code, stderr]).toEqual([0, ''])
+    const lines = stdout.trim().split('\n')
+    expect(lines.at(-1)).toBe('undefined')
+    const warnings = lines.slice(0, -1).map((line) => JSON.parse(line) as Record<string, unknown>)
+    expect(warnings.filter(({ level }) => level === 'warn')).toMatchObject([
+      { event: 'configuration', file: '.env', variables: ['NODE_TLS_REJECT_UNAUTHORIZED', 'PATH_OF_MINE'] }
+    ])
+    const doctor = await spawnCli(['doctor', '--server', 'relay'], {}, [], servers.folder).ended
+    expect(doctor.stderr).toBe('.env: ignored, because no server has it: NODE_TLS_REJECT_UNAUTHORIZED, PATH_OF_MINE\n')
   })
 
   it.each(['debug', 'silent'])('writes one ready line at LOG_LEVEL=%s', async (LOG_LEVEL) => {

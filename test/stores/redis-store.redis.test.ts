@@ -20,7 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => redis.stop())
 
-const logger = { warn: () => undefined }
+const logger = { info: () => undefined, warn: () => undefined, error: () => undefined }
 const newPrefix = (): string => `test ${randomUUID()} `
 const keysOf = async (keyPrefix: string): Promise<string[]> =>
   ((await redis.command('KEYS', `${keyPrefix}*`)) as string[]).map((key) => key.slice(keyPrefix.length)).sort()
@@ -39,7 +39,8 @@ describe('redisStore', () => {
   it('serves an application: login, list, refresh tokens and logout under the ids that it issues', async () => {
     await using(redisStore(redis.url, { keyPrefix: newPrefix(), logger }), async (store) => {
       const app = express()
-      const requireDid = setupDidAuth(app, { ...testConfig(), store, sessionsPath: '/sessions', useCookies: true })
+      const config = { ...testConfig(), store, logger, sessionsPath: '/sessions', useCookies: true }
+      const requireDid = setupDidAuth(app, config)
       app.get('/me', requireDid.with({ checkSession: true }), (_req, res) => void res.send('in'))
       const [phone, laptop] = [await signedIn(app, wallet('alice')), await signedIn(app, wallet('alice'))]
       const bob = await signedIn(app, wallet('bob'))

@@ -58,9 +58,6 @@ describe('compose.yaml', () => {
     expect(below(service, 'ports:')).toEqual([`- 127.0.0.1:${port}:${port}`])
   })
 
-  it('builds the image with the client of its node', () =>
-    expect(below(below(common, 'build:'), 'args:')).toEqual(['IPFS: ${IPFS:-true}']))
-
   it('gives the servers no more than they need, and 15 s to stop', () => {
     expect(common).toEqual(expect.arrayContaining(['init: true', 'read_only: true', 'stop_grace_period: 15s']))
     expect(below(common, 'cap_drop:')).toEqual(['- ALL'])
@@ -164,14 +161,13 @@ describe('Dockerfile', () => {
     expect(stages).toEqual(['FROM node:22-bookworm AS build', 'FROM node:22-bookworm-slim'])
   })
 
-  it('has what runs: no development packages, no SQLite beside that of Node, the IPFS client where it is asked for', () => {
+  it('contains what runs: no development packages, and no SQLite in addition to that of Node', () => {
     const run = dockerfile.join('\n').replaceAll(/ \\\n\s+/g, ' ')
     expect(run).toContain(
       [
-        'ARG IPFS=false\nRUN npm run build',
+        'RUN npm run build',
         'npm pkg delete peerDependencies.better-sqlite3',
         'npm pkg delete --workspace servers optionalDependencies.better-sqlite3',
-        'if [ "$IPFS" != true ]; then npm pkg delete --workspace servers peerDependencies.ipfs-http-client; fi',
         'npm prune --omit=dev',
         'find'
       ].join(' && ')
@@ -183,10 +179,8 @@ describe('Dockerfile', () => {
           .filter(([kind, packages]) => /(?:^d|D)ependencies$/.test(kind) && Object.hasOwn(packages, name))
           .map(([kind]) => `${file} ${kind}`)
       )
-    expect(reasonsFor('ipfs-http-client').sort()).toEqual([
-      'package.json devDependencies',
-      'servers/package.json peerDependencies'
-    ])
+    // The build bundles it.
+    expect(reasonsFor('ipfs-http-client')).toEqual(['package.json devDependencies'])
     expect(reasonsFor('better-sqlite3').sort()).toEqual([
       'package.json peerDependencies',
       'servers/package.json optionalDependencies'

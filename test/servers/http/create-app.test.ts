@@ -1,9 +1,10 @@
 import { describe, expect, it } from '@jest/globals'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { memoryStore } from 'express-did-auth'
 import { pino } from 'pino'
 import request from 'supertest'
-import { secureApp, withLastAnswers } from '../../../servers/http/create-app.js'
+import { secureApp, waitingApp, withLastAnswers } from '../../../servers/http/create-app.js'
 import { readEnv } from '../../../servers/config/read-env.js'
 import { exchange } from '../../support/malformed.js'
 import { testAuthServer } from '../../support/test-app.js'
@@ -51,6 +52,17 @@ describe('every answer', () => {
     server.close()
   })
 })
+
+describe('a server that starts', () =>
+  it('is alive, and neither ready nor of use yet', async () => {
+    const identity = { serviceDid: 'did:ethr:rsk:0x01', privateKey: '', challengeSecret: '' }
+    const serviceUrl = 'https://service.example'
+    const parts = { env, log: silent, dependencies: [], identity, serviceUrl, store: memoryStore() }
+    const listener = waitingApp(parts)
+    await request(listener).get('/health').expect(200)
+    expect((await request(listener).get('/ready').expect(503)).body).toEqual({ status: 'starting', dependencies: {} })
+    await request(listener).post('/request-auth').expect(503)
+  }))
 
 describe('what no route answers', () => {
   it.each([

@@ -147,6 +147,51 @@ describe('listen, with maxConnections', () =>
     expect(text).toBe('answer')
   }))
 
+describe('listen, with clients that keep their connections', () => {
+  const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
+
+  it('keeps a connection for 65 s after an answer, so that common clients never meet a reset', async () => {
+    const { port } = await start(answer)
+    expect((await ask(port, new Agent({ keepAlive: true }))).headers['keep-alive']).toBe('timeout=65')
+  })
+
+  it('applies the limits of silence and of headers to a request, and not between two of them', async () => {
+    const { port } = await start(answer, { headers: 200, request: 200, idle: 200 })
+    const [first, second] = await steadily(200, async () => {
+      const socket = await open(port, get)
+      const [before] = (await once(socket, 'data')) as [Buffer]
+      await pause(600)
+      socket.end(get)
+      const [after] = (await once(socket, 'data')) as [Buffer]
+      return [before, after]
+    })
+    expect([String(first), String(second)].map((text) => text.slice(0, 15))).toEqual([
+      'HTTP/1.1 200 OK',
+      'HTTP/1.1 200 OK'
+    ])
+  })
+
+  it('closes the connection that has been idle longest when all are open, and none that waits for an answer', async () => {
+    const held = heldBack()
+    const { port } = await start((req, res) => (req.url === '/held' ? held.listener : answer)(req, res), {
+      maxConnections: 4
+    })
+    const waiting = await open(port, get.replace('/', '/held'))
+    await held.arrived
+    const [first, second] = [await open(port, get), await open(port, '')]
+    await once(first, 'data')
+    second.write(get)
+    await once(second, 'data')
+    const closed = once(first, 'close')
+    expect((await ask(port)).text).toBe('answer')
+    await closed
+    expect([waiting.destroyed, second.destroyed]).toEqual([false, false])
+    held.release()
+    expect(String(await once(waiting, 'data'))).toContain('answer')
+    for (const socket of [waiting, second]) socket.destroy()
+  })
+})
+
 describe('listen, for uploads', () => {
   const uploads = { idle: 400 }
   const head = 'POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 10\r\n\r\n'

@@ -3,7 +3,7 @@ import * as client from 'ipfs-http-client'
 import { startFaultyNode } from '../../support/faulty-ipfs-node.js'
 
 let loads = 0
-jest.unstable_mockModule('ipfs-http-client', () => {
+jest.unstable_mockModule('../../../servers/ipfs/http-client.js', () => {
   loads += 1
   if (loads === 1) throw new Error('too many open files')
   return client

@@ -14,6 +14,13 @@ describe('GET /ready', () => {
     expect((await request(app).get('/ready').expect(503)).body).toEqual({ status: 'draining', dependencies })
   })
 
+  it('is 503 while the server starts, though its dependencies are available', async () => {
+    const store = { name: 'store', isNeeded: true, check: async () => undefined }
+    const app = express().get('/ready', readiness([store], { isStarting: true }).answer)
+    const body = { status: 'starting', dependencies: { store: 'ok' } }
+    expect((await request(app).get('/ready').expect(503)).body).toEqual(body)
+  })
+
   it('says why a needed dependency is unavailable, and tells it once', async () => {
     const told: unknown[] = []
     const full = Object.assign(new Error('disk I/O'), { code: 'SQLITE_FULL' })

@@ -3,10 +3,12 @@ import { spawn } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
+import { ServerProcesses, spawnCli, type ServerProcess } from '../../support/server-process.js'
 import { root } from '../../support/packed-package.js'
+import { testDatabase } from '../../support/postgres-server.js'
 import { nodeOptions, scriptFile } from '../../support/run-script.js'
 import { ask, logIn, me, post } from '../../support/server-client.js'
+import { freePort } from '../../support/tcp-proxy.js'
 import { walletOf } from '../../support/wallet.js'
 
 const wallet = walletOf(1)
@@ -63,6 +65,57 @@ describe('the three servers in one process', () => {
     const stopped = [...ended.stdout.matchAll(/"server":"(\w+)","event":"stopped"/g)].map(([, server]) => server)
     expect(stopped.sort()).toEqual(['auth', 'relay', 'vault'])
     for (const { url } of all.servers) await expect(ask(`${url}/health`)).rejects.toThrow('fetch failed')
+  })
+
+  // With a database, it was 200 while all else was 503: a balancer sent requests that failed.
+  it.each(['SQLite', 'PostgreSQL'])('answer /ready with 200 only once they serve requests, on %s', async (engine) => {
+    const database = engine === 'SQLite' ? undefined : await testDatabase()
+    const names = ['auth', 'relay', 'vault'] as const
+    const env: Record<string, string> = {
+      PRIVATE_KEY: '7'.repeat(64),
+      CHALLENGE_SECRET: 'a secret of 32 bytes or more, yes'
+    }
+    if (database !== undefined) env.DATABASE_URL = database.url
+    for (const name of names) {
+      const port = await freePort()
+      env[`${name.toUpperCase()}_PORT`] = String(port)
+      env[`${name.toUpperCase()}_SERVICE_URL`] = `http://127.0.0.1:${port}`
+    }
+    const starting = servers.start(env, [], 'all')
+    const faults: string[] = []
+    const waitUntilReady = async (name: (typeof names)[number]): Promise<void> => {
+      const url = env[`${name.toUpperCase()}_SERVICE_URL`]!
+      for (let status = 0; status !== 200;) {
+        status = await ask(`${url}/ready`).then(
+          (answer) => answer.status,
+          () => 0
+        )
+        if (status === 200 && (await ask(`${url}/openapi.json`)).status !== 200) faults.push(name)
+      }
+    }
+    await Promise.all([...names.map(waitUntilReady), starting])
+    expect(faults).toEqual([])
+    await servers.killAll()
+    await database?.drop()
+  })
+
+  // The database was closed under a start that went on: "ready" after "stopped", and exit code 1.
+  it.each([1, 2, 3])('stop with exit code 0 at a SIGTERM while they start, before server %d listens', async (count) => {
+    const hook = `data:text/javascript,import net from 'node:net'
+const { listen } = net.Server.prototype
+let count = 0
+net.Server.prototype.listen = function (...where) {
+  count += 1
+  if (count === ${count}) process.kill(process.pid, 'SIGTERM')
+  return listen.apply(this, where)
+}`
+    const ports = { AUTH_PORT: '0', RELAY_PORT: '0', VAULT_PORT: '0', DATA_DIR: servers.folder }
+    for (const env of [{}, { DRAIN_SECONDS: '1' }]) {
+      const { code, stdout, stderr } = await spawnCli(['all'], { ...ports, ...env }, [encodeURI(hook)]).ended
+      expect([code, stderr]).toEqual([0, ''])
+      expect(stdout).toContain('"event":"stopping"')
+      expect(stdout).not.toContain('"event":"ready"')
+    }
   })
 
   it('stop when npm was ended, whose shell hands no signal on, and without npm only when told', async () => {

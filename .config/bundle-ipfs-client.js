@@ -1,0 +1,104 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { build } from 'esbuild'
+
+const rootDir = fileURLToPath(new URL('..', import.meta.url))
+
+/** Node's own `fetch`, in place of a choice that the client makes at run time from packages for older runtimes. */
+const nodeFetch = {
+  name: 'node-fetch',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /(?:^|\/)(?:native-fetch|electron-fetch|http\/fetch)$/ }, ({ path }) => ({
+      path,
+      namespace: 'node-fetch'
+    }))
+    onLoad({ filter: /./, namespace: 'node-fetch' }, () => ({
+      contents: `const fetch = (...call) => globalThis.fetch(...call)
+module.exports = { default: fetch, fetch, Headers, Request, Response }`
+    }))
+  }
+}
+
+/**
+ * Bundles ipfs-http-client and its packages, in the versions of the lock file. The servers come with the bundle, so that
+ * operators install no package for their IPFS node.
+ *
+ * @param {string} file - the compiled `servers/ipfs/http-client.ts`, which is replaced
+ * @param {string} noticesFile - for the licences of the packages in the bundle
+ */
+export async function bundleIpfsClient(file, noticesFile) {
+  const { metafile } = await build({
+    absWorkingDir: rootDir,
+    entryPoints: ['servers/ipfs/http-client.ts'],
+    outfile: file,
+    bundle: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node20',
+    minify: true,
+    metafile: true,
+    legalComments: 'none',
+    logLevel: 'warning',
+    tsconfigRaw: {},
+    plugins: [nodeFetch],
+    banner: {
+      js: `// Licences of the packages in this bundle: THIRD-PARTY-LICENSES.
+import { createRequire } from 'node:module'
+const require = createRequire(import.meta.url)`
+    }
+  })
+  writeFileSync(noticesFile, noticesOf(metafile))
+}
+
+/** The licences of all packages that a bundle contains. A text that several packages have is printed once. */
+function noticesOf({ inputs }) {
+  const folders = new Set(Object.keys(inputs).flatMap((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? []))
+  const packages = new Map()
+  for (const folder of [...folders].sort()) {
+    const { name, version, license, author } = JSON.parse(readFileSync(join(rootDir, folder, 'package.json'), 'utf8'))
+    const holder = typeof author === 'object' ? author.name : (author ?? `the authors of ${name}`)
+    const own = readLicence(join(rootDir, folder))
+    // Some files only name the licences. The whole text of the Apache License is in the chapter of `long`.
+    const isComplete = /Permission (?:is hereby granted|to use)|Redistribution and use|the Apache License/.test(own)
+    const text = isComplete ? own : [own, standardText(license, holder)].join('\n\n').trim()
+    packages.set(text, (packages.get(text) ?? new Set()).add(`${name} ${version} (${license})`))
+  }
+  const chapters = [...packages].map(([text, names]) => `${[...names].join('\n')}\n\n${text}\n`)
+  const head = 'dist/ipfs/http-client.js contains the following packages. Each chapter is their licence.\n'
+  return [head, ...chapters].join(`\n${'-'.repeat(80)}\n\n`)
+}
+
+function readLicence(folder) {
+  const files = readdirSync(folder).filter((name) => /^(?:licen[cs]e|notice)(?:[.-]|$)/i.test(name))
+  return files.map((name) => readFileSync(join(folder, name), 'utf8').trim()).join('\n\n')
+}
+
+/** The standard text of a licence, for packages that only name it. @throws Error for an unknown licence */
+function standardText(license, holder) {
+  const text = license.includes('MIT') ? MIT : license === 'ISC' ? ISC : undefined
+  if (text === undefined) throw new Error(`There is no text of the licence ${license} here`)
+  return `Copyright (c) ${holder}\n\n${text}`
+}
+
+const MIT = `Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
+documentation files (the "Software"), to deal in the Software without restriction, including without limitation the
+rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to permit
+persons to whom the Software is furnished to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all copies or substantial portions of the
+Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE
+WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR
+COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR
+OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.`
+
+const ISC = `Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee is hereby
+granted, provided that the above copyright notice and this permission notice appear in all copies.
+
+THE SOFTWARE IS PROVIDED "AS IS" AND THE AUTHOR DISCLAIMS ALL WARRANTIES WITH REGARD TO THIS SOFTWARE INCLUDING ALL
+IMPLIED WARRANTIES OF MERCHANTABILITY AND FITNESS. IN NO EVENT SHALL THE AUTHOR BE LIABLE FOR ANY SPECIAL, DIRECT,
+INDIRECT, OR CONSEQUENTIAL DAMAGES OR ANY DAMAGES WHATSOEVER RESULTING FROM LOSS OF USE, DATA OR PROFITS, WHETHER IN AN
+ACTION OF CONTRACT, NEGLIGENCE OR OTHER TORTIOUS ACTION, ARISING OUT OF OR IN CONNECTION WITH THE USE OR PERFORMANCE OF
+THIS SOFTWARE.`

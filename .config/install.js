@@ -1,0 +1,95 @@
+/**
+ * `node .config/install.js` installs the packages of this repository, `node .config/install.js slow` also those of
+ * test/slow, which are mostly an IPFS node. Packages that are installed already are left alone, whoever installed them.
+ */
+import { spawn } from 'node:child_process'
+import { constants } from 'node:os'
+import { readFileSync, realpathSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const rootDir = fileURLToPath(new URL('..', import.meta.url))
+const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP']
+
+/**
+ * Runs a program with the terminal of this process. Its output goes to standard error, because standard output may be
+ * the log of a server. Signals are passed on, and then end this process as well.
+ *
+ * @returns its exit code
+ */
+export async function run(command, args, options = {}) {
+  const child = spawn(command, args, { stdio: ['inherit', 2, 2], ...options })
+  let received
+  const forward = (signal) => {
+    received = signal
+    child.kill(signal)
+  }
+  for (const signal of FORWARDED) process.on(signal, forward)
+  const code = await new Promise((resolve) => {
+    child.once('error', (error) => {
+      console.error(`${command}: ${error.message}`)
+      resolve(1)
+    })
+    child.once('close', (status, signal) => resolve(status ?? 128 + constants.signals[signal]))
+  })
+  for (const signal of FORWARDED) process.off(signal, forward)
+  if (received !== undefined) process.exit(128 + constants.signals[received])
+  return code
+}
+
+/**
+ * Whether a folder has the packages of its lock file, by the record that npm keeps in node_modules. An installation
+ * that failed or was interrupted leaves no record. Optional packages are not compared: npm leaves out those that this
+ * platform does not need, and those whose installation failed.
+ *
+ * @param {string} folder
+ * @param {{ withTools?: boolean }} [options] - false: development packages may be missing
+ */
+export function isInstalled(folder, { withTools = true } = {}) {
+  const lockFile = join(folder, 'package-lock.json')
+  const record = join(folder, 'node_modules/.package-lock.json')
+  try {
+    const installed = readPackages(record)
+    // What somebody has installed in another version since the lock file changed is meant.
+    const isRecent = statSync(record).mtimeMs > statSync(lockFile).mtimeMs
+    return Object.entries(readPackages(lockFile)).every(([path, { version, integrity, ...wanted }]) => {
+      if (!path.includes('node_modules/') || wanted.optional) return true
+      if (!withTools && (wanted.dev || wanted.devOptional)) return true
+      const found = installed[path]
+      return found !== undefined && (isRecent || (found.version === version && found.integrity === integrity))
+    })
+  } catch {
+    return false
+  }
+}
+
+function readPackages(file) {
+  return JSON.parse(readFileSync(file, 'utf8')).packages
+}
+
+/**
+ * Installs the packages of a folder, with those for development, unless they are installed.
+ *
+ * @returns whether they are
+ */
+export async function install(path = '.', options) {
+  const folder = join(rootDir, path)
+  if (isInstalled(folder, options)) return true
+  console.error(`Installing packages${path === '.' ? '' : ` of ${path}`}, about a minute`)
+  const flags = ['--include=dev', '--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error']
+  const code = await run('npm', ['ci', ...flags, '--prefix', '.'], { cwd: folder, shell: process.platform === 'win32' })
+  if (code === 0) return true
+  const where = path === '.' ? '' : `cd ${path} && `
+  console.error(`The packages could not be installed; the reason is above. \`${where}npm ci\` tries it again.`)
+  return false
+}
+
+if (realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  const folders = process.argv[2] === 'slow' ? ['.', 'test/slow', 'test/slow/modal'] : ['.']
+  for (const folder of folders) {
+    if (!(await install(folder))) {
+      process.exitCode = 1
+      break
+    }
+  }
+}

@@ -1,0 +1,59 @@
+import { describe, expect, it } from '@jest/globals'
+import { EventEmitter } from 'node:events'
+import { createServer, type Server } from 'node:http'
+import { shareConnections } from '../../../servers/http/connection-shares.js'
+
+/** A connection as far as its server sees it. */
+class Connection extends EventEmitter {
+  destroyed = false
+  constructor(readonly remoteAddress: string) {
+    super()
+  }
+  destroy(): void {
+    this.destroyed = true
+    this.emit('close')
+  }
+}
+
+/** A server that is given connections in place of receiving them. */
+const newServer = (): Server => createServer().removeAllListeners('connection')
+
+/** How many of so many connections from each address are open at a server with 8. */
+function openAt(perNetwork: boolean, addresses: readonly string[]): number {
+  const server = newServer()
+  shareConnections(server, 8, perNetwork)
+  const connections = addresses.map((address) => new Connection(address))
+  for (const connection of connections) server.emit('connection', connection)
+  return connections.filter(({ destroyed }) => !destroyed).length
+}
+
+describe('shareConnections', () => {
+  const five = (addressOf: (index: number) => string): string[] =>
+    Array.from({ length: 5 }, (_, index) => addressOf(index))
+
+  it.each([
+    ['an IPv4 address', () => '192.0.2.1'],
+    ['an IPv4 address in the form of IPv6', (index: number) => (index % 2 ? '192.0.2.1' : '::ffff:192.0.2.1')],
+    ['an IPv6 network of 64 bits', (index: number) => `2001:db8::${index}`]
+  ])('gives %s at most a quarter of all connections', (_what, addressOf) => {
+    expect(openAt(true, five(addressOf))).toBe(2)
+    expect(openAt(false, five(addressOf))).toBe(5)
+  })
+
+  it.each([
+    ['different addresses', (index: number) => `192.0.2.${index}`],
+    ['different networks of 64 bits', (index: number) => `2001:db8:0:${index}::1`],
+    ['this machine', (index: number) => ['127.0.0.1', '::1', '::ffff:127.0.0.1'][index % 3]!]
+  ])('lets %s have more', (_what, addressOf) => expect(openAt(true, five(addressOf))).toBe(5))
+
+  it('gives a share back when its connections close', () => {
+    const server = newServer()
+    shareConnections(server, 8, true)
+    for (let round = 0; round < 5; round += 1) {
+      const connection = new Connection('192.0.2.1')
+      server.emit('connection', connection)
+      expect(connection.destroyed).toBe(false)
+      connection.destroy()
+    }
+  })
+})
