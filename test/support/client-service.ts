@@ -67,6 +67,7 @@ export async function startClientService(config: Partial<DidAuthConfig> = {}, ho
       url,
       wallet: plainWallet(alice),
       domain: 'service.example',
+      serviceUrl: 'https://service.example',
       fetch: seenFetch,
       clock: test.clock,
       ...options

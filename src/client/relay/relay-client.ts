@@ -1,4 +1,3 @@
-import { loginMessage } from '../../protocol/login-message.js'
 import * as codes from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
 import { ask, isOutdated, orUnavailable, parseServiceUrl, readAtMost, requiredTextIn } from '../request.js'
@@ -7,7 +6,7 @@ import { resourceFetch, type ResourceOptions } from '../resource-fetch.js'
 import { decodeBase64url, encodeBase64url, joined, textOf, utf8, utf8Of, type Bytes } from '../seal.js'
 import { crypt, IV_BYTES, KEY_BYTES, randomBytes } from '../seal.js'
 import { unlessAborted } from '../timing.js'
-import { connectWallet, type Wallet } from '../wallet.js'
+import type { Wallet } from '../wallet.js'
 import { cidOf } from './blocks.js'
 
 /**
@@ -183,15 +182,10 @@ export class RelayClient {
     })
   }
 
-  /** Without a signal, because several calls wait for one login. */
+  /** Logs in without a signal, because several calls wait for one login. */
   async #logIn(): Promise<string> {
-    const { wallet, network, url, domain = new URL(url).host, credential } = this.#options
-    const { did, signMessage } = await connectWallet(wallet, network)
-    const challenge = await this.#ask('/request-auth', 'challenge', { did })
-    const proof = credential
-      ? { jwt: await credential(challenge, did) }
-      : { did, sig: await signMessage(loginMessage(domain, challenge)), challenge }
-    return this.#ask('/auth', 'token', proof)
+    const { logIn } = await orUnavailable('log-in', undefined, () => import('./log-in.js'))
+    return logIn(this.#relay, this.#options)
   }
 
   async #ask(path: string, field: string, body?: object, options?: SendOptions, Authorization = ''): Promise<string> {
