@@ -2,11 +2,12 @@ import { browser } from './browser.js'
 import { PROTOCOL, UNAVAILABLE } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
 import { parseFields } from './json.js'
-import { randomText, withLock } from './lock.js'
+import { withLock } from './lock.js'
 import type { Setting } from './options.js'
 import { askJson } from './request.js'
 import { parseOwnSession, parseTokens } from './session-keeper.js'
 import type { ClientSession, ReceivedSession, SessionKeeper, SessionRecord } from './session-keeper.js'
+import { randomText } from './seal.js'
 import { pause } from './timing.js'
 
 const MAX_TRIES = 3

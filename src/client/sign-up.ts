@@ -15,7 +15,10 @@ export function signUp(setting: Setting, options: SignUpOptions): Promise<Signed
     const sdr = textIn(answer, 'sdr')
     const picked = sdr ? await options.onDisclosure?.(parseDisclosureRequest(sdr)) : undefined
     const { credentials = [], claims = [] } = picked ?? options
-    return [signUpMessage(loginDomain, requiredTextIn(answer, 'challenge', isWord), credentials), { credentials, claims }]
+    return [
+      signUpMessage(loginDomain, requiredTextIn(answer, 'challenge', isWord), credentials),
+      { credentials, claims }
+    ]
   })
 }
 

@@ -1,8 +1,19 @@
 import { loginMessage } from '../../protocol/login-message.js'
 import { isWord } from '../json.js'
 import { ask, requiredTextIn, type Service } from '../request.js'
-import { connectWallet } from '../wallet.js'
-import type { RelayClientOptions } from './relay-client.js'
+import { connectWallet, type Wallet } from '../wallet.js'
+
+/** Options of a login at a relay. */
+export interface RelayLogin {
+  /** Signs the login. Without it and `auth`, `open` asks the relay without a token. */
+  readonly wallet?: Wallet
+  /** Network of the DID: `rsk` when absent, `rsk:testnet`, a hex chain id, empty: Ethereum; `chain` asks the wallet. */
+  readonly network?: string
+  /** The text after `Login to `. Default: the host of `url`. */
+  readonly domain?: string
+  /** Returns the credential of the login (a JWT) in place of the wallet's signature, for those who hold a key. */
+  readonly credential?: (challenge: string, did: string) => Promise<string> | string
+}
 
 /**
  * Logs in at a relay by the wallet's signature, or by a credential. The client loads it only when there is a wallet.
@@ -12,7 +23,7 @@ import type { RelayClientOptions } from './relay-client.js'
  */
 export async function logIn(
   relay: Service,
-  { wallet, network, domain = new URL(relay.url).host, credential }: RelayClientOptions
+  { wallet, network, domain = new URL(relay.url).host, credential }: RelayLogin
 ): Promise<string> {
   const { did, signMessage } = await connectWallet(wallet, network)
   const challenge = requiredTextIn(await ask(relay, { path: '/request-auth', body: { did } }), 'challenge', isWord)
