@@ -13,6 +13,9 @@ import type { SiweLogin } from './siwe-login.js'
 import { unlessAborted } from './timing.js'
 import { didOfAccount, onAccount, type Wallet } from './wallet.js'
 
+/** Codes of tokens that a refresh replaces: of an expired one, of another service key, of an ended session. */
+const RENEWABLE = /^ERR_(ACCESS_TOKEN(_EXPIRED)?|SESSION_ENDED)$/
+
 /** One of the user's sessions, times in whole seconds. */
 export interface ListedSession {
   readonly sessionId: string
@@ -50,6 +53,8 @@ export class DidAuthClient {
   /** By the URL of the other service. */
   readonly #resourceTokens = new Map<string, KeptToken>()
   #wallet: Wallet | undefined
+  /** The pair of a token that was new and refused: its next refusal causes no refresh. */
+  #refusedPair: string | undefined
 
   /** @throws TypeError when `url` or one of `origins` is no URL with http or https */
   constructor(options: DidAuthClientOptions) {
@@ -168,10 +173,12 @@ export class DidAuthClient {
     const used = keeper.record
     let response = await send(used, init)
     if (!used || !canRepeat(init.body ?? request?.body)) return response
-    if (await isExpired(response)) {
+    const code = await codeOf401(response)
+    if (RENEWABLE.test(code) && (code.endsWith('EXPIRED') || used.pair !== this.#refusedPair)) {
       // Another request may have refreshed meanwhile.
       if (keeper.record?.pair === used.pair) await unlessAborted(this.#refresh(used), signal)
       response = await send(keeper.record, init)
+      if ((await codeOf401(response)) === code) this.#refusedPair = keeper.record?.pair
     }
     if (!init.approve || response.status !== 403) return response
     // Sent by `fetch`, because the wallet may be open for longer than the token is good.
@@ -283,9 +290,9 @@ export class DidAuthClient {
   }
 }
 
-async function isExpired(response: Response): Promise<boolean> {
-  if (response.status !== 401) return false
-  return parseFields(parseJson(await response.clone().text())).code === 'ERR_ACCESS_TOKEN_EXPIRED'
+/** Returns the code of an answer with status 401. */
+async function codeOf401(response: Response): Promise<string> {
+  return response.status === 401 ? String(parseFields(parseJson(await response.clone().text())).code) : ''
 }
 
 /** What is read while it is sent cannot be sent again. */
