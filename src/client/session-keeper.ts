@@ -26,6 +26,8 @@ export interface SessionRecord extends ClientSession {
   readonly pair: string
   /** Absent in cookie mode. */
   readonly accessToken?: string
+  /** The id by which the wallet of the login is found again after a reload; absent for a wallet without one. */
+  readonly walletId?: string | undefined
 }
 
 /** The answer of `GET /session`. */

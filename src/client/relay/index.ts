@@ -2,4 +2,5 @@
 export * from '../errors.js'
 export type { RelayLogin } from './log-in.js'
 export * from './relay-client.js'
-export type { EthersSigner, Eip1193Provider, PlainWallet, ViemAccount, ViemWalletClient, Wallet } from '../wallet.js'
+export type { EthersSigner, Eip1193Provider, PlainWallet, Wallet } from '../wallet.js'
+export type { ViemAccount, ViemClient, ViemWalletClient } from '../wallet.js'
