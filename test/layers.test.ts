@@ -116,10 +116,17 @@ const LAYERS: readonly Layer[] = [
   },
   // Signs in the page.
   { name: 'client/passkey', files: /^src\/client\/passkey\//, uses: ['client'], packages: /^@noble\// },
+  // Loaded when a session is restored: its wallet may be a passkey.
+  {
+    name: 'client/known-wallets',
+    files: /^src\/client\/known-wallets\.ts$/,
+    uses: ['client', 'client/passkey'],
+    packages: /^$/
+  },
   {
     name: 'client',
     files: /^src\/client\//,
-    uses: ['client/siwe-login', 'client/checksum', 'errors', 'protocol', HELPERS]
+    uses: ['client/siwe-login', 'client/checksum', 'client/known-wallets', 'errors', 'protocol', HELPERS]
   },
 
   // Users of the package, by its name. They show that what is public is enough.

@@ -2,7 +2,7 @@ import { APPROVAL_STATEMENT, approvalStatement, formatSiweMessage } from '../pro
 import type { SiweMessage } from '../protocol/format-siwe-message.js'
 import { PROTOCOL } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
-import { isText, parseFields, parseJson } from './json.js'
+import { isWord, parseFields, parseJson } from './json.js'
 import type { Setting } from './options.js'
 import { encodeBase64url, hexOf, utf8 } from './seal.js'
 import { chainIdOf, connectWallet, type Wallet } from './wallet.js'
@@ -40,7 +40,7 @@ export async function approveRequest(
   const paths = [pathname + search, href.startsWith(`${url}/`) ? href.slice(url.length) : '']
   const [text = '', line] = APPROVAL_STATEMENT.exec(String(statement)) ?? []
   const isOwn = paths.some((path) => approvalStatement(method, path, line) === text)
-  if (!isOwn || !isText(nonce) || !/^\w{8,128}$/.test(nonce)) {
+  if (!isOwn || !isWord(nonce)) {
     throw new DidAuthClientError(PROTOCOL, { message: 'Not the approval of this request' })
   }
   const signal = init.signal ?? request?.signal

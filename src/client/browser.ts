@@ -35,6 +35,11 @@ export interface Database {
   close(): void
 }
 
+/** The databases of an origin. */
+export interface IndexedDatabases {
+  open(name: string, version: number): DatabaseRequest<Database>
+}
+
 /** A passkey that was made or asked. */
 export interface PasskeyAnswer {
   readonly rawId: ArrayBuffer
@@ -60,7 +65,7 @@ export interface Browser {
   /** Absent outside of browsers, which its user takes for a failure as the others. */
   readonly localStorage: WebStorage
   readonly sessionStorage: WebStorage
-  readonly indexedDB?: { open(name: string, version: number): DatabaseRequest<Database> }
+  readonly indexedDB?: IndexedDatabases
   readonly navigator?: {
     readonly locks?: { request<T>(name: string, run: () => Promise<T>): Promise<T> }
     /** Without passkeys where there is no `PublicKeyCredential`. */

@@ -13,6 +13,9 @@ import type { SiweLogin } from './siwe-login.js'
 import { unlessAborted } from './timing.js'
 import { didOfAccount, onAccount, type Wallet } from './wallet.js'
 
+/** Codes of tokens that a refresh replaces: of an expired one, of another service key, of an ended session. */
+const RENEWABLE = /^ERR_(ACCESS_TOKEN(_EXPIRED)?|SESSION_ENDED)$/
+
 /** One of the user's sessions, times in whole seconds. */
 export interface ListedSession {
   readonly sessionId: string
@@ -35,8 +38,8 @@ export class DidAuthClient {
   /** Without a slash at its end. */
   readonly url: string
   /**
-   * Resolves when the session was read from the storage, or in cookie mode from the service. It rejects with
-   * UNAVAILABLE where the service was not reached; the next request reads it again.
+   * Resolves when the session was read from the storage, or in cookie mode from the service, and its wallet was looked
+   * for. It rejects with UNAVAILABLE where the service was not reached; the next request reads the session again.
    */
   readonly ready: Promise<void>
   readonly #setting: Setting
@@ -50,6 +53,9 @@ export class DidAuthClient {
   /** By the URL of the other service. */
   readonly #resourceTokens = new Map<string, KeptToken>()
   #wallet: Wallet | undefined
+  #lookingForWallet: Promise<void> | undefined
+  /** The pair of a token that was new and refused: its next refusal causes no refresh. */
+  #refusedPair: string | undefined
 
   /** @throws TypeError when `url` or one of `origins` is no URL with http or https */
   constructor(options: DidAuthClientOptions) {
@@ -58,8 +64,12 @@ export class DidAuthClient {
     const { url, paths } = this.#setting
     this.#challenges = challengesOf(this.#setting, 'challenge', (did) => ({ path: paths.requestAuth, body: { did } }))
     this.url = url
-    this.#use(options.wallet)
-    this.ready = this.#load()
+    this.useWallet(options.wallet)
+    // Also for a session that another tab has opened.
+    this.#keeper.subscribe(() => {
+      this.#lookingForWallet = this.#findWallet().catch(() => undefined)
+    })
+    this.ready = this.#load().then(() => this.#lookingForWallet)
     // The next request reports a failure.
     this.ready.catch(() => undefined)
   }
@@ -168,12 +178,15 @@ export class DidAuthClient {
     const used = keeper.record
     let response = await send(used, init)
     if (!used || !canRepeat(init.body ?? request?.body)) return response
-    if (await isExpired(response)) {
+    const code = await codeOf401(response)
+    if (RENEWABLE.test(code) && (code.endsWith('EXPIRED') || used.pair !== this.#refusedPair)) {
       // Another request may have refreshed meanwhile.
       if (keeper.record?.pair === used.pair) await unlessAborted(this.#refresh(used), signal)
       response = await send(keeper.record, init)
+      if ((await codeOf401(response)) === code) this.#refusedPair = keeper.record?.pair
     }
     if (!init.approve || response.status !== 403) return response
+    await this.#lookingForWallet
     // Sent by `fetch`, because the wallet may be open for longer than the token is good.
     const refused = { response, href, init, request, send: (again: AuthorizedInit) => this.fetch(input, again) }
     return (await this.siwe()).approve(this.#withWallet<RefusedRequest>(refused))
@@ -193,6 +206,22 @@ export class DidAuthClient {
     const { resourceToken } = await orUnavailable('tokenFor', undefined, () => import('./resource-tokens.js'))
     const service = await this.#withSession()
     return resourceToken(service, this.#resourceTokens, this.session?.sessionId, resource, refused)
+  }
+
+  /**
+   * Uses a wallet from now on: it approves requests, and a change of its account signs out. A login does this itself,
+   * and a reload finds wallets of EIP-6963 and passkeys again. Call it for any other wallet after a reload, and for the
+   * wallet of a modal after each login.
+   *
+   * @param wallet - undefined where there is none
+   */
+  useWallet(wallet: Wallet | undefined): void {
+    if (wallet === this.#wallet) return
+    this.#wallet = wallet
+    if (!wallet || this.#setting.onAccountChange === 'ignore') return
+    onAccount(wallet, (address) => {
+      if (wallet === this.#wallet && !this.session?.did.endsWith(address)) this.logOut().catch(() => undefined)
+    })
   }
 
   /** The user's sessions. The service needs `sessionsPath`. @throws as `tokenFor` does */
@@ -249,11 +278,11 @@ export class DidAuthClient {
 
   async #enter(signIn: () => Promise<SignedIn>, wallet: Wallet | undefined): Promise<ClientSession> {
     await this.#leaving
-    const signedIn = await signIn()
+    const [signedIn, walletId] = await Promise.all([signIn(), this.#idOf(wallet)])
     await this.#settled()
-    const session = await startSession(this.#setting, this.#keeper, signedIn)
+    const session = await startSession(this.#setting, this.#keeper, { ...signedIn, walletId })
     this.#loading = Promise.resolve()
-    this.#use(wallet)
+    this.useWallet(wallet)
     return session
   }
 
@@ -272,20 +301,26 @@ export class DidAuthClient {
     return { ...options, wallet: options.wallet ?? this.#wallet ?? browser.ethereum }
   }
 
-  /** Signs out when the user changes to another account in the wallet of the session. */
-  #use(wallet: Wallet | undefined): void {
-    if (wallet === this.#wallet) return
-    this.#wallet = wallet
-    if (!wallet || this.#setting.onAccountChange === 'ignore') return
-    onAccount(wallet, (address) => {
-      if (wallet === this.#wallet && !this.session?.did.endsWith(address)) this.logOut().catch(() => undefined)
+  /** Finds the wallet of a login before the reload. A wallet that announces itself later is used from then on. */
+  async #findWallet(): Promise<void> {
+    const { walletId, did = '' } = this.#keeper.record ?? {}
+    if (!walletId || this.#wallet) return
+    const { findWalletAgain } = await import('./known-wallets.js')
+    await findWalletAgain(walletId, did.slice(-42), (wallet) => {
+      if (!this.#wallet) this.useWallet(wallet)
     })
+  }
+
+  /** Returns the id of a wallet for the next page. Without it the login works as well. */
+  async #idOf(wallet: Wallet | undefined): Promise<string | undefined> {
+    if (!wallet || this.#setting.storage.isPrivate) return undefined
+    return import('./known-wallets.js').then(({ findWalletId }) => findWalletId(wallet)).catch(() => undefined)
   }
 }
 
-async function isExpired(response: Response): Promise<boolean> {
-  if (response.status !== 401) return false
-  return parseFields(parseJson(await response.clone().text())).code === 'ERR_ACCESS_TOKEN_EXPIRED'
+/** Returns the code of an answer with status 401. */
+async function codeOf401(response: Response): Promise<string> {
+  return response.status === 401 ? String(parseFields(parseJson(await response.clone().text())).code) : ''
 }
 
 /** What is read while it is sent cannot be sent again. */

@@ -15,3 +15,8 @@ export function parseJson(text: string | null | undefined): unknown {
 export function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== ''
 }
+
+/** Whether a value is one word, so that it adds no line to a text that a wallet signs. */
+export function isWord(value: unknown): value is string {
+  return isText(value) && /^[\w-]{1,256}$/.test(value)
+}

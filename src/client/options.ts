@@ -94,6 +94,11 @@ export interface DidAuthClientOptions {
    * the page when absent, else that of `url`.
    */
   readonly domain?: string | undefined
+  /**
+   * The service's own `serviceUrl`, where `url` is another address of it, such as a proxy's. It is the `URI` of an
+   * EIP-4361 text; `url` when absent. The service has to accept its host.
+   */
+  readonly serviceUrl?: string | undefined
   /** A line for people in an EIP-4361 text. None when absent. */
   readonly statement?: string | undefined
   /** How tokens travel: `cookie` where the service has `useCookies`; `header` when absent. */
@@ -120,7 +125,7 @@ export interface DidAuthClientOptions {
 export interface Setting
   extends
     Service,
-    Pick<DidAuthClientOptions, 'network' | 'message' | 'domain' | 'statement'>,
+    Pick<DidAuthClientOptions, 'network' | 'message' | 'domain' | 'serviceUrl' | 'statement'>,
     Pick<DidAuthClientOptions, 'signUp' | 'onAccountChange' | 'onSignedOut'> {
   /** `did-auth:<url>`: names the storage's keys, the lock and the channel. */
   readonly name: string

@@ -2,11 +2,13 @@ import { browser } from './browser.js'
 import { PROTOCOL, UNAVAILABLE } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
 import { parseFields } from './json.js'
-import { randomText, withLock } from './lock.js'
+import { withLock } from './lock.js'
 import type { Setting } from './options.js'
 import { askJson } from './request.js'
+import type { SignedIn } from './sign-in.js'
 import { parseOwnSession, parseTokens } from './session-keeper.js'
 import type { ClientSession, ReceivedSession, SessionKeeper, SessionRecord } from './session-keeper.js'
+import { randomText } from './seal.js'
 import { pause } from './timing.js'
 
 const MAX_TRIES = 3
@@ -43,7 +45,8 @@ export async function loadSession(setting: Setting, keeper: SessionKeeper): Prom
   // The record stays as it is where it is of this session: another tab may be refreshing it.
   const isStored = stored?.sessionId === found.sessionId
   const pair = isStored ? stored.pair : randomText()
-  const record = { receivedAt: setting.wallSeconds(), ...found, pair }
+  const walletId = isStored ? stored.walletId : undefined
+  const record = { walletId, receivedAt: setting.wallSeconds(), ...found, pair }
   keeper.hold(record)
   if (!isStored) await keeper.write(record)
 }
@@ -52,12 +55,12 @@ export async function loadSession(setting: Setting, keeper: SessionKeeper): Prom
 export async function startSession(
   setting: Setting,
   keeper: SessionKeeper,
-  { body, did }: { readonly body: unknown; readonly did: string }
+  { body, did, walletId }: SignedIn & { readonly walletId: string | undefined }
 ): Promise<ClientSession> {
   const received = setting.usesCookies ? await readOwnSession(setting) : parseTokens(body)
   const message = `No session of ${did}. Are cookies kept?`
   if (received?.did !== did) throw new DidAuthClientError(PROTOCOL, { message })
-  return keeper.start({ pair: randomText(), ...received, receivedAt: setting.wallSeconds() })
+  return keeper.start({ pair: randomText(), ...received, walletId, receivedAt: setting.wallSeconds() })
 }
 
 /**

@@ -88,10 +88,10 @@ export function textIn({ json }: Answer, name: string): string | undefined {
   return isText(value) ? value : undefined
 }
 
-/** The same where the answer has to have it. @throws DidAuthClientError PROTOCOL */
-export function requiredTextIn(answer: Answer, name: string): string {
+/** Returns the text of a field that an answer has to have. @throws DidAuthClientError PROTOCOL */
+export function requiredTextIn(answer: Answer, name: string, isExpected = isText): string {
   const text = textIn(answer, name)
-  if (!text) throw refusalOf(answer)
+  if (!isExpected(text)) throw refusalOf(answer)
   return text
 }
 

@@ -70,3 +70,8 @@ export function decodeBase64url(text: string): Bytes {
 export function hexOf(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
+
+/** Returns 128 random bits in hex. */
+export function randomText(): string {
+  return hexOf(randomBytes(16))
+}

@@ -2,9 +2,8 @@ import { browser, type Channel } from './browser.js'
 import { PROTOCOL, SESSION_ENDED } from './error-codes.js'
 import { DidAuthClientError, type ClientErrorDetails, type SessionEndReason } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'
-import { randomText } from './lock.js'
 import type { Setting } from './options.js'
-import { decodeBase64url, textOf } from './seal.js'
+import { decodeBase64url, randomText, textOf } from './seal.js'
 
 /** Longer tokens than this are not of this protocol, and are not stored. */
 const MAX_TOKEN_LENGTH = 8192
@@ -27,6 +26,8 @@ export interface SessionRecord extends ClientSession {
   readonly pair: string
   /** Absent in cookie mode. */
   readonly accessToken?: string
+  /** The id by which the wallet of the login is found again after a reload; absent for a wallet without one. */
+  readonly walletId?: string | undefined
 }
 
 /** The answer of `GET /session`. */

@@ -1,4 +1,5 @@
 import { loginMessage } from '../protocol/login-message.js'
+import { isWord } from './json.js'
 import { withLock } from './lock.js'
 import type { LogInOptions, Setting } from './options.js'
 import { ask, askJson, isOutdated, requiredTextIn, type Call } from './request.js'
@@ -15,14 +16,19 @@ export interface Challenges {
   next(did: string, signal?: AbortSignal): Promise<string>
 }
 
-/** @param field - of the answers to the calls */
+/**
+ * Returns the challenges that a service sends in answers to calls. It throws PROTOCOL for a challenge that is not one
+ * word of at most 256 characters.
+ *
+ * @param field - the name of the challenge in an answer
+ */
 export function challengesOf(setting: Setting, field: string, callOf: (did: string) => Call): Challenges {
   const { nowSeconds } = setting
   const request = async (did: string, signal?: AbortSignal) => {
     const answer = await ask(setting, { ...callOf(did), signal })
     const expiresIn = Number(answer.response.headers.get('Challenge-Expires-In') ?? Infinity)
     // By the monotonic clock.
-    return { did, text: requiredTextIn(answer, field), goodUntil: nowSeconds() + expiresIn }
+    return { did, text: requiredTextIn(answer, field, isWord), goodUntil: nowSeconds() + expiresIn }
   }
   let prepared: Awaited<ReturnType<typeof request>> | undefined
   return {

@@ -1,7 +1,7 @@
 import { signUpMessage } from '../protocol/login-message.js'
 import { PROTOCOL } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
-import { isText } from './json.js'
+import { isText, isWord } from './json.js'
 import type { DisclosureRequest, Setting, SignUpOptions } from './options.js'
 import { ask, requiredTextIn, textIn } from './request.js'
 import { decodeJwt } from './session-keeper.js'
@@ -15,7 +15,10 @@ export function signUp(setting: Setting, options: SignUpOptions): Promise<Signed
     const sdr = textIn(answer, 'sdr')
     const picked = sdr ? await options.onDisclosure?.(parseDisclosureRequest(sdr)) : undefined
     const { credentials = [], claims = [] } = picked ?? options
-    return [signUpMessage(loginDomain, requiredTextIn(answer, 'challenge'), credentials), { credentials, claims }]
+    return [
+      signUpMessage(loginDomain, requiredTextIn(answer, 'challenge', isWord), credentials),
+      { credentials, claims }
+    ]
   })
 }
 

@@ -32,7 +32,11 @@ export interface SiweLogin {
    * @throws DidAuthClientError UNAVAILABLE, RATE_LIMITED, PROTOCOL, or the signal's reason
    */
   nonce(signal?: AbortSignal): Promise<string>
-  /** What a text says: issued now, of `domain` of the client's options or the page, the address with its checksum. */
+  /**
+   * Returns the fields of a text that is issued now. `domain` is the option of the client, or the page's host. `uri` is
+   * the URL of the service, so that another service on the same page cannot use the signature. The address has its
+   * checksum.
+   */
   fields(account: Pick<SiweMessage, 'address' | 'chainId' | 'nonce'>): SiweMessage
   /**
    * Opens a session with a text and its signature.
@@ -57,10 +61,9 @@ export function siweLoginOf(setting: Setting, enter: Enter): SiweLogin {
     nonce: (signal) => nonces.next('', signal),
 
     fields({ address, chainId, nonce }) {
-      const { host, protocol } = browser.location ?? new URL(setting.url)
-      const { domain = host, statement } = setting
+      const { host } = browser.location ?? new URL(setting.url)
+      const { domain = host, statement, serviceUrl: uri = setting.url } = setting
       const issuedAt = new Date(wallSeconds() * 1_000).toISOString()
-      const uri = `${protocol}//${domain}`
       return { domain, uri, statement, issuedAt, address: withChecksum(address), chainId, nonce }
     },
 

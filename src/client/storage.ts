@@ -1,4 +1,5 @@
-import { browser, type Database, type DatabaseRequest, type DatabaseTransaction, type WebStorage } from './browser.js'
+import { browser, type WebStorage } from './browser.js'
+import type { askDatabase } from './indexed-db.js'
 
 /** Where the client keeps its session: `memory()`, `local()`, `session()`, `indexedDb()`, or one of your own. */
 export interface ClientStorage {
@@ -63,28 +64,13 @@ function webStorage(open: () => WebStorage): ClientStorage {
 
 /** Keeps the session in IndexedDB, for all tabs and workers. Every script of the page's origin can read it. */
 export function indexedDb(): ClientStorage {
-  const factory = browser.indexedDB
-  if (!factory) return memory()
-  const run = async (use: (values: ReturnType<DatabaseTransaction['objectStore']>) => DatabaseRequest) => {
-    const opening = factory.open('did-auth', 1)
-    opening.onupgradeneeded = () => opening.result.createObjectStore('values')
-    const database: Database = await settled(opening, 'onsuccess')
-    const transaction = database.transaction('values', 'readwrite')
-    const request = use(transaction.objectStore('values'))
-    await settled(transaction, 'oncomplete')
-    database.close()
-    return request.result
-  }
+  const databases = browser.indexedDB
+  if (!databases) return memory()
+  const ask = async (use: Parameters<typeof askDatabase>[1]) =>
+    (await import('./indexed-db.js')).askDatabase(databases, use)
   return {
-    get: (key) => run((values) => values.get(key)),
-    set: (key, value) => run((values) => values.put(value, key)),
-    delete: (key) => run((values) => values.delete(key))
+    get: (key) => ask((values) => values.get(key)),
+    set: (key, value) => ask((values) => values.put(value, key)),
+    delete: (key) => ask((values) => values.delete(key))
   }
-}
-
-function settled<T>(request: DatabaseRequest<T>, success: 'onsuccess' | 'oncomplete'): Promise<T> {
-  return new Promise((resolve, reject) => {
-    request[success] = () => resolve(request.result)
-    request.onerror = () => reject(Error('IndexedDB failed', { cause: request.error }))
-  })
 }

@@ -4,6 +4,9 @@ export interface ClientClock {
   nowSeconds(): number
 }
 
+/** Time limit in seconds for waiting for a lock, and life of a lease. */
+export const LOCK_SECONDS = 10
+
 export function pause(seconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, seconds * 1000))
 }

@@ -1,9 +1,11 @@
 import { browser, type Eip1193Provider } from './browser.js'
 import { NO_WALLET, USER_REJECTED, WALLET, WALLET_BUSY } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
+import type { FindWalletsOptions, FoundWallet } from './find-wallets.js'
 import { isText, parseFields } from './json.js'
+import { orUnavailable } from './request.js'
 import { hexOf, utf8 } from './seal.js'
-import { pause, unlessAborted } from './timing.js'
+import { unlessAborted } from './timing.js'
 
 export type { Eip1193Provider }
 
@@ -26,9 +28,17 @@ export interface ViemWalletClient {
   signMessage(args: { message: string }): Promise<string>
 }
 
+/** A client of viem that signs through its transport, such as `getConnectorClient` of wagmi returns. */
+export interface ViemClient {
+  readonly account: { readonly address: string }
+  request(args: never): Promise<unknown>
+}
+
 /** Any other wallet. */
 export interface PlainWallet {
   readonly type?: undefined
+  /** Name under which the client finds the wallet again after a reload. `createPasskey` and `openPasskey` set it. */
+  readonly id?: string
   readonly address: string
   /** For the network `chain`. */
   readonly chainId?: number
@@ -36,7 +46,7 @@ export interface PlainWallet {
 }
 
 /** What signs: all kinds of wallets that the clients accept. */
-export type Wallet = Eip1193Provider | EthersSigner | ViemAccount | ViemWalletClient | PlainWallet
+export type Wallet = Eip1193Provider | EthersSigner | ViemAccount | ViemWalletClient | ViemClient | PlainWallet
 
 /** A wallet with the account that it signs with. */
 export interface ConnectedWallet {
@@ -91,7 +101,7 @@ export async function didOfAccount(
 /** Calls a function with each account, in lower case, that the user changes to in the wallet. */
 export function onAccount(wallet: Wallet, listener: (address: string) => void): void {
   // A provider of ethers has `on` without `request`, and knows no such event.
-  if (!('request' in wallet)) return
+  if (!isProvider(wallet)) return
   wallet.on?.('accountsChanged', (accounts: unknown) => {
     const { 0: address } = parseFields(accounts)
     // A wallet that is locked has no account, and its user is the same.
@@ -102,9 +112,8 @@ export function onAccount(wallet: Wallet, listener: (address: string) => void): 
 /** The chain that a wallet is on, 30 where none is known. @throws DidAuthClientError WALLET, or the signal's reason */
 export async function chainIdOf(wallet: Wallet | undefined, signal: AbortSignal | undefined): Promise<number> {
   // A provider answers a hex text, other wallets a number.
-  const isProvider = wallet && 'request' in wallet
   const chainId = await askWallet(
-    () => (isProvider ? wallet.request({ method: 'eth_chainId' }) : parseFields(wallet).chainId),
+    () => (isProvider(wallet) ? wallet.request({ method: 'eth_chainId' }) : parseFields(wallet).chainId),
     signal
   )
   const number = Number(chainId ?? 30)
@@ -112,31 +121,38 @@ export async function chainIdOf(wallet: Wallet | undefined, signal: AbortSignal 
   throw new DidAuthClientError(WALLET)
 }
 
-/** What the kinds of wallets without `request` have, each some of it. */
+/** The fields of all kinds of wallets that are not only a provider. */
 interface Signer {
   readonly account?: Signer | undefined
   readonly type?: unknown
   readonly address?: unknown
   getAddress?(): unknown
-  signMessage(message: unknown): unknown
+  signMessage?(message: unknown): unknown
+}
+
+function isProvider(wallet: Wallet | undefined): wallet is Eip1193Provider {
+  return !!wallet && 'request' in wallet
 }
 
 async function openWallet(wallet: Wallet): Promise<{ address: unknown; sign: (text: string) => unknown }> {
-  // A wallet client of viem has `request` as well, which may answer another account.
-  if ('request' in wallet && !parseFields(wallet).account) {
-    const { 0: address } = parseFields(await wallet.request({ method: 'eth_requestAccounts' }))
-    return {
-      address,
-      sign: (text) => wallet.request({ method: 'personal_sign', params: [`0x${hexOf(utf8(text))}`, address] })
-    }
-  }
   // Whether a wallet of another kind can sign shows at its first call.
   const signer = wallet as unknown as Signer
   const { account, type, address } = signer
+  // A client of viem without `signMessage` signs by its local account, or has its wallet sign.
+  const source = signer.signMessage ? signer : (account ?? signer)
+  if (isProvider(wallet) && !(account && source.signMessage)) {
+    const { 0: first } = account
+      ? [account.address]
+      : parseFields(await wallet.request({ method: 'eth_requestAccounts' }))
+    return {
+      address: first,
+      sign: (text) => wallet.request({ method: 'personal_sign', params: [`0x${hexOf(utf8(text))}`, first] })
+    }
+  }
   const isViem = account ?? type === 'local'
   return {
     address: account?.address ?? address ?? (await signer.getAddress?.()),
-    sign: (text) => signer.signMessage(isViem ? { message: text } : text)
+    sign: (text) => source.signMessage?.(isViem ? { message: text } : text)
   }
 }
 
@@ -151,9 +167,13 @@ export async function askWallet<T>(call: () => T, signal: AbortSignal | undefine
     const { cause: inner, error, info } = parseFields(cause)
     const codes = [cause, inner, error, parseFields(info).error].map((one) => parseFields(one).code).join()
     // Of EIP-1193, of WalletConnect (CAIP-25), and of ethers.
-    if (/\b(4001|500[02])\b|_REJECTED/.test(codes)) throw new DidAuthClientError(USER_REJECTED, { cause })
-    if (/-32002/.test(codes)) throw new DidAuthClientError(WALLET_BUSY, { cause })
-    throw new DidAuthClientError(WALLET, { cause })
+    const kinds = [
+      [/\b(4001|500[02])\b|_REJECTED/, USER_REJECTED],
+      [/-32002/, WALLET_BUSY],
+      [/\b4100\b/, [WALLET[0], 'Connect your wallet first. Then try again.']]
+    ] as const
+    const [, kind = WALLET] = kinds.find(([one]) => one.test(codes)) ?? []
+    throw new DidAuthClientError(kind, { cause })
   }
 }
 
@@ -164,47 +184,19 @@ function parseHex(value: unknown, digits: number): string {
   throw new DidAuthClientError(WALLET, { message: 'No hex' })
 }
 
-/** A wallet that the browser has. */
-export interface FoundWallet {
-  /** Its reverse domain name, such as `io.metamask`; that of `window.ethereum` is `injected`. */
-  readonly id: string
-  readonly name: string
-  /** A `data:` URL of an image. */
-  readonly icon: string | undefined
-  readonly provider: Eip1193Provider
-}
-
 /**
  * Asks the browser's wallets to announce themselves (EIP-6963). `window.ethereum` comes last, unless it announced
  * itself. Without a browser there are none.
  *
- * @param ms - milliseconds to wait for announcements, 300 when absent
+ * @throws DidAuthClientError UNAVAILABLE where the code for it cannot be loaded
  * @see EIP-6963, "Announce and Request Events"
  * @example
- * for (const { name, icon, provider } of await findWallets()) {
- *   addButton(name, icon, () => auth.logIn({ wallet: provider }))
- * }
+ * const addWallet = ({ name, icon, provider }) => addButton(name, icon, () => auth.logIn({ wallet: provider }))
+ * for (const wallet of await findWallets({ onLate: addWallet })) addWallet(wallet)
  */
-export async function findWallets({ ms = 300 }: { readonly ms?: number } = {}): Promise<FoundWallet[]> {
-  if (!browser.dispatchEvent) return []
-  const found = new Map<Eip1193Provider, FoundWallet>()
-  const hear = (event: object): void => {
-    // Whether the provider works shows at its first request.
-    const { info, provider } = parseFields(parseFields(event).detail) as { info: unknown; provider?: Eip1193Provider }
-    const { rdns: id, name, icon } = parseFields(info)
-    if (!isText(id) || !isText(name) || !provider) return
-    // An image from a URL would tell its host who looks at it.
-    const image = isText(icon) && icon.startsWith('data:image/') ? icon : undefined
-    found.set(provider, { id, name, icon: image, provider })
-  }
-  const type = 'eip6963:announceProvider'
-  browser.addEventListener(type, hear)
-  browser.dispatchEvent(new Event('eip6963:requestProvider'))
-  await pause(ms / 1_000)
-  browser.removeEventListener(type, hear)
-  const provider = browser.ethereum
-  if (provider && !found.has(provider)) {
-    found.set(provider, { id: 'injected', name: 'Browser wallet', icon: undefined, provider })
-  }
-  return [...found.values()]
+export function findWallets(options: FindWalletsOptions = {}): Promise<FoundWallet[]> {
+  return orUnavailable('findWallets', undefined, async () => {
+    const { listWallets } = await import('./find-wallets.js')
+    return listWallets(options)
+  })
 }

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
 import express from 'express'
 import { serverAt } from '../support/client-error.js'
-import { type ClientService, startClientService } from '../support/client-service.js'
+import { alice, answerOf, type ClientService, startClientService } from '../support/client-service.js'
 import { throwing } from '../support/refusal.js'
 
 let service: ClientService
@@ -14,6 +14,7 @@ beforeEach(async () => {
     {
       after(app, requireDid) {
         app.post('/notes', requireDid, express.text({ type: '*/*' }), (req, res) => res.json({ note: req.body }))
+        app.get('/checked', requireDid.with({ checkSession: true }), (_req, res) => res.send('OK'))
         app.get('/refused', (_req, res) => void res.status(401).json({ code: 'ERR_OF_THE_APP' }))
         app.get('/forbidden', (_req, res) => void res.status(403).send('Not yours'))
         app.get('/moved', (_req, res) => res.redirect('/me'))
@@ -81,19 +82,51 @@ describe('DidAuthClient.fetch', () => {
     expect(auth.session).toBeDefined()
   })
 
-  it('returns a 401 that does not say that the token has expired, and keeps the session', async () => {
+  it.each(['ERR_ACCESS_TOKEN_MISSING', 'ERR_DUPLICATE_COOKIE', 'ERR_ACCESS_TOKEN_OTHER'])(
+    'returns a 401 with the code %s, and keeps the session',
+    async (code) => {
+      const auth = await service.signedIn()
+      service.intercept(({ path }) => (path === '/me' ? Response.json({ code }, { status: 401 }) : undefined))
+      expect(await (await auth.fetch('/me')).json()).toEqual({ code })
+      expect([service.count('/refresh-token'), auth.session === undefined]).toEqual([0, false])
+    }
+  )
+
+  it('refreshes once where the service has another key, and sends the body again', async () => {
     const auth = await service.signedIn()
-    service.intercept(({ path }) =>
-      path === '/me'
-        ? new Response('{"code":"ERR_ACCESS_TOKEN"}', {
-            status: 401,
-            headers: { 'Content-Type': 'application/problem+json' }
-          })
+    const old = auth.session
+    service.intercept(({ path, headers }) =>
+      path === '/notes' && headers.get('authorization') === firstToken
+        ? Response.json({ code: 'ERR_ACCESS_TOKEN' }, { status: 401 })
         : undefined
     )
-    const answer = await auth.fetch('/me')
-    expect(await answer.json()).toEqual({ code: 'ERR_ACCESS_TOKEN' })
-    expect(service.paths()).not.toContain('/refresh-token')
+    await auth.fetch('/me')
+    const firstToken = tokenOf()
+    service.exchanges.length = 0
+    const answers = await Promise.all(
+      Array.from({ length: 5 }, () => auth.fetch('/notes', { method: 'POST', body: 'milk' }))
+    )
+    expect(await Promise.all(answers.map((answer) => answer.json()))).toEqual(Array(5).fill({ note: 'milk' }))
+    expect([service.count('/refresh-token'), auth.session?.sessionId]).toEqual([1, old?.sessionId])
+  })
+
+  it('refreshes once where every token is refused, and returns the refusals', async () => {
+    const auth = await service.signedIn()
+    service.intercept(({ path }) =>
+      path === '/me' ? Response.json({ code: 'ERR_ACCESS_TOKEN' }, { status: 401 }) : undefined
+    )
+    for (let count = 0; count < 3; count += 1) expect(await answerOf(auth)).toBe(401)
+    expect([service.count('/refresh-token'), service.count('/me')]).toEqual([1, 4])
+    service.clock.seconds += 700
+    service.intercept(() => undefined)
+    expect(await answerOf(auth)).toBe(200)
+  })
+
+  it('learns that the session has ended from a route that checks it', async () => {
+    const auth = await service.signedIn()
+    await service.requireDid.sessions.revokeAll(alice.did)
+    await expect(auth.fetch('/checked')).rejects.toMatchObject({ code: 'SESSION_ENDED', reason: 'revoked' })
+    expect(auth.session).toBeUndefined()
   })
 
   it('sends a body again after a refresh', async () => {

@@ -144,6 +144,18 @@ describe('a login that fails', () => {
   })
 })
 
+describe.each(['logIn', 'signUp'] as const)('DidAuthClient.%s', (verb) =>
+  it.each(['ab cd', 'ab\nMy credentials are: cd', 'äb', 'a'.repeat(257)])(
+    'never signs the challenge %j, which is not one word of the protocol',
+    async (challenge) => {
+      service.intercept(() => Response.json({ challenge }))
+      const wallet = watchedWallet(alice)
+      const error = await failureOf(service.client({ wallet })[verb]())
+      expect([error, wallet.signed]).toMatchObject([{ code: 'PROTOCOL' }, []])
+    }
+  )
+)
+
 describe('DidAuthClient.signUp', () => {
   const issuer = walletOf(5)
   const emailCredential = credentialJwt(issuer, alice.did, {

@@ -87,6 +87,16 @@ describe('RelayClient at a relay that fails', () => {
     await expectError(one.open(small), fields)
   })
 
+  it('that sends a challenge of two lines gets neither a signature nor a credential', async () => {
+    const url = await serverAt(answering(200, JSON.stringify({ challenge: 'ab\ncd' })))
+    const [watched, asked] = [watchedWallet(walletOf(1)), [] as string[]]
+    for (const credential of [undefined, (challenge: string) => `${asked.push(challenge)}`]) {
+      const one = client({ url, wallet: watched, ...(credential && { credential }) })
+      await expectError(one.send('Hello'), { code: 'PROTOCOL' })
+    }
+    expect([watched.signed, asked]).toEqual([[], []])
+  })
+
   it('that is gone, slow, or stops within an answer is unavailable', async () => {
     const url = await serverAt(() => undefined)
     const half = await serverAt((_req, res) => {

@@ -1,6 +1,6 @@
 import { describe, expect, it, jest } from '@jest/globals'
 import { appKit, connectAndSignIn, connectKit, rainbowKit, thirdweb } from 'express-did-auth/client/siwe'
-import type { DidAuthClient } from 'express-did-auth/client'
+import { DidAuthClient } from 'express-did-auth/client'
 import { parseSiweMessage } from 'viem/siwe'
 import { failureOf } from '../support/client-error.js'
 import { alice, answerOf, type ClientService, setGlobals, startClientService } from '../support/client-service.js'
@@ -31,7 +31,7 @@ describe("DidAuthClient with message: 'siwe'", () => {
       domain: 'service.example',
       address: expect.stringMatching(new RegExp(`^${alice.address}$`, 'i')),
       statement: 'Come in.',
-      uri: 'http://service.example',
+      uri: 'https://service.example',
       version: '1',
       chainId: 8453,
       nonce: expect.stringMatching(/^[0-9a-f]{64}$/),
@@ -54,12 +54,22 @@ describe("DidAuthClient with message: 'siwe'", () => {
       expect(siwe.fields({ ...account, address: spelling, nonce: 'x' })).toMatchObject({ address })
   })
 
-  it('names the page that asks, where there is one and no domain is given', async () => {
-    const service = await start()
+  it.each([
+    ['the URL of the service', { url: 'https://api.example/login/' }, 'https://api.example/login'],
+    ['a relative URL of the service in full', { url: '/api' }, 'https://app.example:8443/api'],
+    ['serviceUrl', { url: '/api', serviceUrl: 'https://api.example' }, 'https://api.example']
+  ])('names the page as the domain, and as URI %s', async (_name, options, uri) => {
     setGlobals({ location: new URL('https://app.example:8443/shop') })
-    const siwe = await service.client({ domain: undefined }).siwe()
-    const fields = siwe.fields({ ...account, nonce: 'x' })
-    expect(fields).toMatchObject({ domain: 'app.example:8443', uri: 'https://app.example:8443' })
+    const siwe = await new DidAuthClient(options).siwe()
+    expect(siwe.fields({ ...account, nonce: 'x' })).toMatchObject({ domain: 'app.example:8443', uri })
+  })
+
+  it.each(['ab cd', `ab\nResources:`, 'a'.repeat(257), 'a\u2028b', ''])('never signs the nonce %j', async (nonce) => {
+    const service = await start()
+    service.intercept(() => Response.json({ nonce }))
+    const wallet = watchedWallet(alice)
+    const error = await failureOf(service.client({ wallet, message: 'siwe' }).logIn())
+    expect([error, wallet.signed]).toMatchObject([{ code: 'PROTOCOL' }, []])
   })
 
   it('sends only the signature after prepare(), and asks again once the prepared nonce has ended', async () => {
@@ -169,38 +179,48 @@ Expiration Time: ${payload.expiration_time}`
   })
 })
 
-describe('connectAndSignIn', () => {
-  /** A wallet that answers `wallet_connect` so, and signs. */
-  const providerOf = (answer: (nonce: string) => unknown, asked: string[] = []) => ({
-    request: async ({ method, params }: { method: string; params?: readonly unknown[] }): Promise<unknown> => {
-      asked.push(method)
-      if (method === 'eth_chainId') return '0x2105'
-      if (method === 'eth_requestAccounts') return [alice.address]
-      if (method === 'personal_sign')
-        return alice.personalSign(Buffer.from(String(params![0]).slice(2), 'hex').toString())
-      const [{ capabilities }] = params as [{ capabilities: { signInWithEthereum: { nonce: string } } }]
-      return answer(capabilities.signInWithEthereum.nonce)
-    }
-  })
+/** The fields that an application gives to `wallet_connect`. */
+type WantedText = { nonce: string; domain: string; uri: string }
 
+/** A wallet that answers `wallet_connect` so, and signs. */
+const providerOf = (answer: (wanted: WantedText) => unknown, asked: string[] = []) => ({
+  request: async ({ method, params }: { method: string; params?: readonly unknown[] }): Promise<unknown> => {
+    asked.push(method)
+    if (method === 'eth_chainId') return '0x2105'
+    if (method === 'eth_requestAccounts') return [alice.address]
+    if (method === 'personal_sign')
+      return alice.personalSign(Buffer.from(String(params![0]).slice(2), 'hex').toString())
+    const [{ capabilities }] = params as [{ capabilities: { signInWithEthereum: WantedText } }]
+    return answer(capabilities.signInWithEthereum)
+  }
+})
+
+/** The answer of a wallet that writes the text itself, with the fields that it is given. */
+function signWanted({ nonce, domain, uri }: WantedText): unknown {
+  const message = `${domain} wants you to sign in with your Ethereum account:\n${alice.address}\n\n
+URI: ${uri}\nVersion: 1\nChain ID: 8453\nNonce: ${nonce}\nIssued At: ${new Date(START_SECONDS * 1_000).toISOString()}`
+  const signInWithEthereum = { message, signature: alice.personalSign(message) }
+  return { accounts: [{ address: alice.address, capabilities: { signInWithEthereum } }] }
+}
+
+describe('connectAndSignIn', () => {
   it('logs in with one prompt', async () => {
     const service = await start()
-    const auth = service.client()
-    const siwe = await auth.siwe()
     const asked: string[] = []
-    const provider = providerOf((nonce) => {
-      const message = textOf(nonce)
-      const signature = alice.personalSign(message)
-      return { accounts: [{ address: alice.address, capabilities: { signInWithEthereum: { message, signature } } }] }
-    }, asked)
-    const textOf = (nonce: string): string => {
-      const { domain, uri, issuedAt } = siwe.fields({ ...account, nonce })
-      return `${domain} wants you to sign in with your Ethereum account:\n${alice.address}\n\n
-URI: ${uri}\nVersion: 1\nChain ID: 8453\nNonce: ${nonce}\nIssued At: ${issuedAt}`
-    }
-    expect(await connectAndSignIn(auth, provider)).toMatchObject({ did: alice.did })
+    expect(await connectAndSignIn(service.client(), providerOf(signWanted, asked))).toMatchObject({ did: alice.did })
     expect(asked).toEqual(['eth_chainId', 'wallet_connect'])
   })
+
+  it.each(['https://app.example/shop', 'https://service.example.evil', 'none'])(
+    'asks once more, and keeps the text from the service, where the wallet writes the URI %s',
+    async (uri) => {
+      const service = await start()
+      const provider = providerOf((wanted) => signWanted({ ...wanted, uri }))
+      expect(await connectAndSignIn(service.client(), provider)).toMatchObject({ did: alice.did })
+      const sent = service.exchanges.filter(({ path }) => path === '/siwe/verify').map(({ body }) => body)
+      expect(sent).toEqual([expect.stringContaining('URI: https://service.example\\n')])
+    }
+  )
 
   it.each([4200, -32601])('asks twice where the wallet says %i', async (code) => {
     const service = await start()
@@ -214,5 +234,38 @@ URI: ${uri}\nVersion: 1\nChain ID: 8453\nNonce: ${nonce}\nIssued At: ${issuedAt}
     const service = await start()
     const provider = providerOf(() => Promise.reject(Object.assign(new Error('no'), { code: 4001 })))
     expect(await failureOf(connectAndSignIn(service.client(), provider))).toMatchObject({ code: 'USER_REJECTED' })
+  })
+})
+
+describe('a dishonest service that shares its page with another service', () => {
+  /** Signs in as a page with thirdweb does, by the text that the adapter writes. */
+  const byThirdweb = async (auth: DidAuthClient): Promise<unknown> => {
+    const options = thirdweb(auth)
+    return options.doLogin({ payload: await options.getLoginPayload(account), signature: '0x' })
+  }
+  const byAppKit = async (auth: DidAuthClient): Promise<unknown> => {
+    const siwx = appKit(auth)
+    const data = await siwx.createMessage({ accountAddress: alice.address, chainId: 'eip155:1' })
+    return siwx.addSession({ message: data.toString(), signature: alice.personalSign(data.toString()) })
+  }
+  it.each<[string, (auth: DidAuthClient) => Promise<unknown>]>([
+    ['logIn', (auth) => auth.logIn({ message: 'siwe' })],
+    ['rainbowKit', async (auth) => rainbowKit(auth).verify(await signBy(rainbowKit(auth)))],
+    ['connectKit', async (auth) => connectKit(auth).verifyMessage(await signBy(connectKit(auth)))],
+    ['appKit', byAppKit],
+    ['thirdweb', byThirdweb],
+    ['connectAndSignIn', (auth) => connectAndSignIn(auth, providerOf(signWanted))]
+  ])('gets a text by %s that the other one refuses, for a nonce of the other one', async (_name, logIn) => {
+    jest.spyOn(console, 'warn').mockImplementation(() => undefined)
+    const trustedOrigins = ['https://app.example']
+    const [dishonest, other] = [await start(), await startClientService({ siwe: true, trustedOrigins })]
+    setGlobals({ location: new URL('https://app.example/shop') })
+    const post = (path: string, body?: string): Promise<Response> =>
+      fetch(other.url + path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: body ?? null })
+    dishonest.intercept(({ path }) => (path === '/siwe/nonce' ? post(path) : undefined))
+    await logIn(dishonest.client({ domain: undefined, serviceUrl: undefined })).catch(() => undefined)
+    const { body } = dishonest.exchanges.find(({ path }) => path === '/siwe/verify')!
+    const answer = await post('/siwe/verify', body)
+    expect([answer.status, await answer.text()]).toEqual([401, 'Sign-in message for another site'])
   })
 })

@@ -2,11 +2,11 @@ import { describe, expect, it, jest } from '@jest/globals'
 import { BrowserProvider, Wallet as EthersWallet, verifyMessage } from 'ethers'
 import { findWallets, type Eip1193Provider, type Wallet } from 'express-did-auth/client'
 import { wallet as testWallet } from 'express-did-auth/testing'
-import { createWalletClient, custom } from 'viem'
+import { createClient, createWalletClient, custom } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { connectWallet, didOfAccount } from '../../src/client/wallet.js'
 import { afterTest } from '../support/after-test.js'
-import { alice, plainWallet, setGlobals, startClientService } from '../support/client-service.js'
+import { alice, plainWallet, setGlobals, setPage, startClientService } from '../support/client-service.js'
 import { walletOf } from '../support/wallet.js'
 
 /** A browser wallet: it takes the bytes of a message in hex. */
@@ -58,6 +58,25 @@ describe('a login', () => {
     const account = privateKeyToAccount(walletOf(2).privateKey as '0x')
     const auth = service.client({ wallet: createWalletClient({ account, transport: custom(provider()) }) })
     expect(await auth.logIn()).toMatchObject({ did: walletOf(2).did })
+  })
+
+  it.each([
+    ['its local account', privateKeyToAccount(walletOf(2).privateKey as '0x'), walletOf(2).did],
+    ['its wallet, for the account that it names', alice.address as '0x', alice.did]
+  ])('works with a client of viem that has no signMessage, by %s', async (_name, account, did) => {
+    const service = await startClientService()
+    const asked = provider()
+    const auth = service.client({ wallet: createClient({ account, transport: custom(asked) }) })
+    expect(await auth.logIn()).toMatchObject({ did })
+    expect(asked.asked).toEqual(did === alice.did ? ['personal_sign'] : [])
+  })
+
+  it('says to connect the wallet where it knows no such account', async () => {
+    const service = await startClientService()
+    const unauthorized = provider({ personal_sign: { code: 4100, message: 'Unauthorized' } })
+    const wallet = createClient({ account: alice.address as '0x', transport: custom(unauthorized, { retryCount: 0 }) })
+    const userMessage = expect.stringMatching(/^Connect your wallet first/)
+    await expect(service.client({ wallet }).logIn()).rejects.toMatchObject({ code: 'WALLET', userMessage })
   })
 
   it('says which network the service does not accept, at the challenge and at the login', async () => {
@@ -265,20 +284,12 @@ describe('findWallets', () => {
     uuid: rdns
   })
 
-  const inBrowser = (ethereum?: Eip1193Provider): EventTarget => {
-    const target = new EventTarget()
-    const methods = ['addEventListener', 'removeEventListener', 'dispatchEvent'] as const
-    const bound = Object.fromEntries(methods.map((name) => [name, target[name].bind(target)]))
-    setGlobals({ ...bound, ethereum })
-    return target
-  }
-
   it('finds none without a browser', async () => {
     expect(await findWallets()).toEqual([])
   })
 
   it('finds those that announce themselves, early and late, each once, and no broken ones', async () => {
-    const target = inBrowser()
+    const target = setPage()
     const [one, two] = [silentProvider(), silentProvider()]
     target.addEventListener('eip6963:requestProvider', () => {
       announce(target, { info: info('a.b'), provider: one })
@@ -295,9 +306,21 @@ describe('findWallets', () => {
     ])
   })
 
+  it('tells of each wallet that announces itself after the list was returned, and of no other one again', async () => {
+    const [own, early, late] = [silentProvider(), silentProvider(), silentProvider()]
+    const target = setPage(own)
+    target.addEventListener('eip6963:requestProvider', () => announce(target, { info: info('e'), provider: early }))
+    const told: string[] = []
+    const onLate = ({ id }: { id: string }): void => void told.push(id)
+    expect((await findWallets({ ms: 1, onLate })).map(({ id }) => id)).toEqual(['e', 'injected'])
+    for (const [id, provider] of Object.entries({ e: early, l: late, own }))
+      for (let twice = 0; twice < 2; twice += 1) announce(target, { info: info(id), provider })
+    expect(told).toEqual(['l', 'own'])
+  })
+
   it('adds window.ethereum at the end, unless it has announced itself', async () => {
     const [own, other] = [silentProvider(), silentProvider()]
-    const target = inBrowser(own)
+    const target = setPage(own)
     expect(await findWallets({ ms: 1 })).toMatchObject([{ id: 'injected', provider: own }])
     target.addEventListener('eip6963:requestProvider', () => announce(target, { info: info('o'), provider: other }))
     expect((await findWallets({ ms: 1 })).map(({ id }) => id)).toEqual(['o', 'injected'])
@@ -306,7 +329,7 @@ describe('findWallets', () => {
   })
 
   it('finds each wallet of the test kit, by its seed', async () => {
-    const target = inBrowser()
+    const target = setPage()
     for (const seed of ['alice', 'bob']) testWallet(seed).announce(target)
     expect((await findWallets({ ms: 1 })).map(({ name }) => name)).toEqual(['alice', 'bob'])
   })

@@ -102,6 +102,21 @@ describe('POST /siwe/verify', () => {
     expect([answer.status, answer.text === 'Sign-in message for another site']).toEqual([isGood ? 200 : 401, !isGood])
   })
 
+  it.each([
+    ['https://other.example', 401],
+    ['https://other.example/login', 401],
+    ['https://service.example/login', 200],
+    ['https://app.example', 200]
+  ])('answers a text of a page that two services share, with the URI %s, by %i', async (uri, status) => {
+    const { app } = await testApp({ siwe: true, trustedOrigins: ['https://app.example'] })
+    const login = await signedSiwe(app, account, { domain: 'app.example', uri })
+    const sent = request(app)
+      .post('/siwe/verify')
+      .set({ Origin: 'https://app.example', Accept: 'application/problem+json' })
+    const { status: answered, body } = await sent.send(login)
+    expect([answered, body.code]).toEqual([status, status === 401 ? 'ERR_MESSAGE_DOMAIN' : undefined])
+  })
+
   it('asks a function of the application, which has to answer true itself', async () => {
     const asked: string[] = []
     const domains = (domain: string) => {

@@ -1,6 +1,7 @@
 import { jest } from '@jest/globals'
 import type { DidAuthConfig } from 'express-did-auth'
-import { DidAuthClient, type ClientStorage, type DidAuthClientOptions, type PlainWallet } from 'express-did-auth/client'
+import { DidAuthClient, type ClientStorage, type DidAuthClientOptions } from 'express-did-auth/client'
+import type { Eip1193Provider, PlainWallet } from 'express-did-auth/client'
 import { afterTest } from './after-test.js'
 import { listenAt } from './client-error.js'
 import { testApp, type Host } from './test-app.js'
@@ -67,6 +68,7 @@ export async function startClientService(config: Partial<DidAuthConfig> = {}, ho
       url,
       wallet: plainWallet(alice),
       domain: 'service.example',
+      serviceUrl: 'https://service.example',
       fetch: seenFetch,
       clock: test.clock,
       ...options
@@ -227,6 +229,15 @@ export function setGlobals(values: Readonly<Record<string, unknown>>): void {
       else Object.defineProperty(globalThis, name, descriptor)
     }
   })
+}
+
+/** Makes this a page whose wallets announce themselves, until the test is over. @returns the page's window */
+export function setPage(ethereum?: Eip1193Provider): EventTarget {
+  const target = new EventTarget()
+  const methods = ['addEventListener', 'removeEventListener', 'dispatchEvent'] as const
+  const bound = Object.fromEntries(methods.map((name) => [name, target[name].bind(target)]))
+  setGlobals({ ...bound, ethereum })
+  return target
 }
 
 /** Cookies as a browser keeps them for one service: shared by its tabs, and read by no script. */

@@ -9,13 +9,14 @@ import { startWalletStep, type PageWallet } from './wallet-step.js'
 import { shownFetch } from './wire.js'
 
 const fetch = shownFetch((exchange) => showToken(exchange))
+const isUrl = /^https?:/i.test(serviceUrl) && URL.canParse(serviceUrl)
 const auth = new DidAuthClient({
   mode: usesCookies ? 'cookie' : 'header',
   fetch,
   storage: local(),
   // Where the page came from, which differs from the server's own URL where somebody opens it by an address.
   url: new URL('.', location.href).href,
-  domain: /^https?:/i.test(serviceUrl) && URL.canParse(serviceUrl) ? new URL(serviceUrl).host : serviceUrl,
+  ...(isUrl ? { domain: new URL(serviceUrl).host, serviceUrl } : { domain: serviceUrl }),
   clock: pageClock,
   onSignedOut: (error) => {
     if (error.reason !== 'loggedOut') sayOfSession(error)

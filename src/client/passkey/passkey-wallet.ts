@@ -4,7 +4,7 @@ import { sha256 } from '@noble/hashes/sha2.js'
 import { keccak_256 } from '@noble/hashes/sha3.js'
 import { bytesToHex } from '@noble/hashes/utils.js'
 import { askPasskey } from '../ask-passkey.js'
-import { encodeBase64url, utf8 } from '../seal.js'
+import { decodeBase64url, encodeBase64url, utf8 } from '../seal.js'
 import { pause } from '../timing.js'
 import type { PlainWallet } from '../wallet.js'
 
@@ -64,22 +64,40 @@ export function openPasskey({ rpId }: PasskeyOptions): Promise<PasskeyWallet> {
 async function walletOf(options: PasskeyOptions & { readonly userName?: string }): Promise<PasskeyWallet> {
   const { rpId } = options
   const { id, secret } = await askPasskey({ ...options, context: CONTEXT })
+  const passkeyId = encodeBase64url(new Uint8Array(id))
   let kept: Uint8Array | undefined = privateKeyOf(secret, rpId)
   const address = `0x${bytesToHex(keccak_256(secp256k1.getPublicKey(kept, false).subarray(1))).slice(-40)}`
   void pause(KEPT_SECONDS).then(() => {
     kept?.fill(0)
     kept = undefined
   })
-  /** The recovery, r and s. */
-  const sign = async (hash: Uint8Array): Promise<Uint8Array> => {
-    let key = kept
+  return passkeyWallet({ rpId, passkeyId, address }, () => {
+    const key = kept
     kept = undefined
-    key ??= privateKeyOf((await askPasskey({ rpId, id, context: CONTEXT })).secret, rpId)
+    return key
+  })
+}
+
+/**
+ * Returns the wallet of a passkey that was opened before.
+ *
+ * @param passkey - `passkeyId` is the passkey's own id in base64url
+ * @param takeKey - returns the private key once, while it is in memory; else the passkey is asked
+ */
+export function passkeyWallet(
+  { rpId, passkeyId, address }: PasskeyOptions & { readonly passkeyId: string; readonly address: string },
+  takeKey = (): Uint8Array | undefined => undefined
+): PasskeyWallet {
+  /** Returns the recovery, r and s. */
+  const sign = async (hash: Uint8Array): Promise<Uint8Array> => {
+    const question = { rpId, id: decodeBase64url(passkeyId).buffer, context: CONTEXT }
+    const key = takeKey() ?? privateKeyOf((await askPasskey(question)).secret, rpId)
     const signature = secp256k1.sign(hash, key).toBytes('recovered')
     key.fill(0)
     return signature
   }
   return {
+    id: `passkey ${rpId} ${passkeyId}`,
     address,
     async signMessage(text) {
       const prefixed = `\x19Ethereum Signed Message:\n${utf8(text).length}${text}`

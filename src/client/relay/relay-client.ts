@@ -1,4 +1,3 @@
-import { loginMessage } from '../../protocol/login-message.js'
 import * as codes from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
 import { ask, isOutdated, orUnavailable, parseServiceUrl, readAtMost, requiredTextIn } from '../request.js'
@@ -7,24 +6,16 @@ import { resourceFetch, type ResourceOptions } from '../resource-fetch.js'
 import { decodeBase64url, encodeBase64url, joined, textOf, utf8, utf8Of, type Bytes } from '../seal.js'
 import { crypt, IV_BYTES, KEY_BYTES, randomBytes } from '../seal.js'
 import { unlessAborted } from '../timing.js'
-import { connectWallet, type Wallet } from '../wallet.js'
 import { cidOf } from './blocks.js'
+import type { RelayLogin } from './log-in.js'
 
 /**
  * Which relay, and who logs in there: a wallet, or with `auth` and `resource` the client of a service whose tokens the
  * relay accepts.
  */
-export interface RelayClientOptions extends Partial<ResourceOptions> {
+export interface RelayClientOptions extends Partial<ResourceOptions>, RelayLogin {
   /** Where the relay is, as in `https://relay.example.com`. Absent: `resource`, and the reverse. */
   readonly url?: string
-  /** Signs the login. Without it and `auth`, `open` asks the relay without a token. */
-  readonly wallet?: Wallet
-  /** Network of the DID: `rsk` when absent, `rsk:testnet`, a hex chain id, empty: Ethereum; `chain` asks the wallet. */
-  readonly network?: string
-  /** The text after `Login to `. Default: the host of `url`. */
-  readonly domain?: string
-  /** For those who hold a key: makes the credential of the login (a JWT) in place of the wallet's signature. */
-  readonly credential?: (challenge: string, did: string) => Promise<string> | string
   /** The global one when absent. */
   readonly fetch?: typeof globalThis.fetch
   /** How long one answer may take, with its body. Default 60. */
@@ -183,15 +174,10 @@ export class RelayClient {
     })
   }
 
-  /** Without a signal, because several calls wait for one login. */
+  /** Logs in without a signal, because several calls wait for one login. */
   async #logIn(): Promise<string> {
-    const { wallet, network, url, domain = new URL(url).host, credential } = this.#options
-    const { did, signMessage } = await connectWallet(wallet, network)
-    const challenge = await this.#ask('/request-auth', 'challenge', { did })
-    const proof = credential
-      ? { jwt: await credential(challenge, did) }
-      : { did, sig: await signMessage(loginMessage(domain, challenge)), challenge }
-    return this.#ask('/auth', 'token', proof)
+    const { logIn } = await orUnavailable('log-in', undefined, () => import('./log-in.js'))
+    return logIn(this.#relay, this.#options)
   }
 
   async #ask(path: string, field: string, body?: object, options?: SendOptions, Authorization = ''): Promise<string> {

@@ -186,10 +186,17 @@ export async function connectAndSignIn(auth: SiweAuth, provider: Eip1193Provider
     const { accounts } = parseFields(await askWallet(() => orUnsupported(provider, params), undefined))
     const { capabilities } = parseFields(parseFields(accounts)[0])
     const { message, signature } = parseFields(parseFields(capabilities).signInWithEthereum)
-    if (!isText(message) || !isText(signature)) return undefined
+    // A wallet that writes another URI has made a text that other services of this page accept as well.
+    if (!isText(message) || !isText(signature) || !hasHost(message, uri)) return undefined
     return siwe.verify({ message, signature, wallet: provider })
   })
   return session ?? auth.logIn({ wallet: provider, message: 'siwe' })
+}
+
+/** Whether the `URI` of an EIP-4361 text has the host of a URL. */
+function hasHost(message: string, url: string): boolean {
+  const [, uri = ''] = /^URI: (\S+)$/m.exec(message) ?? []
+  return URL.canParse(uri) && new URL(uri).host === new URL(url).host
 }
 
 /** What `wallet_connect` answers; undefined where the wallet does not know it (EIP-1193, JSON-RPC 2.0). */

@@ -1,0 +1,34 @@
+import { loginMessage } from '../../protocol/login-message.js'
+import { isWord } from '../json.js'
+import { ask, requiredTextIn, type Service } from '../request.js'
+import { connectWallet, type Wallet } from '../wallet.js'
+
+/** Options of a login at a relay. */
+export interface RelayLogin {
+  /** Signs the login. Without it and `auth`, `open` asks the relay without a token. */
+  readonly wallet?: Wallet
+  /** Network of the DID: `rsk` when absent, `rsk:testnet`, a hex chain id, empty: Ethereum; `chain` asks the wallet. */
+  readonly network?: string
+  /** The text after `Login to `. Default: the host of `url`. */
+  readonly domain?: string
+  /** Returns the credential of the login (a JWT) in place of the wallet's signature, for those who hold a key. */
+  readonly credential?: (challenge: string, did: string) => Promise<string> | string
+}
+
+/**
+ * Logs in at a relay by the wallet's signature, or by a credential. The client loads it only when there is a wallet.
+ *
+ * @returns the token
+ * @throws DidAuthClientError CHALLENGE, RATE_LIMITED, UNAVAILABLE, PROTOCOL, and errors of the wallet
+ */
+export async function logIn(
+  relay: Service,
+  { wallet, network, domain = new URL(relay.url).host, credential }: RelayLogin
+): Promise<string> {
+  const { did, signMessage } = await connectWallet(wallet, network)
+  const challenge = requiredTextIn(await ask(relay, { path: '/request-auth', body: { did } }), 'challenge', isWord)
+  const proof = credential
+    ? { jwt: await credential(challenge, did) }
+    : { did, sig: await signMessage(loginMessage(domain, challenge)), challenge }
+  return requiredTextIn(await ask(relay, { path: '/auth', body: proof }), 'token')
+}
