@@ -11,6 +11,7 @@ export { ConcurrencyLimiter } from './adapters/concurrency-limiter.js'
 export { readBounded, separateUser } from './adapters/read-bounded.js'
 
 // Tokens of a trusted auth server.
+export { curveWithPreviousKeys } from './adapters/named-keys.js'
 export { resourceIssuer, type ResourceIssuerParts } from './adapters/resource-issuer.js'
 
 // The text of EIP-4361.

@@ -7,6 +7,7 @@ import { didOfKey, ownKeyOf } from './adapters/es256k-signer.js'
 import { ethrDidResolver, type ClosableDidResolver } from './adapters/ethr-did-resolver.js'
 import { EventLoopScheduler } from './adapters/event-loop-scheduler.js'
 import { signatureCache } from './adapters/in-flight-requests.js'
+import { curveWithPreviousKeys } from './adapters/named-keys.js'
 import { consoleLogger, securityReporter, sharedPathWarnings, sharedStoreWarnings } from './adapters/reports.js'
 import { resourceIssuer, resourceKeys } from './adapters/resource-issuer.js'
 import { signerServiceKey } from './adapters/signer-service-key.js'
@@ -200,6 +201,7 @@ async function loadParts(
     settings: Object.freeze({ ...settings, serviceDid }),
     random: systemRandom,
     curve,
+    tokenCurve: curveWithPreviousKeys(curve, settings.previousServiceDids),
     serviceKey,
     verifiedTokens,
     disclosureRequests: signatureCache(settings.challengeWindowSeconds),
