@@ -28,7 +28,7 @@ export { fieldOf, isObject } from './protocol/json.js'
 export { isLoopbackHost, isSecureUrl, parseHttpUrl } from './protocol/parse-url.js'
 export { errorSender, type ErrorSenderOptions, type FailedRequest, type SendError } from './http/send-error.js'
 export type { RefusalReason } from './errors.js'
-export type { ErrorAnswer, ErrorAnswerOptions } from './error-answer.js'
+export { findErrorCode, type ErrorAnswer, type ErrorAnswerOptions } from './error-answer.js'
 export type { Clock, Logger, QuotaCharge, QuotaStore, ResourceIssuer } from './ports.js'
 
 // Stores, and tables in SQL beside those of the library's; the connection to PostgreSQL is in `stores/postgres`.
