@@ -87,6 +87,7 @@ export default suite([
       '<rootDir>/test/http/{log-in,log-out,parser-refusal,read-request}.test.ts',
       '<rootDir>/test/http/{require-did,send-error,sessions}.test.ts',
       '<rootDir>/test/setup-did-auth.test.ts',
+      '<rootDir>/test/testing/signed-in.test.ts',
       '<rootDir>/test/servers/*/app.test.ts',
       '<rootDir>/test/servers/commands/conformance/command.test.ts',
       '<rootDir>/test/servers/http/create-app.test.ts',

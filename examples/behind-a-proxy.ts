@@ -17,7 +17,8 @@ const requireDid = setupDidAuth(app, {
   // What users see, and not where this process listens: its host is what wallets sign.
   serviceUrl: 'https://app.example',
   serviceDid: await didOfPrivateKey(privateKey),
-  serviceSigner: es256kSigner(privateKey)
+  serviceSigner: es256kSigner(privateKey),
+  maxRequestsPerTimeSlot: 1000 // of one user in ten minutes; a page soon reaches the default of 20
 })
 app.get('/profile', requireDid, (req, res) => {
   res.json({ did: req.user?.did, ip: req.ip, https: req.secure })

@@ -27,7 +27,8 @@ const requireDid = setupDidAuth(app.getHttpAdapter().getInstance(), {
   challengeSecret: process.env.CHALLENGE_SECRET ?? randomBytes(32).toString('hex'),
   serviceUrl: 'http://localhost:3000',
   serviceDid: await didOfPrivateKey(privateKey),
-  serviceSigner: es256kSigner(privateKey)
+  serviceSigner: es256kSigner(privateKey),
+  maxRequestsPerTimeSlot: 1000 // of one user in ten minutes; a page soon reaches the default of 20
 })
 app.use('/profile', requireDid)
 await app.listen(3000)

@@ -12,7 +12,8 @@ const requireDid = setupDidAuth(app, {
   challengeSecret: process.env.CHALLENGE_SECRET ?? randomBytes(32).toString('hex'),
   serviceUrl,
   serviceSigner: es256kSigner(process.env.PRIVATE_KEY ?? randomBytes(32).toString('hex')),
-  useCookies: true
+  useCookies: true,
+  maxRequestsPerTimeSlot: 1000 // of one user in ten minutes; a page soon reaches the default of 20
 })
 
 // Our session decides who the user is. The provider has its own session, which may be that of the previous user.

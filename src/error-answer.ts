@@ -35,6 +35,13 @@ const PROBLEM = 'application/problem+json'
 // Express prefers what stands first, and axios writes `text/plain` before all that its user adds.
 const NAMES_PROBLEM = /(?:^|,)\s*application\/problem\+json\s*(?:,|$)/i
 
+const answeredCodes = new WeakMap<object, string>()
+
+/** Finds the code of the error that a response answered, for a log of requests. */
+export function findErrorCode(res: object): string | undefined {
+  return answeredCodes.get(res)
+}
+
 /**
  * Answers a request with an error in the form of this package's own errors: plain text, or RFC 9457 where the client
  * asks for it; `Cache-Control: no-store`, and `WWW-Authenticate` or `Retry-After` where the status has one.
@@ -51,6 +58,7 @@ export function sendErrorAnswer(
 ): void {
   const isProblem = wantsProblem(req, errorFormat)
   const body = isProblem ? JSON.stringify({ type: 'about:blank', title: text, status, code, ...details }) : text
+  answeredCodes.set(res, code)
   res.statusCode = status
   if (status === 401) res.setHeader('WWW-Authenticate', `DIDAuth realm="${serviceUrl}"`)
   // The rest of a body that did not arrive in time must not be parsed as the next request.

@@ -11,6 +11,7 @@ export { ConcurrencyLimiter } from './adapters/concurrency-limiter.js'
 export { readBounded, separateUser } from './adapters/read-bounded.js'
 
 // Tokens of a trusted auth server.
+export { curveWithPreviousKeys } from './adapters/named-keys.js'
 export { resourceIssuer, type ResourceIssuerParts } from './adapters/resource-issuer.js'
 
 // The text of EIP-4361.
@@ -27,7 +28,7 @@ export { fieldOf, isObject } from './protocol/json.js'
 export { isLoopbackHost, isSecureUrl, parseHttpUrl } from './protocol/parse-url.js'
 export { errorSender, type ErrorSenderOptions, type FailedRequest, type SendError } from './http/send-error.js'
 export type { RefusalReason } from './errors.js'
-export type { ErrorAnswer, ErrorAnswerOptions } from './error-answer.js'
+export { findErrorCode, type ErrorAnswer, type ErrorAnswerOptions } from './error-answer.js'
 export type { Clock, Logger, QuotaCharge, QuotaStore, ResourceIssuer } from './ports.js'
 
 // Stores, and tables in SQL beside those of the library's; the connection to PostgreSQL is in `stores/postgres`.

@@ -7,6 +7,8 @@ import { didOfKey, ownKeyOf } from './adapters/es256k-signer.js'
 import { ethrDidResolver, type ClosableDidResolver } from './adapters/ethr-did-resolver.js'
 import { EventLoopScheduler } from './adapters/event-loop-scheduler.js'
 import { signatureCache } from './adapters/in-flight-requests.js'
+import { rememberService } from './adapters/mounted-services.js'
+import { curveWithPreviousKeys } from './adapters/named-keys.js'
 import { consoleLogger, securityReporter, sharedPathWarnings, sharedStoreWarnings } from './adapters/reports.js'
 import { resourceIssuer, resourceKeys } from './adapters/resource-issuer.js'
 import { signerServiceKey } from './adapters/signer-service-key.js'
@@ -131,6 +133,8 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     sendError: errorSender({ serviceUrl, errorFormat, logger, report })
   }
   mountRoutes(app, http)
+  const { requestAuth: requestAuthPath, auth: authPath } = settings.paths
+  rememberService(app, { serviceUrl, requestAuthPath, authPath })
 
   const ready = loaded().then(async ({ serviceKey, resourceKeys }) => {
     await Promise.all([serviceKey.publicKey(), store.ping(), settings.resources.length > 0 && resourceKeys.publish()])
@@ -204,6 +208,7 @@ async function loadParts(
     random: systemRandom,
     systemErrorCodes,
     curve,
+    tokenCurve: curveWithPreviousKeys(curve, settings.previousServiceDids),
     serviceKey,
     verifiedTokens,
     disclosureRequests: signatureCache(settings.challengeWindowSeconds),

@@ -39,7 +39,7 @@ const LAYERS: readonly Layer[] = [
   // The adapters that run anywhere: no module of Node, nothing to load.
   {
     name: 'pure-adapters',
-    files: /^src\/adapters\/(?:cached-issuer-keys|curve-pure|did-document|in-flight-requests)\.ts$/,
+    files: /^src\/adapters\/(?:cached-issuer-keys|curve-pure|did-document|in-flight-requests|named-keys)\.ts$/,
     uses: ['errors', 'protocol', 'ports', HELPERS],
     packages: /^@noble\//
   },

@@ -27,6 +27,8 @@ const httpUrl = text
   .refine(hasReadableUser, 'write % in the user or password of the URL as %25')
 const SECURE = 'https or on this machine'
 const list = text.transform(entriesOf)
+/** Keys of a variable or of a file, which may have one on each line. */
+const keys = text.transform((value) => value.split(/[\s,]+/).filter((key) => key !== ''))
 const origins = list.refine(
   (entries) => entries.every((entry) => URL.canParse(entry) && new URL(entry).origin === entry),
   'give origins separated by commas, such as https://app.example'
@@ -37,7 +39,9 @@ export const variables = z.object({
   PORT: port.optional(),
   HOST: text.default('127.0.0.1'),
   SERVICE_URL: text.regex(printable, 'give a URL of printable ASCII without space').optional(),
-  PRIVATE_KEY: text.refine(isPrivateKey, 'give a private key of secp256k1, 64 hex digits').optional(),
+  PRIVATE_KEY: keys
+    .refine((given) => given.length > 0 && given.every(isPrivateKey), 'give a private key of secp256k1, 64 hex digits')
+    .optional(),
   CHALLENGE_SECRET: text.refine((value) => Buffer.byteLength(value) >= 32, 'give 32 bytes or more').optional(),
   SERVICE_DID: text.refine(isKeyDid, 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)').optional(),
   NETWORK_NAME: text.refine(isEthrNetwork, 'give a network, such as rsk or rsk:testnet').optional(),
@@ -116,10 +120,10 @@ export const variables = z.object({
       `give at most 48 URLs separated by commas, ${SECURE}`
     )
     .default([]),
-  RESOURCE_KEY: list
+  RESOURCE_KEY: keys
     .refine(
       // Above and below, no number is a key of P-256.
-      (keys) => keys.length > 0 && keys.every((key) => /^(?!f{8}|0{64})[0-9a-f]{64}$/i.test(key)),
+      (given) => given.length > 0 && given.every((key) => /^(?!f{8}|0{64})[0-9a-f]{64}$/i.test(key)),
       'give private keys of P-256, 64 hex digits each'
     )
     .optional(),

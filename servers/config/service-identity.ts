@@ -20,6 +20,8 @@ export interface Identity {
   serviceDid: string
   /** 64 hexadecimal digits. */
   privateKey: string
+  /** DIDs of the keys that it replaced, whose tokens are still accepted. */
+  previousServiceDids?: readonly string[]
   challengeSecret: string
   /** Of the auth server: the first signs tokens for other services. Empty where instances were given none to share. */
   resourceKeys?: readonly ResourceKey[]
@@ -36,19 +38,21 @@ export async function loadIdentity(env: IdentityEnv): Promise<Identity> {
   const secrets = startStep(`Cannot use the folder ${env.DATA_DIR} (DATA_DIR)`, () => {
     mkdirSync(env.DATA_DIR, { recursive: true, mode: 0o700 })
     return {
-      privateKey: env.PRIVATE_KEY ?? keptSecret(join(env.DATA_DIR, 'private-key'), isPrivateKey),
+      privateKeys: env.PRIVATE_KEY ?? readOrCreateKeys(join(env.DATA_DIR, 'private-key'), isPrivateKey),
       challengeSecret: env.CHALLENGE_SECRET ?? keptSecret(join(env.DATA_DIR, 'challenge-secret')),
       resourceKeys: resourceSecrets(env).map(resourceKeyOf)
     }
   })
-  const serviceDid = env.SERVICE_DID ?? (await didOfPrivateKey(secrets.privateKey, env.NETWORK_NAME))
-  return { serviceDid, ...secrets }
+  const { privateKeys, ...others } = secrets
+  const dids = await Promise.all(privateKeys.map((key) => didOfPrivateKey(key, env.NETWORK_NAME)))
+  const [[privateKey = ''], [ownDid = '', ...previousServiceDids]] = [privateKeys, dids]
+  return { serviceDid: env.SERVICE_DID ?? ownDid, previousServiceDids, privateKey, ...others }
 }
 
 function resourceSecrets(env: IdentityEnv): readonly string[] {
   if (env.name !== 'auth') return []
   const isAlone = env.DATABASE_URL === undefined
-  return env.RESOURCE_KEY ?? (isAlone ? [keptSecret(join(env.DATA_DIR, 'resource-key'))] : [])
+  return env.RESOURCE_KEY ?? (isAlone ? readOrCreateKeys(join(env.DATA_DIR, 'resource-key')) : [])
 }
 
 function resourceKeyOf(secret: string): ResourceKey {
@@ -61,12 +65,21 @@ function resourceKeyOf(secret: string): ResourceKey {
 }
 
 /** Reads a secret of 32 random bytes, or makes it: complete or not at all, also when two servers start at once. */
-function keptSecret(file: string, isKey?: (secret: string) => boolean): string {
+function keptSecret(file: string): string {
+  const [secret = '', ...others] = readOrCreateKeys(file)
+  if (others.length === 0) return secret
+  throw new StartError(`The file ${file} contains more than one secret: give only one`)
+}
+
+/** Reads the keys of a file, separated by commas or line ends, or creates the first one as {@link keptSecret} does. */
+function readOrCreateKeys(file: string, isKey?: (key: string) => boolean): readonly string[] {
   if (!existsSync(file)) makeOnce(file)
-  const secret = readFileSync(file, 'utf8').trim()
-  const isSecret = /^[0-9a-f]{64}$/.test(secret)
-  if (isSecret && isKey?.(secret) !== false) return secret
-  const form = isSecret ? 'a secp256k1 key' : '64 hex digits'
+  const keys = readFileSync(file, 'utf8')
+    .trim()
+    .split(/[\s,]+/)
+  const areSecrets = keys.every((key) => /^[0-9a-f]{64}$/.test(key))
+  if (areSecrets && keys.every((key) => isKey?.(key) !== false)) return keys
+  const form = areSecrets ? 'a secp256k1 key' : '64 hex digits'
   throw new StartError(`The file ${file} does not contain ${form}: restore it, or delete it to create a new identity`)
 }
 

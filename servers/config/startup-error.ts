@@ -1,4 +1,5 @@
 import { basename, relative } from 'node:path'
+import { nameVariables } from './variable-names.js'
 
 /** Why a server cannot start, in one sentence for the operator. */
 export class StartError extends Error {
@@ -74,7 +75,9 @@ export function startStep<T>(what: string, step: () => T): T {
 
 /** What the operator reads after a command that failed: never a stack. */
 export function sentenceOf(error: unknown, command = ''): string {
-  return error instanceof StartError ? error.message : `${command} failed: ${reasonInWords(error)}`
+  if (error instanceof StartError) return error.message
+  const reason = reasonInWords(error)
+  return `${command} failed: ${codeOf(error) === 'ERR_CONFIG' ? nameVariables(reason) : reason}`
 }
 
 /**

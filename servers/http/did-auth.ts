@@ -24,6 +24,7 @@ export function didAuthConfig(
     challengeSecret: challengeSecretOf(env, identity.challengeSecret),
     serviceUrl,
     serviceDid: identity.serviceDid,
+    previousServiceDids: identity.previousServiceDids,
     serviceSigner,
     useCookies: env.USE_COOKIES,
     challengeExpirationTimeInSeconds: env.CHALLENGE_EXPIRATION_TIME_IN_SECONDS,

@@ -1,6 +1,8 @@
 import type { Request, RequestHandler } from 'express'
-import { type DestinationStream, type Logger, pino } from 'pino'
+import { findErrorCode, isObject } from 'express-did-auth/server-kit'
+import { type DestinationStream, type LogFn, type Logger, pino } from 'pino'
 import type { ServerEnv } from '../config/read-env.js'
+import { nameVariables, variableFor } from '../config/variable-names.js'
 
 /**
  * The log of a server on standard output: readable lines on a terminal, JSON otherwise, or as `LOG_FORMAT` says.
@@ -20,10 +22,28 @@ export function serverLog(
     base: { server: env.name },
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
+    hooks: { logMethod: writeWithVariables },
     // A safety net: no line of ours has these fields.
     redact: ['authorization', 'cookie', 'sig', 'accessToken', 'refreshToken', 'challenge', 'privateKey']
   }
   return pino(options, format === 'pretty' ? pretty : destination)
+}
+
+/** Writes a line as it is, with variables of servers in place of the options that texts of the library name. */
+function writeWithVariables(this: Logger, line: Parameters<LogFn>, write: LogFn): void {
+  const [fields, message]: readonly unknown[] = line
+  const text = typeof message === 'string' ? nameVariables(message) : undefined
+  if (!isObject(fields) || !isObject(fields.reason)) {
+    write.call(this, fields, text)
+    return
+  }
+  const reason = Object.entries(fields.reason).map(([field, value]) => [field, nameInReason(field, value)])
+  write.call(this, { ...fields, reason: Object.fromEntries(reason) as unknown }, text)
+}
+
+function nameInReason(field: string, value: unknown): unknown {
+  if (typeof value !== 'string') return value
+  return field === 'option' ? variableFor(value) : nameVariables(value)
 }
 
 /** Writes a line that appears at every log level: that a server is ready, or the one address to open. */
@@ -38,6 +58,8 @@ export interface EndedRequest {
   route: string
   /** 0: the client disconnected before the response. */
   status: number
+  /** Code of the error that was answered. */
+  code?: string | undefined
   seconds: number
 }
 
@@ -50,7 +72,8 @@ export function watchRequests(routes: readonly string[], tell: (ended: EndedRequ
     res.once('close', () => {
       const route = known.has(first) ? first : patternOf(req)
       const status = res.headersSent ? res.statusCode : 0
-      tell({ method: req.method, route, status, seconds: (performance.now() - startedAt) / 1000 })
+      const code = findErrorCode(res)
+      tell({ method: req.method, route, status, code, seconds: (performance.now() - startedAt) / 1000 })
     })
     next()
   }
@@ -77,10 +100,12 @@ const SHOWN = new Set(['time', 'level', 'server', 'msg', 'event'])
 /** A JSON line of pino for people: time, level, server, message, and the other fields as `name=value`. */
 function prettyLine(line: string): string {
   const fields = JSON.parse(line) as Record<string, unknown>
-  const { time, level, server, msg, event, method, route, status, milliseconds } = fields
+  const { time, level, server, msg, event, method, route, status, code = '', milliseconds } = fields
   const [clock] = String(time).slice(11).split('Z')
   const head = [clock, String(level).toUpperCase().padEnd(5), String(server).padEnd(5)].join('  ')
-  if (event === 'request') return [`${head} `, method, route, status, milliseconds, 'ms'].map(String).join(' ')
+  if (event === 'request') {
+    return [`${head} `, method, route, status, milliseconds, 'ms', code].map(String).join(' ').trimEnd()
+  }
   if (event === 'ready' || event === 'page' || event === 'waiting') return `${head}  ${String(msg)}`
   const rest = Object.entries(fields).filter(([name]) => !SHOWN.has(name))
   return [head, String(msg), ...rest.map(([name, value]) => `${name}=${textOf(value)}`)].join('  ')

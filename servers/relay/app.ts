@@ -39,7 +39,7 @@ export function relayApp(parts: RelayParts): ServerApp {
   const app = secureApp(parts, ROUTE_NAMES, [...didAuthDependencies(signer), ipfsDependency(node)])
   app.use(withClient)
 
-  const key = loadServiceKey(identity.privateKey)
+  const key = loadServiceKey(identity)
   const auth = relayAuth({ ...parts, key, signer, clock })
   const collect = (how?: { isFull: boolean }): Promise<void> => contents.collectGarbage(clock.nowSeconds(), how)
   const work = startContentWork(parts, clock, 'sweep', async (signal) => {

@@ -21,12 +21,14 @@ import {
   charge,
   chargeUser,
   consumeOnce,
+  curveWithPreviousKeys,
   resourceIssuer,
   serviceQuotas,
   withStoreDeadline,
   type Caller
 } from 'express-did-auth/server-kit'
 import { LRUCache } from 'lru-cache'
+import type { Identity } from '../config/service-identity.js'
 import { StartError } from '../config/startup-error.js'
 import type { ServerAppParts } from '../http/create-app.js'
 import { challengeSecretOf, maxRequestsOf, trustedIssuerOf } from '../http/did-auth.js'
@@ -69,15 +71,18 @@ interface LoginProof {
   refusal: 'ERR_CREDENTIAL' | 'ERR_CHALLENGE'
 }
 
-/** The key that verifies the service's tokens: `publicKey` has 65 bytes, uncompressed. */
-export type ServiceKey = { curve: Curve; publicKey: Uint8Array }
+/**
+ * The key that verifies the service's tokens: `publicKey` has 65 bytes, uncompressed. `tokenCurve` also knows the keys
+ * that it replaced.
+ */
+export type ServiceKey = { curve: Curve; tokenCurve: Pick<Curve, 'sha256' | 'verify'>; publicKey: Uint8Array }
 
-/** @param privateKey - 64 hexadecimal digits, with or without `0x` */
-export async function loadServiceKey(privateKey: string): Promise<ServiceKey> {
+/** Loads the curve, and computes the public key. @throws TypeError for what is not a private key of secp256k1 */
+export async function loadServiceKey({ privateKey, previousServiceDids = [] }: Identity): Promise<ServiceKey> {
   const curve = await loadCurve()
   const publicKey = curve.publicKeyOf(Buffer.from(privateKey.replace(/^0x/, ''), 'hex'))
   if (publicKey === undefined) throw new TypeError('PRIVATE_KEY is no private key of secp256k1')
-  return { curve, publicKey }
+  return { curve, tokenCurve: curveWithPreviousKeys(curve, previousServiceDids), publicKey }
 }
 
 /** Makes what logs users of the relay in, and finds the user of a request. @throws StartError for too many domains */
@@ -85,7 +90,8 @@ export async function loadServiceKey(privateKey: string): Promise<ServiceKey> {
 export function relayAuth(parts: RelayAuthParts) {
   const { env, identity, serviceUrl, key, signer, clock } = parts
   const { NETWORKS: networks } = env
-  const { serviceDid } = identity
+  const { serviceDid, previousServiceDids = [] } = identity
+  const serviceDids = [serviceDid, ...previousServiceDids]
   const loginDomains = loginDomainsOf(parts)
   const loginDialects: readonly LoginDialect[] = env.LOGIN_DIALECTS ?? ['login']
   const challengeSecret = challengeSecretOf(env, identity.challengeSecret)
@@ -108,7 +114,7 @@ export function relayAuth(parts: RelayAuthParts) {
 
   const proofIn = (curve: Curve, request: LoginRequest, nowSeconds: number): LoginProof => {
     if ('jwt' in request) {
-      const service = { did: serviceDid, url: serviceUrl }
+      const service = { dids: serviceDids, url: serviceUrl }
       const { userDid, challenge, parsed } = parseLoginCredential(request.jwt, service, nowSeconds)
       const isBy = (address: string): boolean => signerAddresses(curve, parsed).includes(address)
       return { userDid, challenge, isBy, refusal: 'ERR_CREDENTIAL' }
@@ -131,8 +137,8 @@ export function relayAuth(parts: RelayAuthParts) {
     const nowSeconds = clock.nowSeconds()
     let claims = verified.get(token)
     if (claims === undefined) {
-      const { curve, publicKey } = await key
-      claims = verifyRelayToken(curve, token, { serviceDid, publicKey, nowSeconds })
+      const { tokenCurve, publicKey } = await key
+      claims = verifyRelayToken(tokenCurve, token, { serviceDids, publicKey, nowSeconds })
       verified.set(token, claims)
     } else assertInForce(claims, nowSeconds)
     return claims.did

@@ -32,12 +32,12 @@ const TOLERANCE_SECONDS = 60
  */
 export function parseLoginCredential(
   jwt: string,
-  service: { did: string; url: string },
+  service: { dids: readonly string[]; url: string },
   nowSeconds: number
 ): { userDid: string; challenge: string; parsed: ParsedJwt } {
   const iss = parseJwt(jwt, MAX_CREDENTIAL_BYTES)?.payload.iss
   if (typeof iss !== 'string') throw new DidAuthError('ERR_CREDENTIAL')
-  const { credential, parsed } = parseCredential(jwt, [iss, service.did], nowSeconds, TOLERANCE_SECONDS)
+  const { credential, parsed } = parseCredential(jwt, [iss, ...service.dids], nowSeconds, TOLERANCE_SECONDS)
   const challenge = challengeIn(credential.credentialSubject.claims)
   const context: unknown = credential.vc['@context']
   const { alg } = parsed.header
@@ -98,10 +98,10 @@ export async function issueRelayToken(
 export function verifyRelayToken(
   curve: Pick<Curve, 'sha256' | 'verify'>,
   token: string,
-  expected: { serviceDid: string; publicKey: Uint8Array; nowSeconds: number }
+  expected: { serviceDids: readonly string[]; publicKey: Uint8Array; nowSeconds: number }
 ): RelayTokenClaims {
   const jwt = parseJwt(token, MAX_ACCESS_TOKEN_BYTES)
-  const claims = jwt && isPlainEs256kHeader(jwt.header) ? claimsIn(jwt.payload, expected.serviceDid) : undefined
+  const claims = jwt && isPlainEs256kHeader(jwt.header) ? claimsIn(jwt.payload, expected.serviceDids) : undefined
   if (jwt === undefined || claims === undefined || !isSignedBy(curve, jwt, expected.publicKey)) {
     throw new DidAuthError('ERR_ACCESS_TOKEN')
   }
@@ -109,9 +109,10 @@ export function verifyRelayToken(
   return claims
 }
 
-function claimsIn(payload: Record<string, unknown>, serviceDid: string): RelayTokenClaims | undefined {
+function claimsIn(payload: Record<string, unknown>, serviceDids: readonly string[]): RelayTokenClaims | undefined {
   const { iss, sub, iat, nbf, exp, use, vc } = payload
-  if (iss !== serviceDid || use !== 'relay' || !isDid(sub) || !isRelayCredential(vc)) return undefined
+  if (typeof iss !== 'string' || !serviceDids.includes(iss) || use !== 'relay' || !isDid(sub) || !isRelayCredential(vc))
+    return undefined
   if (!isTime(iat) || !isTime(nbf) || !isTime(exp)) return undefined
   return { did: canonicalDid(sub), nbf, exp }
 }

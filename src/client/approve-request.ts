@@ -1,4 +1,4 @@
-import { APPROVAL_STATEMENT, approvalStatement, formatSiweMessage } from '../protocol/format-siwe-message.js'
+import { approvalStatement, formatSiweMessage, parseApprovalStatement } from '../protocol/format-siwe-message.js'
 import type { SiweMessage } from '../protocol/format-siwe-message.js'
 import { PROTOCOL } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
@@ -38,16 +38,19 @@ export async function approveRequest(
   const { pathname, search } = new URL(href)
   // A proxy may have removed the path of the service's URL.
   const paths = [pathname + search, href.startsWith(`${url}/`) ? href.slice(url.length) : '']
-  const [text = '', line] = APPROVAL_STATEMENT.exec(String(statement)) ?? []
-  const isOwn = paths.some((path) => approvalStatement(method, path, line) === text)
-  if (!isOwn || !isWord(nonce)) {
+  const line = parseApprovalStatement(statement)?.line
+  const ownStatements = await Promise.all(
+    paths.map(async (path) => approvalStatement(line, { method, path, pathHash: await computeHash(utf8(path)) }))
+  )
+  const text = ownStatements.find((own) => own !== undefined && own === statement)
+  if (text === undefined || !isWord(nonce)) {
     throw new DidAuthClientError(PROTOCOL, { message: 'Not the approval of this request' })
   }
   const signal = init.signal ?? request?.signal
   const { body } = init
   const whole = new Response(body)
   const bytes = new Uint8Array(await whole.arrayBuffer())
-  const requestId = hexOf(new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)))
+  const requestId = await computeHash(bytes)
   const { address, signMessage } = await connectWallet(wallet, network, signal)
   const chainId = await chainIdOf(wallet, signal)
   const fields = fieldsOf({ address, chainId, nonce })
@@ -58,4 +61,9 @@ export async function approveRequest(
   if (type && !headers.has('Content-Type')) headers.set('Content-Type', type)
   headers.set('DID-Approval', encodeBase64url(utf8(approval)))
   return send({ ...init, headers, ...(body && { body: bytes }), approve: false })
+}
+
+/** Computes SHA-256 in lower-case hexadecimal. */
+async function computeHash(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+  return hexOf(new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)))
 }

@@ -30,6 +30,11 @@ export interface DidAuthConfig {
   serviceUrl: string
   /** DID whose key signs the tokens. Default with `serviceSigner: es256kSigner(privateKey)`: that key's, on `rsk`. */
   serviceDid?: string | undefined
+  /**
+   * DIDs (`did:ethr`) that the service had before its key was replaced, at most 10: access tokens that they issued stay
+   * valid until their `exp`. Remove them then.
+   */
+  previousServiceDids?: readonly string[] | undefined
   /** Signs with the key of `serviceDid`: `es256kSigner(privateKey)` or any did-jwt ES256K signer. */
   serviceSigner: Signer
   /** True: tokens travel in cookies. Default false: in bodies and the Authorization header. */
@@ -158,6 +163,7 @@ export const defaults = {
   loginDomains: [],
   loginDialects: ['login'],
   didControl: 'address',
+  previousServiceDids: [],
   loginProofs: false,
   trustedOrigins: [],
   cookiePrefix: '',

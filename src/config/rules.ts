@@ -1,7 +1,7 @@
 import { defaultNetworks, defaults, pathsOf, siweOf, toNetwork } from './options.js'
 import type { CompleteConfig, DidAuthConfig, GivenConfig, SiweOptions } from './options.js'
 import { storeVerbs } from '../ports.js'
-import { isDid, isEthrNetwork, isKeyDid, numberOfNetwork } from '../protocol/did.js'
+import { isDid, isEthrDid, isEthrNetwork, isKeyDid, numberOfNetwork } from '../protocol/did.js'
 import { fieldOf, isObject } from '../protocol/json.js'
 import { acceptedLoginDomains, isLoginDialect, MAX_LOGIN_DOMAINS } from '../protocol/login-message.js'
 import { isSecureUrl, parseHttpUrl, parseUrl } from '../protocol/parse-url.js'
@@ -65,6 +65,7 @@ const listOf = (holds: (value: unknown) => boolean, remedy: Rule['remedy'], leas
   remedy
 })
 const isPrintable = (value: unknown): boolean => typeof value === 'string' && /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(value)
+const isNamedKey = (value: unknown): boolean => isDid(value) && isEthrDid(value)
 const isUrl = (value: unknown): boolean => typeof value === 'string' && parseHttpUrl(value) !== undefined
 const originOf = (value: unknown): string | undefined =>
   typeof value === 'string' ? parseUrl(value)?.origin : undefined
@@ -111,6 +112,12 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
   },
   serviceSigner: { ...logic, remedy: 'give es256kSigner(privateKey) or another did-jwt ES256K signer', required: true },
   serviceDid: { holds: isKeyDid, remedy: 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)', required: true },
+  previousServiceDids: listOf(
+    isNamedKey,
+    'give an array of at most 10 DIDs of did:ethr, each of an earlier key',
+    0,
+    10
+  ),
   useCookies: truth,
   requestSignupPath: path,
   signupPath: path,

@@ -36,6 +36,7 @@ function completed(config: CompleteConfig, unknownOptions: string[]) {
     serviceUrl,
     /** Undefined: the DID of the own signer's key, which is known once the curve is loaded. */
     serviceDid: config.serviceDid,
+    previousServiceDids: [...config.previousServiceDids],
     serviceSigner: config.serviceSigner,
     useCookies: config.useCookies,
     paths: Object.freeze(pathsOf(config)),

@@ -12,20 +12,21 @@ import type { Parts } from './parts.js'
  * @throws DidAuthError ERR_ACCESS_TOKEN_MISSING, ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED, ERR_SIGNER
  */
 export async function authenticate(
-  parts: Pick<Parts, 'settings' | 'clock' | 'curve' | 'serviceKey' | 'verifiedTokens'>,
+  parts: Pick<Parts, 'settings' | 'clock' | 'curve' | 'tokenCurve' | 'serviceKey' | 'verifiedTokens'>,
   accessToken: string | undefined
 ): Promise<AuthenticatedUser> {
   if (accessToken === undefined) throw new DidAuthError('ERR_ACCESS_TOKEN_MISSING')
   const nowSeconds = parts.clock.nowSeconds()
-  const { serviceDid, serviceUrl, accessTokenSeconds } = parts.settings
+  const { serviceDid, previousServiceDids, serviceUrl, accessTokenSeconds } = parts.settings
   const seenBefore = parts.verifiedTokens.get(accessToken)
   if (seenBefore !== undefined) {
     assertInForce(seenBefore.claims, nowSeconds, accessTokenSeconds)
     return seenBefore
   }
   const publicKey = await parts.serviceKey.publicKey()
-  const expected = { serviceDid, serviceUrl, publicKey, nowSeconds, maxLifetimeSeconds: accessTokenSeconds }
-  const claims = verifyAccessToken(parts.curve, accessToken, expected)
+  const issuer = { serviceDid, previousServiceDids, serviceUrl, publicKey }
+  const expected = { ...issuer, nowSeconds, maxLifetimeSeconds: accessTokenSeconds }
+  const claims = verifyAccessToken(parts.tokenCurve, accessToken, expected)
   const did = claims.sub
   const address = isEthrDid(did) ? controllerIn(parts.settings, claims, addressOfDid(did, parts.curve)) : undefined
   const user = { claims, canonicalDid: canonicalDid(did), address }
@@ -68,7 +69,15 @@ export interface GuardedRequest {
 export async function admitUser(
   parts: Pick<
     Parts,
-    'settings' | 'clock' | 'curve' | 'serviceKey' | 'verifiedTokens' | 'store' | 'quotas' | 'resourceIssuer'
+    | 'settings'
+    | 'clock'
+    | 'curve'
+    | 'tokenCurve'
+    | 'serviceKey'
+    | 'verifiedTokens'
+    | 'store'
+    | 'quotas'
+    | 'resourceIssuer'
   >,
   { accessToken, resourceToken, checkSession, countedClaims, isForeignRead }: GuardedRequest
 ): Promise<AuthenticatedUser> {

@@ -1,7 +1,7 @@
 import type { SiweSettings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
 import { contractDid, ethrDid } from '../protocol/did.js'
-import { APPROVAL_STATEMENT } from '../protocol/format-siwe-message.js'
+import { RESERVED_STATEMENT } from '../protocol/format-siwe-message.js'
 import { accountIdOf, assertInTime, assertOwnSite, parseSiweMessage, type Account } from '../protocol/siwe-message.js'
 import { controllersOf } from './did-control.js'
 import { openSession, provedUser, type Tokens } from './issue-tokens.js'
@@ -33,8 +33,8 @@ export async function logInWithSiwe(
     const account = { address: message.address.toLowerCase(), chainId: message.chainId }
     did = ethrDid(siwe.network, account.address)
     assertOwnSite(message, siwe.isOwnDomain)
-    // What reads like an approval is none of a login, nor the proof of one.
-    if (APPROVAL_STATEMENT.test(message.statement ?? '')) throw new DidAuthError('ERR_MESSAGE')
+    // An approval message never logs a user in.
+    if (RESERVED_STATEMENT.test(message.statement ?? '')) throw new DidAuthError('ERR_MESSAGE')
     const nonce = verifyNonce(parts, siwe, message.nonce)
     assertInTime(message, clock.nowSeconds())
     const method = await verifyAccount(parts, { account, message: text, signature, client })

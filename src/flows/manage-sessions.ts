@@ -43,7 +43,7 @@ const NO_SESSION: ReadonlySet<DidAuthErrorCode> = new Set([
  * @throws DidAuthError ERR_SIGNER, ERR_STORE
  */
 export async function readOwnSession(
-  parts: PresentedParts & Pick<Parts, 'serviceKey' | 'verifiedTokens'>,
+  parts: PresentedParts & Pick<Parts, 'serviceKey' | 'tokenCurve' | 'verifiedTokens'>,
   tokens: { accessToken: () => string | undefined; refreshToken: () => string | undefined }
 ): Promise<object | undefined> {
   const byAccessToken = async (): Promise<object> => {

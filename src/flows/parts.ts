@@ -10,6 +10,8 @@ export interface Parts {
   random: ports.Random
   curve: ports.Curve
   serviceKey: ports.ServiceKey
+  /** Verifies access tokens: by the service's key, or by one that it had before. */
+  tokenCurve: Pick<ports.Curve, 'sha256' | 'verify'>
   store: ports.Store
   quotas: Quotas
   /** Access tokens that were verified, whose times are checked again at each use. Another key clears it. */

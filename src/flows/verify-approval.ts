@@ -31,7 +31,7 @@ export interface RequestToApprove {
  * @throws DidAuthError ERR_APPROVAL, with a nonce and the statement for the next try; ERR_TOO_MANY_REQUESTS, ERR_CHAIN,
  * ERR_RESOLVER, ERR_BUSY, ERR_STORE
  */
-export async function verifyApproval(
+export async function verifyRequestApproval(
   parts: LoginParts,
   siwe: SiweSettings,
   request: RequestToApprove

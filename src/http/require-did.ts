@@ -4,10 +4,11 @@ import { DidAuthError } from '../errors.js'
 import { admitUser } from '../flows/authenticate.js'
 import type { Caller, Quotas } from '../flows/limits.js'
 import type { Parts } from '../flows/parts.js'
-import { verifyApproval, type Approval } from '../flows/verify-approval.js'
+import { verifyRequestApproval, type Approval } from '../flows/verify-approval.js'
 import type { AuthenticatedUser } from '../ports.js'
 import { assertSameSite, isSafeMethod } from '../protocol/cross-origin.js'
 import { approvalStatement } from '../protocol/format-siwe-message.js'
+import { hexOfBytes } from '../protocol/encoding.js'
 import { fieldOf } from '../protocol/json.js'
 import { isForeignPage } from './client-network.js'
 import { JSON_TYPE, parseJson, readBytesOf } from './read-request.js'
@@ -16,8 +17,6 @@ import type { TokenTransport } from './token-transport.js'
 
 /** As `express.json()` has it. */
 const MAX_APPROVED_BODY_BYTES = 100 * 1024
-/** With a line of 500 characters it fits into a statement. */
-const MAX_URL_LENGTH = 1_400
 
 /** Where cookies may authenticate a request, no page of another site made it. @throws DidAuthError ERR_CROSS_ORIGIN */
 export function assertNotForged({ transport, settings }: HttpParts, req: Request): void {
@@ -111,27 +110,38 @@ function guardOf(http: HttpParts, pass: (req: Request) => Promise<unknown>): Req
   }
 }
 
-/** Tells the user in one printable line of at most 500 characters what a request does. It has its `body` by now. */
+/**
+ * Tells the user in one printable line of 1 to 500 characters what a request does. The request has its `body`. Another
+ * text is 400. For an invalid body, throw `new DidAuthError('ERR_INVALID')`.
+ */
 export type DescribeRequest = (req: Request) => string | Promise<string>
 
 /** Makes a middleware for routes whose requests the user's wallet signs, one by one. It answers refusals itself. */
 export function requireApprovalHandler(http: HttpParts, siwe: SiweSettings, describe: DescribeRequest): RequestHandler {
   return guardOf(http, async (req) => {
     const { user } = await passWithDid(http, req, {})
-    if (req.originalUrl.length > MAX_URL_LENGTH) throw new DidAuthError('ERR_TOO_LARGE')
     const rawBody = await readBytesOf(req, MAX_APPROVED_BODY_BYTES)
     const isJson = JSON_TYPE.test(req.headers['content-type'] ?? '')
     req.body = rawBody.length === 0 ? undefined : isJson ? parseJson(rawBody) : rawBody
     // What the parsers of Express 4 look for; those of Express 5 see that nothing is left.
     Object.assign(req, { _body: true })
-    const statement = approvalStatement(req.method, req.originalUrl, await describe(req))
-    if (statement === undefined) {
-      throw new TypeError('describe of requireDid.approved: give one printable line of 1 to 500 characters')
-    }
+    const line: unknown = await describe(req)
+    const parts = await http.parts()
+    const { method, originalUrl: path } = req
+    const pathHash = hexOfBytes(parts.curve.sha256(path))
+    const statement = approvalStatement(line, { method, path, pathHash })
+    if (statement === undefined) throw invalidLine(line)
     const request = { user, statement, rawBody, approval: readApproval(req), client: http.callerOf(req) }
-    const approval = await verifyApproval(await http.parts(), siwe, request)
+    const approval = await verifyRequestApproval(parts, siwe, request)
     if (req.auth !== undefined) req.auth.approval = { ...approval, rawBody }
   })
+}
+
+/** Creates the error for a line that no wallet can show: a text quotes the request; anything else is a fault here. */
+function invalidLine(line: unknown): Error {
+  const expected = 'one printable line of 1 to 500 characters'
+  if (typeof line !== 'string') return new TypeError(`describe of requireDid.approved: return ${expected}`)
+  return new DidAuthError('ERR_INVALID', { reason: { check: 'describe of requireDid.approved', expected } })
 }
 
 /** The header `DID-Approval`, base64url of JSON, whose length Node bounds. @throws DidAuthError ERR_JSON */

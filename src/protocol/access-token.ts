@@ -59,6 +59,8 @@ export function replaceClaims(current: JsonObject | undefined, added: JsonObject
 /** What an access token is verified against. */
 export interface AccessTokenExpectation {
   serviceDid: string
+  /** Further values of `iss` that are accepted: DIDs that the service had before. */
+  previousServiceDids?: readonly string[] | undefined
   serviceUrl: string
   /** 65 bytes, uncompressed. */
   publicKey: Uint8Array
@@ -128,10 +130,10 @@ export function parseResourceToken(
 
 function assertAccessTokenPayload(
   payload: Record<string, unknown>,
-  expected: Pick<AccessTokenExpectation, 'serviceDid' | 'serviceUrl'>
+  expected: Pick<AccessTokenExpectation, 'serviceDid' | 'previousServiceDids' | 'serviceUrl'>
 ): asserts payload is Record<string, unknown> & AccessTokenClaims {
   const { iss, aud, sub, exp, nbf, iat, jti, sid, use } = payload
-  if (iss !== expected.serviceDid) {
+  if (iss !== expected.serviceDid && !(isDid(iss) && expected.previousServiceDids?.includes(iss) === true)) {
     throw refused('iss', expected.serviceDid, isDid(iss) || isSecureUrl(iss) ? iss.slice(0, 200) : typeof iss)
   }
   if (aud !== expected.serviceUrl) throw refused('aud', expected.serviceUrl, typeof aud)

@@ -42,10 +42,45 @@ export function formatSiweMessage(fields: SiweMessage): string {
 // Neither commands nor breaks of lines, nor what turns the direction of the text behind it.
 const LINE = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]{1,500}$/u
 
-/** Whether a statement of EIP-4361 is that of an approval; its group is the line for people. */
-export const APPROVAL_STATEMENT = /^Approve \S+ \S+: (.+)$/
+/** Number of characters of a path, with its query, that a statement shows. */
+const MAX_SHOWN_PATH_LENGTH = 200
 
-/** What a user approves, `path` with its query; undefined where `line` has not 1 to 500 printable characters. */
-export function approvalStatement(method: string, path: string, line: unknown): string | undefined {
-  return typeof line === 'string' && LINE.test(line) ? `Approve ${method} ${path}: ${line}` : undefined
+/** Statements that never log a user in: those of approvals, in this form or an earlier one. */
+export const RESERVED_STATEMENT = /^Approve(?: [^ ]+ [^ ]+)?: /
+
+// No path has a blank, so that the last blanks tell method, path and hash from the line.
+const APPROVAL_STATEMENT = /^Approve: (.+) \(([^ ]+) ([^ ]+?)(?:\.\.\. sha256:([0-9a-f]{64}))?\)$/
+
+/** The request that a user approves, as a statement names it. */
+export interface ApprovedRequest {
+  /** The text for people. */
+  line: string
+  method: string
+  /** The path with its query; of a long one its first 200 characters. */
+  path: string
+  /** SHA-256 of the whole path with its query, in hexadecimal, where `path` was cut. */
+  pathHash?: string
+}
+
+/**
+ * Returns the statement that a user signs to approve a request: the line for people first, then the request. A path of
+ * more than 200 characters is cut, and its hash follows: one statement stands for one method, path and query.
+ * @param request - `path` with its query and its SHA-256 in hexadecimal, which counts where the path is cut
+ * @returns undefined where `line` has not 1 to 500 printable characters
+ */
+export function approvalStatement(
+  line: unknown,
+  { method, path, pathHash }: { method: string; path: string; pathHash: string }
+): string | undefined {
+  if (typeof line !== 'string' || !LINE.test(line)) return undefined
+  const isLong = path.length > MAX_SHOWN_PATH_LENGTH
+  const target = isLong ? `${path.slice(0, MAX_SHOWN_PATH_LENGTH)}... sha256:${pathHash}` : path
+  return `Approve: ${line} (${method} ${target})`
+}
+
+/** Parses the statement of an approval; undefined for any other text. */
+export function parseApprovalStatement(statement: unknown): ApprovedRequest | undefined {
+  const [, line, method, path, pathHash] = APPROVAL_STATEMENT.exec(String(statement)) ?? []
+  if (line === undefined || method === undefined || path === undefined) return undefined
+  return { line, method, path, ...(pathHash !== undefined && { pathHash }) }
 }

@@ -11,8 +11,10 @@ export {
 export * from './challenge.js'
 export { MAX_CREDENTIAL_BYTES, MAX_CREDENTIALS, parseCredential, signerAddresses } from './credential.js'
 export type { UnprovedCredential, VerifiedCredential } from './credential.js'
+export { verifyApproval, type ApprovalProof } from './approval.js'
 export { addressOfPublicKey, checksumAddress, type Curve } from './curve.js'
 export * from './did.js'
+export type { ApprovedRequest } from './format-siwe-message.js'
 export type { JsonObject, JsonValue } from './json.js'
 export { isPlainEs256kHeader, isSignedBy, parseJwt, type ParsedJwt } from './jwt.js'
 export {

@@ -1,7 +1,7 @@
 import { DidAuthError } from '../errors.js'
 import type { Curve } from './curve.js'
 import { addressOfDid, chainIdOfDid } from './did.js'
-import { APPROVAL_STATEMENT, type SiweMessage } from './format-siwe-message.js'
+import { RESERVED_STATEMENT, type SiweMessage } from './format-siwe-message.js'
 import { parseSignature, recoverPersonalSigner } from './personal-sign.js'
 import { assertOwnSite, parseSiweMessage } from './siwe-message.js'
 
@@ -44,8 +44,14 @@ export function verifyLoginProof(
 }
 
 function parseLogin(message: string, domains: readonly string[]): SiweMessage {
+  const siwe = parseOwnSiweMessage(message, domains)
+  if (RESERVED_STATEMENT.test(siwe.statement ?? '')) throw new DidAuthError('ERR_MESSAGE')
+  return siwe
+}
+
+/** Parses an EIP-4361 message for one of these sites. @throws DidAuthError ERR_MESSAGE, ERR_MESSAGE_DOMAIN */
+export function parseOwnSiweMessage(message: string, domains: readonly string[]): SiweMessage {
   const siwe = parseSiweMessage(message)
   assertOwnSite(siwe, (host) => domains.some((domain) => domain.toLowerCase() === host))
-  if (APPROVAL_STATEMENT.test(siwe.statement ?? '')) throw new DidAuthError('ERR_MESSAGE')
   return siwe
 }

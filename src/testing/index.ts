@@ -53,9 +53,9 @@ function rejectionOf(error: unknown): AssertionError {
 
 export { wallet, TestWallet, WalletError, type WalletInfo, type WalletOptions, type WalletRequest } from './wallet.js'
 export { signedIn, type AppUnderTest, type SignedInFetch, type SignedInOptions } from './signed-in.js'
-export { accessTokenFor, fakeClock, testConfig } from './test-service.js'
+export { accessTokenFor, fakeClock, quietLogger, testConfig } from './test-service.js'
 export type { FakeClock, TestConfig, TokenService } from './test-service.js'
 export { walletScript, type PageWallet, type WalletScript, type WalletScriptOptions } from './wallet-script.js'
 export type { StoreBounds, StoreUnderTest } from './store-case.js'
-export type { Clock, Signer } from '../ports.js'
+export type { Clock, Logger, Signer } from '../ports.js'
 export type * from '../stores/port-types.js'

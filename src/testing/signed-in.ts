@@ -2,22 +2,30 @@ import { once } from 'node:events'
 import { createServer, Server, type RequestListener } from 'node:http'
 import { acceptedLoginDomains, loginMessage } from '../protocol/login-message.js'
 import { fieldOf } from '../protocol/json.js'
+import { sendApproved } from './approve.js'
+import { findMounts } from './find-mount.js'
 import type { TestWallet } from './wallet.js'
 
 /** An application of Express or of `node:http`, a server, or the URL of one that runs. */
 export type AppUnderTest = RequestListener | Server | string
 
+/** Where the routes of the login are. By default they are found, in the application or at usual paths. */
 export interface SignedInOptions {
-  /** Default `/request-auth`, as for `setupDidAuth`; with the path of the router of the routes, if any. */
+  /** The path of the router that the routes are on, such as `/api`; `''` for none. */
+  mountPath?: string | undefined
+  /** As for `setupDidAuth`. Default that of the application, else `/request-auth`. */
   requestAuthPath?: string | undefined
-  /** Default `/auth`. */
+  /** As for `setupDidAuth`. Default that of the application, else `/auth`. */
   authPath?: string | undefined
 }
 
 /** `fetch` of a user who is logged in. */
 export interface SignedInFetch {
-  /** `fetch` with the user's token or cookies. A path is one of the application. */
-  (path: string, init?: RequestInit): Promise<Response>
+  /**
+   * `fetch` with the user's token or cookies. A path is one of the application. With `approve: true` the wallet signs a
+   * request that the service wants approved, and it is sent once more.
+   */
+  (path: string, init?: RequestInit & { approve?: boolean }): Promise<Response>
   /** Where the application listens, such as `http://127.0.0.1:40123`. */
   readonly url: string
   /** What makes a request the user's: `Authorization`, `Cookie`, or both. For supertest: `.set(fetch.headers)`. */
@@ -28,41 +36,85 @@ const urls = new WeakMap<RequestListener | Server, Promise<string>>()
 
 /**
  * Logs a wallet in as a client does, for the domain of the application's own `serviceUrl`. An application that does not
- * listen yet gets a port; nothing has to be closed.
+ * listen yet gets a port; nothing has to be closed. A service of this process is found below any path, and is asked
+ * nothing before the login; otherwise the usual paths are tried.
  *
+ * @param options - needed where the routes are not found
  * @throws Error with status and text of the answer, when the login is refused
  * @example
  * const fetch = await signedIn(app, wallet('alice'))
  * const answer = await fetch('/profile')
+ * @example
+ * const fetch = await signedIn('http://localhost:3000', wallet('alice'), { mountPath: '/service' })
  */
 export async function signedIn(
   app: AppUnderTest,
   wallet: Pick<TestWallet, 'did' | 'signMessage'>,
-  { requestAuthPath = '/request-auth', authPath = '/auth' }: SignedInOptions = {}
+  options: SignedInOptions = {}
 ): Promise<SignedInFetch> {
   const url = await urlOf(app)
   const post = (path: string, body: object): Promise<Response> =>
     fetch(url + path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) })
-  const domain = domainOf(await post(requestAuthPath, {}))
+  const { domain, requestAuthPath, authPath } = await findLogin(app, options, (path) => post(path, {}))
   const asked = await assertGood(await post(requestAuthPath, { did: wallet.did }))
   const challenge = String(fieldOf(await asked.json(), 'challenge'))
   const sig = await wallet.signMessage(loginMessage(domain, challenge))
   const headers = await credentialsOf(await assertGood(await post(authPath, { did: wallet.did, sig })))
-  const fetchAsUser = (path: string, init: RequestInit = {}): Promise<Response> => {
-    const all = new Headers(init.headers)
-    for (const [name, value] of Object.entries(headers)) if (!all.has(name)) all.set(name, value)
-    return fetch(url + path, { ...init, headers: all })
+  const fetchAsUser: (...request: Parameters<SignedInFetch>) => Promise<Response> = async (path, given = {}) => {
+    const { approve = false, ...init } = given
+    const send = (request: RequestInit): Promise<Response> => {
+      const all = new Headers(request.headers)
+      for (const [name, value] of Object.entries(headers)) if (!all.has(name)) all.set(name, value)
+      return fetch(url + path, { ...request, headers: all })
+    }
+    return approve ? sendApproved({ wallet, domain }, init, send) : send(init)
   }
   return Object.assign(fetchAsUser, { url, headers })
 }
 
-/** The refusal of a request without DID names the service. */
-function domainOf(refusal: Response): string {
-  const realm = /^DIDAuth realm="([^"]*)"$/.exec(refusal.headers.get('www-authenticate') ?? '')?.[1]
-  if (realm === undefined) {
-    throw new Error(`${refusal.url} answers ${refusal.status} instead of a 401 of express-did-auth: is the path right?`)
+/** What a client has to know of a service: the domain that wallets sign, and the paths of the login. */
+interface Login {
+  domain: string
+  requestAuthPath: string
+  authPath: string
+}
+
+async function findLogin(
+  app: AppUnderTest,
+  { mountPath, ...paths }: SignedInOptions,
+  ask: (path: string) => Promise<Response>
+): Promise<Login> {
+  const inspected: unknown = app instanceof Server ? app.listeners('request')[0] : app
+  const found = findMounts(inspected)
+  const mounts = mountPath === undefined ? found : found.filter(({ path }) => path === mountPath)
+  const [{ path, service } = { path: mountPath ?? '' }] = mounts
+  if (service !== undefined && paths.requestAuthPath === undefined && paths.authPath === undefined) {
+    const { requestAuthPath, authPath } = service
+    return { domain: domainOf(service.serviceUrl), ...below(path, { requestAuthPath, authPath }) }
   }
-  return acceptedLoginDomains(realm, [])[0] ?? realm
+  const { requestAuthPath = '/request-auth', authPath = '/auth' } = paths
+  const tried = mountPath === undefined ? ['', ...mounts.map((mount) => mount.path)] : [mountPath]
+  let first: Response | undefined
+  for (const candidate of new Set(tried)) {
+    const login = below(candidate, { requestAuthPath, authPath })
+    const answer = await ask(login.requestAuthPath)
+    first ??= answer
+    // The refusal of a request without DID names the service.
+    const realm = /^DIDAuth realm="([^"]*)"$/.exec(answer.headers.get('www-authenticate') ?? '')?.[1]
+    if (realm !== undefined) return { domain: domainOf(realm), ...login }
+  }
+  const { url = '', status = 0 } = first ?? {}
+  const remedy = "give { mountPath: '/api' } or the paths of the login"
+  throw new Error(`${url} answers ${status} instead of a 401 of express-did-auth: ${remedy}`)
+}
+
+function below(mountPath: string, { requestAuthPath, authPath }: Omit<Login, 'domain'>): Omit<Login, 'domain'> {
+  const start = mountPath.replace(/\/$/, '')
+  return { requestAuthPath: start + requestAuthPath, authPath: start + authPath }
+}
+
+function domainOf(serviceUrl: string): string {
+  return acceptedLoginDomains(serviceUrl, [])[0] ?? serviceUrl
 }
 
 async function assertGood(answer: Response): Promise<Response> {

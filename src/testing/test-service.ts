@@ -2,8 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { bytesToHex } from '@noble/hashes/utils.js'
 import { pureCurve } from '../adapters/curve-pure.js'
 import { es256kSigner, issueJwt } from '../adapters/es256k-signer.js'
+import { consoleLogger } from '../adapters/reports.js'
 import { systemClock } from '../time.js'
-import type { Clock, Signer } from '../ports.js'
+import type { Clock, Logger, Signer } from '../ports.js'
 import { accessTokenPayload } from '../protocol/access-token.js'
 import type { JsonObject } from '../protocol/json.js'
 import { parseSignerOutput } from '../protocol/personal-sign.js'
@@ -23,7 +24,11 @@ export interface TokenService {
 export interface TestConfig extends Pick<TokenService, 'serviceUrl' | 'serviceDid' | 'serviceSigner'> {
   challengeSecret: string
   maxRequestsPerTimeSlot: number
+  logger: Logger
 }
+
+/** A logger for tests: it prints failures of the service, and no warning about requests that a test has refused. */
+export const quietLogger: Logger = { ...consoleLogger, warn: () => undefined }
 
 /** A clock that moves when a test advances it: `clock` of `setupDidAuth`, of a verifier and of the client. */
 export interface FakeClock extends Clock {
@@ -52,7 +57,7 @@ export function fakeClock(startSeconds = 1_800_000_000): FakeClock {
 
 /**
  * The required options of a service that is tested: `http://localhost:3000`, with a key that this package publishes,
- * and no limit of requests. Never use it outside tests: anyone can sign with that key.
+ * no limit of requests, and {@link quietLogger}. Never use it outside tests: anyone can sign with that key.
  *
  * @example
  * const app = express()
@@ -65,7 +70,8 @@ export function testConfig(): TestConfig {
     serviceUrl: 'http://localhost:3000',
     serviceDid: didOn('rsk', address),
     serviceSigner: es256kSigner(privateKey),
-    maxRequestsPerTimeSlot: Infinity
+    maxRequestsPerTimeSlot: Infinity,
+    logger: quietLogger
   }
 }
 

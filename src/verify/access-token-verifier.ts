@@ -2,9 +2,10 @@ import { pureCurve } from '../adapters/curve-pure.js'
 import { RecentEntries } from '../caches.js'
 import { DidAuthError } from '../errors.js'
 import type { DidAuthInfo } from '../express-types.js'
-import { assertInForce, verifyAccessToken } from '../protocol/access-token.js'
+import { assertInForce, MAX_ACCESS_TOKEN_BYTES, verifyAccessToken } from '../protocol/access-token.js'
 import { assertSameSite } from '../protocol/cross-origin.js'
 import { addressOfDid, canonicalDid, isDid, isEthrDid } from '../protocol/did.js'
+import { parseJwt } from '../protocol/jwt.js'
 import { parseHttpUrl } from '../protocol/parse-url.js'
 import { systemClock } from '../time.js'
 import { configError, issuerKeys, type IssuerResolver } from './issuer-keys.js'
@@ -14,8 +15,11 @@ const PREFIXES: readonly unknown[] = ['', '__Host-', '__Secure-']
 
 /** Whose tokens a verifier accepts, and for which service. */
 export interface VerifierOptions {
-  /** `serviceDid` of the service that issues the tokens. A `did:ethr` needs nothing else: it names its key. */
-  issuer: string
+  /**
+   * `serviceDid` of the service that issues the tokens. A `did:ethr` needs nothing else: it names its key. Several DIDs
+   * are accepted while the service replaces its key: the new one and the previous one.
+   */
+  issuer: string | readonly string[]
   /** `serviceUrl` of that service, letter by letter. */
   audience: string
   /** The keys of an issuer that does not sign with that of its DID: 33 or 65 bytes, or their hexadecimal. */
@@ -68,16 +72,28 @@ export interface AccessTokenVerifier {
  */
 export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifier {
   const { issuer, audience, clock: given = systemClock } = options
-  if (!isDid(issuer)) throw configError('issuer: give the DID of the service that issues the tokens')
+  const dids: readonly unknown[] = Array.isArray(issuer) ? issuer : [issuer]
+  if (dids.length === 0 || !dids.every(isDid)) {
+    throw configError('issuer: give the DID of the service that issues the tokens')
+  }
   if (typeof audience !== 'string' || !audience) throw configError('audience: give the serviceUrl of that service')
   if (!/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(audience))
     throw configError('audience: it stands in a header, so give no quote, \\ or space')
   const cookieRule = parseCookieRule(options)
   const clock = { nowSeconds: () => Math.floor(given.nowSeconds()) }
   const verified = new RecentEntries<VerifiedToken>()
-  const keysNow = issuerKeys(issuer, options, clock, () => verified.clear())
+  const issuers = dids.map((did) => ({ did, keysNow: issuerKeys(did, options, clock, () => verified.clear()) }))
+
+  const findIssuer = (token: unknown): (typeof issuers)[number] => {
+    if (issuers.length === 1 && issuers[0] !== undefined) return issuers[0]
+    const iss = parseJwt(token, MAX_ACCESS_TOKEN_BYTES)?.payload.iss
+    const found = issuers.find(({ did }) => did === iss)
+    if (found !== undefined) return found
+    throw new DidAuthError('ERR_ACCESS_TOKEN', { reason: { check: 'iss', expected: dids } })
+  }
 
   const verify = async (token: unknown): Promise<VerifiedToken> => {
+    const { did: serviceDid, keysNow } = findIssuer(token)
     const isSigned = await keysNow()
     const now = clock.nowSeconds()
     const seenBefore = typeof token === 'string' ? verified.get(token) : undefined
@@ -87,7 +103,7 @@ export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifi
     }
     // `isSigned` knows the key.
     const curve = { sha256: pureCurve.sha256, verify: isSigned }
-    const expected = { serviceDid: issuer, serviceUrl: audience, publicKey: new Uint8Array(), nowSeconds: now }
+    const expected = { serviceDid, serviceUrl: audience, publicKey: new Uint8Array(), nowSeconds: now }
     const claims = verifyAccessToken(curve, token, expected)
     const did = claims.sub
     const address = isEthrDid(did) ? addressOfDid(did, pureCurve) : undefined

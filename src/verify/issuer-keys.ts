@@ -1,6 +1,7 @@
 import { cachedIssuerKeys } from '../adapters/cached-issuer-keys.js'
 import { pureCurve } from '../adapters/curve-pure.js'
-import { isSecp256k1Key, keyForms, type IssuerKey } from '../adapters/did-document.js'
+import { isSecp256k1Key, type IssuerKey } from '../adapters/did-document.js'
+import { namedKeys, type IsSigned } from '../adapters/named-keys.js'
 import { DidAuthError } from '../errors.js'
 import type { Client, Clock } from '../ports.js'
 import { addressOfDid, isEthrDid } from '../protocol/did.js'
@@ -13,9 +14,6 @@ const KEY_HEX = /^(?:0x)?(0[23][0-9a-f]{64}|04[0-9a-f]{128})$/i
 export interface IssuerResolver {
   resolve(did: string): Promise<unknown>
 }
-
-/** Whether a key of the issuer made a signature over a hash. */
-export type IsSigned = (hash: Uint8Array, signature: Uint8Array) => boolean
 
 /** There is one issuer, so one client is enough. */
 const VERIFIER: Client = { network: '', isGone: () => false }
@@ -35,7 +33,7 @@ export function issuerKeys(
   onNewKeys: () => void
 ): () => IsSigned | Promise<IsSigned> {
   if (resolver === undefined) {
-    const keys = namedKeys(publicKeys === undefined ? [parseAddress(issuer)] : parsePublicKeys(publicKeys))
+    const keys = namedKeys(pureCurve, publicKeys === undefined ? [parseAddress(issuer)] : parsePublicKeys(publicKeys))
     return () => keys
   }
   if (publicKeys !== undefined) throw configError('give publicKeys or resolver, not both')
@@ -53,27 +51,12 @@ export function issuerKeys(
     if (answer !== listed) {
       listed = answer
       onNewKeys()
-      keys = namedKeys(answer.filter(isSecp256k1Key).map(({ hex }) => hex))
+      keys = namedKeys(
+        pureCurve,
+        answer.filter(isSecp256k1Key).map(({ hex }) => hex)
+      )
     }
     return keys
-  }
-}
-
-/**
- * Keys that are named. A signature fits two keys, of which one may be named: it is recovered from its first signature,
- * and later ones cost one verification. Where all are known, a bad signature costs no recovery.
- *
- * @param names - each key whole, compressed or by its address, as {@link keyForms} has them
- */
-function namedKeys(names: readonly string[]): IsSigned {
-  const known: Uint8Array[] = []
-  return (hash, signature) => {
-    if (known.some((key) => pureCurve.verify(hash, signature, key))) return true
-    if (known.length >= names.length) return false
-    const candidates = [0, 1].flatMap((recovery) => pureCurve.recover(hash, signature, recovery) ?? [])
-    const key = candidates.find((one) => keyForms(pureCurve, one).some((form) => names.includes(form)))
-    if (key !== undefined) known.push(key)
-    return key !== undefined
   }
 }
 

@@ -45,7 +45,7 @@ describe('DidAuthClient.fetch with approve', () => {
     expect((await transfer()).status).toBe(200)
     expect(texts).toHaveLength(1)
     const { statement, domain, address, chainId } = parseSiweMessage(texts[0]!)
-    expect(statement).toBe('Approve POST /transfer?fast: Send 5 RBTC to Bob')
+    expect(statement).toBe('Approve: Send 5 RBTC to Bob (POST /transfer?fast)')
     expect([domain, address?.toLowerCase(), chainId]).toEqual(['service.example', alice.address.toLowerCase(), 30])
     expect(texts[0]).toContain(`Request ID: ${createHash('sha256').update(BODY).digest('hex')}`)
     expect(exchanges.map(({ status }) => status)).toEqual([403, 200])
@@ -80,7 +80,7 @@ describe('DidAuthClient.fetch with approve', () => {
     const mounted = await approvingService({ prefix: '/api' })
     expect((await mounted.transfer()).status).toBe(200)
     const behind = await approvingService({ prefix: '/api' })
-    const statement = 'Approve POST /transfer?fast: Send 5 RBTC to Bob'
+    const statement = 'Approve: Send 5 RBTC to Bob (POST /transfer?fast)'
     behind.intercept(({ headers }) =>
       headers.has('DID-Approval') ? new Response('done') : problem({ nonce: NONCE, statement })
     )
@@ -88,20 +88,28 @@ describe('DidAuthClient.fetch with approve', () => {
     expect(parseSiweMessage(behind.texts[0]!).statement).toBe(statement)
   })
 
+  it('signs the hash of a path that is cut, below the path of the service as well', async () => {
+    const { auth, texts } = await approvingService({ prefix: '/api' })
+    const path = `/transfer?${'x'.repeat(300)}`
+    expect((await auth.fetch(path, { method: 'POST', approve: true })).status).toBe(200)
+    const hash = createHash('sha256').update(`/api${path}`).digest('hex')
+    expect(parseSiweMessage(texts[0]!).statement).toMatch(new RegExp(`^Approve: Send 5 RBTC to Carol .*${hash}\\)$`))
+  })
+
   it.each<[string, object]>([
-    ['another path', { statement: 'Approve POST /other: Send 5 RBTC to Bob' }],
-    ['another query', { statement: 'Approve POST /transfer: Send 5 RBTC to Bob' }],
-    ['another method', { statement: 'Approve PUT /transfer?fast: Send 5 RBTC to Bob' }],
+    ['another path', { statement: 'Approve: Send 5 RBTC to Bob (POST /other)' }],
+    ['another query', { statement: 'Approve: Send 5 RBTC to Bob (POST /transfer)' }],
+    ['another method', { statement: 'Approve: Send 5 RBTC to Bob (PUT /transfer?fast)' }],
     ['no approval', { statement: 'I owe you 100 RBTC' }],
-    ['no line for people', { statement: 'Approve POST /transfer?fast: ' }],
-    ['further lines of the text', { statement: 'Approve POST /transfer?fast: Hi\n\nURI: https://evil.example' }],
-    ['text that turns around', { statement: 'Approve POST /transfer?fast: Send \u202e5' }],
+    ['no line for people', { statement: 'Approve:  (POST /transfer?fast)' }],
+    ['further lines of the text', { statement: 'Approve: Hi\n\nURI: https://evil.example (POST /transfer?fast)' }],
+    ['text that turns around', { statement: 'Approve: Send \u202e5 (POST /transfer?fast)' }],
     ['no statement', { statement: undefined }],
     ['a nonce of several lines', { nonce: `${NONCE}\nRequest ID: 00` }],
     ['no nonce', { nonce: undefined }]
   ])('never shows the wallet what the service wants signed in place of it: %s', async (_what, fields) => {
     const { transfer, texts, intercept } = await approvingService()
-    const statement = 'Approve POST /transfer?fast: Send 5 RBTC to Bob'
+    const statement = 'Approve: Send 5 RBTC to Bob (POST /transfer?fast)'
     intercept(() => problem({ nonce: NONCE, statement, ...fields }))
     expect(await failureOf(transfer())).toMatchObject({ code: 'PROTOCOL' })
     expect(texts).toEqual([])

@@ -41,6 +41,7 @@ describe('the defaults', () => {
       challengeSecret: 'a secret of the tests, longer than 32 bytes',
       serviceUrl: 'https://service.example',
       serviceDid: 'did:ethr:rsk:0xf05e5b34c44e07795a67d3554c38b752388d9186',
+      previousServiceDids: [],
       serviceSigner,
       useCookies: false,
       paths: {

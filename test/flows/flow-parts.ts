@@ -95,6 +95,7 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
         return curve.verify(...args)
       }
     },
+    tokenCurve: { sha256: curve.sha256, verify: (...args) => parts.curve.verify(...args) },
     serviceKey: {
       async publicKey() {
         steps.push('publicKey')

@@ -2,7 +2,8 @@ import { describe, expect, it } from '@jest/globals'
 import { createHash } from 'node:crypto'
 import express, { type Express } from 'express'
 import fc from 'fast-check'
-import type { DescribeRequest, DidAuthConfig, SecurityEvent } from 'express-did-auth'
+import { DidAuthError, loadCurve, type DescribeRequest, type DidAuthConfig, type SecurityEvent } from 'express-did-auth'
+import { acceptedLoginDomains, verifyApproval } from 'express-did-auth/protocol'
 import request, { type Test } from 'supertest'
 import type { CreateSiweMessageParameters } from 'viem/siwe'
 import { accountOf, signedSiwe, siweNonce, siweText } from '../support/siwe.js'
@@ -81,7 +82,7 @@ describe('requireDid.approved', () => {
       status: 403,
       code: 'ERR_APPROVAL',
       nonce: expect.stringMatching(/^[0-9a-f]{64}$/),
-      statement: 'Approve POST /transfer?memo=%20x: Send 5 RBTC to Bob'
+      statement: 'Approve: Send 5 RBTC to Bob (POST /transfer?memo=%20x)'
     })
     expect([headers['cache-control'], done]).toEqual(['no-store', []])
   })
@@ -95,6 +96,10 @@ describe('requireDid.approved', () => {
     expect(Buffer.from(rawBody.data).toString()).toBe(JSON.stringify(TRANSFER))
     await send('/transfer', TRANSFER, approval).expect(403)
     expect(done).toEqual([TRANSFER])
+    const evidence = { ...signed, rawBody: Buffer.from(rawBody.data) }
+    const domains = acceptedLoginDomains(serviceUrl, [])
+    const proved = verifyApproval(await loadCurve(), { ...evidence, did: walletOf(1).did, domains })
+    expect(proved).toMatchObject({ line: 'Send 5 RBTC to Bob', method: 'POST', path: '/transfer' })
   })
 
   it('takes an async description, and hands on the bytes of a body that is no JSON, and none of an empty one', async () => {
@@ -123,7 +128,7 @@ describe('requireDid.approved', () => {
   })
 
   it.each<[string, Partial<CreateSiweMessageParameters>]>([
-    ['another statement', { statement: 'Approve POST /transfer: Send 1 RBTC to Bob' }],
+    ['another statement', { statement: 'Approve: Send 1 RBTC to Bob (POST /transfer)' }],
     ['the hash of another body', { requestId: hashOf('{}') }],
     ['no hash', { requestId: undefined }],
     ['another site', { domain: 'evil.example' }],
@@ -157,12 +162,14 @@ describe('requireDid.approved', () => {
   })
 
   // Cause: a login whose statement reads as an approval had a proof that nothing verifies.
-  it('is no login, nor is what reads as one', async () => {
-    const { app } = await transferApp()
-    const statement = 'Approve GET /: hello'
-    const login = await signedSiwe(app, account, { statement })
-    await request(app).post('/siwe/verify').send(login).expect(401, 'Invalid sign-in message')
-  })
+  it.each(['Approve: hello (GET /)', 'Approve GET /: hello'])(
+    'never logs in, nor does the text %j',
+    async (statement) => {
+      const { app } = await transferApp()
+      const login = await signedSiwe(app, account, { statement })
+      await request(app).post('/siwe/verify').send(login).expect(401, 'Invalid sign-in message')
+    }
+  )
 
   it.each([
     [
@@ -258,39 +265,58 @@ describe('requireDid.approved', () => {
     expect([large.status, done]).toEqual([400, []])
   })
 
-  it('is 413 for a body above 100 KiB or a long URL, and 400 for broken JSON', async () => {
-    const { app, accessToken, send } = await transferApp()
+  it('is 413 for a body above 100 KiB, and 400 for broken JSON', async () => {
+    const { app, accessToken } = await transferApp()
     const sent = () => request(app).post('/transfer').set('Authorization', `DIDAuth ${accessToken}`).type('json')
     await sent()
       .send(JSON.stringify({ ...TRANSFER, memo: 'x'.repeat(102_400) }))
       .expect(413)
     await sent().send('{"to":').expect(400, 'Malformed JSON')
-    await send(`/transfer?${'x'.repeat(1_400)}`).expect(413)
+  })
+
+  // Cause: 1,370 characters of a query came before the line, and hid it in the wallet's window.
+  it('shows the line before a path of at most 200 characters, and binds the whole path', async () => {
+    const { send, approve, done } = await transferApp()
+    const path = `/transfer?memo=${'x'.repeat(2_000)}`
+    const { statement } = (await send(path).expect(403)).body
+    const shown = `${path.slice(0, 200)}... sha256:${hashOf(path)}`
+    expect(statement).toBe(`Approve: Send 5 RBTC to Bob (POST ${shown})`)
+    const approval = await approve(path)
+    await send(`${path}y`, TRANSFER, approval).expect(403)
+    await send(path.replace('transfer', 'other'), TRANSFER, approval).expect(403)
+    await send(path, TRANSFER, approval).expect(200)
+    expect(done).toHaveLength(1)
   })
 })
 
 describe('describe of requireDid.approved', () => {
-  it.each<[string, DescribeRequest]>([
-    ['throws', throwing(new Error('no'))],
-    ['rejects', () => Promise.reject(new Error('no'))],
-    ['is empty', () => ''],
-    ['is no text', () => undefined as never],
-    ['has a line break', () => 'Send 1\nURI: https://evil.example'],
-    ['turns the direction of the text', () => 'Send 1 to \u202ebob'],
-    ['is longer than 500 characters', () => 'x'.repeat(501)]
-  ])('that %s is 500, also with an approval', async (_what, describe) => {
+  /** The answer to a request, with an approval, whose line is described so. */
+  async function answerTo(describe: DescribeRequest) {
     const { app, logIn } = await testApp(
       { siwe: true },
-      {
-        after: (app, requireDid) =>
-          app.post('/transfer', requireDid.approved(describe), (_req, res) => void res.json({}))
-      }
+      { after: (app, requireDid) => app.post('/transfer', requireDid.approved(describe), () => undefined) }
     )
     const { accessToken } = await logIn()
     const approval = header({ message: siweText(account, 'ab'.repeat(32)), signature: '0x' })
     const sent = request(app).post('/transfer').set('Authorization', `DIDAuth ${accessToken}`)
-    await sent.set('DID-Approval', approval).expect(500, 'Internal error')
-  })
+    const { status, text } = await sent.set('DID-Approval', approval)
+    return `${String(status)} ${text}`
+  }
+
+  it.each<[string, DescribeRequest]>([
+    ['throws', throwing(new Error('no'))],
+    ['rejects', () => Promise.reject(new Error('no'))],
+    ['returns no text', () => undefined as never]
+  ])('answers 500 where it %s', async (_what, describe) => expect(await answerTo(describe)).toBe('500 Internal error'))
+
+  // Cause: the line quotes what the client sent, and the answer was 500.
+  it.each<[string, DescribeRequest]>([
+    ['an empty line', () => ''],
+    ['a line break', () => 'Send 1\nURI: https://evil.example'],
+    ['a change of the text direction', () => 'Send 1 to \u202ebob'],
+    ['more than 500 characters', () => 'x'.repeat(501)],
+    ['ERR_INVALID of the application', throwing(new DidAuthError('ERR_INVALID'))]
+  ])('answers 400 to %s', async (_what, describe) => expect(await answerTo(describe)).toBe('400 Invalid request'))
 })
 
 describe('the place of requireDid.approved', () => {

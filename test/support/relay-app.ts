@@ -38,6 +38,7 @@ export interface TestRelayOptions {
   node?: IpfsNode
   clock?: TestClock
   challengeSecret?: string
+  previousServiceDids?: readonly string[]
   /** DATA_DIR, which is left there at the end. */
   folder?: string
   usedPercent?: () => Promise<number>
@@ -79,6 +80,7 @@ export async function startTestRelay(
     })
     const store = given ?? sqliteStore(join(folder, 'auth.db'))
     const identity = {
+      previousServiceDids: options.previousServiceDids ?? [],
       serviceDid: env.SERVICE_DID ?? serviceWallet.did,
       privateKey: serviceWallet.privateKey,
       challengeSecret: options.challengeSecret ?? challengeSecret

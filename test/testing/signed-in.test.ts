@@ -1,10 +1,10 @@
-import { describe, expect, it } from '@jest/globals'
+import { describe, expect, it, jest } from '@jest/globals'
 import { createServer } from 'node:http'
 import express from 'express'
 import session from 'express-session'
 import { accessTokenFor, fakeClock, signedIn, testConfig, wallet } from 'express-did-auth/testing'
 import request from 'supertest'
-import { serviceUrl, serviceWallet, testApp } from '../support/test-app.js'
+import { serviceUrl, serviceWallet, testApp, type Host } from '../support/test-app.js'
 import { es256kSigner } from 'express-did-auth'
 import { ES256KSigner } from 'did-jwt'
 
@@ -95,6 +95,55 @@ describe('signedIn', () => {
     expect(await didAt(fetch, '/api/me')).toBe(alice.did)
   })
 
+  // Cause: an app under /api needed an undocumented parameter, and each test printed a warning about the kit's request.
+  it.each([['/api'], ['/a-b/v1.2'], ['/api/deep']])('finds the routes below %s, without a warning', async (prefix) => {
+    const outer = express.Router()
+    const { app, log } = await testApp({ authPath: '/answer' }, { prefix, before: (app) => app.use(outer) })
+    const fetch = await signedIn(app, alice)
+    expect(await didAt(fetch, `${prefix}/me`)).toBe(alice.did)
+    expect(await didAt(await signedIn(createServer(app), alice), `${prefix}/me`)).toBe(alice.did)
+    expect(log).toEqual([])
+  })
+
+  it('finds a router on a router, and on an application that is mounted', async () => {
+    const [{ app }, api] = [await testApp({}, { prefix: '/v2' }), express.Router()]
+    expect(await didAt(await signedIn(express().use('/x', api.use('/api', app)), alice), '/x/api/v2/me')).toBe(
+      alice.did
+    )
+    const mounted = express().use('/service', (await testApp()).app)
+    expect(await didAt(await signedIn(mounted, alice), '/service/me')).toBe(alice.did)
+  })
+
+  it('matches the usual paths where Express keeps none', async () => {
+    const { app } = await testApp({}, { prefix: '/api' })
+    const router = (app as unknown as Record<string, unknown>)._router ?? app.router
+    for (const layer of (router as { stack: { rawPath?: string }[] }).stack) delete layer.rawPath
+    expect(await didAt(await signedIn(app, alice), '/api/me')).toBe(alice.did)
+  })
+
+  it('tries the usual paths where it cannot look, and takes the given one', async () => {
+    const [{ app }, other] = [await testApp({}, { prefix: '/api' }), await testApp({}, { prefix: '/service' })]
+    expect(await didAt(await signedIn((req, res) => app(req, res), alice), '/api/me')).toBe(alice.did)
+    const { url } = await signedIn(other.app, alice)
+    expect(await didAt(await signedIn(url, alice, { mountPath: '/service' }), '/service/me')).toBe(alice.did)
+    await expect(signedIn(url, alice)).rejects.toThrow("give { mountPath: '/api' } or the paths of the login")
+  })
+
+  it.each(['https://api.example:8443/auth', 'http://localhost:3000'])(
+    'approves a request of %s',
+    async (serviceUrl) => {
+      const describe = ({ body }: express.Request) => `Send ${String(body.amount)}`
+      const handle = (req: express.Request, res: express.Response) => void res.json(req.auth?.approval?.message)
+      const after: Host['after'] = (app, requireDid) => app.post('/transfer', requireDid.approved(describe), handle)
+      const fetch = await signedIn((await testApp({ serviceUrl, siwe: true }, { after })).app, alice)
+      const init = { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"amount":5}' }
+      expect((await fetch('/transfer', init)).status).toBe(403)
+      const answer = await fetch('/transfer', { ...init, approve: true })
+      expect(await answer.json()).toContain('Approve: Send 5 (POST /transfer)')
+      expect((await fetch('/nowhere', { approve: true })).status).toBe(404)
+    }
+  )
+
   it('says what was refused', async () => {
     const { app } = await testApp({ authenticationBusinessLogic: () => Promise.reject(new Error('Not on the list')) })
     await expect(signedIn(app, alice)).rejects.toThrow('The login was refused: 401 Not on the list')
@@ -125,7 +174,12 @@ describe('fakeClock', () =>
   }))
 
 describe('testConfig', () =>
-  it('has the same key in every run, and lets a user send any number of requests', async () => {
+  it('has the same key in every run, lets a user send any number of requests, and logs failures only', async () => {
+    const [warn, error] = [jest.spyOn(console, 'warn'), jest.spyOn(console, 'error').mockReturnValue(undefined)]
+    const { warn: onWarning, error: onError } = testConfig().logger
+    for (const write of [onWarning, onError]) write({}, 'text')
+    expect([warn.mock.calls.length, error.mock.calls.length]).toEqual([0, 1])
+    jest.restoreAllMocks()
     expect(testConfig().serviceDid).toBe(testConfig().serviceDid)
     const { app } = await testApp({ ...testConfig() })
     const token = await accessTokenFor(alice.did, {}, { ...testConfig(), clock: fakeClock() })

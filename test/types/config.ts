@@ -23,6 +23,7 @@ const least: DidAuthConfig = {
 export const all: Required<DidAuthConfig> = {
   ...least,
   serviceDid: 'did:ethr:rsk:0x7e5f4552091a69125d5dfcb7b8c2659029395bdf',
+  previousServiceDids: ['did:ethr:rsk:0x2b5ad5c4795c026514f8317c7a215e218dccd6cf'],
   useCookies: true,
   requestSignupPath: '/request-signup',
   signupPath: '/signup',

@@ -63,6 +63,16 @@ describe('the keys of the issuer', () => {
     await expect(verify(await tokenOf(web, other))).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
   })
 
+  it('are those of each issuer, while the service replaces its key', async () => {
+    const verify = accessTokenVerifier({ issuer: [key.did, other.did], audience: serviceUrl, clock: fakeClock() })
+    expect((await verify(await tokenOf(key.did))).did).toBe(alice.did)
+    expect((await verify(await tokenOf(other.did, other))).did).toBe(alice.did)
+    for (const token of [await tokenOf(other.did, key), await tokenOf(web), 'no token']) {
+      await expect(verify(token)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
+    }
+    expect(() => accessTokenVerifier({ issuer: [], audience: serviceUrl })).toThrow(refusal('ERR_CONFIG'))
+  })
+
   it('are recovered once: later tokens cost one verification, and a token seen before none', async () => {
     const [recover, check] = [jest.spyOn(pureCurve, 'recover'), jest.spyOn(pureCurve, 'verify')]
     try {

@@ -16,13 +16,14 @@ export function checkEnv(env: ServerEnv): Found {
   const { address, name, CHALLENGE_SECRET: secret, SERVICE_URL: given, HOST: host, TRUST_PROXY: trusted } = env
   const variable = address.variable.replace('PORT', 'SERVICE_URL')
   const text = given ?? `http://localhost:${address.port}`
-  const key = (env.PRIVATE_KEY ?? '').replace(/^0x/, '').toLowerCase()
+  const keys = (env.PRIVATE_KEY ?? []).map((key) => key.replace(/^0x/, '').toLowerCase())
   const newOne = (name: string): string => `${name}=… (\`${ownCommand('keys new')}\` makes one)`
   const isGuessable = secret !== undefined && isWeak(secret)
-  const isSame = key === secret?.toLowerCase()
+  const isSame = keys.some((key) => key === secret?.toLowerCase())
   const ofSecrets = [
     isGuessable && change('weak-secret', 'CHALLENGE_SECRET can be guessed', newOne('CHALLENGE_SECRET')),
-    KNOWN_KEY.test(key) && change('weak-key', 'PRIVATE_KEY is known or can be guessed', newOne('PRIVATE_KEY')),
+    keys.some((key) => KNOWN_KEY.test(key)) &&
+      change('weak-key', 'PRIVATE_KEY is known or can be guessed', newOne('PRIVATE_KEY')),
     isSame && change('one-secret', 'PRIVATE_KEY and CHALLENGE_SECRET are the same', newOne('CHALLENGE_SECRET'))
   ]
   const url = parseHttpUrl(text)

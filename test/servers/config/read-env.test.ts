@@ -63,7 +63,9 @@ describe('readEnv', () => {
   it.each<[name: string, text: string, value?: unknown]>([
     ['PORT', '0', 0],
     ['SERVICE_URL', 'https://auth.example'],
-    ['PRIVATE_KEY', `0x${'ab'.repeat(32)}`],
+    ['PRIVATE_KEY', `0x${'ab'.repeat(32)}`, [`0x${'ab'.repeat(32)}`]],
+    ['PRIVATE_KEY', `${'ab'.repeat(32)}, ${'cd'.repeat(32)}`, ['ab'.repeat(32), 'cd'.repeat(32)]],
+    ['RESOURCE_KEY', `${'ab'.repeat(32)}\n${'cd'.repeat(32)}`, ['ab'.repeat(32), 'cd'.repeat(32)]],
     ['CHALLENGE_SECRET', 'a'.repeat(32)],
     ['SERVICE_DID', 'did:web:auth.example'],
     ['NETWORK_NAME', 'rsk:testnet'],
@@ -240,6 +242,8 @@ describe('readEnv', () => {
   it.each([
     ['PRIVATE_KEY', 'ab'.repeat(31)],
     ['PRIVATE_KEY', '0'.repeat(64)],
+    ['PRIVATE_KEY', `${'ab'.repeat(32)},${'ab'.repeat(31)}`],
+    ['PRIVATE_KEY', ' , '],
     ['PRIVATE_KEY', 'f'.repeat(64)],
     ['CHALLENGE_SECRET', 'thirty-one bytes are not enough'],
     ['RPC_URL', 'node.example/key-of-a-customer'],

@@ -26,8 +26,8 @@ describe('loadIdentity', () => {
   })
 
   it('derives the DID from the key, on rsk or the network that is named', async () => {
-    const { privateKey: PRIVATE_KEY, did } = walletOf(7)
-    const address = did.slice(-42)
+    const { privateKey, did } = walletOf(7)
+    const [PRIVATE_KEY, address] = [[privateKey], did.slice(-42)]
     expect((await load({ PRIVATE_KEY })).serviceDid).toBe(`did:ethr:rsk:${address}`)
     expect((await load({ PRIVATE_KEY, NETWORK_NAME: 'sepolia' })).serviceDid).toBe(`did:ethr:sepolia:${address}`)
     expect((await load({ PRIVATE_KEY, SERVICE_DID: 'did:web:a' })).serviceDid).toBe('did:web:a')
@@ -50,8 +50,19 @@ describe('loadIdentity', () => {
     await expect(load({ name: 'auth', RESOURCE_KEY: ['f'.repeat(64)] })).rejects.toThrow('Cannot use the folder')
   })
 
+  it('signs with the first of several keys, and names the DIDs of the others', async () => {
+    const [next, previous] = [walletOf(7), walletOf(8)]
+    const rotated = { serviceDid: next.did, privateKey: next.privateKey, previousServiceDids: [previous.did] }
+    expect(await load({ PRIVATE_KEY: [next.privateKey, previous.privateKey] })).toMatchObject(rotated)
+    const plain = [next, previous].map(({ privateKey }) => privateKey.slice(2))
+    writeFileSync(join(folder.path, 'private-key'), `${plain.join('\n')}\n`)
+    expect(await load()).toMatchObject({ ...rotated, privateKey: plain[0] })
+    writeFileSync(join(folder.path, 'challenge-secret'), plain.join(','))
+    await expect(load()).rejects.toThrow('contains more than one secret')
+  })
+
   it('keeps no secret that was given', async () => {
-    await load({ PRIVATE_KEY: walletOf(7).privateKey, CHALLENGE_SECRET: 'a'.repeat(32) })
+    await load({ PRIVATE_KEY: [walletOf(7).privateKey], CHALLENGE_SECRET: 'a'.repeat(32) })
     expect(readdirSync(folder.path)).toEqual([])
   })
 

@@ -1,5 +1,8 @@
 import { describe, expect, it } from '@jest/globals'
+import request from 'supertest'
 import { announce, logRequest, serverLog } from '../../../servers/observability/logger.js'
+import { nameVariables } from '../../../servers/config/variable-names.js'
+import { testAuthServer } from '../../support/test-app.js'
 
 /** What a log writes, in lines. */
 function linesOf(
@@ -30,7 +33,8 @@ describe('the log of a server', () => {
   it('has one readable line for each event on a terminal', () => {
     const lines = linesOf('pretty', true, (log) => {
       announce(log, { event: 'ready', url: 'http://127.0.0.1:3000' }, 'ready at http://localhost:3000')
-      logRequest(log, { method: 'GET', route: '/me', status: 401, seconds: 0.0012345 })
+      const code = 'ERR_ACCESS_TOKEN'
+      logRequest(log, { method: 'GET', route: '/me', status: 401, code, seconds: 0.0012345 })
       logRequest(log, { method: 'GET', route: '/ready', status: 503, seconds: 0.001 })
       for (const route of ['/ready', '/health']) logRequest(log, { method: 'GET', route, status: 200, seconds: 0.001 })
       log.warn({ event: 'first-refusal', code: 'ERR_DID', reason: { check: 'did' }, text: 'two words' }, 'refused')
@@ -38,7 +42,7 @@ describe('the log of a server', () => {
     })
     expect(lines.map(withoutTime)).toEqual([
       'TIME  INFO   auth   ready at http://localhost:3000\n',
-      'TIME  INFO   auth   GET /me 401 1.235 ms\n',
+      'TIME  INFO   auth   GET /me 401 1.235 ms ERR_ACCESS_TOKEN\n',
       'TIME  INFO   auth   GET /ready 503 1 ms\n',
       'TIME  WARN   auth   refused  code=ERR_DID  reason={"check":"did"}  text="two words"\n'
     ])
@@ -48,4 +52,45 @@ describe('the log of a server', () => {
     const lines = linesOf('pretty', true, (log) => log.info({ text: 'a\nb' }, 'message'))
     expect(lines.map(withoutTime)).toEqual(['TIME  INFO   auth   message  text="a\\nb"\n'])
   })
+})
+
+describe('the log of the auth server', () => {
+  it('has the code of a refusal in the line of its request', async () => {
+    const { listener, log } = await testAuthServer()
+    await request(listener).get('/me').expect(401)
+    await request(listener).get('/nowhere').expect(404)
+    await request(listener).get('/session').expect(200)
+    const codes = log().flatMap(({ event, status, code }) => (event === 'request' ? [[status, code]] : []))
+    expect(codes).toEqual([
+      [401, 'ERR_ACCESS_TOKEN_MISSING'],
+      [404, 'ERR_NOT_FOUND'],
+      [200, undefined]
+    ])
+  })
+
+  // Cause: warnings named options of the library, which an operator cannot set.
+  it('names the variable that decides', async () => {
+    const { listener, log } = await testAuthServer({ NETWORKS: 'sepolia', SIWE: 'false' })
+    const did = 'did:ethr:rsk:0x7e5f4552091a69125d5dfcb7b8c2659029395bdf'
+    await request(listener).post('/request-auth').set('X-Forwarded-For', '1.2.3.4').send({ did }).expect(401)
+    await request(listener).get('/me').expect(401)
+    const warnings = log().flatMap(({ level, msg }) => (level === 'warn' ? [msg] : []))
+    expect(warnings).toEqual([
+      'X-Forwarded-For seen, but TRUST_PROXY is off: all callers share one address',
+      'first refusal of this code: the variable NETWORKS decides; later ones are logged at debug',
+      'first refusal of this code: LOG_LEVEL=debug shows the reason'
+    ])
+    expect(log()).toContainEqual(expect.objectContaining({ reason: expect.objectContaining({ option: 'NETWORKS' }) }))
+  })
+})
+
+describe('nameVariables', () => {
+  it.each([
+    ['  - networks: received []; give one', '  - NETWORKS: received []; give one'],
+    ['serviceSigner is not the key of serviceDid', 'PRIVATE_KEY is not the key of SERVICE_DID'],
+    ['the option siwe decides', 'the variable TRUSTED_ORIGINS decides'],
+    ['the option contractWallets decides', 'the option contractWallets decides'],
+    ['one of loginDomains, serviceUrl, siwe.domains', 'one of LOGIN_DOMAINS, SERVICE_URL'],
+    ['resources of networks, tokenClaims', 'resources of networks, tokenClaims']
+  ])('turns %j into %j', (text, named) => expect(nameVariables(text)).toBe(named))
 })

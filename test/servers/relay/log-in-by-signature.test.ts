@@ -185,7 +185,7 @@ function authOf(curve = loadCurve()) {
     serviceUrl,
     log: serverLog(env, false, destination),
     store: memoryStore(),
-    key: curve.then((curve) => ({ curve, publicKey: new Uint8Array(65) })),
+    key: curve.then((curve) => ({ curve, tokenCurve: curve, publicKey: new Uint8Array(65) })),
     signer: async () => '',
     clock: new TestClock()
   })

@@ -120,6 +120,18 @@ describe('the token of the relay', () => {
     expect(await answersTo(token)).toEqual(refusedWith('Invalid access token'))
   })
 
+  it('of a key that was replaced is valid until its exp, and a credential may name that DID', async () => {
+    const old = walletOf(7)
+    const rotated = await startTestRelay({}, { previousServiceDids: [old.did] })
+    const byOld = madeOf({ iss: old.did }, undefined, old.privateKey)
+    expect((await postFile(rotated, byOld, 'a')).status).toBe(200)
+    expect((await postFile(rotated, madeOf({ iss: old.did }, undefined, walletOf(8).privateKey), 'a')).status).toBe(401)
+    expect((await postFile(relay, byOld, 'a')).status).toBe(401)
+    const jwt = loginCredential(wallet, await requestChallenge(rotated, wallet.did), { sub: old.did })
+    expect((await request(rotated.listener).post('/auth').send({ jwt })).status).toBe(200)
+    await rotated.end()
+  })
+
   it('missing is told apart', async () => {
     expect(await answersTo(undefined)).toEqual(refusedWith('Missing access token'))
     expect(await answersTo('')).toEqual(refusedWith('Missing access token'))

@@ -1,0 +1,78 @@
+import { describe, expect, it } from '@jest/globals'
+import { createHash } from 'node:crypto'
+import { acceptedLoginDomains, verifyApproval, verifyLoginProof } from 'express-did-auth/protocol'
+import { loadCurve } from 'express-did-auth'
+import { approvalStatement, parseApprovalStatement } from '../../src/protocol/format-siwe-message.js'
+import { refusal } from '../support/refusal.js'
+import { accountOf, siweText } from '../support/siwe.js'
+import { serviceUrl } from '../support/test-app.js'
+import { loginText, walletOf } from '../support/wallet.js'
+
+const curve = await loadCurve()
+const domains = acceptedLoginDomains(serviceUrl, [])
+const { did, address, personalSign } = walletOf(1)
+const account = accountOf(1)
+const rawBody = new TextEncoder().encode('{"amount":5}')
+const hashOf = (data: string | Uint8Array) => createHash('sha256').update(data).digest('hex')
+const statementOf = (line: string, path: string) =>
+  approvalStatement(line, { method: 'POST', path, pathHash: hashOf(path) })
+const approved = (fields: Parameters<typeof siweText>[2] = {}, path = '/transfer') => {
+  const statement = statementOf('Send 5 (all)', path)
+  const message = siweText(account, 'ab'.repeat(32), { statement, requestId: hashOf(rawBody), ...fields })
+  return { message, signature: personalSign(message), rawBody, did, domains }
+}
+
+describe('verifyApproval', () => {
+  it('returns who approved which request', () => {
+    expect(verifyApproval(curve, approved())).toEqual({
+      address: address.toLowerCase(),
+      domain: 'service.example',
+      nonce: 'ab'.repeat(32),
+      issuedAt: '2027-01-15T08:00:00.000Z',
+      line: 'Send 5 (all)',
+      method: 'POST',
+      path: '/transfer'
+    })
+    const long = `/transfer?${'(x)'.repeat(100)}`
+    const cut = { path: long.slice(0, 200), pathHash: hashOf(long) }
+    expect(verifyApproval(curve, approved({}, long))).toMatchObject(cut)
+  })
+
+  it('accepts a request without a body, and another key where the document listed it', () => {
+    const { rawBody: _none, ...proof } = approved({ requestId: hashOf('') })
+    expect(verifyApproval(curve, proof).line).toBe('Send 5 (all)')
+    const other = { ...approved(), did: walletOf(2).did }
+    expect(verifyApproval(curve, { ...other, controllers: [address.toLowerCase()] }).method).toBe('POST')
+  })
+
+  it.each([
+    ['another body', { ...approved(), rawBody: new TextEncoder().encode('{"amount":6}') }, 'ERR_APPROVAL'],
+    ['no body', { ...approved(), rawBody: undefined }, 'ERR_APPROVAL'],
+    ['another key', { ...approved(), signature: walletOf(2).personalSign(approved().message) }, 'ERR_APPROVAL'],
+    ['another user', { ...approved(), did: walletOf(2).did }, 'ERR_APPROVAL'],
+    [
+      'another text than the signed one',
+      { ...approved({}, '/other'), signature: approved().signature },
+      'ERR_APPROVAL'
+    ],
+    ['a login by EIP-4361', approved({ statement: 'Send 5 (POST /transfer)' }), 'ERR_MESSAGE'],
+    ['a login', { ...approved(), message: loginText('service.example', 'ab'.repeat(32)) }, 'ERR_MESSAGE'],
+    ['another site', approved({ domain: 'evil.example' }), 'ERR_MESSAGE_DOMAIN'],
+    ['the signature of a contract', { ...approved(), signature: `0x${'ab'.repeat(130)}` }, 'ERR_SIGNATURE'],
+    ['a DID of another method', { ...approved(), did: 'did:web:example.org' }, 'ERR_DID_UNSUPPORTED']
+  ] as const)('refuses %s', (_what, proof, code) => expect(() => verifyApproval(curve, proof)).toThrow(refusal(code)))
+
+  it('refuses an approval as the proof of a login', () =>
+    expect(() => verifyLoginProof(curve, approved())).toThrow(refusal('ERR_MESSAGE')))
+})
+
+describe('approvalStatement', () => {
+  it.each([
+    ['Send 1 (POST /a)', '/b'],
+    ['Send 1', '/a(GET'],
+    ['Send 1', '/a?q=).(...'],
+    ['Send 1 (POST /b... sha256:00)', `/${'x'.repeat(199)}`]
+  ])('names the request of the line %j and the path %j, and no other one', (line, path) =>
+    expect(parseApprovalStatement(statementOf(line, path))).toEqual({ line, method: 'POST', path })
+  )
+})
