@@ -471,6 +471,18 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
     })
   })
 
+  it('tells the bytes that are stored: of owners, files, objects to delete, and content that nothing has', async () => {
+    await store.writeEntry(entryOf('k', 'an entry'))
+    await store.writeFile(fileOf('a file'))
+    await store.writeEntry(entryOf('unused', 'nothing has it', { did: `${did}b` }))
+    await files.query("DELETE FROM ~entries WHERE key = 'unused'")
+    await files.query(`UPDATE ~owners SET byte_count = 0 WHERE did = '${did}b'`)
+    for (const text of ['an entry', 'nothing has it', 'unknown'])
+      await files.query(`INSERT INTO ~unreferenced VALUES ('${cidOf(text)}', 1)`)
+    await files.query("INSERT INTO ~garbage VALUES ('object', 'removed', 1, 1000)")
+    expect(await store.storedBytes()).toBe('an entry'.length + 'a file'.length + 512 + 'nothing has it'.length + 1_000)
+  })
+
   it('is ready: it can write', async () => {
     await store.probe()
     await another.probe()
