@@ -12,9 +12,9 @@ const USAGE = `  auth    the authentication server (port 3000)
   all     all three in one process
   vault reconcile [--accept-damage] [--dry-run]
           compares and repairs content, lists and pins
-  vault takedown <cid> [--allow] [--dry-run]
+  vault takedown <cid or link> [--allow] [--dry-run]
           removes content from all entries and refuses it, or allows it again
-  relay takedown <cid> [--allow] [--dry-run]
+  relay takedown <cid or link> [--allow] [--dry-run]
           removes a file and refuses it from then on, or allows it again
   migrate [--check|--print]
           updates the tables of DATABASE_URL, checks them, or prints the SQL

@@ -18,7 +18,7 @@ export { resourceIssuer, type ResourceIssuerParts } from './adapters/resource-is
 export { formatSiweMessage, type SiweMessage } from './protocol/format-siwe-message.js'
 
 // Requests and answers.
-export { callerFinder, clientNetwork } from './http/client-network.js'
+export { callerFinder, clientNetwork, clientOf } from './http/client-network.js'
 export { consumeOnce } from './flows/challenge-uses.js'
 export { charge, chargeUser, serviceQuotas } from './flows/limits.js'
 export type { Budget, Caller, Quota, Quotas } from './flows/limits.js'

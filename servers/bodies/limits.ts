@@ -1,6 +1,6 @@
 import { DidAuthError } from 'express-did-auth'
 
-/** Bytes that are acquired for a while: so many in total, and so many for each owner (default: a quarter). */
+/** A number of bytes that may be acquired at once in total, and by each owner (default: a quarter). */
 export class ByteBudget {
   readonly #maxBytes: number
   readonly #maxBytesPerOwner: number
@@ -13,9 +13,10 @@ export class ByteBudget {
   }
 
   /**
-   * Acquires bytes at once, or refuses.
+   * Acquires bytes at once, or refuses. More bytes than an owner's share count as that share: they are acquired while
+   * the owner has nothing else.
    *
-   * @param owner - such as a canonical DID; absent: only the total counts
+   * @param owner - such as a canonical DID or a client network; absent: only the total counts
    * @returns releases them; calling it again changes nothing
    * @throws DidAuthError ERR_BUSY
    */
@@ -25,14 +26,15 @@ export class ByteBudget {
     return release
   }
 
-  /** As `acquire`; undefined where it refuses. */
+  /** Acquires bytes as `acquire` does. Returns undefined where that refuses. */
   tryAcquire(bytes: number, owner?: string): (() => void) | undefined {
-    const ofOwner = owner === undefined ? 0 : (this.#byOwner.get(owner) ?? 0) + bytes
-    if (this.#bytes + bytes > this.#maxBytes || ofOwner > this.#maxBytesPerOwner) return undefined
-    this.#add(bytes, owner)
+    const counted = owner === undefined ? bytes : Math.min(bytes, this.#maxBytesPerOwner)
+    const ownerBytes = owner === undefined ? 0 : (this.#byOwner.get(owner) ?? 0) + counted
+    if (this.#bytes + counted > this.#maxBytes || ownerBytes > this.#maxBytesPerOwner) return undefined
+    this.#add(counted, owner)
     let isReleased = false
     return () => {
-      if (!isReleased) this.#add(-bytes, owner)
+      if (!isReleased) this.#add(-counted, owner)
       isReleased = true
     }
   }
@@ -40,8 +42,8 @@ export class ByteBudget {
   #add(bytes: number, owner: string | undefined): void {
     this.#bytes += bytes
     if (owner === undefined) return
-    const ofOwner = (this.#byOwner.get(owner) ?? 0) + bytes
-    if (ofOwner > 0) this.#byOwner.set(owner, ofOwner)
+    const ownerBytes = (this.#byOwner.get(owner) ?? 0) + bytes
+    if (ownerBytes > 0) this.#byOwner.set(owner, ownerBytes)
     else this.#byOwner.delete(owner)
   }
 }

@@ -2,7 +2,6 @@ import { systemClock } from 'express-did-auth/server-kit'
 import { readEnv } from '../config/read-env.js'
 import type { ContentStore } from '../storage/content-store.js'
 import { withExistingContents } from '../storage/engine.js'
-import { isCid } from '../storage/unixfs-blocks.js'
 import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
 const OPTIONS = { allow: { type: 'boolean' }, 'dry-run': { type: 'boolean' } } as const
@@ -10,17 +9,16 @@ const NOUNS = { relay: ['file', 'files'], vault: ['entry', 'entries'] } as const
 type Nouns = (typeof NOUNS)['relay' | 'vault']
 
 /**
- * `takedown <cid>`: removes content of relay or vault and refuses it from then on, or allows it again; also beside the
- * running server, which removes the pin.
+ * Creates the command `takedown <cid or link>`: it removes content of relay or vault and refuses it from then on, or
+ * allows it again. It may run next to the server, which removes the pin.
  *
  * @returns the command, whose exit code is 0: done, or nothing to do; 1: something of it remains here
  * @throws UsageError; StartError when nothing is stored there
  */
 export function takedownAt(server: 'relay' | 'vault'): (commandLine: CommandLine) => Promise<number> {
   return async ({ args, env: given, out }) => {
-    const { values, positionals } = readArguments(args, OPTIONS, [1, 1])
-    const [cid = ''] = positionals
-    if (!isCid(cid)) throw new UsageError(`${cid} is not a cid`)
+    const { values, positionals } = readArguments(args, OPTIONS, [1, Infinity])
+    const cid = parseReference(positionals)
     const env = readEnv(given, server, false, 'operate')
     return withExistingContents(env, async ({ store }) => {
       if (values['dry-run'] === true) out(await plan(store, cid, values.allow === true))
@@ -30,6 +28,18 @@ export function takedownAt(server: 'relay' | 'vault'): (commandLine: CommandLine
       return 0
     })
   }
+}
+
+/** A cid within a link: `relay://<cid>#<key>`, `https://…#r=<cid>.<key>`, `ipfs://<cid>`, `https://…/ipfs/<cid>`. */
+const CID_IN_LINK = /(?<![A-Za-z0-9_-])baf[a-z2-7]{56}(?![A-Za-z0-9_-])/g
+
+/** Parses the cid, or the link that contains one. @throws UsageError without the link, which may contain a key */
+function parseReference(references: readonly string[]): string {
+  const cids = new Set(references.flatMap((reference) => reference.match(CID_IN_LINK) ?? []))
+  const [cid] = cids
+  if (cid === undefined || cids.size > 1 || references.length > 1)
+    throw new UsageError('Give one cid, or a link with one cid')
+  return cid
 }
 
 async function takeDown(store: ContentStore, cid: string, nouns: Nouns, out: CommandLine['out']): Promise<number> {

@@ -1,4 +1,4 @@
-import type { RequestHandler } from 'express'
+import type { RequestHandler, Response } from 'express'
 import { separateUser, waitAtMost, within } from 'express-did-auth/server-kit'
 import { reasonOf } from '../config/startup-error.js'
 
@@ -30,9 +30,14 @@ export interface ReadinessOptions {
   nowMilliseconds?: () => number
 }
 
-/** `GET /health`: the process is alive. It asks no dependency. */
+/** Answers `GET /health`: the process is alive. It asks no dependency. */
 export const health: RequestHandler = (_req, res) => {
-  res.set('Cache-Control', 'no-store').json({ status: 'ok' })
+  sendState(res, { status: 'ok' })
+}
+
+/** Sends a state whatever `If-None-Match` says. Express answers 304 to `*`, which monitors take for a failure. */
+function sendState(res: Response, state: object): void {
+  res.set('Cache-Control', 'no-store').type('json').end(JSON.stringify(state))
 }
 
 /**
@@ -79,8 +84,8 @@ export function readiness(
     wasReady = isReady
     const ownState = draining?.aborted === true ? 'draining' : isStarting === true ? 'starting' : undefined
     const status = ownState ?? (isReady ? 'ready' : 'not ready')
-    res.status(status === 'ready' ? 200 : 503).set('Cache-Control', 'no-store')
-    res.json({ status, dependencies: states, ...(Object.keys(reasons).length > 0 && { reasons }) })
+    res.status(status === 'ready' ? 200 : 503)
+    sendState(res, { status, dependencies: states, ...(Object.keys(reasons).length > 0 && { reasons }) })
   }
 
   const watchFailures: RequestHandler = (_req, res, next) => {

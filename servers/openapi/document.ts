@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { RequestHandler } from 'express'
 import type { ServerName } from '../config/read-env.js'
@@ -5,7 +6,7 @@ import type { ServerName } from '../config/read-env.js'
 /** Part of an OpenAPI document. */
 type Part = Readonly<Record<string, unknown>>
 
-/** What one server serves, but for `servers`: only the server knows its URL. */
+/** The description of one server. Its `servers` is `/`, which is relative to where the document was read. */
 export type OpenApiDocument = { paths: Readonly<Record<string, Part>>; components: Part }
 
 /** Reads the document of a server, a file beside this one. @throws Error where the build did not copy it */
@@ -15,11 +16,12 @@ export function readDocument(name: ServerName): OpenApiDocument {
   return JSON.parse(json) as OpenApiDocument
 }
 
-/** `GET /openapi.json`: the document with the URL of the server. @throws as `readDocument`, when it is made */
+/** Serves `GET /openapi.json`: the document with the URL of the server. @throws as `readDocument`, when it is made */
 export function serveDocument(name: ServerName, serviceUrl: string): RequestHandler {
-  const servers = URL.canParse(serviceUrl) ? [{ url: serviceUrl }] : []
-  const json = JSON.stringify({ ...readDocument(name), servers })
+  const servers = URL.canParse(serviceUrl) ? { servers: [{ url: serviceUrl }] } : {}
+  const json = JSON.stringify({ ...readDocument(name), ...servers })
+  const etag = `"${createHash('sha256').update(json).digest('base64url')}"`
   return (_req, res) => {
-    res.set('Cache-Control', 'no-cache').type('application/json').send(json)
+    res.set({ 'Cache-Control': 'no-cache', ETag: etag }).type('application/json').send(json)
   }
 }

@@ -1,6 +1,7 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import type { Clock } from 'express-did-auth'
-import { singleFlight } from 'express-did-auth/server-kit'
+import { clientOf, singleFlight } from 'express-did-auth/server-kit'
+import type { Response } from 'express'
 import { LRUCache } from 'lru-cache'
 import type { ServerEnv } from '../config/read-env.js'
 import { ByteBudget } from '../bodies/limits.js'
@@ -52,9 +53,9 @@ export function fileRelay({ store, bodies, repair, settlePins, assertDiskFree, e
     maxSize: env.RELAY_MAX_MEMORY_BYTES,
     sizeCalculation: ({ answer }) => answer.length + ENTRY_BYTES
   })
-  /** Of files that are read into memory; beyond it they are streamed. */
+  /** Memory for files while they are read from the store; beyond it they are streamed. */
   const reading = new ByteBudget({ maxBytes: 67_108_864 })
-  /** Of answers from memory that are being sent; beyond it they are streamed. */
+  /** Memory for answers that are being sent, a quarter for each client network; beyond it they are streamed. */
   const sending = new SharedAnswers(new ByteBudget({ maxBytes: 33_554_432 }))
   const askOnce = singleFlight<FoundFile>()
 
@@ -116,7 +117,7 @@ export function fileRelay({ store, bodies, repair, settlePins, assertDiskFree, e
      * @param name - the segment of the path, not validated
      * @throws ServerError ERR_NOT_FOUND, ERR_TAKEN_DOWN, ERR_CONTENT_MISSING, ERR_STORAGE when nothing was sent yet
      */
-    async send(res: ServerResponse, name: string): Promise<void> {
+    async send(res: Response, name: string): Promise<void> {
       if (!isCid(name)) throw new ServerError('ERR_NOT_FOUND')
       const nowSeconds = clock.nowSeconds()
       const cached = cache.get(name)
@@ -124,7 +125,7 @@ export function fileRelay({ store, bodies, repair, settlePins, assertDiskFree, e
       const found = isFresh ? cached : await askOnce(() => ask(name, nowSeconds, cached?.answer), name)
       const { answer, expiresAtSeconds } = found
       const headers = { 'Cache-Control': 'no-store', 'File-Expires-In': String(expiresAtSeconds - nowSeconds) }
-      const release = answer && sending.tryAcquire(answer)
+      const release = answer && sending.tryAcquire(answer, clientOf(res.req).network)
       if (answer !== undefined && release !== undefined) {
         sendWhole(res, answer, headers, release)
         return
@@ -144,9 +145,12 @@ export class SharedAnswers {
     this.#budget = budget
   }
 
-  /** Counts a response that sends an answer. Undefined where its bytes are too many beside those of others. */
-  tryAcquire(answer: Buffer): (() => void) | undefined {
-    const release = this.#sent.get(answer)?.release ?? this.#budget.tryAcquire(answer.length)
+  /**
+   * Counts a response that sends an answer, for the client network that requested the answer first. Returns undefined
+   * where the network's share, or the total, would be exceeded.
+   */
+  tryAcquire(answer: Buffer, network?: string): (() => void) | undefined {
+    const release = this.#sent.get(answer)?.release ?? this.#budget.tryAcquire(answer.length, network)
     if (release === undefined) return undefined
     const sent = this.#sent.get(answer) ?? { readers: 0, release }
     sent.readers += 1

@@ -12,15 +12,18 @@ import { startContentWork, type ContentWork } from '../process/content-work.js'
 import { contentStarter, type Contents } from '../process/start-server.js'
 import type { EntryChange, EntryWrite, KeyedEntry } from '../storage/content-store.js'
 import { bytesBound, diskBound, storeBound } from '../storage/disk-space.js'
-import { backupText, listText, prepared, sendEntries, type EntriesText } from './entries-answer.js'
+import { acquireMemory, backupText, listText, prepared, sendEntries, type EntriesText } from './entries-answer.js'
 import { isOddSpelling, parseKey, parsePrecondition } from './parse-write.js'
 
 /** What the vault server is built of. */
 export type VaultServerParts = ServerAppParts & Contents
 
-/** Lists that are prepared at once: each may be thousands of entries, and the thread answers others too. */
-const PREPARING = { maxRunning: 2, maxWaiting: 256, timeoutMilliseconds: 3_500 }
-/** Lists and pages of answers that are being sent. */
+/**
+ * Bounds of the lists that are prepared at once. Each may have thousands of entries, and the thread answers others too:
+ * the quarter of one client network is 2.
+ */
+const PREPARING = { maxRunning: 8, maxWaiting: 256, timeoutMilliseconds: 3_500 }
+/** Memory for lists and pages of answers that are being sent. */
 const MAX_SENT_BYTES = 134_217_728
 
 /** Starts the vault. @throws StartError */
@@ -125,7 +128,7 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
     const { entryCount } = await store.usageOf(did)
     const group = async () => groupByKey(await store.listOwnEntries(did))
     const json = JSON.stringify({ keys: await prepared(reading, res, entryCount, group) })
-    sendWhole(res, json, { 'Cache-Control': 'no-store' }, reading.budget.acquire(json.length))
+    sendWhole(res, json, { 'Cache-Control': 'no-store' }, acquireMemory(reading, res, json.length))
   }
 
   const backup: Answer = async (req, res) => {

@@ -1,5 +1,5 @@
 import { DidAuthError } from 'express-did-auth'
-import type { ConcurrencyLimiter } from 'express-did-auth/server-kit'
+import { clientOf, type ConcurrencyLimiter } from 'express-did-auth/server-kit'
 import type { Response } from 'express'
 import type { ByteBudget } from '../bodies/limits.js'
 import { jsonStringOf, sendChunks, sendWhole, type Chunks } from '../bodies/send-content.js'
@@ -58,11 +58,11 @@ export function backupText(did: string, entries: readonly KeyedEntry[]): Entries
   }
 }
 
-/** What the readers of all answers share. */
+/** Store and bounds that the readers of all answers share. A client network gets at most a quarter of each bound. */
 export interface ReadingParts {
   store: ContentReads & Pick<EntryStore, 'listEntries'>
   repair: ContentRepair
-  /** Answers that are being prepared. */
+  /** Turns to prepare an answer. */
   limiter: ConcurrencyLimiter
   /** Memory of answers that are being prepared and sent. */
   budget: ByteBudget
@@ -94,7 +94,7 @@ export async function sendEntries(parts: ReadingParts, res: Response, source: En
   let release = (): void => undefined
   const acquire = (bytes: number): void => {
     release()
-    release = parts.budget.acquire(bytes)
+    release = acquireMemory(parts, res, bytes)
   }
   try {
     const prepare = () => readStart(parts, res, source, acquire)
@@ -111,14 +111,19 @@ export async function sendEntries(parts: ReadingParts, res: Response, source: En
   }
 }
 
-/** Prepares an answer. One of many entries waits until others are prepared. @throws DidAuthError ERR_BUSY */
+/** Acquires memory for an answer, out of the share of its client's network. @throws DidAuthError ERR_BUSY */
+export function acquireMemory({ budget }: Pick<ReadingParts, 'budget'>, res: Response, bytes: number): () => void {
+  return budget.acquire(bytes, clientOf(res.req).network)
+}
+
+/** Prepares an answer. One of many entries waits for its turn. @throws DidAuthError ERR_BUSY */
 export function prepared<T>(
   { limiter }: Pick<ReadingParts, 'limiter'>,
   res: Response,
   entryCount: number,
   prepare: () => Promise<T>
 ): Promise<T> {
-  return entryCount <= FEW_ENTRIES ? prepare() : limiter.run(res, prepare)
+  return entryCount <= FEW_ENTRIES ? prepare() : limiter.run(res, prepare, clientOf(res.req).network)
 }
 
 /** Reads and verifies an answer: all of a short one, or how it begins. */

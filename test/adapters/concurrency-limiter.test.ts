@@ -98,4 +98,44 @@ describe('ConcurrencyLimiter', () => {
     expect(started).toEqual(['a', 'c'])
     expect(disconnecting.listenerCount('close')).toBe(0)
   })
+
+  describe('with client networks', () => {
+    const bounds = { maxRunning: 4, maxWaiting: 8, timeoutMilliseconds: 1_000 }
+
+    it('runs and lets wait a quarter of each bound for one network, while another one is served', async () => {
+      const started: string[] = []
+      const limiter = new ConcurrencyLimiter(bounds)
+      const run = (name: string, network: string) => limiter.run(response(), work(started, name).run, network)
+      for (const name of ['a1', 'a2', 'a3']) void run(name, 'a')
+      await expect(run('a4', 'a')).rejects.toEqual(busy)
+      void run('b1', 'b')
+      expect(started).toEqual(['a1', 'b1'])
+    })
+
+    it('serves networks that wait in turn', async () => {
+      const started: string[] = []
+      const limiter = new ConcurrencyLimiter({ ...bounds, maxRunning: 1, maxWaiting: 16 })
+      const works = ['a1', 'a2', 'a3', 'b1', 'a4', 'b2', 'c1'].map((name) => ({ name, ...work(started, name) }))
+      const results = works.map(({ name, run }) => limiter.run(response(), run, name[0]))
+      for (const { end } of works) end()
+      await Promise.all(results)
+      expect(started).toEqual(['a1', 'a2', 'b1', 'c1', 'a3', 'b2', 'a4'])
+    })
+
+    it('forgets a network once it has nothing left, also where its client has disconnected', async () => {
+      const started: string[] = []
+      const limiter = new ConcurrencyLimiter({ ...bounds, maxRunning: 1, maxWaiting: 4 })
+      const first = work(started, 'a1')
+      const running = limiter.run(response(), first.run, 'a')
+      const leaving = response()
+      const dropped = expect(limiter.run(leaving, work(started, 'b1').run, 'b')).rejects.toEqual(busy)
+      leaving.emit('close')
+      await dropped
+      const second = work(started, 'b2')
+      const waiting = limiter.run(response(), second.run, 'b')
+      first.end()
+      second.end()
+      expect([await running, await waiting]).toEqual(['a1', 'b2'])
+    })
+  })
 })

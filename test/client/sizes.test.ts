@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { build, type Plugin } from 'esbuild'
@@ -48,6 +49,26 @@ describe('express-did-auth/client, the part that signs EIP-4361', () =>
     expect(gzipSync(later[0]!.contents, { level: 9 }).length).toBeLessThanOrEqual(3_500)
   }))
 
+/** How the pages state the sizes in kB, in the order of the entries. */
+const stated: readonly (readonly [page: string, pattern: RegExp, entries: readonly string[]])[] = [
+  ['README.md', /\*\*A client\*\* of ([\d.]+) kB/, ['client']],
+  ['src/client/README.md', /It is ([\d.]+) kB \(minified, gzip\)/, ['client']],
+  ['src/client/README.md', /`express-did-auth\/client\/siwe` \(([\d.]+) kB\)/, ['client/siwe']],
+  ['src/client/README.md', /client\/relay` \|.*\| ([\d.]+) kB/, ['client/relay']],
+  ['src/client/README.md', /client\/vault` \|.*\| ([\d.]+) kB/, ['client/vault']],
+  ['src/client/README.md', /client\/qr` \|.*\| ([\d.]+) kB/, ['client/qr']],
+  ['src/client/KEYS.md', /client\/passkey` \(([\d.]+) kB/, ['client/passkey']],
+  ['src/client/KEYS.md', /client\/keyring` \(([\d.]+) kB/, ['client/keyring']],
+  [
+    'test/bench/README.md',
+    /\| ([\d.]+) \/ ([\d.]+) \/ ([\d.]+) \/ ([\d.]+) kB; EIP-4361 ([\d.]+) kB.*keyring ([\d.]+) kB, passkey ([\d.]+)/,
+    ['client', 'client/relay', 'client/vault', 'client/qr', 'client/siwe', 'client/keyring', 'client/passkey']
+  ]
+]
+
+/** Measured sizes in bytes, by entry. */
+const measured = new Map<string, number>()
+
 describe.each(entries)('%s', (entry, source, bytes) =>
   it(`is no larger than ${bytes} bytes, and needs neither Node nor another package`, async () => {
     const { outputFiles, metafile } = await build({
@@ -63,6 +84,7 @@ describe.each(entries)('%s', (entry, source, bytes) =>
     })
     const size = gzipSync(outputFiles[0]!.contents, { level: 9 }).length
     process.stdout.write(`${entry}: ${size} bytes, minified and gzip\n`)
+    measured.set(entry, size)
     expect(size).toBeLessThanOrEqual(bytes)
     const inputs = Object.keys(metafile.inputs).filter(
       (path) => !/(?:^|\/)src\/(?:client|protocol)\/|^<stdin>$/.test(path) && brought[entry]?.test(path) !== true
@@ -70,3 +92,18 @@ describe.each(entries)('%s', (entry, source, bytes) =>
     expect(inputs).toEqual([])
   })
 )
+
+describe('pages that state sizes', () =>
+  it('state the same ones, which are within 0.1 kB of what was measured', () => {
+    const byEntry = new Map<string, Set<number>>()
+    for (const [page, pattern, named] of stated) {
+      const [, ...sizes] = pattern.exec(readFileSync(`${root}/${page}`, 'utf8')) ?? []
+      for (const [index, entry] of named.entries())
+        byEntry.set(entry, (byEntry.get(entry) ?? new Set()).add(Number(sizes[index])))
+    }
+    for (const [entry, sizes] of byEntry) {
+      expect([entry, ...sizes]).toHaveLength(2)
+      const kilobytes = (measured.get(`express-did-auth/${entry}`) ?? 0) / 1_000
+      expect(Math.abs(kilobytes - [...sizes][0]!)).toBeLessThanOrEqual(0.1)
+    }
+  }))

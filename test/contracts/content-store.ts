@@ -451,6 +451,31 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await objectNames(files.objects)).toEqual([])
     })
 
+    it('is not abandoned by a collection while it is written, for an hour', async () => {
+      let puts = 0
+      const objects = objectsWith({
+        put: async (name, file) => {
+          puts += 1
+          files.clocks.advance(3_599)
+          await another.collectGarbage(files.clocks.seconds)
+          await files.objects.put(name, file)
+        }
+      })
+      const uploading = await files.open({ objects })
+      await uploading.writeEntry(entryOf('k', first))
+      expect([puts, await textsOf(store, 'k')]).toEqual([1, [first.toString()]])
+    })
+
+    it('is deleted by one collection, also where it is one of 101', async () => {
+      for (let number = 0; number < 101; number += 1)
+        await store.writeEntry(entryOf('k', largeBytes(`${number}`, 65_537)))
+      await files.query('DELETE FROM ~entries')
+      await files.query('INSERT INTO ~unreferenced SELECT cid, 1 FROM ~contents')
+      await store.collectGarbage(files.clocks.seconds, { isFull: true })
+      expect(await files.query('SELECT cid FROM ~contents UNION ALL SELECT cid FROM ~unreferenced')).toEqual([])
+      expect(await objectNames(files.objects)).toEqual([])
+    })
+
     it('stays alone where it cannot be deleted, and goes with the next collection', async () => {
       for (const bytes of [first, second]) await store.writeEntry(entryOf('k', bytes))
       const [stuck = ''] = await objectNames(files.objects)
@@ -469,6 +494,18 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       await collecting.collectGarbage(files.clocks.seconds)
       expect(await objectNames(files.objects)).toEqual([])
     })
+  })
+
+  it('tells the bytes that are stored: of owners, files, objects to delete, and content that nothing has', async () => {
+    await store.writeEntry(entryOf('k', 'an entry'))
+    await store.writeFile(fileOf('a file'))
+    await store.writeEntry(entryOf('unused', 'nothing has it', { did: `${did}b` }))
+    await files.query("DELETE FROM ~entries WHERE key = 'unused'")
+    await files.query(`UPDATE ~owners SET byte_count = 0 WHERE did = '${did}b'`)
+    for (const text of ['an entry', 'nothing has it', 'unknown'])
+      await files.query(`INSERT INTO ~unreferenced VALUES ('${cidOf(text)}', 1)`)
+    await files.query("INSERT INTO ~garbage VALUES ('object', 'removed', 1, 1000)")
+    expect(await store.storedBytes()).toBe('an entry'.length + 'a file'.length + 512 + 'nothing has it'.length + 1_000)
   })
 
   it('is ready: it can write', async () => {

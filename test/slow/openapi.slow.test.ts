@@ -48,9 +48,11 @@ interface Linter {
 const linter = createRequire(join(root, 'test/slow/node_modules/x.js'))('@redocly/openapi-core') as Linter
 
 describe.each(Object.entries(documents))('the document of %s', (name, document) => {
-  it('is taken by redocly without an error or a warning', async () => {
-    // As GET /openapi.json answers it.
-    const source = JSON.stringify({ ...document, servers: [{ url: `https://${name}.example` }] })
+  it.each([
+    ['as it is packed', {}],
+    ['as GET /openapi.json answers it', { servers: [{ url: `https://${name}.example` }] }]
+  ])('is taken by redocly without an error or a warning, %s', async (_how, servers) => {
+    const source = JSON.stringify({ ...document, ...servers })
     const config = await linter.createConfig({ extends: ['recommended'] })
     const problems = await linter.lintFromString({ source, absoluteRef: `/${name}.json`, config })
     expect(problems.map(({ message }) => message)).toEqual([])

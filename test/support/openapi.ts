@@ -1,6 +1,6 @@
 import { readDocument, type OpenApiDocument } from '../../servers/openapi/document.js'
 
-/** The three documents, without the URL of a server. */
+/** The three documents, as they are packed. */
 export const documents = { auth: readDocument('auth'), relay: readDocument('relay'), vault: readDocument('vault') }
 
 /** An operation of a document, as far as tests look into it. */

@@ -23,6 +23,7 @@ const FILE_OVERHEAD_BYTES = 512
 
 /** The verbs of the relay's files. What a user posted is counted in the transaction of the post, exactly. */
 export function fileVerbs({ statements, isFree, fn, greatest }: ContentDialect, content: ContentSteps) {
+  const sum = (bytes: string): string => `coalesce(${fn}sum(${bytes}), 0)`
   const ended = `SELECT cid FROM ~files WHERE expires_at <= $1 ORDER BY expires_at LIMIT ${DELETED_AT_ONCE}`
   const s = statements('file', {
     state: `SELECT ${KNOWN}, f.expires_at ${FROM_KNOWN} LEFT JOIN ~files f ON f.cid = $1`,
@@ -36,9 +37,11 @@ export function fileVerbs({ statements, isFree, fn, greatest }: ContentDialect, 
       ON CONFLICT (cid) DO UPDATE SET expires_at = ${greatest('f.expires_at', 'excluded.expires_at')}`,
     find: `SELECT f.cid, f.byte_count, f.expires_at, (SELECT 1 FROM ~denied WHERE cid = $1) AS denied
       FROM (SELECT 1 AS one) one LEFT JOIN ~files f ON f.cid = $1 AND f.expires_at > $2`,
-    sum: `SELECT ${fn}sum(byte_count) AS sum FROM (SELECT byte_count FROM ~owners
-      UNION ALL SELECT byte_count + ${FILE_OVERHEAD_BYTES} FROM ~files UNION ALL SELECT byte_count FROM ~garbage
-      UNION ALL SELECT c.byte_count FROM ~unreferenced u JOIN ~contents c ON c.cid = u.cid WHERE ${isUnused('c')}) stored`,
+    // The CROSS JOIN makes SQLite begin with what is unreferenced. Otherwise it reads all contents: 6.8 s for a million
+    // entries, compared with 0.6 ms.
+    sum: `SELECT (SELECT ${sum('byte_count')} FROM ~owners) + (SELECT ${sum('byte_count')} FROM ~garbage)
+      + (SELECT ${sum(`byte_count + ${FILE_OVERHEAD_BYTES}`)} FROM ~files) + (SELECT ${sum('c.byte_count')}
+        FROM ~unreferenced u CROSS JOIN ~contents c WHERE c.cid = u.cid AND ${isUnused('c')}) AS sum`,
     deleteEnded: `DELETE FROM ~files WHERE ${isFree('cid', ended)} AND expires_at <= $1 RETURNING cid, byte_count`,
     deletePosts: `DELETE FROM ~posts WHERE ends_at <= $1
       AND ${isFree('did_hash', 'SELECT did_hash FROM ~posts WHERE ends_at <= $1 LIMIT 1000')}`

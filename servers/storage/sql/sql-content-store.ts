@@ -9,8 +9,10 @@ import { objectWriter } from './object-writer.js'
 import { rowsOf } from './page-verbs.js'
 import { storedContent } from './stored-content.js'
 
-/** How long the sum of all files is used before it is computed again. */
+/** Minimum time for which the sum of all files is used before it is computed again. */
 const SUM_SECONDS = 10
+/** The same as a multiple of the time that computing took, which grows with the files: 0.1 s for a million. */
+const SUM_FACTOR = 100
 
 /** What an engine brings. */
 export interface SqlContentEngine {
@@ -61,15 +63,17 @@ export function sqlContentStore(
   sweepClock.sweepSeconds(now())
 
   // The bound of all files is approximate: no row counts them, which every post would wait for. Each instance adds what
-  // it stored to a sum that it reads every 10 s; several may exceed the bound by what they store in that time.
+  // it stored to a sum that it reads every 10 s or longer; several may exceed the bound by what they store meanwhile.
   let usedBytes = 0
   let isFreshUntil = -Infinity
   const sumOnce = singleFlight<number>()
   const readUsedBytes = async (): Promise<number> => {
     if (monotonicSeconds() < isFreshUntil) return usedBytes
     return sumOnce(async () => {
+      const startedAt = monotonicSeconds()
       usedBytes = await verbs.storedBytes()
-      isFreshUntil = monotonicSeconds() + SUM_SECONDS
+      const endedAt = monotonicSeconds()
+      isFreshUntil = endedAt + Math.max(SUM_SECONDS, SUM_FACTOR * (endedAt - startedAt))
       return usedBytes
     })
   }

@@ -32,6 +32,15 @@ describe('ByteBudget', () => {
     expect(() => budget.acquire(1, 'a')).toThrow(busy)
   })
 
+  it('counts more than a share as the share, and gives it to an owner who has nothing else', () => {
+    const budget = new ByteBudget({ maxBytes: 100 })
+    const release = budget.acquire(90, 'a')
+    expect(() => budget.acquire(1, 'a')).toThrow(busy)
+    budget.acquire(75)
+    release()
+    budget.acquire(25, 'a')
+  })
+
   it('releases once, however often it is asked to', () => {
     const budget = new ByteBudget({ maxBytes: 100, maxBytesPerOwner: 50 })
     const release = budget.acquire(50, 'a')

@@ -11,8 +11,10 @@ import { serverErrors } from '../../../servers/http/server-error.js'
 import { root } from '../../support/documents.js'
 import { documents, operationsOf } from '../../support/openapi.js'
 import { startTestRelay } from '../../support/relay-app.js'
+import { closeServices, logIn, serving } from '../../support/server-client.js'
 import { testAuthServer } from '../../support/test-app.js'
 import { testVault } from '../../support/vault-app.js'
+import { walletOf } from '../../support/wallet.js'
 
 const all = Object.entries(documents)
 
@@ -109,6 +111,10 @@ describe.each(all)('the OpenAPI document of %s', (name, document) => {
   it('is OpenAPI 3.1', () => {
     isOpenApi(document)
     expect(isOpenApi.errors ?? []).toEqual([])
+  })
+
+  it('names a server, so that tools can use the packed file', () => {
+    expect(document).toMatchObject({ servers: [{ url: '/' }] })
   })
 
   it('has the routes of the server, and no other', () => {
@@ -224,7 +230,10 @@ describe('the OpenAPI document of the relay', () =>
 
 describe('GET /openapi.json', () => {
   const closing: (() => Promise<void>)[] = []
-  afterAll(() => Promise.all(closing.map((close) => close())))
+  afterAll(async () => {
+    closeServices()
+    await Promise.all(closing.map((close) => close()))
+  })
 
   const servers: [keyof typeof documents, () => Promise<{ listener: RequestListener; close(): Promise<void> }>][] = [
     ['auth', () => testAuthServer({ RESOURCES: 'https://orders.example' })],
@@ -244,6 +253,22 @@ describe('GET /openapi.json', () => {
     const { body, headers } = await request(server.listener).get('/openapi.json').expect(200)
     expect(headers['content-type']).toBe('application/json; charset=utf-8')
     expect(body).toEqual({ ...documents[name], servers: [{ url: `https://${name}.example` }] })
+    await request(server.listener).get('/openapi.json').set('If-None-Match', headers.etag!).expect(304)
+  })
+
+  it.each(servers)('names the status of every GET at %s with `If-None-Match: *`', async (name, start) => {
+    const server = await start()
+    closing.push(() => server.close())
+    const { accessToken } =
+      name === 'relay' ? {} : await logIn(await serving(server.listener), walletOf(9), `${name}.example`)
+    for (const { path, operation } of operationsOf(documents[name]).filter(({ method }) => method === 'get')) {
+      const asked = request(server.listener)
+        .get(path.replaceAll(/\{\w+\}/g, 'x'))
+        .set('If-None-Match', '*')
+      const { status, headers } = await asked.set('Authorization', `DIDAuth ${accessToken}`)
+      expect([path, ...Object.keys(operation.responses)]).toContain(String(status))
+      if (path === '/health' || path === '/ready') expect([status, headers.etag]).toEqual([200, undefined])
+    }
   })
 
   it.each(servers)('names operations of %s that each have a route', async (name, start) => {

@@ -138,7 +138,7 @@ describe('RELAY_FILE_TTL_SECONDS', () => {
   })
 })
 
-describe('SharedAnswers', () =>
+describe('SharedAnswers', () => {
   it('lets 250 bytes of answers be sent at once, each answer counted once', () => {
     const answers = new SharedAnswers(new ByteBudget({ maxBytes: 250 }))
     const [first, second, third] = [Buffer.alloc(150), Buffer.alloc(100), Buffer.alloc(1)]
@@ -153,4 +153,13 @@ describe('SharedAnswers', () =>
     expect(answers.tryAcquire(third)).toBeUndefined()
     two?.()
     expect(answers.tryAcquire(third)).toBeDefined()
-  }))
+  })
+
+  it('lets one client network send a quarter of the bytes, whoever reads the same answers as well', () => {
+    const answers = new SharedAnswers(new ByteBudget({ maxBytes: 400 }))
+    const [first, second] = [Buffer.alloc(100), Buffer.alloc(1)]
+    expect(answers.tryAcquire(first, 'a')).toBeDefined()
+    expect(answers.tryAcquire(second, 'a')).toBeUndefined()
+    expect([answers.tryAcquire(first, 'b'), answers.tryAcquire(second, 'b')].map(Boolean)).toEqual([true, true])
+  })
+})

@@ -1,11 +1,16 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { UsageError } from '../../../servers/commands/command-line.js'
 import { takedownAt } from '../../../servers/commands/takedown.js'
 import { runCommand } from '../../support/command-line.js'
 import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
 import { filesIn, temporaryFolder } from '../../support/store-folder.js'
 import { walletOf } from '../../support/wallet.js'
+
+/** A key as clients append it. */
+const KEY = 'k3y-'.padEnd(43, 'A')
+const CID = 'bafkreiayl6g3gitr7ys7kyng7sjywlrgimdoymco3jiyab6rozecmoazne'
 
 let relay: TestRelay
 let token: string
@@ -47,6 +52,35 @@ describe('relay takedown', () => {
     const refused = await getFile(relay, token, cid)
     expect([refused.status, refused.text]).toEqual([451, 'Taken down'])
     expect((await postFile(relay, token, file)).status).toBe(451)
+  })
+
+  it.each([
+    ['the URL of a client', (cid: string) => `relay://${cid}#${KEY}`],
+    ['a link to a page', (cid: string) => `https://app.example/open#r=${cid}.${KEY}`],
+    ['the URL of the file', (cid: string) => `http://localhost:3001/file/${cid}`],
+    ['an IPFS URL', (cid: string) => `ipfs://${cid}`],
+    ['a gateway', (cid: string) => `https://ipfs.example/ipfs/${cid}?filename=${KEY}`],
+    ['a gateway that names it first', (cid: string) => `https://${cid}.ipfs.dweb.link/`]
+  ])('finds the cid in %s, and never prints a key', async (_what, linkTo) => {
+    const cid = await posted('a secret that must go')
+    for (const flag of ['--dry-run', undefined, '--allow']) {
+      const [code, lines] = await run(linkTo(cid), ...(flag === undefined ? [] : [flag]))
+      expect([code, lines.join()]).toEqual([0, expect.stringContaining(cid)])
+      expect(lines.join()).not.toContain(KEY)
+    }
+    expect(await status(cid)).toBe(404)
+  })
+
+  it.each([
+    ['a link without a cid', [`relay://bafk#${KEY}`]],
+    ['a cid at the end of a longer word', [`relay://a${CID}#${KEY}`]],
+    ['a cid at the start of a longer word', [`relay://${CID}a#${KEY}`]],
+    ['two cids', [`relay://${CID}#${KEY}`, `relay://${CID.replace(/.$/, 'a')}#${KEY}`]],
+    ['a link twice', [`relay://${CID}#${KEY}`, `relay://${CID}#${KEY}`]]
+  ])('refuses %s, and prints no key', async (_what, links) => {
+    const failure = await run(...links).catch((error: unknown) => error)
+    expect(failure).toBeInstanceOf(UsageError)
+    expect(String(failure)).toBe('UsageError: Give one cid, or a link with one cid')
   })
 
   it('says that there is no relay', async () => {

@@ -1,17 +1,37 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { runVerb, type SqlQuery } from 'express-did-auth/server-kit'
+import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
+import { runReconcile } from '../../../servers/commands/reconcile.js'
 import type { ObjectStore } from '../../../servers/storage/content-store.js'
 import { postgresContents, type ContentDialect } from '../../../servers/storage/sql/content-dialect.js'
 import { contentVerbs } from '../../../servers/storage/sql/content-verbs.js'
+import { postgresObjectStore } from '../../../servers/storage/sql/postgres-object-store.js'
 import { contentMigrations } from '../../../servers/storage/sql/tables.js'
-import { cidOf, did, entryOf, fileOf, largeBytes, NOW, textsOf, type TestStore } from '../../support/content-stores.js'
+import {
+  cidOf,
+  did,
+  entryOf,
+  fileOf,
+  largeBytes,
+  newContent,
+  NOW,
+  objectNames,
+  textsOf,
+  type TestStore
+} from '../../support/content-stores.js'
 import {
   usePostgresContents,
   watchedPool,
+  type OpenedPostgres,
   type PostgresContents,
   type WatchedPool
 } from '../../support/postgres-contents.js'
+import { runCommand } from '../../support/command-line.js'
 import { unqualifiedFunctions } from '../../support/postgres-server.js'
 import { tcpProxy, type TcpProxy } from '../../support/tcp-proxy.js'
+import { until } from '../../support/until.js'
 
 const place = { did, key: 'k' }
 const large = largeBytes('large')
@@ -136,6 +156,20 @@ describe('the database', () => {
     expect(await inspection.checkDatabase(dryRun)).toEqual({ damage: [], indexes: [] })
   })
 
+  it('has an index that `vault reconcile` finds and rebuilds', async () => {
+    await (await files.open()).writeEntry(entryOf('k', 'a'))
+    await files.query(`UPDATE pg_index SET indisvalid = false WHERE indexrelid = '~entries_by_cid'::regclass`)
+    const identity = { PRIVATE_KEY: '1'.repeat(64), CHALLENGE_SECRET: 'a secret of the tests, longer than 32 bytes' }
+    const env = { DATABASE_URL: files.url, DATA_DIR: files.folder, SERVICE_URL: 'https://vault.example', ...identity }
+    const run = async (...args: string[]) => {
+      const { code, lines } = await runCommand(runReconcile, args, env)
+      return [code, lines[0]]
+    }
+    expect(await run('--dry-run')).toEqual([1, 'database: damaged indexes to rebuild: vault_entries_by_cid'])
+    expect(await run()).toEqual([0, 'database: damaged indexes rebuilt: vault_entries_by_cid'])
+    expect(await run('--dry-run')).toEqual([0, 'database: sound'])
+  })
+
   it('that was restored without its foreign keys is damaged', async () => {
     const { inspection } = await files.openAll()
     await files.query('ALTER TABLE ~files DROP CONSTRAINT ~files_cid_fkey')
@@ -174,6 +208,53 @@ describe('the database', () => {
     expect(await files.leaks(store)).toEqual([])
   })
 
+  describe('while a collector has claimed content', () => {
+    const unreferenced = "SELECT 1 FROM vault_unreferenced WHERE cid = '" + cidOf('a') + "' FOR UPDATE"
+    const contents = "SELECT 1 FROM vault_contents WHERE cid = '" + cidOf('a') + "' FOR UPDATE"
+    let opened: OpenedPostgres
+    beforeEach(async () => {
+      opened = await files.openAll({ tracksPins: true })
+      await opened.store.writeEntry(entryOf('k', 'a'))
+      await files.query('INSERT INTO ~unreferenced SELECT cid, 1 FROM ~contents')
+    })
+
+    it('lets another collector pass it, and one that finds it locked by a writer', async () => {
+      for (const text of [unreferenced, contents])
+        await opened.database.transaction(async (query) => {
+          await query({ text })
+          await opened.store.collectGarbage(NOW)
+        })
+      expect(await textsOf(opened.store, 'k')).toEqual(['a'])
+    })
+
+    it('has a takedown wait for it before that locks the content, which the collector locks next', async () => {
+      let takenDown: Promise<unknown> | undefined
+      await opened.database.transaction(async (query) => {
+        await query({ text: unreferenced })
+        takenDown = opened.store.takeDown(cidOf('a'), 'order', NOW)
+        const waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        await until(async () => (await files.query(waiting)).length > 0)
+        await query({ text: `${contents} NOWAIT` })
+      })
+      expect(await takenDown).toMatchObject({ removed: 1 })
+    })
+  })
+
+  it('is locked in the same order by two collectors and a takedown', async () => {
+    const [one, two, other] = await Promise.all([1, 2, 3].map(() => files.open({ tracksPins: true })))
+    const texts = ['a', 'b', 'c', 'd', 'e', 'f']
+    for (let round = 0; round < 30; round += 1) {
+      await Promise.all(texts.map((text) => one!.writeEntry(entryOf('k', text))))
+      await files.query('INSERT INTO ~unreferenced SELECT cid, 1 FROM ~contents ON CONFLICT DO NOTHING')
+      const removals = texts.slice(3).map((text) => one!.removeEntries({ ...place, cid: cidOf(text) }))
+      const collections = [one!, two!].map((store) => store.collectGarbage(NOW))
+      await Promise.all([...removals, ...collections, other!.takeDown(cidOf('a'), 'order', NOW)])
+      await one!.allow(cidOf('a'))
+    }
+    expect(files.retries()).not.toHaveProperty('40P01')
+    expect(await files.leaks(one!)).toEqual([])
+  })
+
   // It once locked pin and content in the other order than the collector, which runs after a removal.
   it('is locked in the same order by a takedown and a removal of the last entry', async () => {
     const [one, other] = [await files.open({ tracksPins: true }), await files.open({ tracksPins: true })]
@@ -184,6 +265,93 @@ describe('the database', () => {
     }
     expect(files.retries()).not.toHaveProperty('40P01')
     expect(await files.leaks(one)).toEqual([])
+  })
+})
+
+describe('a statement that fails', () => {
+  const never = (): Promise<never> => Promise.reject(new Error('is not called'))
+  const { verbs } = contentVerbs(postgresContents('vault'), { findFaults: never, rebuildIndexes: never })
+  const bounds = { maxStoreBytes: 1_000_000, maxBytesPerDid: 1_000_000, slotSeconds: 100 }
+  const { cid, byteCount, leafHashes } = newContent(large)
+  const small = { cid: cidOf('b'), byteCount: 1, leafHashes: newContent('b').leafHashes, bytes: Buffer.from('b') }
+  const object = { name: `${cid}.0123456789abcdef`, isUploaded: false }
+  const post = { expiresAtSeconds: NOW + 9, nowSeconds: NOW, tracksPins: true, post: { did, bounds, usedBytes: 0 } }
+  const failure = new Error('the statement failed')
+
+  /** Rejects later than the other statements of its verb are sent. */
+  const fail = (): Promise<never> => {
+    const failed = new Promise<never>((_resolve, reject) => setImmediate(() => reject(failure)))
+    failed.catch(() => undefined)
+    return failed
+  }
+
+  const calls: readonly (readonly [keyof typeof verbs, ...args: unknown[]])[] = [
+    ['writeFile', { ...post, content: small }],
+    ['writeFile', { ...post, content: { cid, byteCount, leafHashes, object } }],
+    ['deleteExpiredFiles', NOW + 10_000],
+    ['findFile', cidOf('a'), NOW],
+    ['storedBytes'],
+    ['collectUnreferenced', '', NOW],
+    ['deny', cidOf('a'), 'order', NOW],
+    ['takeDownStep', cidOf('a'), NOW],
+    ['abandonUploads', NOW],
+    ['forgetGarbage', ['object']],
+    ['allow', cidOf('a')],
+    ['probe'],
+    ['findGarbage', '', NOW],
+    ['isTakenDown', cidOf('a')]
+  ]
+  it.each(calls)('fails its verb: %s (%#)', async (name, ...args) => {
+    const { store, database } = await files.openAll({ tracksPins: true })
+    for (const text of ['a', 'unused']) await store.writeEntry(entryOf(text, text))
+    await store.writeFile(fileOf('a'))
+    await files.query("DELETE FROM ~entries WHERE key = 'unused'")
+    await files.query('INSERT INTO ~unreferenced SELECT cid, 1 FROM ~contents')
+    /** Runs the verb, of which one statement fails, and takes back what it did. */
+    const run = async (failing: number): Promise<{ outcome: unknown; sent: number }> => {
+      let result: { outcome: unknown; sent: number } | undefined
+      const work = async (query: SqlQuery): Promise<never> => {
+        let sent = 0
+        const outcome = await runVerb(
+          verbs,
+          name,
+          (statement, values) => (sent++ === failing ? fail() : query(statement, values)),
+          args
+        ).then(
+          () => 'done',
+          (error: unknown) => error
+        )
+        result = { outcome, sent }
+        throw new Error('rolled back')
+      }
+      await expect(database.transaction(work)).rejects.toThrow('rolled back')
+      return result!
+    }
+    const { outcome, sent } = await run(-1)
+    expect([outcome, sent > 0]).toEqual(['done', true])
+    for (let failing = 0; failing < sent; failing += 1)
+      expect([failing, (await run(failing)).outcome]).toEqual([failing, failure])
+  })
+
+  it.each([
+    ['put', (objects: ObjectStore, file: string) => objects.put('one', file), 300_000],
+    ['put of nothing', (objects: ObjectStore, file: string) => objects.put('one', file), 0],
+    ['delete', (objects: ObjectStore) => objects.delete('one'), 0],
+    ['list', (objects: ObjectStore) => objectNames(objects), 0]
+  ])('fails %s of an object', async (_verb, call, size) => {
+    const { database } = await files.openAll()
+    const file = join(files.folder, 'body')
+    writeFileSync(file, largeBytes('x', size))
+    let [sent, failing] = [0, -1]
+    const query: PostgresDatabase['query'] = (...args) => (sent++ === failing ? fail() : database.query(...args))
+    const objects = postgresObjectStore({ query } as PostgresDatabase, 'vault')
+    await call(objects, file)
+    const count = sent
+    for (failing = 0; failing < count; failing += 1) {
+      await files.query('DELETE FROM ~objects')
+      sent = 0
+      await expect(call(objects, file)).rejects.toThrow()
+    }
   })
 })
 

@@ -9,7 +9,7 @@ import {
   type S3StoreOptions
 } from '../../../servers/storage/s3/s3-object-store.js'
 import { storageFailure } from '../../../servers/storage/storage-error.js'
-import { largeBytes, objectNameOf, objectNames } from '../../support/content-stores.js'
+import { largeBytes, NOW, objectNameOf, objectNames, sqliteFolder } from '../../support/content-stores.js'
 import { startFakeS3, type FakeS3, type S3Fault } from '../../support/fake-s3.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 import { until } from '../../support/until.js'
@@ -71,6 +71,22 @@ const failureOf = (promise: Promise<unknown>): Promise<unknown> =>
     () => 'done',
     (error: unknown) => error
   )
+
+describe('an object of others below the prefix', () =>
+  it('is not listed, and left alone by a check of what is stored', async () => {
+    await objects.put(one, file)
+    const foreign = ['backup.tar', `${one}.old`, `${one.slice(0, -16)}0123`, `2024/${one}`].map(
+      (name) => `vault/${name}`
+    )
+    for (const key of [...foreign, `other/${one}`]) s3.objects.set(key, bytes)
+    expect(await objectNames(objects)).toEqual([one])
+    const stored = sqliteFolder(objects)
+    const { store, inspection } = await stored.openAll()
+    expect(await inspection.checkObjects({ isDryRun: false })).toBe(1)
+    await store.collectGarbage(NOW, { isFull: true })
+    expect([...s3.objects.keys()]).toEqual([...foreign, `other/${one}`])
+    await stored.remove()
+  }))
 
 describe('a failure that passes', () => {
   const passing: S3Fault[] = ['reset', 'done and 500', 'slow down']

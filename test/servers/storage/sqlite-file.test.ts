@@ -2,6 +2,9 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { chooseSqliteEngine, openSqliteConnection, type SqlConnection } from 'express-did-auth/server-kit'
+import { sqliteContents } from '../../../servers/storage/sql/content-dialect.js'
+import { contentSteps } from '../../../servers/storage/sql/content-steps.js'
+import { fileVerbs } from '../../../servers/storage/sql/file-verbs.js'
 import {
   cidOf,
   did,
@@ -30,6 +33,24 @@ afterEach(() => files.remove())
 function connect(): SqlConnection {
   return openSqliteConnection(files.file, chooseSqliteEngine(), { synchronous: 'NORMAL', busyMilliseconds: 1_000 })
 }
+
+describe('the sum of all that is stored', () =>
+  it('does not read all contents', async () => {
+    const other = connect()
+    const plan: string[] = []
+    await fileVerbs(sqliteContents, contentSteps(sqliteContents)).reads.storedBytes(({ text }) => {
+      plan.push(
+        ...other
+          .prepare(`EXPLAIN QUERY PLAN ${text}`)
+          .all()
+          .map(({ detail }) => String(detail))
+      )
+      return Promise.resolve({ rows: [], rowCount: 0 })
+    })
+    other.close()
+    expect(plan).toContainEqual(expect.stringMatching(/^SEARCH c /))
+    expect(plan).not.toContainEqual(expect.stringMatching(/^SCAN c\b/))
+  }))
 
 describe('a content store whose database another process writes to', () => {
   it('reads on, and writes when the other has ended', async () => {

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { renameSync } from 'node:fs'
+import { renameSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import request from 'supertest'
 import { HandMadeNode } from '../../support/hand-made-node.js'
 import { deadRpcUrl } from '../../support/rpc-node.js'
@@ -12,6 +13,8 @@ import {
   type VaultTestParts
 } from '../../support/vault-app.js'
 import { walletOf } from '../../support/wallet.js'
+import { filesIn } from '../../support/store-folder.js'
+import { until } from '../../support/until.js'
 import { stretchDeadlines } from '../../support/stretch-deadlines.js'
 
 const vaults: TestVault[] = []
@@ -157,3 +160,23 @@ describe('a vault whose tables are lost', () => {
     expect(vault.log().filter(({ event }) => event === 'request-failed')).toHaveLength(6)
   })
 })
+
+describe('large content that a PUT replaces', () =>
+  it('is deleted within 2 s, without another request', async () => {
+    jest.useFakeTimers({
+      doNotFake: ['nextTick', 'setImmediate', 'setInterval', 'queueMicrotask', 'performance', 'Date']
+    })
+    try {
+      const vault = await start()
+      const user = await VaultUser.new(vault)
+      await user.put('a', 'x'.repeat(100_000)).expect(200)
+      await user.put('a', 'y'.repeat(100_001)).expect(200)
+      const objects = (): number[] => filesIn(join(vault.folder, 'objects')).map((file) => statSync(file).size)
+      expect(objects().sort()).toEqual([100_000, 100_001])
+      await jest.advanceTimersByTimeAsync(2_000)
+      // The collector has begun; its deletions are not the clock's.
+      await until(() => objects().join() === '100001')
+    } finally {
+      jest.useRealTimers()
+    }
+  }))

@@ -1,0 +1,26 @@
+import { afterEach, expect, it, jest } from '@jest/globals'
+import * as fs from 'node:fs/promises'
+import { statSync } from 'node:fs'
+import type * as ContentStores from '../../support/content-stores.js'
+
+/** Free space of the disk, as a multiple of the size of the database. */
+let copies = 0
+jest.unstable_mockModule('node:fs/promises', () => ({
+  ...fs,
+  statfs: () => Promise.resolve({ bavail: copies * statSync(files.file).size, bsize: 1 })
+}))
+const { cidOf, entryOf, NOW, sqliteFolder } = (await import('../../support/content-stores.js')) as typeof ContentStores
+
+let files: ContentStores.SqliteFolder
+afterEach(() => files.remove())
+
+it.each([
+  [2.5, []],
+  [2.1, [expect.stringMatching(/vault[.]db was not rewritten: there is no space for a copy$/)]]
+])('a takedown with space for %d copies of the database leaves %j', async (space, remains) => {
+  files = sqliteFolder()
+  copies = space
+  const store = await files.open()
+  await store.writeEntry(entryOf('k', 'secret'))
+  expect(await store.takeDown(cidOf('secret'), 'order', NOW)).toEqual({ removed: 1, remains })
+})
