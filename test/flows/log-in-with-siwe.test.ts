@@ -28,6 +28,8 @@ async function siweLogin(config: Partial<DidAuthConfig> = {}) {
   return { parts, siwe, nonce, send, login }
 }
 
+const busy = () => Promise.reject(new DidAuthError('ERR_BUSY'))
+
 describe('logInWithSiwe', () => {
   it('opens a session of the DID on the configured network, whatever chain the message names', async () => {
     const { login } = await siweLogin({ siwe: { network: '' } })
@@ -80,7 +82,25 @@ describe('logInWithSiwe', () => {
     expect(parts.steps).toEqual([])
   })
 
-  it('leaves the nonce of a bad signature good', async () => {
+  it.each([
+    ['its turn', 2, { scheduler: { yield: busy } }, 'ERR_BUSY', []],
+    ['the budget of contracts', 2, { quotas: { charge: busy, assertLeft: () => undefined } }, 'ERR_BUSY', ['recover']],
+    ['the budget of logins', 1, { quotas: { charge: busy, assertLeft: () => undefined } }, 'ERR_BUSY', ['recover']],
+    ['its contract', 2, {}, 'ERR_CONTRACT_SIGNATURE', ['recover', 'contract']]
+  ] as const)('waits for %s, and stops where that refuses', async (_name, signer, faults, code, done) => {
+    const { parts, siwe, nonce } = await siweLogin()
+    const verify = async () => {
+      parts.steps.push('contract')
+      throw new DidAuthError('ERR_CONTRACT_SIGNATURE')
+    }
+    const faulty = { ...parts, contractWallets: { accepts: () => true, verify }, ...faults }
+    const message = siweText(account, nonce())
+    const signature = await accountOf(signer).signMessage({ message })
+    expect(await codeOf(logInWithSiwe(faulty, siwe, { message, signature, client }))).toBe(code)
+    expect(parts.steps.filter((step) => step !== 'yield')).toEqual(done)
+  })
+
+  it('leaves the nonce of a bad signature valid', async () => {
     const { send, nonce } = await siweLogin()
     const message = siweText(account, nonce())
     await expect(send(message, await accountOf(2).signMessage({ message }))).rejects.toEqual(refusal('ERR_CHALLENGE'))
