@@ -227,19 +227,28 @@ Promise.all([loadCurve(), didOfPrivateKey('01'.repeat(32))]).then(([{ kind }, di
   })
 
   const checked = { skipLibCheck: false }
-  it.each([
+  it.each<[kind: string, endings: string[], options: object, compiler?: string]>([
+    [
+      'ES modules by TypeScript 5.7',
+      ['mts'],
+      { module: 'nodenext', ...checked },
+      'test/slow/node_modules/typescript5.7'
+    ],
     ['commonjs', ['ts'], { module: 'commonjs', moduleResolution: 'bundler', esModuleInterop: true, ...checked }],
     ['both kinds under nodenext', ['mts', 'cts'], { module: 'nodenext', ...checked }],
     ['esnext, whose bundler resolves', ['ts'], { module: 'esnext', moduleResolution: 'bundler', skipLibCheck: true }]
-  ])('has types for strict consumers of modules of %s', async (kind, endings, options) => {
-    const inside = join(project, `types of ${kind}`)
-    const files = endings.map((ending) => `consumer.${ending}`)
-    const compilerOptions = { strict: true, target: 'es2023', types: ['node'], noEmit: true, ...options }
-    mkdirSync(inside)
-    for (const name of files) writeFileSync(join(inside, name), CONSUMER)
-    writeFileSync(join(inside, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }))
-    await runIn(inside, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', '.')
-  })
+  ])(
+    'has types for strict consumers of modules of %s',
+    async (kind, endings, options, compiler = 'node_modules/typescript') => {
+      const inside = join(project, `types of ${kind}`)
+      const files = endings.map((ending) => `consumer.${ending}`)
+      const compilerOptions = { strict: true, target: 'es2023', types: ['node'], noEmit: true, ...options }
+      mkdirSync(inside)
+      for (const name of files) writeFileSync(join(inside, name), CONSUMER)
+      writeFileSync(join(inside, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }))
+      await runIn(inside, process.execPath, join(root, compiler, 'bin/tsc'), '-p', '.')
+    }
+  )
 
   it('guards a route of a NestJS application, compiled to CommonJS', async () => {
     const inside = join(project, 'nest')
