@@ -92,15 +92,13 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       expect(await store.findSession(service, sessionId)).toBeDefined()
     })
 
-    it('reads on in the other thread, and each begins again by itself', async () => {
+    it('works on where the one that ends is the one that reads', async () => {
       const store = files.store()
-      const [reader, writer] = startedWorkers.slice(-2).map(({ worker }) => worker)
+      const readWhileWriting = () => Promise.all([store.ping(), store.findSession(service, sessionId)])
+      await readWhileWriting()
+      await terminate()
       await store.createSession(sessionOf('a'))
-      await writer!.terminate()
-      expect(await store.findSession(service, sessionId)).toBeDefined()
-      await reader!.terminate()
-      await store.createSession(sessionOf('b'))
-      expect(await store.findSession(service, 'session-b')).toBeDefined()
+      expect(await readWhileWriting()).toMatchObject([undefined, { sessionId }])
     })
 
     it('may be closed', async () => {
@@ -112,7 +110,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
   })
 
   describe('whose files are moved or deleted', () => {
-    const moved = { code: 'SQLITE_READONLY_DBMOVED', message: expect.stringContaining('is no longer at') as string }
+    const moved = { code: 'SQLITE_READONLY_DBMOVED', message: expect.stringContaining('is no longer at') as unknown }
 
     it.each(['', '-wal', '-shm'])(
       'writes nothing more without auth.db%s, is not ready, and reads on',
@@ -140,7 +138,8 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
 
     it('opens no other file in the place of the first', async () => {
       const store = files.store()
-      await store.findSession(service, sessionId)
+      // Keeps the inode of the deleted file in use.
+      files.inspect()
       await terminate()
       rmSync(files.file)
       await files.store().close()

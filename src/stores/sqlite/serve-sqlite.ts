@@ -186,8 +186,10 @@ export class GroupCommit {
     // It is refused, as PostgreSQL refuses it, except for a PRAGMA, which is not part of a transaction. The same holds
     // for branches of the verb that are still under way after its end.
     let failure: Error | undefined
+    let hasEnded = false
     const query: SqlQuery = async (statement, values = []) => {
-      if (failure !== undefined && !statement.text.startsWith('PRAGMA')) throw failure
+      const isRefused = (hasEnded || failure !== undefined) && !statement.text.startsWith('PRAGMA')
+      if (isRefused) throw failure ?? new Error(`express-did-auth: the verb ${name} has ended`)
       try {
         return this.#run(statement, values)
       } catch (error) {
@@ -199,7 +201,7 @@ export class GroupCommit {
     try {
       return await runVerb(this.#served.verbs, name, query, args)
     } finally {
-      failure ??= new Error(`express-did-auth: the verb ${name} has ended`)
+      hasEnded = true
     }
   }
 

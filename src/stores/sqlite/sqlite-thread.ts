@@ -151,8 +151,9 @@ export interface SqliteThreadsOptions extends Pick<SqliteThreadOptions, 'format'
 }
 
 /**
- * Starts a thread that writes and one that reads, so that no read waits for a sync of the disk. A read that is called
- * after the answer to a write sees it: the answer leaves after the commit, and each read begins a new snapshot.
+ * Starts the thread of a database, and another one for reads when one is called for the first time while a write waits
+ * for the disk. While nothing is written, the first thread reads: its cache has the pages that it wrote. A read that is
+ * called after the answer to a write sees it: the answer leaves after the commit, and each read begins a new snapshot.
  */
 export function startSqliteThreads({ start, format, reads }: SqliteThreadsOptions): {
   run: RunVerb
@@ -160,11 +161,21 @@ export function startSqliteThreads({ start, format, reads }: SqliteThreadsOption
 } {
   const startAs = (role: ThreadRole): SqliteThread =>
     new SqliteThread({ start: () => start(role), ...(format !== undefined && { format }) })
-  const reader = reads.size > 0 ? startAs('reader') : undefined
   const writer = startAs('writer')
+  let reader: SqliteThread | undefined
+  let [writes, isClosed] = [0, false]
   return {
-    run: (name, args) => (reader !== undefined && reads.has(name) ? reader : writer).run(name, args),
+    run: async (name, args) => {
+      if (reads.has(name)) return (writes === 0 || isClosed ? writer : (reader ??= startAs('reader'))).run(name, args)
+      writes += 1
+      try {
+        return await writer.run(name, args)
+      } finally {
+        writes -= 1
+      }
+    },
     close: async () => {
+      isClosed = true
       await Promise.all([reader?.close(), writer.close()])
     }
   }
