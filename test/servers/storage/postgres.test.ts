@@ -352,6 +352,8 @@ describe('a statement that fails', () => {
       sent = 0
       await expect(call(objects, file)).rejects.toThrow()
     }
+    const unopened = postgresObjectStore(database, 'vault', fail)
+    await expect(call(unopened, file)).rejects.toThrow()
   })
 })
 

@@ -1,9 +1,15 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { chooseSqliteEngine, openSqliteConnection, type SqlConnection } from 'express-did-auth/server-kit'
+import {
+  chooseSqliteEngine,
+  openSqliteConnection,
+  type SqlConnection,
+  type SqlQuery
+} from 'express-did-auth/server-kit'
 import { sqliteContents } from '../../../servers/storage/sql/content-dialect.js'
 import { contentSteps } from '../../../servers/storage/sql/content-steps.js'
+import { contentVerbs } from '../../../servers/storage/sql/content-verbs.js'
 import { fileVerbs } from '../../../servers/storage/sql/file-verbs.js'
 import {
   cidOf,
@@ -34,6 +40,28 @@ function connect(): SqlConnection {
   return openSqliteConnection(files.file, chooseSqliteEngine(), { synchronous: 'NORMAL', busyMilliseconds: 1_000 })
 }
 
+describe('a takedown', () =>
+  it('fails where any of its statements fails, also one that overwrites what is deleted', async () => {
+    const never = (): Promise<never> => Promise.reject(new Error('is not called'))
+    const { verbs } = contentVerbs(sqliteContents, { findFaults: never, rebuildIndexes: never })
+    const failure = new Error('the statement failed')
+    /** Runs a step in an empty database, of which one statement fails. */
+    const run = async (failing: number): Promise<{ outcome: unknown; sent: number }> => {
+      let sent = 0
+      const query: SqlQuery = () => {
+        if (sent++ !== failing) return Promise.resolve({ rows: [], rowCount: 0, isRepeat: false })
+        const failed = new Promise<never>((_resolve, reject) => setImmediate(() => reject(failure)))
+        failed.catch(() => undefined)
+        return failed
+      }
+      const outcome = await verbs.takeDownStep(query, cidOf('a'), NOW).catch((error: unknown) => error)
+      return { outcome, sent }
+    }
+    const { outcome, sent } = await run(-1)
+    expect(outcome).toMatchObject({ isDone: true })
+    for (let failing = 0; failing < sent; failing += 1) expect((await run(failing)).outcome).toBe(failure)
+  }))
+
 describe('the sum of all that is stored', () =>
   it('does not read all contents', async () => {
     const other = connect()
@@ -45,7 +73,7 @@ describe('the sum of all that is stored', () =>
           .all()
           .map(({ detail }) => String(detail))
       )
-      return Promise.resolve({ rows: [], rowCount: 0 })
+      return Promise.resolve({ rows: [], rowCount: 0, isRepeat: false })
     })
     other.close()
     expect(plan).toContainEqual(expect.stringMatching(/^SEARCH c /))
