@@ -57,6 +57,9 @@ export async function build() {
   } catch (error) {
     console.error(`The build failed: ${error.message}`)
     return false
+  } finally {
+    // Its process would run as long as the servers.
+    await (await import('esbuild')).stop()
   }
   writeFileSync(stamp, '')
   utimesSync(stamp, startedAt, startedAt)

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { readDocument } from '../../support/documents.js'
 import {
@@ -50,6 +51,25 @@ describe('haproxy.cfg', () => {
     // The certificates are the operator's.
     writeFileSync(file, block.code.replace(/ ssl crt \S+ alpn \S+$/m, ''))
     expect(faultsOf(file)).toBe('')
+    remove()
+  })
+
+  it('closes connections of an address that has a quarter of them', async () => {
+    const { path: folder, remove } = temporaryFolder()
+    const file = join(folder, 'own.cfg')
+    writeFileSync(file, readFileSync(config, 'utf8').replaceAll('gt 2048', 'gt 2'))
+    const port = await freePort()
+    await instances.start('auth', { PORT: String(port) })
+    balancer = await startBalancer(file, [port])
+    const { hostname, port: ownPort } = new URL(balancer.url)
+    const sockets = [1, 2, 3].map(() =>
+      connect(Number(ownPort), hostname)
+        .on('error', () => undefined)
+        .resume()
+    )
+    await until(() => sockets.some(({ destroyed }) => destroyed))
+    expect(sockets.filter(({ destroyed }) => destroyed)).toHaveLength(1)
+    for (const socket of sockets) socket.destroy()
     remove()
   })
 

@@ -1,10 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { packBoth, root, runIn } from '../../support/packed-package.js'
+import { startIpfsRpcServer } from '../../support/ipfs-rpc-server.js'
+import { packBoth, root, runIn, type PackedPackage } from '../../support/packed-package.js'
+import { until } from '../../support/until.js'
+import { loginText, walletOf } from '../../support/wallet.js'
 
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
@@ -17,12 +20,14 @@ describe('express-did-auth-servers as a user gets it', () => {
   const nodes = join(folder, 'nodes')
   const bin = (name: string): string => join(project, 'node_modules/.bin', name)
   const nodeOf = (name: string): string => join(nodes, 'node_modules', name, 'bin/node')
+  let packed: PackedPackage = { tarball: '', files: [] }
   const running: ChildProcess[] = []
   const ended: Promise<unknown>[] = []
 
   beforeAll(async () => {
     for (const name of ['checkout', 'project', 'nodes']) mkdirSync(join(folder, name))
     const { library, servers } = await packBoth(join(folder, 'checkout'))
+    packed = servers
     for (const inside of [project, nodes]) writeFileSync(join(inside, 'package.json'), '{ "private": true }\n')
     // Nothing is compiled here.
     const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', '--loglevel=error']
@@ -47,14 +52,14 @@ describe('express-did-auth-servers as a user gets it', () => {
     rmSync(folder, { recursive: true, force: true })
   })
 
-  /** Runs a command until it is ready, and answers the status of `/ready` at the port that it tells. */
-  async function statusOf(command: string, args: readonly string[]): Promise<number> {
-    const env = { PATH: process.env.PATH, PORT: '0', DATA_DIR: mkdtempSync(join(folder, 'data-')) }
+  /** Runs a command until it is ready, and answers the URL that it tells. */
+  async function urlOf(command: string, args: readonly string[], more: Record<string, string> = {}): Promise<string> {
+    const env = { PATH: process.env.PATH, PORT: '0', DATA_DIR: mkdtempSync(join(folder, 'data-')), ...more }
     const child = spawn(command, args, { cwd: project, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
     running.push(child)
     ended.push(once(child, 'exit'))
     let output = ''
-    const url = await new Promise<string>((resolve, reject) => {
+    return new Promise<string>((resolve, reject) => {
       const onData = (chunk: Buffer): void => {
         output += chunk.toString()
         const told = /"event":"ready".*?"url":"([^"]+)"/.exec(output)?.[1]
@@ -66,7 +71,11 @@ describe('express-did-auth-servers as a user gets it', () => {
         reject(new Error(`${command} ${args.join(' ')} ended with ${String(code)}\n${output}`))
       )
     })
-    return (await fetch(`${url}/ready`)).status
+  }
+
+  /** Runs a command until it is ready, and answers the status of `/ready`. */
+  async function statusOf(command: string, args: readonly string[]): Promise<number> {
+    return (await fetch(`${await urlOf(command, args)}/ready`)).status
   }
 
   /** What a command says that ends by itself. */
@@ -86,6 +95,33 @@ describe('express-did-auth-servers as a user gets it', () => {
     },
     120_000
   )
+
+  it('keeps content on an IPFS node with nothing else to install, and comes with the licences of its client', async () => {
+    const isInstalled = existsSync(join(project, 'node_modules/ipfs-http-client'))
+    expect([isInstalled, packed.files.includes('THIRD-PARTY-LICENSES')]).toEqual([false, true])
+    const node = await startIpfsRpcServer()
+    try {
+      const more = { IPFS_API_URL: node.url, SERVICE_URL: 'https://vault.example' }
+      const url = await urlOf(process.execPath, [bin('express-did-auth-servers'), 'vault'], more)
+      const ready = (await (await fetch(`${url}/ready`)).json()) as { dependencies: Record<string, string> }
+      expect(ready.dependencies.ipfs).toBe('ok')
+      const wallet = walletOf(1)
+      const post = async (path: string, body: object, headers: Record<string, string> = {}): Promise<Response> =>
+        fetch(`${url}${path}`, {
+          method: 'POST',
+          headers: { 'Content-Type': 'application/json', ...headers },
+          body: JSON.stringify(body)
+        })
+      const { challenge } = (await (await post('/request-auth', { did: wallet.did })).json()) as { challenge: string }
+      const sig = wallet.personalSign(loginText('vault.example', challenge))
+      const { accessToken } = (await (await post('/auth', { did: wallet.did, sig })).json()) as { accessToken: string }
+      const written = await post('/notes', { content: 'Milk' }, { Authorization: `DIDAuth ${accessToken}` })
+      const { id } = (await written.json()) as { id: string }
+      await until(async () => (await node.pins()).includes(id))
+    } finally {
+      await node.stop()
+    }
+  }, 120_000)
 
   // Relay and vault join them with the storage that asks Node for SQLite.
   it.each(['n22', 'n24'])(
