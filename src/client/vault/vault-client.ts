@@ -29,7 +29,7 @@ export interface VaultClientOptions {
    */
   readonly encrypt?: { readonly key: Uint8Array }
   /** Sends the requests, with absolute URLs and the token of `auth`, in place of the global one or that of `auth`. */
-  readonly fetch?: typeof globalThis.fetch
+  readonly fetch?: (url: string, init?: RequestInit) => Promise<Response>
   /** How long one answer may take, with its body. Default 60. */
   readonly timeoutSeconds?: number
 }
