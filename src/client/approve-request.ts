@@ -11,6 +11,8 @@ import { chainIdOf, connectWallet, type Wallet } from './wallet.js'
 export interface AuthorizedInit extends RequestInit {
   /** Has the wallet sign the request where the service wants that. */
   readonly approve?: boolean
+  /** Sends the request in place of the client's own `fetch`; it gets the absolute URL and the token. */
+  readonly fetch?: typeof globalThis.fetch | undefined
 }
 
 /** A request with a body that can be sent again, which was answered 403. */

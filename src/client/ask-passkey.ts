@@ -31,7 +31,10 @@ export async function askPasskey(question: Question): Promise<{ readonly id: Arr
   const call = (verb: 'create' | 'get', options: object): Promise<PasskeyAnswer> => {
     const publicKey = { challenge: randomBytes(32), extensions: { prf: { eval: { first } } }, ...options }
     return credentials[verb]({ publicKey }).catch((cause: unknown) => {
-      throw new DidAuthClientError(parseFields(cause).name === 'NotAllowedError' ? USER_REJECTED : WALLET, { cause })
+      if (parseFields(cause).name !== 'NotAllowedError') throw new DidAuthClientError(WALLET, { cause })
+      // Browsers do not say which, and some of them ask nobody where there is no authenticator.
+      const userMessage = 'Declined, or no passkey here. Try again, or choose another way.'
+      throw new DidAuthClientError(USER_REJECTED, { cause, userMessage })
     })
   }
   let { id } = question

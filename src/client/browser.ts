@@ -75,8 +75,8 @@ export interface Browser {
   readonly BroadcastChannel?: new (name: string) => Channel
   /** On a page only, as the two others. */
   dispatchEvent?(event: Event): boolean
-  addEventListener(type: string, listener: (event: object) => void): void
-  removeEventListener(type: string, listener: (event: object) => void): void
+  addEventListener?(type: string, listener: (event: never) => void): void
+  removeEventListener?(type: string, listener: (event: never) => void): void
 }
 
 export const browser = globalThis as unknown as Browser

@@ -146,9 +146,10 @@ export class DidAuthClient {
    * @throws DidAuthClientError SESSION_ENDED, UNAVAILABLE; to approve NO_WALLET, USER_REJECTED, WALLET_BUSY, WALLET,
    * and PROTOCOL where the service wants another request approved than this one; or the signal's reason
    */
-  async fetch(input: string | URL | Request, init: AuthorizedInit = {}): Promise<Response> {
+  async fetch(input: string | URL | Request, options: AuthorizedInit = {}): Promise<Response> {
     await this.#load()
-    const { url, origins, fetch, usesCookies } = this.#setting
+    const { url, origins, usesCookies } = this.#setting
+    const { fetch = this.#setting.fetch, ...init } = options
     const request = typeof input === 'object' && 'url' in input ? input : undefined
     // The service's URL may have a path of its own, which a slash in front would leave.
     // eslint-disable-next-line @typescript-eslint/no-base-to-string -- anything but a request is a string or a URL
@@ -188,7 +189,13 @@ export class DidAuthClient {
     if (!init.approve || response.status !== 403) return response
     await this.#lookingForWallet
     // Sent by `fetch`, because the wallet may be open for longer than the token is good.
-    const refused = { response, href, init, request, send: (again: AuthorizedInit) => this.fetch(input, again) }
+    const refused = {
+      response,
+      href,
+      init: options,
+      request,
+      send: (again: AuthorizedInit) => this.fetch(input, again)
+    }
     return (await this.siwe()).approve(this.#withWallet<RefusedRequest>(refused))
   }
 

@@ -42,7 +42,7 @@ export const MISMATCH = ['MISMATCH', 'The content was changed. Ask for it again.
 /** The content has expired, or was never there. */
 export const NOT_FOUND = ['NOT_FOUND', 'The content has expired, or was never there. Ask for it again.'] as const
 /** Status 451. */
-export const TAKEN_DOWN = ['TAKEN_DOWN', 'The content was taken down. Ask for it again.'] as const
+export const TAKEN_DOWN = ['TAKEN_DOWN', 'The operator removed this file.'] as const
 /** The vault lists the content, and neither it nor its IPFS node has it. */
 export const MISSING = ['MISSING', 'The content was lost. Ask for it again.'] as const
 /** Status 413. */

@@ -41,11 +41,11 @@ export async function listWallets({ ms = 300, onLate }: FindWalletsOptions): Pro
     if (isLate) onLate?.(wallet)
   }
   const type = 'eip6963:announceProvider'
-  browser.addEventListener(type, hear)
+  browser.addEventListener?.(type, hear)
   browser.dispatchEvent(new Event('eip6963:requestProvider'))
   await pause(ms / 1_000)
   isLate = true
-  if (!onLate) browser.removeEventListener(type, hear)
+  if (!onLate) browser.removeEventListener?.(type, hear)
   const provider = browser.ethereum
   if (provider && !found.has(provider)) {
     found.set(provider, { id: 'injected', name: 'Browser wallet', icon: undefined, provider })

@@ -10,13 +10,10 @@ import type { Wallet } from './wallet.js'
 const defaultPaths = {
   requestAuth: '/request-auth',
   auth: '/auth',
-  requestSignup: '/request-signup',
-  signup: '/signup',
   refreshToken: '/refresh-token',
   logout: '/logout',
   session: '/session',
-  sessions: '/sessions',
-  resourceToken: '/resource-token'
+  sessions: '/sessions'
 }
 
 /** What the service's codes mean, by their beginnings. */
@@ -34,6 +31,12 @@ function meaningOf(status: number, code = '', answer: Answer): PlainErrorKind | 
 }
 
 export type ClientPaths = Readonly<typeof defaultPaths> & {
+  /** `/request-signup` when absent. */
+  readonly requestSignup?: string | undefined
+  /** `/signup` when absent. */
+  readonly signup?: string | undefined
+  /** `/resource-token` when absent. */
+  readonly resourceToken?: string | undefined
   /** `/siwe/nonce` when absent. */
   readonly siweNonce?: string | undefined
   /** `/siwe/verify` when absent. */

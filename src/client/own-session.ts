@@ -57,9 +57,13 @@ export async function startSession(
   keeper: SessionKeeper,
   { body, did, walletId }: SignedIn & { readonly walletId: string | undefined }
 ): Promise<ClientSession> {
-  const received = setting.usesCookies ? await readOwnSession(setting) : parseTokens(body)
-  const message = `No session of ${did}. Are cookies kept?`
-  if (received?.did !== did) throw new DidAuthClientError(PROTOCOL, { message })
+  const { usesCookies } = setting
+  const received = usesCookies ? await readOwnSession(setting) : parseTokens(body)
+  if (received?.did !== did) {
+    const isLost = usesCookies && !received
+    const userMessage = isLost ? 'This browser kept no cookie. Open the page over https.' : undefined
+    throw new DidAuthClientError(PROTOCOL, { message: `No session of ${did}. Are cookies kept?`, userMessage })
+  }
   return keeper.start({ pair: randomText(), ...received, walletId, receivedAt: setting.wallSeconds() })
 }
 

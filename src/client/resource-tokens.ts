@@ -35,13 +35,15 @@ export function resourceToken(
   const entry: KeptToken = {
     sessionId,
     goodUntil: Infinity,
-    token: ask(service, { path: service.paths.resourceToken, body: { resource } }).then((answer) => {
-      const accessToken = requiredTextIn(answer, 'accessToken')
-      // The cookies may be those of another user by now.
-      if (decodeJwt(accessToken).sid !== sessionId) throw new DidAuthClientError(NOT_SIGNED_IN)
-      entry.goodUntil = service.nowSeconds() + Number(parseFields(answer.json).expiresIn) - RESERVE_SECONDS
-      return (entry.value = accessToken)
-    })
+    token: ask(service, { path: service.paths.resourceToken ?? '/resource-token', body: { resource } }).then(
+      (answer) => {
+        const accessToken = requiredTextIn(answer, 'accessToken')
+        // The cookies may be those of another user by now.
+        if (decodeJwt(accessToken).sid !== sessionId) throw new DidAuthClientError(NOT_SIGNED_IN)
+        entry.goodUntil = service.nowSeconds() + Number(parseFields(answer.json).expiresIn) - RESERVE_SECONDS
+        return (entry.value = accessToken)
+      }
+    )
   }
   kept.set(resource, entry)
   // Not for ever: the next call asks again.

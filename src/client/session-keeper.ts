@@ -57,12 +57,11 @@ export class SessionKeeper {
 
   constructor(setting: Setting) {
     this.#setting = setting
+    // Browsers can show a change of `localStorage` later than they deliver the message about it.
+    setting.storage.onChange?.(({ key }) => key?.startsWith(setting.name) && this.#onMessage())
     if (setting.storage.isPrivate || !browser.BroadcastChannel) return
     this.#channel = new browser.BroadcastChannel(setting.name)
-    this.#channel.onmessage = ({ data }) => {
-      // What fails here is looked at again by the next request.
-      this.#hear(data as Message).catch(() => undefined)
-    }
+    this.#channel.onmessage = ({ data }) => this.#onMessage(data as Message)
     this.#channel.unref?.()
   }
 
@@ -163,10 +162,15 @@ export class SessionKeeper {
     return error
   }
 
-  async #hear({ sessionId, reason }: Message): Promise<void> {
+  /** Follows another tab. The next request looks again at a session that could not be read. */
+  #onMessage(message?: Message): void {
+    this.#follow(message).catch(() => undefined)
+  }
+
+  async #follow({ sessionId, reason }: Partial<Message> = {}): Promise<void> {
     const { record } = this
     // Said again by its receivers, one message would never end.
-    if (reason && record?.sessionId === sessionId) {
+    if (reason && record && record.sessionId === sessionId) {
       this.drop(record, reason)
       return
     }

@@ -9,14 +9,14 @@ import { signIn, type SignedIn } from './sign-in.js'
 
 /** Signs up. Apart from the client, which loads it when it is wanted: most users of a page have signed up before. */
 export function signUp(setting: Setting, options: SignUpOptions): Promise<SignedIn> {
-  const { loginDomain, paths } = setting
-  return signIn(setting, paths.signup, options, async (did) => {
-    const answer = await ask(setting, { path: paths.requestSignup, body: { did }, signal: options.signal })
+  const { signup = '/signup', requestSignup: path = '/request-signup' } = setting.paths
+  return signIn(setting, signup, options, async (did) => {
+    const answer = await ask(setting, { path, body: { did }, signal: options.signal })
     const sdr = textIn(answer, 'sdr')
     const picked = sdr ? await options.onDisclosure?.(parseDisclosureRequest(sdr)) : undefined
     const { credentials = [], claims = [] } = picked ?? options
     return [
-      signUpMessage(loginDomain, requiredTextIn(answer, 'challenge', isWord), credentials),
+      signUpMessage(setting.loginDomain, requiredTextIn(answer, 'challenge', isWord), credentials),
       { credentials, claims }
     ]
   })

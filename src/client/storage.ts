@@ -8,6 +8,8 @@ export interface ClientStorage {
   delete(key: string): unknown
   /** Runs one after the other what all who share the storage run under a name. Default: the browser's locks. */
   lock?<T>(name: string, run: () => Promise<T>): Promise<T>
+  /** Calls a function with each change by another tab, once this tab can read the value. */
+  onChange?(listener: (change: { readonly key: string | null }) => void): void
   /** Says that no other tab or process sees it: then no lock is needed, and other tabs are told nothing. */
   readonly isPrivate?: boolean
 }
@@ -25,7 +27,10 @@ export function memory(): ClientStorage {
 
 /** Keeps the session in `localStorage`, for all tabs. Every script of the page's origin can read it. */
 export function local(): ClientStorage {
-  return webStorage(() => browser.localStorage)
+  return {
+    ...webStorage(() => browser.localStorage),
+    onChange: (listener) => browser.addEventListener?.('storage', listener)
+  }
 }
 
 /**

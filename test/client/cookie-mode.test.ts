@@ -46,6 +46,12 @@ describe('a client with cookies', () => {
     expect(reloaded.session).toEqual(session)
   })
 
+  it('says that the browser kept no cookie', async () => {
+    const failed = openTab({ fetch: service.fetch }).logIn()
+    const userMessage = 'This browser kept no cookie. Open the page over https.'
+    await expect(failed).rejects.toMatchObject({ code: 'PROTOCOL', userMessage })
+  })
+
   it('keeps no token anywhere that a script can read', async () => {
     const auth = await outdated()
     await answerOf(auth)

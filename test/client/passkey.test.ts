@@ -3,6 +3,7 @@ import { createPasskey, openPasskey } from 'express-did-auth/client/passkey'
 import { privateKeyOf } from '../../src/client/passkey/passkey-wallet.js'
 import { hexOf } from '../../src/client/seal.js'
 import { expectClientError } from '../support/client-error.js'
+import { setGlobals } from '../support/client-service.js'
 
 const secret = (): Uint8Array<ArrayBuffer> => Uint8Array.from({ length: 32 }, (_, index) => index)
 
@@ -29,9 +30,19 @@ describe('privateKeyOf', () => {
   })
 })
 
-describe('createPasskey and openPasskey', () =>
+describe('createPasskey and openPasskey', () => {
   it('answer NO_PASSKEY where there is no WebAuthn', async () => {
     const fields = { code: 'NO_PASSKEY', userMessage: 'Your passkey cannot sign here. Choose another way.' }
     await expectClientError(createPasskey({ rpId: 'wallet.example', userName: 'Ada' }), fields)
     await expectClientError(openPasskey({ rpId: 'wallet.example' }), fields)
-  }))
+  })
+
+  it('say that the user has declined, or that there is no passkey: browsers do not tell', async () => {
+    const refuse = () => Promise.reject(new DOMException('not allowed', 'NotAllowedError'))
+    setGlobals({ navigator: { credentials: { create: refuse, get: refuse } }, PublicKeyCredential: {} })
+    const userMessage = 'Declined, or no passkey here. Try again, or choose another way.'
+    const fields = { code: 'USER_REJECTED', userMessage }
+    await expectClientError(createPasskey({ rpId: 'wallet.example', userName: 'Ada' }), fields)
+    await expectClientError(openPasskey({ rpId: 'wallet.example' }), fields)
+  })
+})

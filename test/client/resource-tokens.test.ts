@@ -148,6 +148,19 @@ describe('RelayClient and VaultClient with the tokens of an auth server', () => 
     expect(seen.every(({ authorization }) => authorization?.startsWith('Bearer ey'))).toBe(true)
   })
 
+  it('gives absolute URLs and the token to a fetch of the caller', async () => {
+    const { auth, seenAt, relayListener } = await newUser()
+    await auth.logIn()
+    const asked: string[] = []
+    const fetch: typeof globalThis.fetch = async (url, init) => {
+      asked.push(`${new Headers(init?.headers).get('authorization')?.slice(0, 9)} ${String(url)}`)
+      return globalThis.fetch(url, init)
+    }
+    const url = await seenAt(relayListener)
+    await new RelayClient({ auth, resource: RELAY, url, fetch }).send('Hello')
+    expect(asked).toEqual([`Bearer ey ${url}/file`])
+  })
+
   it('asks no token for a list that everybody may read, and reads it without a session', async () => {
     const { auth, did, seen, seenAt, vaultListener } = await newUser()
     const vault = new VaultClient({ auth, resource: VAULT, url: await seenAt(vaultListener) })

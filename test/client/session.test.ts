@@ -14,6 +14,7 @@ import {
   type ClientService,
   plainWallet,
   setGlobals,
+  setPage,
   sharedStorage,
   startClientService
 } from '../support/client-service.js'
@@ -91,6 +92,24 @@ describe('the session of a client', () => {
     expect(await answerOf(other)).toBe(200)
   })
 })
+
+describe('a client with local()', () =>
+  it('takes the session of another tab once its own tab can read it', async () => {
+    const page = setPage()
+    const area = webStorage()
+    setGlobals({ localStorage: webStorage(), BroadcastChannel: undefined })
+    const auth = openTab({ storage: local() })
+    await auth.ready
+    setGlobals({ localStorage: area })
+    const session = await openTab({ storage: local() }).logIn()
+    const key = `did-auth:${service.url}`
+    page.dispatchEvent(Object.assign(new Event('storage'), { key: 'of the page' }))
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    expect(auth.session).toBeUndefined()
+    page.dispatchEvent(Object.assign(new Event('storage'), { key }))
+    await until(() => auth.session !== undefined)
+    expect(auth.session).toEqual(session)
+  }))
 
 describe('DidAuthClient.logOut', () => {
   it('ends the session at the service, in the storage and in the other tabs, which say it to no further one', async () => {

@@ -177,6 +177,15 @@ Expiration Time: ${payload.expiration_time}`
     await options.doLogout()
     expect(await options.isLoggedIn(alice.address)).toBe(false)
   })
+
+  it('logs out where the user has picked another account', async () => {
+    const service = await start()
+    const auth = await service.signedIn()
+    const options = thirdweb(auth)
+    expect([await options.isLoggedIn(alice.address), auth.session?.did]).toEqual([true, alice.did])
+    expect([await options.isLoggedIn(walletOf(2).address), auth.session]).toEqual([false, undefined])
+    expect(await service.requireDid.sessions.list(alice.did)).toEqual([])
+  })
 })
 
 /** The fields that an application gives to `wallet_connect`. */

@@ -143,16 +143,19 @@ describe('VaultClient', () => {
     expect(await client.add('notes', 'Hello')).toEqual(written)
   })
 
-  it('stands below a path, and on a fetch of the caller', async () => {
-    const paths: string[] = []
-    const { auth } = await newUser()
-    const fetch: VaultClientOptions['fetch'] = (path, init) => {
-      paths.push(path)
-      return auth.fetch(path, init)
+  it.each(['global', 'client'] as const)(
+    'gives absolute URLs and the token to the %s fetch of the caller',
+    async (which) => {
+      const asked: unknown[] = []
+      const { auth } = await newUser()
+      const fetch: NonNullable<VaultClientOptions['fetch']> = (url, init) => {
+        asked.push([url, new Headers(init?.headers).get('authorization')?.slice(0, 10)])
+        return which === 'global' ? globalThis.fetch(url, init) : auth.fetch(url, init)
+      }
+      await new VaultClient({ auth, fetch }).add('a/b', 'Hello')
+      expect(asked).toEqual([[`${auth.url}/a%2Fb`, 'DIDAuth ey']])
     }
-    await new VaultClient({ auth, fetch }).add('a/b', 'Hello')
-    expect(paths).toEqual(['./a%2Fb'])
-  })
+  )
 })
 
 describe('VaultClient.restore', () => {

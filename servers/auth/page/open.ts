@@ -1,6 +1,6 @@
 /** The page of a link: it opens what was sent, at one tap. It uses no session of this browser, and stores nothing. */
 import { RelayClient } from 'express-did-auth/client/relay'
-import { onClick, onCopy } from './answer.js'
+import { onClick, onCopy, say, sentenceOf } from './answer.js'
 import { byId, dateOf, openReads, relayUrl, show, sizeOf, write } from './elements.js'
 import { makeKey, walletOfKey } from './key-wallet.js'
 
@@ -39,6 +39,12 @@ function start(): void {
   onClick('open', async () => {
     showContent(await relay.open(location.href))
   })
+  try {
+    relay.link(location.href, location.href)
+  } catch (error) {
+    show('offer', false)
+    say(byId('open-status'), sentenceOf(error), 'bad')
+  }
 }
 
 // Another link in the same tab.

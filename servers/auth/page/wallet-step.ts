@@ -26,7 +26,6 @@ export function startWalletStep(
   onChange: (wallet: PageWallet | undefined, isNew: boolean) => void
 ): () => Promise<void> {
   const listed = new Map<string, { provider: Eip1193Provider; button: HTMLButtonElement }>()
-  let isListing = false
   let chosen: PageWallet | undefined
 
   function choose(wallet: PageWallet | undefined, isNew = true): void {
@@ -44,17 +43,18 @@ export function startWalletStep(
   }
 
   /** Takes the first account of a wallet. @throws Error where it has none */
-  async function chooseAccount(name: string, provider: Eip1193Provider, accounts: unknown): Promise<void> {
+  async function chooseAccount({ id, name, provider }: FoundWallet, accounts: unknown): Promise<void> {
     const [address] = Array.isArray(accounts) ? (accounts as unknown[]) : []
     if (typeof address !== 'string' || !/^0x[0-9a-f]{40}$/i.test(address)) {
       throw new Error('The wallet named no account. Unlock it, and try again.')
     }
-    choose({ name, address, wallet: watchedProvider(provider), provider })
+    choose({ name, address, wallet: { id, ...watchedProvider(provider) }, provider })
   }
 
-  function makeChoice({ name, icon, provider }: FoundWallet): HTMLButtonElement {
+  function makeChoice(found: FoundWallet): HTMLButtonElement {
+    const { name, icon, provider } = found
     const button = makeButton(name, name, async () =>
-      chooseAccount(name, provider, await provider.request({ method: 'eth_requestAccounts' }))
+      chooseAccount(found, await provider.request({ method: 'eth_requestAccounts' }))
     )
     button.className = ''
     if (icon !== undefined) button.prepend(make('img', { src: icon, alt: '' }))
@@ -62,26 +62,21 @@ export function startWalletStep(
       if (chosen?.provider !== provider) return
       const isLocked = !Array.isArray(accounts) || accounts.length === 0
       if (isLocked) choose(undefined)
-      else void chooseAccount(name, provider, accounts)
+      else void chooseAccount(found, accounts)
       const text = isLocked ? 'The wallet was locked or disconnected.' : 'Another account was chosen in the wallet.'
       say(byId('wallet-status'), text)
     })
     return button
   }
 
-  async function list(): Promise<void> {
-    if (isListing) return
-    isListing = true
-    for (const found of await findWallets()) {
-      if (listed.has(found.id)) continue
-      // It was there as `window.ethereum`, before it announced itself by its name.
-      const unnamed = listed.get('injected')
-      if (unnamed?.provider === found.provider) unnamed.button.remove()
-      const button = makeChoice(found)
-      listed.set(found.id, { provider: found.provider, button })
-      byId('wallets').append(button)
-    }
-    isListing = false
+  function list(found: FoundWallet): void {
+    if (listed.has(found.id)) return
+    // It was there as `window.ethereum`, before it announced itself by its name.
+    const unnamed = listed.get('injected')
+    if (unnamed?.provider === found.provider) unnamed.button.remove()
+    const button = makeChoice(found)
+    listed.set(found.id, { provider: found.provider, button })
+    byId('wallets').append(button)
   }
 
   const rpId = location.hostname
@@ -93,18 +88,17 @@ export function startWalletStep(
   onClick('use-passkey', async () => chooseOwn(PASSKEY, await openPasskey({ rpId })))
   onClick('new-passkey', async () => chooseOwn(PASSKEY, await createPasskey({ rpId, userName: location.host })))
   // A passkey belongs to a name: there is none for an address of numbers.
-  show('passkey-choice', 'PublicKeyCredential' in window && !/^[\d.]+$|:/.test(rpId))
+  const hasPasskeys = 'PublicKeyCredential' in window && !/^[\d.]+$|:/.test(rpId)
+  for (const id of ['passkey-choice', 'passkey-hint']) show(id, hasPasskeys)
   onClick('other-wallet', async () => {
     sessionStorage.removeItem(TAB_KEY)
     choose(undefined)
     byId('use-tab-key').focus()
   })
-  // A wallet that takes long to load announces itself without being asked (EIP-6963).
-  window.addEventListener('eip6963:announceProvider', () => void list())
   return async () => {
     const key = sessionStorage.getItem(TAB_KEY) ?? ''
     if (/^[0-9a-f]{64}$/.test(key)) await chooseOwn(OF_TAB, walletOfKey(key), false)
-    await list()
+    for (const found of await findWallets({ onLate: list })) list(found)
   }
 }
 

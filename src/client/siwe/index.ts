@@ -149,7 +149,12 @@ export function thirdweb(auth: SiweAuth) {
       const fields = { domain, address, statement, uri, chainId, nonce, issuedAt, expirationTime }
       await verify({ message: formatSiweMessage(fields), signature })
     },
-    isLoggedIn: async (address: string) => (await addressOf(auth, address)) !== undefined,
+    /** Whether the session is of an account. A session of another account, which the user has left, is ended. */
+    isLoggedIn: async (address: string) => {
+      const isSame = (await addressOf(auth, address)) !== undefined
+      if (!isSame && auth.session) await auth.logOut().catch(console.warn)
+      return isSame
+    },
     doLogout: () => auth.logOut()
   }
 }

@@ -8,7 +8,7 @@ import { crypt, decodeBase64url, encodeBase64url, IV_BYTES, KEY_BYTES, randomByt
 
 /** What the vault client needs of a `DidAuthClient`. */
 export interface VaultAuth extends Partial<Pick<ResourceAuth, 'tokenFor'>> {
-  fetch(path: string, init?: RequestInit): Promise<Response>
+  fetch(path: string, init?: RequestInit & { readonly fetch?: typeof globalThis.fetch }): Promise<Response>
   readonly session: { readonly did: string } | undefined
 }
 
@@ -28,8 +28,8 @@ export interface VaultClientOptions {
    * vault**, who knows a DID and the name of a key. Names of keys and sizes stay readable. A lost key is lost content.
    */
   readonly encrypt?: { readonly key: Uint8Array }
-  /** In place of `auth.fetch`, or with `resource` of the global one. */
-  readonly fetch?: VaultAuth['fetch']
+  /** Sends the requests, with absolute URLs and the token of `auth`, in place of the global one or that of `auth`. */
+  readonly fetch?: (url: string, init?: RequestInit) => Promise<Response>
   /** How long one answer may take, with its body. Default 60. */
   readonly timeoutSeconds?: number
 }
@@ -106,7 +106,7 @@ const meanings: Readonly<Record<number, PlainErrorKind>> = { 401: codes.NOT_SIGN
 /** What they mean with a code of the vault. */
 const codedMeanings: Readonly<Record<number, PlainErrorKind>> = {
   413: codes.TOO_LARGE,
-  451: codes.TAKEN_DOWN,
+  451: [codes.TAKEN_DOWN[0], 'The operator removed this content.'],
   502: codes.MISSING,
   507: codes.FULL
 }
@@ -145,7 +145,11 @@ export class VaultClient {
     const { auth, resource, url = resource, fetch, timeoutSeconds } = options
     const service = { fetch, timeoutSeconds, meaningOf, read: readAll }
     if (resource === undefined) {
-      this.#open = { ...service, url: '', fetch: fetch ?? ((path, init) => auth.fetch(path, init)) }
+      this.#open = {
+        ...service,
+        url: '',
+        fetch: (path, init) => auth.fetch(path, { ...init, ...(fetch && { fetch }) })
+      }
       this.#own = this.#open
     } else {
       // Paths below begin with a dot.

@@ -82,10 +82,11 @@ describe('the page of a link', () => {
 
   it('says in a sentence what is wrong with a link', async () => {
     const link = await send(TEXT)
-    const { open } = await newProfile(browser)
+    const { open, context } = await newProfile(browser)
+    // Before a tap: nothing could be opened.
     const page = await open(link.slice(0, -30))
-    await page.click('#open')
     await page.waitForSelector('#open-status:text-is("The link is incomplete. Copy it again.")')
+    expect(await page.isVisible('#open')).toBe(false)
     const otherKey = link.replace(/\.[\w-]{43}&.*/, `.${'A'.repeat(43)}&until=1000000000`)
     // Another link in the same tab.
     await page.goto(otherKey)
@@ -96,6 +97,11 @@ describe('the page of a link', () => {
     await page.click('#open')
     const text = 'The content has expired, or was never there. Ask for it again.'
     await page.waitForSelector(`#open-status:text-is("${text}")`)
+    await context.route('**/file/*', (route) => route.fulfill({ status: 451, json: { code: 'ERR_TAKEN_DOWN' } }))
+    await page.goto('about:blank')
+    await page.goto(link)
+    await page.click('#open')
+    await page.waitForSelector('#open-status:text-is("The operator removed this file.")')
   })
 
   it.each([
@@ -109,10 +115,11 @@ describe('the page of a link', () => {
       viewport: { width, height: 600 },
       reducedMotion: 'reduce'
     })
-    for (const link of [...links, `${processes.headers.serviceUrl}/open`]) {
+    const broken = `${processes.headers.serviceUrl}/open`
+    for (const link of [...links, broken]) {
       const page = await open(link)
-      const opened = link.includes('#') ? ':is(#text, #save):focus' : '#open-status:has-text("incomplete")'
-      for (const state of ['#open', opened]) {
+      const states = link === broken ? ['#open-status:has-text("incomplete")'] : ['#open', ':is(#text, #save):focus']
+      for (const state of states) {
         await page.waitForSelector(state)
         expect(await axeFindings(page)).toEqual([])
         expect(await overflowOf(page)).toBe(0)
