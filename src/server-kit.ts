@@ -11,7 +11,7 @@ export { ConcurrencyLimiter } from './adapters/concurrency-limiter.js'
 export { readBounded, separateUser } from './adapters/read-bounded.js'
 
 // Tokens of a trusted auth server.
-export { resourceIssuer, type ResourceIssuerParts } from './adapters/resource-issuer.js'
+export { fetchKeysOf as fetchIssuerKeys, resourceIssuer, type ResourceIssuerParts } from './adapters/resource-issuer.js'
 
 // The text of EIP-4361.
 export { formatSiweMessage, type SiweMessage } from './protocol/format-siwe-message.js'

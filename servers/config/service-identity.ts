@@ -21,24 +21,28 @@ export interface Identity {
   /** 64 hexadecimal digits. */
   privateKey: string
   challengeSecret: string
-  /** Of the auth server: the first signs tokens for other services. Empty where instances were given none to share. */
+  /**
+   * Keys of the auth server, if it runs in this process: the first signs tokens for other services. Empty where
+   * instances were given none to share.
+   */
   resourceKeys?: readonly ResourceKey[]
 }
 
 type IdentityEnv = Pick<ServerEnv, 'DATA_DIR'> & Partial<ServerEnv>
 
 /**
- * The identity from the environment, or the one in `DATA_DIR`, created there on the first run.
+ * Returns the identity from the environment, or the one in `DATA_DIR`, created there on the first run.
  *
+ * @param isOneOfAll - whether the auth server runs in this process as well
  * @throws StartError naming the file, never its content, when the file is not usable
  */
-export async function loadIdentity(env: IdentityEnv): Promise<Identity> {
+export async function loadIdentity(env: IdentityEnv, isOneOfAll = false): Promise<Identity> {
   const secrets = startStep(`Cannot use the folder ${env.DATA_DIR} (DATA_DIR)`, () => {
     mkdirSync(env.DATA_DIR, { recursive: true, mode: 0o700 })
     return {
       privateKey: env.PRIVATE_KEY ?? keptSecret(join(env.DATA_DIR, 'private-key'), isPrivateKey),
       challengeSecret: env.CHALLENGE_SECRET ?? keptSecret(join(env.DATA_DIR, 'challenge-secret')),
-      resourceKeys: resourceSecrets(env).map(resourceKeyOf)
+      resourceKeys: env.name === 'auth' || isOneOfAll ? resourceSecrets(env).map(resourceKeyOf) : []
     }
   })
   const serviceDid = env.SERVICE_DID ?? (await didOfPrivateKey(secrets.privateKey, env.NETWORK_NAME))
@@ -46,7 +50,6 @@ export async function loadIdentity(env: IdentityEnv): Promise<Identity> {
 }
 
 function resourceSecrets(env: IdentityEnv): readonly string[] {
-  if (env.name !== 'auth') return []
   const isAlone = env.DATABASE_URL === undefined
   return env.RESOURCE_KEY ?? (isAlone ? [keptSecret(join(env.DATA_DIR, 'resource-key'))] : [])
 }

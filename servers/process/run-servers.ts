@@ -66,7 +66,7 @@ export async function runServers(names: readonly ServerName[], starters: Starter
     const common = { connections, metrics, draining: drain.signal, serviceUrls, envFile, onPage }
     const serving: (() => Promise<void>)[] = []
     for (const { env, start, log, opened } of plans) {
-      serving.push(await start(env, { ...common, identity: await loadIdentity(env), log, opened }))
+      serving.push(await start(env, { ...common, identity: await loadIdentity(env, isAll), log, opened }))
     }
     for (const serve of serving) await serve()
     if (page !== undefined) announce(log, { event: 'page', url: page }, `open ${page}`)
