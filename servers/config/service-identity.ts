@@ -28,6 +28,8 @@ export interface Identity {
   resourceKeys?: readonly ResourceKey[]
 }
 
+const PRIVATE_KEY_FILE = 'private-key'
+
 type IdentityEnv = Pick<ServerEnv, 'DATA_DIR'> & Partial<ServerEnv>
 
 /**
@@ -40,13 +42,25 @@ export async function loadIdentity(env: IdentityEnv, isOneOfAll = false): Promis
   const secrets = startStep(`Cannot use the folder ${env.DATA_DIR} (DATA_DIR)`, () => {
     mkdirSync(env.DATA_DIR, { recursive: true, mode: 0o700 })
     return {
-      privateKey: env.PRIVATE_KEY ?? keptSecret(join(env.DATA_DIR, 'private-key'), isPrivateKey),
+      privateKey: env.PRIVATE_KEY ?? keptSecret(join(env.DATA_DIR, PRIVATE_KEY_FILE), isPrivateKey),
       challengeSecret: env.CHALLENGE_SECRET ?? keptSecret(join(env.DATA_DIR, 'challenge-secret')),
       resourceKeys: env.name === 'auth' || isOneOfAll ? resourceSecrets(env).map(resourceKeyOf) : []
     }
   })
   const serviceDid = env.SERVICE_DID ?? (await didOfPrivateKey(secrets.privateKey, env.NETWORK_NAME))
   return { serviceDid, ...secrets }
+}
+
+/** Finds the private key of an environment, or that in `DATA_DIR`, without creating one. */
+export function findPrivateKey({ PRIVATE_KEY: given, DATA_DIR: folder }: IdentityEnv): string | undefined {
+  if (given !== undefined) return given
+  try {
+    const kept = readFileSync(join(folder, PRIVATE_KEY_FILE), 'utf8').trim()
+    return isPrivateKey(kept) ? kept : undefined
+  } catch {
+    // The first start creates it.
+    return undefined
+  }
 }
 
 function resourceSecrets(env: IdentityEnv): readonly string[] {

@@ -59,10 +59,15 @@ function causeOf(error: unknown): unknown {
   return isWrapper ? (error.cause ?? error) : error
 }
 
-/** Why something failed, for people. */
+/** Whether an error is that of `AbortSignal.timeout`, which has no code. */
+function isTimeout(error: unknown): boolean {
+  return typeof error === 'object' && error !== null && 'name' in error && error.name === 'TimeoutError'
+}
+
+/** Returns why something failed, for people. */
 export function reasonOf(failure: unknown): string {
   const error = causeOf(failure)
-  const code = codeOf(error)
+  const code = isTimeout(error) ? 'ETIMEDOUT' : codeOf(error)
   // Extended codes of SQLite, such as SQLITE_READONLY_DIRECTORY, count as their primary code.
   const known = code === undefined ? undefined : (REASONS[code] ?? REASONS[code.split('_').slice(0, 2).join('_')])
   const [line = ''] = (isError(error) ? error.message : String(error)).split('\n')

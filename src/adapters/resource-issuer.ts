@@ -126,7 +126,7 @@ function withLoopbackAddress(text: string): URL {
   return url
 }
 
-/** Returns the public half of a key as it is published: under its thumbprint (RFC 7638). jose is loaded on first use. */
+/** Returns the public half of a key as it is published: under its thumbprint (RFC 7638). */
 async function publishedKey({ x = '', y = '' }: ResourceKey) {
   const { calculateJwkThumbprint } = await import('jose')
   const jwk = { kty: 'EC', crv: 'P-256', x, y }

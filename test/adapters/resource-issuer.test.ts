@@ -47,7 +47,7 @@ async function tokenOf(issuer: TestIssuer, payload: object, headerChanges: objec
 
 const invalid = refusal('ERR_ACCESS_TOKEN')
 
-afterEach(() => jest.restoreAllMocks())
+afterEach(() => void jest.restoreAllMocks())
 
 describe('a token of resourceIssuer', () => {
   it('is accepted as RFC 9068 says', async () => {
@@ -251,7 +251,7 @@ describe('the keys of resourceIssuer', () => {
     const fetched = jest.spyOn(globalThis, 'fetch')
     const { verify } = await verifierOf({ ...issuer, url })
     await verify(await tokenOf(issuer, payloadOf({ ...issuer, url })))
-    expect(fetched.mock.calls.map(([asked]) => String(asked))).toEqual([
+    expect(fetched.mock.calls.map(([asked]) => (asked as URL).href)).toEqual([
       `${issuer.url}/.well-known/did-auth.json`,
       `${issuer.url}${KEYS}`
     ])

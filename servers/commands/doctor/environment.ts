@@ -59,12 +59,15 @@ function pagesOf(env: ServerEnv, url: URL): Found {
     const { host } = new URL(origin)
     const remedyOf = (variable: string, present: readonly string[], next = origin): string =>
       `${variable}=${[...present, next].join(',')}`
-    const isUntrusted = usesCookies && !trusted.includes(origin)
+    const isTrusted = trusted.includes(origin)
+    const isSite = env.SIWE === false || isTrusted || accepted.includes(host)
+    const trustLine = remedyOf('TRUSTED_ORIGINS', trusted)
     const unreadable = `${origin} is not in CORS_ORIGINS`
     return [
       !readable.includes(origin) && note('cors-origins', unreadable, remedyOf('CORS_ORIGINS', readable)),
       otherSite(origin, { url, usesCookies }),
-      isUntrusted && foreign(origin, url, remedyOf('TRUSTED_ORIGINS', trusted)),
+      usesCookies && !isTrusted && foreign(origin, url, trustLine),
+      !isSite && foreignSite(origin, trustLine),
       !accepted.includes(host) && noLoginDomain(origin, remedyOf('LOGIN_DOMAINS', domains, host))
     ]
   })
@@ -88,6 +91,11 @@ export function otherSite(origin: string, { url, usesCookies }: Address): Findin
 /** A page of the same site that is no trusted origin. */
 export function foreign(origin: string, url: URL, remedy: string): Finding | false {
   return siteOf(origin) === siteOf(url.origin) && change('trusted-origins', `${origin} is no trusted origin`, remedy)
+}
+
+/** States that EIP-4361 messages of a page are refused. */
+export function foreignSite(origin: string, remedy: string): Finding {
+  return note('siwe-domain', `EIP-4361 messages of ${origin} are refused`, remedy)
 }
 
 /** A page for whose host no signature logs in. */
