@@ -12,6 +12,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { didOfPrivateKey, isPrivateKey, type ResourceKey } from 'express-did-auth'
+import { variables } from './env-schema.js'
 import type { ServerEnv } from './read-env.js'
 import { codeOf, StartError, startStep } from './startup-error.js'
 
@@ -63,9 +64,14 @@ export function findPrivateKey({ PRIVATE_KEY: given, DATA_DIR: folder }: Identit
   }
 }
 
+/** Returns the keys of the variable, or of the file, which has the variable's form: several keys during a rotation. */
 function resourceSecrets(env: IdentityEnv): readonly string[] {
-  const isAlone = env.DATABASE_URL === undefined
-  return env.RESOURCE_KEY ?? (isAlone ? [keptSecret(join(env.DATA_DIR, 'resource-key'))] : [])
+  if (env.RESOURCE_KEY !== undefined) return env.RESOURCE_KEY
+  if (env.DATABASE_URL !== undefined) return []
+  const file = join(env.DATA_DIR, 'resource-key')
+  const { data } = variables.shape.RESOURCE_KEY.safeParse(readOrCreate(file))
+  if (data !== undefined) return data
+  throw new StartError(`The file ${file} does not contain private keys of P-256, 64 hex digits each: ${RESTORE}`)
 }
 
 function resourceKeyOf(secret: string): ResourceKey {
@@ -77,14 +83,20 @@ function resourceKeyOf(secret: string): ResourceKey {
   return { kty: 'EC', crv: 'P-256', x: x.toString('base64url'), y: y.toString('base64url'), d: d.toString('base64url') }
 }
 
-/** Reads a secret of 32 random bytes, or makes it: complete or not at all, also when two servers start at once. */
+const RESTORE = 'restore it, or delete it to create a new identity'
+
 function keptSecret(file: string, isKey?: (secret: string) => boolean): string {
-  if (!existsSync(file)) makeOnce(file)
-  const secret = readFileSync(file, 'utf8').trim()
+  const secret = readOrCreate(file)
   const isSecret = /^[0-9a-f]{64}$/.test(secret)
   if (isSecret && isKey?.(secret) !== false) return secret
   const form = isSecret ? 'a secp256k1 key' : '64 hex digits'
-  throw new StartError(`The file ${file} does not contain ${form}: restore it, or delete it to create a new identity`)
+  throw new StartError(`The file ${file} does not contain ${form}: ${RESTORE}`)
+}
+
+/** Reads a file, or creates it with 32 random bytes: complete or not at all, also when two servers start at once. */
+function readOrCreate(file: string): string {
+  if (!existsSync(file)) makeOnce(file)
+  return readFileSync(file, 'utf8').trim()
 }
 
 function makeOnce(file: string): void {

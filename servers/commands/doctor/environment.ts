@@ -1,5 +1,6 @@
 import { acceptedLoginDomains, MAX_LOGIN_DOMAINS } from 'express-did-auth/protocol'
 import { isLoopbackHost, parseHttpUrl } from 'express-did-auth/server-kit'
+import { findDoubts } from '../../config/doubtful-settings.js'
 import type { ServerEnv } from '../../config/read-env.js'
 import { ownCommand } from '../../config/startup-error.js'
 import { change, note, type Finding, type Found } from './finding.js'
@@ -26,10 +27,8 @@ export function checkEnv(env: ServerEnv): Found {
     isSame && change('one-secret', 'PRIVATE_KEY and CHALLENGE_SECRET are the same', newOne('CHALLENGE_SECRET'))
   ]
   const url = parseHttpUrl(text)
-  if (url === undefined) {
-    const remedy = `${variable}=https://${text}`
-    return [...ofSecrets, change('service-url', `${variable} ${text} is not an http(s) URL`, remedy)]
-  }
+  const doubts = findDoubts(env).map(({ id, what, remedy }) => (id === 'service-url' ? change : note)(id, what, remedy))
+  if (url === undefined) return [...ofSecrets, ...doubts]
   const { origin, hostname, protocol } = url
   const isUnnamed = given === undefined && !/^(?:localhost|127\..*|::1)$/.test(host)
   const unnamed = `HOST is ${host}, and ${variable} is not set`
@@ -39,8 +38,7 @@ export function checkEnv(env: ServerEnv): Found {
     ...ofSecrets,
     isUnnamed && change('service-url', unnamed, `${variable}=https://<host that users see>`),
     protocol === 'https:' && trusted === false && change('trust-proxy', behindProxy, 'TRUST_PROXY=1'),
-    trusted === true &&
-      note('trust-proxy/all', 'TRUST_PROXY trusts every proxy', 'TRUST_PROXY=1 (the number of proxies)'),
+    ...doubts,
     showsPage && note('demo-page', `${origin} shows the demo page`, 'PAGE=false'),
     overHttp({ url, usesCookies: env.USE_COOKIES === true }, variable),
     ...pagesOf(env, url)

@@ -9,7 +9,8 @@ const reasons = {
   'one-secret': 'An attacker who learns one of the two has both.',
   'service-url': 'It is the audience of all tokens, and its host is the domain that users see and sign.',
   'trust-proxy': 'All users share the address of the proxy, and with it one budget of requests.',
-  'trust-proxy/all': 'Every client chooses its own address in X-Forwarded-For, and escapes the limits.',
+  'trust-proxy/all':
+    "The first address in X-Forwarded-For is the client's own word: with others it escapes the limits.",
   'demo-page': 'Every visitor of the root sees the page for trying out the servers.',
   http: 'Tokens can be read on the way, and used by others.',
   'cookies-over-http': 'The cookies are Secure: browsers do not keep them over http, and no login lasts.',

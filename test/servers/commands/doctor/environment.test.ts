@@ -108,6 +108,12 @@ describe('doctor', () => {
     expect(code).toBe(expected.some((one) => one.startsWith('change')) ? 1 : 0)
   })
 
+  it('names the scheme that a SERVICE_URL lacks', async () => {
+    const remedyFor = async (env: Record<string, string>) => (await doctor(env)).findings.map(({ change }) => change)
+    expect(await remedyFor({ SERVICE_URL: 'localhost:3000' })).toEqual(['SERVICE_URL=http://localhost:3000'])
+    expect(await remedyFor({ VAULT_SERVICE_URL: 'vault.example' })).toEqual(['VAULT_SERVICE_URL=https://vault.example'])
+  })
+
   it('finds what browsers refuse to the pages of an application', async () => {
     const own = { SERVICE_URL: 'https://auth.example.com', TRUST_PROXY: '1' }
     const app = 'https://app.example.com'
