@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { findDoubts } from '../config/doubtful-settings.js'
+import { findSettingWarnings } from '../config/setting-warnings.js'
 import { findMisspellings, readEnvs, readUnusedVariables, type ServerName } from '../config/read-env.js'
 import { loadIdentity } from '../config/service-identity.js'
 import { serveMetrics } from '../http/listen.js'
@@ -42,8 +42,8 @@ export async function runServers(names: readonly ServerName[], starters: Starter
     log.warn({ event: 'configuration', variable }, `unknown; is it ${known}?`)
   }
   // The servers of a process share some.
-  const doubts = new Map(envs.flatMap(findDoubts).map((doubt) => [doubt.what, doubt]))
-  for (const { variable, what, remedy } of doubts.values()) {
+  const warnings = new Map(envs.flatMap(findSettingWarnings).map((warning) => [warning.what, warning]))
+  for (const { variable, what, remedy } of warnings.values()) {
     log.warn({ event: 'configuration', variable }, `${what}: ${remedy}`)
   }
 

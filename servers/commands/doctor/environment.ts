@@ -1,6 +1,6 @@
 import { acceptedLoginDomains, MAX_LOGIN_DOMAINS } from 'express-did-auth/protocol'
 import { isLoopbackHost, parseHttpUrl } from 'express-did-auth/server-kit'
-import { findDoubts } from '../../config/doubtful-settings.js'
+import { findSettingWarnings } from '../../config/setting-warnings.js'
 import type { ServerEnv } from '../../config/read-env.js'
 import { ownCommand } from '../../config/startup-error.js'
 import { change, note, type Finding, type Found } from './finding.js'
@@ -27,8 +27,10 @@ export function checkEnv(env: ServerEnv): Found {
     isSame && change('one-secret', 'PRIVATE_KEY and CHALLENGE_SECRET are the same', newOne('CHALLENGE_SECRET'))
   ]
   const url = parseHttpUrl(text)
-  const doubts = findDoubts(env).map(({ id, what, remedy }) => (id === 'service-url' ? change : note)(id, what, remedy))
-  if (url === undefined) return [...ofSecrets, ...doubts]
+  const warnings = findSettingWarnings(env).map(({ id, what, remedy }) =>
+    (id === 'service-url' ? change : note)(id, what, remedy)
+  )
+  if (url === undefined) return [...ofSecrets, ...warnings]
   const { origin, hostname, protocol } = url
   const isUnnamed = given === undefined && !/^(?:localhost|127\..*|::1)$/.test(host)
   const unnamed = `HOST is ${host}, and ${variable} is not set`
@@ -38,7 +40,7 @@ export function checkEnv(env: ServerEnv): Found {
     ...ofSecrets,
     isUnnamed && change('service-url', unnamed, `${variable}=https://<host that users see>`),
     protocol === 'https:' && trusted === false && change('trust-proxy', behindProxy, 'TRUST_PROXY=1'),
-    ...doubts,
+    ...warnings,
     showsPage && note('demo-page', `${origin} shows the demo page`, 'PAGE=false'),
     overHttp({ url, usesCookies: env.USE_COOKIES === true }, variable),
     ...pagesOf(env, url)
