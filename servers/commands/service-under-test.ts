@@ -26,7 +26,7 @@ export interface ServiceOptions {
   maxWaitSeconds?: number
   wait?: (seconds: number) => Promise<void>
   curve: Curve
-  /** Ends all requests. */
+  /** Signal that ends all requests. */
   signal?: AbortSignal
   fetch?: typeof fetch
 }

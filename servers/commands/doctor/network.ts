@@ -23,7 +23,7 @@ export interface NetworkDependencies {
   defaultNodes?: Readonly<Record<string, string>>
   /** Addresses of this machine that other machines reach. */
   addresses?: readonly string[]
-  /** Where all servers run in one process: `SERVICE_URL` of auth, whose keys are not fetched. */
+  /** `SERVICE_URL` of auth, if all servers run in one process: its keys are not fetched. */
   ownIssuer?: string | undefined
 }
 

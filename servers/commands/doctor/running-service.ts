@@ -41,7 +41,7 @@ export async function checkService(url: URL, context: ServiceContext): Promise<F
   }
   if (typeof first.json.challenge !== 'string') {
     const what = `It issues no challenge: ${describe(first)}`
-    const unready = await askAll(() => isReady(service))
+    const unready = await askAll(() => checkReadiness(service))
     return [change('no-challenge', what, 'the URL, with the path below which it is'), ...unready]
   }
   const nowMilliseconds = (askedAt + Date.now()) / 2
@@ -60,7 +60,7 @@ export async function checkService(url: URL, context: ServiceContext): Promise<F
     async () => [overHttp(address, 'SERVICE_URL'), ofClock(first, nowMilliseconds), ...ofProxy(first, url, trustProxy)],
     async () => [ofRealm(realmOf(await refusal) ?? '', url)],
     () => givesNonces(service),
-    () => isReady(service),
+    () => checkReadiness(service),
     async () => [await checkIpfsPort(url.hostname)],
     ...origins.flatMap(ofPage)
   )
@@ -115,7 +115,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
 }
 
 /** Asks the servers' `/ready`, which other services need not have. */
-async function isReady(service: ServiceUnderTest): Promise<Found> {
+async function checkReadiness(service: ServiceUnderTest): Promise<Found> {
   const { status, json } = await service.send('GET', '/ready')
   const { status: state, dependencies, reasons } = json
   if (!isObject(dependencies)) return []
