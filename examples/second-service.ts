@@ -2,7 +2,7 @@
  * A second service that accepts the access tokens of the quick start, and of any other service with this package: no
  * store, no key of its own, and no request to the service that issued them. ISSUER is that one's `serviceDid`, which
  * changes at each start of the quick start unless PRIVATE_KEY is set: `npx express-did-auth-servers keys new` makes
- * PRIVATE_KEY for the quick start, and SERVICE_DID, the ISSUER here.
+ * PRIVATE_KEY for the quick start, and names its DID, the ISSUER here.
  */
 import express from 'express'
 import { accessTokenVerifier, requireToken } from 'express-did-auth/verify'

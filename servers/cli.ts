@@ -21,7 +21,7 @@ const USAGE = `  auth    the authentication server (port 3000)
   copy [--from <DATA_DIR>]
           copies contents that one machine stored in DATA_DIR to DATABASE_URL (and the bucket)
   keys new [--network <name>] [--out <file>] [--json]
-          makes a new PRIVATE_KEY, CHALLENGE_SECRET and SERVICE_DID
+          makes a new PRIVATE_KEY, CHALLENGE_SECRET and RESOURCE_KEY, for .env
   doctor [<url>] [--origin <origin>]… [--server <name>] [--json]
           finds what is wrong with the environment, or with a running service
   conformance <url> [--protected <path>] [--domain <domain>] [--sign-up] [--wait <seconds>] [--json]

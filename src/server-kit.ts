@@ -12,7 +12,7 @@ export { readBounded, separateUser } from './adapters/read-bounded.js'
 
 // Tokens of a trusted auth server.
 export { curveWithPreviousKeys } from './adapters/named-keys.js'
-export { resourceIssuer, type ResourceIssuerParts } from './adapters/resource-issuer.js'
+export { fetchKeysOf as fetchIssuerKeys, resourceIssuer, type ResourceIssuerParts } from './adapters/resource-issuer.js'
 
 // The text of EIP-4361.
 export { formatSiweMessage, type SiweMessage } from './protocol/format-siwe-message.js'

@@ -26,6 +26,8 @@ export interface ServiceOptions {
   maxWaitSeconds?: number
   wait?: (seconds: number) => Promise<void>
   curve: Curve
+  /** Signal that ends all requests. */
+  signal?: AbortSignal
   fetch?: typeof fetch
 }
 
@@ -101,13 +103,13 @@ export class ServiceUnderTest {
 
   /** Sends a request, with a text as `application/json`. */
   async send(method: 'GET' | 'POST' | 'OPTIONS', path: string, { text, headers }: Sent = {}): Promise<Exchange> {
-    const { url, fetch: ask = fetch } = this.options
+    const { url, fetch: ask = fetch, signal } = this.options
     const Cookie = [...(this.#jar ?? [])].map((pair) => pair.join('=')).join('; ')
     const type = text === undefined ? {} : { 'Content-Type': 'application/json' }
     const response = await ask(`${url.origin}${url.pathname.replace(/\/$/, '')}${path}`, {
       method,
       redirect: 'manual',
-      signal: AbortSignal.timeout(REQUEST_MILLISECONDS),
+      signal: AbortSignal.any([AbortSignal.timeout(REQUEST_MILLISECONDS), ...(signal ? [signal] : [])]),
       headers: { ...type, ...(Cookie !== '' && { Cookie }), ...headers },
       ...(text !== undefined && { body: text })
     })

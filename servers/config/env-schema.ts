@@ -107,7 +107,11 @@ export const variables = z.object({
     .optional(),
   NETWORKS: list
     // An empty name in a list looks like a typing error.
-    .transform((names) => names.map((name) => (name === 'ethereum' ? '' : name)))
+    .transform((names) => names.map((name) => (name.toLowerCase() === 'ethereum' ? '' : name)))
+    .refine(
+      (names) => !names.some((name) => name.toLowerCase() === 'mainnet'),
+      'give ethereum for the main network of Ethereum, whose DIDs name no network: did:ethr:0x…'
+    )
     .refine(
       (names) => names.length > 0 && names.every(isEthrNetwork),
       'give networks separated by commas, such as rsk,ethereum (ethereum: DIDs without a network)'
@@ -126,6 +130,8 @@ export const variables = z.object({
       (given) => given.length > 0 && given.every((key) => /^(?!f{8}|0{64})[0-9a-f]{64}$/i.test(key)),
       'give private keys of P-256, 64 hex digits each'
     )
+    // Two keys of one name in the published set would be no set.
+    .transform((keys) => [...new Set(keys.map((key) => key.toLowerCase()))])
     .optional(),
   TRUSTED_ISSUER: text.refine(isSecureUrl, `give the SERVICE_URL of an auth server, ${SECURE}`).optional(),
   COOKIE_PREFIX: z.enum(['__Host-', '__Secure-'], { error: 'give __Host- or __Secure-' }).optional(),
@@ -172,8 +178,9 @@ function number(remedy: string, least = 1, most = Infinity, form = /^\d{1,15}$/)
   return text.regex(form, remedy).transform(Number).refine(isInRange, remedy)
 }
 
+/** Splits a list at commas, or at line breaks as in a file that `<NAME>_FILE` names. */
 function entriesOf(value: string): string[] {
-  return value.split(',').flatMap((entry) => entry.trim() || [])
+  return value.split(/[,\r\n]/).flatMap((entry) => entry.trim() || [])
 }
 
 function isHttpUrl(value: string): boolean {

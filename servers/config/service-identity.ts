@@ -11,7 +11,8 @@ import {
   writeFileSync
 } from 'node:fs'
 import { join } from 'node:path'
-import { didOfPrivateKey, isPrivateKey, type ResourceKey } from 'express-did-auth'
+import { didOfPrivateKey, type ResourceKey } from 'express-did-auth'
+import { variables } from './env-schema.js'
 import type { ServerEnv } from './read-env.js'
 import { codeOf, StartError, startStep } from './startup-error.js'
 
@@ -23,24 +24,30 @@ export interface Identity {
   /** DIDs of the keys that it replaced, whose tokens are still accepted. */
   previousServiceDids?: readonly string[]
   challengeSecret: string
-  /** Of the auth server: the first signs tokens for other services. Empty where instances were given none to share. */
+  /**
+   * Keys of the auth server, if it runs in this process: the first signs tokens for other services. Empty where
+   * instances were given none to share.
+   */
   resourceKeys?: readonly ResourceKey[]
 }
+
+const PRIVATE_KEY_FILE = 'private-key'
 
 type IdentityEnv = Pick<ServerEnv, 'DATA_DIR'> & Partial<ServerEnv>
 
 /**
- * The identity from the environment, or the one in `DATA_DIR`, created there on the first run.
+ * Returns the identity from the environment, or the one in `DATA_DIR`, created there on the first run.
  *
+ * @param isOneOfAll - whether the auth server runs in this process as well
  * @throws StartError naming the file, never its content, when the file is not usable
  */
-export async function loadIdentity(env: IdentityEnv): Promise<Identity> {
+export async function loadIdentity(env: IdentityEnv, isOneOfAll = false): Promise<Identity> {
   const secrets = startStep(`Cannot use the folder ${env.DATA_DIR} (DATA_DIR)`, () => {
     mkdirSync(env.DATA_DIR, { recursive: true, mode: 0o700 })
     return {
-      privateKeys: env.PRIVATE_KEY ?? readOrCreateKeys(join(env.DATA_DIR, 'private-key'), isPrivateKey),
+      privateKeys: env.PRIVATE_KEY ?? readOrCreateKeys(join(env.DATA_DIR, PRIVATE_KEY_FILE), variables.shape.PRIVATE_KEY, 'of secp256k1'),
       challengeSecret: env.CHALLENGE_SECRET ?? keptSecret(join(env.DATA_DIR, 'challenge-secret')),
-      resourceKeys: resourceSecrets(env).map(resourceKeyOf)
+      resourceKeys: env.name === 'auth' || isOneOfAll ? resourceSecrets(env).map(resourceKeyOf) : []
     }
   })
   const { privateKeys, ...others } = secrets
@@ -49,10 +56,22 @@ export async function loadIdentity(env: IdentityEnv): Promise<Identity> {
   return { serviceDid: env.SERVICE_DID ?? ownDid, previousServiceDids, privateKey, ...others }
 }
 
+/** Finds the private key of an environment, or that in `DATA_DIR`, without creating one. */
+export function findPrivateKey({ PRIVATE_KEY: given, DATA_DIR: folder }: IdentityEnv): string | undefined {
+  if (given !== undefined) return given[0]
+  try {
+    return variables.shape.PRIVATE_KEY.safeParse(readFileSync(join(folder, PRIVATE_KEY_FILE), 'utf8').trim()).data?.[0]
+  } catch {
+    // The first start creates it.
+    return undefined
+  }
+}
+
+/** Returns the keys of the variable, or of the file, which has the variable's form: several keys during a rotation. */
 function resourceSecrets(env: IdentityEnv): readonly string[] {
-  if (env.name !== 'auth') return []
-  const isAlone = env.DATABASE_URL === undefined
-  return env.RESOURCE_KEY ?? (isAlone ? readOrCreateKeys(join(env.DATA_DIR, 'resource-key')) : [])
+  if (env.RESOURCE_KEY !== undefined) return env.RESOURCE_KEY
+  if (env.DATABASE_URL !== undefined) return []
+  return readOrCreateKeys(join(env.DATA_DIR, 'resource-key'), variables.shape.RESOURCE_KEY, 'of P-256')
 }
 
 function resourceKeyOf(secret: string): ResourceKey {
@@ -64,23 +83,29 @@ function resourceKeyOf(secret: string): ResourceKey {
   return { kty: 'EC', crv: 'P-256', x: x.toString('base64url'), y: y.toString('base64url'), d: d.toString('base64url') }
 }
 
-/** Reads a secret of 32 random bytes, or makes it: complete or not at all, also when two servers start at once. */
-function keptSecret(file: string): string {
-  const [secret = '', ...others] = readOrCreateKeys(file)
-  if (others.length === 0) return secret
-  throw new StartError(`The file ${file} contains more than one secret: give only one`)
+/** Reads the keys of a file, which has the form of a variable, or creates the file with one key. */
+function readOrCreateKeys(
+  file: string,
+  form: typeof variables.shape.PRIVATE_KEY | typeof variables.shape.RESOURCE_KEY,
+  curve: string
+): readonly string[] {
+  const { data } = form.safeParse(readOrCreate(file))
+  if (data !== undefined) return data
+  throw new StartError(`The file ${file} does not contain private keys ${curve}, 64 hex digits each: ${RESTORE}`)
 }
 
-/** Reads the keys of a file, separated by commas or line ends, or creates the first one as {@link keptSecret} does. */
-function readOrCreateKeys(file: string, isKey?: (key: string) => boolean): readonly string[] {
+const RESTORE = 'restore it, or delete it to create a new identity'
+
+function keptSecret(file: string): string {
+  const secret = readOrCreate(file)
+  if (/^[0-9a-f]{64}$/.test(secret)) return secret
+  throw new StartError(`The file ${file} does not contain a secret of 64 hex digits: ${RESTORE}`)
+}
+
+/** Reads a file, or creates it with 32 random bytes: complete or not at all, also when two servers start at once. */
+function readOrCreate(file: string): string {
   if (!existsSync(file)) makeOnce(file)
-  const keys = readFileSync(file, 'utf8')
-    .trim()
-    .split(/[\s,]+/)
-  const areSecrets = keys.every((key) => /^[0-9a-f]{64}$/.test(key))
-  if (areSecrets && keys.every((key) => isKey?.(key) !== false)) return keys
-  const form = areSecrets ? 'a secp256k1 key' : '64 hex digits'
-  throw new StartError(`The file ${file} does not contain ${form}: restore it, or delete it to create a new identity`)
+  return readFileSync(file, 'utf8').trim()
 }
 
 function makeOnce(file: string): void {

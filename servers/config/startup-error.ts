@@ -1,4 +1,5 @@
 import { basename, relative } from 'node:path'
+import { types } from 'node:util'
 import { nameVariables } from './variable-names.js'
 
 /** Why a server cannot start, in one sentence for the operator. */
@@ -9,6 +10,8 @@ export class StartError extends Error {
 const NO_NATIVE_PART = 'better-sqlite3 has no native part for this Node: npm rebuild better-sqlite3'
 
 const REASONS: Readonly<Record<string, string>> = {
+  CERT_HAS_EXPIRED: 'its certificate has expired',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'self-signed certificate',
   EACCES: 'permission denied',
   EADDRINUSE: 'the port is in use',
   EADDRNOTAVAIL: 'this machine has no such address',
@@ -26,12 +29,17 @@ const REASONS: Readonly<Record<string, string>> = {
   EROFS: 'the disk is read-only',
   ETIMEDOUT: 'no answer in time',
   ERR_DLOPEN_FAILED: NO_NATIVE_PART,
+  ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate names another host',
+  SELF_SIGNED_CERT_IN_CHAIN: 'self-signed certificate in its chain',
   SQLITE_CANTOPEN: 'it cannot be opened',
   SQLITE_CORRUPT: 'the file is damaged',
   SQLITE_ERROR: 'its tables are not those of this server',
   SQLITE_FULL: 'the disk is full',
   SQLITE_NOTADB: 'the file is no SQLite database',
-  SQLITE_READONLY: 'it can only be read'
+  SQLITE_READONLY: 'it can only be read',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'its certificate is of an unknown authority',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'its certificate is of an unknown authority',
+  UND_ERR_SOCKET: 'the connection was closed'
 }
 
 /** The `code` of an error of Node or SQLite. */
@@ -41,19 +49,29 @@ export function codeOf(error: unknown): string | undefined {
   return typeof error.code === 'string' ? error.code : undefined
 }
 
-/** Errors of databases, which have a code, and of `fetch` have their reason as their cause. */
+/** Whether a value is an error, of whatever realm. */
+function isError(value: unknown): value is Error {
+  return value instanceof Error || types.isNativeError(value)
+}
+
+/** Finds the reason of an error: errors of databases, which have a code, and of `fetch` have it as their cause. */
 function causeOf(error: unknown): unknown {
-  const isWrapper = error instanceof Error && (codeOf(error) !== undefined || error.message === 'fetch failed')
+  const isWrapper = isError(error) && (codeOf(error) !== undefined || error.message === 'fetch failed')
   return isWrapper ? (error.cause ?? error) : error
 }
 
-/** Why something failed, for people. */
+/** Whether an error is that of `AbortSignal.timeout`, which has no code. */
+function isTimeout(error: unknown): boolean {
+  return typeof error === 'object' && error !== null && 'name' in error && error.name === 'TimeoutError'
+}
+
+/** Returns why something failed, for people. */
 export function reasonOf(failure: unknown): string {
   const error = causeOf(failure)
-  const code = codeOf(error)
+  const code = isTimeout(error) ? 'ETIMEDOUT' : codeOf(error)
   // Extended codes of SQLite, such as SQLITE_READONLY_DIRECTORY, count as their primary code.
   const known = code === undefined ? undefined : (REASONS[code] ?? REASONS[code.split('_').slice(0, 2).join('_')])
-  const [line = ''] = (error instanceof Error ? error.message : String(error)).split('\n')
+  const [line = ''] = (isError(error) ? error.message : String(error)).split('\n')
   return known ?? code ?? (line.includes('bindings file') ? NO_NATIVE_PART : line)
 }
 
@@ -61,7 +79,7 @@ export function reasonOf(failure: unknown): string {
 export function reasonInWords(failure: unknown): string {
   const error = causeOf(failure)
   const reason = reasonOf(failure)
-  return reason === codeOf(error) && error instanceof Error ? error.message : reason
+  return reason === codeOf(error) && isError(error) ? error.message : reason
 }
 
 /** Runs a step of the start. An error of the operating system becomes a sentence that begins with `what`. */

@@ -1,13 +1,16 @@
 import { createHmac } from 'node:crypto'
 import { defaultPaths, type DidAuthConfig, type SiweOptions } from 'express-did-auth'
 import { networkOfDid } from 'express-did-auth/protocol'
-import { isSecureUrl } from 'express-did-auth/server-kit'
+import { fetchIssuerKeys, isSecureUrl } from 'express-did-auth/server-kit'
 import type { ServerAppParts } from './create-app.js'
 import { askChainId, type Dependency } from '../observability/health-checks.js'
 import type { ServerEnv } from '../config/read-env.js'
 
 /** Paths of routes that the library has off by default; those of EIP-4361 are below `siwePath`. */
 export const optionalPaths = { sessionPath: '/session', sessionsPath: '/sessions', siwePath: '/siwe' }
+
+/** How long `/ready` reuses an answer with keys: as long as tokens wait between two fetches. */
+const FRESH_KEYS_MILLISECONDS = 30_000
 
 type Parts<K extends keyof ServerAppParts> = Pick<ServerAppParts, 'env' | K>
 
@@ -44,8 +47,8 @@ export function didAuthConfig(
     cookiePrefix: env.COOKIE_PREFIX,
     absoluteSessionDurationInHours: env.ABSOLUTE_SESSION_DURATION_IN_HOURS,
     errorFormat: env.ERROR_FORMAT,
-    // Without cookies, trusted origins only count as own pages. With cookies they may also make unsafe requests.
-    trustedOrigins: env.USE_COOKIES === true ? env.TRUSTED_ORIGINS : [...env.TRUSTED_ORIGINS, ...env.CORS_ORIGINS],
+    // Not CORS_ORIGINS: pages that may read answers are not thereby sites of ours, whose EIP-4361 messages log in.
+    trustedOrigins: env.TRUSTED_ORIGINS,
     discovery: true,
     logger: log
   }
@@ -69,12 +72,28 @@ export function resourcesOf({ env, identity, serviceUrls }: Parts<'identity' | '
   return resources.length > 0 && resourceKeys.length > 0 ? { resources, resourceKeys } : {}
 }
 
-/** Whose tokens count here: those of TRUSTED_ISSUER, or of the auth server beside this one. */
-export function trustedIssuerOf({ env, serviceUrls }: Parts<'serviceUrls'>): string | undefined {
-  const beside = serviceUrls?.get('auth')
+/**
+ * Finds whose tokens are accepted here: those of TRUSTED_ISSUER, or of the auth server of this process. The keys of the
+ * latter are handed over: its public name may be another process on this machine, or resolve on other machines only.
+ */
+export function findTrustedIssuer({
+  env,
+  identity,
+  serviceUrls
+}: Parts<'identity' | 'serviceUrls'>): DidAuthConfig['resourceIssuer'] {
+  const ownAuth = serviceUrls?.get('auth')
+  const { resourceKeys: keys = [] } = identity
   // Without a key that its instances share, it issues none.
-  const hasKey = env.RESOURCE_KEY !== undefined || env.DATABASE_URL === undefined
-  return env.TRUSTED_ISSUER ?? (hasKey && isSecureUrl(beside) ? beside : undefined)
+  const issuer = env.TRUSTED_ISSUER ?? (keys.length > 0 && isSecureUrl(ownAuth) ? ownAuth : undefined)
+  if (issuer === undefined) return undefined
+  return issuer === ownAuth && keys.length > 0 ? { issuer, keys } : { issuer }
+}
+
+/** Returns the dependency on a trusted issuer whose keys are fetched; nothing where there is none. */
+export function issuerDependency(trusted: DidAuthConfig['resourceIssuer']): Dependency[] {
+  if (trusted === undefined || trusted.keys !== undefined) return []
+  const check = (): Promise<unknown> => fetchIssuerKeys(trusted.issuer)
+  return [{ name: 'issuer', isNeeded: false, check, freshMilliseconds: FRESH_KEYS_MILLISECONDS, showsReason: true }]
 }
 
 /** The challenge secret of one server, so that a signature for one is invalid at another with the same identity. */

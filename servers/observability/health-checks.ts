@@ -19,6 +19,8 @@ export interface Dependency {
   failure?: 'unavailable' | 'wrong'
   /** What its success is called. Default `ok`; `none` where none is configured. */
   success?: 'ok' | 'none'
+  /** Whether the reason of its failure is listed although it is not needed: one that quotes no secret. */
+  showsReason?: boolean
 }
 
 export interface ReadinessOptions {
@@ -73,12 +75,13 @@ export function readiness(
     const reasons: Record<string, string> = {}
     let isReady = true
     const found = await Promise.all(dependencies.map(reasonNow))
-    for (const [index, { name, isNeeded, success = 'ok', failure = 'unavailable' }] of dependencies.entries()) {
+    for (const [index, dependency] of dependencies.entries()) {
+      const { name, isNeeded, success = 'ok', failure = 'unavailable', showsReason = failure === 'wrong' } = dependency
       const reason = found[index]
       states[name] = reason === undefined ? success : failure
       if (reason === undefined) continue
       if (isNeeded) isReady = false
-      if (isNeeded || failure === 'wrong') reasons[name] = reason
+      if (isNeeded || showsReason) reasons[name] = reason
     }
     if (wasReady && !isReady) onNotReady?.(reasons)
     wasReady = isReady

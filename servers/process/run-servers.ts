@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import { findSettingWarnings } from '../config/setting-warnings.js'
 import {
   findMisspellings,
   readEnvs,
@@ -51,6 +52,11 @@ export async function runServers(
   for (const { variable, known } of findMisspellings(given)) {
     log.warn({ event: 'configuration', variable }, `unknown; is it ${known}?`)
   }
+  // The servers of a process share some.
+  const warnings = new Map(envs.flatMap(findSettingWarnings).map((warning) => [warning.what, warning]))
+  for (const { variable, what, remedy } of warnings.values()) {
+    log.warn({ event: 'configuration', variable }, `${what}: ${remedy}`)
+  }
 
   if (envFile !== undefined && envFile.ignored.length > 0) {
     const { name: file, ignored: variables } = envFile
@@ -82,7 +88,7 @@ export async function runServers(
     const common = { connections, metrics, draining: drain.signal, serviceUrls, envFile: envFile?.name, onPage }
     const serving: (() => Promise<void>)[] = []
     for (const { env, start, log, opened } of plans) {
-      serving.push(await start(env, { ...common, identity: await loadIdentity(env), log, opened }))
+      serving.push(await start(env, { ...common, identity: await loadIdentity(env, isAll), log, opened }))
       if (drain.signal.aborted) return
     }
     for (const serve of serving) {

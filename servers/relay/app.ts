@@ -5,7 +5,7 @@ import type { Request, Response } from 'express'
 import { sendWhole } from '../bodies/send-content.js'
 import { answering, readableOrigins, secureApp, withLastAnswers } from '../http/create-app.js'
 import type { ServerApp, ServerAppParts } from '../http/create-app.js'
-import { didAuthDependencies } from '../http/did-auth.js'
+import { didAuthDependencies, findTrustedIssuer, issuerDependency } from '../http/did-auth.js'
 import { ServerError } from '../http/server-error.js'
 import { ipfsDependency } from '../ipfs/ipfs-node.js'
 import { serveDocument } from '../openapi/document.js'
@@ -36,7 +36,8 @@ export function relayApp(parts: RelayParts): ServerApp {
   const { env, identity, serviceUrl, contents, node, clock = systemClock } = parts
   const signer = es256kSigner(identity.privateKey)
   // It resolves no DID, so that no RPC node is asked.
-  const app = secureApp(parts, ROUTE_NAMES, [...didAuthDependencies(signer), ipfsDependency(node)])
+  const ofLogin = [...didAuthDependencies(signer), ...issuerDependency(findTrustedIssuer(parts))]
+  const app = secureApp(parts, ROUTE_NAMES, [...ofLogin, ipfsDependency(node)])
   app.use(withClient)
 
   const key = loadServiceKey(identity)

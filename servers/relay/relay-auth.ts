@@ -31,7 +31,7 @@ import { LRUCache } from 'lru-cache'
 import type { Identity } from '../config/service-identity.js'
 import { StartError } from '../config/startup-error.js'
 import type { ServerAppParts } from '../http/create-app.js'
-import { challengeSecretOf, maxRequestsOf, trustedIssuerOf } from '../http/did-auth.js'
+import { challengeSecretOf, findTrustedIssuer, maxRequestsOf } from '../http/did-auth.js'
 import { ServerError } from '../http/server-error.js'
 import { issueRelayToken, parseLoginCredential, verifyRelayToken } from './relay-credentials.js'
 import type { RelaySigner, RelayTokenClaims } from './relay-credentials.js'
@@ -102,11 +102,9 @@ export function relayAuth(parts: RelayAuthParts) {
     quotas: serviceQuotas(clock, { serviceUrl, challengeSecret, timeSlotSeconds }),
     store
   }
-  const issuer = trustedIssuerOf(parts)
+  const trusted = findTrustedIssuer(parts)
   const userOfResourceToken =
-    issuer === undefined
-      ? undefined
-      : resourceIssuer({ issuer, audience: serviceUrl, networks, clock, logger: parts.log })
+    trusted && resourceIssuer({ ...trusted, audience: serviceUrl, networks, clock, logger: parts.log })
   /** Tokens of our own key only, so that strangers cannot evict those of users. */
   const verified = new LRUCache<string, RelayTokenClaims>({ max: MAX_VERIFIED_TOKENS })
   /** By canonical DID. A challenge contains its own expiry. */

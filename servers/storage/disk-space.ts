@@ -60,10 +60,14 @@ export function storeBound(
   }
 }
 
+/** Share of the disk above which content is refused, in percent. */
+export const MAX_USED_PERCENT = 90
+
 /** Reserves a tenth of the disk, so that reads, deletes and the rest of the machine keep working. */
 export function diskBound(usedPercent: UsedPercent): StoreMeasure {
-  const describe = (percent: number): string => `${Math.floor(percent)} % of the disk used, at most 90 %`
-  return { measure: usedPercent, max: 90, freshMilliseconds: 1_000, describe }
+  const describe = (percent: number): string =>
+    `${Math.floor(percent)} % of the disk used, at most ${MAX_USED_PERCENT} %`
+  return { measure: usedPercent, max: MAX_USED_PERCENT, freshMilliseconds: 1_000, describe }
 }
 
 export function bytesBound(storedBytes: () => Promise<number>, maxBytes: number): StoreMeasure {

@@ -4,7 +4,8 @@ import express, { type Express, type Request, type RequestHandler, type Response
 import { ByteBudget } from '../bodies/limits.js'
 import { sendWhole } from '../bodies/send-content.js'
 import { answering, secureApp, withLastAnswers, type ServerApp, type ServerAppParts } from '../http/create-app.js'
-import { authRoutes, didAuthConfig, didAuthDependencies, optionalPaths, trustedIssuerOf } from '../http/did-auth.js'
+import { findTrustedIssuer, issuerDependency } from '../http/did-auth.js'
+import { authRoutes, didAuthConfig, didAuthDependencies, optionalPaths } from '../http/did-auth.js'
 import { ServerError } from '../http/server-error.js'
 import { ipfsDependency } from '../ipfs/ipfs-node.js'
 import { serveDocument } from '../openapi/document.js'
@@ -33,13 +34,12 @@ export const startVault = contentStarter(vaultApp)
 export function vaultApp(parts: VaultServerParts): ServerApp {
   const { env, node } = parts
   const signer = es256kSigner(parts.identity.privateKey)
-  const dependencies = [...didAuthDependencies(signer, env.RPC_URL), ipfsDependency(node)]
+  const trusted = findTrustedIssuer(parts)
+  const ofLogin = [...didAuthDependencies(signer, env.RPC_URL), ...issuerDependency(trusted)]
   const { sessionPath } = optionalPaths
-  const app = secureApp(parts, [...authRoutes, sessionPath, '/.well-known'], dependencies)
+  const app = secureApp(parts, [...authRoutes, sessionPath, '/.well-known'], [...ofLogin, ipfsDependency(node)])
   app.use(refuseOddSpellings)
-  const issuer = trustedIssuerOf(parts)
-  const resourceIssuer = issuer === undefined ? undefined : { issuer }
-  const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, signer), sessionPath, resourceIssuer })
+  const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, signer), sessionPath, resourceIssuer: trusted })
   app.get('/openapi.json', serveDocument('vault', parts.serviceUrl))
 
   const work = startContentWork(parts, systemClock, 'collector', () => collectGarbage(parts))

@@ -20,6 +20,8 @@ const COOLDOWN_SECONDS = 30
 export interface ResourceIssuerParts {
   issuer: string
   audience: string
+  /** Keys of the issuer that are known here, published under their thumbprints. Undefined: they are fetched. */
+  keys?: readonly ResourceKey[] | undefined
   networks: readonly string[] | undefined
   clock: Clock
   logger: Logger
@@ -30,14 +32,16 @@ export interface ResourceIssuerParts {
  * after 10 min or for a key that is unknown, once in 30 s at most. While the issuer is unavailable, or its set invalid,
  * the previous keys count; jose's own remote set drops these, and fetches for each unknown key.
  */
-export function resourceIssuer({ issuer, audience, networks, clock, logger }: ResourceIssuerParts): ResourceIssuer {
+export function resourceIssuer(parts: ResourceIssuerParts): ResourceIssuer {
+  const { issuer, audience, networks, clock, logger } = parts
   const verified = new RecentEntries<AuthenticatedUser>()
   let known: { keys: ReadonlyMap<string, CryptoKey>; sinceSeconds: number } | undefined
   let askedAtSeconds = -Infinity
   let asked = Promise.resolve()
 
   const fetchKeys = async (sinceSeconds: number): Promise<void> => {
-    known = { keys: await fetchKeysOf(issuer), sinceSeconds }
+    const published = parts.keys && (await Promise.all(parts.keys.map(publishedKey)))
+    known = { keys: await (published === undefined ? fetchKeysOf(issuer) : importKeys(published)), sinceSeconds }
     // Also those of a key that is no longer listed.
     verified.clear()
   }
@@ -49,8 +53,8 @@ export function resourceIssuer({ issuer, audience, networks, clock, logger }: Re
     if (!isKnown && Math.abs(now - askedAtSeconds) >= COOLDOWN_SECONDS) {
       askedAtSeconds = now
       asked = fetchKeys(now).catch((error: unknown) => {
-        const reason = fieldOf(error, 'message')
-        logger.warn({ event: 'issuer-keys', issuer, reason }, 'the keys of resourceIssuer could not be fetched')
+        const reason = describeFetchError(error)
+        logger.warn({ event: 'issuer-keys', issuer, reason }, 'the keys of the trusted issuer could not be fetched')
       })
     }
     if (!isKnown) await asked
@@ -83,15 +87,21 @@ export function resourceIssuer({ issuer, audience, networks, clock, logger }: Re
 }
 
 /**
- * Fetches at least one key by its `kid`: where discovery says, else at its usual place.
- * @throws TypeError for a set without valid keys, or with two keys of one `kid`
+/**
+ * Fetches the keys of an issuer by their `kid`, at least one: where discovery says, else at their usual place.
+ * @throws Error naming what the issuer answered; TypeError of `fetch`, whose cause says why it was not reached, and for
+ *   a set without valid keys, or with two keys of one `kid`
  */
-async function fetchKeysOf(issuer: string): Promise<ReadonlyMap<string, CryptoKey>> {
+export async function fetchKeysOf(issuer: string): Promise<ReadonlyMap<string, CryptoKey>> {
   const wellKnown = `${issuer.replace(/\/$/, '')}/.well-known`
   const url = fieldOf(await fetchJson(`${wellKnown}/did-auth.json`).catch(() => undefined), 'jwks_uri')
   const listed = fieldOf(await fetchJson(isSecureUrl(url) ? url : `${wellKnown}/jwks.json`), 'keys')
+  return importKeys(Array.isArray(listed) ? listed : [])
+}
+
+async function importKeys(listed: readonly unknown[]): Promise<ReadonlyMap<string, CryptoKey>> {
   const keys = new Map<string, CryptoKey>()
-  for (const jwk of (Array.isArray(listed) ? listed : []).filter(isSigningKey)) {
+  for (const jwk of listed.filter(isSigningKey)) {
     const key = await importPublicKey(jwk)
     if (key === undefined) continue
     if (keys.has(jwk.kid)) throw new TypeError('the JWK set has two keys of one kid')
@@ -120,27 +130,49 @@ async function importPublicKey({ kty, crv, x, y }: SigningKey): Promise<CryptoKe
   )
 }
 
-/** The issuer is trusted with its keys, and not with our memory. */
+/** Describes why a fetch failed, with its cause: `fetch` itself says no more than "fetch failed". */
+function describeFetchError(error: unknown): string {
+  const cause = fieldOf(error, 'cause')
+  // An error of several addresses has a code and no message.
+  const texts = [fieldOf(error, 'message'), fieldOf(cause, 'message') || fieldOf(cause, 'code')]
+  return texts.filter((text) => typeof text === 'string').join(': ')
+}
+
+/** Fetches JSON of at most 64 KiB. The issuer is trusted with its keys, and not with our memory. */
 async function fetchJson(url: string): Promise<unknown> {
   const signal = AbortSignal.timeout(FETCH_MILLISECONDS)
-  const { status, body } = await fetch(url, { redirect: 'error', signal })
+  const { status, body } = await fetch(withLoopbackAddress(url), { redirect: 'error', signal })
   const tooLong = (): Error => new RangeError(`${url} answered more than 64 KiB`)
   const bytes = await readBounded(body, MAX_ANSWER_BYTES, tooLong)
   if (status !== 200) throw new Error(`${url} answered ${String(status)}`)
   return JSON.parse(bytes.toString())
 }
 
+/** Replaces `localhost` of an http URL: its other address, [::1], may belong to another user's process. */
+function withLoopbackAddress(text: string): URL {
+  const url = new URL(text)
+  if (url.protocol === 'http:' && url.hostname === 'localhost') url.hostname = '127.0.0.1'
+  return url
+}
+
+/** Returns the public half of a key as it is published: under its thumbprint (RFC 7638). */
+async function publishedKey({ x = '', y = '' }: ResourceKey) {
+  const { calculateJwkThumbprint } = await import('jose')
+  const jwk = { kty: 'EC', crv: 'P-256', x, y }
+  return { ...jwk, kid: await calculateJwkThumbprint(jwk), alg: 'ES256', use: 'sig' }
+}
+
 /** Keys of P-256, each published under its thumbprint (RFC 7638). jose is loaded on first use. */
 export function resourceKeys(keys: readonly ResourceKey[]): ResourceKeys {
   const loaded = lazy(async () => {
-    const { calculateJwkThumbprint, importJWK, SignJWT } = await import('jose')
-    const load = async ({ x = '', y = '', d = '' }: ResourceKey) => {
-      const jwk = { kty: 'EC', crv: 'P-256', x, y }
-      const kid = await calculateJwkThumbprint(jwk)
-      const key = await importJWK({ ...jwk, d }, 'ES256')
+    const { importJWK, SignJWT } = await import('jose')
+    const load = async (given: ResourceKey) => {
+      const published = await publishedKey(given)
+      const { kty, crv, x, y, kid } = published
+      const key = await importJWK({ kty, crv, x, y, d: given.d ?? '' }, 'ES256')
       const sign: ResourceKeys['sign'] = (claims) =>
         new SignJWT(claims).setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid }).sign(key)
-      return { sign, published: { ...jwk, kid, alg: 'ES256', use: 'sig' } }
+      return { sign, published }
     }
     return Promise.all(keys.map(load))
   })

@@ -124,8 +124,12 @@ export interface DidAuthConfig {
   resourceKeys?: readonly ResourceKey[] | undefined
   /** Default `/resource-token`. */
   resourceTokenPath?: string | undefined
-  /** The `serviceUrl` of a service whose tokens count here, after `Bearer`; their `audience` is ours by default. */
-  resourceIssuer?: { issuer: string; audience?: string | undefined } | undefined
+  /**
+   * The `serviceUrl` of a service whose tokens are accepted here, after `Bearer`; their `audience` is ours by default.
+   * Its `resourceKeys` are fetched, unless `keys` has them: the public halves are enough.
+   */
+  resourceIssuer?:
+    { issuer: string; audience?: string | undefined; keys?: readonly ResourceKey[] | undefined } | undefined
   /** Publishes `/.well-known/did-auth.json`, as `resources` does. Default false. */
   discovery?: boolean | undefined
   /** Receives each event that an operator may want to count, or to be notified of. */

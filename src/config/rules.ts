@@ -75,10 +75,18 @@ const isHost = (value: unknown): boolean =>
   typeof value === 'string' && parseUrl(`https://${value}`)?.host === value.toLowerCase()
 
 /** Whether it has the form of a private JWK of P-256. Its halves are compared when it is loaded, for `ready`. */
-const isResourceKey = (key: unknown): boolean =>
+const isP256Key = (key: unknown, members = ['x', 'y']): boolean =>
   fieldOf(key, 'kty') === 'EC' &&
   fieldOf(key, 'crv') === 'P-256' &&
-  ['x', 'y', 'd'].every((name) => /^[\w-]{43}$/.test(String(fieldOf(key, name))))
+  members.every((name) => /^[\w-]{43}$/.test(String(fieldOf(key, name))))
+
+const isResourceKey = (key: unknown): boolean => isP256Key(key, ['x', 'y', 'd'])
+
+function isTrustedIssuer(value: unknown): boolean {
+  const [audience, keys] = [fieldOf(value, 'audience') ?? 'serviceUrl', fieldOf(value, 'keys')]
+  const areKeys = Array.isArray(keys) && keys.length > 0 && keys.every((key) => isP256Key(key))
+  return isSecureUrl(fieldOf(value, 'issuer')) && text.holds(audience) && (keys === undefined || areKeys)
+}
 
 /** Whether it is a network of users' DIDs. DIDs of Ethereum name none, so that `mainnet` would accept nobody. */
 const isUserNetwork = (value: unknown): boolean => isEthrNetwork(value) && value.toLowerCase() !== 'mainnet'
@@ -154,8 +162,8 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
   resourceKeys: listOf(isResourceKey, 'give an array of private keys of P-256 as JWK, with kty, crv, x, y, d'),
   resourceTokenPath: path,
   resourceIssuer: {
-    holds: (value) => isSecureUrl(fieldOf(value, 'issuer')) && text.holds(fieldOf(value, 'audience') ?? 'serviceUrl'),
-    remedy: 'give { issuer, audience? }, the issuer as a URL, https or on this machine'
+    holds: isTrustedIssuer,
+    remedy: 'give { issuer, audience?, keys? }, the issuer as a URL, https or on this machine, keys of P-256 as JWK'
   },
   discovery: truth,
   onSecurityEvent: logic,

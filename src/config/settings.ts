@@ -70,7 +70,7 @@ function completed(config: CompleteConfig, unknownOptions: string[]) {
     resources: [...config.resources],
     resourceKeys: [...config.resourceKeys],
     /** Undefined: the tokens of no other service count here. */
-    resourceIssuer: trusted && { issuer: trusted.issuer, audience: trusted.audience ?? serviceUrl },
+    resourceIssuer: trusted && { issuer: trusted.issuer, audience: trusted.audience ?? serviceUrl, keys: trusted.keys },
     errorFormat: config.errorFormat,
     /** Names that are not options: a typing error deserves a warning, an option of a later version no crash. */
     unknownOptions

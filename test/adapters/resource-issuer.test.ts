@@ -1,7 +1,9 @@
-import { describe, expect, it } from '@jest/globals'
+import { afterEach, describe, expect, it, jest } from '@jest/globals'
 import { createHmac, generateKeyPairSync, sign, type KeyObject } from 'node:crypto'
 import { SignJWT, UnsecuredJWT } from 'jose'
 import { resourceIssuer } from '../../src/adapters/resource-issuer.js'
+import type { ResourceKey } from '../../src/ports.js'
+import { deadRpcUrl } from '../support/rpc-node.js'
 import { refusal } from '../support/refusal.js'
 import { startIssuer, type TestIssuer } from '../support/resource-tokens.js'
 import { resourceKey, serviceWallet, TestClock } from '../support/test-app.js'
@@ -11,12 +13,12 @@ const ORDERS = 'https://orders.example'
 const KEYS = '/.well-known/jwks.json'
 
 /** A verifier of the tokens of a service on this machine, by a clock that the test sets. */
-async function verifierOf(issuer: TestIssuer, networks?: readonly string[]) {
+async function verifierOf(issuer: TestIssuer, networks?: readonly string[], keys?: readonly ResourceKey[]) {
   const clock = new TestClock()
   const warnings: Record<string, unknown>[] = []
   const ignore = (): void => undefined
   const logger = { info: ignore, error: ignore, warn: (fields: Record<string, unknown>) => void warnings.push(fields) }
-  const verify = resourceIssuer({ issuer: issuer.url, audience: ORDERS, networks, clock, logger })
+  const verify = resourceIssuer({ issuer: issuer.url, audience: ORDERS, keys, networks, clock, logger })
   return { clock, warnings, verify, fetches: () => issuer.asked.filter((path) => path === KEYS).length }
 }
 
@@ -48,6 +50,8 @@ function answerKeys(issuer: TestIssuer, keys: unknown[]): void {
 }
 
 const invalid = refusal('ERR_ACCESS_TOKEN')
+
+afterEach(() => void jest.restoreAllMocks())
 
 describe('a token of resourceIssuer', () => {
   it('is accepted as RFC 9068 says', async () => {
@@ -198,7 +202,7 @@ describe('the keys of resourceIssuer', () => {
     issuer.answer = (req) => req.socket.destroy()
     await verify(await issuer.tokenFor(ORDERS))
     await verify(await issuer.tokenFor(ORDERS))
-    expect(warnings).toEqual([{ event: 'issuer-keys', issuer: issuer.url, reason: 'fetch failed' }])
+    expect(warnings).toEqual([{ event: 'issuer-keys', issuer: issuer.url, reason: 'fetch failed: other side closed' }])
   })
 
   it('are ERR_KEYS as long as there never were any, then fetched after 30 s', async () => {
@@ -254,6 +258,41 @@ describe('the keys of resourceIssuer', () => {
     const others = [{ x: key.y }, { use: 'enc' }, { alg: 'ECDH-ES' }, { x: 5 }, { kid: 5 }]
     answerKeys(issuer, [...others.map((changes) => ({ ...key, ...changes })), key])
     await verify(token)
+  })
+
+  it('count without a fetch where they are given, the previous one as well, and no other', async () => {
+    const issuer = await startIssuer({ resourceKeys: [resourceKey(2), resourceKey(1)] })
+    const old = await tokenOf(issuer, payloadOf(issuer), { kid: (await issuer.get(KEYS)).body.keys[1].kid })
+    const token = await issuer.tokenFor(ORDERS)
+    // The issuer hands over its own keys, with their private parts.
+    const { verify, fetches } = await verifierOf(issuer, undefined, [resourceKey(2), resourceKey(1)])
+    await verify(token)
+    await verify(old)
+    const { d: _d, ...publicHalf } = resourceKey(2)
+    const strict = await verifierOf(issuer, undefined, [publicHalf])
+    await strict.verify(token)
+    await expect(strict.verify(old)).rejects.toEqual(invalid)
+    expect(fetches() + strict.fetches()).toBe(0)
+  })
+
+  it('are asked at 127.0.0.1 for http://localhost, whose other address may be another process', async () => {
+    const issuer = await startIssuer()
+    const url = issuer.url.replace('127.0.0.1', 'localhost')
+    const fetched = jest.spyOn(globalThis, 'fetch')
+    const { verify } = await verifierOf({ ...issuer, url })
+    await verify(await tokenOf(issuer, payloadOf({ ...issuer, url })))
+    expect(fetched.mock.calls.map(([asked]) => (asked as URL).href)).toEqual([
+      `${issuer.url}/.well-known/did-auth.json`,
+      `${issuer.url}${KEYS}`
+    ])
+  })
+
+  it('that cannot be fetched are logged with the cause', async () => {
+    const [issuer, gone] = [await startIssuer(), await deadRpcUrl()]
+    const { verify, warnings } = await verifierOf({ ...issuer, url: gone })
+    const token = await tokenOf(issuer, payloadOf({ ...issuer, url: gone }))
+    await expect(verify(token)).rejects.toMatchObject({ code: 'ERR_KEYS' })
+    expect(warnings).toMatchObject([{ reason: expect.stringMatching(/^fetch failed: connect ECONNREFUSED 127/) }])
   })
 
   it('are not looked for where the issuer redirects to', async () => {

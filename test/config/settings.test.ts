@@ -332,10 +332,12 @@ describe('parseConfig', () => {
     [
       'resourceIssuer',
       'https://auth.example',
-      '"https://auth.example"; give { issuer, audience? }, the issuer as a URL'
+      '"https://auth.example"; give { issuer, audience?, keys? }, the issuer as a URL'
     ],
     ['resourceIssuer', { issuer: 'http://auth.example' }, `${hidden('object')}{ issuer`],
     ['resourceIssuer', { issuer: 'https://auth.example', audience: '' }, `${hidden('object')}{ issuer`],
+    ['resourceIssuer', { issuer: 'https://auth.example', keys: [] }, `${hidden('object')}{ issuer`],
+    ['resourceIssuer', { issuer: 'https://auth.example', keys: [{ kty: 'RSA' }] }, `${hidden('object')}{ issuer`],
     ['discovery', 'yes', '"yes"; give true or false'],
     ['trustedOrigins', ['https://app.example/'], '["https://app.example/"]; give an array of origins'],
     ['resolver', () => undefined, `${hidden('function')}an object with resolve`],

@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from '@jest/globals'
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { join, resolve } from 'node:path'
+import { parseEnv } from 'node:util'
 import { runCli, ServerProcesses, spawnCli, type Ended, type ReadyServer } from '../support/server-process.js'
 import { ask, logIn, post, signedLogin } from '../support/server-client.js'
 import { scriptFile } from '../support/run-script.js'
@@ -68,18 +69,13 @@ describe('express-did-auth', () => {
   it('keys new makes the identity of a server, which doctor finds nothing against', async () => {
     const file = join(servers.folder, 'identity.env')
     const { code, stdout, stderr } = await runCli(['keys', 'new', '--out', file])
-    expect([code, stdout, stderr]).toEqual([0, `Wrote PRIVATE_KEY, CHALLENGE_SECRET, SERVICE_DID to ${file}\n`, ''])
-    const variables = Object.fromEntries(
-      readFileSync(file, 'utf8')
-        .trim()
-        .split('\n')
-        .map((line) => line.split('='))
-    )
-    const env = { ...variables, DATA_DIR: servers.folder, RPC_URL_FILE: '' } as Record<string, string>
+    expect([code, stdout, stderr]).toEqual([0, expect.stringMatching(/^Wrote PRIVATE_KEY, .* of did:/), ''])
+    const text = readFileSync(file, 'utf8')
+    const env = { ...parseEnv(text), DATA_DIR: servers.folder, RPC_URL_FILE: '' } as Record<string, string>
     const examined = await runCli(['doctor', '--json', '--server', 'relay'], env)
     expect([examined.code, examined.stdout]).toEqual([0, '{"findings":[]}\n'])
     const server = await servers.start(env)
-    expect(server.serviceDid).toBe(env.SERVICE_DID)
+    expect(text).toContain(`follows from it: ${server.serviceDid}\n`)
     const checked = await runCli(['conformance', server.url])
     expect([checked.code, checked.stdout]).toEqual([0, expect.stringMatching(/\n(\d+) of \1 rules hold\.\n$/)])
   })
@@ -244,16 +240,28 @@ describe('express-did-auth', () => {
   it('loads .env of the working directory, where the environment wins, and says so', async () => {
     const run = (args: string[], env: Record<string, string> = {}) => spawnCli(args, env, [], servers.folder)
     expect((await run(['keys', 'new', '--out', '.env']).ended).code).toBe(0)
-    appendFileSync(`${servers.folder}/.env`, 'PORT=0\nLOG_LEVEL=loud\nSERVICE_ULR=https://relay.example\n')
+    const wrong = 'SERVICE_ULR=https://relay.example\nSERVICE_URL=localhost:3001\nTRUST_PROXY=true\n'
+    appendFileSync(`${servers.folder}/.env`, `PORT=0\nLOG_LEVEL=loud\n${wrong}`)
     const text = readFileSync(`${servers.folder}/.env`, 'utf8')
     const { ended, output, child } = run(['relay'], { LOG_LEVEL: 'info' })
     await until(() => output().includes('"event":"ready"') || child.exitCode !== null)
     child.kill()
     const { stdout } = await ended
     const lines = stdout.trim().split('\n')
-    const [unknown, , ready] = lines.map((line) => JSON.parse(line) as Record<string, string>)
+    const [unknown, url, proxy, , ready] = lines.map((line) => JSON.parse(line) as Record<string, string>)
     expect(unknown).toMatchObject({ level: 'warn', variable: 'SERVICE_ULR', msg: 'unknown; is it SERVICE_URL?' })
-    expect(ready).toMatchObject({ serviceDid: /^SERVICE_DID=(.+)$/m.exec(text)?.[1], content: 'here', envFile: '.env' })
+    expect([url, proxy]).toMatchObject([
+      {
+        variable: 'SERVICE_URL',
+        msg: 'SERVICE_URL localhost:3001 is not an http(s) URL: SERVICE_URL=http://localhost:3001'
+      },
+      { variable: 'TRUST_PROXY', msg: expect.stringMatching(/choose its own address: TRUST_PROXY=1 /) }
+    ])
+    expect(ready).toMatchObject({
+      serviceDid: /follows from it: (.+)$/m.exec(text)?.[1],
+      content: 'here',
+      envFile: '.env'
+    })
     expect(ready?.msg).toMatch(/, content: here, settings of \.env$/)
     expect((await run(['doctor', '--server', 'relay']).ended).stdout).toContain('LOG_LEVEL')
   })

@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import type { Store } from 'express-did-auth'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import request, { type Response } from 'supertest'
-import { readEnv, type ServerEnv } from '../../servers/config/read-env.js'
+import { readEnv, type ServerEnv, type ServerName } from '../../servers/config/read-env.js'
+import type { Identity } from '../../servers/config/service-identity.js'
 import type { ServerApp } from '../../servers/http/create-app.js'
 import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
 import { serverLog } from '../../servers/observability/logger.js'
@@ -37,6 +38,8 @@ export interface TestRelayOptions {
   store?: Store
   node?: IpfsNode
   clock?: TestClock
+  serviceUrls?: ReadonlyMap<ServerName, string>
+  identity?: Partial<Identity>
   challengeSecret?: string
   previousServiceDids?: readonly string[]
   /** DATA_DIR, which is left there at the end. */
@@ -83,10 +86,20 @@ export async function startTestRelay(
       previousServiceDids: options.previousServiceDids ?? [],
       serviceDid: env.SERVICE_DID ?? serviceWallet.did,
       privateKey: serviceWallet.privateKey,
-      challengeSecret: options.challengeSecret ?? challengeSecret
+      challengeSecret: options.challengeSecret ?? challengeSecret,
+      ...options.identity
     }
     const dependencies = dependenciesOf(env, {}, { durable: store, contents })
-    const shell = { env, identity, serviceUrl, log: serverLog(env, false, destination), store, dependencies }
+    const { serviceUrls } = options
+    const shell = {
+      env,
+      identity,
+      serviceUrl,
+      serviceUrls,
+      log: serverLog(env, false, destination),
+      store,
+      dependencies
+    }
     const app = relayApp({ ...shell, contents, spool, node, usedPercent, clock })
     await app.ready
     const close = async (): Promise<void> => {

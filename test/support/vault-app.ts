@@ -2,7 +2,8 @@ import request from 'supertest'
 import { memoryStore, type Store } from 'express-did-auth'
 import { chooseSqliteEngine, openSqliteConnection, type SqlConnection } from 'express-did-auth/server-kit'
 import { join } from 'node:path'
-import { readEnv } from '../../servers/config/read-env.js'
+import { readEnv, type ServerName } from '../../servers/config/read-env.js'
+import type { Identity } from '../../servers/config/service-identity.js'
 import type { ServerApp } from '../../servers/http/create-app.js'
 import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
 import { serverLog } from '../../servers/observability/logger.js'
@@ -31,6 +32,8 @@ export interface VaultTestParts {
   metrics?: Metrics
   /** Storage that is open. Default: SQLite in a folder. */
   contents?: OpenContentStore
+  serviceUrls?: ReadonlyMap<ServerName, string>
+  identity?: Partial<Identity>
   /** Of another vault, on which this one works as well. Default: one of its own. */
   folder?: string
 }
@@ -56,9 +59,11 @@ export async function testVault(env: Record<string, string> = {}, parts: VaultTe
     identity: {
       serviceDid: serverEnv.SERVICE_DID ?? serviceWallet.did,
       privateKey: serviceWallet.privateKey,
-      challengeSecret: 'a secret of the tests, longer than 32 bytes'
+      challengeSecret: 'a secret of the tests, longer than 32 bytes',
+      ...parts.identity
     },
     serviceUrl,
+    serviceUrls: parts.serviceUrls,
     store,
     dependencies: dependenciesOf(serverEnv, {}, { durable: store, contents: opened.store }),
     contents: opened.store,

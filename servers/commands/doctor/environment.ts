@@ -1,5 +1,6 @@
 import { acceptedLoginDomains, MAX_LOGIN_DOMAINS } from 'express-did-auth/protocol'
 import { isLoopbackHost, parseHttpUrl } from 'express-did-auth/server-kit'
+import { findSettingWarnings } from '../../config/setting-warnings.js'
 import type { ServerEnv } from '../../config/read-env.js'
 import { ownCommand } from '../../config/startup-error.js'
 import { change, note, type Finding, type Found } from './finding.js'
@@ -27,10 +28,10 @@ export function checkEnv(env: ServerEnv): Found {
     isSame && change('one-secret', 'PRIVATE_KEY and CHALLENGE_SECRET are the same', newOne('CHALLENGE_SECRET'))
   ]
   const url = parseHttpUrl(text)
-  if (url === undefined) {
-    const remedy = `${variable}=https://${text}`
-    return [...ofSecrets, change('service-url', `${variable} ${text} is not an http(s) URL`, remedy)]
-  }
+  const warnings = findSettingWarnings(env).map(({ id, what, remedy }) =>
+    (id === 'service-url' ? change : note)(id, what, remedy)
+  )
+  if (url === undefined) return [...ofSecrets, ...warnings]
   const { origin, hostname, protocol } = url
   const isUnnamed = given === undefined && !/^(?:localhost|127\..*|::1)$/.test(host)
   const unnamed = `HOST is ${host}, and ${variable} is not set`
@@ -40,8 +41,7 @@ export function checkEnv(env: ServerEnv): Found {
     ...ofSecrets,
     isUnnamed && change('service-url', unnamed, `${variable}=https://<host that users see>`),
     protocol === 'https:' && trusted === false && change('trust-proxy', behindProxy, 'TRUST_PROXY=1'),
-    trusted === true &&
-      note('trust-proxy/all', 'TRUST_PROXY trusts every proxy', 'TRUST_PROXY=1 (the number of proxies)'),
+    ...warnings,
     showsPage && note('demo-page', `${origin} shows the demo page`, 'PAGE=false'),
     overHttp({ url, usesCookies: env.USE_COOKIES === true }, variable),
     ...pagesOf(env, url)
@@ -60,12 +60,15 @@ function pagesOf(env: ServerEnv, url: URL): Found {
     const { host } = new URL(origin)
     const remedyOf = (variable: string, present: readonly string[], next = origin): string =>
       `${variable}=${[...present, next].join(',')}`
-    const isUntrusted = usesCookies && !trusted.includes(origin)
+    const isTrusted = trusted.includes(origin)
+    const isSite = env.SIWE === false || isTrusted || accepted.includes(host)
+    const trustLine = remedyOf('TRUSTED_ORIGINS', trusted)
     const unreadable = `${origin} is not in CORS_ORIGINS`
     return [
       !readable.includes(origin) && note('cors-origins', unreadable, remedyOf('CORS_ORIGINS', readable)),
       otherSite(origin, { url, usesCookies }),
-      isUntrusted && foreign(origin, url, remedyOf('TRUSTED_ORIGINS', trusted)),
+      usesCookies && !isTrusted && foreign(origin, url, trustLine),
+      !isSite && foreignSite(origin, trustLine),
       !accepted.includes(host) && noLoginDomain(origin, remedyOf('LOGIN_DOMAINS', domains, host))
     ]
   })
@@ -89,6 +92,11 @@ export function otherSite(origin: string, { url, usesCookies }: Address): Findin
 /** A page of the same site that is no trusted origin. */
 export function foreign(origin: string, url: URL, remedy: string): Finding | false {
   return siteOf(origin) === siteOf(url.origin) && change('trusted-origins', `${origin} is no trusted origin`, remedy)
+}
+
+/** States that EIP-4361 messages of a page are refused. */
+export function foreignSite(origin: string, remedy: string): Finding {
+  return note('siwe-domain', `EIP-4361 messages of ${origin} are refused`, remedy)
 }
 
 /** A page for whose host no signature logs in. */

@@ -1,5 +1,5 @@
 import { networkInterfaces } from 'node:os'
-import { isLoopbackHost } from 'express-did-auth/server-kit'
+import { fetchIssuerKeys, isLoopbackHost, within } from 'express-did-auth/server-kit'
 import { migrateStore } from 'express-did-auth/stores/postgres'
 import type { ServerEnv } from '../../config/read-env.js'
 import { reasonOf, sentenceOf } from '../../config/startup-error.js'
@@ -23,6 +23,8 @@ export interface NetworkDependencies {
   defaultNodes?: Readonly<Record<string, string>>
   /** Addresses of this machine that other machines reach. */
   addresses?: readonly string[]
+  /** `SERVICE_URL` of auth, if all servers run in one process: its keys are not fetched. */
+  ownIssuer?: string | undefined
 }
 
 /** Asks the database and the Redis that the environment names. All its servers have the same. */
@@ -51,10 +53,10 @@ async function faultIn(id: 'database' | 'redis', url: string | undefined, ask: A
   }
 }
 
-/** Asks the RPC nodes of a server for their chains, and looks who can reach its IPFS node. */
+/** Asks the RPC nodes of a server for their chains, its issuer for keys, and finds out who reaches its IPFS node. */
 export async function checkNetwork(
   env: ServerEnv,
-  { defaultNodes = DEFAULT_NODES, addresses = publicAddresses() }: NetworkDependencies
+  { defaultNodes = DEFAULT_NODES, addresses = publicAddresses(), ownIssuer }: NetworkDependencies
 ): Promise<Found> {
   const { name, RPC_URL: rpcUrl, NETWORK_NAME: network = 'rsk', IPFS_API_URL: ipfsUrl } = env
   const isDefault = rpcUrl === undefined
@@ -69,7 +71,16 @@ export async function checkNetwork(
     return change('rpc-unavailable', what, 'RPC_URL=…')
   })
   if (name !== 'auth' && ipfsUrl !== undefined) asked.push(ofIpfsNode(ipfsUrl, addresses))
+  const { TRUSTED_ISSUER: issuer } = env
+  if (name !== 'auth' && issuer !== undefined && issuer !== ownIssuer) asked.push(findIssuerFault(issuer))
   return Promise.all(asked)
+}
+
+async function findIssuerFault(issuer: string): Promise<Finding | false> {
+  const reason = await within(TIMEOUT_MILLISECONDS, fetchIssuerKeys(issuer)).then(() => undefined, reasonOf)
+  const remedy =
+    'TRUSTED_ISSUER=…, or let this machine resolve its name and trust its certificate (NODE_EXTRA_CA_CERTS)'
+  return reason !== undefined && change('issuer', `${issuer} (TRUSTED_ISSUER) gives no keys: ${reason}`, remedy)
 }
 
 function ofChain(network: string, shown: string, chainId: number): Finding | false {

@@ -1,11 +1,13 @@
 import { loadCurve } from 'express-did-auth'
-import { isLoopbackHost, parseHttpUrl } from 'express-did-auth/server-kit'
+import { fieldOf, isLoopbackHost, isObject, parseHttpUrl } from 'express-did-auth/server-kit'
 import { reasonOf } from '../../config/startup-error.js'
 import { describe, realmOf, ServiceUnderTest, sessionOf, type Exchange, type User } from '../service-under-test.js'
-import { foreign, noLoginDomain, otherSite, overHttp } from './environment.js'
+import { foreign, foreignSite, noLoginDomain, otherSite, overHttp } from './environment.js'
 import { askAll, change, note, type Found } from './finding.js'
 import { checkIpfsPort } from './network.js'
 
+/** Time limit for all requests, so that a service that is silent keeps nobody waiting. */
+const MAX_MILLISECONDS = 10_000
 /** Access tokens may be used this early, and instances may differ by as much. */
 const MAX_SKEW_SECONDS = 5
 const PROXY_HEADERS = ['via', 'x-cache', 'cf-ray', 'x-served-by', 'x-amz-cf-id']
@@ -14,14 +16,21 @@ const NEEDED_HEADERS = ['authorization', 'content-type', 'idempotency-key']
 const EXPOSED_HEADERS = ['challenge-expires-in', 'idempotent-replayed', 'retry-after', 'www-authenticate']
 const PROBLEM = { Accept: 'application/problem+json' }
 
-/**
- * Asks a running service. It logs in once for each page, with a new wallet, and logs out again.
- *
- * @param origins - of the pages that use it
- * @param trustProxy - `TRUST_PROXY` of the environment, if that is this service's environment
- */
-export async function checkService(url: URL, origins: readonly string[], trustProxy: unknown): Promise<Found> {
-  const service = new ServiceUnderTest({ url, protectedPath: '/me', curve: await loadCurve() })
+/** What is known about a running service from elsewhere. */
+export interface ServiceContext {
+  /** Origins of the pages that use it. */
+  origins: readonly string[]
+  /** `TRUST_PROXY` of the environment, if that is this service's environment. */
+  trustProxy: unknown
+  /** Time limit for all requests together. Default 10 s. */
+  maxMilliseconds?: number | undefined
+}
+
+/** Asks a running service. It logs in once for each page, with a new wallet, and logs out again. */
+export async function checkService(url: URL, context: ServiceContext): Promise<Found> {
+  const { origins, trustProxy, maxMilliseconds = MAX_MILLISECONDS } = context
+  const signal = AbortSignal.timeout(maxMilliseconds)
+  const service = new ServiceUnderTest({ url, protectedPath: '/me', curve: await loadCurve(), signal })
   // What does not answer is found below.
   await service.discover().catch(() => undefined)
   const askedAt = Date.now()
@@ -32,7 +41,8 @@ export async function checkService(url: URL, origins: readonly string[], trustPr
   }
   if (typeof first.json.challenge !== 'string') {
     const what = `It issues no challenge: ${describe(first)}`
-    return [change('no-challenge', what, 'the URL, with the path below which it is')]
+    const unready = await askAll(() => checkReadiness(service))
+    return [change('no-challenge', what, 'the URL, with the path below which it is'), ...unready]
   }
   const nowMilliseconds = (askedAt + Date.now()) / 2
   // A logout without a token: it has the realm, and clears cookies where there are any.
@@ -50,6 +60,7 @@ export async function checkService(url: URL, origins: readonly string[], trustPr
     async () => [overHttp(address, 'SERVICE_URL'), ofClock(first, nowMilliseconds), ...ofProxy(first, url, trustProxy)],
     async () => [ofRealm(realmOf(await refusal) ?? '', url)],
     () => givesNonces(service),
+    () => checkReadiness(service),
     async () => [await checkIpfsPort(url.hostname)],
     ...origins.flatMap(ofPage)
   )
@@ -90,6 +101,39 @@ function ofRealm(realm: string, url: URL): Found[number] {
   return named.host !== url.host && !areLocal && note('service-url', what, `SERVICE_URL=${url.origin}`)
 }
 
+/** Remedies by the name of a dependency that `/ready` lists. */
+const REMEDIES: Readonly<Record<string, string>> = {
+  store: 'free space on the disk of DATA_DIR, or DATA_DIR=<folder that the user of the servers may write to>',
+  database: 'DATABASE_URL=…, or start the database that it names',
+  redis: 'REDIS_URL=…, or start the Redis that it names',
+  objects: 'S3_ENDPOINT=… and the other S3_ variables, or start the storage that they name',
+  signer: 'PRIVATE_KEY=…',
+  clock: 'timedatectl set-ntp true (on that machine)',
+  ipfs: 'IPFS_API_URL=…, or start the node that it names',
+  rpc: 'RPC_URL=…, or start the node that it names',
+  issuer: 'TRUSTED_ISSUER=…, or let that machine resolve its name and trust its certificate (NODE_EXTRA_CA_CERTS)'
+}
+
+/** Asks the servers' `/ready`, which other services need not have. */
+async function checkReadiness(service: ServiceUnderTest): Promise<Found> {
+  const { status, json } = await service.send('GET', '/ready')
+  const { status: state, dependencies, reasons } = json
+  if (!isObject(dependencies)) return []
+  const failed = Object.entries(dependencies).filter(([, found]) => found !== 'ok' && found !== 'none')
+  const findings = failed.map(([name, found]) => {
+    const reason = fieldOf(reasons, name)
+    const what = `/ready answers ${status}: ${name} is ${String(found)}${typeof reason === 'string' ? `, ${reason}` : ''}`
+    const remedy = REMEDIES[name] ?? 'its log says why'
+    // A reason is listed for what is needed, and for some others.
+    return status === 503 && reason !== undefined
+      ? change('not-ready', what, remedy)
+      : note('not-ready/part', what, remedy)
+  })
+  const isUnexplained = status === 503 && !findings.some(({ level }) => level === 'change')
+  const what = `/ready answers 503: ${String(state)}`
+  return [...findings, isUnexplained && change('not-ready', what, 'wait until it has started, or start it again')]
+}
+
 async function givesNonces(service: ServiceUnderTest): Promise<Found> {
   const nonce = await service.siweNonce()
   const isCached = nonce !== undefined && nonce === (await service.siweNonce())
@@ -111,8 +155,7 @@ async function logsInBySiwe(service: ServiceUnderTest, origin: string): Promise<
   const user = service.newUser()
   const proof = await service.siweProof(user, { domain: new URL(origin).host })
   const code = await codeOfLogin(service, user, '/siwe/verify', proof)
-  const what = `EIP-4361 messages of ${origin} are refused`
-  return [code === 'ERR_MESSAGE_DOMAIN' && note('siwe-domain', what, trustLine(origin))]
+  return [code === 'ERR_MESSAGE_DOMAIN' && foreignSite(origin, trustLine(origin))]
 }
 
 /** Logs in, and out again. @returns why it was refused */

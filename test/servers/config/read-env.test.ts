@@ -89,6 +89,12 @@ describe('readEnv', () => {
     ['LOGIN_DOMAINS', 'app.example, https://app.example', ['app.example', 'https://app.example']],
     ['LOGIN_DIALECTS', 'login, url', ['login', 'url']],
     ['NETWORKS', 'rsk, ethereum, 0x89', ['rsk', '', '0x89']],
+    ['NETWORKS', 'Ethereum', ['']],
+    [
+      'RESOURCE_KEY',
+      `${'ab'.repeat(32)}\n${'AB'.repeat(32)}\r\n${'cd'.repeat(32)}`,
+      ['ab'.repeat(32), 'cd'.repeat(32)]
+    ],
     ['RESOURCES', 'https://a.example, http://localhost:3002', ['https://a.example', 'http://localhost:3002']],
     ['RESOURCE_KEY', `${'ab'.repeat(32)}, ${'cd'.repeat(32)}`, ['ab'.repeat(32), 'cd'.repeat(32)]],
     ['TRUSTED_ISSUER', 'https://auth.example'],
@@ -138,6 +144,7 @@ describe('readEnv', () => {
       'http://a.example',
       '"http://a.example"; give at most 48 URLs separated by commas, https or on this machine'
     ],
+    ['NETWORKS', 'rsk,Mainnet', '"rsk,Mainnet"; give ethereum for the main network of Ethereum'],
     ['RESOURCE_KEY', 'ab'.repeat(31), '(not shown); give private keys of P-256, 64 hex digits each'],
     ['TRUSTED_ISSUER', 'auth.example', '"auth.example"; give the SERVICE_URL of an auth server, https or on'],
     ...['0.0.0.0/0', '::/0', 'yes', '-1', '10.0.0.0/33', '10.0.0.0/8/8', '::1/129', 'proxy.example', '10.0.0'].map(

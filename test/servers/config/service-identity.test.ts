@@ -61,6 +61,23 @@ describe('loadIdentity', () => {
     await expect(load()).rejects.toThrow('contains more than one secret')
   })
 
+  it('takes several keys of the file, at commas or line breaks, and refuses what is none', async () => {
+    const given = [1, 2].map((number) => Buffer.alloc(32, number).toString('hex'))
+    const file = join(folder.path, 'resource-key')
+    for (const separator of [',', '\n', '\r\n']) {
+      writeFileSync(file, `${given.join(separator)}\n`)
+      expect((await load({ name: 'auth' })).resourceKeys).toEqual([resourceKey(1), resourceKey(2)])
+    }
+    writeFileSync(file, `${given.join()},half-a-key`)
+    await expect(load({ name: 'auth' })).rejects.toThrow(`The file ${file} does not contain private keys of P-256`)
+  })
+
+  it('gives the keys of auth to each server of its process', async () => {
+    const { resourceKeys } = await loadIdentity({ DATA_DIR: folder.path, name: 'auth' }, true)
+    const vault = await loadIdentity({ DATA_DIR: folder.path, name: 'vault' }, true)
+    expect(vault.resourceKeys).toEqual(resourceKeys)
+  })
+
   it('keeps no secret that was given', async () => {
     await load({ PRIVATE_KEY: [walletOf(7).privateKey], CHALLENGE_SECRET: 'a'.repeat(32) })
     expect(readdirSync(folder.path)).toEqual([])

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
-import { resourcesOf, trustedIssuerOf } from '../../../servers/http/did-auth.js'
+import { resourcesOf, findTrustedIssuer } from '../../../servers/http/did-auth.js'
 import { afterTest } from '../../support/after-test.js'
-import { startTestRelay } from '../../support/relay-app.js'
+import { startTestRelay, TestClock } from '../../support/relay-app.js'
 import { startIssuer } from '../../support/resource-tokens.js'
 import { resourceKey, testAuthServer } from '../../support/test-app.js'
 import { testVault } from '../../support/vault-app.js'
@@ -44,7 +44,9 @@ describe('the vault with TRUSTED_ISSUER', () => {
     const token = await issuer.tokenFor(VAULT)
     issuer.answer = (req) => req.socket.destroy()
     expect((await put(token).expect(503, 'Keys unavailable, try again')).headers['retry-after']).toBe('30')
-    await request(vault.listener).get('/ready').expect(200)
+    const { body } = await request(vault.listener).get('/ready').expect(200)
+    const reasons = { issuer: 'the connection was closed' }
+    expect(body).toMatchObject({ status: 'ready', dependencies: { issuer: 'unavailable' }, reasons })
     await request(vault.listener).get(`/${did}/notes`).expect(200)
   })
 })
@@ -117,8 +119,30 @@ describe('servers that run side by side', () => {
       resources: ['https://vault.example', 'https://a.example', 'http://localhost:3001'],
       resourceKeys: resources.resourceKeys
     })
-    expect(trustedIssuerOf(parts(all))).toBe('http://localhost:3000')
-    expect(trustedIssuerOf(parts(all, { TRUSTED_ISSUER: 'https://b.example' }))).toBe('https://b.example')
+    const handedOver = { issuer: 'http://localhost:3000', keys: resources.resourceKeys }
+    expect(findTrustedIssuer(parts(all))).toEqual(handedOver)
+    expect(findTrustedIssuer(parts(all, { TRUSTED_ISSUER: 'http://localhost:3000' }))).toEqual(handedOver)
+    const other = { issuer: 'https://b.example' }
+    expect(findTrustedIssuer(parts(all, { TRUSTED_ISSUER: other.issuer }))).toEqual(other)
+  })
+
+  it('take tokens by keys of this process, while the public name of auth is unknown here', async () => {
+    const unknown = 'https://auth.invalid'
+    const issuer = await startIssuer({ ...resources, serviceUrl: unknown, clock: systemClock })
+    const clock = Object.assign(new TestClock(), { seconds: systemClock.nowSeconds() })
+    const shell = { serviceUrls: new Map([['auth', unknown]] as const), identity: { resourceKeys: [resourceKey(1)] } }
+    const [vault, relay] = [await testVault({}, shell), await startTestRelay({}, { ...shell, clock })]
+    afterTest(() => Promise.all([vault.close(), relay.end()]))
+    const put = request(vault.listener)
+      .put('/notes')
+      .set(bearer(await issuer.tokenFor(VAULT)))
+    await put.send({ content: 'a note' }).expect(200)
+    const post = request(relay.listener)
+      .post('/file')
+      .set(bearer(await issuer.tokenFor(RELAY)))
+    await post.send({ file: 'a file' }).expect(200)
+    const ready = (await request(relay.listener).get('/ready').expect(200)).body as { dependencies: object }
+    expect(ready.dependencies).not.toHaveProperty('issuer')
   })
 
   it('do not where a URL is neither https nor on this machine, or instances share no key', () => {
@@ -127,8 +151,10 @@ describe('servers that run side by side', () => {
       ['vault', 'http://192.168.1.5:3002']
     ]
     expect(resourcesOf(parts(open))).toEqual({})
-    expect(trustedIssuerOf(parts(open))).toBeUndefined()
-    expect(resourcesOf({ ...parts(all), identity: { resourceKeys: [] } as never })).toEqual({})
+    expect(findTrustedIssuer(parts(open))).toBeUndefined()
+    const withoutKey = { ...parts(all), identity: { resourceKeys: [] } as never }
+    expect(resourcesOf(withoutKey)).toEqual({})
+    expect(findTrustedIssuer(withoutKey)).toBeUndefined()
     expect(resourcesOf(parts([['auth', 'http://localhost:3000']]))).toEqual({})
   })
 })

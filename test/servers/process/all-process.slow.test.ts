@@ -57,6 +57,17 @@ describe('the three servers in one process', () => {
     expect((await me(auth.url, own.accessToken)).status).toBe(401)
   })
 
+  it('hand over the keys of auth, whose public name this machine cannot resolve', async () => {
+    const { servers: all } = await startAll({ AUTH_SERVICE_URL: 'https://auth.invalid' })
+    const [auth, , vault] = all as [(typeof all)[0], (typeof all)[0], (typeof all)[0]]
+    const { accessToken } = await logIn(auth.url, wallet, 'auth.invalid')
+    const headers = { Authorization: `DIDAuth ${accessToken}` }
+    const issued = await post(`${auth.url}/resource-token`, { resource: vault.serviceUrl }, headers)
+    const token = (JSON.parse(issued.text) as { accessToken: string }).accessToken
+    const bearer = { Authorization: `Bearer ${token}` }
+    expect(await post(`${vault.url}/notes`, { content: 'a note' }, bearer)).toMatchObject({ status: 201 })
+  })
+
   it('stop all at SIGTERM with exit code 0', async () => {
     const all = await startAll()
     all.signal('SIGTERM')

@@ -1,11 +1,15 @@
 import { afterAll, describe, expect, it } from '@jest/globals'
-import { runDoctor } from '../../../../servers/commands/doctor/command.js'
+import { readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { didOfPrivateKey } from 'express-did-auth'
+import { runDoctor, type DoctorDependencies } from '../../../../servers/commands/doctor/command.js'
 import { isWeak, siteOf } from '../../../../servers/commands/doctor/environment.js'
 import type { Finding } from '../../../../servers/commands/doctor/finding.js'
-import type { NetworkDependencies } from '../../../../servers/commands/doctor/network.js'
 import { runCommand } from '../../../support/command-line.js'
 import { serving, closeServices } from '../../../support/server-client.js'
-import { answeringResults } from '../../../support/rpc-node.js'
+import { afterTest } from '../../../support/after-test.js'
+import { startIssuer } from '../../../support/resource-tokens.js'
+import { answeringResults, deadRpcUrl } from '../../../support/rpc-node.js'
 import { temporaryFolder } from '../../../support/store-folder.js'
 
 const folder = temporaryFolder()
@@ -22,10 +26,16 @@ const GOOD = { DATA_DIR: folder.path, PRIVATE_KEY: KEY, CHALLENGE_SECRET: SECRET
 async function doctor(
   env: Record<string, string>,
   args: string[] = [],
-  dependencies: NetworkDependencies = {}
+  dependencies: DoctorDependencies = {}
 ): Promise<{ code: number; findings: Finding[]; ids: string[] }> {
   const { code, lines } = await runCommand(
-    (commandLine) => runDoctor(commandLine, { defaultNodes: {}, addresses: [], ...dependencies }),
+    (commandLine) =>
+      runDoctor(commandLine, {
+        defaultNodes: {},
+        addresses: [],
+        usedPercent: () => Promise.resolve(50),
+        ...dependencies
+      }),
     [...args, '--json'],
     { ...GOOD, ...env }
   )
@@ -98,6 +108,12 @@ describe('doctor', () => {
     expect(code).toBe(expected.some((one) => one.startsWith('change')) ? 1 : 0)
   })
 
+  it('names the scheme that a SERVICE_URL lacks', async () => {
+    const remedyFor = async (env: Record<string, string>) => (await doctor(env)).findings.map(({ change }) => change)
+    expect(await remedyFor({ SERVICE_URL: 'localhost:3000' })).toEqual(['SERVICE_URL=http://localhost:3000'])
+    expect(await remedyFor({ VAULT_SERVICE_URL: 'vault.example' })).toEqual(['VAULT_SERVICE_URL=https://vault.example'])
+  })
+
   it('finds what browsers refuse to the pages of an application', async () => {
     const own = { SERVICE_URL: 'https://auth.example.com', TRUST_PROXY: '1' }
     const app = 'https://app.example.com'
@@ -108,8 +124,11 @@ describe('doctor', () => {
     expect(await pages({ TRUSTED_ORIGINS: app })).toEqual(['note cors-origins', 'note login-domains'])
     expect(await pages({ CORS_ORIGINS: app, USE_COOKIES: 'true' })).toEqual([
       'change trusted-origins',
+      'note siwe-domain',
       'note login-domains'
     ])
+    expect(await pages({ CORS_ORIGINS: app, SIWE: 'false' })).toEqual(['note login-domains'])
+    expect(await pages({ CORS_ORIGINS: app, LOGIN_DOMAINS: 'app.example.com' })).toEqual([])
     const other = {
       CORS_ORIGINS: 'https://app.other.com',
       LOGIN_DOMAINS: 'app.other.com',
@@ -155,6 +174,44 @@ describe('doctor', () => {
     expect(JSON.stringify(findings)).not.toContain('customer-key')
   })
 
+  it('finds a DATA_DIR that cannot be written to, and one whose disk is nearly full', async () => {
+    const file = join(folder.path, 'file')
+    writeFileSync(file, '')
+    const { findings } = await doctor({ DATA_DIR: file })
+    expect(findings).toMatchObject([
+      { id: 'data-dir', level: 'change', what: `${file} cannot be written to: a part of its path is a file` }
+    ])
+    const full = await doctor({}, [], { usedPercent: () => Promise.resolve(90) })
+    const remedy = expect.stringContaining('free space there, or DATA_DIR=')
+    expect(full).toMatchObject({ code: 1, findings: [{ id: 'disk-full', level: 'change', change: remedy }] })
+    expect(full.findings[0]?.what).toBe(`The disk of ${folder.path} (DATA_DIR) is 90 % full`)
+    expect(readdirSync(folder.path)).toEqual(['file'])
+  })
+
+  it('finds a SERVICE_DID of another key, by the variable or the file in DATA_DIR', async () => {
+    const own = (await didOfPrivateKey(KEY)).replace('rsk:', '')
+    const SERVICE_DID = `did:ethr:rsk:0x${'1'.repeat(40)}`
+    expect((await doctor({ SERVICE_DID: own })).ids).toEqual([])
+    expect((await doctor({ SERVICE_DID: 'did:web:auth.example' })).ids).toEqual([])
+    const follows = { id: 'service-did', level: 'change', change: 'remove SERVICE_DID: it follows from the key' }
+    expect((await doctor({ SERVICE_DID })).findings).toMatchObject([follows])
+    const data = temporaryFolder()
+    afterTest(() => data.remove())
+    writeFileSync(join(data.path, 'private-key'), KEY)
+    const moved = await doctor({ DATA_DIR: data.path, PRIVATE_KEY: '', SERVICE_DID: SERVICE_DID.replace('rsk:', '') })
+    expect(moved.findings).toMatchObject([{ id: 'service-did', change: `SERVICE_DID=${own}` }])
+  })
+
+  it('finds a TRUSTED_ISSUER without keys, save where auth runs in the same process', async () => {
+    const gone = await deadRpcUrl()
+    const reason = `${gone} (TRUSTED_ISSUER) gives no keys: the connection was refused`
+    const alone = await doctor({ TRUSTED_ISSUER: gone }, ['--server', 'vault'])
+    expect(alone).toMatchObject({ code: 1, findings: [{ id: 'issuer', level: 'change', what: reason }] })
+    expect((await doctor({ TRUSTED_ISSUER: gone, AUTH_SERVICE_URL: gone })).ids).toEqual([])
+    const issuer = await startIssuer()
+    expect((await doctor({ TRUSTED_ISSUER: issuer.url }, ['--server', 'relay'])).ids).toEqual([])
+  })
+
   it('finds an IPFS node whose RPC port other machines reach', async () => {
     const node = await serving((_req, res) => res.end('{"Version":"0.30.0"}'))
     const env = { IPFS_API_URL: node.replace('127.0.0.1', 'localhost') }
@@ -168,7 +225,7 @@ describe('doctor', () => {
       const lines: string[] = []
       const all = { ...GOOD, SERVICE_URL: 'https://auth.example.com', ...env }
       const commandLine = { args: [], env: all, out: (line: string) => lines.push(line), isTerminal }
-      await runDoctor(commandLine, { defaultNodes: {} })
+      await runDoctor(commandLine, { defaultNodes: {}, usedPercent: () => Promise.resolve(50) })
       return lines.join('\n')
     }
     const plain = await print(false)

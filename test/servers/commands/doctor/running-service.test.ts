@@ -3,13 +3,14 @@ import type { ServerResponse } from 'node:http'
 import cors from 'cors'
 import type { Express, Request, Response } from 'express'
 import type { DidAuthConfig } from 'express-did-auth'
-import { runDoctor } from '../../../../servers/commands/doctor/command.js'
+import type { CommandLine } from '../../../../servers/commands/command-line.js'
+import { runDoctor, type DoctorDependencies } from '../../../../servers/commands/doctor/command.js'
 import type { Finding } from '../../../../servers/commands/doctor/finding.js'
 import { runCommand } from '../../../support/command-line.js'
 import { closeServices, serving } from '../../../support/server-client.js'
 import { sendForever } from '../../../support/ipfs-faults.js'
 import { deadRpcUrl } from '../../../support/rpc-node.js'
-import { testApp, testAuthServer } from '../../../support/test-app.js'
+import { breakableStore, testApp, testAuthServer } from '../../../support/test-app.js'
 
 afterEach(closeServices)
 
@@ -34,8 +35,9 @@ async function service(
   return url
 }
 
-async function doctor(args: string[], env: Record<string, string> = {}) {
-  const { code, lines } = await runCommand(runDoctor, [...args, '--json'], env)
+async function doctor(args: string[], env: Record<string, string> = {}, dependencies: DoctorDependencies = {}) {
+  const run = (commandLine: CommandLine): Promise<number> => runDoctor(commandLine, dependencies)
+  const { code, lines } = await runCommand(run, [...args, '--json'], env)
   const { findings } = JSON.parse(lines.join('')) as { findings: Finding[] }
   return { code, findings, ids: findings.map(({ id, level }) => `${level} ${id}`) }
 }
@@ -48,6 +50,52 @@ describe('doctor <url>', () => {
   it('says that nothing answers there', async () => {
     const { code, findings } = await doctor([await deadRpcUrl()])
     expect([code, findings]).toMatchObject([1, [{ id: 'unavailable', level: 'change' }]])
+  })
+
+  it('waits for a silent service, or for one that begins an answer, no longer than its time limit', async () => {
+    const silent = await serving(() => undefined)
+    const stuck = await serving((_req, res) => void res.writeHead(200).write('{'))
+    const startedAt = performance.now()
+    for (const url of [silent, stuck]) {
+      const { findings } = await doctor([url], {}, { maxMilliseconds: 50 })
+      expect(findings).toMatchObject([{ id: 'unavailable', what: `${url}/ does not answer: no answer in time` }])
+    }
+    // Each single request may take 15 s.
+    expect(performance.now() - startedAt).toBeLessThan(14_000)
+  })
+
+  it('finds why /ready is 503, and what the server works without', async () => {
+    const { store, state } = breakableStore('ping')
+    const { listener } = await testAuthServer({ RPC_URL: await deadRpcUrl() }, { store })
+    const url = await serving(listener)
+    const ofReady = async () => (await doctor([url])).findings.filter(({ id }) => id === 'not-ready')
+    const rpc = {
+      level: 'note',
+      what: '/ready answers 200: rpc is unavailable',
+      change: expect.stringContaining('RPC')
+    }
+    expect(await ofReady()).toMatchObject([rpc])
+    state.isBroken = true
+    // A remembered answer of the store would be fresh for 5 s.
+    const broken = await serving((await testAuthServer({}, { store })).listener)
+    expect((await doctor([broken])).findings).toContainEqual(
+      expect.objectContaining({
+        id: 'not-ready',
+        level: 'change',
+        what: '/ready answers 503: store is unavailable, connection refused by 10.0.0.7',
+        change: expect.stringContaining('DATA_DIR')
+      })
+    )
+  })
+
+  it('finds that a server is starting or draining, also when it issues no challenge', async () => {
+    const starting = (_req: Request, res: ServerResponse) =>
+      void res
+        .writeHead(503, { 'Content-Type': 'application/json' })
+        .end(JSON.stringify({ status: 'starting', dependencies: { store: 'ok' } }))
+    const { ids, findings } = await doctor([await serving(starting as never)])
+    expect(ids).toEqual(['change no-challenge', 'change not-ready'])
+    expect(findings[1]?.what).toBe('/ready answers 503: starting')
   })
 
   it.each([
@@ -130,10 +178,14 @@ describe('doctor <url>', () => {
     expect(findings.map(({ what }) => what)).toEqual([`A page of ${PAGE} may not send idempotency-key`])
   })
 
-  it('finds nothing about the pages that the servers allow', async () => {
-    const { listener } = await testAuthServer({ CORS_ORIGINS: PAGE, LOGIN_DOMAINS: 'localhost:8080' })
-    const { ids } = await doctor([await serving(listener), '--origin', PAGE])
-    expect(ids).toEqual(['note service-url'])
+  it('finds that a page of CORS_ORIGINS is no site of EIP-4361 messages, and nothing about a trusted one', async () => {
+    const idsFor = async (env: Record<string, string>) => {
+      const { listener } = await testAuthServer({ CORS_ORIGINS: PAGE, ...env })
+      return (await doctor([await serving(listener), '--origin', PAGE])).ids
+    }
+    expect(await idsFor({})).toEqual(['note service-url', 'note siwe-domain', 'note login-domains'])
+    const trusted = { TRUSTED_ORIGINS: PAGE, LOGIN_DOMAINS: 'localhost:8080' }
+    expect(await idsFor(trusted)).toEqual(['note service-url'])
   })
 
   it('finds a page whose logins are refused as those of a foreign page', async () => {
