@@ -15,7 +15,7 @@ const NAMES = 1_000
  * @throws ServerError ERR_STORAGE_FULL, ERR_STORAGE; DidAuthError ERR_BUSY, from each of its verbs
  */
 export function postgresObjectStore(
-  database: PostgresDatabase,
+  database: Pick<PostgresDatabase, 'query'>,
   tables: TablePrefix,
   open: () => Promise<unknown> = () => Promise.resolve()
 ): ObjectStore {

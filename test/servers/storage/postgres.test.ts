@@ -344,7 +344,7 @@ describe('a statement that fails', () => {
     writeFileSync(file, largeBytes('x', size))
     let [sent, failing] = [0, -1]
     const query: PostgresDatabase['query'] = (...args) => (sent++ === failing ? fail() : database.query(...args))
-    const objects = postgresObjectStore({ query } as PostgresDatabase, 'vault')
+    const objects = postgresObjectStore({ query }, 'vault')
     await call(objects, file)
     const count = sent
     for (failing = 0; failing < count; failing += 1) {

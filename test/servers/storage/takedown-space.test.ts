@@ -9,7 +9,7 @@ jest.unstable_mockModule('node:fs/promises', () => ({
   ...fs,
   statfs: () => Promise.resolve({ bavail: copies * statSync(files.file).size, bsize: 1 })
 }))
-const { cidOf, entryOf, NOW, sqliteFolder } = (await import('../../support/content-stores.js')) as typeof ContentStores
+const { cidOf, entryOf, NOW, sqliteFolder } = await import('../../support/content-stores.js')
 
 let files: ContentStores.SqliteFolder
 afterEach(() => files.remove())
