@@ -45,7 +45,9 @@ export async function loadIdentity(env: IdentityEnv, isOneOfAll = false): Promis
   const secrets = startStep(`Cannot use the folder ${env.DATA_DIR} (DATA_DIR)`, () => {
     mkdirSync(env.DATA_DIR, { recursive: true, mode: 0o700 })
     return {
-      privateKeys: env.PRIVATE_KEY ?? readOrCreateKeys(join(env.DATA_DIR, PRIVATE_KEY_FILE), variables.shape.PRIVATE_KEY, 'of secp256k1'),
+      privateKeys:
+        env.PRIVATE_KEY ??
+        readOrCreateKeys(join(env.DATA_DIR, PRIVATE_KEY_FILE), variables.shape.PRIVATE_KEY, 'of secp256k1'),
       challengeSecret: env.CHALLENGE_SECRET ?? keptSecret(join(env.DATA_DIR, 'challenge-secret')),
       resourceKeys: env.name === 'auth' || isOneOfAll ? resourceSecrets(env).map(resourceKeyOf) : []
     }

@@ -58,7 +58,7 @@ describe('loadIdentity', () => {
     writeFileSync(join(folder.path, 'private-key'), `${plain.join('\n')}\n`)
     expect(await load()).toMatchObject({ ...rotated, privateKey: plain[0] })
     writeFileSync(join(folder.path, 'challenge-secret'), plain.join(','))
-    await expect(load()).rejects.toThrow('contains more than one secret')
+    await expect(load()).rejects.toThrow('does not contain a secret of 64 hex digits')
   })
 
   it('takes several keys of the file, at commas or line breaks, and refuses what is none', async () => {
@@ -87,7 +87,7 @@ describe('loadIdentity', () => {
     const file = join(folder.path, 'private-key')
     writeFileSync(file, 'half-a-key')
     await expect(load()).rejects.toThrow(
-      `The file ${file} does not contain 64 hex digits: restore it, or delete it to create a new identity`
+      `The file ${file} does not contain private keys of secp256k1, 64 hex digits each: restore it, or delete it to create a new identity`
     )
   })
 
@@ -95,7 +95,7 @@ describe('loadIdentity', () => {
     const file = join(folder.path, 'private-key')
     writeFileSync(file, digit.repeat(64))
     await expect(load()).rejects.toThrow(
-      `The file ${file} does not contain a secp256k1 key: restore it, or delete it to create a new identity`
+      `The file ${file} does not contain private keys of secp256k1, 64 hex digits each: restore it, or delete it to create a new identity`
     )
   })
 
