@@ -1,7 +1,7 @@
 import { defaultNetworks, defaults, pathsOf, siweOf, toNetwork } from './options.js'
 import type { CompleteConfig, DidAuthConfig, GivenConfig, SiweOptions } from './options.js'
 import { storeVerbs } from '../ports.js'
-import { isDid, isEthrDid, isEthrNetwork, isKeyDid, numberOfNetwork } from '../protocol/did.js'
+import { findNetworkNumber, isDid, isEthrDid, isEthrNetwork, isKeyDid } from '../protocol/did.js'
 import { fieldOf, isObject } from '../protocol/json.js'
 import { acceptedLoginDomains, isLoginDialect, MAX_LOGIN_DOMAINS } from '../protocol/login-message.js'
 import { isSecureUrl, parseHttpUrl, parseUrl } from '../protocol/parse-url.js'
@@ -90,14 +90,15 @@ function isTrustedIssuer(value: unknown): boolean {
 
 /** Whether it is a network of users' DIDs. DIDs of Ethereum name none, so that `mainnet` would accept nobody. */
 const isUserNetwork = (value: unknown): boolean => isEthrNetwork(value) && value.toLowerCase() !== 'mainnet'
-const networkRemedy =
+/** Creates a remedy that has a hint for `mainnet`. */
+const toNetworkRemedy =
   (remedy: string): Extract<Rule['remedy'], (value: unknown) => string> =>
   (value) =>
     /mainnet/i.test(String(value)) ? 'give "ethereum", or "", in place of "mainnet": no DID has that name' : remedy
 
 const siweRules: Record<keyof SiweOptions, Rule> = {
   path,
-  network: { holds: isUserNetwork, remedy: networkRemedy('give a network such as "rsk", "" for Ethereum') },
+  network: { holds: isUserNetwork, remedy: toNetworkRemedy('give a network such as "rsk", "" for Ethereum') },
   nonceSeconds: numberIn(30, 3_600, 'give a number of seconds, 30 to 3600'),
   domains: {
     holds: (value) => typeof value === 'function' || (Array.isArray(value) && value.every(isHost)),
@@ -179,7 +180,7 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
   didControl: oneOf('address', 'document'),
   networks: listOf(
     isUserNetwork,
-    networkRemedy('give an array of networks such as "rsk", "" for Ethereum, at least one'),
+    toNetworkRemedy('give an array of networks such as "rsk", "" for Ethereum, at least one'),
     1
   ),
   loginProofs: truth,
@@ -287,7 +288,7 @@ function siweProblems(config: CheckedConfig): string[] {
   const problems: string[] = []
   if (network === undefined) {
     problems.push('siwe.network: received nothing; give one, since serviceDid is not of did:ethr')
-  } else if (Object.hasOwn(contractWallets, numberOfNetwork(network) ?? '')) {
+  } else if (Object.hasOwn(contractWallets, findNetworkNumber(network) ?? '')) {
     const remedy = 'give a name such as "rsk": a number that contractWallets lists belongs to contracts'
     problems.push(`siwe.network: received ${describe('network', network)}; ${remedy}`)
   } else if (networks?.every((name) => name.toLowerCase() !== network.toLowerCase()) === true) {

@@ -143,7 +143,7 @@ export function configWarnings(
   // They have CCIP-Read (EIP-3668), and it is not turned off.
   const clients = Object.entries(settings.contractWallets ?? {})
   const fetching = clients.filter(([, client]) => 'ccipRead' in client && client.ccipRead !== false)
-  const unencrypted = namesOfUnencryptedNodes(settings)
+  const unencrypted = findUnencryptedNodes(settings)
   const warnings: [boolean, string][] = [
     [new TextEncoder().encode(settings.challengeSecret).length < 32, 'challengeSecret is shorter than 32 bytes'],
     [
@@ -154,7 +154,7 @@ export function configWarnings(
     [url?.protocol === 'http:' && !isLoopback, 'serviceUrl is http: tokens travel unencrypted'],
     [
       HOST.test(settings.serviceUrl),
-      `serviceUrl "${settings.serviceUrl}" has no scheme: give the whole URL, such as ${withScheme(settings.serviceUrl)}`
+      `serviceUrl "${settings.serviceUrl}" has no scheme: give the whole URL, such as ${addScheme(settings.serviceUrl)}`
     ],
     [
       unencrypted.length > 0,
@@ -181,16 +181,20 @@ export function configWarnings(
   return [...warnings.flatMap(([applies, message]) => (applies ? [message] : [])), ...unknownOptions]
 }
 
-/** A host with a port or a dot, or `localhost`, with or without a path, as it stands after the scheme of a URL. */
+/** A URL without scheme: a host with a port or a dot, or `localhost`, and maybe a path. */
 const HOST = /^(?:localhost(?::\d+)?|[\w-]+(?:\.[\w-]+)+(?::\d+)?|(?:[\w-]+|\[[\da-f:.]+\]):\d+)(?:\/.*)?$/i
 
-function withScheme(host: string): string {
+/** Adds the scheme that a service at this host should have. */
+function addScheme(host: string): string {
   const url = parseHttpUrl(`http://${host}`)
   return `${url !== undefined && isLoopbackHost(url.hostname) ? 'http' : 'https'}://${host}`
 }
 
-/** Where nodes are asked over http on another machine, as far as a client tells: viem's does. No URL, it has a key. */
-function namesOfUnencryptedNodes({ resolution, contractWallets = {} }: Settings): string[] {
+/**
+ * Returns the options whose nodes are asked over http on another machine, as far as a client tells: viem's does. No URL
+ * is shown: it may contain a key.
+ */
+function findUnencryptedNodes({ resolution, contractWallets = {} }: Settings): string[] {
   const networks = resolution.kind === 'ethr' ? resolution.networks : []
   const clients = Object.entries(contractWallets).map(([id, client]): [string, unknown[]] => {
     const transport = fieldOf(client, 'transport')

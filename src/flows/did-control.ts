@@ -1,7 +1,7 @@
 import type { Settings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
 import type { Client } from '../ports.js'
-import { assertNetwork, networkOfDid, numberOfNetwork } from '../protocol/did.js'
+import { assertNetwork, findNetworkNumber, networkOfDid } from '../protocol/did.js'
 import type { Session } from '../protocol/session.js'
 import type { ProvedUser } from './issue-tokens.js'
 import type { Parts } from './parts.js'
@@ -10,7 +10,7 @@ const ADDRESS = /^0x[0-9a-f]{40}$/
 
 /** Whether a DID has the number of a chain of `contractWallets`, in any spelling: such DIDs belong to contracts. */
 export function isContractDid({ contractWallets = {} }: Pick<Settings, 'contractWallets'>, did: string): boolean {
-  const chainId = numberOfNetwork(networkOfDid(did))
+  const chainId = findNetworkNumber(networkOfDid(did))
   return chainId !== undefined && Object.hasOwn(contractWallets, chainId)
 }
 

@@ -1,6 +1,6 @@
 import type { SiweSettings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
-import { contractDid, ethrDid } from '../protocol/did.js'
+import { ethrDid, toContractDid } from '../protocol/did.js'
 import { RESERVED_STATEMENT } from '../protocol/format-siwe-message.js'
 import { accountIdOf, assertInTime, assertOwnSite, parseSiweMessage, type Account } from '../protocol/siwe-message.js'
 import { controllersOf } from './did-control.js'
@@ -39,7 +39,7 @@ export async function logInWithSiwe(
     assertInTime(message, clock.nowSeconds())
     const method = await verifyAccount(parts, { account, message: text, signature, client })
     // A contract belongs to its chain: the same address on another one may be another party.
-    if (method === 'contract') did = contractDid(account)
+    if (method === 'contract') did = toContractDid(account)
     const user = provedUser(curve, did)
     if (!(await controllersOf(parts, user, client)).has(account.address)) {
       const expected = 'a DID whose document still names its first address'

@@ -1,7 +1,7 @@
 import type { SiweSettings } from '../config/settings.js'
 import { DidAuthError, errorStatuses } from '../errors.js'
 import type { AuthenticatedUser } from '../ports.js'
-import { contractDid } from '../protocol/did.js'
+import { toContractDid } from '../protocol/did.js'
 import { hexOfBytes } from '../protocol/encoding.js'
 import type { LoginProof } from '../protocol/login-proof.js'
 import { assertInTime, assertOwnSite, parseSiweMessage } from '../protocol/siwe-message.js'
@@ -66,7 +66,8 @@ async function consumeApproval(
   const method = await verifyAccount(parts, { account, ...approval, client })
   // A contract belongs to its chain: the same address on another one may be another party, as may a key.
   const { canonicalDid } = user
-  const isOther = method === 'eoa' ? isContractDid(parts.settings, canonicalDid) : contractDid(account) !== canonicalDid
+  const isOther =
+    method === 'eoa' ? isContractDid(parts.settings, canonicalDid) : toContractDid(account) !== canonicalDid
   if (isOther) throw refused('chain', 'that of the session')
   await consumeNonce(parts, nonce)
   return { message: approval.message, signature: String(approval.signature) }

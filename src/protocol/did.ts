@@ -99,17 +99,17 @@ export function assertNetwork(did: string, networks: readonly string[] | undefin
  * Returns the DID of a contract account: the chain's number, never its name. Names belong to keys, so that neither a
  * node that lies nor code that an account delegates to is ever a key's user.
  */
-export function contractDid({ chainId, address }: { chainId: number; address: string }): string {
+export function toContractDid({ chainId, address }: { chainId: number; address: string }): string {
   return ethrDid(`0x${chainId.toString(16)}`, address)
 }
 
 /** Returns the number of the chain that a network names by number (`0x1e`, `0x01E`), else undefined. */
-export function numberOfNetwork(network: string | undefined): number | undefined {
+export function findNetworkNumber(network: string | undefined): number | undefined {
   return network?.startsWith('0x') === true ? Number(network) : undefined
 }
 
 /** The chain id that a did:ethr names, where it is known without a network. */
 export function chainIdOfDid(did: string): number | undefined {
   const network = networkOfDid(did)?.toLowerCase() ?? ''
-  return numberOfNetwork(network) ?? CHAIN_IDS.get(network)
+  return findNetworkNumber(network) ?? CHAIN_IDS.get(network)
 }

@@ -234,7 +234,7 @@ describe('the keys of resourceIssuer', () => {
     await verify(await issuer.tokenFor(ORDERS))
   })
 
-  it('are none of a set with two keys of one kid: 503, or the previous keys, until it is mended', async () => {
+  it('are 503 for a set with two keys of one kid, or stay the previous ones, until it is mended', async () => {
     const issuer = await startIssuer()
     const [fresh, started] = [await verifierOf(issuer), await verifierOf(issuer)]
     const token = await issuer.tokenFor(ORDERS)
@@ -250,7 +250,7 @@ describe('the keys of resourceIssuer', () => {
     await fresh.verify(token)
   })
 
-  it('count without those of the set that cannot verify', async () => {
+  it('leave out those that cannot verify', async () => {
     const issuer = await startIssuer()
     const { verify } = await verifierOf(issuer)
     const token = await issuer.tokenFor(ORDERS)

@@ -84,8 +84,20 @@ describe('logInWithSiwe', () => {
 
   it.each([
     ['its turn', 2, { scheduler: { yield: busy } }, 'ERR_BUSY', []],
-    ['the budget of contracts', 2, { quotas: { charge: busy, assertLeft: () => undefined } }, 'ERR_BUSY', ['recover']],
-    ['the budget of logins', 1, { quotas: { charge: busy, assertLeft: () => undefined } }, 'ERR_BUSY', ['recover']],
+    [
+      'the budget of contracts',
+      2,
+      { quotas: { charge: busy, assertLeft: (): void => undefined } },
+      'ERR_BUSY',
+      ['recover']
+    ],
+    [
+      'the budget of logins',
+      1,
+      { quotas: { charge: busy, assertLeft: (): void => undefined } },
+      'ERR_BUSY',
+      ['recover']
+    ],
     ['its contract', 2, {}, 'ERR_CONTRACT_SIGNATURE', ['recover', 'contract']]
   ] as const)('waits for %s, and stops where that refuses', async (_name, signer, faults, code, done) => {
     const { parts, siwe, nonce } = await siweLogin()

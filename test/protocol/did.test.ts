@@ -8,11 +8,11 @@ import {
   assertNetwork,
   canonicalDid,
   chainIdOfDid,
-  contractDid,
+  toContractDid,
   isDid,
   isEthrDid,
   isEthrNetwork,
-  numberOfNetwork,
+  findNetworkNumber,
   parseDid
 } from '../../src/protocol/did.js'
 import { refusal } from '../support/refusal.js'
@@ -178,11 +178,11 @@ describe('chainIdOfDid', () =>
     [`did:ethr:sepolia:${ADDRESS}`, undefined]
   ])('of %s is %s', (did, chainId) => expect(chainIdOfDid(did)).toBe(chainId)))
 
-describe('contractDid', () =>
+describe('toContractDid', () =>
   it('has the number of the chain, never its name', () => {
-    const didsOf = [1, 30, 31, 8453].map((chainId) => contractDid({ chainId, address: ADDRESS.toLowerCase() }))
+    const didsOf = [1, 30, 31, 8453].map((chainId) => toContractDid({ chainId, address: ADDRESS.toLowerCase() }))
     expect(didsOf).toEqual(['0x1', '0x1e', '0x1f', '0x2105'].map((name) => `did:ethr:${name}:${ADDRESS.toLowerCase()}`))
-    expect(['0x1e', '0x001E', 'rsk', '', undefined].map(numberOfNetwork)).toEqual([
+    expect(['0x1e', '0x001E', 'rsk', '', undefined].map(findNetworkNumber)).toEqual([
       30,
       30,
       undefined,
