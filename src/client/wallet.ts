@@ -1,4 +1,4 @@
-import { browser, type Eip1193Provider } from './browser.js'
+import type { Eip1193Provider } from './browser.js'
 import { NO_WALLET, USER_REJECTED, WALLET, WALLET_BUSY } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
 import type { FindWalletsOptions, FoundWallet } from './find-wallets.js'

@@ -203,7 +203,7 @@ describe('a passkey as a wallet, in Chromium', () => {
   it('answers USER_REJECTED where the user is not there', async () => {
     const { page, cdp, authenticatorId, passkeys } = await openPage()
     await cdp.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: false })
-    const refused = ['USER_REJECTED', 'You refused. Confirm, and try again.']
+    const refused = ['USER_REJECTED', 'Declined, or no passkey here. Try again, or choose another way.']
     expect(await run(page, create)).toEqual(refused)
     expect(await run(page, open)).toEqual(refused)
     expect(await passkeys()).toBe(0)

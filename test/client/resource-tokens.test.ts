@@ -153,7 +153,7 @@ describe('RelayClient and VaultClient with the tokens of an auth server', () => 
     await auth.logIn()
     const asked: string[] = []
     const fetch: typeof globalThis.fetch = async (url, init) => {
-      asked.push(`${new Headers(init?.headers).get('authorization')?.slice(0, 9)} ${String(url)}`)
+      asked.push(`${new Headers(init?.headers).get('authorization')?.slice(0, 9)} ${url as string}`)
       return globalThis.fetch(url, init)
     }
     const url = await seenAt(relayListener)

@@ -145,11 +145,9 @@ export class VaultClient {
     const { auth, resource, url = resource, fetch, timeoutSeconds } = options
     const service = { fetch, timeoutSeconds, meaningOf, read: readAll }
     if (resource === undefined) {
-      this.#open = {
-        ...service,
-        url: '',
-        fetch: (path, init) => auth.fetch(path, { ...init, ...(fetch && { fetch }) })
-      }
+      // It is called with a text, because the vault's paths are texts.
+      const given = fetch && { fetch: fetch as typeof globalThis.fetch }
+      this.#open = { ...service, url: '', fetch: (path, init) => auth.fetch(path, { ...init, ...given }) }
       this.#own = this.#open
     } else {
       // Paths below begin with a dot.
