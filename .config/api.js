@@ -7,7 +7,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-// One of the tools that weigh much: .config/install-slow-packages.js installs it.
+// One of the tools that weigh much: .config/install.js installs it.
 const { Extractor, ExtractorConfig } = createRequire(new URL('../test/slow/package.json', import.meta.url))(
   '@microsoft/api-extractor'
 )

@@ -4,6 +4,7 @@ import { isBuiltin } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import type * as client from 'ipfs-http-client'
 import { startFaultyNode } from '../../support/faulty-ipfs-node.js'
 import { root } from '../../support/packed-package.js'
 
@@ -19,12 +20,13 @@ it('a bundle of the IPFS client needs only Node, calls a node, and comes with th
     const imports = [...readFileSync(file, 'utf8').matchAll(/(?:\bfrom ?|\bimport\(?)"([\w@:./-]+)"/g)]
     expect(imports.map(([, name]) => name!).filter((name) => !isBuiltin(name))).toEqual([])
     expect(statSync(file).size).toBeLessThan(450_000)
-    const { create } = (await import(pathToFileURL(file).href)) as typeof import('ipfs-http-client')
+    const { create } = (await import(pathToFileURL(file).href)) as typeof client
     await create({ url: faulty.url }).version()
     expect(faulty.calls.version).toBe(1)
     const notices = readFileSync(noticesFile, 'utf8')
     // The versions that package.json overrides; an old one of each has a known fault.
-    for (const name of [/^ipfs-http-client 60\./m, /^nanoid 5\./m, /^parse-duration 2\./m]) expect(notices).toMatch(name)
+    for (const name of [/^ipfs-http-client 60\./m, /^nanoid 5\./m, /^parse-duration 2\./m])
+      expect(notices).toMatch(name)
     const chapters = notices.split(`\n${'-'.repeat(80)}\n`).slice(1)
     expect(chapters.filter((text) => !/copyright|\(c\)|Apache License/i.test(text))).toEqual([])
   } finally {
