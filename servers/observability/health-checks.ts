@@ -15,8 +15,8 @@ export interface Dependency {
   check: (signal: AbortSignal) => Promise<unknown>
   /** How long a good answer is reused, unless a request fails meanwhile. Default 500 ms, as for every other answer. */
   freshMilliseconds?: number
-  /** What its failure is called. `wrong` comes with its reason also where it is not needed. Default `unavailable`. */
-  failure?: 'unavailable' | 'wrong'
+  /** Name of its failure. `jumped` comes with its reason although it is not needed. Default `unavailable`. */
+  failure?: 'unavailable' | 'wrong' | 'jumped'
   /** What its success is called. Default `ok`; `none` where none is configured. */
   success?: 'ok' | 'none'
 }
@@ -70,7 +70,7 @@ export function readiness(
       states[name] = reason === undefined ? success : failure
       if (reason === undefined) continue
       if (isNeeded) isReady = false
-      if (isNeeded || failure === 'wrong') reasons[name] = reason
+      if (isNeeded || failure === 'jumped') reasons[name] = reason
     }
     if (wasReady && !isReady) onNotReady?.(reasons)
     wasReady = isReady
