@@ -30,7 +30,8 @@ const REASONS: Readonly<Record<string, string>> = {
   SQLITE_ERROR: 'its tables are not those of this server',
   SQLITE_FULL: 'the disk is full',
   SQLITE_NOTADB: 'the file is no SQLite database',
-  SQLITE_READONLY: 'it can only be read'
+  SQLITE_READONLY: 'it can only be read',
+  SQLITE_READONLY_DBMOVED: 'its file, or the log of it, was moved or deleted'
 }
 
 /** The `code` of an error of Node or SQLite. */
