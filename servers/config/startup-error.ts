@@ -37,6 +37,7 @@ const REASONS: Readonly<Record<string, string>> = {
   SQLITE_FULL: 'the disk is full',
   SQLITE_NOTADB: 'the file is no SQLite database',
   SQLITE_READONLY: 'it can only be read',
+  SQLITE_READONLY_DBMOVED: 'its file, or the log of it, was moved or deleted',
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'its certificate is of an unknown authority',
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'its certificate is of an unknown authority',
   UND_ERR_SOCKET: 'the connection was closed'

@@ -15,8 +15,8 @@ export interface Dependency {
   check: (signal: AbortSignal) => Promise<unknown>
   /** How long a good answer is reused, unless a request fails meanwhile. Default 500 ms, as for every other answer. */
   freshMilliseconds?: number
-  /** What its failure is called. `wrong` comes with its reason also where it is not needed. Default `unavailable`. */
-  failure?: 'unavailable' | 'wrong'
+  /** Name of its failure. Default `unavailable`. */
+  failure?: 'unavailable' | 'wrong' | 'jumped'
   /** What its success is called. Default `ok`; `none` where none is configured. */
   success?: 'ok' | 'none'
   /** Whether the reason of its failure is listed although it is not needed: one that quotes no secret. */
@@ -76,7 +76,7 @@ export function readiness(
     let isReady = true
     const found = await Promise.all(dependencies.map(reasonNow))
     for (const [index, dependency] of dependencies.entries()) {
-      const { name, isNeeded, success = 'ok', failure = 'unavailable', showsReason = failure === 'wrong' } = dependency
+      const { name, isNeeded, success = 'ok', failure = 'unavailable', showsReason = failure === 'jumped' } = dependency
       const reason = found[index]
       states[name] = reason === undefined ? success : failure
       if (reason === undefined) continue

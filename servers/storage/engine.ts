@@ -150,17 +150,21 @@ export function dependenciesOf(
   const { durable, contents, bucket } = parts
   const own = { isNeeded: true, freshMilliseconds: FRESH_WRITE_MILLISECONDS }
   const check = (): Promise<unknown> => Promise.all([durable.ping(), contents?.probe()]).catch(ignoreBusy)
-  const reference =
+  // A single server has no other clock: a jump may have corrected its own, so it stays ready.
+  const { reference, ...clock } =
     database === undefined
-      ? { name: 'the time that has passed', read: steadyClock() }
-      : { name: 'the database', read: () => timeOf(database) }
+      ? {
+          reference: { name: 'the time that has passed', read: steadyClock() },
+          isNeeded: false,
+          failure: 'jumped' as const
+        }
+      : { reference: { name: 'the database', read: () => timeOf(database) }, isNeeded: true, failure: 'wrong' as const }
   const checkClock = clockCheck(reference, Math.max(MIN_SKEW_SECONDS, graceSeconds))
   return [
     { name: database === undefined ? 'store' : 'database', ...own, check },
     ...(quotas === undefined ? [] : [{ name: 'redis', ...own, check: () => quotas.ping() }]),
     ...(bucket === undefined ? [] : [{ name: 'objects', ...own, check: () => bucket.ping() }]),
-    // A single server has no other clock to compare with after a jump.
-    { name: 'clock', isNeeded: database !== undefined, failure: 'wrong', check: checkClock }
+    { name: 'clock', ...clock, check: checkClock }
   ]
 }
 

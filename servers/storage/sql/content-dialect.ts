@@ -23,6 +23,13 @@ export interface ContentDialect extends Pick<Dialect, 'fn' | 'greatest' | 'delet
    * or for one that removes it. Undefined where there is one writer.
    */
   readonly lockContent: ((mode: 'shared' | 'alone') => string) | undefined
+  /**
+   * A statement that locks the contents `c` of a query and remembers them for the rest of the transaction, except for
+   * those that another transaction has locked. Undefined where there is one writer.
+   */
+  readonly lockFree: ((select: string) => string) | undefined
+  /** A condition: content was locked by `lockFree`. */
+  readonly isLocked: (column: string) => string
   /** A number that no pin of the same content ever had, larger than all before. */
   readonly nextRevision: string
   /** Statements around a deletion that overwrites the deleted bytes, if the engine can. */
@@ -49,6 +56,8 @@ export const sqliteContents: ContentDialect = {
   forUpdate: '',
   forReference: '',
   lockContent: undefined,
+  lockFree: undefined,
+  isLocked: () => 'true',
   // Triggers keep the largest.
   nextRevision: "(SELECT number + 1 FROM numbers WHERE name = 'revisions')",
   // Only in a takedown: else it doubles what a deletion writes.
@@ -58,11 +67,12 @@ export const sqliteContents: ContentDialect = {
 /** @param tables - whose */
 export function postgresContents(tables: TablePrefix): ContentDialect {
   const prefix = `${tables}_`
+  const isIn = (column: string, array: string): string =>
+    `${column} = ANY(ARRAY(SELECT pg_catalog.jsonb_array_elements_text(CAST(${array} AS jsonb))))`
   return {
     ...postgresDialect,
     statements: statementsOn(prefix),
-    isIn: (column, parameter) =>
-      `${column} = ANY(ARRAY(SELECT pg_catalog.jsonb_array_elements_text(CAST(${parameter} AS jsonb))))`,
+    isIn,
     isFree: (column, select) => `${column} = ANY(ARRAY(${select} FOR UPDATE SKIP LOCKED))`,
     skipLocked: 'FOR UPDATE SKIP LOCKED',
     forUpdate: 'FOR NO KEY UPDATE',
@@ -71,6 +81,9 @@ export function postgresContents(tables: TablePrefix): ContentDialect {
       const lock = mode === 'shared' ? 'pg_catalog.pg_advisory_xact_lock_shared' : 'pg_catalog.pg_advisory_xact_lock'
       return `(SELECT ${lock}(pg_catalog.hashtextextended('${prefix}' || CAST($1 AS text), 0))) AS locked`
     },
+    lockFree: (select) => `SELECT pg_catalog.set_config('did_auth.locked', coalesce(CAST((SELECT
+      pg_catalog.jsonb_agg(cid) FROM (${select} FOR UPDATE OF c SKIP LOCKED) found) AS text), '[]'), true)`,
+    isLocked: (column) => isIn(column, "pg_catalog.current_setting('did_auth.locked')"),
     nextRevision: `pg_catalog.nextval('${prefix}revisions')`,
     overwriting: undefined
   }

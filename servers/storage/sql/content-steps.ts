@@ -14,9 +14,16 @@ export const KNOWN =
 export const FROM_KNOWN =
   'FROM (SELECT 1 AS one) one LEFT JOIN ~contents c ON c.cid = $1 LEFT JOIN ~pins p ON p.cid = $1'
 
+/** A common table expression: the row of content `$1`, which is not deleted until the transaction ends. */
+export function heldContent({ forReference }: ContentDialect): string {
+  return `WITH held AS (SELECT c.cid FROM ~contents c WHERE c.cid = $1 ${forReference})`
+}
+
 /** What a write found of its content, with the columns `KNOWN`. */
 export interface Found {
   readonly known: SqlRow
+  /** Whether the row of the content was found and cannot be deleted until the end of the transaction. */
+  readonly isHeld: boolean
   /** Whether the object that was written for it is still its own. */
   readonly isClaimed: boolean
   readonly nowSeconds: number
@@ -28,26 +35,35 @@ export type ContentSteps = ReturnType<typeof contentSteps>
  * Steps of transactions that store content or let it go.
  *
  * In PostgreSQL, transactions lock in one order, so that they never wait in a circle: the content's name, the owner,
- * the object, the content, entries, the pin, and at last unreferenced content, where they wait for none. Content that
- * many have is locked by none for long, and a row that has to change nothing is not locked.
+ * the content, the object, entries, the pin, and at last unreferenced content, where they wait for none. Content that
+ * many have is locked by none for long, and a row that has to change nothing is not locked. A writer holds the row of
+ * its content before it refers to it, and content is locked before it is deleted: so no foreign key is ever violated.
  */
 export function contentSteps(dialect: ContentDialect) {
   const { isIn, nextRevision, lockContent } = dialect
-  const isLarge = `${isIn('c.cid', '$1')} AND c.object IS NOT NULL AND ${isUnused('c')}`
+  const isLarge = `${isIn('c.cid', '$1')} AND ${dialect.isLocked('c.cid')} AND c.object IS NOT NULL AND ${isUnused('c')}`
   const locks =
     lockContent &&
     dialect.statements('lock', {
-      shared: `SELECT 1 FROM ${lockContent('shared')}`,
-      alone: `SELECT 1 FROM ${lockContent('alone')}`
+      shared: `${heldContent(dialect)} SELECT (SELECT pg_catalog.count(*) FROM held) AS held FROM ${lockContent('shared')}`,
+      alone: `SELECT 0 AS held FROM ${lockContent('alone')}`
     })
+  const lockUnused = dialect.lockFree?.(
+    `SELECT c.cid FROM ~contents c WHERE ${isIn('c.cid', '$1')} AND ${isUnused('c')}`
+  )
+  const unusedLock = lockUnused === undefined ? undefined : dialect.statements('drop', { lockUnused }).lockUnused
   const s = dialect.statements('content', {
     claimUpload: `DELETE FROM ~garbage WHERE object = $1 AND kind = 'upload'`,
-    insertRow: `INSERT INTO ~contents AS c (cid, byte_count, leaf_hashes, bytes) SELECT $1, $2, $3, $4
+    repairRow: `INSERT INTO ~contents AS c (cid, byte_count, leaf_hashes, bytes) SELECT $1, $2, $3, $4
         WHERE NOT EXISTS (SELECT 1 FROM ~contents WHERE cid = $1 AND (object IS NOT NULL OR bytes = $4))
       ON CONFLICT (cid) DO UPDATE SET byte_count = excluded.byte_count, leaf_hashes = excluded.leaf_hashes,
         bytes = excluded.bytes WHERE c.object IS NULL`,
-    insertObject: `INSERT INTO ~contents (cid, byte_count, leaf_hashes, object) VALUES ($1, $2, $3, $4)
-      ON CONFLICT (cid) DO NOTHING`,
+    // A conflict locks the row of another writer, also where it changes nothing.
+    addRow: `INSERT INTO ~contents AS c (cid, byte_count, leaf_hashes, bytes) VALUES ($1, $2, $3, $4)
+      ON CONFLICT (cid) DO UPDATE SET byte_count = excluded.byte_count, leaf_hashes = excluded.leaf_hashes,
+        bytes = excluded.bytes WHERE c.object IS NULL`,
+    addObject: `INSERT INTO ~contents AS c (cid, byte_count, leaf_hashes, object) VALUES ($1, $2, $3, $4)
+      ON CONFLICT (cid) DO UPDATE SET object = c.object WHERE false`,
     addGarbage: `INSERT INTO ~garbage (object, kind, since, byte_count) VALUES ($1, $2, $3, $4)
       ON CONFLICT (object) DO UPDATE SET kind = excluded.kind, since = excluded.since`,
     // Its row may have been collected while it was written; and it is in use where the answer of a commit was lost.
@@ -76,10 +92,9 @@ export function contentSteps(dialect: ContentDialect) {
         SELECT object, 'removed', $2, byte_count FROM ~contents
         WHERE ${dialect.isFree('cid', `SELECT c.cid FROM ~contents c WHERE ${isLarge}`)}
       ON CONFLICT (object) DO NOTHING`,
-    // A foreign key refuses an entry that came since an object was marked, and the transaction begins once more.
     drop: dialect.deleteRows(
       '~contents',
-      `${isIn('one.cid', '$1')} AND CASE WHEN one.object IS NULL THEN ${isUnused('one')}
+      `${isIn('one.cid', '$1')} AND ${dialect.isLocked('one.cid')} AND CASE WHEN one.object IS NULL THEN ${isUnused('one')}
         ELSE EXISTS (SELECT 1 FROM ~garbage g WHERE g.object = one.object) END`
     ),
     addUnreferenced: `INSERT INTO ~unreferenced (cid, since) SELECT cid, $2 FROM ~contents WHERE ${isIn('cid', '$1')}
@@ -97,8 +112,9 @@ export function contentSteps(dialect: ContentDialect) {
   }
 
   /** Whether the object of content that is not there has to be written first; its name is garbage then. */
-  async function needsUpload(query: SqlQuery, content: ContentRow, { known, isClaimed, nowSeconds }: Found) {
-    if (content.object === undefined || isClaimed || isThere(known)) return false
+  async function needsUpload(query: SqlQuery, content: ContentRow, found: Found) {
+    const { isClaimed, nowSeconds } = found
+    if (content.object === undefined || isClaimed || isThere(found)) return false
     // Also one that was written: a collector was faster, and may have looked for the object before that was there.
     await addGarbage(query, content, nowSeconds)
     return true
@@ -114,7 +130,8 @@ export function contentSteps(dialect: ContentDialect) {
 
   /** Deletes what nothing has, and asks for its pin to be removed. @returns how many were deleted, and changed pins */
   async function dropUnused(query: SqlQuery, cids: readonly string[], mayBeLarge: boolean, nowSeconds: number) {
-    const [, { rowCount: dropped }, unpinned] = await Promise.all([
+    const [, , { rowCount: dropped }, unpinned] = await Promise.all([
+      unusedLock && query(unusedLock, [list(cids)]),
       mayBeLarge ? query(s.markObjects, [list(cids), nowSeconds]) : undefined,
       query(s.drop, [list(cids)]),
       requestUnpins(query, cids)
@@ -132,9 +149,13 @@ export function contentSteps(dialect: ContentDialect) {
     await query(s.discard, [name, kind, now, byteCount, cid])
   }
 
-  /** First of all: a takedown of content waits for transactions that write it, and they for a takedown. */
-  async function lock(query: SqlQuery, cid: string, mode: 'shared' | 'alone'): Promise<void> {
-    if (locks !== undefined) await query(locks[mode], [cid])
+  /**
+   * First of all: a takedown of content waits for transactions that write it, and they for a takedown.
+   *
+   * @returns whether the row of the content exists and is held, with `shared`
+   */
+  async function lock(query: SqlQuery, cid: string, mode: 'shared' | 'alone'): Promise<boolean> {
+    return locks === undefined || Number((await query(locks[mode], [cid])).rows[0]?.held) === 1
   }
 
   /** Puts bytes in the place of those that are there, where something has the content. */
@@ -150,7 +171,7 @@ export function contentSteps(dialect: ContentDialect) {
       return undefined
     }
     const isClaimed = await claimUpload(query, content)
-    if (await needsUpload(query, content, { known: {}, isClaimed, nowSeconds })) return UPLOAD_NEEDED
+    if (await needsUpload(query, content, { known: {}, isHeld: false, isClaimed, nowSeconds })) return UPLOAD_NEEDED
     await query(s.replace, [cid, byteCount, leafHashes, object?.name ?? null, bound(bytes)])
     if (typeof before === 'string') await query(s.addGarbage, [before, 'removed', nowSeconds, byteCount])
     return undefined
@@ -167,16 +188,17 @@ export function contentSteps(dialect: ContentDialect) {
     lock,
 
     /** Stores content that is not there, and repairs small content that is there and damaged. */
-    async place(query: SqlQuery, content: ContentRow, { known, nowSeconds }: Found): Promise<void> {
+    async place(query: SqlQuery, content: ContentRow, found: Found): Promise<void> {
+      const { known, nowSeconds } = found
       const { cid, byteCount, leafHashes, object, bytes } = content
       if (object === undefined) {
-        await query(s.insertRow, [cid, byteCount, leafHashes, bound(bytes)])
+        await query(isThere(found) ? s.repairRow : s.addRow, [cid, byteCount, leafHashes, bound(bytes)])
         return
       }
       // Its own object is in use already when the transaction runs once more because its answer was lost.
       if (known.object === object.name) return
       const row = [cid, byteCount, leafHashes, object.name]
-      if (!isThere(known) && (await query(s.insertObject, row)).rowCount === 1) return
+      if (!isThere(found) && (await query(s.addObject, row)).rowCount === 1) return
       // Another writer has brought the same content.
       if (object.isUploaded) await addGarbage(query, content, nowSeconds)
     },
@@ -210,8 +232,9 @@ export function cidsOf(rows: readonly SqlRow[]): string[] {
   return rows.map(({ cid }) => String(cid))
 }
 
-function isThere(known: SqlRow): boolean {
-  return typeof known.known_cid === 'string'
+/** Whether content is stored and stays so. */
+function isThere({ known, isHeld }: Found): boolean {
+  return isHeld && typeof known.known_cid === 'string'
 }
 
 /** Before Node 24, node:sqlite binds NULL for an empty array that has crossed threads. */

@@ -11,7 +11,7 @@ import type {
 } from '../content-store.js'
 import { refuse } from '../storage-error.js'
 import { list as listOf, type ContentDialect } from './content-dialect.js'
-import { assertAllowed, FROM_KNOWN, KNOWN, type ContentSteps } from './content-steps.js'
+import { assertAllowed, FROM_KNOWN, heldContent, KNOWN, type ContentSteps } from './content-steps.js'
 import { UPLOAD_NEEDED, type ContentRow, type UploadNeeded } from './stored-content.js'
 
 /** What a key's row says of its list. */
@@ -103,10 +103,12 @@ export function entryVerbs(dialect: ContentDialect, content: ContentSteps, entri
   const s = dialect.statements('entry', {
     lockOwner: `SELECT id FROM ~owners WHERE did = $1 ${dialect.forUpdate}`,
     // Content first, and only then an owner is locked, or made.
-    lockBoth: `INSERT INTO ~owners AS o (did, byte_count, entry_count, last_number)
+    lockBoth: `${lockContent === undefined ? '' : heldContent(dialect)}
+      INSERT INTO ~owners AS o (did, byte_count, entry_count, last_number)
         SELECT $2, 0, 0, (SELECT number FROM ~numbers WHERE name = 'reserved')
         ${lockContent === undefined ? '' : `FROM ${lockContent('shared')}`} WHERE true
-      ON CONFLICT (did) DO UPDATE SET byte_count = o.byte_count RETURNING id, byte_count, entry_count, last_number`,
+      ON CONFLICT (did) DO UPDATE SET byte_count = o.byte_count RETURNING id, byte_count, entry_count, last_number,
+        ${lockContent === undefined ? '1' : '(SELECT pg_catalog.count(*) FROM held)'} AS held`,
     stateOfAll: `SELECT ${KNOWN}, ${columns}, 0 AS is_last ${FROM_KNOWN} ${entriesOf()}`,
     stateOfNamed: `SELECT ${KNOWN}, ${columns}, ${isLast} ${FROM_KNOWN} ${entriesOf(`AND ${isIn('e.cid', '$4')}`)}`,
     removableAll: removable,
@@ -130,7 +132,7 @@ export function entryVerbs(dialect: ContentDialect, content: ContentSteps, entri
           : query(s.stateOfNamed, [cid, did, key, listOf(names)])
       ])
       const [row = {}, known = {}] = [locked.rows[0], rows[0]]
-      const found = { known, isClaimed, nowSeconds }
+      const found = { known, isHeld: Number(row.held) === 1, isClaimed, nowSeconds }
       assertAllowed(known)
       const list = stateOf(known)
       assertMet(write, list)

@@ -56,14 +56,14 @@ export function fileVerbs({ statements, isFree, fn, greatest }: ContentDialect, 
       const endsAt = (Math.floor(nowSeconds / slotSeconds) + 1) * slotSeconds
       // A hash, so that the table does not reveal who posted how much.
       const user = post && createHash('sha256').update(post.did).digest('base64url')
-      const [, isClaimed, states, charged] = await Promise.all([
+      const [isHeld, isClaimed, states, charged] = await Promise.all([
         content.lock(query, cid, 'shared'),
         content.claimUpload(query, written),
         query(s.state, [cid]),
         post && query(s.charge, [user, byteCount, endsAt, cid, nowSeconds])
       ])
       const known = states.rows[0] ?? {}
-      const found = { known, isClaimed, nowSeconds }
+      const found = { known, isHeld, isClaimed, nowSeconds }
       assertAllowed(known)
       const neededBytes = known.expires_at === null ? byteCount + FILE_OVERHEAD_BYTES : 0
       if (post !== undefined) {

@@ -1,5 +1,5 @@
 import { DidAuthError } from '../../errors.js'
-import { isSetupFault, postgresCode } from './postgres-error.js'
+import { isSetupFault } from './postgres-error.js'
 import type { SqlQuery } from '../sql/query.js'
 import type { PostgresDatabase } from './postgres-database.js'
 
@@ -20,7 +20,6 @@ export interface PostgresMigrationOptions {
 /** Instances that start together wait for the one that migrates. */
 const WAITING_SECONDS = 300
 
-const MISSING_TABLE = '42P01'
 const LOCK = 'SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1, 0))'
 
 /**
@@ -73,10 +72,9 @@ export async function migratePostgres(
 
   try {
     const query: SqlQuery = (statement) => database.query(statement, [], { isRepeatable: true })
-    const version = await readVersion(query).catch((error: unknown) => {
-      if (postgresCode(error) === MISSING_TABLE) return 0
-      throw error
-    })
+    // A statement on a table that is missing would be an error in PostgreSQL's log.
+    const { rows } = await query({ text: `SELECT CAST(pg_catalog.to_regclass('${schemaTable}') AS text) AS name` })
+    const version = rows[0]?.name === null ? 0 : await readVersion(query)
     if (mode === 'check' && version < steps.length) {
       const found = version === 0 ? 'are missing' : `are of version ${String(version)}`
       const remedy = 'run `npx express-did-auth-servers migrate`'

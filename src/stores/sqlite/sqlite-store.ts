@@ -33,7 +33,8 @@ const SWEEP_ROWS = 200
  *
  * What a login, refresh or logout has been answered survives a crash, and the loss of power too. Refresh tokens are in
  * the file only as hashes. A new file is readable by its owner alone. Quotas are counted in memory, by each process.
- * The work is done in a thread, which ends with `close()`.
+ * A thread writes, and another one reads while it does. They end with `close()`. A file that is moved or deleted under
+ * the store is written to no more: its verbs reject with the code SQLITE_READONLY_DBMOVED.
  *
  * @param file - path, or `:memory:`. Another copy of SQLite that opens the file in this process, as better-sqlite3
  *   beside Node's own, would drop the store's locks when it closes the file

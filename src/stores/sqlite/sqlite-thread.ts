@@ -150,6 +150,9 @@ export interface SqliteThreadsOptions extends Pick<SqliteThreadOptions, 'format'
   readonly reads: ReadonlySet<string>
 }
 
+/** Time of a write from which on the thread that reads is started, before a read has to wait for its start. */
+const SLOW_MILLISECONDS = 20
+
 /**
  * Starts the thread of a database, and another one for reads when one is called for the first time while a write waits
  * for the disk. While nothing is written, the first thread reads: its cache has the pages that it wrote. A read that is
@@ -167,11 +170,13 @@ export function startSqliteThreads({ start, format, reads }: SqliteThreadsOption
   return {
     run: async (name, args) => {
       if (reads.has(name)) return (writes === 0 || isClosed ? writer : (reader ??= startAs('reader'))).run(name, args)
+      const since = performance.now()
       writes += 1
       try {
         return await writer.run(name, args)
       } finally {
         writes -= 1
+        if (performance.now() - since > SLOW_MILLISECONDS && !isClosed && reads.size > 0) reader ??= startAs('reader')
       }
     },
     close: async () => {

@@ -10,6 +10,7 @@ describe('startStep', () => {
     ['ENOSPC', 'the disk is full'],
     ['SQLITE_NOTADB', 'the file is no SQLite database'],
     ['SQLITE_READONLY_DIRECTORY', 'it can only be read'],
+    ['SQLITE_READONLY_DBMOVED', 'its file, or the log of it, was moved or deleted'],
     ['SQLITE_STRANGE_THING', 'SQLITE_STRANGE_THING'],
     ['ESTRANGE', 'ESTRANGE']
   ])('says of %s: %s', (code, reason) => {

@@ -84,6 +84,7 @@ describe('an engine', () => {
     expect(connections.areRemote).toBe(false)
     expect(await statesOf(dependencies)).toEqual({ store: [true, 'ok'], clock: [false, 'ok'] })
     expect(await usedPercent()).toBeGreaterThan(0)
+    expect(dependencies.find(({ name }) => name === 'clock')).toMatchObject({ failure: 'jumped' })
   })
 
   it('is the database and the bucket that it names, which another instance shares', async () => {

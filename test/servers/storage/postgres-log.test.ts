@@ -1,0 +1,68 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals'
+import { migrateStore, PostgresDatabase, postgresStore } from 'express-did-auth/stores/postgres'
+import type { TablePrefix } from '../../../servers/storage/sql/content-dialect.js'
+import { migrateContent, openPostgresContentStore } from '../../../servers/storage/sql/open-postgres-contents.js'
+import { chargeOf, rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../../src/testing/store-case.js'
+import { entryOf, fileOf, largeBytes, NOW, type TestStore } from '../../support/content-stores.js'
+import { startPostgres, TEST_TIMEOUT_SECONDS, type PostgresEngine } from '../../support/postgres-server.js'
+import { temporaryFolder } from '../../support/store-folder.js'
+import { rounds } from '../../support/time-factor.js'
+
+const WRITERS = 16
+const { path, remove } = temporaryFolder()
+const databases: PostgresDatabase[] = []
+let engine: PostgresEngine
+beforeAll(async () => {
+  engine = await startPostgres()
+})
+afterAll(async () => {
+  await Promise.all(databases.map((one) => one.close()))
+  await engine.remove()
+  remove()
+})
+
+function connect(): PostgresDatabase {
+  const database = new PostgresDatabase(engine.url(), { timeoutSeconds: TEST_TIMEOUT_SECONDS })
+  databases.push(database)
+  return database
+}
+
+/** Opens the storage of two instances of a server. */
+async function openInstances(tables: TablePrefix): Promise<TestStore[]> {
+  await migrateContent(connect(), tables)
+  const open = (folder: string): TestStore =>
+    openPostgresContentStore({ database: connect(), tables, folder, tracksPins: true }).store
+  return [open(`${path}/${tables}-1`), open(`${path}/${tables}-2`)]
+}
+
+it('logs no error for valid requests that come at once to two vaults, two relays and two auth servers', async () => {
+  const start = engine.log().length
+  const [vaults, relays] = [await openInstances('vault'), await openInstances('relay')]
+  await migrateStore(connect())
+  const stores = [postgresStore(connect()), postgresStore(connect())]
+  // Few users and few contents, so that each is written while another removes it.
+  const contents = ['a', 'b', 'c', 'd', largeBytes('large')]
+  const work = async (writer: number, round: number): Promise<void> => {
+    const [vault, relay, store] = [vaults[writer % 2]!, relays[writer % 2]!, stores[writer % 2]!]
+    const place = { did: `did:ethr:rsk:0x${writer % 4}`, key: `key ${round % 2}` }
+    const content = contents[(writer + round) % contents.length]!
+    const replaces = round % 3 === 0 ? 'nothing' : 'all'
+    await vault.writeEntry(entryOf(place.key, content, { did: place.did, replaces }))
+    if (round % 7 === 6) await vault.removeEntries(place)
+    if (round % 10 === 9) await vault.collectGarbage(NOW)
+    await relay.writeFile(fileOf(content, { did: place.did, nowSeconds: NOW + round, ttlSeconds: 1 }))
+    await relay.deleteExpiredFiles(NOW + round)
+    if (writer === 0) await store.createSession(sessionOf(`${round}`))
+    await store.rotateRefreshToken(rotationOf(`${round}`, round % 2, writer))
+    await store.consumeChallenge(useOf({ useCount: round % 3 }))
+    await store.chargeQuota(chargeOf({ limit: 100 }))
+    if (writer === 1) await store.revokeSessions(service, sessionOf('a').did, START_SECONDS)
+  }
+  const writers = Array.from({ length: WRITERS }, async (_, writer) => {
+    for (let round = 0; round < rounds(30, 400); round += 1) await work(writer, round)
+  })
+  await Promise.all(writers)
+  const lines = engine.log().slice(start).split('\n')
+  expect(lines.filter((line) => /\b(?:ERROR|FATAL|PANIC):/.test(line))).toEqual([])
+  expect(databases.map(({ stats }) => stats.retriesByCode)).toEqual(databases.map(() => ({})))
+})
