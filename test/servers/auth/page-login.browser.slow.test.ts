@@ -52,6 +52,23 @@ describe('logging in on the page in a browser', () => {
       `Open the page at ${all.serviceUrl}: at this address, relay and vault refuse it.`
     )
     expect(await own.isVisible('#elsewhere')).toBe(false)
+    // A passkey belongs to a name: at an address of numbers, neither button nor hint speaks of one.
+    for (const selector of ['#use-passkey', '#passkey-hint'])
+      expect([await own.isVisible(selector), await other.isVisible(selector)]).toEqual([true, false])
+  })
+
+  it('watches the account of its wallet after a reload', async () => {
+    const alice = wallet('alice')
+    const { open } = await newProfile(browser, [alice])
+    const page = await open(all.serviceUrl)
+    await page.click('#wallets button')
+    await page.click('#log-in')
+    await says(page, 'session', 'Logged in.')
+    await page.reload()
+    await page.waitForSelector('#signed-in >> visible=true')
+    await page.waitForSelector('#wallets button')
+    alice.switchAccount()
+    await page.waitForSelector('#signed-in', { state: 'hidden' })
   })
 
   it('goes from connecting a wallet to logging out by the keyboard alone, and to no other host', async () => {
