@@ -118,6 +118,12 @@ export const countCases = [
     const { isCharged, count } = await bench.charge({ limit: 1 })
     bench.expect([isCharged, count], [true, 1])
   }),
+  storeCase('counts in a slot that ends at most two slots from now, as by a clock a little ahead', async (bench) => {
+    await bench.charge({ at: 60 })
+    bench.expect(await bench.charge(), { isCharged: true, count: 2, endsAt: 120 })
+    await bench.charge({ key: anotherDid, at: 61 })
+    bench.expect(await bench.charge({ key: anotherDid }), { isCharged: true, count: 1, endsAt: 60 })
+  }),
   storeCase('adds the cost of a charge, also one of more than 32 bits', async ({ charge, expect }) => {
     const limit = 5_000_000_004
     const seen: unknown[] = []

@@ -125,6 +125,16 @@ describe('a login that fails', () => {
     }
   })
 
+  it.each(['accessToken', 'refreshToken'])('because the service answers without %s', async (missing) => {
+    service.interceptAnswer(async ({ path }, response) => {
+      if (path !== '/auth') return response
+      return Response.json({ ...((await response.json()) as object), [missing]: undefined })
+    })
+    const auth = service.client()
+    expect(await failureOf(auth.logIn())).toMatchObject({ code: 'PROTOCOL' })
+    expect(auth.session).toBeUndefined()
+  })
+
   it('after 8 s without answer', async () => {
     const time = fakeClientTime()
     service.silence('/request-auth')

@@ -35,6 +35,17 @@ async function refreshElsewhere(tokens = service.exchanges.at(-1)!.answer!): Pro
 }
 
 describe('the answers to a refresh that keep the session', () => {
+  it.each(['accessToken', 'refreshToken'])('one without %s', async (missing) => {
+    const auth = await service.outdated()
+    service.interceptAnswer(async ({ path }, response) => {
+      if (path !== '/refresh-token') return response
+      return Response.json({ ...((await response.json()) as object), [missing]: undefined })
+    })
+    expect(await failureOf(auth.fetch('/me'))).toMatchObject({ code: 'UNAVAILABLE', cause: { code: 'PROTOCOL' } })
+    service.interceptAnswer((_, response) => response)
+    expect((await auth.fetch('/me')).status).toBe(200)
+  })
+
   const page = new Response('<html>Sign in to the network</html>', { headers: { 'Content-Type': 'text/html' } })
   const problem = (status: number, code: string, headers = {}): Response =>
     new Response(JSON.stringify({ title: code, code }), { status, headers })

@@ -327,6 +327,21 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     }
   ],
   [
+    'ends a slot that ends exactly two slots from now',
+    'counts in a slot that ends at most two slots from now, as by a clock a little ahead',
+    (store) => {
+      const ends = new Map<string, number>()
+      return {
+        chargeQuota: async (charge) => {
+          const isFar = ends.get(charge.key) === charge.nowSeconds + 2 * charge.timeSlotSeconds
+          const state = await store.chargeQuota(isFar ? { ...charge, key: `${charge.key} again` } : charge)
+          ends.set(charge.key, state.resetsAtSeconds)
+          return state
+        }
+      }
+    }
+  ],
+  [
     'forgets a use in the second in which its window ends',
     'remembers a use for an instance whose clock is up to 60 s behind',
     (store) => {
