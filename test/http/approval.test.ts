@@ -316,7 +316,7 @@ describe('describe of requireDid.approved', () => {
     ['a change of the text direction', () => 'Send 1 to \u202ebob'],
     ['more than 500 characters', () => 'x'.repeat(501)],
     ['ERR_INVALID of the application', throwing(new DidAuthError('ERR_INVALID'))]
-  ])('answers 400 to %s', async (_what, describe) => expect(await answerTo(describe)).toBe('400 Invalid request'))
+  ])('answers 400 to %s', async (_what, describe) => expect(await answerTo(describe)).toBe('400 Invalid input'))
 })
 
 describe('the place of requireDid.approved', () => {

@@ -9,7 +9,7 @@ const serviceUrl = 'https://service.example'
 const table: Record<DidAuthErrorCode, [status: number, text: string]> = {
   ERR_CONFIG: [500, 'Invalid configuration'],
   ERR_REQUEST: [401, 'Invalid request'],
-  ERR_INVALID: [400, 'Invalid request'],
+  ERR_INVALID: [400, 'Invalid input'],
   ERR_JSON: [400, 'Malformed JSON'],
   ERR_TOO_LARGE: [413, 'Request too large'],
   ERR_REQUEST_TIMEOUT: [408, 'Request timeout'],
