@@ -101,7 +101,8 @@ export class PostgresDatabase {
         // After a failure or a refusal, branches of the work that are still under way send nothing.
         let hasEnded = false
         const query: SqlQuery = async (statement, values) => {
-          if (hasEnded || failures.length > 0) throw (failures[0] as Error | undefined) ?? new Error('the transaction has ended')
+          if (hasEnded || failures.length > 0)
+            throw (failures[0] as Error | undefined) ?? new Error('the transaction has ended')
           return run(statement, values)
         }
         try {
