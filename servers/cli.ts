@@ -2,7 +2,7 @@ import { readFileSync, statSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import { readArguments, UsageError, type CommandLine } from './commands/command-line.js'
 import { findUnknownVariables, type EnvFile, type ServerName } from './config/read-env.js'
-import { ownCommand, sentenceOf, startStep } from './config/startup-error.js'
+import { ownCommand, describeFailure, startStep } from './config/startup-error.js'
 import type { Starters } from './process/run-servers.js'
 
 /** What each command takes. A line that is further indented belongs to the one before it. */
@@ -30,7 +30,7 @@ const USAGE = `  auth    the authentication server (port 3000)
           checks a backend of EIP-4361 with /nonce and /verify below the URL`
 
 /** The usage of one command; of all where there is no such command. */
-function usageOf(command: string): string {
+function describeUsage(command: string): string {
   const all = USAGE.split(/\n(?= {2}\S)/)
   const own = all.filter((one) => one.trim().split(' ', 1)[0] === command)
   return `usage: ${ownCommand('<command>')}
@@ -54,12 +54,12 @@ const starters: Starters = {
   vault: async () => (await import('./vault/app.js')).startVault
 }
 const commands: Readonly<Record<string, () => Promise<Command>>> = {
-  auth: serving(['auth']),
-  relay: serving(['relay']),
-  vault: serving(['vault']),
-  all: serving(['auth', 'relay', 'vault']),
-  'relay takedown': async () => (await import('./commands/takedown.js')).takedownAt('relay'),
-  'vault takedown': async () => (await import('./commands/takedown.js')).takedownAt('vault'),
+  auth: serveUntilSignal(['auth']),
+  relay: serveUntilSignal(['relay']),
+  vault: serveUntilSignal(['vault']),
+  all: serveUntilSignal(['auth', 'relay', 'vault']),
+  'relay takedown': async () => (await import('./commands/takedown.js')).createTakedownCommand('relay'),
+  'vault takedown': async () => (await import('./commands/takedown.js')).createTakedownCommand('vault'),
   'vault reconcile': async () => (await import('./commands/reconcile.js')).runReconcile,
   migrate: async () => (await import('./commands/migrate.js')).runMigrate,
   copy: async () => (await import('./commands/copy.js')).runCopy,
@@ -71,7 +71,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
 const SERVING: readonly string[] = ['auth', 'relay', 'vault', 'all']
 
 /** Runs servers until a signal stops them. */
-function serving(names: readonly ServerName[]): () => Promise<Command> {
+function serveUntilSignal(names: readonly ServerName[]): () => Promise<Command> {
   return async () =>
     async ({ args, env, envFile }) => {
       readArguments(args, {}, [0, 0])
@@ -102,7 +102,7 @@ function readEnvFile(): EnvFile | undefined {
 async function run(words: readonly string[]): Promise<number | undefined> {
   const [first = '', second = ''] = words
   if (words.includes('--help') || words.includes('-h')) {
-    process.stdout.write(usageOf(first))
+    process.stdout.write(describeUsage(first))
     return 0
   }
   const name = [`${first} ${second}`, first].find((one) => Object.hasOwn(commands, one)) ?? ''
@@ -121,7 +121,7 @@ async function run(words: readonly string[]): Promise<number | undefined> {
     return await command({ args, env, out, isTerminal: stdout.isTTY, envFile })
   } catch (error) {
     const isUsage = error instanceof UsageError
-    process.stderr.write(isUsage ? `${error.message}\n\n${usageOf(first)}` : `${sentenceOf(error, name)}\n`)
+    process.stderr.write(isUsage ? `${error.message}\n\n${describeUsage(first)}` : `${describeFailure(error, name)}\n`)
     if (isUsage) return 2
     // Something of a failed start may keep the process alive.
     process.exit(1)

@@ -27,7 +27,7 @@ export const ownTime: Deadline = { within: async (seconds, work, expired) => wit
  * A store for each deadline, by default for `ownTime`: its verbs take at most 5 s, and what is left of the deadline.
  * @throws DidAuthError from every verb: ERR_BUSY as the store, ERR_STORE (503) for each other failure
  */
-export function withStoreDeadline(store: Store): (deadline?: Deadline) => Store {
+export function limitStoreTime(store: Store): (deadline?: Deadline) => Store {
   const expired = (): Error => new Error('the store took too long')
   const verbs = [...Object.values(storeVerbs).flat(), 'ping' as const].map((verb) => {
     const run = store[verb].bind(store) as (...args: unknown[]) => Promise<unknown>
@@ -50,18 +50,18 @@ const clients = new AsyncLocalStorage<Client>()
 /** Before Node 24, following a request costs every promise of the process: a quarter of a guarded GET. */
 let isFollowed = false
 
-/** Makes {@link asClient} count, for stores whose few connections serve client networks in turn. */
+/** Makes {@link runAsClient} count, for stores whose few connections serve client networks in turn. */
 export function followClients(): void {
   isFollowed = true
 }
 
-/** Runs `work`: it and all that it calls, later as well, has this {@link currentClient}. */
-export function asClient(client: () => Client, work: () => void): void {
+/** Runs `work`: it and all that it calls, later as well, has this {@link getCurrentClient}. */
+export function runAsClient(client: () => Client, work: () => void): void {
   if (isFollowed) clients.run(client(), work)
   else work()
 }
 
 /** The client that the caller works for; undefined for work that no request caused. */
-export function currentClient(): Client | undefined {
+export function getCurrentClient(): Client | undefined {
   return clients.getStore()
 }

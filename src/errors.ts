@@ -49,15 +49,15 @@ const errors = {
 } as const satisfies Record<string, readonly [status: number, text: string]>
 
 /** The text of each code, for people. */
-export const errorTexts = columnOf(([, text]) => text)
+export const errorTexts = createColumn(([, text]) => text)
 
 /** One code of the closed list. */
 export type DidAuthErrorCode = keyof typeof errorTexts
 
 /** The HTTP status of each code. */
-export const errorStatuses: Readonly<Record<DidAuthErrorCode, number>> = columnOf(([status]) => status)
+export const errorStatuses: Readonly<Record<DidAuthErrorCode, number>> = createColumn(([status]) => status)
 
-function columnOf<T>(read: (row: readonly [status: number, text: string]) => T) {
+function createColumn<T>(read: (row: readonly [status: number, text: string]) => T) {
   const column = Object.entries(errors).map(([code, row]) => [code, read(row)] as const)
   // The types of `Object.fromEntries` forget the names.
   return Object.fromEntries(column) as Readonly<Record<keyof typeof errors, T>>

@@ -1,7 +1,7 @@
 export { setupDidAuth, type Guard, type RequireDid, type Sessions } from './setup-did-auth.js'
 export { defaultPaths, type DidAuthConfig, type SiweOptions } from './config/options.js'
 export { DidAuthError, errorStatuses, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptions } from './errors.js'
-export { withClient } from './http/client-network.js'
+export { handleAsClient } from './http/client-network.js'
 export type { ExpressApp } from './http/routes.js'
 export { sendErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from './error-answer.js'
 export { loadCurve } from './adapters/curve.js'

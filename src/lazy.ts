@@ -9,10 +9,10 @@ export interface Lazy<T> {
  * Makes a function that calls `load` once and keeps its promise, until that is rejected: the next call loads again.
  *
  * @example
- * const curve = lazy(() => loadCurve())
+ * const curve = createLazy(() => loadCurve())
  * const { sha256 } = await curve()
  */
-export function lazy<T>(load: () => Promise<T>): Lazy<T> {
+export function createLazy<T>(load: () => Promise<T>): Lazy<T> {
   let kept: Promise<T> | undefined
   const forget = (promise: Promise<T>): void => {
     if (kept === promise) kept = undefined

@@ -5,40 +5,44 @@
 
 // Time and waiting.
 export { systemClock, waitAtMost, within } from './time.js'
-export { lazy, type Lazy } from './lazy.js'
-export { singleFlight } from './single-flight.js'
+export { createLazy, type Lazy } from './lazy.js'
+export { createSingleFlight } from './single-flight.js'
 export { ConcurrencyLimiter } from './adapters/concurrency-limiter.js'
 export { readBounded, separateUser } from './adapters/read-bounded.js'
 
 // Tokens of a trusted auth server.
 export { curveWithPreviousKeys } from './adapters/named-keys.js'
-export { fetchKeysOf as fetchIssuerKeys, resourceIssuer, type ResourceIssuerParts } from './adapters/resource-issuer.js'
+export {
+  fetchIssuerKeys as fetchIssuerKeys,
+  createResourceIssuer,
+  type ResourceIssuerParts
+} from './adapters/resource-issuer.js'
 
 // The text of EIP-4361.
 export { formatSiweMessage, type SiweMessage } from './protocol/format-siwe-message.js'
 
 // Requests and answers.
-export { callerFinder, clientNetwork, clientOf } from './http/client-network.js'
+export { createCallerFinder, computeClientNetwork, createClient } from './http/client-network.js'
 export { consumeOnce } from './flows/challenge-uses.js'
-export { charge, chargeUser, serviceQuotas } from './flows/limits.js'
+export { charge, chargeUser, createServiceQuotas } from './flows/limits.js'
 export type { Budget, Caller, Quota, Quotas } from './flows/limits.js'
-export { bearerToken } from './http/token-transport.js'
+export { readBearerToken } from './http/token-transport.js'
 export { JSON_TYPE, readBody, type Body } from './http/read-request.js'
-export { fieldOf, isObject } from './protocol/json.js'
+export { readField, isObject } from './protocol/json.js'
 export { isLoopbackHost, isSecureUrl, parseHttpUrl } from './protocol/parse-url.js'
-export { errorSender, type ErrorSenderOptions, type FailedRequest, type SendError } from './http/send-error.js'
+export { createErrorSender, type ErrorSenderOptions, type FailedRequest, type SendError } from './http/send-error.js'
 export type { RefusalReason } from './errors.js'
 export { findErrorCode, type ErrorAnswer, type ErrorAnswerOptions } from './error-answer.js'
 export type { Clock, Logger, QuotaCharge, QuotaStore, ResourceIssuer } from './ports.js'
 
 // Stores, and tables in SQL beside those of the library's; the connection to PostgreSQL is in `stores/postgres`.
-export { withStoreDeadline } from './current-request.js'
+export { limitStoreTime } from './current-request.js'
 export { postgresDialect, sqliteDialect, type Dialect } from './stores/sql/dialect.js'
-export { methodsOf, runVerb, statementsOf, type RunVerb, type VerbMethods } from './stores/sql/query.js'
+export { createMethods, runVerb, createStatements, type RunVerb, type VerbMethods } from './stores/sql/query.js'
 export type { SqlQuery, SqlResult, SqlRow, SqlStatement, SqlVerb, SqlVerbs } from './stores/sql/query.js'
 export { SweepClock } from './stores/sweep-clock.js'
 export { serveSqlite, type ServedVerbs } from './stores/sqlite/serve-sqlite.js'
-export { chooseEngine as chooseSqliteEngine, isDamaged, sqliteCode } from './stores/sqlite/sqlite-engine.js'
+export { chooseEngine as chooseSqliteEngine, isDamaged, getSqliteCode } from './stores/sqlite/sqlite-engine.js'
 export { openConnection as openSqliteConnection } from './stores/sqlite/sqlite-engine.js'
 export type { ConnectionOptions, EngineName, SqlConnection, SqlValue } from './stores/sqlite/sqlite-engine.js'
 export type { SqlRow as SqliteRow, SqlStatement as SqliteStatement } from './stores/sqlite/sqlite-engine.js'

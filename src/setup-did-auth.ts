@@ -1,35 +1,35 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { cachedIssuerKeys, documentControllers } from './adapters/cached-issuer-keys.js'
-import { contractWallets } from './adapters/contract-wallets.js'
-import { credentialVerifier } from './adapters/credential-verifier.js'
+import { createIssuerKeyCache, createDocumentControllers } from './adapters/cached-issuer-keys.js'
+import { createContractWallets } from './adapters/contract-wallets.js'
+import { createCredentialVerifier } from './adapters/credential-verifier.js'
 import { loadCurve } from './adapters/curve.js'
-import { didOfKey, ownKeyOf } from './adapters/es256k-signer.js'
-import { ethrDidResolver, type ClosableDidResolver } from './adapters/ethr-did-resolver.js'
+import { computeDid, findLocalKey } from './adapters/es256k-signer.js'
+import { createEthrDidResolver, type ClosableDidResolver } from './adapters/ethr-did-resolver.js'
 import { EventLoopScheduler } from './adapters/event-loop-scheduler.js'
-import { signatureCache } from './adapters/in-flight-requests.js'
+import { createSignatureCache } from './adapters/in-flight-requests.js'
 import { rememberService } from './adapters/mounted-services.js'
 import { curveWithPreviousKeys } from './adapters/named-keys.js'
-import { consoleLogger, securityReporter, sharedPathWarnings, sharedStoreWarnings } from './adapters/reports.js'
-import { resourceIssuer, resourceKeys } from './adapters/resource-issuer.js'
-import { signerServiceKey } from './adapters/signer-service-key.js'
+import { consoleLogger, createSecurityReporter, warnOfSharedPaths, warnOfSharedStores } from './adapters/reports.js'
+import { createResourceIssuer, createResourceKeys } from './adapters/resource-issuer.js'
+import { createServiceKey } from './adapters/signer-service-key.js'
 import { systemErrorCodes, systemRandom } from './adapters/system.js'
 import { RecentEntries } from './caches.js'
 import type { DidAuthConfig } from './config/options.js'
-import { configWarnings, parseConfig, type Settings } from './config/settings.js'
-import { requestDeadline, withStoreDeadline } from './current-request.js'
+import { listConfigWarnings, parseConfig, type Settings } from './config/settings.js'
+import { requestDeadline, limitStoreTime } from './current-request.js'
 import { DidAuthError } from './errors.js'
 import { describeCause } from './flows/describe-cause.js'
-import { serviceQuotas } from './flows/limits.js'
+import { createServiceQuotas } from './flows/limits.js'
 import { listSessions } from './flows/manage-sessions.js'
 import type { Parts } from './flows/parts.js'
 import './express-types.js'
-import { callerFinder } from './http/client-network.js'
-import { requireApprovalHandler, requireDidHandler } from './http/require-did.js'
+import { createCallerFinder } from './http/client-network.js'
+import { createApprovalGuard, createDidGuard } from './http/require-did.js'
 import type { DescribeRequest, GuardOptions, HttpParts } from './http/require-did.js'
 import { mountRoutes, type ExpressApp } from './http/routes.js'
-import { errorSender } from './http/send-error.js'
-import { tokenTransport } from './http/token-transport.js'
-import { lazy } from './lazy.js'
+import { createErrorSender } from './http/send-error.js'
+import { createTokenTransport } from './http/token-transport.js'
+import { createLazy } from './lazy.js'
 import type { AuthenticatedUser } from './ports.js'
 import { canonicalDid } from './protocol/did.js'
 import type { Session } from './protocol/session.js'
@@ -98,28 +98,28 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   if (!isExpressApp(app)) {
     throw new TypeError('setupDidAuth(app, config) needs an application or router of Express as its first argument')
   }
-  const settings = parseConfig(config, ownKeyOf)
+  const settings = parseConfig(config, findLocalKey)
   const { serviceUrl, trustedOrigins, errorFormat } = settings
   const logger = config.logger ?? consoleLogger
   const given = config.clock ?? systemClock
   const clock = { nowSeconds: () => Math.floor(given.nowSeconds()) }
-  const storeFor = config.store && withStoreDeadline(config.store)
+  const storeFor = config.store && limitStoreTime(config.store)
   const store = storeFor?.() ?? memoryStore()
   const environment = {
     hasOwnStore: config.store !== undefined && !memoryStores.has(config.store),
     isProduction: process.env.NODE_ENV === 'production'
   }
   const warnings = [
-    ...configWarnings(settings, environment),
-    ...sharedStoreWarnings(config.store, settings),
-    ...sharedPathWarnings(app, { ...settings.paths })
+    ...listConfigWarnings(settings, environment),
+    ...warnOfSharedStores(config.store, settings),
+    ...warnOfSharedPaths(app, { ...settings.paths })
   ]
   for (const warning of warnings) logger.warn({ event: 'configuration' }, warning)
 
-  const report = securityReporter(clock, logger, config.onSecurityEvent)
-  const resolver = resolverOf(settings)
-  const quotas = serviceQuotas(clock, settings)
-  const loaded = lazy(() => loadParts(settings, { clock, store, quotas, logger, report }, resolver))
+  const report = createSecurityReporter(clock, logger, config.onSecurityEvent)
+  const resolver = createResolver(settings)
+  const quotas = createServiceQuotas(clock, settings)
+  const loaded = createLazy(() => loadParts(settings, { clock, store, quotas, logger, report }, resolver))
   const http: HttpParts = {
     settings,
     quotas,
@@ -128,9 +128,9 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
       const [parts, deadline] = [await loaded(), requestDeadline()]
       return { ...parts, deadline, store: storeFor?.(deadline) ?? store }
     },
-    callerOf: callerFinder(trustedOrigins, logger),
-    transport: tokenTransport(settings),
-    sendError: errorSender({ serviceUrl, errorFormat, logger, report })
+    callerOf: createCallerFinder(trustedOrigins, logger),
+    transport: createTokenTransport(settings),
+    sendError: createErrorSender({ serviceUrl, errorFormat, logger, report })
   }
   mountRoutes(app, http)
   const { requestAuth: requestAuthPath, auth: authPath } = settings.paths
@@ -143,7 +143,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   ready.catch((error: unknown) => logger.error({ event: 'not-ready', cause: describeCause(error) }, 'not ready yet'))
 
   // Express passes its own requests to what is typed for those of Node.
-  const guard = (options: GuardOptions = {}): Guard => requireDidHandler(http, options) as unknown as Guard
+  const guard = (options: GuardOptions = {}): Guard => createDidGuard(http, options) as unknown as Guard
 
   return Object.assign(guard({}), {
     with: guard,
@@ -153,7 +153,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
         throw new DidAuthError('ERR_CONFIG', { message: 'express-did-auth: requireDid.approved needs the option siwe' })
       }
       if (typeof describe !== 'function') throw new TypeError('requireDid.approved(describe) needs a function')
-      return requireApprovalHandler(http, siwe, describe) as unknown as Guard
+      return createApprovalGuard(http, siwe, describe) as unknown as Guard
     },
     optional: guard({ optional: true }),
     ready,
@@ -198,10 +198,10 @@ async function loadParts(
     report({ type: 'signer-address-changed', address })
   }
   const { serviceSigner, isTrustedIssuer, resolution, contractWallets: contracts, didControl, networks } = settings
-  const ownKey = ownKeyOf(serviceSigner)
-  const serviceDid = settings.serviceDid ?? (ownKey && didOfKey(curve, ownKey))
+  const ownKey = findLocalKey(serviceSigner)
+  const serviceDid = settings.serviceDid ?? (ownKey && computeDid(curve, ownKey))
   if (serviceDid === undefined) throw new DidAuthError('ERR_CONFIG')
-  const serviceKey = signerServiceKey({ curve, logger, onKeyChange }, serviceSigner, serviceDid)
+  const serviceKey = createServiceKey({ curve, logger, onKeyChange }, serviceSigner, serviceDid)
   return {
     ...given,
     settings: Object.freeze({ ...settings, serviceDid }),
@@ -211,25 +211,26 @@ async function loadParts(
     tokenCurve: curveWithPreviousKeys(curve, settings.previousServiceDids),
     serviceKey,
     verifiedTokens,
-    disclosureRequests: signatureCache(settings.challengeWindowSeconds),
-    credentialVerifier: credentialVerifier({
+    disclosureRequests: createSignatureCache(settings.challengeWindowSeconds),
+    credentialVerifier: createCredentialVerifier({
       curve,
       scheduler,
-      issuerKeys: cachedIssuerKeys(clock, resolver, 'assertionMethod'),
+      issuerKeys: createIssuerKeyCache(clock, resolver, 'assertionMethod'),
       isTrustedIssuer,
       provesByAddress: resolution.kind === 'ethr' && resolution.provesByAddress
     }),
-    contractWallets: contracts && contractWallets(logger, contracts),
-    didControllers: didControl === 'document' ? documentControllers(clock, curve, resolver) : undefined,
-    resourceKeys: resourceKeys(settings.resourceKeys),
-    resourceIssuer: settings.resourceIssuer && resourceIssuer({ ...settings.resourceIssuer, networks, clock, logger }),
+    contractWallets: contracts && createContractWallets(logger, contracts),
+    didControllers: didControl === 'document' ? createDocumentControllers(clock, curve, resolver) : undefined,
+    resourceKeys: createResourceKeys(settings.resourceKeys),
+    resourceIssuer:
+      settings.resourceIssuer && createResourceIssuer({ ...settings.resourceIssuer, networks, clock, logger }),
     scheduler
   }
 }
 
 /** How issuers are resolved, as the configuration says. */
-function resolverOf({ resolution }: Settings): ClosableDidResolver {
-  if (resolution.kind === 'ethr') return ethrDidResolver(resolution.networks, resolution.registry)
+function createResolver({ resolution }: Settings): ClosableDidResolver {
+  if (resolution.kind === 'ethr') return createEthrDidResolver(resolution.networks, resolution.registry)
   const { resolver } = resolution
   // The application closes its own.
   return { resolve: (did, options) => resolver.resolve(did, options), close: () => undefined }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import { ExpiringCache, RecentEntries } from '../src/caches.js'
-import { signatureCache } from '../src/adapters/in-flight-requests.js'
+import { createSignatureCache } from '../src/adapters/in-flight-requests.js'
 import { DidAuthError } from '../src/errors.js'
 import type { Client, SignatureCache } from '../src/ports.js'
 import { refusal } from './support/refusal.js'
@@ -132,7 +132,7 @@ function fill(cache: SignatureCache, count: number, client: (number: number) => 
 
 describe('remembered signatures', () => {
   it('are made once for a key until they expire', async () => {
-    const cache = signatureCache(LIFETIME_SECONDS)
+    const cache = createSignatureCache(LIFETIME_SECONDS)
     const { signed, sign } = signing()
     const first = await cache.signOnce('a', client, NOW_SECONDS, sign('a'))
     expect(await cache.signOnce('a', client, 1_299, sign('a'))).toBe(first)
@@ -143,7 +143,7 @@ describe('remembered signatures', () => {
   })
 
   it('are one for many who ask while it is under way', async () => {
-    const cache = signatureCache(LIFETIME_SECONDS)
+    const cache = createSignatureCache(LIFETIME_SECONDS)
     const { signed, sign } = signing()
     const texts = await Promise.all(
       Array.from({ length: 500 }, () => cache.signOnce('a', client, NOW_SECONDS, sign('a')))
@@ -152,7 +152,7 @@ describe('remembered signatures', () => {
   })
 
   it('that failed are not remembered', async () => {
-    const cache = signatureCache(LIFETIME_SECONDS)
+    const cache = createSignatureCache(LIFETIME_SECONDS)
     const fail = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
     await expect(cache.signOnce('a', client, NOW_SECONDS, fail)).rejects.toEqual(refusal('ERR_SIGNER'))
     expect(await cache.signOnce('a', client, NOW_SECONDS, async () => 'signed')).toBe('signed')
@@ -160,7 +160,7 @@ describe('remembered signatures', () => {
 
   // Cause: anybody may ask for one with each of any number of DIDs.
   it('are at most 200 under way: the next is ERR_BUSY, to come again in 1 s, and one that is known is not', async () => {
-    const cache = signatureCache(LIFETIME_SECONDS)
+    const cache = createSignatureCache(LIFETIME_SECONDS)
     const known = cache.signOnce('known', client, NOW_SECONDS, async () => 'signed')
     await known
     const end = fill(cache, 200, (number) => clientOf(`10.${number}.0.1`))
@@ -172,7 +172,7 @@ describe('remembered signatures', () => {
   })
 
   it('are at most 20 under way for one client network, and others have their own', async () => {
-    const cache = signatureCache(LIFETIME_SECONDS)
+    const cache = createSignatureCache(LIFETIME_SECONDS)
     const end = fill(cache, 20, () => client)
     const one = (asking: Client) => cache.signOnce('another', asking, NOW_SECONDS, async () => 'signed')
     await expect(one(client)).rejects.toMatchObject({ code: 'ERR_BUSY' })
@@ -181,7 +181,7 @@ describe('remembered signatures', () => {
   })
 
   it('are also given up by those that failed: 300 failures leave place for the next', async () => {
-    const cache = signatureCache(LIFETIME_SECONDS)
+    const cache = createSignatureCache(LIFETIME_SECONDS)
     for (let number = 0; number < 300; number += 1) {
       const failed = cache.signOnce(`key ${number}`, client, NOW_SECONDS, () =>
         Promise.reject(new DidAuthError('ERR_SIGNER'))
@@ -192,7 +192,7 @@ describe('remembered signatures', () => {
   })
 
   it('are 5,000 at most: the oldest is forgotten first', async () => {
-    const cache = signatureCache(LIFETIME_SECONDS)
+    const cache = createSignatureCache(LIFETIME_SECONDS)
     const { signed, sign } = signing()
     for (let number = 1; number <= 5_001; number += 1)
       await cache.signOnce(`key ${number}`, client, NOW_SECONDS, sign('one'))

@@ -11,14 +11,14 @@ import { memoryStore, setupDidAuth } from 'express-did-auth'
 import { signedIn, testConfig, wallet } from 'express-did-auth/testing'
 import request from 'supertest'
 import { afterTest } from './support/after-test.js'
-import { credentialJwt } from './support/credentials.js'
+import { createCredentialJwt } from './support/credentials.js'
 import { root } from './support/documents.js'
 import { nodeOptions, runExample, scriptFile, setEnvironment } from './support/run-script.js'
 import { temporaryFolder } from './support/store-folder.js'
-import { loginText, walletOf, type TestWallet } from './support/wallet.js'
+import { createLoginText, createNumberedWallet, type TestWallet } from './support/wallet.js'
 
 const alice = wallet('alice')
-const issuer = walletOf(5)
+const issuer = createNumberedWallet(5)
 /** The host of the `serviceUrl` that all examples have. */
 const DOMAIN = 'localhost:3000'
 const day = 86_400
@@ -40,7 +40,7 @@ async function sign(server: Server, path: string, thirdLine = ''): Promise<objec
   const { did } = alice
   const asked = await request(server).post(path).send({ did }).expect(200)
   const { challenge } = asked.body as { challenge: string }
-  return { did, sig: await alice.signMessage(loginText(DOMAIN, challenge) + thirdLine) }
+  return { did, sig: await alice.signMessage(createLoginText(DOMAIN, challenge) + thirdLine) }
 }
 
 describe('examples/', () => {
@@ -96,7 +96,7 @@ describe('examples/log-in-siwe.mjs', () => {
 describe('examples/sign-up-with-credentials.ts', () => {
   const nowSeconds = Math.floor(Date.now() / 1000)
   const emailCredential = (by: TestWallet): string =>
-    credentialJwt(by, alice.did, {
+    createCredentialJwt(by, alice.did, {
       nbf: nowSeconds - day,
       exp: nowSeconds + day,
       vc: {
@@ -119,7 +119,7 @@ describe('examples/sign-up-with-credentials.ts', () => {
       return { status, text }
     }
     expect(await signUp([])).toMatchObject({ status: 401, text: 'An e-mail credential and a name please' })
-    const stranger = await signUp([emailCredential(walletOf(6))])
+    const stranger = await signUp([emailCredential(createNumberedWallet(6))])
     expect(stranger).toMatchObject({ status: 401, text: 'That issuer is not trusted here' })
     const early = await request(server)
       .post('/auth')

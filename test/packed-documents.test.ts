@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { linksOf, readMarkdown } from './support/documents.js'
+import { listLinks, readMarkdown } from './support/documents.js'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
@@ -36,7 +36,7 @@ describe.each(['express-did-auth', 'express-did-auth-servers'])('the documents p
   it('have a README among them', () => expect(documents).toContain('README.md'))
 
   it.each(documents)('%s links to what is packed as well', (document) => {
-    const relative = linksOf(readMarkdown(join(folder, document))).filter((link) => !/^(?:https?:|#)/.test(link))
+    const relative = listLinks(readMarkdown(join(folder, document))).filter((link) => !/^(?:https?:|#)/.test(link))
     const targets = relative.map((link) => posix.join(posix.dirname(document), link.split('#')[0]!))
     expect(targets.filter((path) => !files.includes(path))).toEqual([])
   })

@@ -2,13 +2,13 @@ import { afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals'
 import express from 'express'
 import request from 'supertest'
 import { es256kSigner, loadCurve, memoryStore, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
-import { withStoreDeadline } from '../src/current-request.js'
+import { limitStoreTime } from '../src/current-request.js'
 import { logIn } from './support/app-client.js'
 import { challengeSecret, serviceUrl, serviceWallet, START_SECONDS, testApp } from './support/test-app.js'
-import { walletOf } from './support/wallet.js'
+import { createNumberedWallet } from './support/wallet.js'
 import { inspect } from 'node:util'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 const config: DidAuthConfig = {
   challengeSecret,
   serviceUrl,
@@ -146,7 +146,7 @@ describe('setupDidAuth', () => {
   it.each<[string, Partial<DidAuthConfig>, string[]]>([
     ['no store', {}, ['sessions are in memory: a restart ends all of them']],
     ['a memoryStore', { store: memoryStore() }, ['sessions are in memory: a restart ends all of them']],
-    ['another store', { store: withStoreDeadline(memoryStore())() }, []]
+    ['another store', { store: limitStoreTime(memoryStore())() }, []]
   ])('warns in production of sessions in memory, given %s: %j', (_name, more, texts) => {
     const warn = jest.fn()
     const environment = process.env.NODE_ENV
@@ -160,7 +160,7 @@ describe('setupDidAuth', () => {
   })
 
   it('warns when serviceSigner is not the key of serviceDid, and works', async () => {
-    const test = await testApp({ serviceDid: walletOf(99).did })
+    const test = await testApp({ serviceDid: createNumberedWallet(99).did })
     expect(test.log.map(({ message }) => message)).toEqual(['serviceSigner is not the key of serviceDid'])
     await test.me((await test.logIn()).accessToken).expect(200)
   })
@@ -246,10 +246,10 @@ describe('a log', () => {
     }
     for (const logged of [{}, { logger: undefined }]) {
       const test = await testApp({ store: quoting, ...(logged as Partial<DidAuthConfig>) })
-      for (const user of [1, 2, 3, 4].map(walletOf)) {
+      for (const user of [1, 2, 3, 4].map(createNumberedWallet)) {
         isBroken = false
         const tokens = await test.logIn(user)
-        const login = await test.signedLogin(user)
+        const login = await test.createSignedLogin(user)
         plant([tokens, login, (await test.get(`/request-auth/${user.did}`)).body])
         isBroken = true
         await test.post('/auth', login).expect(503)

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { lazy } from '../src/lazy.js'
-import { singleFlight } from '../src/single-flight.js'
+import { createLazy } from '../src/lazy.js'
+import { createSingleFlight } from '../src/single-flight.js'
 import { systemClock, waitAtMost, within } from '../src/time.js'
 import { DidAuthError } from '../src/errors.js'
 import type { Deadline } from '../src/ports.js'
-import { requestDeadline, withStoreDeadline } from '../src/current-request.js'
+import { requestDeadline, limitStoreTime } from '../src/current-request.js'
 import { memoryStore } from '../src/stores/memory/index.js'
 
 const never = new Promise<string>(() => undefined)
@@ -52,7 +52,7 @@ describe('within and waitAtMost', () => {
 describe('lazy', () => {
   it('loads once, and again after a failure', async () => {
     const load = jest.fn<() => Promise<string>>().mockRejectedValueOnce(new Error('down')).mockResolvedValue('up')
-    const get = lazy(load)
+    const get = createLazy(load)
     expect(load).toHaveBeenCalledTimes(0)
     await expect(Promise.all([get(), get()])).rejects.toThrow('down')
     expect(load).toHaveBeenCalledTimes(1)
@@ -62,7 +62,7 @@ describe('lazy', () => {
 
   it('forgets the promise that it keeps, and no other', async () => {
     const load = jest.fn(async () => 'up')
-    const get = lazy(load)
+    const get = createLazy(load)
     const first = get()
     get.forget(Promise.resolve('up'))
     expect(get()).toBe(first)
@@ -75,14 +75,14 @@ describe('lazy', () => {
 describe('singleFlight', () => {
   it('gives all who ask meanwhile the result of one call for each key, and then calls again', async () => {
     const call = jest.fn(async () => call.mock.calls.length)
-    const once = singleFlight<number>()
+    const once = createSingleFlight<number>()
     expect(await Promise.all([once(call, 'a'), once(call, 'a'), once(call, 'b')])).toEqual([1, 1, 2])
     expect(call).toHaveBeenCalledTimes(2)
     expect(await once(call, 'a')).toBe(3)
   })
 
   it('calls again after a failure', async () => {
-    const once = singleFlight<string>()
+    const once = createSingleFlight<string>()
     await expect(once(() => Promise.reject(new Error('down')))).rejects.toThrow('down')
     expect(await once(async () => 'up')).toBe('up')
   })
@@ -117,7 +117,7 @@ describe('requestDeadline', () =>
 
 describe('withStoreDeadline', () => {
   it('passes arguments and results through', async () => {
-    const store = withStoreDeadline(memoryStore())()
+    const store = limitStoreTime(memoryStore())()
     const key = { service: 'https://a.example', did: 'did:a:b', window: 1 }
     const use = { ...key, flow: 'logIn', useCount: 0, consumesBoth: false, nowSeconds: 1, expiresAtSeconds: 2 } as const
     expect(await store.consumeChallenge(use)).toBe('consumed')
@@ -130,17 +130,17 @@ describe('withStoreDeadline', () => {
   ])('makes ERR_STORE of a store that %s, with the cause for the log and 5 s to wait', async (_how, fail) => {
     const broken = Object.assign(memoryStore(), { findSession: fail })
     const refused = { code: 'ERR_STORE', retryAfterSeconds: 5, cause: new Error('broken') }
-    await expect(withStoreDeadline(broken)().findSession('https://a.example', 'id')).rejects.toMatchObject(refused)
+    await expect(limitStoreTime(broken)().findSession('https://a.example', 'id')).rejects.toMatchObject(refused)
   })
 
   it('passes ERR_BUSY on with its own wait', async () => {
     const busy = new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 })
-    const store = withStoreDeadline(Object.assign(memoryStore(), { ping: () => Promise.reject(busy) }))()
+    const store = limitStoreTime(Object.assign(memoryStore(), { ping: () => Promise.reject(busy) }))()
     await expect(store.ping()).rejects.toBe(busy)
   })
 
   it('makes ERR_STORE of a silence of 5 s', async () => {
-    const store = withStoreDeadline(Object.assign(memoryStore(), { ping: hang }))()
+    const store = limitStoreTime(Object.assign(memoryStore(), { ping: hang }))()
     const since = performance.now()
     await expect(inFakeTime(store.ping())).rejects.toMatchObject({
       code: 'ERR_STORE',
@@ -150,7 +150,7 @@ describe('withStoreDeadline', () => {
   })
 
   it('ends a verb with the request that it is for', async () => {
-    const storeFor = withStoreDeadline(Object.assign(memoryStore(), { ping: hang }))
+    const storeFor = limitStoreTime(Object.assign(memoryStore(), { ping: hang }))
     const [first, second] = [storeFor(requestDeadline()), storeFor(requestDeadline())]
     const since = performance.now()
     const pings = async (): Promise<void> => {
@@ -162,7 +162,7 @@ describe('withStoreDeadline', () => {
 
   it('closes the store behind it', async () => {
     const close = jest.fn(async () => undefined)
-    await withStoreDeadline(Object.assign(memoryStore(), { close }))().close()
+    await limitStoreTime(Object.assign(memoryStore(), { close }))().close()
     expect(close).toHaveBeenCalledTimes(1)
   })
 })

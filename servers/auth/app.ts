@@ -1,8 +1,15 @@
 import { fileURLToPath } from 'node:url'
 import { es256kSigner, setupDidAuth } from 'express-did-auth'
-import { secureApp, withLastAnswers, type ServerApp, type ServerAppParts } from '../http/create-app.js'
+import { createApp, addFallbacks, type ServerApp, type ServerAppParts } from '../http/create-app.js'
 import { serveDocument } from '../openapi/document.js'
-import { authRoutes, didAuthConfig, didAuthDependencies, optionalPaths, resourcesOf, siweOf } from '../http/did-auth.js'
+import {
+  authRoutes,
+  createDidAuthConfig,
+  createDidAuthDependencies,
+  optionalPaths,
+  createResourceOptions,
+  createSiweOptions
+} from '../http/did-auth.js'
 import { openServer, type StartServer } from '../process/start-server.js'
 import { openEngine } from '../storage/engine.js'
 import { addPage, loadPage, type Page } from './page.js'
@@ -15,22 +22,22 @@ export const startAuth: StartServer = async (env, start) => {
   const { parts, serve } = await openServer(env, start, await openEngine(env, start.connections))
   const page = env.PAGE ? loadPage(PAGE_FOLDER, parts.log) : undefined
   if (page !== undefined) start.onPage(parts.serviceUrl)
-  return () => serve(authApp({ ...parts, page }))
+  return () => serve(createAuthApp({ ...parts, page }))
 }
 
 /** Builds the reference auth server, with a page for people at the root. The store is its giver's to close. */
-export function authApp(parts: ServerAppParts & { page?: Page | undefined }): ServerApp {
+export function createAuthApp(parts: ServerAppParts & { page?: Page | undefined }): ServerApp {
   const { env, page } = parts
   const signer = es256kSigner(parts.identity.privateKey)
   const routes = [...authRoutes, ...Object.values(optionalPaths), '/resource-token', '/.well-known']
-  const app = secureApp(parts, routes, didAuthDependencies(signer, env.RPC_URL))
+  const app = createApp(parts, routes, createDidAuthDependencies(signer, env.RPC_URL))
   const { sessionPath, sessionsPath } = optionalPaths
-  const others = { sessionPath, sessionsPath, siwe: siweOf(parts), ...resourcesOf(parts) }
-  const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, signer), ...others })
+  const others = { sessionPath, sessionsPath, siwe: createSiweOptions(parts), ...createResourceOptions(parts) }
+  const requireDid = setupDidAuth(app, { ...createDidAuthConfig(parts, signer), ...others })
   app.get('/openapi.json', serveDocument('auth', parts.serviceUrl))
   app.get('/me', requireDid, (req, res) => {
     res.set('Cache-Control', 'no-store').json({ did: req.user?.did })
   })
   if (page !== undefined) addPage(app, page, parts)
-  return { listener: withLastAnswers(app, parts), ready: requireDid.ready, close: () => requireDid.close() }
+  return { listener: addFallbacks(app, parts), ready: requireDid.ready, close: () => requireDid.close() }
 }

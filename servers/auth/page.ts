@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import type { Express } from 'express'
 import { parseHttpUrl } from 'express-did-auth/server-kit'
 import type { ServerEnv, ServerName } from '../config/read-env.js'
-import { reasonOf } from '../config/startup-error.js'
+import { describeReason } from '../config/startup-error.js'
 import type { ServerAppParts } from '../http/create-app.js'
-import { siweOf } from '../http/did-auth.js'
+import { createSiweOptions } from '../http/did-auth.js'
 
 const HTML = 'text/html; charset=utf-8'
 const SCRIPT = 'text/javascript; charset=utf-8'
@@ -31,7 +31,7 @@ export function loadPage(folder: string, log: ServerAppParts['log']): Page | und
     const files = Object.entries(FILES)
     return new Map(files.map(([path, [name, type]]) => [path, { bytes: readFileSync(join(folder, name)), type }]))
   } catch (error) {
-    log.warn({ event: 'page-missing', reason: reasonOf(error) }, 'the page is not built: npm run build')
+    log.warn({ event: 'page-missing', reason: describeReason(error) }, 'the page is not built: npm run build')
     return undefined
   }
 }
@@ -40,7 +40,7 @@ export function loadPage(folder: string, log: ServerAppParts['log']): Page | und
 export function addPage(app: Express, page: Page, parts: ServerAppParts): void {
   const { env, serviceUrl, serviceUrls } = parts
   /** Where the page may connect to, beside this server; not to a neighbour whose name is no URL. */
-  const urlOf = (name: ServerName): string => {
+  const getUrl = (name: ServerName): string => {
     const url = serviceUrls?.get(name) ?? ''
     return parseHttpUrl(url) === undefined ? '' : url
   }
@@ -53,11 +53,11 @@ export function addPage(app: Express, page: Page, parts: ServerAppParts): void {
       }
       let body = bytes
       if (type === HTML) {
-        const neighbours = { relay: urlOf('relay'), vault: urlOf('vault') }
-        const siwe = String(siweOf(parts) !== undefined)
+        const neighbours = { relay: getUrl('relay'), vault: getUrl('vault') }
+        const siwe = String(createSiweOptions(parts) !== undefined)
         body = Buffer.from(fillIn(String(bytes), env, { auth: serviceUrl, siwe, ...neighbours }))
         // Instead of the policies that all answers have. Wallets in a popup talk to the page that opened them.
-        res.set('Content-Security-Policy', policyFor(Object.values(neighbours)))
+        res.set('Content-Security-Policy', createPolicy(Object.values(neighbours)))
         res.set('Cross-Origin-Opener-Policy', 'same-origin-allow-popups')
       }
       // A browser keeps the files and asks each time whether they are still good, so that two builds never meet.
@@ -70,7 +70,7 @@ export function addPage(app: Express, page: Page, parts: ServerAppParts): void {
 }
 
 /** Everything from here, no script or style in the page itself, and calls to the three servers only. */
-function policyFor(urls: readonly string[]): string {
+function createPolicy(urls: readonly string[]): string {
   const origins = urls.flatMap((url) => (url === '' ? [] : [new URL(url).origin]))
   return [
     "default-src 'none'",

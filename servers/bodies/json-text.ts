@@ -158,7 +158,7 @@ function isPlain(bytes: Buffer): boolean {
 /** The index of the first quote after an even number of backslashes; -1 where there is none. */
 function endOfString(text: string, start: number): number {
   for (let quote = text.indexOf('"', start); quote !== -1; quote = text.indexOf('"', quote + 1)) {
-    if (backslashesBefore(text, quote, start) % 2 === 0) return quote
+    if (countBackslashesBefore(text, quote, start) % 2 === 0) return quote
   }
   return -1
 }
@@ -167,11 +167,11 @@ function endOfString(text: string, start: number): number {
 function cutEscape(text: string): number {
   const last = text.lastIndexOf('\\')
   const length = text.length - last
-  if (last === -1 || length > MAX_CUT_ESCAPE || backslashesBefore(text, last, 0) % 2 === 1) return 0
+  if (last === -1 || length > MAX_CUT_ESCAPE || countBackslashesBefore(text, last, 0) % 2 === 1) return 0
   return length === 1 || text[last + 1] === 'u' ? length : 0
 }
 
-function backslashesBefore(text: string, end: number, start: number): number {
+function countBackslashesBefore(text: string, end: number, start: number): number {
   let first = end
   while (first > start && text[first - 1] === '\\') first -= 1
   return end - first

@@ -6,7 +6,7 @@ import { ByteBudget, MinimumRate } from './limits.js'
 import { ServerError } from '../http/server-error.js'
 import type { NewContent } from '../storage/content-store.js'
 import type { Spool } from '../storage/files.js'
-import { storageFailure } from '../storage/storage-error.js'
+import { toStorageError } from '../storage/storage-error.js'
 import { LeafHasher } from '../storage/unixfs-blocks.js'
 import { JsonTextDecoder, type TextSink } from './json-text.js'
 
@@ -243,5 +243,5 @@ class ContentSink implements TextSink {
 }
 
 function refuseSpool(error: unknown): never {
-  throw storageFailure(error)
+  throw toStorageError(error)
 }

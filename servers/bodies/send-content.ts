@@ -65,7 +65,7 @@ export function sendWhole(res: ServerResponse, json: string | Buffer, headers: H
  * Content in pieces of UTF-8, which may end within a character, as one JSON string with what stands around it. Nothing
  * is sent before the first piece was verified.
  */
-export async function* jsonStringOf(pieces: AsyncIterable<Uint8Array>, before = '', after = ''): Chunks {
+export async function* encodeJsonString(pieces: AsyncIterable<Uint8Array>, before = '', after = ''): Chunks {
   const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
   let start = `${before}"`
   for await (const piece of pieces) {
@@ -86,21 +86,21 @@ async function write(res: ServerResponse, next: IteratorResult<Uint8Array, void>
       for (let start = 0; start < chunk.length; start += WRITE_BYTES) {
         const part = chunk.subarray(start, start + WRITE_BYTES)
         rate.resume()
-        await taken(res, () => res.write(part))
+        await waitUntilTaken(res, () => res.write(part))
         rate.add(part.length)
         rate.pause()
         if (res.destroyed) return
       }
     }
     rate.resume()
-    await taken(res, () => res.end())
+    await waitUntilTaken(res, () => res.end())
   } finally {
     rate.stop()
   }
 }
 
 /** Resolves when the system has taken the bytes, or the connection is closed. */
-function taken(res: ServerResponse, writeNow: () => unknown): Promise<void> {
+function waitUntilTaken(res: ServerResponse, writeNow: () => unknown): Promise<void> {
   // Its `close` was emitted while the next chunk was read, and nothing follows it.
   if (res.destroyed) return Promise.resolve()
   return new Promise((resolve) => {

@@ -50,7 +50,7 @@ const CODES = { red: 31, green: 32, yellow: 33, dim: 2 } as const
 export type Paint = (colour: keyof typeof CODES, text: string) => string
 
 /** Colours on a terminal, unless `NO_COLOR` is set. @see https://no-color.org */
-export function painter({ env, isTerminal }: Pick<CommandLine, 'env' | 'isTerminal'>): Paint {
+export function createPainter({ env, isTerminal }: Pick<CommandLine, 'env' | 'isTerminal'>): Paint {
   const isColoured = isTerminal && (env.NO_COLOR ?? '') === ''
   return (colour, text) => (isColoured ? `\u001B[${CODES[colour]}m${text}\u001B[0m` : text)
 }
@@ -58,12 +58,12 @@ export function painter({ env, isTerminal }: Pick<CommandLine, 'env' | 'isTermin
 const COMMANDING = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
 
 /** A text that may be a stranger's, without characters that command a terminal. */
-export function printable(text: string): string {
+export function toPrintable(text: string): string {
   return text.replace(COMMANDING, '')
 }
 
 /** JSON of texts that may be a stranger's: the same value, with characters that command a terminal as escapes. */
-export function printableJson(value: unknown): string {
+export function toPrintableJson(value: unknown): string {
   const escaped = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
   return JSON.stringify(value).replace(COMMANDING, (one) => one.split('').map(escaped).join(''))
 }

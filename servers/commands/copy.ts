@@ -1,20 +1,20 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
-import { chooseSqliteEngine, openSqliteConnection, sqliteCode, type SqlRow } from 'express-did-auth/server-kit'
+import { chooseSqliteEngine, openSqliteConnection, getSqliteCode, type SqlRow } from 'express-did-auth/server-kit'
 import { readEnvs, type ServerEnv } from '../config/read-env.js'
-import { codeOf, ownCommand, reasonOf, StartError } from '../config/startup-error.js'
+import { getErrorCode, ownCommand, describeReason, StartError } from '../config/startup-error.js'
 import { ServerError } from '../http/server-error.js'
 import { connectDatabase } from '../storage/connections.js'
 import type { NewContent, ObjectStore } from '../storage/content-store.js'
-import { dataFolder, openBucket, openPostgresContents } from '../storage/engine.js'
-import { fileObjectStore } from '../storage/files.js'
-import { placeOf } from '../storage/sql/entry-verbs.js'
-import { fileOf } from '../storage/sql/file-verbs.js'
+import { getDataFolder, openBucket, openPostgresContents } from '../storage/engine.js'
+import { createFileObjectStore } from '../storage/files.js'
+import { toEntryPlace } from '../storage/sql/entry-verbs.js'
+import { toFileState } from '../storage/sql/file-verbs.js'
 import { openContentStore } from '../storage/sql/open-sqlite-contents.js'
-import { rowsOf, type RowsName } from '../storage/sql/page-verbs.js'
+import { readRows, type RowsName } from '../storage/sql/page-verbs.js'
 import type { OpenContentStore } from '../storage/sql/sql-content-store.js'
-import { newContentOf } from '../storage/unixfs-blocks.js'
+import { createNewContent } from '../storage/unixfs-blocks.js'
 import { readArguments, type CommandLine } from './command-line.js'
 import { migrateTables, waitFor } from './migrate.js'
 
@@ -41,9 +41,9 @@ export async function runCopy({ args, env, out }: CommandLine): Promise<number> 
   const [serverEnv] = envs
   // No option: every user of the machine reads command lines, and the URL has a password.
   if (serverEnv?.DATABASE_URL === undefined) throw new StartError('No database is configured: set DATABASE_URL')
-  const stored = envs.filter((one) => existsSync(databaseOf(one)))
+  const stored = envs.filter((one) => existsSync(requireDatabase(one)))
   if (stored.length === 0) throw new StartError(`There is nothing to copy in ${serverEnv.DATA_DIR} (DATA_DIR)`)
-  for (const one of stored) assertUnused(databaseOf(one))
+  for (const one of stored) assertUnused(requireDatabase(one))
   const database = await connectDatabase(serverEnv, serverEnv.DATABASE_URL, TIMEOUT_SECONDS)
   try {
     await waitFor(database, out)
@@ -54,14 +54,14 @@ export async function runCopy({ args, env, out }: CommandLine): Promise<number> 
     return isWhole ? 0 : 1
   } catch (error) {
     if (error instanceof StartError) throw error
-    throw new StartError(`The copy was interrupted: ${reasonOf(error)}; run it again`, { cause: error })
+    throw new StartError(`The copy was interrupted: ${describeReason(error)}; run it again`, { cause: error })
   } finally {
     await database.close()
   }
 }
 
-function databaseOf(env: ServerEnv): string {
-  return join(dataFolder(env), `${env.name}.db`)
+function requireDatabase(env: ServerEnv): string {
+  return join(getDataFolder(env), `${env.name}.db`)
 }
 
 /** @throws StartError when another process has the file open */
@@ -76,17 +76,18 @@ function assertUnused(file: string): void {
       connection.close()
     }
   } catch (error) {
-    if (sqliteCode(error).startsWith('SQLITE_BUSY')) throw new StartError(`${file} is in use: stop the servers first`)
-    throw new StartError(`Cannot use ${file}: ${reasonOf(error)}`)
+    if (getSqliteCode(error).startsWith('SQLITE_BUSY'))
+      throw new StartError(`${file} is in use: stop the servers first`)
+    throw new StartError(`Cannot use ${file}: ${describeReason(error)}`)
   }
 }
 
 async function copyServer(env: ServerEnv, database: PostgresDatabase, out: CommandLine['out']): Promise<boolean> {
   const { name } = env
   const bucket = await openBucket(env)
-  const folder = dataFolder(env)
-  const files = fileObjectStore(join(folder, 'objects'))
-  const objects = bucket && { objects: readableAt(files, bucket) }
+  const folder = getDataFolder(env)
+  const files = createFileObjectStore(join(folder, 'objects'))
+  const objects = bucket && { objects: findReadableObjects(files, bucket) }
   const source = await openContentStore({ folder, database: `${name}.db`, ...objects })
   try {
     const target = await openPostgresContents(database, env, bucket)
@@ -97,14 +98,14 @@ async function copyServer(env: ServerEnv, database: PostgresDatabase, out: Comma
 }
 
 /** Objects of a server on one machine, which had the bucket already, or has files. */
-function readableAt(files: ObjectStore, bucket: ObjectStore): ObjectStore {
+function findReadableObjects(files: ObjectStore, bucket: ObjectStore): ObjectStore {
   return {
     ...files,
     async *read(name) {
       try {
         yield* files.read(name)
       } catch (error) {
-        if (codeOf(error) !== 'ENOENT') throw error
+        if (getErrorCode(error) !== 'ENOENT') throw error
         yield* bucket.read(name)
       }
     }
@@ -127,7 +128,7 @@ async function copyContents(source: OpenContentStore, target: OpenContentStore, 
   const outcome = { copied: 0, known: 0, refused: 0, missing: new Set<string>(), damagedLists }
 
   const eachRow = async (table: RowsName, work: (row: SqlRow) => Promise<void>): Promise<void> => {
-    for await (const { items } of rowsOf(inspection, table)) {
+    for await (const { items } of readRows(inspection, table)) {
       // Of many users at once, because writes of one wait for each other.
       const left = items.toSorted((one, other) => (String(one.key) < String(other.key) ? -1 : 1)).values()
       const run = async (): Promise<void> => {
@@ -146,10 +147,10 @@ async function copyContents(source: OpenContentStore, target: OpenContentStore, 
     try {
       const [found] = await source.store.readContents([cid])
       if (found === undefined) throw new ServerError('ERR_CONTENT_MISSING')
-      await add(newContentOf(await found.bytes()))
+      await add(createNewContent(await found.bytes()))
       see('copied')
     } catch (error) {
-      const code = codeOf(error)
+      const code = getErrorCode(error)
       if (code === 'ERR_CONTENT_MISSING') outcome.missing.add(cid)
       else if (code === 'ERR_TAKEN_DOWN') outcome.refused += 1
       else throw error
@@ -162,7 +163,7 @@ async function copyContents(source: OpenContentStore, target: OpenContentStore, 
     await target.store.takeDown(String(cid), String(reason), Number(at))
   })
   await eachRow('lists', async (row) => {
-    const place = placeOf(row)
+    const place = toEntryPlace(row)
     if (damaged.has(`${place.did} ${place.key}`)) return
     const entries = await inspection.numberedEntries(place)
     const { entries: there } = await target.store.listEntries(place)
@@ -173,14 +174,14 @@ async function copyContents(source: OpenContentStore, target: OpenContentStore, 
     }
   })
   await eachRow('files', async (row) => {
-    const { cid, expiresAtSeconds } = fileOf(row)
+    const { cid, expiresAtSeconds } = toFileState(row)
     if (expiresAtSeconds <= nowSeconds) return
     const there = (await target.store.isTakenDown(cid)) ? undefined : await target.store.findFile(cid, nowSeconds)
     if (there !== undefined && there.expiresAtSeconds >= expiresAtSeconds) see('known')
     else await copyContent(cid, (content) => target.inspection.importFile(content, expiresAtSeconds))
   })
   // At last, because content that is not there is not pinned.
-  for await (const { items } of rowsOf(inspection, 'pins')) await target.inspection.importPins(items)
+  for await (const { items } of readRows(inspection, 'pins')) await target.inspection.importPins(items)
   return outcome
 }
 

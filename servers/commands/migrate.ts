@@ -2,7 +2,7 @@ import { DidAuthError } from 'express-did-auth'
 import { migrateStore, type PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { readEnv } from '../config/read-env.js'
 import { StartError } from '../config/startup-error.js'
-import { connectDatabase, faultOfEngine, throwUnusable, untilAvailable } from '../storage/connections.js'
+import { connectDatabase, describeEngineFault, throwUnusable, waitUntilAvailable } from '../storage/connections.js'
 import { migrateContent } from '../storage/sql/open-postgres-contents.js'
 import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
@@ -59,7 +59,7 @@ export async function migrateTables(database: PostgresDatabase, out: Out): Promi
 export async function waitFor(database: PostgresDatabase, out: Out, milliseconds = WAIT_MILLISECONDS): Promise<void> {
   const ask = (): Promise<unknown> => migrateStore(database, { mode: 'print' })
   const text = `Waiting for the database (DATABASE_URL), for up to ${milliseconds / 1_000} s.`
-  const reason = await untilAvailable(ask, () => out(text), milliseconds)
+  const reason = await waitUntilAvailable(ask, () => out(text), milliseconds)
   if (reason !== undefined) throw new StartError(`Cannot use the database (DATABASE_URL): ${reason}`)
 }
 
@@ -71,7 +71,7 @@ async function check(database: PostgresDatabase, out: Out): Promise<number> {
     } catch (error) {
       const isOlder = error instanceof DidAuthError && error.code === 'ERR_CONFIG' && error.cause === undefined
       if (!isOlder) throwUnusable(error)
-      out(`${name}: ${faultOfEngine(error)}`)
+      out(`${name}: ${describeEngineFault(error)}`)
       code = 1
     }
   }

@@ -1,12 +1,12 @@
 import { readEnv } from '../config/read-env.js'
 import { ServerError } from '../http/server-error.js'
 import type { IpfsNode } from '../ipfs/ipfs-node.js'
-import { ipfsHttpNode } from '../ipfs/ipfs-rpc-client.js'
+import { createIpfsHttpNode } from '../ipfs/ipfs-rpc-client.js'
 import type { ContentInfo, ContentReads, PinLedger } from '../storage/content-store.js'
-import { withExistingContents } from '../storage/engine.js'
+import { useExistingContents } from '../storage/engine.js'
 import type { ContentInspection } from '../storage/sql/inspection-steps.js'
 import { isWhole } from '../storage/sql/stored-content.js'
-import { newContentOf } from '../storage/unixfs-blocks.js'
+import { createNewContent } from '../storage/unixfs-blocks.js'
 import { readArguments, type CommandLine } from './command-line.js'
 
 const OPTIONS = { 'accept-damage': { type: 'boolean' }, 'dry-run': { type: 'boolean' } } as const
@@ -37,8 +37,8 @@ export async function runReconcile({ args, env: given, out }: CommandLine): Prom
   const { values } = readArguments(args, OPTIONS, [0, 0])
   const [isDryRun, acceptsDamage] = [values['dry-run'] === true, values['accept-damage'] === true]
   const env = readEnv(given, 'vault', false, 'operate')
-  return withExistingContents(env, async ({ store, inspection }) => {
-    const node = env.IPFS_API_URL === undefined ? undefined : ipfsHttpNode(env.IPFS_API_URL)
+  return useExistingContents(env, async ({ store, inspection }) => {
+    const node = env.IPFS_API_URL === undefined ? undefined : createIpfsHttpNode(env.IPFS_API_URL)
     const isInOrder = reconcile({ store, inspection, node, isDryRun, acceptsDamage }, out)
     return (await isInOrder.finally(() => node?.close())) ? 0 : 1
   })
@@ -76,9 +76,9 @@ const CHECKS: Readonly<Record<string, (parts: ReconcileParts) => Promise<Finding
 async function checkDatabase({ inspection, isDryRun }: ReconcileParts): Promise<Finding> {
   const { damage, indexes } = await inspection.checkDatabase({ isDryRun })
   const remedy = 'Stop the server, keep a copy of the folder, and restore the last backup.'
-  if (damage.length > 0) return ['', [1, `the file is damaged: ${named(damage)}. ${remedy}`, false]]
+  if (damage.length > 0) return ['', [1, `the file is damaged: ${formatName(damage)}. ${remedy}`, false]]
   const done = isDryRun ? 'to rebuild' : 'rebuilt'
-  return ['sound', [indexes.length, `damaged indexes ${done}: ${named(indexes)}`, !isDryRun]]
+  return ['sound', [indexes.length, `damaged indexes ${done}: ${formatName(indexes)}`, !isDryRun]]
 }
 
 /** Reads all content that is in use and verifies it. What is missing or damaged is restored from the node. */
@@ -105,9 +105,9 @@ async function checkContents(parts: ReconcileParts): Promise<Finding> {
   }
   return [
     '',
-    [1, `${counted(total, 'content')} in use`, true],
+    [1, `${formatCount(total, 'content')} in use`, true],
     [repaired, `${repaired} ${isDryRun ? 'to put back' : 'put back'} from the IPFS node`, !isDryRun],
-    [missing.length, `${missing.length} missing: ${named(missing)}`, false],
+    [missing.length, `${missing.length} missing: ${formatName(missing)}`, false],
     [repaired + missing.length === 0 ? 1 : 0, 'all undamaged', true]
   ]
 }
@@ -118,7 +118,7 @@ async function repair(
 ): Promise<'repaired' | 'missing' | 'unavailable'> {
   if (node === undefined) return 'missing'
   try {
-    const content = newContentOf(await node.read(cid, byteCount))
+    const content = createNewContent(await node.read(cid, byteCount))
     if (content.cid !== cid) return 'missing'
     if (!isDryRun) await store.repairContent(content)
     return 'repaired'
@@ -131,13 +131,17 @@ async function repair(
 async function checkCounts({ inspection, isDryRun, acceptsDamage }: ReconcileParts): Promise<Finding> {
   const { owners, damagedLists, unusedContents } = await inspection.recount({ isDryRun, acceptsDamage })
   const isAccepted = acceptsDamage && !isDryRun
-  const places = named(damagedLists.map(({ did, key }) => `${did} ${JSON.stringify(key)}`))
+  const places = formatName(damagedLists.map(({ did, key }) => `${did} ${JSON.stringify(key)}`))
   const damage = isAccepted ? 'accepted with what is left' : REMEDY
   return [
     'right for all users',
-    [owners, `usage ${isDryRun ? 'to correct' : 'corrected'} for ${counted(owners, 'user')}`, !isDryRun],
-    [unusedContents, `${counted(unusedContents, 'unused content')} ${isDryRun ? 'to delete' : 'deleted'}`, !isDryRun],
-    [damagedLists.length, `${counted(damagedLists.length, 'list')} ${damage}: ${places}`, isAccepted]
+    [owners, `usage ${isDryRun ? 'to correct' : 'corrected'} for ${formatCount(owners, 'user')}`, !isDryRun],
+    [
+      unusedContents,
+      `${formatCount(unusedContents, 'unused content')} ${isDryRun ? 'to delete' : 'deleted'}`,
+      !isDryRun
+    ],
+    [damagedLists.length, `${formatCount(damagedLists.length, 'list')} ${damage}: ${places}`, isAccepted]
   ]
 }
 
@@ -150,7 +154,7 @@ async function checkPins({ inspection, node, isDryRun }: ReconcileParts): Promis
   // Without a node nothing is desired of one.
   if (node === undefined) return ['no IPFS node, IPFS_API_URL is not given']
   const { toPin, toUnpin } = await inspection.trackPins({ isDryRun })
-  const text = `${counted(toPin, 'content')} to pin, ${counted(toUnpin, 'content')} to unpin`
+  const text = `${formatCount(toPin, 'content')} to pin, ${formatCount(toUnpin, 'content')} to unpin`
   return ['desired for all content and nothing else', [toPin + toUnpin, text, !isDryRun]]
 }
 
@@ -158,8 +162,8 @@ async function checkNode({ store, node, isDryRun }: ReconcileParts): Promise<Fin
   if (node === undefined) return ['not compared']
   try {
     const { missing, others } = await store.comparePins(() => node.listPins(), { isDryRun })
-    const ofOthers = `${counted(others, 'pin')} of others`
-    const text = `${counted(missing, 'pin')} missing, to pin again, ${ofOthers}`
+    const ofOthers = `${formatCount(others, 'pin')} of others`
+    const text = `${formatCount(missing, 'pin')} missing, to pin again, ${ofOthers}`
     return [`has all pins of this vault, ${ofOthers}`, [missing, text, !isDryRun]]
   } catch (error) {
     if (!(error instanceof ServerError) || !error.code.startsWith('ERR_IPFS_')) throw error
@@ -170,15 +174,15 @@ async function checkNode({ store, node, isDryRun }: ReconcileParts): Promise<Fin
 async function countOpenPins({ store, node }: ReconcileParts): Promise<Finding> {
   const open = await store.countOpen()
   const who = node === undefined ? 'they wait until there is an IPFS node' : 'the running server carries them out'
-  return ['no pins', [open, `${counted(open, 'pin')}, ${who}`, true]]
+  return ['no pins', [open, `${formatCount(open, 'pin')}, ${who}`, true]]
 }
 
 /** `no pins`, `1 pin`, `1,000 pins`. */
-function counted(count: number, noun: string): string {
+function formatCount(count: number, noun: string): string {
   return `${count === 0 ? 'no' : count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`
 }
 
-function named(names: readonly string[]): string {
+function formatName(names: readonly string[]): string {
   const more = names.length - MAX_NAMED
   return names.slice(0, MAX_NAMED).join('; ') + (more > 0 ? ` and ${more} more` : '')
 }

@@ -113,7 +113,7 @@ export class ServiceUnderTest {
       headers: { ...type, ...(Cookie !== '' && { Cookie }), ...headers },
       ...(text !== undefined && { body: text })
     })
-    const received = await boundedText(response, `${method} ${path}`)
+    const received = await readBoundedText(response, `${method} ${path}`)
     const isJson = /^application\/(?:[\w.]+\+)?json\b/i.test(response.headers.get('content-type') ?? '')
     const json = isJson ? parseObject(received) : {}
     const { status, headers: answered } = response
@@ -180,7 +180,7 @@ export class ServiceUnderTest {
   /** Logs a new user in. @throws Error when the service refuses, so that the check that needs a session fails */
   async logIn(user = this.newUser()): Promise<Session> {
     const exchange = await this.post(this.paths.auth, await this.proof(user))
-    const session = sessionOf(user, exchange)
+    const session = readSession(user, exchange)
     if (session === undefined) throw new Error(`no session: ${describe(exchange)}`)
     return session
   }
@@ -209,7 +209,7 @@ export class ServiceUnderTest {
   }
 
   guarded(session: Session, accessToken = session.accessToken): Promise<Exchange> {
-    return this.send('GET', this.options.protectedPath, { headers: credentials({ ...session, accessToken }) })
+    return this.send('GET', this.options.protectedPath, { headers: createCredentials({ ...session, accessToken }) })
   }
 
   refresh({ refreshToken, cookies }: Session, headers: Record<string, string> = {}): Promise<Exchange> {
@@ -218,18 +218,18 @@ export class ServiceUnderTest {
   }
 
   logOut(session: Session, headers: Record<string, string> = {}): Promise<Exchange> {
-    return this.post(this.paths.logout, {}, { ...credentials(session), ...headers })
+    return this.post(this.paths.logout, {}, { ...createCredentials(session), ...headers })
   }
 }
 
 /** The body of an answer as text, of which at most 1 MiB is read. @throws Error when it is larger */
-export async function boundedText({ body }: Response, what: string): Promise<string> {
+export async function readBoundedText({ body }: Response, what: string): Promise<string> {
   const tooLong = (): Error => new Error(`${what} answered more than 1 MiB`)
   return new TextDecoder().decode(await readBounded(body, MAX_ANSWER_BYTES, tooLong))
 }
 
 /** The tokens of an answer, from body or cookies. */
-export function sessionOf(user: User, answer: Exchange): Session | undefined {
+export function readSession(user: User, answer: Exchange): Session | undefined {
   const { status, json, setCookies } = answer
   if (status !== 200) return undefined
   const { accessToken, refreshToken } = json
@@ -242,18 +242,18 @@ export function sessionOf(user: User, answer: Exchange): Session | undefined {
   return { user, accessToken: accessValue, refreshToken: refreshValue, cookies: { access, refresh }, answer }
 }
 
-function credentials({ accessToken, refreshToken, cookies }: Session): Record<string, string> {
+function createCredentials({ accessToken, refreshToken, cookies }: Session): Record<string, string> {
   if (cookies === undefined) return { Authorization: `DIDAuth ${accessToken}` }
   return { Cookie: `${cookies.access}=${accessToken}; ${cookies.refresh}=${refreshToken}` }
 }
 
 /** The claims of a JWT, or its header, without checking its signature; empty if it is not a JWT. */
-export function claimsOf(jwt: string, part: 0 | 1 = 1): Record<string, unknown> {
+export function readClaims(jwt: string, part: 0 | 1 = 1): Record<string, unknown> {
   return parseObject(Buffer.from(jwt.split('.')[part] ?? '', 'base64url').toString())
 }
 
 /** The realm that a 401 names: the URL of the service as it knows itself, or its domain. */
-export function realmOf({ headers }: Exchange): string | undefined {
+export function readRealm({ headers }: Exchange): string | undefined {
   return /realm="([^"]+)"/.exec(headers.get('www-authenticate') ?? '')?.[1]
 }
 

@@ -1,7 +1,7 @@
 import { systemClock } from 'express-did-auth/server-kit'
 import { readEnv } from '../config/read-env.js'
 import type { ContentStore } from '../storage/content-store.js'
-import { withExistingContents } from '../storage/engine.js'
+import { useExistingContents } from '../storage/engine.js'
 import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
 const OPTIONS = { allow: { type: 'boolean' }, 'dry-run': { type: 'boolean' } } as const
@@ -15,12 +15,12 @@ type Nouns = (typeof NOUNS)['relay' | 'vault']
  * @returns the command, whose exit code is 0: done, or nothing to do; 1: something of it remains here
  * @throws UsageError; StartError when nothing is stored there
  */
-export function takedownAt(server: 'relay' | 'vault'): (commandLine: CommandLine) => Promise<number> {
+export function createTakedownCommand(server: 'relay' | 'vault'): (commandLine: CommandLine) => Promise<number> {
   return async ({ args, env: given, out }) => {
     const { values, positionals } = readArguments(args, OPTIONS, [1, Infinity])
     const cid = parseReference(positionals)
     const env = readEnv(given, server, false, 'operate')
-    return withExistingContents(env, async ({ store }) => {
+    return useExistingContents(env, async ({ store }) => {
       if (values['dry-run'] === true) out(await plan(store, cid, values.allow === true))
       else if (values.allow === true)
         out((await store.allow(cid)) ? `${cid} is allowed again.` : `${cid} was not taken down.`)

@@ -13,20 +13,20 @@ const MAX_TIME = 1e9
 
 // How kinds of variables are parsed. The message is the remedy.
 const text = z.string()
-const port = number('give a port, 0 to 65535', 0, 65_535)
-const seconds = number('give a number of seconds, 1 to 1000000000', 1, MAX_TIME)
-const secondsOrNone = number('give a number of seconds, 0 to 1000000000', 0, MAX_TIME)
-const hours = number('give a number of hours above 0', Number.MIN_VALUE, MAX_TIME, /^\d{1,10}(?:\.\d{1,10})?$/)
-const bytes = number('give a number of bytes, at least 1')
+const port = createNumber('give a port, 0 to 65535', 0, 65_535)
+const seconds = createNumber('give a number of seconds, 1 to 1000000000', 1, MAX_TIME)
+const secondsOrNone = createNumber('give a number of seconds, 0 to 1000000000', 0, MAX_TIME)
+const hours = createNumber('give a number of hours above 0', Number.MIN_VALUE, MAX_TIME, /^\d{1,10}(?:\.\d{1,10})?$/)
+const bytes = createNumber('give a number of bytes, at least 1')
 const uploadBytes = bytes.refine((value) => value <= MAX_UPLOAD_BYTES, `give at most ${MAX_UPLOAD_BYTES}`)
-const connections = number('give a number of connections, at least 1')
+const connections = createNumber('give a number of connections, at least 1')
 const truth = z.enum(['true', 'false'], { error: 'give true or false' }).transform((value) => value === 'true')
 const printable = /^[\x21\x23-\x5b\x5d-\x7e]+$/
 const httpUrl = text
   .refine(isHttpUrl, 'give an http(s) URL')
   .refine(hasReadableUser, 'write % in the user or password of the URL as %25')
 const SECURE = 'https or on this machine'
-const list = text.transform(entriesOf)
+const list = text.transform(splitEntries)
 /** Keys of a variable or of a file, which may have one on each line. */
 const keys = text.transform((value) => value.split(/[\s,]+/).filter((key) => key !== ''))
 const origins = list.refine(
@@ -74,12 +74,12 @@ export const variables = z.object({
   CORS_ORIGINS: origins.default([]),
   TRUST_PROXY: text
     .refine(
-      (value) => /^(?:off|false|true|\d{1,3})$/.test(value) || entriesOf(value).every(isProxy),
+      (value) => /^(?:off|false|true|\d{1,3})$/.test(value) || splitEntries(value).every(isProxy),
       'give off, a number of proxies, or their addresses separated by commas'
     )
     .transform((value) => {
       if (/^(?:off|false|true)$/.test(value)) return value === 'true'
-      return /^\d+$/.test(value) ? Number(value) : entriesOf(value)
+      return /^\d+$/.test(value) ? Number(value) : splitEntries(value)
     })
     .default(false),
   LOG_LEVEL: z
@@ -137,7 +137,7 @@ export const variables = z.object({
   COOKIE_PREFIX: z.enum(['__Host-', '__Secure-'], { error: 'give __Host- or __Secure-' }).optional(),
   ABSOLUTE_SESSION_DURATION_IN_HOURS: hours.optional(),
   ERROR_FORMAT: z.enum(['text', 'problem'], { error: 'give text or problem' }).optional(),
-  MAX_REQUESTS_PER_TIME_SLOT: number('give a number of requests, at least 1').optional(),
+  MAX_REQUESTS_PER_TIME_SLOT: createNumber('give a number of requests, at least 1').optional(),
   TIME_SLOT_IN_SECONDS: seconds.optional(),
   CHALLENGE_EXPIRATION_TIME_IN_SECONDS: seconds.optional(),
   ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: seconds.optional(),
@@ -153,7 +153,7 @@ export const variables = z.object({
   RELAY_OPEN_READS: truth.default(false),
   VAULT_MAX_CONTENT_BYTES: uploadBytes.default(MEBIBYTE),
   VAULT_MAX_BYTES_PER_DID: bytes.default(64 * MEBIBYTE),
-  VAULT_MAX_ENTRIES_PER_DID: number('give a number of entries, at least 1').default(10_000),
+  VAULT_MAX_ENTRIES_PER_DID: createNumber('give a number of entries, at least 1').default(10_000),
   VAULT_MAX_STORE_BYTES: bytes.optional()
 })
 
@@ -173,13 +173,13 @@ export const secretVariables: readonly string[] = [
   'S3_SECRET_ACCESS_KEY'
 ]
 
-function number(remedy: string, least = 1, most = Infinity, form = /^\d{1,15}$/) {
+function createNumber(remedy: string, least = 1, most = Infinity, form = /^\d{1,15}$/) {
   const isInRange = (value: number): boolean => value >= least && value <= most
   return text.regex(form, remedy).transform(Number).refine(isInRange, remedy)
 }
 
 /** Splits a list at commas, or at line breaks as in a file that `<NAME>_FILE` names. */
-function entriesOf(value: string): string[] {
+function splitEntries(value: string): string[] {
   return value.split(/[,\r\n]/).flatMap((entry) => entry.trim() || [])
 }
 

@@ -49,7 +49,7 @@ export interface ServerAddress {
  *
  * @returns `problems`: everything that is wrong, as `NAME: received "x"; remedy`. Secrets are not shown
  */
-export function examineEnv(
+export function readValidEnv(
   env: Env,
   name: ServerName,
   isOneOfAll: boolean,
@@ -67,7 +67,7 @@ export function examineEnv(
   const { data, error } = variables.safeParse(values)
   const wrong = new Map(error?.issues.map(({ path: [variable], message }) => [String(variable), message]))
   for (const [variable, remedy] of wrong) {
-    problems.push(`${spelling(variable)}: received ${shown(variable, values[variable] ?? '')}; ${remedy}`)
+    problems.push(`${spelling(variable)}: received ${quoteValue(variable, values[variable] ?? '')}; ${remedy}`)
   }
   const ofAuth = name === 'auth' && values.RESOURCES !== undefined ? ['RESOURCE_KEY'] : []
   problems.push(...findConflicts(values, spelling, purpose === 'serve' ? [...SHARED_IDENTITY, ...ofAuth] : []))
@@ -77,9 +77,9 @@ export function examineEnv(
   return { env: { ...right, name, address: { port, host, variable: spelling('PORT') } }, problems }
 }
 
-/** Reads the environments of servers, as {@link examineEnv} does. @throws StartError naming everything that is wrong */
+/** Reads the environments of servers, as {@link readValidEnv} does. @throws StartError naming everything that is wrong */
 export function readEnvs(env: Env, names: readonly ServerName[], isAll: boolean, purpose?: Purpose): ServerEnv[] {
-  const readings = names.map((name) => examineEnv(env, name, isAll, purpose))
+  const readings = names.map((name) => readValidEnv(env, name, isAll, purpose))
   const problems = new Set(readings.flatMap((reading) => reading.problems))
   if (problems.size === 0) return readings.map((reading) => reading.env)
   // What is missing may be there under another name.
@@ -138,7 +138,7 @@ function knownVariables(): string[] {
 const ownSpelling = (name: ServerName, variable: string): string => `${name.toUpperCase()}_${variable}`
 const ownSpellings = (name: ServerName): string[] => OWN_VARIABLES.map((variable) => ownSpelling(name, variable))
 
-function shown(variable: string, value: string): string {
+function quoteValue(variable: string, value: string): string {
   if (secretVariables.includes(variable)) return '(not shown)'
   const text = value.replace(KEY, '(not shown)').replace(CREDENTIALS, '//(not shown)@')
   return JSON.stringify(text.length > MAX_SHOWN_LENGTH ? `${text.slice(0, MAX_SHOWN_LENGTH)}…` : text)

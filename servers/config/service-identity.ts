@@ -14,7 +14,7 @@ import { join } from 'node:path'
 import { didOfPrivateKey, type ResourceKey } from 'express-did-auth'
 import { variables } from './env-schema.js'
 import type { ServerEnv } from './read-env.js'
-import { codeOf, StartError, startStep } from './startup-error.js'
+import { getErrorCode, StartError, startStep } from './startup-error.js'
 
 /** The identity of a server. All servers of one `DATA_DIR` share it. */
 export interface Identity {
@@ -48,8 +48,8 @@ export async function loadIdentity(env: IdentityEnv, isOneOfAll = false): Promis
       privateKeys:
         env.PRIVATE_KEY ??
         readOrCreateKeys(join(env.DATA_DIR, PRIVATE_KEY_FILE), variables.shape.PRIVATE_KEY, 'of secp256k1'),
-      challengeSecret: env.CHALLENGE_SECRET ?? keptSecret(join(env.DATA_DIR, 'challenge-secret')),
-      resourceKeys: env.name === 'auth' || isOneOfAll ? resourceSecrets(env).map(resourceKeyOf) : []
+      challengeSecret: env.CHALLENGE_SECRET ?? readOrCreateSecret(join(env.DATA_DIR, 'challenge-secret')),
+      resourceKeys: env.name === 'auth' || isOneOfAll ? readResourceSecrets(env).map(createResourceKey) : []
     }
   })
   const { privateKeys, ...others } = secrets
@@ -70,13 +70,13 @@ export function findPrivateKey({ PRIVATE_KEY: given, DATA_DIR: folder }: Identit
 }
 
 /** Returns the keys of the variable, or of the file, which has the variable's form: several keys during a rotation. */
-function resourceSecrets(env: IdentityEnv): readonly string[] {
+function readResourceSecrets(env: IdentityEnv): readonly string[] {
   if (env.RESOURCE_KEY !== undefined) return env.RESOURCE_KEY
   if (env.DATABASE_URL !== undefined) return []
   return readOrCreateKeys(join(env.DATA_DIR, 'resource-key'), variables.shape.RESOURCE_KEY, 'of P-256')
 }
 
-function resourceKeyOf(secret: string): ResourceKey {
+function createResourceKey(secret: string): ResourceKey {
   const pair = createECDH('prime256v1')
   pair.setPrivateKey(secret, 'hex')
   // One byte for its form, then both coordinates.
@@ -98,7 +98,7 @@ function readOrCreateKeys(
 
 const RESTORE = 'restore it, or delete it to create a new identity'
 
-function keptSecret(file: string): string {
+function readOrCreateSecret(file: string): string {
   const secret = readOrCreate(file)
   if (/^[0-9a-f]{64}$/.test(secret)) return secret
   throw new StartError(`The file ${file} does not contain a secret of 64 hex digits: ${RESTORE}`)
@@ -117,7 +117,7 @@ function makeOnce(file: string): void {
     // A link fails where a file exists: the first of two processes wins, and both read the same.
     linkSync(draft, file)
   } catch (error) {
-    if (codeOf(error) !== 'EEXIST') throw error
+    if (getErrorCode(error) !== 'EEXIST') throw error
   } finally {
     rmSync(draft, { force: true })
   }

@@ -44,7 +44,7 @@ const REASONS: Readonly<Record<string, string>> = {
 }
 
 /** The `code` of an error of Node or SQLite. */
-export function codeOf(error: unknown): string | undefined {
+export function getErrorCode(error: unknown): string | undefined {
   // Not `instanceof`: an error may be of another realm.
   if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
   return typeof error.code === 'string' ? error.code : undefined
@@ -56,8 +56,8 @@ function isError(value: unknown): value is Error {
 }
 
 /** Finds the reason of an error: errors of databases, which have a code, and of `fetch` have it as their cause. */
-function causeOf(error: unknown): unknown {
-  const isWrapper = isError(error) && (codeOf(error) !== undefined || error.message === 'fetch failed')
+function findCause(error: unknown): unknown {
+  const isWrapper = isError(error) && (getErrorCode(error) !== undefined || error.message === 'fetch failed')
   return isWrapper ? (error.cause ?? error) : error
 }
 
@@ -67,20 +67,20 @@ function isTimeout(error: unknown): boolean {
 }
 
 /** Returns why something failed, for people. */
-export function reasonOf(failure: unknown): string {
-  const error = causeOf(failure)
-  const code = isTimeout(error) ? 'ETIMEDOUT' : codeOf(error)
+export function describeReason(failure: unknown): string {
+  const error = findCause(failure)
+  const code = isTimeout(error) ? 'ETIMEDOUT' : getErrorCode(error)
   // Extended codes of SQLite, such as SQLITE_READONLY_DIRECTORY, count as their primary code.
   const known = code === undefined ? undefined : (REASONS[code] ?? REASONS[code.split('_').slice(0, 2).join('_')])
   const [line = ''] = (isError(error) ? error.message : String(error)).split('\n')
   return known ?? code ?? (line.includes('bindings file') ? NO_NATIVE_PART : line)
 }
 
-/** As {@link reasonOf}, with the error's own line where its code has no words here: for errors that quote no secret. */
-export function reasonInWords(failure: unknown): string {
-  const error = causeOf(failure)
-  const reason = reasonOf(failure)
-  return reason === codeOf(error) && isError(error) ? error.message : reason
+/** As {@link describeReason}, with the error's own line where its code has no words here: for errors that quote no secret. */
+export function describeReasonInWords(failure: unknown): string {
+  const error = findCause(failure)
+  const reason = describeReason(failure)
+  return reason === getErrorCode(error) && isError(error) ? error.message : reason
 }
 
 /** Runs a step of the start. An error of the operating system becomes a sentence that begins with `what`. */
@@ -88,15 +88,15 @@ export function startStep<T>(what: string, step: () => T): T {
   try {
     return step()
   } catch (error) {
-    throw error instanceof StartError ? error : new StartError(`${what}: ${reasonOf(error)}`, { cause: error })
+    throw error instanceof StartError ? error : new StartError(`${what}: ${describeReason(error)}`, { cause: error })
   }
 }
 
 /** What the operator reads after a command that failed: never a stack. */
-export function sentenceOf(error: unknown, command = ''): string {
+export function describeFailure(error: unknown, command = ''): string {
   if (error instanceof StartError) return error.message
-  const reason = reasonInWords(error)
-  return `${command} failed: ${codeOf(error) === 'ERR_CONFIG' ? nameVariables(reason) : reason}`
+  const reason = describeReasonInWords(error)
+  return `${command} failed: ${getErrorCode(error) === 'ERR_CONFIG' ? nameVariables(reason) : reason}`
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { clientNetwork } from 'express-did-auth/server-kit'
+import { computeClientNetwork } from 'express-did-auth/server-kit'
 
 /** Largest part of all connections that one client network may hold. */
 const SHARE = 1 / 4
@@ -25,7 +25,7 @@ export function shareConnections(server: Server, max: number, perNetwork: boolea
   server.maxConnections = max
 
   server.on('connection', (socket: Socket) => {
-    const network = clientNetwork(socket.remoteAddress ?? '')
+    const network = computeClientNetwork(socket.remoteAddress ?? '')
     const count = (counts.get(network) ?? 0) + 1
     counts.set(network, count)
     open += 1
@@ -53,5 +53,5 @@ export function shareConnections(server: Server, max: number, perNetwork: boolea
 }
 
 function isThisMachine({ remoteAddress = '' }: Socket): boolean {
-  return remoteAddress === '' || remoteAddress === '::1' || clientNetwork(remoteAddress).startsWith('127.')
+  return remoteAddress === '' || remoteAddress === '::1' || computeClientNetwork(remoteAddress).startsWith('127.')
 }

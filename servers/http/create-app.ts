@@ -8,10 +8,10 @@ import helmet from 'helmet'
 import type { Logger } from 'pino'
 import type { ServerEnv, ServerName } from '../config/read-env.js'
 import type { Identity } from '../config/service-identity.js'
-import { health, readiness, type Dependency } from '../observability/health-checks.js'
+import { answerHealth, createReadiness, type Dependency } from '../observability/health-checks.js'
 import { logRequest, watchRequests, type EndedRequest } from '../observability/logger.js'
 import type { Metrics } from '../observability/metrics.js'
-import { ServerError, serverErrorSender } from './server-error.js'
+import { ServerError, createServerErrorSender } from './server-error.js'
 
 const CORS = {
   allowedHeaders: ['Authorization', 'Content-Type', 'DID-Approval', 'Idempotency-Key', 'If-Match', 'If-None-Match'],
@@ -62,7 +62,7 @@ export interface ServerApp {
  * @param others - dependencies in addition to the server's own storage
  * @param isStarting - whether `/ready` is 503 in any case
  */
-export function secureApp(
+export function createApp(
   { env, log, dependencies, metrics, draining, serviceUrls }: Omit<ServerAppParts, 'identity' | 'serviceUrl' | 'store'>,
   routes: readonly string[],
   others: readonly Dependency[],
@@ -73,7 +73,7 @@ export function secureApp(
   app.disable('etag')
   app.set('trust proxy', env.TRUST_PROXY)
   app.use(helmet())
-  const origins = readableOrigins({ env, serviceUrls })
+  const origins = listReadableOrigins({ env, serviceUrls })
   if (origins.length > 0) app.use(cors({ origin: origins, credentials: env.USE_COOKIES === true, ...CORS }))
   // Only if it is reported: it costs as much as all security headers.
   if (metrics !== undefined || log.isLevelEnabled('info')) {
@@ -83,32 +83,32 @@ export function secureApp(
     }
     app.use(watchRequests(routes, onEnd))
   }
-  app.get('/health', health)
+  app.get('/health', answerHealth)
   const onNotReady = (reasons: Readonly<Record<string, string>>): void =>
     log.warn({ event: 'not-ready', reasons }, 'not ready')
-  const { answer, watchFailures } = readiness([...dependencies, ...others], { draining, isStarting, onNotReady })
+  const { answer, watchFailures } = createReadiness([...dependencies, ...others], { draining, isStarting, onNotReady })
   app.get('/ready', answer)
   app.use(watchFailures)
   return app
 }
 
 /** Answers `/health`, and 503 to `/ready` and all else: for a server that starts, or whose storage is unavailable. */
-export function waitingApp(parts: ServerAppParts): RequestListener {
-  const app = secureApp(parts, [], [], true)
-  const sendError = serverErrorSender(parts)
+export function startingApp(parts: ServerAppParts): RequestListener {
+  const app = createApp(parts, [], [], true)
+  const sendError = createServerErrorSender(parts)
   app.use((req, res) => sendError(req, res, new DidAuthError('ERR_STORE', { retryAfterSeconds: 1 })))
   return requestListener(app)
 }
 
 /** An async handler. What it throws goes to the last answers, on Express 4 as well. */
-export const answering =
+export const asyncHandler =
   (answer: (req: Request, res: Response) => Promise<void>): RequestHandler =>
   (req, res, next) =>
     void answer(req, res).catch(next)
 
 /** Adds what comes after the routes: an answer for every other request, and for every error. */
-export function withLastAnswers(app: Express, parts: Parameters<typeof serverErrorSender>[0]): RequestListener {
-  const sendError = serverErrorSender(parts)
+export function addFallbacks(app: Express, parts: Parameters<typeof createServerErrorSender>[0]): RequestListener {
+  const sendError = createServerErrorSender(parts)
   app.use((req, res) => sendError(req, res, new ServerError('ERR_NOT_FOUND')))
   // Express recognises an error handler by its four parameters.
   const lastErrors: ErrorRequestHandler = (error: unknown, req, res, _next) =>
@@ -118,7 +118,7 @@ export function withLastAnswers(app: Express, parts: Parameters<typeof serverErr
 }
 
 /** Origins whose pages may read answers. */
-export function readableOrigins({ env, serviceUrls }: Pick<ServerAppParts, 'env' | 'serviceUrls'>): string[] {
+export function listReadableOrigins({ env, serviceUrls }: Pick<ServerAppParts, 'env' | 'serviceUrls'>): string[] {
   // The page is served by auth, where this server is another one beside it.
   const authUrl = env.PAGE && env.name !== 'auth' ? (serviceUrls?.get('auth') ?? '') : ''
   const origin = parseHttpUrl(authUrl)?.origin

@@ -18,20 +18,20 @@ type Parts<K extends keyof ServerAppParts> = Pick<ServerAppParts, 'env' | K>
 export const authRoutes: readonly string[] = Object.values(defaultPaths)
 
 /** The options of the library for an environment. Absent variables are undefined: the library's defaults apply. */
-export function didAuthConfig(
+export function createDidAuthConfig(
   { env, identity, serviceUrl, log, store }: Parts<'identity' | 'serviceUrl' | 'log' | 'store'>,
   serviceSigner: DidAuthConfig['serviceSigner']
 ): DidAuthConfig {
   const isKnownWithoutRpc = env.NETWORK_NAME === 'rsk' || env.NETWORK_NAME === 'rsk:testnet'
   return {
-    challengeSecret: challengeSecretOf(env, identity.challengeSecret),
+    challengeSecret: deriveChallengeSecret(env, identity.challengeSecret),
     serviceUrl,
     serviceDid: identity.serviceDid,
     previousServiceDids: identity.previousServiceDids,
     serviceSigner,
     useCookies: env.USE_COOKIES,
     challengeExpirationTimeInSeconds: env.CHALLENGE_EXPIRATION_TIME_IN_SECONDS,
-    maxRequestsPerTimeSlot: maxRequestsOf(env),
+    maxRequestsPerTimeSlot: getMaxRequests(env),
     timeSlotInSeconds: env.TIME_SLOT_IN_SECONDS,
     userSessionDurationInHours: env.USER_SESSION_DURATION_IN_HOURS,
     accessTokenExpirationTimeInSeconds: env.ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS,
@@ -55,7 +55,11 @@ export function didAuthConfig(
 }
 
 /** EIP-4361, on where a page's host is known, for users of the service's own network, or of the first accepted one. */
-export function siweOf({ env, identity, serviceUrl }: Parts<'identity' | 'serviceUrl'>): SiweOptions | undefined {
+export function createSiweOptions({
+  env,
+  identity,
+  serviceUrl
+}: Parts<'identity' | 'serviceUrl'>): SiweOptions | undefined {
   const hasHost = /^https?:/i.test(serviceUrl) || env.LOGIN_DOMAINS?.some((domain) => !domain.includes('/')) === true
   if (!(env.SIWE ?? hasHost)) return undefined
   const { NETWORKS: accepted, NETWORK_NAME: named = 'rsk' } = env
@@ -65,7 +69,11 @@ export function siweOf({ env, identity, serviceUrl }: Parts<'identity' | 'servic
 }
 
 /** Tokens for other services: those of RESOURCES, and relay and vault if they run in this process. */
-export function resourcesOf({ env, identity, serviceUrls }: Parts<'identity' | 'serviceUrls'>): Partial<DidAuthConfig> {
+export function createResourceOptions({
+  env,
+  identity,
+  serviceUrls
+}: Parts<'identity' | 'serviceUrls'>): Partial<DidAuthConfig> {
   const beside = [serviceUrls?.get('relay'), serviceUrls?.get('vault')].filter(isSecureUrl)
   const resources = [...new Set([...env.RESOURCES, ...beside])]
   const { resourceKeys = [] } = identity
@@ -97,17 +105,17 @@ export function issuerDependency(trusted: DidAuthConfig['resourceIssuer']): Depe
 }
 
 /** The challenge secret of one server, so that a signature for one is invalid at another with the same identity. */
-export function challengeSecretOf({ name }: Pick<ServerEnv, 'name'>, challengeSecret: string): string {
+export function deriveChallengeSecret({ name }: Pick<ServerEnv, 'name'>, challengeSecret: string): string {
   return name === 'auth' ? challengeSecret : createHmac('sha256', challengeSecret).update(name).digest('hex')
 }
 
 /** Clients of relay and vault send more requests than clients that only log in. Undefined: the library's default. */
-export function maxRequestsOf(env: Pick<ServerEnv, 'name' | 'MAX_REQUESTS_PER_TIME_SLOT'>): number | undefined {
+export function getMaxRequests(env: Pick<ServerEnv, 'name' | 'MAX_REQUESTS_PER_TIME_SLOT'>): number | undefined {
   return env.MAX_REQUESTS_PER_TIME_SLOT ?? (env.name === 'auth' ? undefined : 1_000)
 }
 
 /** The dependencies of DID login, beside its store. @param rpcUrl - of the node that resolves DIDs, where one does */
-export function didAuthDependencies(signer: DidAuthConfig['serviceSigner'], rpcUrl?: string): Dependency[] {
+export function createDidAuthDependencies(signer: DidAuthConfig['serviceSigner'], rpcUrl?: string): Dependency[] {
   const own = { name: 'signer', isNeeded: true, check: () => signer('ready?') }
   if (rpcUrl === undefined) return [own]
   return [own, { name: 'rpc', isNeeded: false, check: (signal) => askChainId(rpcUrl, signal) }]

@@ -3,10 +3,10 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'n
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { ServerAddress } from '../config/read-env.js'
-import { codeOf, reasonOf, StartError } from '../config/startup-error.js'
+import { getErrorCode, describeReason, StartError } from '../config/startup-error.js'
 import type { Metrics } from '../observability/metrics.js'
 import { shareConnections } from './connection-shares.js'
-import { oneAtATime } from './pipelining.js'
+import { handleOneAtATime } from './pipelining.js'
 
 /** Time limits for a client in milliseconds, and limits on the number of connections. */
 const LIMITS = {
@@ -71,7 +71,7 @@ export async function listen(where: ServerAddress, limits: Partial<ListenLimits>
   answerClientErrors(server, answers)
   server.on(
     'request',
-    oneAtATime((req, res) => {
+    handleOneAtATime((req, res) => {
       answers.set(req.socket, res)
       // Nothing that a client does after this answer would be heard.
       if (!server.listening) res.setHeader('Connection', 'close')
@@ -85,7 +85,7 @@ export async function listen(where: ServerAddress, limits: Partial<ListenLimits>
     port,
     url: `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`,
     serve: (next) => void (listener = next),
-    stop: () => closed(server, stop)
+    stop: () => waitUntilClosed(server, stop)
   }
 }
 
@@ -105,7 +105,7 @@ function endUnread(req: IncomingMessage, milliseconds: number): void {
 function bound(server: Server, { port, host, variable, hostVariable = 'HOST' }: ServerAddress): Promise<AddressInfo> {
   return new Promise((resolve, reject) => {
     server.once('error', (error) => {
-      const sentence = `Cannot listen on ${host}:${port} (${hostVariable}, ${variable}): ${reasonOf(error)}`
+      const sentence = `Cannot listen on ${host}:${port} (${hostVariable}, ${variable}): ${describeReason(error)}`
       reject(new StartError(sentence, { cause: error }))
     })
     server.listen(port, host, () => {
@@ -118,7 +118,7 @@ function bound(server: Server, { port, host, variable, hostVariable = 'HOST' }: 
 }
 
 /** Resolves when the last answer is sent, at the latest after so many milliseconds. */
-function closed(server: Server, milliseconds: number): Promise<void> {
+function waitUntilClosed(server: Server, milliseconds: number): Promise<void> {
   return new Promise((resolve) => {
     // A connection that is kept alive becomes idle only after the answer in flight.
     const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_MILLISECONDS)
@@ -143,12 +143,12 @@ function answerClientErrors(server: Server, answers: WeakMap<Duplex, ServerRespo
     const isAnswering = answer?.headersSent === true && !answer.writableFinished
     if (!socket.writable || isAnswering) socket.destroy()
     else {
-      socket.end(textAnswer(status))
+      socket.end(formatAnswer(status))
       // Not at once: a reset would take the answer from a client that is still sending.
       setTimeout(() => socket.destroy(), LINGER_MILLISECONDS)
     }
   }
-  server.on('clientError', (error, socket) => end(socket, STATUS[codeOf(error) ?? ''] ?? 400))
+  server.on('clientError', (error, socket) => end(socket, STATUS[getErrorCode(error) ?? ''] ?? 400))
   server.on('timeout', (socket: Socket) => {
     const answer = answers.get(socket)
     if (answer === undefined || answer.headersSent) socket.destroy()
@@ -157,7 +157,7 @@ function answerClientErrors(server: Server, answers: WeakMap<Duplex, ServerRespo
   })
 }
 
-function textAnswer(status: number): string {
+function formatAnswer(status: number): string {
   const text = STATUS_CODES[status] ?? ''
   return [
     `HTTP/1.1 ${status} ${text}`,

@@ -20,7 +20,7 @@ interface Connection {
  * A request that waited starts in a later tick, a few of them in each, round-robin by connection. Started in the tick
  * in which the answer before it ended, 500 connections with 99 requests each kept all other clients waiting for 9 s.
  */
-export function oneAtATime(listener: RequestListener): RequestListener {
+export function handleOneAtATime(listener: RequestListener): RequestListener {
   const connections = new WeakMap<Socket, Connection>()
   const startLater = startsInLaterTicks()
   return (req, res) => {

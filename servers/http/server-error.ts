@@ -1,5 +1,5 @@
 import { DidAuthError } from 'express-did-auth'
-import { errorSender, type SendError } from 'express-did-auth/server-kit'
+import { createErrorSender, type SendError } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
 import type { ServerEnv } from '../config/read-env.js'
 import { describeError } from '../observability/error-fields.js'
@@ -57,8 +57,8 @@ export class ServerError extends Error {
 type SenderParts = { serviceUrl: string; env: Pick<ServerEnv, 'ERROR_FORMAT'>; log: Logger }
 
 /** Makes the function that answers every error of a server, in the form of the library's own. */
-export function serverErrorSender({ serviceUrl, env, log }: SenderParts): SendError {
-  return errorSender({
+export function createServerErrorSender({ serviceUrl, env, log }: SenderParts): SendError {
+  return createErrorSender({
     serviceUrl,
     errorFormat: env.ERROR_FORMAT,
     logger: log,
@@ -66,17 +66,17 @@ export function serverErrorSender({ serviceUrl, env, log }: SenderParts): SendEr
     parseError: (thrown) => {
       if (thrown instanceof DidAuthError) return undefined
       if (!(thrown instanceof ServerError)) {
-        return { code: 'ERR_INTERNAL', status: 500, text: 'Internal error', cause: withoutMessage(thrown) }
+        return { code: 'ERR_INTERNAL', status: 500, text: 'Internal error', cause: removeMessage(thrown) }
       }
       const { code, status, message: text, retryAfterSeconds, etag, cause } = thrown
       const headers = etag === undefined ? {} : { ETag: etag }
-      return { code, status, text, retryAfterSeconds, headers, cause: cause && withoutMessage(cause) }
+      return { code, status, text, retryAfterSeconds, headers, cause: cause && removeMessage(cause) }
     }
   })
 }
 
 /** A message may quote anything of a user. */
-function withoutMessage(error: unknown): object {
+function removeMessage(error: unknown): object {
   const { type: name, code, at } = describeError(error)
   return { name, code, stack: at.join('\n') }
 }

@@ -1,11 +1,11 @@
-import { singleFlight, waitAtMost } from 'express-did-auth/server-kit'
+import { createSingleFlight, waitAtMost } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
 import { ByteBudget } from '../bodies/limits.js'
 import { ServerError } from '../http/server-error.js'
 import { describeError } from '../observability/error-fields.js'
 import type { ContentInfo, ContentReads, StoredContent } from '../storage/content-store.js'
 import { isMissing } from '../storage/storage-error.js'
-import { newContentOf } from '../storage/unixfs-blocks.js'
+import { createNewContent } from '../storage/unixfs-blocks.js'
 import type { IpfsNode } from './ipfs-node.js'
 
 /** Anybody may read, and each question to the node may take seconds. */
@@ -21,8 +21,8 @@ export type ContentRepairParts = { store: Pick<ContentReads, 'repairContent'>; n
 export type ContentRepair = (content: ContentInfo, milliseconds: number) => Promise<Uint8Array>
 
 /** Makes the repair of a store by its node. */
-export function contentRepair({ store, node, log }: ContentRepairParts): ContentRepair {
-  const fetchOnce = singleFlight<Uint8Array>()
+export function createContentRepair({ store, node, log }: ContentRepairParts): ContentRepair {
+  const fetchOnce = createSingleFlight<Uint8Array>()
   const calls = new ByteBudget({ maxBytes: MAX_CALLS })
 
   async function fetch({ cid, byteCount }: ContentInfo): Promise<Uint8Array> {
@@ -32,7 +32,7 @@ export function contentRepair({ store, node, log }: ContentRepairParts): Content
       const bytes = await node.read(cid, byteCount).catch((cause: unknown) => {
         throw new ServerError('ERR_CONTENT_MISSING', { cause })
       })
-      const content = newContentOf(bytes)
+      const content = createNewContent(bytes)
       if (content.cid !== cid) throw new ServerError('ERR_CONTENT_MISSING')
       await store.repairContent(content).then(
         () => log.warn({ event: 'content-repaired' }, 'missing content was read from the IPFS node and stored again'),
@@ -57,7 +57,7 @@ export function contentRepair({ store, node, log }: ContentRepairParts): Content
 }
 
 /** Content that is restored while it is read. @param content - undefined where there is none */
-export function restoring(
+export function restoreWhileReading(
   content: StoredContent | undefined,
   restore: () => Promise<Uint8Array>
 ): Pick<StoredContent, 'bytes' | 'pieces'> {

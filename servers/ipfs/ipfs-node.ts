@@ -15,7 +15,7 @@ export interface IpfsNode {
 }
 
 /** What `/ready` asks of a node. The servers work without it, and without any. */
-export function ipfsDependency(node: Pick<IpfsNode, 'ping'> | undefined): Dependency {
+export function createIpfsDependency(node: Pick<IpfsNode, 'ping'> | undefined): Dependency {
   const own = { name: 'ipfs', isNeeded: false }
   return node === undefined
     ? { ...own, success: 'none', check: () => Promise.resolve() }

@@ -1,6 +1,6 @@
-import { lazy, readBounded, separateUser } from 'express-did-auth/server-kit'
+import { createLazy, readBounded, separateUser } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
-import { codeOf } from '../config/startup-error.js'
+import { getErrorCode } from '../config/startup-error.js'
 import { ServerError, type ServerErrorCode } from '../http/server-error.js'
 import { cidOf } from '../storage/unixfs-blocks.js'
 import { IpfsCall } from './ipfs-call.js'
@@ -57,11 +57,11 @@ export interface IpfsHttpNode extends IpfsNode {
  *
  * @param url - its path, if any, replaces `/api/v0`; its user and password are sent in a header, and are in no error
  */
-export function ipfsHttpNode(url: string, deadlines: Partial<typeof DEADLINES> = {}): IpfsHttpNode {
+export function createIpfsHttpNode(url: string, deadlines: Partial<typeof DEADLINES> = {}): IpfsHttpNode {
   const { deadlineMilliseconds, listMilliseconds } = { ...DEADLINES, ...deadlines }
   const { url: address, headers } = separateUser(url)
   const endpoint = { url: address.replace(/\/+$/, ''), headers: { 'Accept-Encoding': 'identity', ...headers } }
-  const loadClient = lazy(async () => ((await import('./http-client.js')).create as MakeClient)(endpoint))
+  const loadClient = createLazy(async () => ((await import('./http-client.js')).create as MakeClient)(endpoint))
   const calls = new Set<IpfsCall>()
   let isClosed = false
 
@@ -73,7 +73,7 @@ export function ipfsHttpNode(url: string, deadlines: Partial<typeof DEADLINES> =
     try {
       return await call.run(() => work(client, call))
     } catch (error) {
-      throw error instanceof ServerError ? error : new ServerError(failureCode(error), { cause: reasonOf(error) })
+      throw error instanceof ServerError ? error : new ServerError(toErrorCode(error), { cause: findReason(error) })
     } finally {
       calls.delete(call)
     }
@@ -134,8 +134,8 @@ function assertSame(answered: Cid | undefined, cid: string): void {
 /** Whether a node has no such pin to remove, as js-ipfs, Kubo and the proxy of IPFS Cluster word it. */
 function isNotPinned(error: unknown): boolean {
   return (
-    statusOf(error) === 500 &&
-    /not pinned|pinned indirectly|not part of the pinset/.test(String(fieldOf(error, 'message')))
+    readStatus(error) === 500 &&
+    /not pinned|pinned indirectly|not part of the pinset/.test(String(readErrorField(error, 'message')))
   )
 }
 
@@ -147,25 +147,25 @@ function isNotPinned(error: unknown): boolean {
  * - ERR_IPFS_TIMEOUT: the node itself ran into a timeout.
  * - ERR_IPFS_BAD_RESPONSE: all else. A status 4xx, no HTTP, no JSON: this is no IPFS node, or it does not let us in.
  */
-function failureCode(error: unknown): ServerErrorCode {
-  const status = statusOf(error)
-  if (fieldOf(error, 'name') === 'TimeoutError') return 'ERR_IPFS_TIMEOUT'
+function toErrorCode(error: unknown): ServerErrorCode {
+  const status = readStatus(error)
+  if (readErrorField(error, 'name') === 'TimeoutError') return 'ERR_IPFS_TIMEOUT'
   if (status !== undefined) return status >= 500 || status === 429 ? 'ERR_IPFS_UNAVAILABLE' : 'ERR_IPFS_BAD_RESPONSE'
-  return isConnectionTrouble(reasonOf(error)) ? 'ERR_IPFS_UNAVAILABLE' : 'ERR_IPFS_BAD_RESPONSE'
+  return isConnectionTrouble(findReason(error)) ? 'ERR_IPFS_UNAVAILABLE' : 'ERR_IPFS_BAD_RESPONSE'
 }
 
 /** `fetch` says what went wrong in the cause of its own error. */
-function reasonOf(error: unknown): unknown {
-  return fieldOf(error, 'cause') ?? error
+function findReason(error: unknown): unknown {
+  return readErrorField(error, 'cause') ?? error
 }
 
-function statusOf(error: unknown): number | undefined {
-  const status = fieldOf(fieldOf(error, 'response'), 'status')
+function readStatus(error: unknown): number | undefined {
+  const status = readErrorField(readErrorField(error, 'response'), 'status')
   return typeof status === 'number' ? status : undefined
 }
 
 /** Not by class: errors may be of another realm. */
-function fieldOf(value: unknown, name: 'cause' | 'message' | 'name' | 'response' | 'status'): unknown {
+function readErrorField(value: unknown, name: 'cause' | 'message' | 'name' | 'response' | 'status'): unknown {
   return typeof value === 'object' && value !== null
     ? (value as Partial<Record<typeof name, unknown>>)[name]
     : undefined
@@ -174,15 +174,15 @@ function fieldOf(value: unknown, name: 'cause' | 'message' | 'name' | 'response'
 /** Codes of the operating system, of DNS and of TLS, against those of an answer that is no HTTP. */
 function isConnectionTrouble(reason: unknown): boolean {
   // A port that browsers block, such as 6000. It has no code.
-  if (fieldOf(reason, 'message') === 'bad port') return true
-  const code = codeOf(reason)
+  if (readErrorField(reason, 'message') === 'bad port') return true
+  const code = getErrorCode(reason)
   if (code === undefined || code.startsWith('HPE_')) return false
   if (code.startsWith('UND_ERR_')) return ['UND_ERR_SOCKET', 'UND_ERR_CONNECT_TIMEOUT'].includes(code)
   return true
 }
 
 /** Logs a line when an IPFS node answers where Kubo listens by default. It waits for 1 s at most, and never fails. */
-export async function hintAtLocalNode(log: Logger, url = 'http://127.0.0.1:5001'): Promise<void> {
+export async function logLocalNodeHint(log: Logger, url = 'http://127.0.0.1:5001'): Promise<void> {
   try {
     const options = { method: 'POST', redirect: 'error', signal: AbortSignal.timeout(1_000) } as const
     const { status, body } = await fetch(`${url}/api/v0/version`, options)

@@ -1,7 +1,7 @@
 import type { Clock } from 'express-did-auth'
 import { waitAtMost } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
-import { codeOf } from '../config/startup-error.js'
+import { getErrorCode } from '../config/startup-error.js'
 import { ServerError } from '../http/server-error.js'
 import type { ContentReads, PinLedger, PinTask } from '../storage/content-store.js'
 import { describeError } from '../observability/error-fields.js'
@@ -186,7 +186,7 @@ export class PinWorker {
       wasCalled = true
       await (bytes === undefined ? node.unpin(task.cid) : node.add(task.cid, bytes))
     } catch (error) {
-      const code = codeOf(error)
+      const code = getErrorCode(error)
       const isTooMuch = code === 'ERR_IPFS_TIMEOUT' && task.attempts >= TIMEOUTS_OF_AN_OUTAGE
       const isOfPin = code === 'ERR_IPFS_BAD_RESPONSE' || code === 'ERR_CONTENT_MISSING' || isTooMuch
       if (!isOfPin) this.#fail(error)
@@ -223,7 +223,7 @@ export class PinWorker {
     this.#isOutage = true
     const fields =
       error instanceof ServerError
-        ? { event: 'ipfs-unavailable', reason: error.code, code: codeOf(error.cause) }
+        ? { event: 'ipfs-unavailable', reason: error.code, code: getErrorCode(error.cause) }
         : { event: 'pins-failed', ...describeError(error) }
     this.#parts.log.warn(fields, 'pinning is paused')
   }

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { codeOf } from '../config/startup-error.js'
+import { getErrorCode } from '../config/startup-error.js'
 
 // Threads of databases load this file, and no logger.
 const MAX_FRAMES = 10
@@ -9,7 +9,7 @@ export function describeError(error: unknown): { type: string; code?: string; at
   // Not `instanceof`: an error may be of another realm.
   if (typeof error !== 'object' || error === null || !('message' in error)) return { type: typeof error, at: [] }
   const { constructor, message, stack = '' } = error as Error
-  const code = codeOf(error)
+  const code = getErrorCode(error)
   // The frames after the message, because the message may itself look like a stack.
   const start = message === '' ? 0 : stack.indexOf(message)
   const lines = start === -1 ? [] : stack.slice(start + message.length).split('\n')
@@ -18,7 +18,7 @@ export function describeError(error: unknown): { type: string; code?: string; at
 }
 
 /** Ends the process on an unexpected failure. Acknowledged data is on disk, and the supervisor restarts the process. */
-export function crashLog(log: Logger): void {
+export function exitOnCrash(log: Logger): void {
   const crash = (error: unknown): void => {
     log.fatal({ event: 'crashed', ...describeError(error) }, 'crashed')
     process.exit(1)

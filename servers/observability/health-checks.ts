@@ -1,6 +1,6 @@
 import type { RequestHandler, Response } from 'express'
 import { separateUser, waitAtMost, within } from 'express-did-auth/server-kit'
-import { reasonOf } from '../config/startup-error.js'
+import { describeReason } from '../config/startup-error.js'
 
 const CHECK_MILLISECONDS = 1_800
 /** How long an answer is reused, so that frequent checks cost the dependencies nothing. */
@@ -15,7 +15,7 @@ export interface Dependency {
   check: (signal: AbortSignal) => Promise<unknown>
   /** How long a good answer is reused, unless a request fails meanwhile. Default 500 ms, as for every other answer. */
   freshMilliseconds?: number
-  /** Name of its failure. Default `unavailable`. */
+  /** Name of its failure. Default `createUnavailableError`. */
   failure?: 'unavailable' | 'wrong' | 'jumped'
   /** What its success is called. Default `ok`; `none` where none is configured. */
   success?: 'ok' | 'none'
@@ -33,7 +33,7 @@ export interface ReadinessOptions {
 }
 
 /** Answers `GET /health`: the process is alive. It asks no dependency. */
-export const health: RequestHandler = (_req, res) => {
+export const answerHealth: RequestHandler = (_req, res) => {
   sendState(res, { status: 'ok' })
 }
 
@@ -49,7 +49,7 @@ function sendState(res: Response, state: object): void {
  *
  * @returns `watchFailures` comes before the routes: after an answer of 503, `/ready` asks again
  */
-export function readiness(
+export function createReadiness(
   dependencies: readonly Dependency[],
   { draining, isStarting, onNotReady, nowMilliseconds = () => performance.now() }: ReadinessOptions = {}
 ): { answer: RequestHandler; watchFailures: RequestHandler } {
@@ -61,7 +61,7 @@ export function readiness(
     const known = asked.get(dependency)
     const askedAt = nowMilliseconds()
     if (known !== undefined && askedAt < known.freshUntil) return known.reason
-    const current = { reason: reasonAgainst(dependency), askedAt, freshUntil: Infinity }
+    const current = { reason: findReasonAgainst(dependency), askedAt, freshUntil: Infinity }
     asked.set(dependency, current)
     void current.reason.then((reason) => {
       const fresh = reason === undefined ? dependency.freshMilliseconds : undefined
@@ -102,12 +102,12 @@ export function readiness(
   return { answer, watchFailures }
 }
 
-async function reasonAgainst({ check }: Dependency): Promise<string | undefined> {
+async function findReasonAgainst({ check }: Dependency): Promise<string | undefined> {
   try {
     await within(CHECK_MILLISECONDS, check(AbortSignal.timeout(CHECK_MILLISECONDS)))
     return undefined
   } catch (error) {
-    return reasonOf(error)
+    return describeReason(error)
   }
 }
 
@@ -134,7 +134,7 @@ const REPORTED_SECONDS = 600
 export type ReferenceClock = () => Promise<number>
 
 /** Makes the check of the wall clock: it rejects where that is off by more than `maxSkewSeconds` from another one. */
-export function clockCheck(
+export function createClockCheck(
   { name, read }: { name: string; read: ReferenceClock },
   maxSkewSeconds: number,
   nowSeconds = (): number => Date.now() / 1_000
@@ -153,7 +153,7 @@ export function clockCheck(
 }
 
 /** A clock that no correction moves, for a server alone: a jump of the wall clock shows for ten minutes. */
-export function steadyClock(
+export function createSteadyClock(
   nowSeconds = (): number => Date.now() / 1_000,
   monotonicSeconds = (): number => performance.now() / 1_000
 ): ReferenceClock {

@@ -10,12 +10,12 @@ import { nameVariables, variableFor } from '../config/variable-names.js'
  * Lines are written synchronously: asynchronous writing by pino loses the order of the last lines, or repeats one, when
  * the process ends.
  */
-export function serverLog(
+export function createServerLog(
   env: Pick<ServerEnv, 'LOG_LEVEL' | 'LOG_FORMAT' | 'name'>,
   isTerminal = process.stdout.isTTY,
   destination: DestinationStream = pino.destination({ dest: 1, sync: true })
 ): Logger {
-  const pretty: DestinationStream = { write: (line) => destination.write(`${prettyLine(line)}\n`) }
+  const pretty: DestinationStream = { write: (line) => destination.write(`${formatLine(line)}\n`) }
   const format = env.LOG_FORMAT ?? (isTerminal ? 'pretty' : 'json')
   const options = {
     level: env.LOG_LEVEL,
@@ -47,7 +47,7 @@ function nameInReason(field: string, value: unknown): unknown {
 }
 
 /** Writes a line that appears at every log level: that a server is ready, or the one address to open. */
-export function announce(log: Logger, fields: Readonly<Record<string, unknown>>, line: string): void {
+export function writeLine(log: Logger, fields: Readonly<Record<string, unknown>>, line: string): void {
   log.child({}, { level: 'info' }).info(fields, line)
 }
 
@@ -70,7 +70,7 @@ export function watchRequests(routes: readonly string[], tell: (ended: EndedRequ
     const startedAt = performance.now()
     const first = /^\/[^/?]*/.exec(req.url)?.[0].toLowerCase() ?? ''
     res.once('close', () => {
-      const route = known.has(first) ? first : patternOf(req)
+      const route = known.has(first) ? first : findPattern(req)
       const status = res.headersSent ? res.statusCode : 0
       const code = findErrorCode(res)
       tell({ method: req.method, route, status, code, seconds: (performance.now() - startedAt) / 1000 })
@@ -80,7 +80,7 @@ export function watchRequests(routes: readonly string[], tell: (ended: EndedRequ
 }
 
 /** The pattern of the Express route that handled a request: `/:did/:key`, never the values. */
-function patternOf(req: Request): string {
+function findPattern(req: Request): string {
   const { path } = Object(req.route) as { path?: unknown }
   return typeof path === 'string' ? path : 'other'
 }
@@ -98,7 +98,7 @@ export function logRequest(log: Logger, { seconds, ...fields }: EndedRequest): v
 const SHOWN = new Set(['time', 'level', 'server', 'msg', 'event'])
 
 /** A JSON line of pino for people: time, level, server, message, and the other fields as `name=value`. */
-function prettyLine(line: string): string {
+function formatLine(line: string): string {
   const fields = JSON.parse(line) as Record<string, unknown>
   const { time, level, server, msg, event, method, route, status, code = '', milliseconds } = fields
   const [clock] = String(time).slice(11).split('Z')
@@ -108,9 +108,9 @@ function prettyLine(line: string): string {
   }
   if (event === 'ready' || event === 'page' || event === 'waiting') return `${head}  ${String(msg)}`
   const rest = Object.entries(fields).filter(([name]) => !SHOWN.has(name))
-  return [head, String(msg), ...rest.map(([name, value]) => `${name}=${textOf(value)}`)].join('  ')
+  return [head, String(msg), ...rest.map(([name, value]) => `${name}=${toText(value)}`)].join('  ')
 }
 
-function textOf(value: unknown): string {
+function toText(value: unknown): string {
   return typeof value === 'string' && !/\s/.test(value) ? value : JSON.stringify(value)
 }

@@ -2,7 +2,7 @@ import type { Clock } from 'express-did-auth'
 import { waitAtMost } from 'express-did-auth/server-kit'
 import type { ServerAppParts } from '../http/create-app.js'
 import { BodyReader } from '../bodies/read-body.js'
-import { contentRepair } from '../ipfs/content-repair.js'
+import { createContentRepair } from '../ipfs/content-repair.js'
 import { PinWorker } from '../ipfs/pin-worker.js'
 import { describeError } from '../observability/error-fields.js'
 import type { Samples } from '../observability/metrics.js'
@@ -47,7 +47,7 @@ export function startContentWork(
   )
   return {
     bodies: new BodyReader(spool),
-    repair: contentRepair({ store: contents, node, log }),
+    repair: createContentRepair({ store: contents, node, log }),
     settlePins: async (cids: readonly string[]) => pins === undefined || pins.settle(cids),
     collectSoon: collector.soon,
     stop: async () => {

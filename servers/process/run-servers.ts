@@ -11,9 +11,9 @@ import {
 } from '../config/read-env.js'
 import { loadIdentity } from '../config/service-identity.js'
 import { serveMetrics } from '../http/listen.js'
-import { hintAtLocalNode } from '../ipfs/ipfs-rpc-client.js'
-import { crashLog, describeError } from '../observability/error-fields.js'
-import { announce, serverLog } from '../observability/logger.js'
+import { logLocalNodeHint } from '../ipfs/ipfs-rpc-client.js'
+import { exitOnCrash, describeError } from '../observability/error-fields.js'
+import { writeLine, createServerLog } from '../observability/logger.js'
 import { Metrics } from '../observability/metrics.js'
 import { Connections } from '../storage/connections.js'
 import { Opened, type StartParts, type StartServer } from './start-server.js'
@@ -39,12 +39,17 @@ export async function runServers(
   // All environments are read first, so that one message names everything.
   const envs = readEnvs(given, names, isAll)
   const plans = await Promise.all(
-    envs.map(async (env) => ({ env, start: await starters[env.name](), log: serverLog(env), opened: new Opened() }))
+    envs.map(async (env) => ({
+      env,
+      start: await starters[env.name](),
+      log: createServerLog(env),
+      opened: new Opened()
+    }))
   )
   const [first] = plans
   if (first === undefined) return
   const { env, log } = first
-  crashLog(log)
+  exitOnCrash(log)
   for (const variable of readUnusedVariables(given, names, isAll)) {
     const why = isAll ? 'not used by `all`, where each server has its own' : 'used by `all` only'
     log.warn({ event: 'configuration', variable }, why)
@@ -95,9 +100,9 @@ export async function runServers(
       await serve()
       if (drain.signal.aborted) return
     }
-    if (page !== undefined) announce(log, { event: 'page', url: page }, `open ${page}`)
+    if (page !== undefined) writeLine(log, { event: 'page', url: page }, `open ${page}`)
     // Not awaited: nothing waits for a node that was not named.
-    if (env.IPFS_API_URL === undefined && names.some((name) => name !== 'auth')) void hintAtLocalNode(log)
+    if (env.IPFS_API_URL === undefined && names.some((name) => name !== 'auth')) void logLocalNodeHint(log)
   } catch (error) {
     // A signal closes what a start is about to use, and then ends the process.
     if (drain.signal.aborted) return
@@ -132,11 +137,11 @@ function stopAtSignal(log: Logger, drain: AbortController, drainSeconds: number,
     process.removeAllListeners(signal)
     process.on(signal, () => void stop(signal))
   }
-  whenNpmEnds(() => void stop('SIGTERM'))
+  watchNpm(() => void stop('SIGTERM'))
 }
 
 /** npm passes a signal to a shell in between. Some end without passing it on, and this process would keep its ports. */
-function whenNpmEnds(end: () => void): void {
+function watchNpm(end: () => void): void {
   if (process.env.npm_lifecycle_event === undefined) return
   const { ppid } = process
   const check = setInterval(() => {

@@ -1,10 +1,10 @@
-import { codeOf } from '../config/startup-error.js'
+import { getErrorCode } from '../config/startup-error.js'
 import type { ServerEnv, ServerName } from '../config/read-env.js'
-import { type ServerApp, type ServerAppParts, waitingApp } from '../http/create-app.js'
+import { type ServerApp, type ServerAppParts, startingApp } from '../http/create-app.js'
 import { listen } from '../http/listen.js'
 import type { IpfsNode } from '../ipfs/ipfs-node.js'
-import { ipfsHttpNode, type IpfsHttpNode } from '../ipfs/ipfs-rpc-client.js'
-import { announce } from '../observability/logger.js'
+import { createIpfsHttpNode, type IpfsHttpNode } from '../ipfs/ipfs-rpc-client.js'
+import { writeLine } from '../observability/logger.js'
 import type { Connections } from '../storage/connections.js'
 import type { UsedPercent } from '../storage/disk-space.js'
 import { openContentEngine, type Engine } from '../storage/engine.js'
@@ -55,11 +55,11 @@ export interface Contents {
 export type StartServer = (env: ServerEnv, parts: StartParts) => Promise<() => Promise<void>>
 
 /** Makes the function that starts a server that stores content, by what builds its application. */
-export function contentStarter(build: (parts: ServerAppParts & Contents) => ServerApp): StartServer {
+export function createContentStarter(build: (parts: ServerAppParts & Contents) => ServerApp): StartServer {
   return async (env, start) => {
     const engine = await openContentEngine(env, start.connections)
     const { store: contents, spool } = engine.contents
-    const node = env.IPFS_API_URL === undefined ? undefined : ipfsHttpNode(env.IPFS_API_URL)
+    const node = env.IPFS_API_URL === undefined ? undefined : createIpfsHttpNode(env.IPFS_API_URL)
     const own = { contents, spool, node, usedPercent: engine.usedPercent }
     const { parts, serve } = await openServer(env, start, engine, own)
     return () => serve(build({ ...parts, ...own }))
@@ -97,7 +97,7 @@ export async function openServer(
   serviceUrls.set(env.name, serviceUrl)
   const { sessions: store, dependencies } = engine
   const parts = { env, identity, serviceUrl, log, store, dependencies, metrics, draining, serviceUrls }
-  server.serve(waitingApp(parts))
+  server.serve(startingApp(parts))
   await connections.whenAvailable(({ name, variable }, reason) => {
     const sentence = `waiting for ${name === 'redis' ? 'Redis' : 'the database'} (${variable}): ${reason}`
     log.warn({ event: 'waiting', dependency: name, variable, reason, url: server.url }, sentence)
@@ -107,7 +107,7 @@ export async function openServer(
     server.serve(app.listener)
     await app.ready.catch((error: unknown) => {
       // A database or a Redis elsewhere may be unavailable again: the server runs, and `/ready` says what it lacks.
-      if (!connections.areRemote || codeOf(error) !== 'ERR_STORE') throw error
+      if (!connections.areRemote || getErrorCode(error) !== 'ERR_STORE') throw error
     })
     if (draining?.aborted === true) return
     const { serviceDid } = identity
@@ -115,7 +115,7 @@ export async function openServer(
     const content = own && `here${node}`
     const [where, settings] = [content && `, content: ${content}`, envFile && `, settings of ${envFile}`]
     const ready = { event: 'ready', url: server.url, serviceUrl, serviceDid, content, envFile }
-    announce(log, ready, `ready at ${serviceUrl} as ${serviceDid}${where ?? ''}${settings ?? ''}`)
+    writeLine(log, ready, `ready at ${serviceUrl} as ${serviceDid}${where ?? ''}${settings ?? ''}`)
   }
   return { parts, serve }
 }

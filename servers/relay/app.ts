@@ -1,19 +1,19 @@
-import { es256kSigner, withClient, type Clock } from 'express-did-auth'
+import { es256kSigner, handleAsClient, type Clock } from 'express-did-auth'
 import { MAX_CREDENTIAL_BYTES } from 'express-did-auth/protocol'
-import { callerFinder, fieldOf, readBody, systemClock, type Body } from 'express-did-auth/server-kit'
+import { createCallerFinder, readField, readBody, systemClock, type Body } from 'express-did-auth/server-kit'
 import type { Request, Response } from 'express'
 import { sendWhole } from '../bodies/send-content.js'
-import { answering, readableOrigins, secureApp, withLastAnswers } from '../http/create-app.js'
+import { asyncHandler, listReadableOrigins, createApp, addFallbacks } from '../http/create-app.js'
 import type { ServerApp, ServerAppParts } from '../http/create-app.js'
-import { didAuthDependencies, findTrustedIssuer, issuerDependency } from '../http/did-auth.js'
+import { createDidAuthDependencies, findTrustedIssuer, issuerDependency } from '../http/did-auth.js'
 import { ServerError } from '../http/server-error.js'
-import { ipfsDependency } from '../ipfs/ipfs-node.js'
+import { createIpfsDependency } from '../ipfs/ipfs-node.js'
 import { serveDocument } from '../openapi/document.js'
 import { startContentWork } from '../process/content-work.js'
-import { contentStarter, type Contents } from '../process/start-server.js'
-import { diskBound, storeBound } from '../storage/disk-space.js'
-import { fileRelay } from './file-relay.js'
-import { loadServiceKey, RELAY_CHALLENGE_SECONDS, relayAuth, type LoginRequest } from './relay-auth.js'
+import { createContentStarter, type Contents } from '../process/start-server.js'
+import { createDiskBound, storeBound } from '../storage/disk-space.js'
+import { createFileRelay } from './file-relay.js'
+import { loadServiceKey, RELAY_CHALLENGE_SECONDS, createRelayAuth, type LoginRequest } from './relay-auth.js'
 
 /** What the relay is built of. */
 export interface RelayParts extends ServerAppParts, Contents {
@@ -29,31 +29,31 @@ const NEARLY_FULL = 0.9
 type Answer = (req: Request, res: Response) => Promise<void>
 
 /** Starts the relay. @throws StartError */
-export const startRelay = contentStarter(relayApp)
+export const startRelay = createContentStarter(createRelayApp)
 
 /** Builds the relay. Its caller closes stores and node. @see specification, "Endpoints", "Component B" */
-export function relayApp(parts: RelayParts): ServerApp {
+export function createRelayApp(parts: RelayParts): ServerApp {
   const { env, identity, serviceUrl, contents, node, clock = systemClock } = parts
   const signer = es256kSigner(identity.privateKey)
   // It resolves no DID, so that no RPC node is asked.
-  const ofLogin = [...didAuthDependencies(signer), ...issuerDependency(findTrustedIssuer(parts))]
-  const app = secureApp(parts, ROUTE_NAMES, [...ofLogin, ipfsDependency(node)])
-  app.use(withClient)
+  const ofLogin = [...createDidAuthDependencies(signer), ...issuerDependency(findTrustedIssuer(parts))]
+  const app = createApp(parts, ROUTE_NAMES, [...ofLogin, createIpfsDependency(node)])
+  app.use(handleAsClient)
 
   const key = loadServiceKey(identity)
-  const auth = relayAuth({ ...parts, key, signer, clock })
+  const auth = createRelayAuth({ ...parts, key, signer, clock })
   const collect = (how?: { isFull: boolean }): Promise<void> => contents.collectGarbage(clock.nowSeconds(), how)
   const work = startContentWork(parts, clock, 'sweep', async (signal) => {
     while (!signal.aborted && (await contents.deleteExpiredFiles(clock.nowSeconds())));
     await collect({ isFull: (await contents.storedBytes()) > NEARLY_FULL * env.RELAY_MAX_STORE_BYTES })
   })
-  const assertDiskFree = storeBound(diskBound(parts.usedPercent), collect)
-  const relay = fileRelay({ ...work, store: contents, assertDiskFree, env, clock })
+  const assertDiskFree = storeBound(createDiskBound(parts.usedPercent), collect)
+  const relay = createFileRelay({ ...work, store: contents, assertDiskFree, env, clock })
   app.get('/openapi.json', serveDocument('relay', serviceUrl))
-  const callerOf = callerFinder(new Set([...env.TRUSTED_ORIGINS, ...readableOrigins(parts)]), parts.log)
+  const callerOf = createCallerFinder(new Set([...env.TRUSTED_ORIGINS, ...listReadableOrigins(parts)]), parts.log)
 
   const requestAuth: Answer = async (req, res) => {
-    const challenge = auth.requestChallenge(textIn(await readBody(req, MAX_BODY_BYTES), 'did'))
+    const challenge = auth.requestChallenge(requireText(await readBody(req, MAX_BODY_BYTES), 'did'))
     sendFresh(res, { challenge }, { 'Challenge-Expires-In': String(RELAY_CHALLENGE_SECONDS) })
   }
 
@@ -73,16 +73,16 @@ export function relayApp(parts: RelayParts): ServerApp {
     await relay.send(res, req.path.slice(1))
   }
 
-  app.post('/request-auth', answering(requestAuth))
-  app.post('/auth', answering(logIn))
-  app.post('/file', answering(postFile))
-  const get = answering(getFile)
+  app.post('/request-auth', asyncHandler(requestAuth))
+  app.post('/auth', asyncHandler(logIn))
+  app.post('/file', asyncHandler(postFile))
+  const get = asyncHandler(getFile)
   // Without a parameter: what Express cannot decode is not there, and no bad request.
   app.use('/file', (req, res, next) => {
     if (req.method === 'GET' || req.method === 'HEAD') get(req, res, next)
     else next()
   })
-  return { listener: withLastAnswers(app, parts), ready: key.then(() => undefined), close: work.stop }
+  return { listener: addFallbacks(app, parts), ready: key.then(() => undefined), close: work.stop }
 }
 
 function sendFresh(res: Response, body: object, headers: Record<string, string> = {}): void {
@@ -91,15 +91,15 @@ function sendFresh(res: Response, body: object, headers: Record<string, string> 
 
 /** Either proof, not both: they may name two users. @throws ServerError ERR_INVALID_REQUEST */
 function parseLogin(body: Body): LoginRequest {
-  if (fieldOf(body, 'sig') === undefined) return { jwt: textIn(body, 'jwt') }
-  if (fieldOf(body, 'jwt') !== undefined) throw new ServerError('ERR_INVALID_REQUEST')
-  const login = { did: textIn(body, 'did'), sig: textIn(body, 'sig') }
-  return fieldOf(body, 'challenge') === undefined ? login : { ...login, challenge: textIn(body, 'challenge') }
+  if (readField(body, 'sig') === undefined) return { jwt: requireText(body, 'jwt') }
+  if (readField(body, 'jwt') !== undefined) throw new ServerError('ERR_INVALID_REQUEST')
+  const login = { did: requireText(body, 'did'), sig: requireText(body, 'sig') }
+  return readField(body, 'challenge') === undefined ? login : { ...login, challenge: requireText(body, 'challenge') }
 }
 
 /** The text in a field. @throws ServerError ERR_INVALID_REQUEST when there is none */
-function textIn(body: Body, name: string): string {
-  const value = fieldOf(body, name)
+function requireText(body: Body, name: string): string {
+  const value = readField(body, name)
   if (typeof value !== 'string') throw new ServerError('ERR_INVALID_REQUEST')
   return value
 }

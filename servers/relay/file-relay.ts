@@ -1,13 +1,13 @@
 import type { IncomingMessage } from 'node:http'
 import type { Clock } from 'express-did-auth'
-import { clientOf, singleFlight } from 'express-did-auth/server-kit'
+import { createClient, createSingleFlight } from 'express-did-auth/server-kit'
 import type { Response } from 'express'
 import { LRUCache } from 'lru-cache'
 import type { ServerEnv } from '../config/read-env.js'
 import { ByteBudget } from '../bodies/limits.js'
-import { jsonStringOf, sendChunks, sendWhole } from '../bodies/send-content.js'
+import { encodeJsonString, sendChunks, sendWhole } from '../bodies/send-content.js'
 import { ServerError } from '../http/server-error.js'
-import { restoring } from '../ipfs/content-repair.js'
+import { restoreWhileReading } from '../ipfs/content-repair.js'
 import type { ContentWork } from '../process/content-work.js'
 import type { ContentReads, FileStore } from '../storage/content-store.js'
 import type { storeBound } from '../storage/disk-space.js'
@@ -46,7 +46,7 @@ interface CachedFile extends FoundFile {
 
 /** Makes what stores posted files and sends them. */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
-export function fileRelay({ store, bodies, repair, settlePins, assertDiskFree, env, clock }: FileRelayParts) {
+export function createFileRelay({ store, bodies, repair, settlePins, assertDiskFree, env, clock }: FileRelayParts) {
   const { RELAY_MAX_STORE_BYTES: maxStoreBytes, RELAY_MAX_BYTES_PER_DID: maxBytesPerDid } = env
   const bounds = { maxStoreBytes, maxBytesPerDid, slotSeconds: SLOT_SECONDS }
   const cache = new LRUCache<string, CachedFile>({
@@ -57,7 +57,7 @@ export function fileRelay({ store, bodies, repair, settlePins, assertDiskFree, e
   const reading = new ByteBudget({ maxBytes: 67_108_864 })
   /** Memory for answers that are being sent, a quarter for each client network; beyond it they are streamed. */
   const sending = new SharedAnswers(new ByteBudget({ maxBytes: 33_554_432 }))
-  const askOnce = singleFlight<FoundFile>()
+  const askOnce = createSingleFlight<FoundFile>()
 
   /** Asks the store about a file, and takes a small one into memory. */
   async function ask(cid: string, nowSeconds: number, known: Buffer | undefined): Promise<FoundFile> {
@@ -87,10 +87,10 @@ export function fileRelay({ store, bodies, repair, settlePins, assertDiskFree, e
   }
 
   /** @throws ServerError ERR_NOT_FOUND when it expired since it was found */
-  async function read(cid: string): Promise<ReturnType<typeof restoring>> {
+  async function read(cid: string): Promise<ReturnType<typeof restoreWhileReading>> {
     const [content] = await store.readContents([cid])
     if (content === undefined) throw new ServerError('ERR_NOT_FOUND')
-    return restoring(content, () => repair(content, REPAIR_MILLISECONDS))
+    return restoreWhileReading(content, () => repair(content, REPAIR_MILLISECONDS))
   }
 
   return {
@@ -125,13 +125,13 @@ export function fileRelay({ store, bodies, repair, settlePins, assertDiskFree, e
       const found = isFresh ? cached : await askOnce(() => ask(name, nowSeconds, cached?.answer), name)
       const { answer, expiresAtSeconds } = found
       const headers = { 'Cache-Control': 'no-store', 'File-Expires-In': String(expiresAtSeconds - nowSeconds) }
-      const release = answer && sending.tryAcquire(answer, clientOf(res.req).network)
+      const release = answer && sending.tryAcquire(answer, createClient(res.req).network)
       if (answer !== undefined && release !== undefined) {
         sendWhole(res, answer, headers, release)
         return
       }
       const content = await read(name)
-      await sendChunks(res, jsonStringOf(await content.pieces(), '{"file":', '}'), headers)
+      await sendChunks(res, encodeJsonString(await content.pieces(), '{"file":', '}'), headers)
     }
   }
 }

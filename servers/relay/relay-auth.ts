@@ -17,21 +17,21 @@ import {
   type LoginDialect
 } from 'express-did-auth/protocol'
 import {
-  bearerToken,
+  readBearerToken,
   charge,
   chargeUser,
   consumeOnce,
   curveWithPreviousKeys,
-  resourceIssuer,
-  serviceQuotas,
-  withStoreDeadline,
+  createResourceIssuer,
+  createServiceQuotas,
+  limitStoreTime,
   type Caller
 } from 'express-did-auth/server-kit'
 import { LRUCache } from 'lru-cache'
 import type { Identity } from '../config/service-identity.js'
 import { StartError } from '../config/startup-error.js'
 import type { ServerAppParts } from '../http/create-app.js'
-import { challengeSecretOf, findTrustedIssuer, maxRequestsOf } from '../http/did-auth.js'
+import { deriveChallengeSecret, findTrustedIssuer, getMaxRequests } from '../http/did-auth.js'
 import { ServerError } from '../http/server-error.js'
 import { issueRelayToken, parseLoginCredential, verifyRelayToken } from './relay-credentials.js'
 import type { RelaySigner, RelayTokenClaims } from './relay-credentials.js'
@@ -87,24 +87,24 @@ export async function loadServiceKey({ privateKey, previousServiceDids = [] }: I
 
 /** Makes what logs users of the relay in, and finds the user of a request. @throws StartError for too many domains */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
-export function relayAuth(parts: RelayAuthParts) {
+export function createRelayAuth(parts: RelayAuthParts) {
   const { env, identity, serviceUrl, key, signer, clock } = parts
   const { NETWORKS: networks } = env
   const { serviceDid, previousServiceDids = [] } = identity
   const serviceDids = [serviceDid, ...previousServiceDids]
-  const loginDomains = loginDomainsOf(parts)
+  const loginDomains = listLoginDomains(parts)
   const loginDialects: readonly LoginDialect[] = env.LOGIN_DIALECTS ?? ['login']
-  const challengeSecret = challengeSecretOf(env, identity.challengeSecret)
-  const store = withStoreDeadline(parts.store)()
+  const challengeSecret = deriveChallengeSecret(env, identity.challengeSecret)
+  const store = limitStoreTime(parts.store)()
   const timeSlotSeconds = env.TIME_SLOT_IN_SECONDS ?? DEFAULT_TIME_SLOT_SECONDS
   const limits = {
-    settings: { maxRequestsPerTimeSlot: maxRequestsOf(env) ?? Infinity },
-    quotas: serviceQuotas(clock, { serviceUrl, challengeSecret, timeSlotSeconds }),
+    settings: { maxRequestsPerTimeSlot: getMaxRequests(env) ?? Infinity },
+    quotas: createServiceQuotas(clock, { serviceUrl, challengeSecret, timeSlotSeconds }),
     store
   }
   const trusted = findTrustedIssuer(parts)
   const userOfResourceToken =
-    trusted && resourceIssuer({ ...trusted, audience: serviceUrl, networks, clock, logger: parts.log })
+    trusted && createResourceIssuer({ ...trusted, audience: serviceUrl, networks, clock, logger: parts.log })
   /** Tokens of our own key only, so that strangers cannot evict those of users. */
   const verified = new LRUCache<string, RelayTokenClaims>({ max: MAX_VERIFIED_TOKENS })
   /** By canonical DID. A challenge contains its own expiry. */
@@ -151,7 +151,7 @@ export function relayAuth(parts: RelayAuthParts) {
    */
   const authenticate = async (authorization = ''): Promise<string> => {
     if (authorization === '') throw new DidAuthError('ERR_ACCESS_TOKEN_MISSING')
-    const token = bearerToken(authorization)
+    const token = readBearerToken(authorization)
     const user = token === undefined ? undefined : await userOfResourceToken?.(token)
     const did = user?.canonicalDid ?? (await didOfOwnToken(authorization))
     await chargeUser(limits, did)
@@ -205,7 +205,7 @@ export function relayAuth(parts: RelayAuthParts) {
 }
 
 /** What may stand after `Login to ` in a message: each costs a key recovery for a bad signature. @throws StartError */
-function loginDomainsOf({ serviceUrl, env }: RelayAuthParts): string[] {
+function listLoginDomains({ serviceUrl, env }: RelayAuthParts): string[] {
   const domains = acceptedLoginDomains(serviceUrl, env.LOGIN_DOMAINS ?? [])
   if (domains.length <= MAX_LOGIN_DOMAINS) return domains
   const given = JSON.stringify(domains)

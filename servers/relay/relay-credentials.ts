@@ -11,7 +11,7 @@ import {
   parseJwt,
   type ParsedJwt
 } from 'express-did-auth/protocol'
-import { isObject, lazy } from 'express-did-auth/server-kit'
+import { isObject, createLazy } from 'express-did-auth/server-kit'
 
 const CREDENTIALS_V1 = 'https://www.w3.org/2018/credentials/v1'
 
@@ -38,7 +38,7 @@ export function parseLoginCredential(
   const iss = parseJwt(jwt, MAX_CREDENTIAL_BYTES)?.payload.iss
   if (typeof iss !== 'string') throw new DidAuthError('ERR_CREDENTIAL')
   const { credential, parsed } = parseCredential(jwt, [iss, ...service.dids], nowSeconds, TOLERANCE_SECONDS)
-  const challenge = challengeIn(credential.credentialSubject.claims)
+  const challenge = readChallenge(credential.credentialSubject.claims)
   const context: unknown = credential.vc['@context']
   const { alg } = parsed.header
   // The two algorithms whose signatures reveal the address of the key.
@@ -53,14 +53,14 @@ function isOurAudience(aud: unknown, serviceUrl: string): boolean {
   return aud === undefined || aud === serviceUrl || (Array.isArray(aud) && aud.includes(serviceUrl))
 }
 
-function challengeIn(claims: unknown): string | undefined {
+function readChallenge(claims: unknown): string | undefined {
   const [claim, ...others] = Array.isArray(claims) ? (claims as unknown[]) : []
   if (!isObject(claim) || others.length > 0 || claim.claimType !== 'challenge') return undefined
   return typeof claim.claimValue === 'string' ? claim.claimValue : undefined
 }
 
 const TYPES = ['VerifiableCredential', 'RelayToken'] as const
-const loadDidJwtVc = lazy(() => import('did-jwt-vc'))
+const loadDidJwtVc = createLazy(() => import('did-jwt-vc'))
 
 /** What a token of ours says: the canonical DID of its user, and its times in seconds since the Unix epoch. */
 export type RelayTokenClaims = { readonly did: string; readonly nbf: number; readonly exp: number }
@@ -101,7 +101,7 @@ export function verifyRelayToken(
   expected: { serviceDids: readonly string[]; publicKey: Uint8Array; nowSeconds: number }
 ): RelayTokenClaims {
   const jwt = parseJwt(token, MAX_ACCESS_TOKEN_BYTES)
-  const claims = jwt && isPlainEs256kHeader(jwt.header) ? claimsIn(jwt.payload, expected.serviceDids) : undefined
+  const claims = jwt && isPlainEs256kHeader(jwt.header) ? listClaims(jwt.payload, expected.serviceDids) : undefined
   if (jwt === undefined || claims === undefined || !isSignedBy(curve, jwt, expected.publicKey)) {
     throw new DidAuthError('ERR_ACCESS_TOKEN')
   }
@@ -109,7 +109,7 @@ export function verifyRelayToken(
   return claims
 }
 
-function claimsIn(payload: Record<string, unknown>, serviceDids: readonly string[]): RelayTokenClaims | undefined {
+function listClaims(payload: Record<string, unknown>, serviceDids: readonly string[]): RelayTokenClaims | undefined {
   const { iss, sub, iat, nbf, exp, use, vc } = payload
   if (typeof iss !== 'string' || !serviceDids.includes(iss) || use !== 'relay' || !isDid(sub) || !isRelayCredential(vc))
     return undefined

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { DidAuthError, type QuotaStore, type StoreLifecycle } from 'express-did-auth'
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import type { ServerEnv } from '../config/read-env.js'
-import { codeOf, ownCommand, reasonInWords, StartError, startStep } from '../config/startup-error.js'
+import { getErrorCode, ownCommand, describeReasonInWords, StartError, startStep } from '../config/startup-error.js'
 import type { Metrics } from '../observability/metrics.js'
 
 const RETRY_MILLISECONDS = 1_000
@@ -48,7 +48,7 @@ export class Connections {
    */
   async whenAvailable(onUnavailable: (engine: RemoteEngine, reason: string) => void): Promise<void> {
     for (const engine of this.#engines) {
-      await untilAvailable(engine.ask, (reason) => onUnavailable(engine, reason))
+      await waitUntilAvailable(engine.ask, (reason) => onUnavailable(engine, reason))
     }
   }
 
@@ -74,40 +74,40 @@ export class Connections {
     if (databaseUrl !== undefined) {
       const { migrateStore } = await loadPostgres()
       const database = (this.database = await connectDatabase(env, databaseUrl))
-      const ask = (): Promise<unknown> => migrateStore(database, { mode: modeOf(env) })
+      const ask = (): Promise<unknown> => migrateStore(database, { mode: getMigrationMode(env) })
       this.#engines.push({ name: 'database', variable: 'DATABASE_URL', ask })
     }
     if (redisUrl !== undefined) {
       const quotas = (this.quotas = await connectRedis(redisUrl))
       this.#engines.push({ name: 'redis', variable: 'REDIS_URL', ask: () => askRedis(quotas) })
     }
-    for (const { ask } of this.#engines) await unlessUnavailable(ask)
+    for (const { ask } of this.#engines) await findUnavailability(ask)
   }
 }
 
 /** Tries every second until there is an answer. Reports once why there is none. @returns why there is still none */
-export async function untilAvailable(
+export async function waitUntilAvailable(
   ask: () => Promise<unknown>,
   onUnavailable: (reason: string) => void,
   milliseconds = Infinity
 ): Promise<string | undefined> {
   const end = performance.now() + milliseconds
-  let reason = await unlessUnavailable(ask)
+  let reason = await findUnavailability(ask)
   if (reason !== undefined) onUnavailable(reason)
   while (reason !== undefined && performance.now() < end) {
     await pause(RETRY_MILLISECONDS)
-    reason = await unlessUnavailable(ask)
+    reason = await findUnavailability(ask)
   }
   return reason
 }
 
 /** @returns why an engine is unavailable, in words @throws StartError when it cannot be used as it is set up */
-export async function unlessUnavailable(ask: () => Promise<unknown>): Promise<string | undefined> {
+export async function findUnavailability(ask: () => Promise<unknown>): Promise<string | undefined> {
   try {
     await ask()
     return undefined
   } catch (error) {
-    return isUnavailable(error) ? reasonInWords(error) : throwUnusable(error)
+    return isUnavailable(error) ? describeReasonInWords(error) : throwUnusable(error)
   }
 }
 
@@ -119,12 +119,12 @@ export function isUnavailable(error: unknown): boolean {
 /** @throws StartError with what an operator reads about an engine that cannot be used */
 export function throwUnusable(error: unknown, what = 'the database (DATABASE_URL)'): never {
   if (error instanceof StartError) throw error
-  const reason = isUnavailable(error) ? reasonInWords(error) : faultOfEngine(error)
+  const reason = isUnavailable(error) ? describeReasonInWords(error) : describeEngineFault(error)
   throw new StartError(`Cannot use ${what}: ${reason}`, { cause: error })
 }
 
 /** The library's sentence about an engine, for a process that runs the servers: with its own command. */
-export function faultOfEngine(error: unknown): string {
+export function describeEngineFault(error: unknown): string {
   const sentence = error instanceof Error ? error.message.replace('express-did-auth: ', '') : String(error)
   return sentence.replace('npx express-did-auth-servers migrate', ownCommand('migrate'))
 }
@@ -133,7 +133,8 @@ export function faultOfEngine(error: unknown): string {
 const loadPostgres = () => import('express-did-auth/stores/postgres')
 
 /** How tables are brought up to date at the start. */
-export const modeOf = ({ DATABASE_MIGRATE }: ServerEnv): 'apply' | 'check' => (DATABASE_MIGRATE ? 'apply' : 'check')
+export const getMigrationMode = ({ DATABASE_MIGRATE }: ServerEnv): 'apply' | 'check' =>
+  DATABASE_MIGRATE ? 'apply' : 'check'
 
 /** A pool of connections, which asks nothing of the database yet. @throws StartError for an unreadable certificate */
 export async function connectDatabase(env: ServerEnv, url: string, timeoutSeconds?: number): Promise<PostgresDatabase> {
@@ -153,7 +154,7 @@ export async function connectRedis(url: string): Promise<QuotaStore & StoreLifec
 /** @throws DidAuthError ERR_STORE while Redis is unavailable; StartError when it is one node of a cluster */
 export async function askRedis(quotas: StoreLifecycle): Promise<void> {
   await quotas.ping().catch((cause: unknown) => {
-    if (codeOf(cause) === 'ERR_CONFIG') throwUnusable(cause, 'Redis (REDIS_URL)')
+    if (getErrorCode(cause) === 'ERR_CONFIG') throwUnusable(cause, 'Redis (REDIS_URL)')
     throw new DidAuthError('ERR_STORE', { cause })
   })
 }

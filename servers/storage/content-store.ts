@@ -85,7 +85,7 @@ export interface EntryStore {
   listEntries(place: EntryPlace): Promise<{ readonly etag: string; readonly entries: readonly ContentInfo[] }>
   /** Every entry of an owner, in the order in which they were written. @throws as `listEntries` */
   listOwnEntries(did: string): Promise<readonly KeyedEntry[]>
-  usageOf(did: string): Promise<Usage>
+  readUsage(did: string): Promise<Usage>
 }
 
 export interface FileWrite {

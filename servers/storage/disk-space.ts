@@ -6,7 +6,7 @@ import { ServerError } from '../http/server-error.js'
 export type UsedPercent = () => Promise<number>
 
 /** Asks about the disk that a folder lies on, as `df` does: what is reserved for the administrator counts as used. */
-export function usedPercentOf(folder: string): UsedPercent {
+export function createDiskUsage(folder: string): UsedPercent {
   return async () => {
     const { blocks, bfree, bavail } = await statfs(folder)
     const used = blocks - bfree
@@ -64,30 +64,30 @@ export function storeBound(
 export const MAX_USED_PERCENT = 90
 
 /** Reserves a tenth of the disk, so that reads, deletes and the rest of the machine keep working. */
-export function diskBound(usedPercent: UsedPercent): StoreMeasure {
+export function createDiskBound(usedPercent: UsedPercent): StoreMeasure {
   const describe = (percent: number): string =>
     `${Math.floor(percent)} % of the disk used, at most ${MAX_USED_PERCENT} %`
   return { measure: usedPercent, max: MAX_USED_PERCENT, freshMilliseconds: 1_000, describe }
 }
 
-export function bytesBound(storedBytes: () => Promise<number>, maxBytes: number): StoreMeasure {
+export function createBytesBound(storedBytes: () => Promise<number>, maxBytes: number): StoreMeasure {
   const describe = (bytes: number): string => `${bytes} of ${maxBytes} bytes in use by all`
   return { measure: storedBytes, max: maxBytes, freshMilliseconds: 10_000, describe }
 }
 
 const RESERVE_BYTES = 1_048_576
 
-const pathOf = (database: string): string => `${database}-reserve`
+const toReservePath = (database: string): string => `${database}-reserve`
 
 /** Reserves space beside a database for deletions on a full disk, unless it is reserved already or the disk is full. */
 export function makeReserve(database: string): void {
   try {
-    writeFileSync(pathOf(database), Buffer.alloc(RESERVE_BYTES), { flag: 'wx', mode: 0o600, flush: true })
+    writeFileSync(toReservePath(database), Buffer.alloc(RESERVE_BYTES), { flag: 'wx', mode: 0o600, flush: true })
   } catch {
     // There is one already, or no space for it.
   }
 }
 
 export function useReserve(database: string): void {
-  rmSync(pathOf(database), { force: true })
+  rmSync(toReservePath(database), { force: true })
 }

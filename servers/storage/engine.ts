@@ -4,11 +4,16 @@ import { combineStores, type Store } from 'express-did-auth'
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import type { ServerEnv } from '../config/read-env.js'
-import { codeOf, StartError, startStep } from '../config/startup-error.js'
-import { clockCheck, FRESH_WRITE_MILLISECONDS, steadyClock, type Dependency } from '../observability/health-checks.js'
-import { Connections, modeOf, unlessUnavailable } from './connections.js'
+import { getErrorCode, StartError, startStep } from '../config/startup-error.js'
+import {
+  createClockCheck,
+  FRESH_WRITE_MILLISECONDS,
+  createSteadyClock,
+  type Dependency
+} from '../observability/health-checks.js'
+import { Connections, getMigrationMode, findUnavailability } from './connections.js'
 import type { ContentMaintenance, ObjectStore } from './content-store.js'
-import { usedPercentOf, type UsedPercent } from './disk-space.js'
+import { createDiskUsage, type UsedPercent } from './disk-space.js'
 import type { S3ObjectStore } from './s3/s3-object-store.js'
 import { openContentStore } from './sql/open-sqlite-contents.js'
 import type { OpenContentStore } from './sql/sql-content-store.js'
@@ -37,7 +42,7 @@ export async function openEngine(env: ServerEnv, connections: Connections, conte
   const durable = database === undefined ? openSqliteSessions(env) : await openPostgresSessions(env, database)
   const sessions = quotas === undefined ? durable : combineStores({ sessions: durable, challengeUses: durable, quotas })
   const asked = { durable, contents: contents?.store, bucket: contents?.bucket }
-  const dependencies = dependenciesOf(env, connections, asked)
+  const dependencies = createDependencies(env, connections, asked)
   // The servers of a process share the connection to Redis, which `Connections` closes.
   return { sessions, dependencies, close: () => durable.close() }
 }
@@ -51,7 +56,7 @@ export async function openContentEngine(env: ServerEnv, connections: Connections
       await engine.close().finally(() => contents.store.close())
     }
     const isLocal = connections.database === undefined
-    const usedPercent = isLocal ? usedPercentOf(dataFolder(env)) : () => Promise.resolve(0)
+    const usedPercent = isLocal ? createDiskUsage(getDataFolder(env)) : () => Promise.resolve(0)
     return { ...engine, contents, usedPercent, close }
   } catch (error) {
     await contents.store.close()
@@ -59,12 +64,12 @@ export async function openContentEngine(env: ServerEnv, connections: Connections
   }
 }
 
-export function dataFolder({ DATA_DIR, name }: Pick<ServerEnv, 'DATA_DIR' | 'name'>): string {
+export function getDataFolder({ DATA_DIR, name }: Pick<ServerEnv, 'DATA_DIR' | 'name'>): string {
   return join(DATA_DIR, name)
 }
 
 function openSqliteSessions(env: ServerEnv): Store {
-  const folder = dataFolder(env)
+  const folder = getDataFolder(env)
   const file = join(folder, 'auth.db')
   return startStep(`Cannot use ${file} (DATA_DIR)`, () => {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -86,7 +91,7 @@ async function openContents(env: ServerEnv, { database }: Connections): Promise<
   const bucket = await openBucket(env)
   if (database !== undefined) return { ...(await openPostgresContents(database, env, bucket)), bucket }
   const opened = await openContentStore({
-    folder: dataFolder(env),
+    folder: getDataFolder(env),
     database: `${env.name}.db`,
     ...(bucket && { objects: bucket }),
     // The relay does not wait for the disk: the loss of power may cost its last files.
@@ -97,11 +102,11 @@ async function openContents(env: ServerEnv, { database }: Connections): Promise<
 }
 
 /** Works on what relay or vault stored, for a command, and closes it. @throws StartError also where there is nothing */
-export async function withExistingContents<T>(
+export async function useExistingContents<T>(
   env: ServerEnv,
   work: (contents: OpenContentStore) => Promise<T>
 ): Promise<T> {
-  const file = join(dataFolder(env), `${env.name}.db`)
+  const file = join(getDataFolder(env), `${env.name}.db`)
   if (env.DATABASE_URL === undefined && !existsSync(file))
     throw new StartError(`There is no ${env.name} in ${file} (DATA_DIR)`)
   const connections = await Connections.open(env)
@@ -121,10 +126,10 @@ export async function openPostgresContents(
 ): Promise<OpenContentStore> {
   const { migrateContent, openPostgresContentStore } = await import('./sql/open-postgres-contents.js')
   const tables = env.name === 'relay' ? 'relay' : 'vault'
-  const migrate = (): Promise<unknown> => migrateContent(database, tables, modeOf(env))
-  await unlessUnavailable(migrate)
+  const migrate = (): Promise<unknown> => migrateContent(database, tables, getMigrationMode(env))
+  await findUnavailability(migrate)
   const tracksPins = env.IPFS_API_URL !== undefined
-  const folder = dataFolder(env)
+  const folder = getDataFolder(env)
   return openPostgresContentStore({ database, tables, folder, tracksPins, migrate, ...(objects && { objects }) })
 }
 
@@ -134,15 +139,15 @@ export async function openBucket(env: ServerEnv): Promise<S3ObjectStore | undefi
   const { S3_ACCESS_KEY_ID: accessKeyId, S3_SECRET_ACCESS_KEY: secretAccessKey } = env
   // They are given together, or not at all.
   if (!endpoint || !bucket || !accessKeyId || !secretAccessKey) return undefined
-  const { s3ObjectStore } = await import('./s3/s3-object-store.js')
+  const { createS3ObjectStore } = await import('./s3/s3-object-store.js')
   const prefix = `${env.name}/`
-  return s3ObjectStore({ endpoint, bucket, region, forcePathStyle, accessKeyId, secretAccessKey, prefix })
+  return createS3ObjectStore({ endpoint, bucket, region, forcePathStyle, accessKeyId, secretAccessKey, prefix })
 }
 
 type Asked = Pick<Store, 'ping'>
 
 /** What `/ready` asks of a server's own storage, and of its clock. */
-export function dependenciesOf(
+export function createDependencies(
   { REFRESH_REUSE_GRACE_SECONDS: graceSeconds = 0 }: ServerEnv,
   { database, quotas }: Partial<Pick<Connections, 'database' | 'quotas'>>,
   parts: { durable: Asked; contents?: Pick<ContentMaintenance, 'probe'> | undefined; bucket?: Asked | undefined }
@@ -154,12 +159,16 @@ export function dependenciesOf(
   const { reference, ...clock } =
     database === undefined
       ? {
-          reference: { name: 'the time that has passed', read: steadyClock() },
+          reference: { name: 'the time that has passed', read: createSteadyClock() },
           isNeeded: false,
           failure: 'jumped' as const
         }
-      : { reference: { name: 'the database', read: () => timeOf(database) }, isNeeded: true, failure: 'wrong' as const }
-  const checkClock = clockCheck(reference, Math.max(MIN_SKEW_SECONDS, graceSeconds))
+      : {
+          reference: { name: 'the database', read: () => readTime(database) },
+          isNeeded: true,
+          failure: 'wrong' as const
+        }
+  const checkClock = createClockCheck(reference, Math.max(MIN_SKEW_SECONDS, graceSeconds))
   return [
     { name: database === undefined ? 'store' : 'database', ...own, check },
     ...(quotas === undefined ? [] : [{ name: 'redis', ...own, check: () => quotas.ping() }]),
@@ -168,13 +177,13 @@ export function dependenciesOf(
   ]
 }
 
-async function timeOf(database: PostgresDatabase): Promise<number> {
+async function readTime(database: PostgresDatabase): Promise<number> {
   const text = 'SELECT extract(epoch FROM pg_catalog.clock_timestamp())::float8 AS seconds'
   return Number((await database.query({ text })).rows[0]?.seconds)
 }
 
 /** A pool with many waiting is at work: taken out of service, it would leave its load to the others. */
 function ignoreBusy(error: unknown): void {
-  for (let cause = error; cause instanceof Error; cause = cause.cause) if (codeOf(cause) === 'ERR_BUSY') return
+  for (let cause = error; cause instanceof Error; cause = cause.cause) if (getErrorCode(cause) === 'ERR_BUSY') return
   throw error
 }

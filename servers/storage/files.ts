@@ -3,7 +3,7 @@ import { constants, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { chmod, copyFile, link, mkdir, open, opendir, rm, stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
-import { codeOf } from '../config/startup-error.js'
+import { getErrorCode } from '../config/startup-error.js'
 import type { ObjectStore } from './content-store.js'
 import { LEAF_BYTES } from './unixfs-blocks.js'
 
@@ -18,16 +18,16 @@ const PIECE_BYTES = 65_536
  *
  * @param options.isSynced - false: an object survives the end of the process, and not the loss of power
  */
-export function fileObjectStore(folder: string, { isSynced } = { isSynced: true }): ObjectStore {
-  const pathOf = (name: string): string => join(folder, name.slice(-2), name)
+export function createFileObjectStore(folder: string, { isSynced } = { isSynced: true }): ObjectStore {
+  const toPath = (name: string): string => join(folder, name.slice(-2), name)
   return {
     async put(name, file) {
-      const path = pathOf(name)
+      const path = toPath(name)
       if (isSynced) await sync(file)
       const made = await mkdir(dirname(path), { recursive: true, mode: 0o700 })
       // A link is there whole or not at all, as a rename is, and refuses to overwrite.
       await link(file, path).catch(async (error: unknown) => {
-        if (!CANNOT_LINK.has(codeOf(error) ?? '')) throw error
+        if (!CANNOT_LINK.has(getErrorCode(error) ?? '')) throw error
         await copyFile(file, path, constants.COPYFILE_EXCL)
         if (isSynced) await sync(path)
       })
@@ -38,7 +38,7 @@ export function fileObjectStore(folder: string, { isSynced } = { isSynced: true 
     },
 
     async *read(name) {
-      const file = await open(pathOf(name))
+      const file = await open(toPath(name))
       try {
         for (;;) {
           const buffers = Array.from({ length: LEAF_BYTES / PIECE_BYTES }, () => Buffer.allocUnsafeSlow(PIECE_BYTES))
@@ -55,7 +55,7 @@ export function fileObjectStore(folder: string, { isSynced } = { isSynced: true 
     },
 
     async delete(name, { overwrite } = { overwrite: false }) {
-      const path = pathOf(name)
+      const path = toPath(name)
       if (overwrite) await overwriteWithZeros(path)
       await rm(path, { force: true })
       if (overwrite) await sync(dirname(path)).catch(ignoreMissing)
@@ -97,7 +97,7 @@ async function overwriteWithZeros(path: string): Promise<void> {
 }
 
 function ignoreMissing(error: unknown): void {
-  if (codeOf(error) !== 'ENOENT') throw error
+  if (getErrorCode(error) !== 'ENOENT') throw error
 }
 
 const DAY_MILLISECONDS = 86_400_000
@@ -134,6 +134,6 @@ function isLeft(path: string, name: string): boolean {
     process.kill(Number(pid), 0)
     return false
   } catch (error) {
-    return codeOf(error) === 'ESRCH'
+    return getErrorCode(error) === 'ESRCH'
   }
 }

@@ -1,5 +1,5 @@
 import { DidAuthError } from 'express-did-auth'
-import { codeOf } from '../config/startup-error.js'
+import { getErrorCode } from '../config/startup-error.js'
 import { ServerError, type ServerErrorOptions } from '../http/server-error.js'
 
 /** What a store refuses, as it crosses threads. */
@@ -23,7 +23,7 @@ export function refuse(refusal: Refusal): never {
 
 /** What the failure of a verb means, wherever it ran: what it refused, or ERR_STORAGE_FULL, ERR_STORAGE. */
 export function storeFailure(error: unknown): unknown {
-  const code = codeOf(error)
+  const code = getErrorCode(error)
   if (code === REFUSED && error instanceof Error) {
     const { refused, ...options } = JSON.parse(error.message) as Refusal
     return refused === 'ERR_TOO_MANY_REQUESTS' ? new DidAuthError(refused, options) : new ServerError(refused, options)
@@ -31,26 +31,26 @@ export function storeFailure(error: unknown): unknown {
   const isOfEngine = error instanceof DidAuthError && (code === 'ERR_STORE' || code === 'ERR_CONFIG')
   if (error instanceof DidAuthError && !isOfEngine) return error
   const cause = isOfEngine ? error.cause : error
-  const failure = storageFailure(cause)
+  const failure = toStorageError(cause)
   // Else a thread has ended, the store is closed, or a connection was lost.
-  return failure instanceof ServerError ? failure : new ServerError('ERR_STORAGE', { cause, ...waitOf(error) })
+  return failure instanceof ServerError ? failure : new ServerError('ERR_STORAGE', { cause, ...readWait(error) })
 }
 
 /** Whether content is lost or damaged here, so that a copy elsewhere is to be asked for. */
 export function isMissing(error: unknown): boolean {
-  return codeOf(error) === 'ERR_CONTENT_MISSING'
+  return getErrorCode(error) === 'ERR_CONTENT_MISSING'
 }
 
 /** What a failure of database or disk means: ERR_STORAGE_FULL or ERR_STORAGE. Returns other errors as they are. */
-export function storageFailure(error: unknown): unknown {
+export function toStorageError(error: unknown): unknown {
   if (error instanceof ServerError || error instanceof DidAuthError) return error
-  const code = codeOf(error) ?? ''
+  const code = getErrorCode(error) ?? ''
   if (FULL.test(code)) return new ServerError('ERR_STORAGE_FULL', { cause: error })
-  return OF_STORAGE.test(code) ? new ServerError('ERR_STORAGE', { cause: error, ...waitOf(error) }) : error
+  return OF_STORAGE.test(code) ? new ServerError('ERR_STORAGE', { cause: error, ...readWait(error) }) : error
 }
 
 /** Storage in the network may say how long it wants to be left alone. */
-function waitOf(error: unknown): { retryAfterSeconds?: number } {
+function readWait(error: unknown): { retryAfterSeconds?: number } {
   if (typeof error !== 'object' || error === null || !('retryAfterSeconds' in error)) return {}
   return typeof error.retryAfterSeconds === 'number' ? { retryAfterSeconds: error.retryAfterSeconds } : {}
 }

@@ -29,7 +29,7 @@ interface Subtree {
  * @returns undefined when there are more or fewer of them than so many bytes have
  * @see https://specs.ipfs.tech/unixfs/
  */
-export function cidOfLeaves(leafHashes: Uint8Array, byteCount: number): string | undefined {
+export function computeCidFromLeaves(leafHashes: Uint8Array, byteCount: number): string | undefined {
   const leafCount = Math.max(1, Math.ceil(byteCount / LEAF_BYTES))
   if (leafHashes.length !== leafCount * HASH_BYTES) return undefined
   let level = Array.from({ length: leafCount }, (_, index): Subtree => {
@@ -40,13 +40,13 @@ export function cidOfLeaves(leafHashes: Uint8Array, byteCount: number): string |
   while (level.length > 1) {
     const below = level
     level = Array.from({ length: Math.ceil(below.length / MAX_LINKS) }, (_, index) =>
-      nodeAbove(below.slice(index * MAX_LINKS, (index + 1) * MAX_LINKS))
+      createParentNode(below.slice(index * MAX_LINKS, (index + 1) * MAX_LINKS))
     )
   }
   return level[0]?.cid.toString()
 }
 
-function nodeAbove(children: readonly Subtree[]): Subtree {
+function createParentNode(children: readonly Subtree[]): Subtree {
   const file = new UnixFS({ type: 'file', blockSizes: children.map(({ byteCount }) => BigInt(byteCount)) })
   const links = children.map(({ cid, treeBytes }) => createLink('', treeBytes, cid))
   const bytes = encode(createNode(file.marshal(), links))
@@ -59,11 +59,11 @@ function nodeAbove(children: readonly Subtree[]): Subtree {
 
 /** The cid of content that is completely in memory. */
 export function cidOf(bytes: Uint8Array): string {
-  return newContentOf(bytes).cid
+  return createNewContent(bytes).cid
 }
 
 /** The same bytes in pieces of 256 KiB, of which the last may be shorter; none where there are no bytes. */
-export async function* inLeaves(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+export async function* splitIntoLeaves(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let [leaf, filled] = [Buffer.alloc(0), 0]
   for await (const chunk of chunks) {
     for (let start = 0; start < chunk.length;) {
@@ -107,7 +107,7 @@ export class LeafHasher {
   finish(): Omit<NewContent, 'source'> {
     this.#endLeaf()
     const leafHashes = Buffer.concat(this.#hashes)
-    return { cid: cidOfLeaves(leafHashes, this.#byteCount) ?? '', byteCount: this.#byteCount, leafHashes }
+    return { cid: computeCidFromLeaves(leafHashes, this.#byteCount) ?? '', byteCount: this.#byteCount, leafHashes }
   }
 
   #endLeaf(): void {
@@ -118,7 +118,7 @@ export class LeafHasher {
 }
 
 /** Content that is completely in memory. */
-export function newContentOf(bytes: Uint8Array): NewContent {
+export function createNewContent(bytes: Uint8Array): NewContent {
   const hasher = new LeafHasher()
   hasher.update(bytes)
   return { ...hasher.finish(), source: bytes }

@@ -3,17 +3,24 @@ import { ConcurrencyLimiter, systemClock } from 'express-did-auth/server-kit'
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express'
 import { ByteBudget } from '../bodies/limits.js'
 import { sendWhole } from '../bodies/send-content.js'
-import { answering, secureApp, withLastAnswers, type ServerApp, type ServerAppParts } from '../http/create-app.js'
+import { asyncHandler, createApp, addFallbacks, type ServerApp, type ServerAppParts } from '../http/create-app.js'
 import { findTrustedIssuer, issuerDependency } from '../http/did-auth.js'
-import { authRoutes, didAuthConfig, didAuthDependencies, optionalPaths } from '../http/did-auth.js'
+import { authRoutes, createDidAuthConfig, createDidAuthDependencies, optionalPaths } from '../http/did-auth.js'
 import { ServerError } from '../http/server-error.js'
-import { ipfsDependency } from '../ipfs/ipfs-node.js'
+import { createIpfsDependency } from '../ipfs/ipfs-node.js'
 import { serveDocument } from '../openapi/document.js'
 import { startContentWork, type ContentWork } from '../process/content-work.js'
-import { contentStarter, type Contents } from '../process/start-server.js'
+import { createContentStarter, type Contents } from '../process/start-server.js'
 import type { EntryChange, EntryWrite, KeyedEntry } from '../storage/content-store.js'
-import { bytesBound, diskBound, storeBound } from '../storage/disk-space.js'
-import { acquireMemory, backupText, listText, prepared, sendEntries, type EntriesText } from './entries-answer.js'
+import { createBytesBound, createDiskBound, storeBound } from '../storage/disk-space.js'
+import {
+  acquireMemory,
+  streamBackup,
+  listText,
+  prepareAnswer,
+  sendEntries,
+  type EntriesText
+} from './entries-answer.js'
 import { isOddSpelling, parseKey, parsePrecondition } from './parse-write.js'
 
 /** What the vault server is built of. */
@@ -28,18 +35,18 @@ const PREPARING = { maxRunning: 8, maxWaiting: 256, timeoutMilliseconds: 3_500 }
 const MAX_SENT_BYTES = 134_217_728
 
 /** Starts the vault. @throws StartError */
-export const startVault = contentStarter(vaultApp)
+export const startVault = createContentStarter(createVaultApp)
 
 /** Builds the vault. Its caller closes stores and node. */
-export function vaultApp(parts: VaultServerParts): ServerApp {
+export function createVaultApp(parts: VaultServerParts): ServerApp {
   const { env, node } = parts
   const signer = es256kSigner(parts.identity.privateKey)
   const trusted = findTrustedIssuer(parts)
-  const ofLogin = [...didAuthDependencies(signer, env.RPC_URL), ...issuerDependency(trusted)]
+  const ofLogin = [...createDidAuthDependencies(signer, env.RPC_URL), ...issuerDependency(trusted)]
   const { sessionPath } = optionalPaths
-  const app = secureApp(parts, [...authRoutes, sessionPath, '/.well-known'], [...ofLogin, ipfsDependency(node)])
+  const app = createApp(parts, [...authRoutes, sessionPath, '/.well-known'], [...ofLogin, createIpfsDependency(node)])
   app.use(refuseOddSpellings)
-  const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, signer), sessionPath, resourceIssuer: trusted })
+  const requireDid = setupDidAuth(app, { ...createDidAuthConfig(parts, signer), sessionPath, resourceIssuer: trusted })
   app.get('/openapi.json', serveDocument('vault', parts.serviceUrl))
 
   const work = startContentWork(parts, systemClock, 'collector', () => collectGarbage(parts))
@@ -48,7 +55,7 @@ export function vaultApp(parts: VaultServerParts): ServerApp {
     await work.stop()
     await requireDid.close()
   }
-  return { listener: withLastAnswers(app, parts), ready: requireDid.ready, close }
+  return { listener: addFallbacks(app, parts), ready: requireDid.ready, close }
 }
 
 function collectGarbage({ contents }: VaultServerParts, how?: { isFull: boolean }): Promise<void> {
@@ -56,12 +63,12 @@ function collectGarbage({ contents }: VaultServerParts, how?: { isFull: boolean 
 }
 
 /** Each asserts a bound of all that is stored, before content is written. */
-function boundsOf(parts: VaultServerParts): ReturnType<typeof storeBound>[] {
+function createBounds(parts: VaultServerParts): ReturnType<typeof storeBound>[] {
   const { env, contents, usedPercent } = parts
   const { VAULT_MAX_STORE_BYTES: maxBytes } = env
-  const bytes = maxBytes === undefined ? [] : [bytesBound(() => contents.storedBytes(), maxBytes)]
+  const bytes = maxBytes === undefined ? [] : [createBytesBound(() => contents.storedBytes(), maxBytes)]
   const makeSpace = (): Promise<void> => collectGarbage(parts, { isFull: true })
-  return [diskBound(usedPercent), ...bytes].map((measure) => storeBound(measure, makeSpace))
+  return [createDiskBound(usedPercent), ...bytes].map((measure) => storeBound(measure, makeSpace))
 }
 
 type Answer = (req: Request, res: Response) => Promise<void>
@@ -77,13 +84,13 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
   const { env, contents: store } = parts
   const { bodies, repair, settlePins, collectSoon } = work
   const quota = { maxBytes: env.VAULT_MAX_BYTES_PER_DID, maxEntries: env.VAULT_MAX_ENTRIES_PER_DID }
-  const bounds = boundsOf(parts)
+  const bounds = createBounds(parts)
   const limiter = new ConcurrencyLimiter(PREPARING)
   const reading = { store, repair, limiter, budget: new ByteBudget({ maxBytes: MAX_SENT_BYTES }) }
 
   const list: Answer = async (req, res) => {
     // What is no DID or no key has no entries.
-    const place = { did: canonicalDid(paramOf(req, 'did')), key: paramOf(req, 'key') }
+    const place = { did: canonicalDid(readParam(req, 'did')), key: readParam(req, 'key') }
     const { etag, entryCount } = await store.describeList(place)
     res.setHeader('Cache-Control', 'no-cache')
     if (isFresh(req, res, etag)) {
@@ -104,7 +111,7 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
   /** A write of the user's under the key of the path: one verb changes content, index, quota and ledger, or nothing. */
   const write = (status: number, replacedBy: (req: Request) => EntryWrite['replaces']): Answer => {
     return async (req, res) => {
-      const place = placeOf(req)
+      const place = parsePlace(req)
       const body = { field: 'content', maxBytes: env.VAULT_MAX_CONTENT_BYTES, owner: place.did }
       await bodies.read(req, body, async (content) => {
         for (const assertFree of bounds) await assertFree()
@@ -117,30 +124,30 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
   }
 
   const remove: Answer = async (req, res) => {
-    const cid = req.params.id === undefined ? {} : { cid: paramOf(req, 'id') }
-    await settle(res, await store.removeEntries({ ...placeOf(req), ...cid }))
+    const cid = req.params.id === undefined ? {} : { cid: readParam(req, 'id') }
+    await settle(res, await store.removeEntries({ ...parsePlace(req), ...cid }))
     res.status(200).end()
     collectSoon()
   }
 
   const keys: Answer = async (req, res) => {
-    const did = userOf(req)
-    const { entryCount } = await store.usageOf(did)
+    const did = requireUser(req)
+    const { entryCount } = await store.readUsage(did)
     const group = async () => groupByKey(await store.listOwnEntries(did))
-    const json = JSON.stringify({ keys: await prepared(reading, res, entryCount, group) })
+    const json = JSON.stringify({ keys: await prepareAnswer(reading, res, entryCount, group) })
     sendWhole(res, json, { 'Cache-Control': 'no-store' }, acquireMemory(reading, res, json.length))
   }
 
   const backup: Answer = async (req, res) => {
-    const did = userOf(req)
-    const { entryCount } = await store.usageOf(did)
-    const read = async (): Promise<EntriesText> => backupText(did, await store.listOwnEntries(did))
+    const did = requireUser(req)
+    const { entryCount } = await store.readUsage(did)
+    const read = async (): Promise<EntriesText> => streamBackup(did, await store.listOwnEntries(did))
     await sendEntries(reading, res, { did, entryCount, read })
   }
 
   /** Bytes and entries, used and available: never below 0, even after the quota was lowered. */
   const storage: Answer = async (req, res) => {
-    const { byteCount, entryCount } = await store.usageOf(userOf(req))
+    const { byteCount, entryCount } = await store.readUsage(requireUser(req))
     const available = Math.max(0, quota.maxBytes - byteCount)
     const availableEntries = Math.max(0, quota.maxEntries - entryCount)
     res.set('Cache-Control', 'no-store').json({ used: byteCount, available, usedEntries: entryCount, availableEntries })
@@ -148,15 +155,15 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
 
   // Strict: a client that puts its empty id at the end of a path must not reach the whole key.
   const router = express.Router({ strict: true })
-  router.get('/keys', requireDid, answering(keys))
-  router.get('/storage', requireDid, answering(storage))
-  router.get('/backup', requireDid, answering(backup))
-  router.get('/:did/:key', answering(list))
-  router.post('/:key', requireDid, answering(write(201, () => 'nothing')))
-  router.put('/:key', requireDid, answering(write(200, () => 'all')))
-  router.put('/:key/:id', requireDid, answering(write(200, (req) => ({ cid: paramOf(req, 'id') }))))
-  router.delete('/:key', requireDid, answering(remove))
-  router.delete('/:key/:id', requireDid, answering(remove))
+  router.get('/keys', requireDid, asyncHandler(keys))
+  router.get('/storage', requireDid, asyncHandler(storage))
+  router.get('/backup', requireDid, asyncHandler(backup))
+  router.get('/:did/:key', asyncHandler(list))
+  router.post('/:key', requireDid, asyncHandler(write(201, () => 'nothing')))
+  router.put('/:key', requireDid, asyncHandler(write(200, () => 'all')))
+  router.put('/:key/:id', requireDid, asyncHandler(write(200, (req) => ({ cid: readParam(req, 'id') }))))
+  router.delete('/:key', requireDid, asyncHandler(remove))
+  router.delete('/:key/:id', requireDid, asyncHandler(remove))
   app.use(router)
 }
 
@@ -173,12 +180,12 @@ function groupByKey(entries: readonly KeyedEntry[]): { key: string; entries: { i
 }
 
 /** Where a user writes, and on what condition. @throws ServerError ERR_KEY, ERR_RESERVED_KEY, ERR_INVALID_REQUEST */
-function placeOf(req: Request) {
-  return { did: userOf(req), key: parseKey(paramOf(req, 'key')), ...parsePrecondition(req.headers) }
+function parsePlace(req: Request) {
+  return { did: requireUser(req), key: parseKey(readParam(req, 'key')), ...parsePrecondition(req.headers) }
 }
 
 /** A decoded parameter; empty, as which nothing is stored, for one with a NUL, which PostgreSQL cannot be asked for. */
-function paramOf({ params }: Request, name: string): string {
+function readParam({ params }: Request, name: string): string {
   const value = params[name]
   return typeof value === 'string' && !value.includes('\0') ? value : ''
 }
@@ -191,7 +198,7 @@ function isFresh(req: Request, res: Response, etag: string): boolean {
   return fresh
 }
 
-function userOf({ user }: Request): string {
+function requireUser({ user }: Request): string {
   if (user === undefined) throw new TypeError('no user behind requireDid')
   return canonicalDid(user.did)
 }

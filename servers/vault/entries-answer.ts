@@ -1,9 +1,9 @@
 import { DidAuthError } from 'express-did-auth'
-import { clientOf, type ConcurrencyLimiter } from 'express-did-auth/server-kit'
+import { createClient, type ConcurrencyLimiter } from 'express-did-auth/server-kit'
 import type { Response } from 'express'
 import type { ByteBudget } from '../bodies/limits.js'
-import { jsonStringOf, sendChunks, sendWhole, type Chunks } from '../bodies/send-content.js'
-import { restoring, type ContentRepair } from '../ipfs/content-repair.js'
+import { encodeJsonString, sendChunks, sendWhole, type Chunks } from '../bodies/send-content.js'
+import { restoreWhileReading, type ContentRepair } from '../ipfs/content-repair.js'
 import type { ContentInfo, ContentReads, EntryStore, KeyedEntry } from '../storage/content-store.js'
 
 /** What is read from the store at once: so much content, or so many entries. Larger content is read in pieces. */
@@ -45,7 +45,7 @@ export function listText(key: string, list: { etag: string; entries: readonly Co
 }
 
 /** Every entry of an owner with its content, in the order of writing. */
-export function backupText(did: string, entries: readonly KeyedEntry[]): EntriesText {
+export function streamBackup(did: string, entries: readonly KeyedEntry[]): EntriesText {
   const start = `{"did":${JSON.stringify(did)},"entries":[`
   return {
     entries,
@@ -98,12 +98,12 @@ export async function sendEntries(parts: ReadingParts, res: Response, source: En
   }
   try {
     const prepare = () => readStart(parts, res, source, acquire)
-    const { start, rest, headers } = await prepared(parts, res, source.entryCount, prepare)
+    const { start, rest, headers } = await prepareAnswer(parts, res, source.entryCount, prepare)
     if (rest === undefined) {
       sendWhole(res, start, headers, release)
       return
     }
-    await sendChunks(res, startingWith(start, rest), headers)
+    await sendChunks(res, prependPiece(start, rest), headers)
     release()
   } catch (error) {
     release()
@@ -113,17 +113,17 @@ export async function sendEntries(parts: ReadingParts, res: Response, source: En
 
 /** Acquires memory for an answer, out of the share of its client's network. @throws DidAuthError ERR_BUSY */
 export function acquireMemory({ budget }: Pick<ReadingParts, 'budget'>, res: Response, bytes: number): () => void {
-  return budget.acquire(bytes, clientOf(res.req).network)
+  return budget.acquire(bytes, createClient(res.req).network)
 }
 
 /** Prepares an answer. One of many entries waits for its turn. @throws DidAuthError ERR_BUSY */
-export function prepared<T>(
+export function prepareAnswer<T>(
   { limiter }: Pick<ReadingParts, 'limiter'>,
   res: Response,
   entryCount: number,
   prepare: () => Promise<T>
 ): Promise<T> {
-  return entryCount <= FEW_ENTRIES ? prepare() : limiter.run(res, prepare, clientOf(res.req).network)
+  return entryCount <= FEW_ENTRIES ? prepare() : limiter.run(res, prepare, createClient(res.req).network)
 }
 
 /** Reads and verifies an answer: all of a short one, or how it begins. */
@@ -167,14 +167,14 @@ export async function* readEntries(
     leftMilliseconds -= performance.now() - startedAt
     return bytes
   }
-  for (const [start, stop] of rangesOf(entries)) {
+  for (const [start, stop] of splitIntoRanges(entries)) {
     const page = entries.slice(start, stop)
     const contents = await store.readContents(page.map(({ cid }) => cid))
     const text: string[] = []
     for (const [offset, entry] of page.entries()) {
-      const content = restoring(contents[offset], () => restore(entry))
+      const content = restoreWhileReading(contents[offset], () => restore(entry))
       const opening = before(start + offset)
-      if (entry.byteCount > PAGE_BYTES) yield* jsonStringOf(await content.pieces(), opening)
+      if (entry.byteCount > PAGE_BYTES) yield* encodeJsonString(await content.pieces(), opening)
       else text.push(opening, JSON.stringify(utf8.decode(await content.bytes())))
     }
     if (text.length > 0) yield Buffer.from(text.join(''))
@@ -183,7 +183,7 @@ export async function* readEntries(
 }
 
 /** Content that is larger than a page has one of its own. */
-function* rangesOf(entries: readonly ContentInfo[]): Generator<[start: number, stop: number]> {
+function* splitIntoRanges(entries: readonly ContentInfo[]): Generator<[start: number, stop: number]> {
   let start = 0
   let byteCount = 0
   for (const [index, entry] of entries.entries()) {
@@ -198,7 +198,7 @@ function* rangesOf(entries: readonly ContentInfo[]): Generator<[start: number, s
   if (start < entries.length) yield [start, entries.length]
 }
 
-async function* startingWith(start: Buffer, rest: Chunks): Chunks {
+async function* prependPiece(start: Buffer, rest: Chunks): Chunks {
   try {
     yield start
     yield* rest

@@ -1,12 +1,12 @@
 import { DidAuthError, type DidAuthErrorCode, type RefusalReason } from '../errors.js'
 import type { Client, Clock, Curve, DidControllers, DidResolver } from '../ports.js'
 import { addressOfPublicKey } from '../protocol/curve.js'
-import { bytesOfHex } from '../protocol/encoding.js'
+import { decodeHex } from '../protocol/encoding.js'
 import { within } from '../time.js'
 import { isSecp256k1Key, KEYLESS, parseResolution } from './did-document.js'
 import type { IssuerKey, KeyPurpose, ListedKey } from './did-document.js'
 import { ExpiringCache } from '../caches.js'
-import { inFlightRequests } from './in-flight-requests.js'
+import { limitInFlightRequests } from './in-flight-requests.js'
 
 const RESOLUTION_SECONDS = 3
 const ANSWERS = { lifetimeSeconds: 60, maxEntries: 1_000 }
@@ -38,11 +38,11 @@ export interface LoadableDidResolver extends DidResolver {
  * Keys through a resolver, within 3 s. Answers are kept for 60 s, so that a revoked key is believed up to a minute
  * longer; failures for 10 s, so that not every sign up asks a resolver that is unavailable.
  */
-export function cachedIssuerKeys(clock: Clock, resolver: LoadableDidResolver, purpose: KeyPurpose): IssuerKeys {
+export function createIssuerKeyCache(clock: Clock, resolver: LoadableDidResolver, purpose: KeyPurpose): IssuerKeys {
   const answers = new ExpiringCache<readonly ListedKey[]>({ ...ANSWERS, maxWeight: MAX_CACHED_BYTES })
   /** Errors that are thrown again, without the objects that they came with. */
   const failures = new ExpiringCache<Failure>(FAILURES)
-  const share = inFlightRequests<readonly ListedKey[]>(IN_FLIGHT)
+  const share = limitInFlightRequests<readonly ListedKey[]>(IN_FLIGHT)
 
   const resolve = async (did: string): Promise<unknown> => {
     const stop = new AbortController()
@@ -90,14 +90,14 @@ export function cachedIssuerKeys(clock: Clock, resolver: LoadableDidResolver, pu
   }
 }
 
-/** Controllers by the DID document, with the bounds of {@link cachedIssuerKeys}, such as 3 s, and kept for 60 s. */
-export function documentControllers(clock: Clock, curve: Curve, resolver: LoadableDidResolver): DidControllers {
-  const documents = cachedIssuerKeys(clock, resolver, 'authentication')
+/** Controllers by the DID document, with the bounds of {@link createIssuerKeyCache}, such as 3 s, and kept for 60 s. */
+export function createDocumentControllers(clock: Clock, curve: Curve, resolver: LoadableDidResolver): DidControllers {
+  const documents = createIssuerKeyCache(clock, resolver, 'authentication')
   return {
     async of(did, client) {
       try {
         const keys = await documents.keysOf(did, client)
-        return new Set(keys.flatMap((key) => addressOf(curve, key) ?? []))
+        return new Set(keys.flatMap((key) => findAddress(curve, key) ?? []))
       } catch (error) {
         if (!(error instanceof DidAuthError) || error.code !== 'ERR_CREDENTIAL_ISSUER') throw error
         if (error.reason === KEYLESS) return new Set()
@@ -109,10 +109,10 @@ export function documentControllers(clock: Clock, curve: Curve, resolver: Loadab
   }
 }
 
-function addressOf(curve: Curve, key: IssuerKey): string | undefined {
+function findAddress(curve: Curve, key: IssuerKey): string | undefined {
   if (key.kind === 'address') return `0x${key.hex}`
   if (!isSecp256k1Key(key)) return undefined
-  const bytes = bytesOfHex(key.hex)
+  const bytes = decodeHex(key.hex)
   const publicKey = key.hex.length === COMPRESSED_LENGTH ? curve.decompress(bytes) : bytes
   return publicKey && addressOfPublicKey(curve, publicKey)
 }

@@ -1,7 +1,7 @@
 import { DidAuthError } from '../errors.js'
-import { lazy } from '../lazy.js'
+import { createLazy } from '../lazy.js'
 import type { ContractProof, ContractVerifier, ContractWallets, Logger } from '../ports.js'
-import { deploysContract } from '../protocol/contract-signature.js'
+import { hasDeployment } from '../protocol/contract-signature.js'
 import { isObject } from '../protocol/json.js'
 import { within } from '../time.js'
 import { ConcurrencyLimiter } from './concurrency-limiter.js'
@@ -21,10 +21,13 @@ type Chain = { verifier: ContractVerifier; reportedId: () => Promise<number> }
  * @param clients - by chain id
  * @see EIP-1271, ERC-6492
  */
-export function contractWallets(logger: Logger, clients: Readonly<Record<number, ContractVerifier>>): ContractWallets {
+export function createContractWallets(
+  logger: Logger,
+  clients: Readonly<Record<number, ContractVerifier>>
+): ContractWallets {
   const limiter = new ConcurrencyLimiter(IN_FLIGHT)
 
-  const chainOf = (chainId: number, verifier: ContractVerifier): Chain => {
+  const createChain = (chainId: number, verifier: ContractVerifier): Chain => {
     const ask = async (): Promise<number> => {
       const expired = (): Error => new Error('no chain id in time')
       const reported = await within(PROOF_MILLISECONDS, verifier.getChainId(), expired)
@@ -34,9 +37,11 @@ export function contractWallets(logger: Logger, clients: Readonly<Record<number,
       }
       return reported
     }
-    return { verifier, reportedId: lazy(ask) }
+    return { verifier, reportedId: createLazy(ask) }
   }
-  const chains = new Map(Object.entries(clients).map(([id, verifier]) => [Number(id), chainOf(Number(id), verifier)]))
+  const chains = new Map(
+    Object.entries(clients).map(([id, verifier]) => [Number(id), createChain(Number(id), verifier)])
+  )
 
   return {
     accepts: (chainId) => chains.has(chainId),
@@ -46,17 +51,17 @@ export function contractWallets(logger: Logger, clients: Readonly<Record<number,
       let isLate = false
       const expired = (): Error => {
         isLate = true
-        return unavailable(new Error('no answer within 5 s'))
+        return createUnavailableError(new Error('no answer within 5 s'))
       }
       // What comes too late for its client must not keep a node busy.
       const isGone = (): boolean => isLate || proof.client.isGone()
-      const judged = limiter.run(undefined, () => judge(chain, proof, isGone))
+      const judged = limiter.run(undefined, () => checkSignature(chain, proof, isGone))
       await within(PROOF_MILLISECONDS, judged, expired)
     }
   }
 }
 
-async function judge(
+async function checkSignature(
   { verifier, reportedId }: Chain,
   { chainId, address, message, signature }: ContractProof,
   isGone: () => boolean
@@ -66,13 +71,13 @@ async function judge(
     try {
       return await call()
     } catch (cause) {
-      throw unavailable(withoutUrl(cause))
+      throw createUnavailableError(removeUrl(cause))
     }
   }
   const reported = await ask(reportedId)
-  if (reported !== chainId) throw unavailable(new Error(`the node is of chain ${String(reported)}`))
+  if (reported !== chainId) throw createUnavailableError(new Error(`the node is of chain ${String(reported)}`))
   const code = await ask(() => verifier.getCode({ address }))
-  if ((code === undefined || code === '0x') && !deploysContract(signature)) {
+  if ((code === undefined || code === '0x') && !hasDeployment(signature)) {
     throw new DidAuthError('ERR_CONTRACT_ABSENT', { reason: { check: 'code', expected: 'a contract', chainId } })
   }
   const verdict: unknown = await ask(() => verifier.verifyMessage({ address, message, signature }))
@@ -81,12 +86,12 @@ async function judge(
   throw new DidAuthError('ERR_CONTRACT_SIGNATURE', { reason: { check: 'contract', expected: 'its yes', chainId } })
 }
 
-function unavailable(cause: Error): DidAuthError {
+function createUnavailableError(cause: Error): DidAuthError {
   return new DidAuthError('ERR_CHAIN', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
 }
 
 /** The first line of what a node's client threw, without the URL of the node: it may contain a key. */
-function withoutUrl(thrown: unknown): Error {
+function removeUrl(thrown: unknown): Error {
   const message = isObject(thrown) && typeof thrown.message === 'string' ? thrown.message : typeof thrown
   const [first = ''] = message.replace(/\w+:\/\/\S+/g, '(URL)').split('\n')
   return new Error(`the chain's node gave no answer: ${first.slice(0, MAX_REASON_LENGTH)}`)

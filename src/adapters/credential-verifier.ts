@@ -7,7 +7,7 @@ import { addressOfDid, isEthrDid } from '../protocol/did.js'
 import type { ParsedJwt } from '../protocol/jwt.js'
 import { ownTime } from '../current-request.js'
 import type { IssuerKeys } from './cached-issuer-keys.js'
-import { absoluteKeyId, isSecp256k1Key, keyForms, type IssuerKey, type ListedKey } from './did-document.js'
+import { toAbsoluteKeyId, isSecp256k1Key, listKeyForms, type IssuerKey, type ListedKey } from './did-document.js'
 
 /** Keys of an issuer that are tried, one after the other. */
 const MAX_KEYS = 3
@@ -38,7 +38,7 @@ export interface CredentialVerifierParts {
  * by the issuer's keys. The client that signs up chooses the issuers, so that each step costs little until the one
  * before has passed, up to the first bad credential. Each key tried is charged to the client, and yields before.
  */
-export function credentialVerifier(parts: CredentialVerifierParts): CredentialVerifier {
+export function createCredentialVerifier(parts: CredentialVerifierParts): CredentialVerifier {
   const { curve, scheduler, issuerKeys, provesByAddress, isTrustedIssuer } = parts
 
   const assertTrusted = async (issuers: ReadonlySet<string>): Promise<void> => {
@@ -50,7 +50,7 @@ export function credentialVerifier(parts: CredentialVerifierParts): CredentialVe
     }
   }
 
-  const keysOf = async (issuer: string, client: CredentialClient): Promise<readonly ListedKey[]> => {
+  const loadKeys = async (issuer: string, client: CredentialClient): Promise<readonly ListedKey[]> => {
     if (!provesByAddress || !isEthrDid(issuer)) return issuerKeys.keysOf(issuer, client)
     try {
       return [{ id: undefined, kind: 'address', hex: addressOfDid(issuer, curve).slice(2) }]
@@ -62,10 +62,10 @@ export function credentialVerifier(parts: CredentialVerifierParts): CredentialVe
 
   const isSigned = async ({ credential, parsed }: UnprovedCredential, client: CredentialClient): Promise<boolean> => {
     const { alg, kid } = parsed.header
-    const named = typeof kid === 'string' ? absoluteKeyId(credential.issuer, kid) : undefined
-    const keys = await keysOf(credential.issuer, client)
+    const named = typeof kid === 'string' ? toAbsoluteKeyId(credential.issuer, kid) : undefined
+    const keys = await loadKeys(credential.issuer, client)
     const fitting = keys
-      .filter((key) => makes(String(alg), key))
+      .filter((key) => canSign(String(alg), key))
       .sort((one, other) => Number(other.id === named) - Number(one.id === named))
     const beforeTrial = async (): Promise<void> => {
       await client.chargeKey()
@@ -74,7 +74,7 @@ export function credentialVerifier(parts: CredentialVerifierParts): CredentialVe
     // A signature of secp256k1 tells the keys that can have made it: however many the issuer has, it is one trial.
     if (fitting.length > 0 && (alg === 'ES256K' || alg === 'ES256K-R')) {
       await beforeTrial()
-      const signers = signerPublicKeys(curve, parsed).flatMap((publicKey) => keyForms(curve, publicKey))
+      const signers = signerPublicKeys(curve, parsed).flatMap((publicKey) => listKeyForms(curve, publicKey))
       return fitting.some(({ hex }) => signers.includes(hex))
     }
     for (const key of fitting.slice(0, MAX_KEYS)) {
@@ -88,23 +88,27 @@ export function credentialVerifier(parts: CredentialVerifierParts): CredentialVe
     async verify(jwts, { did, client }, nowSeconds, deadline = ownTime) {
       const unproved: UnprovedCredential[] = jwts.map((jwt) => parseCredential(jwt, did, nowSeconds))
       const issuers = new Set(unproved.map(({ credential }) => credential.issuer))
-      await deadline.within(VERIFICATION_SECONDS, () => assertTrusted(issuers), lateWith('ERR_BUSINESS_LOGIC_TIMEOUT'))
+      await deadline.within(
+        VERIFICATION_SECONDS,
+        () => assertTrusted(issuers),
+        createLateError('ERR_BUSINESS_LOGIC_TIMEOUT')
+      )
       const assertSigned = async (): Promise<void> => {
         for (const one of unproved) {
           if (!(await isSigned(one, client))) throw new DidAuthError('ERR_CREDENTIAL')
         }
       }
-      await deadline.within(VERIFICATION_SECONDS, assertSigned, lateWith('ERR_RESOLVER'))
+      await deadline.within(VERIFICATION_SECONDS, assertSigned, createLateError('ERR_RESOLVER'))
       return unproved.map(({ credential }) => credential)
     }
   }
 }
 
 /** Names who took too long: the application's own look-up, or the issuers' keys. */
-const lateWith = (code: DidAuthErrorCode) => (): Error => new DidAuthError(code)
+const createLateError = (code: DidAuthErrorCode) => (): Error => new DidAuthError(code)
 
 /** Whether keys of a kind make signatures of an algorithm. */
-function makes(alg: string, key: IssuerKey): boolean {
+function canSign(alg: string, key: IssuerKey): boolean {
   if (alg === 'EdDSA') return key.kind === 'Ed25519'
   return alg === 'ES256' ? key.kind === 'P-256' || key.kind === 'ecdsa' : isSecp256k1Key(key)
 }

@@ -2,14 +2,14 @@ import { secp256k1 } from '@noble/curves/secp256k1.js'
 import { sha256 } from '@noble/hashes/sha2.js'
 import { keccak_256 } from '@noble/hashes/sha3.js'
 import { bytesToHex } from '@noble/hashes/utils.js'
-import { withShapes, type Curve } from '../protocol/curve.js'
+import { checkShapes, type Curve } from '../protocol/curve.js'
 
 /** For browsers, Workers and tests: no WebAssembly, nothing to load, none of Node. It verifies ten times as slowly. */
 export const pureCurve: Omit<Curve, 'kind'> = {
   sha256,
   keccak256: keccak_256,
   keccak256Hex: (data) => bytesToHex(keccak_256(data)),
-  ...withShapes({
+  ...checkShapes({
     sign: (hash, privateKey) => {
       const signature = secp256k1.sign(hash, privateKey, { lowS: true })
       return { signature: signature.toBytes('compact'), recovery: signature.recovery }

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
-import { lazy } from '../lazy.js'
-import { withShapes, type Arithmetic, type Curve } from '../protocol/curve.js'
+import { createLazy } from '../lazy.js'
+import { checkShapes, type Arithmetic, type Curve } from '../protocol/curve.js'
 
 type Build = Arithmetic & Pick<Curve, 'kind'>
 
@@ -8,15 +8,15 @@ type Build = Arithmetic & Pick<Curve, 'kind'>
  * Loads libsecp256k1, once: the native build of the optional package `secp256k1` where it loads, else the WASM build in
  * `@bitauth/libauth`, whose top-level await keeps it from being loaded with this package by `require()`.
  */
-export const loadCurve: () => Promise<Curve> = lazy(() => loadNative().catch(loadWasm).then(withHashes))
+export const loadCurve: () => Promise<Curve> = createLazy(() => loadNative().catch(loadWasm).then(addHashes))
 
 /** Makes a curve of a build: adds the two hashes. Keccak in WASM takes a third of the time of JavaScript. */
-export async function withHashes({ kind, ...arithmetic }: Build): Promise<Curve> {
+export async function addHashes({ kind, ...arithmetic }: Build): Promise<Curve> {
   const { createKeccak } = await import('hash-wasm')
   const keccak = await createKeccak(256)
   return {
     kind,
-    ...withShapes(arithmetic),
+    ...checkShapes(arithmetic),
     sha256: (data) => hash('sha256', data, 'buffer'),
     keccak256: (data) => keccak.init().update(data).digest('binary'),
     keccak256Hex: (data) => keccak.init().update(data).digest('hex')
@@ -47,7 +47,7 @@ export async function loadNative(): Promise<Build> {
 /** The WASM build. Its functions return a string where they fail. */
 export async function loadWasm(): Promise<Build> {
   const { secp256k1: wasm } = await import('@bitauth/libauth')
-  const keyOf = (publicKey: Uint8Array | string): Uint8Array | undefined =>
+  const parsePublicKey = (publicKey: Uint8Array | string): Uint8Array | undefined =>
     typeof publicKey === 'string' ? undefined : publicKey
   return {
     kind: 'wasm',
@@ -58,8 +58,8 @@ export async function loadWasm(): Promise<Build> {
     },
     verify: (hash, signature, publicKey) => wasm.verifySignatureCompactLowS(signature, publicKey, hash),
     recover: (hash, signature, recovery) =>
-      keyOf(wasm.recoverPublicKeyUncompressed(signature, recovery as 0 | 1, hash)),
-    publicKeyOf: (privateKey) => keyOf(wasm.derivePublicKeyUncompressed(privateKey)),
-    decompress: (compressedKey) => keyOf(wasm.uncompressPublicKey(compressedKey))
+      parsePublicKey(wasm.recoverPublicKeyUncompressed(signature, recovery as 0 | 1, hash)),
+    publicKeyOf: (privateKey) => parsePublicKey(wasm.derivePublicKeyUncompressed(privateKey)),
+    decompress: (compressedKey) => parsePublicKey(wasm.uncompressPublicKey(compressedKey))
   }
 }

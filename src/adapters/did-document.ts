@@ -1,7 +1,7 @@
 import { DidAuthError, type RefusalReason } from '../errors.js'
 import { addressOfPublicKey, type Curve } from '../protocol/curve.js'
-import { bytesOfHex, decodeBase64url, hexOfBytes } from '../protocol/encoding.js'
-import { fieldOf, isObject } from '../protocol/json.js'
+import { decodeHex, decodeBase64url, encodeHex } from '../protocol/encoding.js'
+import { readField, isObject } from '../protocol/json.js'
 
 /** Bounds of a DID document: its subject writes it, and anybody may be an issuer. */
 const MAX_METHODS = 100
@@ -34,8 +34,8 @@ export function parseResolution(
   result: unknown,
   purpose: KeyPurpose
 ): { keys: readonly ListedKey[]; bytes: number } {
-  const error = fieldOf(fieldOf(result, 'didResolutionMetadata'), 'error')
-  const document = fieldOf(result, 'didDocument')
+  const error = readField(readField(result, 'didResolutionMetadata'), 'error')
+  const document = readField(result, 'didDocument')
   if (error !== undefined || !isObject(document)) {
     // Every did:ethr exists, so that its "not found" is a node that did not answer.
     const isFinal = FINAL_ERRORS.has(error) || (error === 'notFound' && !did.startsWith('did:ethr:'))
@@ -43,42 +43,43 @@ export function parseResolution(
     const cause = new Error(`resolution of the DID failed: ${reason}`)
     throw new DidAuthError(isFinal ? 'ERR_CREDENTIAL_ISSUER' : 'ERR_RESOLVER', { cause })
   }
-  const isDeactivated = fieldOf(fieldOf(result, 'didDocumentMetadata'), 'deactivated') === true
-  if (isDeactivated) throw unproved('it is deactivated', KEYLESS)
-  const json = jsonOf(document)
-  const keys = keysIn(did, JSON.parse(json) as Record<string, unknown>, purpose)
-  if (keys.length === 0) throw unproved('it has no key for this purpose', KEYLESS)
+  const isDeactivated = readField(readField(result, 'didDocumentMetadata'), 'deactivated') === true
+  if (isDeactivated) throw createUnprovedError('it is deactivated', KEYLESS)
+  const json = toBoundedJson(document)
+  const keys = listKeys(did, JSON.parse(json) as Record<string, unknown>, purpose)
+  if (keys.length === 0) throw createUnprovedError('it has no key for this purpose', KEYLESS)
   return { keys, bytes: UTF_8.encode(json).length }
 }
 
 /** The key of each method that is listed, once. The work grows with the length of the document, no faster. */
-function keysIn(did: string, document: Record<string, unknown>, purpose: KeyPurpose): ListedKey[] {
-  const methods = listOf(document, 'verificationMethod').filter(isObject)
-  const entries = listOf(document, purpose)
-  if (methods.length + entries.filter(isObject).length > MAX_METHODS) throw unproved('it has more than 100 methods')
-  const idOf = ({ id }: Record<string, unknown>): string | undefined =>
-    typeof id === 'string' ? absoluteKeyId(did, id) : undefined
+function listKeys(did: string, document: Record<string, unknown>, purpose: KeyPurpose): ListedKey[] {
+  const methods = readList(document, 'verificationMethod').filter(isObject)
+  const entries = readList(document, purpose)
+  if (methods.length + entries.filter(isObject).length > MAX_METHODS)
+    throw createUnprovedError('it has more than 100 methods')
+  const readId = ({ id }: Record<string, unknown>): string | undefined =>
+    typeof id === 'string' ? toAbsoluteKeyId(did, id) : undefined
   // The first of two methods with one id counts.
-  const byId = new Map(methods.toReversed().map((method) => [idOf(method), method]))
-  const listed = entries.map((entry) => (typeof entry === 'string' ? byId.get(absoluteKeyId(did, entry)) : entry))
+  const byId = new Map(methods.toReversed().map((method) => [readId(method), method]))
+  const listed = entries.map((entry) => (typeof entry === 'string' ? byId.get(toAbsoluteKeyId(did, entry)) : entry))
   return [...new Set(listed.filter(isObject))].flatMap((method) => {
     const key = parseIssuerKey(method)
-    return key === undefined ? [] : [{ id: idOf(method), ...key }]
+    return key === undefined ? [] : [{ id: readId(method), ...key }]
   })
 }
 
 /** The id of a key, or a `kid`, with the DID in front. */
-export function absoluteKeyId(did: string, id: string): string {
+export function toAbsoluteKeyId(did: string, id: string): string {
   return id.startsWith('#') ? `${did}${id}` : id
 }
 
-function listOf(document: Record<string, unknown>, name: string): unknown[] {
-  const value = fieldOf(document, name)
+function readList(document: Record<string, unknown>, name: string): unknown[] {
+  const value = readField(document, name)
   return Array.isArray(value) ? value : []
 }
 
 /** A document as JSON. It reads no more than 64 KiB: a cycle has no end, and a getter may throw. */
-function jsonOf(document: unknown): string {
+function toBoundedJson(document: unknown): string {
   let left = MAX_DOCUMENT_BYTES
   const count = (_name: string, member: unknown): unknown => {
     left -= typeof member === 'string' ? member.length : 1
@@ -91,13 +92,13 @@ function jsonOf(document: unknown): string {
   } catch {
     // Told below.
   }
-  throw unproved('its document has more than 64 KiB, or cannot be read')
+  throw createUnprovedError('its document has more than 64 KiB, or cannot be read')
 }
 
 /** Reason for refusing a DID whose document was read and has no key. Other refusals tell nothing about its keys. */
 export const KEYLESS: RefusalReason = { check: 'document', expected: 'a key for this purpose' }
 
-function unproved(why: string, reason?: RefusalReason): DidAuthError {
+function createUnprovedError(why: string, reason?: RefusalReason): DidAuthError {
   const cause = new Error(`the DID is not accepted: ${why}`)
   return new DidAuthError('ERR_CREDENTIAL_ISSUER', { cause, ...(reason && { reason }) })
 }
@@ -144,12 +145,12 @@ const BARE_LENGTHS: ReadonlySet<number> = new Set([32, 33, 65])
  * @see W3C DID Core 1.0, section 5.2.1; did:ethr method specification; multicodec table
  */
 export function parseIssuerKey(method: Record<string, unknown>): IssuerKey | undefined {
-  const [, address] = ADDRESS.exec(textOf(method.ethereumAddress) ?? textOf(method.blockchainAccountId) ?? '') ?? []
+  const [, address] = ADDRESS.exec(readText(method.ethereumAddress) ?? readText(method.blockchainAccountId) ?? '') ?? []
   if (address !== undefined) return { kind: 'address', hex: address.toLowerCase() }
-  const key = parseJwk(method.publicKeyJwk) ?? parseMultibase(multibaseOf(method))
+  const key = parseJwk(method.publicKeyJwk) ?? parseMultibase(readMultibase(method))
   if (key === undefined) return undefined
-  const kind = key.curve ?? kindByType(method.type)
-  return kind !== undefined && hasShapeOf(kind, key.bytes) ? { kind, hex: hexOfBytes(key.bytes) } : undefined
+  const kind = key.curve ?? findKind(method.type)
+  return kind !== undefined && hasKeyShape(kind, key.bytes) ? { kind, hex: encodeHex(key.bytes) } : undefined
 }
 
 /** Whether a key makes signatures of secp256k1, from which it can be recovered. */
@@ -158,31 +159,31 @@ export function isSecp256k1Key({ kind }: IssuerKey): boolean {
 }
 
 /** The three ways in which a document may name a public key of 65 bytes: whole, compressed, by its address. */
-export function keyForms(curve: Pick<Curve, 'keccak256Hex'>, publicKey: Uint8Array): string[] {
+export function listKeyForms(curve: Pick<Curve, 'keccak256Hex'>, publicKey: Uint8Array): string[] {
   const sign = (publicKey[64] ?? 0) % 2 === 0 ? '02' : '03'
-  const compressed = sign + hexOfBytes(publicKey.subarray(1, 33))
-  return [hexOfBytes(publicKey), compressed, addressOfPublicKey(curve, publicKey).slice(2)]
+  const compressed = sign + encodeHex(publicKey.subarray(1, 33))
+  return [encodeHex(publicKey), compressed, addressOfPublicKey(curve, publicKey).slice(2)]
 }
 
 function parseJwk(jwk: unknown): KeyBytes | undefined {
-  const curve = fieldOf(jwk, 'crv')
-  const [x, y] = ['x', 'y'].map((name) => decodeBase64(textOf(fieldOf(jwk, name)) ?? ''))
+  const curve = readField(jwk, 'crv')
+  const [x, y] = ['x', 'y'].map((name) => decodeBase64(readText(readField(jwk, name)) ?? ''))
   if (x === undefined) return undefined
   if (curve === 'Ed25519') return { bytes: x, curve }
   if (y === undefined || (curve !== 'secp256k1' && curve !== 'P-256')) return undefined
-  return { bytes: Uint8Array.of(4, ...coordinate(x), ...coordinate(y)), curve }
+  return { bytes: Uint8Array.of(4, ...decodeCoordinate(x), ...decodeCoordinate(y)), curve }
 }
 
 /** Some libraries leave out leading zeros. */
-function coordinate(bytes: Uint8Array): Uint8Array {
+function decodeCoordinate(bytes: Uint8Array): Uint8Array {
   return Uint8Array.of(...new Uint8Array(Math.max(0, 32 - bytes.length)), ...bytes)
 }
 
 /** The text of a key in any field, in multibase: a letter for the encoding, and the encoded bytes. */
-function multibaseOf(method: Record<string, unknown>): string {
+function readMultibase(method: Record<string, unknown>): string {
   const fields = { '': 'publicKeyMultibase', z: 'publicKeyBase58', u: 'publicKeyBase64', f: 'publicKeyHex' }
   for (const [letter, field] of Object.entries(fields)) {
-    const text = textOf(method[field])
+    const text = readText(method[field])
     if (text !== undefined) return letter + text
   }
   return ''
@@ -191,7 +192,7 @@ function multibaseOf(method: Record<string, unknown>): string {
 function parseMultibase(text: string): KeyBytes | undefined {
   const bytes = decodeMultibase(text)
   if (bytes === undefined || BARE_LENGTHS.has(bytes.length)) return bytes && { bytes }
-  const curve = CURVE_BY_CODEC.get(hexOfBytes(bytes.subarray(0, 2)))
+  const curve = CURVE_BY_CODEC.get(encodeHex(bytes.subarray(0, 2)))
   return curve && { bytes: bytes.subarray(2), curve }
 }
 
@@ -201,7 +202,7 @@ function decodeMultibase(text: string): Uint8Array | undefined {
   if (text.startsWith('z')) return decodeBase58(rest)
   if (text.startsWith('u')) return decodeBase64(rest)
   const [, digits] = /^f(?:0x)?((?:[0-9a-f]{2})+)$/i.exec(text) ?? []
-  return digits === undefined ? undefined : bytesOfHex(digits)
+  return digits === undefined ? undefined : decodeHex(digits)
 }
 
 /** Base64 of either alphabet, with or without padding. */
@@ -220,21 +221,21 @@ function decodeBase58(text: string): Uint8Array | undefined {
   }
   const hex = number === 0n ? '' : number.toString(16)
   const zeros = /^1*/.exec(text)?.[0].length ?? 0
-  return Uint8Array.of(...new Uint8Array(zeros), ...bytesOfHex(hex.length % 2 === 0 ? hex : `0${hex}`))
+  return Uint8Array.of(...new Uint8Array(zeros), ...decodeHex(hex.length % 2 === 0 ? hex : `0${hex}`))
 }
 
-function kindByType(type: unknown): IssuerKey['kind'] | undefined {
-  const found = CURVE_BY_TYPE.find(([name]) => name.test(textOf(type) ?? ''))
+function findKind(type: unknown): IssuerKey['kind'] | undefined {
+  const found = CURVE_BY_TYPE.find(([name]) => name.test(readText(type) ?? ''))
   return found === undefined ? 'ecdsa' : found[1]
 }
 
-function hasShapeOf(kind: IssuerKey['kind'], bytes: Uint8Array): boolean {
+function hasKeyShape(kind: IssuerKey['kind'], bytes: Uint8Array): boolean {
   if (kind === 'Ed25519') return bytes.length === 32
   return bytes.length === 65 ? bytes[0] === 4 : bytes.length === 33 && (bytes[0] === 2 || bytes[0] === 3)
 }
 
-function textOf(value: unknown): string | undefined {
+function readText(value: unknown): string | undefined {
   if (typeof value !== 'string') return undefined
-  if (value.length > MAX_KEY_LENGTH) throw unproved('it has a key of more than 1 KiB')
+  if (value.length > MAX_KEY_LENGTH) throw createUnprovedError('it has a key of more than 1 KiB')
   return value
 }

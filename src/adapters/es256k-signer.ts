@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import { lazy } from '../lazy.js'
+import { createLazy } from '../lazy.js'
 import { addressOfPublicKey, type Curve } from '../protocol/curve.js'
 import { ethrDid } from '../protocol/did.js'
 import { isInRange } from '../protocol/ecdsa-signature.js'
@@ -23,7 +23,7 @@ const ownKeys = new WeakMap<object, PrivateKey>()
 export function es256kSigner(privateKey: string | Uint8Array): (data: string | Uint8Array) => Promise<string> {
   const own = readPrivateKey(privateKey)
   const signer = async (data: string | Uint8Array): Promise<string> =>
-    Buffer.from(signWith(await loadCurve(), goodKey(own), data)).toString('base64url')
+    Buffer.from(signWith(await loadCurve(), parseKey(own), data)).toString('base64url')
   ownKeys.set(signer, own)
   return signer
 }
@@ -34,7 +34,7 @@ export function signWith(curve: Curve, key: Uint8Array, data: string | Uint8Arra
 }
 
 /** The key of a signer that {@link es256kSigner} made; undefined for any other: it may be remote, or change its key. */
-export function ownKeyOf(signer: unknown): PrivateKey | undefined {
+export function findLocalKey(signer: unknown): PrivateKey | undefined {
   return typeof signer === 'function' ? ownKeys.get(signer) : undefined
 }
 
@@ -44,17 +44,17 @@ export function ownKeyOf(signer: unknown): PrivateKey | undefined {
  * @throws TypeError when it is not a private key of secp256k1; the message does not show it
  */
 export async function didOfPrivateKey(privateKey: string | Uint8Array, network = DEFAULT_NETWORK): Promise<string> {
-  return didOfKey(await loadCurve(), readPrivateKey(privateKey), network)
+  return computeDid(await loadCurve(), readPrivateKey(privateKey), network)
 }
 
 /** The DID of a private key that was read. @throws TypeError when it is none */
-export function didOfKey(curve: Curve, read: PrivateKey, network = DEFAULT_NETWORK): string {
-  const publicKey = curve.publicKeyOf(goodKey(read))
+export function computeDid(curve: Curve, read: PrivateKey, network = DEFAULT_NETWORK): string {
+  const publicKey = curve.publicKeyOf(parseKey(read))
   if (publicKey === undefined) throw new TypeError(OUT_OF_RANGE)
   return ethrDid(network, addressOfPublicKey(curve, publicKey))
 }
 
-function goodKey({ key, problem }: PrivateKey): Uint8Array {
+function parseKey({ key, problem }: PrivateKey): Uint8Array {
   if (key === undefined) throw new TypeError(problem)
   return key
 }
@@ -78,7 +78,7 @@ function readPrivateKey(privateKey: unknown): PrivateKey {
 }
 
 /** Loaded with the first token, because its import takes as long as ours. */
-const didJwt = lazy(() => import('did-jwt'))
+const didJwt = createLazy(() => import('did-jwt'))
 
 /** Issues a payload as ES256K JWT, by did-jwt, which adds nothing: it would put the wall clock into an absent `iat`. */
 export async function issueJwt(

@@ -1,5 +1,5 @@
 import type { JsonRpcPayload, JsonRpcResult } from 'ethers'
-import { lazy } from '../lazy.js'
+import { createLazy } from '../lazy.js'
 import type { EthrNetwork } from '../ports.js'
 import { isObject } from '../protocol/json.js'
 import type { LoadableDidResolver } from './cached-issuer-keys.js'
@@ -21,13 +21,13 @@ type AskNode = (payload: JsonRpcPayload | JsonRpcPayload[]) => Promise<JsonRpcRe
  * Resolves did:ethr through the registry contract of its networks. Each resolution has connections of its own, which
  * end with it: a slow node, or a DID with a long history, leaves nothing running. Most services never load ethers.
  */
-export function ethrDidResolver(ethrNetworks: readonly EthrNetwork[], registry: string): ClosableDidResolver {
+export function createEthrDidResolver(ethrNetworks: readonly EthrNetwork[], registry: string): ClosableDidResolver {
   const running = new Set<AbortController>()
   const askedChainIds = new Map<string, number>()
   let isClosed = false
-  const load = lazy(() => Promise.all([import('did-resolver'), import('ethr-did-resolver'), import('ethers')]))
+  const load = createLazy(() => Promise.all([import('did-resolver'), import('ethr-did-resolver'), import('ethers')]))
 
-  const chainIdOf = async ({ name, chainId }: EthrNetwork, ask: AskNode): Promise<number> => {
+  const fetchChainId = async ({ name, chainId }: EthrNetwork, ask: AskNode): Promise<number> => {
     const known = chainId ?? askedChainIds.get(name)
     if (known !== undefined) return known
     const [answer] = await ask({ jsonrpc: '2.0', id: 1, method: 'eth_chainId', params: [] })
@@ -44,8 +44,8 @@ export function ethrDidResolver(ethrNetworks: readonly EthrNetwork[], registry: 
     const networks = await Promise.all(
       ethrNetworks.map(async (ethrNetwork) => {
         const { name, rpcUrl } = ethrNetwork
-        const ask = nodeAt(rpcUrl, signal)
-        const network = ethers.Network.from(await chainIdOf(ethrNetwork, ask))
+        const ask = createNodeClient(rpcUrl, signal)
+        const network = ethers.Network.from(await fetchChainId(ethrNetwork, ask))
         // A static network is never probed: the probe of ethers retries for ever, and writes to the console.
         const provider = new ethers.JsonRpcProvider(rpcUrl, network, { staticNetwork: network, batchMaxCount: 1 })
         // The transport of ethers cannot be called off, retries by timers, and shows the URL with its key in errors.
@@ -63,7 +63,7 @@ export function ethrDidResolver(ethrNetworks: readonly EthrNetwork[], registry: 
     const names = networks.flatMap(({ name, chainId }) => [name, `0x${chainId.toString(16)}`])
     // What stands between the method and the address, or `mainnet`, as ethr-did-resolver calls it.
     const named = did.split(':').slice(2, -1).join(':') || 'mainnet'
-    if (!names.includes(named)) return unresolved('unknownNetwork')
+    if (!names.includes(named)) return createUnresolvedError('unknownNetwork')
     try {
       // Two module formats of one package: the same class to JavaScript, two to the type checker.
       const resolver = new Resolver(getResolver({ networks } as unknown as Parameters<typeof getResolver>[0]) as never)
@@ -78,7 +78,7 @@ export function ethrDidResolver(ethrNetworks: readonly EthrNetwork[], registry: 
   return {
     load,
     async resolve(did, { signal } = {}) {
-      if (!did.startsWith('did:ethr:')) return unresolved('unsupportedDidMethod')
+      if (!did.startsWith('did:ethr:')) return createUnresolvedError('unsupportedDidMethod')
       if (isClosed) throw new Error('the resolver is closed')
       const stop = new AbortController()
       running.add(stop)
@@ -97,12 +97,12 @@ export function ethrDidResolver(ethrNetworks: readonly EthrNetwork[], registry: 
   }
 }
 
-function unresolved(error: string): unknown {
+function createUnresolvedError(error: string): unknown {
   return { didResolutionMetadata: { error }, didDocumentMetadata: {}, didDocument: null }
 }
 
 /** Sends JSON-RPC requests to a node. The errors do not show the URL: it may contain a key. */
-function nodeAt(rpcUrl: string, signal: AbortSignal): AskNode {
+function createNodeClient(rpcUrl: string, signal: AbortSignal): AskNode {
   const { url, headers: user } = separateUser(rpcUrl)
   const headers = { 'Content-Type': 'application/json', ...user }
   return async (payload) => {
@@ -116,7 +116,7 @@ function nodeAt(rpcUrl: string, signal: AbortSignal): AskNode {
       const tooLong = (): Error => new Error('more than 512 KiB')
       answer = JSON.parse((await readBounded(response.body, MAX_ANSWER_BYTES, tooLong)).toString())
     } catch (error) {
-      throw new Error(`the RPC node gave no answer: ${reasonOf(signal.aborted ? signal.reason : error)}`)
+      throw new Error(`the RPC node gave no answer: ${describeNodeError(signal.aborted ? signal.reason : error)}`)
     }
     const answers: unknown[] = Array.isArray(answer) ? answer : [answer]
     if (!answers.every(isObject)) throw new Error('the RPC node gave no JSON-RPC answer')
@@ -125,7 +125,7 @@ function nodeAt(rpcUrl: string, signal: AbortSignal): AskNode {
 }
 
 /** fetch says "fetch failed", and why in its cause; of a JSON parser's message nothing is worth repeating. */
-function reasonOf(error: unknown): string {
+function describeNodeError(error: unknown): string {
   if (error instanceof SyntaxError || !isObject(error)) return 'no JSON'
   const { code, message } = isObject(error.cause) ? error.cause : error
   return String(code ?? message)

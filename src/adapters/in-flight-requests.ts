@@ -11,7 +11,7 @@ const SITE_SHARE = 1 / 4
  * rejects with ERR_BUSY beyond `max` requests, of which one client network may start `maxPerNetwork`, and its site (/48
  * or /24) a quarter. Of the second half each site gets one, so that a few dozen addresses leave places for others.
  */
-export function inFlightRequests<T>({ max, maxPerNetwork }: { max: number; maxPerNetwork: number }) {
+export function limitInFlightRequests<T>({ max, maxPerNetwork }: { max: number; maxPerNetwork: number }) {
   const byKey = new Map<string, { response: Promise<T>; network: string; site: string }>()
   return (key: string, { network }: Client, send: () => Promise<T>): Promise<T> => {
     const known = byKey.get(key)
@@ -35,9 +35,9 @@ const MAX_REMEMBERED = 5_000
 const SIGNATURES = { max: 200, maxPerNetwork: 20 }
 
 /** Remembers signed texts in this process's memory. Equal ones that are requested at the same time are signed once. */
-export function signatureCache(lifetimeSeconds: number): SignatureCache {
+export function createSignatureCache(lifetimeSeconds: number): SignatureCache {
   const signed = new ExpiringCache<string>({ lifetimeSeconds, maxEntries: MAX_REMEMBERED })
-  const share = inFlightRequests<string>(SIGNATURES)
+  const share = limitInFlightRequests<string>(SIGNATURES)
   return {
     async signOnce(key, client, nowSeconds, sign) {
       const known = signed.get(key, nowSeconds)

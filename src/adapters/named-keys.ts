@@ -1,6 +1,6 @@
 import type { Curve } from '../ports.js'
 import { addressOfDid } from '../protocol/did.js'
-import { keyForms } from './did-document.js'
+import { listKeyForms } from './did-document.js'
 
 /** Whether one of some keys made a signature over a hash. */
 export type IsSigned = (hash: Uint8Array, signature: Uint8Array) => boolean
@@ -10,9 +10,9 @@ export type IsSigned = (hash: Uint8Array, signature: Uint8Array) => boolean
  * from its first signature, and later ones cost one verification. Where all are known, an invalid signature costs no
  * recovery.
  *
- * @param names - each key whole, compressed or by its address, as {@link keyForms} has them
+ * @param names - each key whole, compressed or by its address, as {@link listKeyForms} has them
  */
-export function namedKeys(
+export function parseNamedKeys(
   curve: Pick<Curve, 'verify' | 'recover' | 'keccak256Hex'>,
   names: readonly string[]
 ): IsSigned {
@@ -21,7 +21,7 @@ export function namedKeys(
     if (known.some((key) => curve.verify(hash, signature, key))) return true
     if (known.length >= names.length) return false
     const candidates = [0, 1].flatMap((recovery) => curve.recover(hash, signature, recovery) ?? [])
-    const key = candidates.find((one) => keyForms(curve, one).some((form) => names.includes(form)))
+    const key = candidates.find((one) => listKeyForms(curve, one).some((form) => names.includes(form)))
     if (key !== undefined) known.push(key)
     return key !== undefined
   }
@@ -37,7 +37,7 @@ export function namedKeys(
 export function curveWithPreviousKeys(curve: Curve, previousDids: readonly string[]): Pick<Curve, 'sha256' | 'verify'> {
   if (previousDids.length === 0) return curve
   const names = [...new Set(previousDids.map((did) => addressOfDid(did, curve).slice(2)))]
-  const isSignedBefore = namedKeys(curve, names)
+  const isSignedBefore = parseNamedKeys(curve, names)
   return {
     sha256: (data) => curve.sha256(data),
     verify: (hash, signature, key) => curve.verify(hash, signature, key) || isSignedBefore(hash, signature)

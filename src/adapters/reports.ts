@@ -8,7 +8,7 @@ export const consoleLogger: Logger = {
 }
 
 /** Hands security events to the application. A listener that throws or rejects is logged, and fails no request. */
-export function securityReporter(
+export function createSecurityReporter(
   clock: Clock,
   logger: Logger,
   onSecurityEvent: OnSecurityEvent | undefined
@@ -33,24 +33,24 @@ export function securityReporter(
 
 type Service = { serviceUrl: string; challengeSecret: string }
 
-const servicesOf = new WeakMap<Store, Service[]>()
-const pathsOf = new WeakMap<object, ReadonlySet<unknown>>()
+const servicesByStore = new WeakMap<Store, Service[]>()
+const pathsByApp = new WeakMap<object, ReadonlySet<unknown>>()
 
 /** Remembers the paths of an application or router, and warns of one that a service there has: it alone answers. */
-export function sharedPathWarnings(app: object, paths: Readonly<Record<string, string | undefined>>): string[] {
-  const known = pathsOf.get(app) ?? new Set()
+export function warnOfSharedPaths(app: object, paths: Readonly<Record<string, string | undefined>>): string[] {
+  const known = pathsByApp.get(app) ?? new Set()
   const given = Object.values(paths).filter((path) => path !== undefined)
-  pathsOf.set(app, new Set([...known, ...given]))
+  pathsByApp.set(app, new Set([...known, ...given]))
   const shared = given.filter((path) => known.has(path))
   return shared.length === 0 ? [] : [`setupDidAuth was called twice on one app: the first answers ${shared.join(', ')}`]
 }
 
 /** Warns of two services of this process with one store and secret: what a user signs for one would be good at both. */
-export function sharedStoreWarnings(store: Store | undefined, { serviceUrl, challengeSecret }: Service): string[] {
+export function warnOfSharedStores(store: Store | undefined, { serviceUrl, challengeSecret }: Service): string[] {
   if (store === undefined) return []
-  const services = servicesOf.get(store) ?? []
+  const services = servicesByStore.get(store) ?? []
   const twin = services.find((one) => one.serviceUrl !== serviceUrl && one.challengeSecret === challengeSecret)
-  servicesOf.set(store, [...services, { serviceUrl, challengeSecret }])
+  servicesByStore.set(store, [...services, { serviceUrl, challengeSecret }])
   return twin === undefined
     ? []
     : [`${serviceUrl} and ${twin.serviceUrl} share a store and a challengeSecret: give each service its own secret`]

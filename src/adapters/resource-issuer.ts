@@ -1,10 +1,10 @@
 import type { CryptoKey } from 'jose'
 import { DidAuthError } from '../errors.js'
-import { lazy } from '../lazy.js'
+import { createLazy } from '../lazy.js'
 import type { AuthenticatedUser, Clock, Logger, ResourceIssuer, ResourceKey, ResourceKeys } from '../ports.js'
 import { assertInForce, parseResourceToken, RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
 import { addressOfDid, assertNetwork, canonicalDid, isEthrDid } from '../protocol/did.js'
-import { fieldOf, isObject } from '../protocol/json.js'
+import { readField, isObject } from '../protocol/json.js'
 import { isSecureUrl } from '../protocol/parse-url.js'
 import { RecentEntries } from '../caches.js'
 import { loadCurve } from './curve.js'
@@ -32,7 +32,7 @@ export interface ResourceIssuerParts {
  * after 10 min or for a key that is unknown, once in 30 s at most. While the issuer is unavailable, or its set invalid,
  * the previous keys count; jose's own remote set drops these, and fetches for each unknown key.
  */
-export function resourceIssuer(parts: ResourceIssuerParts): ResourceIssuer {
+export function createResourceIssuer(parts: ResourceIssuerParts): ResourceIssuer {
   const { issuer, audience, networks, clock, logger } = parts
   const verified = new RecentEntries<AuthenticatedUser>()
   let known: { keys: ReadonlyMap<string, CryptoKey>; sinceSeconds: number } | undefined
@@ -41,7 +41,7 @@ export function resourceIssuer(parts: ResourceIssuerParts): ResourceIssuer {
 
   const fetchKeys = async (sinceSeconds: number): Promise<void> => {
     const published = parts.keys && (await Promise.all(parts.keys.map(publishedKey)))
-    known = { keys: await (published === undefined ? fetchKeysOf(issuer) : importKeys(published)), sinceSeconds }
+    known = { keys: await (published === undefined ? fetchIssuerKeys(issuer) : importKeys(published)), sinceSeconds }
     // Also those of a key that is no longer listed.
     verified.clear()
   }
@@ -92,10 +92,10 @@ export function resourceIssuer(parts: ResourceIssuerParts): ResourceIssuer {
  * @throws Error naming what the issuer answered; TypeError of `fetch`, whose cause says why it was not reached, and for
  *   a set without valid keys, or with two keys of one `kid`
  */
-export async function fetchKeysOf(issuer: string): Promise<ReadonlyMap<string, CryptoKey>> {
+export async function fetchIssuerKeys(issuer: string): Promise<ReadonlyMap<string, CryptoKey>> {
   const wellKnown = `${issuer.replace(/\/$/, '')}/.well-known`
-  const url = fieldOf(await fetchJson(`${wellKnown}/did-auth.json`).catch(() => undefined), 'jwks_uri')
-  const listed = fieldOf(await fetchJson(isSecureUrl(url) ? url : `${wellKnown}/jwks.json`), 'keys')
+  const url = readField(await fetchJson(`${wellKnown}/did-auth.json`).catch(() => undefined), 'jwks_uri')
+  const listed = readField(await fetchJson(isSecureUrl(url) ? url : `${wellKnown}/jwks.json`), 'keys')
   return importKeys(Array.isArray(listed) ? listed : [])
 }
 
@@ -132,9 +132,9 @@ async function importPublicKey({ kty, crv, x, y }: SigningKey): Promise<CryptoKe
 
 /** Describes why a fetch failed, with its cause: `fetch` itself says no more than "fetch failed". */
 function describeFetchError(error: unknown): string {
-  const cause = fieldOf(error, 'cause')
+  const cause = readField(error, 'cause')
   // An error of several addresses has a code and no message.
-  const texts = [fieldOf(error, 'message'), fieldOf(cause, 'message') || fieldOf(cause, 'code')]
+  const texts = [readField(error, 'message'), readField(cause, 'message') || readField(cause, 'code')]
   return texts.filter((text) => typeof text === 'string').join(': ')
 }
 
@@ -163,8 +163,8 @@ async function publishedKey({ x = '', y = '' }: ResourceKey) {
 }
 
 /** Keys of P-256, each published under its thumbprint (RFC 7638). jose is loaded on first use. */
-export function resourceKeys(keys: readonly ResourceKey[]): ResourceKeys {
-  const loaded = lazy(async () => {
+export function createResourceKeys(keys: readonly ResourceKey[]): ResourceKeys {
+  const loaded = createLazy(async () => {
     const { importJWK, SignJWT } = await import('jose')
     const load = async (given: ResourceKey) => {
       const published = await publishedKey(given)

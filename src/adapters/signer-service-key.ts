@@ -1,12 +1,12 @@
 import { Buffer } from 'node:buffer'
 import { DidAuthError } from '../errors.js'
-import { lazy } from '../lazy.js'
+import { createLazy } from '../lazy.js'
 import type { Curve, Deadline, Logger, ServiceKey, Signer } from '../ports.js'
 import { addressOfPublicKey } from '../protocol/curve.js'
 import { addressOfDid, isEthrDid } from '../protocol/did.js'
 import { parseSignerOutput } from '../protocol/personal-sign.js'
 import { ownTime } from '../current-request.js'
-import { issueJwt, ownKeyOf, signWith } from './es256k-signer.js'
+import { issueJwt, findLocalKey, signWith } from './es256k-signer.js'
 
 const SIGNER_SECONDS = 10
 const RETRY_AFTER_SECONDS = 5
@@ -27,8 +27,8 @@ interface SignerParts {
  * DID may have changed. Each signature of a foreign signer is checked: a key store that changed its key must not hand
  * out tokens that no instance accepts.
  */
-export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid: string): ServiceKey {
-  const ownKey = ownKeyOf(signer)?.key
+export function createServiceKey(parts: SignerParts, signer: Signer, serviceDid: string): ServiceKey {
+  const ownKey = findLocalKey(signer)?.key
   let warnedOf: string | undefined
   let lastKey: Uint8Array | undefined
 
@@ -84,7 +84,7 @@ export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid:
     return key
   }
 
-  const publicKey = lazy(() => learn().then(noteChange))
+  const publicKey = createLazy(() => learn().then(noteChange))
 
   const sign = async (data: string, deadline: Deadline): Promise<Uint8Array> => {
     if (ownKey !== undefined) return signWith(parts.curve, ownKey, data)

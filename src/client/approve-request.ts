@@ -4,8 +4,8 @@ import { PROTOCOL } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
 import { isWord, parseFields, parseJson } from './json.js'
 import type { Setting } from './options.js'
-import { encodeBase64url, hexOf, utf8 } from './seal.js'
-import { chainIdOf, connectWallet, type Wallet } from './wallet.js'
+import { encodeBase64url, encodeHex, utf8 } from './seal.js'
+import { fetchChainId, connectWallet, type Wallet } from './wallet.js'
 
 /** The options of a `fetch` with the session. */
 export interface AuthorizedInit extends RequestInit {
@@ -54,7 +54,7 @@ export async function approveRequest(
   const bytes = new Uint8Array(await whole.arrayBuffer())
   const requestId = await computeHash(bytes)
   const { address, signMessage } = await connectWallet(wallet, network, signal)
-  const chainId = await chainIdOf(wallet, signal)
+  const chainId = await fetchChainId(wallet, signal)
   const fields = fieldsOf({ address, chainId, nonce })
   const message = formatSiweMessage({ ...fields, statement: text, requestId })
   const approval = JSON.stringify({ message, signature: await signMessage(message) })
@@ -67,5 +67,5 @@ export async function approveRequest(
 
 /** Computes SHA-256 in lower-case hexadecimal. */
 async function computeHash(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
-  return hexOf(new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)))
+  return encodeHex(new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)))
 }

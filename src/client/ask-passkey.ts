@@ -47,18 +47,18 @@ export async function askPasskey(question: Question): Promise<{ readonly id: Arr
       authenticatorSelection: { residentKey: 'required', userVerification: 'required' }
     })
     id = made.rawId
-    const secret = secretIn(made)
+    const secret = readSecret(made)
     if (secret) return { id, secret }
   }
   const allowCredentials = id ? [{ type, id }] : []
   const answer = await call('get', { rpId, allowCredentials, userVerification: 'required' })
-  const secret = secretIn(answer)
+  const secret = readSecret(answer)
   if (secret) return { id: answer.rawId, secret }
   const stays = 'Your passkey cannot sign here, and stays in your list of passkeys. Delete it there.'
   throw new DidAuthClientError(NO_PASSKEY, userName === undefined ? {} : { userMessage: stays })
 }
 
-function secretIn(answer: PasskeyAnswer): Bytes | undefined {
+function readSecret(answer: PasskeyAnswer): Bytes | undefined {
   const { first } = answer.getClientExtensionResults().prf?.results ?? {}
   return first?.byteLength === KEY_BYTES ? new Uint8Array(first) : undefined
 }

@@ -3,15 +3,21 @@ import { browser } from './browser.js'
 import { NOT_SIGNED_IN, PROTOCOL } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
 import { parseFields, parseJson } from './json.js'
-import { settingOf, type DidAuthClientOptions, type LogInOptions, type Setting, type SignUpOptions } from './options.js'
+import {
+  completeOptions,
+  type DidAuthClientOptions,
+  type LogInOptions,
+  type Setting,
+  type SignUpOptions
+} from './options.js'
 import { endSession, loadSession, renewSession, startSession } from './own-session.js'
-import { askJson, orUnavailable } from './request.js'
+import { askJson, mapToUnavailable } from './request.js'
 import type { KeptToken } from './resource-tokens.js'
 import { SessionKeeper, type ClientSession, type SessionRecord } from './session-keeper.js'
-import { challengesOf, logIn, type Challenges, type SignedIn } from './sign-in.js'
+import { createChallenges, logIn, type Challenges, type SignedIn } from './sign-in.js'
 import type { SiweLogin } from './siwe-login.js'
-import { unlessAborted } from './timing.js'
-import { didOfAccount, onAccount, type Wallet } from './wallet.js'
+import { raceWithAbort } from './timing.js'
+import { toAccountDid, watchAccount, type Wallet } from './wallet.js'
 
 /** Codes of tokens that a refresh replaces: of an expired one, of another service key, of an ended session. */
 const RENEWABLE = /^ERR_(ACCESS_TOKEN(_EXPIRED)?|SESSION_ENDED)$/
@@ -59,10 +65,13 @@ export class DidAuthClient {
 
   /** @throws TypeError when `url` or one of `origins` is no URL with http or https */
   constructor(options: DidAuthClientOptions) {
-    this.#setting = settingOf(options)
+    this.#setting = completeOptions(options)
     this.#keeper = new SessionKeeper(this.#setting)
     const { url, paths } = this.#setting
-    this.#challenges = challengesOf(this.#setting, 'challenge', (did) => ({ path: paths.requestAuth, body: { did } }))
+    this.#challenges = createChallenges(this.#setting, 'challenge', (did) => ({
+      path: paths.requestAuth,
+      body: { did }
+    }))
     this.url = url
     this.useWallet(options.wallet)
     // Also for a session that another tab has opened.
@@ -109,7 +118,7 @@ export class DidAuthClient {
    */
   async signUp(options: SignUpOptions = {}): Promise<ClientSession> {
     const all = this.#withWallet({ ...this.#setting.signUp, ...options })
-    const { signUp } = await orUnavailable('sign-up', undefined, () => import('./sign-up.js'))
+    const { signUp } = await mapToUnavailable('sign-up', undefined, () => import('./sign-up.js'))
     return this.#enter(() => signUp(this.#setting, all), all.wallet)
   }
 
@@ -122,7 +131,7 @@ export class DidAuthClient {
   async prepare(address?: string): Promise<void> {
     if (!address) return (await this.siwe()).prepare()
     const { wallet } = this.#withWallet<LogInOptions>({})
-    const did = await didOfAccount(wallet, address, this.#setting.network)
+    const did = await toAccountDid(wallet, address, this.#setting.network)
     await this.#challenges.prepare(did)
   }
 
@@ -133,8 +142,8 @@ export class DidAuthClient {
    * @throws DidAuthClientError UNAVAILABLE where they cannot be loaded
    */
   async siwe(): Promise<SiweLogin> {
-    const { siweLoginOf } = await orUnavailable('siwe', undefined, () => import('./siwe-login.js'))
-    return (this.#siwe ??= siweLoginOf(this.#setting, (signIn, wallet) => this.#enter(signIn, wallet)))
+    const { createSiweLogin } = await mapToUnavailable('siwe', undefined, () => import('./siwe-login.js'))
+    return (this.#siwe ??= createSiweLogin(this.#setting, (signIn, wallet) => this.#enter(signIn, wallet)))
   }
 
   /**
@@ -165,13 +174,13 @@ export class DidAuthClient {
       const token = record?.accessToken
       if (token && !headers.has('Authorization')) headers.set('Authorization', `DIDAuth ${token}`)
       const all = { ...(usesCookies && { credentials: 'include' as const }), ...init, headers }
-      return orUnavailable(href, signal, () => fetch(resource, all))
+      return mapToUnavailable(href, signal, () => fetch(resource, all))
     }
 
     const keeper = this.#keeper
     const { record } = keeper
     if (record && keeper.isNearEnd()) {
-      await unlessAborted(this.#refresh(record), signal).catch((error: unknown) => {
+      await raceWithAbort(this.#refresh(record), signal).catch((error: unknown) => {
         // A token that is still good serves while the service cannot refresh it.
         if (parseFields(error).code !== 'UNAVAILABLE' || keeper.secondsLeft() <= 0) throw error
       })
@@ -182,7 +191,7 @@ export class DidAuthClient {
     const code = await codeOf401(response)
     if (RENEWABLE.test(code) && (code.endsWith('EXPIRED') || used.pair !== this.#refusedPair)) {
       // Another request may have refreshed meanwhile.
-      if (keeper.record?.pair === used.pair) await unlessAborted(this.#refresh(used), signal)
+      if (keeper.record?.pair === used.pair) await raceWithAbort(this.#refresh(used), signal)
       response = await send(keeper.record, init)
       if ((await codeOf401(response)) === code) this.#refusedPair = keeper.record?.pair
     }
@@ -210,9 +219,9 @@ export class DidAuthClient {
    * const headers = { Authorization: `Bearer ${await auth.tokenFor('https://api.example.com')}` }
    */
   async tokenFor(resource: string, refused?: string): Promise<string> {
-    const { resourceToken } = await orUnavailable('tokenFor', undefined, () => import('./resource-tokens.js'))
+    const { createTokenCache } = await mapToUnavailable('tokenFor', undefined, () => import('./resource-tokens.js'))
     const service = await this.#withSession()
-    return resourceToken(service, this.#resourceTokens, this.session?.sessionId, resource, refused)
+    return createTokenCache(service, this.#resourceTokens, this.session?.sessionId, resource, refused)
   }
 
   /**
@@ -226,7 +235,7 @@ export class DidAuthClient {
     if (wallet === this.#wallet) return
     this.#wallet = wallet
     if (!wallet || this.#setting.onAccountChange === 'ignore') return
-    onAccount(wallet, (address) => {
+    watchAccount(wallet, (address) => {
       if (wallet === this.#wallet && !this.session?.did.endsWith(address)) this.logOut().catch(() => undefined)
     })
   }

@@ -1,7 +1,7 @@
 import { browser } from './browser.js'
 import { CHALLENGE, CROSS_ORIGIN, NOT_SIGNED_IN, REFUSED } from './error-codes.js'
 import type { DidAuthClientError } from './errors.js'
-import { parseServiceUrl, readAll, textIn, type Answer, type PlainErrorKind, type Service } from './request.js'
+import { parseServiceUrl, readAll, readText, type Answer, type PlainErrorKind, type Service } from './request.js'
 import { local, memory, type ClientStorage } from './storage.js'
 import type { ClientClock } from './timing.js'
 import type { Wallet } from './wallet.js'
@@ -24,10 +24,10 @@ const meanings = [
   [/^ERR_(BUSINESS|CONTRACT|CREDENTIAL|DI[DS]|NETWORK)/, REFUSED]
 ] as const
 
-function meaningOf(status: number, code = '', answer: Answer): PlainErrorKind | undefined {
+function findErrorKind(status: number, code = '', answer: Answer): PlainErrorKind | undefined {
   const [, kind] = (status < 500 && meanings.find(([codes]) => codes.test(code))) || []
   // The text of business logic is written for users.
-  return kind === REFUSED ? [REFUSED[0], textIn(answer, 'title')?.slice(0, 200) ?? REFUSED[1]] : kind
+  return kind === REFUSED ? [REFUSED[0], readText(answer, 'title')?.slice(0, 200) ?? REFUSED[1]] : kind
 }
 
 export type ClientPaths = Readonly<typeof defaultPaths> & {
@@ -147,7 +147,7 @@ export interface Setting
 }
 
 /** @throws TypeError when `url` or one of `origins` is no URL with http or https */
-export function settingOf(options: DidAuthClientOptions): Setting {
+export function completeOptions(options: DidAuthClientOptions): Setting {
   const url = parseServiceUrl(new URL(options.url, browser.location?.href).href)
   const usesCookies = options.mode === 'cookie'
   const { clock } = options
@@ -163,7 +163,7 @@ export function settingOf(options: DidAuthClientOptions): Setting {
     // Tokens and signatures go nowhere else.
     init: { redirect: 'manual', ...(usesCookies && { credentials: 'include' }) },
     timeoutSeconds: 8,
-    meaningOf,
+    findErrorKind,
     read: readAll,
     storage: options.storage ?? (usesCookies ? local() : memory()),
     origins: new Set([url, ...(options.origins ?? [])].map((one) => new URL(parseServiceUrl(one)).origin)),

@@ -2,13 +2,13 @@ import { browser } from './browser.js'
 import { PROTOCOL, UNAVAILABLE } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
 import { parseFields } from './json.js'
-import { withLock } from './lock.js'
+import { runWithLock } from './lock.js'
 import type { Setting } from './options.js'
 import { askJson } from './request.js'
 import type { SignedIn } from './sign-in.js'
 import { parseOwnSession, parseTokens } from './session-keeper.js'
 import type { ClientSession, ReceivedSession, SessionKeeper, SessionRecord } from './session-keeper.js'
-import { randomText } from './seal.js'
+import { createRandomText } from './seal.js'
 import { pause } from './timing.js'
 
 const MAX_TRIES = 3
@@ -44,7 +44,7 @@ export async function loadSession(setting: Setting, keeper: SessionKeeper): Prom
   if (!found) return
   // The record stays as it is where it is of this session: another tab may be refreshing it.
   const isStored = stored?.sessionId === found.sessionId
-  const pair = isStored ? stored.pair : randomText()
+  const pair = isStored ? stored.pair : createRandomText()
   const walletId = isStored ? stored.walletId : undefined
   const record = { walletId, receivedAt: setting.wallSeconds(), ...found, pair }
   keeper.hold(record)
@@ -64,7 +64,7 @@ export async function startSession(
     const userMessage = isLost ? 'This browser kept no cookie. Open the page over https.' : undefined
     throw new DidAuthClientError(PROTOCOL, { message: `No session of ${did}. Are cookies kept?`, userMessage })
   }
-  return keeper.start({ pair: randomText(), ...received, walletId, receivedAt: setting.wallSeconds() })
+  return keeper.start({ pair: createRandomText(), ...received, walletId, receivedAt: setting.wallSeconds() })
 }
 
 /**
@@ -76,7 +76,7 @@ export async function startSession(
  */
 export async function renewSession(setting: Setting, keeper: SessionKeeper, stale: SessionRecord): Promise<void> {
   if (isServer(setting)) return
-  await withLock(setting, () => replaceTokens(setting, keeper, stale))
+  await runWithLock(setting, () => replaceTokens(setting, keeper, stale))
   if (!setting.usesCookies) return
   // Outside the lock, because it is another request with the session. Without it the session is good all the same.
   const pair = keeper.record?.pair
@@ -92,7 +92,7 @@ export async function endSession(setting: Setting, keeper: SessionKeeper): Promi
   const { record } = keeper
   if (!record) return
   if (!usesCookies) await keeper.end(record, 'loggedOut')
-  await withLock(setting, () => sendLogout(setting, record)).catch((error: unknown) => {
+  await runWithLock(setting, () => sendLogout(setting, record)).catch((error: unknown) => {
     // It has ended already.
     if (parseFields(error).status !== 401) throw error
   })
@@ -134,7 +134,7 @@ async function replaceTokens(setting: Setting, keeper: SessionKeeper, stale: Ses
   // Another tab was faster, with the same answer or a later one.
   if (now.pair !== stored.pair) keeper.hold(now)
   else if (outcome instanceof Error)
-    throw await failureOfRefresh(setting, keeper, stored, outcome, !pending && attempt.tries === 1)
+    throw await handleRefreshFailure(setting, keeper, stored, outcome, !pending && attempt.tries === 1)
   else await keeper.save(outcome)
 }
 
@@ -155,7 +155,7 @@ async function sendRefresh(
       })
       // What else answers 200 is the login page of a network, or another service.
       if (usesCookies && body) throw new DidAuthClientError(PROTOCOL)
-      const tokens = usesCookies ? { pair: randomText(), lifeSeconds: UNKNOWN_LIFE_SECONDS } : parseTokens(body)
+      const tokens = usesCookies ? { pair: createRandomText(), lifeSeconds: UNKNOWN_LIFE_SECONDS } : parseTokens(body)
       return { ...stored, ...tokens, receivedAt: wallSeconds() }
     } catch (error) {
       const { retryable, retryAfterSeconds = attempt.tries / 2 } = error as DidAuthClientError
@@ -171,7 +171,7 @@ async function sendRefresh(
  * @param isFirst - whether no answer of ours can have been lost: then somebody else has used a token that was replaced,
  * and is signed out. With cookies, it could be a tab whose storage was cleared
  */
-async function failureOfRefresh(
+async function handleRefreshFailure(
   setting: Setting,
   keeper: SessionKeeper,
   stored: SessionRecord,

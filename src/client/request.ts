@@ -1,8 +1,8 @@
 import { PROTOCOL, RATE_LIMITED, UNAVAILABLE } from './error-codes.js'
 import { DidAuthClientError, type ClientErrorCode, type ClientErrorFacts, type ErrorKind } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'
-import { joined, textOf, type Bytes } from './seal.js'
-import { withTimeout } from './timing.js'
+import { concatBytes, decodeUtf8, type Bytes } from './seal.js'
+import { createTimeoutSignal } from './timing.js'
 
 /** A service, and how its requests are sent. */
 export interface Service {
@@ -15,7 +15,7 @@ export interface Service {
   /** How long one answer may take, with its body. Default 60. */
   readonly timeoutSeconds?: number | undefined
   /** What a refusal means to this service, where that is more than what the status means anywhere. */
-  readonly meaningOf?: (status: number, code: string | undefined, answer: Answer) => Meaning
+  readonly findErrorKind?: (status: number, code: string | undefined, answer: Answer) => Meaning
   /** Reads the body of an answer: {@link readAll}, or {@link readAtMost}. */
   readonly read: (response: Response) => Promise<Bytes>
 }
@@ -54,7 +54,7 @@ export async function ask(service: Service, call: Call): Promise<Answer> {
   const { fetch = globalThis.fetch, timeoutSeconds = 60, init } = service
   const { body, method = body ? 'POST' : 'GET', headers, signal } = call
   const url = service.url + call.path
-  return orUnavailable(`${method} ${url}`, signal, async () => {
+  return mapToUnavailable(`${method} ${url}`, signal, async () => {
     const response = await fetch(url, {
       method,
       // Errors in this form have their code.
@@ -65,12 +65,12 @@ export async function ask(service: Service, call: Call): Promise<Answer> {
       },
       body: body ? JSON.stringify(body) : null,
       ...init,
-      signal: withTimeout(timeoutSeconds, signal)
+      signal: createTimeoutSignal(timeoutSeconds, signal)
     })
     const bytes = await service.read(response)
     const what = `${method} ${response.url || url}`
-    const answer = { what, response, body: bytes, json: parseJson(textOf(bytes)) }
-    if (!response.ok) throw refusalOf(answer, service, body)
+    const answer = { what, response, body: bytes, json: parseJson(decodeUtf8(bytes)) }
+    if (!response.ok) throw toClientError(answer, service, body)
     return answer
   })
 }
@@ -78,20 +78,20 @@ export async function ask(service: Service, call: Call): Promise<Answer> {
 /** Asks for JSON; undefined for an empty answer. @throws DidAuthClientError as {@link ask}, PROTOCOL for a page */
 export async function askJson(service: Service, call: Call): Promise<unknown> {
   const answer = await ask(service, call)
-  if (!answer.json && answer.body.length) throw refusalOf(answer)
+  if (!answer.json && answer.body.length) throw toClientError(answer)
   return answer.json
 }
 
 /** A text in a field of an answer of JSON. */
-export function textIn({ json }: Answer, name: string): string | undefined {
+export function readText({ json }: Answer, name: string): string | undefined {
   const value = parseFields(json)[name]
   return isText(value) ? value : undefined
 }
 
 /** Returns the text of a field that an answer has to have. @throws DidAuthClientError PROTOCOL */
-export function requiredTextIn(answer: Answer, name: string, isExpected = isText): string {
-  const text = textIn(answer, name)
-  if (!isExpected(text)) throw refusalOf(answer)
+export function readRequiredText(answer: Answer, name: string, isExpected = isText): string {
+  const text = readText(answer, name)
+  if (!isExpected(text)) throw toClientError(answer)
   return text
 }
 
@@ -106,7 +106,7 @@ export async function readAtMost(maxBytes: number, { body }: Response): Promise<
   const reader: ReadableStreamDefaultReader<Uint8Array> | undefined = body?.getReader()
   for (let left = maxBytes; ;) {
     const { value } = (await reader?.read()) ?? {}
-    if (!value) return joined(pieces)
+    if (!value) return concatBytes(pieces)
     left -= value.length
     if (left < 0) {
       await reader?.cancel()
@@ -117,14 +117,14 @@ export async function readAtMost(maxBytes: number, { body }: Response): Promise<
 }
 
 /** What an answer means that is not the one to the request. Where nothing knows it, something else answered. */
-export function refusalOf(answer: Answer, service?: Service, request?: { did?: string }): DidAuthClientError {
+export function toClientError(answer: Answer, service?: Service, request?: { did?: string }): DidAuthClientError {
   const { status, headers } = answer.response
-  const serverCode = textIn(answer, 'code')
+  const serverCode = readText(answer, 'code')
   const kind =
-    service?.meaningOf?.(status, serverCode, answer) ||
+    service?.findErrorKind?.(status, serverCode, answer) ||
     (status === 429 ? RATE_LIMITED : status === 408 || status >= 500 ? UNAVAILABLE : PROTOCOL)
   return new DidAuthClientError(kind, {
-    message: `${answer.what}: ${status} ${textIn(answer, 'title') ?? headers.get('Content-Type')}`,
+    message: `${answer.what}: ${status} ${readText(answer, 'title') ?? headers.get('Content-Type')}`,
     status,
     serverCode,
     retryAfterSeconds: Number(headers.get('Retry-After')) || undefined,
@@ -136,7 +136,7 @@ export function refusalOf(answer: Answer, service?: Service, request?: { did?: s
 }
 
 /** The result of a request. @throws the signal's reason; UNAVAILABLE for errors other than the client's own */
-export async function orUnavailable<T>(
+export async function mapToUnavailable<T>(
   what: string,
   signal: AbortSignal | null | undefined,
   request: () => Promise<T>

@@ -2,7 +2,7 @@ import { NOT_SIGNED_IN } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
 import { parseFields } from './json.js'
 import type { Setting } from './options.js'
-import { ask, requiredTextIn } from './request.js'
+import { ask, readRequiredText } from './request.js'
 import { decodeJwt } from './session-keeper.js'
 
 /** A token is replaced so many seconds before its end. */
@@ -22,7 +22,7 @@ export interface KeptToken {
  * @param service - sends with the session
  * @param refused - a token that the resource refused, and is replaced
  */
-export function resourceToken(
+export function createTokenCache(
   service: Setting,
   kept: Map<string, KeptToken>,
   sessionId: string | undefined,
@@ -37,7 +37,7 @@ export function resourceToken(
     goodUntil: Infinity,
     token: ask(service, { path: service.paths.resourceToken ?? '/resource-token', body: { resource } }).then(
       (answer) => {
-        const accessToken = requiredTextIn(answer, 'accessToken')
+        const accessToken = readRequiredText(answer, 'accessToken')
         // The cookies may be those of another user by now.
         if (decodeJwt(accessToken).sid !== sessionId) throw new DidAuthClientError(NOT_SIGNED_IN)
         entry.goodUntil = service.nowSeconds() + Number(parseFields(answer.json).expiresIn) - RESERVE_SECONDS

@@ -9,14 +9,14 @@ export type Bytes = Uint8Array<ArrayBuffer>
 export const utf8 = (text: string): Bytes => new TextEncoder().encode(text)
 
 /** @throws TypeError for half a character, which UTF-8 cannot carry */
-export function utf8Of(text: string): Bytes {
+export function encodeUtf8(text: string): Bytes {
   const bytes = utf8(text)
-  if (textOf(bytes) !== text) throw new TypeError('Half a character')
+  if (decodeUtf8(bytes) !== text) throw new TypeError('Half a character')
   return bytes
 }
 
 /** A mark of the byte order at the beginning is a character as any other. */
-export const textOf = (bytes: Uint8Array): string => new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)
+export const decodeUtf8 = (bytes: Uint8Array): string => new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)
 export const randomBytes = (count: number): Bytes => crypto.getRandomValues(new Uint8Array(count))
 
 /**
@@ -38,7 +38,7 @@ export async function crypt(
 }
 
 /** Bytes behind each other. */
-export function joined(parts: readonly ArrayLike<number>[]): Bytes {
+export function concatBytes(parts: readonly ArrayLike<number>[]): Bytes {
   const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0))
   let start = 0
   for (const part of parts) {
@@ -67,11 +67,11 @@ export function decodeBase64url(text: string): Bytes {
 }
 
 /** Two digits a byte. */
-export function hexOf(bytes: Uint8Array): string {
+export function encodeHex(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
 /** Returns 128 random bits in hex. */
-export function randomText(): string {
-  return hexOf(randomBytes(16))
+export function createRandomText(): string {
+  return encodeHex(randomBytes(16))
 }

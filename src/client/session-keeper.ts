@@ -3,7 +3,7 @@ import { PROTOCOL, SESSION_ENDED } from './error-codes.js'
 import { DidAuthClientError, type ClientErrorDetails, type SessionEndReason } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'
 import type { Setting } from './options.js'
-import { decodeBase64url, randomText, textOf } from './seal.js'
+import { decodeBase64url, createRandomText, decodeUtf8 } from './seal.js'
 
 /** Longer tokens than this are not of this protocol, and are not stored. */
 const MAX_TOKEN_LENGTH = 8192
@@ -99,7 +99,7 @@ export class SessionKeeper {
 
   /** Stores a new one. Apart, because a tab that sees the storage late would write over the newer tokens of another. */
   async newKey({ did, pair }: SessionRecord): Promise<string> {
-    const key = randomText()
+    const key = createRandomText()
     await this.#setting.storage.set(this.#pendingOf(did), `${key} ${pair}`)
     return key
   }
@@ -229,7 +229,7 @@ function parseRecord(text: string | null | undefined): SessionRecord | undefined
 /** The payload of a JWT, unverified: the service is the one that verifies. */
 export function decodeJwt(jwt: string): Readonly<Record<string, unknown>> {
   try {
-    return parseFields(JSON.parse(textOf(decodeBase64url(jwt.split('.')[1] ?? ''))))
+    return parseFields(JSON.parse(decodeUtf8(decodeBase64url(jwt.split('.')[1] ?? ''))))
   } catch {
     return {}
   }

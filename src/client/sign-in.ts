@@ -1,8 +1,8 @@
 import { loginMessage } from '../protocol/login-message.js'
 import { isWord } from './json.js'
-import { withLock } from './lock.js'
+import { runWithLock } from './lock.js'
 import type { LogInOptions, Setting } from './options.js'
-import { ask, askJson, isOutdated, requiredTextIn, type Call } from './request.js'
+import { ask, askJson, isOutdated, readRequiredText, type Call } from './request.js'
 import { connectWallet } from './wallet.js'
 
 /** What a login answered, and whose it is. */
@@ -22,13 +22,13 @@ export interface Challenges {
  *
  * @param field - the name of the challenge in an answer
  */
-export function challengesOf(setting: Setting, field: string, callOf: (did: string) => Call): Challenges {
+export function createChallenges(setting: Setting, field: string, callOf: (did: string) => Call): Challenges {
   const { nowSeconds } = setting
   const request = async (did: string, signal?: AbortSignal) => {
     const answer = await ask(setting, { ...callOf(did), signal })
     const expiresIn = Number(answer.response.headers.get('Challenge-Expires-In') ?? Infinity)
     // By the monotonic clock.
-    return { did, text: requiredTextIn(answer, field, isWord), goodUntil: nowSeconds() + expiresIn }
+    return { did, text: readRequiredText(answer, field, isWord), goodUntil: nowSeconds() + expiresIn }
   }
   let prepared: Awaited<ReturnType<typeof request>> | undefined
   return {
@@ -59,7 +59,7 @@ export async function signIn(
   prepare: (did: string) => Promise<[message: string, more?: object]>
 ): Promise<SignedIn> {
   const { did, signMessage } = await connectWallet(wallet, setting.network, signal)
-  return orOnceMore(async () => {
+  return retryStaleChallenge(async () => {
     const [message, more] = await prepare(did)
     const sig = await signMessage(message)
     return { body: await sendProof(setting, { path, body: { did, sig, ...more }, signal }), did }
@@ -70,11 +70,11 @@ export async function signIn(
 export function sendProof(setting: Setting, call: Call): Promise<unknown> {
   const send = () => askJson(setting, call)
   // The late answer to a refresh would put the cookies of the session before over the new ones.
-  return setting.usesCookies ? withLock(setting, send) : send()
+  return setting.usesCookies ? runWithLock(setting, send) : send()
 }
 
 /** Tries a login again where its challenge or nonce was out of date. */
-export async function orOnceMore<T>(attempt: () => Promise<T>): Promise<T> {
+export async function retryStaleChallenge<T>(attempt: () => Promise<T>): Promise<T> {
   return attempt().catch((error: unknown) => {
     if (isOutdated(error)) return attempt()
     throw error

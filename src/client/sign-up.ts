@@ -3,7 +3,7 @@ import { PROTOCOL } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
 import { isText, isWord } from './json.js'
 import type { DisclosureRequest, Setting, SignUpOptions } from './options.js'
-import { ask, requiredTextIn, textIn } from './request.js'
+import { ask, readRequiredText, readText } from './request.js'
 import { decodeJwt } from './session-keeper.js'
 import { signIn, type SignedIn } from './sign-in.js'
 
@@ -12,11 +12,11 @@ export function signUp(setting: Setting, options: SignUpOptions): Promise<Signed
   const { signup = '/signup', requestSignup: path = '/request-signup' } = setting.paths
   return signIn(setting, signup, options, async (did) => {
     const answer = await ask(setting, { path, body: { did }, signal: options.signal })
-    const sdr = textIn(answer, 'sdr')
+    const sdr = readText(answer, 'sdr')
     const picked = sdr ? await options.onDisclosure?.(parseDisclosureRequest(sdr)) : undefined
     const { credentials = [], claims = [] } = picked ?? options
     return [
-      signUpMessage(setting.loginDomain, requiredTextIn(answer, 'challenge', isWord), credentials),
+      signUpMessage(setting.loginDomain, readRequiredText(answer, 'challenge', isWord), credentials),
       { credentials, claims }
     ]
   })

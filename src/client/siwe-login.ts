@@ -1,13 +1,13 @@
 import { formatSiweMessage, type SiweMessage } from '../protocol/format-siwe-message.js'
 import type { RefusedRequest } from './approve-request.js'
 import { browser } from './browser.js'
-import { withChecksum } from './checksum.js'
+import { addChecksum } from './checksum.js'
 import { parseFields } from './json.js'
 import type { LogInOptions, Setting } from './options.js'
-import { orUnavailable } from './request.js'
+import { mapToUnavailable } from './request.js'
 import type { ClientSession } from './session-keeper.js'
-import { challengesOf, orOnceMore, sendProof, type SignedIn } from './sign-in.js'
-import { chainIdOf, connectWallet, type Wallet } from './wallet.js'
+import { createChallenges, retryStaleChallenge, sendProof, type SignedIn } from './sign-in.js'
+import { fetchChainId, connectWallet, type Wallet } from './wallet.js'
 
 /** An EIP-4361 text as it was signed. */
 export interface SignedSiwe {
@@ -51,10 +51,10 @@ export interface SiweLogin {
 }
 
 /** The steps of a login by EIP-4361. Apart from the client, which loads it when it is wanted. */
-export function siweLoginOf(setting: Setting, enter: Enter): SiweLogin {
+export function createSiweLogin(setting: Setting, enter: Enter): SiweLogin {
   const { paths, wallSeconds, network } = setting
   const path = paths.siweNonce ?? '/siwe/nonce'
-  const nonces = challengesOf(setting, 'nonce', () => ({ method: 'POST', path }))
+  const nonces = createChallenges(setting, 'nonce', () => ({ method: 'POST', path }))
 
   const siwe: SiweLogin = {
     prepare: (signal) => nonces.prepare('', signal),
@@ -64,7 +64,7 @@ export function siweLoginOf(setting: Setting, enter: Enter): SiweLogin {
       const { host } = browser.location ?? new URL(setting.url)
       const { domain = host, statement, serviceUrl: uri = setting.url } = setting
       const issuedAt = new Date(wallSeconds() * 1_000).toISOString()
-      return { domain, uri, statement, issuedAt, address: withChecksum(address), chainId, nonce }
+      return { domain, uri, statement, issuedAt, address: addChecksum(address), chainId, nonce }
     },
 
     verify({ message, signature, wallet, signal }) {
@@ -77,15 +77,15 @@ export function siweLoginOf(setting: Setting, enter: Enter): SiweLogin {
 
     async logIn({ wallet, signal }) {
       const { address, signMessage } = await connectWallet(wallet, network, signal)
-      return orOnceMore(async () => {
-        const [chainId, nonce] = [await chainIdOf(wallet, signal), await siwe.nonce(signal)]
+      return retryStaleChallenge(async () => {
+        const [chainId, nonce] = [await fetchChainId(wallet, signal), await siwe.nonce(signal)]
         const message = formatSiweMessage(siwe.fields({ address, chainId, nonce }))
         return siwe.verify({ message, signature: await signMessage(message), wallet, signal })
       })
     },
 
     async approve(refused) {
-      const { approveRequest } = await orUnavailable('approve', undefined, () => import('./approve-request.js'))
+      const { approveRequest } = await mapToUnavailable('approve', undefined, () => import('./approve-request.js'))
       return approveRequest(setting, (account) => siwe.fields(account), refused)
     }
   }

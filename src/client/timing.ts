@@ -12,13 +12,13 @@ export function pause(seconds: number): Promise<void> {
 }
 
 /** A signal that is aborted after some seconds, or with the caller's own. */
-export function withTimeout(seconds: number, signal?: AbortSignal): AbortSignal {
+export function createTimeoutSignal(seconds: number, signal?: AbortSignal): AbortSignal {
   const timeout = AbortSignal.timeout(seconds * 1000)
   return signal ? AbortSignal.any([signal, timeout]) : timeout
 }
 
 /** What a promise comes to, unless a signal is aborted before. @throws the signal's reason */
-export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | null | undefined): Promise<T> {
+export function raceWithAbort<T>(promise: Promise<T>, signal: AbortSignal | null | undefined): Promise<T> {
   if (!signal) return promise
   return new Promise((resolve, reject) => {
     const stop = (): void => {

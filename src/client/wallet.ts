@@ -3,9 +3,9 @@ import { NO_WALLET, USER_REJECTED, WALLET, WALLET_BUSY } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
 import type { FindWalletsOptions, FoundWallet } from './find-wallets.js'
 import { isText, parseFields } from './json.js'
-import { orUnavailable } from './request.js'
-import { hexOf, utf8 } from './seal.js'
-import { unlessAborted } from './timing.js'
+import { mapToUnavailable } from './request.js'
+import { encodeHex, utf8 } from './seal.js'
+import { raceWithAbort } from './timing.js'
 
 export type { Eip1193Provider }
 
@@ -62,7 +62,7 @@ const networks: Readonly<Record<number, string>> = { 1: '', 30: 'rsk', 31: 'rsk:
 /**
  * Asks a wallet for its account, which makes a browser wallet ask the user.
  *
- * @param network - as in {@link didOfAccount}
+ * @param network - as in {@link toAccountDid}
  * @param signal - ends every wait; the wallet's own window stays open
  * @throws DidAuthClientError NO_WALLET without wallet or account; USER_REJECTED, WALLET_BUSY, WALLET, or the signal's
  * reason; TypeError for a provider of ethers
@@ -74,7 +74,7 @@ export async function connectWallet(wallet?: Wallet, network?: string, signal?: 
   if (!account) throw new DidAuthClientError(NO_WALLET)
   const address = parseHex(account, 40)
   return {
-    did: await didOfAccount(wallet, address, network, signal),
+    did: await toAccountDid(wallet, address, network, signal),
     address,
     signMessage: async (text) => parseHex(await askWallet(() => sign(text), signal), 130)
   }
@@ -87,19 +87,19 @@ export async function connectWallet(wallet?: Wallet, network?: string, signal?: 
  * `chain` the wallet is asked, without its user: 30 and unknown are `rsk`, 31 is `rsk:testnet`, 1 none, another its hex
  * @throws DidAuthClientError WALLET, or the signal's reason
  */
-export async function didOfAccount(
+export async function toAccountDid(
   wallet: Wallet | undefined,
   address: string,
   network = 'rsk',
   signal?: AbortSignal
 ): Promise<string> {
-  const chainId = network === 'chain' && (await chainIdOf(wallet, signal))
+  const chainId = network === 'chain' && (await fetchChainId(wallet, signal))
   const known = chainId ? (networks[chainId] ?? `0x${chainId.toString(16)}`) : network
   return `did:ethr:${known && `${known}:`}${address.toLowerCase()}`
 }
 
 /** Calls a function with each account, in lower case, that the user changes to in the wallet. */
-export function onAccount(wallet: Wallet, listener: (address: string) => void): void {
+export function watchAccount(wallet: Wallet, listener: (address: string) => void): void {
   // A provider of ethers has `on` without `request`, and knows no such event.
   if (!isProvider(wallet)) return
   wallet.on?.('accountsChanged', (accounts: unknown) => {
@@ -110,7 +110,7 @@ export function onAccount(wallet: Wallet, listener: (address: string) => void): 
 }
 
 /** The chain that a wallet is on, 30 where none is known. @throws DidAuthClientError WALLET, or the signal's reason */
-export async function chainIdOf(wallet: Wallet | undefined, signal: AbortSignal | undefined): Promise<number> {
+export async function fetchChainId(wallet: Wallet | undefined, signal: AbortSignal | undefined): Promise<number> {
   // A provider answers a hex text, other wallets a number.
   const chainId = await askWallet(
     () => (isProvider(wallet) ? wallet.request({ method: 'eth_chainId' }) : parseFields(wallet).chainId),
@@ -146,7 +146,7 @@ async function openWallet(wallet: Wallet): Promise<{ address: unknown; sign: (te
       : parseFields(await wallet.request({ method: 'eth_requestAccounts' }))
     return {
       address: first,
-      sign: (text) => wallet.request({ method: 'personal_sign', params: [`0x${hexOf(utf8(text))}`, first] })
+      sign: (text) => wallet.request({ method: 'personal_sign', params: [`0x${encodeHex(utf8(text))}`, first] })
     }
   }
   const isViem = account ?? type === 'local'
@@ -159,7 +159,7 @@ async function openWallet(wallet: Wallet): Promise<{ address: unknown; sign: (te
 /** Calls the wallet. @throws DidAuthClientError USER_REJECTED, WALLET_BUSY, WALLET, or the signal's reason */
 export async function askWallet<T>(call: () => T, signal: AbortSignal | undefined): Promise<Awaited<T>> {
   try {
-    return await unlessAborted((async () => call())(), signal)
+    return await raceWithAbort((async () => call())(), signal)
   } catch (cause) {
     signal?.throwIfAborted()
     if (cause instanceof DidAuthClientError) throw cause
@@ -195,7 +195,7 @@ function parseHex(value: unknown, digits: number): string {
  * for (const wallet of await findWallets({ onLate: addWallet })) addWallet(wallet)
  */
 export function findWallets(options: FindWalletsOptions = {}): Promise<FoundWallet[]> {
-  return orUnavailable('findWallets', undefined, async () => {
+  return mapToUnavailable('findWallets', undefined, async () => {
     const { listWallets } = await import('./find-wallets.js')
     return listWallets(options)
   })

@@ -134,7 +134,7 @@ export interface DidAuthConfig {
   discovery?: boolean | undefined
   /** Receives each event that an operator may want to count, or to be notified of. */
   onSecurityEvent?: OnSecurityEvent | undefined
-  /** Format of error answers when `Accept` does not decide: `text` (default), or `problem` for RFC 9457. */
+  /** Format of error answers when `Accept` does not decide: `text` (default), or `startRefusingServer` for RFC 9457. */
   errorFormat?: 'text' | 'problem' | undefined
   /** Any did-resolver `Resolvable`; replaces `rpcUrl`, `networkName` and `registry`. */
   resolver?: DidResolver | undefined
@@ -207,7 +207,7 @@ export function toNetwork(name: string): string {
 }
 
 /** Completes the options of EIP-4361; undefined where it is off. */
-export function siweOf({ siwe, serviceDid }: Pick<GivenConfig, 'siwe' | 'serviceDid'>): CompleteSiwe | undefined {
+export function completeSiwe({ siwe, serviceDid }: Pick<GivenConfig, 'siwe' | 'serviceDid'>): CompleteSiwe | undefined {
   if (siwe === undefined) return undefined
   const { path = '/siwe', network, nonceSeconds = 300, domains = [] } = siwe === true ? {} : siwe
   const ofService = serviceDid === undefined ? 'rsk' : networkOfDid(serviceDid)
@@ -225,7 +225,7 @@ export type CompleteSiwe = Required<Pick<SiweOptions, 'network'>> & {
 }
 
 /** The routes of a configuration; the last ones are off unless they are set. */
-export function pathsOf({ siwe, ...config }: Omit<CompleteConfig, 'serviceUrl'>): Paths {
+export function listPaths({ siwe, ...config }: Omit<CompleteConfig, 'serviceUrl'>): Paths {
   const hasResources = config.resources.length > 0
   return {
     requestSignup: config.requestSignupPath,

@@ -1,8 +1,8 @@
-import { defaultNetworks, defaults, pathsOf, siweOf, toNetwork } from './options.js'
+import { defaultNetworks, defaults, listPaths, completeSiwe, toNetwork } from './options.js'
 import type { CompleteConfig, DidAuthConfig, GivenConfig, SiweOptions } from './options.js'
 import { storeVerbs } from '../ports.js'
 import { findNetworkNumber, isDid, isEthrDid, isEthrNetwork, isKeyDid } from '../protocol/did.js'
-import { fieldOf, isObject } from '../protocol/json.js'
+import { readField, isObject } from '../protocol/json.js'
 import { acceptedLoginDomains, isLoginDialect, MAX_LOGIN_DOMAINS } from '../protocol/login-message.js'
 import { isSecureUrl, parseHttpUrl, parseUrl } from '../protocol/parse-url.js'
 import { isClaim } from '../protocol/selective-disclosure.js'
@@ -43,49 +43,53 @@ const path: Rule = {
 }
 const truth: Rule = { holds: (value) => typeof value === 'boolean', remedy: 'give true or false' }
 const logic: Rule = { holds: (value) => typeof value === 'function', remedy: 'give a function' }
-const object = (...methods: string[]): Rule => ({
+const acceptObject = (...methods: string[]): Rule => ({
   holds: (value) => isObject(value) && methods.every((method) => typeof value[method] === 'function'),
   remedy: `give an object with ${methods.join(', ')}`
 })
 // At most 32 years: a date that far from now is still a safe integer, whatever is added to it.
 const MAX_SECONDS = 1e9
-const numberIn = (least: number, most: number, remedy: string): Rule => ({
+const acceptNumber = (least: number, most: number, remedy: string): Rule => ({
   holds: (value) => typeof value === 'number' && value >= least && value <= most,
   remedy
 })
-const secondsFrom = (least: number): Rule =>
-  numberIn(least, MAX_SECONDS, `give a number of seconds, at least ${String(least)} and at most ${String(MAX_SECONDS)}`)
-const hours = numberIn(Number.MIN_VALUE, 1e9, 'give a number of hours above 0')
-const oneOf = (...values: string[]): Rule => ({
+const acceptSeconds = (least: number): Rule =>
+  acceptNumber(
+    least,
+    MAX_SECONDS,
+    `give a number of seconds, at least ${String(least)} and at most ${String(MAX_SECONDS)}`
+  )
+const hours = acceptNumber(Number.MIN_VALUE, 1e9, 'give a number of hours above 0')
+const acceptValues = (...values: string[]): Rule => ({
   holds: (value) => typeof value === 'string' && values.includes(value),
   remedy: `give ${values.flatMap((value) => (value === '' ? [] : [`"${value}"`])).join(' or ')}`
 })
-const listOf = (holds: (value: unknown) => boolean, remedy: Rule['remedy'], least = 0, most = Infinity): Rule => ({
+const acceptList = (holds: (value: unknown) => boolean, remedy: Rule['remedy'], least = 0, most = Infinity): Rule => ({
   holds: (value) => Array.isArray(value) && value.length >= least && value.length <= most && value.every(holds),
   remedy
 })
 const isPrintable = (value: unknown): boolean => typeof value === 'string' && /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(value)
 const isNamedKey = (value: unknown): boolean => isDid(value) && isEthrDid(value)
 const isUrl = (value: unknown): boolean => typeof value === 'string' && parseHttpUrl(value) !== undefined
-const originOf = (value: unknown): string | undefined =>
+const parseOrigin = (value: unknown): string | undefined =>
   typeof value === 'string' ? parseUrl(value)?.origin : undefined
-const isOrigin = (value: unknown): boolean => typeof value === 'string' && originOf(value) === value
+const isOrigin = (value: unknown): boolean => typeof value === 'string' && parseOrigin(value) === value
 /** Whether it is a host as browsers spell it: without user, and without the port of https. */
 const isHost = (value: unknown): boolean =>
   typeof value === 'string' && parseUrl(`https://${value}`)?.host === value.toLowerCase()
 
 /** Whether it has the form of a private JWK of P-256. Its halves are compared when it is loaded, for `ready`. */
 const isP256Key = (key: unknown, members = ['x', 'y']): boolean =>
-  fieldOf(key, 'kty') === 'EC' &&
-  fieldOf(key, 'crv') === 'P-256' &&
-  members.every((name) => /^[\w-]{43}$/.test(String(fieldOf(key, name))))
+  readField(key, 'kty') === 'EC' &&
+  readField(key, 'crv') === 'P-256' &&
+  members.every((name) => /^[\w-]{43}$/.test(String(readField(key, name))))
 
 const isResourceKey = (key: unknown): boolean => isP256Key(key, ['x', 'y', 'd'])
 
 function isTrustedIssuer(value: unknown): boolean {
-  const [audience, keys] = [fieldOf(value, 'audience') ?? 'serviceUrl', fieldOf(value, 'keys')]
+  const [audience, keys] = [readField(value, 'audience') ?? 'serviceUrl', readField(value, 'keys')]
   const areKeys = Array.isArray(keys) && keys.length > 0 && keys.every((key) => isP256Key(key))
-  return isSecureUrl(fieldOf(value, 'issuer')) && text.holds(audience) && (keys === undefined || areKeys)
+  return isSecureUrl(readField(value, 'issuer')) && text.holds(audience) && (keys === undefined || areKeys)
 }
 
 /** Whether it is a network of users' DIDs. DIDs of Ethereum name none, so that `mainnet` would accept nobody. */
@@ -99,7 +103,7 @@ const toNetworkRemedy =
 const siweRules: Record<keyof SiweOptions, Rule> = {
   path,
   network: { holds: isUserNetwork, remedy: toNetworkRemedy('give a network such as "rsk", "" for Ethereum') },
-  nonceSeconds: numberIn(30, 3_600, 'give a number of seconds, 30 to 3600'),
+  nonceSeconds: acceptNumber(30, 3_600, 'give a number of seconds, 30 to 3600'),
   domains: {
     holds: (value) => typeof value === 'function' || (Array.isArray(value) && value.every(isHost)),
     remedy: 'give an array of hosts as browsers spell them, such as "app.example", or a function of a host'
@@ -109,8 +113,8 @@ const siweRules: Record<keyof SiweOptions, Rule> = {
 /** A client for each chain. A client that names its chain has to name the right one. */
 const isContractVerifier = ([chainId, client]: [string, unknown]): boolean =>
   /^[1-9]\d{0,14}$/.test(chainId) &&
-  object('verifyMessage', 'getCode', 'getChainId').holds(client) &&
-  [undefined, Number(chainId)].includes(fieldOf(fieldOf(client, 'chain'), 'id') as number | undefined)
+  acceptObject('verifyMessage', 'getCode', 'getChainId').holds(client) &&
+  [undefined, Number(chainId)].includes(readField(readField(client, 'chain'), 'id') as number | undefined)
 
 const rules: Record<keyof DidAuthConfig, Rule> = {
   challengeSecret: { ...text, required: true },
@@ -121,7 +125,7 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
   },
   serviceSigner: { ...logic, remedy: 'give es256kSigner(privateKey) or another did-jwt ES256K signer', required: true },
   serviceDid: { holds: isKeyDid, remedy: 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)', required: true },
-  previousServiceDids: listOf(
+  previousServiceDids: acceptList(
     isNamedKey,
     'give an array of at most 10 DIDs of did:ethr, each of an earlier key',
     0,
@@ -134,11 +138,11 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
   authPath: path,
   logoutPath: path,
   refreshTokenPath: path,
-  challengeExpirationTimeInSeconds: secondsFrom(1),
-  maxRequestsPerTimeSlot: numberIn(1, Infinity, 'give a number of requests, at least 1 (Infinity for no limit)'),
-  timeSlotInSeconds: secondsFrom(1),
+  challengeExpirationTimeInSeconds: acceptSeconds(1),
+  maxRequestsPerTimeSlot: acceptNumber(1, Infinity, 'give a number of requests, at least 1 (Infinity for no limit)'),
+  timeSlotInSeconds: acceptSeconds(1),
   userSessionDurationInHours: hours,
-  accessTokenExpirationTimeInSeconds: secondsFrom(1),
+  accessTokenExpirationTimeInSeconds: acceptSeconds(1),
   rpcUrl: { holds: isUrl, remedy: 'give an http(s) URL' },
   networkName: { ...text, remedy: 'give a name such as "rsk" or "ethereum"' },
   registry: {
@@ -146,21 +150,21 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
     remedy: 'give a contract address, 0x and 40 hex digits'
   },
   authenticationBusinessLogic: logic,
-  requiredCredentials: listOf((value) => text.holds(value), 'give an array of schema names'),
-  requiredClaims: listOf(isClaim, 'give an array of { claimType, claimValue, reason?, essential? }'),
+  requiredCredentials: acceptList((value) => text.holds(value), 'give an array of schema names'),
+  requiredClaims: acceptList(isClaim, 'give an array of { claimType, claimValue, reason?, essential? }'),
   signupBusinessLogic: logic,
-  store: object(...Object.values(storeVerbs).flat(), 'ping', 'close'),
+  store: acceptObject(...Object.values(storeVerbs).flat(), 'ping', 'close'),
   absoluteSessionDurationInHours: hours,
   refreshBusinessLogic: logic,
   trustedIssuers: {
     holds: (value) => typeof value === 'function' || (Array.isArray(value) && value.every(isDid)),
     remedy: 'give an array of DIDs, or a function of a DID'
   },
-  cookiePrefix: oneOf('', '__Host-', '__Secure-'),
+  cookiePrefix: acceptValues('', '__Host-', '__Secure-'),
   sessionPath: path,
   sessionsPath: path,
-  resources: listOf(isSecureUrl, 'give an array of at most 50 URLs, https or on this machine', 0, 50),
-  resourceKeys: listOf(isResourceKey, 'give an array of private keys of P-256 as JWK, with kty, crv, x, y, d'),
+  resources: acceptList(isSecureUrl, 'give an array of at most 50 URLs, https or on this machine', 0, 50),
+  resourceKeys: acceptList(isResourceKey, 'give an array of private keys of P-256 as JWK, with kty, crv, x, y, d'),
   resourceTokenPath: path,
   resourceIssuer: {
     holds: isTrustedIssuer,
@@ -168,17 +172,17 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
   },
   discovery: truth,
   onSecurityEvent: logic,
-  errorFormat: oneOf('text', 'problem'),
-  replayProtection: oneOf('single-use', 'window'),
-  refreshReuseGraceSeconds: secondsFrom(0),
-  loginDomains: listOf(isPrintable, 'give an array of domains, printable ASCII without space'),
-  loginDialects: listOf(isLoginDialect, 'give an array of "login" and "url", at least one', 1),
+  errorFormat: acceptValues('text', 'problem'),
+  replayProtection: acceptValues('single-use', 'window'),
+  refreshReuseGraceSeconds: acceptSeconds(0),
+  loginDomains: acceptList(isPrintable, 'give an array of domains, printable ASCII without space'),
+  loginDialects: acceptList(isLoginDialect, 'give an array of "login" and "url", at least one', 1),
   contractWallets: {
     holds: (value) => isObject(value) && Object.entries(value).every(isContractVerifier),
     remedy: 'give clients with verifyMessage, getCode and getChainId, each under the chain id that its chain.id names'
   },
-  didControl: oneOf('address', 'document'),
-  networks: listOf(
+  didControl: acceptValues('address', 'document'),
+  networks: acceptList(
     isUserNetwork,
     toNetworkRemedy('give an array of networks such as "rsk", "" for Ethereum, at least one'),
     1
@@ -188,16 +192,16 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
     holds: (value) => value === true || isObject(value),
     remedy: `give true, or an object of ${Object.keys(siweRules).join(', ')}`
   },
-  trustedOrigins: listOf(isOrigin, (values) => {
-    const meant = (Array.isArray(values) ? values : []).filter((value) => !isOrigin(value)).map(originOf)
+  trustedOrigins: acceptList(isOrigin, (values) => {
+    const meant = (Array.isArray(values) ? values : []).filter((value) => !isOrigin(value)).map(parseOrigin)
     const spelled = meant.filter((origin) => origin !== undefined && origin !== 'null')
     return spelled.length === 0
       ? 'give an array of origins such as "https://app.example"'
       : `give an array of origins as browsers spell them: ${describe('trustedOrigins', spelled)}`
   }),
-  resolver: object('resolve'),
-  logger: object('info', 'warn', 'error'),
-  clock: object('nowSeconds')
+  resolver: acceptObject('resolve'),
+  logger: acceptObject('info', 'warn', 'error'),
+  clock: acceptObject('nowSeconds')
 }
 
 /** Names of all options. */
@@ -216,20 +220,20 @@ export function checkOptions(
 ): { problems: string[]; complete: CompleteConfig } {
   const ownSigner = findOwnSigner(config.serviceSigner)
   const { siwe } = config
-  const valueOf = (field: string): unknown => {
+  const readValue = (field: string): unknown => {
     const [option = '', inner] = field.split('.')
     return inner === undefined ? config[option] : isObject(siwe) ? siwe[inner] : undefined
   }
   const ofSiwe = Object.entries(siweRules).map(([option, rule]) => [`siwe.${option}`, rule] as const)
   const bad = [...Object.entries(rules), ...ofSiwe].filter(([field, rule]) => {
-    const value = valueOf(field)
+    const value = readValue(field)
     if (value !== undefined) return !rule.holds(value)
     // The DID follows from an own signer. A value that is no signer may be its key.
     const mayFollow = ownSigner !== undefined || !['undefined', 'function'].includes(typeof config.serviceSigner)
     return rule.required === true && (field !== 'serviceDid' || !mayFollow)
   })
   const problems = bad.map(([field, { remedy }]) => {
-    const value = valueOf(field)
+    const value = readValue(field)
     return `${field}: received ${describe(field, value)}; ${typeof remedy === 'string' ? remedy : remedy(value)}`
   })
   if (ownSigner?.problem !== undefined) {
@@ -242,15 +246,15 @@ export function checkOptions(
   ) as unknown as GivenConfig
   const { networks } = given
   const named = networks === undefined ? {} : { networks: networks.map(toNetwork) }
-  const complete = { ...defaults, ...given, ...named, siwe: siweOf(given) }
-  return { problems: [...problems, ...relationProblems(complete, config.rpcUrl !== undefined)], complete }
+  const complete = { ...defaults, ...given, ...named, siwe: completeSiwe(given) }
+  return { problems: [...problems, ...findRelationProblems(complete, config.rpcUrl !== undefined)], complete }
 }
 
 /** A configuration whose `serviceUrl` may be one of the bad options. */
 type CheckedConfig = Omit<CompleteConfig, 'serviceUrl'> & { serviceUrl?: string }
 
 /** Problems of fields that are valid by themselves and contradict each other. */
-function relationProblems(config: CheckedConfig, hasRpcUrl: boolean): string[] {
+function findRelationProblems(config: CheckedConfig, hasRpcUrl: boolean): string[] {
   const problems: string[] = []
   const { serviceUrl, networkName } = config
   const domains = serviceUrl === undefined ? config.loginDomains : acceptedLoginDomains(serviceUrl, config.loginDomains)
@@ -268,7 +272,7 @@ function relationProblems(config: CheckedConfig, hasRpcUrl: boolean): string[] {
     problems.push('resources, resourceKeys: received one without the other; give both, or neither')
   }
   // As Express compares them: without case, and without a slash at the end.
-  const given = Object.values(pathsOf(config)).filter((route) => route !== undefined)
+  const given = Object.values(listPaths(config)).filter((route) => route !== undefined)
   const paths = given.map((route: string) => route.toLowerCase().replace(/(?<=.)\/$/, ''))
   const repeated = paths.filter((route, index) => paths.indexOf(route) !== index)
   problems.push(...repeated.map((route) => `paths: received ${route} twice; give each route its own path`))
@@ -277,11 +281,11 @@ function relationProblems(config: CheckedConfig, hasRpcUrl: boolean): string[] {
     const received = describe('networkName', networkName)
     problems.push(`networkName: received ${received} without rpcUrl; give rpcUrl, or "rsk" or "rsk:testnet"`)
   }
-  return [...problems, ...siweProblems(config)]
+  return [...problems, ...findSiweProblems(config)]
 }
 
 /** What contradicts the options of EIP-4361. */
-function siweProblems(config: CheckedConfig): string[] {
+function findSiweProblems(config: CheckedConfig): string[] {
   const { siwe, serviceUrl, loginDomains, networks, contractWallets = {} } = config
   if (siwe === undefined) return []
   const { network, domains } = siwe

@@ -1,33 +1,33 @@
 import { createHmac } from 'node:crypto'
-import { defaultNetworks, defaults, pathsOf, toNetwork, type CompleteConfig } from './options.js'
+import { defaultNetworks, defaults, listPaths, toNetwork, type CompleteConfig } from './options.js'
 import { checkOptions, describe, optionNames, type FindOwnSigner } from './rules.js'
 import { DidAuthError } from '../errors.js'
 import { canonicalDid } from '../protocol/did.js'
-import { fieldOf, isObject } from '../protocol/json.js'
+import { readField, isObject } from '../protocol/json.js'
 import { acceptedLoginDomains } from '../protocol/login-message.js'
 import { isLoopbackHost, isSecureUrl, parseHttpUrl } from '../protocol/parse-url.js'
 
 /** The complete configuration: every default applied, in the units of the code, frozen. */
-export type Settings = Readonly<ReturnType<typeof completed>>
+export type Settings = Readonly<ReturnType<typeof addDefaults>>
 
 /** How users log in by an EIP-4361 message. */
 export type SiweSettings = NonNullable<Settings['siwe']>
 
 /** Checks and completes a configuration. @throws DidAuthError ERR_CONFIG, naming all problems at once, and no secret */
 export function parseConfig(config: unknown, findOwnSigner: FindOwnSigner = () => undefined): Settings {
-  if (!isObject(config)) throw invalid([`config: received ${describe('config', config)}; give an object`])
+  if (!isObject(config)) throw createConfigError([`config: received ${describe('config', config)}; give an object`])
   const { problems, complete } = checkOptions(config, findOwnSigner)
-  if (problems.length > 0) throw invalid(problems)
+  if (problems.length > 0) throw createConfigError(problems)
   const unknownOptions = Object.keys(config).filter((option) => !optionNames.includes(option))
-  return Object.freeze(completed(complete, unknownOptions))
+  return Object.freeze(addDefaults(complete, unknownOptions))
 }
 
-function invalid(problems: string[]): DidAuthError {
+function createConfigError(problems: string[]): DidAuthError {
   const lines = problems.map((problem) => `  - ${problem}`)
   return new DidAuthError('ERR_CONFIG', { message: ['express-did-auth: invalid configuration', ...lines].join('\n') })
 }
 
-function completed(config: CompleteConfig, unknownOptions: string[]) {
+function addDefaults(config: CompleteConfig, unknownOptions: string[]) {
   const { serviceUrl, resourceIssuer: trusted, absoluteSessionDurationInHours: absoluteHours = Infinity } = config
   const url = parseHttpUrl(serviceUrl)
   const ownOrigins = url === undefined ? [] : [url.origin]
@@ -39,19 +39,19 @@ function completed(config: CompleteConfig, unknownOptions: string[]) {
     previousServiceDids: [...config.previousServiceDids],
     serviceSigner: config.serviceSigner,
     useCookies: config.useCookies,
-    paths: Object.freeze(pathsOf(config)),
+    paths: Object.freeze(listPaths(config)),
     challengeWindowSeconds: config.challengeExpirationTimeInSeconds,
     maxRequestsPerTimeSlot: config.maxRequestsPerTimeSlot,
     timeSlotSeconds: Math.ceil(config.timeSlotInSeconds),
-    sessionSeconds: secondsOf(config.userSessionDurationInHours),
+    sessionSeconds: toSeconds(config.userSessionDurationInHours),
     /** How long after its login a session ends at the latest; Infinity for no such end. */
-    absoluteSessionSeconds: secondsOf(absoluteHours),
+    absoluteSessionSeconds: toSeconds(absoluteHours),
     accessTokenSeconds: Math.floor(config.accessTokenExpirationTimeInSeconds),
-    resolution: resolutionOf(config),
+    resolution: createResolution(config),
     authenticationBusinessLogic: config.authenticationBusinessLogic,
     signupBusinessLogic: config.signupBusinessLogic,
     refreshBusinessLogic: config.refreshBusinessLogic,
-    isTrustedIssuer: isTrustedIssuerOf(config),
+    isTrustedIssuer: createIssuerCheck(config),
     required: { credentials: [...config.requiredCredentials], claims: [...config.requiredClaims] },
     singleUse: config.replayProtection === 'single-use',
     refreshReuseGraceSeconds: config.refreshReuseGraceSeconds,
@@ -64,7 +64,7 @@ function completed(config: CompleteConfig, unknownOptions: string[]) {
     /** Undefined: any. */
     networks: config.networks,
     /** Undefined: off. */
-    siwe: siweSettingsOf(config, url),
+    siwe: createSiweSettings(config, url),
     trustedOrigins: new Set([...ownOrigins, ...config.trustedOrigins]) as ReadonlySet<string>,
     cookiePrefix: config.cookiePrefix,
     resources: [...config.resources],
@@ -78,7 +78,7 @@ function completed(config: CompleteConfig, unknownOptions: string[]) {
 }
 
 /** No part of a request decides which pages are ours. */
-function siweSettingsOf(config: CompleteConfig, url: URL | undefined) {
+function createSiweSettings(config: CompleteConfig, url: URL | undefined) {
   if (config.siwe === undefined) return undefined
   const { path, network = '', nonceSeconds, domains } = config.siwe
   const listed = [
@@ -89,16 +89,16 @@ function siweSettingsOf(config: CompleteConfig, url: URL | undefined) {
   ]
   const known = new Set(listed.map((domain) => domain.toLowerCase()))
   /** @returns how long nonces are valid, and the key of the HMAC in each: a nonce of one label is none of another */
-  const noncesOf = (label: string) => ({
+  const createNonceSettings = (label: string) => ({
     nonceSeconds: Math.floor(nonceSeconds),
     nonceKey: createHmac('sha256', config.challengeSecret).update(`${label}\n${config.serviceUrl}`).digest()
   })
   return Object.freeze({
     path,
     network,
-    ...noncesOf('siwe-nonce'),
+    ...createNonceSettings('siwe-nonce'),
     /** Of approvals of requests. */
-    approvals: Object.freeze(noncesOf('siwe-approval')),
+    approvals: Object.freeze(createNonceSettings('siwe-approval')),
     /** @param domain - lower case, with its port */
     // A promise, as an async function returns, does not count as a yes.
     isOwnDomain: (domain: string): boolean =>
@@ -107,19 +107,19 @@ function siweSettingsOf(config: CompleteConfig, url: URL | undefined) {
 }
 
 /** Rounded: 1.1 hours are 3960.0000000000005 seconds. */
-function secondsOf(hours: number): number {
+function toSeconds(hours: number): number {
   return Math.max(1, Math.round(hours * 3600))
 }
 
 /** Whether credentials of an issuer are accepted; undefined: of any. The application's own function may be async. */
-function isTrustedIssuerOf({ trustedIssuers }: CompleteConfig): ((issuerDid: string) => unknown) | undefined {
+function createIssuerCheck({ trustedIssuers }: CompleteConfig): ((issuerDid: string) => unknown) | undefined {
   if (trustedIssuers === undefined || typeof trustedIssuers === 'function') return trustedIssuers
   const canonical = new Set(trustedIssuers.map(canonicalDid))
   return (issuerDid) => canonical.has(canonicalDid(issuerDid))
 }
 
 /** Where issuers of credentials are resolved. */
-function resolutionOf(config: CompleteConfig) {
+function createResolution(config: CompleteConfig) {
   const { resolver, rpcUrl, networkName, registry } = config
   if (resolver !== undefined) return { kind: 'resolver' as const, resolver }
   const networks =
@@ -132,7 +132,7 @@ function resolutionOf(config: CompleteConfig) {
 }
 
 /** Warnings at setup: settings that are allowed, and rarely meant. */
-export function configWarnings(
+export function listConfigWarnings(
   settings: Settings,
   environment: { hasOwnStore: boolean; isProduction: boolean }
 ): string[] {
@@ -197,10 +197,10 @@ function addScheme(host: string): string {
 function findUnencryptedNodes({ resolution, contractWallets = {} }: Settings): string[] {
   const networks = resolution.kind === 'ethr' ? resolution.networks : []
   const clients = Object.entries(contractWallets).map(([id, client]): [string, unknown[]] => {
-    const transport = fieldOf(client, 'transport')
-    const fallbacks = fieldOf(transport, 'transports')
-    const values = Array.isArray(fallbacks) ? fallbacks.map((one) => fieldOf(one, 'value')) : []
-    return [`contractWallets of chain ${id}`, [transport, ...values].map((value) => fieldOf(value, 'url'))]
+    const transport = readField(client, 'transport')
+    const fallbacks = readField(transport, 'transports')
+    const values = Array.isArray(fallbacks) ? fallbacks.map((one) => readField(one, 'value')) : []
+    return [`contractWallets of chain ${id}`, [transport, ...values].map((value) => readField(value, 'url'))]
   })
   const nodes: [string, unknown[]][] = [['rpcUrl', networks.map(({ rpcUrl }) => rpcUrl)], ...clients]
   const isUnencrypted = (url: unknown): boolean =>

@@ -3,7 +3,7 @@ import type { AuthenticatedUser } from '../ports.js'
 import { assertInForce, verifyAccessToken, type AccessTokenClaims } from '../protocol/access-token.js'
 import { addressOfDid, canonicalDid, isEthrDid } from '../protocol/did.js'
 import { endOfSession } from '../protocol/session.js'
-import { controllerIn } from './did-control.js'
+import { getController } from './did-control.js'
 import { chargeUser } from './limits.js'
 import type { Parts } from './parts.js'
 
@@ -28,7 +28,7 @@ export async function authenticate(
   const expected = { ...issuer, nowSeconds, maxLifetimeSeconds: accessTokenSeconds }
   const claims = verifyAccessToken(parts.tokenCurve, accessToken, expected)
   const did = claims.sub
-  const address = isEthrDid(did) ? controllerIn(parts.settings, claims, addressOfDid(did, parts.curve)) : undefined
+  const address = isEthrDid(did) ? getController(parts.settings, claims, addressOfDid(did, parts.curve)) : undefined
   const user = { claims, canonicalDid: canonicalDid(did), address }
   parts.verifiedTokens.set(accessToken, user)
   return user

@@ -26,7 +26,7 @@ export function assertKeyDid(settings: Pick<Settings, 'networks' | 'contractWall
  * Returns the address of a DID, or those of its document.
  * @throws DidAuthError ERR_DID_UNSUPPORTED, also for a document that lists none; ERR_RESOLVER, ERR_BUSY
  */
-export async function controllersOf(
+export async function findControllers(
   { didControllers }: Pick<Parts, 'didControllers'>,
   { did, address }: ProvedUser,
   client: Client
@@ -38,7 +38,7 @@ export async function controllersOf(
 }
 
 /** The address that signed for a session: its claim `ctl`, where the document decides, else the one of its DID. */
-export function controllerIn(
+export function getController(
   { didControl }: Pick<Parts['settings'], 'didControl'>,
   claims: Readonly<Record<string, unknown>> | undefined,
   address: string

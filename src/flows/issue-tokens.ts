@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { DidAuthError } from '../errors.js'
-import { accessTokenPayload, RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
+import { createAccessTokenPayload, RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
 import type { Curve } from '../protocol/curve.js'
 import { addressOfDid, canonicalDid } from '../protocol/did.js'
 import type { JsonObject } from '../protocol/json.js'
@@ -28,7 +28,7 @@ export interface ProvedUser extends UserIdentity {
 }
 
 /** A user's DID with its comparable forms. @throws DidAuthError ERR_DID_UNSUPPORTED when no address controls it */
-export function provedUser(curve: Curve, did: string): ProvedUser {
+export function identifyUser(curve: Curve, did: string): ProvedUser {
   return { did, canonicalDid: canonicalDid(did), address: addressOfDid(did, curve) }
 }
 
@@ -42,14 +42,14 @@ export async function issueAccessToken(
   const { settings, random, serviceKey, deadline, verifiedTokens } = parts
   const { serviceDid: iss, serviceUrl: aud, accessTokenSeconds } = settings
   const own = { iss, aud, sub: user.did, jti: random.id(TOKEN_ID_BYTES), sid: session.sessionId }
-  const claims = accessTokenPayload(own, nowSeconds, accessTokenSeconds, session.tokenClaims)
+  const claims = createAccessTokenPayload(own, nowSeconds, accessTokenSeconds, session.tokenClaims)
   const token = await serviceKey.issueJwt(claims, deadline)
   verifiedTokens.set(token, { claims, canonicalDid: user.canonicalDid, address: user.address })
   return token
 }
 
 /** A refresh token of a session, `<sessionId>.<secret>`, and the hash under which it is kept. */
-export function newRefreshToken(
+export function createRefreshToken(
   { curve, random }: Pick<Parts, 'curve' | 'random'>,
   sessionId: string,
   secret = random.id(SECRET_BYTES)
@@ -59,7 +59,7 @@ export function newRefreshToken(
 }
 
 /** When a session ends that was created then and is refreshed now, in seconds since the Unix epoch. */
-export function sessionEndSeconds(
+export function computeSessionEnd(
   { sessionSeconds, absoluteSessionSeconds }: Parts['settings'],
   createdAtSeconds: number,
   nowSeconds: number
@@ -82,9 +82,9 @@ export async function openSession(
   const nowSeconds = clock.nowSeconds()
   const tokenClaims =
     settings.didControl === 'document' ? { ...session.tokenClaims, ctl: user.address } : session.tokenClaims
-  const sessionId = newSessionId(parts, user)
-  const refreshToken = newRefreshToken(parts, sessionId)
-  const expiresAtSeconds = sessionEndSeconds(settings, nowSeconds, nowSeconds)
+  const sessionId = createSessionId(parts, user)
+  const refreshToken = createRefreshToken(parts, sessionId)
+  const expiresAtSeconds = computeSessionEnd(settings, nowSeconds, nowSeconds)
   const accessToken = await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds)
   const evicted = await store.createSession({
     service: settings.serviceUrl,
@@ -104,7 +104,7 @@ export async function openSession(
 }
 
 /** Base64url of 6 bytes of SHA-256 of the canonical DID, which name the user's shard, and 12 random bytes. */
-function newSessionId({ curve, random }: Pick<Parts, 'curve' | 'random'>, user: ProvedUser): string {
+function createSessionId({ curve, random }: Pick<Parts, 'curve' | 'random'>, user: ProvedUser): string {
   const userTag = curve.sha256(user.canonicalDid).subarray(0, USER_TAG_BYTES)
   return Buffer.from(userTag).toString('base64url') + random.id(SESSION_RANDOM_BYTES)
 }

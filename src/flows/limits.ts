@@ -36,7 +36,7 @@ export interface Quota {
   limit: number
 }
 
-/** The quotas of one service, see {@link serviceQuotas}. */
+/** The quotas of one service, see {@link createServiceQuotas}. */
 export interface Quotas {
   /** Counts one request in a store. @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE */
   charge(store: QuotaStore, quota: Quota): Promise<void>
@@ -96,13 +96,13 @@ export function chargeUser(parts: ChargeParts, user: string, isForeignRead = fal
  * @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE
  */
 export async function charge(parts: ChargeParts, caller: Caller, budget: Budget, did?: string): Promise<void> {
-  for (const quota of quotasOf(parts, caller, budget, did)) await parts.quotas.charge(parts.store, quota)
+  for (const quota of listQuotas(parts, caller, budget, did)) await parts.quotas.charge(parts.store, quota)
 }
 
 /** Asserts that the client network has budget left for logins and for refused proofs. It counts nothing. */
 export function assertProofBudget(parts: BudgetParts & { quotas: Pick<Quotas, 'assertLeft'> }, caller: Caller): void {
   for (const budget of ['proofs', 'logins'] as const) {
-    for (const quota of quotasOf(parts, caller, budget)) parts.quotas.assertLeft(quota)
+    for (const quota of listQuotas(parts, caller, budget)) parts.quotas.assertLeft(quota)
   }
 }
 
@@ -121,7 +121,7 @@ export async function chargeRefusal(
   if (did !== undefined && UNPROVED.has(code)) await charge(parts, client, 'namings', did)
 }
 
-function quotasOf({ settings }: BudgetParts, caller: Caller, budget: Budget, did?: string): Quota[] {
+function listQuotas({ settings }: BudgetParts, caller: Caller, budget: Budget, did?: string): Quota[] {
   if (caller.isShared && NOT_SHARED.has(budget)) return []
   const limit = budget === 'contracts' ? CONTRACT_PROOFS : settings.maxRequestsPerTimeSlot * FACTORS[budget]
   const label = did === undefined ? budget : `${budget} ${canonicalDid(did)}`
@@ -132,7 +132,7 @@ function quotasOf({ settings }: BudgetParts, caller: Caller, budget: Budget, did
  * The quotas of one service. A store sees names only as HMACs, so that it holds no client address. A quota that is
  * known to be used up is refused from memory, so that refusals cost the store nothing.
  */
-export function serviceQuotas(
+export function createServiceQuotas(
   clock: Clock,
   { serviceUrl, challengeSecret, timeSlotSeconds }: Pick<Settings, 'serviceUrl' | 'challengeSecret' | 'timeSlotSeconds'>
 ): Quotas {
@@ -151,7 +151,7 @@ export function serviceQuotas(
     usedUp.clear()
   }
 
-  const keyOf = (name: string): string => {
+  const computeKey = (name: string): string => {
     const known = keys.get(name)
     if (known !== undefined) return known
     const key = createHmac('sha256', hmacKey).update(name).digest('base64url').slice(0, KEY_CHARACTERS)
@@ -161,7 +161,7 @@ export function serviceQuotas(
 
   const assertKeyLeft = (quota: Quota, key: string, nowSeconds: number): void => {
     const resetsAtSeconds = usedUp.get(key) ?? -Infinity
-    if (nowSeconds < resetsAtSeconds) throw tooManyRequests(quota, resetsAtSeconds - nowSeconds)
+    if (nowSeconds < resetsAtSeconds) throw createLimitError(quota, resetsAtSeconds - nowSeconds)
   }
 
   return {
@@ -169,7 +169,7 @@ export function serviceQuotas(
       const { budget, name, limit } = quota
       const nowSeconds = clock.nowSeconds()
       clearInTime(nowSeconds)
-      const key = keyOf(name)
+      const key = computeKey(name)
       assertKeyLeft(quota, key, nowSeconds)
       const { isCharged, count, resetsAtSeconds } = await store.chargeQuota({
         service: serviceUrl,
@@ -181,13 +181,13 @@ export function serviceQuotas(
         timeSlotSeconds
       })
       if (!isCharged || count >= limit) usedUp.set(key, resetsAtSeconds)
-      if (!isCharged) throw tooManyRequests(quota, resetsAtSeconds - nowSeconds)
+      if (!isCharged) throw createLimitError(quota, resetsAtSeconds - nowSeconds)
     },
-    assertLeft: (quota) => assertKeyLeft(quota, keyOf(quota.name), clock.nowSeconds())
+    assertLeft: (quota) => assertKeyLeft(quota, computeKey(quota.name), clock.nowSeconds())
   }
 }
 
-function tooManyRequests({ budget, limit }: Quota, seconds: number): DidAuthError {
+function createLimitError({ budget, limit }: Quota, seconds: number): DidAuthError {
   const reason = { check: 'quota', budget, limit, option: 'maxRequestsPerTimeSlot' }
   return new DidAuthError('ERR_TOO_MANY_REQUESTS', { retryAfterSeconds: Math.max(1, seconds), reason })
 }

@@ -2,9 +2,9 @@ import type { SiweSettings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
 import { ethrDid, toContractDid } from '../protocol/did.js'
 import { RESERVED_STATEMENT } from '../protocol/format-siwe-message.js'
-import { accountIdOf, assertInTime, assertOwnSite, parseSiweMessage, type Account } from '../protocol/siwe-message.js'
-import { controllersOf } from './did-control.js'
-import { openSession, provedUser, type Tokens } from './issue-tokens.js'
+import { toAccountId, assertInTime, assertOwnSite, parseSiweMessage, type Account } from '../protocol/siwe-message.js'
+import { findControllers } from './did-control.js'
+import { openSession, identifyUser, type Tokens } from './issue-tokens.js'
 import { charge, chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts } from './parts.js'
 import { runBusinessLogic } from './run-business-logic.js'
@@ -17,7 +17,7 @@ export type SiweRequest = { message: string; signature: unknown; client: Caller 
 /**
  * Logs a user in by an EIP-4361 message: what it says is judged first, then who signed it, then its nonce is consumed.
  * @throws DidAuthError ERR_MESSAGE, ERR_MESSAGE_DOMAIN, ERR_SIGNATURE, ERR_CHALLENGE, ERR_CHALLENGE_EXPIRED,
- * ERR_CHALLENGE_USED, ERR_TOO_MANY_REQUESTS, ERR_BUSY, ERR_STORE, any code of `verifyAccount`, `controllersOf`,
+ * ERR_CHALLENGE_USED, ERR_TOO_MANY_REQUESTS, ERR_BUSY, ERR_STORE, any code of `verifyAccount`, `findControllers`,
  * `runBusinessLogic` and `openSession`
  * @see EIP-4361, "Relying Party Implementer Steps"
  */
@@ -40,8 +40,8 @@ export async function logInWithSiwe(
     const method = await verifyAccount(parts, { account, message: text, signature, client })
     // A contract belongs to its chain: the same address on another one may be another party.
     if (method === 'contract') did = toContractDid(account)
-    const user = provedUser(curve, did)
-    if (!(await controllersOf(parts, user, client)).has(account.address)) {
+    const user = identifyUser(curve, did)
+    if (!(await findControllers(parts, user, client)).has(account.address)) {
       const expected = 'a DID whose document still names its first address'
       throw new DidAuthError('ERR_CHALLENGE', { reason: { check: 'control', expected, option: 'didControl' } })
     }
@@ -52,7 +52,7 @@ export async function logInWithSiwe(
     const identity = { canonicalDid, address, siwe: { statement, resources, requestId, chainId } }
     const logic = settings.authenticationBusinessLogic
     const added = logic && (await runBusinessLogic(parts, () => logic(user.did, identity)))
-    const tokenClaims = { ...added, acct: accountIdOf(account), amr: [method] }
+    const tokenClaims = { ...added, acct: toAccountId(account), amr: [method] }
     const proof = { message: text, signature: String(signature) }
     const tokens = await openSession(parts, user, { event: 'login', proof, tokenClaims })
     return { user: { did, ...account }, tokens }

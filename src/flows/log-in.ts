@@ -5,10 +5,10 @@ import { challengeWindow, explainRefusal, findSignedMessage } from '../protocol/
 import { chainIdOfDid } from '../protocol/did.js'
 import { loginMessage, signUpMessages, type LoginDialect } from '../protocol/login-message.js'
 import { parseSignature } from '../protocol/personal-sign.js'
-import { missingFrom, type Claim, type SelectiveDisclosureResponse } from '../protocol/selective-disclosure.js'
+import { findMissing, type Claim, type SelectiveDisclosureResponse } from '../protocol/selective-disclosure.js'
 import { consumeChallenge, countUses, type VerifiedUse } from './challenge-uses.js'
-import { assertKeyDid, controllersOf } from './did-control.js'
-import { openSession, provedUser, type ProvedUser, type Tokens } from './issue-tokens.js'
+import { assertKeyDid, findControllers } from './did-control.js'
+import { openSession, identifyUser, type ProvedUser, type Tokens } from './issue-tokens.js'
 import { charge, chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts, Parts } from './parts.js'
 import { runBusinessLogic } from './run-business-logic.js'
@@ -64,7 +64,7 @@ export async function signUp(
       const disclosed = usesDisclosure(settings) ? credentialJwts : []
       const user = { did, client: { ...client, chargeKey: () => charge(parts, client, 'proofs') } }
       const credentials = await parts.credentialVerifier.verify(disclosed, user, clock.nowSeconds(), parts.deadline)
-      const missing = missingFrom({ claims, credentials }, settings.required)
+      const missing = findMissing({ claims, credentials }, settings.required)
       const response: SelectiveDisclosureResponse = { issuer: did, subject: serviceDid, claims, credentials, missing }
       if (logic !== undefined) return (user) => logic(response, user)
       if (missing.credentials.length + missing.claims.length > 0) throw new DidAuthError('ERR_DISCLOSURE_MISSING')
@@ -108,10 +108,10 @@ async function verifyControl(
   const { settings, curve, scheduler } = parts
   const { loginDomains, loginDialects } = settings
   assertKeyDid(settings, did)
-  const user = provedUser(curve, did)
+  const user = identifyUser(curve, did)
   const signature = parseSignature(sig, chainIdOfDid(did))
   const window = challengeWindow(parts.clock.nowSeconds(), settings.challengeWindowSeconds)
-  const controllers = await controllersOf(parts, user, client)
+  const controllers = await findControllers(parts, user, client)
   const useCount = await countUses(parts, user.canonicalDid, window, flow)
   await scheduler.yield(client)
   const messagesOver = (challenge: string): string[] =>

@@ -61,10 +61,10 @@ export async function readOwnSession(
     const account = parseAccountId(tokenClaims?.acct)
     return isGood ? { did, ...account, sessionId, expiresAt: nowSeconds, expiresInSeconds: 0 } : undefined
   }
-  return (await unlessRefused(byAccessToken)) ?? unlessRefused(byRefreshToken)
+  return (await ignoreRefusal(byAccessToken)) ?? ignoreRefusal(byRefreshToken)
 }
 
-async function unlessRefused<T>(read: () => Promise<T>): Promise<T | undefined> {
+async function ignoreRefusal<T>(read: () => Promise<T>): Promise<T | undefined> {
   try {
     return await read()
   } catch (error) {

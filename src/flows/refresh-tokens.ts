@@ -4,8 +4,8 @@ import { replaceClaims } from '../protocol/access-token.js'
 import type { Client } from '../ports.js'
 import type { JsonObject } from '../protocol/json.js'
 import { hashRefreshToken, isTokenOf, judgeRefresh, type StoredSession } from '../protocol/session.js'
-import { assertStillInControl, controllerIn } from './did-control.js'
-import { issueAccessToken, newRefreshToken, provedUser, sessionEndSeconds } from './issue-tokens.js'
+import { assertStillInControl, getController } from './did-control.js'
+import { issueAccessToken, createRefreshToken, identifyUser, computeSessionEnd } from './issue-tokens.js'
 import type { ProvedUser, Tokens } from './issue-tokens.js'
 import type { Parts } from './parts.js'
 import { isRefusal, runBusinessLogic } from './run-business-logic.js'
@@ -30,21 +30,21 @@ export async function refreshTokens(
   const { refreshToken, idempotencyKey, client } = request
   const { presented, session } = await findPresentedSession(parts, refreshToken)
   const { sessionId } = session
-  const next = newRefreshToken(parts, sessionId, successorOf(settings, presented.token, idempotencyKey))
+  const next = createRefreshToken(parts, sessionId, deriveSuccessor(settings, presented.token, idempotencyKey))
   const nowSeconds = parts.clock.nowSeconds()
-  const nextExpiresAtSeconds = sessionEndSeconds(settings, session.createdAtSeconds, nowSeconds)
+  const nextExpiresAtSeconds = computeSessionEnd(settings, session.createdAtSeconds, nowSeconds)
   const hashes = { presentedHash: presented.hash, nextHash: next.hash }
   const refresh = { ...hashes, nowSeconds, graceSeconds: settings.refreshReuseGraceSeconds }
   // A preview, so that a refused refresh neither asks the business logic nor signs. The atomic verb below decides.
   const expected = judgeRefresh(session, refresh)
   const isExpected = expected === 'rotate' || expected === 'repeated'
-  if (!isExpected && expected !== 'reused') throw refused('session', expected)
-  if (nextExpiresAtSeconds <= nowSeconds) throw refused('session', 'ended')
+  if (!isExpected && expected !== 'reused') throw createRefusal('session', expected)
+  if (nextExpiresAtSeconds <= nowSeconds) throw createRefusal('session', 'ended')
 
-  const { address, ...did } = provedUser(parts.curve, session.did)
-  const user = { ...did, address: controllerIn(settings, session.tokenClaims, address) }
+  const { address, ...did } = identifyUser(parts.curve, session.did)
+  const user = { ...did, address: getController(settings, session.tokenClaims, address) }
   if (isExpected) await assertStillInControl(parts, user, session, client)
-  const tokenClaims = isExpected ? await claimsFor(parts, user, session) : session.tokenClaims
+  const tokenClaims = isExpected ? await decideClaims(parts, user, session) : session.tokenClaims
   const accessToken = isExpected ? await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds) : ''
   const service = settings.serviceUrl
   const verdict = await store.rotateRefreshToken({ service, sessionId, ...refresh, tokenClaims, nextExpiresAtSeconds })
@@ -54,7 +54,7 @@ export async function refreshTokens(
     const endSeconds = Math.min(expected === 'repeated' ? session.expiresAtSeconds : Infinity, nextExpiresAtSeconds)
     return { accessToken, refreshToken: next.token, refreshTokenSeconds: endSeconds - nowSeconds, isRepeated }
   }
-  if (verdict !== 'reused') throw refused('session', verdict)
+  if (verdict !== 'reused') throw createRefusal('session', verdict)
   parts.logger.warn({ event: 'refresh-token-reused', sessionId }, 'session revoked')
   parts.report({ type: 'refresh-token-reused', did: session.did, sessionId })
   throw new DidAuthError('ERR_REFRESH_TOKEN_REUSED')
@@ -66,16 +66,16 @@ export async function findPresentedSession(
   received: unknown
 ): Promise<{ presented: { token: string; hash: string }; session: StoredSession }> {
   const sessionId = typeof received === 'string' ? REFRESH_TOKEN.exec(received)?.[1] : undefined
-  if (typeof received !== 'string' || sessionId === undefined) throw refused('form', typeof received)
+  if (typeof received !== 'string' || sessionId === undefined) throw createRefusal('form', typeof received)
   const presented = { token: received, hash: hashRefreshToken(curve, received) }
   const session = await store.findSession(settings.serviceUrl, sessionId)
-  if (session === undefined) throw refused('session', 'unknown')
-  if (!isTokenOf(session, presented.hash)) throw refused('secret', 'unknown')
+  if (session === undefined) throw createRefusal('session', 'unknown')
+  if (!isTokenOf(session, presented.hash)) throw createRefusal('secret', 'unknown')
   return { presented, session }
 }
 
 /** The secret that follows a token: a repeated request with its `Idempotency-Key` gets the same. Undefined without. */
-function successorOf(
+function deriveSuccessor(
   { challengeSecret, serviceUrl }: Parts['settings'],
   token: string,
   idempotencyKey: string | undefined
@@ -85,7 +85,7 @@ function successorOf(
   return createHmac('sha256', secret).update(`${token}\n${idempotencyKey}`).digest('base64url')
 }
 
-function refused(check: string, got: string): DidAuthError {
+function createRefusal(check: string, got: string): DidAuthError {
   const reason = { check, expected: 'the refresh token of an active session', got }
   return new DidAuthError('ERR_REFRESH_TOKEN', { reason })
 }
@@ -94,7 +94,7 @@ function refused(check: string, got: string): DidAuthError {
  * Returns the claims of the session from now on, as business logic says. Its explicit refusal, whatever the code,
  * revokes the session. Any other error is a failure: an outage must not end sessions for good.
  */
-async function claimsFor(
+async function decideClaims(
   parts: Pick<Parts, 'settings' | 'clock' | 'store' | 'deadline' | 'logger' | 'report' | 'systemErrorCodes'>,
   { did, canonicalDid, address }: ProvedUser,
   session: StoredSession

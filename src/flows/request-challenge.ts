@@ -1,6 +1,6 @@
 import { challengeSecondsLeft, challengeWindow, computeChallenge } from '../protocol/challenge.js'
 import { canonicalDid } from '../protocol/did.js'
-import { routeUrl } from '../protocol/parse-url.js'
+import { createRouteUrl } from '../protocol/parse-url.js'
 import type { ChallengeFlow, Client } from '../ports.js'
 import type { Parts } from './parts.js'
 import { countUses } from './challenge-uses.js'
@@ -44,7 +44,7 @@ export async function requestSignUpChallenge(
     // Other clients may share this request by now, so that it must go on when this client disconnects.
     await parts.scheduler.yield({ network: client.network, isGone: () => false }, 'background')
     const { serviceDid, serviceUrl, paths } = settings
-    const replyUrl = routeUrl(serviceUrl, mountPath, paths.signup)
+    const replyUrl = createRouteUrl(serviceUrl, mountPath, paths.signup)
     const request = {
       // It keeps it from ever passing as an access token.
       type: 'sdr',

@@ -61,7 +61,7 @@ async function ask(parts: LogicParts, logic: () => unknown, refusals: Refusals):
     const error = toDidAuthError(thrown, refusals === 'explicit' || isFailure(parts, thrown))
     const cause = describeCause(thrown)
     if (isRefusal(error)) {
-      const fields = { event: 'business-logic-refused', code: error.code, text: refusalText(cause) }
+      const fields = { event: 'business-logic-refused', code: error.code, text: toRefusalText(cause) }
       parts.logger.info(fields, 'business logic refused')
     } else {
       parts.logger.warn({ event: 'business-logic-threw', cause }, 'business logic threw')
@@ -73,7 +73,7 @@ async function ask(parts: LogicParts, logic: () => unknown, refusals: Refusals):
 function toDidAuthError(cause: unknown, isServiceFault: boolean): DidAuthError {
   if (cause instanceof DidAuthError) return cause
   if (isServiceFault) return new DidAuthError('ERR_INTERNAL', { cause })
-  const message = refusalText(cause)
+  const message = toRefusalText(cause)
   return new DidAuthError('ERR_BUSINESS_LOGIC', { cause, reason: REASON, ...(message !== '' && { message }) })
 }
 
@@ -94,7 +94,7 @@ function isFailure({ systemErrorCodes }: LogicParts, thrown: unknown): boolean {
 }
 
 /** The application's own words, fit for one line of plain text. */
-function refusalText(thrown: unknown): string {
+function toRefusalText(thrown: unknown): string {
   let message: unknown
   try {
     message = isObject(thrown) ? thrown.message : thrown

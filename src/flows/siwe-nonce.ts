@@ -25,7 +25,7 @@ export function issueNonce(
   const slot = Math.floor(nowSeconds / SLOT_SECONDS)
   const drawn = Buffer.from(random.id(RANDOM_BYTES), 'base64url').toString('hex')
   const signed = slot.toString(16).padStart(8, '0') + drawn
-  return { nonce: signed + seal(siwe, signed), expiresInSeconds: endOf(slot, siwe) - nowSeconds }
+  return { nonce: signed + seal(siwe, signed), expiresInSeconds: computeEnd(slot, siwe) - nowSeconds }
 }
 
 /** The parts of a nonce. @throws DidAuthError ERR_CHALLENGE when it is not ours, ERR_CHALLENGE_EXPIRED */
@@ -36,7 +36,7 @@ export function verifyNonce({ clock }: Pick<Parts, 'clock'>, siwe: NonceSettings
     throw new DidAuthError('ERR_CHALLENGE', { reason: { check: 'nonce', expected: 'a nonce of this service' } })
   }
   const slot = Number.parseInt(nonce.slice(0, 8), 16)
-  const expiresAtSeconds = endOf(slot, siwe)
+  const expiresAtSeconds = computeEnd(slot, siwe)
   if (clock.nowSeconds() >= expiresAtSeconds) throw new DidAuthError('ERR_CHALLENGE_EXPIRED')
   return { nonce, slot, expiresAtSeconds }
 }
@@ -46,7 +46,7 @@ export function consumeNonce(parts: Pick<Parts, 'settings' | 'store' | 'clock'>,
   return consumeOnce(parts, `siwe:${known.nonce}`, known)
 }
 
-function endOf(slot: number, { nonceSeconds }: NonceSettings): number {
+function computeEnd(slot: number, { nonceSeconds }: NonceSettings): number {
   return (slot + 1) * SLOT_SECONDS + nonceSeconds
 }
 

@@ -2,11 +2,11 @@ import type { SiweSettings } from '../config/settings.js'
 import { DidAuthError, errorStatuses } from '../errors.js'
 import type { AuthenticatedUser } from '../ports.js'
 import { toContractDid } from '../protocol/did.js'
-import { hexOfBytes } from '../protocol/encoding.js'
+import { encodeHex } from '../protocol/encoding.js'
 import type { LoginProof } from '../protocol/login-proof.js'
 import { assertInTime, assertOwnSite, parseSiweMessage } from '../protocol/siwe-message.js'
-import { controllersOf, isContractDid } from './did-control.js'
-import { provedUser } from './issue-tokens.js'
+import { findControllers, isContractDid } from './did-control.js'
+import { identifyUser } from './issue-tokens.js'
 import { chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts } from './parts.js'
 import { consumeNonce, issueNonce, verifyNonce } from './siwe-nonce.js'
@@ -53,26 +53,27 @@ async function consumeApproval(
   siwe: SiweSettings,
   { user, statement, rawBody, approval, client }: RequestToApprove
 ): Promise<LoginProof> {
-  if (approval === undefined) throw refused('approval', 'the header DID-Approval')
+  if (approval === undefined) throw createRefusal('approval', 'the header DID-Approval')
   const message = parseSiweMessage(approval.message)
   assertOwnSite(message, siwe.isOwnDomain)
   const nonce = verifyNonce(parts, siwe.approvals, message.nonce)
   assertInTime(message, parts.clock.nowSeconds())
-  if (message.statement !== statement) throw refused('statement', 'that of this request')
-  if (message.requestId !== hexOfBytes(parts.curve.sha256(rawBody))) throw refused('Request ID', 'SHA-256 of the body')
+  if (message.statement !== statement) throw createRefusal('statement', 'that of this request')
+  if (message.requestId !== encodeHex(parts.curve.sha256(rawBody)))
+    throw createRefusal('Request ID', 'SHA-256 of the body')
   const account = { address: message.address.toLowerCase(), chainId: message.chainId }
-  const controllers = await controllersOf(parts, provedUser(parts.curve, user.claims.sub), client)
-  if (!controllers.has(account.address)) throw refused('address', 'one that controls the DID of the session')
+  const controllers = await findControllers(parts, identifyUser(parts.curve, user.claims.sub), client)
+  if (!controllers.has(account.address)) throw createRefusal('address', 'one that controls the DID of the session')
   const method = await verifyAccount(parts, { account, ...approval, client })
   // A contract belongs to its chain: the same address on another one may be another party, as may a key.
   const { canonicalDid } = user
   const isOther =
     method === 'eoa' ? isContractDid(parts.settings, canonicalDid) : toContractDid(account) !== canonicalDid
-  if (isOther) throw refused('chain', 'that of the session')
+  if (isOther) throw createRefusal('chain', 'that of the session')
   await consumeNonce(parts, nonce)
   return { message: approval.message, signature: String(approval.signature) }
 }
 
-function refused(check: string, expected: string): DidAuthError {
+function createRefusal(check: string, expected: string): DidAuthError {
   return new DidAuthError('ERR_APPROVAL', { reason: { check, expected } })
 }

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import type { Request, RequestHandler } from 'express'
 import { findIpv6Site } from '../client-site.js'
-import { asClient } from '../current-request.js'
+import { runAsClient } from '../current-request.js'
 import type { Caller } from '../flows/limits.js'
 import type { Client, Logger } from '../ports.js'
 
@@ -17,18 +17,18 @@ const IPV4_PREFIXES: ReadonlySet<string> = new Set(['0:0:0:0:0:ffff', '64:ff9b:0
 const SITE_FACTOR = 16
 
 /** The client of a request, by the application's own `trust proxy`. */
-export function clientOf(req: Request): Client {
-  return { network: clientNetwork(req.ip ?? ''), isGone: () => req.socket.destroyed }
+export function createClient(req: Request): Client {
+  return { network: computeClientNetwork(req.ip ?? ''), isGone: () => req.socket.destroyed }
 }
 
 /**
  * A middleware: all that comes behind it works for the client that sent the request, so that a store whose connections
  * are in use serves client networks in turn. `setupDidAuth` has it; it is for servers that use a store without.
  */
-export const withClient: RequestHandler = (req, _res, next) => asClient(() => clientOf(req), next)
+export const handleAsClient: RequestHandler = (req, _res, next) => runAsClient(() => createClient(req), next)
 
 /** Makes the function that tells who sent a request. It warns once of a proxy that the application does not trust. */
-export function callerFinder(trustedOrigins: ReadonlySet<string>, logger: Logger): (req: Request) => Caller {
+export function createCallerFinder(trustedOrigins: ReadonlySet<string>, logger: Logger): (req: Request) => Caller {
   let hasWarned = false
   return (req) => {
     const isShared = isBehindUnknownProxy(req)
@@ -37,8 +37,8 @@ export function callerFinder(trustedOrigins: ReadonlySet<string>, logger: Logger
       const message = "X-Forwarded-For seen, but the app's `trust proxy` is off: all callers share one address"
       logger.warn({ event: 'trust-proxy-off' }, message)
     }
-    const client = clientOf(req)
-    const networks = countedNetworks(client.network, isForeignPage(req, trustedOrigins) ? ' foreign' : '')
+    const client = createClient(req)
+    const networks = listCountedNetworks(client.network, isForeignPage(req, trustedOrigins) ? ' foreign' : '')
     return { ...client, networks, isShared }
   }
 }
@@ -61,7 +61,7 @@ function isBehindUnknownProxy(req: Request): boolean {
  * The network that a client address stands for: an IPv4 address itself, an IPv6 address its /64, of which one customer
  * has all. A port behind it, as some proxies write into X-Forwarded-For, does not count.
  */
-export function clientNetwork(received: string): string {
+export function computeClientNetwork(received: string): string {
   const [, ipv6, ipv4] = WITH_PORT.exec(received) ?? []
   const address = ipv6 ?? ipv4 ?? received
   if (isIP(address) !== 6) return address.slice(0, MAX_ADDRESS_LENGTH)
@@ -71,17 +71,17 @@ export function clientNetwork(received: string): string {
   const behind = tail === '' ? [] : tail.split(':')
   while (groups.length + behind.length < 8) groups.push('0')
   groups.push(...behind)
-  if (IPV4_PREFIXES.has(groups.slice(0, 6).join(':'))) return groups.slice(6).flatMap(bytesOf).join('.')
+  if (IPV4_PREFIXES.has(groups.slice(0, 6).join(':'))) return groups.slice(6).flatMap(parseGroup).join('.')
   return `${groups.slice(0, 4).join(':')}::/64`
 }
 
-function countedNetworks(network: string, suffix: string): Caller['networks'] {
+function listCountedNetworks(network: string, suffix: string): Caller['networks'] {
   const own = { network: network + suffix, factor: 1 }
   const site = findIpv6Site(network)
   return site === undefined ? [own] : [own, { network: site + suffix, factor: SITE_FACTOR }]
 }
 
-function bytesOf(group: string): number[] {
+function parseGroup(group: string): number[] {
   const value = parseInt(group, 16)
   return [value >> 8, value & 0xff]
 }

@@ -16,22 +16,22 @@ export interface Route {
  * every request of the application. As in Express, neither case nor one slash at the end makes a difference, unless the
  * application says `case sensitive routing` or `strict routing`. It finds undefined for a request of the application.
  */
-export function routeFinder(
+export function createRouteFinder(
   routes: readonly Route[]
 ): (req: Pick<Request, 'method' | 'path' | 'app'>) => { answer: Answer; parameter?: string | undefined } | undefined {
   // No path of a request has a blank.
   const table = new Map(
-    routes.map((route) => [routeKey(route.method, route.path) + (route.hasParameter ? ' :' : ''), route])
+    routes.map((route) => [toRouteKey(route.method, route.path) + (route.hasParameter ? ' :' : ''), route])
   )
   return ({ method: received, path, app }) => {
     const method = received === 'HEAD' ? 'GET' : received
-    const found = table.get(routeKey(method, path))
+    const found = table.get(toRouteKey(method, path))
     if (found !== undefined && isSpelt(app, path, found.path)) return found
-    const trimmed = withoutSlash(path)
+    const trimmed = trimSlash(path)
     const slash = trimmed.lastIndexOf('/')
-    const parent = table.get(`${routeKey(method, trimmed.slice(0, slash))} :`)
+    const parent = table.get(`${toRouteKey(method, trimmed.slice(0, slash))} :`)
     const isParent = parent !== undefined && slash + 1 < trimmed.length
-    if (!isParent || !isSpelt(app, path, withoutSlash(parent.path) + trimmed.slice(slash))) return undefined
+    if (!isParent || !isSpelt(app, path, trimSlash(parent.path) + trimmed.slice(slash))) return undefined
     return { answer: parent.answer, parameter: decodeSegment(trimmed.slice(slash + 1)) }
   }
 }
@@ -40,14 +40,14 @@ export function routeFinder(
 function isSpelt(app: Request['app'], given: string, configured: string): boolean {
   if (given === configured) return true
   if (app.enabled('strict routing') && given.endsWith('/') !== configured.endsWith('/')) return false
-  return !app.enabled('case sensitive routing') || withoutSlash(given) === withoutSlash(configured)
+  return !app.enabled('case sensitive routing') || trimSlash(given) === trimSlash(configured)
 }
 
-function routeKey(method: string, path: string): string {
-  return `${method} ${withoutSlash(path).toLowerCase()}`
+function toRouteKey(method: string, path: string): string {
+  return `${method} ${trimSlash(path).toLowerCase()}`
 }
 
-function withoutSlash(path: string): string {
+function trimSlash(path: string): string {
   return path.endsWith('/') ? path.slice(0, -1) : path
 }
 

@@ -2,7 +2,7 @@ import type { Request } from 'express'
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import { parseCredentialJwts } from '../protocol/credential.js'
 import { parseDid } from '../protocol/did.js'
-import { fieldOf, isObject } from '../protocol/json.js'
+import { readField, isObject } from '../protocol/json.js'
 import { parseClaims } from '../protocol/selective-disclosure.js'
 import type { SiweRequest } from '../flows/log-in-with-siwe.js'
 import type { LoginRequest, SignUpRequest } from '../flows/log-in.js'
@@ -50,7 +50,7 @@ export async function readBody(req: Request, maxBytes: number): Promise<Body> {
 }
 
 /** @throws DidAuthError ERR_CONFIG behind a body parser, ERR_TOO_LARGE, ERR_JSON, ERR_REQUEST_TIMEOUT */
-export async function readBytesOf(req: Request, maxBytes: number): Promise<Buffer> {
+export async function readBodyBytes(req: Request, maxBytes: number): Promise<Buffer> {
   if (req.readableDidRead || (req.body !== undefined && !isPlaceholder(req, req.body))) {
     const cause = new Error('requireDid.approved has to stand before body parsers: they have read this body')
     throw new DidAuthError('ERR_CONFIG', { cause })
@@ -115,24 +115,24 @@ function readBytes(req: Request, maxBytes: number): Promise<Buffer> {
 
 /** Reads `{ did, sig }` or `{ response: { did, sig } }`. @throws DidAuthError ERR_REQUEST for both at once, ERR_DID */
 export function readLogin(body: Body): Omit<LoginRequest, 'client'> {
-  const fields = responseFields(body)
-  return { did: parseDid(fieldOf(fields, 'did')), sig: fieldOf(fields, 'sig') }
+  const fields = readResponseFields(body)
+  return { did: parseDid(readField(fields, 'did')), sig: readField(fields, 'sig') }
 }
 
 /** The body of a sign up in either form. @throws DidAuthError ERR_REQUEST, ERR_DID */
 export function readSignUp(body: Body): Omit<SignUpRequest, 'client'> {
-  const fields = responseFields(body)
+  const fields = readResponseFields(body)
   return {
     ...readLogin(body),
-    credentialJwts: parseCredentialJwts(fieldOf(fields, 'credentials')),
-    claims: parseClaims(fieldOf(fields, 'claims'))
+    credentialJwts: parseCredentialJwts(readField(fields, 'credentials')),
+    claims: parseClaims(readField(fields, 'claims'))
   }
 }
 
 /** The body of a login by an EIP-4361 message. Published clients send more. @throws DidAuthError ERR_MESSAGE */
 export function readSiweLogin(body: Body): Omit<SiweRequest, 'client'> {
-  const message = fieldOf(body, 'message')
-  if (typeof message === 'string') return { message, signature: fieldOf(body, 'signature') }
+  const message = readField(body, 'message')
+  if (typeof message === 'string') return { message, signature: readField(body, 'signature') }
   throw new DidAuthError('ERR_MESSAGE', { reason: { check: 'message', expected: 'a string', got: typeof message } })
 }
 
@@ -150,17 +150,17 @@ export function readIdempotencyKey({ headers }: Pick<Request, 'headers'>): strin
   throw new DidAuthError('ERR_IDEMPOTENCY_KEY', { reason })
 }
 
-function responseFields(body: Body): Body {
-  const response = fieldOf(body, 'response')
+function readResponseFields(body: Body): Body {
+  const response = readField(body, 'response')
   if (response === undefined) return body
-  const hasBoth = ['did', 'sig', 'credentials', 'claims'].some((name) => fieldOf(body, name) !== undefined)
+  const hasBoth = ['did', 'sig', 'credentials', 'claims'].some((name) => readField(body, name) !== undefined)
   if (!hasBoth && isObject(response)) return response
   const reason = { check: 'body', expected: '{ response: { … } } or its fields alone' }
   throw new DidAuthError('ERR_REQUEST', { reason })
 }
 
 /** Our error for a refusal of the application's parser, else undefined. Without the cause, which quotes the body. */
-export function parserRefusal(error: unknown): DidAuthError | undefined {
-  const code = PARSER_REFUSALS.get(fieldOf(error, 'type'))
+export function toParserRefusal(error: unknown): DidAuthError | undefined {
+  const code = PARSER_REFUSALS.get(readField(error, 'type'))
   return code && new DidAuthError(code)
 }

@@ -8,10 +8,10 @@ import { verifyRequestApproval, type Approval } from '../flows/verify-approval.j
 import type { AuthenticatedUser } from '../ports.js'
 import { assertSameSite, isSafeMethod } from '../protocol/cross-origin.js'
 import { approvalStatement } from '../protocol/format-siwe-message.js'
-import { hexOfBytes } from '../protocol/encoding.js'
-import { fieldOf } from '../protocol/json.js'
+import { encodeHex } from '../protocol/encoding.js'
+import { readField } from '../protocol/json.js'
 import { isForeignPage } from './client-network.js'
-import { JSON_TYPE, parseJson, readBytesOf } from './read-request.js'
+import { JSON_TYPE, parseJson, readBodyBytes } from './read-request.js'
 import type { SendError } from './send-error.js'
 import type { TokenTransport } from './token-transport.js'
 
@@ -78,12 +78,12 @@ export async function passWithDid(
 }
 
 /** Makes a middleware for protected routes. It answers every refusal itself. */
-export function requireDidHandler(http: HttpParts, options: GuardOptions): RequestHandler {
+export function createDidGuard(http: HttpParts, options: GuardOptions): RequestHandler {
   const { optional = false } = options
   const hasNoToken = (req: Request): boolean =>
     req.headers.authorization === undefined && !http.transport.hasTokenCookie(req)
 
-  const guard = guardOf(http, (req) => passWithDid(http, req, options))
+  const guard = createGuard(http, (req) => passWithDid(http, req, options))
   return (req, res, next: NextFunction | undefined) => {
     if (next === undefined) {
       throw new TypeError('requireDid is the middleware itself: write app.get(path, requireDid, handler), without ()')
@@ -94,7 +94,7 @@ export function requireDidHandler(http: HttpParts, options: GuardOptions): Reque
 }
 
 /** A middleware that lets a request pass when `pass` resolves, and answers what it throws. */
-function guardOf(http: HttpParts, pass: (req: Request) => Promise<unknown>): RequestHandler {
+function createGuard(http: HttpParts, pass: (req: Request) => Promise<unknown>): RequestHandler {
   const passOrAnswer = async (req: Request, res: Response, next: NextFunction): Promise<void> => {
     try {
       await pass(req)
@@ -117,10 +117,10 @@ function guardOf(http: HttpParts, pass: (req: Request) => Promise<unknown>): Req
 export type DescribeRequest = (req: Request) => string | Promise<string>
 
 /** Makes a middleware for routes whose requests the user's wallet signs, one by one. It answers refusals itself. */
-export function requireApprovalHandler(http: HttpParts, siwe: SiweSettings, describe: DescribeRequest): RequestHandler {
-  return guardOf(http, async (req) => {
+export function createApprovalGuard(http: HttpParts, siwe: SiweSettings, describe: DescribeRequest): RequestHandler {
+  return createGuard(http, async (req) => {
     const { user } = await passWithDid(http, req, {})
-    const rawBody = await readBytesOf(req, MAX_APPROVED_BODY_BYTES)
+    const rawBody = await readBodyBytes(req, MAX_APPROVED_BODY_BYTES)
     const isJson = JSON_TYPE.test(req.headers['content-type'] ?? '')
     req.body = rawBody.length === 0 ? undefined : isJson ? parseJson(rawBody) : rawBody
     // What the parsers of Express 4 look for; those of Express 5 see that nothing is left.
@@ -128,7 +128,7 @@ export function requireApprovalHandler(http: HttpParts, siwe: SiweSettings, desc
     const line: unknown = await describe(req)
     const parts = await http.parts()
     const { method, originalUrl: path } = req
-    const pathHash = hexOfBytes(parts.curve.sha256(path))
+    const pathHash = encodeHex(parts.curve.sha256(path))
     const statement = approvalStatement(line, { method, path, pathHash })
     if (statement === undefined) throw invalidLine(line)
     const request = { user, statement, rawBody, approval: readApproval(req), client: http.callerOf(req) }
@@ -149,6 +149,6 @@ function readApproval({ headers }: Request): Approval | undefined {
   const received = headers['did-approval']
   if (typeof received !== 'string') return undefined
   const fields = parseJson(Buffer.from(received, 'base64url'))
-  const message = fieldOf(fields, 'message')
-  return { message: typeof message === 'string' ? message : '', signature: fieldOf(fields, 'signature') }
+  const message = readField(fields, 'message')
+  return { message: typeof message === 'string' ? message : '', signature: readField(fields, 'signature') }
 }

@@ -19,11 +19,11 @@ import { issueNonce } from '../flows/siwe-nonce.js'
 import { requestLoginChallenge, requestSignUpChallenge } from '../flows/request-challenge.js'
 import { assertSameSite } from '../protocol/cross-origin.js'
 import { networkOfDid, parseDid } from '../protocol/did.js'
-import { fieldOf } from '../protocol/json.js'
-import { routeUrl } from '../protocol/parse-url.js'
-import { withClient } from './client-network.js'
-import { routeFinder, type Answer, type Route } from './find-route.js'
-import { parserRefusal, readBody, readIdempotencyKey, readLogin, readSignUp, readSiweLogin } from './read-request.js'
+import { readField } from '../protocol/json.js'
+import { createRouteUrl } from '../protocol/parse-url.js'
+import { handleAsClient } from './client-network.js'
+import { createRouteFinder, type Answer, type Route } from './find-route.js'
+import { toParserRefusal, readBody, readIdempotencyKey, readLogin, readSignUp, readSiweLogin } from './read-request.js'
 import { assertNotForged, passWithDid, type HttpParts } from './require-did.js'
 import { sendEmpty, sendJson, sendText } from './send-answer.js'
 
@@ -61,7 +61,7 @@ export function mountRoutes(app: ExpressApp, http: HttpParts): void {
 
   /** Reads the body only where no cookie has the token. */
   const readRefreshToken = async (req: Request): Promise<unknown> =>
-    transport.readRefreshCookie(req) ?? fieldOf(await readBody(req, MAX_BODY_BYTES), 'refreshToken')
+    transport.readRefreshCookie(req) ?? readField(await readBody(req, MAX_BODY_BYTES), 'refreshToken')
 
   const challenge =
     (request: typeof requestSignUpChallenge): Answer =>
@@ -75,7 +75,7 @@ export function mountRoutes(app: ExpressApp, http: HttpParts): void {
   const didFromBody =
     (answer: Answer): Answer =>
     async (req, res) => {
-      await answer(req, res, fieldOf(await readBody(req, MAX_BODY_BYTES), 'did'))
+      await answer(req, res, readField(await readBody(req, MAX_BODY_BYTES), 'did'))
     }
   const signUpChallenge = challenge(requestSignUpChallenge)
   const loginChallenge = challenge(requestLoginChallenge)
@@ -223,10 +223,10 @@ export function mountRoutes(app: ExpressApp, http: HttpParts): void {
     ...(siwe === undefined ? [] : siweRoutes(siwe))
   ]
   const routes = known.filter((route): route is Route => route.path !== undefined)
-  const find = routeFinder(routes)
+  const find = createRouteFinder(routes)
 
   const answerRequest: RequestHandler = (req, res, next) => {
-    withClient(req, res, () => {
+    handleAsClient(req, res, () => {
       const found = find(req)
       if (found === undefined) {
         next()
@@ -242,14 +242,14 @@ export function mountRoutes(app: ExpressApp, http: HttpParts): void {
 
   // Express knows an error handler by its four parameters.
   const answerParserError: ErrorRequestHandler = (error: unknown, req, res, next) => {
-    const refusal = parserRefusal(error)
+    const refusal = toParserRefusal(error)
     const found = find(req)
     if (refusal === undefined || found === undefined) next(error)
     else http.sendError(req, res, found.answer === logout ? refusedLogOut(req, res, refusal) : refusal)
   }
 
   app.use(answerRequest)
-  app.use(startOf(routes.map(({ path }) => path)), answerParserError)
+  app.use(createStartPattern(routes.map(({ path }) => path)), answerParserError)
 }
 
 /** What clients and other services may know of this one: paths below where they found it, and where its keys are. */
@@ -257,7 +257,7 @@ function describeService({ settings }: Pick<Parts, 'settings'>, mountPath: strin
   const { serviceUrl, serviceDid, networks, loginDomains, paths, resources } = settings
   const siwe = settings.siwe && { network: settings.siwe.network, nonceSeconds: settings.siwe.nonceSeconds }
   const network = siwe?.network ?? networkOfDid(serviceDid)
-  const jwks_uri = paths.jwks && routeUrl(serviceUrl, mountPath, paths.jwks)
+  const jwks_uri = paths.jwks && createRouteUrl(serviceUrl, mountPath, paths.jwks)
   return { version: 1, serviceUrl, serviceDid, network, networks, loginDomains, paths, siwe, jwks_uri, resources }
 }
 
@@ -267,7 +267,7 @@ function isTokenRefusal(error: unknown): boolean {
 }
 
 /** A match of length zero, so that Express leaves the path as it is, and skips other paths. */
-function startOf(paths: string[]): RegExp {
+function createStartPattern(paths: string[]): RegExp {
   const quoted = paths.map((path) => path.replace(/\/$/, '').replace(/[^\w/-]/g, String.raw`\$&`))
   return new RegExp(`^(?=(?:${quoted.join('|')})(?:/|$))`, 'i')
 }

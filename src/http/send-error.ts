@@ -3,7 +3,7 @@ import { sendErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from '../e
 import { DidAuthError, errorStatuses, errorTexts, type DidAuthErrorCode, type RefusalReason } from '../errors.js'
 import type { Parts } from '../flows/parts.js'
 import type { Logger, SecurityEvent } from '../ports.js'
-import { clientOf } from './client-network.js'
+import { createClient } from './client-network.js'
 import { describeCause } from '../flows/describe-cause.js'
 
 /** Refusals that are reported to the application as well. */
@@ -40,8 +40,14 @@ export interface ErrorSenderOptions extends ErrorAnswerOptions {
  * Makes the function that answers every error: a fixed text or RFC 9457, and no detail of what went wrong. An error of
  * unknown class is a 500, with its cause in the log only.
  */
-export function errorSender({ logger, report, parseError, closesUnderWay, ...format }: ErrorSenderOptions): SendError {
-  const logRefusal = refusalLog(logger)
+export function createErrorSender({
+  logger,
+  report,
+  parseError,
+  closesUnderWay,
+  ...format
+}: ErrorSenderOptions): SendError {
+  const logRefusal = createRefusalLog(logger)
   return (req, res, thrown) => {
     const failed = parseError?.(thrown) ?? parseDidAuthError(thrown)
     const { status, code, cause, text, logText = text, headers = {} } = failed
@@ -53,7 +59,7 @@ export function errorSender({ logger, report, parseError, closesUnderWay, ...for
     if (status < 500 && !isGone) logRefusal(failed)
     const type = SECURITY_EVENTS.get(code)
     if (type !== undefined && thrown instanceof DidAuthError) {
-      report?.({ type, code: thrown.code, clientNetwork: clientOf(req).network })
+      report?.({ type, code: thrown.code, clientNetwork: createClient(req).network })
     }
     if (res.headersSent || res.destroyed) {
       if (closesUnderWay === true) res.destroy()
@@ -76,7 +82,7 @@ function parseDidAuthError(thrown: unknown): FailedRequest {
  * of each code (of 429: of each budget) is a warning that names the check, or the option that decides.
  * The texts are fixed: an error's own message may be the application's.
  */
-function refusalLog(logger: Logger): (refused: FailedRequest) => void {
+function createRefusalLog(logger: Logger): (refused: FailedRequest) => void {
   const warned = new Set<string>()
   return ({ code, reason, cause, text, logText = text }) => {
     const fields = { event: 'request-refused', code, ...(reason !== undefined && { reason }) }

@@ -4,15 +4,15 @@ import type { Request, Response } from 'express'
 import type { Settings } from '../config/settings.js'
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import type { Tokens } from '../flows/issue-tokens.js'
-import { fieldOf } from '../protocol/json.js'
+import { readField } from '../protocol/json.js'
 import { sendEmpty, sendJson } from './send-answer.js'
 
 const COOKIE_ATTRIBUTES = { secure: true, httpOnly: true, sameSite: 'strict', path: '/' } as const
 
 const DID_AUTH_SCHEME = /^DIDAuth +([^ ]+)$/i
 
-/** Reads and sends tokens, see {@link tokenTransport}. */
-export type TokenTransport = ReturnType<typeof tokenTransport>
+/** Reads and sends tokens, see {@link createTokenTransport}. */
+export type TokenTransport = ReturnType<typeof createTokenTransport>
 
 /**
  * How tokens travel: in bodies and `Authorization: DIDAuth <token>`, or in cookies, which the browser sends by itself
@@ -21,22 +21,22 @@ export type TokenTransport = ReturnType<typeof tokenTransport>
  * @see RFC 6265bis, section 4.1.3: `__Host-` before both names keeps pages of sibling domains from setting them
  */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
-export function tokenTransport({ useCookies, cookiePrefix, resourceIssuer }: Settings) {
+export function createTokenTransport({ useCookies, cookiePrefix, resourceIssuer }: Settings) {
   const accessCookie = `${cookiePrefix}authorization`
   const refreshCookie = `${cookiePrefix}refresh-token`
   const read = (req: IncomingMessage, name: string, refusal: DidAuthErrorCode): string | undefined =>
-    useCookies ? cookieToken(req, name, refusal) : undefined
+    useCookies ? readCookieToken(req, name, refusal) : undefined
   return {
     useCookies,
     /** Whether a request carries one of our cookies, so that a browser may have sent it by itself. */
     hasTokenCookie: (req: IncomingMessage): boolean =>
-      useCookies && cookieCount(req, accessCookie) + cookieCount(req, refreshCookie) > 0,
+      useCookies && countCookies(req, accessCookie) + countCookies(req, refreshCookie) > 0,
     /** @throws DidAuthError ERR_ACCESS_TOKEN for another scheme, ERR_DUPLICATE_COOKIE */
     readAccessToken: (req: IncomingMessage): string | undefined =>
-      read(req, accessCookie, 'ERR_ACCESS_TOKEN') ?? headerToken(req),
+      read(req, accessCookie, 'ERR_ACCESS_TOKEN') ?? readHeaderToken(req),
     /** The token of another service, where one is trusted. */
     readResourceToken: ({ headers }: IncomingMessage): string | undefined =>
-      resourceIssuer && bearerToken(headers.authorization),
+      resourceIssuer && readBearerToken(headers.authorization),
     /** @throws DidAuthError ERR_REFRESH_TOKEN, ERR_DUPLICATE_COOKIE */
     readRefreshCookie: (req: IncomingMessage): string | undefined => read(req, refreshCookie, 'ERR_REFRESH_TOKEN'),
     /** @param user - further fields of the body; in cookie mode they are all of it */
@@ -62,11 +62,11 @@ export function tokenTransport({ useCookies, cookiePrefix, resourceIssuer }: Set
 }
 
 /** The token after `Bearer`: one of another service, where one is trusted. */
-export function bearerToken(authorization = ''): string | undefined {
+export function readBearerToken(authorization = ''): string | undefined {
   return /^Bearer +([^ ]+)$/i.exec(authorization)?.[1]
 }
 
-function headerToken(req: IncomingMessage): string | undefined {
+function readHeaderToken(req: IncomingMessage): string | undefined {
   const { authorization } = req.headers
   if (authorization === undefined) return undefined
   const token = DID_AUTH_SCHEME.exec(authorization)?.[1]
@@ -74,11 +74,11 @@ function headerToken(req: IncomingMessage): string | undefined {
   throw new DidAuthError('ERR_ACCESS_TOKEN', { reason: { check: 'Authorization', expected: 'DIDAuth <token>' } })
 }
 
-function cookieToken(req: IncomingMessage, name: string, refusal: DidAuthErrorCode): string | undefined {
-  const count = cookieCount(req, name)
+function readCookieToken(req: IncomingMessage, name: string, refusal: DidAuthErrorCode): string | undefined {
+  const count = countCookies(req, name)
   if (count === 0) return undefined
   if (count > 1) throw new DidAuthError('ERR_DUPLICATE_COOKIE', { reason: { check: 'Cookie', cookie: name, count } })
-  const value = fieldOf(parseCookieHeader(req), name)
+  const value = readField(parseCookieHeader(req), name)
   // cookie-parser parses a value that starts with `j:` as JSON.
   if (typeof value !== 'string') throw new DidAuthError(refusal)
   return value
@@ -94,7 +94,7 @@ function parseCookieHeader({ headers }: IncomingMessage): unknown {
   return shim.cookies
 }
 
-function cookieCount(req: IncomingMessage, name: string): number {
+function countCookies(req: IncomingMessage, name: string): number {
   const header = req.headers.cookie
   if (header === undefined) return 0
   return header.split(';').filter((pair) => pair.includes('=') && pair.slice(0, pair.indexOf('=')).trim() === name)

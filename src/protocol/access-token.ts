@@ -1,7 +1,7 @@
 import { DidAuthError } from '../errors.js'
 import type { Curve } from './curve.js'
 import { isDid } from './did.js'
-import { deepFreeze, type JsonObject } from './json.js'
+import { freezeDeep, type JsonObject } from './json.js'
 import { isPlainEs256kHeader, isSignedBy, parseJwt } from './jwt.js'
 import { isSecureUrl } from './parse-url.js'
 
@@ -40,14 +40,14 @@ export interface AccessTokenClaims {
 }
 
 /** Claims of business logic override nothing. @see specification, "Access token" */
-export function accessTokenPayload(
+export function createAccessTokenPayload(
   claims: { iss: string; aud: string; sub: string; jti: string; sid: string },
   nowSeconds: number,
   lifetimeSeconds: number,
   tokenClaims?: JsonObject
 ): AccessTokenClaims & JsonObject {
   const times = { exp: nowSeconds + lifetimeSeconds, nbf: nowSeconds, iat: nowSeconds }
-  return deepFreeze({ ...tokenClaims, ...claims, ...times, use: 'access' as const })
+  return freezeDeep({ ...tokenClaims, ...claims, ...times, use: 'access' as const })
 }
 
 /** The claims of a session whose business logic answers new ones at a refresh: those of its login stay. */
@@ -82,12 +82,12 @@ export function verifyAccessToken(
   expected: AccessTokenExpectation
 ): AccessTokenClaims {
   const jwt = parseJwt(token, MAX_ACCESS_TOKEN_BYTES)
-  if (jwt === undefined) throw refused('form', 'a compact JWT of at most 4096 bytes')
-  if (!isPlainEs256kHeader(jwt.header)) throw refused('header', 'alg ES256K, typ JWT or absent')
+  if (jwt === undefined) throw createRefusal('form', 'a compact JWT of at most 4096 bytes')
+  if (!isPlainEs256kHeader(jwt.header)) throw createRefusal('header', 'alg ES256K, typ JWT or absent')
   assertAccessTokenPayload(jwt.payload, expected)
-  if (!isSignedBy(curve, jwt, expected.publicKey)) throw refused('signature', expected.serviceDid)
+  if (!isSignedBy(curve, jwt, expected.publicKey)) throw createRefusal('signature', expected.serviceDid)
   assertInForce(jwt.payload, expected.nowSeconds, expected.maxLifetimeSeconds)
-  return deepFreeze(jwt.payload)
+  return freezeDeep(jwt.payload)
 }
 
 /**
@@ -103,7 +103,7 @@ export function assertInForce(
 ): void {
   const latestEnd = nowSeconds + maxLifetimeSeconds + NOT_BEFORE_TOLERANCE_SECONDS
   if (claims.exp > latestEnd) throw new DidAuthError('ERR_ACCESS_TOKEN_EXPIRED')
-  if (nowSeconds + NOT_BEFORE_TOLERANCE_SECONDS < claims.nbf) throw refused('nbf', 'not ahead')
+  if (nowSeconds + NOT_BEFORE_TOLERANCE_SECONDS < claims.nbf) throw createRefusal('nbf', 'not ahead')
   if (nowSeconds >= claims.exp) throw new DidAuthError('ERR_ACCESS_TOKEN_EXPIRED')
 }
 
@@ -121,11 +121,11 @@ export function parseResourceToken(
   const { alg, typ, kid, ...others } = jwt?.header ?? {}
   const isPlain = alg === 'ES256' && typ === 'at+jwt' && Object.keys(others).length === 0
   if (jwt === undefined || !isPlain || typeof kid !== 'string') {
-    throw refused('header', 'a compact JWT with alg ES256, typ at+jwt, kid')
+    throw createRefusal('header', 'a compact JWT with alg ES256, typ at+jwt, kid')
   }
   const claims = { nbf: jwt.payload.iat, ...jwt.payload }
   assertAccessTokenPayload(claims, { serviceDid: issuer, serviceUrl: audience })
-  return { kid, claims: deepFreeze(claims) }
+  return { kid, claims: freezeDeep(claims) }
 }
 
 function assertAccessTokenPayload(
@@ -134,22 +134,22 @@ function assertAccessTokenPayload(
 ): asserts payload is Record<string, unknown> & AccessTokenClaims {
   const { iss, aud, sub, exp, nbf, iat, jti, sid, use } = payload
   if (iss !== expected.serviceDid && !(isDid(iss) && expected.previousServiceDids?.includes(iss) === true)) {
-    throw refused('iss', expected.serviceDid, isDid(iss) || isSecureUrl(iss) ? iss.slice(0, 200) : typeof iss)
+    throw createRefusal('iss', expected.serviceDid, isDid(iss) || isSecureUrl(iss) ? iss.slice(0, 200) : typeof iss)
   }
-  if (aud !== expected.serviceUrl) throw refused('aud', expected.serviceUrl, typeof aud)
-  if (!isDid(sub)) throw refused('sub', 'a DID', typeof sub)
+  if (aud !== expected.serviceUrl) throw createRefusal('aud', expected.serviceUrl, typeof aud)
+  if (!isDid(sub)) throw createRefusal('sub', 'a DID', typeof sub)
   if (![exp, nbf, iat].every(Number.isSafeInteger)) {
-    throw refused('exp, nbf, iat', 'whole seconds', [typeof exp, typeof nbf, typeof iat])
+    throw createRefusal('exp, nbf, iat', 'whole seconds', [typeof exp, typeof nbf, typeof iat])
   }
   if (![jti, sid].every((id) => id === undefined || typeof id === 'string')) {
-    throw refused('jti, sid', 'strings', [typeof jti, typeof sid])
+    throw createRefusal('jti, sid', 'strings', [typeof jti, typeof sid])
   }
-  if (use !== undefined && use !== 'access') throw refused('use', 'access', typeof use)
+  if (use !== undefined && use !== 'access') throw createRefusal('use', 'access', typeof use)
   // Signed by the same key, but something else: a credential, a selective disclosure request.
   const foreign = ['vc', 'vp', 'type'].filter((name) => name in payload)
-  if (foreign.length > 0) throw refused('kind', 'an access token', foreign)
+  if (foreign.length > 0) throw createRefusal('kind', 'an access token', foreign)
 }
 
-function refused(check: string, expected: string, got?: string | readonly string[]): DidAuthError {
+function createRefusal(check: string, expected: string, got?: string | readonly string[]): DidAuthError {
   return new DidAuthError('ERR_ACCESS_TOKEN', { reason: { check, expected, ...(got !== undefined && { got }) } })
 }

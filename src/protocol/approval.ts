@@ -1,7 +1,7 @@
 import { DidAuthError } from '../errors.js'
 import type { Curve } from './curve.js'
 import { addressOfDid } from './did.js'
-import { hexOfBytes } from './encoding.js'
+import { encodeHex } from './encoding.js'
 import { parseApprovalStatement, type ApprovedRequest } from './format-siwe-message.js'
 import { parseOwnSiweMessage, type LoginProof } from './login-proof.js'
 import { parseSignature, recoverPersonalSigner } from './personal-sign.js'
@@ -38,6 +38,6 @@ export function verifyApproval(
   if (request === undefined) throw new DidAuthError('ERR_MESSAGE')
   const address = recoverPersonalSigner(curve, message, parseSignature(signature, siwe.chainId))
   const isSigner = address !== undefined && controllers.includes(address) && siwe.address.toLowerCase() === address
-  if (!isSigner || siwe.requestId !== hexOfBytes(curve.sha256(rawBody))) throw new DidAuthError('ERR_APPROVAL')
+  if (!isSigner || siwe.requestId !== encodeHex(curve.sha256(rawBody))) throw new DidAuthError('ERR_APPROVAL')
   return { ...request, address, domain: siwe.domain, nonce: siwe.nonce, issuedAt: siwe.issuedAt }
 }

@@ -32,7 +32,7 @@ export function isKeySignature(signature: Hex): boolean {
 }
 
 /** Whether a signature tells how its contract is deployed, so that it may be asked before. @see ERC-6492 */
-export function deploysContract(signature: Hex): boolean {
+export function hasDeployment(signature: Hex): boolean {
   return signature.endsWith(DEPLOYING)
 }
 

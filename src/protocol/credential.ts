@@ -64,17 +64,17 @@ export function parseCredential(
 ): UnprovedCredential {
   const parsed = parseJwt(jwt, MAX_CREDENTIAL_BYTES)
   if (parsed === undefined || !isCredentialHeader(parsed.header)) {
-    throw refused('form', `a compact JWT with alg ${[...ALGORITHMS].join(', ')}`)
+    throw createRefusal('form', `a compact JWT with alg ${[...ALGORITHMS].join(', ')}`)
   }
   const { iss, sub, vc } = parsed.payload
-  if (!isDid(iss)) throw refused('iss', 'a DID')
-  if (!isObject(vc) || !isObject(vc.credentialSubject)) throw refused('vc', 'an object with a credentialSubject')
+  if (!isDid(iss)) throw createRefusal('iss', 'a DID')
+  if (!isObject(vc) || !isObject(vc.credentialSubject)) throw createRefusal('vc', 'an object with a credentialSubject')
   // Another name there would mislead business logic.
   const named = isObject(vc.issuer) ? vc.issuer.id : vc.issuer
-  if (vc.issuer !== undefined && named !== iss) throw refused('vc.issuer', 'absent, or equal to iss')
+  if (vc.issuer !== undefined && named !== iss) throw createRefusal('vc.issuer', 'absent, or equal to iss')
   dropProtoKeys(vc)
   const credential = {
-    jwt: withLowS(jwt, parsed),
+    jwt: normalizeS(jwt, parsed),
     issuer: iss,
     subject: parseSubject([sub, vc.credentialSubject.id], [subjectDids].flat()),
     type: parseType(vc.type),
@@ -86,7 +86,7 @@ export function parseCredential(
 }
 
 /** Anybody can replace s by n - s, and the recovery bit by the other one. Ed25519 has no such twin. */
-function withLowS(jwt: string, { header, signature, signingInput }: ParsedJwt): string {
+function normalizeS(jwt: string, { header, signature, signingInput }: ParsedJwt): string {
   if (header.alg === 'EdDSA' || signature.length < 64) return jwt
   const received = signature.subarray(0, 64)
   const low = header.alg === 'ES256' ? toLowS(received, P_256_ORDER) : toLowS(received)
@@ -109,7 +109,7 @@ function parseSubject(subjects: unknown[], allowedDids: readonly string[]): stri
   const named = subjects.filter((subject) => subject !== undefined)
   const allowed = new Set(allowedDids.map(canonicalDid))
   if (!named.every((subject) => isDid(subject) && allowed.has(canonicalDid(subject)))) {
-    throw refused('sub, credentialSubject.id', 'absent, or a DID of the user')
+    throw createRefusal('sub, credentialSubject.id', 'absent, or a DID of the user')
   }
   return named[0] as string | undefined
 }
@@ -117,7 +117,7 @@ function parseSubject(subjects: unknown[], allowedDids: readonly string[]): stri
 function parseType(value: unknown): string[] {
   const type: unknown[] = Array.isArray(value) ? value : [value]
   if (!type.every((name) => typeof name === 'string') || !type.includes('VerifiableCredential')) {
-    throw refused('vc.type', 'texts with VerifiableCredential')
+    throw createRefusal('vc.type', 'texts with VerifiableCredential')
   }
   return type
 }
@@ -131,28 +131,32 @@ function assertDates(
 ): number | undefined {
   const { nbf, iat, exp } = payload
   // Without `nbf` a credential starts when it was made, as did-jwt reads it.
-  const starts = [numericDate(nbf === undefined ? iat : nbf), isoDate(vc.issuanceDate), isoDate(vc.validFrom)]
-  const ends = [numericDate(exp), isoDate(vc.expirationDate), isoDate(vc.validUntil)]
+  const starts = [
+    parseNumericDate(nbf === undefined ? iat : nbf),
+    parseIsoDate(vc.issuanceDate),
+    parseIsoDate(vc.validFrom)
+  ]
+  const ends = [parseNumericDate(exp), parseIsoDate(vc.expirationDate), parseIsoDate(vc.validUntil)]
   const latestStart = nowSeconds + toleranceSeconds
-  if (starts.some((start = -Infinity) => start > latestStart)) throw refused('begin', 'not ahead')
+  if (starts.some((start = -Infinity) => start > latestStart)) throw createRefusal('begin', 'not ahead')
   const earliestEnd = Math.min(...ends.map((end = Infinity) => end))
   if (earliestEnd <= nowSeconds) throw new DidAuthError('ERR_CREDENTIAL_EXPIRED')
   return earliestEnd === Infinity ? undefined : earliestEnd
 }
 
-function numericDate(value: unknown): number | undefined {
+function parseNumericDate(value: unknown): number | undefined {
   if (value === undefined) return undefined
-  if (typeof value !== 'number' || !Number.isFinite(value)) throw refused('exp, nbf, iat', 'numbers')
+  if (typeof value !== 'number' || !Number.isFinite(value)) throw createRefusal('exp, nbf, iat', 'numbers')
   return value
 }
 
-function isoDate(value: unknown): number | undefined {
+function parseIsoDate(value: unknown): number | undefined {
   const date = parseDateTime(value)
-  if (value !== undefined && date === undefined) throw refused('dates of vc', 'RFC 3339 with an offset')
+  if (value !== undefined && date === undefined) throw createRefusal('dates of vc', 'RFC 3339 with an offset')
   return date
 }
 
-function refused(check: string, expected: string): DidAuthError {
+function createRefusal(check: string, expected: string): DidAuthError {
   return new DidAuthError('ERR_CREDENTIAL', { reason: { check, expected } })
 }
 
@@ -171,13 +175,13 @@ export function signerPublicKeys(
   curve: Pick<Curve, 'sha256' | 'recover'>,
   { header, signature, signingInput }: ParsedJwt
 ): Uint8Array[] {
-  const recoveries = recoveriesOf(header.alg, signature)
+  const recoveries = listRecoveries(header.alg, signature)
   if (recoveries.length === 0 || !isInRange(signature)) return []
   const hash = curve.sha256(signingInput)
   return recoveries.flatMap((recovery) => curve.recover(hash, signature.subarray(0, 64), recovery) ?? [])
 }
 
-function recoveriesOf(alg: unknown, signature: Uint8Array): number[] {
+function listRecoveries(alg: unknown, signature: Uint8Array): number[] {
   if (alg === 'ES256K' && signature.length === 64) return [0, 1]
   const recovery = signature[64]
   return alg === 'ES256K-R' && signature.length === 65 && (recovery === 0 || recovery === 1) ? [recovery] : []

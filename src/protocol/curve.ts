@@ -26,7 +26,7 @@ export interface Curve {
 export type Arithmetic = Pick<Curve, 'sign' | 'verify' | 'recover' | 'publicKeyOf' | 'decompress'>
 
 /** Some arithmetic completes a short hash by bytes of its last caller. Where it throws, this is undefined, or false. */
-export function withShapes({ sign, verify, recover, publicKeyOf, decompress }: Arithmetic): Arithmetic {
+export function checkShapes({ sign, verify, recover, publicKeyOf, decompress }: Arithmetic): Arithmetic {
   return {
     sign: (hash, privateKey) => {
       if (hash.length !== 32 || privateKey.length !== 32) throw new TypeError('a hash and a private key have 32 bytes')
@@ -37,20 +37,20 @@ export function withShapes({ sign, verify, recover, publicKeyOf, decompress }: A
       signature.length === 64 &&
       publicKey.length === 65 &&
       publicKey[0] === 4 &&
-      (orUndefined(() => verify(hash, signature, publicKey)) ?? false),
+      (ignoreThrow(() => verify(hash, signature, publicKey)) ?? false),
     recover: (hash, signature, recovery) =>
       hash.length === 32 && signature.length === 64 && (recovery === 0 || recovery === 1)
-        ? orUndefined(() => recover(hash, signature, recovery))
+        ? ignoreThrow(() => recover(hash, signature, recovery))
         : undefined,
-    publicKeyOf: (privateKey) => (privateKey.length === 32 ? orUndefined(() => publicKeyOf(privateKey)) : undefined),
+    publicKeyOf: (privateKey) => (privateKey.length === 32 ? ignoreThrow(() => publicKeyOf(privateKey)) : undefined),
     decompress: (compressedKey) =>
       compressedKey.length === 33 && (compressedKey[0] === 2 || compressedKey[0] === 3)
-        ? orUndefined(() => decompress(compressedKey))
+        ? ignoreThrow(() => decompress(compressedKey))
         : undefined
   }
 }
 
-function orUndefined<T>(compute: () => T): T | undefined {
+function ignoreThrow<T>(compute: () => T): T | undefined {
   try {
     return compute()
   } catch {

@@ -1,6 +1,6 @@
 import { DidAuthError } from '../errors.js'
 import { addressOfPublicKey, type Curve } from './curve.js'
-import { bytesOfHex } from './encoding.js'
+import { decodeHex } from './encoding.js'
 
 /** The longest DID that is accepted anywhere, in ASCII characters. */
 export const MAX_DID_LENGTH = 128
@@ -46,7 +46,7 @@ export function canonicalDid(did: string): string {
 export function addressOfDid(did: string, curve?: Pick<Curve, 'decompress' | 'keccak256Hex'>): string {
   const [, , address, compressedKey] = ETHR_DID.exec(did) ?? []
   if (address !== undefined) return address.toLowerCase()
-  const publicKey = compressedKey && curve?.decompress(bytesOfHex(compressedKey))
+  const publicKey = compressedKey && curve?.decompress(decodeHex(compressedKey))
   if (curve === undefined || !publicKey) {
     const expected = 'did:ethr:[network:]0x<40 hex>, or 0x02|03<64 hex> of a point on the curve'
     throw new DidAuthError('ERR_DID_UNSUPPORTED', { reason: { check: 'did', expected } })

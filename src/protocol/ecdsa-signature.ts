@@ -1,11 +1,11 @@
-import { bytesOfHex, hexOfBytes } from './encoding.js'
+import { decodeHex, encodeHex } from './encoding.js'
 
 const CURVE_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 /** The order of P-256. */
 export const P_256_ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
-const ORDER_BYTES = bytesOf(CURVE_ORDER)
+const ORDER_BYTES = toBytes(CURVE_ORDER)
 /** The smallest s that is high. */
-const HIGH_S_BYTES = bytesOf((CURVE_ORDER >> 1n) + 1n)
+const HIGH_S_BYTES = toBytes((CURVE_ORDER >> 1n) + 1n)
 
 /** Whether r and s are in the curve's range, 1 to n - 1. @see SEC 1 version 2, section 4.1.4 */
 export function isInRange(signature: Uint8Array): boolean {
@@ -19,9 +19,9 @@ export function isLowS(signature: Uint8Array): boolean {
 
 /** The low-s spelling of a signature: the same bytes, or a copy with s replaced by n - s. An s out of range stays. */
 export function toLowS(signature: Uint8Array, order = CURVE_ORDER): Uint8Array {
-  const s = BigInt(`0x${hexOfBytes(signature.subarray(32, 64))}`)
+  const s = BigInt(`0x${encodeHex(signature.subarray(32, 64))}`)
   if (s <= order >> 1n || s >= order) return signature
-  return Uint8Array.of(...signature.subarray(0, 32), ...bytesOf(order - s))
+  return Uint8Array.of(...signature.subarray(0, 32), ...toBytes(order - s))
 }
 
 /** Whether the 32 bytes from `start` on are a number below another of 32 bytes. */
@@ -38,6 +38,6 @@ function isZero(bytes: Uint8Array, start: number): boolean {
   return true
 }
 
-function bytesOf(value: bigint): Uint8Array {
-  return bytesOfHex(value.toString(16).padStart(64, '0'))
+function toBytes(value: bigint): Uint8Array {
+  return decodeHex(value.toString(16).padStart(64, '0'))
 }

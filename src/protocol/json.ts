@@ -8,15 +8,15 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 /** A value's own field, so that what a stranger sends never reaches a prototype. */
-export function fieldOf(value: unknown, name: string): unknown {
+export function readField(value: unknown, name: string): unknown {
   return isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined
 }
 
 /** Freezes a JSON value all the way down: it is going to be shared between requests. */
-export function deepFreeze<T>(value: T): T {
+export function freezeDeep<T>(value: T): T {
   if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
     Object.freeze(value)
-    Object.values(value).forEach(deepFreeze)
+    Object.values(value).forEach(freezeDeep)
   }
   return value
 }

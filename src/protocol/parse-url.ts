@@ -25,7 +25,7 @@ export function parseHttpUrl(text: string): URL | undefined {
 }
 
 /** Where a route of a service is; undefined where `serviceUrl` is not an http(s) URL. */
-export function routeUrl(serviceUrl: string, mountPath: string, path: string): string | undefined {
+export function createRouteUrl(serviceUrl: string, mountPath: string, path: string): string | undefined {
   const base = serviceUrl.replace(/\/+$/, '')
   const url = parseHttpUrl(base)
   if (url === undefined) return undefined

@@ -23,20 +23,20 @@ export interface RecoverableSignature {
  */
 export function parseSignature(value: unknown, chainId?: number): RecoverableSignature {
   if (typeof value !== 'string' || !SIGNATURE.test(value)) {
-    throw refused({ check: 'sig', expected: '0x and 130 hexadecimal digits', got: typeof value })
+    throw createRefusal({ check: 'sig', expected: '0x and 130 hexadecimal digits', got: typeof value })
   }
   const bytes = Buffer.from(value.slice(2, 130), 'hex')
-  const recovery = recoveryOf(Number.parseInt(value.slice(130), 16), chainId)
-  if (recovery === undefined) throw refused({ check: 'v', expected: '0, 1, 27, 28, or EIP-155 of a known chain' })
-  if (!isInRange(bytes) || !isLowS(bytes)) throw refused({ check: 'r, s', expected: 'in range, with a low s' })
+  const recovery = parseRecovery(Number.parseInt(value.slice(130), 16), chainId)
+  if (recovery === undefined) throw createRefusal({ check: 'v', expected: '0, 1, 27, 28, or EIP-155 of a known chain' })
+  if (!isInRange(bytes) || !isLowS(bytes)) throw createRefusal({ check: 'r, s', expected: 'in range, with a low s' })
   return { bytes, recovery }
 }
 
-function refused(reason: RefusalReason): DidAuthError {
+function createRefusal(reason: RefusalReason): DidAuthError {
   return new DidAuthError('ERR_SIGNATURE', { reason })
 }
 
-function recoveryOf(v: number, chainId: number | undefined): 0 | 1 | undefined {
+function parseRecovery(v: number, chainId: number | undefined): 0 | 1 | undefined {
   if (v === 0 || v === 27) return 0
   if (v === 1 || v === 28) return 1
   if (v < 35) return undefined

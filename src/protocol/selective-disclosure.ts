@@ -1,5 +1,5 @@
 import { DidAuthError } from '../errors.js'
-import { fieldOf, isObject } from './json.js'
+import { readField, isObject } from './json.js'
 import type { VerifiedCredential } from './credential.js'
 
 /** Claims that a sign up may carry, and characters that each of its texts may have. */
@@ -42,14 +42,14 @@ export interface SelectiveDisclosureResponse {
 /** Parses the claims of a sign up; absent is none. @throws DidAuthError ERR_REQUEST for too many or too long ones */
 export function parseClaims(value: unknown): Claim[] {
   if (value === undefined) return []
-  if (!Array.isArray(value) || value.length > MAX_CLAIMS) throw refusedClaims()
+  if (!Array.isArray(value) || value.length > MAX_CLAIMS) throw createClaimsRefusal()
   return value.map(parseClaim)
 }
 
 function parseClaim(value: unknown): Claim {
-  if (!isClaim(value)) throw refusedClaims()
+  if (!isClaim(value)) throw createClaimsRefusal()
   const { claimType, claimValue, reason, essential } = value
-  if ([claimType, claimValue, reason ?? ''].some(({ length }) => length > MAX_CLAIM_LENGTH)) throw refusedClaims()
+  if ([claimType, claimValue, reason ?? ''].some(({ length }) => length > MAX_CLAIM_LENGTH)) throw createClaimsRefusal()
   const optional = { ...(reason !== undefined && { reason }), ...(essential !== undefined && { essential }) }
   return { claimType, claimValue, ...optional }
 }
@@ -57,7 +57,7 @@ function parseClaim(value: unknown): Claim {
 /** Whether a value has the fields of a claim, however long. */
 export function isClaim(value: unknown): value is Claim {
   const [type, text, reason, essential] = ['claimType', 'claimValue', 'reason', 'essential'].map((name) =>
-    fieldOf(value, name)
+    readField(value, name)
   )
   return (
     typeof type === 'string' &&
@@ -67,17 +67,17 @@ export function isClaim(value: unknown): value is Claim {
   )
 }
 
-function refusedClaims(): DidAuthError {
+function createClaimsRefusal(): DidAuthError {
   const expected = `an array of at most ${String(MAX_CLAIMS)} { claimType, claimValue, reason?, essential? }`
   return new DidAuthError('ERR_REQUEST', { reason: { check: 'claims', expected } })
 }
 
 /** The requested schemas that no credential implements, and the essential claims that are absent. */
-export function missingFrom(
+export function findMissing(
   given: Pick<SelectiveDisclosureResponse, 'claims' | 'credentials'>,
   required: RequiredDisclosure
 ): SelectiveDisclosureResponse['missing'] {
-  const schemas = new Set(given.credentials.flatMap(schemasOf))
+  const schemas = new Set(given.credentials.flatMap(listSchemas))
   const claimTypes = new Set(given.claims.map((claim) => claim.claimType))
   return {
     credentials: required.credentials.filter((name) => !schemas.has(name)),
@@ -88,7 +88,7 @@ export function missingFrom(
 }
 
 /** The schema names that a credential answers to: its types and the last segment of each `credentialSchema.id`. */
-function schemasOf(credential: VerifiedCredential): string[] {
+function listSchemas(credential: VerifiedCredential): string[] {
   const ids = [credential.vc.credentialSchema].flat().flatMap((schema) => {
     const id = isObject(schema) ? schema.id : undefined
     return typeof id === 'string' ? [id.slice(id.lastIndexOf('/') + 1)] : []

@@ -42,7 +42,7 @@ const DATE_TIME_FORM = 'a date and time of RFC 3339'
  */
 export function parseSiweMessage(text: string): SiweMessage {
   if (text.length > MAX_SIWE_MESSAGE_BYTES || Buffer.byteLength(text) > MAX_SIWE_MESSAGE_BYTES) {
-    throw refused('length', `at most ${String(MAX_SIWE_MESSAGE_BYTES)} bytes`)
+    throw createRefusal('length', `at most ${String(MAX_SIWE_MESSAGE_BYTES)} bytes`)
   }
   const lines = new Lines(text)
   const [, scheme, domain = ''] = lines.match('domain', HEADER, '[scheme://]<domain> wants you to sign in with …')
@@ -94,8 +94,8 @@ export function assertInTime(
 ): void {
   const endSeconds = parseDateTime(expirationTime) ?? Infinity
   const startSeconds = parseDateTime(notBefore) ?? -Infinity
-  if (nowSeconds >= endSeconds + TIME_TOLERANCE_SECONDS) throw refused('Expiration Time', 'not over')
-  if (nowSeconds < startSeconds - TIME_TOLERANCE_SECONDS) throw refused('Not Before', 'not ahead')
+  if (nowSeconds >= endSeconds + TIME_TOLERANCE_SECONDS) throw createRefusal('Expiration Time', 'not over')
+  if (nowSeconds < startSeconds - TIME_TOLERANCE_SECONDS) throw createRefusal('Not Before', 'not ahead')
 }
 
 /** The account that signed an EIP-4361 message, on the chain that the message names. */
@@ -106,7 +106,7 @@ export interface Account {
 }
 
 /** The claim `acct` of an account. @see CAIP-10 */
-export function accountIdOf({ address, chainId }: Account): string {
+export function toAccountId({ address, chainId }: Account): string {
   return `eip155:${String(chainId)}:${address}`
 }
 
@@ -185,11 +185,11 @@ class Lines {
   }
 
   #refused(field: string, expected: string): DidAuthError {
-    return refused(field, expected, this.#at + 1)
+    return createRefusal(field, expected, this.#at + 1)
   }
 }
 
-function refused(field: string, expected: string, line?: number): DidAuthError {
+function createRefusal(field: string, expected: string, line?: number): DidAuthError {
   return new DidAuthError('ERR_MESSAGE', { reason: { check: 'message', field, expected, ...(line && { line }) } })
 }
 

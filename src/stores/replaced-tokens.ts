@@ -19,7 +19,7 @@ export function packReplacedToken(hash: string, replacedAtSeconds: number): Buff
 }
 
 /** A session with its refresh tokens. The replaced ones are unpacked when they are read: the usual refresh does not. */
-export function storedSession(
+export function createStoredSession(
   session: Session,
   refreshTokenHash: string,
   replaced: string,

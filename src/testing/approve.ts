@@ -1,7 +1,7 @@
 import { pureCurve } from '../adapters/curve-pure.js'
-import { hexOfBytes } from '../protocol/encoding.js'
+import { encodeHex } from '../protocol/encoding.js'
 import { formatSiweMessage } from '../protocol/format-siwe-message.js'
-import { fieldOf } from '../protocol/json.js'
+import { readField } from '../protocol/json.js'
 import type { TestWallet } from './wallet.js'
 
 /** The signer of an approval, and the domain that the text names. */
@@ -37,16 +37,16 @@ export async function sendApproved(
           .json()
           .catch(() => undefined)
       : undefined
-  if (fieldOf(refusal, 'code') !== 'ERR_APPROVAL') return answer
+  if (readField(refusal, 'code') !== 'ERR_APPROVAL') return answer
   const message = formatSiweMessage({
     domain,
     uri: `https://${domain}`,
     address: wallet.did.slice(wallet.did.lastIndexOf(':') + 1),
     chainId: 30,
-    statement: String(fieldOf(refusal, 'statement')),
-    nonce: String(fieldOf(refusal, 'nonce')),
+    statement: String(readField(refusal, 'statement')),
+    nonce: String(readField(refusal, 'nonce')),
     issuedAt: new Date().toISOString(),
-    requestId: hexOfBytes(pureCurve.sha256(bytes))
+    requestId: encodeHex(pureCurve.sha256(bytes))
   })
   const approval = JSON.stringify({ message, signature: await wallet.signMessage(message) })
   headers.set('DID-Approval', Buffer.from(approval).toString('base64url'))

@@ -1,7 +1,16 @@
-import { anotherDid, anotherService, boundedCase, chargeOf, storeCase, tally, tamper, useOf } from './store-case.js'
+import {
+  anotherDid,
+  anotherService,
+  createBoundedCase,
+  createCharge,
+  storeCase,
+  countAnswers,
+  tamper,
+  createUse
+} from './store-case.js'
 
 const YEAR_SECONDS = 31_536_000
-/** The window after the one that `useOf` means. */
+/** The window after the one that `createUse` means. */
 const nextWindow = { window: 6_000_001, until: 600 }
 
 /** Number of windows within which a sweep that began by a wrong clock has come to its end. */
@@ -77,32 +86,36 @@ export const countCases = [
   }),
   storeCase('answers copies of its counts', async ({ store, use, counts, expect }) => {
     await use()
-    tamper(await store.countChallengeUses(useOf()), { logIn: 0, signUp: 7 })
-    tamper(await store.countChallengeUses(useOf({ did: anotherDid })), { logIn: 7 })
+    tamper(await store.countChallengeUses(createUse()), { logIn: 0, signUp: 7 })
+    tamper(await store.countChallengeUses(createUse({ did: anotherDid })), { logIn: 7 })
     expect([await counts(), await counts()], Array(2).fill({ logIn: 1, signUp: 0 }))
     expect(await counts({ did: anotherDid }), { logIn: 0, signUp: 0 })
   }),
   storeCase('lets exactly one of 50 use a challenge that come at once', async ({ allAtOnce, counts, expect }) => {
-    const outcomes = await allAtOnce(50, (store) => store.consumeChallenge(useOf({ consumesBoth: true })))
-    expect(tally(outcomes), { consumed: 1, taken: 49 })
+    const outcomes = await allAtOnce(50, (store) => store.consumeChallenge(createUse({ consumesBoth: true })))
+    expect(countAnswers(outcomes), { consumed: 1, taken: 49 })
     expect(await counts(), { logIn: 1, signUp: 1 }, 'A challenge that 50 consume at once is counted once')
   }),
-  boundedCase('forgets no use for 60 s after its window, even when full', { maxChallengeUses: 3 }, async (bench) => {
-    const { use, expect } = bench
-    // A store that has a bound says full; one without says consumed. None forgets another's use.
-    const orFull = (answer: string): string => (answer === 'full' ? 'consumed' : answer)
-    const user = (index: number): { did: string } => ({ did: `did:ethr:0x${index}` })
-    for (const index of [1, 2, 3]) expect(await use(user(index)), 'consumed')
-    const promise = 'A new challenge is consumed, or refused as full until a sweep'
-    expect(orFull(await use(user(4))), 'consumed', promise)
-    for (const index of [1, 2, 3]) {
-      expect([await use(user(index)), await use({ ...user(index), useCount: 1 })], ['taken', 'consumed'])
+  createBoundedCase(
+    'forgets no use for 60 s after its window, even when full',
+    { maxChallengeUses: 3 },
+    async (bench) => {
+      const { use, expect } = bench
+      // A store that has a bound says full; one without says consumed. None forgets another's use.
+      const orFull = (answer: string): string => (answer === 'full' ? 'consumed' : answer)
+      const user = (index: number): { did: string } => ({ did: `did:ethr:0x${index}` })
+      for (const index of [1, 2, 3]) expect(await use(user(index)), 'consumed')
+      const promise = 'A new challenge is consumed, or refused as full until a sweep'
+      expect(orFull(await use(user(4))), 'consumed', promise)
+      for (const index of [1, 2, 3]) {
+        expect([await use(user(index)), await use({ ...user(index), useCount: 1 })], ['taken', 'consumed'])
+      }
+      // A store frees its entries when a sweep trusts the clock, which may be later.
+      for (const index of [5, 6, 7]) {
+        expect(orFull(await use({ ...nextWindow, ...user(index), at: 360 })), 'consumed', promise)
+      }
     }
-    // A store frees its entries when a sweep trusts the clock, which may be later.
-    for (const index of [5, 6, 7]) {
-      expect(orFull(await use({ ...nextWindow, ...user(index), at: 360 })), 'consumed', promise)
-    }
-  }),
+  ),
 
   storeCase('counts in a time slot that begins with the first charge', async ({ charge, expect }) => {
     const states = [await charge(), await charge({ at: 30 }), await charge({ at: 59 })]
@@ -162,22 +175,22 @@ export const countCases = [
     expect((await charge()).count, 2)
   }),
   storeCase('loses no charge of 50 that come at once', async ({ allAtOnce, expect }) => {
-    const states = await allAtOnce(50, (store) => store.chargeQuota(chargeOf()))
+    const states = await allAtOnce(50, (store) => store.chargeQuota(createCharge()))
     const counts = states.map(({ count }) => count).sort((a, b) => a - b)
     expect(counts, [...Array(51).keys()].slice(1))
   }),
   storeCase('charges exactly 20 of 50 that come at once with a limit of 20', async ({ allAtOnce, charge, expect }) => {
-    const states = await allAtOnce(50, (store) => store.chargeQuota(chargeOf({ limit: 20 })))
-    expect(tally(states.map(({ isCharged }) => String(isCharged))), { true: 20, false: 30 })
+    const states = await allAtOnce(50, (store) => store.chargeQuota(createCharge({ limit: 20 })))
+    expect(countAnswers(states.map(({ isCharged }) => String(isCharged))), { true: 20, false: 30 })
     const counts = [Math.max(...states.map(({ count }) => count)), (await charge()).count]
     expect(counts, [20, 21], 'Charges that the limit refuses are not counted')
   }),
   storeCase('answers copies of its states', async ({ store, charge, expect }) => {
-    tamper(await store.chargeQuota(chargeOf()), { count: 100, resetsAtSeconds: 0 })
-    tamper(await store.chargeQuota(chargeOf()), { count: 100, resetsAtSeconds: 0 })
+    tamper(await store.chargeQuota(createCharge()), { count: 100, resetsAtSeconds: 0 })
+    tamper(await store.chargeQuota(createCharge()), { count: 100, resetsAtSeconds: 0 })
     expect((await charge()).count, 3)
   }),
-  boundedCase("lets strangers' quotas push out no user's", { maxQuotas: 3 }, async ({ charge, expect }) => {
+  createBoundedCase("lets strangers' quotas push out no user's", { maxQuotas: 3 }, async ({ charge, expect }) => {
     await charge()
     for (let index = 0; index < 20; index += 1) {
       const anonymous = { kind: 'anonymous', key: String(index), at: index } as const

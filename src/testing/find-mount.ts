@@ -1,5 +1,5 @@
 import { findService, type MountedService } from '../adapters/mounted-services.js'
-import { fieldOf, isObject } from '../protocol/json.js'
+import { isObject, readField } from '../protocol/json.js'
 
 /** Paths that APIs are often under, for what cannot be inspected: a URL, or an Express that keeps no paths. */
 const USUAL_PATHS = ['/api', '/auth', '/api/auth', '/v1', '/api/v1']
@@ -27,7 +27,7 @@ function inspectApp(app: unknown, path: string, depth: number): Mount[] {
   if (typeof app !== 'function' || depth > MAX_DEPTH) return []
   const layers = stackIn(app).flatMap((layer) => {
     const own = pathIn(layer)
-    return own === undefined ? [] : inspectApp(fieldOf(layer, 'handle'), path + own, depth + 1)
+    return own === undefined ? [] : inspectApp(readField(layer, 'handle'), path + own, depth + 1)
   })
   const service = findService(app)
   // An application that is mounted on another one is hidden in a function of this name.
@@ -38,12 +38,12 @@ function inspectApp(app: unknown, path: string, depth: number): Mount[] {
 /** The layers of an application or router of Express 4 or 5. */
 function stackIn(app: object): readonly unknown[] {
   // The `router` of an application of Express 4 throws.
-  const router = readField(app, '_router') ?? readField(app, 'router')
-  const stack = readField(app, 'stack') ?? (typeof router === 'function' ? readField(router, 'stack') : undefined)
+  const router = readSafely(app, '_router') ?? readSafely(app, 'router')
+  const stack = readSafely(app, 'stack') ?? (typeof router === 'function' ? readSafely(router, 'stack') : undefined)
   return Array.isArray(stack) ? stack : []
 }
 
-function readField(value: object, name: string): unknown {
+function readSafely(value: object, name: string): unknown {
   try {
     return Reflect.get(value, name) as unknown
   } catch {
@@ -55,7 +55,7 @@ function readField(value: object, name: string): unknown {
 function pathIn(layer: unknown): string | undefined {
   if (!isObject(layer)) return undefined
   const { rawPath, regexp, slash, match } = layer
-  if (slash === true || fieldOf(regexp, 'fast_slash') === true) return ''
+  if (slash === true || readField(regexp, 'fast_slash') === true) return ''
   if (typeof rawPath === 'string') return LITERAL_PATH.test(rawPath) ? rawPath.replace(/\/$/, '') : undefined
   if (regexp instanceof RegExp) return LITERAL_REGEXP.exec(regexp.source)?.[1]?.replaceAll('\\', '')
   // An Express 5 that keeps no paths.

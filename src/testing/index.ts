@@ -3,7 +3,7 @@ import type { Store } from '../ports.js'
 import { countCases } from './count-cases.js'
 import { rotationCases } from './rotation-cases.js'
 import { sessionCases } from './session-cases.js'
-import { benchOf, type StoreBounds, type StoreUnderTest } from './store-case.js'
+import { createBench, type StoreBounds, type StoreUnderTest } from './store-case.js'
 
 /** Makes an empty store for one case; called once per case. */
 export type MakeStore = (bounds: StoreBounds) => Store | StoreUnderTest | Promise<Store | StoreUnderTest>
@@ -34,9 +34,9 @@ export function storeContract(makeStore: MakeStore): ContractTest[] {
       const made = await makeStore(bounds)
       const { store, another, remove }: StoreUnderTest = 'createSession' in made ? { store: made } : made
       try {
-        await test(benchOf(store, another ?? store, name))
+        await test(createBench(store, another ?? store, name))
       } catch (error) {
-        throw error instanceof AssertionError ? error : rejectionOf(error)
+        throw error instanceof AssertionError ? error : createRejectionError(error)
       } finally {
         await another?.close()
         await store.close()
@@ -46,7 +46,7 @@ export function storeContract(makeStore: MakeStore): ContractTest[] {
   }))
 }
 
-function rejectionOf(error: unknown): AssertionError {
+function createRejectionError(error: unknown): AssertionError {
   const message = `A store that can work rejects no call, and answers in the type of the port: got ${String(error)}`
   return Object.assign(new AssertionError({ message, operator: 'rejects' }), { cause: error })
 }

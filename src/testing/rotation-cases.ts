@@ -1,5 +1,14 @@
 import { MAX_REPLACED_TOKENS } from '../protocol/session.js'
-import { anotherDid, did, hashOf, rotationOf, service, START_SECONDS, storeCase, tally } from './store-case.js'
+import {
+  anotherDid,
+  did,
+  hashToken,
+  createRotation,
+  service,
+  START_SECONDS,
+  storeCase,
+  countAnswers
+} from './store-case.js'
 
 /** Refresh tokens: replaced once, refused after, a theft noticed; refreshes that come again, and that race. */
 export const rotationCases = [
@@ -14,10 +23,10 @@ export const rotationCases = [
       createdAtSeconds: START_SECONDS,
       rotatedAtSeconds: START_SECONDS + 20,
       expiresAtSeconds: START_SECONDS + 3610,
-      refreshTokenHash: hashOf('a', 2),
+      refreshTokenHash: hashToken('a', 2),
       replacedTokens: [
-        { hash: hashOf('a', 0).slice(0, 24), replacedAtSeconds: START_SECONDS + 10 },
-        { hash: hashOf('a', 1).slice(0, 24), replacedAtSeconds: START_SECONDS + 20 }
+        { hash: hashToken('a', 0).slice(0, 24), replacedAtSeconds: START_SECONDS + 10 },
+        { hash: hashToken('a', 1).slice(0, 24), replacedAtSeconds: START_SECONDS + 20 }
       ]
     })
   }),
@@ -41,17 +50,17 @@ export const rotationCases = [
     await bench.rotations(
       ['a', 'guessed', 2, 'unknown'],
       ['a', 'guessed', 1, 'unknown'],
-      ['a', 0, 1, 'unknown', { presentedHash: hashOf('b', 0) }]
+      ['a', 0, 1, 'unknown', { presentedHash: hashToken('b', 0) }]
     )
     bench.expect(await bench.read('a'), before)
   }),
   storeCase('replaces a token until the second in which it expires', async ({ create, rotate, rotations, expect }) => {
     await create('a')
     await create('b')
-    expect(endedOf(await rotate('a', 0, 1, { at: 3600, until: 7200 })), 'ended')
+    expect(toEndedVerdict(await rotate('a', 0, 1, { at: 3600, until: 7200 })), 'ended')
     await rotations(['b', 0, 1, 'rotate', { at: 3599, until: 7200 }], ['b', 1, 2, 'rotate', { at: 3600, until: 7200 }])
     const repeated = await rotate('b', 1, 2, { at: 7200, until: 10_800 })
-    expect(endedOf(repeated), 'ended', 'A rotation is repeated until the second in which its token expires')
+    expect(toEndedVerdict(repeated), 'ended', 'A rotation is repeated until the second in which its token expires')
   }),
   storeCase('refuses a replaced token within the grace, and revokes its session after it', async (bench) => {
     await bench.create('a')
@@ -133,8 +142,8 @@ export const rotationCases = [
   }),
   storeCase('rotates once, and repeats it for all others, when 50 come with one next token', async (bench) => {
     await bench.create('a')
-    const verdicts = await bench.allAtOnce(50, (store) => store.rotateRefreshToken(rotationOf('a', 0, 1)))
-    bench.expect(tally(verdicts), { rotate: 1, repeated: 49 })
+    const verdicts = await bench.allAtOnce(50, (store) => store.rotateRefreshToken(createRotation('a', 0, 1)))
+    bench.expect(countAnswers(verdicts), { rotate: 1, repeated: 49 })
     bench.expect((await bench.find('a'))?.replacedTokens.length, 1, 'Repeated rotations add no replaced token')
     await bench.rotations(['a', 1, 2, 'rotate'])
   }),
@@ -142,12 +151,12 @@ export const rotationCases = [
   storeCase('lets exactly one of 50 win that use a token at once', async (bench) => {
     await bench.create('a')
     const verdicts = await bench.allAtOnce(50, (store, index) =>
-      store.rotateRefreshToken(rotationOf('a', 0, `next ${index}`))
+      store.rotateRefreshToken(createRotation('a', 0, `next ${index}`))
     )
-    bench.expect(tally(verdicts), { rotate: 1, replaced: 49 })
+    bench.expect(countAnswers(verdicts), { rotate: 1, replaced: 49 })
     const winner = `next ${verdicts.indexOf('rotate')}`
     const found = await bench.find('a')
-    bench.expect(found?.refreshTokenHash, hashOf('a', winner), "The winner's token is the current one")
+    bench.expect(found?.refreshTokenHash, hashToken('a', winner), "The winner's token is the current one")
     await bench.rotations(['a', winner, 'last', 'rotate'])
   }),
   storeCase('lets one of 50 win that use the current and a replaced token of a session at once', async (bench) => {
@@ -157,11 +166,11 @@ export const rotationCases = [
       await bench.rotate(name, 0, 1)
       const verdicts = await bench.allAtOnce(50, (store, index) =>
         // Both store objects present both tokens.
-        store.rotateRefreshToken(rotationOf(name, index % 4 < 2 ? 0 : 1, `next ${index}`))
+        store.rotateRefreshToken(createRotation(name, index % 4 < 2 ? 0 : 1, `next ${index}`))
       )
-      bench.expect(tally(verdicts), { rotate: 1, replaced: 49 })
+      bench.expect(countAnswers(verdicts), { rotate: 1, replaced: 49 })
       const { state, refreshTokenHash } = (await bench.find(name)) ?? {}
-      const expected = ['active', hashOf(name, `next ${verdicts.indexOf('rotate')}`)]
+      const expected = ['active', hashToken(name, `next ${verdicts.indexOf('rotate')}`)]
       bench.expect([state, refreshTokenHash], expected, "The session stays active with the winner's token")
     }
   }),
@@ -171,16 +180,17 @@ export const rotationCases = [
       await bench.create(name)
       await bench.rotate(name, 0, 1)
       const verdicts = await bench.allAtOnce(4, (store, index) =>
-        store.rotateRefreshToken(rotationOf(name, 0, `thief ${index}`, { at: 21 }))
+        store.rotateRefreshToken(createRotation(name, 0, `thief ${index}`, { at: 21 }))
       )
-      bench.expect(tally(verdicts), { ended: 3, reused: 1 })
+      bench.expect(countAnswers(verdicts), { ended: 3, reused: 1 })
     }
   }),
   storeCase('refreshes nothing after a logout was answered, whichever was faster', async (bench) => {
     for (let round = 0; round < 20; round += 1) {
       const name = `round ${round}`
       await bench.create(name)
-      const refresh = (next = 1): Promise<string> => bench.store.rotateRefreshToken(rotationOf(name, next - 1, next))
+      const refresh = (next = 1): Promise<string> =>
+        bench.store.rotateRefreshToken(createRotation(name, next - 1, next))
       const logOut = (): Promise<boolean> =>
         bench.other.endSession(service, `session-${name}`, 'loggedOut', START_SECONDS)
       await Promise.all(round % 2 === 0 ? [refresh(), logOut()] : [logOut(), refresh()])
@@ -192,6 +202,6 @@ export const rotationCases = [
 ]
 
 /** An expired session may be forgotten, or not yet. */
-function endedOf(verdict: string): string {
+function toEndedVerdict(verdict: string): string {
   return verdict === 'unknown' ? 'ended' : verdict
 }

@@ -1,7 +1,7 @@
 import type { NewSession } from '../ports.js'
 import { MAX_SESSIONS_PER_DID } from '../protocol/session.js'
 import { anotherDid, anotherService, did, service, START_SECONDS } from './store-case.js'
-import { boundedCase, fieldsOf, hashOf, sessionOf, storeCase, tamper, type Bench } from './store-case.js'
+import { createBoundedCase, toFields, hashToken, createSession, storeCase, tamper, type Bench } from './store-case.js'
 
 const COUNTS_EVICTED = 'Creating a session answers how many active ones were evicted for it'
 
@@ -21,7 +21,7 @@ export const sessionCases = [
       createdAtSeconds: START_SECONDS,
       rotatedAtSeconds: START_SECONDS,
       expiresAtSeconds: START_SECONDS + 3600,
-      refreshTokenHash: hashOf('a', 0),
+      refreshTokenHash: hashToken('a', 0),
       replacedTokens: []
     })
     expect(await read('b'), undefined, 'A session that was never created is undefined')
@@ -44,7 +44,7 @@ export const sessionCases = [
     expect(listed, [{}, tokenClaims])
   }),
   storeCase('stores and answers copies, which a caller cannot change it through', async (bench) => {
-    const created = sessionOf('a', { tokenClaims: { roles: ['reader'] } })
+    const created = createSession('a', { tokenClaims: { roles: ['reader'] } })
     await bench.store.createSession(created)
     await bench.rotate('a', 0, 1, { tokenClaims: { roles: ['reader'] } })
     const before = await bench.read('a')
@@ -96,7 +96,7 @@ export const sessionCases = [
     await bench.create('a', { tokenClaims: { role: 'admin' } })
     await bench.rotate('a', 0, 1, { tokenClaims: { role: 'reader' } })
     const [listed] = await bench.other.listSessions(service, did, START_SECONDS + 10)
-    bench.expect(fieldsOf(listed), fieldsOf(await bench.find('a')))
+    bench.expect(toFields(listed), toFields(await bench.find('a')))
   }),
   storeCase('ends an active session once, in a state that stays', async ({ create, end, stateOf, expect }) => {
     await create('a')
@@ -129,7 +129,7 @@ export const sessionCases = [
   storeCase('keeps 50 sessions of a user and drops the oldest when another comes', async (bench) => {
     await bench.create('other user', { did: anotherDid })
     await bench.create('other service', { service: anotherService })
-    const names = namesTo(MAX_SESSIONS_PER_DID + 1)
+    const names = listNames(MAX_SESSIONS_PER_DID + 1)
     let evicted = 0
     for (const name of names) {
       evicted += await bench.create(name)
@@ -147,7 +147,7 @@ export const sessionCases = [
   }),
   storeCase('drops no active session of a user while there are expired or ended ones to drop', async (bench) => {
     // What others left behind, and a store may tidy up first.
-    for (const name of namesTo(2 * MAX_SESSIONS_PER_DID)) {
+    for (const name of listNames(2 * MAX_SESSIONS_PER_DID)) {
       await bench.create(`brief ${name}`, { did: `did:example:${name}`, until: 1 })
     }
     await bench.create('oldest')
@@ -161,33 +161,37 @@ export const sessionCases = [
   }),
   storeCase('keeps the last 50 sessions of a user, also when 60 come at once, twice', async (bench) => {
     for (const burst of ['first', 'second']) {
-      await bench.allAtOnce(60, (store, index) => store.createSession(sessionOf(`${burst} ${index}`)))
+      await bench.allAtOnce(60, (store, index) => store.createSession(createSession(`${burst} ${index}`)))
       const listed = await bench.list()
       bench.expect([listed.length, listed.filter((name) => !name.startsWith(burst))], [50, []])
     }
   }),
   storeCase('keeps all active sessions as others expire', async ({ create, list, expect }) => {
     for (const round of [0, 1, 2, 3, 4]) {
-      const names = namesTo(5).map((name) => `${round} ${name}`)
+      const names = listNames(5).map((name) => `${round} ${name}`)
       for (const name of names) await create(name, { at: round * 60, until: round * 60 + 60 })
       expect(await list(round * 60), names.reverse())
     }
   }),
-  boundedCase('evicts the oldest never refreshed sessions, and counts them', { maxSessions: 5 }, async (bench) => {
-    await createRefreshed(bench)
-    const names = namesTo(10)
-    let evicted = 0
-    for (const name of names) {
-      evicted += await createStranger(bench, name)
-      bench.expect(await namesLeft(bench, [name]), [name], 'A session is there once its creation was answered')
+  createBoundedCase(
+    'evicts the oldest never refreshed sessions, and counts them',
+    { maxSessions: 5 },
+    async (bench) => {
+      await createRefreshed(bench)
+      const names = listNames(10)
+      let evicted = 0
+      for (const name of names) {
+        evicted += await createStranger(bench, name)
+        bench.expect(await listNamesLeft(bench, [name]), [name], 'A session is there once its creation was answered')
+      }
+      const refreshed = await listNamesLeft(bench, ['a', 'b'])
+      bench.expect(refreshed, ['a', 'b'], 'A full store evicts no refreshed session while there are others')
+      const left = await listNamesLeft(bench, names)
+      bench.expect(left, names.slice(names.length - left.length))
+      bench.expect(evicted, names.length - left.length, COUNTS_EVICTED)
     }
-    const refreshed = await namesLeft(bench, ['a', 'b'])
-    bench.expect(refreshed, ['a', 'b'], 'A full store evicts no refreshed session while there are others')
-    const left = await namesLeft(bench, names)
-    bench.expect(left, names.slice(names.length - left.length))
-    bench.expect(evicted, names.length - left.length, COUNTS_EVICTED)
-  }),
-  boundedCase('counts neither ended nor expired sessions as evicted', { maxSessions: 3 }, async (bench) => {
+  ),
+  createBoundedCase('counts neither ended nor expired sessions as evicted', { maxSessions: 3 }, async (bench) => {
     await createStranger(bench, 'ended')
     await createStranger(bench, 'expired', { expiresAtSeconds: START_SECONDS + 5 })
     await createStranger(bench, '0')
@@ -196,27 +200,35 @@ export const sessionCases = [
     for (const name of ['1', '2', '3', '4']) {
       evicted += await createStranger(bench, name, { nowSeconds: START_SECONDS + 10 })
     }
-    bench.expect(evicted, 5 - (await namesLeft(bench, namesTo(5))).length)
+    bench.expect(evicted, 5 - (await listNamesLeft(bench, listNames(5))).length)
   }),
-  boundedCase('accepts a new session among refreshed ones, and evicts it first', { maxSessions: 2 }, async (bench) => {
-    const evicted = (await createRefreshed(bench)) + (await createStranger(bench, 'new'))
-    bench.expect(await namesLeft(bench, ['new']), ['new'], 'A session is there once its creation was answered')
-    const refreshed = await namesLeft(bench, ['a', 'b'])
-    bench.expect(evicted, 2 - refreshed.length, COUNTS_EVICTED)
-    await createStranger(bench, 'newer')
-    bench.expect(await namesLeft(bench, ['a', 'b']), refreshed)
-  }),
-  boundedCase("forgets no replaced token for the sake of strangers' sessions", { maxSessions: 3 }, async (bench) => {
-    await bench.create('a')
-    await bench.rotate('a', 0, 1)
-    await createStranger(bench, 'stranger')
-    for (let token = 0; token < 20; token += 1) await bench.rotate('stranger', token, token + 1)
-    for (const name of namesTo(20)) await createStranger(bench, name)
-    await bench.rotations(['a', 0, 'x', 'reused', { at: 60 }])
-  })
+  createBoundedCase(
+    'accepts a new session among refreshed ones, and evicts it first',
+    { maxSessions: 2 },
+    async (bench) => {
+      const evicted = (await createRefreshed(bench)) + (await createStranger(bench, 'new'))
+      bench.expect(await listNamesLeft(bench, ['new']), ['new'], 'A session is there once its creation was answered')
+      const refreshed = await listNamesLeft(bench, ['a', 'b'])
+      bench.expect(evicted, 2 - refreshed.length, COUNTS_EVICTED)
+      await createStranger(bench, 'newer')
+      bench.expect(await listNamesLeft(bench, ['a', 'b']), refreshed)
+    }
+  ),
+  createBoundedCase(
+    "forgets no replaced token for the sake of strangers' sessions",
+    { maxSessions: 3 },
+    async (bench) => {
+      await bench.create('a')
+      await bench.rotate('a', 0, 1)
+      await createStranger(bench, 'stranger')
+      for (let token = 0; token < 20; token += 1) await bench.rotate('stranger', token, token + 1)
+      for (const name of listNames(20)) await createStranger(bench, name)
+      await bench.rotations(['a', 0, 'x', 'reused', { at: 60 }])
+    }
+  )
 ]
 
-function namesTo(count: number): string[] {
+function listNames(count: number): string[] {
   return Array.from({ length: count }, (_, index) => String(index))
 }
 
@@ -236,7 +248,7 @@ async function createRefreshed(bench: Bench): Promise<number> {
 }
 
 /** Which of the sessions are still found. */
-async function namesLeft({ find }: Bench, names: readonly string[]): Promise<string[]> {
+async function listNamesLeft({ find }: Bench, names: readonly string[]): Promise<string[]> {
   const found = await Promise.all(names.map((name) => find(name)))
   return names.filter((_, index) => found[index] !== undefined)
 }

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer, Server, type RequestListener } from 'node:http'
 import { acceptedLoginDomains, loginMessage } from '../protocol/login-message.js'
-import { fieldOf } from '../protocol/json.js'
+import { readField } from '../protocol/json.js'
 import { sendApproved } from './approve.js'
 import { findMounts } from './find-mount.js'
 import type { TestWallet } from './wallet.js'
@@ -52,14 +52,14 @@ export async function signedIn(
   wallet: Pick<TestWallet, 'did' | 'signMessage'>,
   options: SignedInOptions = {}
 ): Promise<SignedInFetch> {
-  const url = await urlOf(app)
+  const url = await findUrl(app)
   const post = (path: string, body: object): Promise<Response> =>
     fetch(url + path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) })
   const { domain, requestAuthPath, authPath } = await findLogin(app, options, (path) => post(path, {}))
   const asked = await assertGood(await post(requestAuthPath, { did: wallet.did }))
-  const challenge = String(fieldOf(await asked.json(), 'challenge'))
+  const challenge = String(readField(await asked.json(), 'challenge'))
   const sig = await wallet.signMessage(loginMessage(domain, challenge))
-  const headers = await credentialsOf(await assertGood(await post(authPath, { did: wallet.did, sig })))
+  const headers = await readCredentials(await assertGood(await post(authPath, { did: wallet.did, sig })))
   const fetchAsUser: (...request: Parameters<SignedInFetch>) => Promise<Response> = async (path, given = {}) => {
     const { approve = false, ...init } = given
     const send = (request: RequestInit): Promise<Response> => {
@@ -90,7 +90,7 @@ async function findLogin(
   const [{ path, service } = { path: mountPath ?? '' }] = mounts
   if (service !== undefined && paths.requestAuthPath === undefined && paths.authPath === undefined) {
     const { requestAuthPath, authPath } = service
-    return { domain: domainOf(service.serviceUrl), ...below(path, { requestAuthPath, authPath }) }
+    return { domain: findDomain(service.serviceUrl), ...below(path, { requestAuthPath, authPath }) }
   }
   const { requestAuthPath = '/request-auth', authPath = '/auth' } = paths
   const tried = mountPath === undefined ? ['', ...mounts.map((mount) => mount.path)] : [mountPath]
@@ -101,7 +101,7 @@ async function findLogin(
     first ??= answer
     // The refusal of a request without DID names the service.
     const realm = /^DIDAuth realm="([^"]*)"$/.exec(answer.headers.get('www-authenticate') ?? '')?.[1]
-    if (realm !== undefined) return { domain: domainOf(realm), ...login }
+    if (realm !== undefined) return { domain: findDomain(realm), ...login }
   }
   const { url = '', status = 0 } = first ?? {}
   const remedy = "give { mountPath: '/api' } or the paths of the login"
@@ -113,7 +113,7 @@ function below(mountPath: string, { requestAuthPath, authPath }: Omit<Login, 'do
   return { requestAuthPath: start + requestAuthPath, authPath: start + authPath }
 }
 
-function domainOf(serviceUrl: string): string {
+function findDomain(serviceUrl: string): string {
   return acceptedLoginDomains(serviceUrl, [])[0] ?? serviceUrl
 }
 
@@ -122,17 +122,17 @@ async function assertGood(answer: Response): Promise<Response> {
   throw new Error(`The login was refused: ${answer.status} ${await answer.text()}`)
 }
 
-async function credentialsOf(answer: Response): Promise<Record<string, string>> {
+async function readCredentials(answer: Response): Promise<Record<string, string>> {
   const cookies = answer.headers.getSetCookie().map((cookie) => cookie.split(';', 1).join())
   // Where our tokens are cookies, the body is empty. Other cookies are those of the application's own middleware.
   const body = await answer.text()
   return {
-    ...(body !== '' && { Authorization: `DIDAuth ${String(fieldOf(JSON.parse(body), 'accessToken'))}` }),
+    ...(body !== '' && { Authorization: `DIDAuth ${String(readField(JSON.parse(body), 'accessToken'))}` }),
     ...(cookies.length > 0 && { Cookie: cookies.join('; ') })
   }
 }
 
-async function urlOf(app: AppUnderTest): Promise<string> {
+async function findUrl(app: AppUnderTest): Promise<string> {
   if (typeof app === 'string') return app.replace(/\/+$/, '')
   const url = urls.get(app) ?? listen(app instanceof Server ? app : createServer(app))
   urls.set(app, url)

@@ -30,10 +30,10 @@ export interface StoreCase {
   test: (bench: Bench) => Promise<void>
 }
 
-export function boundedCase(name: string, bounds: StoreBounds, test: StoreCase['test']): StoreCase {
+export function createBoundedCase(name: string, bounds: StoreBounds, test: StoreCase['test']): StoreCase {
   return { name, bounds, test }
 }
-export const storeCase = (name: string, test: StoreCase['test']): StoreCase => boundedCase(name, {}, test)
+export const storeCase = (name: string, test: StoreCase['test']): StoreCase => createBoundedCase(name, {}, test)
 
 /** Seconds since the Unix epoch. All times below are counted from it. */
 export const START_SECONDS = 1_800_000_000
@@ -46,8 +46,8 @@ export const anotherDid = 'did:ethr:rsk:0x00000000000000000000000000000000000000
 type Details<T> = Partial<T> & { at?: number; until?: number }
 
 /** A session called `name`, with its token 0, that lasts an hour. */
-export function sessionOf(name: string, { at = 0, until = 3600, ...fields }: Details<NewSession> = {}): NewSession {
-  const session = { service, sessionId: `session-${name}`, did, refreshTokenHash: hashOf(name, 0) }
+export function createSession(name: string, { at = 0, until = 3600, ...fields }: Details<NewSession> = {}): NewSession {
+  const session = { service, sessionId: `session-${name}`, did, refreshTokenHash: hashToken(name, 0) }
   const times = { nowSeconds: START_SECONDS + at, expiresAtSeconds: START_SECONDS + until }
   return { ...session, tokenClaims: undefined, ...times, ...fields }
 }
@@ -55,31 +55,31 @@ export function sessionOf(name: string, { at = 0, until = 3600, ...fields }: Det
 type Token = number | string
 
 /** The exchange of a session's token for another, 10 s after the start, for an hour more. */
-export function rotationOf(
+export function createRotation(
   session: string,
   presented: Token,
   next: Token,
   { at = 10, until = 3610, ...fields }: Details<Rotation> = {}
 ): Rotation {
-  const hashes = { presentedHash: hashOf(session, presented), nextHash: hashOf(session, next) }
+  const hashes = { presentedHash: hashToken(session, presented), nextHash: hashToken(session, next) }
   const times = { nowSeconds: START_SECONDS + at, nextExpiresAtSeconds: START_SECONDS + until, graceSeconds: 10 }
   return { service, sessionId: `session-${session}`, ...hashes, tokenClaims: undefined, ...times, ...fields }
 }
 
 /** The first login in a window that ends 300 s after the start. */
-export function useOf({ at = 0, until = 300, ...fields }: Details<ChallengeUse> = {}): ChallengeUse {
+export function createUse({ at = 0, until = 300, ...fields }: Details<ChallengeUse> = {}): ChallengeUse {
   const use = { service, did, window: 6_000_000, flow: 'logIn', useCount: 0, consumesBoth: false } as const
   return { ...use, nowSeconds: START_SECONDS + at, expiresAtSeconds: START_SECONDS + until, ...fields }
 }
 
 /** A request counted in a time slot of 60 s. */
-export function chargeOf({ at = 0, ...fields }: Details<QuotaCharge> = {}): QuotaCharge {
+export function createCharge({ at = 0, ...fields }: Details<QuotaCharge> = {}): QuotaCharge {
   const charge = { service, kind: 'request', key: did, cost: 1, timeSlotSeconds: 60 } as const
   return { ...charge, nowSeconds: START_SECONDS + at, ...fields }
 }
 
 /** The hash of a refresh token. A session begins with token 0. */
-export function hashOf(session: string, token: Token): string {
+export function hashToken(session: string, token: Token): string {
   return createHash('sha256').update(`${session} ${token}`).digest('base64url')
 }
 
@@ -87,11 +87,11 @@ export function hashOf(session: string, token: Token): string {
 type RotationRow = [name: string, presented: Token, next: Token, verdict: RefreshVerdict, details?: Details<Rotation>]
 
 /** Two store objects on the same data, or one twice, and what cases do with them. */
-export type Bench = ReturnType<typeof benchOf>
+export type Bench = ReturnType<typeof createBench>
 
 /** Each call of a verb goes to the other store object. @param name - of the case: what a good store does */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- `Bench` is what it returns
-export function benchOf(store: Store, other: Store, name: string) {
+export function createBench(store: Store, other: Store, name: string) {
   let calls = 0
   /**
    * Compares as JSON: objects of `structuredClone` are of another realm under Jest; what is undefined may be absent.
@@ -103,8 +103,8 @@ export function benchOf(store: Store, other: Store, name: string) {
     deepEqual(plain(actual), plain(expected), `${promise}: ${written(expected)} expected, got ${written(actual)}`)
   }
   const next = (): Store => ((calls += 1) % 2 === 1 ? store : other)
-  const rotate = (...[session, presented, to, details]: Parameters<typeof rotationOf>): Promise<RefreshVerdict> =>
-    next().rotateRefreshToken(rotationOf(session, presented, to, details))
+  const rotate = (...[session, presented, to, details]: Parameters<typeof createRotation>): Promise<RefreshVerdict> =>
+    next().rotateRefreshToken(createRotation(session, presented, to, details))
   const find = (name: string, of = service): Promise<StoredSession | undefined> =>
     next().findSession(of, `session-${name}`)
   return {
@@ -113,20 +113,20 @@ export function benchOf(store: Store, other: Store, name: string) {
     expect,
     rotate,
     create: (name: string, details?: Details<NewSession>): Promise<number> =>
-      next().createSession(sessionOf(name, details)),
+      next().createSession(createSession(name, details)),
     end: (name: string, state: 'loggedOut' | 'revoked' = 'loggedOut', at = 0): Promise<boolean> =>
       next().endSession(service, `session-${name}`, state, START_SECONDS + at),
     revoke: (at = 0, of = service): Promise<number> => next().revokeSessions(of, did, START_SECONDS + at),
     find,
-    read: async (name: string): Promise<object | undefined> => storedFieldsOf(await find(name)),
+    read: async (name: string): Promise<object | undefined> => toStoredFields(await find(name)),
     stateOf: async (name: string): Promise<string | undefined> => (await find(name))?.state,
     /** The names of the user's sessions, in the order of the list. */
     list: async (at = 0): Promise<string[]> =>
       (await next().listSessions(service, did, START_SECONDS + at)).map(({ sessionId }) => sessionId.slice(8)),
-    use: (details?: Details<ChallengeUse>): Promise<string> => next().consumeChallenge(useOf(details)),
-    counts: (details?: Details<ChallengeUse>): Promise<object> => next().countChallengeUses(useOf(details)),
+    use: (details?: Details<ChallengeUse>): Promise<string> => next().consumeChallenge(createUse(details)),
+    counts: (details?: Details<ChallengeUse>): Promise<object> => next().countChallengeUses(createUse(details)),
     charge: async (details?: Details<QuotaCharge>): Promise<{ isCharged: boolean; count: number; endsAt: number }> => {
-      const { isCharged, count, resetsAtSeconds } = await next().chargeQuota(chargeOf(details))
+      const { isCharged, count, resetsAtSeconds } = await next().chargeQuota(createCharge(details))
       return { isCharged, count, endsAt: resetsAtSeconds - START_SECONDS }
     },
     /** Rotates one after the other, and compares the verdicts. */
@@ -148,24 +148,24 @@ export function benchOf(store: Store, other: Store, name: string) {
 }
 
 /** How often each answer came. */
-export function tally(answers: readonly string[]): Record<string, number> {
+export function countAnswers(answers: readonly string[]): Record<string, number> {
   return Object.fromEntries([...new Set(answers)].map((one) => [one, answers.filter((other) => other === one).length]))
 }
 
 /** The fields of a session, whatever else a store's object has. */
-export function fieldsOf(session: Session | undefined): object | undefined {
+export function toFields(session: Session | undefined): object | undefined {
   if (session === undefined) return undefined
   const { sessionId, did, state, tokenClaims, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds } = session
   return { sessionId, did, state, tokenClaims, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds }
 }
 
 /** The fields of a stored session; replaced tokens oldest first, with the 24 characters of their hash that count. */
-function storedFieldsOf(session: StoredSession | undefined): object | undefined {
+function toStoredFields(session: StoredSession | undefined): object | undefined {
   if (session === undefined) return undefined
   const replacedTokens = session.replacedTokens
     .map(({ hash, replacedAtSeconds }) => ({ hash: hash.slice(0, 24), replacedAtSeconds }))
     .sort((a, b) => a.replacedAtSeconds - b.replacedAtSeconds || (a.hash < b.hash ? -1 : 1))
-  return { ...fieldsOf(session), refreshTokenHash: session.refreshTokenHash, replacedTokens }
+  return { ...toFields(session), refreshTokenHash: session.refreshTokenHash, replacedTokens }
 }
 
 /** Writes to an object that a store answered. A frozen one stays as it is. */

@@ -5,10 +5,10 @@ import { es256kSigner, issueJwt } from '../adapters/es256k-signer.js'
 import { consoleLogger } from '../adapters/reports.js'
 import { systemClock } from '../time.js'
 import type { Clock, Logger, Signer } from '../ports.js'
-import { accessTokenPayload } from '../protocol/access-token.js'
+import { createAccessTokenPayload } from '../protocol/access-token.js'
 import type { JsonObject } from '../protocol/json.js'
 import { parseSignerOutput } from '../protocol/personal-sign.js'
-import { didOn, walletKey } from './wallet.js'
+import { createDid, deriveWalletKey } from './wallet.js'
 
 /** The service that {@link accessTokenFor} signs for: options of `setupDidAuth`. */
 export interface TokenService {
@@ -64,11 +64,11 @@ export function fakeClock(startSeconds = 1_800_000_000): FakeClock {
  * const requireDid = setupDidAuth(app, { ...testConfig(), useCookies: true })
  */
 export function testConfig(): TestConfig {
-  const { privateKey, address } = walletKey('the service of a test')
+  const { privateKey, address } = deriveWalletKey('the service of a test')
   return {
     challengeSecret: bytesToHex(pureCurve.sha256('the challenge secret of a test')),
     serviceUrl: 'http://localhost:3000',
-    serviceDid: didOn('rsk', address),
+    serviceDid: createDid('rsk', address),
     serviceSigner: es256kSigner(privateKey),
     maxRequestsPerTimeSlot: Infinity,
     logger: quietLogger
@@ -94,7 +94,7 @@ export async function accessTokenFor(
   const { serviceDid: iss, serviceUrl: aud, accessTokenExpirationTimeInSeconds: seconds = 600 } = service
   const ids = { jti: randomBytes(16).toString('base64url'), sid: randomBytes(18).toString('base64url') }
   const nowSeconds = Math.floor((service.clock ?? systemClock).nowSeconds())
-  const payload = accessTokenPayload({ iss, aud, sub: did, ...ids }, nowSeconds, seconds)
+  const payload = createAccessTokenPayload({ iss, aud, sub: did, ...ids }, nowSeconds, seconds)
   return issueJwt({ ...payload, ...claims }, async (data) => {
     const signature = parseSignerOutput(await service.serviceSigner(data))
     if (signature === undefined) throw new TypeError('serviceSigner returned no ES256K signature')

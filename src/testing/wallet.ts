@@ -59,11 +59,11 @@ export class TestWallet {
   readonly #listeners = new Set<Listener>()
 
   constructor(seed: string, { chainId = 30, network = 'rsk', info = {} }: WalletOptions, confirm: Confirm) {
-    this.#key = walletKey(seed)
+    this.#key = deriveWalletKey(seed)
     this.#confirm = confirm
     this.chainId = chainId
     this.network = network
-    this.info = { ...walletInfo(seed), ...info }
+    this.info = { ...createWalletInfo(seed), ...info }
   }
 
   /** The address of the account in use, lower case with `0x`. */
@@ -73,7 +73,7 @@ export class TestWallet {
 
   /** `did:ethr:rsk:` and the address, or with another network. */
   get did(): string {
-    return didOn(this.network, this.address)
+    return createDid(this.network, this.address)
   }
 
   /** 64 hexadecimal digits after `0x`. Anyone can compute it from the seed: it is for tests only. */
@@ -154,7 +154,7 @@ export class TestWallet {
 
   /** The user picks another account: address, DID and key change, and pages that are connected learn of it. */
   switchAccount(seed = `${this.#key.seed}, second account`): void {
-    this.#key = walletKey(seed)
+    this.#key = deriveWalletKey(seed)
     if (!this.#isConnected) return
     for (const listener of this.#listeners) listener([this.address])
   }
@@ -204,7 +204,7 @@ export interface WalletKey {
 }
 
 /** @throws RangeError for one seed in 2^128, whose hash is not a private key */
-export function walletKey(seed: string): WalletKey {
+export function deriveWalletKey(seed: string): WalletKey {
   const privateKey = pureCurve.sha256(`wallet of a test: ${seed}`)
   const publicKey = pureCurve.publicKeyOf(privateKey)
   if (publicKey === undefined) throw new RangeError('take another seed')
@@ -217,13 +217,13 @@ export function walletKey(seed: string): WalletKey {
 }
 
 /** The same in every run. Pages tell wallets apart by `rdns`. */
-function walletInfo(seed: string): WalletInfo {
+function createWalletInfo(seed: string): WalletInfo {
   const hex = bytesToHex(pureCurve.sha256(`name of a test's wallet: ${seed}`))
   const uuid = [hex.slice(0, 8), hex.slice(8, 12), `4${hex.slice(13, 16)}`, `a${hex.slice(17, 20)}`, hex.slice(20, 32)]
   return { uuid: uuid.join('-'), name: seed, icon: ICON, rdns: `example.wallet-${hex.slice(32, 40)}` }
 }
 
 /** The DID of an address on a network, which is empty for Ethereum. */
-export function didOn(network: string, address: string): string {
+export function createDid(network: string, address: string): string {
   return ['did:ethr', network, address].filter(Boolean).join(':')
 }

@@ -8,7 +8,7 @@ import { addressOfDid, canonicalDid, isDid, isEthrDid } from '../protocol/did.js
 import { parseJwt } from '../protocol/jwt.js'
 import { parseHttpUrl } from '../protocol/parse-url.js'
 import { systemClock } from '../time.js'
-import { configError, issuerKeys, type IssuerResolver } from './issuer-keys.js'
+import { createConfigError, createIssuerKeys, type IssuerResolver } from './issuer-keys.js'
 
 const SCHEME = /^(?:DIDAuth|Bearer) +([^ ]+)$/i
 const PREFIXES: readonly unknown[] = ['', '__Host-', '__Secure-']
@@ -74,15 +74,16 @@ export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifi
   const { issuer, audience, clock: given = systemClock } = options
   const dids: readonly unknown[] = Array.isArray(issuer) ? issuer : [issuer]
   if (dids.length === 0 || !dids.every(isDid)) {
-    throw configError('issuer: give the DID of the service that issues the tokens')
+    throw createConfigError('issuer: give the DID of the service that issues the tokens')
   }
-  if (typeof audience !== 'string' || !audience) throw configError('audience: give the serviceUrl of that service')
+  if (typeof audience !== 'string' || !audience)
+    throw createConfigError('audience: give the serviceUrl of that service')
   if (!/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(audience))
-    throw configError('audience: it stands in a header, so give no quote, \\ or space')
+    throw createConfigError('audience: it stands in a header, so give no quote, \\ or space')
   const cookieRule = parseCookieRule(options)
   const clock = { nowSeconds: () => Math.floor(given.nowSeconds()) }
   const verified = new RecentEntries<VerifiedToken>()
-  const issuers = dids.map((did) => ({ did, keysNow: issuerKeys(did, options, clock, () => verified.clear()) }))
+  const issuers = dids.map((did) => ({ did, keysNow: createIssuerKeys(did, options, clock, () => verified.clear()) }))
 
   const findIssuer = (token: unknown): (typeof issuers)[number] => {
     if (issuers.length === 1 && issuers[0] !== undefined) return issuers[0]
@@ -119,9 +120,9 @@ export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifi
 type CookieRule = { cookie: string; trustedOrigins: ReadonlySet<string> }
 
 function parseCookieRule({ audience, cookiePrefix = '', trustedOrigins = [] }: VerifierOptions): CookieRule {
-  if (!PREFIXES.includes(cookiePrefix)) throw configError("cookiePrefix: give '', '__Host-' or '__Secure-'")
+  if (!PREFIXES.includes(cookiePrefix)) throw createConfigError("cookiePrefix: give '', '__Host-' or '__Secure-'")
   if (!Array.isArray(trustedOrigins) || !trustedOrigins.every(isOrigin))
-    throw configError('trustedOrigins: give an array of origins such as "https://app.example"')
+    throw createConfigError('trustedOrigins: give an array of origins such as "https://app.example"')
   const own = parseHttpUrl(audience)?.origin
   const origins = own === undefined ? trustedOrigins : [own, ...trustedOrigins]
   return { cookie: `${cookiePrefix}authorization`, trustedOrigins: new Set(origins) }
@@ -133,22 +134,22 @@ function isOrigin(value: unknown): value is string {
 
 /** The access token of a request. A browser sends the cookie by itself: it counts where no other site made it do so. */
 function readToken(request: TokenRequest, { cookie, trustedOrigins }: CookieRule): string {
-  const authorization = headerOf(request, 'authorization')
+  const authorization = readHeader(request, 'authorization')
   const token = SCHEME.exec(authorization ?? '')?.[1]
   if (token !== undefined) return token
-  const [value, ...others] = cookiesNamed(cookie, headerOf(request, 'cookie') ?? '')
+  const [value, ...others] = listCookies(cookie, readHeader(request, 'cookie') ?? '')
   if (value === undefined) {
     if (authorization === undefined) throw new DidAuthError('ERR_ACCESS_TOKEN_MISSING')
     const reason = { check: 'Authorization', expected: 'DIDAuth <token> or Bearer <token>' }
     throw new DidAuthError('ERR_ACCESS_TOKEN', { reason })
   }
-  const headers = { origin: headerOf(request, 'origin'), 'sec-fetch-site': headerOf(request, 'sec-fetch-site') }
+  const headers = { origin: readHeader(request, 'origin'), 'sec-fetch-site': readHeader(request, 'sec-fetch-site') }
   assertSameSite({ method: request.method, headers }, trustedOrigins)
   if (others.length > 0) throw new DidAuthError('ERR_DUPLICATE_COOKIE', { reason: { check: 'Cookie', cookie } })
   return value
 }
 
-function headerOf({ headers }: TokenRequest, name: string): string | undefined {
+function readHeader({ headers }: TokenRequest, name: string): string | undefined {
   if (isWebHeaders(headers)) return headers.get(name) ?? undefined
   const value = headers[name]
   return typeof value === 'string' ? value : value?.join(', ')
@@ -158,7 +159,7 @@ function isWebHeaders(headers: TokenRequest['headers']): headers is { get(name: 
   return typeof headers.get === 'function'
 }
 
-function cookiesNamed(name: string, header: string): string[] {
+function listCookies(name: string, header: string): string[] {
   return header.split(';').flatMap((pair) => {
     const [key = '', ...value] = pair.split('=')
     return key.trim() === name && value.length > 0 ? [value.join('=').trim()] : []

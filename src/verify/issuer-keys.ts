@@ -1,11 +1,11 @@
-import { cachedIssuerKeys } from '../adapters/cached-issuer-keys.js'
+import { createIssuerKeyCache } from '../adapters/cached-issuer-keys.js'
 import { pureCurve } from '../adapters/curve-pure.js'
 import { isSecp256k1Key, type IssuerKey } from '../adapters/did-document.js'
-import { namedKeys, type IsSigned } from '../adapters/named-keys.js'
+import { parseNamedKeys, type IsSigned } from '../adapters/named-keys.js'
 import { DidAuthError } from '../errors.js'
 import type { Client, Clock } from '../ports.js'
 import { addressOfDid, isEthrDid } from '../protocol/did.js'
-import { bytesOfHex, hexOfBytes } from '../protocol/encoding.js'
+import { decodeHex, encodeHex } from '../protocol/encoding.js'
 import { isObject } from '../protocol/json.js'
 
 const KEY_HEX = /^(?:0x)?(0[23][0-9a-f]{64}|04[0-9a-f]{128})$/i
@@ -26,21 +26,24 @@ const VERIFIER: Client = { network: '', isGone: () => false }
  * @returns what throws DidAuthError ERR_RESOLVER; ERR_ACCESS_TOKEN when the DID has no keys
  * @throws DidAuthError ERR_CONFIG
  */
-export function issuerKeys(
+export function createIssuerKeys(
   issuer: string,
   { publicKeys, resolver }: { readonly publicKeys?: unknown; readonly resolver?: IssuerResolver | undefined },
   clock: Clock,
   onNewKeys: () => void
 ): () => IsSigned | Promise<IsSigned> {
   if (resolver === undefined) {
-    const keys = namedKeys(pureCurve, publicKeys === undefined ? [parseAddress(issuer)] : parsePublicKeys(publicKeys))
+    const keys = parseNamedKeys(
+      pureCurve,
+      publicKeys === undefined ? [parseAddress(issuer)] : parsePublicKeys(publicKeys)
+    )
     return () => keys
   }
-  if (publicKeys !== undefined) throw configError('give publicKeys or resolver, not both')
+  if (publicKeys !== undefined) throw createConfigError('give publicKeys or resolver, not both')
   if (!isObject(resolver) || typeof resolver.resolve !== 'function') {
-    throw configError('resolver: give an object with a method resolve')
+    throw createConfigError('resolver: give an object with a method resolve')
   }
-  const resolved = cachedIssuerKeys(clock, resolver, 'assertionMethod')
+  const resolved = createIssuerKeyCache(clock, resolver, 'assertionMethod')
   let listed: readonly IssuerKey[] | undefined
   let keys: IsSigned
   return async () => {
@@ -51,7 +54,7 @@ export function issuerKeys(
     if (answer !== listed) {
       listed = answer
       onNewKeys()
-      keys = namedKeys(
+      keys = parseNamedKeys(
         pureCurve,
         answer.filter(isSecp256k1Key).map(({ hex }) => hex)
       )
@@ -62,33 +65,33 @@ export function issuerKeys(
 
 /** The address of a did:ethr, as a key is named by it. */
 function parseAddress(issuer: string): string {
-  if (!isEthrDid(issuer)) throw configError('issuer: one that is not a did:ethr needs publicKeys or resolver')
+  if (!isEthrDid(issuer)) throw createConfigError('issuer: one that is not a did:ethr needs publicKeys or resolver')
   try {
     return addressOfDid(issuer, pureCurve).slice(2)
   } catch {
-    throw configError('issuer: its public key is not a point of the curve')
+    throw createConfigError('issuer: its public key is not a point of the curve')
   }
 }
 
 function parsePublicKeys(keys: unknown): string[] {
   const parsed = Array.isArray(keys) ? keys.map(parsePublicKey) : []
-  if (parsed.length === 0) throw configError('publicKeys: give an array of at least one key')
+  if (parsed.length === 0) throw createConfigError('publicKeys: give an array of at least one key')
   return parsed
 }
 
 function parsePublicKey(key: unknown): string {
   const hex = typeof key === 'string' ? KEY_HEX.exec(key)?.[1] : undefined
-  const bytes = hex === undefined ? key : bytesOfHex(hex)
-  const point = bytes instanceof Uint8Array ? pureCurve.decompress(compressed(bytes)) : undefined
-  if (point === undefined) throw configError('publicKeys: give keys of secp256k1, 33 or 65 bytes')
-  return hexOfBytes(point)
+  const bytes = hex === undefined ? key : decodeHex(hex)
+  const point = bytes instanceof Uint8Array ? pureCurve.decompress(compressKey(bytes)) : undefined
+  if (point === undefined) throw createConfigError('publicKeys: give keys of secp256k1, 33 or 65 bytes')
+  return encodeHex(point)
 }
 
-function compressed(key: Uint8Array): Uint8Array {
+function compressKey(key: Uint8Array): Uint8Array {
   return key.length === 65 ? Uint8Array.of(2 + ((key[64] ?? 0) % 2), ...key.subarray(1, 33)) : key
 }
 
 /** Refuses an option of this entry. */
-export function configError(problem: string): DidAuthError {
+export function createConfigError(problem: string): DidAuthError {
   return new DidAuthError('ERR_CONFIG', { message: `express-did-auth/verify: ${problem}` })
 }

@@ -1,7 +1,7 @@
 import { sendErrorAnswer } from '../error-answer.js'
 import { DidAuthError, errorStatuses } from '../errors.js'
 import type { AccessTokenVerifier, TokenRequest, VerifiedToken } from './access-token-verifier.js'
-import { configError } from './issuer-keys.js'
+import { createConfigError } from './issuer-keys.js'
 
 /** What is used of an Express request. */
 export interface GuardedRequest extends TokenRequest {
@@ -48,5 +48,5 @@ export function requireToken(
 
 function assertVerifier(verify: { request?: unknown } | undefined): void {
   if (typeof verify?.request === 'function') return
-  throw configError('requireToken needs what accessTokenVerifier returned')
+  throw createConfigError('requireToken needs what accessTokenVerifier returned')
 }

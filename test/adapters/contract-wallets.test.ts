@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { contractWallets } from '../../src/adapters/contract-wallets.js'
+import { createContractWallets } from '../../src/adapters/contract-wallets.js'
 import type { Client, ContractProof, ContractVerifier, ContractWallets } from '../../src/ports.js'
 import { refusal } from '../support/refusal.js'
 
@@ -38,7 +38,7 @@ beforeEach(() => {
     verifyMessage: answer('verifyMessage')
   }
   const logger = { info: jest.fn(), warn: jest.fn(), error: (fields: Record<string, unknown>) => errors.push(fields) }
-  wallets = contractWallets(logger, { [CHAIN]: verifier })
+  wallets = createContractWallets(logger, { [CHAIN]: verifier })
 })
 
 afterEach(() => {

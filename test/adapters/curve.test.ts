@@ -3,7 +3,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { keccak256, SigningKey, toUtf8Bytes } from 'ethers'
 import { pureCurve } from '../../src/adapters/curve-pure.js'
-import { loadCurve, loadNative, loadWasm, withHashes } from '../../src/adapters/curve.js'
+import { loadCurve, loadNative, loadWasm, addHashes } from '../../src/adapters/curve.js'
 import type { Curve } from '../../src/protocol/curve.js'
 
 const ORDER = 'fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141'
@@ -23,8 +23,8 @@ let native: Curve
 let wasm: Curve
 
 beforeAll(async () => {
-  native = await withHashes(await loadNative())
-  wasm = await withHashes(await loadWasm())
+  native = await addHashes(await loadNative())
+  wasm = await addHashes(await loadWasm())
 })
 
 /** What a call does, comparable between two builds: its result, or that it throws. */

@@ -5,9 +5,9 @@ import { isSignedByIssuerKey } from '../../src/adapters/credential-verifier.js'
 import { parseJwt, type ParsedJwt } from '../../src/protocol/jwt.js'
 import { ed25519Key, jwtByHand, p256Key, type SignPart } from '../support/credentials.js'
 import { refusal } from '../support/refusal.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
-const { privateKey, address } = walletOf(6301)
+const { privateKey, address } = createNumberedWallet(6301)
 const whole = Buffer.from(SigningKey.computePublicKey(privateKey).slice(2), 'hex')
 const compressed = Buffer.from(SigningKey.computePublicKey(privateKey, true).slice(2), 'hex')
 const p256 = p256Key()

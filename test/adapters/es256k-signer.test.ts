@@ -9,7 +9,7 @@ import { issueJwt } from '../../src/adapters/es256k-signer.js'
 import { isSignedBy, parseJwt } from '../../src/protocol/jwt.js'
 import { es256k } from '../protocol/forge-jwt.js'
 import { nodeOptions, scriptFile } from '../support/run-script.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
 // The private key 1, whose address every tool knows.
 const privateKey = '0000000000000000000000000000000000000000000000000000000000000001'
@@ -97,7 +97,7 @@ describe('es256kSigner and isPrivateKey', () => {
   })
 })
 
-const sign = es256k(walletOf(7777).privateKey)
+const sign = es256k(createNumberedWallet(7777).privateKey)
 const claims = { iss: 'did:ethr:rsk:0x1', iat: 1_800_000_000, a: 'ü', b: [1, null] }
 
 describe('issueJwt', () => {
@@ -109,9 +109,9 @@ describe('issueJwt', () => {
       return sign(data)
     })
     expect(inputs).toEqual([jwt.slice(0, jwt.lastIndexOf('.'))])
-    const publicKey = curve.publicKeyOf(Buffer.from(walletOf(7777).privateKey.slice(2), 'hex'))!
+    const publicKey = curve.publicKeyOf(Buffer.from(createNumberedWallet(7777).privateKey.slice(2), 'hex'))!
     expect(isSignedBy(curve, parseJwt(jwt, 4096)!, publicKey)).toBe(true)
-    const otherKey = curve.publicKeyOf(Buffer.from(walletOf(1).privateKey.slice(2), 'hex'))!
+    const otherKey = curve.publicKeyOf(Buffer.from(createNumberedWallet(1).privateKey.slice(2), 'hex'))!
     expect(isSignedBy(curve, parseJwt(jwt, 4096)!, otherKey)).toBe(false)
   })
 

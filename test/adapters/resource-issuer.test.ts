@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals'
 import { createHmac, generateKeyPairSync, sign, type KeyObject } from 'node:crypto'
 import { SignJWT, UnsecuredJWT } from 'jose'
-import { resourceIssuer } from '../../src/adapters/resource-issuer.js'
+import { createResourceIssuer } from '../../src/adapters/resource-issuer.js'
 import type { ResourceKey } from '../../src/ports.js'
 import { deadRpcUrl } from '../support/rpc-node.js'
 import { refusal } from '../support/refusal.js'
@@ -18,7 +18,7 @@ async function verifierOf(issuer: TestIssuer, networks?: readonly string[], keys
   const warnings: Record<string, unknown>[] = []
   const ignore = (): void => undefined
   const logger = { info: ignore, error: ignore, warn: (fields: Record<string, unknown>) => void warnings.push(fields) }
-  const verify = resourceIssuer({ issuer: issuer.url, audience: ORDERS, keys, networks, clock, logger })
+  const verify = createResourceIssuer({ issuer: issuer.url, audience: ORDERS, keys, networks, clock, logger })
   return { clock, warnings, verify, fetches: () => issuer.asked.filter((path) => path === KEYS).length }
 }
 

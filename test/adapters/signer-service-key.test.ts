@@ -3,14 +3,14 @@ import { ES256KSigner, hexToBytes } from 'did-jwt'
 import { sha256, SigningKey, toUtf8Bytes } from 'ethers'
 import { es256kSigner, type Signer } from 'express-did-auth'
 import { loadCurve } from '../../src/adapters/curve.js'
-import { signerServiceKey } from '../../src/adapters/signer-service-key.js'
+import { createServiceKey } from '../../src/adapters/signer-service-key.js'
 import type { Curve, ServiceKey } from '../../src/ports.js'
 import { ownTime } from '../../src/current-request.js'
-import { walletOf } from '../support/wallet.js'
-import { throwing } from '../support/refusal.js'
+import { createNumberedWallet } from '../support/wallet.js'
+import { createThrowing } from '../support/refusal.js'
 
-const wallet = walletOf(9001)
-const other = walletOf(9002)
+const wallet = createNumberedWallet(9001)
+const other = createNumberedWallet(9002)
 const order = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 
 let curve: Curve
@@ -31,7 +31,7 @@ function keyOf(signer: unknown, serviceDid = wallet.did): ServiceKey {
   const onKeyChange = (address: string): void => void changes.push(address)
   const silent = (): undefined => undefined
   const logger = { info: silent, error: silent, warn: (fields: Record<string, unknown>) => void warnings.push(fields) }
-  return signerServiceKey({ curve, logger, onKeyChange }, signer as Signer, serviceDid)
+  return createServiceKey({ curve, logger, onKeyChange }, signer as Signer, serviceDid)
 }
 
 function publicKeyHexOf(privateKey: string): string {
@@ -115,7 +115,7 @@ describe('the service key behind a signer', () => {
   })
 
   it.each([
-    ['throws', throwing(new Error('no key'))],
+    ['throws', createThrowing(new Error('no key'))],
     ['rejects', () => Promise.reject(new Error('no key'))],
     ['returns words', () => 'not a signature at all'],
     ['always returns the same signature', () => base64url('11'.repeat(32) + '22'.repeat(32))]

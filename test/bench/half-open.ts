@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net'
 import { logIn, me } from '../support/server-client.js'
 import { startServer } from '../support/server-process.js'
 import { temporaryFolder } from '../support/store-folder.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 import { quantile, reportFigure } from './harness.js'
 
 const CONNECTIONS = 500
@@ -26,7 +26,7 @@ async function halfOpen(port: number, text: string): Promise<Socket> {
 const folder = temporaryFolder()
 const env = { DATA_DIR: folder.path, SERVICE_URL: 'https://auth.example', LOG_LEVEL: 'warn' }
 const server = await startServer({ ...env, MAX_REQUESTS_PER_TIME_SLOT: '1000000' })
-const { accessToken } = await logIn(server.url, walletOf(1), 'auth.example')
+const { accessToken } = await logIn(server.url, createNumberedWallet(1), 'auth.example')
 const port = Number(new URL(server.url).port)
 const startedAt = performance.now()
 let [open, closedSeconds] = [CONNECTIONS, 0]

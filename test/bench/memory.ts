@@ -5,7 +5,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { MAX_REPLACED_TOKENS } from '../../src/protocol/session.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
-import { chargeOf, hashOf, rotationOf, sessionOf } from '../../src/testing/store-case.js'
+import { createCharge, hashToken, createRotation, createSession } from '../../src/testing/store-case.js'
 import { testApp } from '../support/test-app.js'
 import { inParallel, reportFigure } from './harness.js'
 import { assertStatus, ConnectionPool } from './http-client.js'
@@ -30,15 +30,16 @@ const store = memoryStore({ maxQuotas: COUNT })
 // As the JSON of a request gives it: one flat text.
 const newDid = (): string => Buffer.from(`did:ethr:rsk:0x${randomBytes(20).toString('hex')}`).toString()
 // Drawn from the number, so that nothing but the store remembers them.
-const sessionId = (index: number): string => hashOf('session', index).slice(0, 8) + hashOf('id', index).slice(0, 16)
+const sessionId = (index: number): string =>
+  hashToken('session', index).slice(0, 8) + hashToken('id', index).slice(0, 16)
 const perSession = await heapFor((index) => {
-  const session = sessionOf('', { did: newDid(), sessionId: sessionId(index) })
-  return store.createSession({ ...session, refreshTokenHash: hashOf(String(index), 0) })
+  const session = createSession('', { did: newDid(), sessionId: sessionId(index) })
+  return store.createSession({ ...session, refreshTokenHash: hashToken(String(index), 0) })
 })
 reportFigure('P9', `memory store: ${perSession.toFixed(0)} B a session (goal 400)`, perSession <= 400)
 const perRotation = await heapFor(async (index) => {
   for (let token = 0; token < MAX_REPLACED_TOKENS; token += 1) {
-    const rotation = rotationOf(String(index), token, token + 1, { sessionId: sessionId(index) })
+    const rotation = createRotation(String(index), token, token + 1, { sessionId: sessionId(index) })
     const verdict = await store.rotateRefreshToken(rotation)
     if (verdict !== 'rotate') throw new Error(verdict)
   }
@@ -51,7 +52,7 @@ const report = (what: string, bytesEach: number): void => {
   reportFigure('F12', `${what}: ${all.toFixed(1)} MiB more (goal 50)`, all <= 50)
 }
 const perQuota = await heapFor((index) =>
-  store.chargeQuota(chargeOf({ kind: 'anonymous', key: `${newDid()} 203.0.${index % 256}.${index % 251}` }))
+  store.chargeQuota(createCharge({ kind: 'anonymous', key: `${newDid()} 203.0.${index % 256}.${index % 251}` }))
 )
 report(`memory store: ${COUNT} anonymous quotas`, perQuota)
 await store.ping()

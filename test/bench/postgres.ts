@@ -9,10 +9,17 @@ import pg from 'pg'
 import { postgresStore } from '../../src/stores/postgres/index.js'
 import { packReplacedToken } from '../../src/stores/replaced-tokens.js'
 import { postgresDialect } from '../../src/stores/sql/dialect.js'
-import { rowKey } from '../../src/stores/sql/tables.js'
-import { sessionStatements } from '../../src/stores/sql/session-verbs.js'
+import { computeRowKey } from '../../src/stores/sql/tables.js'
+import { createSessionStatements } from '../../src/stores/sql/session-verbs.js'
 import type { Store } from '../../src/ports.js'
-import { chargeOf, hashOf, rotationOf, service, sessionOf, useOf } from '../../src/testing/store-case.js'
+import {
+  createCharge,
+  hashToken,
+  createRotation,
+  service,
+  createSession,
+  createUse
+} from '../../src/testing/store-case.js'
 import { runOn, startPostgres } from '../support/postgres-server.js'
 import { tcpProxy } from '../support/tcp-proxy.js'
 import { measure, rateOf, reportFigure } from './harness.js'
@@ -30,8 +37,8 @@ const engine = await startPostgres({
 })
 await runOn(engine.url(), 'CREATE EXTENSION pg_stat_statements')
 
-const didOf = (index: number): string => `did:ethr:rsk:0x${hashOf('did', index).slice(0, 40)}`
-const named = (index: number) => sessionOf(String(index), { did: didOf(index) })
+const didOf = (index: number): string => `did:ethr:rsk:0x${hashToken('did', index).slice(0, 40)}`
+const named = (index: number) => createSession(String(index), { did: didOf(index) })
 
 /** CPU time of the engine's own processes that serve connections, µs. */
 async function cpuOfBackends(): Promise<number> {
@@ -74,7 +81,7 @@ async function costFigures(): Promise<void> {
   show('ping, to compare with', await costOf(store, sessions, () => store.ping()))
   show('createSession', await costOf(store, sessions, (index) => store.createSession(named(index))))
   const rotate = (rotation: number) => (index: number) =>
-    store.rotateRefreshToken(rotationOf(String(index), rotation, rotation + 1))
+    store.rotateRefreshToken(createRotation(String(index), rotation, rotation + 1))
   show('rotate, first of a page and a day', await costOf(store, sessions, rotate(0)))
   const counters = 'SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = $1'
   const [before] = await runOn(engine.url(), counters, ['did_auth_sessions'])
@@ -95,10 +102,10 @@ async function costFigures(): Promise<void> {
   reportFigure('S7', `${bytes.toFixed(0)} B a session on disk after ${ROTATIONS} refreshes (goal 1500)`, bytes <= 1500)
   const quotas = postgresStore(engine.url(), { poolSize: 1, timeoutSeconds: 60 })
   const quota = await costOf(quotas, sessions * 5, (index) =>
-    quotas.chargeQuota(chargeOf({ key: String(index % sessions) }))
+    quotas.chargeQuota(createCharge({ key: String(index % sessions) }))
   )
   show('chargeQuota', quota, ' (goal 120 µs)', quota.cpu <= 120)
-  const use = await costOf(quotas, sessions, (index) => quotas.consumeChallenge(useOf({ did: didOf(index) })))
+  const use = await costOf(quotas, sessions, (index) => quotas.consumeChallenge(createUse({ did: didOf(index) })))
   show('consumeChallenge', use)
   await quotas.close()
 }
@@ -115,14 +122,14 @@ async function scalingFigures(): Promise<void> {
     const run = `scaling ${connections}`
     const verbs: Record<string, (number: number) => Promise<unknown>> = {
       login: async (number) => {
-        await store.consumeChallenge(useOf({ did: `did:example:${run}-${number}` }))
-        await store.createSession(sessionOf(`${run} ${number}`, { did: `did:example:${run}-${number}` }))
+        await store.consumeChallenge(createUse({ did: `did:example:${run}-${number}` }))
+        await store.createSession(createSession(`${run} ${number}`, { did: `did:example:${run}-${number}` }))
       },
       refresh: async (number) => {
         await store.findSession(service, `session-${number % sessions}`)
-        await store.rotateRefreshToken(rotationOf(String(number % sessions), 'x', 'y'))
+        await store.rotateRefreshToken(createRotation(String(number % sessions), 'x', 'y'))
       },
-      quota: (number) => store.chargeQuota(chargeOf({ key: `${run} ${number}` }))
+      quota: (number) => store.chargeQuota(createCharge({ key: `${run} ${number}` }))
     }
     for (const [verb, call] of Object.entries(verbs)) {
       rates.set(verb, [...(rates.get(verb) ?? []), await rateOf(connections, 3, call)])
@@ -145,7 +152,7 @@ async function overheadFigure(): Promise<void> {
   await store.ping()
   const create = async (name: string): Promise<void> => {
     for (let index = 0; index < 200; index += 1) {
-      await store.createSession(sessionOf(`${name} ${index}`, { did: didOf(index + (name === 'ours' ? 0 : 1e6)) }))
+      await store.createSession(createSession(`${name} ${index}`, { did: didOf(index + (name === 'ours' ? 0 : 1e6)) }))
     }
   }
   await create('ours')
@@ -155,16 +162,16 @@ async function overheadFigure(): Promise<void> {
     const index = number % 200
     const step = steps[which].get(index) ?? 0
     steps[which].set(index, step + 1)
-    return rotationOf(`${which} ${index}`, step, step + 1)
+    return createRotation(`${which} ${index}`, step, step + 1)
   }
-  const { rotate } = sessionStatements(postgresDialect)
+  const { rotate } = createSessionStatements(postgresDialect)
   const bytes = (hash: string): Buffer => Buffer.from(hash, 'base64url')
   const calls = {
     ours: (number: number) => store.rotateRefreshToken(next('ours', number)),
     bare: (number: number) => {
       const { sessionId, presentedHash, nextHash, nowSeconds, nextExpiresAtSeconds } = next('bare', number)
       const tokens = [bytes(presentedHash), bytes(nextHash), packReplacedToken(presentedHash, nowSeconds)]
-      const values = [rowKey(service, sessionId), ...tokens, null, nowSeconds, nextExpiresAtSeconds, 1, 1]
+      const values = [computeRowKey(service, sessionId), ...tokens, null, nowSeconds, nextExpiresAtSeconds, 1, 1]
       return pool.query({ name: 'bare', text: rotate.text, values })
     }
   }

@@ -6,7 +6,7 @@
  */
 import { createClient } from 'redis'
 import { redisQuotas } from '../../src/stores/redis/index.js'
-import { chargeOf, did, rotationOf, sessionOf, useOf } from '../../src/testing/store-case.js'
+import { createCharge, did, createRotation, createSession, createUse } from '../../src/testing/store-case.js'
 import { startRedis, suiteStore, type TestRedis } from '../support/redis-server.js'
 import { costOfCalls, measure, printFigure } from './harness.js'
 
@@ -30,7 +30,7 @@ async function costsOf(redis: TestRedis, callers: number, call: (index: number) 
 async function chargeFigures(redis: TestRedis): Promise<void> {
   const client = await createClient({ url: redis.url, RESP: 2 }).connect()
   const quotas = redisQuotas(redis.url)
-  const charge = (index: number): Promise<unknown> => quotas.chargeQuota(chargeOf({ key: String(index % 1000) }))
+  const charge = (index: number): Promise<unknown> => quotas.chargeQuota(createCharge({ key: String(index % 1000) }))
   const increment = (index: number): Promise<unknown> => client.sendCommand(['INCR', `raw:${index % 1000}`])
   for (const callers of [1, 16, 64]) {
     const rate = (call: (index: number) => Promise<unknown>) => async (): Promise<number> =>
@@ -46,11 +46,11 @@ async function chargeFigures(redis: TestRedis): Promise<void> {
 async function verbFigures(redis: TestRedis): Promise<void> {
   const store = suiteStore(redis.url, { keyPrefix: 'verb ' })
   const user = (index: number): string => `did:ethr:rsk:0x${String(index).padStart(40, '0')}`
-  for (const name of ['rotated', 'again']) await store.createSession(sessionOf(name))
+  for (const name of ['rotated', 'again']) await store.createSession(createSession(name))
   const verbs: [name: string, call: (index: number) => Promise<unknown>][] = [
-    ['rotateRefreshToken', (index) => store.rotateRefreshToken(rotationOf('rotated', index, index + 1))],
+    ['rotateRefreshToken', (index) => store.rotateRefreshToken(createRotation('rotated', index, index + 1))],
     ['findSession', () => store.findSession('https://service.example', 'session-again')],
-    ['consumeChallenge', (index) => store.consumeChallenge(useOf({ did: user(index) }))]
+    ['consumeChallenge', (index) => store.consumeChallenge(createUse({ did: user(index) }))]
   ]
   for (const [name, call] of verbs) printFigure(`${name}, 1 at a time: ${await costsOf(redis, 1, call)}`)
   await store.close()
@@ -59,11 +59,11 @@ async function verbFigures(redis: TestRedis): Promise<void> {
 /** Bytes of a key with one session, new and refreshed 16 times. */
 async function memoryFigures(redis: TestRedis): Promise<void> {
   const store = suiteStore(redis.url, { keyPrefix: 'one ' })
-  await store.createSession(sessionOf('a', { did }))
+  await store.createSession(createSession('a', { did }))
   const [key] = (await redis.command('KEYS', 'one *')) as string[]
   const bytes = async (): Promise<string> => String(await redis.command('MEMORY', 'USAGE', key!))
   const fresh = await bytes()
-  for (let token = 0; token < 16; token += 1) await store.rotateRefreshToken(rotationOf('a', token, token + 1))
+  for (let token = 0; token < 16; token += 1) await store.rotateRefreshToken(createRotation('a', token, token + 1))
   printFigure(`a user with one session: ${fresh} B new, ${await bytes()} B after 16 refreshes`)
   await store.close()
 }

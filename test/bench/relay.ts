@@ -5,7 +5,7 @@
 import { startFaultyNode } from '../support/faulty-ipfs-node.js'
 import { relayLogIn, relayPost } from '../support/relay-client.js'
 import { temporaryFolder } from '../support/store-folder.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 import { measure } from './harness.js'
 import { assertStatus } from './http-client.js'
 import { costOf, startBin, startServer, type Step } from './servers.js'
@@ -31,7 +31,7 @@ for (const store of ['embedded', 'node']) {
     ...(node !== undefined && { IPFS_API_URL: node.url })
   })
   const { url } = ours.servers[0]!
-  const token = await relayLogIn(url, walletOf(1))
+  const token = await relayLogIn(url, createNumberedWallet(1))
   const headers = `Authorization: ${token}\r\n`
   const get =
     (path: string): Step =>

@@ -1,7 +1,7 @@
 import { numbersFrom, type Draw } from '../protocol/random-numbers.js'
 import { loginCredential } from '../support/relay-client.js'
 import type { Tokens } from '../support/server-client.js'
-import { loginText, walletOf, type TestWallet } from '../support/wallet.js'
+import { createLoginText, createNumberedWallet, type TestWallet } from '../support/wallet.js'
 import { Connection, type Answer } from './http-client.js'
 import type { BuiltServer } from './servers.js'
 
@@ -60,7 +60,7 @@ class SoakUser {
     const { did } = this.#wallet
     const asked = await this.#ask(server, { method: 'POST', path: '/request-auth', body: { did } }, 200)
     const { challenge } = JSON.parse(asked.body) as { challenge: string }
-    const sig = this.#wallet.personalSign(loginText(this.#domains[server], challenge))
+    const sig = this.#wallet.personalSign(createLoginText(this.#domains[server], challenge))
     const { status, body } = await this.#ask(server, { method: 'POST', path: '/auth', body: { did, sig } }, 200, 401)
     // A window ended in between. Clients ask again, but not for ever.
     if (status === 401 && body.startsWith('Invalid challenge response') && (this.#retries += 1) < MAX_RETRIES) {
@@ -177,7 +177,7 @@ export async function soak(
     }
     const draw = numbersFrom(7_919 * (client + 1))
     const users = Array.from({ length: USERS_PER_CLIENT }, (_, user) => {
-      return new SoakUser(walletOf(40_000 + client * USERS_PER_CLIENT + user), domains, ask, draw)
+      return new SoakUser(createNumberedWallet(40_000 + client * USERS_PER_CLIENT + user), domains, ask, draw)
     })
     return { connections, users, draw }
   })

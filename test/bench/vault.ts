@@ -4,10 +4,10 @@
  */
 import { join } from 'node:path'
 import { pino } from 'pino'
-import { contentRepair } from '../../servers/ipfs/content-repair.js'
+import { createContentRepair } from '../../servers/ipfs/content-repair.js'
 import { openContentStore } from '../../servers/storage/sql/open-sqlite-contents.js'
 import { listText, readEntries } from '../../servers/vault/entries-answer.js'
-import { newContent } from '../support/content-stores.js'
+import { createContent } from '../support/content-stores.js'
 import { temporaryFolder } from '../support/store-folder.js'
 import { costOfCalls, inParallel, measure } from './harness.js'
 
@@ -45,7 +45,7 @@ async function subject(entryCount: number): Promise<Subject> {
     filled.store.writeEntry({
       did: didOf(number),
       key: keyOf(number),
-      content: newContent(contentAt(number)),
+      content: createContent(contentAt(number)),
       replaces: 'nothing',
       quota
     })
@@ -53,7 +53,7 @@ async function subject(entryCount: number): Promise<Subject> {
   await filled.store.close()
 
   const { store } = await openContentStore(options)
-  const repair = contentRepair({ store, node: undefined, log: pino({ level: 'silent' }) })
+  const repair = createContentRepair({ store, node: undefined, log: pino({ level: 'silent' }) })
   return {
     entryCount,
     read: async (number) => {
@@ -65,7 +65,7 @@ async function subject(entryCount: number): Promise<Subject> {
     },
     write: (number) => {
       const place = { did: didOf(spread(number, entryCount)), key: `new ${number}` }
-      const content = newContent(contentAt(entryCount + number))
+      const content = createContent(contentAt(entryCount + number))
       return store.writeEntry({ ...place, content, replaces: 'nothing', quota })
     },
     close: () => store.close()

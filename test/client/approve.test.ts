@@ -2,10 +2,10 @@ import { describe, expect, it } from '@jest/globals'
 import { createHash } from 'node:crypto'
 import { parseSiweMessage } from 'viem/siwe'
 import type { AuthorizedInit } from 'express-did-auth/client'
-import { failureOf } from '../support/client-error.js'
+import { catchFailure } from '../support/client-error.js'
 import { alice, startClientService } from '../support/client-service.js'
 import type { Host } from '../support/test-app.js'
-import { walletOf, watchedWallet } from '../support/wallet.js'
+import { createNumberedWallet, createWatchedWallet } from '../support/wallet.js'
 
 const JSON_TYPE = { 'Content-Type': 'application/json' }
 const BODY = JSON.stringify({ to: 'Bob' })
@@ -26,7 +26,7 @@ async function approvingService(options: { url?: string; prefix?: string } = {})
   }
   const { prefix } = options
   const service = await startClientService({ siwe: true }, { after, ...(prefix !== undefined && { prefix }) })
-  const { signed: texts, ...signer } = watchedWallet(alice)
+  const { signed: texts, ...signer } = createWatchedWallet(alice)
   const wallet = { ...signer, chainId: 30 }
   const auth = await service.signedIn({ wallet, ...(prefix !== undefined && { url: service.url + prefix }) })
   texts.length = 0
@@ -54,7 +54,7 @@ describe('DidAuthClient.fetch with approve', () => {
   // Cause: what the user had signed was sent with the previous token, which had ended.
   it('refreshes a token that ends while the wallet is open', async () => {
     const { auth, clock, exchanges } = await approvingService()
-    await auth.logIn({ wallet: watchedWallet(alice, () => (clock.seconds += 60)) })
+    await auth.logIn({ wallet: createWatchedWallet(alice, () => (clock.seconds += 60)) })
     clock.seconds += 540
     exchanges.length = 0
     const init = { method: 'POST', headers: JSON_TYPE, body: BODY, approve: true }
@@ -111,7 +111,7 @@ describe('DidAuthClient.fetch with approve', () => {
     const { transfer, texts, intercept } = await approvingService()
     const statement = 'Approve: Send 5 RBTC to Bob (POST /transfer?fast)'
     intercept(() => problem({ nonce: NONCE, statement, ...fields }))
-    expect(await failureOf(transfer())).toMatchObject({ code: 'PROTOCOL' })
+    expect(await catchFailure(transfer())).toMatchObject({ code: 'PROTOCOL' })
     expect(texts).toEqual([])
   })
 
@@ -131,7 +131,7 @@ describe('DidAuthClient.fetch with approve', () => {
       signMessage: async (text: string) => account.personalSign(text)
     }
     const auth = await service.signedIn({ wallet })
-    account = walletOf(2)
+    account = createNumberedWallet(2)
     service.exchanges.length = 0
     const { status } = await auth.fetch('/transfer', { method: 'POST', approve: true })
     expect([status, service.exchanges.map((one) => one.status)]).toEqual([403, [403, 403]])
@@ -141,11 +141,11 @@ describe('DidAuthClient.fetch with approve', () => {
     const service = await approvingService()
     const rejected = Object.assign(new Error('no'), { code: 4001 })
     let isOpen = true
-    const wallet = watchedWallet(alice, () => (isOpen ? undefined : Promise.reject(rejected)))
+    const wallet = createWatchedWallet(alice, () => (isOpen ? undefined : Promise.reject(rejected)))
     const auth = await service.signedIn({ wallet })
     isOpen = false
     service.exchanges.length = 0
-    const failure = await failureOf(auth.fetch('/transfer', { method: 'POST', approve: true }))
+    const failure = await catchFailure(auth.fetch('/transfer', { method: 'POST', approve: true }))
     expect(failure).toMatchObject({ code: 'USER_REJECTED' })
     expect(service.exchanges).toHaveLength(1)
   })

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals'
 import { importer } from 'ipfs-unixfs-importer'
 import { readFileSync } from 'node:fs'
-import { cidOf } from '../../src/client/relay/blocks.js'
-import { isBlockOf, linksOf } from '../../src/client/relay/gateway.js'
-import { blocksOf } from '../support/unixfs-importer.js'
+import { computeCid } from '../../src/client/relay/blocks.js'
+import { hasCid, readLinks } from '../../src/client/relay/gateway.js'
+import { importBlocks } from '../support/unixfs-importer.js'
 
 interface Vector {
   letter: string
@@ -15,7 +15,7 @@ const vectors = JSON.parse(readFileSync(new URL('../vectors/cids.json', import.m
 
 describe('cidOf', () => {
   it.each(vectors)('is that of the vectors for $byteCount bytes', async ({ letter, byteCount, cid }) => {
-    expect(await cidOf(new Uint8Array(byteCount).fill(letter.charCodeAt(0)))).toBe(cid)
+    expect(await computeCid(new Uint8Array(byteCount).fill(letter.charCodeAt(0)))).toBe(cid)
   })
 
   it.each([0, 1, 262_143, 262_145, 524_288, 900_001])('is that of the importer for %i bytes', async (byteCount) => {
@@ -24,21 +24,21 @@ describe('cidOf', () => {
     const options = { rawLeaves: true, cidVersion: 1 } as const
     let root = ''
     for await (const entry of importer([{ content: bytes }], store as never, options)) root = entry.cid.toString()
-    expect(await cidOf(bytes)).toBe(root)
+    expect(await computeCid(bytes)).toBe(root)
   })
 })
 
 describe('linksOf', () => {
   it('names the blocks below a node, each of which has its cid', async () => {
-    const blocks = await blocksOf(Buffer.alloc(600_000, 'a'))
+    const blocks = await importBlocks(Buffer.alloc(600_000, 'a'))
     const root = blocks.at(-1)!
-    expect(linksOf(new Uint8Array(root.bytes))).toEqual(blocks.slice(0, -1).map(({ cid }) => cid))
-    for (const { cid, bytes } of blocks) expect(await isBlockOf(cid, new Uint8Array(bytes))).toBe(true)
-    expect(await isBlockOf(root.cid, new Uint8Array(root.bytes).fill(0, 0, 1))).toBe(false)
+    expect(readLinks(new Uint8Array(root.bytes))).toEqual(blocks.slice(0, -1).map(({ cid }) => cid))
+    for (const { cid, bytes } of blocks) expect(await hasCid(cid, new Uint8Array(bytes))).toBe(true)
+    expect(await hasCid(root.cid, new Uint8Array(root.bytes).fill(0, 0, 1))).toBe(false)
   })
 
   it.each([[[]], [[0x12]], [[0x12, 0]], [[0x12, 255, 1]], [[0x0a, 2, 8, 1]], [Array<number>(100).fill(0x12)]])(
     'ends for bytes that are no node: %j',
-    (bytes) => expect(linksOf(Uint8Array.from(bytes)).length).toBeLessThan(100)
+    (bytes) => expect(readLinks(Uint8Array.from(bytes)).length).toBeLessThan(100)
   )
 })

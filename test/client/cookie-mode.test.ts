@@ -2,29 +2,29 @@ import { beforeEach, describe, expect, it } from '@jest/globals'
 import type { DidAuthClient } from 'express-did-auth/client'
 import {
   alice,
-  answerOf,
+  requestStatus,
   type ClientService,
   CookieJar,
   fakeClientTime,
   fakeLocks,
-  plainWallet,
+  createPlainWallet,
   setGlobals,
-  sharedStorage,
+  createSharedStorage,
   startClientService
 } from '../support/client-service.js'
 import { START_SECONDS } from '../support/test-app.js'
 import { until } from '../support/until.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
 let service: ClientService
 let jar: CookieJar
-let storage: ReturnType<typeof sharedStorage>
+let storage: ReturnType<typeof createSharedStorage>
 
 beforeEach(async () => {
   setGlobals({ window: {}, navigator: { locks: fakeLocks() } })
   service = await startClientService({ useCookies: true })
   jar = new CookieJar()
-  storage = sharedStorage()
+  storage = createSharedStorage()
 })
 
 const cookieOptions = () => ({ mode: 'cookie' as const, storage, fetch: jar.wrap(service.fetch) })
@@ -40,7 +40,7 @@ describe('a client with cookies', () => {
     expect(auth.session).toBeUndefined()
     const session = await auth.logIn()
     expect(session).toEqual({ did: alice.did, sessionId: expect.any(String), expiresAt: START_SECONDS + 600 })
-    expect(await answerOf(auth)).toBe(200)
+    expect(await requestStatus(auth)).toBe(200)
     const reloaded = openTab()
     await reloaded.ready
     expect(reloaded.session).toEqual(session)
@@ -54,7 +54,7 @@ describe('a client with cookies', () => {
 
   it('keeps no token anywhere that a script can read', async () => {
     const auth = await outdated()
-    await answerOf(auth)
+    await requestStatus(auth)
     const [accessToken, refreshToken] = [...jar.cookies.values()]
     const kept = JSON.stringify([...storage.values])
     expect(kept).not.toContain(accessToken!)
@@ -68,7 +68,7 @@ describe('a client with cookies', () => {
     const tabs = [first, ...Array.from({ length: 9 }, () => openTab())]
     await Promise.all(tabs.map(({ ready }) => ready))
     service.clock.seconds += 700
-    expect(await Promise.all(tabs.map(answerOf))).toEqual(Array(10).fill(200))
+    expect(await Promise.all(tabs.map(requestStatus))).toEqual(Array(10).fill(200))
     expect(service.count('/refresh-token')).toBe(1)
     expect(first.session?.expiresAt).toBe(START_SECONDS + 1_300)
   })
@@ -77,20 +77,20 @@ describe('a client with cookies', () => {
     await outdated()
     const tabs = Array.from({ length: 10 }, () => openTab())
     await Promise.all(tabs.map(({ ready }) => ready))
-    expect(await Promise.all(tabs.map(answerOf))).toEqual(Array(10).fill(200))
+    expect(await Promise.all(tabs.map(requestStatus))).toEqual(Array(10).fill(200))
     expect(service.count('/refresh-token')).toBe(1)
   })
 
   it('is not signed out when the answer is lost, the page is closed, and the next one refreshes an hour later', async () => {
     const auth = await outdated()
     const { given } = service.hold('/refresh-token')
-    void answerOf(auth)
+    void requestStatus(auth)
     await given
     setGlobals({ navigator: { locks: fakeLocks() } })
     service.clock.seconds += 3_600
     const next = openTab()
     await next.ready
-    expect(await answerOf(next)).toBe(200)
+    expect(await requestStatus(next)).toBe(200)
   })
 
   it('goes on when the storage was cleared, because the cookies decide', async () => {
@@ -98,7 +98,7 @@ describe('a client with cookies', () => {
     await auth.logIn()
     storage.values.clear()
     service.clock.seconds += 700
-    expect(await answerOf(auth)).toBe(200)
+    expect(await requestStatus(auth)).toBe(200)
   })
 
   it('is signed out when its session was revoked, and sends no POST /logout: another tab may have newer cookies', async () => {
@@ -117,12 +117,12 @@ describe('a client with cookies', () => {
   })
 
   it('is of one user in all tabs: a login in one is the session of the others', async () => {
-    const [one, other] = [openTab(), openTab({ wallet: plainWallet(walletOf(2)) })]
+    const [one, other] = [openTab(), openTab({ wallet: createPlainWallet(createNumberedWallet(2)) })]
     await one.logIn()
     await until(() => other.session?.did === alice.did)
     await other.logIn()
-    await until(() => one.session?.did === walletOf(2).did)
-    expect(await answerOf(one)).toBe(200)
+    await until(() => one.session?.did === createNumberedWallet(2).did)
+    expect(await requestStatus(one)).toBe(200)
   })
 
   it('stays signed in when the service is not told of a log out, and signs out when it is', async () => {
@@ -144,7 +144,7 @@ describe('a client with cookies', () => {
     await until(() => other.session !== undefined)
     service.clock.seconds += 700
     const { given, release } = service.hold('/refresh-token')
-    const late = answerOf(one)
+    const late = requestStatus(one)
     await given
     const loggedOut = other.logOut()
     await new Promise((resolve) => setImmediate(resolve))
@@ -171,7 +171,7 @@ describe('a client with cookies whose service is not reached at first', () =>
     await expect(auth.ready).rejects.toMatchObject({ code: 'UNAVAILABLE' })
     expect(auth.session).toBeUndefined()
     service.intercept(() => undefined)
-    expect(await answerOf(auth)).toBe(200)
+    expect(await requestStatus(auth)).toBe(200)
     expect(auth.session?.did).toBe(alice.did)
   }))
 
@@ -185,6 +185,6 @@ describe('a client with cookies on a server that renders pages', () =>
     await auth.ready
     expect(auth.session).toBeUndefined()
     expect(service.exchanges.length).toBe(before)
-    expect(await answerOf(auth)).toBe(401)
+    expect(await requestStatus(auth)).toBe(401)
     expect(service.count('/refresh-token')).toBe(0)
   }))

@@ -5,17 +5,17 @@ import { join } from 'node:path'
 import { DidAuthClient } from 'express-did-auth/client'
 import request from 'supertest'
 import { afterTest } from '../support/after-test.js'
-import { CookieJar, plainWallet, setGlobals } from '../support/client-service.js'
+import { CookieJar, createPlainWallet, setGlobals } from '../support/client-service.js'
 import { root } from '../support/documents.js'
 import { runExample, setEnvironment } from '../support/run-script.js'
 import { temporaryFolder } from '../support/store-folder.js'
 import { until } from '../support/until.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 import { listenAt } from '../support/client-error.js'
 import { startTestRelay } from '../support/relay-app.js'
 import { testVault } from '../support/vault-app.js'
 
-const alice = walletOf(1)
+const alice = createNumberedWallet(1)
 
 async function serve(
   load: () => Promise<unknown>,
@@ -139,7 +139,7 @@ describe('examples/node-client.mjs', () =>
 describe('examples/behind-a-proxy.ts', () =>
   it('knows the address of its users and the public URL', async () => {
     const proxy = await serve(() => import('../../examples/behind-a-proxy.js'), {}, 2)
-    const auth = new DidAuthClient({ url: urlOf(proxy), domain: 'app.example', wallet: plainWallet(alice) })
+    const auth = new DidAuthClient({ url: urlOf(proxy), domain: 'app.example', wallet: createPlainWallet(alice) })
     await auth.logIn()
     const answer = await auth.fetch('/profile', { headers: { 'X-Forwarded-For': '192.0.2.7' } })
     expect(await answer.json()).toEqual({ did: alice.did, ip: '127.0.0.1', https: true })

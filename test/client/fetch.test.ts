@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
 import express from 'express'
-import { serverAt } from '../support/client-error.js'
-import { alice, answerOf, type ClientService, startClientService } from '../support/client-service.js'
-import { throwing } from '../support/refusal.js'
+import { startServer } from '../support/client-error.js'
+import { alice, requestStatus, type ClientService, startClientService } from '../support/client-service.js'
+import { createThrowing } from '../support/refusal.js'
 
 let service: ClientService
 /** Another origin. */
@@ -48,7 +48,7 @@ describe('DidAuthClient.fetch', () => {
   })
 
   it('sends none to another origin, unless that is one of origins', async () => {
-    const url = await serverAt(express().get('/open', (req, res) => void res.json(req.headers)))
+    const url = await startServer(express().get('/open', (req, res) => void res.json(req.headers)))
     for (const origins of [[], [url]]) {
       const auth = await service.signedIn({ origins })
       const headers = (await (await auth.fetch(`${url}/open`)).json()) as Record<string, string>
@@ -115,11 +115,11 @@ describe('DidAuthClient.fetch', () => {
     service.intercept(({ path }) =>
       path === '/me' ? Response.json({ code: 'ERR_ACCESS_TOKEN' }, { status: 401 }) : undefined
     )
-    for (let count = 0; count < 3; count += 1) expect(await answerOf(auth)).toBe(401)
+    for (let count = 0; count < 3; count += 1) expect(await requestStatus(auth)).toBe(401)
     expect([service.count('/refresh-token'), service.count('/me')]).toEqual([1, 4])
     service.clock.seconds += 700
     service.intercept(() => undefined)
-    expect(await answerOf(auth)).toBe(200)
+    expect(await requestStatus(auth)).toBe(200)
   })
 
   it('learns that the session has ended from a route that checks it', async () => {
@@ -161,7 +161,7 @@ describe('DidAuthClient.fetch', () => {
       seen.push(req.headers.authorization)
       res.send('elsewhere')
     })
-    elsewhere = await serverAt(foreign)
+    elsewhere = await startServer(foreign)
     const auth = await service.signedIn()
     const own = await auth.fetch('/moved')
     expect(await own.json()).toMatchObject({ user: { did: auth.session!.did } })
@@ -223,7 +223,7 @@ describe('DidAuthClient.fetch', () => {
   )
 
   it('says that it may be the page where nothing answers: no page can tell CORS from a lost connection', async () => {
-    const fetch = throwing(new TypeError('Failed to fetch'))
+    const fetch = createThrowing(new TypeError('Failed to fetch'))
     await expect(service.client({ fetch }).logIn()).rejects.toMatchObject({
       code: 'UNAVAILABLE',
       message: `POST ${service.url}/request-auth: TypeError: Failed to fetch`,

@@ -4,9 +4,9 @@ import { createKeyring, openKeyring, recovery, wallet, type Unlocker } from 'exp
 import { VaultClient, type VaultClientOptions } from 'express-did-auth/client/vault'
 import { createDecipheriv, createHmac, hkdfSync } from 'node:crypto'
 import { expectClientError as expectError, listenAt, type HttpAddress } from '../support/client-error.js'
-import { plainWallet, startClientService } from '../support/client-service.js'
-import { newWallet, testVault, type TestVault } from '../support/vault-app.js'
-import { watchedWallet } from '../support/wallet.js'
+import { createPlainWallet, startClientService } from '../support/client-service.js'
+import { createWallet, testVault, type TestVault } from '../support/vault-app.js'
+import { createWatchedWallet } from '../support/wallet.js'
 
 const KEY = 'did-auth.keyring'
 
@@ -26,8 +26,8 @@ afterAll(async () => {
 type Stored = { v: number; mac: string; slots: Record<string, string | number>[] }
 
 /** A user with a wallet, logged in at a vault. Everything that is sent is in `sent`. */
-async function newUser(signer = newWallet(), { url } = address) {
-  const own = plainWallet(signer)
+async function newUser(signer = createWallet(), { url } = address) {
+  const own = createPlainWallet(signer)
   const auth = new DidAuthClient({ url, wallet: own, domain: 'vault.example' })
   await auth.logIn()
   const sent: string[] = []
@@ -125,7 +125,7 @@ describe('a keyring', () => {
     const slow = {
       type: 'passkey',
       secret: async () => {
-        await auth.logIn({ wallet: plainWallet(newWallet()) })
+        await auth.logIn({ wallet: createPlainWallet(createWallet()) })
         return new Uint8Array(32)
       }
     } as const
@@ -342,7 +342,7 @@ describe('wallet', () => {
 
   it('is asked twice for a new slot and once to open; its text names page and slot', async () => {
     const { own, signer, client } = await newUser()
-    const { signed: texts, ...watched } = watchedWallet(signer)
+    const { signed: texts, ...watched } = createWatchedWallet(signer)
     await createKeyring({ vault: client, unlockers: [wallet(watched, { domain: 'app.example' })] })
     expect(texts).toHaveLength(2)
     const { slots } = await openKeyring({ vault: client, unlock: wallet(watched, { domain: 'app.example' }) })
@@ -368,7 +368,7 @@ Issued At: ${new Date(createdAt * 1_000).toISOString()}`
   })
 
   it('is LOCKED with another account, and opens among several wallets', async () => {
-    const others = [plainWallet(newWallet()), plainWallet(newWallet())]
+    const others = [createPlainWallet(createWallet()), createPlainWallet(createWallet())]
     const { own, key, open } = await newKeyring((signer) => [wallet(others[0]!), wallet(signer)])
     await expectError(open(wallet(others[1]!)), { code: 'LOCKED' })
     expect((await open(wallet(own))).key).toEqual(key)
@@ -376,9 +376,9 @@ Issued At: ${new Date(createdAt * 1_000).toISOString()}`
 
   it('signs what is no login at the library: its URI has no host', async () => {
     const service = await startClientService({ siwe: { domains: ['service.example'] } })
-    const signer = newWallet()
+    const signer = createWallet()
     const { client } = await newUser(signer)
-    const watched = watchedWallet(signer)
+    const watched = createWatchedWallet(signer)
     await createKeyring({ vault: client, unlockers: [wallet(watched, { domain: 'service.example' })] })
     const [message = ''] = watched.signed
     const answer = await fetch(`${service.url}/siwe/verify`, {
@@ -393,7 +393,7 @@ Issued At: ${new Date(createdAt * 1_000).toISOString()}`
 describe('the bytes that are sent', () =>
   it('have neither the key, nor the code, nor the signature', async () => {
     const { signer, key, recoveryCode, sent, open } = await newKeyring((own) => [wallet(own)])
-    const watched = watchedWallet(signer)
+    const watched = createWatchedWallet(signer)
     const opened = await open(wallet(watched))
     const paper = recovery()
     await opened.add(paper, 'Paper')

@@ -1,19 +1,19 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
 import express from 'express'
 import { DidAuthClient, DidAuthClientError } from 'express-did-auth/client'
-import { failureOf, serverAt } from '../support/client-error.js'
+import { catchFailure, startServer } from '../support/client-error.js'
 import {
   alice,
   type ClientService,
   fakeClientTime,
-  plainWallet,
+  createPlainWallet,
   startClientService
 } from '../support/client-service.js'
-import { credentialJwt } from '../support/credentials.js'
+import { createCredentialJwt } from '../support/credentials.js'
 import { START_SECONDS } from '../support/test-app.js'
 import { until } from '../support/until.js'
-import { walletOf, watchedWallet } from '../support/wallet.js'
-import { throwing } from '../support/refusal.js'
+import { createNumberedWallet, createWatchedWallet } from '../support/wallet.js'
+import { createThrowing } from '../support/refusal.js'
 
 let service: ClientService
 
@@ -33,10 +33,10 @@ describe('DidAuthClient.logIn', () => {
 
   it('signs for the host of the URL, and works with a service under a path', async () => {
     const app = express()
-    const url = await serverAt(app)
+    const url = await startServer(app)
     const mounted = await startClientService({ serviceUrl: url }, { prefix: '/login' })
     app.use(mounted.app)
-    const auth = new DidAuthClient({ url: `${url}/login/`, wallet: plainWallet(alice), clock: mounted.clock })
+    const auth = new DidAuthClient({ url: `${url}/login/`, wallet: createPlainWallet(alice), clock: mounted.clock })
     expect(auth.url).toBe(`${url}/login`)
     await auth.logIn()
     expect((await auth.fetch('me')).status).toBe(200)
@@ -54,26 +54,26 @@ describe('DidAuthClient.logIn', () => {
     ['expired', () => (service.clock.seconds += 300)],
     ['used', () => service.client().logIn()]
   ])('asks once more by itself when the challenge was %s while the wallet was open', async (_name, meanwhile) => {
-    const wallet = watchedWallet(alice, () => (wallet.signed.length === 1 ? meanwhile() : undefined))
+    const wallet = createWatchedWallet(alice, () => (wallet.signed.length === 1 ? meanwhile() : undefined))
     const auth = service.client({ wallet })
     expect(await auth.logIn()).toMatchObject({ did: alice.did })
     expect(wallet.signed).toHaveLength(2)
   })
 
   it('gives up after the second, and on a signature of another account after the first', async () => {
-    const late = watchedWallet(alice, () => (service.clock.seconds += 300))
-    const outdated = await failureOf(service.client({ wallet: late }).logIn())
+    const late = createWatchedWallet(alice, () => (service.clock.seconds += 300))
+    const outdated = await catchFailure(service.client({ wallet: late }).logIn())
     expect(outdated).toMatchObject({ code: 'CHALLENGE', serverCode: 'ERR_CHALLENGE_EXPIRED' })
-    const other = { ...plainWallet(walletOf(2)), address: alice.address }
+    const other = { ...createPlainWallet(createNumberedWallet(2)), address: alice.address }
     const before = service.exchanges.length
-    const refused = await failureOf(service.client({ wallet: other }).logIn())
+    const refused = await catchFailure(service.client({ wallet: other }).logIn())
     expect(refused).toMatchObject({ code: 'CHALLENGE', serverCode: 'ERR_CHALLENGE', status: 401 })
     expect(service.paths().slice(before)).toEqual(['/request-auth', '/auth'])
   })
 
   it('throws the reason of an aborted signal, before, between and during the requests', async () => {
     const signal = AbortSignal.abort(new Error('closed'))
-    expect(await failureOf(service.client().logIn({ signal }))).toEqual(new Error('closed'))
+    expect(await catchFailure(service.client().logIn({ signal }))).toEqual(new Error('closed'))
     const controller = new AbortController()
     service.intercept(({ path }, given) => {
       if (path !== '/auth') return undefined
@@ -82,7 +82,7 @@ describe('DidAuthClient.logIn', () => {
         if (given?.aborted) reject(given.reason as Error)
       })
     })
-    expect(await failureOf(service.client().logIn({ signal: controller.signal }))).toEqual(new Error('closed'))
+    expect(await catchFailure(service.client().logIn({ signal: controller.signal }))).toEqual(new Error('closed'))
   })
 })
 
@@ -95,7 +95,7 @@ describe('a login that fails', () => {
   it.each([
     [
       'is not reached',
-      throwing(new TypeError('fetch failed')),
+      createThrowing(new TypeError('fetch failed')),
       'UNAVAILABLE',
       true,
       'Check your network, and try again'
@@ -118,7 +118,7 @@ describe('a login that fails', () => {
   ])('because the service %s says so', async (_name, answer, code, retryable, advice) => {
     for (const asked of ['/request-auth', '/auth']) {
       service.intercept(({ path }) => (path === asked ? answer() : undefined))
-      const error = await failureOf(service.client().logIn())
+      const error = await catchFailure(service.client().logIn())
       expect(error).toBeInstanceOf(DidAuthClientError)
       expect(error).toMatchObject({ code, retryable, userMessage: expect.stringContaining(advice) })
       expect((error as Error).message).toBeTruthy()
@@ -131,14 +131,14 @@ describe('a login that fails', () => {
       return Response.json({ ...((await response.json()) as object), [missing]: undefined })
     })
     const auth = service.client()
-    expect(await failureOf(auth.logIn())).toMatchObject({ code: 'PROTOCOL' })
+    expect(await catchFailure(auth.logIn())).toMatchObject({ code: 'PROTOCOL' })
     expect(auth.session).toBeUndefined()
   })
 
   it('after 8 s without answer', async () => {
     const time = fakeClientTime()
     service.silence('/request-auth')
-    const failed = failureOf(service.client().logIn())
+    const failed = catchFailure(service.client().logIn())
     await until(() => service.exchanges.length === 1)
     time.endTimeouts(8_000)
     expect(await failed).toMatchObject({ code: 'UNAVAILABLE', cause: { name: 'TimeoutError' } })
@@ -146,7 +146,7 @@ describe('a login that fails', () => {
 
   it('with the seconds to wait, and no token in its message', async () => {
     service.intercept(() => problem(429, 'ERR_TOO_MANY_REQUESTS', { 'Retry-After': '60' }))
-    expect(await failureOf(service.client().logIn())).toMatchObject({
+    expect(await catchFailure(service.client().logIn())).toMatchObject({
       status: 429,
       retryAfterSeconds: 60,
       message: `POST ${service.url}/request-auth: 429 Words of it`
@@ -159,16 +159,16 @@ describe.each(['logIn', 'signUp'] as const)('DidAuthClient.%s', (verb) =>
     'never signs the challenge %j, which is not one word of the protocol',
     async (challenge) => {
       service.intercept(() => Response.json({ challenge }))
-      const wallet = watchedWallet(alice)
-      const error = await failureOf(service.client({ wallet })[verb]())
+      const wallet = createWatchedWallet(alice)
+      const error = await catchFailure(service.client({ wallet })[verb]())
       expect([error, wallet.signed]).toMatchObject([{ code: 'PROTOCOL' }, []])
     }
   )
 )
 
 describe('DidAuthClient.signUp', () => {
-  const issuer = walletOf(5)
-  const emailCredential = credentialJwt(issuer, alice.did, {
+  const issuer = createNumberedWallet(5)
+  const emailCredential = createCredentialJwt(issuer, alice.did, {
     nbf: START_SECONDS - 10,
     exp: START_SECONDS + 10_000,
     vc: {

@@ -1,9 +1,15 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { DidAuthClient, DidAuthClientError, type ClientStorage } from 'express-did-auth/client'
-import { fakeClientTime, fakeLocks, plainWallet, setGlobals, sharedStorage } from '../support/client-service.js'
+import {
+  fakeClientTime,
+  fakeLocks,
+  createPlainWallet,
+  setGlobals,
+  createSharedStorage
+} from '../support/client-service.js'
 import { type ServerProcess, ServerProcesses } from '../support/server-process.js'
 import { until } from '../support/until.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
 const USERS = 5
 const ROUNDS = 200
@@ -13,7 +19,7 @@ const url = 'https://auth.example'
 /** A user with two tabs on one storage, whose token has ended before each round. */
 class User {
   readonly clock = { seconds: 0, nowSeconds: () => this.clock.seconds }
-  readonly #storage: ClientStorage = sharedStorage()
+  readonly #storage: ClientStorage = createSharedStorage()
   readonly #fetch: typeof globalThis.fetch
   readonly #number: number
   tabs: DidAuthClient[]
@@ -25,7 +31,7 @@ class User {
   }
 
   #openTab(): DidAuthClient {
-    const wallet = plainWallet(walletOf(this.#number))
+    const wallet = createPlainWallet(createNumberedWallet(this.#number))
     return new DidAuthClient({ url, wallet, clock: this.clock, fetch: this.#fetch, storage: this.#storage })
   }
 

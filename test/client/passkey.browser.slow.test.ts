@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import { build } from 'esbuild'
 import type { Browser, CDPSession, Page } from 'playwright-core'
-import { launchBrowser, newProfile } from '../support/browser.js'
-import { answering, listenAt, type HttpAddress } from '../support/client-error.js'
+import { launchBrowser, openProfile } from '../support/browser.js'
+import { startAnsweringServer, listenAt, type HttpAddress } from '../support/client-error.js'
 import { root } from '../support/documents.js'
 import { ServerProcesses, type ServerProcess } from '../support/server-process.js'
 
@@ -38,7 +38,7 @@ describe('a passkey as a wallet, in Chromium', () => {
   beforeAll(async () => {
     ;[all, site, browser, script] = await Promise.all([
       servers.start({}, [], 'all'),
-      listenAt(answering(200, '<!doctype html>')),
+      listenAt(startAnsweringServer(200, '<!doctype html>')),
       launchBrowser(),
       bundle()
     ])
@@ -54,7 +54,7 @@ describe('a passkey as a wallet, in Chromium', () => {
   const at = (host: string): string => site.url.replace('127.0.0.1', host)
 
   async function openPage(url = at('localhost'), options: object = {}): Promise<PasskeyPage> {
-    const { context } = await newProfile(browser)
+    const { context } = await openProfile(browser)
     await context.addInitScript(script)
     const page = await context.newPage()
     const cdp = await context.newCDPSession(page)

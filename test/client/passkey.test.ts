@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { createPasskey, openPasskey } from 'express-did-auth/client/passkey'
-import { privateKeyOf } from '../../src/client/passkey/passkey-wallet.js'
-import { hexOf } from '../../src/client/seal.js'
+import { derivePrivateKey } from '../../src/client/passkey/passkey-wallet.js'
+import { encodeHex } from '../../src/client/seal.js'
 import { expectClientError } from '../support/client-error.js'
 import { setGlobals } from '../support/client-service.js'
 
@@ -9,23 +9,23 @@ const secret = (): Uint8Array<ArrayBuffer> => Uint8Array.from({ length: 32 }, (_
 
 describe('privateKeyOf', () => {
   it('is the first block of HKDF-SHA256 with the rpId as salt, as another implementation computes it', () => {
-    expect(hexOf(privateKeyOf(secret(), 'wallet.example'))).toBe(
+    expect(encodeHex(derivePrivateKey(secret(), 'wallet.example'))).toBe(
       'e3a1619a5f438379c67bc29233e850b5b9a9112cb1f9228c053da8bf0a619b74'
     )
-    expect(hexOf(privateKeyOf(secret(), 'a.wallet.example'))).toBe(
+    expect(encodeHex(derivePrivateKey(secret(), 'a.wallet.example'))).toBe(
       '6c47d3f38b21c8c8fea9a176b6ac57c9f654a588c86278bf945bdf6605ebc3a6'
     )
   })
 
   it('is the next block where a block is no key', () => {
     let asked = 0
-    const key = privateKeyOf(secret(), 'wallet.example', () => (asked += 1) === 3)
-    expect(hexOf(key)).toBe('5293e5a400538be0da44574a61adaf9f2a1b26711278937c744d239989fd9aff')
+    const key = derivePrivateKey(secret(), 'wallet.example', () => (asked += 1) === 3)
+    expect(encodeHex(key)).toBe('5293e5a400538be0da44574a61adaf9f2a1b26711278937c744d239989fd9aff')
   })
 
   it('wipes the secret', () => {
     const bytes = secret()
-    privateKeyOf(bytes, 'wallet.example')
+    derivePrivateKey(bytes, 'wallet.example')
     expect(bytes).toEqual(new Uint8Array(32))
   })
 })

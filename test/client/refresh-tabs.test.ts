@@ -1,20 +1,20 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
 import type { ClientStorage, DidAuthClient } from 'express-did-auth/client'
 import {
-  answerOf,
+  requestStatus,
   type ClientService,
   CookieJar,
   fakeClientTime,
   fakeLocks,
   openTabs,
-  plainWallet,
+  createPlainWallet,
   setGlobals,
-  sharedStorage,
+  createSharedStorage,
   startClientService
 } from '../support/client-service.js'
 import { until } from '../support/until.js'
-import { failureOf } from '../support/client-error.js'
-import { walletOf } from '../support/wallet.js'
+import { catchFailure } from '../support/client-error.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
 let service: ClientService
 
@@ -27,20 +27,20 @@ const refreshes = (): number => service.count('/refresh-token')
 
 describe('a refresh by ten tabs at once', () => {
   it.each([
-    ['navigator.locks', () => sharedStorage()],
+    ['navigator.locks', () => createSharedStorage()],
     [
       'a lease in the storage',
       () => {
         setGlobals({ navigator: {} })
-        return sharedStorage()
+        return createSharedStorage()
       }
     ],
-    ["the storage's own lock", () => ({ ...sharedStorage(), lock: fakeLocks().request })]
+    ["the storage's own lock", () => ({ ...createSharedStorage(), lock: fakeLocks().request })]
   ])('is one request, with %s, and signs no tab out', async (_name, makeStorage) => {
     fakeClientTime(50)
     const tabs = await openTabs(service, 10, makeStorage())
     service.clock.seconds += 700
-    const statuses = await Promise.all(tabs.map(answerOf))
+    const statuses = await Promise.all(tabs.map(requestStatus))
     expect(statuses).toEqual(Array(10).fill(200))
     expect(refreshes()).toBe(1)
     expect(new Set(tabs.map(({ session }) => session?.expiresAt)).size).toBe(1)
@@ -51,9 +51,9 @@ describe('a refresh by ten tabs at once', () => {
     const [frozen, ...others] = await openTabs(service, 10)
     const { given, release } = service.hold('/refresh-token')
     service.clock.seconds += 700
-    const late = answerOf(frozen!)
+    const late = requestStatus(frozen!)
     await given
-    const answers = others.map(answerOf)
+    const answers = others.map(requestStatus)
     await new Promise((resolve) => setImmediate(resolve))
     time.endTimeouts(10_000)
     expect(await Promise.all(answers)).toEqual(Array(9).fill(200))
@@ -61,14 +61,14 @@ describe('a refresh by ten tabs at once', () => {
     release()
     expect(await late).toBe(200)
     service.clock.seconds += 700
-    expect(await Promise.all([frozen!, ...others].map(answerOf))).toEqual(Array(10).fill(200))
+    expect(await Promise.all([frozen!, ...others].map(requestStatus))).toEqual(Array(10).fill(200))
   })
 })
 
 describe('a tab that is frozen before it sends its refresh', () => {
   it('takes the tokens that another has got meanwhile, and presents none of before', async () => {
     const time = fakeClientTime()
-    const storage = sharedStorage()
+    const storage = createSharedStorage()
     const [other] = await openTabs(service, 1, storage)
     let thaw = (): void => undefined
     const frozen = new Promise<void>((resolve) => (thaw = resolve))
@@ -81,9 +81,9 @@ describe('a tab that is frozen before it sends its refresh', () => {
     const late = service.client({ storage: { ...storage, set } })
     await late.ready
     service.clock.seconds += 700
-    const lateAnswer = answerOf(late)
+    const lateAnswer = requestStatus(late)
     await until(() => isFrozen)
-    const answer = answerOf(other!)
+    const answer = requestStatus(other!)
     await new Promise((resolve) => setImmediate(resolve))
     time.endTimeouts(10_000)
     expect(await answer).toBe(200)
@@ -105,7 +105,7 @@ describe('a refresh whose answer is lost', () => {
       lost += 1
       throw new TypeError('fetch failed')
     })
-    expect(await answerOf(auth)).toBe(200)
+    expect(await requestStatus(auth)).toBe(200)
     const keys = service.exchanges.filter(({ path }) => path === '/refresh-token').map((one) => one.headers)
     expect(keys).toHaveLength(2)
     expect(keys[0]!.get('idempotency-key')).toMatch(/^[0-9a-f]{32}$/)
@@ -113,17 +113,17 @@ describe('a refresh whose answer is lost', () => {
   })
 
   it('is finished by the next page, long after the grace, when the page was closed before the answer', async () => {
-    const storage = sharedStorage()
+    const storage = createSharedStorage()
     const [auth] = await openTabs(service, 1, storage)
     service.clock.seconds += 700
     const { given } = service.hold('/refresh-token')
-    void answerOf(auth!)
+    void requestStatus(auth!)
     await given
     setGlobals({ navigator: { locks: fakeLocks() } })
     service.clock.seconds += 3_600
     const reloaded = service.client({ storage })
     await reloaded.ready
-    expect(await answerOf(reloaded)).toBe(200)
+    expect(await requestStatus(reloaded)).toBe(200)
   })
 })
 
@@ -183,7 +183,7 @@ it.each([1, 3, 6])('ten tabs stay signed in where each sees the writes of anothe
   expect(statuses).toEqual(Array(TABS * ROUNDS).fill(200))
 })
 
-const bob = walletOf(2)
+const bob = createNumberedWallet(2)
 
 /** Who the service thinks that the client is. */
 async function userOf(auth: DidAuthClient): Promise<string> {
@@ -195,13 +195,13 @@ async function userOf(auth: DidAuthClient): Promise<string> {
 async function refreshing(options = {}) {
   const ended: string[] = []
   const auth = await service.outdated({
-    storage: sharedStorage(),
+    storage: createSharedStorage(),
     onAccountChange: 'ignore',
     onSignedOut: ({ reason }) => void ended.push(reason),
     ...options
   })
   const { given, release } = service.hold('/refresh-token')
-  const late = failureOf(auth.fetch('/me'))
+  const late = catchFailure(auth.fetch('/me'))
   await given
   return { auth, ended, late, release }
 }
@@ -216,7 +216,7 @@ describe.each(['header', 'cookie'] as const)('a login as another user, with the 
 
   it('stays where a refresh of the user before is answered after it', async () => {
     const { auth, ended, late, release } = await refreshing(options())
-    const login = auth.logIn({ wallet: plainWallet(bob) })
+    const login = auth.logIn({ wallet: createPlainWallet(bob) })
     await until(() => service.count('/request-auth') === 2)
     release()
     expect((await login).did).toBe(bob.did)
@@ -229,7 +229,7 @@ describe.each(['header', 'cookie'] as const)('a login as another user, with the 
   it('is not ended by the log out of the user before, which waited', async () => {
     const { auth, late, release } = await refreshing(options())
     const out = auth.logOut()
-    const login = auth.logIn({ wallet: plainWallet(bob) })
+    const login = auth.logIn({ wallet: createPlainWallet(bob) })
     release()
     await Promise.all([out, login, late])
     expect(auth.session?.did).toBe(bob.did)
@@ -237,14 +237,14 @@ describe.each(['header', 'cookie'] as const)('a login as another user, with the 
   })
 
   it('stays where what was known of the user before is read after it', async () => {
-    const before = { ...options(), storage: sharedStorage() }
+    const before = { ...options(), storage: createSharedStorage() }
     await service.client(before).logIn()
     let read = (): void => undefined
     const slow = new Promise<void>((resolve) => (read = resolve))
     const { get } = before.storage
     const storage: ClientStorage = { ...before.storage, get: (key) => slow.then(() => get(key)) }
     const auth = service.client({ ...before, storage })
-    const login = auth.logIn({ wallet: plainWallet(bob) })
+    const login = auth.logIn({ wallet: createPlainWallet(bob) })
     await until(() => service.count('/request-auth') === 2)
     read()
     await login

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import type { Browser, Page, Route } from 'playwright-core'
-import { askMe, endedIn, launchBrowser, newTabs, type Tabs } from '../support/browser.js'
+import { askMe, readEndReasons, launchBrowser, openTabs, type Tabs } from '../support/browser.js'
 import { ServerProcesses, type ServerProcess } from '../support/server-process.js'
 
 const ROUNDS = 50
@@ -22,14 +22,15 @@ describe('the client in tabs of a browser', () => {
     await servers.killAll()
   })
 
-  const openTabs = async (count: number, mode = 'header'): Promise<{ tabs: Tabs; pages: Page[] }> => {
+  const openPages = async (count: number, mode = 'header'): Promise<{ tabs: Tabs; pages: Page[] }> => {
     const { serviceUrl } = mode === 'cookie' ? withCookies : server
-    const tabs = await newTabs(browser, serviceUrl, mode)
+    const tabs = await openTabs(browser, serviceUrl, mode)
     const pages: Page[] = []
     while (pages.length < count) pages.push(await tabs.tab())
     return { tabs, pages }
   }
-  const endings = async (pages: readonly Page[]): Promise<string[]> => (await Promise.all(pages.map(endedIn))).flat()
+  const endings = async (pages: readonly Page[]): Promise<string[]> =>
+    (await Promise.all(pages.map(readEndReasons))).flat()
 
   it.each([
     [2, 'header'],
@@ -39,7 +40,7 @@ describe('the client in tabs of a browser', () => {
   ])(
     `shares refreshes among %i tabs that need one at once, ${ROUNDS} times without a log-out, mode %s`,
     async (count, mode) => {
-      const { tabs, pages } = await openTabs(count, mode)
+      const { tabs, pages } = await openPages(count, mode)
       const statuses = new Map<unknown, number>()
       for (let round = 1; round <= ROUNDS; round += 1) {
         await tabs.skip()
@@ -56,7 +57,7 @@ describe('the client in tabs of a browser', () => {
   )
 
   it('refreshes once for a hundred requests whose token the service calls expired', async () => {
-    const { tabs, pages } = await openTabs(1)
+    const { tabs, pages } = await openPages(1)
     const [page] = pages as [Page]
     let [stale, refusals] = ['', 0]
     await page.route('**/me', async (route) => {
@@ -75,7 +76,7 @@ describe('the client in tabs of a browser', () => {
   })
 
   it('repeats a refresh whose answer was dropped after the commit, with the same key, and stays logged in', async () => {
-    const { tabs, pages } = await openTabs(1)
+    const { tabs, pages } = await openPages(1)
     const [page] = pages as [Page]
     const keys: string[] = []
     const replayed: string[] = []
@@ -97,7 +98,7 @@ describe('the client in tabs of a browser', () => {
   })
 
   it('goes on after a reload between sending and answer', async () => {
-    const { tabs, pages } = await openTabs(1)
+    const { tabs, pages } = await openPages(1)
     const [page] = pages as [Page]
     const isSent = new Promise<Route>((resolve) => {
       void page.route(
@@ -120,7 +121,7 @@ describe('the client in tabs of a browser', () => {
   })
 
   it('goes on in other tabs while the one that refreshes is frozen in the lock', async () => {
-    const { tabs, pages } = await openTabs(3)
+    const { tabs, pages } = await openPages(3)
     const [frozen, ...others] = pages as [Page, Page, Page]
     const session = await tabs.context.newCDPSession(frozen)
     const isSent = new Promise<void>((resolve) => {

@@ -1,20 +1,20 @@
 import { beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { DidAuthError } from 'express-did-auth'
 import type { DidAuthClient, DidAuthClientError } from 'express-did-auth/client'
-import { failureOf } from '../support/client-error.js'
+import { catchFailure } from '../support/client-error.js'
 import {
   alice,
-  answerOf,
+  requestStatus,
   type ClientService,
   fakeClientTime,
   fakeLocks,
   openTabs,
   setGlobals,
-  sharedStorage,
+  createSharedStorage,
   startClientService
 } from '../support/client-service.js'
 import { until } from '../support/until.js'
-import { throwing } from '../support/refusal.js'
+import { createThrowing } from '../support/refusal.js'
 
 let service: ClientService
 
@@ -41,7 +41,7 @@ describe('the answers to a refresh that keep the session', () => {
       if (path !== '/refresh-token') return response
       return Response.json({ ...((await response.json()) as object), [missing]: undefined })
     })
-    expect(await failureOf(auth.fetch('/me'))).toMatchObject({ code: 'UNAVAILABLE', cause: { code: 'PROTOCOL' } })
+    expect(await catchFailure(auth.fetch('/me'))).toMatchObject({ code: 'UNAVAILABLE', cause: { code: 'PROTOCOL' } })
     service.interceptAnswer((_, response) => response)
     expect((await auth.fetch('/me')).status).toBe(200)
   })
@@ -51,7 +51,7 @@ describe('the answers to a refresh that keep the session', () => {
     new Response(JSON.stringify({ title: code, code }), { status, headers })
 
   it.each([
-    ['no connection', throwing(new TypeError('fetch failed')), 3],
+    ['no connection', createThrowing(new TypeError('fetch failed')), 3],
     ['status 503', () => problem(503, 'ERR_STORE', { 'Retry-After': '2' }), 3],
     ['status 429 for a minute', () => problem(429, 'ERR_TOO_MANY_REQUESTS', { 'Retry-After': '60' }), 1],
     ['a page in place of JSON', () => page.clone(), 1],
@@ -64,20 +64,20 @@ describe('the answers to a refresh that keep the session', () => {
     fakeClientTime(500, 1_000, 2_000)
     const auth = await service.outdated()
     service.intercept(({ path }) => (path === '/refresh-token' ? answer() : undefined))
-    const error = await failureOf(auth.fetch('/me'))
+    const error = await catchFailure(auth.fetch('/me'))
     expect(error).toMatchObject({ code: 'UNAVAILABLE' })
     expect(error).toMatchObject({ retryable: true, userMessage: expect.stringContaining('try again') })
     expect(refreshes()).toBe(tries)
     expect(auth.session).toBeDefined()
     service.intercept(() => undefined)
-    expect(await answerOf(auth)).toBe(200)
+    expect(await requestStatus(auth)).toBe(200)
   })
 
   it('no answer within 8 s, three times', async () => {
     const time = fakeClientTime(500, 1_000)
     const auth = await service.outdated()
     service.silence('/refresh-token')
-    const failed = failureOf(auth.fetch('/me'))
+    const failed = catchFailure(auth.fetch('/me'))
     for (let tries = 1; tries <= 3; tries += 1) {
       await until(() => refreshes() === tries)
       time.endTimeouts(8_000)
@@ -91,7 +91,7 @@ describe('the answers to a refresh that keep the session', () => {
     const auth = await service.signedIn()
     service.clock.seconds += 580
     service.lose('/refresh-token')
-    expect(await answerOf(auth)).toBe(200)
+    expect(await requestStatus(auth)).toBe(200)
   })
 })
 
@@ -102,10 +102,10 @@ describe('the answers to a refresh that end the session', () => {
   ) => {
     service = await startClientService(config)
     const onSignedOut = jest.fn()
-    const storage = sharedStorage()
+    const storage = createSharedStorage()
     const auth = await service.outdated({ storage, onSignedOut })
     await change(auth)
-    const error = await failureOf(auth.fetch('/me'))
+    const error = await catchFailure(auth.fetch('/me'))
     expect(error).toMatchObject({ code: 'SESSION_ENDED' })
     expect(auth.session).toBeUndefined()
     expect(onSignedOut).toHaveBeenCalledTimes(1)
@@ -126,7 +126,9 @@ describe('the answers to a refresh that end the session', () => {
   })
 
   it('refused by business logic, with its words', async () => {
-    const refreshBusinessLogic = throwing(new DidAuthError('ERR_BUSINESS_LOGIC', { message: 'Your account is locked' }))
+    const refreshBusinessLogic = createThrowing(
+      new DidAuthError('ERR_BUSINESS_LOGIC', { message: 'Your account is locked' })
+    )
     const error = await endOf({ refreshBusinessLogic }, async () => undefined)
     expect(error).toMatchObject({ reason: 'revoked', userMessage: 'Your account is locked' })
   })
@@ -174,19 +176,19 @@ describe('the answers to a refresh that end the session', () => {
   })
 
   it('do not where another tab has newer tokens by then', async () => {
-    const storage = sharedStorage()
+    const storage = createSharedStorage()
     const [slow, fast] = await openTabs(service, 2, storage)
     service.clock.seconds += 700
     service.interceptAnswer(async ({ path, headers }, response) => {
       if (path !== '/refresh-token' || headers.get('x-fast') !== null) return response
       service.interceptAnswer((_, other) => other)
       setGlobals({ navigator: undefined })
-      expect(await answerOf(fast!)).toBe(200)
+      expect(await requestStatus(fast!)).toBe(200)
       setGlobals({ navigator: { locks: fakeLocks() } })
       return Response.json({ title: 'Invalid refresh token', code: 'ERR_REFRESH_TOKEN' }, { status: 401 })
     })
     fakeClientTime(50)
-    expect(await answerOf(slow!)).toBe(200)
+    expect(await requestStatus(slow!)).toBe(200)
     expect(slow!.session).toBeDefined()
   })
 })
@@ -196,7 +198,7 @@ describe('when a token is refreshed', () => {
     const now = jest.spyOn(Date, 'now').mockReturnValue(5_000_000)
     const auth = await service.signedIn({ clock: undefined })
     now.mockReturnValue(9_000_000)
-    expect(await answerOf(auth)).toBe(200)
+    expect(await requestStatus(auth)).toBe(200)
     expect(refreshes()).toBe(0)
   })
 
@@ -209,13 +211,13 @@ describe('when a token is refreshed', () => {
     service = await startClientService({ accessTokenExpirationTimeInSeconds })
     const auth = await service.signedIn()
     service.clock.seconds += age
-    expect(await answerOf(auth)).toBe(200)
+    expect(await requestStatus(auth)).toBe(200)
     expect(refreshes()).toBe(expected)
   })
 
   it('is once for a hundred requests whose token has ended by the service alone', async () => {
     const auth = await service.outdated({ clock: { nowSeconds: () => 0 } })
-    const statuses = await Promise.all(Array.from({ length: 100 }, () => answerOf(auth)))
+    const statuses = await Promise.all(Array.from({ length: 100 }, () => requestStatus(auth)))
     expect(statuses).toEqual(Array(100).fill(200))
     expect(refreshes()).toBe(1)
   })
@@ -223,8 +225,8 @@ describe('when a token is refreshed', () => {
   it('goes on for the others when one caller has aborted', async () => {
     const auth = await service.outdated()
     const controller = new AbortController()
-    const aborted = failureOf(auth.fetch('/me', { signal: controller.signal }))
-    const other = answerOf(auth)
+    const aborted = catchFailure(auth.fetch('/me', { signal: controller.signal }))
+    const other = requestStatus(auth)
     controller.abort(new Error('The page was left'))
     expect(await aborted).toEqual(new Error('The page was left'))
     expect(await other).toBe(200)

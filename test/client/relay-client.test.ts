@@ -2,10 +2,10 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { RelayClient, type RelayClientOptions } from 'express-did-auth/client/relay'
 import { crypt, randomBytes } from '../../src/client/seal.js'
 import { cidOf } from '../../servers/storage/unixfs-blocks.js'
-import { listenAt, serverAt, type HttpAddress } from '../support/client-error.js'
+import { listenAt, startServer, type HttpAddress } from '../support/client-error.js'
 import { afterTest } from '../support/after-test.js'
 import { getFile, logIn, loginCredential, postFile, startTestRelay, type TestRelay } from '../support/relay-app.js'
-import { walletOf, watchedWallet } from '../support/wallet.js'
+import { createNumberedWallet, createWatchedWallet } from '../support/wallet.js'
 
 let relay: TestRelay
 let address: HttpAddress
@@ -20,7 +20,7 @@ afterAll(async () => {
   await relay.end()
 })
 
-const watched = (number = 1) => watchedWallet(walletOf(number))
+const watched = (number = 1) => createWatchedWallet(createNumberedWallet(number))
 
 const client = (options: Partial<RelayClientOptions> = {}): RelayClient =>
   new RelayClient({ url: address.url, wallet: watched(), domain: 'relay.example', ...options })
@@ -46,7 +46,7 @@ async function sendPlain(plain: Uint8Array): Promise<string> {
   const [key, iv] = [randomBytes(32), randomBytes(12)]
   const sealed = await crypt('encrypt', key, iv, 'relay:1', Uint8Array.from(plain))
   const file = Buffer.concat([iv, sealed]).toString('base64url')
-  const { cid } = (await postFile(relay, await logIn(relay, walletOf(8)), file)).body
+  const { cid } = (await postFile(relay, await logIn(relay, createNumberedWallet(8)), file)).body
   return `relay://${cid}#${Buffer.from(key).toString('base64url')}`
 }
 
@@ -122,7 +122,7 @@ describe('RelayClient', () => {
   it('asks the relay without a token where it has no wallet', async () => {
     const open = await startTestRelay({ RELAY_OPEN_READS: 'true' })
     afterTest(open.end)
-    const url = await serverAt(open.listener)
+    const url = await startServer(open.listener)
     const uri = await client({ url }).send('Hello')
     const told: number[] = []
     expect(await new RelayClient({ url }).open(uri, { onExpiresIn: (seconds) => told.push(seconds) })).toBe('Hello')
@@ -159,7 +159,7 @@ describe('RelayClient', () => {
   it('posts what the relay cannot read, under the cid of its bytes, in the documented form', async () => {
     const uri = await client().send('The treasure')
     const [, cid = '', key = ''] = /^relay:\/\/(\w+)#(.+)$/.exec(uri) ?? []
-    const { file } = (await getFile(relay, await logIn(relay, walletOf(3)), cid)).body
+    const { file } = (await getFile(relay, await logIn(relay, createNumberedWallet(3)), cid)).body
     expect(cidOf(Buffer.from(file))).toBe(cid)
     const bytes = Buffer.from(file, 'base64url')
     const imported = await crypto.subtle.importKey('raw', Buffer.from(key, 'base64url'), 'AES-GCM', false, ['decrypt'])
@@ -209,20 +209,24 @@ describe('RelayClient', () => {
 
   it('logs in with a credential where it is given one, and the wallet signs nothing', async () => {
     const wallet = watched(5)
-    const credential = (challenge: string, did: string) => loginCredential({ ...walletOf(5), did }, challenge)
+    const credential = (challenge: string, did: string) =>
+      loginCredential({ ...createNumberedWallet(5), did }, challenge)
     const one = client({ wallet, credential, network: 'rsk:testnet' })
     expect(await one.open(await one.send('Hello'))).toBe('Hello')
     expect(wallet.signed).toEqual([])
   })
 
   it('asks for a new challenge when the first was too old', async () => {
-    const wallet = watchedWallet(walletOf(6), () => (relay.clock.seconds += wallet.signed.length === 1 ? 400 : 0))
+    const wallet = createWatchedWallet(
+      createNumberedWallet(6),
+      () => (relay.clock.seconds += wallet.signed.length === 1 ? 400 : 0)
+    )
     await client({ wallet }).send('Hello')
     expect(wallet.signed).toHaveLength(2)
   })
 
   it('opens a text that another client posted only where it is in this form', async () => {
-    const token = await logIn(relay, walletOf(7))
+    const token = await logIn(relay, createNumberedWallet(7))
     const { cid } = (await postFile(relay, token, 'not encrypted at all')).body
     await expect(client().open(`relay://${cid}#${'A'.repeat(43)}`)).rejects.toMatchObject({ code: 'KEY' })
   })

@@ -3,22 +3,22 @@ import type { ServerResponse } from 'node:http'
 import { RelayClient, type RelayClientOptions } from 'express-did-auth/client/relay'
 import { readFromGateway } from '../../src/client/relay/gateway.js'
 import { readAll } from '../../src/client/request.js'
-import { blocksOf } from '../support/unixfs-importer.js'
+import { importBlocks } from '../support/unixfs-importer.js'
 import {
-  answering,
+  startAnsweringServer,
   expectClientError as expectError,
   type HttpAddress,
   listenAt,
-  problem,
-  serverAt
+  startRefusingServer,
+  startServer
 } from '../support/client-error.js'
 import { getFile, logIn, startTestRelay, type TestRelay } from '../support/relay-app.js'
-import { walletOf, watchedWallet } from '../support/wallet.js'
+import { createNumberedWallet, createWatchedWallet } from '../support/wallet.js'
 import { createHash } from 'node:crypto'
-import { cidOf } from '../../src/client/relay/blocks.js'
+import { computeCid } from '../../src/client/relay/blocks.js'
 
 const LARGE = new Uint8Array(700_000).fill(9)
-const wallet = watchedWallet(walletOf(1))
+const wallet = createWatchedWallet(createNumberedWallet(1))
 const MISSING = `relay://bafkrei${'a'.repeat(52)}#${'A'.repeat(43)}`
 
 let relay: TestRelay
@@ -33,10 +33,10 @@ beforeAll(async () => {
   address = await listenAt(relay.listener)
   small = await client().send('Hello')
   large = await client().send(LARGE)
-  const token = await logIn(relay, walletOf(2))
+  const token = await logIn(relay, createNumberedWallet(2))
   for (const uri of [small, large]) {
     const { file } = (await getFile(relay, token, uri.slice(8, 67))).body
-    for (const { cid, bytes } of await blocksOf(Buffer.from(file))) blocks.set(cid, bytes)
+    for (const { cid, bytes } of await importBlocks(Buffer.from(file))) blocks.set(cid, bytes)
   }
 })
 
@@ -51,7 +51,7 @@ function client(options: Partial<RelayClientOptions> = {}): RelayClient {
 
 /** A gateway that answers blocks, with a change of one. */
 function gatewayAt(change: (res: ServerResponse, bytes: Uint8Array, cid: string) => void): Promise<string> {
-  return serverAt(({ url = '' }, res) => {
+  return startServer(({ url = '' }, res) => {
     const [, cid = ''] = /^\/ipfs\/(\w+)\?format=raw$/.exec(url) ?? []
     const bytes = blocks.get(cid)
     if (bytes === undefined) res.writeHead(404).end('not found')
@@ -65,31 +65,46 @@ describe('RelayClient at a relay that fails', () => {
   it.each([
     [
       'HTML',
-      answering(200, '<html>Welcome</html>'),
+      startAnsweringServer(200, '<html>Welcome</html>'),
       { code: 'PROTOCOL', status: 200, message: expect.stringMatching(/^POST http\S+\/request-auth: 200 text\/html/) }
     ],
-    ['other JSON', answering(200, '{"challenge":7}'), { code: 'PROTOCOL' }],
-    ['null', answering(200, 'null'), { code: 'PROTOCOL' }],
-    ['404 of a host that has no relay', answering(404, 'Not found'), { code: 'PROTOCOL', status: 404 }],
-    ['a redirect', answering(307, '', { Location: 'http://127.0.0.1:1/' }), { code: 'PROTOCOL', status: 307 }],
-    ['429', problem(429, 'ERR_TOO_MANY_REQUESTS'), { code: 'RATE_LIMITED', retryAfterSeconds: 7, retryable: true }],
-    ['503', problem(503, 'ERR_STORE'), { code: 'UNAVAILABLE', retryAfterSeconds: 7, serverCode: 'ERR_STORE' }],
-    ['507', problem(507, 'ERR_STORAGE_FULL'), { code: 'FULL' }],
-    ['401', problem(401, 'ERR_SIGNATURE'), { code: 'CHALLENGE', status: 401 }],
+    ['other JSON', startAnsweringServer(200, '{"challenge":7}'), { code: 'PROTOCOL' }],
+    ['null', startAnsweringServer(200, 'null'), { code: 'PROTOCOL' }],
+    ['404 of a host that has no relay', startAnsweringServer(404, 'Not found'), { code: 'PROTOCOL', status: 404 }],
+    [
+      'a redirect',
+      startAnsweringServer(307, '', { Location: 'http://127.0.0.1:1/' }),
+      { code: 'PROTOCOL', status: 307 }
+    ],
+    [
+      '429',
+      startRefusingServer(429, 'ERR_TOO_MANY_REQUESTS'),
+      { code: 'RATE_LIMITED', retryAfterSeconds: 7, retryable: true }
+    ],
+    [
+      '503',
+      startRefusingServer(503, 'ERR_STORE'),
+      { code: 'UNAVAILABLE', retryAfterSeconds: 7, serverCode: 'ERR_STORE' }
+    ],
+    ['507', startRefusingServer(507, 'ERR_STORAGE_FULL'), { code: 'FULL' }],
+    ['401', startRefusingServer(401, 'ERR_SIGNATURE'), { code: 'CHALLENGE', status: 401 }],
     [
       '401 for the network',
-      problem(401, 'ERR_DID_UNSUPPORTED'),
-      { status: 401, userMessage: `The service refuses the network of ${walletOf(1).did}. Tell those who run it.` }
+      startRefusingServer(401, 'ERR_DID_UNSUPPORTED'),
+      {
+        status: 401,
+        userMessage: `The service refuses the network of ${createNumberedWallet(1).did}. Tell those who run it.`
+      }
     ]
   ])('that answers %s says so', async (_what, listener, fields) => {
-    const one = client({ url: await serverAt(listener) })
+    const one = client({ url: await startServer(listener) })
     await expectError(one.send('Hello'), fields)
     await expectError(one.open(small), fields)
   })
 
   it('that sends a challenge of two lines gets neither a signature nor a credential', async () => {
-    const url = await serverAt(answering(200, JSON.stringify({ challenge: 'ab\ncd' })))
-    const [watched, asked] = [watchedWallet(walletOf(1)), [] as string[]]
+    const url = await startServer(startAnsweringServer(200, JSON.stringify({ challenge: 'ab\ncd' })))
+    const [watched, asked] = [createWatchedWallet(createNumberedWallet(1)), [] as string[]]
     for (const credential of [undefined, (challenge: string) => `${asked.push(challenge)}`]) {
       const one = client({ url, wallet: watched, ...(credential && { credential }) })
       await expectError(one.send('Hello'), { code: 'PROTOCOL' })
@@ -98,8 +113,8 @@ describe('RelayClient at a relay that fails', () => {
   })
 
   it('that is gone, slow, or stops within an answer is unavailable', async () => {
-    const url = await serverAt(() => undefined)
-    const half = await serverAt((_req, res) => {
+    const url = await startServer(() => undefined)
+    const half = await startServer((_req, res) => {
       res.writeHead(200, { 'Content-Length': '100' }).write('{"challenge"')
     })
     const closed = await listenAt(() => undefined)
@@ -110,7 +125,7 @@ describe('RelayClient at a relay that fails', () => {
   })
 
   it('that answers other content than asked for is not believed', async () => {
-    const url = await serverAt(({ url: path = '' }, res) => {
+    const url = await startServer(({ url: path = '' }, res) => {
       res.end(JSON.stringify({ challenge: 'a', token: 'b', cid: `bafkrei${'b'.repeat(52)}`, file: path }))
     })
     await expectError(client({ url }).send('Hello'), { code: 'MISMATCH' })
@@ -147,7 +162,10 @@ describe('RelayClient at a relay that fails', () => {
 
   it('tells what the wallet did, and asks it again in the next call', async () => {
     const rejected = Object.assign(new Error('User rejected'), { code: 4001 })
-    const wallet = watchedWallet(walletOf(1), () => wallet.signed.length === 1 && Promise.reject(rejected))
+    const wallet = createWatchedWallet(
+      createNumberedWallet(1),
+      () => wallet.signed.length === 1 && Promise.reject(rejected)
+    )
     const one = client({ wallet })
     await expectError(one.open(small), { code: 'USER_REJECTED' })
     expect(await one.open(small)).toBe('Hello')
@@ -158,7 +176,7 @@ describe('RelayClient at a relay that fails', () => {
   })
 
   it('ends with the reason of the signal, before and while it waits', async () => {
-    const one = client({ url: await serverAt(() => undefined) })
+    const one = client({ url: await startServer(() => undefined) })
     const reason = new Error('enough')
     await expect(one.send('Hello', { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
     for (const work of [
@@ -195,12 +213,12 @@ describe('RelayClient with gateways', () => {
 
   it('takes the first whose bytes are right: gateways that lie, fail or are slow do not matter', async () => {
     const lying = await gatewayAt((res, bytes) => res.end(Buffer.from(bytes).fill(0, 5, 6)))
-    const slow = await serverAt(() => undefined)
-    const failing = await serverAt((_req, res) => res.writeHead(500).end())
+    const slow = await startServer(() => undefined)
+    const failing = await startServer((_req, res) => res.writeHead(500).end())
     const gateways = [lying, slow, failing, 'http://127.0.0.1:1', 'no url', await honest()]
     expect(await openLarge(gateways)).toBe(0)
     expect(await client().open(small, { gateways: [lying, slow] })).toBe('Hello')
-    const gone = client({ url: await serverAt((_req, res) => res.writeHead(500).end()) })
+    const gone = client({ url: await startServer((_req, res) => res.writeHead(500).end()) })
     expect(await gone.open(small, { gateways: [await honest()] })).toBe('Hello')
   })
 
@@ -233,12 +251,12 @@ describe('RelayClient with gateways', () => {
   })
 
   it('says that it is not there where the gateway does not have it', async () => {
-    const empty = await serverAt((_req, res) => res.writeHead(404).end())
+    const empty = await startServer((_req, res) => res.writeHead(404).end())
     await expectError(readLarge(empty), { code: 'NOT_FOUND' })
   })
 
   it("answers the relay's error where all fail", async () => {
-    const failing = await serverAt((_req, res) => res.writeHead(500).end())
+    const failing = await startServer((_req, res) => res.writeHead(500).end())
     await expectError(client().open(MISSING, { gateways: [failing] }), { code: 'NOT_FOUND', status: 404 })
   })
 })
@@ -251,7 +269,7 @@ async function gatewayWith(
   const asked: string[] = []
   const accepts: unknown[] = []
   let [pending, most] = [0, 0]
-  const address = await serverAt((req, res) => {
+  const address = await startServer((req, res) => {
     asked.push(String(req.url))
     accepts.push(req.headers.accept)
     pending += 1
@@ -306,7 +324,7 @@ describe('RelayClient with a gateway', () => {
 
   it('asks for a block in both ways, and one whose URL ends in a slash for the same path', async () => {
     const block = Buffer.from('abc')
-    const cid = await cidOf(Uint8Array.from(block))
+    const cid = await computeCid(Uint8Array.from(block))
     const gateway = await gatewayWith(cid, block)
     expect(await read(`${gateway.url}/`, cid)).toEqual(Uint8Array.from(block))
     expect(gateway.asked).toEqual([`/ipfs/${cid}?format=raw`])

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
 import { DidAuthClient } from 'express-did-auth/client'
-import { expectClientError, problem, serverAt } from '../support/client-error.js'
-import { type ClientService, sharedStorage, startClientService } from '../support/client-service.js'
+import { expectClientError, startRefusingServer, startServer } from '../support/client-error.js'
+import { type ClientService, createSharedStorage, startClientService } from '../support/client-service.js'
 import { resourceKey } from '../support/test-app.js'
 import type { RequestListener } from 'node:http'
 import { RelayClient } from 'express-did-auth/client/relay'
@@ -9,8 +9,8 @@ import { VaultClient } from 'express-did-auth/client/vault'
 import { afterTest } from '../support/after-test.js'
 import { startTestRelay } from '../support/relay-app.js'
 import { startIssuer } from '../support/resource-tokens.js'
-import { newWallet, testVault } from '../support/vault-app.js'
-import { watchedWallet } from '../support/wallet.js'
+import { createWallet, testVault } from '../support/vault-app.js'
+import { createWatchedWallet } from '../support/wallet.js'
 
 const notes = 'https://notes.example.com'
 const files = 'https://files.example.com'
@@ -64,7 +64,7 @@ describe('tokenFor', () => {
   })
 
   it('refreshes an access token that has ended first, and works after a reload', async () => {
-    const storage = sharedStorage()
+    const storage = createSharedStorage()
     await service.outdated({ storage })
     expect(claimsOf(await service.client({ storage }).tokenFor(notes))).toMatchObject({ aud: notes })
     expect(service.count('/refresh-token')).toBe(1)
@@ -111,7 +111,7 @@ async function newUser() {
   issuer.clock.seconds = Math.floor(Date.now() / 1_000)
   const seen: { path: string; authorization: string | undefined }[] = []
   const seenAt = (listener: RequestListener): Promise<string> =>
-    serverAt((req, res) => {
+    startServer((req, res) => {
       seen.push({ path: req.url ?? '', authorization: req.headers.authorization })
       listener(req, res)
     })
@@ -119,8 +119,8 @@ async function newUser() {
   const [relay, vault] = [await startTestRelay(env), await testVault(env)]
   relay.clock.seconds = issuer.clock.seconds
   afterTest(relay.end, vault.close)
-  const user = newWallet()
-  const wallet = watchedWallet(user)
+  const user = createWallet()
+  const wallet = createWatchedWallet(user)
   const auth = new DidAuthClient({ url: issuer.url, wallet, domain: 'service.example' })
   const { listener: relayListener } = relay
   return {
@@ -180,7 +180,7 @@ describe('RelayClient and VaultClient with the tokens of an auth server', () => 
   it('ask once more with another token where one is refused, and never twice', async () => {
     const { issuer, auth, seen, seenAt } = await newUser()
     await auth.logIn()
-    const refusing = await seenAt(problem(401, 'ERR_ACCESS_TOKEN_EXPIRED'))
+    const refusing = await seenAt(startRefusingServer(401, 'ERR_ACCESS_TOKEN_EXPIRED'))
     await expectClientError(new VaultClient({ auth, resource: VAULT, url: refusing }).keys(), { code: 'NOT_SIGNED_IN' })
     await expectClientError(new RelayClient({ auth, resource: RELAY, url: refusing }).send('Hello'), {
       code: 'NOT_SIGNED_IN'

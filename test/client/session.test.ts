@@ -10,25 +10,25 @@ import {
 } from 'express-did-auth/client'
 import {
   alice,
-  answerOf,
+  requestStatus,
   type ClientService,
-  plainWallet,
+  createPlainWallet,
   setGlobals,
   setPage,
-  sharedStorage,
+  createSharedStorage,
   startClientService
 } from '../support/client-service.js'
 import { until } from '../support/until.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
-const bob = walletOf(2)
+const bob = createNumberedWallet(2)
 
 let service: ClientService
-let storage: ReturnType<typeof sharedStorage>
+let storage: ReturnType<typeof createSharedStorage>
 
 beforeEach(async () => {
   service = await startClientService()
-  storage = sharedStorage()
+  storage = createSharedStorage()
 })
 
 const openTab = (options = {}): DidAuthClient => service.client({ storage, ...options })
@@ -41,7 +41,7 @@ describe('the session of a client', () => {
     expect(forgetful.session).toBeUndefined()
 
     const session = await openTab().logIn()
-    expect(await answerOf(openTab())).toBe(200)
+    expect(await requestStatus(openTab())).toBe(200)
     const reloaded = openTab()
     await reloaded.ready
     expect(reloaded.session).toEqual(session)
@@ -72,7 +72,7 @@ describe('the session of a client', () => {
   })
 
   it('is of each user in a tab of its own: a login in one does not touch the other', async () => {
-    const [one, other] = [openTab(), openTab({ wallet: plainWallet(bob) })]
+    const [one, other] = [openTab(), openTab({ wallet: createPlainWallet(bob) })]
     await one.logIn()
     await until(() => other.session?.did === alice.did)
     // This tab was Alice's, and is Bob's now. The session that it had is over everywhere.
@@ -81,7 +81,7 @@ describe('the session of a client', () => {
     await one.logIn()
     expect([one.session?.did, other.session?.did]).toEqual([alice.did, bob.did])
     service.clock.seconds += 700
-    expect([await answerOf(one), await answerOf(other)]).toEqual([200, 200])
+    expect([await requestStatus(one), await requestStatus(other)]).toEqual([200, 200])
   })
 
   it('is the same in a tab that was open before the login', async () => {
@@ -89,7 +89,7 @@ describe('the session of a client', () => {
     const session = await one.logIn()
     await until(() => other.session !== undefined)
     expect(other.session).toEqual(session)
-    expect(await answerOf(other)).toBe(200)
+    expect(await requestStatus(other)).toBe(200)
   })
 })
 
@@ -197,7 +197,7 @@ describe('a storage that fails', () =>
     fails = true
     await expect(auth.fetch('/me')).rejects.toThrow('The disk is full')
     fails = false
-    expect(await answerOf(auth)).toBe(200)
+    expect(await requestStatus(auth)).toBe(200)
   }))
 
 /** A `localStorage` of a Map. */

@@ -1,14 +1,18 @@
 import { expect, it, jest } from '@jest/globals'
 import { DidAuthClient } from 'express-did-auth/client'
-import { failureOf } from '../support/client-error.js'
-import { plainWallet } from '../support/client-service.js'
-import { walletOf } from '../support/wallet.js'
+import { catchFailure } from '../support/client-error.js'
+import { createPlainWallet } from '../support/client-service.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
 it('rejects with UNAVAILABLE where the part that signs EIP-4361 cannot be loaded', async () => {
   jest.unstable_mockModule('../../src/client/siwe-login.js', () => {
     throw new TypeError('Failed to fetch dynamically imported module')
   })
-  const auth = new DidAuthClient({ url: 'https://service.example', wallet: plainWallet(walletOf(1)), message: 'siwe' })
+  const auth = new DidAuthClient({
+    url: 'https://service.example',
+    wallet: createPlainWallet(createNumberedWallet(1)),
+    message: 'siwe'
+  })
   for (const call of [auth.logIn(), auth.prepare(), auth.siwe()])
-    expect(await failureOf(call)).toMatchObject({ code: 'UNAVAILABLE', retryable: true })
+    expect(await catchFailure(call)).toMatchObject({ code: 'UNAVAILABLE', retryable: true })
 })

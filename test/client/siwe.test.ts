@@ -2,10 +2,10 @@ import { describe, expect, it, jest } from '@jest/globals'
 import { appKit, connectAndSignIn, connectKit, rainbowKit, thirdweb } from 'express-did-auth/client/siwe'
 import { DidAuthClient } from 'express-did-auth/client'
 import { parseSiweMessage } from 'viem/siwe'
-import { failureOf } from '../support/client-error.js'
-import { alice, answerOf, type ClientService, setGlobals, startClientService } from '../support/client-service.js'
+import { catchFailure } from '../support/client-error.js'
+import { alice, requestStatus, type ClientService, setGlobals, startClientService } from '../support/client-service.js'
 import { START_SECONDS } from '../support/test-app.js'
-import { walletOf, watchedWallet } from '../support/wallet.js'
+import { createNumberedWallet, createWatchedWallet } from '../support/wallet.js'
 
 const start = (): Promise<ClientService> => startClientService({ siwe: true })
 const account = { address: alice.address, chainId: 8453 }
@@ -24,7 +24,7 @@ async function signBy(steps: {
 describe("DidAuthClient with message: 'siwe'", () => {
   it('signs a text of EIP-4361, and has a session of the DID that the service tells', async () => {
     const service = await start()
-    const wallet = { ...watchedWallet(alice), chainId: 8453 }
+    const wallet = { ...createWatchedWallet(alice), chainId: 8453 }
     const auth = service.client({ message: 'siwe', wallet, statement: 'Come in.' })
     expect(await auth.logIn()).toMatchObject({ did: alice.did })
     expect(parseSiweMessage(wallet.signed[0]!)).toEqual({
@@ -38,7 +38,7 @@ describe("DidAuthClient with message: 'siwe'", () => {
       issuedAt: new Date(START_SECONDS * 1_000)
     })
     expect(service.paths()).toEqual(['/siwe/nonce', '/siwe/verify'])
-    expect(await answerOf(auth)).toBe(200)
+    expect(await requestStatus(auth)).toBe(200)
   })
 
   // The vectors of EIP-55.
@@ -67,8 +67,8 @@ describe("DidAuthClient with message: 'siwe'", () => {
   it.each(['ab cd', `ab\nResources:`, 'a'.repeat(257), 'a\u2028b', ''])('never signs the nonce %j', async (nonce) => {
     const service = await start()
     service.intercept(() => Response.json({ nonce }))
-    const wallet = watchedWallet(alice)
-    const error = await failureOf(service.client({ wallet, message: 'siwe' }).logIn())
+    const wallet = createWatchedWallet(alice)
+    const error = await catchFailure(service.client({ wallet, message: 'siwe' }).logIn())
     expect([error, wallet.signed]).toMatchObject([{ code: 'PROTOCOL' }, []])
   })
 
@@ -86,7 +86,7 @@ describe("DidAuthClient with message: 'siwe'", () => {
 
   it('asks once more by itself when the nonce ended while the wallet was open', async () => {
     const service = await start()
-    const wallet = watchedWallet(alice, () => (service.clock.seconds += wallet.signed.length === 1 ? 400 : 0))
+    const wallet = createWatchedWallet(alice, () => (service.clock.seconds += wallet.signed.length === 1 ? 400 : 0))
     const auth = service.client({ wallet })
     expect(await auth.logIn({ message: 'siwe' })).toMatchObject({ did: alice.did })
     expect(wallet.signed).toHaveLength(2)
@@ -103,7 +103,7 @@ describe("DidAuthClient with message: 'siwe'", () => {
   ])('says of %i %s: %s', async (status, serverCode, code, advice) => {
     const service = await start()
     service.intercept(({ path }) => (path === '/siwe/verify' ? problem(status, serverCode) : undefined))
-    const error = await failureOf(service.client({ message: 'siwe' }).logIn())
+    const error = await catchFailure(service.client({ message: 'siwe' }).logIn())
     expect(error).toMatchObject({ code, serverCode, userMessage: expect.stringContaining(advice) })
   })
 })
@@ -157,7 +157,7 @@ describe('appKit', () =>
     const message = data.toString()
     await siwx.addSession({ message, signature: alice.personalSign(message) })
     expect(await siwx.getSessions('eip155:1', alice.address)).toMatchObject([{ data: { chainId: 'eip155:1' } }])
-    expect(await siwx.getSessions('eip155:1', walletOf(2).address)).toEqual([])
+    expect(await siwx.getSessions('eip155:1', createNumberedWallet(2).address)).toEqual([])
     await siwx.setSessions([])
     expect(auth.session).toBeUndefined()
     await expect(siwx.createMessage({ accountAddress: 'x', chainId: 'solana:1' })).rejects.toThrow('solana:1')
@@ -183,7 +183,7 @@ Expiration Time: ${payload.expiration_time}`
     const auth = await service.signedIn()
     const options = thirdweb(auth)
     expect([await options.isLoggedIn(alice.address), auth.session?.did]).toEqual([true, alice.did])
-    expect([await options.isLoggedIn(walletOf(2).address), auth.session]).toEqual([false, undefined])
+    expect([await options.isLoggedIn(createNumberedWallet(2).address), auth.session]).toEqual([false, undefined])
     expect(await service.requireDid.sessions.list(alice.did)).toEqual([])
   })
 })
@@ -242,7 +242,7 @@ describe('connectAndSignIn', () => {
   it('asks nothing more after the user has declined', async () => {
     const service = await start()
     const provider = providerOf(() => Promise.reject(Object.assign(new Error('no'), { code: 4001 })))
-    expect(await failureOf(connectAndSignIn(service.client(), provider))).toMatchObject({ code: 'USER_REJECTED' })
+    expect(await catchFailure(connectAndSignIn(service.client(), provider))).toMatchObject({ code: 'USER_REJECTED' })
   })
 })
 

@@ -3,14 +3,14 @@ import { DidAuthClient } from 'express-did-auth/client'
 import { DidAuthClientError, VaultClient, type VaultClientOptions } from 'express-did-auth/client/vault'
 import { cidOf } from '../../servers/storage/unixfs-blocks.js'
 import {
-  answering,
+  startAnsweringServer,
   expectClientError as expectError,
   type HttpAddress,
   listenAt,
-  problem,
-  serverAt
+  startRefusingServer,
+  startServer
 } from '../support/client-error.js'
-import { newWallet, testVault, type TestVault } from '../support/vault-app.js'
+import { createWallet, testVault, type TestVault } from '../support/vault-app.js'
 
 const key = Uint8Array.from({ length: 32 }, (_, index) => index)
 
@@ -29,7 +29,7 @@ afterAll(async () => {
 
 /** A user who was never seen before, logged in. */
 async function newUser(options: Partial<VaultClientOptions> = {}, url = address.url) {
-  const { address: account, personalSign, did } = newWallet()
+  const { address: account, personalSign, did } = createWallet()
   const wallet = { address: account, signMessage: personalSign }
   const auth = new DidAuthClient({ url, wallet, domain: 'vault.example' })
   await auth.logIn()
@@ -286,18 +286,18 @@ describe('VaultClient at a vault that fails', () => {
   it.each([
     [
       'HTML',
-      answering(200, '<html>Welcome</html>'),
+      startAnsweringServer(200, '<html>Welcome</html>'),
       { code: 'PROTOCOL', message: expect.stringMatching(/^(GET|POST) http\S+: 200 text\/html/) }
     ],
-    ['other JSON', answering(200, '{"a":[1]}'), { code: 'PROTOCOL' }],
-    ['a list of numbers', answering(200, '[1]'), { code: 'PROTOCOL' }],
-    ['404', answering(404, 'Not found'), { code: 'PROTOCOL', status: 404 }],
-    ['502', problem(502, 'ERR_CONTENT_MISSING'), { code: 'MISSING' }],
-    ['403', problem(403, 'ERR_CROSS_ORIGIN'), { code: 'CROSS_ORIGIN', status: 403 }],
-    ['429', problem(429, 'ERR_TOO_MANY_REQUESTS'), { code: 'RATE_LIMITED', retryAfterSeconds: 7 }],
-    ['503', problem(503, 'ERR_STORAGE'), { code: 'UNAVAILABLE', retryAfterSeconds: 7 }]
+    ['other JSON', startAnsweringServer(200, '{"a":[1]}'), { code: 'PROTOCOL' }],
+    ['a list of numbers', startAnsweringServer(200, '[1]'), { code: 'PROTOCOL' }],
+    ['404', startAnsweringServer(404, 'Not found'), { code: 'PROTOCOL', status: 404 }],
+    ['502', startRefusingServer(502, 'ERR_CONTENT_MISSING'), { code: 'MISSING' }],
+    ['403', startRefusingServer(403, 'ERR_CROSS_ORIGIN'), { code: 'CROSS_ORIGIN', status: 403 }],
+    ['429', startRefusingServer(429, 'ERR_TOO_MANY_REQUESTS'), { code: 'RATE_LIMITED', retryAfterSeconds: 7 }],
+    ['503', startRefusingServer(503, 'ERR_STORAGE'), { code: 'UNAVAILABLE', retryAfterSeconds: 7 }]
   ])('that answers %s says so', async (_what, listener, fields) => {
-    const client = clientAt(await serverAt(listener))
+    const client = clientAt(await startServer(listener))
     await expectError(client.get('a'), fields)
     await expectError(client.add('a', 'b'), fields)
     await expectError(client.keys(), fields)
@@ -306,7 +306,7 @@ describe('VaultClient at a vault that fails', () => {
   })
 
   it('that is gone or slow is unavailable; a signal ends the wait with its reason', async () => {
-    const slow = await serverAt(() => undefined)
+    const slow = await startServer(() => undefined)
     const closed = await listenAt(() => undefined)
     await closed.close()
     await expectError(clientAt(closed.url).add('a', 'b'), { code: 'UNAVAILABLE', retryable: true })
@@ -337,7 +337,7 @@ describe('VaultClient at a vault that fails', () => {
   })
 
   it('throws one class, whose code tells the compiler that a conflict has an etag', async () => {
-    const error = await clientAt(await serverAt(answering(412, '', { ETag: '"1"' })))
+    const error = await clientAt(await startServer(startAnsweringServer(412, '', { ETag: '"1"' })))
       .add('a', 'b')
       .catch((thrown: unknown) => thrown)
     if (!(error instanceof DidAuthClientError && error.code === 'CONFLICT')) throw error

@@ -7,17 +7,17 @@ import {
   type ClientService,
   CookieJar,
   fakeClientTime,
-  plainWallet,
+  createPlainWallet,
   setGlobals,
   setPage,
-  sharedStorage,
+  createSharedStorage,
   startClientService
 } from '../support/client-service.js'
 import { until } from '../support/until.js'
 
 let service: ClientService
 let ada: TestWallet
-let storage: ReturnType<typeof sharedStorage>
+let storage: ReturnType<typeof createSharedStorage>
 let page: EventTarget
 
 const start = async (useCookies: boolean): Promise<void> => {
@@ -37,7 +37,7 @@ const start = async (useCookies: boolean): Promise<void> => {
 beforeEach(async () => {
   await start(false)
   ada = testWallet('ada')
-  storage = sharedStorage()
+  storage = createSharedStorage()
   page = setPage()
 })
 
@@ -111,12 +111,12 @@ describe('the wallet of a session that was restored', () => {
   })
 
   it('has to be given by useWallet where it has no id, and is not looked for where the client has one', async () => {
-    await openPage().logIn({ wallet: plainWallet(alice) })
+    await openPage().logIn({ wallet: createPlainWallet(alice) })
     const auth = openPage()
     await expect(pay(auth)).rejects.toMatchObject({ code: 'NO_WALLET' })
-    auth.useWallet(plainWallet(alice))
+    auth.useWallet(createPlainWallet(alice))
     expect(await pay(auth)).toBe(200)
-    expect(await pay(openPage({ wallet: plainWallet(alice) }))).toBe(200)
+    expect(await pay(openPage({ wallet: createPlainWallet(alice) }))).toBe(200)
   })
 })
 

@@ -4,10 +4,10 @@ import { findWallets, type Eip1193Provider, type Wallet } from 'express-did-auth
 import { wallet as testWallet } from 'express-did-auth/testing'
 import { createClient, createWalletClient, custom } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
-import { connectWallet, didOfAccount } from '../../src/client/wallet.js'
+import { connectWallet, toAccountDid } from '../../src/client/wallet.js'
 import { afterTest } from '../support/after-test.js'
-import { alice, plainWallet, setGlobals, setPage, startClientService } from '../support/client-service.js'
-import { walletOf } from '../support/wallet.js'
+import { alice, createPlainWallet, setGlobals, setPage, startClientService } from '../support/client-service.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
 /** A browser wallet: it takes the bytes of a message in hex. */
 function provider(
@@ -42,10 +42,10 @@ describe('a login', () => {
     ['a browser wallet', () => provider(), alice.did],
     ['a wallet of ethers', () => new EthersWallet(alice.privateKey), alice.did],
     ['an account of viem', () => privateKeyToAccount(alice.privateKey as '0x'), alice.did],
-    ['a plain wallet', () => plainWallet(alice), alice.did],
+    ['a plain wallet', () => createPlainWallet(alice), alice.did],
     ['a signer of ethers in a page', () => new BrowserProvider(provider()).getSigner(), alice.did],
     ['a browser wallet on another chain', () => provider({ eth_chainId: '0x1' }), alice.did],
-    ['a plain wallet on another chain', () => plainWallet(alice, 31), alice.did]
+    ['a plain wallet on another chain', () => createPlainWallet(alice, 31), alice.did]
   ])('works with %s', async (_name, wallet, did) => {
     const service = await startClientService()
     const auth = service.client({ wallet: undefined })
@@ -55,13 +55,13 @@ describe('a login', () => {
 
   it('is of the account that a wallet client of viem was made with, not of the first that its wallet names', async () => {
     const service = await startClientService()
-    const account = privateKeyToAccount(walletOf(2).privateKey as '0x')
+    const account = privateKeyToAccount(createNumberedWallet(2).privateKey as '0x')
     const auth = service.client({ wallet: createWalletClient({ account, transport: custom(provider()) }) })
-    expect(await auth.logIn()).toMatchObject({ did: walletOf(2).did })
+    expect(await auth.logIn()).toMatchObject({ did: createNumberedWallet(2).did })
   })
 
   it.each([
-    ['its local account', privateKeyToAccount(walletOf(2).privateKey as '0x'), walletOf(2).did],
+    ['its local account', privateKeyToAccount(createNumberedWallet(2).privateKey as '0x'), createNumberedWallet(2).did],
     ['its wallet, for the account that it names', alice.address as '0x', alice.did]
   ])('works with a client of viem that has no signMessage, by %s', async (_name, account, did) => {
     const service = await startClientService()
@@ -136,7 +136,7 @@ describe('a login', () => {
   it('asks for another challenge where the prepared one has ended or is of another account', async () => {
     const service = await startClientService()
     const auth = service.client()
-    await auth.prepare(walletOf(2).address)
+    await auth.prepare(createNumberedWallet(2).address)
     await auth.logIn()
     await auth.prepare(alice.address)
     service.clock.seconds += 300
@@ -148,8 +148,8 @@ describe('a login', () => {
 
 describe('an account that changes in the wallet', () =>
   it.each([
-    ['signs out', undefined, [walletOf(2).address], false],
-    ['does nothing with onAccountChange ignore', 'ignore' as const, [walletOf(2).address], true],
+    ['signs out', undefined, [createNumberedWallet(2).address], false],
+    ['does nothing with onAccountChange ignore', 'ignore' as const, [createNumberedWallet(2).address], true],
     ['does nothing when it is the same again', undefined, [alice.address.toLowerCase()], true],
     ['does nothing when the wallet was locked', undefined, [], true],
     ['does nothing when it is no list', undefined, { a: 1 }, true]
@@ -266,7 +266,7 @@ describe('didOfAccount', () => {
     [30, '', 'did:ethr:'],
     [undefined, '0x5', 'did:ethr:0x5:']
   ])('of chain %p and network %p starts with %p %s', async (chainId, network, start) => {
-    const did = await didOfAccount(plainWallet(alice, chainId), address, network)
+    const did = await toAccountDid(createPlainWallet(alice, chainId), address, network)
     expect(did).toBe(start + address.toLowerCase())
   })
 })

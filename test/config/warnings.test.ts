@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
-import { sharedStoreWarnings } from '../../src/adapters/reports.js'
-import { configWarnings, parseConfig } from '../../src/config/settings.js'
+import { warnOfSharedStores } from '../../src/adapters/reports.js'
+import { listConfigWarnings, parseConfig } from '../../src/config/settings.js'
 import { createPublicClient, fallback, http } from 'viem'
 import { memoryStore } from '../../src/stores/memory/index.js'
 
@@ -15,7 +15,7 @@ const settingsOf = (config: object) =>
 
 describe('configWarnings', () => {
   const warningsOf = (config: object = {}, environment: object = {}): string[] =>
-    configWarnings(settingsOf(config), { hasOwnStore: false, isProduction: false, ...environment })
+    listConfigWarnings(settingsOf(config), { hasOwnStore: false, isProduction: false, ...environment })
 
   /** Credentials are requested, and both gates are closed. */
   const gated = {
@@ -160,8 +160,8 @@ describe('sharedStoreWarnings', () => {
 
   it('are given to the second of two services that share a store and a secret, naming both and no secret', () => {
     const store = memoryStore()
-    expect(sharedStoreWarnings(store, first)).toEqual([])
-    expect(sharedStoreWarnings(store, second)).toEqual([
+    expect(warnOfSharedStores(store, first)).toEqual([])
+    expect(warnOfSharedStores(store, second)).toEqual([
       'https://second.example and https://first.example share a store and a challengeSecret: give each service its own secret'
     ])
   })
@@ -171,14 +171,14 @@ describe('sharedStoreWarnings', () => {
     ['one serviceUrl: they are instances of one service', { ...first }]
   ])('are not given to two with %s', (_name, other) => {
     const store = memoryStore()
-    sharedStoreWarnings(store, first)
-    expect(sharedStoreWarnings(store, other)).toEqual([])
+    warnOfSharedStores(store, first)
+    expect(warnOfSharedStores(store, other)).toEqual([])
   })
 
   it('are not given where each has a store of its own, or the default one', () => {
-    sharedStoreWarnings(memoryStore(), first)
-    expect(sharedStoreWarnings(memoryStore(), second)).toEqual([])
-    sharedStoreWarnings(undefined, first)
-    expect(sharedStoreWarnings(undefined, second)).toEqual([])
+    warnOfSharedStores(memoryStore(), first)
+    expect(warnOfSharedStores(memoryStore(), second)).toEqual([])
+    warnOfSharedStores(undefined, first)
+    expect(warnOfSharedStores(undefined, second)).toEqual([])
   })
 })

@@ -3,16 +3,16 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { OpenContentStore } from '../../servers/storage/sql/sql-content-store.js'
 import {
-  cidOf,
+  computeCid,
   did,
-  entryOf,
-  fileOf,
-  largeBytes,
-  newContent,
+  createEntry,
+  createFile,
+  createLargeBytes,
+  createContent,
   NOW,
-  objectNames,
-  textOf,
-  textsOf,
+  listObjectNames,
+  readText,
+  readTexts,
   type ContentFolder
 } from '../support/content-stores.js'
 
@@ -33,7 +33,7 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
   afterEach(() => files.remove())
 
   const place = { did, key: 'k' }
-  const large = largeBytes('large')
+  const large = createLargeBytes('large')
 
   describe('a list', () =>
     it.each([
@@ -44,8 +44,8 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
       'UPDATE ~lists SET entry_count = 1',
       "UPDATE ~lists SET key = 'l'"
     ])('is an error after %s, and goes on with what is left where that is accepted', async (damage) => {
-      await store.writeEntry(entryOf('k', 'a'))
-      await store.writeEntry(entryOf('k', 'bb'))
+      await store.writeEntry(createEntry('k', 'a'))
+      await store.writeEntry(createEntry('k', 'bb'))
       await files.query(damage)
       const failure = { code: 'ERR_STORAGE', status: 503, message: 'Storage unavailable, try again: a list is damaged' }
       await expect(store.listEntries(place)).rejects.toMatchObject(failure)
@@ -53,7 +53,7 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
       expect((await inspection.recount(forReal)).damagedLists).toContainEqual(place)
       await inspection.recount({ isDryRun: false, acceptsDamage: true })
       expect(await inspection.recount(dryRun)).toEqual(inOrder)
-      expect((await store.usageOf(did)).entryCount).toBe((await store.listOwnEntries(did)).length)
+      expect((await store.readUsage(did)).entryCount).toBe((await store.listOwnEntries(did)).length)
     }))
 
   describe('content', () => {
@@ -63,81 +63,81 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
       // The first leaf is valid, and so would be the first piece of an answer.
       [large, 'leaf_hashes = substr(leaf_hashes, 1, 32)']
     ])('of which the row is damaged is never answered, and is repaired by a write (%#)', async (content, damage) => {
-      await store.writeEntry(entryOf('k', content))
+      await store.writeEntry(createEntry('k', content))
       await files.query(`UPDATE ~contents SET ${damage}`)
-      const [found] = await store.readContents([cidOf(content)])
+      const [found] = await store.readContents([computeCid(content)])
       await expect(found!.bytes()).rejects.toMatchObject(missing)
       await expect(found!.pieces()).rejects.toMatchObject(missing)
-      await store.writeEntry(entryOf('k', content))
-      expect(await textsOf(store, 'k')).toEqual([String(content)])
+      await store.writeEntry(createEntry('k', content))
+      expect(await readTexts(store, 'k')).toEqual([String(content)])
     })
 
     it.each(['written again', 'posted as a file', 'put back'] as const)(
       'of which the object is lost is missing, and whole once it is %s',
       async (how) => {
-        await store.writeEntry(entryOf('k', large))
-        for (const name of await objectNames(files.objects)) await files.objects.delete(name)
-        const [lost] = await store.readContents([cidOf(large)])
+        await store.writeEntry(createEntry('k', large))
+        for (const name of await listObjectNames(files.objects)) await files.objects.delete(name)
+        const [lost] = await store.readContents([computeCid(large)])
         await expect(lost!.pieces()).rejects.toMatchObject(missing)
-        if (how === 'written again') await store.writeEntry(entryOf('k', large))
-        else if (how === 'posted as a file') await store.writeFile(fileOf(large))
-        else await store.repairContent(newContent(large))
-        expect(await textOf((await store.readContents([cidOf(large)]))[0])).toBe(String(large))
+        if (how === 'written again') await store.writeEntry(createEntry('k', large))
+        else if (how === 'posted as a file') await store.writeFile(createFile(large))
+        else await store.repairContent(createContent(large))
+        expect(await readText((await store.readContents([computeCid(large)]))[0])).toBe(String(large))
         expect(await files.leaks(store)).toEqual([])
       }
     )
 
     it('that nothing uses is deleted, and what is used is listed', async () => {
-      await store.writeEntry(entryOf('k', 'a'))
-      await store.writeFile(fileOf('b'))
-      await store.writeEntry(entryOf('unused', 'c', { did: `${did}b` }))
+      await store.writeEntry(createEntry('k', 'a'))
+      await store.writeFile(createFile('b'))
+      await store.writeEntry(createEntry('unused', 'c', { did: `${did}b` }))
       for (const table of ['entries', 'lists']) await files.query(`DELETE FROM ~${table} WHERE key = 'unused'`)
-      const used = [cidOf('a'), cidOf('b')].sort()
+      const used = [computeCid('a'), computeCid('b')].sort()
       expect((await inspection.listUsedContents('', 10)).map(({ cid }) => cid)).toEqual(used)
       expect((await inspection.listUsedContents(used[0]!, 10)).map(({ cid }) => cid)).toEqual(used.slice(1))
       for (const mode of [dryRun, forReal]) expect(await inspection.recount(mode)).toMatchObject({ unusedContents: 1 })
       expect(await inspection.recount(dryRun)).toEqual(inOrder)
-      expect(await inspection.countEntries(cidOf('a'))).toBe(1)
+      expect(await inspection.countEntries(computeCid('a'))).toBe(1)
     })
   })
 
   it('counts the usage of a user again', async () => {
-    await store.writeEntry(entryOf('k', 'a'))
+    await store.writeEntry(createEntry('k', 'a'))
     await files.query('UPDATE ~owners SET byte_count = 5')
     for (const mode of [dryRun, forReal]) expect(await inspection.recount(mode)).toEqual({ ...inOrder, owners: 1 })
-    expect(await store.usageOf(did)).toEqual({ byteCount: 1, entryCount: 1 })
+    expect(await store.readUsage(did)).toEqual({ byteCount: 1, entryCount: 1 })
   })
 
   it('leaves objects that no content names to the collector', async () => {
-    await store.writeEntry(entryOf('k', large))
+    await store.writeEntry(createEntry('k', large))
     const file = join(files.folder, 'file')
     writeFileSync(file, large)
     await files.objects.put('unknown.1', file)
     for (const mode of [dryRun, forReal]) expect(await inspection.checkObjects(mode)).toBe(1)
     await store.collectGarbage(NOW, { isFull: true })
-    expect(await objectNames(files.objects)).toEqual([expect.stringContaining(cidOf(large))])
+    expect(await listObjectNames(files.objects)).toEqual([expect.stringContaining(computeCid(large))])
   })
 
   it('makes the desired state of pins follow from what is stored', async () => {
-    for (const text of ['a', 'b', 'gone']) await store.writeEntry(entryOf(text, text))
-    await files.query(`DELETE FROM ~pins WHERE cid = '${cidOf('a')}'`)
-    await files.query(`UPDATE ~pins SET state = 'unpin' WHERE cid = '${cidOf('b')}'`)
+    for (const text of ['a', 'b', 'gone']) await store.writeEntry(createEntry(text, text))
+    await files.query(`DELETE FROM ~pins WHERE cid = '${computeCid('a')}'`)
+    await files.query(`UPDATE ~pins SET state = 'unpin' WHERE cid = '${computeCid('b')}'`)
     await store.removeEntries({ did, key: 'gone' })
-    await files.query(`UPDATE ~pins SET state = 'pinned' WHERE cid = '${cidOf('gone')}'`)
+    await files.query(`UPDATE ~pins SET state = 'pinned' WHERE cid = '${computeCid('gone')}'`)
     for (const mode of [dryRun, forReal]) expect(await inspection.trackPins(mode)).toEqual({ toPin: 2, toUnpin: 1 })
     expect(await inspection.trackPins(dryRun)).toEqual({ toPin: 0, toUnpin: 0 })
     const tasks = await store.claim({ limit: 10, nowSeconds: NOW, leaseSeconds: 30 })
     expect(tasks.map(({ cid, desired }) => [cid, desired]).sort()).toEqual(
       [
-        [cidOf('a'), 'pinned'],
-        [cidOf('b'), 'pinned'],
-        [cidOf('gone'), 'unpinned']
+        [computeCid('a'), 'pinned'],
+        [computeCid('b'), 'pinned'],
+        [computeCid('gone'), 'unpinned']
       ].sort()
     )
   })
 
   it('finds the database sound', async () => {
-    await store.writeEntry(entryOf('k', 'a'))
+    await store.writeEntry(createEntry('k', 'a'))
     expect(await inspection.checkDatabase(dryRun)).toEqual({ damage: [], indexes: [] })
   })
 
@@ -147,15 +147,15 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
       for (let round = 0; round < 10; round += 1) {
         const writes = Array.from({ length: 6 }, (_, number) =>
           (number % 2 ? store : another)
-            .writeEntry(entryOf(`key ${number}`, text, { did: `${did}${number}` }))
+            .writeEntry(createEntry(`key ${number}`, text, { did: `${did}${number}` }))
             .catch((error: unknown) => error)
         )
-        const [, ...outcomes] = await Promise.all([another.takeDown(cidOf(text), 'order', NOW), ...writes])
+        const [, ...outcomes] = await Promise.all([another.takeDown(computeCid(text), 'order', NOW), ...writes])
         for (const outcome of outcomes) if (outcome instanceof Error) expect(outcome).toMatchObject({ status: 451 })
-        expect(await store.readContents([cidOf(text)])).toEqual([undefined])
+        expect(await store.readContents([computeCid(text)])).toEqual([undefined])
         expect(await files.query('SELECT * FROM ~entries')).toEqual([])
         expect(await files.query('SELECT * FROM ~owners WHERE entry_count <> 0 OR byte_count <> 0')).toEqual([])
-        await store.allow(cidOf(text))
+        await store.allow(computeCid(text))
       }
       expect(await files.leaks(store)).toEqual([])
     })
@@ -164,13 +164,13 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
       const owners = [1, 2, 3].map((number) => `${did}${number}`)
       const keys = Array.from({ length: 350 }, (_, number) => `key ${number}`)
       await Promise.all(
-        owners.flatMap((owner) => keys.map((key) => store.writeEntry(entryOf(key, 'a', { did: owner }))))
+        owners.flatMap((owner) => keys.map((key) => store.writeEntry(createEntry(key, 'a', { did: owner }))))
       )
-      await store.writeEntry(entryOf('key 0', 'stays', { did: owners[0]! }))
-      expect(await store.takeDown(cidOf('a'), 'order', NOW)).toMatchObject({ removed: 1_050 })
+      await store.writeEntry(createEntry('key 0', 'stays', { did: owners[0]! }))
+      expect(await store.takeDown(computeCid('a'), 'order', NOW)).toMatchObject({ removed: 1_050 })
       expect(await store.storedBytes()).toBe(5)
       expect(await inspection.recount(dryRun)).toEqual(inOrder)
-      await expect(store.writeEntry(entryOf('k', 'a'))).rejects.toMatchObject({ status: 451 })
+      await expect(store.writeEntry(createEntry('k', 'a'))).rejects.toMatchObject({ status: 451 })
       expect(await files.leaks(store)).toEqual([])
     })
   })

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe } from '@jest/globals'
-import { s3ObjectStore } from '../../servers/storage/s3/s3-object-store.js'
+import { createS3ObjectStore } from '../../servers/storage/s3/s3-object-store.js'
 import { sqliteFolder } from '../support/content-stores.js'
 import { type FakeS3, startFakeS3 } from '../support/fake-s3.js'
 import { contentEngines } from '../support/postgres-contents.js'
 import { contentInspectionContract } from './content-inspection.js'
 import { contentStoreContract } from './content-store.js'
 import { pinLedgerContract } from './pin-ledger.js'
-import { fileObjectStore } from '../../servers/storage/files.js'
+import { createFileObjectStore } from '../../servers/storage/files.js'
 import { objectStoreContract } from './object-store.js'
 
 describe.each(contentEngines())('on %s', (_engine, make) => {
@@ -24,10 +24,10 @@ describe('on SQLite, with objects on S3, the ContentStore contract', () => {
   })
   afterAll(() => s3.close())
   let folders = 0
-  contentStoreContract(() => sqliteFolder(s3ObjectStore(s3.options(`folder-${(folders += 1)}/`))))
+  contentStoreContract(() => sqliteFolder(createS3ObjectStore(s3.options(`folder-${(folders += 1)}/`))))
 })
 
-describe('the ObjectStore contract on files', () => objectStoreContract((folder) => fileObjectStore(folder)))
+describe('the ObjectStore contract on files', () => objectStoreContract((folder) => createFileObjectStore(folder)))
 
 describe('the ObjectStore contract on S3', () => {
   let s3: FakeS3
@@ -36,5 +36,5 @@ describe('the ObjectStore contract on S3', () => {
   })
   afterAll(() => s3.close())
   let stores = 0
-  objectStoreContract(() => s3ObjectStore(s3.options(`store-${(stores += 1)}/`)))
+  objectStoreContract(() => createS3ObjectStore(s3.options(`store-${(stores += 1)}/`)))
 })

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ObjectStore } from '../../servers/storage/content-store.js'
-import { largeBytes, objectNameOf, objectNames } from '../support/content-stores.js'
+import { createLargeBytes, createObjectName, listObjectNames } from '../support/content-stores.js'
 import { temporaryFolder } from '../support/store-folder.js'
 
 /** What every ObjectStore does. Each test gets an empty one, whose folder is there for files that are its own. */
@@ -31,7 +31,7 @@ export function objectStoreContract(makeStore: (folder: string) => ObjectStore):
     it.each([0, 1, 262_144, 600_000, 8_388_608])(
       'of %d bytes is read as it was stored, in pieces of which none crosses a multiple of 256 KiB',
       async (byteCount) => {
-        const bytes = largeBytes('x', byteCount)
+        const bytes = createLargeBytes('x', byteCount)
         await put('cid.12ab', bytes)
         const pieces = await piecesOf('cid.12ab')
         let start = 0
@@ -44,26 +44,26 @@ export function objectStoreContract(makeStore: (folder: string) => ObjectStore):
     )
 
     it('is stored from a file that stays its owner’s', async () => {
-      await put('one', largeBytes('x'))
+      await put('one', createLargeBytes('x'))
       await objects.delete('one')
-      expect(readFileSync(join(folder, 'body')).equals(largeBytes('x'))).toBe(true)
+      expect(readFileSync(join(folder, 'body')).equals(createLargeBytes('x'))).toBe(true)
     })
 
     it('is none where the file is none', async () => {
       await expect(objects.put('one', join(folder, 'none'))).rejects.toMatchObject({ code: 'ENOENT' })
-      expect(await objectNames(objects)).toEqual([])
+      expect(await listObjectNames(objects)).toEqual([])
     })
 
     it('that is not there is ENOENT, before and after it was', async () => {
       await expect(piecesOf('one')).rejects.toMatchObject({ code: 'ENOENT' })
-      await put('one', largeBytes('x'))
+      await put('one', createLargeBytes('x'))
       await objects.delete('one')
       await expect(piecesOf('one')).rejects.toMatchObject({ code: 'ENOENT' })
     })
 
     it('is read to its end when it is deleted meanwhile, unless that breaks readers', async () => {
       if (objects.breaksReaders === true) return
-      const bytes = largeBytes('x', 8_000_000)
+      const bytes = createLargeBytes('x', 8_000_000)
       await put('one', bytes)
       const pieces: Uint8Array[] = []
       for await (const piece of objects.read('one')) {
@@ -74,7 +74,7 @@ export function objectStoreContract(makeStore: (folder: string) => ObjectStore):
     })
 
     it('may be left before its end, and read by several at once', async () => {
-      const bytes = largeBytes('x', 1_000_000)
+      const bytes = createLargeBytes('x', 1_000_000)
       await put('one', bytes)
       for await (const piece of objects.read('one')) {
         expect(piece.length).toBeGreaterThan(0)
@@ -86,20 +86,20 @@ export function objectStoreContract(makeStore: (folder: string) => ObjectStore):
   })
 
   it('lists the names of all objects', async () => {
-    expect(await objectNames(objects)).toEqual([])
-    const names = ['one', 'two', 'three'].map(objectNameOf).sort()
-    for (const name of names) await put(name, largeBytes('x', 10))
-    expect(await objectNames(objects)).toEqual(names)
+    expect(await listObjectNames(objects)).toEqual([])
+    const names = ['one', 'two', 'three'].map(createObjectName).sort()
+    for (const name of names) await put(name, createLargeBytes('x', 10))
+    expect(await listObjectNames(objects)).toEqual(names)
   })
 
   it('deletes what is there and what is not, also to be overwritten', async () => {
-    const [one = '', two = '', three = ''] = ['one', 'two', 'three'].map(objectNameOf)
-    await put(one, largeBytes('x', 10))
-    await put(two, largeBytes('y', 10))
+    const [one = '', two = '', three = ''] = ['one', 'two', 'three'].map(createObjectName)
+    await put(one, createLargeBytes('x', 10))
+    await put(two, createLargeBytes('y', 10))
     await objects.delete(one)
     await objects.delete(two, { overwrite: true })
     await objects.delete(three)
     await objects.delete(three, { overwrite: true })
-    expect(await objectNames(objects)).toEqual([])
+    expect(await listObjectNames(objects)).toEqual([])
   })
 }

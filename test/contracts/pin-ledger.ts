@@ -1,6 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import type { PinTask } from '../../servers/storage/content-store.js'
-import { cidOf, did, entryOf, fileOf, NOW, type ContentFolder, type TestStore } from '../support/content-stores.js'
+import {
+  computeCid,
+  did,
+  createEntry,
+  createFile,
+  NOW,
+  type ContentFolder,
+  type TestStore
+} from '../support/content-stores.js'
 
 const LEASE_SECONDS = 30
 
@@ -17,7 +25,7 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
   afterEach(() => files.remove())
 
   const place = { did, key: 'k' }
-  const cid = cidOf('a')
+  const cid = computeCid('a')
   const claim = async (nowSeconds: number, by = store): Promise<readonly PinTask[]> =>
     by.claim({ limit: 10, nowSeconds, leaseSeconds: LEASE_SECONDS })
   const claimOne = async (nowSeconds: number, by = store): Promise<PinTask> => {
@@ -27,25 +35,25 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
     return task!
   }
   const pin = async (): Promise<void> => {
-    await store.writeEntry(entryOf('k', 'a'))
+    await store.writeEntry(createEntry('k', 'a'))
     await store.finish(await claimOne(NOW), NOW)
   }
 
   describe('what is to be done', () => {
     it('is to pin what was written, once, and nothing after that', async () => {
-      expect(await store.writeEntry(entryOf('k', 'a'))).toMatchObject({ changedPins: [cid] })
+      expect(await store.writeEntry(createEntry('k', 'a'))).toMatchObject({ changedPins: [cid] })
       expect(await another.areSettled([cid])).toBe(false)
       const task = await claimOne(NOW)
       expect(task).toMatchObject({ cid, desired: 'pinned', attempts: 0, isInDoubt: false })
       expect(await another.finish(task, NOW)).toBe(true)
       expect(await another.areSettled([cid])).toBe(true)
-      expect(await store.writeEntry(entryOf('k', 'a'))).toMatchObject({ changedPins: [] })
+      expect(await store.writeEntry(createEntry('k', 'a'))).toMatchObject({ changedPins: [] })
       expect(await claim(NOW)).toEqual([])
     })
 
     it('is to unpin what no entry has any more', async () => {
       await pin()
-      await store.writeEntry(entryOf('other', 'a'))
+      await store.writeEntry(createEntry('other', 'a'))
       expect(await store.removeEntries(place)).toMatchObject({ changedPins: [] })
       expect(await store.removeEntries({ did, key: 'other' })).toMatchObject({ changedPins: [cid] })
       const task = await claimOne(NOW)
@@ -56,22 +64,22 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
 
     it('is told by a PUT for what it wrote and what it replaced', async () => {
       await pin()
-      const { changedPins } = await store.writeEntry(entryOf('k', 'b', { replaces: 'all' }))
-      expect([...changedPins].sort()).toEqual([cid, cidOf('b')].sort())
+      const { changedPins } = await store.writeEntry(createEntry('k', 'b', { replaces: 'all' }))
+      expect([...changedPins].sort()).toEqual([cid, computeCid('b')].sort())
     })
 
     it('is to pin files, and to unpin them when they expired or are taken down', async () => {
-      expect(await store.writeFile(fileOf('a'))).toEqual({ changedPins: [cid] })
-      await store.writeFile(fileOf('b'))
+      expect(await store.writeFile(createFile('a'))).toEqual({ changedPins: [cid] })
+      await store.writeFile(createFile('b'))
       for (const task of await claim(NOW)) await store.finish(task, NOW)
-      await store.takeDown(cidOf('b'), '', NOW)
+      await store.takeDown(computeCid('b'), '', NOW)
       files.clocks.advance(2_000)
       await store.deleteExpiredFiles(files.clocks.seconds)
       const tasks = await claim(files.clocks.seconds)
       expect(tasks.map((task) => [task.cid, task.desired]).sort()).toEqual(
         [
           [cid, 'unpinned'],
-          [cidOf('b'), 'unpinned']
+          [computeCid('b'), 'unpinned']
         ].sort()
       )
     })
@@ -79,7 +87,7 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
     it('is nothing without a node, but to unpin what was pinned before', async () => {
       await pin()
       const without = await files.open({ tracksPins: false })
-      expect(await without.writeEntry(entryOf('k', 'b'))).toMatchObject({ changedPins: [] })
+      expect(await without.writeEntry(createEntry('k', 'b'))).toMatchObject({ changedPins: [] })
       expect(await without.removeEntries(place)).toMatchObject({ changedPins: [cid] })
       expect(await without.countOpen()).toBe(1)
     })
@@ -87,24 +95,24 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
 
   describe('a claim', () => {
     it('is of one worker at a time, the oldest first, and no more than asked for', async () => {
-      for (const text of ['a', 'b', 'c']) await store.writeEntry(entryOf('k', text))
+      for (const text of ['a', 'b', 'c']) await store.writeEntry(createEntry('k', text))
       const request = { limit: 2, nowSeconds: NOW, leaseSeconds: LEASE_SECONDS }
       const first = await store.claim(request)
-      expect(first.map((task) => task.cid)).toEqual([cid, cidOf('b')])
+      expect(first.map((task) => task.cid)).toEqual([cid, computeCid('b')])
       const claims = await Promise.all([store.claim(request), another.claim(request), store.claim(request)])
-      expect(claims.flat().map((task) => task.cid)).toEqual([cidOf('c')])
+      expect(claims.flat().map((task) => task.cid)).toEqual([computeCid('c')])
     })
 
     it('may be of certain cids', async () => {
-      for (const text of ['a', 'b', 'c']) await store.writeEntry(entryOf('k', text))
-      const cids = [cidOf('c'), cidOf('unknown')]
+      for (const text of ['a', 'b', 'c']) await store.writeEntry(createEntry('k', text))
+      const cids = [computeCid('c'), computeCid('unknown')]
       const tasks = await store.claim({ cids, limit: 10, nowSeconds: NOW, leaseSeconds: LEASE_SECONDS })
-      expect(tasks.map((task) => task.cid)).toEqual([cidOf('c')])
+      expect(tasks.map((task) => task.cid)).toEqual([computeCid('c')])
       expect(await claim(NOW)).toHaveLength(2)
     })
 
     it('that ended without an outcome leaves its task in doubt, and its worker without a say', async () => {
-      await store.writeEntry(entryOf('k', 'a'))
+      await store.writeEntry(createEntry('k', 'a'))
       const first = await claimOne(NOW)
       expect(await claim(NOW + LEASE_SECONDS - 1)).toEqual([])
       const second = await claimOne(NOW + LEASE_SECONDS, another)
@@ -120,7 +128,7 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
 
   describe('a task in doubt', () => {
     it('is done once more a minute later', async () => {
-      await store.writeEntry(entryOf('k', 'a'))
+      await store.writeEntry(createEntry('k', 'a'))
       await claimOne(NOW)
       const inDoubt = await claimOne(NOW + LEASE_SECONDS)
       expect(await store.finish(inDoubt, NOW + 40)).toBe(true)
@@ -134,7 +142,7 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
     })
 
     it('is also what follows on a call that failed, because the node may carry that out yet', async () => {
-      await store.writeEntry(entryOf('k', 'a'))
+      await store.writeEntry(createEntry('k', 'a'))
       await store.postpone(await claimOne(NOW), NOW + 5)
       await store.removeEntries(place)
       expect(await claimOne(NOW)).toMatchObject({ desired: 'unpinned', isInDoubt: true, attempts: 0 })
@@ -143,14 +151,14 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
 
   describe('a failure', () => {
     it('lets a task wait, and counts', async () => {
-      await store.writeEntry(entryOf('k', 'a'))
+      await store.writeEntry(createEntry('k', 'a'))
       await store.postpone(await claimOne(NOW), NOW + 5)
       expect(await claim(NOW + 4)).toEqual([])
       expect(await claimOne(NOW + 5)).toMatchObject({ attempts: 1, isInDoubt: false })
     })
 
     it('waits no longer after retryNow', async () => {
-      await store.writeEntry(entryOf('k', 'a'))
+      await store.writeEntry(createEntry('k', 'a'))
       await store.postpone(await claimOne(NOW), NOW + 3_600)
       await another.retryNow(NOW + 1)
       expect(await claimOne(NOW + 1)).toMatchObject({ attempts: 1 })
@@ -160,7 +168,7 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
   describe('a change of the desired state while a call is under way', () => {
     let first: PinTask
     beforeEach(async () => {
-      await store.writeEntry(entryOf('k', 'a'))
+      await store.writeEntry(createEntry('k', 'a'))
       first = await claimOne(NOW)
       await another.removeEntries(place)
     })
@@ -181,16 +189,16 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
     })
 
     it('and back leaves it to be done', async () => {
-      await store.writeEntry(entryOf('k', 'a'))
+      await store.writeEntry(createEntry('k', 'a'))
       expect(await store.finish(first, NOW + 1)).toBe(false)
       expect(await claimOne(NOW + 1)).toMatchObject({ desired: 'pinned' })
     })
   })
 
   it('compared with the node, pins again what that has lost, and counts what is of others', async () => {
-    for (const text of ['a', 'b', 'c']) await store.writeEntry(entryOf('k', text))
-    for (const task of await claim(NOW)) if (task.cid !== cidOf('c')) await store.finish(task, NOW)
-    const onNode = new Set([cidOf('b'), 'of another', 'of a third'])
+    for (const text of ['a', 'b', 'c']) await store.writeEntry(createEntry('k', text))
+    for (const task of await claim(NOW)) if (task.cid !== computeCid('c')) await store.finish(task, NOW)
+    const onNode = new Set([computeCid('b'), 'of another', 'of a third'])
     expect(await store.comparePins(() => Promise.resolve(onNode))).toEqual({ missing: 1, others: 2 })
     expect(await claimOne(NOW)).toMatchObject({ cid, desired: 'pinned' })
     expect(await store.countOpen()).toBe(2)
@@ -198,7 +206,7 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
 
   // A running server pins and unpins while the node lists what it has.
   it('compared with the node, does not take for lost what is pinned after the list was made', async () => {
-    await store.writeEntry(entryOf('k', 'a'))
+    await store.writeEntry(createEntry('k', 'a'))
     const [task] = await claim(NOW)
     const onNode = new Set<string>()
     const listOnNode = async (): Promise<ReadonlySet<string>> => {

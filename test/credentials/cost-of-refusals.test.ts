@@ -1,17 +1,19 @@
 import { describe, expect, it } from '@jest/globals'
-import { credentialJwt, signUp } from '../support/credentials.js'
+import { createCredentialJwt, signUp } from '../support/credentials.js'
 import { testApp } from '../support/test-app.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
-const issuer = walletOf(6101)
+const issuer = createNumberedWallet(6101)
 
 describe('POST /signup with good credentials', () =>
   it('charges each key that was tried as a refused proof: after 100 of them the network is refused', async () => {
     const { app, requireDid } = await testApp({ maxRequestsPerTimeSlot: 1, signupBusinessLogic: () => undefined })
     const answers: number[] = []
     for (let number = 1; number <= 6; number += 1) {
-      const wallet = walletOf(6200 + number)
-      const credentials = Array.from({ length: 20 }, (_, at) => credentialJwt(issuer, wallet.did, { jti: String(at) }))
+      const wallet = createNumberedWallet(6200 + number)
+      const credentials = Array.from({ length: 20 }, (_, at) =>
+        createCredentialJwt(issuer, wallet.did, { jti: String(at) })
+      )
       answers.push((await signUp(app, wallet, { credentials })).status)
     }
     expect(answers).toEqual([200, 200, 200, 200, 200, 429])

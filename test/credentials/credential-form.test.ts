@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals'
 import type { SelectiveDisclosureResponse } from 'express-did-auth'
 import { parseCredential, parseCredentialJwts } from '../../src/protocol/credential.js'
 import {
-  credentialJwt,
-  credentialPayload,
+  createCredentialJwt,
+  createCredentialPayload,
   didJwtVcCredential,
   es256kBy,
   es256kRecoverableBy,
@@ -13,22 +13,22 @@ import {
 } from '../support/credentials.js'
 import { refusal } from '../support/refusal.js'
 import { START_SECONDS, testApp } from '../support/test-app.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
-const user = walletOf(1)
-const issuer = walletOf(6001)
-const stranger = walletOf(6002)
+const user = createNumberedWallet(1)
+const issuer = createNumberedWallet(6001)
+const stranger = createNumberedWallet(6002)
 const sign = es256kBy(issuer.privateKey)
 const day = 86_400
 const SECP256K1_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 const P_256_ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
 
-const good = credentialPayload(issuer.did, user.did)
+const good = createCredentialPayload(issuer.did, user.did)
 const credentialOf = (jwt: string) => parseCredential(jwt, user.did, START_SECONDS).credential
 const accepts = async (jwt: string): Promise<unknown> => credentialOf(jwt)
 const refuses = (jwt: string, code: 'ERR_CREDENTIAL' | 'ERR_CREDENTIAL_EXPIRED' = 'ERR_CREDENTIAL'): Promise<void> =>
   expect(accepts(jwt)).rejects.toEqual(refusal(code))
-const withVc = (changes: object): string => credentialJwt(issuer, user.did, { vc: { ...good.vc, ...changes } })
+const withVc = (changes: object): string => createCredentialJwt(issuer, user.did, { vc: { ...good.vc, ...changes } })
 
 describe('a credential of did-jwt-vc', () => {
   it.each(['ES256K', 'ES256K-R'] as const)('with %s reaches business logic, decoded and as received', async (alg) => {
@@ -97,7 +97,7 @@ describe('the header of a credential', () => {
 })
 
 describe('the field credentials', () => {
-  const jwt = credentialJwt(issuer, user.did)
+  const jwt = createCredentialJwt(issuer, user.did)
   const [header = '', payload = '', signature = ''] = jwt.split('.')
   const jwtOfLength = (length: number): string => `${jwt}${'A'.repeat(length - jwt.length)}`
 
@@ -155,7 +155,7 @@ describe('the issuer of a credential', () => {
     ['an object', { id: issuer.did }],
     ['no DID', issuer.address],
     ['a DID with a fragment', `${issuer.did}#controller`]
-  ])('must not be %s', (_name, iss) => refuses(credentialJwt(issuer, user.did, { iss })))
+  ])('must not be %s', (_name, iss) => refuses(createCredentialJwt(issuer, user.did, { iss })))
 
   it('may stand in vc a second time, as text or object', async () => {
     for (const named of [issuer.did, { id: issuer.did, name: 'Post office' }]) await accepts(withVc({ issuer: named }))
@@ -176,7 +176,7 @@ describe('the vc of a credential', () => {
     ['null', null],
     ['a list', [good.vc]],
     ['a string', 'vc']
-  ])('must not be %s', (_name, vc) => refuses(credentialJwt(issuer, user.did, { vc })))
+  ])('must not be %s', (_name, vc) => refuses(createCredentialJwt(issuer, user.did, { vc })))
 
   it.each([
     ['no type', { type: undefined }],
@@ -194,7 +194,10 @@ describe('the vc of a credential', () => {
 
 describe('the subject of a credential', () => {
   const subjects = (sub: unknown, id: unknown): string =>
-    credentialJwt(issuer, user.did, { sub, vc: { ...good.vc, credentialSubject: { id, email: 'alice@example.org' } } })
+    createCredentialJwt(issuer, user.did, {
+      sub,
+      vc: { ...good.vc, credentialSubject: { id, email: 'alice@example.org' } }
+    })
 
   it.each([
     ['sub alone', user.did, undefined],
@@ -224,7 +227,7 @@ describe('the subject of a credential', () => {
 // The test's clock stands at 2027-01-15T08:00:00Z.
 describe('the dates of a credential', () => {
   const dated = (payload: Record<string, unknown>, vc: Record<string, unknown> = {}): string =>
-    credentialJwt(issuer, user.did, { nbf: undefined, exp: undefined, ...payload, vc: { ...good.vc, ...vc } })
+    createCredentialJwt(issuer, user.did, { nbf: undefined, exp: undefined, ...payload, vc: { ...good.vc, ...vc } })
 
   it('may all be absent: then it never ends', () =>
     expect(credentialOf(dated({}))).toHaveProperty('expiresAtSeconds', undefined))

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from '@jest/globals'
 import { SigningKey } from 'ethers'
-import { credentialVerifier, type CredentialVerifierParts } from '../../src/adapters/credential-verifier.js'
+import { createCredentialVerifier, type CredentialVerifierParts } from '../../src/adapters/credential-verifier.js'
 import { loadCurve } from '../../src/adapters/curve.js'
 import { type IssuerKey, parseIssuerKey } from '../../src/adapters/did-document.js'
 import { DidAuthError } from '../../src/errors.js'
@@ -8,8 +8,8 @@ import type { Client, CredentialClient, Deadline } from '../../src/ports.js'
 import type { Curve } from '../../src/protocol/curve.js'
 import { within } from '../../src/time.js'
 import {
-  credentialJwt,
-  credentialPayload,
+  createCredentialJwt,
+  createCredentialPayload,
   ed25519Key,
   es256kBy,
   es256kRecoverableBy,
@@ -18,15 +18,15 @@ import {
   type SignPart,
   type TestKey
 } from '../support/credentials.js'
-import { codeOf, refusal, throwing } from '../support/refusal.js'
-import { walletOf } from '../support/wallet.js'
+import { catchCode, refusal, createThrowing } from '../support/refusal.js'
+import { createNumberedWallet } from '../support/wallet.js'
 import { signerAddresses } from '../../src/protocol/credential.js'
 import { parseJwt } from '../../src/protocol/jwt.js'
 
-const user = walletOf(1)
-const issuer = walletOf(6101)
-const good = credentialJwt(issuer, user.did)
-const forged = credentialJwt({ did: issuer.did, privateKey: walletOf(6102).privateKey }, user.did)
+const user = createNumberedWallet(1)
+const issuer = createNumberedWallet(6101)
+const good = createCredentialJwt(issuer, user.did)
+const forged = createCredentialJwt({ did: issuer.did, privateKey: createNumberedWallet(6102).privateKey }, user.did)
 
 const SECP256K1_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 // Of support/credentials.ts: 2027-01-15T08:00:00Z.
@@ -65,7 +65,7 @@ async function countedVerifier(
     recoveries += 1
     return curve.recover(...args)
   }
-  const verifier = credentialVerifier({
+  const verifier = createCredentialVerifier({
     curve: { ...curve, recover },
     scheduler: { yield: (one) => new Promise((admit) => waiting.push({ admit, client: one })) },
     issuerKeys: {
@@ -134,7 +134,7 @@ describe('credentialVerifier', () => {
   it('takes a turn for each P-256 key that it tries, 3 at most, and charges each to the client', async () => {
     const key = p256Key()
     const did = 'did:web:issuer.example'
-    const jwt = jwtByHand({ alg: 'ES256' }, credentialPayload(did, user.did), key.sign)
+    const jwt = jwtByHand({ alg: 'ES256' }, createCredentialPayload(did, user.did), key.sign)
     const wrong = p256(p256Key())
     for (const [count, isTried] of [
       [2, true],
@@ -145,7 +145,7 @@ describe('credentialVerifier', () => {
         ...Array<IssuerKey>(count).fill(wrong),
         p256(key)
       ])
-      const outcome = codeOf(verify([jwt]))
+      const outcome = catchCode(verify([jwt]))
       for (let turn = 1; turn <= 3; turn += 1) {
         await round()
         expect(waiting).toHaveLength(turn)
@@ -161,7 +161,7 @@ describe('credentialVerifier', () => {
     async (kid) => {
       const key = p256Key()
       const did = 'did:web:issuer.example'
-      const jwt = jwtByHand({ alg: 'ES256', kid }, credentialPayload(did, user.did), key.sign)
+      const jwt = jwtByHand({ alg: 'ES256', kid }, createCredentialPayload(did, user.did), key.sign)
       const keys = Array.from({ length: 100 }, (_, at) => p256(at === 70 ? key : p256Key()))
       const { verify, waiting, counts } = await countedVerifier(() => keys)
       const verified = verify([jwt])
@@ -197,11 +197,11 @@ describe('credentialVerifier', () => {
 
   // All issuers were once resolved at the same time, before any signature was looked at.
   it('asks for the keys of an issuer only when the credentials before are verified', async () => {
-    const second = walletOf(6103)
+    const second = createNumberedWallet(6103)
     const { verify, waiting, asked } = await countedVerifier((did) =>
       did === issuer.did ? keyOfIssuer() : [addressKey(second.address)]
     )
-    const verified = verify([good, credentialJwt(second, user.did)])
+    const verified = verify([good, createCredentialJwt(second, user.did)])
     await round()
     expect(asked).toEqual([issuer.did])
     waiting[0]?.admit()
@@ -213,7 +213,7 @@ describe('credentialVerifier', () => {
 
   it('asks for no keys when a later credential is expired', async () => {
     const { verify, asked } = await countedVerifier(keyOfIssuer)
-    const expired = credentialJwt(issuer, user.did, { exp: START_SECONDS })
+    const expired = createCredentialJwt(issuer, user.did, { exp: START_SECONDS })
     await expect(verify([good, expired])).rejects.toMatchObject({ code: 'ERR_CREDENTIAL_EXPIRED' })
     expect(asked).toEqual([])
   })
@@ -232,7 +232,7 @@ describe('credentialVerifier with isTrustedIssuer', () => {
     ['trustedIssuers', { isTrustedIssuer: () => new Promise(() => undefined) }, 'ERR_BUSINESS_LOGIC_TIMEOUT'],
     ['the issuers', { issuerKeys: { keysOf: () => new Promise<never>(() => undefined) } }, 'ERR_RESOLVER']
   ] as const)('names %s where they take all of the time of a request', async (_name, options, code) => {
-    const verifier = credentialVerifier({
+    const verifier = createCredentialVerifier({
       curve: await loadCurve(),
       scheduler: { yield: () => Promise.resolve() },
       issuerKeys: { keysOf: async () => [] },
@@ -246,8 +246,8 @@ describe('credentialVerifier with isTrustedIssuer', () => {
     )
   })
 
-  const second = walletOf(6103)
-  const bySecond = credentialJwt(second, user.did)
+  const second = createNumberedWallet(6103)
+  const bySecond = createCredentialJwt(second, user.did)
 
   it.each([
     ['by a value', (did: string) => did === issuer.did],
@@ -263,7 +263,7 @@ describe('credentialVerifier with isTrustedIssuer', () => {
     const isTrustedIssuer = (did: string): boolean => asked.push(did) > 0
     const { verify, waiting } = await countedVerifier(keyOfIssuer, { isTrustedIssuer })
     const spelled = { ...issuer, did: `did:ethr:rsk:${issuer.address}` }
-    const verified = verify([good, good, credentialJwt(spelled, user.did)])
+    const verified = verify([good, good, createCredentialJwt(spelled, user.did)])
     for (let turn = 0; turn < 3; turn += 1) {
       await round()
       waiting[turn]?.admit()
@@ -278,7 +278,7 @@ describe('credentialVerifier with isTrustedIssuer', () => {
   })
 
   it('that throws refuses with what it throws', async () => {
-    const isTrustedIssuer = throwing(new TypeError('no list'))
+    const isTrustedIssuer = createThrowing(new TypeError('no list'))
     const { verify, asked } = await countedVerifier(keyOfIssuer, { isTrustedIssuer })
     await expect(verify([good])).rejects.toThrow(new TypeError('no list'))
     expect(asked).toEqual([])
@@ -291,7 +291,7 @@ describe('credentialVerifier without a network', () => {
 
   async function verdictOn(jwt: string): Promise<unknown> {
     const { verify, waiting, asked } = await countedVerifier(() => [], { provesByAddress: true })
-    const outcome = codeOf(verify([jwt]))
+    const outcome = catchCode(verify([jwt]))
     await round()
     waiting[0]?.admit()
     expect(asked).toEqual([])
@@ -299,17 +299,19 @@ describe('credentialVerifier without a network', () => {
   }
 
   it('proves a did:ethr of a public key by the address of that key', async () => {
-    expect(await verdictOn(credentialJwt(byKey, user.did))).toBeUndefined()
-    expect(await verdictOn(credentialJwt({ ...walletOf(6102), did: byKey.did }, user.did))).toBe('ERR_CREDENTIAL')
+    expect(await verdictOn(createCredentialJwt(byKey, user.did))).toBeUndefined()
+    expect(await verdictOn(createCredentialJwt({ ...createNumberedWallet(6102), did: byKey.did }, user.did))).toBe(
+      'ERR_CREDENTIAL'
+    )
   })
 
   it('leaves one whose public key is no point of the curve unproved', async () => {
     const did = `did:ethr:rsk:0x02${'f'.repeat(64)}`
-    expect(await verdictOn(credentialJwt({ ...issuer, did }, user.did))).toBe('ERR_CREDENTIAL_ISSUER')
+    expect(await verdictOn(createCredentialJwt({ ...issuer, did }, user.did))).toBe('ERR_CREDENTIAL_ISSUER')
   })
 })
 
-const { privateKey, address } = walletOf(9100)
+const { privateKey, address } = createNumberedWallet(9100)
 
 let curve: Curve
 

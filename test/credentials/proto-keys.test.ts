@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals'
 import { parseCredential } from '../../src/protocol/credential.js'
 import { dropProtoKeys } from '../../src/protocol/json.js'
-import { credentialPayload, es256kBy } from '../support/credentials.js'
-import { walletOf } from '../support/wallet.js'
+import { createCredentialPayload, es256kBy } from '../support/credentials.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
-const user = walletOf(1)
-const issuer = walletOf(6201)
+const user = createNumberedWallet(1)
+const issuer = createNumberedWallet(6201)
 const START_SECONDS = 1_800_000_000
 
 /** A credential whose payload is this JSON text: JSON.stringify would lose the keys that this is about. */
@@ -18,7 +18,7 @@ function jwtOf(payload: string): string {
 const evil = '{"isAdmin":true}'
 
 /** A good payload with `__proto__` keys on four levels, one of them spelled with an escape. */
-const polluted = JSON.stringify(credentialPayload(issuer.did, user.did))
+const polluted = JSON.stringify(createCredentialPayload(issuer.did, user.did))
   .replace('{"iss"', `{"__proto__":${evil},"iss"`)
   .replace('"vc":{', `"vc":{"__proto__":${evil},`)
   .replace(
@@ -50,7 +50,7 @@ describe('parseCredential', () => {
   })
 
   it('takes the subject from what is left', () => {
-    const hidden = JSON.stringify({ ...credentialPayload(issuer.did, user.did), sub: undefined }).replace(
+    const hidden = JSON.stringify({ ...createCredentialPayload(issuer.did, user.did), sub: undefined }).replace(
       '"credentialSubject":{"id":',
       '"credentialSubject":{"__proto__":{"id":"did:a:b"},"name":'
     )

@@ -7,9 +7,9 @@ import { promisify } from 'node:util'
 import { readDocument } from '../support/documents.js'
 import { ask, logIn, me, post, refresh } from '../support/server-client.js'
 import { ServerProcesses } from '../support/server-process.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 const [backup, restore] = readDocument('servers/BACKUP.md').blocks.map(({ code }) => code)
 /** Sessions are kept by URL, and each start has other ports. */
 const urls = Object.fromEntries(

@@ -2,9 +2,9 @@ import { describe, expect, it } from '@jest/globals'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import {
-  anchorsOf,
+  listAnchors,
   documentFiles,
-  linksOf,
+  listLinks,
   packageJson,
   readDocument,
   referenceFiles,
@@ -22,12 +22,12 @@ describe.each(documentFiles)('%s', (file) => {
   const document = readDocument(file)
 
   it('links to files and headings that exist', () => {
-    const broken = linksOf(document).filter((target) => {
+    const broken = listLinks(document).filter((target) => {
       if (/^https?:/.test(target)) return false
       const [path = '', anchor] = target.split('#')
       const linkedFile = path === '' ? file : normalize(join(dirname(file), path))
       if (!existsSync(join(root, linkedFile))) return true
-      return anchor !== undefined && !anchorsOf(readDocument(linkedFile)).includes(anchor)
+      return anchor !== undefined && !listAnchors(readDocument(linkedFile)).includes(anchor)
     })
     expect(broken).toEqual([])
   })
@@ -69,7 +69,9 @@ describe.each(MAX_LINES)('the length of %s', (file, maxLines) =>
 
 describe('the index of the reference', () =>
   it('links to every other page of it', () => {
-    const linked = linksOf(readDocument('src/README.md')).map((target) => normalize(join('src', target.split('#')[0]!)))
+    const linked = listLinks(readDocument('src/README.md')).map((target) =>
+      normalize(join('src', target.split('#')[0]!))
+    )
     expect(referenceFiles.slice(1).filter((file) => !linked.includes(file))).toEqual([])
   }))
 

@@ -7,7 +7,7 @@ import { mkdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'nod
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { Browser } from 'playwright-core'
-import { launchBrowser, newProfile } from '../support/browser.js'
+import { launchBrowser, openProfile } from '../support/browser.js'
 import { recipe, root } from '../support/documents.js'
 import { freePort } from '../support/tcp-proxy.js'
 import { runExample, setEnvironment, type RunningExample } from '../support/run-script.js'
@@ -71,7 +71,7 @@ describe('the page with React behind the development server of Vite, with the AP
   })
 
   it('shows a login and the profile, stays logged in over a reload, and shows a logout by another tab', async () => {
-    const { open, complaints } = await newProfile(browser, [alice])
+    const { open, complaints } = await openProfile(browser, [alice])
     const shown = await open(url)
     await shown.click('text=Log in with a wallet')
     await shown.waitForSelector(`text=Logged in as ${alice.did}`)
@@ -86,7 +86,7 @@ describe('the page with React behind the development server of Vite, with the AP
   })
 
   it('tells a visitor without a wallet what to do', async () => {
-    const shown = await (await newProfile(browser)).open(url)
+    const shown = await (await openProfile(browser)).open(url)
     await shown.click('text=Log in with a wallet')
     await shown.waitForSelector('[role=status]:has-text("You have no wallet. Get one, and try again.")')
   })

@@ -4,7 +4,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, wri
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { clientHook, readDocument, recipe } from '../support/documents.js'
-import { packBoth, root, runIn, whileRunning } from '../support/packed-package.js'
+import { packBoth, root, runIn, useWhileRunning } from '../support/packed-package.js'
 import { scaled } from '../support/time-factor.js'
 
 const blockOf = (file: string, language: string, part: string): string => {
@@ -84,7 +84,7 @@ describe('what the documents tell a newcomer to type', () => {
       writeFileSync(join(project, 'server.js'), blockOf('README.md', 'ts', 'setupDidAuth'))
       writeFileSync(join(project, 'client.js'), blockOf('README.md', 'js', 'DidAuthClient'))
       await type(project, blockOf('README.md', 'sh', 'ethers').split('\n')[0]!)
-      await whileRunning(project, 'server.js', async (url) => {
+      await useWhileRunning(project, 'server.js', async (url) => {
         const curls = blockOf('README.md', 'sh', 'curl -i').replaceAll('http://localhost:3000', url)
         const shown = await runIn(project, 'bash', '-euc', curls)
         expect(shown).toMatch(/^HTTP\/1\.1 401 Unauthorized\r\n[^]*Missing access token\{"challenge":"[0-9a-f]{64}"\}$/)
@@ -151,7 +151,7 @@ describe('what the documents tell a newcomer to type', () => {
     ])(
       '%s refuses a stranger, and a client logs in there',
       async (_what, file) => {
-        await whileRunning(other, file, async (url) => {
+        await useWhileRunning(other, file, async (url) => {
           const answer = await fetch(`${url}/profile`)
           expect([answer.status, await answer.text()]).toEqual([401, 'Missing access token'])
           const printed = await runIn(other, process.execPath, '--import', clientHook(new URL(url).port), 'log-in.mjs')

@@ -5,10 +5,10 @@ import { assertSessionActive, authenticate } from '../../src/flows/authenticate.
 import { logIn } from '../../src/flows/log-in.js'
 import { logOut } from '../../src/flows/manage-sessions.js'
 import { refusal } from '../support/refusal.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 import { client, flowParts, loginSig, payloadOf, START_SECONDS, type FlowParts } from './flow-parts.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 let parts: FlowParts
 let token: string
 

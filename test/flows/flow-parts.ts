@@ -2,9 +2,9 @@ import { Buffer } from 'node:buffer'
 import { SigningKey } from 'ethers'
 import { loadCurve } from '../../src/adapters/curve.js'
 import { issueJwt } from '../../src/adapters/es256k-signer.js'
-import { signatureCache } from '../../src/adapters/in-flight-requests.js'
+import { createSignatureCache } from '../../src/adapters/in-flight-requests.js'
 import { RecentEntries } from '../../src/caches.js'
-import { resourceKeys } from '../../src/adapters/resource-issuer.js'
+import { createResourceKeys } from '../../src/adapters/resource-issuer.js'
 import { systemErrorCodes, systemRandom } from '../../src/adapters/system.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import type { DidAuthConfig } from '../../src/config/options.js'
@@ -15,9 +15,9 @@ import type { Parts } from '../../src/flows/parts.js'
 import { refreshTokens } from '../../src/flows/refresh-tokens.js'
 import type { VerifiedCredential } from '../../src/protocol/credential.js'
 import { es256k } from '../protocol/forge-jwt.js'
-import { loginText, walletOf, type TestWallet } from '../support/wallet.js'
+import { createLoginText, createNumberedWallet, type TestWallet } from '../support/wallet.js'
 
-export const service = walletOf(7777)
+export const service = createNumberedWallet(7777)
 export const SERVICE_URL = 'https://service.example'
 export const SECRET = 'a secret of the tests, longer than 32 bytes'
 
@@ -108,7 +108,7 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
     },
     store,
     verifiedTokens: new RecentEntries(),
-    disclosureRequests: signatureCache(300),
+    disclosureRequests: createSignatureCache(300),
     credentialVerifier: {
       async verify() {
         steps.push('verifyCredentials')
@@ -118,7 +118,7 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
     },
     contractWallets: undefined,
     didControllers: undefined,
-    resourceKeys: resourceKeys([]),
+    resourceKeys: createResourceKeys([]),
     resourceIssuer: undefined,
     scheduler: {
       async yield(_client, priority) {
@@ -151,7 +151,7 @@ export async function siweParts(config: Partial<DidAuthConfig> = {}) {
 /** Parts, the tokens of wallet 1, which has logged in, and its refreshes. */
 export async function loggedIn(config: Partial<DidAuthConfig> = {}) {
   const parts = await flowParts(config)
-  const wallet = walletOf(1)
+  const wallet = createNumberedWallet(1)
   const tokens = await logIn(parts, { client, did: wallet.did, sig: loginSig(parts, wallet) })
   parts.steps.length = 0
   const refresh = (refreshToken: unknown, idempotencyKey?: string) =>
@@ -178,7 +178,7 @@ export function loginSig(
   wallet: TestWallet,
   { did = wallet.did, domain = 'service.example', window = 6_000_000, useCount = 0, thirdLine = '' } = {}
 ): string {
-  return wallet.personalSign(loginText(domain, challengeOf(parts, did, window, useCount)) + thirdLine)
+  return wallet.personalSign(createLoginText(domain, challengeOf(parts, did, window, useCount)) + thirdLine)
 }
 
 /** The payload of a JWT, read without a look at its signature. */

@@ -3,10 +3,10 @@ import { DidAuthError, errorTexts, type DidAuthErrorCode } from '../../src/error
 import { assertProofBudget, charge, chargeRefusal, chargeUser, type Caller } from '../../src/flows/limits.js'
 import { logIn, signUp } from '../../src/flows/log-in.js'
 import { refusal } from '../support/refusal.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 import { client, flowParts, loginSig } from './flow-parts.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 const { did } = wallet
 const spelled = `did:ethr:rsk:${wallet.address}`
 const ipv6: Caller = {
@@ -147,7 +147,7 @@ describe('the budgets of proofs and logins of a client network', () => {
   it('refuse a bad proof with the failure of the store that cannot count it', async () => {
     const parts = await flowParts()
     parts.quotas.charge = () => Promise.reject(new DidAuthError('ERR_STORE'))
-    const sig = walletOf(2).personalSign('anything')
+    const sig = createNumberedWallet(2).personalSign('anything')
     await expect(logIn(parts, { client, did, sig })).rejects.toEqual(refusal('ERR_STORE'))
   })
 })

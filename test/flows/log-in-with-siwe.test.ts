@@ -7,12 +7,12 @@ import { logInWithSiwe } from '../../src/flows/log-in-with-siwe.js'
 import { readOwnSession } from '../../src/flows/manage-sessions.js'
 import { refreshTokens } from '../../src/flows/refresh-tokens.js'
 import { issueNonce } from '../../src/flows/siwe-nonce.js'
-import { codeOf, refusal } from '../support/refusal.js'
-import { accountOf, siweText } from '../support/siwe.js'
-import { loginText, walletOf } from '../support/wallet.js'
+import { catchCode, refusal } from '../support/refusal.js'
+import { createAccount, createSiweText } from '../support/siwe.js'
+import { createLoginText, createNumberedWallet } from '../support/wallet.js'
 import { challengeOf, client, flowParts, payloadOf, START_SECONDS, siweParts } from './flow-parts.js'
 
-const account = accountOf(1)
+const account = createAccount(1)
 const address = account.address.toLowerCase()
 const did = `did:ethr:rsk:${address}`
 
@@ -21,8 +21,8 @@ async function siweLogin(config: Partial<DidAuthConfig> = {}) {
   const { parts, siwe } = await siweParts(config)
   const nonce = (): string => issueNonce(parts, siwe).nonce
   const send = (message: string, signature: unknown) => logInWithSiwe(parts, siwe, { message, signature, client })
-  const login = async (fields: Parameters<typeof siweText>[2] = {}, change = (text: string): string => text) => {
-    const message = change(siweText(account, nonce(), fields))
+  const login = async (fields: Parameters<typeof createSiweText>[2] = {}, change = (text: string): string => text) => {
+    const message = change(createSiweText(account, nonce(), fields))
     return send(message, await account.signMessage({ message }))
   }
   return { parts, siwe, nonce, send, login }
@@ -56,7 +56,7 @@ describe('logInWithSiwe', () => {
 
   it('refuses the address of another account, consumes nothing, and counts a refused proof', async () => {
     const { parts, login } = await siweLogin()
-    await expect(login({ address: accountOf(2).address })).rejects.toEqual(refusal('ERR_CHALLENGE'))
+    await expect(login({ address: createAccount(2).address })).rejects.toEqual(refusal('ERR_CHALLENGE'))
     expect(parts.steps).not.toContain('consumeChallenge')
     expect(parts.charges[0]).toEqual(['proofs 192.0.2.1', 2_000])
     expect(parts.events).toEqual([expect.objectContaining({ type: 'proof-refused', code: 'ERR_CHALLENGE' })])
@@ -66,15 +66,15 @@ describe('logInWithSiwe', () => {
     const { parts, send, nonce } = await siweLogin()
     const over = { expirationTime: new Date(0) }
     const texts = [
-      `${siweText(account, 'abcdefgh', { domain: 'evil.example', ...over })}\n`,
-      siweText(account, 'abcdefgh', { domain: 'evil.example', ...over }),
-      siweText(account, 'abcdefgh', { uri: 'https://evil.example', ...over }),
-      siweText(account, 'abcdefgh', over),
-      siweText(account, nonce(), over),
-      siweText(account, nonce(), { notBefore: new Date((START_SECONDS + 61) * 1000) }),
-      siweText(account, nonce())
+      `${createSiweText(account, 'abcdefgh', { domain: 'evil.example', ...over })}\n`,
+      createSiweText(account, 'abcdefgh', { domain: 'evil.example', ...over }),
+      createSiweText(account, 'abcdefgh', { uri: 'https://evil.example', ...over }),
+      createSiweText(account, 'abcdefgh', over),
+      createSiweText(account, nonce(), over),
+      createSiweText(account, nonce(), { notBefore: new Date((START_SECONDS + 61) * 1000) }),
+      createSiweText(account, nonce())
     ]
-    const codes = await Promise.all(texts.map((text) => codeOf(send(text, '0x'))))
+    const codes = await Promise.all(texts.map((text) => catchCode(send(text, '0x'))))
     expect(codes).toEqual([
       ...['ERR_MESSAGE', 'ERR_MESSAGE_DOMAIN', 'ERR_MESSAGE_DOMAIN', 'ERR_CHALLENGE'],
       ...['ERR_MESSAGE', 'ERR_MESSAGE', 'ERR_SIGNATURE']
@@ -106,23 +106,25 @@ describe('logInWithSiwe', () => {
       throw new DidAuthError('ERR_CONTRACT_SIGNATURE')
     }
     const faulty = { ...parts, contractWallets: { accepts: () => true, verify }, ...faults }
-    const message = siweText(account, nonce())
-    const signature = await accountOf(signer).signMessage({ message })
-    expect(await codeOf(logInWithSiwe(faulty, siwe, { message, signature, client }))).toBe(code)
+    const message = createSiweText(account, nonce())
+    const signature = await createAccount(signer).signMessage({ message })
+    expect(await catchCode(logInWithSiwe(faulty, siwe, { message, signature, client }))).toBe(code)
     expect(parts.steps.filter((step) => step !== 'yield')).toEqual(done)
   })
 
   it('leaves the nonce of a bad signature valid', async () => {
     const { send, nonce } = await siweLogin()
-    const message = siweText(account, nonce())
-    await expect(send(message, await accountOf(2).signMessage({ message }))).rejects.toEqual(refusal('ERR_CHALLENGE'))
+    const message = createSiweText(account, nonce())
+    await expect(send(message, await createAccount(2).signMessage({ message }))).rejects.toEqual(
+      refusal('ERR_CHALLENGE')
+    )
     await expect(send(message, await account.signMessage({ message }))).resolves.toBeDefined()
     await expect(send(message, await account.signMessage({ message }))).rejects.toEqual(refusal('ERR_CHALLENGE_USED'))
   })
 
   it('refuses a signature over any other byte', async () => {
     const { parts, send, nonce } = await siweLogin()
-    const message = siweText(account, nonce(), { statement: 'Sign in', requestId: 'r7', resources: ['urn:x'] })
+    const message = createSiweText(account, nonce(), { statement: 'Sign in', requestId: 'r7', resources: ['urn:x'] })
     const signature = await account.signMessage({ message })
     await fc.assert(
       fc.asyncProperty(fc.nat(message.length - 1), fc.integer({ min: 9, max: 126 }), async (at, code) => {
@@ -183,13 +185,13 @@ describe('logInWithSiwe', () => {
 describe('the two texts', () =>
   it('are never good for each other', async () => {
     const { parts, send, nonce } = await siweLogin({ loginDialects: ['login', 'url'] })
-    const [wallet, challenge] = [walletOf(1), challengeOf(await flowParts(), did)]
-    const plain = loginText('service.example', challenge)
+    const [wallet, challenge] = [createNumberedWallet(1), challengeOf(await flowParts(), did)]
+    const plain = createLoginText('service.example', challenge)
     const texts = [
       plain,
-      siweText(account, nonce()),
-      siweText(account, challenge),
-      siweText(account, nonce(), { statement: plain.replace('\n', ' ') })
+      createSiweText(account, nonce()),
+      createSiweText(account, challenge),
+      createSiweText(account, nonce(), { statement: plain.replace('\n', ' ') })
     ]
     for (const message of texts) {
       const signature = wallet.personalSign(message)

@@ -4,7 +4,7 @@ import { DidAuthError } from '../../src/errors.js'
 import { logIn, signUp } from '../../src/flows/log-in.js'
 import { requestLoginChallenge, requestSignUpChallenge } from '../../src/flows/request-challenge.js'
 import { refusal } from '../support/refusal.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 import {
   client,
   flowParts,
@@ -16,7 +16,7 @@ import {
   type FlowParts
 } from './flow-parts.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 const { did } = wallet
 
 const signedLogin = (parts: FlowParts, options?: Parameters<typeof loginSig>[2]) =>
@@ -123,7 +123,7 @@ describe('logIn', () => {
         parts.steps.push('businessLogic')
       }
     })
-    const sig = loginSig(parts, walletOf(2), { did })
+    const sig = loginSig(parts, createNumberedWallet(2), { did })
     await expect(logIn(parts, { client, did, sig })).rejects.toEqual(refusal('ERR_CHALLENGE'))
     expect(new Set(parts.steps)).toEqual(new Set(['countChallengeUses', 'yield', 'recover', 'yieldInBackground']))
   })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
-import { serviceQuotas, type Quota } from '../../src/flows/limits.js'
+import { createServiceQuotas, type Quota } from '../../src/flows/limits.js'
 import type { QuotaCharge } from '../../src/ports.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { refusal } from '../support/refusal.js'
@@ -19,7 +19,7 @@ function quotasOf({
     }
   }
   const clock = { seconds: START_SECONDS, nowSeconds: () => clock.seconds }
-  const quotas = serviceQuotas(clock, { serviceUrl, challengeSecret, timeSlotSeconds: 600 })
+  const quotas = createServiceQuotas(clock, { serviceUrl, challengeSecret, timeSlotSeconds: 600 })
   return { charge: (one: Quota) => quotas.charge(watched, one), assertLeft: quotas.assertLeft, clock, charges }
 }
 const quota: Quota = { budget: 'namings', name: 'named did:ethr:rsk:0x1 192.0.2.1', limit: 2 }

@@ -5,10 +5,10 @@ import { logIn } from '../../src/flows/log-in.js'
 import { logOut } from '../../src/flows/manage-sessions.js'
 import type { refreshTokens } from '../../src/flows/refresh-tokens.js'
 import { refusal } from '../support/refusal.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 import { client, flowParts, type FlowParts, loggedIn, loginSig, payloadOf, START_SECONDS } from './flow-parts.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 
 let parts: FlowParts
 let first: Tokens
@@ -154,7 +154,7 @@ describe('logOut', () => {
   })
 })
 
-const { did } = walletOf(1)
+const { did } = createNumberedWallet(1)
 const KEY = 'k'.repeat(22)
 
 describe('refreshBusinessLogic', () => {

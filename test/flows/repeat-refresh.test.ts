@@ -2,10 +2,10 @@ import { beforeEach, describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
 import { refreshTokens } from '../../src/flows/refresh-tokens.js'
 import { refusal } from '../support/refusal.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 import { client, flowParts, loggedIn, payloadOf, START_SECONDS, type FlowParts } from './flow-parts.js'
 
-const { did } = walletOf(1)
+const { did } = createNumberedWallet(1)
 const KEY = 'k'.repeat(22)
 const ANOTHER_KEY = 'a'.repeat(22)
 

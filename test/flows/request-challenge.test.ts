@@ -6,10 +6,10 @@ import { authenticate } from '../../src/flows/authenticate.js'
 import { logIn, signUp } from '../../src/flows/log-in.js'
 import { requestLoginChallenge, requestSignUpChallenge } from '../../src/flows/request-challenge.js'
 import { refusal } from '../support/refusal.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 import { client, flowParts, loginSig, payloadOf, service, SERVICE_URL, START_SECONDS } from './flow-parts.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 const { did } = wallet
 // test/vectors/challenge.json: the first and the second challenge of window 6,000,000.
 const FIRST = '3df1bf410e5287cc1f9de8cdeba68f2ee28f564fa4102e352773a9e45f84e722'
@@ -132,7 +132,7 @@ describe('requestSignUpChallenge', () => {
     expect(parts.steps.filter((step) => step === 'sign')).toHaveLength(1)
     expect(parts.steps.filter((step) => step === 'yieldInBackground')).toHaveLength(1)
     await asked('/b')
-    await asked('/a', walletOf(2).did)
+    await asked('/a', createNumberedWallet(2).did)
     parts.clock.seconds += 1
     await asked('/a')
     expect(parts.steps.filter((step) => step === 'sign')).toHaveLength(4)

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { BUSINESS_LOGIC_SECONDS, runBusinessLogic } from '../../src/flows/run-business-logic.js'
 import { DidAuthError } from '../../src/errors.js'
-import { codeOf, refusal, throwing } from '../support/refusal.js'
+import { catchCode, refusal, createThrowing } from '../support/refusal.js'
 import { flowParts } from './flow-parts.js'
 
 const parts = await flowParts()
@@ -32,7 +32,7 @@ describe('business logic that refuses', () => {
   it('throws or rejects with its own words', async () => {
     const error = new Error('account is blocked')
     const expected = { code: 'ERR_BUSINESS_LOGIC', message: 'account is blocked', cause: error }
-    await expect(run(throwing(error))).rejects.toMatchObject(expected)
+    await expect(run(createThrowing(error))).rejects.toMatchObject(expected)
     await expect(run(() => Promise.reject(error))).rejects.toMatchObject(expected)
   })
 
@@ -49,7 +49,7 @@ describe('business logic that refuses', () => {
     ['200 characters', new Error('x'.repeat(200)), 'x'.repeat(200)],
     ['201 characters', new Error('x'.repeat(201)), 'x'.repeat(200)]
   ])('throws %s', (_name, thrown, message) =>
-    expect(run(throwing(thrown))).rejects.toMatchObject({ code: 'ERR_BUSINESS_LOGIC', message })
+    expect(run(createThrowing(thrown))).rejects.toMatchObject({ code: 'ERR_BUSINESS_LOGIC', message })
   )
 
   // Cause: every error with a code was answered 500, those of the application and of the APIs that it calls included.
@@ -65,7 +65,7 @@ describe('business logic that refuses', () => {
     ['a word that begins as one of DNS does', 'EAISY']
   ])('throws an error with a code of its own: %s', async (_name, code) => {
     const thrown = Object.assign(new Error('Not on the list'), { code })
-    await expect(run(throwing(thrown))).rejects.toMatchObject({
+    await expect(run(createThrowing(thrown))).rejects.toMatchObject({
       code: 'ERR_BUSINESS_LOGIC',
       message: 'Not on the list'
     })
@@ -77,13 +77,13 @@ describe('business logic that refuses', () => {
         throw new Error('no words')
       }
     }
-    await expect(run(throwing(thrown))).rejects.toMatchObject({ code: 'ERR_BUSINESS_LOGIC', message: 'Refused' })
+    await expect(run(createThrowing(thrown))).rejects.toMatchObject({ code: 'ERR_BUSINESS_LOGIC', message: 'Refused' })
   })
 
   it.each([
-    ['an error', throwing(new Error('No entry,\nBob')), 'No entry, Bob', 'ERR_BUSINESS_LOGIC'],
+    ['an error', createThrowing(new Error('No entry,\nBob')), 'No entry, Bob', 'ERR_BUSINESS_LOGIC'],
     ['false', (): boolean => false, 'Refused', 'ERR_BUSINESS_LOGIC'],
-    ['a DidAuthError', throwing(new DidAuthError('ERR_SESSION_ENDED')), 'Session ended', 'ERR_SESSION_ENDED']
+    ['a DidAuthError', createThrowing(new DidAuthError('ERR_SESSION_ENDED')), 'Session ended', 'ERR_SESSION_ENDED']
   ] as const)('by %s is one line at info, without a stack', async (_name, logic, text, code) => {
     const parts = await flowParts()
     await expect(runBusinessLogic(parts, logic)).rejects.toMatchObject({ code })
@@ -91,9 +91,14 @@ describe('business logic that refuses', () => {
   })
 
   it('at refresh is false or a DidAuthError: every other error is a failure', async () => {
-    const ask = (logic: () => unknown) => codeOf(runBusinessLogic(parts, logic, 'explicit'))
+    const ask = (logic: () => unknown) => catchCode(runBusinessLogic(parts, logic, 'explicit'))
     const forbidden = Object.assign(new Error('Not on the list'), { code: 'FORBIDDEN' })
-    const logics = [() => false, throwing(new DidAuthError('ERR_DID')), throwing(forbidden), throwing('closed')]
+    const logics = [
+      () => false,
+      createThrowing(new DidAuthError('ERR_DID')),
+      createThrowing(forbidden),
+      createThrowing('closed')
+    ]
     expect(await Promise.all(logics.map(ask))).toEqual([
       'ERR_BUSINESS_LOGIC',
       'ERR_DID',
@@ -122,7 +127,7 @@ describe('business logic that fails', () => {
     ['an error of PostgreSQL, with letters', Object.assign(new Error('table'), { code: '42P01' })]
   ])('is an internal error and no refusal: %s', async (_name, thrown) => {
     const parts = await flowParts()
-    const failed = runBusinessLogic(parts, throwing(thrown))
+    const failed = runBusinessLogic(parts, createThrowing(thrown))
     await expect(failed).rejects.toMatchObject({ code: 'ERR_INTERNAL', message: 'Internal error', cause: thrown })
     expect([parts.infos, parts.warnings]).toEqual([
       [],
@@ -132,7 +137,7 @@ describe('business logic that fails', () => {
 
   it('keeps the answer of a DidAuthError that it throws', async () => {
     const thrown = new DidAuthError('ERR_STORE')
-    await expect(run(throwing(thrown))).rejects.toBe(thrown)
+    await expect(run(createThrowing(thrown))).rejects.toBe(thrown)
   })
 })
 

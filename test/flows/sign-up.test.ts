@@ -4,10 +4,10 @@ import { logIn, signUp } from '../../src/flows/log-in.js'
 import type { VerifiedCredential } from '../../src/protocol/credential.js'
 import type { SelectiveDisclosureResponse } from '../../src/protocol/selective-disclosure.js'
 import { refusal } from '../support/refusal.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 import { client, flowParts, loginSig, payloadOf, service, START_SECONDS, type FlowParts } from './flow-parts.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 const { did } = wallet
 const credential: VerifiedCredential = {
   jwt: 'a.b.c',

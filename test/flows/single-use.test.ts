@@ -2,10 +2,10 @@ import { describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
 import { logIn, signUp } from '../../src/flows/log-in.js'
 import { requestLoginChallenge, requestSignUpChallenge } from '../../src/flows/request-challenge.js'
-import { loginText, walletOf } from '../support/wallet.js'
+import { createLoginText, createNumberedWallet } from '../support/wallet.js'
 import { client, flowParts } from './flow-parts.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 const { did } = wallet
 
 /** A signature, over a challenge asked for now or captured before, goes to one of the two flows. */
@@ -30,7 +30,7 @@ describe('one signature', () => {
           parts.clock.seconds += secondsLater
           const request = challengeOf === 'logIn' ? requestLoginChallenge : requestSignUpChallenge
           const { challenge } = await request(parts, did, { mountPath: '', client })
-          const fresh = wallet.personalSign(loginText('service.example', challenge) + thirdLine)
+          const fresh = wallet.personalSign(createLoginText('service.example', challenge) + thirdLine)
           const sig = (captured === undefined ? undefined : signatures[captured]) ?? fresh
           signatures.push(sig)
           const send = () =>

@@ -4,7 +4,7 @@ import { DidAuthError } from '../../src/errors.js'
 import { logIn } from '../../src/flows/log-in.js'
 import type { Caller } from '../../src/flows/limits.js'
 import { refusal } from '../support/refusal.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 import { client, flowParts, loginSig, START_SECONDS, type FlowParts } from './flow-parts.js'
 
 const from = (network: string, isGone = () => false): Caller => ({ ...client, network, isGone })
@@ -15,12 +15,12 @@ describe('bad proofs of one client network', () => {
   it('300 at once hold 20 logins of other networks up by a few recoveries, and lock none of them out', async () => {
     const parts = { ...(await flowParts()), scheduler: new EventLoopScheduler() }
     const recoveries = (): number => parts.steps.filter((step) => step === 'recover').length
-    const sig = walletOf(2).personalSign('anything')
+    const sig = createNumberedWallet(2).personalSign('anything')
     const refused = Array.from({ length: 300 }, (_, number) => {
       const did = `did:ethr:rsk:0x${String(number).padStart(40, '0')}`
       return logIn(parts, { client: from('192.0.2.1'), did, sig })
     })
-    const wallets = Array.from({ length: 20 }, (_, number) => walletOf(100 + number))
+    const wallets = Array.from({ length: 20 }, (_, number) => createNumberedWallet(100 + number))
     const signed = wallets.map((wallet) => ({ did: wallet.did, sig: loginSig(parts, wallet) }))
     const answered = Promise.allSettled(refused)
     const logins = await Promise.all(
@@ -36,9 +36,9 @@ describe('bad proofs of one client network', () => {
   it('from clients that hung up cost no recovery', async () => {
     const parts = { ...(await flowParts()), scheduler: new EventLoopScheduler() }
     let isGone = false
-    const sig = walletOf(2).personalSign('anything')
+    const sig = createNumberedWallet(2).personalSign('anything')
     const refused = Array.from({ length: 300 }, async () =>
-      logIn(parts, { client: from('192.0.2.1', () => isGone), did: walletOf(1).did, sig })
+      logIn(parts, { client: from('192.0.2.1', () => isGone), did: createNumberedWallet(1).did, sig })
     )
     isGone = true
     await Promise.allSettled(refused)
@@ -47,7 +47,7 @@ describe('bad proofs of one client network', () => {
 })
 
 describe('a refused signature while too many wait for their turn', () => {
-  const wallet = walletOf(1)
+  const wallet = createNumberedWallet(1)
   const { did } = wallet
   const login = (parts: FlowParts, useCount = 0) =>
     logIn(parts, { client, did, sig: loginSig(parts, wallet, { useCount }) })
@@ -68,7 +68,7 @@ describe('a refused signature while too many wait for their turn', () => {
     ['a login with 6 domains', ['a.example', 'b.example', 'c.example', 'd.example'], 6]
   ])('costs the recoveries of its own challenge alone: %s', async (_name, domains, recoveries) => {
     const parts = await busyAfter(5, domains)
-    const sig = walletOf(2).personalSign('anything')
+    const sig = createNumberedWallet(2).personalSign('anything')
     await expect(logIn(parts, { client, did, sig })).rejects.toEqual(refusal('ERR_CHALLENGE'))
     expect(parts.steps.filter((step) => step === 'recover')).toHaveLength(recoveries)
   })

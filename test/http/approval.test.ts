@@ -6,12 +6,12 @@ import { DidAuthError, loadCurve, type DescribeRequest, type DidAuthConfig, type
 import { acceptedLoginDomains, verifyApproval } from 'express-did-auth/protocol'
 import request, { type Test } from 'supertest'
 import type { CreateSiweMessageParameters } from 'viem/siwe'
-import { accountOf, signedSiwe, siweNonce, siweText } from '../support/siwe.js'
+import { createAccount, createSignedSiwe, requestNonce, createSiweText } from '../support/siwe.js'
 import { challengeSecret, serviceUrl, testApp } from '../support/test-app.js'
-import { walletOf } from '../support/wallet.js'
-import { throwing } from '../support/refusal.js'
+import { createNumberedWallet } from '../support/wallet.js'
+import { createThrowing } from '../support/refusal.js'
 
-const account = accountOf(1)
+const account = createAccount(1)
 const TRANSFER = { to: 'Bob', amount: '5' }
 const hashOf = (body: string) => createHash('sha256').update(body).digest('hex')
 const header = (approval: unknown) => Buffer.from(JSON.stringify(approval)).toString('base64url')
@@ -66,7 +66,7 @@ async function transferApp(config: Partial<DidAuthConfig> = {}, before: (app: Ex
   ): Promise<string> => {
     const { nonce, statement } = (await send(path, body).expect(403)).body as { nonce: string; statement: string }
     const requestId = hashOf(typeof body === 'string' ? body : JSON.stringify(body))
-    const message = siweText(by, nonce, { statement, requestId, ...fields })
+    const message = createSiweText(by, nonce, { statement, requestId, ...fields })
     return header({ message, signature: await by.signMessage({ message }) })
   }
   return { ...test, accessToken, send, approve, done, events }
@@ -98,7 +98,7 @@ describe('requireDid.approved', () => {
     expect(done).toEqual([TRANSFER])
     const evidence = { ...signed, rawBody: Buffer.from(rawBody.data) }
     const domains = acceptedLoginDomains(serviceUrl, [])
-    const proved = verifyApproval(await loadCurve(), { ...evidence, did: walletOf(1).did, domains })
+    const proved = verifyApproval(await loadCurve(), { ...evidence, did: createNumberedWallet(1).did, domains })
     expect(proved).toMatchObject({ line: 'Send 5 RBTC to Bob', method: 'POST', path: '/transfer' })
   })
 
@@ -135,7 +135,7 @@ describe('requireDid.approved', () => {
     ['the URI of another site', { uri: 'https://evil.example/' }],
     ['a nonce that the client made', { nonce: 'ab'.repeat(32) }],
     ['an end that is over', { expirationTime: new Date(0) }],
-    ['the address of another account', { address: accountOf(2).address }]
+    ['the address of another account', { address: createAccount(2).address }]
   ])('refuses %s', async (_what, fields) => {
     const { send, approve, done } = await transferApp()
     await send('/transfer', TRANSFER, await approve('/transfer', TRANSFER, fields)).expect(403)
@@ -144,7 +144,7 @@ describe('requireDid.approved', () => {
 
   it('refuses what another user signed, and what has ended', async () => {
     const { send, approve, clock, done } = await transferApp()
-    await send('/transfer', TRANSFER, await approve('/transfer', TRANSFER, {}, accountOf(2))).expect(403)
+    await send('/transfer', TRANSFER, await approve('/transfer', TRANSFER, {}, createAccount(2))).expect(403)
     const late = await approve()
     clock.seconds += 311
     await send('/transfer', TRANSFER, late).expect(403)
@@ -153,7 +153,7 @@ describe('requireDid.approved', () => {
 
   it('takes no nonce of a login, nor /siwe/verify one of an approval', async () => {
     const { app, send, approve, done } = await transferApp()
-    const nonce = await siweNonce(app)
+    const nonce = await requestNonce(app)
     await send('/transfer', TRANSFER, await approve('/transfer', TRANSFER, { nonce })).expect(403)
     const signed = await approve('/transfer', TRANSFER, { statement: 'Hello' })
     const approval = JSON.parse(Buffer.from(signed, 'base64url').toString())
@@ -166,7 +166,7 @@ describe('requireDid.approved', () => {
     'never logs in, nor does the text %j',
     async (statement) => {
       const { app } = await transferApp()
-      const login = await signedSiwe(app, account, { statement })
+      const login = await createSignedSiwe(app, account, { statement })
       await request(app).post('/siwe/verify').send(login).expect(401, 'Invalid sign-in message')
     }
   )
@@ -188,7 +188,7 @@ describe('requireDid.approved', () => {
   it('refuses the approval with the session of another user, and without one at all', async () => {
     const { app, approve, logIn, done } = await transferApp()
     const approval = await approve()
-    const other = await logIn(walletOf(2))
+    const other = await logIn(createNumberedWallet(2))
     const sent = (token: string) =>
       request(app).post('/transfer').set({ 'DID-Approval': approval, Authorization: token }).send(TRANSFER)
     await sent(`DIDAuth ${other.accessToken}`).expect(403, 'Approval needed')
@@ -205,11 +205,11 @@ describe('requireDid.approved', () => {
     }
     const { app, approve, done } = await transferApp({ contractWallets })
     // The contract judges the signature of another key.
-    const signedFor = async (message: string, by = accountOf(2)) => ({
+    const signedFor = async (message: string, by = createAccount(2)) => ({
       message,
       signature: await by.signMessage({ message })
     })
-    const login = await signedFor(siweText(account, await siweNonce(app)))
+    const login = await signedFor(createSiweText(account, await requestNonce(app)))
     const { accessToken, did } = (await request(app).post('/siwe/verify').send(login).expect(200)).body
     expect(did).toBe(`did:ethr:0x1e:${account.address.toLowerCase()}`)
     const send = async (chainId: number, by?: typeof account) => {
@@ -236,10 +236,10 @@ describe('requireDid.approved', () => {
     }
     const { send, approve, clock } = await transferApp({ didControl: 'document', resolver: { resolve } })
     await send('/transfer', TRANSFER, await approve()).expect(200)
-    didDocument = documentOf(accountOf(2))
+    didDocument = documentOf(createAccount(2))
     clock.seconds += 60
     await send('/transfer', TRANSFER, await approve()).expect(403)
-    await send('/transfer', TRANSFER, await approve('/transfer', TRANSFER, {}, accountOf(2))).expect(200)
+    await send('/transfer', TRANSFER, await approve('/transfer', TRANSFER, {}, createAccount(2))).expect(200)
     didDocument = undefined
     clock.seconds += 60
     const approval = await approve()
@@ -297,14 +297,14 @@ describe('describe of requireDid.approved', () => {
       { after: (app, requireDid) => app.post('/transfer', requireDid.approved(describe), () => undefined) }
     )
     const { accessToken } = await logIn()
-    const approval = header({ message: siweText(account, 'ab'.repeat(32)), signature: '0x' })
+    const approval = header({ message: createSiweText(account, 'ab'.repeat(32)), signature: '0x' })
     const sent = request(app).post('/transfer').set('Authorization', `DIDAuth ${accessToken}`)
     const { status, text } = await sent.set('DID-Approval', approval)
     return `${String(status)} ${text}`
   }
 
   it.each<[string, DescribeRequest]>([
-    ['throws', throwing(new Error('no'))],
+    ['throws', createThrowing(new Error('no'))],
     ['rejects', () => Promise.reject(new Error('no'))],
     ['returns no text', () => undefined as never]
   ])('answers 500 where it %s', async (_what, describe) => expect(await answerTo(describe)).toBe('500 Internal error'))
@@ -315,7 +315,7 @@ describe('describe of requireDid.approved', () => {
     ['a line break', () => 'Send 1\nURI: https://evil.example'],
     ['a change of the text direction', () => 'Send 1 to \u202ebob'],
     ['more than 500 characters', () => 'x'.repeat(501)],
-    ['ERR_INVALID of the application', throwing(new DidAuthError('ERR_INVALID'))]
+    ['ERR_INVALID of the application', createThrowing(new DidAuthError('ERR_INVALID'))]
   ])('answers 400 to %s', async (_what, describe) => expect(await answerTo(describe)).toBe('400 Invalid input'))
 })
 

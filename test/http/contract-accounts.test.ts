@@ -5,13 +5,13 @@ import { payloadOf } from '../flows/flow-parts.js'
 import { afterTest } from '../support/after-test.js'
 import { startTestRelay } from '../support/relay-app.js'
 import { startIssuer } from '../support/resource-tokens.js'
-import { accountOf, signedSiwe, siweNonce, siweText } from '../support/siwe.js'
+import { createAccount, createSignedSiwe, requestNonce, createSiweText } from '../support/siwe.js'
 import { resourceKey, testApp, type TestApp } from '../support/test-app.js'
 import { testVault } from '../support/vault-app.js'
-import { loginText, walletOf } from '../support/wallet.js'
+import { createLoginText, createNumberedWallet } from '../support/wallet.js'
 import { systemClock } from '../../src/time.js'
 
-const account = accountOf(1)
+const account = createAccount(1)
 const address = account.address.toLowerCase()
 const CONTRACT_DID = `did:ethr:0x1e:${address}`
 const UNSUPPORTED = [401, 'Unsupported DID']
@@ -31,8 +31,8 @@ const contractConfig = (verdict = true): Partial<DidAuthConfig> => ({
 
 /** Logs in with a signature of another key, which only a contract can accept. */
 async function logInAsContract({ app }: Pick<TestApp, 'app'>) {
-  const message = siweText(account, await siweNonce(app))
-  const signature = await accountOf(2).signMessage({ message })
+  const message = createSiweText(account, await requestNonce(app))
+  const signature = await createAccount(2).signMessage({ message })
   return request(app).post('/siwe/verify').send({ message, signature })
 }
 
@@ -42,7 +42,7 @@ describe('a contract account', () => {
     const { body } = await logInAsContract({ app })
     expect(body).toMatchObject({ did: CONTRACT_DID, address, chainId: 30 })
     expect(payloadOf(body.accessToken)).toMatchObject({ sub: CONTRACT_DID, amr: ['contract'] })
-    const byKey = await signedSiwe(app, account)
+    const byKey = await createSignedSiwe(app, account)
     const { body: keyUser } = await request(app).post('/siwe/verify').send(byKey).expect(200)
     expect(keyUser.did).toBe(`did:ethr:rsk:${address}`)
   })
@@ -56,8 +56,8 @@ describe('a contract account', () => {
     'owns the DIDs of network %s: no key gets a challenge for one, logs in, or signs up',
     async (network) => {
       const { post, get } = await testApp({ ...contractConfig(), networks: ['rsk', network] })
-      const user = { ...walletOf(1), did: `did:ethr:${network}:${walletOf(1).address}` }
-      const sig = user.personalSign(loginText('service.example', 'a challenge'))
+      const user = { ...createNumberedWallet(1), did: `did:ethr:${network}:${createNumberedWallet(1).address}` }
+      const sig = user.personalSign(createLoginText('service.example', 'a challenge'))
       const answers = [
         ...['/request-auth', '/request-signup'].flatMap((path) => [
           post(path, { did: user.did }),
@@ -71,8 +71,9 @@ describe('a contract account', () => {
 
   it('owns no other DIDs: names and other numbers belong to keys, as all do without contractWallets', async () => {
     const [app, plain] = [await testApp(contractConfig()), await testApp()]
-    for (const network of ['rsk', '0x1f', '0x1e1']) await app.logIn(walletOf(1), `did:ethr:${network}:${address}`)
-    await plain.logIn(walletOf(1), CONTRACT_DID)
+    for (const network of ['rsk', '0x1f', '0x1e1'])
+      await app.logIn(createNumberedWallet(1), `did:ethr:${network}:${address}`)
+    await plain.logIn(createNumberedWallet(1), CONTRACT_DID)
   })
 
   it.each([

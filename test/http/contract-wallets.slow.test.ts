@@ -8,10 +8,10 @@ import { logIn, type TestTokens } from '../support/app-client.js'
 import { startChain, type TestChain } from '../support/chain.js'
 import { accountContracts, type AccountContracts, type ContractAccount } from '../support/contract-accounts.js'
 import { answering, answeringResults, startRpcNode, startSwitchedNode } from '../support/rpc-node.js'
-import { accountOf, signedSiwe, siweNonce, siweText } from '../support/siwe.js'
+import { createAccount, createSignedSiwe, requestNonce, createSiweText } from '../support/siwe.js'
 import { stretchDeadlines } from '../support/stretch-deadlines.js'
 import { testApp, type TestApp } from '../support/test-app.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
 const CHAIN = 31
 const GOOD = [200, '']
@@ -48,7 +48,7 @@ async function signedBy(
   account: ContractAccount,
   { chainId = CHAIN, by = account }: { chainId?: number; by?: Pick<ContractAccount, 'personalSign'> } = {}
 ): Promise<{ message: string; signature: string }> {
-  const message = siweText(account, await siweNonce(app), { chainId })
+  const message = createSiweText(account, await requestNonce(app), { chainId })
   return { message, signature: by.personalSign(message) }
 }
 
@@ -115,7 +115,7 @@ describe('a Safe 1.4.1 of two owners', () => {
     const safe = contracts.safe([4010, 4011])
     const app = await chainApp()
     expect(await answerTo(app, await signedBy(app, safe, { chainId: 1 }))).toEqual(NETWORK)
-    const by = { personalSign: (text: string) => walletOf(4010).personalSign(text) }
+    const by = { personalSign: (text: string) => createNumberedWallet(4010).personalSign(text) }
     expect(await answerTo(app, await signedBy(app, safe, { chainId: 1, by }))).toEqual(CHALLENGE)
     expect(await answerTo(app, await signedBy(app, safe, { by }))).toEqual(ABSENT)
   })
@@ -159,7 +159,7 @@ describe('a key, with contractWallets', () =>
   it('asks no node, not even when its account has code (EIP-7702)', async () => {
     const node = await startSwitchedNode(chain.rpcUrl, answering(500, ''))
     const app = await chainApp(node.rpcUrl)
-    const account = accountOf(4030)
+    const account = createAccount(4030)
     const delegate = await contracts.answer(32)
     const wallet = createWalletClient({ account, transport: http(chain.rpcUrl) })
     const chainOfWallet = {
@@ -185,10 +185,10 @@ describe('a key, with contractWallets', () =>
     })
     const code = await clientOf(chain.rpcUrl).getCode({ address: account.address })
     expect(code?.toLowerCase()).toBe(`0xef0100${delegate.address.slice(2).toLowerCase()}`)
-    const { body } = await verify(app, await signedSiwe(app.app, account, { chainId: CHAIN }))
+    const { body } = await verify(app, await createSignedSiwe(app.app, account, { chainId: CHAIN }))
     expect(payloadOf((body as TestTokens).accessToken)).toMatchObject({ amr: ['eoa'] })
-    expect(await answerTo(app, await signedSiwe(app.app, accountOf(4031), { chainId: CHAIN }))).toEqual(GOOD)
-    await logIn(app.app, walletOf(4031))
+    expect(await answerTo(app, await createSignedSiwe(app.app, createAccount(4031), { chainId: CHAIN }))).toEqual(GOOD)
+    await logIn(app.app, createNumberedWallet(4031))
     expect(node.count()).toBe(0)
     node.stop()
   }))
@@ -250,5 +250,5 @@ describe('the budget of a client network', () =>
     for (let count = 0; count < 30; count += 1) expect(await answerTo(app, body)).toEqual(REFUSED)
     expect((await verify(app, body)).status).toBe(429)
     expect(asked).toBe(30)
-    expect(await answerTo(app, await signedSiwe(app.app, accountOf(4050)))).toEqual(GOOD)
+    expect(await answerTo(app, await createSignedSiwe(app.app, createAccount(4050)))).toEqual(GOOD)
   }))

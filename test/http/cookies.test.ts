@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals'
-import { cookieHeader, setCookies, signUpChallenge, tokensOfCookies } from '../support/app-client.js'
+import { createCookieHeader, setCookies, signUpChallenge, readCookieTokens } from '../support/app-client.js'
 import { testApp } from '../support/test-app.js'
-import { loginText, walletOf } from '../support/wallet.js'
+import { createLoginText, createNumberedWallet } from '../support/wallet.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 const SET = ['HttpOnly', 'Max-Age=604800', 'Path=/', 'SameSite=Strict', 'Secure']
 const CLEARED = SET.filter((attribute) => !attribute.startsWith('Max-Age'))
 
@@ -19,7 +19,7 @@ async function loggedIn(cookiePrefix: '' | '__Host-' = '') {
   const test = await testApp({ useCookies: true, cookiePrefix, sessionPath: '/session' })
   const Cookie = await test.logInForCookies()
   const send = (path: string, cookies = Cookie, body?: object) => test.post(path, body, { Cookie: cookies })
-  return { ...test, Cookie, send, ...tokensOfCookies(Cookie) }
+  return { ...test, Cookie, send, ...readCookieTokens(Cookie) }
 }
 
 describe.each(['', '__Host-'] as const)("cookies with the prefix '%s'", (prefix) => {
@@ -27,11 +27,11 @@ describe.each(['', '__Host-'] as const)("cookies with the prefix '%s'", (prefix)
   const both = (attributes: string[]) => names.map((name) => [name, attributes])
 
   it.each(['/auth', '/signup'])('come with POST %s, which is 200 without content', async (path) => {
-    const { post, signedLogin, me } = await testApp({ useCookies: true, cookiePrefix: prefix })
-    const response = await post(path, await signedLogin()).expect(200, '')
+    const { post, createSignedLogin, me } = await testApp({ useCookies: true, cookiePrefix: prefix })
+    const response = await post(path, await createSignedLogin()).expect(200, '')
     expect(response.headers).toMatchObject({ 'content-length': '0', 'cache-control': 'no-store' })
     expect(cookiesOf(response)).toEqual(both(SET))
-    await me({ Cookie: cookieHeader(response) }).expect(200)
+    await me({ Cookie: createCookieHeader(response) }).expect(200)
   })
 
   it('are replaced by a refresh and cleared by a logout, which ends the session', async () => {
@@ -39,7 +39,7 @@ describe.each(['', '__Host-'] as const)("cookies with the prefix '%s'", (prefix)
     expect((await get('/session', { Cookie }).expect(200)).body).toMatchObject({ did: wallet.did })
     const refreshed = await send('/refresh-token').expect(200, '')
     expect(cookiesOf(refreshed)).toEqual(both(SET))
-    const next = cookieHeader(refreshed)
+    const next = createCookieHeader(refreshed)
     expect(next).not.toContain(accessToken)
     expect(next).not.toContain(refreshToken)
     await me({ Cookie: next }).expect(200)
@@ -52,8 +52,8 @@ describe.each(['', '__Host-'] as const)("cookies with the prefix '%s'", (prefix)
 
 describe('in cookie mode', () => {
   it('both cookies have the lifetime of the refresh token', async () => {
-    const { post, signedLogin } = await testApp({ useCookies: true, userSessionDurationInHours: 0.25 })
-    for (const cookie of setCookies(await post('/auth', await signedLogin())))
+    const { post, createSignedLogin } = await testApp({ useCookies: true, userSessionDurationInHours: 0.25 })
+    for (const cookie of setCookies(await post('/auth', await createSignedLogin())))
       expect(cookie).toContain('; Max-Age=900;')
   })
 
@@ -84,7 +84,7 @@ describe('in cookie mode', () => {
 
   it('the cookie counts where both are there', async () => {
     const { me, logInForCookies, Cookie } = await loggedIn()
-    const { accessToken } = tokensOfCookies(await logInForCookies(walletOf(2)))
+    const { accessToken } = readCookieTokens(await logInForCookies(createNumberedWallet(2)))
     const Authorization = `DIDAuth ${accessToken}`
     expect((await me({ Cookie, Authorization }).expect(200)).body.user).toEqual({ did: wallet.did })
     await me({ Cookie: 'authorization=garbage', Authorization }).expect(401, 'Invalid access token')
@@ -143,7 +143,7 @@ describe('in cookie mode', () => {
           })
       }
     )
-    const sig = wallet.personalSign(loginText('service.example', await signUpChallenge(app, wallet.did)))
+    const sig = wallet.personalSign(createLoginText('service.example', await signUpChallenge(app, wallet.did)))
     const response = await post('/signup', { did: wallet.did, sig }).expect(200)
     expect(cookiesOf(response).map(([name]) => name)).toEqual(['theme', 'authorization', 'refresh-token'])
   })

@@ -1,16 +1,16 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals'
 import { es256kSigner, memoryStore, type QuotaCharge, type Signer, type Store } from 'express-did-auth'
 import { breakableStore, serviceWallet, testApp, type StoreVerb } from '../support/test-app.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
-const { did } = walletOf(1)
+const { did } = createNumberedWallet(1)
 const UNAVAILABLE = 'Store unavailable, try again'
 
 /** An application whose store fails in one verb from now on, and what was asked of it before. */
 async function brokenApp(verb: StoreVerb) {
   const { store, state } = breakableStore(verb)
   const test = await testApp({ store })
-  const [login, tokens] = [await test.signedLogin(walletOf(2)), await test.logIn()]
+  const [login, tokens] = [await test.createSignedLogin(createNumberedWallet(2)), await test.logIn()]
   state.isBroken = true
   return { ...test, ...tokens, login, state }
 }
@@ -83,7 +83,7 @@ describe('a signer out of reach', () =>
       isAway ? Promise.reject(new Error('the key store at 10.0.0.1 is unavailable')) : sign(data)
     const { post, me, refresh, log, ...test } = await testApp({ serviceSigner, requiredCredentials: ['Email'] })
     const { refreshToken, accessToken } = await test.logIn()
-    const login = await test.signedLogin()
+    const login = await test.createSignedLogin()
     isAway = true
     for (const answer of [post('/auth', login), post('/request-signup', { did }), refresh(refreshToken)]) {
       expect((await answer.expect(503, 'Signer unavailable, try again')).headers['retry-after']).toBe('5')
@@ -104,10 +104,15 @@ describe('business logic', () => {
     ['rejects', () => Promise.reject(new Error('Not <b>today</b>: später')), 401, 'Not <b>today</b>: später'],
     ['returns claims that are none', () => ({ tokenClaims: 'text' }), 500, 'Internal error']
   ])('that %s makes a login and a sign up %#', async (_name, logic, status, title) => {
-    const { post, signedLogin } = await testApp({ authenticationBusinessLogic: logic, signupBusinessLogic: logic })
-    const { headers } = await post('/auth', await signedLogin()).expect(status, title)
+    const { post, createSignedLogin } = await testApp({
+      authenticationBusinessLogic: logic,
+      signupBusinessLogic: logic
+    })
+    const { headers } = await post('/auth', await createSignedLogin()).expect(status, title)
     expect(headers['content-type']).toBe('text/plain; charset=utf-8')
-    const problem = await post('/signup', await signedLogin(walletOf(2)), { Accept: 'application/problem+json' })
+    const problem = await post('/signup', await createSignedLogin(createNumberedWallet(2)), {
+      Accept: 'application/problem+json'
+    })
     const code = status === 401 ? 'ERR_BUSINESS_LOGIC' : 'ERR_INTERNAL'
     expect(problem.body).toEqual({ type: 'about:blank', title, status, code })
   })
@@ -119,8 +124,8 @@ describe('business logic', () => {
       asked()
       return new Promise(() => undefined)
     }
-    const { post, signedLogin } = await testApp({ authenticationBusinessLogic })
-    const login = await signedLogin()
+    const { post, createSignedLogin } = await testApp({ authenticationBusinessLogic })
+    const login = await createSignedLogin()
     jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask', 'Date', 'performance', 'hrtime'] })
     const answer = post('/auth', login).then((response) => response)
     await isAsked
@@ -135,8 +140,11 @@ describe('business logic', () => {
       const now = performance.now.bind(performance)
       jest.spyOn(performance, 'now').mockImplementation(() => now() + spent)
       const logic = (): void => void (spent += 11_000)
-      const { post, signedLogin, refresh } = await testApp({ store: breakableStore('ping').store, [option]: logic })
-      const tokens = await post('/auth', await signedLogin())
+      const { post, createSignedLogin, refresh } = await testApp({
+        store: breakableStore('ping').store,
+        [option]: logic
+      })
+      const tokens = await post('/auth', await createSignedLogin())
       const answer = option.startsWith('a') ? tokens : await refresh(tokens.body.refreshToken)
       expect([answer.status, answer.text]).toEqual([503, UNAVAILABLE])
     }

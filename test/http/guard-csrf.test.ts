@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
-import { setCookies, tokensOfCookies } from '../support/app-client.js'
+import { setCookies, readCookieTokens } from '../support/app-client.js'
 import { testApp } from '../support/test-app.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
-const { did } = walletOf(1)
+const { did } = createNumberedWallet(1)
 const APP = 'https://app.example'
 const REFUSAL = 'Cross-origin request refused'
 const evil = { Origin: 'https://evil.example', 'Sec-Fetch-Site': 'cross-site' }
@@ -32,9 +32,9 @@ describe('in cookie mode, every unsafe route', () => {
     ]),
     ...['post', 'put', 'patch', 'delete'].map((method) => [method, '/thing'])
   ] as ['post', string][])('is guarded: %s %s', async (method, path) => {
-    const { app, signedLogin, logInForCookies } = await guardedApp()
+    const { app, createSignedLogin, logInForCookies } = await guardedApp()
     const isLogin = path === '/auth' || path === '/signup'
-    const body = isLogin ? await signedLogin() : { did }
+    const body = isLogin ? await createSignedLogin() : { did }
     const cookies = isLogin ? {} : { Cookie: await logInForCookies() }
     const from = (origin: string) =>
       request(app)
@@ -64,7 +64,7 @@ describe('the guard against cross-site requests', () => {
   it('lets a request pass that carries its token in the header and no cookie, and refuses one that carries both', async () => {
     const { post, logInForCookies } = await guardedApp()
     const Cookie = await logInForCookies()
-    const own = { Authorization: `DIDAuth ${tokensOfCookies(Cookie).accessToken}`, ...evil }
+    const own = { Authorization: `DIDAuth ${readCookieTokens(Cookie).accessToken}`, ...evil }
     await post('/thing', undefined, { ...own, Cookie }).expect(403, REFUSAL)
     await post('/thing', undefined, own).expect(200)
     await post('/logout', undefined, own).expect(200)
@@ -92,7 +92,7 @@ describe('the guard against cross-site requests', () => {
   })
 
   it('is off where tokens do not travel in cookies', async () => {
-    const { post, signedLogin } = await testApp()
-    await post('/auth', await signedLogin(), evil).expect(200)
+    const { post, createSignedLogin } = await testApp()
+    await post('/auth', await createSignedLogin(), evil).expect(200)
   })
 })

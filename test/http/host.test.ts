@@ -4,13 +4,13 @@ import express, { type ErrorRequestHandler, type Express } from 'express'
 import session from 'express-session'
 import helmet from 'helmet'
 import request from 'supertest'
-import { loginChallenge, setCookies } from '../support/app-client.js'
+import { requestLoginChallenge, setCookies } from '../support/app-client.js'
 import { testApp } from '../support/test-app.js'
-import { loginText, walletOf } from '../support/wallet.js'
-import { throwing } from '../support/refusal.js'
-import { type Route, routeFinder } from '../../src/http/find-route.js'
+import { createLoginText, createNumberedWallet } from '../support/wallet.js'
+import { createThrowing } from '../support/refusal.js'
+import { type Route, createRouteFinder } from '../../src/http/find-route.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 const { did } = wallet
 
 const parsers: [string, (app: Express) => void][] = [
@@ -50,8 +50,8 @@ describe('an application with our routes', () => {
 
   it('lets no one in by a form that the host has read, which any other site could send', async () => {
     const before = (app: Express) => app.use(express.urlencoded({ extended: true }))
-    const { app, post, signedLogin } = await testApp({}, { before })
-    const login = await signedLogin()
+    const { app, post, createSignedLogin } = await testApp({}, { before })
+    const login = await createSignedLogin()
     await request(app).post('/auth').type('form').send(login).expect(401, 'Invalid DID')
     await post('/auth', login).expect(200)
   })
@@ -110,7 +110,7 @@ describe('an application with our routes', () => {
   )
 
   it("leaves errors of the host's own routes, and requests to none of ours, to the host", async () => {
-    const fail = throwing(new Error('of the host'))
+    const fail = createThrowing(new Error('of the host'))
     const { get, post, logIn } = await testApp(
       {},
       {
@@ -139,20 +139,20 @@ describe('an application with our routes', () => {
   })
 
   it("answers through the host's error handler when the host's own logger throws", async () => {
-    const fail = throwing(new Error('the disk of the log is full'))
+    const fail = createThrowing(new Error('the disk of the log is full'))
     const logger = { info: () => undefined, warn: () => undefined, error: fail }
     const authenticationBusinessLogic = () => ({ tokenClaims: 'no object' })
-    const { post, signedLogin } = await testApp(
+    const { post, createSignedLogin } = await testApp(
       { logger, authenticationBusinessLogic },
       { after: (host) => host.use(hostSays) }
     )
-    await post('/auth', await signedLogin()).expect(418, 'the host says: the disk of the log is full')
+    await post('/auth', await createSignedLogin()).expect(418, 'the host says: the disk of the log is full')
   })
 
   it('serves all routes under the prefix of a router, which its sdr names, and none outside', async () => {
     const { get, post } = await testApp({ requiredCredentials: ['Email'] }, { prefix: '/api/v1' })
     const { challenge } = (await get(`/api/v1/request-auth/${did}`).expect(200)).body
-    const login = { did, sig: wallet.personalSign(loginText('service.example', challenge)) }
+    const login = { did, sig: wallet.personalSign(createLoginText('service.example', challenge)) }
     const { accessToken, refreshToken } = (await post('/api/v1/auth', login).expect(200)).body
     await get('/api/v1/me', accessToken).expect(200)
     await post('/api/v1/refresh-token', { refreshToken }).expect(200)
@@ -167,8 +167,8 @@ describe('an application with our routes', () => {
   it.each([[false], [true]])('lives behind express-session and helmet, with useCookies: %j', async (useCookies) => {
     const before = (host: Express) =>
       host.use(helmet(), session({ secret: 'secret of the host', resave: true, saveUninitialized: true }))
-    const { post, me, signedLogin } = await testApp({ useCookies }, { before })
-    const response = await post('/auth', await signedLogin()).expect(200)
+    const { post, me, createSignedLogin } = await testApp({ useCookies }, { before })
+    const response = await post('/auth', await createSignedLogin()).expect(200)
     expect(setCookies(response).map((cookie) => cookie.split('=')[0])).toEqual(
       useCookies ? ['authorization', 'refresh-token', 'connect.sid'] : ['connect.sid']
     )
@@ -183,7 +183,7 @@ describe('an application with our routes', () => {
     app.use(second.app)
     const { accessToken } = await logIn()
     const { challenge } = (await post('/second/request-auth', { did }).expect(200)).body
-    const sig = wallet.personalSign(loginText('second.example', challenge))
+    const sig = wallet.personalSign(createLoginText('second.example', challenge))
     await post('/second/auth', { did, sig }).expect(200)
     await second.me(accessToken).expect(401)
   })
@@ -231,7 +231,7 @@ describe('the paths', () => {
     expect(head.text).toBeUndefined()
     app.options('/auth', (_req, res) => res.set('Allow', 'POST').sendStatus(204))
     expect((await request(app).options('/auth').expect(204)).headers.allow).toBe('POST')
-    const challenge = await loginChallenge(app, did)
+    const challenge = await requestLoginChallenge(app, did)
     await get(`/request-auth/${encodeURIComponent(did)}`).expect(200, { challenge })
   })
 })
@@ -247,7 +247,7 @@ const challenge = route('GET', '/request-auth', true)
 const asked = route('POST', '/Challenge/')
 const sessions = route('GET', '/sessions')
 const oneSession = route('DELETE', '/sessions', true)
-const find = routeFinder([login, challenge, asked, sessions, oneSession])
+const find = createRouteFinder([login, challenge, asked, sessions, oneSession])
 
 /** The route of a request such as `POST /auth`, and its parameter, in an application with some settings. */
 function routeOf(request: string, settings: readonly string[] = []) {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import { readIdempotencyKey } from '../../src/http/read-request.js'
-import { cookieHeader, setCookies, tokensOfCookies } from '../support/app-client.js'
+import { createCookieHeader, setCookies, readCookieTokens } from '../support/app-client.js'
 import { refusal } from '../support/refusal.js'
 import { testApp } from '../support/test-app.js'
 
@@ -44,10 +44,10 @@ describe('Idempotency-Key at POST /refresh-token', () => {
     clock.seconds += 4_800
     const again = await send()
     expect(again.headers).toMatchObject({ [REPLAYED]: 'true', 'content-length': '0', 'cache-control': 'no-store' })
-    const [one, other] = [first, again].map((answer) => tokensOfCookies(cookieHeader(answer)).refreshToken)
+    const [one, other] = [first, again].map((answer) => readCookieTokens(createCookieHeader(answer)).refreshToken)
     expect(other).toBe(one)
     for (const cookie of setCookies(again)) expect(cookie).toContain('; Max-Age=600000;')
-    await me({ Cookie: cookieHeader(again) }).expect(200)
+    await me({ Cookie: createCookieHeader(again) }).expect(200)
   })
 })
 

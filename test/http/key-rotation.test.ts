@@ -3,9 +3,9 @@ import { es256kSigner, memoryStore } from 'express-did-auth'
 import { decodeJwt } from 'jose'
 import request from 'supertest'
 import { serviceWallet, testApp } from '../support/test-app.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
-const next = walletOf(7)
+const next = createNumberedWallet(7)
 const renewed = { serviceDid: next.did, serviceSigner: es256kSigner(next.privateKey) }
 
 /** Status of a guarded request with a token that the previous key signed, and the application with the new key. */
@@ -43,7 +43,7 @@ describe('the service with a new key', () => {
   it('refuses them without the option, and those of another key', async () => {
     const { statusOf, accessToken } = await rotated(renewed)
     expect(await statusOf(accessToken)).toBe(401)
-    const other = await rotated({ ...renewed, previousServiceDids: [walletOf(8).did] })
+    const other = await rotated({ ...renewed, previousServiceDids: [createNumberedWallet(8).did] })
     expect(await other.statusOf(accessToken)).toBe(401)
   })
 

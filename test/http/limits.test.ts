@@ -1,12 +1,12 @@
 import { describe, expect, it, jest } from '@jest/globals'
 import type { Express, Request } from 'express'
 import { type DidAuthConfig, type Logger, memoryStore, type QuotaCharge, type Store } from 'express-did-auth'
-import { tokensOfCookies } from '../support/app-client.js'
+import { readCookieTokens } from '../support/app-client.js'
 import { START_SECONDS, testApp } from '../support/test-app.js'
-import { walletOf } from '../support/wallet.js'
-import { callerFinder, clientNetwork } from '../../src/http/client-network.js'
+import { createNumberedWallet } from '../support/wallet.js'
+import { createCallerFinder, computeClientNetwork } from '../../src/http/client-network.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 /** A budget of 100 refused proofs, of 50 logins and of 10 requests that name a DID. */
 const config: Partial<DidAuthConfig> = { maxRequestsPerTimeSlot: 1 }
 const HERE = '192.0.2.1'
@@ -56,7 +56,7 @@ describe('the quota of a user', () => {
     await me((await logIn()).accessToken).expect(200)
     await me((await logIn(wallet, `did:ethr:rsk:${wallet.address}`)).accessToken).expect(200)
     await me((await logIn()).accessToken).expect(429)
-    await me((await logIn(walletOf(2))).accessToken).expect(200)
+    await me((await logIn(createNumberedWallet(2))).accessToken).expect(200)
   })
 
   it('is charged once for a request that passes two guards, and by each of two instances for itself', async () => {
@@ -72,7 +72,7 @@ describe('the quota of a user', () => {
       }
     )
     const statuses = async (path: string, user: number, count: number): Promise<number[]> => {
-      const { accessToken } = await logIn(walletOf(user))
+      const { accessToken } = await logIn(createNumberedWallet(user))
       const found: number[] = []
       while (found.length < count) found.push((await get(path, accessToken)).status)
       return found
@@ -90,13 +90,13 @@ describe('the budget of those who name a DID', () => {
     expect((await name(HERE).expect(429, 'Too many requests')).headers['retry-after']).toBe('599')
     await get(`/request-signup/${wallet.did}`, { 'X-Forwarded-For': HERE }).expect(429)
     await name('192.0.2.2').expect(200)
-    await name(HERE, walletOf(2).did).expect(200)
+    await name(HERE, createNumberedWallet(2).did).expect(200)
   })
 
   // Cause: a stranger at the same address used the budget up by naming the DID, and its owner could not log in.
   it.each(['/auth', '/signup'])('refuses no good proof at %s when it is used up', async (path) => {
-    const { get, post, signedLogin } = await testApp(config)
-    const login = await signedLogin()
+    const { get, post, createSignedLogin } = await testApp(config)
+    const login = await createSignedLogin()
     for (let number = 1; number < 11; number += 1) {
       await get(`/request-auth/${wallet.did}`).expect(number < 10 ? 200 : 429)
     }
@@ -115,13 +115,13 @@ describe('the budget of refused proofs of a client network', () => {
   // Cause: each of them costs up to 24 recoveries, and free DIDs had a budget each.
   it('is 100 times the quota: once it is spent, proofs are 429 unseen, good ones included, until the slot is over', async () => {
     const { store, charges, counted } = watchedStore()
-    const { send, signedLogin, clock } = await proxiedApp({ ...config, store })
+    const { send, createSignedLogin, clock } = await proxiedApp({ ...config, store })
     // What is no proof at all does not count.
     for (let number = 0; number < 10; number += 1) await send({ did: 'jane' }).expect(401, 'Invalid DID')
     for (let number = 0; number < 100; number += 1) {
       await send(badProof(number), HERE, number % 2 === 0 ? '/auth' : '/signup').expect(401)
     }
-    const login = await signedLogin()
+    const login = await createSignedLogin()
     const before = [charges.length, counted.uses]
     clock.seconds = START_SECONDS + 200
     expect((await send(login).expect(429, 'Too many requests')).headers['retry-after']).toBe('400')
@@ -129,19 +129,19 @@ describe('the budget of refused proofs of a client network', () => {
     expect([charges.length, counted.uses]).toEqual(before)
     await send(login, '192.0.2.2').expect(200)
     clock.seconds = START_SECONDS + 600
-    await send(await signedLogin()).expect(200)
+    await send(await createSignedLogin()).expect(200)
   })
 })
 
 describe('the budget of logins of a client network', () => {
   // Cause: free DIDs opened sessions without end, and pushed those of others out of a store that was full.
   it('is 50 times the quota: the 51st login is 429, its challenge is not consumed, and refreshes go on', async () => {
-    const { send, signedLogin, requireDid } = await proxiedApp()
+    const { send, createSignedLogin, requireDid } = await proxiedApp()
     let refreshToken = ''
     for (let number = 0; number < 50; number += 1) {
-      ;({ refreshToken } = (await send(await signedLogin(walletOf(100 + number))).expect(200)).body)
+      ;({ refreshToken } = (await send(await createSignedLogin(createNumberedWallet(100 + number))).expect(200)).body)
     }
-    const login = await signedLogin()
+    const login = await createSignedLogin()
     expect((await send(login).expect(429, 'Too many requests')).headers['retry-after']).toBe('600')
     await send({ refreshToken }, HERE, '/refresh-token').expect(200)
     await send(login, '192.0.2.2').expect(200)
@@ -152,12 +152,12 @@ describe('the budget of logins of a client network', () => {
 describe('requests that a page of another site makes a browser send', () => {
   // Cause: a page with 200 images of /request-auth/<did> locked its visitor out for ten minutes.
   it('lock their visitor out of nothing: images and bad proofs are counted apart', async () => {
-    const { get, post, signedLogin } = await testApp(config)
+    const { get, post, createSignedLogin } = await testApp(config)
     for (let number = 0; number < 11; number += 1) {
       await get(`/request-auth/${wallet.did}`, CROSS_SITE).expect(number < 10 ? 200 : 429)
     }
     for (let number = 0; number < 100; number += 1) await post('/auth', badProof(number), CROSS_SITE)
-    const login = await signedLogin()
+    const login = await createSignedLogin()
     await post('/auth', login, CROSS_SITE).expect(429)
     await post('/auth', login).expect(200)
   })
@@ -168,7 +168,7 @@ describe('requests that a page of another site makes a browser send', () => {
       { after: (app, requireDid) => app.post('/me', requireDid, (_req, res) => void res.send('noted')) }
     )
     const Cookie = await logInForCookies()
-    const Authorization = `DIDAuth ${tokensOfCookies(Cookie).accessToken}`
+    const Authorization = `DIDAuth ${readCookieTokens(Cookie).accessToken}`
     for (const status of [200, 200, 429]) await me({ Cookie, 'Sec-Fetch-Site': 'same-site' }).expect(status)
     await me({ Cookie, 'Sec-Fetch-Site': 'same-origin' }).expect(200)
     for (const status of [200, 429]) await post('/me', undefined, { Authorization, ...CROSS_SITE }).expect(status)
@@ -207,10 +207,10 @@ describe('clientNetwork', () => {
     ['unknown:80', 'unknown:80'],
     ['fe80::1%eth0', 'fe80:0:0:0::/64'],
     ['', '']
-  ])('of %s is %s', (address, network) => expect(clientNetwork(address)).toBe(network))
+  ])('of %s is %s', (address, network) => expect(computeClientNetwork(address)).toBe(network))
 
   it('of what is no address keeps no more than 45 characters, since a header may have said it', () =>
-    expect(clientNetwork('x'.repeat(5000)).length).toBe(45))
+    expect(computeClientNetwork('x'.repeat(5000)).length).toBe(45))
 })
 
 describe('callerFinder', () => {
@@ -220,7 +220,7 @@ describe('callerFinder', () => {
   /** The caller of a request, and the warnings that came with it and with one more. */
   function callerOf(headers: Record<string, string>, ip = '192.0.2.1', trustProxy?: unknown) {
     const warn = jest.fn<Logger['warn']>()
-    const find = callerFinder(trusted, { info: () => undefined, warn, error: () => undefined })
+    const find = createCallerFinder(trusted, { info: () => undefined, warn, error: () => undefined })
     const req = { headers, ip, app: { get: () => trustProxy }, socket: { destroyed: false } } as unknown as Request
     find(req)
     return { ...find(req), warnings: warn.mock.calls }

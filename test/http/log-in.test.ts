@@ -1,16 +1,16 @@
 import { describe, expect, it } from '@jest/globals'
 import type { DidAuthConfig } from 'express-did-auth'
-import { loginChallenge, signUpChallenge } from '../support/app-client.js'
+import { requestLoginChallenge, signUpChallenge } from '../support/app-client.js'
 import { challengeSecret, START_SECONDS, testApp } from '../support/test-app.js'
-import { loginText, walletOf } from '../support/wallet.js'
+import { createLoginText, createNumberedWallet } from '../support/wallet.js'
 import sha3 from 'js-sha3'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 
 describe('POST /auth', () => {
   it('answers exactly the two tokens, not to be stored by caches, and the access token opens a guarded route', async () => {
-    const { post, me, signedLogin } = await testApp()
-    const { body, headers } = await post('/auth', await signedLogin()).expect(200)
+    const { post, me, createSignedLogin } = await testApp()
+    const { body, headers } = await post('/auth', await createSignedLogin()).expect(200)
     expect(body).toEqual({
       accessToken: expect.stringMatching(/^[\w-]+\.[\w-]+\.[\w-]{86}$/),
       refreshToken: expect.stringMatching(/^[\w-]{24}\.[\w-]{43}$/)
@@ -21,8 +21,8 @@ describe('POST /auth', () => {
   })
 
   it('takes { response: { did, sig } } as well, not both forms at once, and spends nothing on those', async () => {
-    const { post, signedLogin } = await testApp()
-    const good = await signedLogin()
+    const { post, createSignedLogin } = await testApp()
+    const good = await createSignedLogin()
     await post('/auth', { ...good, response: good }).expect(401, 'Invalid request')
     await post('/auth', { response: {} }).expect(401, 'Invalid DID')
     await post('/auth').expect(401, 'Invalid DID')
@@ -33,7 +33,7 @@ describe('POST /auth', () => {
     'never takes the domain of a signed message from %s',
     async (header) => {
       const { app, post } = await testApp()
-      const sig = wallet.personalSign(loginText('evil.example', await loginChallenge(app, wallet.did)))
+      const sig = wallet.personalSign(createLoginText('evil.example', await requestLoginChallenge(app, wallet.did)))
       const value = header === 'Forwarded' ? 'host=evil.example' : 'evil.example'
       await post('/auth', { did: wallet.did, sig }, { [header]: value }).expect(401)
     }
@@ -58,14 +58,14 @@ describe('POST /signup', () => {
   it('hands on the claims of its body', async () => {
     const seen: unknown[] = []
     const { app, post } = await testApp({ signupBusinessLogic: (response) => void seen.push(response) })
-    const sig = wallet.personalSign(loginText('service.example', await signUpChallenge(app, wallet.did)))
+    const sig = wallet.personalSign(createLoginText('service.example', await signUpChallenge(app, wallet.did)))
     const claims = [{ claimType: 'city', claimValue: 'Lima' }]
     await post('/signup', { did: wallet.did, sig, claims, credentials: [] }).expect(200)
     expect(seen).toMatchObject([{ issuer: wallet.did, claims, credentials: [] }])
   })
 })
 
-const { did } = walletOf(1)
+const { did } = createNumberedWallet(1)
 
 /** The formula of the specification, with another hash library's call than the code's. */
 const CHALLENGE = Buffer.from(sha3.keccak_256.digest([did, challengeSecret, START_SECONDS / 300].join('-'))).toString(

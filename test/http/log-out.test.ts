@@ -2,9 +2,9 @@ import { describe, expect, it } from '@jest/globals'
 import express from 'express'
 import request from 'supertest'
 import { memoryStore } from 'express-did-auth'
-import { setCookies, tokensOfCookies } from '../support/app-client.js'
+import { setCookies, readCookieTokens } from '../support/app-client.js'
 import { breakableStore, testApp, TestClock, type Host } from '../support/test-app.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
 const WEEK_SECONDS = 604_800
 
@@ -83,9 +83,9 @@ describe('POST /logout in cookie mode', () => {
     [
       'when all has expired and was deleted',
       401,
-      async ({ clock, post, signedLogin, send }) => {
+      async ({ clock, post, createSignedLogin, send }) => {
         clock.seconds += WEEK_SECONDS
-        await post('/auth', await signedLogin(walletOf(2)))
+        await post('/auth', await createSignedLogin(createNumberedWallet(2)))
         return send()
       }
     ],
@@ -140,7 +140,7 @@ describe('POST /logout in cookie mode', () => {
 
   it('takes the refresh token from the body where there is no cookie', async () => {
     const { post, Cookie, refreshed } = await loggedIn()
-    await post('/logout', { refreshToken: tokensOfCookies(Cookie).refreshToken }).expect(200, '')
+    await post('/logout', { refreshToken: readCookieTokens(Cookie).refreshToken }).expect(200, '')
     await refreshed().expect(401)
   })
 })

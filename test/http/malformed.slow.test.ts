@@ -2,10 +2,10 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import type { AddressInfo } from 'node:net'
 import { testApp } from '../support/test-app.js'
 import { rounds } from '../support/time-factor.js'
-import { malformedRequests, runMalformed, sampleOf } from '../support/malformed.js'
-import { walletOf } from '../support/wallet.js'
+import { malformedRequests, runMalformed, takeSample } from '../support/malformed.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 const COUNT = rounds(300, 10_000)
 
 describe('malformed requests', () => {
@@ -35,7 +35,7 @@ describe('malformed requests', () => {
       const sig = wallet.personalSign('another message')
       const good = { did: wallet.did, sig, ...tokens, credentialJwt: 'eyJhbGciOiJFUzI1NksifQ.e30.AAAA' }
       const all = malformedRequests(good)
-      const requests = sampleOf(all, COUNT)
+      const requests = takeSample(all, COUNT)
       expect(all.length).toBeGreaterThan(2000)
       expect(new Set(requests.map(({ bytes }) => bytes.toString('latin1'))).size).toBe(requests.length)
       const server = app.listen(0)

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals'
 import express, { type ErrorRequestHandler } from 'express'
 import request from 'supertest'
-import { parserRefusal } from '../../src/http/read-request.js'
+import { toParserRefusal } from '../../src/http/read-request.js'
 import { testApp } from '../support/test-app.js'
-import { throwing } from '../support/refusal.js'
+import { createThrowing } from '../support/refusal.js'
 
 const hostSays: ErrorRequestHandler = (error: { status?: number }, _req, res, _next) => {
   res.status(error.status ?? 500).send('the host says')
@@ -47,7 +47,7 @@ describe('what a body parser of the host refuses', () => {
     ['an unknown charset', {}, { 'Content-Type': 'application/json; charset=garbage' }, 400, 'Malformed JSON'],
     [
       'what the verify function of the host refuses',
-      { verify: throwing(new Error('not signed')) },
+      { verify: createThrowing(new Error('not signed')) },
       {},
       400,
       'Malformed JSON'
@@ -71,5 +71,5 @@ describe('parserRefusal', () => {
     [{ type: ['entity.parse.failed'] }, undefined],
     [new Error('x'), undefined],
     ['x', undefined]
-  ])('of %j is %s', (error, code) => expect(parserRefusal(error)?.code).toBe(code))
+  ])('of %j is %s', (error, code) => expect(toParserRefusal(error)?.code).toBe(code))
 })

@@ -3,7 +3,7 @@ import type { Server } from 'node:http'
 import request from 'supertest'
 import { rounds } from '../support/time-factor.js'
 import { testApp, type TestApp } from '../support/test-app.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
 /** Plays rounds of requests to a server that listens once for all of them. */
 async function playRounds(count: number, play: (test: TestApp, server: Server, round: number) => Promise<void>) {
@@ -42,9 +42,9 @@ describe('requests at the same time', () => {
     }))
 
   it('with one sign up signature open one session, at sign up and login together', () =>
-    playRounds(rounds(1, 100), async ({ signedLogin, requireDid }, server, round) => {
-      const wallet = walletOf(round)
-      const login = await signedLogin(wallet)
+    playRounds(rounds(1, 100), async ({ createSignedLogin, requireDid }, server, round) => {
+      const wallet = createNumberedWallet(round)
+      const login = await createSignedLogin(wallet)
       const paths = FIFTY.map((index) => (index % 2 === 0 ? '/auth' : '/signup'))
       const answers = await Promise.all(paths.map(async (path) => request(server).post(path).send(login)))
       expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)

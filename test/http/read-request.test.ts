@@ -10,12 +10,12 @@ import request from 'supertest'
 import { readBody, readLogin, readSignUp } from '../../src/http/read-request.js'
 import { signedLogin, signUpChallenge } from '../support/app-client.js'
 import { refusal } from '../support/refusal.js'
-import { accountOf, signedSiwe } from '../support/siwe.js'
+import { createAccount, createSignedSiwe } from '../support/siwe.js'
 import { testApp } from '../support/test-app.js'
-import { loginText, walletOf } from '../support/wallet.js'
+import { createLoginText, createNumberedWallet } from '../support/wallet.js'
 
 const MAX_BODY_BYTES = 16 * 1024
-const { did } = walletOf(1)
+const { did } = createNumberedWallet(1)
 const GOOD = JSON.stringify({ did })
 const JSON_TYPE = { 'content-type': 'application/json' }
 const REAL = ['nextTick', 'setImmediate', 'queueMicrotask', 'Date', 'performance', 'hrtime'] as const
@@ -243,12 +243,12 @@ describe('a body over a connection', () => {
     )
     const signUp = async () => ({
       did,
-      sig: walletOf(1).personalSign(loginText('service.example', await signUpChallenge(app, did)))
+      sig: createNumberedWallet(1).personalSign(createLoginText('service.example', await signUpChallenge(app, did)))
     })
     const bodies = [
-      ['/auth', await signedLogin(app, walletOf(2))],
+      ['/auth', await signedLogin(app, createNumberedWallet(2))],
       ['/signup', await signUp()],
-      ['/siwe/verify', await signedSiwe(app, accountOf(3))]
+      ['/siwe/verify', await createSignedSiwe(app, createAccount(3))]
     ] as const
     const now = performance.now.bind(performance)
     for (const [path, body] of bodies) {
@@ -331,8 +331,8 @@ describe('a body over a connection', () => {
       asked()
       return new Promise<void>((resolve) => (answer = resolve))
     }
-    const { app, log, signedLogin } = await testApp({ authenticationBusinessLogic })
-    const body = JSON.stringify(await signedLogin())
+    const { app, log, createSignedLogin } = await testApp({ authenticationBusinessLogic })
+    const body = JSON.stringify(await createSignedLogin())
     await connected(app, async (socket, closed) => {
       socket.write(`${head('/auth')}Content-Length: ${String(body.length)}\r\n\r\n${body}`)
       await isAsked

@@ -1,13 +1,13 @@
 import { describe, expect, it, jest } from '@jest/globals'
 import { type DidAuthConfig, type Logger, memoryStore, type SecurityEvent } from 'express-did-auth'
-import { loginChallenge } from '../support/app-client.js'
+import { requestLoginChallenge } from '../support/app-client.js'
 import { serviceWallet, START_SECONDS, testApp, type TestApp } from '../support/test-app.js'
-import { loginText, walletOf } from '../support/wallet.js'
-import { throwing } from '../support/refusal.js'
+import { createLoginText, createNumberedWallet } from '../support/wallet.js'
+import { createThrowing } from '../support/refusal.js'
 import { ES256KSigner, hexToBytes } from 'did-jwt'
 import request from 'supertest'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 const { did } = wallet
 
 /** An application whose log at debug and at warn the test reads. */
@@ -20,8 +20,8 @@ async function loggingApp(config: Partial<DidAuthConfig> = {}) {
 
 /** The login of another account than the DID's, and the challenge that it signed. */
 async function sendForeignLogin({ app, post }: TestApp) {
-  const challenge = await loginChallenge(app, did)
-  const sig = walletOf(2).personalSign(loginText('service.example', challenge))
+  const challenge = await requestLoginChallenge(app, did)
+  const sig = createNumberedWallet(2).personalSign(createLoginText('service.example', challenge))
   await post('/auth', { did, sig }).expect(401, 'Invalid challenge response')
   return { challenge, sig }
 }
@@ -59,7 +59,7 @@ describe('the log of refused requests', () => {
       reason: {
         check: 'signer',
         acceptedDomains: ['service.example', 'https://service.example', 'other.example'],
-        recoveredAddresses: [walletOf(2).address.toLowerCase(), expect.any(String), expect.any(String)]
+        recoveredAddresses: [createNumberedWallet(2).address.toLowerCase(), expect.any(String), expect.any(String)]
       }
     })
     const line = JSON.stringify(refusal)
@@ -67,8 +67,8 @@ describe('the log of refused requests', () => {
   })
 
   it('holds no signature, challenge or token of a used challenge and a used refresh token', async () => {
-    const { post, signedLogin, refresh, refusals } = await loggingApp({ refreshReuseGraceSeconds: 0 })
-    const login = await signedLogin()
+    const { post, createSignedLogin, refresh, refusals } = await loggingApp({ refreshReuseGraceSeconds: 0 })
+    const login = await createSignedLogin()
     const { refreshToken } = (await post('/auth', login).expect(200)).body
     await post('/auth', login).expect(401)
     await refresh(refreshToken).expect(200)
@@ -81,9 +81,9 @@ describe('the log of refused requests', () => {
   })
 
   it('has the fixed text of a code, where the answer has the words of the application', async () => {
-    const authenticationBusinessLogic = throwing(new Error('Jane is not on the list'))
-    const { post, signedLogin, debug } = await loggingApp({ authenticationBusinessLogic })
-    await post('/auth', await signedLogin()).expect(401, 'Jane is not on the list')
+    const authenticationBusinessLogic = createThrowing(new Error('Jane is not on the list'))
+    const { post, createSignedLogin, debug } = await loggingApp({ authenticationBusinessLogic })
+    await post('/auth', await createSignedLogin()).expect(401, 'Jane is not on the list')
     expect(debug.mock.calls.map(([, message]) => message)).toEqual(['Refused'])
   })
 
@@ -92,7 +92,7 @@ describe('the log of refused requests', () => {
     const { accessToken } = await logIn()
     for (const status of [200, 429, 429]) await me(accessToken).expect(status)
     for (let number = 0; number < 12; number += 1) {
-      await post('/request-auth', { did: walletOf(3).did }).expect(number < 10 ? 200 : 429)
+      await post('/request-auth', { did: createNumberedWallet(3).did }).expect(number < 10 ? 200 : 429)
     }
     const reason = { check: 'quota', option: 'maxRequestsPerTimeSlot' }
     const line = { event: 'first-refusal', code: 'ERR_TOO_MANY_REQUESTS' }
@@ -152,9 +152,9 @@ describe('the log of refused requests', () => {
 
   it('names the issuer of a token that is of another service', async () => {
     const { me, refusals } = await loggingApp()
-    const foreign = await testApp({ serviceDid: walletOf(9).did })
+    const foreign = await testApp({ serviceDid: createNumberedWallet(9).did })
     await me((await foreign.logIn()).accessToken).expect(401)
-    expect(refusals()).toMatchObject([{ reason: { check: 'iss', got: walletOf(9).did } }])
+    expect(refusals()).toMatchObject([{ reason: { check: 'iss', got: createNumberedWallet(9).did } }])
   })
 })
 
@@ -178,24 +178,29 @@ const idOf = (refreshToken: string): string => refreshToken.split('.')[0]!
 
 describe('onSecurityEvent', () => {
   it('is told of a login and of a sign up: whose, and which session', async () => {
-    const { post, signedLogin, logIn, events, clock } = await watchedApp()
+    const { post, createSignedLogin, logIn, events, clock } = await watchedApp()
     const spelled = `did:ethr:rsk:${wallet.address}`
     const first = await logIn(wallet, spelled)
     clock.seconds += 7
-    const second = (await post('/signup', await signedLogin(walletOf(2))).expect(200)).body
+    const second = (await post('/signup', await createSignedLogin(createNumberedWallet(2))).expect(200)).body
     expect(events).toEqual([
       { type: 'login', did: spelled, sessionId: idOf(first.refreshToken), ...AT_START },
-      { type: 'signup', did: walletOf(2).did, sessionId: idOf(second.refreshToken), atSeconds: START_SECONDS + 7 }
+      {
+        type: 'signup',
+        did: createNumberedWallet(2).did,
+        sessionId: idOf(second.refreshToken),
+        atSeconds: START_SECONDS + 7
+      }
     ])
   })
 
   it('is told of a refused proof: for which DID, from which network, and why', async () => {
-    const { post, signedLogin, events } = await watchedApp()
-    const login = await signedLogin()
+    const { post, createSignedLogin, events } = await watchedApp()
+    const login = await createSignedLogin()
     await post('/auth', login).expect(200)
     events.length = 0
     await post('/auth', login).expect(401)
-    await post('/signup', { did, sig: walletOf(2).personalSign('anything') }).expect(401)
+    await post('/signup', { did, sig: createNumberedWallet(2).personalSign('anything') }).expect(401)
     await post('/auth', { did, sig: '0x' }).expect(401)
     const codes = ['ERR_CHALLENGE_USED', 'ERR_CHALLENGE', 'ERR_SIGNATURE']
     expect(events).toEqual(
@@ -256,10 +261,10 @@ describe('onSecurityEvent', () => {
 
   it('is told of sessions that a full store evicted, and the log says so', async () => {
     const { logIn, events, log } = await watchedApp({ store: memoryStore({ maxSessions: 1 }) })
-    const { refreshToken } = await logIn(walletOf(2))
+    const { refreshToken } = await logIn(createNumberedWallet(2))
     expect(events).toEqual([
       { type: 'sessions-evicted', count: 1, ...AT_START },
-      { type: 'login', did: walletOf(2).did, sessionId: idOf(refreshToken), ...AT_START }
+      { type: 'login', did: createNumberedWallet(2).did, sessionId: idOf(refreshToken), ...AT_START }
     ])
     const fields = { event: 'sessions-evicted', count: 1 }
     expect(log).toEqual([{ level: 'warn', fields, message: 'the store is full: sessions were evicted' }])
@@ -267,14 +272,14 @@ describe('onSecurityEvent', () => {
 
   it('is told of a key of the service that changed, and tokens of the one before are good no longer', async () => {
     let { privateKey } = serviceWallet
-    const { post, me, signedLogin, logIn, accessToken, events } = await watchedApp({
+    const { post, me, createSignedLogin, logIn, accessToken, events } = await watchedApp({
       serviceSigner: (data) => ES256KSigner(hexToBytes(privateKey))(data)
     })
     await me(accessToken).expect(200)
-    privateKey = walletOf(99).privateKey
-    await post('/auth', await signedLogin()).expect(503, 'Signer unavailable, try again')
+    privateKey = createNumberedWallet(99).privateKey
+    await post('/auth', await createSignedLogin()).expect(503, 'Signer unavailable, try again')
     await logIn()
-    const address = walletOf(99).address.toLowerCase()
+    const address = createNumberedWallet(99).address.toLowerCase()
     expect(events.filter(({ type }) => type !== 'login')).toEqual([
       { type: 'signer-address-changed', address, ...AT_START }
     ])
@@ -291,7 +296,7 @@ describe('onSecurityEvent', () => {
     expect(events).toEqual([])
   })
 
-  const fail = throwing(new Error('listener down'))
+  const fail = createThrowing(new Error('listener down'))
   it.each<[string, () => unknown]>([
     ['throws', fail],
     ['rejects', () => Promise.reject(new Error('listener down'))],

@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import { breakableStore, testApp } from '../support/test-app.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 import type { DidAuthConfig, RequireDid } from 'express-did-auth'
 import { payloadOf } from '../flows/flow-parts.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 const address = wallet.address.toLowerCase()
 
 describe('requireDid', () => {
@@ -85,7 +85,7 @@ describe('requireDid', () => {
   })
 })
 
-const { did } = walletOf(1)
+const { did } = createNumberedWallet(1)
 
 /** An application with a guarded `POST /pay` that asks the store about the session, and a user who logged in. */
 async function payApp(config: Partial<DidAuthConfig> = {}, isGuardedTwice = false) {

@@ -2,9 +2,9 @@ import { describe, expect, it } from '@jest/globals'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import { startIssuer, type TestIssuer } from '../support/resource-tokens.js'
 import { breakableStore, resourceKey, testApp } from '../support/test-app.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
-const { did } = walletOf(1)
+const { did } = createNumberedWallet(1)
 const ORDERS = 'https://orders.example'
 const asProblem = { Accept: 'application/problem+json' }
 
@@ -106,7 +106,7 @@ describe('GET /.well-known/did-auth.json', () => {
     expect(body).toEqual({
       version: 1,
       serviceUrl: 'https://service.example',
-      serviceDid: walletOf(7777).did,
+      serviceDid: createNumberedWallet(7777).did,
       network: 'rsk',
       networks: ['rsk', ''],
       loginDomains: ['service.example', 'https://service.example'],

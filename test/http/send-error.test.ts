@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals'
 import express from 'express'
 import request from 'supertest'
 import { defaultPaths, DidAuthError, errorTexts, sendErrorAnswer, type DidAuthErrorCode } from 'express-did-auth'
-import { errorSender, type ErrorSenderOptions } from '../../src/http/send-error.js'
+import { createErrorSender, type ErrorSenderOptions } from '../../src/http/send-error.js'
 import { testApp } from '../support/test-app.js'
 
 const serviceUrl = 'https://service.example'
@@ -57,7 +57,7 @@ const silent = { info: () => undefined, warn: () => undefined, error: () => unde
 
 /** Asks an application whose every request is answered with one error. */
 function ask(error: unknown, Accept?: string, options: Partial<ErrorSenderOptions> = {}) {
-  const send = errorSender({ serviceUrl, logger: silent, ...options })
+  const send = createErrorSender({ serviceUrl, logger: silent, ...options })
   const app = express().use((req, res) => send(req, res, error))
   return request(app)
     .get('/')
@@ -149,7 +149,7 @@ describe('the answer to an error', () => {
   })
 
   it('is not tried when an answer is under way', async () => {
-    const send = errorSender({ serviceUrl, logger: silent })
+    const send = createErrorSender({ serviceUrl, logger: silent })
     const app = express().use((req, res) => {
       res.write('half')
       send(req, res, new Error('too late'))
@@ -159,7 +159,7 @@ describe('the answer to an error', () => {
   })
 
   it('is not tried on a response whose client has gone', async () => {
-    const send = errorSender({ serviceUrl, logger: silent })
+    const send = createErrorSender({ serviceUrl, logger: silent })
     let touched = 'nothing'
     let closed: () => void = () => undefined
     const isClosed = new Promise<void>((resolve) => (closed = resolve))

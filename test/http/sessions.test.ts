@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals'
 import { type DidAuthConfig, memoryStore } from 'express-did-auth'
 import { breakableStore, START_SECONDS, testApp } from '../support/test-app.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 import request from 'supertest'
-import { cookieHeader, tokensOfCookies } from '../support/app-client.js'
+import { createCookieHeader, readCookieTokens } from '../support/app-client.js'
 import { rawRequest } from '../support/server-client.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 const spelled = `did:ethr:rsk:${wallet.address}`
 const WEEK_SECONDS = 168 * 3600
 
@@ -57,7 +57,7 @@ describe('the sessions of a user', () => {
         expiresAtSeconds: START_SECONDS + second + WEEK_SECONDS
       }))
     )
-    expect(await requireDid.sessions.list(walletOf(2).did)).toEqual([])
+    expect(await requireDid.sessions.list(createNumberedWallet(2).did)).toEqual([])
   })
 
   // Cause: the list of the application ignored an absolute end that was configured after the login.
@@ -75,7 +75,7 @@ describe('the sessions of a user', () => {
     const { logIn, refresh, requireDid } = await testApp()
     const { list, revoke, revokeAll } = requireDid.sessions
     const [phone, tablet, laptop] = [await logIn(), await logIn(), await logIn()]
-    const other = await logIn(walletOf(2))
+    const other = await logIn(createNumberedWallet(2))
     const newest = (await list(wallet.did))[0]!.sessionId
     expect([await revoke(newest), await revoke(newest), await revoke('unknown')]).toEqual([true, false, false])
     await refresh(laptop.refreshToken).expect(401, 'Invalid refresh token')
@@ -113,7 +113,7 @@ describe('GET /sessions', () => {
     const phone = await logIn()
     clock.seconds = START_SECONDS + 10
     const laptop = await logIn(wallet, `did:ethr:rsk:${wallet.address}`)
-    await logIn(walletOf(2))
+    await logIn(createNumberedWallet(2))
     const { refreshToken } = await logIn()
     await post('/logout', { refreshToken }).expect(200)
     clock.seconds = START_SECONDS + 20
@@ -164,7 +164,7 @@ describe('DELETE /sessions/:id', () => {
   it("is 404 for another user's session, which goes on, and for one that no one has", async () => {
     const { logIn, revoke, refresh } = await sessionsApp()
     const { accessToken } = await logIn()
-    const other = await logIn(walletOf(2))
+    const other = await logIn(createNumberedWallet(2))
     await revoke(accessToken, idOf(other.refreshToken)).expect(404, 'Session not found')
     await refresh(other.refreshToken).expect(200)
     const unknown = await revoke(accessToken, 'a'.repeat(24)).set('Accept', 'application/problem+json').expect(404)
@@ -198,7 +198,7 @@ describe('DELETE /sessions/:id', () => {
     const { app, logInForCookies, get, post } = await sessionsApp({ useCookies: true })
     const cookies = { Cookie: await logInForCookies() }
     const foreign = { Origin: 'https://evil.example' }
-    const id = idOf(tokensOfCookies(cookies.Cookie).refreshToken)
+    const id = idOf(readCookieTokens(cookies.Cookie).refreshToken)
     const revoke = (headers: Record<string, string>) => request(app).delete(`/sessions/${id}`).set(headers)
     await revoke({ ...foreign, ...cookies }).expect(403)
     await revoke(foreign).expect(403)
@@ -220,7 +220,7 @@ async function sessionApp(config: Partial<DidAuthConfig> = {}) {
 async function cookieApp(config: Partial<DidAuthConfig> = {}) {
   const test = await sessionApp({ useCookies: true, ...config })
   const Cookie = await test.logInForCookies()
-  const { accessToken, refreshToken } = tokensOfCookies(Cookie)
+  const { accessToken, refreshToken } = readCookieTokens(Cookie)
   const refreshAs = (as: Record<string, string>) => test.post('/refresh-token', undefined, as)
   return { ...test, Cookie, accessToken, refreshToken, sessionId: sidOf(accessToken), refreshAs }
 }
@@ -281,7 +281,7 @@ describe('GET /session', () => {
 
   it('spends no refresh token, and takes a replaced one for no theft: it answers {}', async () => {
     const { own, clock, Cookie, refreshAs } = await cookieApp()
-    const next = { Cookie: cookieHeader(await refreshAs({ Cookie }).expect(200)) }
+    const next = { Cookie: createCookieHeader(await refreshAs({ Cookie }).expect(200)) }
     clock.seconds = START_SECONDS + 3_600
     for (let poll = 0; poll < 3; poll += 1) {
       await own({ Cookie }).expect(200, {})

@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import { payloadOf } from '../flows/flow-parts.js'
-import { cookieHeader, logIn } from '../support/app-client.js'
-import { accountOf, signedSiwe } from '../support/siwe.js'
+import { createCookieHeader, logIn } from '../support/app-client.js'
+import { createAccount, createSignedSiwe } from '../support/siwe.js'
 import { testApp } from '../support/test-app.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
-const account = accountOf(1)
+const account = createAccount(1)
 const address = account.address.toLowerCase()
 const did = `did:ethr:rsk:${address}`
 
@@ -34,7 +34,7 @@ describe('GET /siwe/nonce', () => {
 describe('POST /siwe/verify', () => {
   it('logs a key in by a message of viem, once, with account and method in the token', async () => {
     const { app } = await testApp({ siwe: true })
-    const login = await signedSiwe(app, account)
+    const login = await createSignedSiwe(app, account)
     const { body } = await request(app).post('/siwe/verify').send(login).expect(200)
     expect(body).toEqual({
       accessToken: expect.any(String),
@@ -53,9 +53,9 @@ describe('POST /siwe/verify', () => {
     const { app } = await testApp({ siwe: true, useCookies: true })
     const answer = await request(app)
       .post('/siwe/verify')
-      .send(await signedSiwe(app, account))
+      .send(await createSignedSiwe(app, account))
       .expect(200, { did, address, chainId: 30 })
-    await request(app).get('/me').set('Cookie', cookieHeader(answer)).expect(200)
+    await request(app).get('/me').set('Cookie', createCookieHeader(answer)).expect(200)
   })
 
   it('is 401 without a message, and for one that is no text or of no form', async () => {
@@ -66,7 +66,7 @@ describe('POST /siwe/verify', () => {
 
   it('reads 32 KiB, ignores other fields, and takes no body of a form', async () => {
     const { app } = await testApp({ siwe: true })
-    const login = await signedSiwe(app, account)
+    const login = await createSignedSiwe(app, account)
     const padded = (bytes: number): string => {
       const body = JSON.stringify({ ...login, address: '0x0', padding: '' })
       return `${body.slice(0, -2)}${'x'.repeat(bytes - body.length)}"}`
@@ -77,7 +77,7 @@ describe('POST /siwe/verify', () => {
     await request(app)
       .post('/siwe/verify')
       .type('form')
-      .send(await signedSiwe(app, account))
+      .send(await createSignedSiwe(app, account))
       .expect(401)
   })
 
@@ -94,7 +94,7 @@ describe('POST /siwe/verify', () => {
       loginDomains: ['app.example', 'https://url.example/x'],
       trustedOrigins: ['http://localhost:5173']
     })
-    const { message, signature } = await signedSiwe(app, account, { domain, uri: `https://${domain}/` })
+    const { message, signature } = await createSignedSiwe(app, account, { domain, uri: `https://${domain}/` })
     const answer = await request(app)
       .post('/siwe/verify')
       .set({ Host: domain, 'X-Forwarded-Host': domain })
@@ -109,7 +109,7 @@ describe('POST /siwe/verify', () => {
     ['https://app.example', 200]
   ])('answers a text of a page that two services share, with the URI %s, by %i', async (uri, status) => {
     const { app } = await testApp({ siwe: true, trustedOrigins: ['https://app.example'] })
-    const login = await signedSiwe(app, account, { domain: 'app.example', uri })
+    const login = await createSignedSiwe(app, account, { domain: 'app.example', uri })
     const sent = request(app)
       .post('/siwe/verify')
       .set({ Origin: 'https://app.example', Accept: 'application/problem+json' })
@@ -127,13 +127,13 @@ describe('POST /siwe/verify', () => {
     const fields = { domain: 'pr-7.preview.example', uri: 'https://pr-7.preview.example/login' }
     await request(app)
       .post('/siwe/verify')
-      .send(await signedSiwe(app, account, fields))
+      .send(await createSignedSiwe(app, account, fields))
       .expect(200)
     expect(new Set(asked)).toEqual(new Set(['pr-7.preview.example']))
     const promised = await testApp({ siwe: { domains: (async () => true) as unknown as () => boolean } })
     await request(promised.app)
       .post('/siwe/verify')
-      .send(await signedSiwe(promised.app, account, fields))
+      .send(await createSignedSiwe(promised.app, account, fields))
       .expect(401)
   })
 
@@ -141,7 +141,7 @@ describe('POST /siwe/verify', () => {
     const lines: unknown[] = []
     const logger = { debug: (fields: object) => void lines.push(fields), info() {}, warn() {}, error() {} }
     const { app } = await testApp({ siwe: true, logger })
-    const { message, signature } = await signedSiwe(app, account)
+    const { message, signature } = await createSignedSiwe(app, account)
     const broken = message.replace('Version: 1', 'Version: 2')
     await request(app).post('/siwe/verify').send({ message: broken, signature }).expect(401)
     const reason = { check: 'message', field: 'Version', expected: 'Version: 1', line: 6 }
@@ -165,7 +165,7 @@ describe('the routes of EIP-4361', () => {
 
   it('refuse requests of other sites in cookie mode, as every other route', async () => {
     const { app } = await testApp({ siwe: true, useCookies: true })
-    const login = await signedSiwe(app, account)
+    const login = await createSignedSiwe(app, account)
     for (const path of ['nonce', 'verify', 'logout']) {
       const foreign = request(app).post(`/siwe/${path}`).set('Origin', 'https://evil.example')
       await foreign.send(login).expect(403, 'Cross-origin request refused')
@@ -177,21 +177,21 @@ describe('the routes of EIP-4361', () => {
     const { app } = await testApp({ siwe: true, useCookies: true })
     const login = await request(app)
       .post('/siwe/verify')
-      .send(await signedSiwe(app, account))
-    const out = await request(app).post('/siwe/logout').set('Cookie', cookieHeader(login)).expect(200, '')
+      .send(await createSignedSiwe(app, account))
+    const out = await request(app).post('/siwe/logout').set('Cookie', createCookieHeader(login)).expect(200, '')
     expect(out.headers['set-cookie']).toHaveLength(2)
-    await request(app).post('/refresh-token').set('Cookie', cookieHeader(login)).expect(401)
+    await request(app).post('/refresh-token').set('Cookie', createCookieHeader(login)).expect(401)
   })
 
   it('answer address and chain at sessionPath, and neither after a login by /auth', async () => {
     const { app } = await testApp({ siwe: true, sessionPath: '/session' })
     const { body } = await request(app)
       .post('/siwe/verify')
-      .send(await signedSiwe(app, account, { chainId: 137 }))
+      .send(await createSignedSiwe(app, account, { chainId: 137 }))
     const session = async (token: string): Promise<object> =>
       (await request(app).get('/session').set('Authorization', `DIDAuth ${token}`).expect(200)).body
     expect(await session(body.accessToken)).toMatchObject({ did, address, chainId: 137 })
-    const { accessToken } = await logIn(app, walletOf(1))
+    const { accessToken } = await logIn(app, createNumberedWallet(1))
     const byChallenge = await session(accessToken)
     expect(byChallenge).toMatchObject({ did })
     expect(byChallenge).not.toHaveProperty('address')

@@ -5,13 +5,13 @@ import { readFileSync } from 'node:fs'
 import { Signature, SigningKey, sha256 } from 'ethers'
 import { loadCurve } from '../../src/adapters/curve.js'
 import {
-  accessTokenPayload,
+  createAccessTokenPayload,
   assertInForce,
   verifyAccessToken,
   type AccessTokenClaims
 } from '../../src/protocol/access-token.js'
 import { refusal } from '../support/refusal.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 import { es256k, forgeJwt, type Part, type Sign } from './forge-jwt.js'
 import { rounds } from '../support/time-factor.js'
 import { countAcceptedMutants } from './mutations.js'
@@ -23,7 +23,7 @@ const vectors = JSON.parse(readFileSync(new URL('../vectors/access-token.json', 
 }
 
 const NOW = 1_800_000_000
-const service = walletOf(7777)
+const service = createNumberedWallet(7777)
 const serviceDid = 'did:ethr:rsk:0xf05e5b34c44e07795a67d3554c38b752388d9186'
 const publicKey = Buffer.from(vectors.publicKey, 'hex')
 const expected = { serviceDid, serviceUrl: 'https://service.example', publicKey, nowSeconds: NOW }
@@ -56,7 +56,7 @@ describe('accessTokenPayload', () => {
   }
 
   it('holds the claims of the specification in whole seconds, the ids and the use', () => {
-    expect(accessTokenPayload(input, 1_000, 600)).toEqual({
+    expect(createAccessTokenPayload(input, 1_000, 600)).toEqual({
       iss: 'did:a:service',
       aud: 'https://service.example',
       sub: 'did:a:User',
@@ -72,12 +72,12 @@ describe('accessTokenPayload', () => {
   it('adds the claims of business logic, which override nothing', () => {
     const ids = { iss: 'x', aud: 'x', sub: 'x', jti: 'x', sid: 'x', use: 'x' }
     const tokenClaims = { role: 'admin', ...ids, exp: 9e9, nbf: 0, iat: 0 }
-    const plain = accessTokenPayload(input, 1_000, 600)
-    expect(accessTokenPayload(input, 1_000, 600, tokenClaims)).toEqual({ ...plain, role: 'admin' })
+    const plain = createAccessTokenPayload(input, 1_000, 600)
+    expect(createAccessTokenPayload(input, 1_000, 600, tokenClaims)).toEqual({ ...plain, role: 'admin' })
   })
 
   it('is frozen all the way down', () => {
-    const payload = accessTokenPayload(input, 1_000, 600, { roles: ['admin'] })
+    const payload = createAccessTokenPayload(input, 1_000, 600, { roles: ['admin'] })
     expect(Object.isFrozen(payload)).toBe(true)
     expect(Object.isFrozen(payload.roles)).toBe(true)
   })
@@ -112,7 +112,7 @@ describe('verifyAccessToken', () => {
   })
 
   it('says of a forged token never that it is expired', () => {
-    const forged = tokenOf({ exp: NOW - 1 }, HEADER, es256k(walletOf(1).privateKey))
+    const forged = tokenOf({ exp: NOW - 1 }, HEADER, es256k(createNumberedWallet(1).privateKey))
     expect(() => verify(forged)).toThrow(refusal('ERR_ACCESS_TOKEN'))
   })
 
@@ -150,7 +150,7 @@ describe('verifyAccessToken', () => {
   })
 
   const own = new SigningKey(service.privateKey)
-  const other = es256k(walletOf(1).privateKey)
+  const other = es256k(createNumberedWallet(1).privateKey)
   const der: Sign = (data) => {
     const { r, s } = Signature.from(own.sign(sha256(Buffer.from(data))))
     const integer = (value: string): string => {
@@ -239,7 +239,11 @@ describe('verifyAccessToken', () => {
 
   it('accepts none of 20,000 random mutations, or a million (F9)', () => {
     const mutants = rounds(20_000, 1_000_000)
-    const tokens = [tokenOf({}), tokenOf({ sub: walletOf(2).did, jti: 'C', sid: 'D' }), tokenOf({ role: 'admin' })]
+    const tokens = [
+      tokenOf({}),
+      tokenOf({ sub: createNumberedWallet(2).did, jti: 'C', sid: 'D' }),
+      tokenOf({ role: 'admin' })
+    ]
     expect(countAcceptedMutants(curve, tokens, expected, mutants)).toEqual({ mutants, accepted: [] })
   })
 })
@@ -268,7 +272,7 @@ describe('maxLifetimeSeconds', () => {
   })
 
   it('says of a forged token never that it is expired', () => {
-    const forged = tokenOf({ exp: NOW + 3_600 }, HEADER, es256k(walletOf(2).privateKey))
+    const forged = tokenOf({ exp: NOW + 3_600 }, HEADER, es256k(createNumberedWallet(2).privateKey))
     expect(() => verifyBounded(forged)).toThrow(refusal('ERR_ACCESS_TOKEN'))
   })
 })

@@ -4,21 +4,21 @@ import { acceptedLoginDomains, verifyApproval, verifyLoginProof } from 'express-
 import { loadCurve } from 'express-did-auth'
 import { approvalStatement, parseApprovalStatement } from '../../src/protocol/format-siwe-message.js'
 import { refusal } from '../support/refusal.js'
-import { accountOf, siweText } from '../support/siwe.js'
+import { createAccount, createSiweText } from '../support/siwe.js'
 import { serviceUrl } from '../support/test-app.js'
-import { loginText, walletOf } from '../support/wallet.js'
+import { createLoginText, createNumberedWallet } from '../support/wallet.js'
 
 const curve = await loadCurve()
 const domains = acceptedLoginDomains(serviceUrl, [])
-const { did, address, personalSign } = walletOf(1)
-const account = accountOf(1)
+const { did, address, personalSign } = createNumberedWallet(1)
+const account = createAccount(1)
 const rawBody = new TextEncoder().encode('{"amount":5}')
 const hashOf = (data: string | Uint8Array) => createHash('sha256').update(data).digest('hex')
 const statementOf = (line: string, path: string) =>
   approvalStatement(line, { method: 'POST', path, pathHash: hashOf(path) })
-const approved = (fields: Parameters<typeof siweText>[2] = {}, path = '/transfer') => {
+const approved = (fields: Parameters<typeof createSiweText>[2] = {}, path = '/transfer') => {
   const statement = statementOf('Send 5 (all)', path)
-  const message = siweText(account, 'ab'.repeat(32), { statement, requestId: hashOf(rawBody), ...fields })
+  const message = createSiweText(account, 'ab'.repeat(32), { statement, requestId: hashOf(rawBody), ...fields })
   return { message, signature: personalSign(message), rawBody, did, domains }
 }
 
@@ -41,22 +41,26 @@ describe('verifyApproval', () => {
   it('accepts a request without a body, and another key where the document listed it', () => {
     const { rawBody: _none, ...proof } = approved({ requestId: hashOf('') })
     expect(verifyApproval(curve, proof).line).toBe('Send 5 (all)')
-    const other = { ...approved(), did: walletOf(2).did }
+    const other = { ...approved(), did: createNumberedWallet(2).did }
     expect(verifyApproval(curve, { ...other, controllers: [address.toLowerCase()] }).method).toBe('POST')
   })
 
   it.each([
     ['another body', { ...approved(), rawBody: new TextEncoder().encode('{"amount":6}') }, 'ERR_APPROVAL'],
     ['no body', { ...approved(), rawBody: undefined }, 'ERR_APPROVAL'],
-    ['another key', { ...approved(), signature: walletOf(2).personalSign(approved().message) }, 'ERR_APPROVAL'],
-    ['another user', { ...approved(), did: walletOf(2).did }, 'ERR_APPROVAL'],
+    [
+      'another key',
+      { ...approved(), signature: createNumberedWallet(2).personalSign(approved().message) },
+      'ERR_APPROVAL'
+    ],
+    ['another user', { ...approved(), did: createNumberedWallet(2).did }, 'ERR_APPROVAL'],
     [
       'another text than the signed one',
       { ...approved({}, '/other'), signature: approved().signature },
       'ERR_APPROVAL'
     ],
     ['a login by EIP-4361', approved({ statement: 'Send 5 (POST /transfer)' }), 'ERR_MESSAGE'],
-    ['a login', { ...approved(), message: loginText('service.example', 'ab'.repeat(32)) }, 'ERR_MESSAGE'],
+    ['a login', { ...approved(), message: createLoginText('service.example', 'ab'.repeat(32)) }, 'ERR_MESSAGE'],
     ['another site', approved({ domain: 'evil.example' }), 'ERR_MESSAGE_DOMAIN'],
     ['the signature of a contract', { ...approved(), signature: `0x${'ab'.repeat(130)}` }, 'ERR_SIGNATURE'],
     ['a DID of another method', { ...approved(), did: 'did:web:example.org' }, 'ERR_DID_UNSUPPORTED']

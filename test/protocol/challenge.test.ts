@@ -14,7 +14,7 @@ import {
 import type { Curve } from '../../src/protocol/curve.js'
 import { parseSignature } from '../../src/protocol/personal-sign.js'
 import { refusal } from '../support/refusal.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
 interface ChallengeVector extends ChallengeInput {
   name: string
@@ -74,7 +74,7 @@ describe('challengeSecondsLeft', () =>
     expect(challengeSecondsLeft(nowSeconds, windowSeconds)).toBe(left)
   ))
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 const expected = {
   did: wallet.did,
   secret: 'a secret of the tests, longer than 32 bytes',
@@ -136,7 +136,7 @@ describe('findSignedMessage and explainRefusal', () => {
   it('refuses the signature of another wallet', () => {
     const response = {
       ...responseOver(`a ${CURRENT}`, twoForms),
-      controllers: new Set([walletOf(2).address.toLowerCase()])
+      controllers: new Set([createNumberedWallet(2).address.toLowerCase()])
     }
     expect(() => verifyResponse(curve, response, expected)).toThrow(refusal('ERR_CHALLENGE'))
   })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import {
   assertContractAskable,
-  deploysContract,
+  hasDeployment,
   isKeySignature,
   parseAccountSignature
 } from '../../src/protocol/contract-signature.js'
@@ -30,9 +30,9 @@ describe('the signature of an account', () => {
 
   // ERC-6492: the last 32 bytes.
   it('deploys its contract when it ends with 64 92, sixteen times', () => {
-    expect(deploysContract(`0x00${'6492'.repeat(16)}`)).toBe(true)
-    expect(deploysContract(`0x${'6492'.repeat(15)}`)).toBe(false)
-    expect(deploysContract(`0x${'6492'.repeat(16)}00`)).toBe(false)
+    expect(hasDeployment(`0x00${'6492'.repeat(16)}`)).toBe(true)
+    expect(hasDeployment(`0x${'6492'.repeat(15)}`)).toBe(false)
+    expect(hasDeployment(`0x${'6492'.repeat(16)}00`)).toBe(false)
   })
 })
 

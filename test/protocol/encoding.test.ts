@@ -1,15 +1,15 @@
 import { describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
-import { bytesOfHex, decodeBase64url, hexOfBytes } from '../../src/protocol/encoding.js'
+import { decodeHex, decodeBase64url, encodeHex } from '../../src/protocol/encoding.js'
 
 describe('bytesOfHex and hexOfBytes', () =>
   it('say what the Buffer of Node says, in either letter case', () =>
     fc.assert(
       fc.property(fc.uint8Array(), (bytes) => {
         const hex = Buffer.from(bytes).toString('hex')
-        expect(hexOfBytes(bytes)).toBe(hex)
-        expect(bytesOfHex(hex)).toEqual(bytes)
-        expect(bytesOfHex(hex.toUpperCase())).toEqual(bytes)
+        expect(encodeHex(bytes)).toBe(hex)
+        expect(decodeHex(hex)).toEqual(bytes)
+        expect(decodeHex(hex.toUpperCase())).toEqual(bytes)
       })
     )))
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
-import { deepFreeze, fieldOf, isObject } from '../../src/protocol/json.js'
+import { freezeDeep, readField, isObject } from '../../src/protocol/json.js'
 
 describe('isObject', () => {
   it.each([[{}], [{ a: 1 }], [Object.create(null)]])('is true for %j', (value) => expect(isObject(value)).toBe(true))
@@ -10,7 +10,7 @@ describe('isObject', () => {
 })
 
 describe('fieldOf', () => {
-  it('is the own field of an object', () => expect(fieldOf({ did: 'a' }, 'did')).toBe('a'))
+  it('is the own field of an object', () => expect(readField({ did: 'a' }, 'did')).toBe('a'))
 
   it.each([
     ['a field of the prototype', {}, 'constructor'],
@@ -19,12 +19,12 @@ describe('fieldOf', () => {
     ['the length of a string', 'abc', 'length'],
     ['anything of null', null, 'did'],
     ['anything of undefined', undefined, 'did']
-  ])('is undefined for %s', (_name, value, name) => expect(fieldOf(value, name)).toBeUndefined())
+  ])('is undefined for %s', (_name, value, name) => expect(readField(value, name)).toBeUndefined())
 })
 
 describe('deepFreeze', () =>
   it('freezes objects and arrays all the way down and returns the same value', () => {
     const value = { a: { b: [{ c: 1 }] } }
-    expect(deepFreeze(value)).toBe(value)
+    expect(freezeDeep(value)).toBe(value)
     expect([value, value.a, value.a.b, value.a.b[0]].every(Object.isFrozen)).toBe(true)
   }))

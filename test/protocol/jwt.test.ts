@@ -3,12 +3,12 @@ import { Buffer } from 'node:buffer'
 import { loadCurve } from '../../src/adapters/curve.js'
 import { isPlainEs256kHeader, isSignedBy, parseJwt } from '../../src/protocol/jwt.js'
 import { parseSignerOutput } from '../../src/protocol/personal-sign.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 import { es256k, forgeJwt, type Part } from './forge-jwt.js'
 
 const curve = await loadCurve()
 const HEADER = { alg: 'ES256K', typ: 'JWT' }
-const sign = es256k(walletOf(7777).privateKey)
+const sign = es256k(createNumberedWallet(7777).privateKey)
 const forge = (header: Part, payload: Part): string => forgeJwt(header, payload, sign)
 const parse = (jwt: unknown) => parseJwt(jwt, 4096)
 const good = forge(HEADER, { a: 1 })

@@ -3,18 +3,19 @@ import { acceptedLoginDomains, verifyLoginProof } from 'express-did-auth/protoco
 import { loadCurve, type SecurityEvent } from 'express-did-auth'
 import request from 'supertest'
 import { refusal } from '../support/refusal.js'
-import { accountOf, signedSiwe, siweText } from '../support/siwe.js'
+import { createAccount, createSignedSiwe, createSiweText } from '../support/siwe.js'
 import { serviceUrl, testApp } from '../support/test-app.js'
-import { loginText as textOf, walletOf } from '../support/wallet.js'
+import { createLoginText as textOf, createNumberedWallet } from '../support/wallet.js'
 
 const curve = await loadCurve()
 const domains = acceptedLoginDomains(serviceUrl, [])
-const { did, address, personalSign } = walletOf(1)
-const account = accountOf(1)
+const { did, address, personalSign } = createNumberedWallet(1)
+const account = createAccount(1)
 const challenge = 'ab'.repeat(32)
 const loginText = (of: string) => textOf('service.example', of)
 const signed = (message: string) => ({ message, signature: personalSign(message), did, domains })
-const siwe = (fields: Parameters<typeof siweText>[2] = {}) => signed(siweText(account, 'abcdef0123456789', fields))
+const siwe = (fields: Parameters<typeof createSiweText>[2] = {}) =>
+  signed(createSiweText(account, 'abcdef0123456789', fields))
 
 describe('verifyLoginProof', () => {
   it('tells who signed a login of this protocol, in either dialect, and a sign up', () => {
@@ -37,7 +38,7 @@ describe('verifyLoginProof', () => {
   })
 
   it('takes another address where the document of the DID said so then', () => {
-    const delegate = walletOf(2)
+    const delegate = createNumberedWallet(2)
     const proof = { ...signed(loginText(challenge)), signature: delegate.personalSign(loginText(challenge)) }
     expect(() => verifyLoginProof(curve, proof)).toThrow(refusal('ERR_CHALLENGE'))
     const controllers = [address, delegate.address].map((one) => one.toLowerCase())
@@ -54,16 +55,20 @@ describe('verifyLoginProof', () => {
     ['an approval', siwe({ statement: 'Approve POST /transfer: Send all' }), 'ERR_MESSAGE'],
     [
       'another key',
-      { ...signed(loginText(challenge)), signature: walletOf(2).personalSign(loginText(challenge)) },
+      { ...signed(loginText(challenge)), signature: createNumberedWallet(2).personalSign(loginText(challenge)) },
       'ERR_CHALLENGE'
     ],
-    ['the login of another user', { ...signed(loginText(challenge)), did: walletOf(2).did }, 'ERR_CHALLENGE'],
+    [
+      'the login of another user',
+      { ...signed(loginText(challenge)), did: createNumberedWallet(2).did },
+      'ERR_CHALLENGE'
+    ],
     [
       'another challenge than the signed one',
       { ...signed(loginText(challenge)), message: loginText('cd'.repeat(32)) },
       'ERR_CHALLENGE'
     ],
-    ['the address of another account', signed(siweText(accountOf(2), 'abcdef0123456789')), 'ERR_CHALLENGE'],
+    ['the address of another account', signed(createSiweText(createAccount(2), 'abcdef0123456789')), 'ERR_CHALLENGE'],
     ['the signature of a contract', { ...siwe(), signature: `0x${'ab'.repeat(130)}` }, 'ERR_SIGNATURE'],
     ['a DID of another method', { ...signed(loginText(challenge)), did: 'did:web:example.org' }, 'ERR_DID_UNSUPPORTED']
   ] as const)('refuses %s', (_what, login, code) => expect(() => verifyLoginProof(curve, login)).toThrow(refusal(code)))
@@ -85,11 +90,11 @@ describe('loginProofs', () => {
   }
 
   it('gives the events of login and sign up what was signed, which proves itself, and no log has it', async () => {
-    const { app, post, signedLogin, events, written } = await auditedApp(true)
-    const login = await signedLogin()
+    const { app, post, createSignedLogin, events, written } = await auditedApp(true)
+    const login = await createSignedLogin()
     await post('/auth', login).expect(200)
-    await post('/signup', await signedLogin(walletOf(2))).expect(200)
-    const bySiwe = await signedSiwe(app, account)
+    await post('/signup', await createSignedLogin(createNumberedWallet(2))).expect(200)
+    const bySiwe = await createSignedSiwe(app, account)
     await request(app).post('/siwe/verify').send(bySiwe).expect(200)
     expect(events.map(({ type }) => type)).toEqual(['login', 'signup', 'login'])
     expect([events[0]!.proof!.signature, events[2]!.proof]).toEqual([login.sig, bySiwe])

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { Buffer } from 'node:buffer'
 import { readFileSync } from 'node:fs'
-import { loadCurve, loadWasm, withHashes } from '../../src/adapters/curve.js'
+import { loadCurve, loadWasm, addHashes } from '../../src/adapters/curve.js'
 import { addressOfPublicKey } from '../../src/protocol/curve.js'
 import { hashPersonalMessage, parseSignature, recoverPersonalSigner } from '../../src/protocol/personal-sign.js'
 import { refusal } from '../support/refusal.js'
@@ -40,7 +40,7 @@ describe('recoverPersonalSigner', () => {
   it.each(['native or WASM', 'WASM'])('is undefined when r is on no point of the curve (%s)', async (kind) => {
     // 5 is the smallest x without a point on y² = x³ + 7.
     const bytes = Buffer.from('5'.padStart(64, '0') + '1'.padStart(64, '0'), 'hex')
-    const arithmetic = kind === 'WASM' ? await withHashes(await loadWasm()) : curve
+    const arithmetic = kind === 'WASM' ? await addHashes(await loadWasm()) : curve
     expect(recoverPersonalSigner(arithmetic, 'a', { bytes, recovery: 0 })).toBeUndefined()
   })
 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
-import { routeUrl } from '../../src/protocol/parse-url.js'
+import { createRouteUrl } from '../../src/protocol/parse-url.js'
 
 describe('routeUrl', () => {
   it.each([
@@ -16,11 +16,11 @@ describe('routeUrl', () => {
     ['https://api', '/api', '/signup', 'https://api/api/signup'],
     ['http://localhost:3000', '/a/b', '/signup', 'http://localhost:3000/a/b/signup']
   ])('of %s, mounted at "%s", for %s is %s', (serviceUrl, mountPath, signupPath, url) =>
-    expect(routeUrl(serviceUrl, mountPath, signupPath)).toBe(url)
+    expect(createRouteUrl(serviceUrl, mountPath, signupPath)).toBe(url)
   )
 
   it.each(['urn:example:service', 'service.example', 'ftp://service.example', 'x'])(
     'is undefined for %s, which is not an http(s) URL',
-    (serviceUrl) => expect(routeUrl(serviceUrl, '/api', '/signup')).toBeUndefined()
+    (serviceUrl) => expect(createRouteUrl(serviceUrl, '/api', '/signup')).toBeUndefined()
   )
 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
-import { missingFrom, parseClaims } from '../../src/protocol/selective-disclosure.js'
+import { findMissing, parseClaims } from '../../src/protocol/selective-disclosure.js'
 import { refusal } from '../support/refusal.js'
 
 describe('parseClaims', () => {
@@ -32,7 +32,7 @@ describe('missingFrom', () => {
   const missingWith = (credentialSchema: unknown): string[] => {
     const credential = { jwt: '', issuer: '', subject: undefined, type: ['Email'], credentialSubject: {} }
     const credentials = [{ ...credential, expiresAtSeconds: undefined, vc: { credentialSchema } }]
-    return missingFrom({ claims: [], credentials }, { credentials: ['Passport', 'Email'], claims: [] }).credentials
+    return findMissing({ claims: [], credentials }, { credentials: ['Passport', 'Email'], claims: [] }).credentials
   }
 
   it.each([

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { cachedIssuerKeys, type IssuerKeys } from '../../src/adapters/cached-issuer-keys.js'
+import { createIssuerKeyCache, type IssuerKeys } from '../../src/adapters/cached-issuer-keys.js'
 import type { Client } from '../../src/ports.js'
 
 const ADDRESS = '0x7e5f4552091a69125d5dfcb7b8c2659029395bdf'
@@ -28,7 +28,7 @@ beforeEach(() => {
     resolve: (name: string, options?: { signal?: AbortSignal }) =>
       new Promise<unknown>((answer, fail) => asked.push({ did: name, signal: options!.signal!, answer, fail }))
   }
-  issuers = cachedIssuerKeys(clock, resolver, 'assertionMethod')
+  issuers = createIssuerKeyCache(clock, resolver, 'assertionMethod')
 })
 
 afterEach(() => {

@@ -5,17 +5,17 @@ import { testApp, type TestApp } from '../support/test-app.js'
 import { startChain, type TestChain } from '../support/chain.js'
 import {
   answerToCredential,
-  credentialJwt,
-  credentialPayload,
+  createCredentialJwt,
+  createCredentialPayload,
   didJwtVcCredential,
   ed25519Key,
   es256kBy,
   jwtByHand
 } from '../support/credentials.js'
 import { stretchDeadlines } from '../support/stretch-deadlines.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
-const user = walletOf(1)
+const user = createNumberedWallet(1)
 const nobody = '0x0000000000000000000000000000000000000000'
 
 let chain: TestChain
@@ -41,40 +41,50 @@ const outOfReach = [503, 'DID resolver unavailable, try again']
 
 describe('POST /signup with rpcUrl: the owner of an issuer', () => {
   it.each(['ES256K', 'ES256K-R'] as const)('is at first the key of its address (%s)', async (alg) => {
-    const issuer = walletOf(1001)
+    const issuer = createNumberedWallet(1001)
     expect(await answerTo(await chainApp(), await didJwtVcCredential(issuer, user.did, alg))).toEqual(accepted)
   })
 
   it('is not just any key', async () => {
-    const forged = credentialJwt({ did: walletOf(1002).did, privateKey: walletOf(6666).privateKey }, user.did)
+    const forged = createCredentialJwt(
+      { did: createNumberedWallet(1002).did, privateKey: createNumberedWallet(6666).privateKey },
+      user.did
+    )
     expect(await answerTo(await chainApp(), forged)).toEqual(refused)
   })
 
   it('changes: the old key is refused and the new one accepted', async () => {
-    const { did, address, privateKey } = walletOf(1003)
-    const newOwner = walletOf(1004)
+    const { did, address, privateKey } = createNumberedWallet(1003)
+    const newOwner = createNumberedWallet(1004)
     await chain.changeOwner(address, newOwner.address)
     const app = await chainApp()
-    expect(await answerTo(app, credentialJwt({ did, privateKey }, user.did))).toEqual(refused)
-    expect(await answerTo(app, credentialJwt({ did, privateKey: newOwner.privateKey }, user.did))).toEqual(accepted)
+    expect(await answerTo(app, createCredentialJwt({ did, privateKey }, user.did))).toEqual(refused)
+    expect(await answerTo(app, createCredentialJwt({ did, privateKey: newOwner.privateKey }, user.did))).toEqual(
+      accepted
+    )
   })
 
   it('is nobody once the DID is deactivated', async () => {
-    const issuer = walletOf(1009)
+    const issuer = createNumberedWallet(1009)
     await chain.changeOwner(issuer.address, nobody)
-    expect(await answerTo(await chainApp(), credentialJwt(issuer, user.did))).toEqual(unproved)
+    expect(await answerTo(await chainApp(), createCredentialJwt(issuer, user.did))).toEqual(unproved)
   })
 })
 
 describe('POST /signup with rpcUrl: a delegate of an issuer', () => {
-  const delegate = walletOf(1100)
+  const delegate = createNumberedWallet(1100)
 
   it.each([
     ['of type veriKey', 1101, (address: string) => chain.addDelegate(address, 'veriKey', delegate.address), accepted],
     // did:ethr lists it under assertionMethod as well.
     ['of type sigAuth', 1105, (address: string) => chain.addDelegate(address, 'sigAuth', delegate.address), accepted],
     ['that was never added', 1102, () => undefined, refused],
-    ['of another issuer', 1107, () => chain.addDelegate(walletOf(1106).address, 'veriKey', delegate.address), refused],
+    [
+      'of another issuer',
+      1107,
+      () => chain.addDelegate(createNumberedWallet(1106).address, 'veriKey', delegate.address),
+      refused
+    ],
     [
       'that was revoked',
       1103,
@@ -92,23 +102,23 @@ describe('POST /signup with rpcUrl: a delegate of an issuer', () => {
       refused
     ]
   ])('%s signs credentials or not, and the owner does', async (_name, number, register, expected) => {
-    const issuer = walletOf(number)
+    const issuer = createNumberedWallet(number)
     await register(issuer.address)
-    const credential = credentialJwt({ did: issuer.did, privateKey: delegate.privateKey }, user.did)
+    const credential = createCredentialJwt({ did: issuer.did, privateKey: delegate.privateKey }, user.did)
     expect(await answerTo(await chainApp(), credential)).toEqual(expected)
-    expect(await answerTo(await chainApp(), credentialJwt(issuer, user.did))).toEqual(accepted)
+    expect(await answerTo(await chainApp(), createCredentialJwt(issuer, user.did))).toEqual(accepted)
   })
 })
 
 describe('POST /signup with rpcUrl: a public key in the registry', () => {
-  const secp256k1 = walletOf(1200)
+  const secp256k1 = createNumberedWallet(1200)
   const secp256k1Bytes = Buffer.from(SigningKey.computePublicKey(secp256k1.privateKey, true).slice(2), 'hex')
 
   it('of type Ed25519 signs credentials with EdDSA, until it is revoked', async () => {
-    const { did, address } = walletOf(1201)
+    const { did, address } = createNumberedWallet(1201)
     const key = ed25519Key()
     const publicKey = Buffer.from(String(key.publicKeyJwk.x), 'base64url')
-    const credential = jwtByHand({ alg: 'EdDSA', typ: 'JWT' }, credentialPayload(did, user.did), key.sign)
+    const credential = jwtByHand({ alg: 'EdDSA', typ: 'JWT' }, createCredentialPayload(did, user.did), key.sign)
     await chain.setAttribute(address, 'did/pub/Ed25519/veriKey/base64', publicKey)
     expect(await answerTo(await chainApp(), credential)).toEqual(accepted)
     await chain.revokeAttribute(address, 'did/pub/Ed25519/veriKey/base64', publicKey)
@@ -116,44 +126,48 @@ describe('POST /signup with rpcUrl: a public key in the registry', () => {
   })
 
   it('of type Secp256k1 signs credentials with ES256K', async () => {
-    const { did, address } = walletOf(1202)
+    const { did, address } = createNumberedWallet(1202)
     await chain.setAttribute(address, 'did/pub/Secp256k1/veriKey/hex', secp256k1Bytes)
-    const credential = credentialJwt({ did, privateKey: secp256k1.privateKey }, user.did)
+    const credential = createCredentialJwt({ did, privateKey: secp256k1.privateKey }, user.did)
     expect(await answerTo(await chainApp(), credential)).toEqual(accepted)
   })
 
   it('that is for encryption signs none', async () => {
-    const { did, address } = walletOf(1203)
+    const { did, address } = createNumberedWallet(1203)
     await chain.setAttribute(address, 'did/pub/Secp256k1/enc/hex', secp256k1Bytes)
-    const credential = credentialJwt({ did, privateKey: secp256k1.privateKey }, user.did)
+    const credential = createCredentialJwt({ did, privateKey: secp256k1.privateKey }, user.did)
     expect(await answerTo(await chainApp(), credential)).toEqual(refused)
   })
 
   it('that is no key at all does not spoil the others', async () => {
-    const { did, address } = walletOf(1204)
+    const { did, address } = createNumberedWallet(1204)
     await chain.setAttribute(address, 'did/pub/Secp256k1/veriKey/hex', Buffer.from('garbage'))
     await chain.setAttribute(address, 'did/pub/Secp256k1/veriKey/hex', secp256k1Bytes)
-    const credential = jwtByHand({ alg: 'ES256K' }, credentialPayload(did, user.did), es256kBy(secp256k1.privateKey))
+    const credential = jwtByHand(
+      { alg: 'ES256K' },
+      createCredentialPayload(did, user.did),
+      es256kBy(secp256k1.privateKey)
+    )
     expect(await answerTo(await chainApp(), credential)).toEqual(accepted)
   })
 })
 
 describe('POST /signup with rpcUrl: the network of an issuer', () => {
   it('is rsk when networkName is absent, or named by the chain id that the node tells', async () => {
-    const { address, privateKey } = walletOf(1300)
+    const { address, privateKey } = createNumberedWallet(1300)
     const app = await chainApp()
     for (const network of ['rsk', '0x1f', '0x1F']) {
       const issuer = { did: `did:ethr:${network}:${address}`, privateKey }
-      expect([network, await answerTo(app, credentialJwt(issuer, user.did))]).toEqual([network, accepted])
+      expect([network, await answerTo(app, createCredentialJwt(issuer, user.did))]).toEqual([network, accepted])
     }
   })
 
   it('is the one of networkName', async () => {
-    const { address, privateKey } = walletOf(1301)
+    const { address, privateKey } = createNumberedWallet(1301)
     const app = await chainApp({ networkName: 'rsk:testnet' })
     const testnet = { did: `did:ethr:rsk:testnet:${address}`, privateKey }
-    expect(await answerTo(app, credentialJwt(testnet, user.did))).toEqual(accepted)
-    expect(await answerTo(app, credentialJwt({ did: `did:ethr:rsk:${address}`, privateKey }, user.did))).toEqual(
+    expect(await answerTo(app, createCredentialJwt(testnet, user.did))).toEqual(accepted)
+    expect(await answerTo(app, createCredentialJwt({ did: `did:ethr:rsk:${address}`, privateKey }, user.did))).toEqual(
       unproved
     )
   })
@@ -161,14 +175,14 @@ describe('POST /signup with rpcUrl: the network of an issuer', () => {
   it.each(['did:ethr', 'did:ethr:sepolia', 'did:ethr:constructor', 'did:ethr:__proto__', 'did:ethr:0x1'])(
     'that nobody configured (%s) leaves the issuer unproved',
     async (prefix) => {
-      const { address, privateKey } = walletOf(1302)
+      const { address, privateKey } = createNumberedWallet(1302)
       const issuer = { did: `${prefix}:${address}`, privateKey }
-      expect(await answerTo(await chainApp(), credentialJwt(issuer, user.did))).toEqual(unproved)
+      expect(await answerTo(await chainApp(), createCredentialJwt(issuer, user.did))).toEqual(unproved)
     }
   )
 
   it('without the contract at the address of `registry` is out of reach', async () => {
     const app = await chainApp({ registry: '0x00000000000000000000000000000000000000aa' })
-    expect(await answerTo(app, credentialJwt(walletOf(1304), user.did))).toEqual(outOfReach)
+    expect(await answerTo(app, createCredentialJwt(createNumberedWallet(1304), user.did))).toEqual(outOfReach)
   })
 })

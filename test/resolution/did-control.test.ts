@@ -2,17 +2,17 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import request, { type Response } from 'supertest'
 import type { DidAuthConfig, SecurityEvent } from 'express-did-auth'
 import { payloadOf } from '../flows/flow-parts.js'
-import { loginChallenge, type TestTokens } from '../support/app-client.js'
+import { requestLoginChallenge, type TestTokens } from '../support/app-client.js'
 import { startChain, type TestChain } from '../support/chain.js'
 import { signUp } from '../support/credentials.js'
 import { deadRpcUrl, startSwitchedNode } from '../support/rpc-node.js'
-import { accountOf, signedSiwe } from '../support/siwe.js'
+import { createAccount, createSignedSiwe } from '../support/siwe.js'
 import { stretchDeadlines } from '../support/stretch-deadlines.js'
 import { resourceKey, testApp, type TestApp } from '../support/test-app.js'
-import { loginText, walletOf, type TestWallet } from '../support/wallet.js'
+import { createLoginText, createNumberedWallet, type TestWallet } from '../support/wallet.js'
 
 const nobody = '0x0000000000000000000000000000000000000000'
-const other = walletOf(3100)
+const other = createNumberedWallet(3100)
 const GOOD = [200, '']
 const REFUSED = [401, 'Invalid challenge response']
 const AWAY = [503, 'DID resolver unavailable, try again']
@@ -35,7 +35,7 @@ async function documentApp(config: Partial<DidAuthConfig> = {}): Promise<TestApp
 
 /** What the key of one wallet is answered at `/auth` with the DID of another. */
 async function logIn({ app }: TestApp, signer: TestWallet, did = signer.did): Promise<Response> {
-  const sig = signer.personalSign(loginText('service.example', await loginChallenge(app, did)))
+  const sig = signer.personalSign(createLoginText('service.example', await requestLoginChallenge(app, did)))
   return request(app).post('/auth').send({ did, sig })
 }
 
@@ -47,7 +47,7 @@ const answerOf = ({ status, text }: Response): unknown => [status, status === 20
 
 describe("POST /auth with didControl: 'document'", () => {
   it('accepts the key of the address, while it is the owner, and names it in the claim ctl', async () => {
-    const user = walletOf(3001)
+    const user = createNumberedWallet(3001)
     const answer = await logIn(await documentApp(), user)
     expect(answerOf(answer)).toEqual(GOOD)
     const { accessToken } = answer.body as TestTokens
@@ -58,13 +58,13 @@ describe("POST /auth with didControl: 'document'", () => {
   it('does not tell other services who signed: a resource token has no claim ctl', async () => {
     const resources = ['https://orders.example']
     const app = await documentApp({ resources, resourceKeys: [resourceKey(1)] })
-    const { accessToken } = (await logIn(app, walletOf(3001))).body as TestTokens
+    const { accessToken } = (await logIn(app, createNumberedWallet(3001))).body as TestTokens
     const { body } = await app.post('/resource-token', { resource: resources[0] }, accessToken).expect(200)
     expect(Object.keys(payloadOf((body as TestTokens).accessToken))).not.toContain('ctl')
   })
 
   it('accepts the new owner after changeOwner, and no longer the first key; business logic and req.auth see the signer', async () => {
-    const [user, owner] = [walletOf(3002), walletOf(3003)]
+    const [user, owner] = [createNumberedWallet(3002), createNumberedWallet(3003)]
     await chain.changeOwner(user.address, owner.address)
     const seen: string[] = []
     const app = await documentApp({ authenticationBusinessLogic: (_did, { address }) => void seen.push(address) })
@@ -91,7 +91,7 @@ describe("POST /auth with didControl: 'document'", () => {
   ] as const)(
     'answers a delegate of type %s of wallet %i for %i s with %p',
     async (type, number, seconds, expected) => {
-      const user = walletOf(number)
+      const user = createNumberedWallet(number)
       await chain.addDelegate(user.address, type, other.address, seconds)
       const app = await documentApp()
       expect(answerOf(await logIn(app, other, user.did))).toEqual(expected)
@@ -100,19 +100,19 @@ describe("POST /auth with didControl: 'document'", () => {
   )
 
   it('refuses the first key of a DID that was deactivated', async () => {
-    const user = walletOf(3004)
+    const user = createNumberedWallet(3004)
     await chain.changeOwner(user.address, nobody)
     const app = await documentApp()
     expect(answerOf(await logIn(app, user))).toEqual(UNSUPPORTED)
   })
 
   it('refuses a DID of a network that is not configured', async () => {
-    const { address, ...user } = walletOf(3005)
+    const { address, ...user } = createNumberedWallet(3005)
     expect(answerOf(await logIn(await documentApp(), { address, ...user }, `did:ethr:${address}`))).toEqual(UNSUPPORTED)
   })
 
   it('holds at sign up as well', async () => {
-    const [user, owner] = [walletOf(3006), walletOf(3007)]
+    const [user, owner] = [createNumberedWallet(3006), createNumberedWallet(3007)]
     await chain.changeOwner(user.address, owner.address)
     const { app } = await documentApp()
     expect(answerOf(await signUp(app, user))).toEqual(REFUSED)
@@ -120,7 +120,7 @@ describe("POST /auth with didControl: 'document'", () => {
   })
 
   it('believes a document for 60 s', async () => {
-    const [user, owner] = [walletOf(3008), walletOf(3009)]
+    const [user, owner] = [createNumberedWallet(3008), createNumberedWallet(3009)]
     const app = await documentApp()
     expect(answerOf(await logIn(app, user))).toEqual(GOOD)
     await chain.changeOwner(user.address, owner.address)
@@ -133,13 +133,13 @@ describe("POST /auth with didControl: 'document'", () => {
 
 describe('POST /siwe/verify with didControl: document', () =>
   it('refuses an address that its DID no longer names: who rotated logs in by /auth', async () => {
-    const [user, owner] = [walletOf(3020), walletOf(3021)]
+    const [user, owner] = [createNumberedWallet(3020), createNumberedWallet(3021)]
     const { app } = await documentApp()
     const verify = async (number: number): Promise<unknown> =>
       answerOf(
         await request(app)
           .post('/siwe/verify')
-          .send(await signedSiwe(app, accountOf(number)))
+          .send(await createSignedSiwe(app, createAccount(number)))
       )
     await chain.changeOwner(user.address, owner.address)
     expect([await verify(3020), await verify(3021)]).toEqual([REFUSED, GOOD])
@@ -149,8 +149,8 @@ describe('a node that is unavailable', () => {
   it('is 503 with a document, and the challenge stays good', async () => {
     const node = await startSwitchedNode(chain.rpcUrl, (req) => req.socket.destroy())
     const app = await documentApp({ rpcUrl: node.rpcUrl })
-    const user = walletOf(3030)
-    const sig = user.personalSign(loginText('service.example', await loginChallenge(app.app, user.did)))
+    const user = createNumberedWallet(3030)
+    const sig = user.personalSign(createLoginText('service.example', await requestLoginChallenge(app.app, user.did)))
     const send = async (): Promise<unknown> =>
       answerOf(await request(app.app).post('/auth').send({ did: user.did, sig }))
     expect(await send()).toEqual(AWAY)
@@ -162,7 +162,7 @@ describe('a node that is unavailable', () => {
 
   it('matters to no login by address', async () => {
     const app = await documentApp({ rpcUrl: await deadRpcUrl(), didControl: 'address' })
-    const answer = await logIn(app, walletOf(3031))
+    const answer = await logIn(app, createNumberedWallet(3031))
     expect(answerOf(answer)).toEqual(GOOD)
     expect(payloadOf((answer.body as TestTokens).accessToken)).not.toHaveProperty('ctl')
     expect(answerOf(await refresh(app, answer.body as TestTokens))).toEqual(GOOD)
@@ -171,7 +171,7 @@ describe('a node that is unavailable', () => {
 
 describe("POST /refresh-token with didControl: 'document'", () => {
   it('ends the session of an owner who was removed, within the life of one access token', async () => {
-    const [user, owner] = [walletOf(3040), walletOf(3041)]
+    const [user, owner] = [createNumberedWallet(3040), createNumberedWallet(3041)]
     const events: SecurityEvent[] = []
     const app = await documentApp({ onSecurityEvent: (event) => events.push(event) })
     const tokens = (await logIn(app, user)).body as TestTokens
@@ -192,7 +192,7 @@ describe("POST /refresh-token with didControl: 'document'", () => {
   })
 
   it('goes on for a delegate while it is one, with the claims of its login, and ends with it', async () => {
-    const user = walletOf(3042)
+    const user = createNumberedWallet(3042)
     await chain.addDelegate(user.address, 'sigAuth', other.address)
     const app = await documentApp({
       refreshBusinessLogic: (_did, { address }) => ({ tokenClaims: { asked: address } })
@@ -207,7 +207,7 @@ describe("POST /refresh-token with didControl: 'document'", () => {
   })
 
   it('ends the session of a DID that was deactivated', async () => {
-    const user = walletOf(3043)
+    const user = createNumberedWallet(3043)
     const app = await documentApp()
     const tokens = (await logIn(app, user)).body as TestTokens
     await chain.changeOwner(user.address, nobody)
@@ -216,7 +216,7 @@ describe("POST /refresh-token with didControl: 'document'", () => {
     expect(await app.requireDid.sessions.list(user.did)).toEqual([])
   })
 
-  const user = walletOf(3044)
+  const user = createNumberedWallet(3044)
   const method = { id: '#c', blockchainAccountId: `eip155:31:${user.address}` }
   const didDocument = { verificationMethod: [method], authentication: ['#c'] }
   const unresolved = (error: string) => ({ didResolutionMetadata: { error }, didDocument: null })

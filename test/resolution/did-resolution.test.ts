@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import { parseResolution } from '../../src/adapters/did-document.js'
-import { refusal, throwing } from '../support/refusal.js'
+import { refusal, createThrowing } from '../support/refusal.js'
 
 const DID = 'did:web:issuer.example'
 const ADDRESS = '0x7e5f4552091a69125d5dfcb7b8c2659029395bdf'
@@ -92,7 +92,7 @@ describe('parseResolution', () => {
 
   it('leaves an issuer unproved whose document throws when it is read', () => {
     const broken = { ...method('#k') }
-    Object.defineProperty(broken, 'publicKeyJwk', { enumerable: true, get: throwing(new Error('no')) })
+    Object.defineProperty(broken, 'publicKeyJwk', { enumerable: true, get: createThrowing(new Error('no')) })
     expect(reasonOf({ assertionMethod: [broken] })).toBe(
       'the DID is not accepted: its document has more than 64 KiB, or cannot be read'
     )

@@ -1,17 +1,17 @@
 import { beforeAll, describe, expect, it } from '@jest/globals'
 import type { RequestListener, ServerResponse } from 'node:http'
 import { testApp, type TestApp } from '../support/test-app.js'
-import { credentialJwt, signUp } from '../support/credentials.js'
+import { createCredentialJwt, signUp } from '../support/credentials.js'
 import { answering, answeringResults, deadRpcUrl, startRpcNode } from '../support/rpc-node.js'
 import { until } from '../support/until.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 import { fork } from 'node:child_process'
 import { EventEmitter, once } from 'node:events'
-import { ethrDidResolver } from '../../src/adapters/ethr-did-resolver.js'
+import { createEthrDidResolver } from '../../src/adapters/ethr-did-resolver.js'
 import { nodeOptions, scriptFile } from '../support/run-script.js'
 
-const user = walletOf(1)
-const issuer = walletOf(2001)
+const user = createNumberedWallet(1)
+const issuer = createNumberedWallet(2001)
 
 interface Outcome {
   status: number
@@ -23,7 +23,7 @@ interface Outcome {
 /** What one sign up with a credential is answered while the RPC node behaves like this. */
 async function outcomeAt(rpcUrl: string): Promise<Outcome> {
   const { app, requireDid, log } = await testApp({ rpcUrl, signupBusinessLogic: () => undefined })
-  const { status, text, headers } = await signUp(app, user, { credentials: [credentialJwt(issuer, user.did)] })
+  const { status, text, headers } = await signUp(app, user, { credentials: [createCredentialJwt(issuer, user.did)] })
   await requireDid.close()
   return { status, text, retryAfter: headers['retry-after'], log }
 }
@@ -216,7 +216,7 @@ describe('a resolution by a node that is silent', () => {
   ])('ends when the %s', async (_event, reason) => {
     const silent = new EventEmitter()
     const node = await startRpcNode((_req, res) => silent.emit('asked', res))
-    const resolver = ethrDidResolver([{ name: 'rsk', rpcUrl: node.rpcUrl }], `0x${'0'.repeat(40)}`)
+    const resolver = createEthrDidResolver([{ name: 'rsk', rpcUrl: node.rpcUrl }], `0x${'0'.repeat(40)}`)
     const caller = new AbortController()
     const asked = once(silent, 'asked') as Promise<[ServerResponse]>
     const resolution = resolver.resolve(did, { signal: caller.signal })

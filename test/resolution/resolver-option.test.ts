@@ -3,19 +3,19 @@ import type { DidAuthConfig } from 'express-did-auth'
 import { testApp, type TestApp } from '../support/test-app.js'
 import {
   answerToCredential,
-  credentialJwt,
-  credentialPayload,
+  createCredentialJwt,
+  createCredentialPayload,
   jwtByHand,
   p256Key,
   type SignPart,
   signUp
 } from '../support/credentials.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 import net from 'node:net'
-import { throwing } from '../support/refusal.js'
+import { createThrowing } from '../support/refusal.js'
 
-const user = walletOf(1)
-const issuer = walletOf(3001)
+const user = createNumberedWallet(1)
+const issuer = createNumberedWallet(3001)
 const web = 'did:web:issuer.example'
 
 async function resolverApp(resolve: (did: string) => unknown): Promise<TestApp> {
@@ -34,7 +34,7 @@ function documentOf(did: string, ...methods: Record<string, unknown>[]): object 
 const answerTo = (app: TestApp, credential: string) => answerToCredential(app, user, credential)
 
 function credentialBy(did: string, alg: string, sign: SignPart): string {
-  return jwtByHand({ alg, typ: 'JWT' }, credentialPayload(did, user.did), sign)
+  return jwtByHand({ alg, typ: 'JWT' }, createCredentialPayload(did, user.did), sign)
 }
 
 const accepted = [200, '']
@@ -51,8 +51,8 @@ describe('POST /signup with the option resolver: an issuer', () => {
   })
 
   it('did:ethr is decided by its document, never by its address', async () => {
-    const app = await resolverApp((did) => documentOf(did, { ethereumAddress: walletOf(3003).address }))
-    expect(await answerTo(app, credentialJwt(issuer, user.did))).toEqual(refused)
+    const app = await resolverApp((did) => documentOf(did, { ethereumAddress: createNumberedWallet(3003).address }))
+    expect(await answerTo(app, createCredentialJwt(issuer, user.did))).toEqual(refused)
   })
 
   it('did:ethr is asked for with its address in lower case', async () => {
@@ -63,7 +63,7 @@ describe('POST /signup with the option resolver: an issuer', () => {
     })
     const { privateKey, address } = issuer
     for (const spelled of [address, `0x${address.slice(2).toUpperCase()}`, address.toLowerCase()]) {
-      await answerTo(app, credentialJwt({ did: `did:ethr:Dev:${spelled}`, privateKey }, user.did))
+      await answerTo(app, createCredentialJwt({ did: `did:ethr:Dev:${spelled}`, privateKey }, user.did))
     }
     expect(asked).toEqual([`did:ethr:Dev:${address.toLowerCase()}`])
   })
@@ -72,22 +72,22 @@ describe('POST /signup with the option resolver: an issuer', () => {
 describe('POST /signup with a resolver that', () => {
   it('rejects is answered 503 with Retry-After, and its message stays in the log', async () => {
     const app = await resolverApp(() => Promise.reject(new Error('universe not found')))
-    const response = await signUp(app.app, user, { credentials: [credentialJwt(issuer, user.did)] })
+    const response = await signUp(app.app, user, { credentials: [createCredentialJwt(issuer, user.did)] })
     expect([response.status, response.text, response.headers['retry-after']]).toEqual([...outOfReach, '10'])
     expect(JSON.stringify(app.log)).toContain('universe not found')
   })
 
   it.each([
-    ['throws at once', throwing(new TypeError('no such thing'))],
+    ['throws at once', createThrowing(new TypeError('no such thing'))],
     // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- that is the point
     ['rejects with what is no error', () => Promise.reject(undefined)]
   ])('%s is answered 503', async (_name, resolve) => {
-    expect(await answerTo(await resolverApp(resolve), credentialJwt(issuer, user.did))).toEqual(outOfReach)
+    expect(await answerTo(await resolverApp(resolve), createCredentialJwt(issuer, user.did))).toEqual(outOfReach)
   })
 
   it('answers without a promise is taken at its word', async () => {
     const app = await resolverApp((did) => documentOf(did, { ethereumAddress: issuer.address }))
-    expect(await answerTo(app, credentialJwt(issuer, user.did))).toEqual(accepted)
+    expect(await answerTo(app, createCredentialJwt(issuer, user.did))).toEqual(accepted)
   })
 })
 
@@ -121,14 +121,16 @@ describe('POST /signup without rpcUrl and resolver: an issuer', () => {
     async (prefix) => {
       const { address, privateKey } = issuer
       for (const spelled of [address, address.toLowerCase(), `0x${address.slice(2).toUpperCase()}`]) {
-        expect(await answer(credentialJwt({ did: `${prefix}:${spelled}`, privateKey }, user.did))).toEqual(accepted)
+        expect(await answer(createCredentialJwt({ did: `${prefix}:${spelled}`, privateKey }, user.did))).toEqual(
+          accepted
+        )
       }
     }
   )
 
   it('did:ethr is not proved by another key', async () => {
-    const { privateKey } = walletOf(5002)
-    expect(await answer(credentialJwt({ did: issuer.did, privateKey }, user.did))).toEqual(refused)
+    const { privateKey } = createNumberedWallet(5002)
+    expect(await answer(createCredentialJwt({ did: issuer.did, privateKey }, user.did))).toEqual(refused)
   })
 
   it.each([
@@ -136,6 +138,6 @@ describe('POST /signup without rpcUrl and resolver: an issuer', () => {
     'did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK',
     'did:ethr:rsk:0x1234'
   ])('%s is unproved: the default networks do not know it', async (did) => {
-    expect(await answer(credentialJwt({ did, privateKey: issuer.privateKey }, user.did))).toEqual(unproved)
+    expect(await answer(createCredentialJwt({ did, privateKey: issuer.privateKey }, user.did))).toEqual(unproved)
   })
 })

@@ -7,8 +7,8 @@ import { runCli, ServerProcesses, spawnCli, type Ended, type ReadyServer } from 
 import { ask, logIn, post, signedLogin } from '../support/server-client.js'
 import { scriptFile } from '../support/run-script.js'
 import { until } from '../support/until.js'
-import { databaseOf, fillVault, testVault } from '../support/vault-app.js'
-import { walletOf } from '../support/wallet.js'
+import { getDatabase, fillVault, testVault } from '../support/vault-app.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
 describe('express-did-auth', () => {
   const servers = new ServerProcesses()
@@ -107,9 +107,9 @@ describe('express-did-auth', () => {
 
   it('vault reconcile says that the database is damaged, and not that a server cannot start', async () => {
     const vault = await testVault({}, { folder: join(servers.folder, 'vault') })
-    await fillVault(vault, walletOf(1).did, [['key', 'content']])
+    await fillVault(vault, createNumberedWallet(1).did, [['key', 'content']])
     await vault.close()
-    const file = databaseOf(vault)
+    const file = getDatabase(vault)
     // The first page says what the tables are; what is in them is no more.
     writeFileSync(file, readFileSync(file).fill(0xaa, 4_096))
     expectSentence(
@@ -145,7 +145,7 @@ describe('express-did-auth', () => {
       const [auth, relay] = started as [ReadyServer, ReadyServer]
       const statuses = []
       for (const { url, serviceUrl } of [auth, relay]) {
-        const login = await signedLogin(url, walletOf(1), new URL(serviceUrl).host)
+        const login = await signedLogin(url, createNumberedWallet(1), new URL(serviceUrl).host)
         statuses.push((await post(`${url}/auth`, login)).status)
       }
       signal('SIGKILL')
@@ -216,7 +216,7 @@ describe('express-did-auth', () => {
 
   it('reconciles a vault and takes content down, beside its server', async () => {
     const vault = await servers.start({ SERVICE_URL: 'https://vault.example' }, [], 'vault')
-    const owner = walletOf(1)
+    const owner = createNumberedWallet(1)
     const { accessToken } = await logIn(vault.url, owner, 'vault.example')
     const headers = { Authorization: `DIDAuth ${accessToken}` }
     const { text } = await post(`${vault.url}/notes`, { content: 'Milk' }, headers)

@@ -7,7 +7,7 @@ import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { Browser } from 'playwright-core'
-import { launchBrowser, newProfile } from '../support/browser.js'
+import { launchBrowser, openProfile } from '../support/browser.js'
 import { root } from '../support/documents.js'
 import { temporaryFolder } from '../support/store-folder.js'
 
@@ -77,7 +77,7 @@ describe('RainbowKit with express-did-auth/client/siwe', () => {
   it('connects the wallet, signs in by one click, asks /me, stays logged in over a reload, and logs out', async () => {
     const signButton = '[data-testid=rk-auth-message-button]'
     const alice = wallet('alice')
-    const { open, context, complaints } = await newProfile(browser, [alice])
+    const { open, context, complaints } = await openProfile(browser, [alice])
     // The modal's own questions to nodes and icon hosts. The login needs none.
     await context.route(
       ({ href }) => !href.startsWith(url),

@@ -5,9 +5,9 @@ import type { AddressInfo } from 'node:net'
 import { createLocalJWKSet, jwtVerify } from 'jose'
 import { afterTest } from '../support/after-test.js'
 import { runExample } from '../support/run-script.js'
-import { loginText, walletOf } from '../support/wallet.js'
+import { createLoginText, createNumberedWallet } from '../support/wallet.js'
 
-const alice = walletOf(1)
+const alice = createNumberedWallet(1)
 const CALLBACK = 'http://localhost:3001/callback'
 
 /** A browser with cookies, which follows no redirect by itself. */
@@ -70,7 +70,7 @@ describe('examples/oidc-provider.mjs', () => {
     const { challenge } = (await (await browse('/request-auth', json({ did: alice.did }))).json()) as {
       challenge: string
     }
-    const sig = alice.personalSign(loginText('localhost:3000', challenge))
+    const sig = alice.personalSign(createLoginText('localhost:3000', challenge))
     expect((await browse('/auth', json({ did: alice.did, sig }))).status).toBe(200)
     const foreign = { method: 'POST', headers: { Origin: 'https://evil.example' } }
     expect((await browse(interaction, foreign)).status).toBe(403)

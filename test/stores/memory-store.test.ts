@@ -6,10 +6,17 @@ import { AgedMap } from '../../src/stores/memory/aged-map.js'
 import { memoryStore, memoryStores } from '../../src/stores/memory/index.js'
 import { type Store, storeVerbs } from '../../src/ports.js'
 import { combineStores } from '../../src/stores/combine.js'
-import { chargeOf, rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
+import {
+  createCharge,
+  createRotation,
+  service,
+  createSession,
+  START_SECONDS,
+  createUse
+} from '../../src/testing/store-case.js'
 
 describe('memoryStore', () => {
-  const ofUser = (name: string, details = {}) => sessionOf(name, { did: `did:example:${name}`, ...details })
+  const ofUser = (name: string, details = {}) => createSession(name, { did: `did:example:${name}`, ...details })
   /** Which of the sessions are there. */
   const namesIn = async (store: ReturnType<typeof memoryStore>, ...names: string[]) => {
     const found = await Promise.all(names.map((name) => store.findSession(service, `session-${name}`)))
@@ -30,7 +37,7 @@ describe('memoryStore', () => {
     const store = memoryStore({ monotonicSeconds: () => seconds })
     const consume = (at: number, until: number, did: string) => {
       seconds = at
-      return store.consumeChallenge(useOf({ at, until, did, window: 180_000_000 + Math.floor(at / 10) }))
+      return store.consumeChallenge(createUse({ at, until, did, window: 180_000_000 + Math.floor(at / 10) }))
     }
     // Sweeps trust the clock after 600 s.
     await consume(0, 10, 'did:example:first')
@@ -39,28 +46,28 @@ describe('memoryStore', () => {
     expect(await consume(800, 810, 'did:example:later')).toBe('consumed')
     seconds = 801
     const again = { at: 801, until: 1_010, did: 'siwe:nonce', window: 180_000_070 }
-    expect(await store.consumeChallenge(useOf(again))).toBe('taken')
+    expect(await store.consumeChallenge(createUse(again))).toBe('taken')
   })
 
   it('holds no more sessions of a service than its bound, and never evicts a refreshed one for the first of a user', async () => {
     const store = memoryStore({ maxSessions: 3 })
     const evicted = []
     for (const name of ['a', 'b']) evicted.push(await store.createSession(ofUser(name)))
-    await store.rotateRefreshToken(rotationOf('a', 0, 1))
+    await store.rotateRefreshToken(createRotation('a', 0, 1))
     for (const name of ['c', 'd', 'e', 'f']) evicted.push(await store.createSession(ofUser(name)))
     expect(evicted).toEqual([0, 0, 0, 1, 1, 1])
     expect(await namesIn(store, 'a', 'b', 'c', 'd', 'e', 'f')).toEqual(['a', 'e', 'f'])
     expect(await store.listSessions(service, 'did:example:b', START_SECONDS)).toEqual([])
     expect(await store.endSession(service, 'session-b', 'loggedOut', START_SECONDS)).toBe(false)
-    expect(await store.rotateRefreshToken(rotationOf('b', 0, 1))).toBe('unknown')
+    expect(await store.rotateRefreshToken(createRotation('b', 0, 1))).toBe('unknown')
     expect(await store.createSession(ofUser('a', { service: 'https://other.example' }))).toBe(0)
   })
 
   it('evicts, where all were refreshed, the session that was refreshed longest ago', async () => {
     const store = memoryStore({ maxSessions: 3 })
     for (const name of ['a', 'b', 'c']) await store.createSession(ofUser(name))
-    for (const name of ['a', 'b', 'c']) await store.rotateRefreshToken(rotationOf(name, 0, 1))
-    await store.rotateRefreshToken(rotationOf('a', 1, 2))
+    for (const name of ['a', 'b', 'c']) await store.rotateRefreshToken(createRotation(name, 0, 1))
+    await store.rotateRefreshToken(createRotation('a', 1, 2))
     expect(await store.createSession(ofUser('d'))).toBe(1)
     expect(await namesIn(store, 'a', 'b', 'c', 'd')).toEqual(['a', 'c', 'd'])
   })
@@ -68,8 +75,8 @@ describe('memoryStore', () => {
   it("evicts no one where a user's own oldest session makes way, or an expired one does", async () => {
     const store = memoryStore({ maxSessions: 51 })
     await store.createSession(ofUser('brief', { expiresAtSeconds: START_SECONDS + 1 }))
-    for (let index = 0; index < 50; index += 1) await store.createSession(sessionOf(String(index)))
-    expect(await store.createSession(sessionOf('50'))).toBe(0)
+    for (let index = 0; index < 50; index += 1) await store.createSession(createSession(String(index)))
+    expect(await store.createSession(createSession('50'))).toBe(0)
     expect(await namesIn(store, 'brief', '0', '1', '50')).toEqual(['brief', '1', '50'])
     expect(await store.createSession(ofUser('other', { nowSeconds: START_SECONDS + 1 }))).toBe(0)
     expect(await namesIn(store, 'brief', '1', 'other')).toEqual(['1', 'other'])
@@ -80,7 +87,7 @@ describe('memoryStore', () => {
     const store = memoryStore({ monotonicSeconds: () => monotonicSeconds })
     const names = ['a', 'b', 'c', 'd']
     for (const name of names) await store.createSession(ofUser(name))
-    for (const name of ['a', 'b']) await store.rotateRefreshToken(rotationOf(name, 0, 1))
+    for (const name of ['a', 'b']) await store.rotateRefreshToken(createRotation(name, 0, 1))
     monotonicSeconds = 3610
     const late = { nowSeconds: START_SECONDS + 3610, expiresAtSeconds: START_SECONDS + 7200 }
     await store.createSession(ofUser('e', late))
@@ -94,25 +101,29 @@ describe('memoryStore', () => {
     let monotonicSeconds = 0
     const store = memoryStore({ maxChallengeUses: 2, monotonicSeconds: () => monotonicSeconds })
     const earlier = { window: 5_999_998, nowSeconds: START_SECONDS - 600, expiresAtSeconds: START_SECONDS - 300 }
-    await store.consumeChallenge(useOf(earlier))
+    await store.consumeChallenge(createUse(earlier))
     monotonicSeconds = 600
     const next = { window: 6_000_001, expiresAtSeconds: START_SECONDS + 600 }
-    expect(await store.consumeChallenge(useOf({ did: 'a' }))).toBe('consumed')
-    expect(await store.consumeChallenge(useOf({ did: 'b', ...next }))).toBe('consumed')
-    expect(await store.consumeChallenge(useOf({ did: 'c', nowSeconds: START_SECONDS + 299 }))).toBe('full')
-    expect(await store.consumeChallenge(useOf({ did: 'a', useCount: 1 }))).toBe('consumed')
+    expect(await store.consumeChallenge(createUse({ did: 'a' }))).toBe('consumed')
+    expect(await store.consumeChallenge(createUse({ did: 'b', ...next }))).toBe('consumed')
+    expect(await store.consumeChallenge(createUse({ did: 'c', nowSeconds: START_SECONDS + 299 }))).toBe('full')
+    expect(await store.consumeChallenge(createUse({ did: 'a', useCount: 1 }))).toBe('consumed')
     monotonicSeconds = 959
-    expect(await store.consumeChallenge(useOf({ did: 'c', nowSeconds: START_SECONDS + 359, ...next }))).toBe('full')
+    expect(await store.consumeChallenge(createUse({ did: 'c', nowSeconds: START_SECONDS + 359, ...next }))).toBe('full')
     monotonicSeconds = 960
-    expect(await store.consumeChallenge(useOf({ did: 'c', nowSeconds: START_SECONDS + 360, ...next }))).toBe('consumed')
-    expect(await store.consumeChallenge(useOf({ did: 'b', nowSeconds: START_SECONDS + 300, ...next }))).toBe('taken')
+    expect(await store.consumeChallenge(createUse({ did: 'c', nowSeconds: START_SECONDS + 360, ...next }))).toBe(
+      'consumed'
+    )
+    expect(await store.consumeChallenge(createUse({ did: 'b', nowSeconds: START_SECONDS + 300, ...next }))).toBe(
+      'taken'
+    )
   })
 
   it('closes a window once its uses are deleted, and no window in which there were none', async () => {
     let monotonicSeconds = 0
     const store = memoryStore({ monotonicSeconds: () => monotonicSeconds })
     const window = (number: number, nowSeconds: number, did: string) =>
-      useOf({ did, window: 6_000_000 + number, expiresAtSeconds: START_SECONDS + number * 300, nowSeconds })
+      createUse({ did, window: 6_000_000 + number, expiresAtSeconds: START_SECONDS + number * 300, nowSeconds })
     await store.consumeChallenge(window(1, START_SECONDS, 'a'))
     // A wrong number begins no window that could be deleted later.
     await store.consumeChallenge({ ...window(2, START_SECONDS + 310, 'b'), useCount: 7 })
@@ -126,16 +137,16 @@ describe('memoryStore', () => {
 
   it('holds no more quotas of a kind than its bound; the one that began first goes', async () => {
     const store = memoryStore({ maxQuotas: 2 })
-    for (const key of ['a', 'b', 'c']) await store.chargeQuota(chargeOf({ key }))
-    expect((await store.chargeQuota(chargeOf({ key: 'b' }))).count).toBe(2)
-    expect((await store.chargeQuota(chargeOf({ key: 'a' }))).count).toBe(1)
+    for (const key of ['a', 'b', 'c']) await store.chargeQuota(createCharge({ key }))
+    expect((await store.chargeQuota(createCharge({ key: 'b' }))).count).toBe(2)
+    expect((await store.chargeQuota(createCharge({ key: 'a' }))).count).toBe(1)
   })
 
   it('pushes no quota out for a charge that it refuses', async () => {
     const store = memoryStore({ maxQuotas: 2 })
-    for (const key of ['a', 'b']) await store.chargeQuota(chargeOf({ key }))
-    for (const key of ['c', 'd', 'e']) await store.chargeQuota(chargeOf({ key, cost: 2, limit: 1 }))
-    expect((await store.chargeQuota(chargeOf({ key: 'a' }))).count).toBe(2)
+    for (const key of ['a', 'b']) await store.chargeQuota(createCharge({ key }))
+    for (const key of ['c', 'd', 'e']) await store.chargeQuota(createCharge({ key, cost: 2, limit: 1 }))
+    expect((await store.chargeQuota(createCharge({ key: 'a' }))).count).toBe(2)
   })
 })
 

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { migrateStore, postgresStore } from '../../src/stores/postgres/index.js'
 import { migratePostgres, type PostgresMigration } from '../../src/stores/postgres/migrate-postgres.js'
 import { PostgresDatabase } from '../../src/stores/postgres/postgres-database.js'
-import { sessionOf } from '../../src/testing/store-case.js'
+import { createSession } from '../../src/testing/store-case.js'
 import {
   runOn,
   testDatabase,
@@ -15,9 +15,9 @@ import {
 import { until } from '../support/until.js'
 import { postgresDialect } from '../../src/stores/sql/dialect.js'
 import type { SqlQuery } from '../../src/stores/sql/query.js'
-import { sessionStatements } from '../../src/stores/sql/session-verbs.js'
-import { quotaTable } from '../../src/stores/postgres/quota-table.js'
-import { storeStatements, storeVerbsOf } from '../../src/stores/sql/store-verbs.js'
+import { createSessionStatements } from '../../src/stores/sql/session-verbs.js'
+import { createQuotaTable } from '../../src/stores/postgres/quota-table.js'
+import { storeStatements, createStoreVerbs } from '../../src/stores/sql/store-verbs.js'
 import { TABLES } from '../../src/stores/sql/tables.js'
 
 const STEPS: readonly PostgresMigration[] = [
@@ -129,7 +129,7 @@ describe('the statements of the PostgreSQL store', () => {
   it('name the schema of every function', () => {
     const folder = fileURLToPath(new URL('../../src/stores/postgres', import.meta.url))
     expect(readdirSync(folder).flatMap((file) => unqualifiedFunctionsIn(`${folder}/${file}`))).toEqual([])
-    const shared = [sessionStatements(postgresDialect), storeStatements(postgresDialect), TABLES]
+    const shared = [createSessionStatements(postgresDialect), storeStatements(postgresDialect), TABLES]
     const texts = JSON.stringify(shared).match(/"(?:[^"\\]|\\.)*"/g) ?? []
     expect(texts.length).toBeGreaterThan(20)
     expect(texts.flatMap((text) => unqualifiedFunctions(text))).toEqual([])
@@ -160,13 +160,13 @@ describe('the statements of the PostgreSQL store', () => {
     expect(await migrateStore(server.url)).not.toEqual([])
     const database = new PostgresDatabase(server.url)
     const query: SqlQuery = (statement, values) => database.query(statement, values)
-    await quotaTable(query, 1).trim!(async () => undefined)
+    await createQuotaTable(query, 1).trim!(async () => undefined)
     const bounds = { sessions: 9, challengeUses: 9 }
     const full = { sessions: false, challengeUses: false }
-    expect(await storeVerbsOf(postgresDialect).findFullTables(query, bounds)).toEqual(full)
+    expect(await createStoreVerbs(postgresDialect).findFullTables(query, bounds)).toEqual(full)
     await database.close()
     const store = postgresStore(server.url)
-    await store.createSession(sessionOf('a'))
+    await store.createSession(createSession('a'))
     await store.close()
   })
 })

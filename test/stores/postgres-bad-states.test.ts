@@ -2,11 +2,11 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { inspect } from 'node:util'
 import {
   migrateStore,
-  postgresCode,
+  getPostgresCode,
   postgresStore,
   type PostgresStoreOptions
 } from '../../src/stores/postgres/index.js'
-import { sessionOf } from '../../src/testing/store-case.js'
+import { createSession } from '../../src/testing/store-case.js'
 import { runOn, startPostgres, type PostgresEngine } from '../support/postgres-server.js'
 import { TEST_TIMEOUT_SECONDS } from '../support/postgres-stores.js'
 
@@ -21,7 +21,7 @@ async function linesOf(url: string, options: PostgresStoreOptions = {}): Promise
   const mode = options.migrate === false ? 'check' : 'apply'
   const start = await migrateStore(url, { ...limits, mode }).then(() => 'good', lineOf)
   const store = postgresStore(url, limits)
-  const verb = await store.createSession(sessionOf('a')).then(() => 'good', lineOf)
+  const verb = await store.createSession(createSession('a')).then(() => 'good', lineOf)
   await store.close()
   return { start, verb }
 }
@@ -87,14 +87,14 @@ describe('a PostgreSQL store says in one line what is wrong:', () => {
     await migrateStore(good())
     await runOn(engine.url(), 'ALTER DATABASE app SET default_transaction_read_only = on')
     const store = postgresStore(good(), { timeoutSeconds: TEST_TIMEOUT_SECONDS })
-    const error: unknown = await store.createSession(sessionOf('a')).catch((reason: unknown) => reason)
+    const error: unknown = await store.createSession(createSession('a')).catch((reason: unknown) => reason)
     expect(lineOf(error)).toMatch(/^ERR_STORE this PostgreSQL is read-only, as a standby is: cannot execute/)
-    expect(postgresCode(error)).toBe('25006')
+    expect(getPostgresCode(error)).toBe('25006')
     const ping: unknown = await store.ping().catch((reason: unknown) => reason)
     expect(lineOf(ping)).toMatch(/^ERR_STORE this PostgreSQL is read-only/)
     await runOn(engine.url(), 'ALTER DATABASE app RESET default_transaction_read_only')
     await store.ping()
-    await store.createSession(sessionOf('a'))
+    await store.createSession(createSession('a'))
     await store.close()
   })
 
@@ -102,7 +102,7 @@ describe('a PostgreSQL store says in one line what is wrong:', () => {
     await migrateStore(good())
     const store = postgresStore(good(), { timeoutSeconds: TEST_TIMEOUT_SECONDS, poolSize: 40 })
     const names = Array.from({ length: 40 }, (_, index) => `${index}`)
-    const sessions = names.map((name) => sessionOf(name, { did: `did:example:${name}` }))
+    const sessions = names.map((name) => createSession(name, { did: `did:example:${name}` }))
     const lines = await Promise.all(sessions.map((session) => store.createSession(session).then(() => 'good', lineOf)))
     const line =
       /^ERR_STORE PostgreSQL has no connection left: the pools together are larger than max_connections: .*\(53300\)$/

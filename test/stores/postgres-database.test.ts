@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import pg from 'pg'
 import { PostgresDatabase, type PostgresDatabaseOptions } from '../../src/stores/postgres/postgres-database.js'
-import { postgresCode } from '../../src/stores/postgres/postgres-error.js'
+import { getPostgresCode } from '../../src/stores/postgres/postgres-error.js'
 import { runOn, testDatabase, type TestDatabase } from '../support/postgres-server.js'
 import { until } from '../support/until.js'
 
@@ -95,7 +95,7 @@ describe('PostgresDatabase', () => {
     const work = own.transaction((query) =>
       Promise.all([later(query({ text: 'SELECT 1 / 0' })), query({ text: 'SELECT 1' })])
     )
-    expect(postgresCode(await rejectionOf(work))).toBe('22012')
+    expect(getPostgresCode(await rejectionOf(work))).toBe('22012')
   })
 
   it('repeats what a deadlock ended', async () => {
@@ -126,7 +126,7 @@ describe('PostgresDatabase', () => {
       )
     await insert(['23505'])
     expect(attempts).toBe(2)
-    expect(postgresCode(await rejectionOf(insert([])))).toBe('23505')
+    expect(getPostgresCode(await rejectionOf(insert([])))).toBe('23505')
     expect(attempts).toBe(3)
   })
 
@@ -153,9 +153,9 @@ describe('PostgresDatabase', () => {
     const once = `${kill} WHERE nextval('attempts') = 1`
     await runOn(shared.url, 'CREATE SEQUENCE attempts')
     expect(await own.query({ text: once }, [], { isRepeatable: true })).toMatchObject({ rowCount: 0, isRepeat: true })
-    expect(postgresCode(await rejectionOf(own.query({ text: kill }, [], { isRepeatable: true })))).toBe('57P01')
+    expect(getPostgresCode(await rejectionOf(own.query({ text: kill }, [], { isRepeatable: true })))).toBe('57P01')
     expect(own.stats.retriesByCode).toEqual({ '57P01': 2 })
-    expect(postgresCode(await rejectionOf(own.query({ text: kill })))).toBe('57P01')
+    expect(getPostgresCode(await rejectionOf(own.query({ text: kill })))).toBe('57P01')
     expect(own.stats.retriesByCode).toEqual({ '57P01': 2 })
   })
 

@@ -1,16 +1,16 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import type { Store } from '../../src/ports.js'
-import { asClient } from '../../src/current-request.js'
+import { runAsClient } from '../../src/current-request.js'
 import { openPostgresStore, type PostgresStoreOptions } from '../../src/stores/postgres/postgres-store.js'
-import { postgresCode } from '../../src/stores/postgres/index.js'
+import { getPostgresCode } from '../../src/stores/postgres/index.js'
 import {
-  benchOf,
-  chargeOf,
-  rotationOf,
+  createBench,
+  createCharge,
+  createRotation,
   service,
-  sessionOf,
+  createSession,
   START_SECONDS,
-  useOf
+  createUse
 } from '../../src/testing/store-case.js'
 import { rounds } from '../support/time-factor.js'
 import { loseAnswers } from '../support/postgres-lost-answers.js'
@@ -18,7 +18,7 @@ import { startPostgres } from '../support/postgres-server.js'
 import { postgresTables, TEST_TIMEOUT_SECONDS, type PostgresTables } from '../support/postgres-stores.js'
 import { tcpProxy, type TcpProxy } from '../support/tcp-proxy.js'
 import { until } from '../support/until.js'
-import { codeOf } from '../support/refusal.js'
+import { catchCode } from '../support/refusal.js'
 
 let tables: PostgresTables
 let proxy: TcpProxy
@@ -59,45 +59,45 @@ describe('a PostgreSQL store whose connections are cut', () => {
 
   it('rejects as unavailable when the repeated attempt is cut as well, and works on afterwards', async () => {
     const store = behindProxy()
-    await store.createSession(sessionOf('a'))
+    await store.createSession(createSession('a'))
     // Not even the greeting of a new connection arrives whole.
     proxy.cutAfter(10)
     proxy.reset()
-    expect(await codeOf(store.rotateRefreshToken(rotationOf('a', 0, 1)))).toBe('ERR_STORE')
+    expect(await catchCode(store.rotateRefreshToken(createRotation('a', 0, 1)))).toBe('ERR_STORE')
     proxy.cutAfter(Infinity)
-    expect(await store.rotateRefreshToken(rotationOf('a', 0, 1))).toBe('rotate')
+    expect(await store.rotateRefreshToken(createRotation('a', 0, 1))).toBe('rotate')
   })
 
   it('is unavailable while the network swallows everything, and others are not', async () => {
     const [store, other] = [behindProxy({ poolSize: 2, timeoutSeconds: 1 }), tables.store()]
-    await store.createSession(sessionOf('a'))
+    await store.createSession(createSession('a'))
     proxy.blackHole(true)
-    const calls = [1, 2, 3, 4].map(() => codeOf(store.findSession(service, 'session-a')))
+    const calls = [1, 2, 3, 4].map(() => catchCode(store.findSession(service, 'session-a')))
     expect((await other.findSession(service, 'session-a'))?.state).toBe('active')
     expect(new Set(await Promise.all(calls))).toEqual(new Set(['ERR_STORE']))
     // Each connection that did not answer is closed, and not only forgotten.
     await until(() => Promise.resolve(proxy.connections() === 0))
     proxy.blackHole(false)
-    await until(async () => (await codeOf(store.findSession(service, 'session-a'))) === undefined)
+    await until(async () => (await catchCode(store.findSession(service, 'session-a'))) === undefined)
   })
 })
 
 describe('a PostgreSQL store with few connections', () => {
   it('needs one connection a verb, however many come at once', async () => {
     const store = behindProxy({ poolSize: 1 })
-    await store.createSession(sessionOf('a'))
-    await store.rotateRefreshToken(rotationOf('a', 0, 1))
+    await store.createSession(createSession('a'))
+    await store.rotateRefreshToken(createRotation('a', 0, 1))
     const verbs: ((index: number) => Promise<unknown>)[] = [
-      (index) => store.createSession(sessionOf(`new ${index}`)),
-      (index) => store.rotateRefreshToken(rotationOf('a', index % 2, `next ${index}`)),
+      (index) => store.createSession(createSession(`new ${index}`)),
+      (index) => store.rotateRefreshToken(createRotation('a', index % 2, `next ${index}`)),
       (index) => store.endSession(service, `session-new ${index}`, 'loggedOut', START_SECONDS),
       () => store.revokeSessions(service, 'did:example:nobody', START_SECONDS),
       () => store.listSessions(service, 'did:example:nobody', START_SECONDS),
-      (index) => store.consumeChallenge(useOf({ useCount: index % 2 })),
-      () => store.chargeQuota(chargeOf({ limit: 2 })),
+      (index) => store.consumeChallenge(createUse({ useCount: index % 2 })),
+      () => store.chargeQuota(createCharge({ limit: 2 })),
       () => store.ping()
     ]
-    await benchOf(store, store, 'works').allAtOnce(120, (_, index) => verbs[index % verbs.length]!(index))
+    await createBench(store, store, 'works').allAtOnce(120, (_, index) => verbs[index % verbs.length]!(index))
     expect(proxy.connections()).toBe(1)
   })
 })
@@ -111,9 +111,9 @@ describe('a PostgreSQL store for which many verbs of one client network wait', (
     const chargeAs = (network: string, key: string): Promise<unknown> =>
       new Promise((resolve) => {
         const client = { network, isGone: () => false }
-        asClient(
+        runAsClient(
           () => client,
-          () => resolve(codeOf(store.chargeQuota(chargeOf({ key }))))
+          () => resolve(catchCode(store.chargeQuota(createCharge({ key }))))
         )
       })
     let floods = 0
@@ -138,7 +138,7 @@ describe('a PostgreSQL store for which many verbs of one client network wait', (
     const store = behindProxy({ poolSize: 1, timeoutSeconds: 4 })
     await store.ping()
     proxy.delay(200)
-    const charge = (): Promise<unknown> => codeOf(store.chargeQuota(chargeOf()))
+    const charge = (): Promise<unknown> => catchCode(store.chargeQuota(createCharge()))
     const outcomes = await Promise.all(Array.from({ length: 60 }, charge))
     expect(new Set(outcomes)).toEqual(new Set([undefined, 'ERR_BUSY']))
     proxy.delay(0)
@@ -157,7 +157,7 @@ describe('a PostgreSQL store whose server crashes', () => {
     const write = async (writer: number): Promise<void> => {
       for (let number = 0; !isOver; number += 1) {
         const name = `${writer} ${number}`
-        const code = await codeOf(store.createSession(sessionOf(name, { did: `did:example:${name}` })))
+        const code = await catchCode(store.createSession(createSession(name, { did: `did:example:${name}` })))
         if (code === undefined) answered.push(name)
         else codes.add(code)
       }
@@ -167,7 +167,7 @@ describe('a PostgreSQL store whose server crashes', () => {
       return until(() => answered.length > before + 20)
     }
     try {
-      expect((await store.chargeQuota(chargeOf())).count).toBe(1)
+      expect((await store.chargeQuota(createCharge())).count).toBe(1)
       const writers = [0, 1, 2, 3].map(write)
       for (let crash = 0; crash < rounds(1, 20); crash += 1) {
         await someMore()
@@ -183,7 +183,7 @@ describe('a PostgreSQL store whose server crashes', () => {
       // One by one: on a machine whose crash takes long there are more than may wait for a connection.
       for (const name of answered) expect(await store.findSession(service, `session-${name}`)).toBeDefined()
       // Quotas lie in unlogged tables.
-      expect((await store.chargeQuota(chargeOf())).count).toBe(1)
+      expect((await store.chargeQuota(createCharge())).count).toBe(1)
     } finally {
       isOver = true
       await store.close()
@@ -198,7 +198,7 @@ describe('a PostgreSQL store whose server crashes', () => {
     try {
       const error: unknown = await store.ping().catch((reason: unknown) => reason)
       expect(error).toMatchObject({ code: 'ERR_STORE', retryAfterSeconds: 5 })
-      expect(postgresCode(error)).toBe('ECONNREFUSED')
+      expect(getPostgresCode(error)).toBe('ECONNREFUSED')
       await engine.start()
       await store.ping()
     } finally {

@@ -2,8 +2,16 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import pg from 'pg'
 import { postgresStore } from '../../src/stores/postgres/index.js'
 import { PostgresDatabase } from '../../src/stores/postgres/postgres-database.js'
-import { quotaTable } from '../../src/stores/postgres/quota-table.js'
-import { chargeOf, did, rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
+import { createQuotaTable } from '../../src/stores/postgres/quota-table.js'
+import {
+  createCharge,
+  did,
+  createRotation,
+  service,
+  createSession,
+  START_SECONDS,
+  createUse
+} from '../../src/testing/store-case.js'
 import { postgresTables, type PostgresTables, TEST_TIMEOUT_SECONDS } from '../support/postgres-stores.js'
 import { until } from '../support/until.js'
 import { setTimeout } from 'node:timers/promises'
@@ -11,7 +19,7 @@ import request from 'supertest'
 import { logIn } from '../support/app-client.js'
 import { testApp } from '../support/test-app.js'
 import { scaled } from '../support/time-factor.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 import { watchedPool, type WatchedPool } from '../support/postgres-contents.js'
 
 let tables: PostgresTables
@@ -42,7 +50,7 @@ describe('postgresStore', () => {
   it("works on an application's own pool, and leaves it open", async () => {
     const pool = new pg.Pool({ connectionString: tables.url })
     const store = postgresStore(pool)
-    await store.createSession(sessionOf('a'))
+    await store.createSession(createSession('a'))
     await store.close()
     expect((await pool.query('SELECT did FROM did_auth_sessions')).rows).toEqual([{ did }])
     await pool.end()
@@ -52,11 +60,11 @@ describe('postgresStore', () => {
     const types = { getTypeParser: () => (value: unknown) => String(value) }
     const pool = new pg.Pool({ connectionString: tables.url, types: types })
     const store = postgresStore(pool, { timeoutSeconds: TEST_TIMEOUT_SECONDS })
-    await store.createSession(sessionOf('a'))
-    await store.rotateRefreshToken(rotationOf('a', 0, 1))
-    await store.rotateRefreshToken(rotationOf('a', 1, 2))
-    expect(await store.rotateRefreshToken({ ...rotationOf('a', 0, 3), ...later(3_600) })).toBe('reused')
-    expect((await store.findSession(service, sessionOf('a').sessionId))?.state).toBe('revoked')
+    await store.createSession(createSession('a'))
+    await store.rotateRefreshToken(createRotation('a', 0, 1))
+    await store.rotateRefreshToken(createRotation('a', 1, 2))
+    expect(await store.rotateRefreshToken({ ...createRotation('a', 0, 3), ...later(3_600) })).toBe('reused')
+    expect((await store.findSession(service, createSession('a').sessionId))?.state).toBe('revoked')
     await store.close()
     await pool.end()
   })
@@ -99,15 +107,15 @@ describe('postgresStore', () => {
   it('keeps claims that are not ASCII, in a database of any encoding', async () => {
     const tokenClaims = { name: 'Łukasz 😀\u0000' }
     const store = tables.store()
-    await store.createSession(sessionOf('a', { tokenClaims }))
-    expect((await store.findSession(service, sessionOf('a').sessionId))?.tokenClaims).toEqual(tokenClaims)
+    await store.createSession(createSession('a', { tokenClaims }))
+    expect((await store.findSession(service, createSession('a').sessionId))?.tokenClaims).toEqual(tokenClaims)
     expect((await tables.rows('SELECT token_claims FROM did_auth_sessions'))[0]?.token_claims).toMatch(/^[ -~]+$/)
   })
 
   it('keeps neither a refresh token nor its whole history, and stores 24 bytes of each replaced one', async () => {
     const store = tables.store()
-    await store.createSession(sessionOf('a'))
-    for (let token = 0; token < 20; token += 1) await store.rotateRefreshToken(rotationOf('a', token, token + 1))
+    await store.createSession(createSession('a'))
+    for (let token = 0; token < 20; token += 1) await store.rotateRefreshToken(createRotation('a', token, token + 1))
     const [row] = await tables.rows(
       'SELECT length(token_hash) AS hash, length(replaced) AS replaced, length(user_key) AS user FROM did_auth_sessions'
     )
@@ -116,14 +124,14 @@ describe('postgresStore', () => {
 
   it('refreshes a session without touching an index', async () => {
     const store = tables.store()
-    await store.createSession(sessionOf('a'))
+    await store.createSession(createSession('a'))
     const counts = async (): Promise<[all: number, hot: number]> => {
       const text = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'did_auth_sessions'"
       const [row] = await tables.rows(text)
       return [Number(row?.n_tup_upd), Number(row?.n_tup_hot_upd)]
     }
     await tables.rows("SELECT pg_stat_reset_single_table_counters('did_auth_sessions'::regclass)")
-    for (let token = 0; token < 20; token += 1) await store.rotateRefreshToken(rotationOf('a', token, token + 1))
+    for (let token = 0; token < 20; token += 1) await store.rotateRefreshToken(createRotation('a', token, token + 1))
     await store.close()
     await until(async () => (await counts())[0] >= 20)
     const [all, hot] = await counts()
@@ -146,11 +154,11 @@ describe('a PostgreSQL store that is full', () => {
   it('deletes the quotas that end first, of the kind alone that is too many', async () => {
     const store = tables.store()
     const charge = (kind: 'request' | 'anonymous', index: number): Promise<unknown> =>
-      store.chargeQuota(chargeOf({ kind, key: String(index), ...later(index) }))
+      store.chargeQuota(createCharge({ kind, key: String(index), ...later(index) }))
     for (let index = 0; index < 6; index += 1) await charge('anonymous', index)
     for (let index = 0; index < 3; index += 1) await charge('request', index)
     await analyze()
-    await tables.store({ maxQuotas: 4 }).chargeQuota(chargeOf({ key: '0' }))
+    await tables.store({ maxQuotas: 4 }).chargeQuota(createCharge({ key: '0' }))
     await until(async () => (await numberOf('did_auth_anonymous_quotas')) === 4)
     const left = await tables.rows('SELECT resets_at FROM did_auth_anonymous_quotas ORDER BY 1')
     expect(left.map(({ resets_at: end }) => Number(end) - START_SECONDS)).toEqual([62, 63, 64, 65])
@@ -161,12 +169,12 @@ describe('a PostgreSQL store that is full', () => {
   it('deletes no more of them while the estimate is out of date', async () => {
     const store = tables.store()
     for (let index = 0; index < 6; index += 1) {
-      await store.chargeQuota(chargeOf({ kind: 'anonymous', key: String(index), ...later(index) }))
+      await store.chargeQuota(createCharge({ kind: 'anonymous', key: String(index), ...later(index) }))
     }
     await analyze()
     for (let instance = 0; instance < 3; instance += 1) {
       const database = new PostgresDatabase(tables.url)
-      const quotas = quotaTable((statement, values) => database.query(statement, values), 4)
+      const quotas = createQuotaTable((statement, values) => database.query(statement, values), 4)
       await quotas.trim!(async (deleteSome) => {
         await deleteSome(1_000)
       })
@@ -181,7 +189,9 @@ describe('the sweep of a PostgreSQL store', () => {
     await tables.rows(`INSERT INTO did_auth_request_quotas SELECT int8send(n), 1, ${START_SECONDS}
       FROM generate_series(1, 5000) n`)
     const stores = Array.from({ length: 5 }, () => tables.store())
-    const charges = stores.map((store, index) => store.chargeQuota(chargeOf({ key: String(index), ...later(1000) })))
+    const charges = stores.map((store, index) =>
+      store.chargeQuota(createCharge({ key: String(index), ...later(1000) }))
+    )
     expect((await Promise.all(charges)).map(({ count }) => count)).toEqual([1, 1, 1, 1, 1])
     await until(async () => (await numberOf('did_auth_request_quotas')) === 5)
     const [{ deadlocks } = {}] = await tables.rows(
@@ -194,9 +204,9 @@ describe('the sweep of a PostgreSQL store', () => {
     await tables.rows(`INSERT INTO did_auth_request_quotas SELECT int8send(n), 1, ${START_SECONDS}
       FROM generate_series(1, 5000) n`)
     const store = tables.store()
-    await store.chargeQuota(chargeOf(later(1000)))
+    await store.chargeQuota(createCharge(later(1000)))
     await store.close()
-    await expect(store.chargeQuota(chargeOf(later(2000)))).rejects.toMatchObject({ code: 'ERR_STORE' })
+    await expect(store.chargeQuota(createCharge(later(2000)))).rejects.toMatchObject({ code: 'ERR_STORE' })
   })
 })
 
@@ -219,20 +229,20 @@ describe('the round trips of a PostgreSQL store', () => {
   it('are one for each verb, two where a session is created or something is refused', async () => {
     const store = postgresStore(pool, { timeoutSeconds: 80 })
     await store.ping()
-    await store.chargeQuota(chargeOf({ key: 'first' }))
+    await store.chargeQuota(createCharge({ key: 'first' }))
     await untilQuiet()
     const verbs: [verb: string, statements: number, call: () => Promise<unknown>][] = [
-      ['createSession', 2, () => store.createSession(sessionOf('a'))],
+      ['createSession', 2, () => store.createSession(createSession('a'))],
       ['findSession', 1, () => store.findSession(service, 'session-a')],
-      ['rotate', 1, () => store.rotateRefreshToken(rotationOf('a', 0, 1))],
-      ['replaced', 2, () => store.rotateRefreshToken(rotationOf('a', 0, 2))],
+      ['rotate', 1, () => store.rotateRefreshToken(createRotation('a', 0, 1))],
+      ['replaced', 2, () => store.rotateRefreshToken(createRotation('a', 0, 2))],
       ['listSessions', 1, () => store.listSessions(service, 'did:example:a', START_SECONDS)],
       ['endSession', 1, () => store.endSession(service, 'session-a', 'loggedOut', START_SECONDS)],
       ['revokeSessions', 1, () => store.revokeSessions(service, 'did:example:a', START_SECONDS)],
-      ['countChallengeUses', 1, () => store.countChallengeUses(useOf())],
-      ['consumeChallenge', 1, () => store.consumeChallenge(useOf())],
-      ['chargeQuota', 1, () => store.chargeQuota(chargeOf({ limit: 1 }))],
-      ['refused', 2, () => store.chargeQuota(chargeOf({ limit: 1 }))]
+      ['countChallengeUses', 1, () => store.countChallengeUses(createUse())],
+      ['consumeChallenge', 1, () => store.consumeChallenge(createUse())],
+      ['chargeQuota', 1, () => store.chargeQuota(createCharge({ limit: 1 }))],
+      ['refused', 2, () => store.chargeQuota(createCharge({ limit: 1 }))]
     ]
     for (const [verb, statements, call] of verbs) expect([verb, await statementsOf(call)]).toEqual([verb, statements])
     await store.close()
@@ -242,10 +252,10 @@ describe('the round trips of a PostgreSQL store', () => {
     const store = postgresStore(pool, { timeoutSeconds: 80 })
     const { app, requireDid } = await testApp({ store })
     // The first login also makes the tables.
-    let tokens = await logIn(app, walletOf(1))
+    let tokens = await logIn(app, createNumberedWallet(1))
     await untilQuiet()
     const login = await statementsOf(async () => {
-      tokens = await logIn(app, walletOf(2))
+      tokens = await logIn(app, createNumberedWallet(2))
     })
     const guarded = await statementsOf(() =>
       request(app).get('/me').set('Authorization', `DIDAuth ${tokens.accessToken}`).expect(200)

@@ -2,7 +2,15 @@ import { describe, expect, it } from '@jest/globals'
 import type { Store } from '../../src/ports.js'
 import { redisQuotas } from '../../src/stores/redis/index.js'
 import type { RedisStoreOptions } from '../../src/stores/redis/redis-store.js'
-import { chargeOf, did, rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
+import {
+  createCharge,
+  did,
+  createRotation,
+  service,
+  createSession,
+  START_SECONDS,
+  createUse
+} from '../../src/testing/store-case.js'
 import { startRedis, suiteStore, type TestRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
 import { afterTest } from '../support/after-test.js'
@@ -34,23 +42,23 @@ describe('quotas on a Redis that fails', () => {
   it('are rejected while it is unavailable, and count again from 0 when it is back and empty', async () => {
     const redis = await server()
     const quotas = opening(redisQuotas(redis.url))
-    for (const count of [1, 2]) expect(await quotas.chargeQuota(chargeOf())).toMatchObject({ count })
+    for (const count of [1, 2]) expect(await quotas.chargeQuota(createCharge())).toMatchObject({ count })
     await redis.kill()
-    for (let charge = 0; charge < 3; charge += 1) await expect(quotas.chargeQuota(chargeOf())).rejects.toThrow()
+    for (let charge = 0; charge < 3; charge += 1) await expect(quotas.chargeQuota(createCharge())).rejects.toThrow()
     await redis.start()
     await until(() => ready(quotas))
     // The scripts are gone as well.
-    expect(await quotas.chargeQuota(chargeOf())).toMatchObject({ count: 1, isCharged: true })
+    expect(await quotas.chargeQuota(createCharge())).toMatchObject({ count: 1, isCharged: true })
   })
 
   it('are rejected by a Redis that does not run yet, and counted once it does', async () => {
     const redis = await server()
     await redis.kill()
     const quotas = opening(redisQuotas(redis.url))
-    await expect(quotas.chargeQuota(chargeOf())).rejects.toThrow('ECONNREFUSED')
+    await expect(quotas.chargeQuota(createCharge())).rejects.toThrow('ECONNREFUSED')
     await redis.start()
     await until(() => ready(quotas))
-    expect(await quotas.chargeQuota(chargeOf())).toMatchObject({ count: 1 })
+    expect(await quotas.chargeQuota(createCharge())).toMatchObject({ count: 1 })
   })
 
   it('are rejected by a Redis that is silent, both on a connection and when connecting, and counted when it goes on', async () => {
@@ -58,15 +66,15 @@ describe('quotas on a Redis that fails', () => {
     const [connected, connecting] = [opening(redisQuotas(redis.url)), opening(redisQuotas(redis.url))]
     await connected.ping()
     redis.pause()
-    const charges = [connected, connected, connecting].map((quotas) => quotas.chargeQuota(chargeOf()))
+    const charges = [connected, connected, connecting].map((quotas) => quotas.chargeQuota(createCharge()))
     for (const charge of charges) await expect(charge).rejects.toThrow('Redis did not answer within 3500 ms')
     redis.resume()
     await until(() => ready(connected))
     await until(() => ready(connecting))
-    const { count } = await connected.chargeQuota(chargeOf())
+    const { count } = await connected.chargeQuota(createCharge())
     // What was sent before may have been counted when Redis went on, at most once each.
     expect([1, 2, 3]).toContain(count)
-    expect(await connecting.chargeQuota(chargeOf())).toMatchObject({ count: count + 1 })
+    expect(await connecting.chargeQuota(createCharge())).toMatchObject({ count: count + 1 })
   })
 
   it('are rejected at once when 10,000 wait for it', async () => {
@@ -74,8 +82,8 @@ describe('quotas on a Redis that fails', () => {
     const quotas = opening(redisQuotas(redis.url))
     await quotas.ping()
     redis.pause()
-    const waiting = Array.from({ length: 10_000 }, () => quotas.chargeQuota(chargeOf()))
-    await expect(quotas.chargeQuota(chargeOf())).rejects.toThrow('10000 calls wait for Redis')
+    const waiting = Array.from({ length: 10_000 }, () => quotas.chargeQuota(createCharge()))
+    await expect(quotas.chargeQuota(createCharge())).rejects.toThrow('10000 calls wait for Redis')
     redis.resume()
     // Those that Redis answers in time, which is not a matter of this test, are each told another count.
     const outcomes = await Promise.allSettled(waiting)
@@ -87,9 +95,13 @@ describe('quotas on a Redis that fails', () => {
   it('are rejected with a wrong password, and counted with the right one', async () => {
     const redis = await server('--requirepass', 'right')
     const address = redis.url.slice('redis://'.length)
-    await expect(opening(redisQuotas(`redis://:wrong@${address}`)).chargeQuota(chargeOf())).rejects.toThrow('WRONGPASS')
-    await expect(opening(redisQuotas(redis.url)).chargeQuota(chargeOf())).rejects.toThrow('NOAUTH')
-    expect(await opening(redisQuotas(`redis://:right@${address}`)).chargeQuota(chargeOf())).toMatchObject({ count: 1 })
+    await expect(opening(redisQuotas(`redis://:wrong@${address}`)).chargeQuota(createCharge())).rejects.toThrow(
+      'WRONGPASS'
+    )
+    await expect(opening(redisQuotas(redis.url)).chargeQuota(createCharge())).rejects.toThrow('NOAUTH')
+    expect(await opening(redisQuotas(`redis://:right@${address}`)).chargeQuota(createCharge())).toMatchObject({
+      count: 1
+    })
   })
 
   it('are rejected by a store that was closed', async () => {
@@ -98,7 +110,7 @@ describe('quotas on a Redis that fails', () => {
     await quotas.ping()
     await quotas.close()
     await quotas.close()
-    await expect(quotas.chargeQuota(chargeOf())).rejects.toThrow('the Redis store is closed')
+    await expect(quotas.chargeQuota(createCharge())).rejects.toThrow('the Redis store is closed')
   })
 })
 
@@ -115,21 +127,21 @@ describe('a Redis that is full', () => {
   it('refuses new sessions, uses and quotas, and lets users who are logged in refresh and log out', async () => {
     const redis = await server()
     const { store } = storeOn(redis.url)
-    for (const name of ['a', 'b', 'c']) await store.createSession(sessionOf(name))
-    await store.consumeChallenge(useOf())
+    for (const name of ['a', 'b', 'c']) await store.createSession(createSession(name))
+    await store.consumeChallenge(createUse())
     await redis.command('CONFIG', 'SET', 'maxmemory', '1')
-    await expect(store.createSession(sessionOf('d'))).rejects.toThrow('OOM')
-    await expect(store.consumeChallenge(useOf({ useCount: 1 }))).rejects.toThrow('OOM')
-    await expect(store.chargeQuota(chargeOf())).rejects.toThrow('OOM')
-    expect(await store.rotateRefreshToken(rotationOf('a', 0, 1))).toBe('rotate')
+    await expect(store.createSession(createSession('d'))).rejects.toThrow('OOM')
+    await expect(store.consumeChallenge(createUse({ useCount: 1 }))).rejects.toThrow('OOM')
+    await expect(store.chargeQuota(createCharge())).rejects.toThrow('OOM')
+    expect(await store.rotateRefreshToken(createRotation('a', 0, 1))).toBe('rotate')
     expect(await store.endSession(service, 'session-b', 'loggedOut', START_SECONDS)).toBe(true)
-    expect(await store.countChallengeUses(useOf())).toEqual({ logIn: 1, signUp: 0 })
+    expect(await store.countChallengeUses(createUse())).toEqual({ logIn: 1, signUp: 0 })
     expect(await store.listSessions(service, did, START_SECONDS)).toHaveLength(2)
     expect(await store.revokeSessions(service, did, START_SECONDS)).toBe(2)
     expect(await store.revokeSessions(service, did, START_SECONDS)).toBe(0)
     await redis.command('CONFIG', 'SET', 'maxmemory', '0')
-    expect(await store.createSession(sessionOf('d'))).toBe(0)
-    expect(await store.consumeChallenge(useOf({ useCount: 1 }))).toBe('consumed')
+    expect(await store.createSession(createSession('d'))).toBe(0)
+    expect(await store.consumeChallenge(createUse({ useCount: 1 }))).toBe('consumed')
   })
 })
 
@@ -156,7 +168,7 @@ describe('the set-up of a Redis for sessions', () => {
     const redis = await server(...durable)
     await redis.command('ACL', 'SETUSER', 'app', 'on', '>secret', '~*', '+@all', '-config')
     const { store, warnings } = storeOn(redis.url.replace('//', '//app:secret@'))
-    await store.createSession(sessionOf('a'))
+    await store.createSession(createSession('a'))
     expect(warnings).toEqual([expect.stringContaining('refuses CONFIG GET')])
   })
 
@@ -165,22 +177,22 @@ describe('the set-up of a Redis for sessions', () => {
     const { store } = storeOn(redis.url)
     const reason = 'sessions need a Redis with maxmemory-policy noeviction: allkeys-lru may evict them'
     await expect(store.ping()).rejects.toThrow(reason)
-    await expect(store.createSession(sessionOf('a'))).rejects.toThrow(reason)
+    await expect(store.createSession(createSession('a'))).rejects.toThrow(reason)
     await redis.command('CONFIG', 'SET', 'maxmemory-policy', 'noeviction')
     await until(() => ready(store))
-    expect(await store.createSession(sessionOf('a'))).toBe(0)
+    expect(await store.createSession(createSession('a'))).toBe(0)
   })
 
   it('rejects writes that too few replicas have, and repeats what was done all the same', async () => {
     const primary = await server('--repl-diskless-sync-delay', '0', '--min-replicas-to-write', '0')
     const { store } = storeOn(primary.url, { waitReplicas: 1 })
     const shortfall = 'NOREPLICAS 0 of 1 replicas have the write'
-    await expect(store.createSession(sessionOf('a'))).rejects.toThrow(shortfall)
-    await expect(store.rotateRefreshToken(rotationOf('a', 0, 1))).rejects.toThrow(shortfall)
+    await expect(store.createSession(createSession('a'))).rejects.toThrow(shortfall)
+    await expect(store.rotateRefreshToken(createRotation('a', 0, 1))).rejects.toThrow(shortfall)
     await expect(store.endSession(service, 'session-b', 'revoked', START_SECONDS)).rejects.toThrow(shortfall)
-    expect(await store.chargeQuota(chargeOf())).toMatchObject({ count: 1 })
+    expect(await store.chargeQuota(createCharge())).toMatchObject({ count: 1 })
     await server('--replicaof', '127.0.0.1', String(primary.port))
     await until(async () => (await primary.command('WAIT', '1', '100')) === 1)
-    expect(await store.rotateRefreshToken(rotationOf('a', 0, 1))).toBe('repeated')
+    expect(await store.rotateRefreshToken(createRotation('a', 0, 1))).toBe('repeated')
   })
 })

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals'
 import { inspect } from 'node:util'
 import { redisQuotas, redisStore } from '../../src/stores/redis/index.js'
 import { parseRedisUrl } from '../../src/stores/redis/redis-source.js'
-import { chargeOf } from '../../src/testing/store-case.js'
+import { createCharge } from '../../src/testing/store-case.js'
 
 describe('the URL of a Redis', () => {
   it.each([
@@ -37,7 +37,7 @@ describe('the URL of a Redis', () => {
 
   it('stays out of the error of an unavailable Redis', async () => {
     const quotas = redisQuotas('redis://user:hunter2@127.0.0.1:1')
-    const error = await quotas.chargeQuota(chargeOf()).catch((reason: unknown) => reason)
+    const error = await quotas.chargeQuota(createCharge()).catch((reason: unknown) => reason)
     expect(inspect(error, { depth: 9, showHidden: true })).toContain('ECONNREFUSED')
     expect(inspect(error, { depth: 9, showHidden: true })).not.toContain('hunter2')
     await quotas.close()

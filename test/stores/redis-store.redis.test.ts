@@ -5,12 +5,20 @@ import { createClient } from 'redis'
 import { setupDidAuth, type Store } from '../../src/index.js'
 import { redisQuotas, redisStore } from '../../src/stores/redis/index.js'
 import { RedisConnection } from '../../src/stores/redis/redis-connection.js'
-import { quotasOn } from '../../src/stores/redis/redis-quotas.js'
-import { userTagOf } from '../../src/stores/redis/redis-keys.js'
+import { createQuotas } from '../../src/stores/redis/redis-quotas.js'
+import { toUserTag } from '../../src/stores/redis/redis-keys.js'
 import { openRedisStore } from '../../src/stores/redis/redis-store.js'
 import { SweepClock } from '../../src/stores/sweep-clock.js'
 import { signedIn, testConfig, wallet } from '../../src/testing/index.js'
-import { chargeOf, did, rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
+import {
+  createCharge,
+  did,
+  createRotation,
+  service,
+  createSession,
+  START_SECONDS,
+  createUse
+} from '../../src/testing/store-case.js'
 import { suiteStore, testRedis, type TestRedis } from '../support/redis-server.js'
 import { assertLikeMemory } from '../support/store-comparison.js'
 
@@ -57,13 +65,13 @@ describe('redisStore', () => {
   it('lays all of a user of a service into one slot, under names that tell no DID, each with an end', async () => {
     const keyPrefix = newPrefix()
     await using(redisStore(redis.url, { keyPrefix, logger }), async (store) => {
-      const sessionId = `${userTagOf(did)}session`
-      await store.createSession(sessionOf('a', { sessionId }))
-      await store.rotateRefreshToken(rotationOf('a', 0, 1, { sessionId }))
-      await store.consumeChallenge(useOf())
-      await store.chargeQuota(chargeOf())
+      const sessionId = `${toUserTag(did)}session`
+      await store.createSession(createSession('a', { sessionId }))
+      await store.rotateRefreshToken(createRotation('a', 0, 1, { sessionId }))
+      await store.consumeChallenge(createUse())
+      await store.chargeQuota(createCharge())
       const keys = await keysOf(keyPrefix)
-      const tag = `{IkIwMSMvXIk97FEW:${userTagOf(did)}}`
+      const tag = `{IkIwMSMvXIk97FEW:${toUserTag(did)}}`
       expect(keys).toEqual([expect.stringMatching(/^q:[\w-]{22}$/), expect.stringContaining(`${tag}:c:`), `${tag}:s`])
       for (const key of keys) {
         expect(key).not.toContain(did.slice(-8))
@@ -74,7 +82,7 @@ describe('redisStore', () => {
 
   it('refuses a session whose id does not begin with the tag of its user', async () => {
     await using(redisStore(redis.url, { keyPrefix: newPrefix(), logger }), async (store) => {
-      await expect(store.createSession(sessionOf('a'))).rejects.toThrow('has to begin with the tag of its user')
+      await expect(store.createSession(createSession('a'))).rejects.toThrow('has to begin with the tag of its user')
     })
   })
 
@@ -82,9 +90,9 @@ describe('redisStore', () => {
     const clock = new SweepClock(() => 0, 0)
     const store = openRedisStore(redis.url, { keyPrefix: newPrefix(), logger }, () => 'session-', clock)
     await using(store, async () => {
-      await store.createSession(sessionOf('brief', { expiresAtSeconds: START_SECONDS + 5 }))
-      await store.createSession(sessionOf('lasting', { did: 'did:example:other' }))
-      await store.createSession(sessionOf('next', { nowSeconds: START_SECONDS + 5 }))
+      await store.createSession(createSession('brief', { expiresAtSeconds: START_SECONDS + 5 }))
+      await store.createSession(createSession('lasting', { did: 'did:example:other' }))
+      await store.createSession(createSession('next', { nowSeconds: START_SECONDS + 5 }))
       const found = await Promise.all(
         ['brief', 'lasting', 'next'].map((name) => store.findSession(service, `session-${name}`))
       )
@@ -95,12 +103,12 @@ describe('redisStore', () => {
   it('keeps windows closed whose uses it forgot, of each user apart', async () => {
     await using(redisStore(redis.url, { keyPrefix: newPrefix(), logger }), async (store) => {
       const later = { window: 6_000_002, nowSeconds: START_SECONDS + 600, expiresAtSeconds: START_SECONDS + 900 }
-      expect(await store.consumeChallenge(useOf())).toBe('consumed')
-      expect(await store.consumeChallenge(useOf(later))).toBe('consumed')
-      expect(await store.countChallengeUses(useOf())).toEqual({ logIn: 0, signUp: 0 })
-      expect(await store.consumeChallenge(useOf())).toBe('taken')
-      expect(await store.consumeChallenge(useOf({ flow: 'signUp' }))).toBe('taken')
-      expect(await store.consumeChallenge(useOf({ did: 'did:example:other' }))).toBe('consumed')
+      expect(await store.consumeChallenge(createUse())).toBe('consumed')
+      expect(await store.consumeChallenge(createUse(later))).toBe('consumed')
+      expect(await store.countChallengeUses(createUse())).toEqual({ logIn: 0, signUp: 0 })
+      expect(await store.consumeChallenge(createUse())).toBe('taken')
+      expect(await store.consumeChallenge(createUse({ flow: 'signUp' }))).toBe('taken')
+      expect(await store.consumeChallenge(createUse({ did: 'did:example:other' }))).toBe('consumed')
     })
   })
 })
@@ -109,10 +117,12 @@ describe('quotas in Redis', () => {
   it('of strangers have a bound, so that a client that names many DIDs does not fill Redis, and displaces no user', async () => {
     const keyPrefix = newPrefix()
     const connection = new RedisConnection(redis.url, { keyPrefix })
-    const quotas = quotasOn(connection, 4)
+    const quotas = createQuotas(connection, 4)
     try {
-      await quotas.chargeQuota(chargeOf({ key: 'user' }))
-      const strangers = Array.from({ length: 400 }, (_, index) => chargeOf({ kind: 'anonymous', key: String(index) }))
+      await quotas.chargeQuota(createCharge({ key: 'user' }))
+      const strangers = Array.from({ length: 400 }, (_, index) =>
+        createCharge({ kind: 'anonymous', key: String(index) })
+      )
       for (const stranger of strangers) {
         expect(await quotas.chargeQuota(stranger)).toMatchObject({ count: 1 })
         expect(await quotas.chargeQuota(stranger)).toMatchObject({ count: 2 })
@@ -121,11 +131,11 @@ describe('quotas in Redis', () => {
       const lengths = await Promise.all(buckets.map((key) => redis.command('HLEN', keyPrefix + key)))
       expect(lengths).toEqual([16, 16, 16, 16])
       // The first that end are deleted first: of those that end later none.
-      const late = chargeOf({ kind: 'anonymous', key: 'late', nowSeconds: START_SECONDS + 1 })
+      const late = createCharge({ kind: 'anonymous', key: 'late', nowSeconds: START_SECONDS + 1 })
       await quotas.chargeQuota(late)
       for (const stranger of strangers) await quotas.chargeQuota(stranger)
       expect(await quotas.chargeQuota(late)).toMatchObject({ count: 2 })
-      expect(await quotas.chargeQuota(chargeOf({ key: 'user' }))).toMatchObject({ count: 2 })
+      expect(await quotas.chargeQuota(createCharge({ key: 'user' }))).toMatchObject({ count: 2 })
     } finally {
       await connection.close()
     }
@@ -137,11 +147,11 @@ describe('a client that was passed in', () => {
     for (const RESP of [2, 3] as const) {
       const client = await createClient({ url: redis.url, RESP }).connect()
       await using(suiteStore(client, { keyPrefix: newPrefix() }), async (store) => {
-        await store.createSession(sessionOf('a'))
-        await store.consumeChallenge(useOf())
+        await store.createSession(createSession('a'))
+        await store.consumeChallenge(createUse())
         expect(await store.listSessions(service, did, START_SECONDS)).toHaveLength(1)
-        expect(await store.countChallengeUses(useOf())).toEqual({ logIn: 1, signUp: 0 })
-        expect(await store.chargeQuota(chargeOf())).toMatchObject({ count: 1, isCharged: true })
+        expect(await store.countChallengeUses(createUse())).toEqual({ logIn: 1, signUp: 0 })
+        expect(await store.chargeQuota(createCharge())).toMatchObject({ count: 1, isCharged: true })
       })
       expect(await client.ping()).toBe('PONG')
       client.destroy()
@@ -154,8 +164,8 @@ describe('a client that was passed in', () => {
       { sendCommand: (args: string[]) => client.sendCommand(args) },
       { keyPrefix: newPrefix() }
     )
-    expect(await quotas.chargeQuota(chargeOf({ limit: 1 }))).toMatchObject({ isCharged: true })
-    expect(await quotas.chargeQuota(chargeOf({ limit: 1 }))).toMatchObject({ isCharged: false, count: 1 })
+    expect(await quotas.chargeQuota(createCharge({ limit: 1 }))).toMatchObject({ isCharged: true })
+    expect(await quotas.chargeQuota(createCharge({ limit: 1 }))).toMatchObject({ isCharged: false, count: 1 })
     client.destroy()
   })
 })

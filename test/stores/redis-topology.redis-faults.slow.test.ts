@@ -4,7 +4,14 @@ import type { Store } from '../../src/ports.js'
 import { redisQuotas } from '../../src/stores/redis/index.js'
 import { readEnv } from '../../servers/config/read-env.js'
 import { Connections } from '../../servers/storage/connections.js'
-import { chargeOf, rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
+import {
+  createCharge,
+  createRotation,
+  service,
+  createSession,
+  START_SECONDS,
+  createUse
+} from '../../src/testing/store-case.js'
 import { storeContract } from '../../src/testing/index.js'
 import { startRedis, suiteStore, type TestRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
@@ -95,9 +102,9 @@ describe('a Redis Cluster', () => {
   it('loses and doubles nothing while the slot of a user, and that of a quota, move between nodes ten times', async () => {
     const keyPrefix = 'moved '
     const store: Store = suiteStore(url, { keyPrefix })
-    await store.createSession(sessionOf('a'))
-    await store.consumeChallenge(useOf())
-    await store.chargeQuota(chargeOf())
+    await store.createSession(createSession('a'))
+    await store.consumeChallenge(createUse())
+    await store.chargeQuota(createCharge())
     const keys = (await Promise.all(nodes.map((node) => node.command('KEYS', `${keyPrefix}*`)))).flat() as string[]
     const slots = await Promise.all(keys.map(async (key) => Number(await nodes[0]!.command('CLUSTER', 'KEYSLOT', key))))
     expect(keys).toHaveLength(3)
@@ -105,9 +112,9 @@ describe('a Redis Cluster', () => {
     const [verdicts, uses, counts]: [string[], string[], number[]] = [[], [], []]
     const work = async (): Promise<void> => {
       for (let round = 0; isMoving; round += 1) {
-        verdicts.push(await store.rotateRefreshToken(rotationOf('a', round, round + 1)))
-        uses.push(await store.consumeChallenge(useOf({ useCount: round + 1 })))
-        counts.push((await store.chargeQuota(chargeOf())).count)
+        verdicts.push(await store.rotateRefreshToken(createRotation('a', round, round + 1)))
+        uses.push(await store.consumeChallenge(createUse({ useCount: round + 1 })))
+        counts.push((await store.chargeQuota(createCharge())).count)
       }
     }
     const working = work()
@@ -133,7 +140,7 @@ describe('a Redis Cluster', () => {
     for (const node of nodes) await node.command('CONFIG', 'SET', 'cluster-require-full-coverage', 'no')
     const keys = Array.from({ length: 30 }, (_, index) => `user ${index}`)
     const charge = (key: string): Promise<number> =>
-      store.chargeQuota(chargeOf({ key })).then(
+      store.chargeQuota(createCharge({ key })).then(
         ({ count }) => count,
         () => 0
       )
@@ -179,20 +186,20 @@ describe('the failover of a Redis that holds sessions', () => {
   it('loses what was acknowledged and not replicated: a logout, a refresh and a used challenge are undone', async () => {
     const { primary, replica } = await pair()
     const before = opening(suiteStore(primary.url))
-    for (const name of ['loggedOut', 'refreshed']) await before.createSession(sessionOf(name))
+    for (const name of ['loggedOut', 'refreshed']) await before.createSession(createSession(name))
     const offset = async (server: TestRedis): Promise<unknown> =>
       /(?:master|slave)_repl_offset:(\d+)/.exec(String(await server.command('INFO', 'replication')))?.[1]
     await until(async () => (await offset(primary)) === (await offset(replica)))
     await partition(primary, replica)
     expect(await before.endSession(service, 'session-loggedOut', 'loggedOut', START_SECONDS)).toBe(true)
-    expect(await before.rotateRefreshToken(rotationOf('refreshed', 0, 1))).toBe('rotate')
-    expect(await before.consumeChallenge(useOf())).toBe('consumed')
+    expect(await before.rotateRefreshToken(createRotation('refreshed', 0, 1))).toBe('rotate')
+    expect(await before.consumeChallenge(createUse())).toBe('consumed')
     const after = await failOver(primary, replica)
     // The losses that the documents warn of: F2, F3 and F4 do not hold on Redis without waitReplicas.
     expect((await after.findSession(service, 'session-loggedOut'))?.state).toBe('active')
-    expect(await after.rotateRefreshToken(rotationOf('refreshed', 1, 2))).toBe('unknown')
-    expect(await after.rotateRefreshToken(rotationOf('refreshed', 0, 'stolen'))).toBe('rotate')
-    expect(await after.consumeChallenge(useOf())).toBe('consumed')
+    expect(await after.rotateRefreshToken(createRotation('refreshed', 1, 2))).toBe('unknown')
+    expect(await after.rotateRefreshToken(createRotation('refreshed', 0, 'stolen'))).toBe('rotate')
+    expect(await after.consumeChallenge(createUse())).toBe('consumed')
   })
 
   it.each([
@@ -206,7 +213,7 @@ describe('the failover of a Redis that holds sessions', () => {
       for (let number = 0; number < 100_000; number += 1) {
         const name = `${writer} ${number}`
         // Too few replicas, or no primary: what is rejected was not promised.
-        const isAcknowledged = await store.createSession(sessionOf(name, { did: `did:example:${name}` })).then(
+        const isAcknowledged = await store.createSession(createSession(name, { did: `did:example:${name}` })).then(
           () => true,
           () => false
         )

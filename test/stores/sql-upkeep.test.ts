@@ -5,12 +5,12 @@ import type { SweepTimes } from '../../src/stores/sql/sql-store.js'
 import { SweepClock } from '../../src/stores/sweep-clock.js'
 import {
   anotherService,
-  chargeOf,
-  rotationOf,
+  createCharge,
+  createRotation,
   service,
-  sessionOf,
+  createSession,
   START_SECONDS,
-  useOf
+  createUse
 } from '../../src/testing/store-case.js'
 import { postgresTables, type PostgresTables } from '../support/postgres-stores.js'
 import { engines, sqliteFile } from '../support/sqlite-stores.js'
@@ -49,7 +49,7 @@ describe.each([
   })
   afterEach(() => tables.remove())
 
-  const ofUser = (name: string, details = {}) => sessionOf(name, { did: `did:example:${name}`, ...details })
+  const ofUser = (name: string, details = {}) => createSession(name, { did: `did:example:${name}`, ...details })
   const ids = async (): Promise<unknown[]> =>
     (await tables.rows('SELECT session_id FROM did_auth_sessions ORDER BY number')).map((row) => row.session_id)
   const numberIn = async (text: string): Promise<number> => Number((await tables.rows(text))[0]?.number)
@@ -58,14 +58,14 @@ describe.each([
   /** Sweeps run beside verbs: lets verbs come, so many seconds after the start, until something holds. */
   const sweptUntil = (store: Store, at: number, condition: () => Promise<boolean>): Promise<void> =>
     until(async () => {
-      await store.chargeQuota(chargeOf({ at }))
+      await store.chargeQuota(createCharge({ at }))
       return condition()
     })
 
   it('that is full evicts the oldest of the sessions that were never refreshed, and counts active ones', async () => {
     const first = tables.store()
     for (const name of ['refreshed', 'a', 'ended', 'b']) await first.createSession(ofUser(name))
-    await first.rotateRefreshToken(rotationOf('refreshed', 0, 1))
+    await first.rotateRefreshToken(createRotation('refreshed', 0, 1))
     await first.endSession(service, 'session-ended', 'loggedOut', START_SECONDS)
     await tables.analyze()
     const store = tables.store({ maxSessions: 4 })
@@ -76,13 +76,13 @@ describe.each([
   })
 
   it('that is full refuses the first use of a challenge, and counts those of users that it knows', async () => {
-    await tables.store().consumeChallenge(useOf())
+    await tables.store().consumeChallenge(createUse())
     await tables.analyze()
     const store = tables.store({ maxChallengeUses: 1 })
-    expect(await store.consumeChallenge(useOf({ service: anotherService }))).toBe('full')
-    expect(await store.consumeChallenge(useOf())).toBe('taken')
-    expect(await store.consumeChallenge(useOf({ flow: 'signUp' }))).toBe('consumed')
-    expect(await store.consumeChallenge(useOf({ useCount: 1 }))).toBe('consumed')
+    expect(await store.consumeChallenge(createUse({ service: anotherService }))).toBe('full')
+    expect(await store.consumeChallenge(createUse())).toBe('taken')
+    expect(await store.consumeChallenge(createUse({ flow: 'signUp' }))).toBe('consumed')
+    expect(await store.consumeChallenge(createUse({ useCount: 1 }))).toBe('consumed')
   })
 
   it('deletes sessions that expired before the day began, more than it deletes at a time, and no others', async () => {
@@ -99,17 +99,17 @@ describe.each([
   // Cause: uses were deleted a minute after their window, and a clock that was set back made the signatures good again.
   it('closes a window for good before it deletes its uses, so that a clock that is behind revives none', async () => {
     const store = tables.store()
-    await store.consumeChallenge(useOf())
+    await store.consumeChallenge(createUse())
     await sweptUntil(store, 1_000, async () => (await closedUntil()) === START_SECONDS + 300)
     expect(await uses()).toBe(1)
     await sweptUntil(store, 2_000, async () => (await uses()) === 0)
     await store.close()
     const again = tables.store()
-    expect(await again.consumeChallenge(useOf({ at: 10 }))).toBe('taken')
-    expect(await again.consumeChallenge(useOf({ at: 10, useCount: 1 }))).toBe('taken')
-    expect(await again.consumeChallenge(useOf({ did: 'never seen' }))).toBe('taken')
+    expect(await again.consumeChallenge(createUse({ at: 10 }))).toBe('taken')
+    expect(await again.consumeChallenge(createUse({ at: 10, useCount: 1 }))).toBe('taken')
+    expect(await again.consumeChallenge(createUse({ did: 'never seen' }))).toBe('taken')
     // Nothing of the next window was ever there to be forgotten.
-    expect(await again.consumeChallenge(useOf({ window: 6_000_001, at: 310, until: 600 }))).toBe('consumed')
+    expect(await again.consumeChallenge(createUse({ window: 6_000_001, at: 310, until: 600 }))).toBe('consumed')
   })
 
   it('deletes the uses of a window also where windows end more often than the time that they wait', async () => {
@@ -118,8 +118,8 @@ describe.each([
     await until(async () => {
       window += 1
       const end = window * 1_000
-      await store.consumeChallenge(useOf({ window: 6_000_000 + window, at: end - 10, until: end }))
-      await store.chargeQuota(chargeOf({ at: end + 990 }))
+      await store.consumeChallenge(createUse({ window: 6_000_000 + window, at: end - 10, until: end }))
+      await store.chargeQuota(createCharge({ at: end + 990 }))
       return (await numberIn('SELECT min(challenge_window) AS number FROM did_auth_challenge_uses')) > 6_000_001
     })
   })

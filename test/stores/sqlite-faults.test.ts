@@ -2,9 +2,16 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { renameSync, rmSync } from 'node:fs'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import { sqliteDialect } from '../../src/stores/sql/dialect.js'
-import { storeVerbsOf } from '../../src/stores/sql/store-verbs.js'
+import { createStoreVerbs } from '../../src/stores/sql/store-verbs.js'
 import { GroupCommit } from '../../src/stores/sqlite/serve-sqlite.js'
-import { chargeOf, hashOf, rotationOf, service, sessionOf, useOf } from '../../src/testing/store-case.js'
+import {
+  createCharge,
+  hashToken,
+  createRotation,
+  service,
+  createSession,
+  createUse
+} from '../../src/testing/store-case.js'
 import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.js'
 import { startedWorkers } from '../support/start-sqlite-worker.js'
 
@@ -35,9 +42,9 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       await store.close()
       for (const verb of [
         store.ping(),
-        store.createSession(sessionOf('a')),
+        store.createSession(createSession('a')),
         store.findSession(service, sessionId),
-        store.consumeChallenge(useOf())
+        store.consumeChallenge(createUse())
       ]) {
         await expect(verb).rejects.toThrow('the store is closed')
       }
@@ -45,31 +52,34 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
 
     it('first answers what it was asked before', async () => {
       const store = files.store()
-      await store.createSession(sessionOf('a'))
-      const asked = Promise.all([store.chargeQuota(chargeOf()), store.rotateRefreshToken(rotationOf('a', 0, 1))])
+      await store.createSession(createSession('a'))
+      const asked = Promise.all([
+        store.chargeQuota(createCharge()),
+        store.rotateRefreshToken(createRotation('a', 0, 1))
+      ])
       await store.close()
       expect(await asked).toEqual([expect.objectContaining({ count: 1 }), 'rotate'])
-      expect((await files.store().findSession(service, sessionId))?.refreshTokenHash).toBe(hashOf('a', 1))
+      expect((await files.store().findSession(service, sessionId))?.refreshTokenHash).toBe(hashToken('a', 1))
     })
   })
 
   describe('whose thread ends', () => {
     it('rejects what was not answered, and works on in another thread with all that was acknowledged', async () => {
       const store = files.store()
-      await store.createSession(sessionOf('a'))
+      await store.createSession(createSession('a'))
       // The lock keeps the verb from being answered.
       const other = files.inspect()
       other.exec('BEGIN IMMEDIATE')
-      const unanswered = store.createSession(sessionOf('b'))
+      const unanswered = store.createSession(createSession('b'))
       await new Promise(setImmediate)
       const ended = expect(unanswered).rejects.toThrow('is not valid JSON')
       await terminate()
       await ended
       other.exec('COMMIT')
-      expect(await store.rotateRefreshToken(rotationOf('a', 0, 1))).toBe('rotate')
-      await store.createSession(sessionOf('c'))
+      expect(await store.rotateRefreshToken(createRotation('a', 0, 1))).toBe('rotate')
+      await store.createSession(createSession('c'))
       expect(
-        (await store.listSessions(service, sessionOf('a').did, 1_800_000_000)).map((one) => one.sessionId)
+        (await store.listSessions(service, createSession('a').did, 1_800_000_000)).map((one) => one.sessionId)
       ).toEqual(['session-c', 'session-a'])
     })
 
@@ -83,7 +93,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
 
     it('says why where it cannot begin again, and works when it can', async () => {
       const store = files.store()
-      await store.createSession(sessionOf('a'))
+      await store.createSession(createSession('a'))
       await terminate()
       renameSync(files.folder, `${files.folder}-away`)
       await expect(store.ping()).rejects.toMatchObject({ code: 'SQLITE_READONLY_DBMOVED' })
@@ -97,7 +107,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       const readWhileWriting = () => Promise.all([store.ping(), store.findSession(service, sessionId)])
       await readWhileWriting()
       await terminate()
-      await store.createSession(sessionOf('a'))
+      await store.createSession(createSession('a'))
       expect(await readWhileWriting()).toMatchObject([undefined, { sessionId }])
     })
 
@@ -116,24 +126,24 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       'writes nothing more without auth.db%s, is not ready, and reads on',
       async (suffix) => {
         const store = files.store()
-        await store.createSession(sessionOf('a'))
+        await store.createSession(createSession('a'))
         await store.findSession(service, sessionId)
         rmSync(files.file + suffix)
-        await expect(store.createSession(sessionOf('b'))).rejects.toMatchObject(moved)
-        await expect(store.rotateRefreshToken(rotationOf('a', 0, 1))).rejects.toMatchObject(moved)
-        await expect(store.consumeChallenge(useOf())).rejects.toMatchObject(moved)
+        await expect(store.createSession(createSession('b'))).rejects.toMatchObject(moved)
+        await expect(store.rotateRefreshToken(createRotation('a', 0, 1))).rejects.toMatchObject(moved)
+        await expect(store.consumeChallenge(createUse())).rejects.toMatchObject(moved)
         await expect(store.ping()).rejects.toMatchObject(moved)
-        expect(await store.findSession(service, sessionId)).toMatchObject({ refreshTokenHash: hashOf('a', 0) })
+        expect(await store.findSession(service, sessionId)).toMatchObject({ refreshTokenHash: hashToken('a', 0) })
       }
     )
 
     it('works again when the folder is back', async () => {
       const store = files.store()
-      await store.createSession(sessionOf('a'))
+      await store.createSession(createSession('a'))
       renameSync(files.folder, `${files.folder}-moved`)
-      await expect(store.createSession(sessionOf('b'))).rejects.toMatchObject(moved)
+      await expect(store.createSession(createSession('b'))).rejects.toMatchObject(moved)
       renameSync(`${files.folder}-moved`, files.folder)
-      expect(await store.rotateRefreshToken(rotationOf('a', 0, 1))).toBe('rotate')
+      expect(await store.rotateRefreshToken(createRotation('a', 0, 1))).toBe('rotate')
     })
 
     it('opens no other file in the place of the first', async () => {
@@ -151,7 +161,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       process.chdir(files.folder)
       const store = sqliteStore('auth.db')
       process.chdir(before)
-      await store.createSession(sessionOf('a'))
+      await store.createSession(createSession('a'))
       await store.close()
       expect(files.rows('SELECT session_id FROM did_auth_sessions')).toEqual([{ session_id: sessionId }])
     })
@@ -160,14 +170,14 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
   describe('whose file another process is writing to', () => {
     it('waits for it, and reads and counts quotas meanwhile', async () => {
       const store = files.store()
-      await store.createSession(sessionOf('a'))
+      await store.createSession(createSession('a'))
       const other = files.inspect()
       other.exec('BEGIN IMMEDIATE')
       let isCreated = false
-      const created = store.createSession(sessionOf('b')).then(() => (isCreated = true))
+      const created = store.createSession(createSession('b')).then(() => (isCreated = true))
       for (let round = 0; round < 20; round += 1) {
         await store.findSession(service, sessionId)
-        expect((await store.chargeQuota(chargeOf())).count).toBe(round + 1)
+        expect((await store.chargeQuota(createCharge())).count).toBe(round + 1)
       }
       expect(isCreated).toBe(false)
       other.exec('COMMIT')
@@ -180,14 +190,14 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       const other = files.inspect()
       const connection = files.inspect()
       const outcomes: unknown[] = []
-      const served = { verbs: storeVerbsOf(sqliteDialect) }
+      const served = { verbs: createStoreVerbs(sqliteDialect) }
       const group = new GroupCommit(connection, served, ([, result, failure]) => outcomes.push(failure?.code ?? result))
       other.exec('BEGIN IMMEDIATE')
       // What has waited for so long in the thread of the application is given up with the first attempt.
-      group.add([1, 'createSession', sessionOf('a'), false], performance.now() - 4_000)
+      group.add([1, 'createSession', createSession('a'), false], performance.now() - 4_000)
       await group.run(() => undefined)
       other.exec('COMMIT')
-      group.add([2, 'createSession', sessionOf('a'), false], performance.now())
+      group.add([2, 'createSession', createSession('a'), false], performance.now())
       await group.run(() => undefined)
       expect(outcomes).toEqual([expect.stringMatching('^SQLITE_BUSY'), 0])
     })

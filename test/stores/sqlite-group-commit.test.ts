@@ -1,15 +1,15 @@
 import { describe, expect, it } from '@jest/globals'
 import { sqliteDialect } from '../../src/stores/sql/dialect.js'
 import type { SqlQuery, SqlVerbs } from '../../src/stores/sql/query.js'
-import { storeVerbsOf } from '../../src/stores/sql/store-verbs.js'
+import { createStoreVerbs } from '../../src/stores/sql/store-verbs.js'
 import { GroupCommit, type ServedVerbs } from '../../src/stores/sqlite/serve-sqlite.js'
 import { TABLES } from '../../src/stores/sql/tables.js'
 import { prepareTables } from '../../src/stores/sqlite/prepare-tables.js'
 import { openConnection, type SqlConnection, type SqlStatement } from '../../src/stores/sqlite/sqlite-engine.js'
 import type { Request } from '../../src/stores/sqlite/sqlite-thread.js'
-import { hashOf, rotationOf, sessionOf, useOf } from '../../src/testing/store-case.js'
+import { hashToken, createRotation, createSession, createUse } from '../../src/testing/store-case.js'
 import { engines } from '../support/sqlite-stores.js'
-import { throwing } from '../support/refusal.js'
+import { createThrowing } from '../support/refusal.js'
 
 /** More than any group here executes. */
 const MOST_STATEMENTS = 60
@@ -21,7 +21,7 @@ async function runGroup(
   connection: SqlConnection,
   calls: Call[],
   hooks: Partial<ServedVerbs> = {},
-  verbs: SqlVerbs = storeVerbsOf(sqliteDialect)
+  verbs: SqlVerbs = createStoreVerbs(sqliteDialect)
 ): Promise<unknown[]> {
   const outcomes: unknown[] = []
   const group = new GroupCommit(connection, { verbs, ...hooks }, ([id, result, failure]) => {
@@ -34,8 +34,8 @@ async function runGroup(
   return outcomes
 }
 
-const create = (name: string, details = {}): Call => ['createSession', sessionOf(name, details), false]
-const rotate = (from: number, to: number): Call => ['rotateRefreshToken', rotationOf('a', from, to)]
+const create = (name: string, details = {}): Call => ['createSession', createSession(name, details), false]
+const rotate = (from: number, to: number): Call => ['rotateRefreshToken', createRotation('a', from, to)]
 
 describe.each(engines)('a group of verbs on a database by %s', (engine) => {
   const openMemory = (): SqlConnection => {
@@ -102,14 +102,19 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
         }
       }
     }
-    const outcomes = await runGroup(noted, [create('a'), rotate(0, 1), ['consumeChallenge', useOf(), false], ['ping']])
+    const outcomes = await runGroup(noted, [
+      create('a'),
+      rotate(0, 1),
+      ['consumeChallenge', createUse(), false],
+      ['ping']
+    ])
     expect(outcomes).toEqual([0, 'rotate', 'consumed', undefined])
     expect(texts).toEqual(['BEGIN IMMEDIATE', 'COMMIT'])
   })
 
   it('undoes a verb that fails, and does the others in their order', async () => {
     const connection = openMemory()
-    const another = create('a', { refreshTokenHash: hashOf('another', 0) })
+    const another = create('a', { refreshTokenHash: hashToken('another', 0) })
     const outcomes = await runGroup(connection, [create('a'), another, rotate(0, 1), ['noSuchVerb'], rotate(1, 2)])
     expect(outcomes).toEqual([
       0,
@@ -118,13 +123,13 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
       'express-did-auth: no such verb: noSuchVerb',
       'rotate'
     ])
-    expect(hashIn(connection)).toBe(hashOf('a', 2))
+    expect(hashIn(connection)).toBe(hashToken('a', 2))
   })
 
   it('runs a verb once more where the cause of its failure was removed, and no more often', async () => {
     const connection = openMemory()
     await runGroup(connection, [create('a')])
-    const another = create('a', { refreshTokenHash: hashOf('another', 0) })
+    const another = create('a', { refreshTokenHash: hashToken('another', 0) })
     const causes: string[] = []
     const onFailure = (verb: string): boolean => {
       causes.push(verb)
@@ -133,7 +138,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     }
     expect(await runGroup(connection, [another, create('b')], { onFailure })).toEqual([0, 0])
     expect(causes).toEqual(['createSession'])
-    const blocked = create('a', { refreshTokenHash: hashOf('another', 1) })
+    const blocked = create('a', { refreshTokenHash: hashToken('another', 1) })
     expect(await runGroup(connection, [blocked], { onFailure: () => true })).toEqual([
       'there is a session with this id'
     ])
@@ -141,7 +146,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
 
   it('fails whole where it may not begin, and works when it may', async () => {
     const connection = openMemory()
-    const beforeGroup = throwing(new Error('moved'))
+    const beforeGroup = createThrowing(new Error('moved'))
     expect(await runGroup(connection, [create('a'), create('b')], { beforeGroup })).toEqual(['moved', 'moved'])
     expect(sessionsIn(connection)).toEqual([])
     expect(await runGroup(connection, [create('a')])).toEqual([0])
@@ -162,7 +167,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
         const [outcome] = await runGroup(connection, [rotate(0, 1)])
         if (!connection.hasFailed()) break
         expect(outcome).toBe('disk I/O error')
-        const isDone = hashIn(connection) === hashOf('a', 1)
+        const isDone = hashIn(connection) === hashToken('a', 1)
         seen.add(isDone ? 'done' : 'not done')
         expect(await runGroup(connection, [rotate(0, 1)])).toEqual([isDone ? 'repeated' : 'rotate'])
       }

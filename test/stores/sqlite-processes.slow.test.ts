@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import type { Store } from 'express-did-auth'
-import { rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
+import { createRotation, service, createSession, START_SECONDS, createUse } from '../../src/testing/store-case.js'
 import { rounds } from '../support/time-factor.js'
 import { temporaryFolder } from '../support/store-folder.js'
 import { forkStore, killWhileWriting, type Call, type StoreProcess } from '../support/store-processes.js'
@@ -61,28 +61,28 @@ const LEAD_MILLISECONDS = 15
 
 /** Uses one refresh token 50 times at once in two processes. @returns what went wrong */
 async function raceRotations(store: Store, processes: StoreProcess[], name: string): Promise<string[]> {
-  await store.createSession(sessionOf(name, { did: `did:example:${name}` }))
-  const verdicts = await inBoth(processes, (index) => ['rotateRefreshToken', rotationOf(name, 0, `next ${index}`)])
+  await store.createSession(createSession(name, { did: `did:example:${name}` }))
+  const verdicts = await inBoth(processes, (index) => ['rotateRefreshToken', createRotation(name, 0, `next ${index}`)])
   const winners = verdicts.flatMap((verdict, index) => (verdict === 'rotate' ? [index] : []))
   const faults = verdicts.filter((verdict) => verdict !== 'rotate' && verdict !== 'replaced').map(String)
   if (winners.length !== 1) faults.push(`${winners.length} winners`)
-  const next = await store.rotateRefreshToken(rotationOf(name, `next ${winners[0]}`, 'last'))
+  const next = await store.rotateRefreshToken(createRotation(name, `next ${winners[0]}`, 'last'))
   if (next !== 'rotate') faults.push(`the winner's token is ${next}`)
   return faults
 }
 
 /** Refreshes in one process while the other logs out. @returns what went wrong */
 async function raceLogout(store: Store, processes: StoreProcess[], name: string): Promise<string[]> {
-  await store.createSession(sessionOf(name, { did: `did:example:${name}` }))
+  await store.createSession(createSession(name, { did: `did:example:${name}` }))
   const startAt = Date.now() + 3
-  const refreshes: Call[] = [1, 2, 3].map((index) => ['rotateRefreshToken', rotationOf(name, index - 1, index)])
+  const refreshes: Call[] = [1, 2, 3].map((index) => ['rotateRefreshToken', createRotation(name, index - 1, index)])
   const [, ended] = await Promise.all([
     processes[0]!.callAll(refreshes, startAt),
     processes[1]!.callAll([['endSession', service, `session-${name}`, 'loggedOut', START_SECONDS]], startAt)
   ])
   const faults = ended[0] === true ? [] : [`the logout answered ${String(ended[0])}`]
   for (const token of [0, 1, 2, 3]) {
-    const verdict = await store.rotateRefreshToken(rotationOf(name, token, 'after'))
+    const verdict = await store.rotateRefreshToken(createRotation(name, token, 'after'))
     if (verdict === 'rotate') faults.push('a token was refreshed after the logout')
   }
   return faults
@@ -90,7 +90,7 @@ async function raceLogout(store: Store, processes: StoreProcess[], name: string)
 
 /** Uses one challenge 50 times at once in two processes. @returns what went wrong */
 async function raceUses(processes: StoreProcess[], name: string): Promise<string[]> {
-  const outcomes = await inBoth(processes, () => ['consumeChallenge', useOf({ did: name })])
+  const outcomes = await inBoth(processes, () => ['consumeChallenge', createUse({ did: name })])
   const faults = outcomes.filter((outcome) => outcome !== 'consumed' && outcome !== 'taken').map(String)
   const used = outcomes.filter((outcome) => outcome === 'consumed').length
   return used === 1 ? faults : [...faults, `${used} were used`]
@@ -126,7 +126,7 @@ async function findLosses(store: Store, notes: string[]): Promise<string[]> {
     const goodTokens: number[] = []
     // The newest first: were it asked after an older one, that one's replacement could be what made it good.
     for (let token = rotation; token >= 0; token -= 1) {
-      const verdict = await store.rotateRefreshToken(rotationOf(name, token, `after ${token}`))
+      const verdict = await store.rotateRefreshToken(createRotation(name, token, `after ${token}`))
       if (verdict === 'rotate') goodTokens.push(token)
     }
     const allowed = {

@@ -4,14 +4,14 @@ import { openSqliteConnection } from 'express-did-auth/server-kit'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import type { ThreadDatabase } from '../../src/stores/sqlite/thread-database.js'
 import {
-  chargeOf,
+  createCharge,
   did,
-  hashOf,
-  rotationOf,
+  hashToken,
+  createRotation,
   service,
-  sessionOf,
+  createSession,
   START_SECONDS,
-  useOf
+  createUse
 } from '../../src/testing/store-case.js'
 import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.js'
 import { spawnSync } from 'node:child_process'
@@ -35,9 +35,9 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
 
   it('keeps sessions and uses over a restart', async () => {
     const first = files.store()
-    await first.createSession(sessionOf('a', { tokenClaims: { role: 'admin' } }))
-    await first.rotateRefreshToken(rotationOf('a', 0, 1, { tokenClaims: { role: 'reader' } }))
-    await first.consumeChallenge(useOf())
+    await first.createSession(createSession('a', { tokenClaims: { role: 'admin' } }))
+    await first.rotateRefreshToken(createRotation('a', 0, 1, { tokenClaims: { role: 'reader' } }))
+    await first.consumeChallenge(createUse())
     await first.close()
     const second = files.store()
     const found = await second.findSession(service, sessionId)
@@ -49,11 +49,11 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       createdAtSeconds: START_SECONDS,
       rotatedAtSeconds: START_SECONDS + 10,
       expiresAtSeconds: START_SECONDS + 3610,
-      refreshTokenHash: hashOf('a', 1),
-      replacedTokens: [{ hash: hashOf('a', 0).slice(0, 24), replacedAtSeconds: START_SECONDS + 10 }]
+      refreshTokenHash: hashToken('a', 1),
+      replacedTokens: [{ hash: hashToken('a', 0).slice(0, 24), replacedAtSeconds: START_SECONDS + 10 }]
     })
-    expect(await second.rotateRefreshToken(rotationOf('a', 0, 2))).toBe('replaced')
-    expect(await second.countChallengeUses(useOf())).toEqual({ logIn: 1, signUp: 0 })
+    expect(await second.rotateRefreshToken(createRotation('a', 0, 2))).toBe('replaced')
+    expect(await second.countChallengeUses(createUse())).toEqual({ logIn: 1, signUp: 0 })
   })
 
   it('makes files that only their owner can read, and leaves the mode of a file that was there', async () => {
@@ -79,7 +79,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
   it("works beside the application's tables, and leaves what is its alone", async () => {
     const own = files.inspect()
     own.exec('CREATE TABLE sessions (id); PRAGMA user_version = 7')
-    await files.store().createSession(sessionOf('a'))
+    await files.store().createSession(createSession('a'))
     expect(own.prepare('PRAGMA user_version').get()).toMatchObject({ user_version: 7 })
     expect(rowsIn('sessions')).toBe(1)
   })
@@ -98,7 +98,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
 
   it('holds only hashes of refresh tokens', async () => {
     const store = files.store()
-    await store.createSession(sessionOf('a'))
+    await store.createSession(createSession('a'))
     const [row] = files.rows(
       'SELECT *, hex(token_hash) AS hash, hex(session_key) AS key, hex(user_key) AS user FROM did_auth_sessions'
     )
@@ -108,7 +108,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       did,
       state: 0,
       token_claims: null,
-      hash: Buffer.from(hashOf('a', 0), 'base64url').toString('hex').toUpperCase(),
+      hash: Buffer.from(hashToken('a', 0), 'base64url').toString('hex').toUpperCase(),
       key: expect.stringMatching(/^[0-9A-F]{32}$/),
       user: expect.stringMatching(/^[0-9A-F]{32}$/),
       created_at: 1_800_000_000,
@@ -132,8 +132,8 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
 
   it('keeps everything in memory where it is told so, and nothing after', async () => {
     const store = sqliteStore(':memory:')
-    await store.createSession(sessionOf('a'))
-    expect((await store.chargeQuota(chargeOf())).count).toBe(1)
+    await store.createSession(createSession('a'))
+    expect((await store.chargeQuota(createCharge())).count).toBe(1)
     expect(await store.findSession(service, sessionId)).toBeDefined()
     await store.close()
     const another = sqliteStore(':memory:')
@@ -145,18 +145,18 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     const store = files.store()
     const sent = jest.spyOn(startedWorkers.at(-1)!.worker, 'postMessage')
     await Promise.all(
-      Array.from({ length: 201 }, (_, index) => store.createSession(sessionOf(`${index}`, { did: `${index}` })))
+      Array.from({ length: 201 }, (_, index) => store.createSession(createSession(`${index}`, { did: `${index}` })))
     )
-    await store.consumeChallenge(useOf({ at: 200_000, until: 200_300 }))
+    await store.consumeChallenge(createUse({ at: 200_000, until: 200_300 }))
     await until(async () => (await store.ping(), rowsIn('sessions') === 0))
     expect(JSON.stringify(sent.mock.calls)).toMatch(/deleteExpiredSessions\\+",\d+,200\]/)
   })
 
   it('counts the rows where their ids span more than the bound', async () => {
     const first = files.store()
-    for (const name of ['a', 'b', 'c', 'd']) await first.createSession(sessionOf(name))
+    for (const name of ['a', 'b', 'c', 'd']) await first.createSession(createSession(name))
     files.inspect().exec("DELETE FROM did_auth_sessions WHERE session_id IN ('session-b', 'session-c')")
-    expect(await files.store({ maxSessions: 3 }).createSession(sessionOf('e'))).toBe(0)
+    expect(await files.store({ maxSessions: 3 }).createSession(createSession('e'))).toBe(0)
   })
 })
 
@@ -207,7 +207,7 @@ describe('a process with a SQLite store that no one closes', () => {
 
   it('ends no earlier than what it asked is answered', async () => {
     const { path, remove } = temporaryFolder()
-    const session = JSON.stringify(sessionOf('a'))
+    const session = JSON.stringify(createSession('a'))
     const { stdout } = run(`${path}/a.db`, `store.createSession(${session}).then((n) => console.log('answered', n))`)
     expect(stdout).toBe('answered 0\n')
     const store = sqliteStore(`${path}/a.db`)

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { SweepClock } from '../../src/stores/sweep-clock.js'
-import { chargeOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
+import { createCharge, service, createSession, START_SECONDS, createUse } from '../../src/testing/store-case.js'
 import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.js'
 
 const MONTH_SECONDS = 30 * 86_400
@@ -102,14 +102,14 @@ describe('a memory store, when the clock jumps ahead by a month for a minute', (
     const store = memoryStore({ monotonicSeconds: () => clocks.monotonic })
     const arrive = async (name: string) => {
       const use = { ...windowAt(clocks.wall), did: `did:example:${name}` }
-      await store.consumeChallenge(useOf(use))
-      await store.createSession(sessionOf(name, { did: use.did, nowSeconds: use.nowSeconds }))
+      await store.consumeChallenge(createUse(use))
+      await store.createSession(createSession(name, { did: use.did, nowSeconds: use.nowSeconds }))
     }
     await arrive('a')
     clocks.advance(900)
     await arrive('b')
-    await store.createSession(sessionOf('kept', { expiresAtSeconds: START_SECONDS + 86_400 }))
-    const used = useOf({ ...windowAt(900), did: 'did:example:b' })
+    await store.createSession(createSession('kept', { expiresAtSeconds: START_SECONDS + 86_400 }))
+    const used = createUse({ ...windowAt(900), did: 'did:example:b' })
 
     clocks.wall += MONTH_SECONDS
     for (let second = 0; second < 60; second += 1) {
@@ -120,7 +120,9 @@ describe('a memory store, when the clock jumps ahead by a month for a minute', (
     await arrive('back')
     expect(await store.countChallengeUses(used)).toEqual({ logIn: 1, signUp: 0 })
     expect(await store.consumeChallenge(used)).toBe('taken')
-    expect(await store.consumeChallenge(useOf({ ...windowAt(clocks.wall), did: 'did:example:new' }))).toBe('consumed')
+    expect(await store.consumeChallenge(createUse({ ...windowAt(clocks.wall), did: 'did:example:new' }))).toBe(
+      'consumed'
+    )
     expect((await store.findSession(service, 'session-kept'))?.state).toBe('active')
   }))
 
@@ -138,7 +140,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       store,
       /** Lets a verb come, and the sweep that it starts come to its end. */
       async arrive() {
-        await store.chargeQuota(chargeOf({ nowSeconds: START_SECONDS + clocks.wall }))
+        await store.chargeQuota(createCharge({ nowSeconds: START_SECONDS + clocks.wall }))
         for (let verb = 0; verb < 8; verb += 1) await store.ping()
       },
       rows: () => [countRows('did_auth_sessions'), countRows('did_auth_challenge_uses')],
@@ -150,8 +152,8 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     const { clocks, store, arrive, rows, closedUntil } = opened()
     await arrive()
     clocks.advance(900)
-    await store.createSession(sessionOf('a', { nowSeconds: START_SECONDS + 900 }))
-    await store.consumeChallenge(useOf(windowAt(900)))
+    await store.createSession(createSession('a', { nowSeconds: START_SECONDS + 900 }))
+    await store.consumeChallenge(createUse(windowAt(900)))
     await arrive()
     clocks.wall += MONTH_SECONDS
     for (let second = 0; second < 60; second += 20) {
@@ -166,7 +168,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
   // Cause: a window that was closed while the machine's clock was ahead kept all others open until that time.
   it('closes windows also after the clock of the machine was ahead', async () => {
     const { clocks, store, arrive, closedUntil } = opened()
-    await store.consumeChallenge(useOf())
+    await store.consumeChallenge(createUse())
     await arrive()
     const ahead = String(Math.floor(Date.now() / 1000) + MONTH_SECONDS)
     files.inspect().exec(`UPDATE did_auth_numbers SET changed_at = ${ahead} WHERE name = 'usesForgottenUntil'`)

@@ -1,6 +1,6 @@
 import type { Express } from 'express'
 import request, { type Test } from 'supertest'
-import { loginText, walletOf, type TestWallet } from './wallet.js'
+import { createLoginText, createNumberedWallet, type TestWallet } from './wallet.js'
 
 export interface TestTokens {
   accessToken: string
@@ -11,8 +11,8 @@ type Headers = Readonly<Record<string, string>>
 /** Whose a request is: an access token, or headers. */
 type As = string | Headers
 
-const alice = walletOf(1)
-const headersOf = (as: As): Headers => (typeof as === 'string' ? { Authorization: `DIDAuth ${as}` } : as)
+const alice = createNumberedWallet(1)
+const toHeaders = (as: As): Headers => (typeof as === 'string' ? { Authorization: `DIDAuth ${as}` } : as)
 
 /** What clients of an application send, as requests of supertest. A wallet that is not given is that of number 1. */
 export interface AppClient {
@@ -23,30 +23,30 @@ export interface AppClient {
   refresh: (refreshToken: unknown, as?: As) => Test
   logOut: (as: As) => Test
   /** A login challenge, signed: the body of a `POST /auth` that is good once. */
-  signedLogin: (wallet?: TestWallet) => Promise<{ did: string; sig: string }>
+  createSignedLogin: (wallet?: TestWallet) => Promise<{ did: string; sig: string }>
   logIn: (wallet?: TestWallet, did?: string) => Promise<TestTokens>
   /** Logs in where tokens travel in cookies, and returns both as a `Cookie` header. */
   logInForCookies: (wallet?: TestWallet) => Promise<string>
 }
 
 export function appClient(app: Express): AppClient {
-  const get = (path: string, as: As = {}): Test => request(app).get(path).set(headersOf(as))
+  const get = (path: string, as: As = {}): Test => request(app).get(path).set(toHeaders(as))
   const post = (path: string, body?: object | string, as: As = {}): Test =>
-    request(app).post(path).set(headersOf(as)).send(body)
+    request(app).post(path).set(toHeaders(as)).send(body)
   return {
     get,
     post,
     me: (as) => get('/me', as),
     refresh: (refreshToken, as) => post('/refresh-token', { refreshToken }, as),
     logOut: (as) => post('/logout', undefined, as),
-    signedLogin: (wallet = alice) => signedLogin(app, wallet),
+    createSignedLogin: (wallet = alice) => signedLogin(app, wallet),
     logIn: (wallet = alice, did) => logIn(app, wallet, did),
     logInForCookies: (wallet = alice) => logInForCookies(app, wallet)
   }
 }
 
 /** Asks for a login challenge over HTTP. */
-export async function loginChallenge(app: Express, did: string): Promise<string> {
+export async function requestLoginChallenge(app: Express, did: string): Promise<string> {
   return (await request(app).post('/request-auth').send({ did }).expect(200)).body.challenge
 }
 
@@ -61,7 +61,7 @@ export async function signedLogin(
   wallet: TestWallet,
   did = wallet.did
 ): Promise<{ did: string; sig: string }> {
-  return { did, sig: wallet.personalSign(loginText('service.example', await loginChallenge(app, did))) }
+  return { did, sig: wallet.personalSign(createLoginText('service.example', await requestLoginChallenge(app, did))) }
 }
 
 /** Logs a wallet in over HTTP, tokens in the body. */
@@ -73,11 +73,11 @@ export async function logIn(app: Express, wallet: TestWallet, did = wallet.did):
 /** Logs a wallet in where tokens travel in cookies, and returns both as a `Cookie` header. */
 export async function logInForCookies(app: Express, wallet: TestWallet): Promise<string> {
   const login = await signedLogin(app, wallet)
-  return cookieHeader(await request(app).post('/auth').send(login).expect(200))
+  return createCookieHeader(await request(app).post('/auth').send(login).expect(200))
 }
 
 /** The `Cookie` header that a browser would send after a response. */
-export function cookieHeader(response: { headers: Record<string, unknown> }): string {
+export function createCookieHeader(response: { headers: Record<string, unknown> }): string {
   return setCookies(response)
     .map((cookie) => cookie.slice(0, cookie.indexOf(';')))
     .join('; ')
@@ -90,7 +90,7 @@ export function setCookies(response: { headers: Record<string, unknown> }): stri
 }
 
 /** The access token and the refresh token of a `Cookie` header. */
-export function tokensOfCookies(cookies: string): TestTokens {
+export function readCookieTokens(cookies: string): TestTokens {
   const [, accessToken = '', refreshToken = ''] = /authorization=([^;]+).*refresh-token=([^;]+)/.exec(cookies) ?? []
   return { accessToken, refreshToken }
 }

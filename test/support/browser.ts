@@ -30,7 +30,7 @@ export interface Profile {
 }
 
 /** Opens a profile of its own: no cookies, no storage. */
-export async function newProfile(
+export async function openProfile(
   browser: Browser,
   wallets: readonly (PageWallet & { afterMs?: number })[] = [],
   options: BrowserContextOptions = {}
@@ -70,14 +70,14 @@ export async function tabTo(page: Page, selector: string): Promise<void> {
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 /** What axe-core finds in a page as it is now. */
-export async function axeFindings(page: Page): Promise<string[]> {
+export async function findAccessibilityFaults(page: Page): Promise<string[]> {
   type Result = { violations: { id: string; nodes: { target: string[] }[] }[] }
   const { violations } = await page.evaluate<Result>(`${axe}; axe.run()`)
   return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target.join(' ')).join(', ')}`)
 }
 
 /** By how many pixels a page is wider than its window. */
-export function overflowOf(page: Page): Promise<number> {
+export function measureOverflow(page: Page): Promise<number> {
   return page.evaluate('document.documentElement.scrollWidth - innerWidth')
 }
 
@@ -89,7 +89,7 @@ export async function logInByTabKey(page: Page): Promise<void> {
 }
 
 /** Waits for what a step of that page answers. */
-export function says(page: Page, step: string, text: string): Promise<unknown> {
+export function waitForAnswer(page: Page, step: string, text: string): Promise<unknown> {
   return page.waitForSelector(`#${step}-step [role=status]:has-text(${JSON.stringify(text)})`)
 }
 
@@ -115,8 +115,8 @@ export interface Tabs extends Profile {
  * Opens a profile whose pages have a `client` of the service, which keeps its session in `localStorage`, or in cookies.
  * A first tab has logged in.
  */
-export async function newTabs(browser: Browser, serviceUrl: string, mode = 'header'): Promise<Tabs> {
-  const profile = await newProfile(browser, [wallet('alice')])
+export async function openTabs(browser: Browser, serviceUrl: string, mode = 'header'): Promise<Tabs> {
+  const profile = await openProfile(browser, [wallet('alice')])
   const { context, requests, open } = profile
   await context.addInitScript(`${script};
     globalThis.skipped = 0
@@ -156,6 +156,6 @@ export function askMe(page: Page): Promise<unknown> {
 }
 
 /** Why sessions have ended in a tab. */
-export function endedIn(page: Page): Promise<string[]> {
+export function readEndReasons(page: Page): Promise<string[]> {
   return page.evaluate('ended')
 }

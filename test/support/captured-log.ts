@@ -1,8 +1,5 @@
 /** What a server writes its log to, and the lines of it so far. */
-export function capturedLog(): {
-  destination: { write: (line: string) => void }
-  log: () => Record<string, unknown>[]
-} {
+export function captureLog(): { destination: { write: (line: string) => void }; log: () => Record<string, unknown>[] } {
   const lines: string[] = []
   return {
     destination: { write: (line) => void lines.push(line) },

@@ -5,7 +5,7 @@ import { DidAuthClientError } from '../../src/client/errors.js'
 import { afterTest } from './after-test.js'
 
 /** What a call fails with. */
-export function failureOf(call: Promise<unknown>): Promise<unknown> {
+export function catchFailure(call: Promise<unknown>): Promise<unknown> {
   return call.then(
     () => new Error('it should have failed'),
     (thrown: unknown) => thrown
@@ -14,21 +14,21 @@ export function failureOf(call: Promise<unknown>): Promise<unknown> {
 
 /** Waits for a failure of the client. Each is typed, and has sentences for users of which the last says what to do. */
 export async function expectClientError(work: Promise<unknown>, fields: object): Promise<void> {
-  const error = await failureOf(work)
+  const error = await catchFailure(work)
   expect(error).toBeInstanceOf(DidAuthClientError)
   expect(error).toMatchObject(fields)
   expect((error as DidAuthClientError).userMessage).toMatch(/^[A-Z].+\. [A-Z].+\.$|^The operator removed this \w+\.$/)
 }
 
 /** A server that answers always the same, as HTML unless the headers say more. */
-export function answering(status: number, body: string, headers = {}): RequestListener {
+export function startAnsweringServer(status: number, body: string, headers = {}): RequestListener {
   return (_req, res) => res.writeHead(status, { 'Content-Type': 'text/html', ...headers }).end(body)
 }
 
 /** A server that refuses always, as ours do. */
-export function problem(status: number, code: string): RequestListener {
+export function startRefusingServer(status: number, code: string): RequestListener {
   const body = JSON.stringify({ type: 'about:blank', title: code, status, code })
-  return answering(status, body, { 'Content-Type': 'application/problem+json', 'Retry-After': '7' })
+  return startAnsweringServer(status, body, { 'Content-Type': 'application/problem+json', 'Retry-After': '7' })
 }
 
 /** A listener on a port of this machine. */
@@ -50,7 +50,7 @@ export async function listenAt(listener: RequestListener): Promise<HttpAddress> 
 }
 
 /** Listens until the test is over, and answers the URL. */
-export async function serverAt(listener: RequestListener): Promise<string> {
+export async function startServer(listener: RequestListener): Promise<string> {
   const { url, close } = await listenAt(listener)
   afterTest(close)
   return url

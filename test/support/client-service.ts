@@ -5,7 +5,7 @@ import type { Eip1193Provider, PlainWallet } from 'express-did-auth/client'
 import { afterTest } from './after-test.js'
 import { listenAt } from './client-error.js'
 import { testApp, type Host } from './test-app.js'
-import { walletOf, type TestWallet } from './wallet.js'
+import { createNumberedWallet, type TestWallet } from './wallet.js'
 
 /** What a request of the client was, and what was answered. */
 export interface Exchange {
@@ -27,10 +27,10 @@ export type Intercept = (exchange: Exchange, signal: AbortSignal | undefined) =>
 /** After the service has answered: what the client gets in place of it. */
 type InterceptAnswer = (exchange: Exchange, response: Response) => Answered
 
-export const alice = walletOf(1)
+export const alice = createNumberedWallet(1)
 
 /** A wallet of the plainest kind. */
-export function plainWallet({ address, personalSign }: TestWallet, chainId?: number): PlainWallet {
+export function createPlainWallet({ address, personalSign }: TestWallet, chainId?: number): PlainWallet {
   return { address, signMessage: personalSign, ...(chainId !== undefined && { chainId }) }
 }
 
@@ -66,7 +66,7 @@ export async function startClientService(config: Partial<DidAuthConfig> = {}, ho
   const client = (options: Partial<DidAuthClientOptions> = {}): DidAuthClient =>
     new DidAuthClient({
       url,
-      wallet: plainWallet(alice),
+      wallet: createPlainWallet(alice),
       domain: 'service.example',
       serviceUrl: 'https://service.example',
       fetch: seenFetch,
@@ -135,14 +135,14 @@ export async function startClientService(config: Partial<DidAuthConfig> = {}, ho
 }
 
 /** Status of a request with which the service asks for a user. */
-export async function answerOf(auth: DidAuthClient): Promise<number> {
+export async function requestStatus(auth: DidAuthClient): Promise<number> {
   return (await auth.fetch('/me')).status
 }
 
 const later = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve))
 
 /** A storage that several clients share, as the tabs of a browser do. */
-export function sharedStorage(): ClientStorage & { values: Map<string, string> } {
+export function createSharedStorage(): ClientStorage & { values: Map<string, string> } {
   const values = new Map<string, string>()
   return {
     values,
@@ -155,7 +155,7 @@ export function sharedStorage(): ClientStorage & { values: Map<string, string> }
 export async function openTabs(
   service: ClientService,
   count: number,
-  storage: ClientStorage = sharedStorage()
+  storage: ClientStorage = createSharedStorage()
 ): Promise<DidAuthClient[]> {
   const first = service.client({ storage })
   await first.logIn()

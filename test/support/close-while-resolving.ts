@@ -3,11 +3,11 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import express from 'express'
 import { es256kSigner, setupDidAuth } from '../../src/index.js'
-import { credentialJwt } from './credentials.js'
-import { loginText, walletOf } from './wallet.js'
+import { createCredentialJwt } from './credentials.js'
+import { createLoginText, createNumberedWallet } from './wallet.js'
 
-const service = walletOf(7777)
-const user = walletOf(1)
+const service = createNumberedWallet(7777)
+const user = createNumberedWallet(1)
 const silent = (): undefined => undefined
 const errors: unknown[] = []
 
@@ -32,8 +32,8 @@ const post = (path: string, body: object): Promise<Response> =>
   fetch(url + path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) })
 
 const { challenge } = (await (await post('/request-signup', { did: user.did })).json()) as { challenge: string }
-const credential = credentialJwt(walletOf(2), user.did)
-const sig = user.personalSign(`${loginText('service.example', challenge)}\nMy credentials are: ${credential}`)
+const credential = createCredentialJwt(createNumberedWallet(2), user.did)
+const sig = user.personalSign(`${createLoginText('service.example', challenge)}\nMy credentials are: ${credential}`)
 const answer = post('/signup', { did: user.did, sig, credentials: [credential] })
 
 process.once('message', () => {

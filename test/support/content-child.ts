@@ -41,7 +41,7 @@ if (point === 'link') {
   syncBuiltinESMExports()
 }
 
-const { did, entryOf, largeBytes } = await import('./content-stores.js')
+const { did, createEntry, createLargeBytes } = await import('./content-stores.js')
 const { objects, open } = place.startsWith('postgres:') ? await onPostgres(place) : await onSqlite(place)
 for (const verb of ['put', 'delete'] as const) {
   if (point !== verb) continue
@@ -63,7 +63,9 @@ for (let writes = 0; !isOver; writes += 1) {
   const text = `${name} ${writes} `
   writeSync(1, `write ${JSON.stringify([key, text, size])}\n`)
   try {
-    await store.writeEntry(entryOf(key, largeBytes(text, size), { replaces: writes % 5 === 0 ? 'nothing' : 'all' }))
+    await store.writeEntry(
+      createEntry(key, createLargeBytes(text, size), { replaces: writes % 5 === 0 ? 'nothing' : 'all' })
+    )
     writeSync(1, `written ${JSON.stringify([key, text, size])}\n`)
   } catch {
     // A collector that takes each upload for unfinished may refuse one.
@@ -81,9 +83,9 @@ interface Place {
 }
 
 async function onSqlite(folder: string): Promise<Place> {
-  const { fileObjectStore } = await import('../../servers/storage/files.js')
+  const { createFileObjectStore } = await import('../../servers/storage/files.js')
   const { openContentStore } = await import('../../servers/storage/sql/open-sqlite-contents.js')
-  const objects = fileObjectStore(`${folder}/objects`)
+  const objects = createFileObjectStore(`${folder}/objects`)
   return { objects, open: () => openContentStore({ folder, database: 'vault.db', objects }) }
 }
 
@@ -91,9 +93,9 @@ async function onPostgres(both: string): Promise<Place> {
   const [url = '', folder = ''] = both.split(' ')
   const { PostgresDatabase } = await import('express-did-auth/stores/postgres')
   const { openPostgresContentStore } = await import('../../servers/storage/sql/open-postgres-contents.js')
-  const { postgresObjectStore } = await import('../../servers/storage/sql/postgres-object-store.js')
+  const { createPostgresObjectStore } = await import('../../servers/storage/sql/postgres-object-store.js')
   const database = new PostgresDatabase(`${url}?application_name=content-child`, { timeoutSeconds: 80 })
-  const objects = postgresObjectStore(database, 'vault')
+  const objects = createPostgresObjectStore(database, 'vault')
   return {
     objects,
     open: () => Promise.resolve(openPostgresContentStore({ database, tables: 'vault', folder, objects }))

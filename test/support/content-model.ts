@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import type { EntryWrite } from '../../servers/storage/content-store.js'
-import { cidOf, entryOf, largeBytes, textsOf, type TestStore } from './content-stores.js'
+import { computeCid, createEntry, createLargeBytes, readTexts, type TestStore } from './content-stores.js'
 
 /** What a model knows of one write or removal. The text that it names is one of the texts, there or not. */
 export interface ModelVerb {
@@ -13,7 +13,7 @@ export interface ModelVerb {
 
 export type ModelOutcome = 'done' | 'ERR_STORAGE_FULL'
 
-const bytesOf = (texts: readonly string[]): number => texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0)
+const countBytes = (texts: readonly string[]): number => texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0)
 
 /** What the specification says that a vault stores: lists of texts by owner and key, the last written last. */
 export class ContentModel {
@@ -36,8 +36,8 @@ export class ContentModel {
     if (verb === 'add' && before.includes(text)) return 'done'
     const others = before.filter((one) => one !== named && one !== text)
     const list = [...{ add: before, replaceAll: [], replaceOne: others }[verb], text]
-    const used = this.usageOf(did)
-    const bytes = used.byteCount - bytesOf(before) + bytesOf(list)
+    const used = this.readUsage(did)
+    const bytes = used.byteCount - countBytes(before) + countBytes(list)
     const entries = used.entryCount - before.length + list.length
     const { maxBytes, maxEntries } = this.#quota
     const isOver = bytes > Math.max(maxBytes, used.byteCount) || entries > Math.max(maxEntries, used.entryCount)
@@ -48,9 +48,9 @@ export class ContentModel {
     return this.#lists.get(did + key)?.texts ?? []
   }
 
-  usageOf(did: string): { byteCount: number; entryCount: number } {
+  readUsage(did: string): { byteCount: number; entryCount: number } {
     const texts = [...this.#lists.values()].flatMap((list) => (list.did === did ? list.texts : []))
-    return { byteCount: bytesOf(texts), entryCount: texts.length }
+    return { byteCount: countBytes(texts), entryCount: texts.length }
   }
 
   /** Every text of any list, once. */
@@ -62,7 +62,14 @@ export class ContentModel {
 const DIDS = ['did:ethr:rsk:0xa', 'did:ethr:rsk:0xb']
 const KEYS = ['a', 'ключ']
 /** The last two are objects. */
-const TEXTS = ['', 'x', 'yy', '💥', String(largeBytes('large', 66_000)), String(largeBytes('larger', 70_000))]
+const TEXTS = [
+  '',
+  'x',
+  'yy',
+  '💥',
+  String(createLargeBytes('large', 66_000)),
+  String(createLargeBytes('larger', 70_000))
+]
 const QUOTA = { maxBytes: 140_000, maxEntries: 5 }
 
 interface Operation extends Omit<ModelVerb, 'verb'> {
@@ -126,13 +133,13 @@ export async function runOnModel(
     const outcome = await run(store, { ...operation, verb }, conditions)
     if (outcome !== expected) faults.push(`${verb} is ${outcome}, not ${expected}`)
     const list = model.textsOf(did, key)
-    const found = await textsOf(stores[1 - operation.store]!, key, did)
-    if (isOther(found, list)) faults.push(`${verb} left ${shortOf(found)}, not ${shortOf(list)}`)
+    const found = await readTexts(stores[1 - operation.store]!, key, did)
+    if (isOther(found, list)) faults.push(`${verb} left ${toShortText(found)}, not ${toShortText(list)}`)
     const isChanged = (await store.listEntries({ did, key })).etag !== etag
     if (isChanged !== isOther(list, before) && !verb.startsWith('replace'))
       faults.push(`the ETag ${isChanged ? 'changed' : 'stayed'} by ${verb}`)
     if (isChanged) previousEtag = etag
-    if (JSON.stringify(await store.usageOf(did)) !== JSON.stringify(model.usageOf(did)))
+    if (JSON.stringify(await store.readUsage(did)) !== JSON.stringify(model.readUsage(did)))
       faults.push(`${verb} is counted wrong`)
   }
   return { faults, large: model.stored().filter((text) => text.length > 65_536) }
@@ -143,13 +150,13 @@ async function run(
   { verb, did, key, text, named }: ModelVerb,
   conditions: Pick<EntryWrite, 'ifMatch' | 'ifNoneMatch'>
 ): Promise<string> {
-  const [place, cid] = [{ did, key, ...conditions }, cidOf(named)]
+  const [place, cid] = [{ did, key, ...conditions }, computeCid(named)]
   try {
     if (verb === 'removeAll') await store.removeEntries(place)
     else if (verb === 'removeOne') await store.removeEntries({ ...place, cid })
     else {
       const replaces = ({ add: 'nothing', replaceAll: 'all', replaceOne: { cid } } as const)[verb]
-      await store.writeEntry(entryOf(key, text, { ...place, replaces, quota: QUOTA }))
+      await store.writeEntry(createEntry(key, text, { ...place, replaces, quota: QUOTA }))
     }
     return 'done'
   } catch (error) {
@@ -159,4 +166,4 @@ async function run(
 
 const isOther = (one: readonly string[], other: readonly string[]): boolean =>
   JSON.stringify(one) !== JSON.stringify(other)
-const shortOf = (texts: readonly string[]): string => texts.map((text) => text.slice(0, 8)).join()
+const toShortText = (texts: readonly string[]): string => texts.map((text) => text.slice(0, 8)).join()

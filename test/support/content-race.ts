@@ -1,19 +1,26 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ObjectStore } from '../../servers/storage/content-store.js'
 import {
-  cidOf,
+  computeCid,
   did as firstDid,
-  entryOf,
-  largeBytes,
+  createEntry,
+  createLargeBytes,
   NOW,
-  textsOf,
+  readTexts,
   type ContentFolder,
   type TestStore
 } from './content-stores.js'
 
 const USERS = 5
 /** Two of them are objects. */
-const CONTENTS = ['', 'x', 'yy', '💥', String(largeBytes('large', 66_000)), String(largeBytes('larger', 300_000))]
+const CONTENTS = [
+  '',
+  'x',
+  'yy',
+  '💥',
+  String(createLargeBytes('large', 66_000)),
+  String(createLargeBytes('larger', 300_000))
+]
 const WORKERS_OF_STORE = 5
 /** Collectors beside writers, which are to have most of the machine. */
 const COLLECTOR_MILLISECONDS = 5
@@ -72,7 +79,7 @@ export async function raceOfWriters(
   }))
   await Promise.all(
     models.map(async (model, index) => {
-      const random = randomOf(index + 1)
+      const random = createRandom(index + 1)
       while (left > 0 && performance.now() < end) {
         left -= 1
         const refusal = await step(stores[index % count]!, model, random)
@@ -82,7 +89,7 @@ export async function raceOfWriters(
   )
   isOver = true
   await Promise.all(besides)
-  const faults = await faultsOf(files, await files.open({ tracksPins: true }), models)
+  const faults = await findFaults(files, await files.open({ tracksPins: true }), models)
   return { faults, operations: operations - left, refusals }
 }
 
@@ -94,14 +101,14 @@ async function step(store: TestStore, model: KeyModel, random: () => number): Pr
   const without = (list: string[], ...texts: string[]): string[] => list.filter((one) => !texts.includes(one))
   const add = (list: string[]): string[] => (list.includes(text) ? list : [...list, text])
   const verbs: [number, () => Promise<unknown>, (list: string[]) => string[]][] = [
-    [0.4, () => store.writeEntry(entryOf(key, text, { did })), add],
-    [0.6, () => store.writeEntry(entryOf(key, text, { did, replaces: 'all' })), () => [text]],
+    [0.4, () => store.writeEntry(createEntry(key, text, { did })), add],
+    [0.6, () => store.writeEntry(createEntry(key, text, { did, replaces: 'all' })), () => [text]],
     [
       0.75,
-      () => store.writeEntry(entryOf(key, text, { did, replaces: { cid: cidOf(named) } })),
+      () => store.writeEntry(createEntry(key, text, { did, replaces: { cid: computeCid(named) } })),
       (list) => [...without(list, text, named), text]
     ],
-    [0.9, () => store.removeEntries({ did, key, cid: cidOf(named) }), (list) => without(list, named)],
+    [0.9, () => store.removeEntries({ did, key, cid: computeCid(named) }), (list) => without(list, named)],
     [1, () => store.removeEntries({ did, key }), () => []]
   ]
   const [, run, after] = verbs.find(([limit]) => choice < limit)!
@@ -114,7 +121,7 @@ async function step(store: TestStore, model: KeyModel, random: () => number): Pr
     const possible = [...model.possible, ...next]
     // Asked until it answers: what is there now is what the next verb begins with.
     for (let found: string[] | undefined; found === undefined;) {
-      const read = (found = await textsOf(store, key, did).catch(() => undefined))
+      const read = (found = await readTexts(store, key, did).catch(() => undefined))
       if (read === undefined) continue
       if (!possible.some((one) => isSame(one, read)))
         throw new Error(`${did} ${key} has ${brief(read)} after a failure`)
@@ -125,17 +132,17 @@ async function step(store: TestStore, model: KeyModel, random: () => number): Pr
   }
 }
 
-async function faultsOf(files: ContentFolder, store: TestStore, models: readonly KeyModel[]): Promise<string[]> {
+async function findFaults(files: ContentFolder, store: TestStore, models: readonly KeyModel[]): Promise<string[]> {
   const faults: string[] = []
   for (const { did, key, possible } of models) {
-    const found = await textsOf(store, key, did)
+    const found = await readTexts(store, key, did)
     if (possible.some((one) => isSame(one, found))) continue
     faults.push(`${did} ${key} has ${brief(found)}, not ${possible.map(brief).join(' or ')}`)
   }
   for (const did of new Set(models.map((model) => model.did))) {
     const entries = await store.listOwnEntries(did)
     const usage = { byteCount: entries.reduce((sum, one) => sum + one.byteCount, 0), entryCount: entries.length }
-    if (JSON.stringify(await store.usageOf(did)) !== JSON.stringify(usage)) faults.push(`${did} is counted wrong`)
+    if (JSON.stringify(await store.readUsage(did)) !== JSON.stringify(usage)) faults.push(`${did} is counted wrong`)
   }
   return [...faults, ...(await files.leaks(store))]
 }
@@ -144,7 +151,7 @@ const isSame = (one: readonly string[], other: readonly string[]): boolean => on
 const brief = (texts: readonly string[]): string => texts.map((text) => text.slice(0, 8)).join()
 
 /** The same numbers in each run. */
-function randomOf(seed: number): () => number {
+function createRandom(seed: number): () => number {
   let state = seed
   return () => {
     state = (state + 0x6d2b79f5) | 0

@@ -10,10 +10,10 @@ import type {
   ObjectStore,
   StoredContent
 } from '../../servers/storage/content-store.js'
-import { fileObjectStore } from '../../servers/storage/files.js'
+import { createFileObjectStore } from '../../servers/storage/files.js'
 import type { OpenContentStore } from '../../servers/storage/sql/sql-content-store.js'
 import { openContentStore, type ContentStoreOptions } from '../../servers/storage/sql/open-sqlite-contents.js'
-import { newContentOf } from '../../servers/storage/unixfs-blocks.js'
+import { createNewContent } from '../../servers/storage/unixfs-blocks.js'
 import { temporaryFolder } from './store-folder.js'
 
 /** A wall clock and a monotonic one that stand until they are set. */
@@ -103,7 +103,7 @@ export function sqliteFolder(sharedObjects?: ObjectStore): SqliteFolder {
     place: folder,
     file,
     clocks,
-    objects: sharedObjects ?? fileObjectStore(join(folder, 'objects')),
+    objects: sharedObjects ?? createFileObjectStore(join(folder, 'objects')),
     remains: [],
     open: async (options) => (await openAll(options)).store,
     openAll,
@@ -154,7 +154,7 @@ export async function findLeaks(files: ContentFolder, store: TestStore): Promise
     for (const row of await files.query(`SELECT * FROM ~${table}`)) faults.push(`${table} ${JSON.stringify(row)}`)
   }
   const used = await files.query('SELECT object FROM ~contents WHERE object IS NOT NULL')
-  const [expected, there] = [used.map(({ object }) => String(object)).sort(), await objectNames(files.objects)]
+  const [expected, there] = [used.map(({ object }) => String(object)).sort(), await listObjectNames(files.objects)]
   if (expected.join() !== there.join()) faults.push(`objects ${there.join()} for ${expected.join()}`)
   return faults
 }
@@ -162,47 +162,47 @@ export async function findLeaks(files: ContentFolder, store: TestStore): Promise
 export const did = 'did:ethr:rsk:0xa'
 
 /** Bytes that are an object: no leaf of theirs is like another. */
-export function largeBytes(name: string, byteCount = 300_000): Buffer {
+export function createLargeBytes(name: string, byteCount = 300_000): Buffer {
   return Buffer.from(name.padEnd(20, '.').repeat(Math.ceil(byteCount / 20))).subarray(0, byteCount)
 }
 
 /** New content in memory. */
-export function newContent(content: string | Uint8Array): NewContent {
-  return newContentOf(Buffer.from(content))
+export function createContent(content: string | Uint8Array): NewContent {
+  return createNewContent(Buffer.from(content))
 }
 
 /** A write as POST makes it. */
-export function entryOf(key: string, content: string | Uint8Array, rest: Partial<EntryWrite> = {}): EntryWrite {
+export function createEntry(key: string, content: string | Uint8Array, rest: Partial<EntryWrite> = {}): EntryWrite {
   const quota = { maxBytes: 67_108_864, maxEntries: 10_000 }
-  return { did, key, content: newContent(content), replaces: 'nothing', quota, ...rest }
+  return { did, key, content: createContent(content), replaces: 'nothing', quota, ...rest }
 }
 
 /** A post to the relay. */
-export function fileOf(content: string | Uint8Array, rest: Partial<FileWrite> = {}): FileWrite {
+export function createFile(content: string | Uint8Array, rest: Partial<FileWrite> = {}): FileWrite {
   const bounds = { maxStoreBytes: 1_000_000_000, maxBytesPerDid: 10_000_000, slotSeconds: 86_400 }
-  return { did, content: newContent(content), nowSeconds: NOW, ttlSeconds: 1_000, bounds, ...rest }
+  return { did, content: createContent(content), nowSeconds: NOW, ttlSeconds: 1_000, bounds, ...rest }
 }
 
-export function cidOf(content: string | Uint8Array): string {
-  return newContent(content).cid
+export function computeCid(content: string | Uint8Array): string {
+  return createContent(content).cid
 }
 
 /** A name as objects have it. */
-export function objectNameOf(text: string): string {
-  return `${cidOf(text)}.0123456789abcdef`
+export function createObjectName(text: string): string {
+  return `${computeCid(text)}.0123456789abcdef`
 }
 
 /** The contents of a key, in their order. */
-export async function textsOf(store: TestStore, key: string, owner = did): Promise<string[]> {
+export async function readTexts(store: TestStore, key: string, owner = did): Promise<string[]> {
   const { entries } = await store.listEntries({ did: owner, key })
-  return Promise.all((await store.readContents(entries.map(({ cid }) => cid))).map(textOf))
+  return Promise.all((await store.readContents(entries.map(({ cid }) => cid))).map(readText))
 }
 
-export async function textOf(content: StoredContent | undefined): Promise<string> {
+export async function readText(content: StoredContent | undefined): Promise<string> {
   return content === undefined ? 'missing' : Buffer.from(await content.bytes()).toString()
 }
 
-export async function objectNames(objects: ObjectStore): Promise<string[]> {
+export async function listObjectNames(objects: ObjectStore): Promise<string[]> {
   const names: string[] = []
   for await (const name of objects.list()) names.push(name)
   return names.sort()

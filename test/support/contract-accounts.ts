@@ -12,7 +12,7 @@ import {
   Wallet
 } from 'ethers'
 import type { TestChain } from './chain.js'
-import { walletOf } from './wallet.js'
+import { createNumberedWallet } from './wallet.js'
 
 // Bytecode: Safe 1.4.1 as @safe-global/safe-contracts ships it, and Solidity, solady's ERC-7739 with it, compiled by
 // solc.
@@ -118,7 +118,7 @@ export async function accountContracts(chain: TestChain): Promise<AccountContrac
   const nobody = '0x0000000000000000000000000000000000000000'
 
   const safe = (owners: readonly number[]): SafeAccount => {
-    const addresses = owners.map((owner) => walletOf(owner).address)
+    const addresses = owners.map((owner) => createNumberedWallet(owner).address)
     const setup = [addresses, owners.length, nobody, '0x', handler, nobody, 0, nobody]
     const initializer = safeAbi.encodeFunctionData('setup', setup)
     const salt = keccak256(concat([keccak256(initializer), coder.encode(['uint256'], [0])]))
@@ -127,7 +127,7 @@ export async function accountContracts(chain: TestChain): Promise<AccountContrac
     const domain = { chainId: chain.chainId, verifyingContract: address }
     let isDeployed = false
     const signHash = (signers: readonly number[], hash: string): string => {
-      const wallets = signers.map((signer) => new Wallet(walletOf(signer).privateKey))
+      const wallets = signers.map((signer) => new Wallet(createNumberedWallet(signer).privateKey))
       const sorted = wallets.sort((a, b) => (BigInt(a.address) < BigInt(b.address) ? -1 : 1))
       return concat(sorted.map((wallet) => wallet.signingKey.sign(hash).serialized))
     }
@@ -151,7 +151,11 @@ export async function accountContracts(chain: TestChain): Promise<AccountContrac
       async swapOwner(old, next) {
         const place = owners.indexOf(old)
         const before = place === 0 ? '0x0000000000000000000000000000000000000001' : addresses[place - 1]
-        const data = safeAbi.encodeFunctionData('swapOwner', [before, walletOf(old).address, walletOf(next).address])
+        const data = safeAbi.encodeFunctionData('swapOwner', [
+          before,
+          createNumberedWallet(old).address,
+          createNumberedWallet(next).address
+        ])
         const names = 'to value data operation safeTxGas baseGas gasPrice gasToken refundReceiver nonce'.split(' ')
         const kinds = 'address uint256 bytes uint8 uint256 uint256 uint256 address address uint256'.split(' ')
         const values = [address, 0, data, 0, 0, 0, 0, nobody, nobody, 0]
@@ -169,11 +173,11 @@ export async function accountContracts(chain: TestChain): Promise<AccountContrac
   return {
     safe,
     async nested(owner) {
-      const address = await account('Nested', 'address', walletOf(owner).address)
+      const address = await account('Nested', 'address', createNumberedWallet(owner).address)
       const domain = { name: 'Nested', version: '1', chainId: chain.chainId, verifyingContract: address }
       // ERC-7739, "PersonalSign": the account is in the domain.
       const types = { PersonalSign: [{ name: 'prefixed', type: 'bytes' }] }
-      const { signingKey } = new Wallet(walletOf(owner).privateKey)
+      const { signingKey } = new Wallet(createNumberedWallet(owner).privateKey)
       return {
         address,
         personalSign(message) {

@@ -4,7 +4,7 @@ import { createVerifiableCredentialJwt } from 'did-jwt-vc'
 import { sha256, SigningKey, toUtf8Bytes } from 'ethers'
 import type { Express } from 'express'
 import request, { type Response } from 'supertest'
-import { loginText, type TestWallet } from './wallet.js'
+import { createLoginText, type TestWallet } from './wallet.js'
 
 // START_SECONDS of test-app.ts, which is not imported: this file also runs outside of Jest, see
 // close-while-resolving.ts.
@@ -41,16 +41,16 @@ export function p256Key(): TestKey {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const sign: SignPart = (input) =>
     signBytes('sha256', Buffer.from(input), { key: privateKey, dsaEncoding: 'ieee-p1363' })
-  return { publicKeyJwk: jwkOf(publicKey), sign }
+  return { publicKeyJwk: toJwk(publicKey), sign }
 }
 
 /** EdDSA by node:crypto. */
 export function ed25519Key(): TestKey {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519')
-  return { publicKeyJwk: jwkOf(publicKey), sign: (input) => signBytes(null, Buffer.from(input), privateKey) }
+  return { publicKeyJwk: toJwk(publicKey), sign: (input) => signBytes(null, Buffer.from(input), privateKey) }
 }
 
-function jwkOf(key: KeyObject): Record<string, unknown> {
+function toJwk(key: KeyObject): Record<string, unknown> {
   return { ...key.export({ format: 'jwk' }) }
 }
 
@@ -62,7 +62,7 @@ export function jwtByHand(header: unknown, payload: unknown, sign: SignPart): st
 }
 
 /** The payload of a good credential for a user, in force from a day before to a day after the start of the test. */
-export function credentialPayload(issuerDid: string, userDid: string): Record<string, unknown> & { vc: object } {
+export function createCredentialPayload(issuerDid: string, userDid: string): Record<string, unknown> & { vc: object } {
   return {
     iss: issuerDid,
     sub: userDid,
@@ -77,12 +77,12 @@ export function credentialPayload(issuerDid: string, userDid: string): Record<st
 }
 
 /** A good ES256K credential by hand, with some of its payload changed. */
-export function credentialJwt(
+export function createCredentialJwt(
   issuer: Pick<TestWallet, 'did' | 'privateKey'>,
   userDid: string,
   changes: Record<string, unknown> = {}
 ): string {
-  const payload = { ...credentialPayload(issuer.did, userDid), ...changes }
+  const payload = { ...createCredentialPayload(issuer.did, userDid), ...changes }
   return jwtByHand({ alg: 'ES256K', typ: 'JWT' }, payload, es256kBy(issuer.privateKey))
 }
 
@@ -120,7 +120,7 @@ export async function signUp(app: Express, wallet: TestWallet, options: SignUpOp
   const asked = await request(app).post('/request-signup').send({ did }).expect(200)
   const { challenge } = asked.body as { challenge: string }
   const joined = Array.isArray(credentials) ? `\nMy credentials are: ${credentials.join(',')}` : ''
-  const sig = wallet.personalSign(loginText('service.example', challenge) + (options.thirdLine ?? joined))
+  const sig = wallet.personalSign(createLoginText('service.example', challenge) + (options.thirdLine ?? joined))
   return request(app).post('/signup').send({ did, sig, credentials, claims })
 }
 

@@ -92,7 +92,7 @@ export function tableUnder({ prose }: Markdown, heading: string): string[][] {
 }
 
 /** The anchors that GitHub makes of headings. */
-export function anchorsOf({ prose }: Markdown): string[] {
+export function listAnchors({ prose }: Markdown): string[] {
   return [...prose.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
     heading
       .toLowerCase()
@@ -102,7 +102,7 @@ export function anchorsOf({ prose }: Markdown): string[] {
 }
 
 /** Targets of all links: a path, an anchor, an address. */
-export function linksOf({ prose }: Markdown): string[] {
+export function listLinks({ prose }: Markdown): string[] {
   return [...prose.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target)
 }
 

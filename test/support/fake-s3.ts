@@ -110,7 +110,7 @@ async function answer(fake: FakeS3, req: IncomingMessage, res: ServerResponse): 
   fake.requests.push(`${method} ${key}`)
   const fault = fake.fault({ method, key })
   const cutAt = fault === 'cut' && method === 'PUT' ? Number(req.headers['content-length']) / 2 : Infinity
-  const body = await bodyOf(req, cutAt)
+  const body = await readBody(req, cutAt)
   const refused =
     (await signatureFault(req, body)) ??
     (bucket === BUCKET && fault !== 'no bucket' ? undefined : 'NoSuchBucket') ??
@@ -205,7 +205,7 @@ function refuse({ retryAfterSeconds }: FakeS3, res: ServerResponse, code: string
   res.writeHead(STATUSES[code] ?? 403, { 'Content-Type': 'application/xml', ...headers }).end(text)
 }
 
-async function bodyOf(req: IncomingMessage, cutAt: number): Promise<Buffer> {
+async function readBody(req: IncomingMessage, cutAt: number): Promise<Buffer> {
   const chunks: Buffer[] = []
   let byteCount = 0
   for await (const chunk of req as AsyncIterable<Buffer>) {

@@ -66,7 +66,7 @@ export async function startFaultyNode(options: FaultyNodeOptions = {}): Promise<
       send(res, plain(404, '404 page not found'))
       return
     }
-    const body = await bodyOf(req)
+    const body = await readBody(req)
     if (body === undefined) return
     calls[verb] += 1
     const around = {
@@ -74,7 +74,7 @@ export async function startFaultyNode(options: FaultyNodeOptions = {}): Promise<
       res,
       verb,
       slowMilliseconds,
-      redirectUrl: `http://127.0.0.1:${portOf(elsewhere)}/api/v0/${verb}`
+      redirectUrl: `http://127.0.0.1:${readPort(elsewhere)}/api/v0/${verb}`
     }
     const failure = fault
     if (saying !== undefined) {
@@ -150,7 +150,7 @@ export async function startFaultyNode(options: FaultyNodeOptions = {}): Promise<
 }
 
 /** Undefined when the client was gone before its end. */
-async function bodyOf(req: IncomingMessage): Promise<Buffer | undefined> {
+async function readBody(req: IncomingMessage): Promise<Buffer | undefined> {
   try {
     return Buffer.concat((await req.toArray()) as Buffer[])
   } catch {
@@ -191,6 +191,6 @@ function close(server: Server | TcpServer): Promise<void> {
   })
 }
 
-function portOf(server: Server | TcpServer): number {
+function readPort(server: Server | TcpServer): number {
   return (server.address() as AddressInfo).port
 }

@@ -4,12 +4,12 @@
  */
 import { rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { openContentStore } from '../../servers/storage/sql/open-sqlite-contents.js'
-import { did, entryOf, largeBytes, textsOf } from './content-stores.js'
+import { did, createEntry, createLargeBytes, readTexts } from './content-stores.js'
 
 const [, , folder = ''] = process.argv
 const { store } = await openContentStore({ folder, database: 'vault.db' })
 
-const codeOf = async (promise: Promise<unknown>): Promise<string> =>
+const catchCode = async (promise: Promise<unknown>): Promise<string> =>
   promise.then(
     () => 'done',
     (error: unknown) => String((error as { code?: unknown }).code)
@@ -17,7 +17,7 @@ const codeOf = async (promise: Promise<unknown>): Promise<string> =>
 
 async function fill(name: string, size: number): Promise<{ count: number; code: string }> {
   for (let count = 0; ; count += 1) {
-    const code = await codeOf(store.writeEntry(entryOf(name, largeBytes(`${name} ${count} `, size))))
+    const code = await catchCode(store.writeEntry(createEntry(name, createLargeBytes(`${name} ${count} `, size))))
     if (code !== 'done') return { count, code }
   }
 }
@@ -28,19 +28,19 @@ const tiny = await fill('tiny', 100)
 // Nothing is free for sure.
 const { bavail, bsize } = statfsSync(folder)
 if (bavail > 0)
-  await codeOf(Promise.resolve(bavail).then((free) => writeFileSync(`${folder}/filler`, Buffer.alloc(free * bsize))))
+  await catchCode(Promise.resolve(bavail).then((free) => writeFileSync(`${folder}/filler`, Buffer.alloc(free * bsize))))
 
-const ready = await codeOf(store.probe())
-const read = (await textsOf(store, 'tiny')).length
+const ready = await catchCode(store.probe())
+const read = (await readTexts(store, 'tiny')).length
 const removals: string[] = []
 const { entries } = await store.listEntries({ did, key: 'large' })
-for (const { cid } of entries) removals.push(await codeOf(store.removeEntries({ did, key: 'large', cid })))
-const all = await codeOf(store.removeEntries({ did, key: 'small' }))
-const collected = await codeOf(store.collectGarbage(Math.floor(Date.now() / 1_000)))
+for (const { cid } of entries) removals.push(await catchCode(store.removeEntries({ did, key: 'large', cid })))
+const all = await catchCode(store.removeEntries({ did, key: 'small' }))
+const collected = await catchCode(store.collectGarbage(Math.floor(Date.now() / 1_000)))
 rmSync(`${folder}/filler`, { force: true })
 const after = [
-  await codeOf(store.probe()),
-  await codeOf(store.writeEntry(entryOf('after', largeBytes('x', 1_000_000))))
+  await catchCode(store.probe()),
+  await catchCode(store.writeEntry(createEntry('after', createLargeBytes('x', 1_000_000))))
 ]
 console.log(JSON.stringify({ large, small, tiny, ready, read, removals, all, collected, after }))
 await store.close()

@@ -10,10 +10,10 @@ import { ask, findLosses, logIn, post, type Answer, type LoadSession, type Token
 import { ServerProcesses, type Env, type ServerCommand, type ServerProcess } from './server-process.js'
 import { temporaryFolder } from './store-folder.js'
 import { until } from './until.js'
-import { loginText, walletOf } from './wallet.js'
+import { createLoginText, createNumberedWallet } from './wallet.js'
 
 /** The host of a server's URL, which its login message names. */
-export function domainOf(command: ServerCommand): string {
+export function findDomain(command: ServerCommand): string {
   return `${command}.example`
 }
 
@@ -42,7 +42,7 @@ export class Instances {
     this.#count += 1
     const own = {
       DATA_DIR: join(this.#processes.folder, String(this.#count)),
-      SERVICE_URL: `https://${domainOf(command)}`
+      SERVICE_URL: `https://${findDomain(command)}`
     }
     return this.#processes.start({ ...own, ...env }, hooks, command)
   }
@@ -57,13 +57,13 @@ export class Instances {
 }
 
 /** How often PostgreSQL had to end a statement of a database because two waited for each other. */
-export async function deadlocksOf(url: string): Promise<number> {
+export async function countDeadlocks(url: string): Promise<number> {
   const [row] = await runOn(url, 'SELECT deadlocks::int FROM pg_stat_database WHERE datname = current_database()')
   return Number(row?.deadlocks)
 }
 
 /** One of them, in turn. */
-export function inTurn<T>(items: readonly T[]): () => T {
+export function createTurns<T>(items: readonly T[]): () => T {
   let next = 0
   return () => items[next++ % items.length]!
 }
@@ -130,12 +130,12 @@ export async function startInstanceLoad(targets: Targets, mayBeUnavailable: bool
   const tokensOf = ({ text }: Answer): Tokens => JSON.parse(text) as Tokens
 
   const liveOnce = async (): Promise<void> => {
-    const wallet = walletOf((wallets += 1))
+    const wallet = createNumberedWallet((wallets += 1))
     const { did } = wallet
     const asked = await call(() => post(`${oneOf(targets.auths)}/request-auth`, { did }))
     if (asked === undefined) return
     const { challenge } = JSON.parse(asked.text) as { challenge: string }
-    const sig = wallet.personalSign(loginText(domainOf('auth'), challenge))
+    const sig = wallet.personalSign(createLoginText(findDomain('auth'), challenge))
     const opened = await call(() => post(`${oneOf(targets.auths)}/auth`, { did, sig }))
     if (opened === undefined) return
     let tokens = tokensOf(opened)
@@ -175,8 +175,8 @@ export async function startInstanceLoad(targets: Targets, mayBeUnavailable: bool
   }
   const writers = await Promise.all(
     Array.from({ length: targets.vaults.length === 0 ? 0 : VAULT_CLIENTS }, async (): Promise<Writer> => {
-      const wallet = walletOf((wallets += 1))
-      const { accessToken } = await logIn(targets.vaults[0]!, wallet, domainOf('vault'))
+      const wallet = createNumberedWallet((wallets += 1))
+      const { accessToken } = await logIn(targets.vaults[0]!, wallet, findDomain('vault'))
       return { did: wallet.did, accessToken, contents: [] }
     })
   )
@@ -202,7 +202,7 @@ export async function startInstanceLoad(targets: Targets, mayBeUnavailable: bool
 }
 
 /** Runs a test under load, which ends however the test does, and finds what was lost. */
-export async function underLoad(
+export async function runUnderLoad(
   targets: Targets,
   mayBeUnavailable: boolean,
   test: (load: InstanceLoad) => Promise<void>
@@ -218,13 +218,13 @@ export async function underLoad(
 }
 
 /** Waits for so many more acknowledged writes. */
-export async function moreWrites(load: InstanceLoad, count = WRITES_A_ROUND): Promise<void> {
+export async function waitForWrites(load: InstanceLoad, count = WRITES_A_ROUND): Promise<void> {
   const before = load.acknowledged()
   await until(() => load.acknowledged() >= before + count)
 }
 
 /** The statuses of its answers, for people. */
-export function countsOf({ counts }: InstanceLoad): string {
+export function formatCounts({ counts }: InstanceLoad): string {
   return JSON.stringify(Object.fromEntries(counts))
 }
 
@@ -257,7 +257,7 @@ export interface Balancer {
 }
 
 /** What HAProxy says against a configuration; an empty text when it is valid. */
-export function faultsOf(file: string): string {
+export function findConfigurationFaults(file: string): string {
   const { status, stdout, stderr } = spawnSync(program, ['-c', '-f', file], { encoding: 'utf8' })
   return status === 0 ? '' : `${stdout}${stderr}`
 }
@@ -288,7 +288,7 @@ export async function startBalancer(file: string, ports: readonly number[]): Pro
       return name === `auth${instance}` && columns.includes('UP')
     })
   await until(async () => {
-    if (child.exitCode !== null) throw new Error(`HAProxy ended: ${faultsOf(own)}`)
+    if (child.exitCode !== null) throw new Error(`HAProxy ended: ${findConfigurationFaults(own)}`)
     return (await Promise.all(ports.map(isUp))).every(Boolean)
   })
   return {

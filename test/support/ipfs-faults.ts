@@ -100,7 +100,7 @@ export const answerWithFault: Readonly<Record<IpfsFault, (around: FaultSurroundi
     res.write(body.subarray(0, body.length >> 1), () => res.destroy())
   },
   'answers nothing': ({ res, answer }) => send(res, { ...answer, body: Buffer.alloc(0) }),
-  'answers another cid': ({ res, verb, answer }) => send(res, { ...answer, body: otherOf(verb, answer.body) }),
+  'answers another cid': ({ res, verb, answer }) => send(res, { ...answer, body: createOtherBody(verb, answer.body) }),
   'answers no cid': ({ res, verb, answer }) =>
     send(res, verb === 'cat' ? answer : { ...answer, body: Buffer.from('{"Name":"content","Size":"12"}\n') }),
   'answers garbage': ({ res, answer }) => send(res, { ...answer, body: Buffer.from('{"Hash":"bafk\u0000') }),
@@ -128,7 +128,7 @@ export function send(res: ServerResponse, { status, type, body }: Answer): void 
   res.writeHead(status, { 'Content-Type': type, 'Content-Length': body.length }).end(body)
 }
 
-function otherOf(verb: IpfsVerb, body: Buffer): Buffer {
+function createOtherBody(verb: IpfsVerb, body: Buffer): Buffer {
   if (verb === 'cat') return otherBytes
   return Buffer.from(body.toString().replaceAll(/baf[a-z2-7]{56}/g, otherCid))
 }

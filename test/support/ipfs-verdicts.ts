@@ -43,7 +43,7 @@ const verdicts: Readonly<
 }
 
 /** What a client has to say of a fault: the code of an error, or `ok`. */
-export function verdictOf(fault: IpfsFault, verb: IpfsVerb): ServerErrorCode | 'ok' {
+export function expectVerdict(fault: IpfsFault, verb: IpfsVerb): ServerErrorCode | 'ok' {
   const codes = verdicts[fault]
   return typeof codes === 'string' ? codes : (codes[verb] ?? codes.else ?? 'ok')
 }
@@ -53,7 +53,7 @@ export function verdictOf(fault: IpfsFault, verb: IpfsVerb): ServerErrorCode | '
  * a moment would make a slow node of any other.
  */
 export function deadlineFor(fault: IpfsFault, verb: IpfsVerb): number {
-  return verdictOf(fault, verb) === TIMEOUT ? 300 : scaled(30_000)
+  return expectVerdict(fault, verb) === TIMEOUT ? 300 : scaled(30_000)
 }
 
 /** Calls a node. */
@@ -66,7 +66,7 @@ export function askNode(node: IpfsHttpNode, verb: IpfsVerb): Promise<unknown> {
 }
 
 /** The code of the error that a call ends with, or `ok`. */
-export async function codeOf(asked: Promise<unknown>): Promise<string> {
+export async function catchCode(asked: Promise<unknown>): Promise<string> {
   try {
     await asked
     return 'ok'

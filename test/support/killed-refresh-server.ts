@@ -7,9 +7,9 @@ import type { AddressInfo } from 'node:net'
 import express from 'express'
 import { es256kSigner, setupDidAuth } from '../../src/index.js'
 import { sqliteStore } from '../../src/stores/sqlite/index.js'
-import { walletOf } from './wallet.js'
+import { createNumberedWallet } from './wallet.js'
 
-const service = walletOf(7777)
+const service = createNumberedWallet(7777)
 const store = sqliteStore(process.argv[2] ?? '')
 const isKilling = process.argv[3] === 'kill'
 

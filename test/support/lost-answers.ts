@@ -8,7 +8,7 @@ import { nodeOptions, scriptFile } from './run-script.js'
 import { logIn as logInAt, post } from './server-client.js'
 import { temporaryFolder } from './store-folder.js'
 import { testApp, type TestApp } from './test-app.js'
-import { walletOf } from './wallet.js'
+import { createNumberedWallet } from './wallet.js'
 
 /** What a run through a proxy that loses every second answer came to. */
 export interface LostAnswers {
@@ -39,10 +39,10 @@ export async function runLostAnswers(
   const server = createServer(test.app)
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
-  const proxy = await lossyProxy(port, (number) => number % 2 === 0)
+  const proxy = await startLossyProxy(port, (number) => number % 2 === 0)
   try {
     const clients = await Promise.all(
-      Array.from({ length: 7 }, async (_, number) => clientOf(test, proxy.port, number + 1))
+      Array.from({ length: 7 }, async (_, number) => createClient(test, proxy.port, number + 1))
     )
     let [refreshed, loggedOut] = [0, 0]
     for (let number = 0; refreshed < refreshes && loggedOut === 0; number += 1) {
@@ -62,13 +62,13 @@ export async function runLostAnswers(
   }
 }
 
-async function clientOf({ logIn }: TestApp, port: number, number: number): Promise<RefreshingClient> {
-  return new RefreshingClient(port, (await logIn(walletOf(number))).refreshToken)
+async function createClient({ logIn }: TestApp, port: number, number: number): Promise<RefreshingClient> {
+  return new RefreshingClient(port, (await logIn(createNumberedWallet(number))).refreshToken)
 }
 
 /** Owner and second holder use one refresh token a minute apart, in either order, after refreshes of the owner. */
 async function plant(test: TestApp, { port, proxyPort }: { port: number; proxyPort: number }, number: number) {
-  const owner = await clientOf(test, proxyPort, 100 + number)
+  const owner = await createClient(test, proxyPort, 100 + number)
   for (let refresh = 0; refresh < number % 4; refresh += 1) await untilAnswered(owner)
   const second = new RefreshingClient(port, owner.refreshToken)
   const order = number % 2 === 0 ? [owner, second] : [second, owner]
@@ -106,7 +106,7 @@ export class RefreshingClient {
     return moved
   }
 
-  /** Tries once; what was `unavailable` goes on with the next call. */
+  /** Tries once; what was `createUnavailableError` goes on with the next call. */
   async refresh(): Promise<RefreshOutcome> {
     this.#key ??= randomBytes(16).toString('base64url')
     const body = { refreshToken: this.refreshToken }
@@ -134,7 +134,7 @@ export interface LossyProxy {
  *
  * @param isLost - asked with the number of each answer, from 1
  */
-export async function lossyProxy(serverPort: number, isLost: (number: number) => boolean): Promise<LossyProxy> {
+export async function startLossyProxy(serverPort: number, isLost: (number: number) => boolean): Promise<LossyProxy> {
   let [answers, lost] = [0, 0]
   const proxy: Server = createServer((req, res) => {
     const passedOn = request(
@@ -169,7 +169,7 @@ export async function lossyProxy(serverPort: number, isLost: (number: number) =>
 }
 
 const script = scriptFile('test/support/killed-refresh-server.ts')
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 
 interface KilledServer {
   child: ChildProcess

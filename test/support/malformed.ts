@@ -76,7 +76,7 @@ export function malformedRelayRequests(good: GoodParts, wallet: TestWallet, chal
     ...{ sub: wallet.did, aud: 'a', exp: 1, iat: 1, nbf: 1, ...loginPayload(wallet.did, challenge) },
     ...{ issuanceDate: '', expirationDate: '', validUntil: '', issuer: '' }
   }
-  const credentials = placesOf(payload).flatMap((place) =>
+  const credentials = listPlaces(payload).flatMap((place) =>
     values.WRONG_JSON.map((text) =>
       loginCredential(wallet, challenge, JSON.parse(put(payload, place, text)) as Record<string, unknown>)
     )
@@ -99,7 +99,7 @@ export function malformedRelayRequests(good: GoodParts, wallet: TestWallet, chal
     authorization: good.accessToken
   })
   const login = (jwt: string): MalformedRequest =>
-    requestOf('credential', 'POST', '/auth', JSON_TYPE, JSON.stringify({ jwt }))
+    createRequest('credential', 'POST', '/auth', JSON_TYPE, JSON.stringify({ jwt }))
   return [...requests, ...[...credentials, ...others, ...dids].map(login)]
 }
 
@@ -131,7 +131,7 @@ export function malformedVaultRequests(good: GoodParts): MalformedRequest[] {
 function generate(good: GoodParts, { writes, guarded, pathsWith, authorization }: Surface): MalformedRequest[] {
   const requests: MalformedRequest[] = []
   const add = (name: string, [method, path]: Route, headers: object, body: string | Buffer = ''): void => {
-    requests.push(requestOf(name, method, path, headers, body))
+    requests.push(createRequest(name, method, path, headers, body))
   }
   const bearer = { ...JSON_TYPE, Authorization: authorization }
   const withTokens = (text: string): string => text.replaceAll('T', good.accessToken).replaceAll('R', good.refreshToken)
@@ -139,7 +139,7 @@ function generate(good: GoodParts, { writes, guarded, pathsWith, authorization }
   for (const [method, path, body] of writes) {
     const route = [method, path] as const
     const text = JSON.stringify(body)
-    for (const place of placesOf(body)) {
+    for (const place of listPlaces(body)) {
       const name = place.join('.') || 'the whole body'
       for (const value of [...values.WRONG_JSON, ...textsFor(place, good).map((one) => JSON.stringify(one))]) {
         add(`${name} is ${value.slice(0, 30)}`, route, bearer, put(body, place, value))
@@ -158,7 +158,7 @@ function generate(good: GoodParts, { writes, guarded, pathsWith, authorization }
       )
     }
     for (const [name, headers, wrong] of values.WRONG_BODIES) add(name, route, { ...bearer, ...headers }, wrong)
-    for (const headers of values.WRONG_HEADERS) add(nameOf(headers), route, { ...bearer, ...headers }, text)
+    for (const headers of values.WRONG_HEADERS) add(toName(headers), route, { ...bearer, ...headers }, text)
     for (const other of values.METHODS) add('method', [other, path], bearer, text)
     for (const suffix of ['/', '//', '/%ff', '?a=b', '/a/b', '%2f']) add('path', [method, path + suffix], bearer, text)
     for (const [name, raw] of values.rawRequests(method, path, text)) {
@@ -178,7 +178,7 @@ function generate(good: GoodParts, { writes, guarded, pathsWith, authorization }
     for (const value of values.WRONG_COOKIES) {
       add(`Cookie: ${value.slice(0, 20)}`, route, { ...JSON_TYPE, Cookie: withTokens(value) }, body)
     }
-    for (const headers of values.WRONG_HEADERS) add(nameOf(headers), route, { ...bearer, ...headers })
+    for (const headers of values.WRONG_HEADERS) add(toName(headers), route, { ...bearer, ...headers })
     for (const other of values.METHODS) add('method', [other, route[1]], bearer)
   }
   for (const part of [...values.WRONG_SEGMENTS, ...values.WRONG_DIDS.map(encodeURIComponent)]) {
@@ -196,7 +196,7 @@ function mutants(writes: Surface['writes'], headers: object): MalformedRequest[]
   const draw = numbersFrom(SEED)
   return Array.from({ length: MUTANTS }, (_, number) => {
     const [method, path, body] = writes[number % writes.length]!
-    const { bytes } = requestOf('', method, path, headers, JSON.stringify(body))
+    const { bytes } = createRequest('', method, path, headers, JSON.stringify(body))
     for (let change = 0; change <= draw(3); change += 1) bytes[draw(bytes.length)] = draw(256)
     return { name: `${method} ${path}: mutant ${number}`, bytes }
   })
@@ -213,9 +213,9 @@ function textsFor(place: readonly string[], { accessToken, credentialJwt, refres
 }
 
 /** Paths of all fields and items of a value, its own, which is empty, among them. */
-function placesOf(value: unknown): string[][] {
+function listPlaces(value: unknown): string[][] {
   if (typeof value !== 'object' || value === null) return [[]]
-  return [[], ...Object.entries(value).flatMap(([key, inner]) => placesOf(inner).map((place) => [key, ...place]))]
+  return [[], ...Object.entries(value).flatMap(([key, inner]) => listPlaces(inner).map((place) => [key, ...place]))]
 }
 
 /** The JSON of a value with another text at one place. */
@@ -228,9 +228,9 @@ function put(value: unknown, [key, ...rest]: readonly string[], text: string): s
   return Array.isArray(value) ? `[${parts.join()}]` : `{${parts.join()}}`
 }
 
-const nameOf = (headers: object): string => JSON.stringify(headers).slice(0, 60)
+const toName = (headers: object): string => JSON.stringify(headers).slice(0, 60)
 
-function requestOf(
+function createRequest(
   name: string,
   method: string,
   path: string,
@@ -251,7 +251,7 @@ function requestOf(
 }
 
 /** Every n-th request, so that `count` of them touch every kind. */
-export function sampleOf(requests: readonly MalformedRequest[], count: number): MalformedRequest[] {
+export function takeSample(requests: readonly MalformedRequest[], count: number): MalformedRequest[] {
   const step = Math.max(1, requests.length / count)
   const length = Math.min(count, requests.length)
   return Array.from({ length }, (_, index) => requests[Math.floor(index * step)]!)

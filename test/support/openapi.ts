@@ -13,7 +13,7 @@ export interface Operation {
 }
 
 /** Every operation of a document, with its method in lower case. */
-export function operationsOf({ paths }: OpenApiDocument): { method: string; path: string; operation: Operation }[] {
+export function listOperations({ paths }: OpenApiDocument): { method: string; path: string; operation: Operation }[] {
   return Object.entries(paths).flatMap(([path, item]) =>
     Object.entries(item).map(([method, operation]) => ({ method, path, operation: operation as Operation }))
   )

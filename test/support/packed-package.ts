@@ -85,7 +85,7 @@ interface LockedPackage {
  *
  * @param project - folder of the project that it is installed in
  */
-export function treeOf(project: string, name: string): Set<string> {
+export function listTree(project: string, name: string): Set<string> {
   const text = readFileSync(join(project, 'node_modules/.package-lock.json'), 'utf8')
   const { packages } = JSON.parse(text) as { packages: Record<string, LockedPackage> }
   const found = new Set<string>()
@@ -116,7 +116,11 @@ net.Server.prototype.listen = function () {
 `
 
 /** Runs a file that calls `app.listen(3000)` as a user would, on any free port, while `use` is at work. */
-export async function whileRunning(folder: string, file: string, use: (url: string) => Promise<void>): Promise<void> {
+export async function useWhileRunning(
+  folder: string,
+  file: string,
+  use: (url: string) => Promise<void>
+): Promise<void> {
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, 'any-port.cjs'), ANY_PORT)
   const child = spawn(process.execPath, ['--require', './any-port.cjs', file], { cwd: folder, env: environment })

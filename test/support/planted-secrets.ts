@@ -1,6 +1,6 @@
 import { ask, post, refresh, signedLogin, type Tokens } from './server-client.js'
 import { exchange } from './malformed.js'
-import { walletOf } from './wallet.js'
+import { createNumberedWallet } from './wallet.js'
 
 const USERS = 6
 
@@ -11,7 +11,7 @@ const USERS = 6
 export async function plantSecrets(url: string, domain: string): Promise<string[]> {
   const secrets: string[] = []
   for (let user = 1; user <= USERS; user += 1) {
-    const wallet = walletOf(500 + user)
+    const wallet = createNumberedWallet(500 + user)
     const { challenge, sig } = await signedLogin(url, wallet, domain)
     const { text } = await post(`${url}/auth`, { did: wallet.did, sig })
     const tokens = JSON.parse(text) as Tokens
@@ -41,7 +41,11 @@ export async function plantSecrets(url: string, domain: string): Promise<string[
   })
   await ask(`${url}/me`, { headers: { 'User-Agent': mark('agent'), Origin: `https://${mark('origin')}.example` } })
   await post(`${url}/auth`, { did: mark('did'), sig: mark('sig') })
-  await post(`${url}/signup`, { did: walletOf(1).did, sig: '0x', credentials: [`${mark('credential')}.b.c`] })
+  await post(`${url}/signup`, {
+    did: createNumberedWallet(1).did,
+    sig: '0x',
+    credentials: [`${mark('credential')}.b.c`]
+  })
   await post(`${url}/refresh-token`, { refreshToken: mark('refresh-token') })
   const json = { 'Content-Type': 'application/json' }
   await ask(`${url}/auth`, { method: 'POST', headers: json, body: `{"did":"${mark('broken-json')}` })

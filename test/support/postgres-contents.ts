@@ -12,7 +12,7 @@ import {
   openPostgresContentStore,
   type PostgresContentStoreOptions
 } from '../../servers/storage/sql/open-postgres-contents.js'
-import { postgresObjectStore } from '../../servers/storage/sql/postgres-object-store.js'
+import { createPostgresObjectStore } from '../../servers/storage/sql/postgres-object-store.js'
 import { fakeClocks, findLeaks, sqliteFolder, type ContentFolder, type TestStore } from './content-stores.js'
 import { runOn, TEST_TIMEOUT_SECONDS, testDatabase, type TestDatabase } from './postgres-server.js'
 import { temporaryFolder } from './store-folder.js'
@@ -69,7 +69,7 @@ function postgresContents(url: string): PostgresContents {
     pools.push(pool)
     return pool
   }
-  const objects = postgresObjectStore(connect(), 'vault')
+  const objects = createPostgresObjectStore(connect(), 'vault')
   const openAll: PostgresContents['openAll'] = ({ source, pool, ...options } = {}) => {
     const database = connect(source, pool)
     const monotonicSeconds = (): number => clocks.monotonicSeconds

@@ -1,7 +1,15 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Store } from '../../src/ports.js'
-import { chargeOf, hashOf, rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
-import { codeOf } from './refusal.js'
+import {
+  createCharge,
+  hashToken,
+  createRotation,
+  service,
+  createSession,
+  START_SECONDS,
+  createUse
+} from '../../src/testing/store-case.js'
+import { catchCode } from './refusal.js'
 import type { Cut, TcpProxy } from './tcp-proxy.js'
 
 /** A verb whose connection is cut, and what has to be true afterwards. */
@@ -15,7 +23,7 @@ interface LostAnswer {
   allowed: unknown[][]
 }
 
-const didOf = (name: string): string => `did:example:${name.replaceAll(' ', '')}`
+const createDid = (name: string): string => `did:example:${name.replaceAll(' ', '')}`
 const later = { nowSeconds: START_SECONDS + 60 }
 
 const CASES: LostAnswer[] = [
@@ -24,9 +32,9 @@ const CASES: LostAnswer[] = [
     statement,
     run: async (store: Store, name: string, cut: () => void) => {
       cut()
-      const evicted = await store.createSession(sessionOf(name, { did: didOf(name) }))
-      const listed = await store.listSessions(service, didOf(name), START_SECONDS)
-      return [evicted, listed.length, await store.rotateRefreshToken(rotationOf(name, 0, 1))]
+      const evicted = await store.createSession(createSession(name, { did: createDid(name) }))
+      const listed = await store.listSessions(service, createDid(name), START_SECONDS)
+      return [evicted, listed.length, await store.rotateRefreshToken(createRotation(name, 0, 1))]
     },
     allowed: [[0, 1, 'rotate']]
   })),
@@ -34,11 +42,11 @@ const CASES: LostAnswer[] = [
     verb: 'rotateRefreshToken',
     statement: 'did_auth_session_rotate',
     run: async (store, name, cut) => {
-      await store.createSession(sessionOf(name, { did: didOf(name) }))
+      await store.createSession(createSession(name, { did: createDid(name) }))
       cut()
-      const verdict = await store.rotateRefreshToken(rotationOf(name, 0, 1))
+      const verdict = await store.rotateRefreshToken(createRotation(name, 0, 1))
       const found = await store.findSession(service, `session-${name}`)
-      const isCurrent = found?.refreshTokenHash === hashOf(name, 1)
+      const isCurrent = found?.refreshTokenHash === hashToken(name, 1)
       return [verdict, found?.state, isCurrent, found?.replacedTokens.length]
     },
     allowed: [['rotate', 'active', true, 1]]
@@ -47,10 +55,10 @@ const CASES: LostAnswer[] = [
     verb: 'rotateRefreshToken (reused)',
     statement: 'did_auth_session_revoke',
     run: async (store, name, cut) => {
-      await store.createSession(sessionOf(name, { did: didOf(name) }))
-      await store.rotateRefreshToken(rotationOf(name, 0, 1))
+      await store.createSession(createSession(name, { did: createDid(name) }))
+      await store.rotateRefreshToken(createRotation(name, 0, 1))
       cut()
-      const verdict = await store.rotateRefreshToken(rotationOf(name, 0, 2, later))
+      const verdict = await store.rotateRefreshToken(createRotation(name, 0, 2, later))
       return [verdict, (await store.findSession(service, `session-${name}`))?.state]
     },
     allowed: [['reused', 'revoked']]
@@ -59,7 +67,7 @@ const CASES: LostAnswer[] = [
     verb: 'endSession',
     statement: 'did_auth_session_end',
     run: async (store, name, cut) => {
-      await store.createSession(sessionOf(name, { did: didOf(name) }))
+      await store.createSession(createSession(name, { did: createDid(name) }))
       cut()
       const wasActive = await store.endSession(service, `session-${name}`, 'loggedOut', START_SECONDS)
       return [wasActive, (await store.findSession(service, `session-${name}`))?.state]
@@ -70,9 +78,9 @@ const CASES: LostAnswer[] = [
     verb: 'revokeSessions',
     statement: 'did_auth_session_revoke_all',
     run: async (store, name, cut) => {
-      await store.createSession(sessionOf(name, { did: didOf(name) }))
+      await store.createSession(createSession(name, { did: createDid(name) }))
       cut()
-      const outcome = await codeOf(store.revokeSessions(service, didOf(name), START_SECONDS))
+      const outcome = await catchCode(store.revokeSessions(service, createDid(name), START_SECONDS))
       return [outcome, (await store.findSession(service, `session-${name}`))?.state]
     },
     // A second attempt would answer 0 sessions.
@@ -86,9 +94,9 @@ const CASES: LostAnswer[] = [
     statement: 'did_auth_first_log_in',
     run: async (store, name, cut) => {
       cut()
-      const outcome = await store.consumeChallenge(useOf({ did: didOf(name) }))
-      const again = await store.consumeChallenge(useOf({ did: didOf(name) }))
-      return [outcome, again, (await store.countChallengeUses(useOf({ did: didOf(name) }))).logIn]
+      const outcome = await store.consumeChallenge(createUse({ did: createDid(name) }))
+      const again = await store.consumeChallenge(createUse({ did: createDid(name) }))
+      return [outcome, again, (await store.countChallengeUses(createUse({ did: createDid(name) }))).logIn]
     },
     allowed: [['consumed', 'taken', 1]]
   },
@@ -96,12 +104,12 @@ const CASES: LostAnswer[] = [
     verb: 'consumeChallenge (next)',
     statement: 'did_auth_next_sign_up',
     run: async (store, name, cut) => {
-      const use = { did: didOf(name), flow: 'signUp', consumesBoth: true } as const
-      await store.consumeChallenge(useOf(use))
+      const use = { did: createDid(name), flow: 'signUp', consumesBoth: true } as const
+      await store.consumeChallenge(createUse(use))
       cut()
-      const outcome = await store.consumeChallenge(useOf({ ...use, useCount: 1 }))
-      const again = await store.consumeChallenge(useOf({ ...use, useCount: 1 }))
-      return [outcome, again, (await store.countChallengeUses(useOf(use))).logIn]
+      const outcome = await store.consumeChallenge(createUse({ ...use, useCount: 1 }))
+      const again = await store.consumeChallenge(createUse({ ...use, useCount: 1 }))
+      return [outcome, again, (await store.countChallengeUses(createUse(use))).logIn]
     },
     allowed: [['consumed', 'taken', 2]]
   },
@@ -110,7 +118,7 @@ const CASES: LostAnswer[] = [
     statement: 'did_auth_request_quotas_charge',
     run: async (store, name, cut) => {
       cut()
-      const { isCharged, count } = await store.chargeQuota(chargeOf({ key: name }))
+      const { isCharged, count } = await store.chargeQuota(createCharge({ key: name }))
       return [isCharged, count]
     },
     allowed: [
@@ -121,8 +129,8 @@ const CASES: LostAnswer[] = [
   ...(
     [
       ['did_auth_session_find', (store, name) => store.findSession(service, `session-${name}`)],
-      ['did_auth_session_list', (store, name) => store.listSessions(service, didOf(name), START_SECONDS)],
-      ['did_auth_find_use', (store, name) => store.countChallengeUses(useOf({ did: didOf(name) }))]
+      ['did_auth_session_list', (store, name) => store.listSessions(service, createDid(name), START_SECONDS)],
+      ['did_auth_find_use', (store, name) => store.countChallengeUses(createUse({ did: createDid(name) }))]
     ] as [statement: string, read: (store: Store, name: string) => Promise<unknown>][]
   ).map(([statement, read]) => ({
     verb: statement,

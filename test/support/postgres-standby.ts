@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { postgresCode } from '../../src/stores/postgres/index.js'
+import { getPostgresCode } from '../../src/stores/postgres/index.js'
 import { debianPrograms, runOn, runPostgresProgram, startPostgres, type PostgresEngine } from './postgres-server.js'
 import { until } from './until.js'
 
@@ -80,7 +80,7 @@ function smallDisk(url: string): Pick<FullDisk, 'fill' | 'free'> {
   const isFull = (rows: number): Promise<boolean> =>
     runOn(url, insert, [rows]).then(
       () => false,
-      (error: unknown) => postgresCode(error) === '53100'
+      (error: unknown) => getPostgresCode(error) === '53100'
     )
   return {
     async fill() {

@@ -7,14 +7,14 @@ export function refusal(code: DidAuthErrorCode): Error {
 }
 
 /** Work that throws. */
-export function throwing(error: unknown): () => never {
+export function createThrowing(error: unknown): () => never {
   return () => {
     throw error
   }
 }
 
 /** The code that work is refused with, or undefined when it is done. */
-export function codeOf(work: Promise<unknown>): Promise<unknown> {
+export function catchCode(work: Promise<unknown>): Promise<unknown> {
   return work.then(
     () => undefined,
     (error: unknown) => (error as { code?: unknown }).code

@@ -8,14 +8,14 @@ import { readEnv, type ServerEnv, type ServerName } from '../../servers/config/r
 import type { Identity } from '../../servers/config/service-identity.js'
 import type { ServerApp } from '../../servers/http/create-app.js'
 import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
-import { serverLog } from '../../servers/observability/logger.js'
-import { relayApp } from '../../servers/relay/app.js'
-import { dataFolder, dependenciesOf } from '../../servers/storage/engine.js'
+import { createServerLog } from '../../servers/observability/logger.js'
+import { createRelayApp } from '../../servers/relay/app.js'
+import { getDataFolder, createDependencies } from '../../servers/storage/engine.js'
 import type { OpenContentStore } from '../../servers/storage/sql/sql-content-store.js'
 import { openContentStore } from '../../servers/storage/sql/open-sqlite-contents.js'
-import { capturedLog } from './captured-log.js'
+import { captureLog } from './captured-log.js'
 import { loginCredential } from './relay-client.js'
-import { walletOf, type TestWallet } from './wallet.js'
+import { createNumberedWallet, type TestWallet } from './wallet.js'
 
 export { loginCredential, loginPayload } from './relay-client.js'
 
@@ -23,7 +23,7 @@ export { loginCredential, loginPayload } from './relay-client.js'
 export const START_SECONDS = 1_800_000_000
 export const serviceUrl = 'https://relay.example'
 /** The service's key: wallet number 7777. */
-export const serviceWallet = walletOf(7777)
+export const serviceWallet = createNumberedWallet(7777)
 export const challengeSecret = 'a secret of the tests, longer than 32 bytes'
 
 /** Time as the test says. */
@@ -69,10 +69,10 @@ export async function startTestRelay(
   const DATA_DIR = options.folder ?? mkdtempSync(join(tmpdir(), 'did-auth-relay-'))
   const env = readEnv({ DATA_DIR, ...variables }, 'relay', false)
   const clock = options.clock ?? new TestClock()
-  const { destination, log } = capturedLog()
+  const { destination, log } = captureLog()
   const open = async (): Promise<Pick<TestRelay, keyof ServerApp | 'contents'>> => {
     const { node, store: given, usedPercent = () => Promise.resolve(50) } = options
-    const folder = dataFolder(env)
+    const folder = getDataFolder(env)
     const { store: contents, spool } = await openContentStore({
       folder,
       database: 'relay.db',
@@ -89,18 +89,18 @@ export async function startTestRelay(
       challengeSecret: options.challengeSecret ?? challengeSecret,
       ...options.identity
     }
-    const dependencies = dependenciesOf(env, {}, { durable: store, contents })
+    const dependencies = createDependencies(env, {}, { durable: store, contents })
     const { serviceUrls } = options
     const shell = {
       env,
       identity,
       serviceUrl,
       serviceUrls,
-      log: serverLog(env, false, destination),
+      log: createServerLog(env, false, destination),
       store,
       dependencies
     }
-    const app = relayApp({ ...shell, contents, spool, node, usedPercent, clock })
+    const app = createRelayApp({ ...shell, contents, spool, node, usedPercent, clock })
     await app.ready
     const close = async (): Promise<void> => {
       await app.close()

@@ -1,7 +1,7 @@
 import { createServer, request, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { scaled } from './time-factor.js'
-import { loginText, type TestWallet } from './wallet.js'
+import { createLoginText, type TestWallet } from './wallet.js'
 
 const servers: Server[] = []
 
@@ -17,7 +17,7 @@ export async function servingPort(listener: RequestListener, backlog?: number): 
 export const serving = async (listener: RequestListener): Promise<string> =>
   `http://127.0.0.1:${await servingPort(listener)}`
 
-/** Closes what {@link serving} opened, with all connections. */
+/** Closes what {@link serveUntilSignal} opened, with all connections. */
 export function closeServices(): void {
   for (const server of servers.splice(0)) {
     server.closeAllConnections()
@@ -56,7 +56,7 @@ export async function signedLogin(
 ): Promise<{ did: string; sig: string; challenge: string }> {
   const { text } = await post(`${url}/request-auth`, { did: wallet.did })
   const { challenge } = JSON.parse(text) as { challenge: string }
-  return { did: wallet.did, sig: wallet.personalSign(loginText(domain, challenge)), challenge }
+  return { did: wallet.did, sig: wallet.personalSign(createLoginText(domain, challenge)), challenge }
 }
 
 /** Logs a wallet in with a real signature. */

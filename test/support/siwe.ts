@@ -5,18 +5,18 @@ import { createSiweMessage, type CreateSiweMessageParameters } from 'viem/siwe'
 import { START_SECONDS } from './test-app.js'
 
 /** The viem account of a number: the same key as that of `walletOf`. */
-export function accountOf(number: number): PrivateKeyAccount {
+export function createAccount(number: number): PrivateKeyAccount {
   return privateKeyToAccount(`0x${number.toString(16).padStart(64, '0')}`)
 }
 
 /** Asks for a nonce over HTTP. */
-export async function siweNonce(app: Express, path = '/siwe'): Promise<string> {
+export async function requestNonce(app: Express, path = '/siwe'): Promise<string> {
   const { body } = await request(app).post(`${path}/nonce`).expect(200)
   return (body as { nonce: string }).nonce
 }
 
 /** A message as viem writes it, for `service.example` on chain 30. */
-export function siweText(
+export function createSiweText(
   account: Pick<PrivateKeyAccount, 'address'>,
   nonce: string,
   fields: Partial<CreateSiweMessageParameters> = {}
@@ -34,11 +34,11 @@ export function siweText(
 }
 
 /** Asks for a nonce and signs a message with it: the body of a `POST /siwe/verify` that is good once. */
-export async function signedSiwe(
+export async function createSignedSiwe(
   app: Express,
   account: PrivateKeyAccount,
   fields?: Partial<CreateSiweMessageParameters>
 ): Promise<{ message: string; signature: string }> {
-  const message = siweText(account, await siweNonce(app), fields)
+  const message = createSiweText(account, await requestNonce(app), fields)
   return { message, signature: await account.signMessage({ message }) }
 }

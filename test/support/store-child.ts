@@ -6,7 +6,7 @@
  */
 import { writeSync } from 'node:fs'
 import { sqliteStore } from '../../src/stores/sqlite/index.js'
-import { rotationOf, sessionOf } from '../../src/testing/store-case.js'
+import { createRotation, createSession } from '../../src/testing/store-case.js'
 
 const [file = '', mode = ''] = process.argv.slice(2)
 const store = sqliteStore(file) as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>
@@ -45,11 +45,11 @@ async function writeForever(): Promise<void> {
   for (let number = 0; ; number += 1) {
     const name = `${process.pid} ${number}`
     writeSync(1, `create ${name} 0\n`)
-    await store.createSession!(sessionOf(name, { did: `did:ethr:0x${number}` }))
+    await store.createSession!(createSession(name, { did: `did:ethr:0x${number}` }))
     writeSync(1, `created ${name} 0\n`)
     for (let rotation = 1; rotation <= 3; rotation += 1) {
       writeSync(1, `rotate ${name} ${rotation}\n`)
-      await store.rotateRefreshToken!(rotationOf(name, rotation - 1, rotation))
+      await store.rotateRefreshToken!(createRotation(name, rotation - 1, rotation))
       writeSync(1, `rotated ${name} ${rotation}\n`)
     }
   }

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import assert from 'node:assert/strict'
 import type { Store } from '../../src/ports.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
-import { chargeOf, hashOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
+import { createCharge, hashToken, START_SECONDS, createUse } from '../../src/testing/store-case.js'
 
 /** One step of a random sequence. Sessions are named by small numbers, and tokens by their age, so that steps meet. */
 const step = fc.record({
@@ -45,7 +45,7 @@ export async function assertLikeMemory(store: Store, numRuns: number): Promise<v
     const sessions: { service: string; sessionId: string; did: string; tokens: string[] }[] = []
     let nowSeconds = START_SECONDS
     let issued = 0
-    const newHash = (): string => hashOf(`token ${runs}`, (issued += 1))
+    const newHash = (): string => hashToken(`token ${runs}`, (issued += 1))
 
     const take = async (one: (typeof steps)[number]): Promise<unknown> => {
       const [service, did] = [`${one.service}/${runs}`, one.did.toLowerCase()]
@@ -82,13 +82,13 @@ export async function assertLikeMemory(store: Store, numRuns: number): Promise<v
       const both = { service, nowSeconds }
       if (one.verb === 'charge') {
         const { kind, cost, limit } = one
-        const charge = chargeOf({ ...both, kind: kind as 'request', cost, limit, key: did, timeSlotSeconds: 10 })
+        const charge = createCharge({ ...both, kind: kind as 'request', cost, limit, key: did, timeSlotSeconds: 10 })
         return ask((store) => store.chargeQuota(charge))
       }
       const { useCount, consumesBoth } = one
       const window = Math.floor(nowSeconds / 300)
       const times = { window, expiresAtSeconds: (window + 1) * 300 }
-      const use = useOf({ ...both, ...times, did, flow: one.flow as 'logIn', useCount, consumesBoth })
+      const use = createUse({ ...both, ...times, did, flow: one.flow as 'logIn', useCount, consumesBoth })
       await ask((store) => store.consumeChallenge(use))
       return ask((store) => store.countChallengeUses(use))
     }

@@ -12,12 +12,12 @@ import { createECDH } from 'node:crypto'
 import type { ServerEnv } from '../../servers/config/read-env.js'
 import type { ServerApp, ServerAppParts } from '../../servers/http/create-app.js'
 import type { Metrics } from '../../servers/observability/metrics.js'
-import { capturedLog } from './captured-log.js'
+import { captureLog } from './captured-log.js'
 import { appClient, type AppClient } from './app-client.js'
-import { walletOf } from './wallet.js'
+import { createNumberedWallet } from './wallet.js'
 
 /** The service's key: wallet number 7777. */
-export const serviceWallet = walletOf(7777)
+export const serviceWallet = createNumberedWallet(7777)
 export const serviceUrl = 'https://service.example'
 export const challengeSecret = 'a secret of the tests, longer than 32 bytes'
 
@@ -117,19 +117,19 @@ export async function testServer(
   build: (shell: ServerAppParts) => ServerApp
 ): Promise<TestServer> {
   const { readEnv } = await import('../../servers/config/read-env.js')
-  const { dependenciesOf } = await import('../../servers/storage/engine.js')
-  const { serverLog } = await import('../../servers/observability/logger.js')
+  const { createDependencies } = await import('../../servers/storage/engine.js')
+  const { createServerLog } = await import('../../servers/observability/logger.js')
   const env = readEnv(variables, name, false)
-  const { destination, log } = capturedLog()
+  const { destination, log } = captureLog()
   const identity = {
     serviceDid: env.SERVICE_DID ?? serviceWallet.did,
     privateKey: serviceWallet.privateKey,
     challengeSecret,
     resourceKeys: [resourceKey(1)]
   }
-  const dependencies = dependenciesOf(env, {}, { durable: store })
+  const dependencies = createDependencies(env, {}, { durable: store })
   const shell = { env, identity, serviceUrl: `https://${name}.example`, store, dependencies }
-  const server = build({ ...shell, log: serverLog(env, false, destination) })
+  const server = build({ ...shell, log: createServerLog(env, false, destination) })
   await server.ready.catch(() => undefined)
   return { ...server, env, log }
 }
@@ -139,8 +139,8 @@ export async function testAuthServer(
   variables: Record<string, string> = {},
   { store = memoryStore(), metrics }: { store?: Store; metrics?: Metrics } = {}
 ): Promise<TestServer> {
-  const { authApp } = await import('../../servers/auth/app.js')
-  return testServer('auth', variables, store, (shell) => authApp({ ...shell, metrics }))
+  const { createAuthApp } = await import('../../servers/auth/app.js')
+  return testServer('auth', variables, store, (shell) => createAuthApp({ ...shell, metrics }))
 }
 
 /** A verb that every store has. */

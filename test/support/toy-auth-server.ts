@@ -53,7 +53,7 @@ const PROBLEM = 'application/problem+json'
  * A small server of the protocol, written from the specification and with nothing of ours, and on request with one
  * fault: what `conformance` finds in it, it finds in a server that somebody else wrote.
  */
-export function toyAuthServer(fault?: Fault): { app: Express; clock: TestClock } {
+export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestClock } {
   const clock = new TestClock()
   const sessions = new Set<ToySession>()
   const challenges = new Map<string, string>()

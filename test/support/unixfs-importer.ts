@@ -10,7 +10,7 @@ export interface Block {
 }
 
 /** The blocks of content by another implementation than ours: leaves first, the root last. */
-export async function blocksOf(content: Uint8Array): Promise<Block[]> {
+export async function importBlocks(content: Uint8Array): Promise<Block[]> {
   const blocks: Block[] = []
   const store = {
     put: (cid: CID, bytes: Uint8Array): CID => {

@@ -44,7 +44,7 @@ export async function steadily<T>(milliseconds: number, attempt: () => Promise<T
  * To be called in `beforeAll`. With `it.concurrent`, Jest 30 refuses every lazy import as soon as one of the tests has
  * ended.
  */
-export async function allOf<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<(R | Error)[]> {
+export async function runForAll<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<(R | Error)[]> {
   const outcomes: (R | Error)[] = []
   const ahead = [...items.entries()]
   const walk = async (): Promise<void> => {

@@ -6,22 +6,22 @@ import { readEnv, type ServerName } from '../../servers/config/read-env.js'
 import type { Identity } from '../../servers/config/service-identity.js'
 import type { ServerApp } from '../../servers/http/create-app.js'
 import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
-import { serverLog } from '../../servers/observability/logger.js'
+import { createServerLog } from '../../servers/observability/logger.js'
 import type { Metrics } from '../../servers/observability/metrics.js'
-import { dependenciesOf } from '../../servers/storage/engine.js'
+import { createDependencies } from '../../servers/storage/engine.js'
 import type { OpenContentStore } from '../../servers/storage/sql/sql-content-store.js'
 import { openContentStore } from '../../servers/storage/sql/open-sqlite-contents.js'
 import { runReconcile } from '../../servers/commands/reconcile.js'
-import { takedownAt } from '../../servers/commands/takedown.js'
-import { vaultApp } from '../../servers/vault/app.js'
-import { capturedLog } from './captured-log.js'
+import { createTakedownCommand } from '../../servers/commands/takedown.js'
+import { createVaultApp } from '../../servers/vault/app.js'
+import { captureLog } from './captured-log.js'
 import { runCommand } from './command-line.js'
-import { entryOf } from './content-stores.js'
+import { createEntry } from './content-stores.js'
 import { temporaryFolder } from './store-folder.js'
-import { loginText, walletOf, type TestWallet } from './wallet.js'
+import { createLoginText, createNumberedWallet, type TestWallet } from './wallet.js'
 
 /** The service's key: wallet number 7777. */
-export const serviceWallet = walletOf(7777)
+export const serviceWallet = createNumberedWallet(7777)
 export const serviceUrl = 'https://vault.example'
 
 /** What a test puts in the place of the real thing. */
@@ -49,12 +49,12 @@ export async function testVault(env: Record<string, string> = {}, parts: VaultTe
   // Times are real here: no window of challenges ends within a test, save at midnight.
   const defaults = { MAX_REQUESTS_PER_TIME_SLOT: '1000000', CHALLENGE_EXPIRATION_TIME_IN_SECONDS: '86400' }
   const serverEnv = readEnv({ ...defaults, ...env }, 'vault', false)
-  const { destination, log } = capturedLog()
+  const { destination, log } = captureLog()
   const { path, remove } = parts.folder === undefined ? temporaryFolder() : { path: parts.folder, remove: undefined }
   const { node, store = memoryStore(), usedPercent = () => Promise.resolve(50) } = parts
   const tracksPins = node !== undefined
   const opened = parts.contents ?? (await openContentStore({ folder: path, database: 'vault.db', tracksPins }))
-  const server = vaultApp({
+  const server = createVaultApp({
     env: serverEnv,
     identity: {
       serviceDid: serverEnv.SERVICE_DID ?? serviceWallet.did,
@@ -65,13 +65,13 @@ export async function testVault(env: Record<string, string> = {}, parts: VaultTe
     serviceUrl,
     serviceUrls: parts.serviceUrls,
     store,
-    dependencies: dependenciesOf(serverEnv, {}, { durable: store, contents: opened.store }),
+    dependencies: createDependencies(serverEnv, {}, { durable: store, contents: opened.store }),
     contents: opened.store,
     spool: opened.spool,
     node,
     usedPercent,
     metrics: parts.metrics,
-    log: serverLog(serverEnv, false, destination)
+    log: createServerLog(serverEnv, false, destination)
   })
   await server.ready.catch(() => undefined)
   const close = async (): Promise<void> => {
@@ -87,7 +87,7 @@ type Listener = ServerApp['listener']
 /** Logs a wallet in over HTTP. */
 export async function logInAt(listener: Listener, wallet: TestWallet, did = wallet.did): Promise<string> {
   const { body } = await request(listener).post('/request-auth').send({ did }).expect(200)
-  const sig = wallet.personalSign(loginText('vault.example', (body as { challenge: string }).challenge))
+  const sig = wallet.personalSign(createLoginText('vault.example', (body as { challenge: string }).challenge))
   const answer = await request(listener).post('/auth').send({ did, sig }).expect(200)
   return (answer.body as { accessToken: string }).accessToken
 }
@@ -95,8 +95,8 @@ export async function logInAt(listener: Listener, wallet: TestWallet, did = wall
 let lastWallet = 100_000
 
 /** A wallet that no other test uses. */
-export function newWallet(): TestWallet {
-  return walletOf((lastWallet += 1))
+export function createWallet(): TestWallet {
+  return createNumberedWallet((lastWallet += 1))
 }
 
 /** A user of the vault, logged in: each verb is one request. Keys and ids go into the path as they are. */
@@ -118,7 +118,7 @@ export class VaultUser {
 
   /** A user who was never seen before, so that tests may share a vault. */
   static async new({ listener }: ServerApp): Promise<VaultUser> {
-    return VaultUser.logIn(listener, newWallet())
+    return VaultUser.logIn(listener, createWallet())
   }
 
   post(path: string, content: unknown): request.Test {
@@ -159,12 +159,12 @@ export function openDatabase(file: string): SqlConnection {
 
 /** Changes or damages what a vault has stored. */
 export function changeDatabase(vault: Pick<TestVault, 'folder'>, sql: string): void {
-  const database = openDatabase(databaseOf(vault))
+  const database = openDatabase(getDatabase(vault))
   database.exec(sql)
   database.close()
 }
 
-export const databaseOf = ({ folder }: Pick<TestVault, 'folder'>): string => join(folder, 'vault.db')
+export const getDatabase = ({ folder }: Pick<TestVault, 'folder'>): string => join(folder, 'vault.db')
 
 /** Adds entries as the vault would, in this order and without HTTP. */
 export async function fillVault(
@@ -174,7 +174,9 @@ export async function fillVault(
 ): Promise<void> {
   const small: Promise<unknown>[] = []
   for (const [key, content] of entries) {
-    const write = store.writeEntry(entryOf(key, content, { did, quota: { maxBytes: Infinity, maxEntries: Infinity } }))
+    const write = store.writeEntry(
+      createEntry(key, content, { did, quota: { maxBytes: Infinity, maxEntries: Infinity } })
+    )
     // Small ones share a commit, in the order of their calls. Large ones are uploaded first, and would overtake each
     // other.
     if (content.length > 60_000) await write
@@ -188,7 +190,7 @@ export async function runVault(
   [command = '', ...args]: readonly string[],
   env: Record<string, string>
 ): Promise<{ code: number; lines: string[] }> {
-  return runCommand(command === 'takedown' ? takedownAt('vault') : runReconcile, args, env)
+  return runCommand(command === 'takedown' ? createTakedownCommand('vault') : runReconcile, args, env)
 }
 
 /** What `vault reconcile` finds wrong, or does not find carried out; empty when all is in order. */

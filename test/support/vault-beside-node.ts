@@ -10,7 +10,7 @@ import { findVaultFaults } from './vault-app.js'
 import { ask, logIn } from './server-client.js'
 import { ServerProcesses, type ServerProcess } from './server-process.js'
 import { scaled } from './time-factor.js'
-import { walletOf } from './wallet.js'
+import { createNumberedWallet } from './wallet.js'
 
 const DOMAIN = 'vault.example'
 
@@ -50,7 +50,7 @@ export async function vaultBesideNode(
     async logIn(url, count, firstWallet) {
       const users: LoadUser[] = []
       for (let number = 0; number < count; number += 1) {
-        const wallet = walletOf(firstWallet + number)
+        const wallet = createNumberedWallet(firstWallet + number)
         const { accessToken } = await logIn(url, wallet, DOMAIN)
         users.push({ did: wallet.did, accessToken, model: new Dictionary(), uncertain: undefined })
       }

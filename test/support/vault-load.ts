@@ -7,11 +7,11 @@ const KEYS = ['a', 'b', 'c']
 const CONTENTS = 60
 
 /** The text of a content; some are of many blocks. */
-export function textOf(content: number): string {
+export function createText(content: number): string {
   return `content ${content} `.repeat(content % 20 === 0 ? 30_000 : 20)
 }
 
-const cids = Array.from({ length: CONTENTS }, (_, content) => cidOf(Buffer.from(textOf(content))))
+const cids = Array.from({ length: CONTENTS }, (_, content) => cidOf(Buffer.from(createText(content))))
 
 /** A user of a vault, and what was acknowledged. */
 export interface LoadUser {
@@ -72,7 +72,7 @@ function send(url: string, { accessToken }: LoadUser, { verb, key, place, conten
     removeAll: ['DELETE', `/${key}`],
     remove: ['DELETE', `/${key}/${cids[place]!}`]
   }[verb] as [string, string]
-  const body = method === 'DELETE' ? {} : { body: JSON.stringify({ content: textOf(content) }) }
+  const body = method === 'DELETE' ? {} : { body: JSON.stringify({ content: createText(content) }) }
   const headers = { Authorization: `DIDAuth ${accessToken}`, 'Content-Type': 'application/json' }
   return ask(url + path, { method, headers, ...body })
 }
@@ -84,7 +84,7 @@ export async function findVaultLosses(url: string, users: readonly LoadUser[]): 
     users.map(async (user) => {
       const found = new Map<string, string>()
       for (const key of KEYS) found.set(key, (await ask(`${url}/${user.did}/${key}`)).text)
-      const expectedOf = (key: string): string => JSON.stringify(user.model.find(user.did, key).map(textOf))
+      const expectedOf = (key: string): string => JSON.stringify(user.model.find(user.did, key).map(createText))
       if (user.uncertain !== undefined && found.get(user.uncertain.key) !== expectedOf(user.uncertain.key)) {
         user.model.apply(user.uncertain)
       }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
-import { ipfsHttpNode } from '../../servers/ipfs/ipfs-rpc-client.js'
+import { createIpfsHttpNode } from '../../servers/ipfs/ipfs-rpc-client.js'
 import type { OpenContentStore } from '../../servers/storage/sql/sql-content-store.js'
 import { cidOf } from '../../servers/storage/unixfs-blocks.js'
 import { reconcile } from '../../servers/commands/reconcile.js'
@@ -12,7 +12,7 @@ import { startIpfsRpcServer } from './ipfs-rpc-server.js'
 import { findVaultFaults, testVault, VaultUser } from './vault-app.js'
 import { temporaryFolder } from './store-folder.js'
 import { until } from './until.js'
-import { walletOf } from './wallet.js'
+import { createNumberedWallet } from './wallet.js'
 
 const KEYS = ['a', 'b', 'ключ']
 const CONTENTS = ['', 'x', 'y', 'zz', '💥', 'long enough to matter']
@@ -25,7 +25,7 @@ const MODEL_ENV = {
   ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: '86400'
 }
 
-const wallets = [1, 2, 3, 4].map(walletOf)
+const wallets = [1, 2, 3, 4].map(createNumberedWallet)
 
 /** Sequences of 50 operations of 4 users; writes of one key are likely to meet. */
 const operations: fc.Arbitrary<ModelVerb[]> = fc.array(
@@ -49,7 +49,7 @@ const operations: fc.Arbitrary<ModelVerb[]> = fc.array(
   { minLength: 50, maxLength: 50 }
 )
 
-const idOf = (content: string): string => cidOf(Buffer.from(content))
+const computeId = (content: string): string => cidOf(Buffer.from(content))
 
 /**
  * Runs sequences of 50 operations of 4 DIDs against a vault over HTTP beside a real IPFS node, and compares answers and
@@ -61,7 +61,7 @@ const idOf = (content: string): string => cidOf(Buffer.from(content))
 export async function checkVaultModel(sequences: number, contents?: OpenContentStore): Promise<void> {
   const { path, remove } = temporaryFolder()
   const server = await startIpfsRpcServer()
-  const node = ipfsHttpNode(server.url)
+  const node = createIpfsHttpNode(server.url)
   const vault = await testVault(MODEL_ENV, { node, folder: join(path, 'vault'), ...(contents && { contents }) })
   try {
     const others = await server.pins()
@@ -72,8 +72,8 @@ export async function checkVaultModel(sequences: number, contents?: OpenContentS
       const model = new ContentModel(QUOTA)
       for (const operation of sequence) {
         const user = users.find(({ did }) => did === operation.did)!
-        assert.deepEqual(await perform(user, operation), answerOf(operation, model.apply(operation)))
-        const expected = model.stored().map(idOf).sort()
+        assert.deepEqual(await perform(user, operation), toAnswer(operation, model.apply(operation)))
+        const expected = model.stored().map(computeId).sort()
         const isInStep = async (): Promise<boolean> =>
           (await vault.store.countOpen()) === 0 && isDeepStrictEqual(await pins(), expected)
         // Content that a collector had locked just then is left to its next round, which is up to 72 s away.
@@ -85,7 +85,7 @@ export async function checkVaultModel(sequences: number, contents?: OpenContentS
     }
     await fc.assert(fc.asyncProperty(operations, run), { numRuns: sequences, includeErrorInReport: true })
     const faults = contents
-      ? await faultsOf(contents, node)
+      ? await findFaults(contents, node)
       : await findVaultFaults({ DATA_DIR: path, IPFS_API_URL: server.url })
     assert.deepEqual(faults, [])
   } finally {
@@ -97,7 +97,7 @@ export async function checkVaultModel(sequences: number, contents?: OpenContentS
 }
 
 /** What `vault reconcile` reports of storage that is open, when something is not in order. */
-async function faultsOf({ store, inspection }: OpenContentStore, node: IpfsNode): Promise<string[]> {
+async function findFaults({ store, inspection }: OpenContentStore, node: IpfsNode): Promise<string[]> {
   const lines: string[] = []
   const parts = { store, inspection, node, isDryRun: true, acceptsDamage: false }
   return (await reconcile(parts, (line) => void lines.push(line))) ? [] : lines
@@ -114,11 +114,11 @@ async function compareUser(user: VaultUser, model: ContentModel): Promise<void> 
     .filter(({ contents }) => contents.length > 0)
     .map(({ key, contents }): [string, object[]] => [
       key,
-      contents.map((content) => ({ id: idOf(content), size: Buffer.byteLength(content) }))
+      contents.map((content) => ({ id: computeId(content), size: Buffer.byteLength(content) }))
     ])
   assert.deepEqual(new Map(keys.map(({ key, entries }) => [key, entries])), new Map(expected))
   const { used, usedEntries } = (await user.get('storage')).body as Record<string, number>
-  assert.deepEqual({ byteCount: used, entryCount: usedEntries }, model.usageOf(user.did))
+  assert.deepEqual({ byteCount: used, entryCount: usedEntries }, model.readUsage(user.did))
   const { entries } = (await user.get('backup')).body as { entries: { content: string }[] }
   assert.deepEqual(entries.map(({ content }) => content).sort(), inModel.flatMap(({ contents }) => contents).sort())
 }
@@ -128,14 +128,14 @@ interface Answer {
   readonly id?: string
 }
 
-function answerOf({ verb, text }: ModelVerb, outcome: ModelOutcome): Answer {
+function toAnswer({ verb, text }: ModelVerb, outcome: ModelOutcome): Answer {
   if (outcome === 'ERR_STORAGE_FULL') return { status: 507 }
-  return verb.startsWith('remove') ? { status: 200 } : { status: verb === 'add' ? 201 : 200, id: idOf(text) }
+  return verb.startsWith('remove') ? { status: 200 } : { status: verb === 'add' ? 201 : 200, id: computeId(text) }
 }
 
 /** Asks the vault for an operation. */
 async function perform(user: VaultUser, { verb, key: name, text, named }: ModelVerb): Promise<Answer> {
-  const [key, id] = [encodeURIComponent(name), idOf(named)]
+  const [key, id] = [encodeURIComponent(name), computeId(named)]
   const { status, body } = await {
     add: () => user.post(key, text),
     replaceAll: () => user.put(key, text),

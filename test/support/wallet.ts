@@ -11,7 +11,7 @@ export interface TestWallet {
 }
 
 /** The wallet of a number: the same in every run. */
-export function walletOf(number: number): TestWallet {
+export function createNumberedWallet(number: number): TestWallet {
   const wallet = new Wallet(`0x${number.toString(16).padStart(64, '0')}`)
   return {
     did: `did:ethr:rsk:${wallet.address.toLowerCase()}`,
@@ -22,7 +22,7 @@ export function walletOf(number: number): TestWallet {
 }
 
 /** A wallet as a caller would write one, that notes what it signs, and does something before it does. */
-export function watchedWallet(
+export function createWatchedWallet(
   { address, personalSign }: TestWallet,
   before: (text: string) => unknown = () => undefined
 ) {
@@ -36,7 +36,7 @@ export function watchedWallet(
 }
 
 /** What a wallet is shown at login, written out here and not taken from the code under test. */
-export function loginText(domain: string, challenge: string): string {
+export function createLoginText(domain: string, challenge: string): string {
   return `Login to ${domain}\nVerification code: ${challenge}`
 }
 

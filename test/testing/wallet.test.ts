@@ -1,7 +1,7 @@
 import { describe, expect, it, jest } from '@jest/globals'
 import { computeAddress, verifyMessage } from 'ethers'
 import { WalletError, wallet } from 'express-did-auth/testing'
-import { didOfAccount } from '../../src/client/wallet.js'
+import { toAccountDid } from '../../src/client/wallet.js'
 
 const refusal = async (work: Promise<unknown>): Promise<unknown> =>
   work.then(
@@ -32,7 +32,7 @@ describe('wallet', () => {
     const alice = wallet('alice', { chainId, network })
     expect(alice.did).toBe(`did:ethr:${middle}${alice.address}`)
     expect(alice.rejecting().did).toBe(alice.did)
-    expect(await didOfAccount(alice, alice.address, network)).toBe(alice.did)
+    expect(await toAccountDid(alice, alice.address, network)).toBe(alice.did)
     expect(await alice.request({ method: 'eth_chainId' })).toBe(`0x${chainId.toString(16)}`)
   })
 

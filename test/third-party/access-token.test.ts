@@ -9,9 +9,9 @@ import request from 'supertest'
 import { logIn } from '../support/app-client.js'
 import { serviceUrl, serviceWallet, START_SECONDS, testApp, type TestApp } from '../support/test-app.js'
 import { startChain, type TestChain } from '../support/chain.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 
-const user = walletOf(1)
+const user = createNumberedWallet(1)
 
 let app: TestApp
 
@@ -168,7 +168,7 @@ describe('a token made elsewhere by did-jwt with the key of the service', () => 
   })
 
   it('by another key, or with another use, is refused', async () => {
-    expect((await me(await made(required, walletOf(2).privateKey))).status).toBe(401)
+    expect((await me(await made(required, createNumberedWallet(2).privateKey))).status).toBe(401)
     expect((await me(await made({ ...required, use: 'relay' }))).status).toBe(401)
   })
 })

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import request from 'supertest'
 import { root } from '../support/documents.js'
 import { startIssuer } from '../support/resource-tokens.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 import { systemClock } from '../../src/time.js'
 
 interface Bearer {
@@ -28,7 +28,7 @@ describe('express-oauth2-jwt-bearer', () => {
         .get('/orders')
         .set('Authorization', `Bearer ${await tokenFor(resource)}`)
     const { status, body } = await ask(audience)
-    expect([status, body]).toEqual([200, expect.objectContaining({ sub: walletOf(1).did, aud: audience })])
+    expect([status, body]).toEqual([200, expect.objectContaining({ sub: createNumberedWallet(1).did, aud: audience })])
     expect((await ask('https://files.example')).status).toBe(401)
   })
 })

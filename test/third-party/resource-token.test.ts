@@ -3,11 +3,11 @@ import type { webcrypto } from 'node:crypto'
 import { createRemoteJWKSet, jwtVerify } from 'jose'
 import { startIssuer } from '../support/resource-tokens.js'
 import { resourceKey } from '../support/test-app.js'
-import { walletOf } from '../support/wallet.js'
+import { createNumberedWallet } from '../support/wallet.js'
 import { systemClock } from '../../src/time.js'
 
 const ORDERS = 'https://orders.example'
-const { did } = walletOf(1)
+const { did } = createNumberedWallet(1)
 const startIssuerNow = () =>
   startIssuer({
     clock: systemClock,

@@ -4,11 +4,11 @@ import { decodeJwt } from 'jose5'
 import request from 'supertest'
 import { checksumAddress as viemChecksumAddress } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
-import { loginChallenge } from '../support/app-client.js'
+import { requestLoginChallenge } from '../support/app-client.js'
 import { testApp, type TestApp } from '../support/test-app.js'
-import { checksumAddress, walletOf } from '../support/wallet.js'
+import { checksumAddress, createNumberedWallet } from '../support/wallet.js'
 
-const { privateKey, address } = walletOf(4242)
+const { privateKey, address } = createNumberedWallet(4242)
 const bare = address.slice(2)
 
 let app: TestApp
@@ -37,7 +37,7 @@ const prefixes = ['did:ethr', 'did:ethr:rsk', 'did:ethr:rsk:testnet', 'did:ethr:
 
 /** Logs in and answers status and, for 200, the `sub` of the access token and the user of a guarded route. */
 async function enter(did: string, personalSign: PersonalSign): Promise<unknown[]> {
-  const challenge = await loginChallenge(app.app, did)
+  const challenge = await requestLoginChallenge(app.app, did)
   const sig = await personalSign(`Login to service.example\nVerification code: ${challenge}`)
   const response = await request(app.app).post('/auth').send({ did, sig })
   if (response.status !== 200) return [response.status, response.text]
@@ -71,14 +71,14 @@ describe.each(Object.entries(wallets))('a message signed by %s', (_name, persona
   })
 
   it('does not log in another address', async () => {
-    expect(await enter(walletOf(4243).did, personalSign)).toEqual([401, 'Invalid challenge response'])
+    expect(await enter(createNumberedWallet(4243).did, personalSign)).toEqual([401, 'Invalid challenge response'])
   })
 })
 
 // `confirmAuth` of @rsksmart/rlogin, from 1.0.2 to 1.6.1: the URL of the service as it was given, at /signup, in
 // `response`.
 describe('the login of rLogin 1.0 to 1.6', () => {
-  const did = walletOf(4242).did
+  const did = createNumberedWallet(4242).did
 
   const confirmAuth = async ({ app: service }: TestApp, backendUrl: string, path = '/signup'): Promise<number> => {
     const asked = await request(service).get(`${path === '/auth' ? '/request-auth' : '/request-signup'}/${did}`)

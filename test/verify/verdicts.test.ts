@@ -7,7 +7,7 @@ import { DidAuthError } from 'express-did-auth'
 import { signedIn, wallet } from 'express-did-auth/testing'
 import { accessTokenVerifier, type AccessTokenVerifier } from 'express-did-auth/verify'
 import { serviceUrl, serviceWallet, START_SECONDS, testApp, type TestApp } from '../support/test-app.js'
-import { codeOf } from '../support/refusal.js'
+import { catchCode } from '../support/refusal.js'
 import { tokens } from './verdicts.js'
 
 const clock = { nowSeconds: () => START_SECONDS }
@@ -49,8 +49,8 @@ describe('accessTokenVerifier, in Node and as a bundle for browsers', () => {
         .get('/me')
         .set({ Authorization: `DIDAuth ${String(token)}`, Accept: 'application/problem+json' })
       expect([name, ours.status === 200 ? undefined : ours.body.code]).toEqual([name, code])
-      expect([name, await codeOf(inNode(token))]).toEqual([name, code])
-      expect([name, await codeOf(inBrowser(token))]).toEqual([name, code])
+      expect([name, await catchCode(inNode(token))]).toEqual([name, code])
+      expect([name, await catchCode(inBrowser(token))]).toEqual([name, code])
     }
   })
 
@@ -61,7 +61,9 @@ describe('accessTokenVerifier, in Node and as a bundle for browsers', () => {
     for (const verify of [accessTokenVerifier(options), bundled()]) {
       expect(JSON.parse(JSON.stringify(await verify(token)))).toEqual({ did: user.did, ...auth })
     }
-    expect(await codeOf(accessTokenVerifier({ ...options, issuer: wallet('bob').did })(token))).toBe('ERR_ACCESS_TOKEN')
+    expect(await catchCode(accessTokenVerifier({ ...options, issuer: wallet('bob').did })(token))).toBe(
+      'ERR_ACCESS_TOKEN'
+    )
   })
 
   it('throws a DidAuthError of the package', () =>

@@ -1,11 +1,11 @@
 import type { DidAuthClientError } from 'express-did-auth/client'
-import { byId, make } from './elements.js'
+import { getElement, make } from './elements.js'
 
 /** What a button does. Resolves with the outcome in a sentence, or with nothing to say. */
 type Work = () => Promise<unknown>
 
 /** What a failure says to people: the text that our client has for them, or the browser's. */
-export function sentenceOf(error: unknown): string {
+export function describeError(error: unknown): string {
   const { userMessage, message = String(error), retryAfterSeconds } = Object(error) as Partial<DidAuthClientError>
   const wait = retryAfterSeconds === undefined ? '.' : ` in ${retryAfterSeconds} seconds.`
   return (userMessage ?? message).replace(/\.$/, wait)
@@ -14,11 +14,11 @@ export function sentenceOf(error: unknown): string {
 type Place = HTMLElement | null | undefined
 
 /** Where the answer to a button is shown, which screen readers announce: below the button, or below its group. */
-const placeOf = (element: Element): Place =>
+const findPlace = (element: Element): Place =>
   element.closest(':has(> [role=status])')?.querySelector<HTMLElement>(':scope > [role=status]')
 
 /** Shows an answer. */
-export function say(place: Place, text: string, kind: 'good' | 'bad' | 'plain' = 'plain'): void {
+export function showAnswer(place: Place, text: string, kind: 'good' | 'bad' | 'plain' = 'plain'): void {
   if (!place) return
   place.dataset.kind = kind
   place.textContent = text
@@ -30,7 +30,7 @@ let users = 0
 export const changeUser = (): number => (users += 1)
 
 /** Waits for what is of the present user. Where they have changed meanwhile, it fails and nothing is shown. */
-export async function ofUser<T>(work: Promise<T>): Promise<T> {
+export async function waitForUser<T>(work: Promise<T>): Promise<T> {
   const user = users
   const result = await work
   if (user !== users) throw new Error('The user has changed.')
@@ -42,26 +42,26 @@ async function run(button: HTMLButtonElement, work: Work): Promise<void> {
   if (button.ariaBusy === 'true') return
   button.ariaBusy = 'true'
   // Before the work, which may replace the list that the button is of.
-  const [place, user] = [placeOf(button), users]
-  say(place, '')
+  const [place, user] = [findPlace(button), users]
+  showAnswer(place, '')
   try {
     const outcome = await work()
-    if (user === users) say(place, typeof outcome === 'string' ? outcome : '', 'good')
+    if (user === users) showAnswer(place, typeof outcome === 'string' ? outcome : '', 'good')
   } catch (error) {
-    if (user === users) say(place, sentenceOf(error), 'bad')
+    if (user === users) showAnswer(place, describeError(error), 'bad')
   } finally {
     button.ariaBusy = null
   }
 }
 
 export function onClick(button: HTMLButtonElement | string, work: Work): void {
-  const element = typeof button === 'string' ? byId(button, HTMLButtonElement) : button
+  const element = typeof button === 'string' ? getElement(button, HTMLButtonElement) : button
   element.addEventListener('click', () => void run(element, work))
 }
 
 /** A form, also when it is submitted by the return key. */
 export function onSubmit(id: string, work: Work): void {
-  const form = byId(id, HTMLFormElement)
+  const form = getElement(id, HTMLFormElement)
   form.addEventListener('submit', (event) => {
     event.preventDefault()
     const button = form.querySelector('button')

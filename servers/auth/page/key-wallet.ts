@@ -5,7 +5,7 @@ import { bytesToHex, hexToBytes, utf8ToBytes } from '@noble/hashes/utils'
 export const makeKey = (): string => bytesToHex(secp256k1.utils.randomSecretKey())
 
 /** A wallet that signs without asking. */
-export function walletOfKey(hex: string): { address: string; signMessage: (text: string) => Promise<string> } {
+export function createKeyWallet(hex: string): { address: string; signMessage: (text: string) => Promise<string> } {
   const key = hexToBytes(hex)
   return {
     address: `0x${bytesToHex(keccak_256(secp256k1.getPublicKey(key, false).subarray(1)).subarray(-20))}`,

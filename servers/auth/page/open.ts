@@ -1,14 +1,14 @@
 /** The page of a link: it opens what was sent, at one tap. It uses no session of this browser, and stores nothing. */
 import { RelayClient } from 'express-did-auth/client/relay'
-import { onClick, onCopy, say, sentenceOf } from './answer.js'
-import { byId, dateOf, openReads, relayUrl, show, sizeOf, write } from './elements.js'
-import { makeKey, walletOfKey } from './key-wallet.js'
+import { onClick, onCopy, showAnswer, describeError } from './answer.js'
+import { getElement, formatDate, openReads, relayUrl, show, formatSize, write } from './elements.js'
+import { makeKey, createKeyWallet } from './key-wallet.js'
 
 /** Where the relay asks for a login, a new key logs in: the sender decides by the link who reads the file. */
-const login = openReads === 'true' ? {} : { wallet: walletOfKey(makeKey()) }
+const login = openReads === 'true' ? {} : { wallet: createKeyWallet(makeKey()) }
 
 function showExpiry(seconds: number): void {
-  write('until', dateOf(seconds))
+  write('until', formatDate(seconds))
   write('until-title', seconds * 1_000 > Date.now() ? 'Kept until' : 'Expired on')
   show('expiry', true)
 }
@@ -22,12 +22,12 @@ function showContent(content: string | Uint8Array | File): void {
   write('text', isText ? content : '')
   write('file-name', file.name)
   write('file-type', file.type || 'unknown')
-  write('file-size', sizeOf(file.size))
-  const save = byId('save', HTMLAnchorElement)
+  write('file-size', formatSize(file.size))
+  const save = getElement('save', HTMLAnchorElement)
   // Not by its own type: no browser shows what it should save, or guesses another end of the name.
   save.href = URL.createObjectURL(new Blob([file], { type: 'application/octet-stream' }))
   save.download = file.name
-  byId(isText ? 'text' : 'save').focus()
+  getElement(isText ? 'text' : 'save').focus()
 }
 
 function start(): void {
@@ -35,7 +35,7 @@ function start(): void {
   write('relay', new URL(relayUrl).host)
   const until = Number(/&until=(\d{10,12})$/.exec(location.hash)?.[1])
   if (until > 0) showExpiry(until)
-  onCopy('copy', () => byId('text').textContent)
+  onCopy('copy', () => getElement('text').textContent)
   onClick('open', async () => {
     showContent(await relay.open(location.href))
   })
@@ -43,7 +43,7 @@ function start(): void {
     relay.link(location.href, location.href)
   } catch (error) {
     show('offer', false)
-    say(byId('open-status'), sentenceOf(error), 'bad')
+    showAnswer(getElement('open-status'), describeError(error), 'bad')
   }
 }
 

@@ -1,14 +1,14 @@
 import { DidAuthClient, local } from 'express-did-auth/client'
 import { RelayClient } from 'express-did-auth/client/relay'
-import { changeUser, say, sentenceOf } from './answer.js'
-import { allow, byId, relayUrl, serviceUrl, show, usesCookies, vaultUrl } from './elements.js'
+import { changeUser, showAnswer, describeError } from './answer.js'
+import { allow, getElement, relayUrl, serviceUrl, show, usesCookies, vaultUrl } from './elements.js'
 import { startRelayStep } from './relay-step.js'
 import { pageClock, startSessionStep } from './session-step.js'
 import { startVaultStep } from './vault-step.js'
 import { startWalletStep, type PageWallet } from './wallet-step.js'
-import { shownFetch } from './wire.js'
+import { fetchAndShow } from './wire.js'
 
-const fetch = shownFetch((exchange) => showToken(exchange))
+const fetch = fetchAndShow((exchange) => showToken(exchange))
 const isUrl = /^https?:/i.test(serviceUrl) && URL.canParse(serviceUrl)
 const auth = new DidAuthClient({
   mode: usesCookies ? 'cookie' : 'header',
@@ -19,7 +19,7 @@ const auth = new DidAuthClient({
   ...(isUrl ? { domain: new URL(serviceUrl).host, serviceUrl } : { domain: serviceUrl }),
   clock: pageClock,
   onSignedOut: (error) => {
-    if (error.reason !== 'loggedOut') sayOfSession(error)
+    if (error.reason !== 'loggedOut') describeSession(error)
   }
 })
 
@@ -30,15 +30,15 @@ const showToken = startSessionStep(auth, () => chosen)
 if (relayUrl !== '') startRelayStep(new RelayClient({ auth, resource: relayUrl, fetch }))
 const vault = { auth, resource: vaultUrl, fetch }
 const forgetNotes =
-  vaultUrl === '' ? undefined : startVaultStep(vault, () => chosen?.isPasskey === true && isOf(chosen))
+  vaultUrl === '' ? undefined : startVaultStep(vault, () => chosen?.isPasskey === true && isSessionWallet(chosen))
 let shownDid: string | undefined
 auth.subscribe(onSession)
 
-function sayOfSession(error: unknown): void {
-  say(byId('session-status'), sentenceOf(error), 'bad')
+function describeSession(error: unknown): void {
+  showAnswer(getElement('session-status'), describeError(error), 'bad')
 }
 
-function isOf({ address }: PageWallet): boolean {
+function isSessionWallet({ address }: PageWallet): boolean {
   return auth.session?.did.endsWith(address.toLowerCase()) === true
 }
 
@@ -47,9 +47,9 @@ function onWallet(wallet: PageWallet | undefined, isNew: boolean): void {
   chosen = wallet
   allow('wallet', wallet !== undefined)
   if (wallet === undefined) return
-  byId('session-step', HTMLDetailsElement).open = true
-  if (isNew) byId('log-in').focus()
-  if (isNew && auth.session !== undefined && !isOf(wallet)) auth.logOut().catch(sayOfSession)
+  getElement('session-step', HTMLDetailsElement).open = true
+  if (isNew) getElement('log-in').focus()
+  if (isNew && auth.session !== undefined && !isSessionWallet(wallet)) auth.logOut().catch(describeSession)
 }
 
 /** Answers, the link and notes are of one user. */
@@ -58,7 +58,7 @@ function onSession(): void {
   allow('session', did !== undefined)
   if (shownDid === did) return
   if (shownDid !== undefined) changeUser()
-  for (const place of document.querySelectorAll<HTMLElement>('.step + .step [role=status]')) say(place, '')
+  for (const place of document.querySelectorAll<HTMLElement>('.step + .step [role=status]')) showAnswer(place, '')
   show('sent', false)
   forgetNotes?.(shownDid)
   shownDid = did

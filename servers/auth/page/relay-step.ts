@@ -1,7 +1,7 @@
 import { qrSvg } from 'express-did-auth/client/qr'
 import type { RelayClient } from 'express-did-auth/client/relay'
-import { ofUser, onCopy, onSubmit } from './answer.js'
-import { byId, dateOf, fileBytes, show, sizeOf, write } from './elements.js'
+import { waitForUser, onCopy, onSubmit } from './answer.js'
+import { getElement, formatDate, fileBytes, show, formatSize, write } from './elements.js'
 
 /** What fits into a file of the relay once it is encrypted and written as base64url, with its name. */
 const MAX_BYTES = Math.max(0, Math.floor(Number(fileBytes) * 0.75) - 4_200)
@@ -9,29 +9,29 @@ const HERE = new URL('open', location.href).href
 
 /** Send a text or a file. Links are opened by the page of links. */
 export function startRelayStep(relay: RelayClient): void {
-  write('send-limit', `At most ${sizeOf(MAX_BYTES)}.`)
+  write('send-limit', `At most ${formatSize(MAX_BYTES)}.`)
   show('sent-local', /^(?:localhost|127\.|\[::1)/.test(location.hostname))
-  onCopy('copy-link', () => byId('sent-link', HTMLAnchorElement).href)
+  onCopy('copy-link', () => getElement('sent-link', HTMLAnchorElement).href)
   onSubmit('send-form', async () => {
-    const text = byId('send-text', HTMLTextAreaElement).value
-    const input = byId('send-file', HTMLInputElement)
+    const text = getElement('send-text', HTMLTextAreaElement).value
+    const input = getElement('send-file', HTMLInputElement)
     const [content = new File([text], '')] = input.files ?? []
     if (content.size > MAX_BYTES) {
-      throw new Error(`At most ${sizeOf(MAX_BYTES)} can be sent. This has ${sizeOf(content.size)}.`)
+      throw new Error(`At most ${formatSize(MAX_BYTES)} can be sent. This has ${formatSize(content.size)}.`)
     }
     let until = 0
     const onExpiresIn = (seconds: number): number => (until = Math.floor(Date.now() / 1_000) + seconds)
-    const uri = await ofUser(relay.send(content.name === '' ? text : content, { onExpiresIn }))
+    const uri = await waitForUser(relay.send(content.name === '' ? text : content, { onExpiresIn }))
     input.value = ''
     const link = relay.link(uri, HERE) + (until > 0 ? `&until=${until}` : '')
-    write('sent-until', until > 0 ? `The relay keeps it until ${dateOf(until)}.` : '')
-    byId('sent-link', HTMLAnchorElement).href = write('sent-link', link)
-    byId('sent-code', HTMLImageElement).src = `data:image/svg+xml,${encodeURIComponent(qrSvg(link))}`
+    write('sent-until', until > 0 ? `The relay keeps it until ${formatDate(until)}.` : '')
+    getElement('sent-link', HTMLAnchorElement).href = write('sent-link', link)
+    getElement('sent-code', HTMLImageElement).src = `data:image/svg+xml,${encodeURIComponent(qrSvg(link))}`
     show('sent', true)
     return 'Sent. The relay has the ciphertext only.'
   })
   onSubmit('open-form', async () => {
-    const link = byId('open-link', HTMLInputElement).value.trim()
+    const link = getElement('open-link', HTMLInputElement).value.trim()
     const own = relay.link(link, HERE)
     location.assign(/^https?:/i.test(link) ? link : own)
   })

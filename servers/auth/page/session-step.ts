@@ -1,6 +1,6 @@
 import type { ClientClock, DidAuthClient, ListedSession } from 'express-did-auth/client'
-import { makeButton, onClick, say } from './answer.js'
-import { byId, make, show, write } from './elements.js'
+import { makeButton, onClick, showAnswer } from './answer.js'
+import { getElement, make, show, write } from './elements.js'
 import type { Exchange } from './wire.js'
 import type { PageWallet } from './wallet-step.js'
 
@@ -33,36 +33,36 @@ export function startSessionStep(
 
   auth.subscribe((session) => {
     write('session-did', session?.did ?? '')
-    write('good-until', session === undefined ? '' : timeOf(session.expiresAt))
+    write('good-until', session === undefined ? '' : formatTime(session.expiresAt))
     if (shownId === session?.sessionId) return
     shownId = session?.sessionId
     show('claims-details', false)
-    byId('sessions').replaceChildren()
+    getElement('sessions').replaceChildren()
     if (session !== undefined) listSessions().catch(() => undefined)
   })
 
   function showToken({ requestHeaders }: Exchange): void {
     const token = requestHeaders.find(([name]) => name === 'authorization')?.[1].split('DIDAuth ')[1] ?? ''
     if (token === '' || token === shownToken) return
-    const claims = claimsOf(token)
+    const claims = readClaims(token)
     if (claims.sid !== auth.session?.sessionId) return
     shownToken = token
     const rows = Object.entries(claims).map(([name, value]) => {
-      const time = IS_TIME.test(name) ? ` ${timeOf(Number(value))}` : ''
+      const time = IS_TIME.test(name) ? ` ${formatTime(Number(value))}` : ''
       const about = make('small', {}, (ABOUT[name] ?? 'a claim of this service') + time)
       return make('div', {}, make('dt', {}, name), make('dd', {}, String(value), about))
     })
-    byId('claims').replaceChildren(...rows)
+    getElement('claims').replaceChildren(...rows)
     show('claims-details', true)
   }
 
   async function listSessions(): Promise<void> {
-    byId('sessions').replaceChildren(...(await auth.sessions()).map(makeItem))
+    getElement('sessions').replaceChildren(...(await auth.sessions()).map(makeItem))
   }
 
   function makeItem({ sessionId, createdAt, refreshedAt, isCurrent }: ListedSession): HTMLLIElement {
     const name = isCurrent ? 'This one' : 'Another'
-    const times = `since ${timeOf(createdAt)}, refreshed ${timeOf(refreshedAt)}`
+    const times = `since ${formatTime(createdAt)}, refreshed ${formatTime(refreshedAt)}`
     const text = make('span', {}, make('code', {}, sessionId), make('small', {}, `${name}, ${times}`))
     if (isCurrent) return make('li', {}, text)
     const end = makeButton('End', `End session ${sessionId}`, async () => {
@@ -76,12 +76,12 @@ export function startSessionStep(
   const entries = { 'log-in': 'logIn', 'sign-up': 'signUp' } as const
   for (const [id, verb] of Object.entries(entries)) {
     onClick(id, async () => {
-      const message = byId('siwe-text', HTMLInputElement).checked ? 'siwe' : 'login'
+      const message = getElement('siwe-text', HTMLInputElement).checked ? 'siwe' : 'login'
       const signer = wallet()
       await auth[verb]({ wallet: signer?.wallet, message })
       // Another wallet was chosen meanwhile.
       if (wallet() !== signer) return auth.logOut()
-      byId('ask-me').focus()
+      getElement('ask-me').focus()
       return 'Logged in.'
     })
   }
@@ -97,18 +97,18 @@ export function startSessionStep(
   })
   onClick('log-out', async () => {
     await auth.logOut()
-    byId('log-in').focus()
+    getElement('log-in').focus()
     const text = 'Logged out. The access token stays good until it expires; the refresh token ended at once.'
-    say(byId('session-status'), text, 'good')
+    showAnswer(getElement('session-status'), text, 'good')
   })
   return showToken
 }
 
 /** The claims of a JWT, for showing. A page need not verify a token that its own server gave it. */
-function claimsOf(token: string): Record<string, unknown> {
+function readClaims(token: string): Record<string, unknown> {
   const binary = atob((token.split('.')[1] ?? '').replaceAll('-', '+').replaceAll('_', '/'))
   const bytes = Uint8Array.from(binary, (character) => character.charCodeAt(0))
   return { ...(JSON.parse(new TextDecoder().decode(bytes)) as object) }
 }
 
-const timeOf = (seconds: number): string => new Date(seconds * 1_000).toLocaleTimeString()
+const formatTime = (seconds: number): string => new Date(seconds * 1_000).toLocaleTimeString()

@@ -1,7 +1,7 @@
 import { createKeyring, openKeyring, passkey, recovery } from 'express-did-auth/client/keyring'
 import { DidAuthClientError, VaultClient, type VaultClientOptions } from 'express-did-auth/client/vault'
-import { makeButton, ofUser, onClick, onCopy, onSubmit } from './answer.js'
-import { byId, make, show } from './elements.js'
+import { makeButton, waitForUser, onClick, onCopy, onSubmit } from './answer.js'
+import { getElement, make, show } from './elements.js'
 
 const LIST = 'notes'
 /** Before the DID, of the recovery code in this tab's storage. */
@@ -17,14 +17,14 @@ type Change = (vault: VaultClient, condition: { ifMatch?: string }) => Promise<s
  * @returns what is called when the user is another one, and forgets what it knows of the one before
  */
 export function startVaultStep(vault: VaultClientOptions, hasPasskey: () => boolean): (before?: string) => void {
-  const codeInput = byId('vault-code', HTMLInputElement)
+  const codeInput = getElement('vault-code', HTMLInputElement)
   let key: Uint8Array | undefined
   /** Of the list as it is shown. Nothing was read yet: a note is added to what is there. */
   let condition: { ifMatch?: string } = {}
 
   async function change(work: Change, mayCreate = false): Promise<string> {
     if (key === undefined) {
-      const found = await ofUser(findKey(new VaultClient(vault), mayCreate))
+      const found = await waitForUser(findKey(new VaultClient(vault), mayCreate))
       key = found.key
       if (found.recoveryCode !== undefined) codeInput.value = found.recoveryCode
       show('vault-code-new', found.recoveryCode !== undefined)
@@ -32,11 +32,11 @@ export function startVaultStep(vault: VaultClientOptions, hasPasskey: () => bool
     }
     const notes = new VaultClient({ ...vault, encrypt: { key } })
     try {
-      const outcome = await ofUser(work(notes, condition))
+      const outcome = await waitForUser(work(notes, condition))
       await read(notes)
       return outcome
     } catch (error) {
-      if (codeOf(error) !== 'CONFLICT') throw error
+      if (findCode(error) !== 'CONFLICT') throw error
       await read(notes)
       throw new Error('Another device or tab changed the notes meanwhile. The list is up to date now: try again.')
     }
@@ -49,8 +49,8 @@ export function startVaultStep(vault: VaultClientOptions, hasPasskey: () => bool
     try {
       return await openKeyring({ vault, unlock })
     } catch (error) {
-      if (codeOf(error) === 'LOCKED') throw new Error('Enter the recovery code of your notes, and try again.')
-      if (codeOf(error) !== 'KEYRING_MISSING' || !mayCreate) throw error
+      if (findCode(error) === 'LOCKED') throw new Error('Enter the recovery code of your notes, and try again.')
+      if (findCode(error) !== 'KEYRING_MISSING' || !mayCreate) throw error
       return createKeyring({ vault, unlockers: ownPasskey })
     }
   }
@@ -60,12 +60,12 @@ export function startVaultStep(vault: VaultClientOptions, hasPasskey: () => bool
 
   async function read(vault: VaultClient): Promise<void> {
     // In this order: where the ids are of a later list than the ETag, the vault refuses the change of a wrong entry.
-    const { contents, etag } = await ofUser(vault.get(LIST))
-    const entries = (await ofUser(vault.keys())).find(({ key }) => key === LIST)?.entries ?? []
+    const { contents, etag } = await waitForUser(vault.get(LIST))
+    const entries = (await waitForUser(vault.keys())).find(({ key }) => key === LIST)?.entries ?? []
     condition = { ifMatch: etag }
-    byId('notes').replaceChildren(...contents.map((text, index) => makeItem(text, entries[index]?.id ?? '')))
+    getElement('notes').replaceChildren(...contents.map((text, index) => makeItem(text, entries[index]?.id ?? '')))
     // The button that had the focus may be gone with its note.
-    if (document.activeElement === document.body) byId('note').focus()
+    if (document.activeElement === document.body) getElement('note').focus()
   }
 
   function makeItem(text: string, id: string): HTMLLIElement {
@@ -98,7 +98,7 @@ export function startVaultStep(vault: VaultClientOptions, hasPasskey: () => bool
   onClick('read-notes', () => change(async () => 'Read and decrypted.'))
   onSubmit('note-form', () =>
     change(async (vault, condition) => {
-      const note = byId('note', HTMLTextAreaElement)
+      const note = getElement('note', HTMLTextAreaElement)
       await vault.add(LIST, note.value, condition)
       note.value = ''
       return 'Added. The vault has the ciphertext only.'
@@ -106,7 +106,7 @@ export function startVaultStep(vault: VaultClientOptions, hasPasskey: () => bool
   )
   return (before) => {
     if (before !== undefined) sessionStorage.removeItem(CODE + before)
-    byId('notes').replaceChildren()
+    getElement('notes').replaceChildren()
     condition = {}
     key = undefined
     codeInput.value = sessionStorage.getItem(`${CODE}${vault.auth.session?.did ?? ''}`) ?? ''
@@ -114,4 +114,4 @@ export function startVaultStep(vault: VaultClientOptions, hasPasskey: () => bool
   }
 }
 
-const codeOf = (error: unknown): string | undefined => (error instanceof DidAuthClientError ? error.code : undefined)
+const findCode = (error: unknown): string | undefined => (error instanceof DidAuthClientError ? error.code : undefined)

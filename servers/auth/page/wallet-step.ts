@@ -1,9 +1,9 @@
 import { findWallets, type Eip1193Provider, type FoundWallet, type Wallet } from 'express-did-auth/client'
 import { createPasskey, openPasskey, type PlainWallet } from 'express-did-auth/client/passkey'
-import { makeButton, onClick, say } from './answer.js'
-import { byId, make, show, write } from './elements.js'
-import { makeKey, walletOfKey } from './key-wallet.js'
-import { shownSigning } from './wire.js'
+import { makeButton, onClick, showAnswer } from './answer.js'
+import { getElement, make, show, write } from './elements.js'
+import { makeKey, createKeyWallet } from './key-wallet.js'
+import { signAndShow } from './wire.js'
 
 /** Of the key in this tab's storage, which ends with the tab, so that a reload finds it. */
 const TAB_KEY = 'throw-away-key'
@@ -38,7 +38,7 @@ export function startWalletStep(
   /** Takes a wallet whose private key signs in this page. */
   async function chooseOwn(name: string, key: PlainWallet, isNew = true): Promise<void> {
     const { address } = key
-    const signMessage = (text: string): Promise<string> => shownSigning(text, () => key.signMessage(text))
+    const signMessage = (text: string): Promise<string> => signAndShow(text, () => key.signMessage(text))
     choose({ name, address, wallet: { address, signMessage }, isPasskey: name === PASSKEY }, isNew)
   }
 
@@ -48,7 +48,7 @@ export function startWalletStep(
     if (typeof address !== 'string' || !/^0x[0-9a-f]{40}$/i.test(address)) {
       throw new Error('The wallet named no account. Unlock it, and try again.')
     }
-    choose({ name, address, wallet: { id, ...watchedProvider(provider) }, provider })
+    choose({ name, address, wallet: { id, ...watchProvider(provider) }, provider })
   }
 
   function makeChoice(found: FoundWallet): HTMLButtonElement {
@@ -64,7 +64,7 @@ export function startWalletStep(
       if (isLocked) choose(undefined)
       else void chooseAccount(found, accounts)
       const text = isLocked ? 'The wallet was locked or disconnected.' : 'Another account was chosen in the wallet.'
-      say(byId('wallet-status'), text)
+      showAnswer(getElement('wallet-status'), text)
     })
     return button
   }
@@ -76,14 +76,14 @@ export function startWalletStep(
     if (unnamed?.provider === found.provider) unnamed.button.remove()
     const button = makeChoice(found)
     listed.set(found.id, { provider: found.provider, button })
-    byId('wallets').append(button)
+    getElement('wallets').append(button)
   }
 
   const rpId = location.hostname
   onClick('use-tab-key', async () => {
     const key = makeKey()
     sessionStorage.setItem(TAB_KEY, key)
-    return chooseOwn(OF_TAB, walletOfKey(key))
+    return chooseOwn(OF_TAB, createKeyWallet(key))
   })
   onClick('use-passkey', async () => chooseOwn(PASSKEY, await openPasskey({ rpId })))
   onClick('new-passkey', async () => chooseOwn(PASSKEY, await createPasskey({ rpId, userName: location.host })))
@@ -93,24 +93,24 @@ export function startWalletStep(
   onClick('other-wallet', async () => {
     sessionStorage.removeItem(TAB_KEY)
     choose(undefined)
-    byId('use-tab-key').focus()
+    getElement('use-tab-key').focus()
   })
   return async () => {
     const key = sessionStorage.getItem(TAB_KEY) ?? ''
-    if (/^[0-9a-f]{64}$/.test(key)) await chooseOwn(OF_TAB, walletOfKey(key), false)
+    if (/^[0-9a-f]{64}$/.test(key)) await chooseOwn(OF_TAB, createKeyWallet(key), false)
     for (const found of await findWallets({ onLate: list })) list(found)
   }
 }
 
 /** The same provider, which shows what it is asked to sign. */
-function watchedProvider(provider: Eip1193Provider): Eip1193Provider {
+function watchProvider(provider: Eip1193Provider): Eip1193Provider {
   return {
     request: async (args) => {
       const [text] = args.params ?? []
       if (args.method !== 'personal_sign' || typeof text !== 'string') return provider.request(args)
       // Wallets are given the text as hexadecimal bytes.
       const shown = decodeURIComponent(text.replace(/^0x/, '').replace(/../g, '%$&'))
-      return shownSigning(shown, async () => String(await provider.request(args)))
+      return signAndShow(shown, async () => String(await provider.request(args)))
     },
     on: (event, listener) => provider.on?.(event, listener)
   }

@@ -1,5 +1,5 @@
-import { makeButton, sentenceOf } from './answer.js'
-import { byId, make, relayUrl, usesCookies, vaultUrl, write } from './elements.js'
+import { makeButton, describeError } from './answer.js'
+import { getElement, make, relayUrl, usesCookies, vaultUrl, write } from './elements.js'
 
 /** A request with its answer, as it is shown. */
 export interface Exchange {
@@ -49,11 +49,11 @@ const SETS_COOKIES = /^\/(?:auth|siwe\/verify|signup|refresh-token|logout)$/
 const COOKIES = 'set-cookie: authorization=…; refresh-token=… (HttpOnly: the browser shows them to no script)'
 const SIGNING = 'The wallet signs this text, which proves the DID, and is good for one login'
 
-const list = byId('exchanges', HTMLOListElement)
+const list = getElement('exchanges', HTMLOListElement)
 /** The button that the user pressed last, until a request follows. */
 let action = ''
 
-byId('clear').addEventListener('click', () => list.replaceChildren())
+getElement('clear').addEventListener('click', () => list.replaceChildren())
 
 // What the user did is named above what it causes. The return key in a form presses its button as well.
 document.addEventListener(
@@ -66,7 +66,7 @@ document.addEventListener(
 )
 
 /** `fetch` that shows each exchange, and hands it on once its answer is there. It changes no request and no answer. */
-export function shownFetch(onAnswer: (exchange: Exchange) => void): typeof fetch {
+export function fetchAndShow(onAnswer: (exchange: Exchange) => void): typeof fetch {
   return async (input, init) => {
     const request = new Request(input, init)
     const { method, headers } = request
@@ -98,14 +98,14 @@ function showExchange(exchange: Exchange): () => void {
   const [where = url.host] = SERVERS.find(([, base]) => base !== '' && url.href.startsWith(base)) ?? []
   const unseen = usesCookies && where === 'auth' && SETS_COOKIES.test(url.pathname) ? [COOKIES] : []
   // `did%3Aethr…` as people read it.
-  return addEntry([method, decodeURIComponent(url.pathname), aboutOf(exchange), where], (isShort) => ({
-    ...stateOf(exchange),
-    parts: partsOf(exchange, isShort, unseen)
+  return addEntry([method, decodeURIComponent(url.pathname), explainRequest(exchange), where], (isShort) => ({
+    ...describeState(exchange),
+    parts: listParts(exchange, isShort, unseen)
   }))
 }
 
 /** Has a wallet sign, and shows it. It goes over no wire, and explains what follows. */
-export async function shownSigning(text: string, sign: () => Promise<string> | string): Promise<string> {
+export async function signAndShow(text: string, sign: () => Promise<string> | string): Promise<string> {
   const shown = { state: '…', kind: 'good', answer: '' }
   const update = addEntry(['SIGN', 'personal_sign', SIGNING, 'wallet'], () => ({
     ...shown,
@@ -116,7 +116,7 @@ export async function shownSigning(text: string, sign: () => Promise<string> | s
     Object.assign(shown, { state: 'signed', answer })
     return answer
   } catch (error) {
-    Object.assign(shown, { state: 'refused', kind: 'bad', answer: sentenceOf(error) })
+    Object.assign(shown, { state: 'refused', kind: 'bad', answer: describeError(error) })
     throw error
   } finally {
     update()
@@ -150,8 +150,8 @@ function addEntry([method, path, about, where]: [string, string, string, string]
     stateText.textContent = state
     stateText.dataset.kind = kind
     if (!details.open) return
-    const textOf = isShort ? shorten : String
-    const blocks = parts.flatMap(([title, text]) => [make('h3', {}, title), make('pre', {}, textOf(text))])
+    const formatText = isShort ? shorten : String
+    const blocks = parts.flatMap(([title, text]) => [make('h3', {}, title), make('pre', {}, formatText(text))])
     body.replaceChildren(...blocks, toggle)
   }
   details.addEventListener('toggle', update)
@@ -168,7 +168,7 @@ function addEntry([method, path, about, where]: [string, string, string, string]
 
 function add(item: HTMLLIElement): void {
   list.append(item)
-  const wire = byId('wire')
+  const wire = getElement('wire')
   // Only the column: on a phone it is no column, and the page stays where its reader is.
   wire.scrollTop = wire.scrollHeight
 }
@@ -176,10 +176,10 @@ function add(item: HTMLLIElement): void {
 const shorten = (text: string): string => text.replace(LONG, (long) => `${long.slice(0, 14)}…${long.slice(-6)}`)
 
 /** What a request is for. Empty for one that is not of these servers. */
-const aboutOf = ({ method, url }: Exchange): string =>
+const explainRequest = ({ method, url }: Exchange): string =>
   ABOUT.find(([request]) => request.test(`${method} ${url.pathname}`))?.[1] ?? ''
 
-function stateOf({ answer, failure, milliseconds = 0 }: Exchange): { state: string; kind: string } {
+function describeState({ answer, failure, milliseconds = 0 }: Exchange): { state: string; kind: string } {
   if (failure !== undefined) return { state: 'no answer', kind: 'bad' }
   if (answer === undefined) return { state: '…', kind: 'odd' }
   const kind = answer.status < 400 ? 'good' : answer.status < 500 ? 'odd' : 'bad'
@@ -187,21 +187,22 @@ function stateOf({ answer, failure, milliseconds = 0 }: Exchange): { state: stri
 }
 
 /** A request and its answer, as HTTP writes them: with `unseen`, which browsers hide; short without most headers. */
-function partsOf(exchange: Exchange, isShort: boolean, unseen: readonly string[]): [title: string, text: string][] {
+function listParts(exchange: Exchange, isShort: boolean, unseen: readonly string[]): [title: string, text: string][] {
   const { method, url, requestHeaders, requestBody, answer, failure } = exchange
   const line = `${method} ${url.pathname}${url.search} HTTP/1.1`
-  const request = message([line, `host: ${url.host}`, ...requestHeaders.map(headerLine)], requestBody)
+  const request = formatMessage([line, `host: ${url.host}`, ...requestHeaders.map(formatHeader)], requestBody)
   if (failure !== undefined) return Object.entries({ Request: request, Answer: `None: ${failure}` })
   if (answer === undefined) return Object.entries({ Request: request })
-  const headers = answer.headers.filter(([name]) => !isShort || TELLING.test(name)).map(headerLine)
+  const headers = answer.headers.filter(([name]) => !isShort || TELLING.test(name)).map(formatHeader)
   const status = `HTTP/1.1 ${answer.status} ${answer.statusText}`
-  return Object.entries({ Request: request, Answer: message([status, ...headers, ...unseen], answer.body) })
+  return Object.entries({ Request: request, Answer: formatMessage([status, ...headers, ...unseen], answer.body) })
 }
 
-const headerLine = ([name, value]: readonly [string, string]): string => `${name}: ${value}`
-const message = (lines: readonly string[], body: string): string => [...lines, '', pretty(body)].join('\n').trim()
+const formatHeader = ([name, value]: readonly [string, string]): string => `${name}: ${value}`
+const formatMessage = (lines: readonly string[], body: string): string =>
+  [...lines, '', formatJson(body)].join('\n').trim()
 
-function pretty(body: string): string {
+function formatJson(body: string): string {
   if (body.length > MAX_SHOWN) return `${body.slice(0, MAX_SHOWN)}… (${body.length} characters)`
   try {
     return JSON.stringify(JSON.parse(body), undefined, 2)

@@ -8,7 +8,7 @@ const LEAKS = /<!doctype|<html|<pre>|\n[ \t]+at |\bat \S+ \(|node_modules|\.[jt]
 /** Tokens in cookies, and what holds for every answer. */
 export const answerChecks = {
   'cookie-attributes': async (service) => {
-    const { answer } = await cookieLogin(service)
+    const { answer } = await logInWithCookies(service)
     assertThat(answer.text === '', 'the login answered content beside its cookies')
     for (const cookie of answer.setCookies) {
       const attributes = cookie.toLowerCase().split(/; ?/).slice(1)
@@ -19,7 +19,7 @@ export const answerChecks = {
     }
   },
   'cookie-cross-origin': async (service) => {
-    const session = await cookieLogin(service)
+    const session = await logInWithCookies(service)
     for (const headers of [{ Origin: FOREIGN_ORIGIN }, { Origin: 'null' }, { 'Sec-Fetch-Site': 'cross-site' }]) {
       const what = JSON.stringify(headers)
       assertStatus(await service.refresh(session, headers), 403, `a refresh with ${what}`)
@@ -28,7 +28,7 @@ export const answerChecks = {
     assertStatus(await service.refresh(session), 200, 'the refresh of the page itself, after those')
   },
   'cookie-logout': async (service) => {
-    const session = await cookieLogin(service)
+    const session = await logInWithCookies(service)
     const { setCookies } = await service.logOut(session)
     for (const name of Object.values(session.cookies ?? {})) {
       const cookie = setCookies.find((one) => one.startsWith(`${name}=`)) ?? ''
@@ -57,12 +57,12 @@ export const answerChecks = {
     assertThat(carriers.length > 0, 'no answer had a token')
     carriers.forEach(assertNotStored)
   },
-  'www-authenticate': ofEach((exchange) => {
+  'www-authenticate': checkEach((exchange) => {
     const header = exchange.headers.get('www-authenticate') ?? ''
     const isNamed = exchange.status !== 401 || /^DIDAuth realm="[^"]+"/.test(header)
     assertThat(isNamed, `${describe(exchange)} with WWW-Authenticate "${header}"`)
   }),
-  'plain-text-errors': ofEach((exchange) => {
+  'plain-text-errors': checkEach((exchange) => {
     const type = exchange.headers.get('content-type') ?? ''
     if (![400, 401, 403, 413].includes(exchange.status) || type.startsWith('application/problem+json')) return
     assertThat(type.startsWith('text/plain'), `${describe(exchange)} as ${type}`)
@@ -70,23 +70,23 @@ export const answerChecks = {
     const sniffing = exchange.headers.get('x-content-type-options')
     assertThat(sniffing === 'nosniff', `${describe(exchange)} without X-Content-Type-Options: nosniff`)
   }),
-  'no-leaks': ofEach((exchange) => {
+  'no-leaks': checkEach((exchange) => {
     // What the protocol does not name is answered by the application around it.
     if (exchange.method === 'OPTIONS' || exchange.status === 404) return
     assertThat(!LEAKS.test(exchange.text), `${describe(exchange)} shows internals`)
   }),
-  'no-server-errors': ofEach((exchange) => {
+  'no-server-errors': checkEach((exchange) => {
     assertThat(exchange.status !== 429, `${describe(exchange)}: its limits are too low for these checks`)
     assertThat(exchange.status < 500, describe(exchange))
   })
 } satisfies Record<string, Ask>
 
 /** A check of each answer so far. */
-function ofEach(check: (exchange: Exchange) => void): Ask {
+function checkEach(check: (exchange: Exchange) => void): Ask {
   return async ({ exchanges }) => exchanges.forEach(check)
 }
 
-async function cookieLogin(service: ServiceUnderTest): Promise<Session> {
+async function logInWithCookies(service: ServiceUnderTest): Promise<Session> {
   const session = await service.logIn()
   if (session.cookies === undefined) throw new NotApplicable('tokens travel in bodies')
   return session

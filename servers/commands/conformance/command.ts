@@ -1,10 +1,10 @@
 import { loadCurve } from 'express-did-auth'
 import { parseHttpUrl } from 'express-did-auth/server-kit'
 import { setTimeout as pause } from 'node:timers/promises'
-import { reasonOf, StartError } from '../../config/startup-error.js'
-import { painter, printable, printableJson, readArguments, readUrl, UsageError } from '../command-line.js'
+import { describeReason, StartError } from '../../config/startup-error.js'
+import { createPainter, toPrintable, toPrintableJson, readArguments, readUrl, UsageError } from '../command-line.js'
 import type { CommandLine } from '../command-line.js'
-import { flowPaths, realmOf, ServiceUnderTest, type FlowPaths, type ServiceOptions } from '../service-under-test.js'
+import { flowPaths, readRealm, ServiceUnderTest, type FlowPaths, type ServiceOptions } from '../service-under-test.js'
 import { answerChecks } from './answer-checks.js'
 import { loginChecks } from './login-checks.js'
 import { assertThat, NotApplicable, rules, siweRules, type Ask, type CheckResult, type RuleId } from './rules.js'
@@ -14,7 +14,7 @@ import { siweChecks } from './siwe-checks.js'
 const asks: Readonly<Record<RuleId, Ask>> = { ...loginChecks, ...sessionChecks, ...answerChecks, ...siweChecks }
 
 /** The option by which a path is named: `refresh-token-path`. */
-const optionOf = (name: string): string => `${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}-path`
+const toOptionName = (name: string): string => `${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}-path`
 
 const OPTIONS = {
   protected: { type: 'string' },
@@ -23,7 +23,7 @@ const OPTIONS = {
   'sign-up': { type: 'boolean' },
   json: { type: 'boolean' },
   siwe: { type: 'boolean' },
-  ...Object.fromEntries(Object.keys(flowPaths).map((name) => [optionOf(name), { type: 'string' } as const]))
+  ...Object.fromEntries(Object.keys(flowPaths).map((name) => [toOptionName(name), { type: 'string' } as const]))
 } as const
 
 /** The route that the auth server has behind its middleware. */
@@ -45,7 +45,7 @@ type CheckOptions = Omit<ServiceOptions, 'curve'>
 export async function checkConformance(options: CheckOptions, isSiwe = false): Promise<ConformanceReport> {
   const service = new ServiceUnderTest({ ...options, curve: await loadCurve() })
   if (!isSiwe) await learnDomain(service)
-  const refused = await refusedLogin(service, isSiwe)
+  const refused = await explainRefusedLogin(service, isSiwe)
   const checks: CheckResult[] = []
   const hasSiwe = isSiwe || (await service.siweNonce()) !== undefined
   const asked = { ...(!isSiwe && rules), ...(hasSiwe && siweRules) }
@@ -56,7 +56,7 @@ export async function checkConformance(options: CheckOptions, isSiwe = false): P
       checks.push({ id, rule, outcome: 'passed' })
     } catch (error) {
       const outcome = error instanceof NotApplicable ? 'skipped' : 'failed'
-      checks.push({ id, rule, outcome, detail: reasonOf(error) })
+      checks.push({ id, rule, outcome, detail: describeReason(error) })
     }
   }
   const passed = checks.filter(({ outcome }) => outcome === 'passed').length
@@ -70,7 +70,7 @@ export async function runConformance(commandLine: CommandLine): Promise<number> 
   const given: Readonly<Record<string, string | boolean | undefined>> = values
   const isSiwe = values.siwe === true
   const paths = Object.entries(flowPaths).flatMap(([name, path]) => {
-    const option = optionOf(name)
+    const option = toOptionName(name)
     // With `--siwe`, the URL is the path above /nonce and /verify.
     const chosen = given[option] ?? (isSiwe ? path.replace('/siwe', '') : undefined)
     return chosen === undefined ? [] : [[name, parsePath(option, String(chosen))]]
@@ -85,8 +85,8 @@ export async function runConformance(commandLine: CommandLine): Promise<number> 
     wait: (seconds: number): Promise<void> => pause(seconds * 1_000)
   }
   const report = await checkConformance(options, isSiwe)
-  if (values.json === true) out(printableJson(report))
-  else for (const line of linesOf(report, commandLine)) out(line)
+  if (values.json === true) out(toPrintableJson(report))
+  else for (const line of formatReport(report, commandLine)) out(line)
   return report.passed === report.total ? 0 : 1
 }
 
@@ -96,31 +96,31 @@ async function learnDomain(service: ServiceUnderTest): Promise<void> {
   try {
     await service.discover()
     const answers = [await service.send('GET', protectedPath), await service.post(service.paths.auth, {})]
-    const [realm] = answers.flatMap((answer) => realmOf(answer) ?? [])
+    const [realm] = answers.flatMap((answer) => readRealm(answer) ?? [])
     if (domain !== undefined || realm === undefined) return
     // The host of the realm, or the realm where it is no URL: both name the login domain.
     service.domain = parseHttpUrl(realm)?.host ?? realm
   } catch (error) {
-    throw new StartError(`No answer from ${url.href}: ${reasonOf(error)}`, { cause: error })
+    throw new StartError(`No answer from ${url.href}: ${describeReason(error)}`, { cause: error })
   }
 }
 
 /** Why a good login fails. A service that refuses everybody keeps each rule about refusals. */
-async function refusedLogin(service: ServiceUnderTest, isSiwe: boolean): Promise<string | undefined> {
-  if (isSiwe) return siweChecks['siwe-login'](service).then(() => undefined, reasonOf)
+async function explainRefusedLogin(service: ServiceUnderTest, isSiwe: boolean): Promise<string | undefined> {
+  if (isSiwe) return siweChecks['siwe-login'](service).then(() => undefined, describeReason)
   if ((await service.challenge()) === '') {
     service.challengeForm = 'GET'
     if ((await service.challenge()) === '') service.challengeForm = 'POST'
   }
-  return service.logIn().then(() => undefined, reasonOf)
+  return service.logIn().then(() => undefined, describeReason)
 }
 
-function linesOf({ passed, total, checks }: ConformanceReport, commandLine: CommandLine): string[] {
-  const paint = painter(commandLine)
+function formatReport({ passed, total, checks }: ConformanceReport, commandLine: CommandLine): string[] {
+  const paint = createPainter(commandLine)
   const lines = checks.flatMap(({ id, rule, outcome, detail = '' }) => {
     if (outcome === 'passed') return [`${paint('green', 'pass')}  ${rule}`]
-    if (outcome === 'skipped') return [paint('dim', `skip  ${rule} (${printable(detail)})`)]
-    return [`${paint('red', 'FAIL')}  ${rule}`, `      ${id}: ${printable(detail)}`]
+    if (outcome === 'skipped') return [paint('dim', `skip  ${rule} (${toPrintable(detail)})`)]
+    return [`${paint('red', 'FAIL')}  ${rule}`, `      ${id}: ${toPrintable(detail)}`]
   })
   return [...lines, '', paint(passed === total ? 'green' : 'red', `${passed} of ${total} rules hold.`)]
 }

@@ -1,5 +1,5 @@
 import { loginMessage } from 'express-did-auth/protocol'
-import { claimsOf, describe, sessionOf } from '../service-under-test.js'
+import { readClaims, describe, readSession } from '../service-under-test.js'
 import type { Exchange, Flow, ServiceUnderTest } from '../service-under-test.js'
 import { assertNotStored, assertOneWins, assertStatus, assertThat, NotApplicable, type Ask } from './rules.js'
 
@@ -10,21 +10,21 @@ const LARGE_BYTES = 1_048_576
 export const loginChecks = {
   'challenge-post': async (service) => {
     const exchange = await service.post(service.paths.requestAuth, { did: service.newUser().did })
-    const isLine = /^[\x21-\x7e]{16,512}$/.test(challengeIn(exchange))
+    const isLine = /^[\x21-\x7e]{16,512}$/.test(readChallenge(exchange))
     assertThat(isLine, 'the challenge is no line of 16 to 512 characters')
   },
   'challenge-get': async (service) => {
     const { did } = service.newUser()
-    challengeIn(await service.send('GET', `${service.paths.requestAuth}/${did}`))
-    challengeIn(await service.send('GET', `${service.paths.requestSignup}/${did}`))
+    readChallenge(await service.send('GET', `${service.paths.requestAuth}/${did}`))
+    readChallenge(await service.send('GET', `${service.paths.requestSignup}/${did}`))
   },
   'challenge-of-sign-up': async (service) => {
     const { did } = service.newUser()
     const exchange = await service.askChallenge({ flow: 'signup', did })
-    challengeIn(exchange)
+    readChallenge(exchange)
     const { sdr } = exchange.json
     if (sdr === undefined) return
-    const { subject, issuer } = claimsOf(typeof sdr === 'string' ? sdr : '')
+    const { subject, issuer } = readClaims(typeof sdr === 'string' ? sdr : '')
     assertThat(subject === did && typeof issuer === 'string', 'the sdr has no issuer, or another subject')
   },
   'challenge-of-one-did': async (service) => {
@@ -109,7 +109,7 @@ export const loginChecks = {
   }
 } satisfies Record<string, Ask>
 
-function challengeIn(exchange: Exchange): string {
+function readChallenge(exchange: Exchange): string {
   assertStatus(exchange, 200, 'a good request')
   const { challenge } = exchange.json
   const isText = typeof challenge === 'string' && challenge !== ''
@@ -136,6 +136,6 @@ async function signUp(service: ServiceUnderTest, end = ''): Promise<object> {
   const body = { did: user.did, sig, credentials: [] }
   const exchange = await service.post(service.paths.signup, body)
   assertStatus(exchange, 200, 'a good sign up')
-  assertThat(sessionOf(user, exchange) !== undefined, 'the sign up answered no tokens')
+  assertThat(readSession(user, exchange) !== undefined, 'the sign up answered no tokens')
   return body
 }

@@ -1,33 +1,36 @@
 import { randomBytes } from 'node:crypto'
 import { addressOfPublicKey } from 'express-did-auth/protocol'
-import { claimsOf, describe, sessionOf, type ServiceUnderTest, type Session } from '../service-under-test.js'
+import { readClaims, describe, readSession, type ServiceUnderTest, type Session } from '../service-under-test.js'
 import { assertOneWins, assertStatus, assertThat, MAX_ACCESS_TOKEN_SECONDS, NotApplicable, type Ask } from './rules.js'
 
 /** Access tokens and the route behind them, refresh, logout. */
 export const sessionChecks = {
   'access-token-form': async (service) => {
     const { user, accessToken } = await service.logIn()
-    const { alg, typ = 'JWT' } = claimsOf(accessToken, 0)
+    const { alg, typ = 'JWT' } = readClaims(accessToken, 0)
     const header = `the header of the access token has alg ${String(alg)}, typ ${String(typ)}`
     assertThat(alg === 'ES256K' && typ === 'JWT', header)
-    const { iss, aud, sub, iat, nbf, exp } = claimsOf(accessToken)
+    const { iss, aud, sub, iat, nbf, exp } = readClaims(accessToken)
     assertThat(sub === user.did, 'the access token has another sub than the DID')
     for (const text of [iss, aud]) assertThat(typeof text === 'string' && text !== '', 'iss or aud is no text')
     for (const time of [iat, nbf, exp]) assertThat(Number.isInteger(time), 'iat, nbf or exp is no whole number')
   },
   'access-token-life': async (service) => {
-    const seconds = lifeOf((await service.logIn()).accessToken)
+    const seconds = readLifetime((await service.logIn()).accessToken)
     assertThat(seconds > 0 && seconds <= MAX_ACCESS_TOKEN_SECONDS, `the access token is good for ${seconds} s`)
   },
   'access-token-signature': async (service) => {
     const { accessToken } = await service.logIn()
-    const address = /^did:ethr:.*(0x[0-9a-f]{40})$/i.exec(String(claimsOf(accessToken).iss))?.[1]
+    const address = /^did:ethr:.*(0x[0-9a-f]{40})$/i.exec(String(readClaims(accessToken).iss))?.[1]
     if (address === undefined) throw new NotApplicable('iss is no did:ethr of an address')
-    assertThat(signersOf(service, accessToken).includes(address.toLowerCase()), 'another key signed the access token')
+    assertThat(
+      recoverSigners(service, accessToken).includes(address.toLowerCase()),
+      'another key signed the access token'
+    )
   },
-  'guard-accepts': guardedSession,
+  'guard-accepts': openGuardedSession,
   'guard-scheme': async (service) => {
-    const { accessToken } = await guardedSession(service)
+    const { accessToken } = await openGuardedSession(service)
     for (const [scheme, status] of Object.entries({ didauth: 200, Basic: 401 })) {
       const headers = { Authorization: `${scheme} ${accessToken}` }
       const exchange = await service.send('GET', service.options.protectedPath, { headers })
@@ -35,7 +38,7 @@ export const sessionChecks = {
     }
   },
   'guard-missing-token': async (service) => {
-    await guardedSession(service)
+    await openGuardedSession(service)
     assertStatus(await service.send('GET', service.options.protectedPath), 401, 'no access token')
   },
   'guard-alg-none': guardRefuses('a token that is not signed', ({ accessToken }) => {
@@ -45,7 +48,7 @@ export const sessionChecks = {
   }),
   'guard-changed-token': guardRefuses('another sub', ({ accessToken }, service) => {
     const [header = '', , signature = ''] = accessToken.split('.')
-    return [`${header}.${encode({ ...claimsOf(accessToken), sub: service.newUser().did })}.${signature}`]
+    return [`${header}.${encode({ ...readClaims(accessToken), sub: service.newUser().did })}.${signature}`]
   }),
   'guard-foreign-key': guardRefuses('a token of another key', ({ accessToken }, { options: { curve } }) => {
     const signed = accessToken.slice(0, accessToken.lastIndexOf('.'))
@@ -54,8 +57,8 @@ export const sessionChecks = {
   }),
   'guard-no-other-token': guardRefuses('what is no access token', ({ refreshToken }) => [refreshToken, 'x', 'x.y.z']),
   'guard-expired-token': async (service) => {
-    const session = await guardedSession(service)
-    const seconds = lifeOf(session.accessToken)
+    const session = await openGuardedSession(service)
+    const seconds = readLifetime(session.accessToken)
     const { maxWaitSeconds = 0, wait } = service.options
     if (seconds > maxWaitSeconds) throw new NotApplicable(`access tokens are good for ${seconds} s: wait with --wait`)
     await wait?.(seconds + 1)
@@ -67,9 +70,9 @@ export const sessionChecks = {
   },
   refresh: async (service) => {
     const session = await service.logIn()
-    const next = await refreshed(service, session)
+    const next = await refreshSession(service, session)
     assertThat(next.refreshToken !== session.refreshToken, 'the refresh token was not replaced')
-    const [before, after] = [claimsOf(session.accessToken), claimsOf(next.accessToken)]
+    const [before, after] = [readClaims(session.accessToken), readClaims(next.accessToken)]
     for (const name of ['iss', 'aud', 'sub']) {
       assertThat(before[name] === after[name], `the refresh changed the claim ${name}`)
     }
@@ -77,7 +80,7 @@ export const sessionChecks = {
   },
   'refresh-single-use': async (service) => {
     const session = await service.logIn()
-    await refreshed(service, await refreshed(service, session))
+    await refreshSession(service, await refreshSession(service, session))
     assertStatus(await service.refresh(session), 401, 'a refresh token that was used')
   },
   'refresh-race': async (service) => {
@@ -89,7 +92,7 @@ export const sessionChecks = {
     const headers = { 'Idempotency-Key': randomBytes(16).toString('base64url') }
     const [first, second] = [await service.refresh(session, headers), await service.refresh(session, headers)]
     assertStatus(second, 200, 'a repeated refresh')
-    const [one, other] = [sessionOf(session.user, first), sessionOf(session.user, second)]
+    const [one, other] = [readSession(session.user, first), readSession(session.user, second)]
     const isSame = one !== undefined && one.refreshToken === other?.refreshToken
     assertThat(isSame, 'the repeat answered another refresh token')
     const replayed = second.headers.get('idempotent-replayed')
@@ -127,7 +130,7 @@ export const sessionChecks = {
   }
 } satisfies Record<string, Ask>
 
-async function guardedSession(service: ServiceUnderTest): Promise<Session> {
+async function openGuardedSession(service: ServiceUnderTest): Promise<Session> {
   const { protectedPath } = service.options
   const { status } = await service.send('GET', protectedPath)
   if (status === 404) throw new NotApplicable(`there is no ${protectedPath}: name a guarded route with --protected`)
@@ -140,21 +143,21 @@ async function guardedSession(service: ServiceUnderTest): Promise<Session> {
 /** Tokens that the guarded route refuses, although the session is good. */
 function guardRefuses(what: string, tokensOf: (session: Session, service: ServiceUnderTest) => string[]): Ask {
   return async (service) => {
-    const session = await guardedSession(service)
+    const session = await openGuardedSession(service)
     for (const token of tokensOf(session, service)) assertStatus(await service.guarded(session, token), 401, what)
   }
 }
 
-async function refreshed(service: ServiceUnderTest, session: Session): Promise<Session> {
+async function refreshSession(service: ServiceUnderTest, session: Session): Promise<Session> {
   const exchange = await service.refresh(session)
   assertStatus(exchange, 200, 'a good refresh token')
-  const next = sessionOf(session.user, exchange)
+  const next = readSession(session.user, exchange)
   assertThat(next !== undefined, 'the refresh answered no tokens')
   return next
 }
 
-function lifeOf(accessToken: string): number {
-  const { iat, exp } = claimsOf(accessToken)
+function readLifetime(accessToken: string): number {
+  const { iat, exp } = readClaims(accessToken)
   return Number(exp) - Number(iat)
 }
 
@@ -163,7 +166,7 @@ function encode(value: object): string {
 }
 
 /** Addresses of the keys that can have made the signature of a JWT. */
-function signersOf({ options: { curve } }: ServiceUnderTest, jwt: string): string[] {
+function recoverSigners({ options: { curve } }: ServiceUnderTest, jwt: string): string[] {
   const [header = '', payload = '', signature = ''] = jwt.split('.')
   const bytes = Buffer.from(signature, 'base64url')
   if (bytes.length !== 64) return []

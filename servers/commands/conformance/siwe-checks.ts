@@ -15,9 +15,9 @@ export const siweChecks = {
     assertThat(nonces[0] !== nonces[1], 'two requests received the same nonce')
     given.forEach(assertNotStored)
   },
-  'siwe-login': goodLogin,
+  'siwe-login': logInValidly,
   'siwe-single-use': async (service) => {
-    const { visit, proof, before } = await goodLogin(service)
+    const { visit, proof, before } = await logInValidly(service)
     assertRefused(await verify(visit, proof), 'the same message again')
     assertRefused(await verify(before, proof), 'the same message again, with the cookies of the first time')
   },
@@ -27,9 +27,9 @@ export const siweChecks = {
     await assertOneWins('copies of one login', () => verify(visit.visit(), proof), isAccepted)
   },
   'siwe-wrong-signer': async (service) =>
-    assertRefused((await stolenLogin(service)).exchange, 'a signature of another wallet'),
+    assertRefused((await tryStolenLogin(service)).exchange, 'a signature of another wallet'),
   'siwe-burnt-nonce': async (service) => {
-    const { visit, proof } = await stolenLogin(service)
+    const { visit, proof } = await tryStolenLogin(service)
     assertAccepted(await verify(visit, proof), 'the good signature after one of another wallet')
   },
   'siwe-own-nonce': refuses('a nonce that the client made', { nonce: 'a1b2c3d4e5f60718' }),
@@ -39,7 +39,7 @@ export const siweChecks = {
   'siwe-not-yet': refuses('a beginning ahead', { notBefore: '2120-01-01T00:00:00Z' }),
   'siwe-other-text': refuses('text behind the message', { end: '\nI agree to more' }),
   'siwe-csrf': async (service) => {
-    await cookiesOf(service)
+    await requireCookies(service)
     const preflight = await service.preflight(service.paths.siweVerify, FROM_FOREIGN_PAGE)
     // What a browser sends for a page of another site without asking, and what it sends after a yes.
     const types = ['text/plain', FORM, ...(allowsForeignPage(preflight.headers) ? ['application/json'] : [])]
@@ -53,7 +53,7 @@ export const siweChecks = {
   },
   'siwe-cookies': async (service) => {
     const isSecure = service.options.url.protocol === 'https:'
-    for (const cookie of await cookiesOf(service)) {
+    for (const cookie of await requireCookies(service)) {
       assertThat(/; ?httponly/i.test(cookie), 'a cookie comes without HttpOnly')
       assertThat(/; ?samesite=(?:lax|strict)/i.test(cookie), 'a cookie comes without SameSite=Lax or Strict')
       assertThat(!isSecure || /; ?secure/i.test(cookie), 'a cookie comes without Secure')
@@ -69,7 +69,7 @@ function verify(visit: ServiceUnderTest, proof: object, headers: Record<string, 
 }
 
 /** A login that succeeds, in a browser of its own, and that browser as it was before. */
-async function goodLogin(service: ServiceUnderTest) {
+async function logInValidly(service: ServiceUnderTest) {
   const visit = service.visit()
   const proof = await visit.siweProof()
   const before = visit.visit()
@@ -78,7 +78,7 @@ async function goodLogin(service: ServiceUnderTest) {
 }
 
 /** A login by a message that another wallet signed. */
-async function stolenLogin(service: ServiceUnderTest) {
+async function tryStolenLogin(service: ServiceUnderTest) {
   const visit = service.visit()
   const proof = await visit.siweProof()
   const exchange = await verify(visit, { ...proof, signature: service.newUser().sign(proof.message) })
@@ -97,8 +97,8 @@ function refuses(what: string, changes: SiweChanges): Ask {
 }
 
 /** The cookies that a login sets. @throws NotApplicable where it sets none */
-async function cookiesOf(service: ServiceUnderTest): Promise<string[]> {
-  const { visit } = await goodLogin(service)
+async function requireCookies(service: ServiceUnderTest): Promise<string[]> {
+  const { visit } = await logInValidly(service)
   const cookies = visit.exchanges.flatMap(({ setCookies }) => setCookies)
   if (cookies.length === 0) throw new NotApplicable('tokens travel in bodies')
   return cookies

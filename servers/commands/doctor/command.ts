@@ -1,6 +1,6 @@
 import { parseHttpUrl } from 'express-did-auth/server-kit'
-import { examineEnv, findMisspellings, serverPorts, type ServerName } from '../../config/read-env.js'
-import { painter, printable, printableJson, readArguments, readUrl, UsageError } from '../command-line.js'
+import { readValidEnv, findMisspellings, serverPorts, type ServerName } from '../../config/read-env.js'
+import { createPainter, toPrintable, toPrintableJson, readArguments, readUrl, UsageError } from '../command-line.js'
 import type { CommandLine, Paint } from '../command-line.js'
 import { checkEnv } from './environment.js'
 import { change, type Finding, type Found } from './finding.js'
@@ -37,8 +37,8 @@ export async function runDoctor(commandLine: CommandLine, dependencies: DoctorDe
   // Several servers of one environment share most of it.
   const distinct = new Map(found.flatMap((one) => (one === false ? [] : [[JSON.stringify(one), one] as const])))
   const findings = [...distinct.values()]
-  if (values.json === true) out(printableJson({ findings }))
-  else for (const line of linesOf(findings, painter(commandLine))) out(line)
+  if (values.json === true) out(toPrintableJson({ findings }))
+  else for (const line of formatFindings(findings, createPainter(commandLine))) out(line)
   return findings.some(({ level }) => level === 'change') ? 1 : 0
 }
 
@@ -47,7 +47,7 @@ async function examineEnvironment(env: Env, server: Server, dependencies: Doctor
   const isOfOne = (env.PORT ?? '') !== '' || (env.SERVICE_URL ?? '') !== ''
   const chosen = server ?? (isOfOne ? 'auth' : 'all')
   const names: ServerName[] = chosen === 'all' ? ['auth', 'relay', 'vault'] : [chosen]
-  const readings = names.map((name) => examineEnv(env, name, chosen === 'all'))
+  const readings = names.map((name) => readValidEnv(env, name, chosen === 'all'))
   const [auth] = chosen === 'all' ? readings : []
   const ownIssuer = auth && (auth.env.SERVICE_URL ?? `http://localhost:${auth.env.address.port}`)
   const asked = [
@@ -57,14 +57,14 @@ async function examineEnvironment(env: Env, server: Server, dependencies: Doctor
   ]
   return [
     ...findMisspellings(env).map((one) => change('misspelt-variable', `${one.variable} is unknown`, `${one.known}=…`)),
-    ...readings.flatMap(({ problems }) => problems.map(ofProblem)),
+    ...readings.flatMap(({ problems }) => problems.map(toFinding)),
     ...readings.flatMap((reading) => checkEnv(reading.env)),
     ...(await Promise.all(asked)).flat()
   ]
 }
 
 /** @param problem - `NAME: received "x"; remedy` */
-function ofProblem(problem: string): Finding {
+function toFinding(problem: string): Finding {
   const [variable = '', received = ''] = problem.split(/: (.*)/s)
   const [, remedy = received] = received.split(/; (.*)/s)
   return change('invalid-variable', problem, `${variable}=… (${remedy})`)
@@ -77,7 +77,7 @@ async function examineService(
 ): Promise<Found> {
   const wrong = origins.find((origin) => readUrl(origin).origin !== origin)
   if (wrong !== undefined) throw new UsageError(`${wrong} is not an origin`)
-  const { TRUSTED_ORIGINS, CORS_ORIGINS, TRUST_PROXY, SERVICE_URL } = examineEnv(env, 'auth', false).env
+  const { TRUSTED_ORIGINS, CORS_ORIGINS, TRUST_PROXY, SERVICE_URL } = readValidEnv(env, 'auth', false).env
   const all = new Set([...origins, ...TRUSTED_ORIGINS, ...CORS_ORIGINS])
   // The environment of another service says nothing about the proxies of this one.
   const isItsOwn = parseHttpUrl(SERVICE_URL ?? '')?.origin === url.origin
@@ -92,11 +92,11 @@ function parseServer(text: string | undefined): Server {
 }
 
 /** Findings as lines for people: what has to be changed comes first. */
-function linesOf(findings: readonly Finding[], paint: Paint): string[] {
+function formatFindings(findings: readonly Finding[], paint: Paint): string[] {
   const count = findings.filter(({ level }) => level === 'change').length
   const sorted = [...findings].sort((one, other) => one.level.localeCompare(other.level))
   const lines = sorted.flatMap(({ id, level, what, why, change }) => [
-    `${level === 'change' ? paint('red', 'CHANGE') : paint('yellow', 'note  ')}  ${printable(what)} ${paint('dim', `(${id})`)}`,
+    `${level === 'change' ? paint('red', 'CHANGE') : paint('yellow', 'note  ')}  ${toPrintable(what)} ${paint('dim', `(${id})`)}`,
     `        ${why}`,
     `        > ${change}`,
     ''

@@ -43,13 +43,13 @@ export function checkEnv(env: ServerEnv): Found {
     protocol === 'https:' && trusted === false && change('trust-proxy', behindProxy, 'TRUST_PROXY=1'),
     ...warnings,
     showsPage && note('demo-page', `${origin} shows the demo page`, 'PAGE=false'),
-    overHttp({ url, usesCookies: env.USE_COOKIES === true }, variable),
-    ...pagesOf(env, url)
+    createHttpFinding({ url, usesCookies: env.USE_COOKIES === true }, variable),
+    ...checkPages(env, url)
   ]
 }
 
 /** Pages of other origins that the environment names. */
-function pagesOf(env: ServerEnv, url: URL): Found {
+function checkPages(env: ServerEnv, url: URL): Found {
   const { TRUSTED_ORIGINS: trusted, CORS_ORIGINS: readable } = env
   const { LOGIN_DOMAINS: domains = [], USE_COOKIES: usesCookies = false } = env
   const accepted = acceptedLoginDomains(url.href.replace(/\/$/, ''), domains)
@@ -58,40 +58,42 @@ function pagesOf(env: ServerEnv, url: URL): Found {
   const ofDomains = accepted.length > MAX_LOGIN_DOMAINS && change('login-domains', what, 'LOGIN_DOMAINS=…')
   const ofPages = origins.flatMap((origin) => {
     const { host } = new URL(origin)
-    const remedyOf = (variable: string, present: readonly string[], next = origin): string =>
+    const createRemedy = (variable: string, present: readonly string[], next = origin): string =>
       `${variable}=${[...present, next].join(',')}`
     const isTrusted = trusted.includes(origin)
     const isSite = env.SIWE === false || isTrusted || accepted.includes(host)
-    const trustLine = remedyOf('TRUSTED_ORIGINS', trusted)
+    const trustLine = createRemedy('TRUSTED_ORIGINS', trusted)
     const unreadable = `${origin} is not in CORS_ORIGINS`
     return [
-      !readable.includes(origin) && note('cors-origins', unreadable, remedyOf('CORS_ORIGINS', readable)),
-      otherSite(origin, { url, usesCookies }),
-      usesCookies && !isTrusted && foreign(origin, url, trustLine),
+      !readable.includes(origin) && note('cors-origins', unreadable, createRemedy('CORS_ORIGINS', readable)),
+      createOtherSiteFinding(origin, { url, usesCookies }),
+      usesCookies && !isTrusted && createForeignPageFinding(origin, url, trustLine),
       !isSite && foreignSite(origin, trustLine),
-      !accepted.includes(host) && noLoginDomain(origin, remedyOf('LOGIN_DOMAINS', domains, host))
+      !accepted.includes(host) && createLoginDomainFinding(origin, createRemedy('LOGIN_DOMAINS', domains, host))
     ]
   })
   return [ofDomains, ...ofPages]
 }
 
 /** Tokens that travel in the clear. */
-export function overHttp({ url, usesCookies }: Address, variable: string): Finding | false {
+export function createHttpFinding({ url, usesCookies }: Address, variable: string): Finding | false {
   const id = usesCookies ? 'cookies-over-http' : 'http'
   const isOpen = url.protocol === 'http:' && !isLoopbackHost(url.hostname)
   return isOpen && change(id, `${url.origin} is http`, `${variable}=https://${url.host}`)
 }
 
 /** Cookies that no browser sends. */
-export function otherSite(origin: string, { url, usesCookies }: Address): Finding | false {
-  const remedy = `USE_COOKIES=false, or serve the page below ${siteOf(url.origin)}`
-  const isOther = usesCookies && siteOf(origin) !== siteOf(url.origin)
+export function createOtherSiteFinding(origin: string, { url, usesCookies }: Address): Finding | false {
+  const remedy = `USE_COOKIES=false, or serve the page below ${findSite(url.origin)}`
+  const isOther = usesCookies && findSite(origin) !== findSite(url.origin)
   return isOther && change('same-site', `${origin} is another site than ${url.origin}`, remedy)
 }
 
 /** A page of the same site that is no trusted origin. */
-export function foreign(origin: string, url: URL, remedy: string): Finding | false {
-  return siteOf(origin) === siteOf(url.origin) && change('trusted-origins', `${origin} is no trusted origin`, remedy)
+export function createForeignPageFinding(origin: string, url: URL, remedy: string): Finding | false {
+  return (
+    findSite(origin) === findSite(url.origin) && change('trusted-origins', `${origin} is no trusted origin`, remedy)
+  )
 }
 
 /** States that EIP-4361 messages of a page are refused. */
@@ -100,7 +102,7 @@ export function foreignSite(origin: string, remedy: string): Finding {
 }
 
 /** A page for whose host no signature logs in. */
-export function noLoginDomain(origin: string, remedy: string): Finding {
+export function createLoginDomainFinding(origin: string, remedy: string): Finding {
   return note('login-domains', `${new URL(origin).host} is no login domain`, remedy)
 }
 
@@ -110,7 +112,7 @@ export function noLoginDomain(origin: string, remedy: string): Finding {
  *
  * @see RFC 6265bis, section 5.2; HTML Standard, "schemelessly same site" and "same site"
  */
-export function siteOf(origin: string): string {
+export function findSite(origin: string): string {
   const { protocol, hostname } = new URL(origin)
   const labels = hostname.split('.')
   if (/^[\d.]+$|^\[/.test(hostname) || labels.length < 2) return `${protocol}//${hostname}`

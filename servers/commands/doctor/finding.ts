@@ -1,4 +1,4 @@
-import { reasonOf } from '../../config/startup-error.js'
+import { describeReason } from '../../config/startup-error.js'
 
 /** Why each finding matters, by stable ids. What follows a slash tells two reasons of one id apart. */
 const reasons = {
@@ -53,23 +53,27 @@ export interface Finding {
 /** What was found: what is false was asked, and is in order. */
 export type Found = readonly (Finding | false)[]
 
-const stating =
+const createFindingMaker =
   (level: Finding['level']) =>
   (key: keyof typeof reasons, what: string, line: string): Finding => {
     return { id: key.replace(/\/.*/, ''), level, what, why: reasons[key], change: line }
   }
 
 /** States what has to be changed, with the line that changes it. */
-export const change = stating('change')
+export const change = createFindingMaker('change')
 
 /** States what may be intended. */
-export const note = stating('note')
+export const note = createFindingMaker('note')
 
 /** Asks questions at once. One that is not answered is a finding of its own. */
 export async function askAll(...questions: (() => Promise<Found>)[]): Promise<Found> {
   const answers = questions.map((ask) =>
     ask().catch((error: unknown) => [
-      change('unanswered', `A request was not answered: ${reasonOf(error)}`, 'its log, or that of the proxy, says why')
+      change(
+        'unanswered',
+        `A request was not answered: ${describeReason(error)}`,
+        'its log, or that of the proxy, says why'
+      )
     ])
   )
   return (await Promise.all(answers)).flat()

@@ -4,9 +4,9 @@ import { didOfPrivateKey, loadCurve } from 'express-did-auth'
 import { addressOfDid, isEthrDid, networkOfDid } from 'express-did-auth/protocol'
 import type { ServerEnv } from '../../config/read-env.js'
 import { findPrivateKey } from '../../config/service-identity.js'
-import { reasonOf } from '../../config/startup-error.js'
-import { MAX_USED_PERCENT, usedPercentOf, type UsedPercent } from '../../storage/disk-space.js'
-import { dataFolder } from '../../storage/engine.js'
+import { describeReason } from '../../config/startup-error.js'
+import { MAX_USED_PERCENT, createDiskUsage, type UsedPercent } from '../../storage/disk-space.js'
+import { getDataFolder } from '../../storage/engine.js'
 import { change, type Finding, type Found } from './finding.js'
 
 /** Part of the machine that a test replaces. */
@@ -24,11 +24,11 @@ async function findStorageFault(
   { usedPercent = askDisk }: MachineDependencies
 ): Promise<Found[number]> {
   const remedy = 'free space there, or DATA_DIR=<folder with space that the user of the servers may write to>'
-  for (const folder of [env.DATA_DIR, dataFolder(env)].filter((one) => existsSync(one))) {
+  for (const folder of [env.DATA_DIR, getDataFolder(env)].filter((one) => existsSync(one))) {
     try {
       writeProbe(folder)
     } catch (error) {
-      return change('data-dir', `${folder} cannot be written to: ${reasonOf(error)}`, remedy)
+      return change('data-dir', `${folder} cannot be written to: ${describeReason(error)}`, remedy)
     }
   }
   // With a database, content is not on this disk.
@@ -41,7 +41,7 @@ async function findStorageFault(
 /** Asks about the disk of a folder, or of the one that it will be created in. */
 function askDisk(folder: string): ReturnType<UsedPercent> {
   const isThere = existsSync(folder) || dirname(folder) === folder
-  return isThere ? usedPercentOf(folder)() : askDisk(dirname(folder))
+  return isThere ? createDiskUsage(folder)() : askDisk(dirname(folder))
 }
 
 /** Writes a file as large as a block, so that a full disk shows, and deletes it. */

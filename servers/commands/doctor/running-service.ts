@@ -1,8 +1,14 @@
 import { loadCurve } from 'express-did-auth'
-import { fieldOf, isLoopbackHost, isObject, parseHttpUrl } from 'express-did-auth/server-kit'
-import { reasonOf } from '../../config/startup-error.js'
-import { describe, realmOf, ServiceUnderTest, sessionOf, type Exchange, type User } from '../service-under-test.js'
-import { foreign, foreignSite, noLoginDomain, otherSite, overHttp } from './environment.js'
+import { readField, isLoopbackHost, isObject, parseHttpUrl } from 'express-did-auth/server-kit'
+import { describeReason } from '../../config/startup-error.js'
+import { describe, readRealm, ServiceUnderTest, readSession, type Exchange, type User } from '../service-under-test.js'
+import {
+  createForeignPageFinding,
+  foreignSite,
+  createLoginDomainFinding,
+  createOtherSiteFinding,
+  createHttpFinding
+} from './environment.js'
 import { askAll, change, note, type Found } from './finding.js'
 import { checkIpfsPort } from './network.js'
 
@@ -34,7 +40,7 @@ export async function checkService(url: URL, context: ServiceContext): Promise<F
   // What does not answer is found below.
   await service.discover().catch(() => undefined)
   const askedAt = Date.now()
-  const first = await service.askChallenge().catch(reasonOf)
+  const first = await service.askChallenge().catch(describeReason)
   if (typeof first === 'string') {
     const what = `${url.href} does not answer: ${first}`
     return [change('unavailable', what, 'HOST=0.0.0.0, or the configuration of the proxy')]
@@ -49,24 +55,28 @@ export async function checkService(url: URL, context: ServiceContext): Promise<F
   const refusal = service.post(service.paths.logout, {})
   const { setCookies } = await refusal.catch(() => first)
   const address = { url, usesCookies: setCookies.length > 0 }
-  const ofPage = (origin: string) => [
-    () => logsInBySiwe(service, origin),
-    () => crossesOrigins(service, origin, address.usesCookies),
+  const checkPage = (origin: string) => [
+    () => canLogInBySiwe(service, origin),
+    () => canCrossOrigins(service, origin, address.usesCookies),
     () => isTrusted(service, origin),
-    async () => [otherSite(origin, address)],
-    () => logsIn(service, origin)
+    async () => [createOtherSiteFinding(origin, address)],
+    () => canLogIn(service, origin)
   ]
   return askAll(
-    async () => [overHttp(address, 'SERVICE_URL'), ofClock(first, nowMilliseconds), ...ofProxy(first, url, trustProxy)],
-    async () => [ofRealm(realmOf(await refusal) ?? '', url)],
-    () => givesNonces(service),
+    async () => [
+      createHttpFinding(address, 'SERVICE_URL'),
+      checkClock(first, nowMilliseconds),
+      ...checkProxy(first, url, trustProxy)
+    ],
+    async () => [checkRealm(readRealm(await refusal) ?? '', url)],
+    () => hasNonces(service),
     () => checkReadiness(service),
     async () => [await checkIpfsPort(url.hostname)],
-    ...origins.flatMap(ofPage)
+    ...origins.flatMap(checkPage)
   )
 }
 
-function ofClock({ headers }: Exchange, nowMilliseconds: number): Found[number] {
+function checkClock({ headers }: Exchange, nowMilliseconds: number): Found[number] {
   const date = Date.parse(headers.get('date') ?? '')
   // The header has whole seconds.
   const skew = Math.round(Math.abs(date + 500 - nowMilliseconds) / 1_000)
@@ -74,7 +84,7 @@ function ofClock({ headers }: Exchange, nowMilliseconds: number): Found[number] 
   return skew > MAX_SKEW_SECONDS && change('clock', `Its clock is ${skew} s from that of this machine`, remedy)
 }
 
-function ofProxy(first: Exchange, url: URL, trusted: unknown): Found {
+function checkProxy(first: Exchange, url: URL, trusted: unknown): Found {
   const sign = signOfProxy(first, url)
   const what = `A proxy is in front (${sign ?? ''})`
   const question = `${what}: make sure that it is trusted; that cannot be checked from outside`
@@ -94,7 +104,7 @@ function signOfProxy({ headers }: Exchange, { protocol }: URL): string | undefin
   return protocol === 'https:' ? 'https' : undefined
 }
 
-function ofRealm(realm: string, url: URL): Found[number] {
+function checkRealm(realm: string, url: URL): Found[number] {
   const named = parseHttpUrl(realm) ?? url
   const areLocal = [named, url].every(({ hostname }) => isLoopbackHost(hostname)) && named.port === url.port
   const what = `The service calls itself ${realm}, and answers at ${url.origin}`
@@ -121,7 +131,7 @@ async function checkReadiness(service: ServiceUnderTest): Promise<Found> {
   if (!isObject(dependencies)) return []
   const failed = Object.entries(dependencies).filter(([, found]) => found !== 'ok' && found !== 'none')
   const findings = failed.map(([name, found]) => {
-    const reason = fieldOf(reasons, name)
+    const reason = readField(reasons, name)
     const what = `/ready answers ${status}: ${name} is ${String(found)}${typeof reason === 'string' ? `, ${reason}` : ''}`
     const remedy = REMEDIES[name] ?? 'its log says why'
     // A reason is listed for what is needed, and for some others.
@@ -134,7 +144,7 @@ async function checkReadiness(service: ServiceUnderTest): Promise<Found> {
   return [...findings, isUnexplained && change('not-ready', what, 'wait until it has started, or start it again')]
 }
 
-async function givesNonces(service: ServiceUnderTest): Promise<Found> {
+async function hasNonces(service: ServiceUnderTest): Promise<Found> {
   const nonce = await service.siweNonce()
   const isCached = nonce !== undefined && nonce === (await service.siweNonce())
   const remedy = 'configure the cache in front: /siwe/nonce is no-store'
@@ -144,35 +154,35 @@ async function givesNonces(service: ServiceUnderTest): Promise<Found> {
 const trustLine = (origin: string): string => `trustedOrigins: ['${origin}'], or TRUSTED_ORIGINS=${origin}`
 
 /** Logs in by a signature for a page's host. Other refusals say nothing about the domain. */
-async function logsIn(service: ServiceUnderTest, origin: string): Promise<Found> {
+async function canLogIn(service: ServiceUnderTest, origin: string): Promise<Found> {
   const { host } = new URL(origin)
   const user = service.newUser()
-  const code = await codeOfLogin(service, user, service.paths.auth, await service.proof(user, { domain: host }))
-  return [/^ERR_(?:SIGNATURE|CHALLENGE)$/.test(code) && noLoginDomain(origin, `LOGIN_DOMAINS=${host}`)]
+  const code = await tryLogIn(service, user, service.paths.auth, await service.proof(user, { domain: host }))
+  return [/^ERR_(?:SIGNATURE|CHALLENGE)$/.test(code) && createLoginDomainFinding(origin, `LOGIN_DOMAINS=${host}`)]
 }
 
-async function logsInBySiwe(service: ServiceUnderTest, origin: string): Promise<Found> {
+async function canLogInBySiwe(service: ServiceUnderTest, origin: string): Promise<Found> {
   const user = service.newUser()
   const proof = await service.siweProof(user, { domain: new URL(origin).host })
-  const code = await codeOfLogin(service, user, '/siwe/verify', proof)
+  const code = await tryLogIn(service, user, '/siwe/verify', proof)
   return [code === 'ERR_MESSAGE_DOMAIN' && foreignSite(origin, trustLine(origin))]
 }
 
 /** Logs in, and out again. @returns why it was refused */
-async function codeOfLogin(service: ServiceUnderTest, user: User, path: string, body: object): Promise<string> {
+async function tryLogIn(service: ServiceUnderTest, user: User, path: string, body: object): Promise<string> {
   const answer = await service.post(path, body, PROBLEM)
-  const session = sessionOf(user, answer)
+  const session = readSession(user, answer)
   if (session !== undefined) await service.logOut(session)
   return String(answer.json.code)
 }
 
 async function isTrusted(service: ServiceUnderTest, origin: string): Promise<Found> {
   const { status } = await service.askChallenge({ headers: { Origin: origin } })
-  return [status === 403 && foreign(origin, service.options.url, trustLine(origin))]
+  return [status === 403 && createForeignPageFinding(origin, service.options.url, trustLine(origin))]
 }
 
 /** Asks what a browser refuses to the scripts of a page. */
-async function crossesOrigins(service: ServiceUnderTest, origin: string, usesCookies: boolean): Promise<Found> {
+async function canCrossOrigins(service: ServiceUnderTest, origin: string, usesCookies: boolean): Promise<Found> {
   if (origin === service.options.url.origin) return []
   const headers = { Origin: origin }
   const preflight = await service.preflight(service.paths.refreshToken, headers, NEEDED_HEADERS.join())

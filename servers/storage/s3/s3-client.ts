@@ -128,11 +128,11 @@ export class S3Client {
       })
       deadline.stop()
       const chunks = this.#download(method, response, deadline)
-      if (!response.ok) throw refusalOf(method, response, await readText(chunks, MAX_ERROR_BYTES).catch(() => ''))
+      if (!response.ok) throw toRefusal(method, response, await readText(chunks, MAX_ERROR_BYTES).catch(() => ''))
       return { status: response.status, chunks, end: () => deadline.expire() }
     } catch (error) {
       deadline.expire()
-      throw failureOf(method, error)
+      throw toFailure(method, error)
     }
   }
 
@@ -181,7 +181,7 @@ export class S3Client {
         yield value
       }
     } catch (error) {
-      throw failureOf(method, error)
+      throw toFailure(method, error)
     } finally {
       deadline.expire()
     }
@@ -216,7 +216,7 @@ async function readText(chunks: AsyncIterable<Uint8Array>, maxBytes: number): Pr
 }
 
 /** No whole answer: no connection, a broken one, or a deadline. `fetch` says why in the cause of its own error. */
-function failureOf(method: string, error: unknown): S3Error {
+function toFailure(method: string, error: unknown): S3Error {
   if (error instanceof S3Error) return error
   const cause = typeof error === 'object' && error !== null && 'cause' in error ? error.cause : error
   return new S3Error(`Object storage did not answer ${method}`, { isTemporary: true, cause })
@@ -226,17 +226,17 @@ function failureOf(method: string, error: unknown): S3Error {
 const TEMPORARY = new Set([408, 429, 500, 502, 503, 504])
 
 /** The error for an answer; of its body, only the code is used. */
-function refusalOf(method: string, { status, headers }: Response, text: string): S3Error {
+function toRefusal(method: string, { status, headers }: Response, text: string): S3Error {
   const [, said = ''] = /<Code>(\w{1,64})<\/Code>/.exec(text) ?? []
   const retryAfter = headers.get('retry-after') ?? ''
   return new S3Error(`Object storage answered ${status}${said && ` ${said}`} to ${method}`, {
-    code: codeFor(status, said),
+    code: findCode(status, said),
     isTemporary: TEMPORARY.has(status) || said === 'RequestTimeout',
     retryAfterSeconds: /^\d{1,5}$/.test(retryAfter) ? Number(retryAfter) : undefined
   })
 }
 
-function codeFor(status: number, said: string): S3Error['code'] {
+function findCode(status: number, said: string): S3Error['code'] {
   // Quotas of Ceph, MinIO, Garage and others; a full disk is 507 with all of them.
   if (status === 507 || /QuotaExceeded|StorageFull|InsufficientStorage/.test(said)) return 'ENOSPC'
   // A bucket that is not there, or the page of a proxy before the storage, must not look like lost content.

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import type { ObjectStore } from '../content-store.js'
-import { inLeaves, isCid, LEAF_BYTES } from '../unixfs-blocks.js'
+import { splitIntoLeaves, isCid, LEAF_BYTES } from '../unixfs-blocks.js'
 import { S3Client, S3Error, type S3Bucket, type S3Deadlines, type S3Request } from './s3-client.js'
 
 /** A bucket, and how this store uses it. */
@@ -24,14 +24,14 @@ export interface S3ObjectStore extends ObjectStore {
  * Objects in storage that speaks S3: AWS, Ceph, MinIO, Garage, R2, OpenStack Swift. PUT, GET, DELETE and ListObjectsV2
  * are all it asks for. Each failure is an S3Error with a code of the system, as files have them.
  */
-export function s3ObjectStore({ prefix, deadlines, ...bucket }: S3StoreOptions): S3ObjectStore {
+export function createS3ObjectStore({ prefix, deadlines, ...bucket }: S3StoreOptions): S3ObjectStore {
   const client = new S3Client(bucket, deadlines)
 
   /**
    * The bytes of an object as they come. A reader may be slower than the storage's timeout: the rest is requested again
    * when a connection breaks that brought something.
    */
-  async function* chunksOf(name: string): AsyncGenerator<Uint8Array> {
+  async function* readChunks(name: string): AsyncGenerator<Uint8Array> {
     for (let position = 0, begun = 0; ; begun = position) {
       const answer = await client.call({ method: 'GET', key: prefix + name, start: position })
       try {
@@ -59,11 +59,11 @@ export function s3ObjectStore({ prefix, deadlines, ...bucket }: S3StoreOptions):
     breaksReaders: true,
 
     async put(name, file) {
-      const body = await bodyOf(file)
+      const body = await createBody(file)
       await client.callForText({ method: 'PUT', key: prefix + name, body }, LEAF_BYTES)
     },
 
-    read: (name) => inLeaves(chunksOf(name)),
+    read: (name) => splitIntoLeaves(readChunks(name)),
 
     /** Without overwriting: only the storage knows where the bytes are. */
     async delete(name) {
@@ -100,7 +100,7 @@ function isObjectName(name: string): boolean {
 }
 
 /** A file as it is uploaded: it is read twice, first for its hash. */
-async function bodyOf(file: string): Promise<NonNullable<S3Request['body']>> {
+async function createBody(file: string): Promise<NonNullable<S3Request['body']>> {
   const hash = createHash('sha256')
   let byteCount = 0
   const chunks: AsyncIterable<Buffer> = createReadStream(file, { highWaterMark: LEAF_BYTES })
@@ -130,35 +130,35 @@ const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>',
 export function parseObjectList(text: string): ObjectList {
   const [, content] = DOCUMENT.exec(text) ?? []
   // No comment, CDATA or document type, in which these fields would mean something else.
-  if (content === undefined || content.includes('<!')) throw unreadable()
+  if (content === undefined || content.includes('<!')) throw createUnreadableError()
   const [head = '', ...parts] = content.split('<Contents>')
   let rest = head
   const keys = parts.map((part) => {
     const end = part.indexOf(END)
-    if (end === -1) throw unreadable()
+    if (end === -1) throw createUnreadableError()
     rest += part.slice(end + END.length)
-    return fieldOf(part.slice(0, end), 'Key')
+    return readElement(part.slice(0, end), 'Key')
   })
-  const isTruncated = fieldOf(rest, 'IsTruncated')
-  if (isTruncated !== 'true' && isTruncated !== 'false') throw unreadable()
-  return { keys, ...(isTruncated === 'true' && { continuationToken: fieldOf(rest, 'NextContinuationToken') }) }
+  const isTruncated = readElement(rest, 'IsTruncated')
+  if (isTruncated !== 'true' && isTruncated !== 'false') throw createUnreadableError()
+  return { keys, ...(isTruncated === 'true' && { continuationToken: readElement(rest, 'NextContinuationToken') }) }
 }
 
 /** The text of an element that is there once, and is not empty. */
-function fieldOf(content: string, name: string): string {
+function readElement(content: string, name: string): string {
   const [, text = '', ...others] = content.split(`<${name}>`)
   const end = text.indexOf(`</${name}>`)
   const raw = text.slice(0, end)
-  if (end < 1 || others.length > 0 || raw.includes('<')) throw unreadable()
+  if (end < 1 || others.length > 0 || raw.includes('<')) throw createUnreadableError()
   return raw.replace(/&([^&;]*);?/g, (entity, name: string) => {
     const [, isHex, digits] = /^#(x?)([0-9a-f]{1,6})$/i.exec(name) ?? []
     const point = digits === undefined ? NaN : parseInt(digits, isHex === '' ? 10 : 16)
     const character = point <= 0x10_ff_ff ? String.fromCodePoint(point) : ENTITIES[name]
-    if (character === undefined || !entity.endsWith(';')) throw unreadable()
+    if (character === undefined || !entity.endsWith(';')) throw createUnreadableError()
     return character
   })
 }
 
-function unreadable(): S3Error {
+function createUnreadableError(): S3Error {
   return new S3Error('Object storage answered no list of objects')
 }

@@ -1,4 +1,4 @@
-import { postgresDialect, sqliteDialect, statementsOf } from 'express-did-auth/server-kit'
+import { postgresDialect, sqliteDialect, createStatements } from 'express-did-auth/server-kit'
 import type { Dialect, SqlStatement } from 'express-did-auth/server-kit'
 
 /** Whose tables: relay and vault have their own, also on one database. */
@@ -36,7 +36,7 @@ export interface ContentDialect extends Pick<Dialect, 'fn' | 'greatest' | 'delet
   readonly overwriting: { readonly on: SqlStatement; readonly off: SqlStatement } | undefined
 }
 
-const statementsOn =
+const createStatementsOn =
   (prefix: string): ContentDialect['statements'] =>
   (group, texts) => {
     const own = Object.entries<string>(texts).map(([name, text]) => [
@@ -44,12 +44,12 @@ const statementsOn =
       text.replaceAll('~', prefix).replaceAll(/\s+/g, ' ')
     ])
     // The keys are those of the texts.
-    return statementsOf(`${prefix}${group}_`, Object.fromEntries(own) as typeof texts)
+    return createStatements(`${prefix}${group}_`, Object.fromEntries(own) as typeof texts)
   }
 
 export const sqliteContents: ContentDialect = {
   ...sqliteDialect,
-  statements: statementsOn(''),
+  statements: createStatementsOn(''),
   isIn: (column, parameter) => `${column} IN (SELECT value FROM json_each(${parameter}))`,
   isFree: (column, select) => `${column} IN (${select})`,
   skipLocked: '',
@@ -65,13 +65,13 @@ export const sqliteContents: ContentDialect = {
 }
 
 /** @param tables - whose */
-export function postgresContents(tables: TablePrefix): ContentDialect {
+export function createPostgresContents(tables: TablePrefix): ContentDialect {
   const prefix = `${tables}_`
   const isIn = (column: string, array: string): string =>
     `${column} = ANY(ARRAY(SELECT pg_catalog.jsonb_array_elements_text(CAST(${array} AS jsonb))))`
   return {
     ...postgresDialect,
-    statements: statementsOn(prefix),
+    statements: createStatementsOn(prefix),
     isIn,
     isFree: (column, select) => `${column} = ANY(ARRAY(${select} FOR UPDATE SKIP LOCKED))`,
     skipLocked: 'FOR UPDATE SKIP LOCKED',

@@ -29,7 +29,7 @@ export interface Found {
   readonly nowSeconds: number
 }
 
-export type ContentSteps = ReturnType<typeof contentSteps>
+export type ContentSteps = ReturnType<typeof createContentSteps>
 
 /**
  * Steps of transactions that store content or let it go.
@@ -39,7 +39,7 @@ export type ContentSteps = ReturnType<typeof contentSteps>
  * many have is locked by none for long, and a row that has to change nothing is not locked. A writer holds the row of
  * its content before it refers to it, and content is locked before it is deleted: so no foreign key is ever violated.
  */
-export function contentSteps(dialect: ContentDialect) {
+export function createContentSteps(dialect: ContentDialect) {
   const { isIn, nextRevision, lockContent } = dialect
   const isLarge = `${isIn('c.cid', '$1')} AND ${dialect.isLocked('c.cid')} AND c.object IS NOT NULL AND ${isUnused('c')}`
   const locks =
@@ -125,7 +125,7 @@ export function contentSteps(dialect: ContentDialect) {
   }
 
   async function requestUnpins(query: SqlQuery, cids: readonly string[]): Promise<string[]> {
-    return cidsOf((await query(s.requestUnpins, [list(cids)])).rows)
+    return listCids((await query(s.requestUnpins, [list(cids)])).rows)
   }
 
   /** Deletes what nothing has, and asks for its pin to be removed. @returns how many were deleted, and changed pins */
@@ -228,7 +228,7 @@ export function assertAllowed({ denied }: SqlRow): void {
   if (denied !== null) refuse({ refused: 'ERR_TAKEN_DOWN' })
 }
 
-export function cidsOf(rows: readonly SqlRow[]): string[] {
+export function listCids(rows: readonly SqlRow[]): string[] {
   return rows.map(({ cid }) => String(cid))
 }
 

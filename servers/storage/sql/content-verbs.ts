@@ -1,32 +1,32 @@
 import type { SqlQuery, SqlVerbs } from 'express-did-auth/server-kit'
 import { list, type ContentDialect } from './content-dialect.js'
-import { contentSteps } from './content-steps.js'
-import { entrySteps, entryVerbs } from './entry-verbs.js'
-import { fileVerbs } from './file-verbs.js'
-import { garbageVerbs } from './garbage-verbs.js'
-import { inspectionVerbs, type DatabaseVerbs } from './inspection-verbs.js'
+import { createContentSteps } from './content-steps.js'
+import { createEntrySteps, createEntryVerbs } from './entry-verbs.js'
+import { createFileVerbs } from './file-verbs.js'
+import { createGarbageVerbs } from './garbage-verbs.js'
+import { createInspectionVerbs, type DatabaseVerbs } from './inspection-verbs.js'
 import { pageVerbs } from './page-verbs.js'
 import { pinVerbs } from './pin-verbs.js'
-import { foundContent, type FoundContent } from './stored-content.js'
+import { toFoundContent, type FoundContent } from './stored-content.js'
 
 /** The verbs of contents on either engine, by name. They keep nothing between two calls. */
-export type ContentVerbs = ReturnType<typeof contentVerbs>['verbs']
+export type ContentVerbs = ReturnType<typeof createContentVerbs>['verbs']
 
 /**
  * Makes the verbs of contents. SQLite runs `reads` in no transaction. Each of `transactions` is one. PostgreSQL runs
  * each statement of all others as one of its own.
  */
-export function contentVerbs(dialect: ContentDialect, { findFaults, rebuildIndexes }: DatabaseVerbs) {
-  const [content, steps] = [contentSteps(dialect), entrySteps(dialect)]
-  const [entries, files] = [entryVerbs(dialect, content, steps), fileVerbs(dialect, content)]
+export function createContentVerbs(dialect: ContentDialect, { findFaults, rebuildIndexes }: DatabaseVerbs) {
+  const [content, steps] = [createContentSteps(dialect), createEntrySteps(dialect)]
+  const [entries, files] = [createEntryVerbs(dialect, content, steps), createFileVerbs(dialect, content)]
   const [pins, pages] = [pinVerbs(dialect), pageVerbs(dialect)]
-  const garbage = garbageVerbs(dialect, content, steps)
-  const inspection = inspectionVerbs(dialect, content, steps)
+  const garbage = createGarbageVerbs(dialect, content, steps)
+  const inspection = createInspectionVerbs(dialect, content, steps)
   const s = dialect.statements('contents', { find: `SELECT * FROM ~contents WHERE ${dialect.isIn('cid', '$1')}` })
 
   async function findContents(query: SqlQuery, cids: readonly string[]): Promise<(FoundContent | undefined)[]> {
     const { rows } = await query(s.find, [list(cids)])
-    const found = new Map(rows.map((row) => [row.cid, foundContent(row)]))
+    const found = new Map(rows.map((row) => [row.cid, toFoundContent(row)]))
     return cids.map((cid) => found.get(cid))
   }
 
@@ -42,7 +42,11 @@ export function contentVerbs(dialect: ContentDialect, { findFaults, rebuildIndex
     ...{ ...pins.singles, ...garbage.singles, ...inspection.singles },
     ...{ rebuildIndexes, discardUpload: content.discardUpload }
   }
-  return { verbs: { ...reads, ...transactions, ...others }, reads: namesOf(reads), transactions: namesOf(transactions) }
+  return {
+    verbs: { ...reads, ...transactions, ...others },
+    reads: listNames(reads),
+    transactions: listNames(transactions)
+  }
 }
 
 /**
@@ -60,6 +64,6 @@ export const REMOVALS: ReadonlySet<string> = new Set<keyof ContentVerbs>([
   ...(['collectUnreferenced', 'abandonUploads', 'forgetGarbage'] as const)
 ])
 
-function namesOf(verbs: SqlVerbs): ReadonlySet<string> {
+function listNames(verbs: SqlVerbs): ReadonlySet<string> {
   return new Set(Object.keys(verbs))
 }

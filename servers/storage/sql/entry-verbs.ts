@@ -42,10 +42,10 @@ interface OwnedList extends EntryPlace {
   readonly list: ListState
 }
 
-export type EntrySteps = ReturnType<typeof entrySteps>
+export type EntrySteps = ReturnType<typeof createEntrySteps>
 
 /** Changes of the entries of one key with all that follows: steps of a transaction that has locked the owner. */
-export function entrySteps({ statements, isIn, greatest }: ContentDialect) {
+export function createEntrySteps({ statements, isIn, greatest }: ContentDialect) {
   const s = statements('change', {
     remove: `DELETE FROM ~entries WHERE owner = $1 AND key = $2 AND ${isIn('cid', '$3')}`,
     add: 'INSERT INTO ~entries (owner, key, cid, number, byte_count) VALUES ($1, $2, $3, $4, $5)',
@@ -86,17 +86,19 @@ export function entrySteps({ statements, isIn, greatest }: ContentDialect) {
 }
 
 /** The verbs of entries. A write locks its owner's row before it reads, so that those of one user are serialised. */
-export function entryVerbs(dialect: ContentDialect, content: ContentSteps, entries: EntrySteps) {
+export function createEntryVerbs(dialect: ContentDialect, content: ContentSteps, entries: EntrySteps) {
   const { isIn, lockContent } = dialect
   // A row for each of the entries that a write may take the place of; one at least.
-  const entriesOf = (condition = ''): string => `LEFT JOIN ~lists l ON l.did = $2 AND l.key = $3
+  const joinEntries = (condition = ''): string => `LEFT JOIN ~lists l ON l.did = $2 AND l.key = $3
     LEFT JOIN ~owners o ON o.did = $2 LEFT JOIN ~entries e ON e.owner = o.id AND e.key = $3 ${condition}`
   const columns = 'l.entry_count, l.hash, e.number, e.cid, e.byte_count'
   const isLast = `CASE WHEN EXISTS (SELECT 1 FROM ~entries later WHERE later.owner = e.owner AND later.key = e.key
     AND later.number > e.number) THEN 0 ELSE 1 END AS is_last`
-  const removable = `SELECT ${columns} FROM (SELECT CAST($1 AS text) AS cid) one ${entriesOf()}`
+  const removable = `SELECT ${columns} FROM (SELECT CAST($1 AS text) AS cid) one ${joinEntries()}`
   // A row of a list has a hash, that of an entry has none. They are of one moment.
-  const rowsOf = (condition = ''): string => `SELECT key, hash, entry_count, 0 AS number, NULL AS cid, 0 AS byte_count
+  const selectRows = (
+    condition = ''
+  ): string => `SELECT key, hash, entry_count, 0 AS number, NULL AS cid, 0 AS byte_count
       FROM ~lists WHERE did = $1 ${condition}
     UNION ALL SELECT key, NULL, 0, number, cid, byte_count
       FROM ~entries WHERE owner = (SELECT id FROM ~owners WHERE did = $1) ${condition} ORDER BY number`
@@ -109,13 +111,13 @@ export function entryVerbs(dialect: ContentDialect, content: ContentSteps, entri
         ${lockContent === undefined ? '' : `FROM ${lockContent('shared')}`} WHERE true
       ON CONFLICT (did) DO UPDATE SET byte_count = o.byte_count RETURNING id, byte_count, entry_count, last_number,
         ${lockContent === undefined ? '1' : '(SELECT pg_catalog.count(*) FROM held)'} AS held`,
-    stateOfAll: `SELECT ${KNOWN}, ${columns}, 0 AS is_last ${FROM_KNOWN} ${entriesOf()}`,
-    stateOfNamed: `SELECT ${KNOWN}, ${columns}, ${isLast} ${FROM_KNOWN} ${entriesOf(`AND ${isIn('e.cid', '$4')}`)}`,
+    stateOfAll: `SELECT ${KNOWN}, ${columns}, 0 AS is_last ${FROM_KNOWN} ${joinEntries()}`,
+    stateOfNamed: `SELECT ${KNOWN}, ${columns}, ${isLast} ${FROM_KNOWN} ${joinEntries(`AND ${isIn('e.cid', '$4')}`)}`,
     removableAll: removable,
     removableOne: `${removable} AND e.cid = $1`,
     listState: 'SELECT entry_count, hash FROM ~lists WHERE did = $1 AND key = $2',
-    ofList: rowsOf('AND key = $2'),
-    ofOwner: rowsOf(),
+    ofList: selectRows('AND key = $2'),
+    ofOwner: selectRows(),
     usage: 'SELECT byte_count, entry_count FROM ~owners WHERE did = $1'
   })
 
@@ -134,10 +136,10 @@ export function entryVerbs(dialect: ContentDialect, content: ContentSteps, entri
       const [row = {}, known = {}] = [locked.rows[0], rows[0]]
       const found = { known, isHeld: Number(row.held) === 1, isClaimed, nowSeconds }
       assertAllowed(known)
-      const list = stateOf(known)
+      const list = toListState(known)
       assertMet(write, list)
-      const replaced = replacedBy(write, rows.filter(isEntry))
-      if (replaced !== undefined) assertQuota(usageOf(row), replaced, write)
+      const replaced = listReplaced(write, rows.filter(isEntry))
+      if (replaced !== undefined) assertQuota(toUsage(row), replaced, write)
       if (await content.needsUpload(query, written, found)) return UPLOAD_NEEDED
       const number = write.number ?? Number(row.last_number) + 1
       const owned = { id: Number(row.id), did, key, list }
@@ -149,7 +151,7 @@ export function entryVerbs(dialect: ContentDialect, content: ContentSteps, entri
         content.release(query, released, nowSeconds)
       ])
       const isPinOpen = isPinChanged || known.pin_state === 'pin'
-      return { etag: etagOf(after), changedPins: [...(isPinOpen ? [cid] : []), ...unpinned] }
+      return { etag: toEtag(after), changedPins: [...(isPinOpen ? [cid] : []), ...unpinned] }
     },
 
     async removeEntries(query: SqlQuery, removal: EntryRemoval, nowSeconds: number): Promise<EntryChange> {
@@ -158,37 +160,40 @@ export function entryVerbs(dialect: ContentDialect, content: ContentSteps, entri
         query(s.lockOwner, [did]),
         query(cid === undefined ? s.removableAll : s.removableOne, [cid ?? '', did, key])
       ])
-      const list = stateOf(rows[0])
+      const list = toListState(rows[0])
       assertMet(removal, list)
-      const removed = rows.filter(isEntry).map(entryOf)
+      const removed = rows.filter(isEntry).map(toEntry)
       // The first write of an owner may be committed between the two statements.
-      if (locked.rows.length === 0 || removed.length === 0) return { etag: etagOf(list), changedPins: [] }
+      if (locked.rows.length === 0 || removed.length === 0) return { etag: toEtag(list), changedPins: [] }
       const [after, changedPins] = await Promise.all([
         entries.change(query, { id: Number(locked.rows[0]?.id), did, key, list }, removed, []),
         content.release(query, removed, nowSeconds)
       ])
-      return { etag: etagOf(after), changedPins }
+      return { etag: toEtag(after), changedPins }
     }
   }
 
   const reads = {
     async describeList(query: SqlQuery, { did, key }: EntryPlace) {
-      const found = stateOf((await query(s.listState, [did, key])).rows[0])
-      return { etag: etagOf(found), entryCount: found.entryCount }
+      const found = toListState((await query(s.listState, [did, key])).rows[0])
+      return { etag: toEtag(found), entryCount: found.entryCount }
     },
 
     async listEntries(query: SqlQuery, { did, key }: EntryPlace) {
-      const rows = undamaged((await query(s.ofList, [did, key])).rows)
-      return { etag: etagOf(stateOf(rows.find((row) => !isEntry(row)))), entries: rows.filter(isEntry).map(infoOf) }
+      const rows = assertUndamaged((await query(s.ofList, [did, key])).rows)
+      return {
+        etag: toEtag(toListState(rows.find((row) => !isEntry(row)))),
+        entries: rows.filter(isEntry).map(toContentInfo)
+      }
     },
 
     async listOwnEntries(query: SqlQuery, did: string) {
-      const rows = undamaged((await query(s.ofOwner, [did])).rows)
-      return rows.filter(isEntry).map((row) => ({ key: String(row.key), ...infoOf(row) }))
+      const rows = assertUndamaged((await query(s.ofOwner, [did])).rows)
+      return rows.filter(isEntry).map((row) => ({ key: String(row.key), ...toContentInfo(row) }))
     },
 
-    async usageOf(query: SqlQuery, did: string) {
-      return usageOf((await query(s.usage, [did])).rows[0] ?? {})
+    async readUsage(query: SqlQuery, did: string) {
+      return toUsage((await query(s.usage, [did])).rows[0] ?? {})
     }
   }
 
@@ -196,7 +201,7 @@ export function entryVerbs(dialect: ContentDialect, content: ContentSteps, entri
 }
 
 /** Keys of one owner whose list is not the one that was written. @param rows - of lists and of entries */
-export function damagedKeys(rows: readonly SqlRow[]): string[] {
+export function findDamagedKeys(rows: readonly SqlRow[]): string[] {
   const byKey = new Map<string, SqlRow[]>()
   for (const row of rows) {
     const key = String(row.key)
@@ -205,15 +210,15 @@ export function damagedKeys(rows: readonly SqlRow[]): string[] {
     else others.push(row)
   }
   const isDamaged = (own: readonly SqlRow[]): boolean => {
-    const written = stateOf(own.find((row) => !isEntry(row)))
-    const found = stateOfEntries(own.filter(isEntry).map(entryOf))
+    const written = toListState(own.find((row) => !isEntry(row)))
+    const found = computeListState(own.filter(isEntry).map(toEntry))
     return found.entryCount !== written.entryCount || !found.hash.equals(written.hash)
   }
   return [...byKey].flatMap(([key, own]) => (isDamaged(own) ? [key] : []))
 }
 
-function undamaged(rows: readonly SqlRow[]): readonly SqlRow[] {
-  return damagedKeys(rows).length === 0 ? rows : refuse({ refused: 'ERR_STORAGE', detail: 'a list is damaged' })
+function assertUndamaged(rows: readonly SqlRow[]): readonly SqlRow[] {
+  return findDamagedKeys(rows).length === 0 ? rows : refuse({ refused: 'ERR_STORAGE', detail: 'a list is damaged' })
 }
 
 /** A row of a list alone, or joined to no entry, has no cid. */
@@ -221,16 +226,16 @@ function isEntry({ cid }: SqlRow): boolean {
   return cid !== null
 }
 
-function usageOf({ byte_count, entry_count }: SqlRow): Usage {
+function toUsage({ byte_count, entry_count }: SqlRow): Usage {
   return { byteCount: Number(byte_count ?? 0), entryCount: Number(entry_count ?? 0) }
 }
 
 /** Which entries a write takes the place of; undefined when the list stays as it is. */
-function replacedBy({ content, replaces }: EntryRequest, found: readonly SqlRow[]): readonly Entry[] | undefined {
+function listReplaced({ content, replaces }: EntryRequest, found: readonly SqlRow[]): readonly Entry[] | undefined {
   if (replaces === 'nothing') return found.length === 0 ? [] : undefined
   const [only] = found
   const isSame = found.length === 1 && only?.cid === content.cid && (replaces === 'all' || only.is_last === 1)
-  return isSame ? undefined : found.map(entryOf)
+  return isSame ? undefined : found.map(toEntry)
 }
 
 /** Asserts an owner's quota. What takes nothing more passes also when the quota was lowered below what is there. */
@@ -244,33 +249,33 @@ function assertQuota(before: Usage, replaced: readonly Entry[], { content, quota
   }
 }
 
-function etagOf({ hash }: ListState): string {
+function toEtag({ hash }: ListState): string {
   return `"${hash.toString('base64url')}"`
 }
 
 /** @throws what refuses a write whose conditions do not hold for a list */
 function assertMet({ ifMatch, ifNoneMatch }: Precondition, list: ListState): void {
   const isEmpty = list.entryCount === 0
-  const isMet = ifMatch === undefined || (ifMatch === '*' ? !isEmpty : ifMatch.includes(etagOf(list)))
-  if (!isMet || (ifNoneMatch === '*' && !isEmpty)) refuse({ refused: 'ERR_PRECONDITION', etag: etagOf(list) })
+  const isMet = ifMatch === undefined || (ifMatch === '*' ? !isEmpty : ifMatch.includes(toEtag(list)))
+  if (!isMet || (ifNoneMatch === '*' && !isEmpty)) refuse({ refused: 'ERR_PRECONDITION', etag: toEtag(list) })
 }
 
 /** The list of a row, which has none where nothing was joined. */
-export function stateOf(row: SqlRow | undefined): ListState {
+export function toListState(row: SqlRow | undefined): ListState {
   if (row === undefined || row.hash === null) return NO_LIST
   return { entryCount: Number(row.entry_count), hash: Buffer.from(row.hash as Uint8Array) }
 }
 
-export function infoOf({ cid, byte_count }: SqlRow): ContentInfo {
+export function toContentInfo({ cid, byte_count }: SqlRow): ContentInfo {
   return { cid: String(cid), byteCount: Number(byte_count) }
 }
 
-export function placeOf({ did, key }: SqlRow): EntryPlace {
+export function toEntryPlace({ did, key }: SqlRow): EntryPlace {
   return { did: String(did), key: String(key) }
 }
 
-export function entryOf(row: SqlRow): Entry {
-  return { number: Number(row.number), ...infoOf(row) }
+export function toEntry(row: SqlRow): Entry {
+  return { number: Number(row.number), ...toContentInfo(row) }
 }
 
 /** Adds an entry to the hash of a list, or removes it. */
@@ -279,7 +284,7 @@ function addToHash(sum: Buffer, { number, cid, byteCount }: Entry): void {
   for (let index = 0; index < sum.length; index += 1) sum[index] = (sum[index] ?? 0) ^ (one[index] ?? 0)
 }
 
-export function stateOfEntries(entries: readonly Entry[]): ListState {
+export function computeListState(entries: readonly Entry[]): ListState {
   const sum = Buffer.from(NO_LIST.hash)
   for (const entry of entries) addToHash(sum, entry)
   return { entryCount: entries.length, hash: sum }

@@ -4,7 +4,7 @@ import type { FileWrite } from '../content-store.js'
 import { refuse } from '../storage-error.js'
 import type { ContentDialect } from './content-dialect.js'
 import { assertAllowed, FROM_KNOWN, isUnused, KNOWN, type ContentSteps } from './content-steps.js'
-import { infoOf } from './entry-verbs.js'
+import { toContentInfo } from './entry-verbs.js'
 import { UPLOAD_NEEDED, type ContentRow } from './stored-content.js'
 
 /** A file as a database gets it. One that was posted elsewhere has no `post`: it was counted there. */
@@ -22,7 +22,7 @@ const DELETED_AT_ONCE = 100
 const FILE_OVERHEAD_BYTES = 512
 
 /** The verbs of the relay's files. What a user posted is counted in the transaction of the post, exactly. */
-export function fileVerbs({ statements, isFree, fn, greatest }: ContentDialect, content: ContentSteps) {
+export function createFileVerbs({ statements, isFree, fn, greatest }: ContentDialect, content: ContentSteps) {
   const sum = (bytes: string): string => `coalesce(${fn}sum(${bytes}), 0)`
   const ended = `SELECT cid FROM ~files WHERE expires_at <= $1 ORDER BY expires_at LIMIT ${DELETED_AT_ONCE}`
   const s = statements('file', {
@@ -90,17 +90,21 @@ export function fileVerbs({ statements, isFree, fn, greatest }: ContentDialect, 
 
     async deleteExpiredFiles(query: SqlQuery, beforeSeconds: number): Promise<boolean> {
       const { rows } = await query(s.deleteEnded, [beforeSeconds])
-      await content.release(query, rows.map(infoOf), beforeSeconds)
+      await content.release(query, rows.map(toContentInfo), beforeSeconds)
       await query(s.deletePosts, [beforeSeconds])
       return rows.length === DELETED_AT_ONCE
     }
   }
 
   const reads = {
-    async findFile(query: SqlQuery, cid: string, nowSeconds: number): Promise<ReturnType<typeof fileOf> | undefined> {
+    async findFile(
+      query: SqlQuery,
+      cid: string,
+      nowSeconds: number
+    ): Promise<ReturnType<typeof toFileState> | undefined> {
       const [row = {}] = (await query(s.find, [cid, nowSeconds])).rows
       assertAllowed(row)
-      return row.expires_at === null ? undefined : fileOf(row)
+      return row.expires_at === null ? undefined : toFileState(row)
     },
 
     async storedBytes(query: SqlQuery): Promise<number> {
@@ -112,6 +116,6 @@ export function fileVerbs({ statements, isFree, fn, greatest }: ContentDialect, 
 }
 
 /** What is known of a file, by its row. */
-export function fileOf(row: SqlRow) {
-  return { ...infoOf(row), expiresAtSeconds: Number(row.expires_at) }
+export function toFileState(row: SqlRow) {
+  return { ...toContentInfo(row), expiresAtSeconds: Number(row.expires_at) }
 }

@@ -1,7 +1,7 @@
 import type { SqlQuery } from 'express-did-auth/server-kit'
 import { list, type ContentDialect } from './content-dialect.js'
-import { cidsOf, type ContentSteps } from './content-steps.js'
-import { entryOf, placeOf, stateOf, type EntrySteps } from './entry-verbs.js'
+import { listCids, type ContentSteps } from './content-steps.js'
+import { toEntry, toEntryPlace, toListState, type EntrySteps } from './entry-verbs.js'
 
 const AT_ONCE = 100
 /** An unfinished upload is garbage after so long. */
@@ -10,7 +10,7 @@ const UPLOAD_SECONDS = 3_600
 const ENTRIES_AT_ONCE = 1_000
 
 /** The verbs that delete: content that nothing has, objects that no content uses, and what is taken down. */
-export function garbageVerbs(dialect: ContentDialect, content: ContentSteps, entries: EntrySteps) {
+export function createGarbageVerbs(dialect: ContentDialect, content: ContentSteps, entries: EntrySteps) {
   const { isIn, isFree, skipLocked, overwriting } = dialect
   const s = dialect.statements('garbage', {
     claim: `SELECT cid FROM ~unreferenced WHERE cid > $1 ORDER BY cid LIMIT ${AT_ONCE} ${skipLocked}`,
@@ -52,9 +52,9 @@ export function garbageVerbs(dialect: ContentDialect, content: ContentSteps, ent
   const transactions = {
     /** Deletes unreferenced content, a page at a time. @returns where the next page begins; undefined at the end */
     async collectUnreferenced(query: SqlQuery, afterCid: string, nowSeconds: number): Promise<string | undefined> {
-      const claimed = cidsOf((await query(s.claim, [afterCid])).rows)
+      const claimed = listCids((await query(s.claim, [afterCid])).rows)
       if (claimed.length === 0) return undefined
-      const locked = cidsOf((await query(s.lockRows, [list(claimed)])).rows)
+      const locked = listCids((await query(s.lockRows, [list(claimed)])).rows)
       if (locked.length > 0) await content.dropUnused(query, locked, true, nowSeconds)
       await query(s.settle, [list(claimed), list(locked)])
       return claimed.length < AT_ONCE ? undefined : claimed.at(-1)
@@ -75,7 +75,12 @@ export function garbageVerbs(dialect: ContentDialect, content: ContentSteps, ent
       const { rows } = await query(s.entries, [cid, owners.at(-1)?.id ?? 0])
       // Each is of another list.
       const removals = rows.map((row) =>
-        entries.change(query, { id: Number(row.owner), ...placeOf(row), list: stateOf(row) }, [entryOf(row)], [])
+        entries.change(
+          query,
+          { id: Number(row.owner), ...toEntryPlace(row), list: toListState(row) },
+          [toEntry(row)],
+          []
+        )
       )
       await Promise.all(removals)
       // More entries than one transaction takes are left, and cannot be written any more.

@@ -1,21 +1,21 @@
 import type { VerbMethods } from 'express-did-auth/server-kit'
 import type { CheckMode, EntryPlace, NewContent } from '../content-store.js'
-import { cidsOf } from './content-steps.js'
+import { listCids } from './content-steps.js'
 import type { ContentVerbs } from './content-verbs.js'
-import { placeOf } from './entry-verbs.js'
+import { toEntryPlace } from './entry-verbs.js'
 import type { DatabaseCheck } from './inspection-verbs.js'
 import type { ObjectWriter, ObjectWriterParts } from './object-writer.js'
-import { pagesOf, rowsOf, type RowsName } from './page-verbs.js'
+import { readPages, readRows, type RowsName } from './page-verbs.js'
 
 const OBJECTS = 200
 /** It was granted where the content was written. */
 const NO_QUOTA = { maxBytes: Infinity, maxEntries: Infinity }
 
 /** What an operator's commands ask of a store, and copy from it or to it, beside the servers that use it. */
-export type ContentInspection = ReturnType<typeof inspectionSteps>
+export type ContentInspection = ReturnType<typeof createInspectionSteps>
 
 /** Makes what commands do with a store: each a few short verbs. */
-export function inspectionSteps(
+export function createInspectionSteps(
   verbs: VerbMethods<ContentVerbs>,
   { objects, nowSeconds }: Pick<ObjectWriterParts, 'objects' | 'nowSeconds'>,
   writer: ObjectWriter
@@ -27,9 +27,9 @@ export function inspectionSteps(
     correct: (cids: readonly string[]) => Promise<void>
   ): Promise<number> {
     let count = 0
-    for await (const { items } of rowsOf(verbs, what)) {
+    for await (const { items } of readRows(verbs, what)) {
       count += items.length
-      if (!isDryRun && items.length > 0) await correct(cidsOf(items))
+      if (!isDryRun && items.length > 0) await correct(listCids(items))
     }
     return count
   }
@@ -55,9 +55,9 @@ export function inspectionSteps(
     async recount(mode: CheckMode) {
       const { isDryRun, acceptsDamage = false } = mode
       const damagedLists: EntryPlace[] = []
-      for await (const { items } of rowsOf(verbs, 'lostLists')) damagedLists.push(...items.map(placeOf))
+      for await (const { items } of readRows(verbs, 'lostLists')) damagedLists.push(...items.map(toEntryPlace))
       let owners = 0
-      for await (const { items, miscounted } of pagesOf(0, verbs.inspectOwners)) {
+      for await (const { items, miscounted } of readPages(0, verbs.inspectOwners)) {
         damagedLists.push(...items)
         owners += miscounted.length
         if (!isDryRun && miscounted.length > 0) await verbs.recountOwners(miscounted)

@@ -2,7 +2,14 @@ import type { SqlQuery, SqlRow } from 'express-did-auth/server-kit'
 import type { ContentInfo, EntryPlace } from '../content-store.js'
 import { list, type ContentDialect } from './content-dialect.js'
 import type { ContentSteps } from './content-steps.js'
-import { damagedKeys, entryOf, infoOf, stateOfEntries, type Entry, type EntrySteps } from './entry-verbs.js'
+import {
+  findDamagedKeys,
+  toEntry,
+  toContentInfo,
+  computeListState,
+  type Entry,
+  type EntrySteps
+} from './entry-verbs.js'
 
 /** Owners that one verb looks at, so that a server beside it never waits for long: each may have 10,000 entries. */
 const OWNERS = 20
@@ -21,7 +28,7 @@ export interface DatabaseVerbs {
 }
 
 /** The short verbs of an operator's commands beside running servers. A copy may be run again: what is there stays. */
-export function inspectionVerbs(dialect: ContentDialect, content: ContentSteps, entries: EntrySteps) {
+export function createInspectionVerbs(dialect: ContentDialect, content: ContentSteps, entries: EntrySteps) {
   const { isIn, fn, forUpdate, nextRevision } = dialect
   const page = `SELECT id FROM ~owners WHERE id > $1 ORDER BY id LIMIT ${OWNERS}`
   const usedIn = (table: string): string =>
@@ -59,13 +66,13 @@ export function inspectionVerbs(dialect: ContentDialect, content: ContentSteps, 
   })
 
   async function numberedEntries(query: SqlQuery, { did, key }: EntryPlace): Promise<Entry[]> {
-    return (await query(s.numbered, [did, key])).rows.map(entryOf)
+    return (await query(s.numbered, [did, key])).rows.map(toEntry)
   }
 
   const transactions = {
     async acceptList(query: SqlQuery, place: EntryPlace): Promise<void> {
       await query(s.lockOwner, [place.did])
-      await entries.writeList(query, place, stateOfEntries(await numberedEntries(query, place)))
+      await entries.writeList(query, place, computeListState(await numberedEntries(query, place)))
     },
 
     async recountOwners(query: SqlQuery, ids: readonly number[]): Promise<void> {
@@ -116,7 +123,7 @@ export function inspectionVerbs(dialect: ContentDialect, content: ContentSteps, 
       const miscounted: number[] = []
       for (const { id, did, byte_count, entry_count } of owners) {
         const own = rows.filter((row) => row.id === id && row.is_owner === 0)
-        items.push(...damagedKeys(own).map((key) => ({ did: String(did), key })))
+        items.push(...findDamagedKeys(own).map((key) => ({ did: String(did), key })))
         const counted = own.filter(({ cid }) => cid !== null)
         const bytes = counted.reduce((sum, row) => sum + Number(row.byte_count), 0)
         if (counted.length !== Number(entry_count) || bytes !== Number(byte_count)) miscounted.push(Number(id))
@@ -127,7 +134,7 @@ export function inspectionVerbs(dialect: ContentDialect, content: ContentSteps, 
 
     /** Content that entries or files have, in the order of cids, after `afterCid`, also where it is not here. */
     async listUsedContents(query: SqlQuery, afterCid: string, limit: number): Promise<ContentInfo[]> {
-      return (await query(s.used, [afterCid, limit])).rows.map(infoOf)
+      return (await query(s.used, [afterCid, limit])).rows.map(toContentInfo)
     },
 
     async countEntries(query: SqlQuery, cid: string): Promise<number> {

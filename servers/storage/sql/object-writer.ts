@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import type { VerbMethods } from 'express-did-auth/server-kit'
-import { codeOf } from '../../config/startup-error.js'
+import { getErrorCode } from '../../config/startup-error.js'
 import { ServerError } from '../../http/server-error.js'
 import type { NewContent, ObjectStore } from '../content-store.js'
 import type { Spool } from '../files.js'
-import { storageFailure } from '../storage-error.js'
+import { toStorageError } from '../storage-error.js'
 import type { ContentVerbs } from './content-verbs.js'
-import { pagesOf } from './page-verbs.js'
-import { isWhole, MAX_ROW_BYTES, storedContent, type ContentRow, type UploadNeeded } from './stored-content.js'
+import { readPages } from './page-verbs.js'
+import { isWhole, MAX_ROW_BYTES, createStoredContent, type ContentRow, type UploadNeeded } from './stored-content.js'
 
 /** A collector is faster than an upload once, where a clock jumps or a process was stopped; not twice. */
 const MAX_UPLOADS = 3
@@ -21,14 +21,14 @@ export interface ObjectWriterParts {
 }
 
 /** Brings content to the object store and the database. */
-export type ObjectWriter = ReturnType<typeof objectWriter>
+export type ObjectWriter = ReturnType<typeof createObjectWriter>
 
 /**
  * Makes what brings large content to the object store before a database takes it into use, so that no end of the
  * process in between loses content or leaves an object behind that nothing knows of.
  */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
-export function objectWriter({ objects, spool, verbs, nowSeconds }: ObjectWriterParts) {
+export function createObjectWriter({ objects, spool, verbs, nowSeconds }: ObjectWriterParts) {
   async function upload(name: string, source: NewContent['source']): Promise<void> {
     if ('file' in source) {
       await objects.put(name, source.file)
@@ -60,7 +60,7 @@ export function objectWriter({ objects, spool, verbs, nowSeconds }: ObjectWriter
         if (!isUploadNeeded(first)) return { outcome: first, isUploaded: false }
         await upload(name, source)
         const second = await verb({ ...info, object: { name, isUploaded: true } }).catch(async (error: unknown) => {
-          const code = codeOf(error)
+          const code = getErrorCode(error)
           const kind = code === 'ERR_TAKEN_DOWN' ? 'takedown' : 'removed'
           // A refused write takes nothing into use. After another failure, the object may be in use.
           if (code !== 'ERR_STORAGE') await verbs.discardUpload({ cid, byteCount, name }, kind, nowSeconds())
@@ -69,7 +69,7 @@ export function objectWriter({ objects, spool, verbs, nowSeconds }: ObjectWriter
         if (!isUploadNeeded(second)) return { outcome: second, isUploaded: true }
       }
     } catch (error) {
-      throw storageFailure(error)
+      throw toStorageError(error)
     }
     throw new ServerError('ERR_STORAGE', { detail: 'each upload was collected' })
   }
@@ -94,14 +94,14 @@ export function objectWriter({ objects, spool, verbs, nowSeconds }: ObjectWriter
       const { outcome, isUploaded } = await write(content, verb)
       if (isUploaded || content.byteCount <= MAX_ROW_BYTES) return outcome
       const [found] = await verbs.findContents([content.cid])
-      if (!(await isWhole(found && storedContent(found, objects)))) await repair(content)
+      if (!(await isWhole(found && createStoredContent(found, objects)))) await repair(content)
       return outcome
     },
 
     /** Deletes objects that are garbage, also those behind one that cannot be. @throws the first failure at last */
     async deleteGarbage(readUntil: number): Promise<void> {
       let failure: unknown
-      for await (const { items } of pagesOf('', (after: string) => verbs.findGarbage(after, readUntil))) {
+      for await (const { items } of readPages('', (after: string) => verbs.findGarbage(after, readUntil))) {
         const deleted: string[] = []
         for (const { object, overwrite } of items) {
           try {
@@ -113,7 +113,7 @@ export function objectWriter({ objects, spool, verbs, nowSeconds }: ObjectWriter
         }
         if (deleted.length > 0) await verbs.forgetGarbage(deleted)
       }
-      if (failure !== undefined) throw storageFailure(failure)
+      if (failure !== undefined) throw toStorageError(failure)
     }
   }
 }

@@ -1,15 +1,15 @@
 import { join } from 'node:path'
-import { fieldOf, lazy, runVerb, type RunVerb, type SqlQuery } from 'express-did-auth/server-kit'
+import { readField, createLazy, runVerb, type RunVerb, type SqlQuery } from 'express-did-auth/server-kit'
 import { migratePostgres, type PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { startStep } from '../../config/startup-error.js'
 import { openSpool } from '../files.js'
 import type { ObjectStore } from '../content-store.js'
-import { postgresContents, type TablePrefix } from './content-dialect.js'
-import { contentVerbs, SINGLE_USE } from './content-verbs.js'
+import { createPostgresContents, type TablePrefix } from './content-dialect.js'
+import { createContentVerbs, SINGLE_USE } from './content-verbs.js'
 import type { DatabaseVerbs } from './inspection-verbs.js'
-import { postgresObjectStore } from './postgres-object-store.js'
-import { sqlContentStore, type ContentStoreSettings, type OpenContentStore } from './sql-content-store.js'
-import { contentMigrations } from './tables.js'
+import { createPostgresObjectStore } from './postgres-object-store.js'
+import { createSqlContentStore, type ContentStoreSettings, type OpenContentStore } from './sql-content-store.js'
+import { createContentMigrations } from './tables.js'
 
 export interface PostgresContentStoreOptions extends ContentStoreSettings {
   /** The caller's, who closes it. */
@@ -30,9 +30,9 @@ const REPEAT_ON = ['23503', '23505']
 export function openPostgresContentStore(options: PostgresContentStoreOptions): OpenContentStore {
   const { folder, database, tables } = options
   const spool = startStep(`Cannot use ${folder} (DATA_DIR)`, () => openSpool(join(folder, 'spool')))
-  const open = lazy(options.migrate ?? (() => Promise.resolve()))
-  const objects = options.objects ?? postgresObjectStore(database, tables, open)
-  const { verbs, transactions } = contentVerbs(postgresContents(tables), databaseVerbs(tables))
+  const open = createLazy(options.migrate ?? (() => Promise.resolve()))
+  const objects = options.objects ?? createPostgresObjectStore(database, tables, open)
+  const { verbs, transactions } = createContentVerbs(createPostgresContents(tables), createDatabaseVerbs(tables))
   // The owner's row is locked in the database as well, where the waiting writes of one user would use all connections.
   const owners = new KeyedLock()
   const run: RunVerb = async (name, args) => {
@@ -41,9 +41,9 @@ export function openPostgresContentStore(options: PostgresContentStoreOptions): 
     const settings = { repeatOn: REPEAT_ON, isRepeatable: !SINGLE_USE.has(name) }
     const work = (query: SqlQuery): Promise<unknown> => runVerb(verbs, name, query, args)
     if (!transactions.has(name)) return work((statement, values) => database.query(statement, values, settings))
-    return owners.run(fieldOf(write, 'did'), () => database.transaction(work, settings))
+    return owners.run(readField(write, 'did'), () => database.transaction(work, settings))
   }
-  return sqlContentStore({ verbs, run, objects, spool, close: async () => undefined }, options)
+  return createSqlContentStore({ verbs, run, objects, spool, close: async () => undefined }, options)
 }
 
 /** Runs the work of one key one after the other, and that of different keys side by side. */
@@ -65,8 +65,8 @@ export class KeyedLock {
 }
 
 /** Looks for the foreign keys, and not for what they rule out: a backup may have been restored without them. */
-function databaseVerbs(tables: TablePrefix): DatabaseVerbs {
-  const { faults } = postgresContents(tables).statements('database', {
+function createDatabaseVerbs(tables: TablePrefix): DatabaseVerbs {
+  const { faults } = createPostgresContents(tables).statements('database', {
     faults: `SELECT 'checksums: ' || CAST(checksum_failures AS text) || ' pages of this database are damaged' AS damage, NULL AS index
        FROM pg_catalog.pg_stat_database WHERE datname = pg_catalog.current_database() AND checksum_failures > 0
      UNION ALL SELECT 'table ' || t.name || ' has no valid foreign key', NULL
@@ -80,9 +80,9 @@ function databaseVerbs(tables: TablePrefix): DatabaseVerbs {
   return {
     findFaults: async (query) => {
       const { rows } = await query(faults)
-      const textsOf = (column: 'damage' | 'index'): string[] =>
+      const listTexts = (column: 'damage' | 'index'): string[] =>
         rows.map((row) => row[column]).filter((text) => typeof text === 'string')
-      return { damage: textsOf('damage'), indexes: textsOf('index') }
+      return { damage: listTexts('damage'), indexes: listTexts('index') }
     },
     rebuildIndexes: async (query, indexes) => {
       // Names of our own tables' indexes, quoted by PostgreSQL.
@@ -97,5 +97,5 @@ export async function migrateContent(
   tables: TablePrefix,
   mode: 'apply' | 'check' | 'print' = 'apply'
 ): Promise<string[]> {
-  return migratePostgres(database, contentMigrations(tables), { schemaTable: `${tables}_schema`, mode })
+  return migratePostgres(database, createContentMigrations(tables), { schemaTable: `${tables}_schema`, mode })
 }

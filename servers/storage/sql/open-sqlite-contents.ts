@@ -5,19 +5,19 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import {
   chooseSqliteEngine,
-  methodsOf,
+  createMethods,
   prepareSqliteFile,
   startSqliteThreads,
   startSqliteWorker,
   type ThreadRole,
   type VerbMethods
 } from 'express-did-auth/server-kit'
-import { reasonOf, startStep } from '../../config/startup-error.js'
+import { describeReason, startStep } from '../../config/startup-error.js'
 import { makeReserve } from '../disk-space.js'
-import { fileObjectStore, openSpool } from '../files.js'
+import { createFileObjectStore, openSpool } from '../files.js'
 import type { ObjectStore } from '../content-store.js'
-import { sqlContentStore, type ContentStoreSettings, type OpenContentStore } from './sql-content-store.js'
-import { sqliteVerbs, type SqliteVerbs } from './sqlite-verbs.js'
+import { createSqlContentStore, type ContentStoreSettings, type OpenContentStore } from './sql-content-store.js'
+import { createSqliteVerbs, type SqliteVerbs } from './sqlite-verbs.js'
 import type { ThreadSettings } from './sqlite-worker.js'
 import { SQLITE_TABLES } from './tables.js'
 
@@ -47,20 +47,20 @@ export async function openContentStore(options: ContentStoreOptions): Promise<Op
     const settings: ThreadSettings = { ...opened, synchronous: isDurable ? 'FULL' : 'NORMAL', damage, role }
     return startSqliteWorker(new URL('./sqlite-worker.js', import.meta.url), settings)
   }
-  const { verbs, reads } = sqliteVerbs()
+  const { verbs, reads } = createSqliteVerbs()
   const threads = startSqliteThreads({ start, reads, format: 'clone' })
-  const objects = options.objects ?? fileObjectStore(join(folder, 'objects'), { isSynced: isDurable })
+  const objects = options.objects ?? createFileObjectStore(join(folder, 'objects'), { isSynced: isDurable })
   const engineParts = {
     verbs,
     run: threads.run,
     objects,
     spool,
-    erase: (wasInRow: boolean) => rewriteFile(file, methodsOf(verbs, threads.run), wasInRow),
+    erase: (wasInRow: boolean) => rewriteFile(file, createMethods(verbs, threads.run), wasInRow),
     // Removals may have used it.
     onProbe: () => makeReserve(file),
     close: threads.close
   }
-  return sqlContentStore(engineParts, options)
+  return createSqlContentStore(engineParts, options)
 }
 
 /** On the caller's thread, so that what is wrong with the folder is known at once. */
@@ -96,7 +96,7 @@ async function rewriteFile(file: string, verbs: VerbMethods<SqliteVerbs>, isRewr
 /** @returns why it failed in the end; undefined when it did not */
 async function tryOften(work: () => Promise<string | undefined>): Promise<string | undefined> {
   for (let tries = 1; ; tries += 1) {
-    const failure = await work().catch((error: unknown) => reasonOf(error))
+    const failure = await work().catch((error: unknown) => describeReason(error))
     if (failure === undefined || tries === TRIES) return failure
     await pause(PAUSE_MILLISECONDS)
   }

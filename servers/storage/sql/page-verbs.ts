@@ -33,22 +33,22 @@ const ROWS_OF = {
 } as const
 export type RowsName = keyof typeof ROWS_OF
 
-const columnsOf = (name: RowsName): string[] => ROWS_OF[name][1].split(',')
+const listColumns = (name: RowsName): string[] => ROWS_OF[name][1].split(',')
 
 /** The verb that reads pages of rows, short beside servers that work. The last page is empty. */
 export function pageVerbs({ statements }: ContentDialect) {
-  const textOf = ([table, order, isFound]: readonly [string, string, string?]): string => {
+  const createPageText = ([table, order, isFound]: readonly [string, string, string?]): string => {
     const after = order === 'cid' ? '$1' : '$1, $2'
     const selected = isFound === undefined ? '*' : `${order}, CASE WHEN ${isFound} THEN 1 ELSE 0 END AS is_found`
     return `SELECT ${selected} FROM ${table} c WHERE (${order}) > (${after}) ORDER BY ${order} LIMIT ${ROWS}`
   }
-  const texts = Object.entries(ROWS_OF).map(([name, rows]) => [name, textOf(rows)])
+  const texts = Object.entries(ROWS_OF).map(([name, rows]) => [name, createPageText(rows)])
   const s = statements('page', Object.fromEntries(texts) as Record<RowsName, string>)
   const reads = {
     async readPage(query: SqlQuery, name: RowsName, after: readonly unknown[]): Promise<Page<SqlRow, unknown[]>> {
       const { rows } = await query(s[name], after)
       const last = rows.at(-1)
-      const next = last && columnsOf(name).map((column) => last[column])
+      const next = last && listColumns(name).map((column) => last[column])
       return { items: rows.filter(({ is_found }) => is_found !== 0), next }
     }
   }
@@ -56,13 +56,13 @@ export function pageVerbs({ statements }: ContentDialect) {
 }
 
 /** All rows of a name, in pages. */
-export function rowsOf({ readPage }: VerbMethods<ReturnType<typeof pageVerbs>['reads']>, name: RowsName) {
-  const start = columnsOf(name).map((): unknown => '')
-  return pagesOf(start, (after: readonly unknown[]) => readPage(name, after))
+export function readRows({ readPage }: VerbMethods<ReturnType<typeof pageVerbs>['reads']>, name: RowsName) {
+  const start = listColumns(name).map((): unknown => '')
+  return readPages(start, (after: readonly unknown[]) => readPage(name, after))
 }
 
 /** All pages, each from the place where the one before ended. */
-export async function* pagesOf<P extends Page<unknown, unknown>, Place>(
+export async function* readPages<P extends Page<unknown, unknown>, Place>(
   first: NoInfer<Place>,
   read: (after: Place) => Promise<P & { readonly next: Place | undefined }>
 ): AsyncGenerator<P, void> {

@@ -1,7 +1,7 @@
 import type { SqlQuery, SqlRow } from 'express-did-auth/server-kit'
 import type { ClaimRequest, PinTask } from '../content-store.js'
 import { list, type ContentDialect } from './content-dialect.js'
-import { cidsOf } from './content-steps.js'
+import { listCids } from './content-steps.js'
 
 /** After so long, a node has carried out an earlier call, or never will. */
 const DOUBT_SECONDS = 60
@@ -44,7 +44,7 @@ export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, f
       const { rows } = await (cids === undefined
         ? query(s.claimDue, values)
         : query(s.claimNamed, [...values, list(cids)]))
-      return rows.toSorted(byAge).map(taskOf)
+      return rows.toSorted(orderByAge).map(toTask)
     },
 
     async finish(query: SqlQuery, task: PinTask, nowSeconds: number): Promise<boolean> {
@@ -75,7 +75,7 @@ export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, f
 
   const reads = {
     async findOpenPins(query: SqlQuery, cids: readonly string[]): Promise<string[]> {
-      return cidsOf((await query(s.open, [list(cids)])).rows)
+      return listCids((await query(s.open, [list(cids)])).rows)
     },
 
     async countOpen(query: SqlQuery): Promise<number> {
@@ -86,11 +86,11 @@ export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, f
   return { singles, reads }
 }
 
-function byAge(one: SqlRow, other: SqlRow): number {
+function orderByAge(one: SqlRow, other: SqlRow): number {
   return Number(one.retry_at) - Number(other.retry_at) || Number(one.revision) - Number(other.revision)
 }
 
-function taskOf({ cid, state, revision, attempts, is_in_doubt }: SqlRow): PinTask {
+function toTask({ cid, state, revision, attempts, is_in_doubt }: SqlRow): PinTask {
   return {
     cid: String(cid),
     desired: state === 'pin' ? 'pinned' : 'unpinned',

@@ -2,8 +2,8 @@ import { createReadStream } from 'node:fs'
 import type { PostgresDatabase, SqlResult, SqlStatement } from 'express-did-auth/stores/postgres'
 import type { ObjectStore } from '../content-store.js'
 import { storeFailure } from '../storage-error.js'
-import { inLeaves, LEAF_BYTES } from '../unixfs-blocks.js'
-import { postgresContents, type TablePrefix } from './content-dialect.js'
+import { splitIntoLeaves, LEAF_BYTES } from '../unixfs-blocks.js'
+import { createPostgresContents, type TablePrefix } from './content-dialect.js'
 
 const NAMES = 1_000
 
@@ -14,12 +14,12 @@ const NAMES = 1_000
  * @param open - brings the tables up to date
  * @throws ServerError ERR_STORAGE_FULL, ERR_STORAGE; DidAuthError ERR_BUSY, from each of its verbs
  */
-export function postgresObjectStore(
+export function createPostgresObjectStore(
   database: Pick<PostgresDatabase, 'query'>,
   tables: TablePrefix,
   open: () => Promise<unknown> = () => Promise.resolve()
 ): ObjectStore {
-  const s = postgresContents(tables).statements('object', {
+  const s = createPostgresContents(tables).statements('object', {
     begin: 'INSERT INTO ~objects (name) VALUES ($1) ON CONFLICT DO NOTHING',
     addPiece: 'INSERT INTO ~object_pieces (object, number, bytes) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING',
     finish: 'UPDATE ~objects SET is_whole = true WHERE name = $1',
@@ -39,7 +39,7 @@ export function postgresObjectStore(
     }
   }
 
-  async function bytesOf(statement: SqlStatement, values: readonly unknown[]): Promise<Uint8Array | undefined> {
+  async function readBytes(statement: SqlStatement, values: readonly unknown[]): Promise<Uint8Array | undefined> {
     const [row] = (await query(statement, values)).rows
     return row?.bytes instanceof Uint8Array ? row.bytes : undefined
   }
@@ -51,7 +51,7 @@ export function postgresObjectStore(
       const { rowCount } = await query(s.begin, [name], false)
       if (rowCount === 0) throw Object.assign(new Error(`there is an object ${name}`), { code: 'EEXIST' })
       let number = 0
-      for await (const piece of inLeaves(createReadStream(file, { highWaterMark: LEAF_BYTES }))) {
+      for await (const piece of splitIntoLeaves(createReadStream(file, { highWaterMark: LEAF_BYTES }))) {
         await query(s.addPiece, [name, number, piece])
         number += 1
       }
@@ -61,13 +61,13 @@ export function postgresObjectStore(
     },
 
     async *read(name) {
-      let bytes = await bytesOf(s.open, [name])
+      let bytes = await readBytes(s.open, [name])
       if (bytes === undefined) throw Object.assign(new Error(`there is no object ${name}`), { code: 'ENOENT' })
       for (let number = 1; bytes !== undefined; number += 1) {
         yield bytes
         // A shorter one is the last.
         if (bytes.length < LEAF_BYTES) return
-        bytes = await bytesOf(s.piece, [name, number])
+        bytes = await readBytes(s.piece, [name, number])
       }
     },
 

@@ -1,13 +1,20 @@
-import { methodsOf, singleFlight, SweepClock, systemClock, type Clock, type RunVerb } from 'express-did-auth/server-kit'
+import {
+  createMethods,
+  createSingleFlight,
+  SweepClock,
+  systemClock,
+  type Clock,
+  type RunVerb
+} from 'express-did-auth/server-kit'
 import type { ContentStore, ObjectStore } from '../content-store.js'
 import type { Spool } from '../files.js'
 import { storeFailure } from '../storage-error.js'
-import { inspectionSteps, type ContentInspection } from './inspection-steps.js'
-import { cidsOf } from './content-steps.js'
+import { createInspectionSteps, type ContentInspection } from './inspection-steps.js'
+import { listCids } from './content-steps.js'
 import type { ContentVerbs } from './content-verbs.js'
-import { objectWriter } from './object-writer.js'
-import { rowsOf } from './page-verbs.js'
-import { storedContent } from './stored-content.js'
+import { createObjectWriter } from './object-writer.js'
+import { readRows } from './page-verbs.js'
+import { createStoredContent } from './stored-content.js'
 
 /** Minimum time for which the sum of all files is used before it is computed again. */
 const SUM_SECONDS = 10
@@ -45,19 +52,19 @@ export interface ContentStoreSettings {
 }
 
 /** Relay or vault in SQL and objects: verbs in the order that each needs, and what works beside them. */
-export function sqlContentStore(
+export function createSqlContentStore(
   engine: SqlContentEngine,
   { tracksPins = false, clock = systemClock, monotonicSeconds = () => performance.now() / 1_000 }: ContentStoreSettings
 ): OpenContentStore {
   const { objects, spool } = engine
-  const verbs = methodsOf(engine.verbs, (name, args) =>
+  const verbs = createMethods(engine.verbs, (name, args) =>
     engine.run(name, args).catch((error: unknown) => {
       throw storeFailure(error)
     })
   )
   const now = (): number => clock.nowSeconds()
   const parts = { objects, spool, verbs, nowSeconds: now }
-  const writer = objectWriter(parts)
+  const writer = createObjectWriter(parts)
   const sweepClock = new SweepClock(monotonicSeconds)
   // The time until it trusts the wall clock begins now, and not with the first sweep.
   sweepClock.sweepSeconds(now())
@@ -66,7 +73,7 @@ export function sqlContentStore(
   // it stored to a sum that it reads every 10 s or longer; several may exceed the bound by what they store meanwhile.
   let usedBytes = 0
   let isFreshUntil = -Infinity
-  const sumOnce = singleFlight<number>()
+  const sumOnce = createSingleFlight<number>()
   const readUsedBytes = async (): Promise<number> => {
     if (monotonicSeconds() < isFreshUntil) return usedBytes
     return sumOnce(async () => {
@@ -110,7 +117,7 @@ export function sqlContentStore(
 
     async readContents(cids) {
       const found = await verbs.findContents(cids)
-      return found.map((one) => one && storedContent(one, objects))
+      return found.map((one) => one && createStoredContent(one, objects))
     },
     repairContent: (content) => writer.repair(content),
 
@@ -139,10 +146,10 @@ export function sqlContentStore(
       const onNode = await listOnNode()
       let others = onNode.size
       const absent: string[][] = []
-      for await (const { items } of rowsOf(verbs, 'pins')) {
-        others -= cidsOf(items).filter((cid) => onNode.has(cid)).length
+      for await (const { items } of readRows(verbs, 'pins')) {
+        others -= listCids(items).filter((cid) => onNode.has(cid)).length
         const absentHere = items.filter(({ state, cid }) => state === 'pinned' && !onNode.has(String(cid)))
-        if (absentHere.length > 0) absent.push(cidsOf(absentHere))
+        if (absentHere.length > 0) absent.push(listCids(absentHere))
       }
       const onNodeNow = absent.length === 0 ? onNode : await listOnNode()
       let missing = 0
@@ -153,5 +160,5 @@ export function sqlContentStore(
       return { missing, others }
     }
   }
-  return { store, inspection: inspectionSteps(verbs, parts, writer), spool }
+  return { store, inspection: createInspectionSteps(verbs, parts, writer), spool }
 }

@@ -1,6 +1,6 @@
 import { isDamaged, type SqlQuery } from 'express-did-auth/server-kit'
 import { sqliteContents } from './content-dialect.js'
-import { contentVerbs } from './content-verbs.js'
+import { createContentVerbs } from './content-verbs.js'
 import type { DatabaseVerbs } from './inspection-verbs.js'
 
 /** Problems that go away when indexes are built again. */
@@ -9,7 +9,7 @@ const OF_INDEX =
 
 const databaseVerbs: DatabaseVerbs = {
   findFaults: async (query) => {
-    const problems = await problemsOf(query)
+    const problems = await findProblems(query)
     const indexes = problems.flatMap((line) => OF_INDEX.exec(line)?.[1] ?? [])
     return { indexes: [...new Set(indexes)], damage: problems.filter((line) => !OF_INDEX.test(line)) }
   },
@@ -19,14 +19,14 @@ const databaseVerbs: DatabaseVerbs = {
 }
 
 /** All that the threads of a file run. */
-export type SqliteVerbs = ReturnType<typeof sqliteVerbs>['verbs']
+export type SqliteVerbs = ReturnType<typeof createSqliteVerbs>['verbs']
 
 /**
  * Returns the verbs of contents and those on the file as a whole. `reads` and `ofFile` are the names of those that run
  * outside of a transaction; the latter write.
  */
-export function sqliteVerbs() {
-  const { verbs, reads } = contentVerbs(sqliteContents, databaseVerbs)
+export function createSqliteVerbs() {
+  const { verbs, reads } = createContentVerbs(sqliteContents, databaseVerbs)
   const ofFile = {
     async vacuum(query: SqlQuery): Promise<void> {
       await query({ text: 'VACUUM' })
@@ -40,7 +40,7 @@ export function sqliteVerbs() {
   return { verbs: { ...verbs, ...ofFile }, reads, ofFile: Object.keys(ofFile) }
 }
 
-async function problemsOf(query: SqlQuery): Promise<string[]> {
+async function findProblems(query: SqlQuery): Promise<string[]> {
   try {
     const { rows } = await query({ text: 'PRAGMA integrity_check' })
     return rows

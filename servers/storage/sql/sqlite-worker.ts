@@ -4,12 +4,12 @@ import {
   isDamaged,
   openThreadDatabase,
   serveSqlite,
-  sqliteCode,
+  getSqliteCode,
   type ThreadDatabase
 } from 'express-did-auth/server-kit'
 import { useReserve } from '../disk-space.js'
 import { REMOVALS } from './content-verbs.js'
-import { sqliteVerbs } from './sqlite-verbs.js'
+import { createSqliteVerbs } from './sqlite-verbs.js'
 
 /** Settings of a thread of a content store. */
 export interface ThreadSettings extends ThreadDatabase {
@@ -30,7 +30,7 @@ const { connection, assertInPlace } = openThreadDatabase(database)
 // A large write makes the log of changes long; it gives the disk back once they are in the file.
 connection.exec(`PRAGMA journal_size_limit = ${MAX_LOG_BYTES}; PRAGMA cache_size = -${CACHE_KIBIBYTES}`)
 
-const { verbs, reads, ofFile } = sqliteVerbs()
+const { verbs, reads, ofFile } = createSqliteVerbs()
 serveSqlite(parentPort, connection, {
   verbs,
   // None of them runs in a transaction.
@@ -43,7 +43,7 @@ serveSqlite(parentPort, connection, {
   /** Removals need little space and make some: what is in the file already is written over, and the reserve is free. */
   onFailure(verb, error) {
     if (isDamaged(error)) damage[0] = 1
-    if (!REMOVALS.has(verb) || !NO_SPACE.has(sqliteCode(error))) return false
+    if (!REMOVALS.has(verb) || !NO_SPACE.has(getSqliteCode(error))) return false
     try {
       connection.exec('PRAGMA wal_checkpoint(RESTART)')
     } catch {

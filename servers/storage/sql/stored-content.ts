@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 import type { SqlRow } from 'express-did-auth/server-kit'
-import { codeOf } from '../../config/startup-error.js'
+import { getErrorCode } from '../../config/startup-error.js'
 import type { ContentInfo, ObjectStore, StoredContent } from '../content-store.js'
 import { ServerError } from '../../http/server-error.js'
-import { isMissing, storageFailure } from '../storage-error.js'
-import { cidOfLeaves, LEAF_BYTES } from '../unixfs-blocks.js'
+import { isMissing, toStorageError } from '../storage-error.js'
+import { computeCidFromLeaves, LEAF_BYTES } from '../unixfs-blocks.js'
 
 /** Content up to this size is in its row, larger content in an object. */
 export const MAX_ROW_BYTES = 65_536
@@ -28,10 +28,10 @@ export interface FoundContent extends Omit<ContentRow, 'object'> {
 const HASH_BYTES = 32
 
 /** Content that is verified as it is read: bytes of a row were, by their cid; pieces of an object are, by a hash. */
-export function storedContent(found: FoundContent, objects: Pick<ObjectStore, 'read'>): StoredContent {
+export function createStoredContent(found: FoundContent, objects: Pick<ObjectStore, 'read'>): StoredContent {
   const { cid, byteCount } = found
   const pieces = async (): Promise<AsyncIterable<Uint8Array>> => {
-    const all = verifiedPieces(found, objects)
+    const all = verifyPieces(found, objects)
     const first = await all.next()
     // Taken out when it is read, and not held while the rest is, which may take minutes.
     const ahead = first.done === true ? [] : [first.value]
@@ -47,13 +47,13 @@ export function storedContent(found: FoundContent, objects: Pick<ObjectStore, 'r
   const bytes = async (): Promise<Uint8Array> => {
     if (found.bytes !== undefined) return found.bytes
     const all: Uint8Array[] = []
-    for await (const piece of verifiedPieces(found, objects)) all.push(piece)
+    for await (const piece of verifyPieces(found, objects)) all.push(piece)
     return Buffer.concat(all)
   }
   return { cid, byteCount, bytes, pieces }
 }
 
-async function* verifiedPieces(
+async function* verifyPieces(
   { bytes, object, leafHashes, byteCount }: FoundContent,
   objects: Pick<ObjectStore, 'read'>
 ): AsyncGenerator<Uint8Array, void, undefined> {
@@ -79,7 +79,9 @@ async function* verifiedPieces(
       while (leaf.length > 0) yield* leaf.splice(0, 1)
     }
   } catch (error) {
-    throw codeOf(error) === 'ENOENT' ? new ServerError('ERR_CONTENT_MISSING', { cause: error }) : storageFailure(error)
+    throw getErrorCode(error) === 'ENOENT'
+      ? new ServerError('ERR_CONTENT_MISSING', { cause: error })
+      : toStorageError(error)
   }
   if (left !== 0) throw new ServerError('ERR_CONTENT_MISSING')
 }
@@ -97,13 +99,13 @@ export async function isWhole(content: StoredContent | undefined): Promise<boole
 }
 
 /** What a row of a table of content has, without the bytes where they are not those that the cid names. */
-export function foundContent(row: SqlRow): FoundContent {
+export function toFoundContent(row: SqlRow): FoundContent {
   const { cid, byte_count, leaf_hashes, object, bytes } = row
   const info = { cid: String(cid), byteCount: Number(byte_count) }
-  const leafHashes = bytesOf(leaf_hashes) ?? new Uint8Array()
-  const inRow = bytesOf(bytes)
+  const leafHashes = toBytes(leaf_hashes) ?? new Uint8Array()
+  const inRow = toBytes(bytes)
   const hashes = inRow === undefined ? leafHashes : createHash('sha256').update(inRow).digest()
-  if (cidOfLeaves(hashes, inRow?.length ?? info.byteCount) !== info.cid) return { ...info, leafHashes }
+  if (computeCidFromLeaves(hashes, inRow?.length ?? info.byteCount) !== info.cid) return { ...info, leafHashes }
   return {
     ...info,
     leafHashes,
@@ -112,6 +114,6 @@ export function foundContent(row: SqlRow): FoundContent {
   }
 }
 
-function bytesOf(value: unknown): Uint8Array | undefined {
+function toBytes(value: unknown): Uint8Array | undefined {
   return value instanceof Uint8Array ? value : undefined
 }

@@ -102,7 +102,7 @@ CREATE TRIGGER pins_changed AFTER UPDATE OF revision ON pins WHEN new.revision >
   UPDATE numbers SET number = max(number, new.revision) WHERE name = 'revisions'; END;`
 
 /** The statements of a text, of which each ends with a line. */
-function statementsIn(text: string, prefix: string): string[] {
+function splitStatements(text: string, prefix: string): string[] {
   return text
     .trim()
     .slice(0, -1)
@@ -110,10 +110,10 @@ function statementsIn(text: string, prefix: string): string[] {
     .map((one) => one.replaceAll('~', prefix))
 }
 
-export const SQLITE_TABLES: readonly string[] = statementsIn(TABLES + OF_SQLITE, '')
+export const SQLITE_TABLES: readonly string[] = splitStatements(TABLES + OF_SQLITE, '')
 
 /** The steps of the schema in PostgreSQL; their version is in the table `<prefix>_schema`. */
-export function contentMigrations(tables: TablePrefix): PostgresMigration[] {
-  const statements = statementsIn(TABLES.replaceAll(' WITHOUT ROWID', '') + OF_POSTGRES, `${tables}_`)
+export function createContentMigrations(tables: TablePrefix): PostgresMigration[] {
+  const statements = splitStatements(TABLES.replaceAll(' WITHOUT ROWID', '') + OF_POSTGRES, `${tables}_`)
   return [{ statements, needsCode: 1 }]
 }

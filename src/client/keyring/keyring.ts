@@ -1,7 +1,7 @@
 import * as codes from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
 import { parseFields, parseJson } from '../json.js'
-import { crypt, decodeBase64url, encodeBase64url, hexOf, IV_BYTES, KEY_BYTES, randomBytes, utf8 } from '../seal.js'
+import { crypt, decodeBase64url, encodeBase64url, encodeHex, IV_BYTES, KEY_BYTES, randomBytes, utf8 } from '../seal.js'
 import type { Bytes } from '../seal.js'
 import { KEYRING_KEY, type VaultClient } from '../vault/vault-client.js'
 import { recovery, type Unlocker } from './unlockers.js'
@@ -70,7 +70,7 @@ export async function createKeyring({
   if (contents.length > 0) throw new DidAuthClientError(codes.KEYRING_EXISTS)
   const [did, key, onPaper] = [vault.did.toLowerCase(), randomBytes(KEY_BYTES), recovery()]
   const slots: KeyringSlot[] = []
-  for (const unlocker of [onPaper, ...unlockers]) slots.push(await newSlot(key, did, unlocker, unlocker.type))
+  for (const unlocker of [onPaper, ...unlockers]) slots.push(await createSlot(key, did, unlocker, unlocker.type))
   const content = await formatKeyring(key, did, slots)
   // While the user was asked, another one may have logged in.
   if (vault.did.toLowerCase() !== did) throw new DidAuthClientError(codes.NOT_SIGNED_IN)
@@ -105,7 +105,7 @@ export async function openKeyring({
     const { contents, etag } = await vault.get(KEYRING_KEY, owner)
     return { etag, ...(await parseKeyring(contents, did, findRoot)) }
   }
-  let current = await read((slots) => rootIn(slots, did, unlock))
+  let current = await read((slots) => unlockRoot(slots, did, unlock))
   const { root } = current
   const change = async (edit: (slots: readonly KeyringSlot[]) => readonly KeyringSlot[]): Promise<void> => {
     const write = async (): Promise<void> => {
@@ -126,7 +126,7 @@ export async function openKeyring({
       return current.slots
     },
     async add(unlocker, label) {
-      const slot = await newSlot(root, did, unlocker, label)
+      const slot = await createSlot(root, did, unlocker, label)
       await change((slots) => [...slots, slot])
     },
     remove: (id) =>
@@ -154,13 +154,13 @@ const NAMES = Object.keys(FORMS) as (keyof KeyringSlot)[]
 
 function isSlot(value: unknown): value is KeyringSlot {
   const slot = parseFields(value)
-  const typeOf = (name: string): string => (name === 'createdAt' ? 'number' : 'string')
-  return NAMES.every((name) => typeof slot[name] === typeOf(name) && FORMS[name].test(String(slot[name])))
+  const findFieldType = (name: string): string => (name === 'createdAt' ? 'number' : 'string')
+  return NAMES.every((name) => typeof slot[name] === findFieldType(name) && FORMS[name].test(String(slot[name])))
 }
 
 /** @throws DidAuthClientError TOO_LARGE */
 async function formatKeyring(root: Bytes, did: string, slots: readonly KeyringSlot[]): Promise<string> {
-  const content = JSON.stringify({ v: 1, slots, mac: await macOf(root, did, slots) })
+  const content = JSON.stringify({ v: 1, slots, mac: await computeMac(root, did, slots) })
   if (utf8(content).length > MAX_BYTES) throw new DidAuthClientError(codes.TOO_LARGE)
   return content
 }
@@ -179,7 +179,7 @@ async function parseKeyring(
   const { v, slots, mac } = parseFields(content.length > MAX_BYTES ? undefined : parseJson(content))
   if (others.length === 0 && v === 1 && Array.isArray(slots) && slots.every(isSlot)) {
     const root = await findRoot(slots)
-    if (mac === (await macOf(root, did, slots))) return { root, slots }
+    if (mac === (await computeMac(root, did, slots))) return { root, slots }
   }
   throw new DidAuthClientError(codes.KEYRING_TAMPERED)
 }
@@ -188,31 +188,31 @@ async function parseKeyring(
  * Base64url of HMAC-SHA256 under HKDF-SHA256(root, no salt, `did-auth keyring mac 1`) over the JSON of `[1, canonical
  * DID, [[id, type, label, createdAt, salt, iv, wrapped], …]]`, as `JSON.stringify` writes it.
  */
-async function macOf(root: Bytes, did: string, slots: readonly KeyringSlot[]): Promise<string> {
+async function computeMac(root: Bytes, did: string, slots: readonly KeyringSlot[]): Promise<string> {
   const key = await hkdf(root, utf8(''), 'did-auth keyring mac 1')
   const imported = await crypto.subtle.importKey('raw', key, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign'])
   const text = JSON.stringify([1, did, slots.map((slot) => NAMES.map((name) => slot[name]))])
   return encodeBase64url(new Uint8Array(await crypto.subtle.sign('HMAC', imported, utf8(text))))
 }
 
-async function newSlot(root: Bytes, did: string, unlocker: Unlocker, label: string): Promise<KeyringSlot> {
+async function createSlot(root: Bytes, did: string, unlocker: Unlocker, label: string): Promise<KeyringSlot> {
   if (!FORMS.label.test(label)) throw new TypeError('A label has 1 to 64 characters')
   const [salt, iv] = [encodeBase64url(randomBytes(KEY_BYTES)), encodeBase64url(randomBytes(IV_BYTES))]
   const createdAt = Math.floor(Date.now() / 1_000)
-  const slot = { id: hexOf(randomBytes(16)), type: unlocker.type, label, createdAt, salt, iv }
+  const slot = { id: encodeHex(randomBytes(16)), type: unlocker.type, label, createdAt, salt, iv }
   const secret = await unlocker.secret(slot, true)
-  const wrapped = encodeBase64url(await cryptSlot('encrypt', secret, did, slot, root))
+  const wrapped = encodeBase64url(await sealSlot('encrypt', secret, did, slot, root))
   secret.fill(0)
   return { ...slot, wrapped }
 }
 
 /** The root key of the first slot that opens. @throws DidAuthClientError LOCKED */
-async function rootIn(slots: readonly KeyringSlot[], did: string, unlock: Unlocker): Promise<Bytes> {
+async function unlockRoot(slots: readonly KeyringSlot[], did: string, unlock: Unlocker): Promise<Bytes> {
   let secret: Bytes | undefined
   for (const slot of slots.filter(({ type }) => type === unlock.type)) {
     // A wallet has one for each slot.
     if (!secret || slot.type === 'wallet') secret = await unlock.secret(slot, false)
-    const root = await cryptSlot('decrypt', secret, did, slot, decodeBase64url(slot.wrapped)).catch(() => undefined)
+    const root = await sealSlot('decrypt', secret, did, slot, decodeBase64url(slot.wrapped)).catch(() => undefined)
     if (root) {
       secret.fill(0)
       return root
@@ -222,7 +222,7 @@ async function rootIn(slots: readonly KeyringSlot[], did: string, unlock: Unlock
 }
 
 /** AES-256-GCM under HKDF-SHA256(secret, salt, `did-auth keyring 1`), canonical DID, id and type as additional data. */
-async function cryptSlot(
+async function sealSlot(
   verb: 'encrypt' | 'decrypt',
   secret: Bytes,
   did: string,

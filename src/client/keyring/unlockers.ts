@@ -14,7 +14,8 @@ export interface Unlocker {
 
 /** The digits of Crockford's base32, then those that check symbols have beside them. */
 const DIGITS = '0123456789ABCDEFGHJKMNPQRSTVWXYZ*~$=U'
-const checkOf = (digits: readonly number[]): number => digits.reduce((rest, digit) => (rest * 32 + digit) % 37, 0)
+const computeCheckDigit = (digits: readonly number[]): number =>
+  digits.reduce((rest, digit) => (rest * 32 + digit) % 37, 0)
 
 /**
  * A code on paper: 160 bits as 32 digits of Crockford's base32, and Crockford's check symbol (the number modulo 37).
@@ -22,13 +23,13 @@ const checkOf = (digits: readonly number[]): number => digits.reduce((rest, digi
  *
  * @param code - a new one when absent, in groups of four: show `code` of the result to the user
  */
-export function recovery(code: string = newCode()): Unlocker & { readonly code: string } {
+export function recovery(code: string = createCode()): Unlocker & { readonly code: string } {
   return { type: 'recovery', code, secret: async () => utf8(parseCode(code)) }
 }
 
-function newCode(): string {
+function createCode(): string {
   const digits = Array.from(randomBytes(32), (byte) => byte % 32)
-  const text = [...digits, checkOf(digits)].map((digit) => DIGITS.charAt(digit)).join('')
+  const text = [...digits, computeCheckDigit(digits)].map((digit) => DIGITS.charAt(digit)).join('')
   return text.replace(/.{4}/g, '$&-')
 }
 
@@ -36,7 +37,8 @@ function newCode(): string {
 function parseCode(code: string): string {
   const text = code.toUpperCase().replace(/[\s-]/g, '').replace(/O/g, '0').replace(/[IL]/g, '1')
   const digits = Array.from(text.slice(0, 32), (character) => DIGITS.indexOf(character))
-  const isRight = digits.every((digit) => digit >= 0 && digit < 32) && text.charAt(32) === DIGITS[checkOf(digits)]
+  const isRight =
+    digits.every((digit) => digit >= 0 && digit < 32) && text.charAt(32) === DIGITS[computeCheckDigit(digits)]
   if (isRight && text.length === 33) return text.slice(0, 32)
   throw new DidAuthClientError(LOCKED, { message: 'No recovery code' })
 }
@@ -58,6 +60,6 @@ export function wallet(signer: Wallet, { domain = browser.location?.host ?? 'loc
   return {
     type: 'wallet',
     // Loaded when it is wanted, with the hash for the checksum.
-    secret: async (slot, isNew) => (await import('./wallet-secret.js')).walletSecret(signer, domain, slot, isNew)
+    secret: async (slot, isNew) => (await import('./wallet-secret.js')).requestWalletSecret(signer, domain, slot, isNew)
   }
 }

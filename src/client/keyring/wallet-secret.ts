@@ -1,5 +1,5 @@
 import { formatSiweMessage } from '../../protocol/format-siwe-message.js'
-import { withChecksum } from '../checksum.js'
+import { addChecksum } from '../checksum.js'
 import { WALLET_NOT_DETERMINISTIC } from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
 import { utf8, type Bytes } from '../seal.js'
@@ -12,7 +12,7 @@ import { connectWallet, type Wallet } from '../wallet.js'
  * @throws DidAuthClientError WALLET_NOT_DETERMINISTIC where the second signature for a new slot is another; those of
  *   the wallet
  */
-export async function walletSecret(
+export async function requestWalletSecret(
   wallet: Wallet,
   domain: string,
   { id, createdAt }: { readonly id: string; readonly createdAt: number },
@@ -21,7 +21,7 @@ export async function walletSecret(
   const { address, signMessage } = await connectWallet(wallet)
   const text = formatSiweMessage({
     domain,
-    address: withChecksum(address),
+    address: addChecksum(address),
     statement: 'Opens the keys of your vault. Sign it only where you open them.',
     uri: `urn:did-auth-keyring:${id}`,
     chainId: 1,

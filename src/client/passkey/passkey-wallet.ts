@@ -53,19 +53,19 @@ export interface PasskeyWallet extends PlainWallet {
  * await auth.logIn({ wallet })
  */
 export function createPasskey(options: PasskeyOptions & { readonly userName: string }): Promise<PasskeyWallet> {
-  return walletOf(options)
+  return createPasskeyWallet(options)
 }
 
 /** The wallet of a passkey that the user has, and chooses in one prompt. @throws as {@link createPasskey} does */
 export function openPasskey({ rpId }: PasskeyOptions): Promise<PasskeyWallet> {
-  return walletOf({ rpId })
+  return createPasskeyWallet({ rpId })
 }
 
-async function walletOf(options: PasskeyOptions & { readonly userName?: string }): Promise<PasskeyWallet> {
+async function createPasskeyWallet(options: PasskeyOptions & { readonly userName?: string }): Promise<PasskeyWallet> {
   const { rpId } = options
   const { id, secret } = await askPasskey({ ...options, context: CONTEXT })
   const passkeyId = encodeBase64url(new Uint8Array(id))
-  let kept: Uint8Array | undefined = privateKeyOf(secret, rpId)
+  let kept: Uint8Array | undefined = derivePrivateKey(secret, rpId)
   const address = `0x${bytesToHex(keccak_256(secp256k1.getPublicKey(kept, false).subarray(1))).slice(-40)}`
   void pause(KEPT_SECONDS).then(() => {
     kept?.fill(0)
@@ -91,7 +91,7 @@ export function passkeyWallet(
   /** Returns the recovery, r and s. */
   const sign = async (hash: Uint8Array): Promise<Uint8Array> => {
     const question = { rpId, id: decodeBase64url(passkeyId).buffer, context: CONTEXT }
-    const key = takeKey() ?? privateKeyOf((await askPasskey(question)).secret, rpId)
+    const key = takeKey() ?? derivePrivateKey((await askPasskey(question)).secret, rpId)
     const signature = secp256k1.sign(hash, key).toBytes('recovered')
     key.fill(0)
     return signature
@@ -125,7 +125,7 @@ export function passkeyWallet(
  * @param prf - 32 bytes, which are wiped
  * @param isKey - in place of the range, for tests
  */
-export function privateKeyOf(
+export function derivePrivateKey(
   prf: Uint8Array,
   rpId: string,
   isKey: (block: Uint8Array) => boolean = secp256k1.utils.isValidSecretKey

@@ -1,4 +1,4 @@
-import { hexOf, joined, type Bytes } from '../seal.js'
+import { encodeHex, concatBytes, type Bytes } from '../seal.js'
 
 /** How every IPFS node splits content, so that its cid is ours: bytes of a leaf, and links of a node above leaves. */
 export const LEAF_BYTES = 262_144
@@ -14,12 +14,12 @@ interface Tree {
 }
 
 /** The cid of content: CIDv1, SHA2-256, UnixFS, raw leaves of 256 KiB, balanced with 174 links a node. */
-export async function cidOf(content: Bytes): Promise<string> {
-  const leaves = split(content.length, LEAF_BYTES, (start, end) => treeOf(true, content.subarray(start, end)))
+export async function computeCid(content: Bytes): Promise<string> {
+  const leaves = split(content.length, LEAF_BYTES, (start, end) => createTree(true, content.subarray(start, end)))
   let level = await Promise.all(leaves)
   while (level[1]) {
     const trees = level
-    level = await Promise.all(split(trees.length, MAX_LINKS, (start, end) => above(trees.slice(start, end))))
+    level = await Promise.all(split(trees.length, MAX_LINKS, (start, end) => createParentNode(trees.slice(start, end))))
   }
   return level.map(({ cid }) => encodeBase32(cid)).join()
 }
@@ -30,44 +30,44 @@ function split<T>(length: number, size: number, make: (start: number, end: numbe
 }
 
 /** The tree of one block: content as it is, or a node of dag-pb. */
-export async function treeOf(isRaw: boolean, bytes: Bytes, size = bytes.length, total = size): Promise<Tree> {
+export async function createTree(isRaw: boolean, bytes: Bytes, size = bytes.length, total = size): Promise<Tree> {
   const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))
-  return { cid: joined([[1, isRaw ? 0x55 : 0x70, 0x12, 32], hash]), size, total }
+  return { cid: concatBytes([[1, isRaw ? 0x55 : 0x70, 0x12, 32], hash]), size, total }
 }
 
 /** The node that links to trees: each link has hash, empty name and size. Then the sizes as UnixFS has them. */
-async function above(trees: readonly Tree[]): Promise<Tree> {
+async function createParentNode(trees: readonly Tree[]): Promise<Tree> {
   const links: number[] = []
   const sizes: number[] = []
   let size = 0
   let total = 0
   for (const tree of trees) {
-    links.push(...field(0x12, [...field(0x0a, [...tree.cid]), 0x12, 0, 0x18, ...varint(tree.total)]))
-    sizes.push(0x20, ...varint(tree.size))
+    links.push(...encodeField(0x12, [...encodeField(0x0a, [...tree.cid]), 0x12, 0, 0x18, ...encodeVarint(tree.total)]))
+    sizes.push(0x20, ...encodeVarint(tree.size))
     size += tree.size
     total += tree.total
   }
-  const node = Uint8Array.from([...links, ...field(0x0a, [0x08, 2, 0x18, ...varint(size), ...sizes])])
-  return treeOf(false, node, size, node.length + total)
+  const node = Uint8Array.from([...links, ...encodeField(0x0a, [0x08, 2, 0x18, ...encodeVarint(size), ...sizes])])
+  return createTree(false, node, size, node.length + total)
 }
 
-function field(tag: number, bytes: readonly number[]): number[] {
-  return [tag, ...varint(bytes.length), ...bytes]
+function encodeField(tag: number, bytes: readonly number[]): number[] {
+  return [tag, ...encodeVarint(bytes.length), ...bytes]
 }
 
 /** A number as protobuf writes it: 7 bits a byte, the lowest first. */
-function varint(value: number): number[] {
-  return value < 128 ? [value] : [(value & 127) | 128, ...varint(value >> 7)]
+function encodeVarint(value: number): number[] {
+  return value < 128 ? [value] : [(value & 127) | 128, ...encodeVarint(value >> 7)]
 }
 
 /** As IPFS writes a cid of 36 bytes: lower case, without padding, `b` before it. */
 export function encodeBase32(bytes: Bytes): string {
-  const digits = (BigInt(`0x0${hexOf(bytes)}`) << 2n).toString(32).padStart(58, '0')
-  return `b${digits.replace(/./g, letterOf)}`
+  const digits = (BigInt(`0x0${encodeHex(bytes)}`) << 2n).toString(32).padStart(58, '0')
+  return `b${digits.replace(/./g, encodeDigit)}`
 }
 
 /** JavaScript counts 0 to 9, then letters; base32 of RFC 4648 a to z, then 2 to 7. */
-function letterOf(digit: string): string {
+function encodeDigit(digit: string): string {
   const value = parseInt(digit, 32)
   return (value < 26 ? value + 10 : value - 24).toString(36)
 }

@@ -1,15 +1,15 @@
 import { MISMATCH, NOT_FOUND } from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
 import { ask, parseServiceUrl, readAtMost, type Service } from '../request.js'
-import { joined, type Bytes } from '../seal.js'
-import { encodeBase32, LEAF_BYTES, MAX_LINKS, treeOf } from './blocks.js'
+import { concatBytes, type Bytes } from '../seal.js'
+import { encodeBase32, LEAF_BYTES, MAX_LINKS, createTree } from './blocks.js'
 
 /** Whether a text is a cid of such a block: SHA2-256, raw or dag-pb. */
 const isCid = (text: string): boolean => /^baf(?:krei|ybei)[a-z2-7]{52}$/.test(text)
 
 /** Whether bytes are the block that a cid names. */
-export async function isBlockOf(cid: string, bytes: Bytes): Promise<boolean> {
-  return encodeBase32((await treeOf(isLeaf(cid), bytes)).cid) === cid
+export async function hasCid(cid: string, bytes: Bytes): Promise<boolean> {
+  return encodeBase32((await createTree(isLeaf(cid), bytes)).cid) === cid
 }
 
 /** Whether a block is content itself: `bafkrei` is raw, `bafybei` dag-pb. */
@@ -21,7 +21,7 @@ function isLeaf(cid: string): boolean {
  * The cids that a node of ours links to, in order: links stand first, and each is shorter than 128 bytes. Other nodes
  * are of no file that was sent, so what is made of them cannot be decrypted.
  */
-export function linksOf(node: Bytes): string[] {
+export function readLinks(node: Bytes): string[] {
   const cids: string[] = []
   // Tag 0x12 and length of the link, tag and length of its hash, the hash.
   for (let start = 0; node[start] === 0x12; start += 2 + (node[start + 1] ?? 0)) {
@@ -42,7 +42,7 @@ export async function readFromGateway(relay: Service, url: string, cid: string, 
     ...relay,
     url: parseServiceUrl(url),
     init: { credentials: 'omit' },
-    meaningOf: (status) => status === 404 && NOT_FOUND,
+    findErrorKind: (status) => status === 404 && NOT_FOUND,
     read: (response) => readAtMost(LEAF_BYTES, response)
   }
   // Of one file: 64 MiB are 256 leaves and 3 nodes.
@@ -51,16 +51,16 @@ export async function readFromGateway(relay: Service, url: string, cid: string, 
     // Gateways differ in whether they look at the query or at the header.
     const headers = { Accept: 'application/vnd.ipld.raw' }
     const { body } = await ask(gateway, { path: `/ipfs/${block}?format=raw`, headers, signal })
-    if (!(await isBlockOf(block, body))) throw new DidAuthClientError(MISMATCH)
+    if (!(await hasCid(block, body))) throw new DidAuthClientError(MISMATCH)
     if (isLeaf(block)) return body
     // A node that was made to harm links to more than a file of ours, or to something else.
-    const links = linksOf(body)
+    const links = readLinks(body)
     left -= links.length
     if (left < 0 || links.length > MAX_LINKS || !links.every(isCid)) throw new DidAuthClientError(MISMATCH)
     const parts: Bytes[] = []
     // A few at once, of one node.
     while (links.length) parts.push(...(await Promise.all(links.splice(0, 8).map(read))))
-    return joined(parts)
+    return concatBytes(parts)
   }
   return read(cid)
 }

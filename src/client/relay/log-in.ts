@@ -1,6 +1,6 @@
 import { loginMessage } from '../../protocol/login-message.js'
 import { isWord } from '../json.js'
-import { ask, requiredTextIn, type Service } from '../request.js'
+import { ask, readRequiredText, type Service } from '../request.js'
 import { connectWallet, type Wallet } from '../wallet.js'
 
 /** Options of a login at a relay. */
@@ -26,9 +26,9 @@ export async function logIn(
   { wallet, network, domain = new URL(relay.url).host, credential }: RelayLogin
 ): Promise<string> {
   const { did, signMessage } = await connectWallet(wallet, network)
-  const challenge = requiredTextIn(await ask(relay, { path: '/request-auth', body: { did } }), 'challenge', isWord)
+  const challenge = readRequiredText(await ask(relay, { path: '/request-auth', body: { did } }), 'challenge', isWord)
   const proof = credential
     ? { jwt: await credential(challenge, did) }
     : { did, sig: await signMessage(loginMessage(domain, challenge)), challenge }
-  return requiredTextIn(await ask(relay, { path: '/auth', body: proof }), 'token')
+  return readRequiredText(await ask(relay, { path: '/auth', body: proof }), 'token')
 }

@@ -1,12 +1,12 @@
 import * as codes from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
-import { ask, isOutdated, orUnavailable, parseServiceUrl, readAtMost, requiredTextIn } from '../request.js'
+import { ask, isOutdated, mapToUnavailable, parseServiceUrl, readAtMost, readRequiredText } from '../request.js'
 import type { PlainErrorKind, Service } from '../request.js'
-import { resourceFetch, type ResourceOptions } from '../resource-fetch.js'
-import { decodeBase64url, encodeBase64url, joined, textOf, utf8, utf8Of, type Bytes } from '../seal.js'
+import { createResourceFetch, type ResourceOptions } from '../resource-fetch.js'
+import { decodeBase64url, encodeBase64url, concatBytes, decodeUtf8, utf8, encodeUtf8, type Bytes } from '../seal.js'
 import { crypt, IV_BYTES, KEY_BYTES, randomBytes } from '../seal.js'
-import { unlessAborted } from '../timing.js'
-import { cidOf } from './blocks.js'
+import { raceWithAbort } from '../timing.js'
+import { computeCid } from './blocks.js'
 import type { RelayLogin } from './log-in.js'
 
 /**
@@ -37,7 +37,7 @@ export interface OpenOptions extends SendOptions {
 }
 
 const CONTEXT = 'relay:1'
-const loadFiles = () => orUnavailable('file', undefined, () => import('./sent-file.js'))
+const loadFiles = () => mapToUnavailable('file', undefined, () => import('./sent-file.js'))
 /** What statuses mean where the relay has a code for it. */
 const meanings: Readonly<Record<number, PlainErrorKind>> = {
   401: codes.CHALLENGE,
@@ -70,13 +70,13 @@ export class RelayClient {
       ...options,
       url: parseServiceUrl(String(url)),
       init: { redirect: 'manual', credentials: 'omit' },
-      meaningOf: (status, code) =>
+      findErrorKind: (status, code) =>
         code && (status === 401 && (auth || !wallet) ? codes.NOT_SIGNED_IN : meanings[status]),
       // The largest file that a relay can be set to accept, with the JSON around it.
       read: (response) => readAtMost(68_000_000, response)
     }
     this.#relay = auth
-      ? { ...this.#options, fetch: resourceFetch({ auth, resource: String(resource) }, fetch) }
+      ? { ...this.#options, fetch: createResourceFetch({ auth, resource: String(resource) }, fetch) }
       : this.#options
   }
 
@@ -92,15 +92,15 @@ export class RelayClient {
     // The first byte is the type.
     const [type, bytes] =
       typeof content === 'string'
-        ? [1, utf8Of(content)]
+        ? [1, encodeUtf8(content)]
         : content instanceof Uint8Array
           ? [0, content]
           : [2, await (await loadFiles()).encodeFile(content)]
-    const typed = joined([[type], bytes])
+    const typed = concatBytes([[type], bytes])
     const key = randomBytes(KEY_BYTES)
     const iv = randomBytes(IV_BYTES)
-    const file = encodeBase64url(joined([iv, await crypt('encrypt', key, iv, CONTEXT, typed)]))
-    const cid = await cidOf(utf8(file))
+    const file = encodeBase64url(concatBytes([iv, await crypt('encrypt', key, iv, CONTEXT, typed)]))
+    const cid = await computeCid(utf8(file))
     // Under another cid, the recipient would not find it, or find something else.
     if ((await this.#withToken('/file', 'cid', { file }, options)) !== cid) throw new DidAuthClientError(codes.MISMATCH)
     return `relay://${cid}#${encodeBase64url(key)}`
@@ -120,7 +120,7 @@ export class RelayClient {
     const typed = await decrypt(await this.#readAnywhere(cid, options), key)
     const content = typed.slice(1)
     if (typed[0] === 2) return (await loadFiles()).decodeFile(content)
-    return typed[0] ? textOf(content) : content
+    return typed[0] ? decodeUtf8(content) : content
   }
 
   /**
@@ -141,17 +141,17 @@ export class RelayClient {
     const race = new AbortController()
     const readFromRelay = async (): Promise<Bytes> => {
       const file = utf8(await this.#withToken(`/file/${cid}`, 'file', undefined, { ...options, signal: race.signal }))
-      if ((await cidOf(file)) !== cid) throw new DidAuthClientError(codes.MISMATCH)
+      if ((await computeCid(file)) !== cid) throw new DidAuthClientError(codes.MISMATCH)
       return file
     }
     const readFrom = async (gateway: string): Promise<Bytes> => {
-      const { readFromGateway } = await orUnavailable(gateway, undefined, () => import('./gateway.js'))
+      const { readFromGateway } = await mapToUnavailable(gateway, undefined, () => import('./gateway.js'))
       return readFromGateway(this.#options, gateway, cid, race.signal)
     }
     const first = Promise.any([readFromRelay(), ...gateways.map(readFrom)]).catch((cause: unknown) => {
       throw (cause as AggregateError).errors[0]
     })
-    return unlessAborted(first, signal).finally(() => race.abort())
+    return raceWithAbort(first, signal).finally(() => race.abort())
   }
 
   /** With a token, if there is a wallet. Logs in again, once, where the last one is refused, or a challenge late. */
@@ -165,7 +165,7 @@ export class RelayClient {
         this.#token = undefined
         throw error
       }))
-    const send = async () => this.#ask(path, field, body, options, await unlessAborted(login(), options?.signal))
+    const send = async () => this.#ask(path, field, body, options, await raceWithAbort(login(), options?.signal))
     return send().catch((error: unknown) => {
       if (!isOutdated(error, before)) throw error
       // Unless another call has logged in again.
@@ -176,13 +176,13 @@ export class RelayClient {
 
   /** Logs in without a signal, because several calls wait for one login. */
   async #logIn(): Promise<string> {
-    const { logIn } = await orUnavailable('log-in', undefined, () => import('./log-in.js'))
+    const { logIn } = await mapToUnavailable('log-in', undefined, () => import('./log-in.js'))
     return logIn(this.#relay, this.#options)
   }
 
   async #ask(path: string, field: string, body?: object, options?: SendOptions, Authorization = ''): Promise<string> {
     const answer = await ask(this.#relay, { path, body, headers: { Authorization }, signal: options?.signal })
-    const text = requiredTextIn(answer, field)
+    const text = readRequiredText(answer, field)
     const seconds = Number(answer.response.headers.get('file-expires-in'))
     if (seconds) options?.onExpiresIn?.(seconds)
     return text
@@ -203,7 +203,7 @@ function parseRelayUri(text: unknown): [cid: string, key: string] {
 /** @throws DidAuthClientError KEY */
 async function decrypt(file: Bytes, key: string): Promise<Bytes> {
   try {
-    const bytes = decodeBase64url(textOf(file))
+    const bytes = decodeBase64url(decodeUtf8(file))
     return await crypt('decrypt', decodeBase64url(key), bytes.slice(0, IV_BYTES), CONTEXT, bytes.slice(IV_BYTES))
   } catch (cause) {
     throw new DidAuthClientError(codes.KEY, { cause })

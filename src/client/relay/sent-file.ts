@@ -1,6 +1,6 @@
 import { KEY } from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
-import { joined, textOf, utf8, type Bytes } from '../seal.js'
+import { concatBytes, decodeUtf8, utf8, type Bytes } from '../seal.js'
 
 /** Of name, type and line feed in front of the bytes of a file. */
 const MAX_HEADER_BYTES = 4_096
@@ -13,8 +13,8 @@ const HIDDEN = /[/\\\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu
 export async function encodeFile(file: File): Promise<Bytes> {
   // Of an ArrayBuffer, a Blob or an array, the content would be empty or wrong.
   if (!(file instanceof File)) throw new TypeError('Give a text, a Uint8Array or a File')
-  const header = utf8(`${JSON.stringify([shownName(file.name), file.type.slice(0, MAX_NAME_LENGTH)])}\n`)
-  return joined([header, new Uint8Array(await file.arrayBuffer())])
+  const header = utf8(`${JSON.stringify([cleanName(file.name), file.type.slice(0, MAX_NAME_LENGTH)])}\n`)
+  return concatBytes([header, new Uint8Array(await file.arrayBuffer())])
 }
 
 /** The sender chose name and type. @throws DidAuthClientError KEY for other bytes, and without `File` */
@@ -22,16 +22,16 @@ export function decodeFile(bytes: Bytes): File {
   try {
     const end = bytes.subarray(0, MAX_HEADER_BYTES).indexOf(LINE_FEED)
     // Without a line feed there is no header.
-    const [name, type] = JSON.parse(textOf(bytes.subarray(0, Math.max(end, 0)))) as unknown[]
+    const [name, type] = JSON.parse(decodeUtf8(bytes.subarray(0, Math.max(end, 0)))) as unknown[]
     if (typeof name !== 'string' || typeof type !== 'string') throw new TypeError('No name or type')
-    return new File([bytes.subarray(end + 1)], shownName(name), { type })
+    return new File([bytes.subarray(end + 1)], cleanName(name), { type })
   } catch (cause) {
     throw new DidAuthClientError(KEY, { cause })
   }
 }
 
 /** A name that can be shown and stored under: in one folder, and with a character that is seen. */
-function shownName(name: string): string {
+function cleanName(name: string): string {
   const shown = name.slice(0, MAX_NAME_LENGTH).replace(HIDDEN, '')
   return /[^.\p{Cf}\p{Zs}]/u.test(shown) ? shown : 'file'
 }

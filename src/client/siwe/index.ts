@@ -6,9 +6,9 @@ import { formatSiweMessage } from '../../protocol/format-siwe-message.js'
 import type { DidAuthClient } from '../did-auth-client.js'
 import { isText, parseFields } from '../json.js'
 import type { ClientSession } from '../session-keeper.js'
-import { orOnceMore } from '../sign-in.js'
+import { retryStaleChallenge } from '../sign-in.js'
 import type { SignedSiwe, SiweLogin } from '../siwe-login.js'
-import { askWallet, chainIdOf, type Eip1193Provider } from '../wallet.js'
+import { askWallet, fetchChainId, type Eip1193Provider } from '../wallet.js'
 
 /** What the adapters use of a client. */
 export type SiweAuth = Pick<DidAuthClient, 'ready' | 'session' | 'siwe' | 'logIn' | 'logOut'>
@@ -20,7 +20,7 @@ type Signed = Pick<SignedSiwe, 'message' | 'signature'>
 const DAY_MILLISECONDS = 86_400_000
 
 /** Modals write texts in one step, and sign again with the nonce of a refused login: a newer one replaces it. */
-function stepsOf(auth: SiweAuth) {
+function createSteps(auth: SiweAuth) {
   let siwe: SiweLogin | undefined
   let newer: string | undefined
   const getNonce = async (): Promise<string> => {
@@ -55,7 +55,7 @@ function stepsOf(auth: SiweAuth) {
 }
 
 /** The address of the session, when it is that of an account, or of any. */
-async function addressOf(auth: SiweAuth, of?: string): Promise<string | undefined> {
+async function findSessionAddress(auth: SiweAuth, of?: string): Promise<string | undefined> {
   await auth.ready.catch(() => undefined)
   const address = auth.session?.did.slice(-42)
   return !of || of.toLowerCase() === address ? address : undefined
@@ -64,14 +64,14 @@ async function addressOf(auth: SiweAuth, of?: string): Promise<string | undefine
 /** For `RainbowKitAuthenticationProvider`, as its `adapter`. The page tells its `status`, by `auth.subscribe`. */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function rainbowKit(auth: SiweAuth) {
-  const { getNonce, createMessage, isVerified: verify } = stepsOf(auth)
+  const { getNonce, createMessage, isVerified: verify } = createSteps(auth)
   return { getNonce, createMessage, verify, signOut: () => auth.logOut() }
 }
 
 /** For `SIWEProvider` of ConnectKit: `<SIWEProvider {...connectKit(auth)}>`. Another chain is the same user. */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function connectKit(auth: SiweAuth) {
-  const { getNonce, createMessage, isVerified: verifyMessage } = stepsOf(auth)
+  const { getNonce, createMessage, isVerified: verifyMessage } = createSteps(auth)
   let chainId = 1
   return {
     getNonce,
@@ -82,7 +82,7 @@ export function connectKit(auth: SiweAuth) {
     verifyMessage,
     /** The chain is the last that was signed for; `signOutOnNetworkChange` is what would compare it. */
     getSession: async () => {
-      const address = await addressOf(auth)
+      const address = await findSessionAddress(auth)
       return address ? { address, chainId } : null
     },
     signOut: async () => {
@@ -99,9 +99,9 @@ type CaipChain = `${string}:${string}`
 /** For `createAppKit` of AppKit, as `siwx`. Another chain is the same user; others than Ethereum's are refused. */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function appKit(auth: SiweAuth) {
-  const { getNonce, verify } = stepsOf(auth)
+  const { getNonce, verify } = createSteps(auth)
   const signOut = (): Promise<void> => auth.logOut()
-  const messageOf = async (chain: CaipChain, address: string, nonce: string) => {
+  const createMessage = async (chain: CaipChain, address: string, nonce: string) => {
     const [namespace, id] = chain.split(':')
     if (namespace !== 'eip155') throw new Error(`${chain}: not a chain of Ethereum`)
     const { resources: _, ...fields } = (await auth.siwe()).fields({ address, chainId: Number(id), nonce })
@@ -111,7 +111,7 @@ export function appKit(auth: SiweAuth) {
   }
   return {
     createMessage: async ({ accountAddress, chainId }: { accountAddress: string; chainId: CaipChain }) =>
-      messageOf(chainId, accountAddress, await getNonce()),
+      createMessage(chainId, accountAddress, await getNonce()),
     addSession: async (session: Signed) => {
       await verify(session)
     },
@@ -121,8 +121,8 @@ export function appKit(auth: SiweAuth) {
     },
     revokeSession: signOut,
     getSessions: async (chain: CaipChain, of: string) => {
-      const address = await addressOf(auth, of)
-      return address ? [{ data: await messageOf(chain, of, ''), message: '', signature: '' }] : []
+      const address = await findSessionAddress(auth, of)
+      return address ? [{ data: await createMessage(chain, of, ''), message: '', signature: '' }] : []
     },
     getRequired: () => true,
     signOutOnDisconnect: true
@@ -132,7 +132,7 @@ export function appKit(auth: SiweAuth) {
 /** For `ConnectButton` of thirdweb, as `auth`. */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function thirdweb(auth: SiweAuth) {
-  const { getNonce, verify } = stepsOf(auth)
+  const { getNonce, verify } = createSteps(auth)
   return {
     getLoginPayload: async ({ address, chainId }: { address: string; chainId: number }) => {
       const nonce = await getNonce()
@@ -151,7 +151,7 @@ export function thirdweb(auth: SiweAuth) {
     },
     /** Whether the session is of an account. A session of another account, which the user has left, is ended. */
     isLoggedIn: async (address: string) => {
-      const isSame = (await addressOf(auth, address)) !== undefined
+      const isSame = (await findSessionAddress(auth, address)) !== undefined
       if (!isSame && auth.session) await auth.logOut().catch(console.warn)
       return isSame
     },
@@ -183,12 +183,12 @@ export interface ThirdwebPayload {
  */
 export async function connectAndSignIn(auth: SiweAuth, provider: Eip1193Provider): Promise<ClientSession> {
   const siwe = await auth.siwe()
-  const session = await orOnceMore(async () => {
-    const chainId = await chainIdOf(provider, undefined)
+  const session = await retryStaleChallenge(async () => {
+    const chainId = await fetchChainId(provider, undefined)
     const { domain, uri, statement, nonce } = siwe.fields({ address: '', chainId, nonce: await siwe.nonce() })
     const wanted = { nonce, chainId: `0x${chainId.toString(16)}`, domain, uri, ...(statement && { statement }) }
     const params = [{ version: '1', capabilities: { signInWithEthereum: wanted } }]
-    const { accounts } = parseFields(await askWallet(() => orUnsupported(provider, params), undefined))
+    const { accounts } = parseFields(await askWallet(() => mapUnsupported(provider, params), undefined))
     const { capabilities } = parseFields(parseFields(accounts)[0])
     const { message, signature } = parseFields(parseFields(capabilities).signInWithEthereum)
     // A wallet that writes another URI has made a text that other services of this page accept as well.
@@ -205,7 +205,7 @@ function hasHost(message: string, url: string): boolean {
 }
 
 /** What `wallet_connect` answers; undefined where the wallet does not know it (EIP-1193, JSON-RPC 2.0). */
-async function orUnsupported(provider: Eip1193Provider, params: readonly unknown[]): Promise<unknown> {
+async function mapUnsupported(provider: Eip1193Provider, params: readonly unknown[]): Promise<unknown> {
   try {
     return await provider.request({ method: 'wallet_connect', params })
   } catch (error) {

@@ -1,10 +1,19 @@
 import * as codes from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
 import { isText, parseFields } from '../json.js'
-import { ask, parseServiceUrl, readAll, refusalOf, requiredTextIn } from '../request.js'
+import { ask, parseServiceUrl, readAll, toClientError, readRequiredText } from '../request.js'
 import type { Answer, PlainErrorKind, Service } from '../request.js'
-import { resourceFetch, type ResourceAuth } from '../resource-fetch.js'
-import { crypt, decodeBase64url, encodeBase64url, IV_BYTES, KEY_BYTES, randomBytes, textOf, utf8Of } from '../seal.js'
+import { createResourceFetch, type ResourceAuth } from '../resource-fetch.js'
+import {
+  crypt,
+  decodeBase64url,
+  encodeBase64url,
+  IV_BYTES,
+  KEY_BYTES,
+  randomBytes,
+  decodeUtf8,
+  encodeUtf8
+} from '../seal.js'
 
 /** What the vault client needs of a `DidAuthClient`. */
 export interface VaultAuth extends Partial<Pick<ResourceAuth, 'tokenFor'>> {
@@ -111,8 +120,8 @@ const codedMeanings: Readonly<Record<number, PlainErrorKind>> = {
   507: codes.FULL
 }
 
-function meaningOf(status: number, serverCode = '', answer: Answer): PlainErrorKind | '' | undefined {
-  if (status === 412) throw new DidAuthClientError(codes.CONFLICT, { status, serverCode, etag: etagOf(answer) })
+function findErrorKind(status: number, serverCode = '', answer: Answer): PlainErrorKind | '' | undefined {
+  if (status === 412) throw new DidAuthClientError(codes.CONFLICT, { status, serverCode, etag: readEtag(answer) })
   if (/_KEY$/.test(serverCode)) return codes.NAME
   return meanings[status] ?? (serverCode && codedMeanings[status])
 }
@@ -143,7 +152,7 @@ export class VaultClient {
     }
     this.#options = options
     const { auth, resource, url = resource, fetch, timeoutSeconds } = options
-    const service = { fetch, timeoutSeconds, meaningOf, read: readAll }
+    const service = { fetch, timeoutSeconds, findErrorKind, read: readAll }
     if (resource === undefined) {
       // It is called with a text, because the vault's paths are texts.
       const given = fetch && { fetch: fetch as typeof globalThis.fetch }
@@ -153,7 +162,7 @@ export class VaultClient {
       // Paths below begin with a dot.
       this.#open = { ...service, url: `${parseServiceUrl(String(url))}/`, init: { credentials: 'omit' } }
       // A client without `tokenFor` fails at the first request.
-      this.#own = { ...this.#open, fetch: resourceFetch({ auth: auth as ResourceAuth, resource }, fetch) }
+      this.#own = { ...this.#open, fetch: createResourceFetch({ auth: auth as ResourceAuth, resource }, fetch) }
     }
   }
 
@@ -172,11 +181,11 @@ export class VaultClient {
    * or the signal's reason
    */
   async get(key: string, did: string = this.did, options?: ReadOptions): Promise<VaultList> {
-    const answer = await ask(this.#open, { path: pathOf(did, key), signal: options?.signal })
+    const answer = await ask(this.#open, { path: joinPath(did, key), signal: options?.signal })
     const isList = (json: unknown): boolean => Array.isArray(json) && json.every((one) => typeof one === 'string')
-    const stored = jsonLike<string[]>(answer, isList)
+    const stored = readJsonAs<string[]>(answer, isList)
     const contents = await Promise.all(stored.map((content) => this.#decrypt(content, key, did)))
-    return { contents, etag: etagOf(answer) }
+    return { contents, etag: readEtag(answer) }
   }
 
   /**
@@ -196,19 +205,19 @@ export class VaultClient {
 
   /** Deletes all entries of a key, or the one with `id`. None is no error. @throws as {@link VaultClient.add} */
   async delete(key: string, options: EntryOptions = {}): Promise<Omit<Written, 'id'>> {
-    return changeOf(await this.#ask('DELETE', pathOf(key, options.id), options))
+    return readChange(await this.#ask('DELETE', joinPath(key, options.id), options))
   }
 
   /** The user's keys, in the order of their first entries. @throws as {@link VaultClient.add} */
   async keys(options?: ReadOptions): Promise<VaultKey[]> {
     const answer = await this.#ask('GET', './keys', options)
-    return jsonLike<{ keys: VaultKey[] }>(answer, ({ keys }) => Array.isArray(keys)).keys
+    return readJsonAs<{ keys: VaultKey[] }>(answer, ({ keys }) => Array.isArray(keys)).keys
   }
 
   /** What the user stores, and may store beside it. @throws as {@link VaultClient.add} */
   async storage(options?: ReadOptions): Promise<VaultStorage> {
     const answer = await this.#ask('GET', './storage', options)
-    return jsonLike<VaultStorage>(answer, ({ used }) => typeof used === 'number')
+    return readJsonAs<VaultStorage>(answer, ({ used }) => typeof used === 'number')
   }
 
   /**
@@ -219,7 +228,7 @@ export class VaultClient {
   async backup(options: ReadOptions & { readonly raw?: boolean } = {}): Promise<VaultBackup> {
     const answer = await this.#ask('GET', './backup', options)
     const isBackup = (json: { did?: unknown; entries?: unknown }) => isText(json.did) && Array.isArray(json.entries)
-    const { did, entries } = jsonLike<VaultBackup>(answer, isBackup)
+    const { did, entries } = readJsonAs<VaultBackup>(answer, isBackup)
     if (options.raw) return { did, raw: true, entries }
     const decrypted = entries.map(async ({ key, id, content }) => {
       return { key, id, content: await this.#decrypt(content, key, did) }
@@ -246,7 +255,7 @@ export class VaultClient {
     missing.sort((one, other) => Number(other.key === KEYRING_KEY) - Number(one.key === KEYRING_KEY))
     for (const { key, content } of missing) {
       const condition = key === KEYRING_KEY && ({ ifNoneMatch: '*' } as const)
-      await this.#send('POST', pathOf(key), content, { ...options, ...condition }).catch((cause: unknown) => {
+      await this.#send('POST', joinPath(key), content, { ...options, ...condition }).catch((cause: unknown) => {
         const isOther = condition && parseFields(cause).code === codes.CONFLICT[0]
         throw isOther ? new DidAuthClientError(codes.KEYRING_EXISTS, { cause }) : cause
       })
@@ -255,12 +264,12 @@ export class VaultClient {
   }
 
   async #write(method: string, key: string, content: string, options: EntryOptions = {}): Promise<Written> {
-    return this.#send(method, pathOf(key, options.id), await this.#encrypt(content, key), options)
+    return this.#send(method, joinPath(key, options.id), await this.#encrypt(content, key), options)
   }
 
   async #send(method: string, path: string, content: string, options: WriteOptions = {}): Promise<Written> {
     const answer = await this.#ask(method, path, options, { content })
-    return { id: requiredTextIn(answer, 'id'), ...changeOf(answer) }
+    return { id: readRequiredText(answer, 'id'), ...readChange(answer) }
   }
 
   async #ask(method: string, path: string, options: WriteOptions = {}, body?: object): Promise<Answer> {
@@ -278,7 +287,7 @@ export class VaultClient {
     if (!encrypt || key === KEYRING_KEY) return content
     const { did } = this
     const iv = randomBytes(IV_BYTES)
-    const sealed = await crypt('encrypt', new Uint8Array(encrypt.key), iv, contextOf(did, key), utf8Of(content))
+    const sealed = await crypt('encrypt', new Uint8Array(encrypt.key), iv, createContext(did, key), encodeUtf8(content))
     // It belongs to its DID: the user who logged in meanwhile could not read it.
     if (this.did !== did) throw new DidAuthClientError(codes.NOT_SIGNED_IN)
     return [VERSION, encodeBase64url(iv), encodeBase64url(sealed)].join('.')
@@ -294,7 +303,7 @@ export class VaultClient {
     }
     try {
       const [iv, sealed] = [decodeBase64url(ivText), decodeBase64url(sealedText)]
-      return textOf(await crypt('decrypt', new Uint8Array(encrypt.key), iv, contextOf(did, key), sealed))
+      return decodeUtf8(await crypt('decrypt', new Uint8Array(encrypt.key), iv, createContext(did, key), sealed))
     } catch (cause) {
       throw new DidAuthClientError(codes.KEY, { cause })
     }
@@ -302,7 +311,7 @@ export class VaultClient {
 }
 
 /** Relative, so that the vault may stand below a path. @throws DidAuthClientError NAME, also for half a character */
-function pathOf(...segments: readonly (string | undefined)[]): string {
+function joinPath(...segments: readonly (string | undefined)[]): string {
   const path = segments.filter((segment) => segment !== undefined)
   try {
     if (path.some((segment) => UNUSABLE.test(segment))) throw new URIError()
@@ -313,20 +322,20 @@ function pathOf(...segments: readonly (string | undefined)[]): string {
 }
 
 /** What the ciphertext of an entry belongs to, so that it cannot be moved to another key or user. */
-const contextOf = (did: string, key: string): string => [did.toLowerCase(), key, VERSION].join('\n')
+const createContext = (did: string, key: string): string => [did.toLowerCase(), key, VERSION].join('\n')
 
 /** The ETag of the list that was read or written. */
-function etagOf({ response }: Answer): string {
+function readEtag({ response }: Answer): string {
   return response.headers.get('etag') ?? ''
 }
 
 /** What every write answers. */
-function changeOf(answer: Answer): Omit<Written, 'id'> {
-  return { etag: etagOf(answer), isPinned: answer.response.headers.get('pin-status') !== 'pending' }
+function readChange(answer: Answer): Omit<Written, 'id'> {
+  return { etag: readEtag(answer), isPinned: answer.response.headers.get('pin-status') !== 'pending' }
 }
 
 /** The JSON of an answer. @throws DidAuthClientError PROTOCOL where it is not the one that was asked for */
-function jsonLike<T>(answer: Answer, isExpected: (json: Partial<Record<keyof T, unknown>>) => boolean): T {
-  if (!isExpected(parseFields(answer.json) as Partial<Record<keyof T, unknown>>)) throw refusalOf(answer)
+function readJsonAs<T>(answer: Answer, isExpected: (json: Partial<Record<keyof T, unknown>>) => boolean): T {
+  if (!isExpected(parseFields(answer.json) as Partial<Record<keyof T, unknown>>)) throw toClientError(answer)
   return answer.json as T
 }

@@ -1,7 +1,7 @@
 import type { ChallengeFlow, ChallengeUseStore, Store } from '../../ports.js'
 import { USES_OUTLIVE_WINDOW_SECONDS } from '../../protocol/challenge.js'
 import { SweepClock } from '../sweep-clock.js'
-import { memoryQuotas } from './memory-quotas.js'
+import { createMemoryQuotas } from './memory-quotas.js'
 import { MemorySessions } from './memory-sessions.js'
 
 /** Bounds of a memory store. */
@@ -30,21 +30,21 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
   const { maxSessions = 1_000_000, maxChallengeUses = 1_000_000, maxQuotas = 100_000, monotonicSeconds } = options
   const clock = new SweepClock(monotonicSeconds)
   const sessionsByService = new Map<string, MemorySessions>()
-  const sessionsOf = (service: string): MemorySessions => {
+  const getSessions = (service: string): MemorySessions => {
     const sessions = sessionsByService.get(service) ?? new MemorySessions(maxSessions, clock)
     sessionsByService.set(service, sessions)
     return sessions
   }
   // Each verb runs to its end without a pause, which is what makes it atomic.
   const store: Store = {
-    createSession: async (session) => sessionsOf(session.service).create(session),
-    findSession: async (service, sessionId) => sessionsOf(service).find(sessionId),
-    rotateRefreshToken: async (rotation) => sessionsOf(rotation.service).rotate(rotation),
-    endSession: async (service, sessionId, state, nowSeconds) => sessionsOf(service).end(sessionId, state, nowSeconds),
-    revokeSessions: async (service, user, nowSeconds) => sessionsOf(service).revokeAll(user, nowSeconds),
-    listSessions: async (service, user, nowSeconds) => sessionsOf(service).list(user, nowSeconds),
-    ...memoryChallengeUses(maxChallengeUses, clock),
-    ...memoryQuotas(maxQuotas),
+    createSession: async (session) => getSessions(session.service).create(session),
+    findSession: async (service, sessionId) => getSessions(service).find(sessionId),
+    rotateRefreshToken: async (rotation) => getSessions(rotation.service).rotate(rotation),
+    endSession: async (service, sessionId, state, nowSeconds) => getSessions(service).end(sessionId, state, nowSeconds),
+    revokeSessions: async (service, user, nowSeconds) => getSessions(service).revokeAll(user, nowSeconds),
+    listSessions: async (service, user, nowSeconds) => getSessions(service).list(user, nowSeconds),
+    ...createChallengeUses(maxChallengeUses, clock),
+    ...createMemoryQuotas(maxQuotas),
     // Memory is always available, and has nothing to release.
     ping: async () => undefined,
     close: async () => undefined
@@ -56,12 +56,12 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
 type Window = { expiresAtSeconds: number; countsByUser: Map<string, Record<ChallengeFlow, number>> }
 
 /** One map a window, which a sweep deletes no earlier than a minute after its end. */
-function memoryChallengeUses(maxUses: number, clock: SweepClock): ChallengeUseStore {
+function createChallengeUses(maxUses: number, clock: SweepClock): ChallengeUseStore {
   const windows = new Map<string, Window>()
   let size = 0
   /** End of the newest window whose uses were deleted: a clock that is set back must not make them good again. */
   let deletedUntilSeconds = -Infinity
-  const idOf = (service: string, window: number): string => `${window} ${service}`
+  const createId = (service: string, window: number): string => `${window} ${service}`
 
   const deleteEndedWindows = (endedSeconds: number): void => {
     for (const [id, { expiresAtSeconds, countsByUser }] of windows) {
@@ -74,14 +74,14 @@ function memoryChallengeUses(maxUses: number, clock: SweepClock): ChallengeUseSt
 
   return {
     async countChallengeUses({ service, did, window }) {
-      const { logIn = 0, signUp = 0 } = windows.get(idOf(service, window))?.countsByUser.get(did) ?? {}
+      const { logIn = 0, signUp = 0 } = windows.get(createId(service, window))?.countsByUser.get(did) ?? {}
       return { logIn, signUp }
     },
 
     async consumeChallenge(use) {
       const { service, did, flow, useCount, nowSeconds, expiresAtSeconds } = use
       if (nowSeconds >= expiresAtSeconds || expiresAtSeconds <= deletedUntilSeconds) return 'taken'
-      const window: Window = windows.get(idOf(service, use.window)) ?? { expiresAtSeconds, countsByUser: new Map() }
+      const window: Window = windows.get(createId(service, use.window)) ?? { expiresAtSeconds, countsByUser: new Map() }
       const counts = window.countsByUser.get(did) ?? { logIn: 0, signUp: 0 }
       if (counts[flow] !== useCount) return 'taken'
       if (!window.countsByUser.has(did)) {
@@ -90,7 +90,7 @@ function memoryChallengeUses(maxUses: number, clock: SweepClock): ChallengeUseSt
         if (size >= maxUses) return 'full'
         // Nonces of EIP-4361 end later than a window of the same number.
         window.expiresAtSeconds = Math.max(window.expiresAtSeconds, expiresAtSeconds)
-        windows.set(idOf(service, use.window), window)
+        windows.set(createId(service, use.window), window)
         window.countsByUser.set(did, counts)
         size += 1
       }

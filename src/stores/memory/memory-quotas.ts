@@ -9,7 +9,7 @@ const PURGED_AT_ONCE = 2
 type Quotas = AgedMap<{ count: number; resetsAtSeconds: number }>
 
 /** Counters of requests in fixed time slots, of each kind apart, so that those of strangers displace none of users. */
-export function memoryQuotas(maxQuotas: number): QuotaStore {
+export function createMemoryQuotas(maxQuotas: number): QuotaStore {
   const kinds: Record<QuotaCharge['kind'], Quotas> = { request: new AgedMap(), anonymous: new AgedMap() }
   return { chargeQuota: async (charge) => chargeIn(kinds[charge.kind], maxQuotas, charge) }
 }

@@ -4,7 +4,7 @@ import { canonicalDid } from '../../protocol/did.js'
 import type { JsonObject } from '../../protocol/json.js'
 import { judgeRefresh, MAX_SESSIONS_PER_DID } from '../../protocol/session.js'
 import type { RefreshVerdict, Session, StoredSession } from '../../protocol/session.js'
-import { packReplacedToken, REPLACED_BYTES, storedSession } from '../replaced-tokens.js'
+import { packReplacedToken, REPLACED_BYTES, createStoredSession } from '../replaced-tokens.js'
 import type { SweepClock } from '../sweep-clock.js'
 import { AgedMap } from './aged-map.js'
 
@@ -53,13 +53,13 @@ export class MemorySessions {
 
   find(sessionId: string): StoredSession | undefined {
     const record = this.#recordOf(sessionId)
-    return record && storedSessionOf(record)
+    return record && toStoredSession(record)
   }
 
   rotate(rotation: Rotation): RefreshVerdict {
     const record = this.#recordOf(rotation.sessionId)
     if (record === undefined) return 'unknown'
-    const verdict = judgeRefresh(storedSessionOf(record), rotation)
+    const verdict = judgeRefresh(toStoredSession(record), rotation)
     if (verdict === 'rotate') {
       const { nextHash, tokenClaims, nowSeconds, nextExpiresAtSeconds } = rotation
       const token = packReplacedToken(record.refreshTokenHash, nowSeconds).toString('latin1')
@@ -89,7 +89,7 @@ export class MemorySessions {
   }
 
   list(user: string, nowSeconds: number): Session[] {
-    return this.#activeOf(user, nowSeconds).map(sessionOf)
+    return this.#activeOf(user, nowSeconds).map(toSession)
   }
 
   #recordOf(sessionId: string): SessionRecord | undefined {
@@ -161,12 +161,12 @@ function isActive({ state, expiresAtSeconds }: SessionRecord, nowSeconds: number
 }
 
 /** A copy that a caller may keep. */
-function sessionOf({ sessionId, did, state, tokenClaims, ...times }: SessionRecord): Session {
+function toSession({ sessionId, did, state, tokenClaims, ...times }: SessionRecord): Session {
   const { createdAtSeconds, rotatedAtSeconds, expiresAtSeconds } = times
   const claims = tokenClaims === undefined ? undefined : (JSON.parse(tokenClaims) as JsonObject)
   return { sessionId, did, state, tokenClaims: claims, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds }
 }
 
-function storedSessionOf(record: SessionRecord): StoredSession {
-  return storedSession(sessionOf(record), record.refreshTokenHash, record.replaced, 'latin1')
+function toStoredSession(record: SessionRecord): StoredSession {
+  return createStoredSession(toSession(record), record.refreshTokenHash, record.replaced, 'latin1')
 }

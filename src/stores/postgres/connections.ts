@@ -1,11 +1,11 @@
 import { FairQueue, type WaitingTask } from '../../adapters/fair-queue.js'
-import { currentClient, followClients } from '../../current-request.js'
+import { getCurrentClient, followClients } from '../../current-request.js'
 import { DidAuthError } from '../../errors.js'
 import type { Client } from '../../ports.js'
 import { isObject } from '../../protocol/json.js'
 import { within } from '../../time.js'
 import { loadPackage } from '../load-package.js'
-import { expired, isConnectionLost, postgresCode, READ_ONLY, storeError } from './postgres-error.js'
+import { createExpiredError, isConnectionLost, getPostgresCode, READ_ONLY, storeError } from './postgres-error.js'
 
 /** A connection, as a pool lends it: a `PoolClient` of the package pg. */
 export interface PostgresClient {
@@ -130,9 +130,9 @@ export class Connections {
     const client = await this.#take(endOfTime)
     let result: T
     try {
-      result = await withinTime(work(client), endOfTime)
+      result = await limitTime(work(client), endOfTime)
     } catch (error) {
-      if (postgresCode(error) === READ_ONLY) this.#generation += 1
+      if (getPostgresCode(error) === READ_ONLY) this.#generation += 1
       if (isConnectionLost(error)) close(client)
       else client.release()
       throw error
@@ -158,12 +158,12 @@ export class Connections {
   async #connect(endOfTime: number): Promise<PostgresClient> {
     if (this.#connecting >= this.#maxConnecting) await this.#wait()
     else this.#connecting += 1
-    const client = currentClient()
+    const client = getCurrentClient()
     if (client !== undefined && !this.#begun.has(client)) this.#begun.set(client, 0)
     // A pool may throw instead of rejecting: where it cannot read a certificate.
     const connecting = Promise.resolve().then(() => this.#pool.connect())
     try {
-      return await withinTime(connecting, endOfTime)
+      return await limitTime(connecting, endOfTime)
     } catch (error) {
       // It may come yet, and is then for others.
       connecting.then((client) => client.release(), ignore)
@@ -178,7 +178,7 @@ export class Connections {
   }
 
   #wait(): Promise<void> {
-    const client = currentClient() ?? NO_CLIENT
+    const client = getCurrentClient() ?? NO_CLIENT
     const waited = this.#begun.get(client) ?? 0
     const since = performance.now()
     const milliseconds = Math.min(this.#waitingMilliseconds, WAITS_A_REQUEST * this.#waitingMilliseconds - waited)
@@ -188,12 +188,12 @@ export class Connections {
         if (client !== NO_CLIENT) this.#begun.set(client, waited + performance.now() - since)
         settle()
       }
-      const refuse = ending(() => reject(busy()))
+      const refuse = ending(() => reject(createBusyError()))
       const waiting: Waiting = { client, isOver: false, resume: ending(resolve), refuse }
       const expire = (): void => {
         waiting.isOver = true
         const isAtWork = performance.now() - this.#endedWellAt < AT_WORK_MILLISECONDS
-        reject(isAtWork ? busy() : expired())
+        reject(isAtWork ? createBusyError() : createExpiredError())
       }
       const timer = setTimeout(ending(expire), milliseconds)
       this.#queue.add(waiting, this.#begun.has(client))
@@ -207,8 +207,8 @@ interface Waiting extends WaitingTask {
 }
 
 /** @param endOfTime - milliseconds by `performance.now`, until which a verb may last */
-export function withinTime<T>(work: Promise<T>, endOfTime: number): Promise<T> {
-  return within(endOfTime - performance.now(), work, expired)
+export function limitTime<T>(work: Promise<T>, endOfTime: number): Promise<T> {
+  return within(endOfTime - performance.now(), work, createExpiredError)
 }
 
 /** Closes a connection, also a silent one: it does not wait for the answers of statements that were sent. */
@@ -217,7 +217,7 @@ function close(client: PostgresClient): void {
   client.connection?.stream?.destroy()
 }
 
-function busy(): DidAuthError {
+function createBusyError(): DidAuthError {
   return new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 })
 }
 

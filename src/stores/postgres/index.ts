@@ -3,6 +3,6 @@ export { migrateStore, postgresStore, type PostgresStoreOptions } from './postgr
 export { migratePostgres, type PostgresMigration, type PostgresMigrationOptions } from './migrate-postgres.js'
 export { PostgresDatabase, type PostgresDatabaseOptions, type RepeatOptions } from './postgres-database.js'
 export type { SqlQuery, SqlResult, SqlRow, SqlStatement } from '../sql/query.js'
-export { postgresCode } from './postgres-error.js'
+export { getPostgresCode } from './postgres-error.js'
 export type { PostgresClient, PostgresPool } from './connections.js'
 export type * from '../port-types.js'

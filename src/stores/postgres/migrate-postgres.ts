@@ -46,7 +46,7 @@ export async function migratePostgres(
     throw misfit(`are of version ${String(version)}, for code that knows version ${String(needsCode)}; ${known}`)
   }
 
-  const textsOf = ({ statements, needsCode }: PostgresMigration, version: string): string[] => [
+  const listTexts = ({ statements, needsCode }: PostgresMigration, version: string): string[] => [
     `CREATE TABLE IF NOT EXISTS ${schemaTable} (
     version int PRIMARY KEY, needs_code int NOT NULL, applied_at timestamptz NOT NULL DEFAULT pg_catalog.now())`,
     ...statements,
@@ -83,7 +83,7 @@ export async function migratePostgres(
     const statements: string[] = []
     for (const [index, step] of steps.entries()) {
       if (index < version) continue
-      const texts = textsOf(step, String(index + 1))
+      const texts = listTexts(step, String(index + 1))
       statements.push(...(mode === 'print' ? texts : await apply(texts, index + 1)))
     }
     return statements

@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { DidAuthError } from '../../errors.js'
-import { isConflict, isConnectionLost, postgresCode, READ_ONLY, storeError } from './postgres-error.js'
+import { isConflict, isConnectionLost, getPostgresCode, READ_ONLY, storeError } from './postgres-error.js'
 import type { SqlQuery, SqlResult, SqlRow, SqlStatement } from '../sql/query.js'
-import { assertPool, Connections, openPool, withinTime, type PostgresClient, type PostgresPool } from './connections.js'
+import { assertPool, Connections, openPool, limitTime, type PostgresClient, type PostgresPool } from './connections.js'
 
 /** How a database is connected to. */
 export interface PostgresDatabaseOptions {
@@ -92,7 +92,7 @@ export class PostgresDatabase {
     const outcome = await this.#attempt(
       async (client, isRepeat) => {
         const failures: unknown[] = []
-        const run = inOrder(client, (statement, values = []) =>
+        const run = sendInOrder(client, (statement, values = []) =>
           this.#run(client, statement, values, isRepeat).catch((error: unknown) => {
             failures.push(error)
             throw error
@@ -132,7 +132,7 @@ export class PostgresDatabase {
    * @throws DidAuthError ERR_STORE when the time of a verb is over, and the work goes on; as the work
    */
   async inTime<T>(work: Promise<T>): Promise<T> {
-    return withinTime(work, performance.now() + this.#timeoutSeconds * 1000).catch((error: unknown) => {
+    return limitTime(work, performance.now() + this.#timeoutSeconds * 1000).catch((error: unknown) => {
       throw storeError(error)
     })
   }
@@ -160,12 +160,12 @@ export class PostgresDatabase {
       } catch (error) {
         // Too many wait, and another attempt would be one more; or there is no connection, or no time.
         if (error instanceof DidAuthError) throw error
-        const isHarmless: boolean = !isRepeat && (isRepeatable() || postgresCode(error) === READ_ONLY)
+        const isHarmless: boolean = !isRepeat && (isRepeatable() || getPostgresCode(error) === READ_ONLY)
         const isLost: boolean = isConnectionLost(error) && isHarmless
         const isRetried = retries < MAX_RETRIES && (isLost || isConflict(error, repeatOn))
         if (!isRetried || performance.now() >= endOfTime) throw storeError(error)
         isRepeat = isRepeat || isLost
-        const code = postgresCode(error) || 'connection lost'
+        const code = getPostgresCode(error) || 'connection lost'
         this.#retries.set(code, (this.#retries.get(code) ?? 0) + 1)
         if (!isLost) await pause(SHORTEST_PAUSE + Math.random() * (LONGEST_PAUSE - SHORTEST_PAUSE))
       }
@@ -182,7 +182,7 @@ export class PostgresDatabase {
 }
 
 /** Sends a statement when the one before was answered, unless the connection is pipelined. */
-function inOrder(client: PostgresClient & { pipeline?: unknown }, run: SqlQuery): SqlQuery {
+function sendInOrder(client: PostgresClient & { pipeline?: unknown }, run: SqlQuery): SqlQuery {
   if (client.pipeline === true) return run
   let last: Promise<unknown> = Promise.resolve()
   return (statement, values) => {

@@ -31,40 +31,40 @@ const HINTS: Readonly<Record<string, string>> = {
 }
 
 /** The SQLSTATE that PostgreSQL sent; an empty text for another error, such as a lost connection. */
-function sqlState(error: unknown): string {
-  return isObject(error) && typeof error.severity === 'string' ? postgresCode(error) : ''
+function getSqlState(error: unknown): string {
+  return isObject(error) && typeof error.severity === 'string' ? getPostgresCode(error) : ''
 }
 
 /**
  * The code of a failure of PostgreSQL, also behind an error of the store: a SQLSTATE such as `53100` (disk full), that
  * of a lost connection such as `ECONNREFUSED`, or an empty text.
  */
-export function postgresCode(error: unknown): string {
+export function getPostgresCode(error: unknown): string {
   if (!isObject(error)) return ''
-  if (error instanceof DidAuthError) return postgresCode(error.cause)
+  if (error instanceof DidAuthError) return getPostgresCode(error.cause)
   return typeof error.code === 'string' ? error.code : ''
 }
 
 /** Whether a statement that failed was not done, and may be done when it is run again. */
 export function isConflict(error: unknown, repeatOn: readonly string[]): boolean {
-  return [...CONFLICTS, ...repeatOn].includes(sqlState(error))
+  return [...CONFLICTS, ...repeatOn].includes(getSqlState(error))
 }
 
 /** Whether the last statement may have run or not. */
 export function isConnectionLost(error: unknown): boolean {
-  const state = sqlState(error)
+  const state = getSqlState(error)
   return state === '' || state === READ_ONLY || /^(?:08|57P0[123])/.test(state)
 }
 
 /** Whether nothing but another setup helps. */
 export function isSetupFault(error: unknown): boolean {
-  return postgresCode(error) in SETUP_FAULTS
+  return getPostgresCode(error) in SETUP_FAULTS
 }
 
 /** The error that a verb rejects with: ERR_STORE, whose cause has the fault in one line, without values or URLs. */
 export function storeError(error: unknown): DidAuthError {
   if (error instanceof DidAuthError) return error
-  const code = postgresCode(error)
+  const code = getPostgresCode(error)
   // A name with several addresses fails with the errors of all, without a message.
   const first: unknown = error instanceof AggregateError ? error.errors[0] : error
   const message = first instanceof Error ? first.message : 'unknown error'
@@ -75,6 +75,6 @@ export function storeError(error: unknown): DidAuthError {
 }
 
 /** The time of a verb is over. */
-export function expired(): DidAuthError {
+export function createExpiredError(): DidAuthError {
   return storeError(new Error('PostgreSQL did not answer in time'))
 }

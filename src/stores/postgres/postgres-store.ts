@@ -1,14 +1,14 @@
-import { lazy } from '../../lazy.js'
+import { createLazy } from '../../lazy.js'
 import type { Store } from '../../ports.js'
 import { postgresDialect } from '../sql/dialect.js'
-import { methodsOf, runVerb, type SqlQuery } from '../sql/query.js'
-import { sqlStore, type SweepTimes } from '../sql/sql-store.js'
-import { STORE_SINGLE_USE, storeVerbsOf } from '../sql/store-verbs.js'
+import { createMethods, runVerb, type SqlQuery } from '../sql/query.js'
+import { createSqlStore, type SweepTimes } from '../sql/sql-store.js'
+import { STORE_SINGLE_USE, createStoreVerbs } from '../sql/store-verbs.js'
 import { TABLES } from '../sql/tables.js'
 import { migratePostgres, type PostgresMigration, type PostgresMigrationOptions } from './migrate-postgres.js'
 import { PostgresDatabase, type PostgresDatabaseOptions, type RepeatOptions } from './postgres-database.js'
 import type { PostgresPool } from './connections.js'
-import { QUOTA_TABLES, quotaTable } from './quota-table.js'
+import { QUOTA_TABLES, createQuotaTable } from './quota-table.js'
 
 /** The connection and the bounds of a PostgreSQL store. */
 export interface PostgresStoreOptions extends PostgresDatabaseOptions {
@@ -81,7 +81,7 @@ export function openPostgresStore(
   const { migrate = true, maxSessions = 10_000_000, maxChallengeUses = 1_000_000, maxQuotas = 1_000_000 } = options
   const database = source instanceof PostgresDatabase ? source : new PostgresDatabase(source, options)
   /** The first verb looks after the tables. A database that is unavailable at the start is tried again by the next. */
-  const open = lazy(() => migratePostgres(database, MIGRATIONS, { ...SCHEMA, mode: migrate ? 'apply' : 'check' }))
+  const open = createLazy(() => migratePostgres(database, MIGRATIONS, { ...SCHEMA, mode: migrate ? 'apply' : 'check' }))
   let isOpen = false
   const queryWith =
     (options: RepeatOptions): SqlQuery =>
@@ -91,15 +91,15 @@ export function openPostgresStore(
       return database.query(statement, values, options)
     }
   const [repeatable, single] = [queryWith({ isRepeatable: true }), queryWith({})]
-  const verbs = storeVerbsOf(postgresDialect)
-  const methods = methodsOf(verbs, (name, args) =>
+  const verbs = createStoreVerbs(postgresDialect)
+  const methods = createMethods(verbs, (name, args) =>
     runVerb(verbs, name, STORE_SINGLE_USE.has(name) ? single : repeatable, args)
   )
   const bounds = { sessions: maxSessions, challengeUses: maxChallengeUses }
-  const quotas = quotaTable(repeatable, maxQuotas)
+  const quotas = createQuotaTable(repeatable, maxQuotas)
   const close = async (): Promise<void> => {
     if (database !== source) await database.close()
   }
   const engine = { verbs: methods, bounds, sizeSeconds: SIZE_SECONDS, sweepRows: SWEEP_ROWS, quotas, close }
-  return sqlStore(engine, times)
+  return createSqlStore(engine, times)
 }

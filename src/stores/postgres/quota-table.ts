@@ -1,7 +1,7 @@
 import type { QuotaCharge } from '../../ports.js'
 import { postgresDialect } from '../sql/dialect.js'
-import { statementsOf, type SqlQuery } from '../sql/query.js'
-import { rowKey } from '../sql/tables.js'
+import { createStatements, type SqlQuery } from '../sql/query.js'
+import { computeRowKey } from '../sql/tables.js'
 import type { SqlEngine } from '../sql/sql-store.js'
 
 /** The tables of quotas, one for each kind, so that quotas of strangers displace none of users. */
@@ -20,13 +20,13 @@ export const QUOTA_TABLES: readonly string[] = Object.values(TABLES).flatMap((na
   `CREATE INDEX ${name}_by_end ON ${name} (resets_at)`
 ])
 
-const STATEMENTS = { request: quotaStatements('request'), anonymous: quotaStatements('anonymous') }
+const STATEMENTS = { request: createQuotaStatements('request'), anonymous: createQuotaStatements('anonymous') }
 
 /** Quotas for several instances. A statement whose answer was lost is repeated: at worst a charge counts twice. */
-export function quotaTable(query: SqlQuery, maxQuotas: number): SqlEngine['quotas'] {
+export function createQuotaTable(query: SqlQuery, maxQuotas: number): SqlEngine['quotas'] {
   return {
     async chargeQuota({ service, kind, key, cost, limit = Infinity, nowSeconds, timeSlotSeconds }) {
-      const quotaKey = rowKey(service, key)
+      const quotaKey = computeRowKey(service, key)
       // A cost above the limit begins no slot.
       if (cost <= limit) {
         const values = [quotaKey, cost, Math.min(limit, Number.MAX_SAFE_INTEGER), nowSeconds, timeSlotSeconds]
@@ -59,14 +59,14 @@ export function quotaTable(query: SqlQuery, maxQuotas: number): SqlEngine['quota
   }
 }
 
-function quotaStatements(kind: QuotaCharge['kind']) {
+function createQuotaStatements(kind: QuotaCharge['kind']) {
   const { deleteRows, isAlone, rowCount } = postgresDialect
   const table = TABLES[kind]
   // A slot that ends later than two slots from now was begun by a clock that ran far ahead, and must refuse no user.
   const isRunning = (now: string, slot: string): string =>
     `known.resets_at > ${now}::bigint AND known.resets_at <= ${now} + 2 * ${slot}::bigint`
   const running = isRunning('$4', '$5')
-  return statementsOf(`${table}_`, {
+  return createStatements(`${table}_`, {
     /** Adds the cost to the count of the running slot, or begins one, and does neither beyond the limit. */
     charge: `INSERT INTO ${table} AS known (quota_key, count, resets_at)
       VALUES ($1, $2::bigint, $4::bigint + $5::bigint)

@@ -1,7 +1,7 @@
 import type { ChallengeFlow, ChallengeUse, ChallengeUseKey, ChallengeUseStore } from '../../ports.js'
 import { USES_OUTLIVE_WINDOW_SECONDS } from '../../protocol/challenge.js'
-import { redisScript, type RedisConnection } from './redis-connection.js'
-import { userOf, usesKey } from './redis-keys.js'
+import { createRedisScript, type RedisConnection } from './redis-connection.js'
+import { toUserId, createUsesKey } from './redis-keys.js'
 
 /** How long a user's windows stay closed after a login, against a clock that is set back: less than a session. */
 const CLOSED_MILLISECONDS = 86_400_000
@@ -13,7 +13,7 @@ const CLOSED_MILLISECONDS = 86_400_000
  * A use is forgotten a minute after its window, by the caller's clock, and closes all windows of its user up to that
  * one: a clock that is set back, or ran ahead before, makes no use good again.
  */
-const CONSUME = redisScript(`
+const CONSUME = createRedisScript(`
 local now, ends = tonumber(ARGV[5]), tonumber(ARGV[6])
 local stored = redis.call('GET', KEYS[1]) or '0'
 local closed = tonumber(string.match(stored, '^%d+'))
@@ -34,10 +34,10 @@ return 1
 `)
 
 /** One script a use, one key a user. */
-export function redisChallengeUses(redis: RedisConnection): ChallengeUseStore {
+export function createRedisChallengeUses(redis: RedisConnection): ChallengeUseStore {
   return {
     async countChallengeUses({ service, did, window }: ChallengeUseKey): Promise<Record<ChallengeFlow, number>> {
-      const stored = await redis.send('GET', usesKey(service, userOf(did)))
+      const stored = await redis.send('GET', createUsesKey(service, toUserId(did)))
       const uses = typeof stored === 'string' ? stored.split(' ').slice(1) : []
       const [, logIn, signUp] = uses.map((one) => one.split(':')).find(([first]) => first === String(window)) ?? []
       return { logIn: Number(logIn ?? 0), signUp: Number(signUp ?? 0) }
@@ -49,7 +49,7 @@ export function redisChallengeUses(redis: RedisConnection): ChallengeUseStore {
       const milliseconds = Math.max(secondsLeft * 1000, CLOSED_MILLISECONDS)
       const counted = [window, flow === 'logIn' ? 1 : 2, useCount, consumesBoth ? 1 : 0]
       const args = [...counted, nowSeconds, expiresAtSeconds, milliseconds]
-      const isConsumed = await redis.write(CONSUME, usesKey(service, userOf(did)), args)
+      const isConsumed = await redis.write(CONSUME, createUsesKey(service, toUserId(did)), args)
       return isConsumed === 1 ? 'consumed' : 'taken'
     }
   }

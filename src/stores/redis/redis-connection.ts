@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { StoreLifecycle } from '../../ports.js'
 import { within } from '../../time.js'
-import { assertNoCluster, assertRedisSource, prepareClient, senderOf } from './redis-source.js'
+import { assertNoCluster, assertRedisSource, prepareClient, createSender } from './redis-source.js'
 import type { OwnClient, RedisSource, Send } from './redis-source.js'
 
 /** Milliseconds for a verb with all that it sends: below the 5 s that a verb of a store has. */
@@ -20,7 +20,7 @@ export type RedisScript = { readonly text: string; readonly sha1: string }
 
 type Arguments = readonly (string | number)[]
 
-export function redisScript(text: string): RedisScript {
+export function createRedisScript(text: string): RedisScript {
   return { text, sha1: createHash('sha1').update(text).digest('hex') }
 }
 
@@ -69,7 +69,7 @@ export class RedisConnection implements StoreLifecycle {
     this.#replicas = waitReplicas
     const prepare = (send: Send): Promise<Send> => onConnect(send).then(() => send)
     if (typeof source !== 'string') {
-      this.#open = () => ({ client: undefined, ready: prepare(senderOf(source)) })
+      this.#open = () => ({ client: undefined, ready: prepare(createSender(source)) })
       return
     }
     const newClient = prepareClient(source)
@@ -119,7 +119,7 @@ export class RedisConnection implements StoreLifecycle {
     channel.pending += 1
     try {
       const answer = channel.ready.then((send) => work(send, channel))
-      return await within(VERB_MILLISECONDS, answer, expired)
+      return await within(VERB_MILLISECONDS, answer, createExpiredError)
     } catch (error) {
       channel.isLost ||= isConnectionLost(error)
       throw error
@@ -170,7 +170,7 @@ export class RedisConnection implements StoreLifecycle {
 
 async function connect(client: OwnClient): Promise<Send> {
   await client.connect()
-  const send = senderOf(client)
+  const send = createSender(client)
   if (!('masters' in client)) await assertNoCluster(send)
   return send
 }
@@ -194,7 +194,7 @@ async function runScript(send: Send, { text, sha1 }: RedisScript, key: string, a
   }
 }
 
-function expired(): Error {
+function createExpiredError(): Error {
   return new Error(`Redis did not answer within ${String(VERB_MILLISECONDS)} ms`)
 }
 

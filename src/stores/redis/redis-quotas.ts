@@ -1,6 +1,6 @@
 import type { QuotaCharge, QuotaState, QuotaStore } from '../../ports.js'
-import { redisScript, type RedisConnection } from './redis-connection.js'
-import { quotaKey } from './redis-keys.js'
+import { createRedisScript, type RedisConnection } from './redis-connection.js'
+import { createQuotaKey } from './redis-keys.js'
 
 /** Milliseconds that Redis keeps a quota after its slot, for instances whose clocks are behind. */
 const CLOCK_SKEW_MILLISECONDS = 5_000
@@ -15,7 +15,7 @@ const QUOTAS_IN_BUCKET = 16
  *
  * Redis's own clock matters only as a duration. Numbers are written by %.0f: Lua writes large ones as 5e+09.
  */
-const CHARGE = redisScript(`
+const CHARGE = createRedisScript(`
 local cost, now, slot = tonumber(ARGV[1]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local limit = tonumber(ARGV[2]) or math.huge
 local key, field = KEYS[1], ARGV[6]
@@ -57,12 +57,12 @@ return { isCharged, string.format('%.0f', count), string.format('%.0f', ends) }
  * A user's quota is a key, which Redis deletes when its slot is over. Those of strangers share a bounded number of
  * keys, so that a client that names many DIDs displaces strangers alone.
  */
-export function quotasOn(redis: RedisConnection, buckets = BUCKETS): QuotaStore {
+export function createQuotas(redis: RedisConnection, buckets = BUCKETS): QuotaStore {
   return {
     async chargeQuota(charge: QuotaCharge): Promise<QuotaState> {
       const { cost, limit = '', nowSeconds, timeSlotSeconds } = charge
       const milliseconds = Math.ceil(timeSlotSeconds * 1000) + CLOCK_SKEW_MILLISECONDS
-      const [key, field] = quotaKey(charge, buckets)
+      const [key, field] = createQuotaKey(charge, buckets)
       const answer = await redis.run(CHARGE, key, [cost, limit, nowSeconds, timeSlotSeconds, milliseconds, field])
       const [isCharged, count, resetsAtSeconds] = answer as [number, string, string]
       return { isCharged: isCharged === 1, count: Number(count), resetsAtSeconds: Number(resetsAtSeconds) }

@@ -3,10 +3,10 @@ import { canonicalDid } from '../../protocol/did.js'
 import type { JsonObject } from '../../protocol/json.js'
 import { judgeRefresh, MAX_REPLACED_TOKENS, MAX_SESSIONS_PER_DID } from '../../protocol/session.js'
 import type { RefreshVerdict, Session, StoredSession } from '../../protocol/session.js'
-import { packReplacedToken, REPLACED_BYTES, storedSession } from '../replaced-tokens.js'
+import { packReplacedToken, REPLACED_BYTES, createStoredSession } from '../replaced-tokens.js'
 import type { SweepClock } from '../sweep-clock.js'
-import { redisScript, type RedisConnection } from './redis-connection.js'
-import { sessionsKey, userOf, type userTagOf } from './redis-keys.js'
+import { createRedisScript, type RedisConnection } from './redis-connection.js'
+import { createSessionsKey, toUserId, type toUserTag } from './redis-keys.js'
 
 /** Seconds that Redis keeps sessions after the end of the last, for instances whose clocks are behind. */
 const CLOCK_SKEW_SECONDS = 60
@@ -61,7 +61,7 @@ end
  * ARGV: session id, lines before its number, lines after it, user, now, end of what a sweep may delete, milliseconds to
  * keep it. Beyond 50 sessions of the user it deletes expired ones first, then those that ended, then the oldest.
  */
-const CREATE = redisScript(`${SHARED}
+const CREATE = createRedisScript(`${SHARED}
 local now, sweep = tonumber(ARGV[5]), tonumber(ARGV[6])
 local others = {}
 each(function (id, record)
@@ -90,7 +90,7 @@ return 1
  * ARGV: session id, presented hash, next hash, presented token as a replaced one, claims, now, next end, milliseconds
  * to keep it. Answers 1 when it rotated, else the unchanged session, for `judgeRefresh`.
  */
-const ROTATE = redisScript(`${SHARED}
+const ROTATE = createRedisScript(`${SHARED}
 local record = redis.call('HGET', key, ARGV[1])
 if not record then return false end
 local lines = parse(record)
@@ -106,7 +106,7 @@ return 1
 `)
 
 /** ARGV: session id, new state, now. Answers 1 when the session was active. */
-const END = redisScript(`${SHARED}
+const END = createRedisScript(`${SHARED}
 local record = redis.call('HGET', key, ARGV[1])
 if not record then return 0 end
 local lines = parse(record)
@@ -120,7 +120,7 @@ return 1
 `)
 
 /** ARGV: user, now. Answers how many sessions of the user were active. */
-const REVOKE_ALL = redisScript(`${SHARED}
+const REVOKE_ALL = createRedisScript(`${SHARED}
 local revoked = 0
 each(function (id, record)
   local lines = parse(record)
@@ -134,15 +134,15 @@ return revoked
 `)
 
 /** Ids and sessions in turn, also where the client reads hashes as objects. */
-const LIST = redisScript(`return redis.call('HGETALL', KEYS[1])`)
+const LIST = createRedisScript(`return redis.call('HGETALL', KEYS[1])`)
 
 /**
  * The id of a session names its user, so that each verb is one script on one key, in a cluster too. Redis deletes a
  * user's sessions after the last of them has expired.
  */
-export function redisSessions(redis: RedisConnection, tagOf: typeof userTagOf, clock: SweepClock): SessionStore {
+export function createRedisSessions(redis: RedisConnection, tagOf: typeof toUserTag, clock: SweepClock): SessionStore {
   const endSession: SessionStore['endSession'] = async (service, sessionId, state, nowSeconds) =>
-    (await redis.write(END, sessionsKey(service, sessionId), [sessionId, state.charAt(0), nowSeconds])) === 1
+    (await redis.write(END, createSessionsKey(service, sessionId), [sessionId, state.charAt(0), nowSeconds])) === 1
 
   return {
     endSession,
@@ -155,16 +155,22 @@ export function redisSessions(redis: RedisConnection, tagOf: typeof userTagOf, c
       }
       // The script writes the number of the session between both.
       const before = ['a', nowSeconds, nowSeconds, expiresAtSeconds].join('\n')
-      const after = [userOf(did), refreshTokenHash, '', JSON.stringify(session.did), toJson(tokenClaims)].join('\n')
+      const after = [toUserId(did), refreshTokenHash, '', JSON.stringify(session.did), toJson(tokenClaims)].join('\n')
       const sweepSeconds = Math.max(0, clock.sweepSeconds(nowSeconds))
-      const times = [nowSeconds, sweepSeconds, millisecondsLeft(nowSeconds, expiresAtSeconds)]
-      await redis.write(CREATE, sessionsKey(service, sessionId), [sessionId, before, after, userOf(did), ...times])
+      const times = [nowSeconds, sweepSeconds, computeMillisecondsLeft(nowSeconds, expiresAtSeconds)]
+      await redis.write(CREATE, createSessionsKey(service, sessionId), [
+        sessionId,
+        before,
+        after,
+        toUserId(did),
+        ...times
+      ])
       // Redis evicts nothing, it refuses what has no space.
       return 0
     },
 
     async findSession(service, sessionId) {
-      const record = await redis.send('HGET', sessionsKey(service, sessionId), sessionId)
+      const record = await redis.send('HGET', createSessionsKey(service, sessionId), sessionId)
       return typeof record === 'string' ? parseStoredSession(sessionId, record) : undefined
     },
 
@@ -172,8 +178,8 @@ export function redisSessions(redis: RedisConnection, tagOf: typeof userTagOf, c
       const { service, sessionId, presentedHash, nextHash, tokenClaims, nowSeconds, nextExpiresAtSeconds } = rotation
       const replaced = packReplacedToken(presentedHash, nowSeconds).toString('base64url')
       const tokens = [presentedHash, nextHash, replaced, toJson(tokenClaims)]
-      const times = [nowSeconds, nextExpiresAtSeconds, millisecondsLeft(nowSeconds, nextExpiresAtSeconds)]
-      const answer = await redis.write(ROTATE, sessionsKey(service, sessionId), [sessionId, ...tokens, ...times])
+      const times = [nowSeconds, nextExpiresAtSeconds, computeMillisecondsLeft(nowSeconds, nextExpiresAtSeconds)]
+      const answer = await redis.write(ROTATE, createSessionsKey(service, sessionId), [sessionId, ...tokens, ...times])
       if (answer === 1) return 'rotate'
       if (typeof answer !== 'string') return 'unknown'
       const verdict = judgeRefresh(parseStoredSession(sessionId, answer), rotation)
@@ -183,14 +189,14 @@ export function redisSessions(redis: RedisConnection, tagOf: typeof userTagOf, c
     },
 
     async revokeSessions(service, did, nowSeconds) {
-      return Number(await redis.write(REVOKE_ALL, sessionsKey(service, tagOf(did)), [userOf(did), nowSeconds]))
+      return Number(await redis.write(REVOKE_ALL, createSessionsKey(service, tagOf(did)), [toUserId(did), nowSeconds]))
     },
 
     async listSessions(service, did, nowSeconds) {
-      const fields = (await redis.run(LIST, sessionsKey(service, tagOf(did)), [])) as string[]
+      const fields = (await redis.run(LIST, createSessionsKey(service, tagOf(did)), [])) as string[]
       return fields
         .flatMap((id, index) => (index % 2 === 1 || id === '#' ? [] : [parseSession(id, fields[index + 1] ?? '')]))
-        .filter(({ user, session }) => user === userOf(did) && session.state === 'active')
+        .filter(({ user, session }) => user === toUserId(did) && session.state === 'active')
         .filter(({ session }) => nowSeconds < session.expiresAtSeconds)
         .sort((one, other) => other.number - one.number)
         .map(({ session }) => session)
@@ -198,7 +204,7 @@ export function redisSessions(redis: RedisConnection, tagOf: typeof userTagOf, c
   }
 }
 
-function millisecondsLeft(nowSeconds: number, expiresAtSeconds: number): number {
+function computeMillisecondsLeft(nowSeconds: number, expiresAtSeconds: number): number {
   const seconds = Math.max(0, expiresAtSeconds - nowSeconds) + CLOCK_SKEW_SECONDS
   return Math.min(Math.ceil(seconds * 1000), MAX_MILLISECONDS)
 }
@@ -209,7 +215,7 @@ function toJson(claims: JsonObject | undefined): string {
 
 function parseStoredSession(sessionId: string, record: string): StoredSession {
   const { session, hash, replaced } = parseSession(sessionId, record)
-  return storedSession(session, hash, replaced, 'base64url')
+  return createStoredSession(session, hash, replaced, 'base64url')
 }
 
 function parseSession(sessionId: string, record: string) {

@@ -43,7 +43,7 @@ export function assertRedisSource(source: unknown): asserts source is RedisSourc
   throw new TypeError('express-did-auth: a Redis store needs a URL, or a client with sendCommand as node-redis has it')
 }
 
-export function senderOf(client: RedisClient | RedisCluster): Send {
+export function createSender(client: RedisClient | RedisCluster): Send {
   if ('masters' in client) return (key, args) => client.sendCommand(key, false, [...args])
   return (_key, args) => client.sendCommand([...args])
 }
@@ -109,13 +109,13 @@ const SETTINGS = ['maxmemory-policy', 'appendonly', 'appendfsync', 'min-replicas
 
 /** @returns a warning where acknowledged writes can be lost @throws Error when Redis may evict sessions */
 export async function findDurabilityWarning(send: Send, waitReplicas: number): Promise<string | undefined> {
-  const answers = await unlessRefused(Promise.all(SETTINGS.map((name) => send(undefined, ['CONFIG', 'GET', name]))))
+  const answers = await ignoreForbidden(Promise.all(SETTINGS.map((name) => send(undefined, ['CONFIG', 'GET', name]))))
   if (answers === undefined) {
     return 'Redis refuses CONFIG GET, so its durability is unknown: sessions need maxmemory-policy noeviction'
   }
   // Name and value in turn, or an object: RESP 2 and 3.
-  const valueOf = (answer: unknown): string => String(Object.values(answer as object).at(-1))
-  const [policy, appendOnly, appendFsync, minReplicas] = answers.map(valueOf)
+  const readValue = (answer: unknown): string => String(Object.values(answer as object).at(-1))
+  const [policy, appendOnly, appendFsync, minReplicas] = answers.map(readValue)
   if (policy !== 'noeviction') {
     throw new Error(`sessions need a Redis with maxmemory-policy noeviction: ${String(policy)} may evict them`)
   }
@@ -130,14 +130,14 @@ export async function findDurabilityWarning(send: Send, waitReplicas: number): P
 
 /** @throws DidAuthError ERR_CONFIG where it is a node of a cluster, which would refuse the keys of other nodes */
 export async function assertNoCluster(send: Send): Promise<void> {
-  const info = await unlessRefused(send(undefined, ['INFO', 'cluster']))
+  const info = await ignoreForbidden(send(undefined, ['INFO', 'cluster']))
   if (!String(info).includes('cluster_enabled:1')) return
   const remedy = 'give several of its hosts, redis://host1:6379,host2:6379'
   throw new DidAuthError('ERR_CONFIG', { message: `express-did-auth: this Redis is a node of a cluster: ${remedy}` })
 }
 
 /** Undefined where the user of the connection may not ask, as with many hosted services. */
-function unlessRefused<T>(asked: Promise<T>): Promise<T | undefined> {
+function ignoreForbidden<T>(asked: Promise<T>): Promise<T | undefined> {
   return asked.catch((error: unknown) => {
     if (error instanceof Error && /^(?:NOPERM|ERR) /.test(error.message)) return undefined
     throw error

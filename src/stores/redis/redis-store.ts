@@ -1,10 +1,10 @@
 import type { Logger, QuotaStore, Store, StoreLifecycle } from '../../ports.js'
 import { SweepClock } from '../sweep-clock.js'
-import { redisChallengeUses } from './redis-challenge-uses.js'
+import { createRedisChallengeUses } from './redis-challenge-uses.js'
 import { RedisConnection } from './redis-connection.js'
-import { quotasOn } from './redis-quotas.js'
-import { userTagOf } from './redis-keys.js'
-import { redisSessions } from './redis-sessions.js'
+import { createQuotas } from './redis-quotas.js'
+import { toUserTag } from './redis-keys.js'
+import { createRedisSessions } from './redis-sessions.js'
 import { findDurabilityWarning, parseRedisUrl, type RedisSource } from './redis-source.js'
 
 /** Options of quotas in Redis. */
@@ -33,7 +33,7 @@ export interface RedisStoreOptions extends RedisQuotasOptions {
  */
 export function redisQuotas(source: RedisSource, options: RedisQuotasOptions = {}): QuotaStore & StoreLifecycle {
   const redis = new RedisConnection(source, options)
-  return { ...quotasOn(redis), ping: () => redis.ping(), close: () => redis.close() }
+  return { ...createQuotas(redis), ping: () => redis.ping(), close: () => redis.close() }
 }
 
 /**
@@ -58,7 +58,7 @@ export function redisStore(source: RedisSource, options?: RedisStoreOptions): St
 export function openRedisStore(
   source: RedisSource,
   options: RedisStoreOptions = {},
-  tagOf = userTagOf,
+  tagOf = toUserTag,
   clock = new SweepClock()
 ): Store {
   const { keyPrefix, waitReplicas = 0, logger } = options
@@ -80,9 +80,9 @@ export function openRedisStore(
   // WAIT stops its connection, and no request has to wait for the replicas because of another user's login.
   const quick = waitReplicas > 0 ? new RedisConnection(source, { keyPrefix }) : durable
   return {
-    ...redisSessions(durable, tagOf, clock),
-    ...redisChallengeUses(durable),
-    ...quotasOn(quick),
+    ...createRedisSessions(durable, tagOf, clock),
+    ...createRedisChallengeUses(durable),
+    ...createQuotas(quick),
     async ping() {
       await Promise.all([...new Set([durable, quick])].map((one) => one.ping()))
     },

@@ -47,14 +47,14 @@ export async function runVerb(
 }
 
 /** Methods that run verbs wherever `run` does. */
-export function methodsOf<V extends SqlVerbs>(verbs: V, run: RunVerb): VerbMethods<V> {
+export function createMethods<V extends SqlVerbs>(verbs: V, run: RunVerb): VerbMethods<V> {
   const methods = Object.keys(verbs).map((name) => [name, (...args: unknown[]) => run(name, args)])
   // The types are those of the verbs.
   return Object.fromEntries(methods) as VerbMethods<V>
 }
 
 /** Statements by their names, each prepared under its name behind a prefix. */
-export function statementsOf<K extends string>(
+export function createStatements<K extends string>(
   prefix: string,
   texts: Readonly<Record<K, string>>
 ): Record<K, SqlStatement> {

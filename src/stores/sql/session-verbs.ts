@@ -3,10 +3,10 @@ import type { NewSession, Rotation } from '../../ports.js'
 import type { JsonObject } from '../../protocol/json.js'
 import { judgeRefresh, MAX_SESSIONS_PER_DID } from '../../protocol/session.js'
 import type { RefreshVerdict, Session, StoredSession } from '../../protocol/session.js'
-import { packReplacedToken, REPLACED_BYTES, storedSession } from '../replaced-tokens.js'
+import { packReplacedToken, REPLACED_BYTES, createStoredSession } from '../replaced-tokens.js'
 import type { Dialect } from './dialect.js'
-import { statementsOf, type SqlQuery, type SqlRow } from './query.js'
-import { rowKey, userKey } from './tables.js'
+import { createStatements, type SqlQuery, type SqlRow } from './query.js'
+import { computeRowKey, computeUserKey } from './tables.js'
 
 const SECONDS_A_DAY = 86_400
 
@@ -22,13 +22,13 @@ const SESSION_COLUMNS = 'session_id, did, state, token_claims, created_at, rotat
  * The verbs of sessions. What has to be atomic is one statement: having waited for the row of a session, it looks at it
  * again, so that of many rotations one finds its hash. A statement that is run twice leaves the same, or says so.
  */
-export function sessionVerbs(dialect: Dialect) {
-  const statements = sessionStatements(dialect)
+export function createSessionVerbs(dialect: Dialect) {
+  const statements = createSessionStatements(dialect)
   // Columns of indexes change once a day, and where setting them costs, the statement that does it is the second.
   const rotations = [...(dialect.rewritesIndexes ? [statements.rotate_same_day] : []), statements.rotate]
 
   const findSession = async (query: SqlQuery, service: string, sessionId: string): Promise<SqlRow | undefined> =>
-    (await query(statements.find, [rowKey(service, sessionId)])).rows[0]
+    (await query(statements.find, [computeRowKey(service, sessionId)])).rows[0]
 
   return {
     findSession,
@@ -36,7 +36,7 @@ export function sessionVerbs(dialect: Dialect) {
     /** @param isFull - whether another session has to go for it @returns how many active ones were evicted */
     async createSession(query: SqlQuery, session: NewSession, isFull: boolean): Promise<number> {
       const { service, sessionId, did, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds } = session
-      const [key, user] = [rowKey(service, sessionId), userKey(service, did)]
+      const [key, user] = [computeRowKey(service, sessionId), computeUserKey(service, did)]
       const ends = [nowSeconds, expiresAtSeconds, sweepDay(expiresAtSeconds)]
       const values = [key, sessionId, user, did, toJson(tokenClaims), toBytes(refreshTokenHash), ...ends]
       const { rowCount } = await query(statements.insert, values)
@@ -51,9 +51,9 @@ export function sessionVerbs(dialect: Dialect) {
 
     async rotateRefreshToken(query: SqlQuery, rotation: Rotation): Promise<RefreshVerdict> {
       const { service, sessionId, presentedHash, nextHash, tokenClaims, nowSeconds, nextExpiresAtSeconds } = rotation
-      const key = rowKey(service, sessionId)
+      const key = computeRowKey(service, sessionId)
       const tokens = [toBytes(presentedHash), toBytes(nextHash), packReplacedToken(presentedHash, nowSeconds)]
-      const ends = [nowSeconds, nextExpiresAtSeconds, sweepDay(nextExpiresAtSeconds), dayOf(nowSeconds)]
+      const ends = [nowSeconds, nextExpiresAtSeconds, sweepDay(nextExpiresAtSeconds), toDay(nowSeconds)]
       const values = [key, ...tokens, toJson(tokenClaims), ...ends]
       let isRepeat = false
       for (const rotate of rotations) {
@@ -74,7 +74,7 @@ export function sessionVerbs(dialect: Dialect) {
     },
 
     async endSession(query: SqlQuery, service: string, id: string, state: 'loggedOut' | 'revoked', nowSeconds: number) {
-      const values = [rowKey(service, id), STATES.indexOf(state), nowSeconds]
+      const values = [computeRowKey(service, id), STATES.indexOf(state), nowSeconds]
       const { rowCount, isRepeat } = await query(statements.end, values)
       if (rowCount > 0 || !isRepeat) return rowCount > 0
       const row = await findSession(query, service, id)
@@ -82,27 +82,27 @@ export function sessionVerbs(dialect: Dialect) {
     },
 
     async revokeSessions(query: SqlQuery, service: string, did: string, nowSeconds: number): Promise<number> {
-      return (await query(statements.revoke_all, [userKey(service, did), nowSeconds])).rowCount
+      return (await query(statements.revoke_all, [computeUserKey(service, did), nowSeconds])).rowCount
     },
 
     async listSessions(query: SqlQuery, service: string, did: string, nowSeconds: number): Promise<readonly SqlRow[]> {
-      return (await query(statements.list, [userKey(service, did), nowSeconds])).rows
+      return (await query(statements.list, [computeUserKey(service, did), nowSeconds])).rows
     },
 
     /** Deletes sessions that expired before today. @returns how many */
     async deleteExpiredSessions(query: SqlQuery, nowSeconds: number, limit: number): Promise<number> {
-      return (await query(statements.delete_expired, [dayOf(nowSeconds), limit])).rowCount
+      return (await query(statements.delete_expired, [toDay(nowSeconds), limit])).rowCount
     }
   }
 }
 
-export function sessionStatements({ fn, hex, joinBytes, deleteRows, isAlone }: Dialect) {
+export function createSessionStatements({ fn, hex, joinBytes, deleteRows, isAlone }: Dialect) {
   const table = 'did_auth_sessions'
   const replaced = `${fn}substr(${joinBytes('$4', 'replaced')}, 1, ${String(REPLACED_BYTES)})`
   const rotate = (set: string, condition: string): string =>
     `UPDATE ${table} SET token_hash = $3, replaced = ${replaced}, token_claims = $5, rotated_at = $6, expires_at = $7${set}
     WHERE session_key = $1 AND token_hash = $2 AND state = 0 AND expires_at > $6${condition}`
-  return statementsOf('did_auth_session_', {
+  return createStatements('did_auth_session_', {
     // The same session again is the first attempt, whose answer was lost.
     insert: `INSERT INTO ${table} AS known (session_key, session_id, user_key, did, token_claims, token_hash, created_at,
         rotated_at, expires_at, sweep_day) VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8, $9)
@@ -147,7 +147,7 @@ export function parseSession(row: SqlRow): Session {
 /** Of a row with its refresh tokens in hexadecimal digits. */
 export function parseStoredSession(row: SqlRow): StoredSession {
   const hash = Buffer.from(String(row.token_hash), 'hex').toString('base64url')
-  return storedSession(parseSession(row), hash, String(row.replaced), 'hex')
+  return createStoredSession(parseSession(row), hash, String(row.replaced), 'hex')
 }
 
 /** In ASCII, which a database of any encoding takes. */
@@ -161,7 +161,7 @@ function sweepDay(expiresAtSeconds: number): number {
   return Math.ceil(expiresAtSeconds / SECONDS_A_DAY)
 }
 
-function dayOf(seconds: number): number {
+function toDay(seconds: number): number {
   return Math.floor(seconds / SECONDS_A_DAY)
 }
 

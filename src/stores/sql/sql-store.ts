@@ -36,7 +36,7 @@ export interface SqlEngine {
 export type SweepTimes = { readonly clock?: SweepClock; readonly graceSeconds?: number }
 
 /** Sessions, uses of challenges and quotas in SQL, on either engine. */
-export function sqlStore(engine: SqlEngine, times?: SweepTimes): Store {
+export function createSqlStore(engine: SqlEngine, times?: SweepTimes): Store {
   const { verbs, quotas } = engine
   const upkeep = new Upkeep(engine, times)
   return {

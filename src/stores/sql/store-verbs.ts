@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import type { ChallengeFlow, ChallengeUse, ChallengeUseKey } from '../../ports.js'
 import type { Dialect } from './dialect.js'
-import { statementsOf, type SqlQuery } from './query.js'
-import { sessionVerbs } from './session-verbs.js'
-import { userKey } from './tables.js'
+import { createStatements, type SqlQuery } from './query.js'
+import { createSessionVerbs } from './session-verbs.js'
+import { computeUserKey } from './tables.js'
 
 const TABLE = 'did_auth_challenge_uses'
 const OF_USE = 'user_key = $1 AND challenge_window = $2'
@@ -17,16 +17,16 @@ export type TableBounds = Readonly<Record<'sessions' | 'challengeUses', number>>
 export type FullTables = Readonly<Record<keyof TableBounds, boolean>>
 
 /** They keep nothing between two calls. */
-export type StoreVerbs = ReturnType<typeof storeVerbsOf>
+export type StoreVerbs = ReturnType<typeof createStoreVerbs>
 
 /** Each use of a challenge has a random name, by which a repeated statement knows its own. */
-export function storeVerbsOf(dialect: Dialect) {
+export function createStoreVerbs(dialect: Dialect) {
   const statements = storeStatements(dialect)
   return {
-    ...sessionVerbs(dialect),
+    ...createSessionVerbs(dialect),
 
     async countChallengeUses(query: SqlQuery, key: ChallengeUseKey): Promise<Record<ChallengeFlow, number>> {
-      const { rows } = await query(statements.find_use, keyOf(key))
+      const { rows } = await query(statements.find_use, listKeyValues(key))
       return { logIn: Number(rows[0]?.log_in ?? 0), signUp: Number(rows[0]?.sign_up ?? 0) }
     },
 
@@ -34,7 +34,7 @@ export function storeVerbsOf(dialect: Dialect) {
     async consumeChallenge(query: SqlQuery, use: ChallengeUse, isFull: boolean) {
       const { flow, useCount, consumesBoth, nowSeconds, expiresAtSeconds } = use
       if (nowSeconds >= expiresAtSeconds) return 'taken'
-      const key = keyOf(use)
+      const key = listKeyValues(use)
       if (isFull && useCount === 0 && (await query(statements.find_use, key)).rowCount === 0) return 'full'
       const raised = (column: ChallengeFlow): number => (column === flow || consumesBoth ? useCount + 1 : 0)
       const values = [...key, raised('logIn'), raised('signUp'), randomBytes(USE_BYTES), expiresAtSeconds]
@@ -94,7 +94,7 @@ export function storeStatements({ fn, greatest, isAlone, nowSeconds, deleteRows,
   const wereClosed = (grace: string): string => `changed_at <= ${nowSeconds} - ${grace}`
   const isFull = (table: string, bound: string): string =>
     `CAST(${rowCount(table, bound)} >= CAST(${bound} AS bigint) AS int)`
-  return statementsOf('did_auth_', {
+  return createStatements('did_auth_', {
     find_use: `SELECT log_in, sign_up FROM ${TABLE} WHERE ${OF_USE}`,
     first_log_in: first('logIn'),
     first_sign_up: first('signUp'),
@@ -115,6 +115,6 @@ export function storeStatements({ fn, greatest, isAlone, nowSeconds, deleteRows,
   })
 }
 
-function keyOf({ service, did, window }: ChallengeUseKey): unknown[] {
-  return [userKey(service, did), window]
+function listKeyValues({ service, did, window }: ChallengeUseKey): unknown[] {
+  return [computeUserKey(service, did), window]
 }

@@ -3,7 +3,7 @@ import type { Buffer } from 'node:buffer'
 import { canonicalDid } from '../../protocol/did.js'
 
 /**
- * The tables of sessions and of uses of challenges, as PostgreSQL has them. SQLite's follow from them, see `inSqlite`.
+ * The tables of sessions and of uses of challenges, as PostgreSQL has them. SQLite's follow from them, see `translateToSqlite`.
  *
  * Refreshing a session touches an index at most once a day, when one of two columns changes: `sweep_day`, the first day
  * (since the Unix epoch) on which a session is expired from the beginning on, and `refreshed_day`, the day of its last
@@ -54,12 +54,12 @@ export const TABLES: readonly string[] = [
 const KEY_BYTES = 16
 
 /** The key of a row, 16 bytes of SHA-256 over service and name: no service can name a row of another. */
-export function rowKey(service: string, name: string): Buffer {
+export function computeRowKey(service: string, name: string): Buffer {
   // A serviceUrl has no line feed.
   return createHash('sha256').update(`${service}\n${name}`).digest().subarray(0, KEY_BYTES)
 }
 
 /** The key of a user, whatever the spelling of the DID. */
-export function userKey(service: string, did: string): Buffer {
-  return rowKey(service, canonicalDid(did))
+export function computeUserKey(service: string, did: string): Buffer {
+  return computeRowKey(service, canonicalDid(did))
 }

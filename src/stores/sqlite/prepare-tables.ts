@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { isFile, openConnection, rollBack, withCode, type EngineName, type SqlConnection } from './sqlite-engine.js'
+import { isFile, openConnection, rollBack, addCode, type EngineName, type SqlConnection } from './sqlite-engine.js'
 import { findInode, type OpenedFile } from './thread-database.js'
 
 const VERSION = 1
@@ -20,7 +20,7 @@ const DIFFERENCES: readonly (readonly [RegExp, string])[] = [
 ]
 
 /** A statement that makes a table or an index in PostgreSQL, as it is for SQLite; also with `WITHOUT ROWID`. */
-function inSqlite(statement: string): string {
+function translateToSqlite(statement: string): string {
   return DIFFERENCES.reduce((text, [pattern, replacement]) => text.replace(pattern, replacement), statement)
 }
 
@@ -54,7 +54,7 @@ export function prepareTables(connection: SqlConnection, statements: readonly st
   try {
     connection.exec('BEGIN IMMEDIATE')
     if (connection.prepare('SELECT 1 FROM sqlite_master WHERE name = ?').get(numbers) === undefined) {
-      for (const text of statements) connection.exec(inSqlite(text))
+      for (const text of statements) connection.exec(translateToSqlite(text))
       connection.exec(`INSERT INTO ${numbers} (name, number) VALUES ('version', ${String(VERSION)})`)
     }
     const found = connection.prepare(`SELECT number FROM ${numbers} WHERE name = 'version'`).get()?.number
@@ -64,6 +64,6 @@ export function prepareTables(connection: SqlConnection, statements: readonly st
     connection.exec('COMMIT')
   } catch (error) {
     rollBack(connection)
-    throw withCode(error)
+    throw addCode(error)
   }
 }

@@ -1,6 +1,6 @@
 import type { MessagePort } from 'node:worker_threads'
 import { runVerb, type SqlQuery, type SqlResult, type SqlStatement, type SqlVerbs } from '../sql/query.js'
-import { isBusy, rollBack, sqliteCode, type SqlConnection, type SqlValue } from './sqlite-engine.js'
+import { isBusy, rollBack, getSqliteCode, type SqlConnection, type SqlValue } from './sqlite-engine.js'
 import { CLOSE, type Batch, type Reply, type Request } from './sqlite-thread.js'
 
 /** What a thread runs on its database. */
@@ -93,7 +93,7 @@ export class GroupCommit {
 
   constructor(connection: SqlConnection, served: Omit<ServedVerbs, 'reads'>, reply: (reply: Reply) => void) {
     this.#connection = connection
-    this.#run = statementRunner(connection)
+    this.#run = createStatementRunner(connection)
     this.#served = served
     this.#reply = reply
   }
@@ -103,7 +103,7 @@ export class GroupCommit {
       this.#reply([id, await this.#call(name, args)])
     } catch (error) {
       this.#served.onFailure?.(name, error)
-      this.#reply(failureOf(id, error))
+      this.#reply(toFailure(id, error))
     }
   }
 
@@ -178,7 +178,7 @@ export class GroupCommit {
     const [id, name] = one.request
     const isRun = this.#served.onFailure?.(name, error) === true && one.isRetry !== true
     if (isRun) this.#waiting.push({ ...one, isRetry: true })
-    else this.#reply(failureOf(id, error))
+    else this.#reply(toFailure(id, error))
   }
 
   async #call(name: string, args: readonly unknown[]): Promise<unknown> {
@@ -210,14 +210,14 @@ export class GroupCommit {
     rollBack(this.#connection)
     const now = performance.now()
     const isOver = ({ since }: Waiting): boolean => !isBusy(error) || now - since >= BUSY_MILLISECONDS
-    for (const one of this.#waiting) if (isOver(one)) this.#reply(failureOf(one.request[0], error))
+    for (const one of this.#waiting) if (isOver(one)) this.#reply(toFailure(one.request[0], error))
     this.#waiting = this.#waiting.filter((one) => !isOver(one))
     this.#singles = Math.min(this.#singles, this.#waiting.length)
   }
 }
 
-function failureOf(id: number, error: unknown): Reply {
-  return [id, null, { message: error instanceof Error ? error.message : String(error), code: sqliteCode(error) }]
+function toFailure(id: number, error: unknown): Reply {
+  return [id, null, { message: error instanceof Error ? error.message : String(error), code: getSqliteCode(error) }]
 }
 
 const BEGIN = { text: 'BEGIN IMMEDIATE' }
@@ -229,7 +229,7 @@ const COMMIT = { text: 'COMMIT' }
 type RunStatement = (statement: SqlStatement, values?: readonly unknown[]) => SqlResult
 
 /** Runs statements at once. A text says `$1` for a value, as for PostgreSQL; both engines bind values in order. */
-function statementRunner(connection: SqlConnection): RunStatement {
+function createStatementRunner(connection: SqlConnection): RunStatement {
   const known = new Map<string, (values: readonly unknown[]) => SqlResult>()
   const prepare = (text: string): ((values: readonly unknown[]) => SqlResult) => {
     const places: number[] = []

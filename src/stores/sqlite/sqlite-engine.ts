@@ -61,7 +61,7 @@ export function openConnection(
     return connection
   } catch (error) {
     connection?.close()
-    throw withCode(error)
+    throw addCode(error)
   }
 }
 
@@ -96,7 +96,7 @@ function createPrivately(file: string): void {
   try {
     closeSync(openSync(file, 'wx', 0o600))
   } catch (error) {
-    if (sqliteCode(error) !== 'EEXIST') throw error
+    if (getSqliteCode(error) !== 'EEXIST') throw error
   }
 }
 
@@ -139,7 +139,7 @@ const PRIMARY_NAMES = (
 const EXTENDED_NAMES: Record<number, string> = { 778: 'IOERR_WRITE', 4874: 'IOERR_SHMSIZE', 1544: 'READONLY_DIRECTORY' }
 
 /** The `code` of an error, the same for both engines: `SQLITE_BUSY`, `SQLITE_FULL`, `ENOENT`; or an empty text. */
-export function sqliteCode(error: unknown): string {
+export function getSqliteCode(error: unknown): string {
   if (!isObject(error)) return ''
   const { code, errcode } = error
   if (typeof errcode !== 'number') return typeof code === 'string' ? code : ''
@@ -147,18 +147,18 @@ export function sqliteCode(error: unknown): string {
   return name === undefined ? 'SQLITE_ERROR' : `SQLITE_${name}`
 }
 
-/** The error with this {@link sqliteCode}. */
-export function withCode(error: unknown): unknown {
-  const code = sqliteCode(error)
+/** The error with this {@link getSqliteCode}. */
+export function addCode(error: unknown): unknown {
+  const code = getSqliteCode(error)
   return isObject(error) && code !== '' ? Object.assign(error, { code }) : error
 }
 
 /** Whether another connection was writing for too long. */
 export function isBusy(error: unknown): boolean {
-  return sqliteCode(error).startsWith('SQLITE_BUSY')
+  return getSqliteCode(error).startsWith('SQLITE_BUSY')
 }
 
 /** Whether a file is damaged, or no database. */
 export function isDamaged(error: unknown): boolean {
-  return /^SQLITE_(CORRUPT|NOTADB)/.test(sqliteCode(error))
+  return /^SQLITE_(CORRUPT|NOTADB)/.test(getSqliteCode(error))
 }

@@ -1,10 +1,10 @@
 import type { Worker } from 'node:worker_threads'
 import type { Store } from '../../ports.js'
-import { memoryQuotas } from '../memory/memory-quotas.js'
+import { createMemoryQuotas } from '../memory/memory-quotas.js'
 import { sqliteDialect } from '../sql/dialect.js'
-import { methodsOf } from '../sql/query.js'
-import { sqlStore, type SweepTimes } from '../sql/sql-store.js'
-import { STORE_READS, storeVerbsOf } from '../sql/store-verbs.js'
+import { createMethods } from '../sql/query.js'
+import { createSqlStore, type SweepTimes } from '../sql/sql-store.js'
+import { STORE_READS, createStoreVerbs } from '../sql/store-verbs.js'
 import { TABLES } from '../sql/tables.js'
 import { prepareFile } from './prepare-tables.js'
 import { chooseEngine, isFile, type EngineName } from './sqlite-engine.js'
@@ -59,9 +59,9 @@ export function openSqliteStore(
     return startWorker(new URL('./worker.js', import.meta.url), database)
   }
   const threads = startSqliteThreads({ start, reads: isFile(file) ? STORE_READS : new Set() })
-  const verbs = methodsOf(storeVerbsOf(sqliteDialect), threads.run)
+  const verbs = createMethods(createStoreVerbs(sqliteDialect), threads.run)
   const bounds = { sessions: maxSessions, challengeUses: maxChallengeUses }
-  const quotas = memoryQuotas(maxQuotas)
+  const quotas = createMemoryQuotas(maxQuotas)
   const sizes = { bounds, sizeSeconds: SIZE_SECONDS, sweepRows: SWEEP_ROWS }
-  return sqlStore({ verbs, ...sizes, quotas, close: threads.close }, times)
+  return createSqlStore({ verbs, ...sizes, quotas, close: threads.close }, times)
 }

@@ -1,7 +1,7 @@
 /** The thread of a store's database. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { sqliteDialect } from '../sql/dialect.js'
-import { STORE_READS, storeVerbsOf } from '../sql/store-verbs.js'
+import { STORE_READS, createStoreVerbs } from '../sql/store-verbs.js'
 import { TABLES } from '../sql/tables.js'
 import { prepareTables } from './prepare-tables.js'
 import { serveSqlite } from './serve-sqlite.js'
@@ -12,7 +12,7 @@ const database = workerData as ThreadDatabase
 const { connection, assertInPlace } = openThreadDatabase(database)
 if (database.inode === undefined) prepareTables(connection, TABLES, 'did_auth_numbers')
 serveSqlite(parentPort, connection, {
-  verbs: storeVerbsOf(sqliteDialect),
+  verbs: createStoreVerbs(sqliteDialect),
   reads: STORE_READS,
   beforeGroup: assertInPlace
 })

@@ -3,16 +3,16 @@ import request from 'supertest'
 import { memoryStore, type Store } from 'express-did-auth'
 import { serviceWallet, testAuthServer } from '../../support/test-app.js'
 import { answering, answeringResults, deadRpcUrl, startRpcNode } from '../../support/rpc-node.js'
-import { loginText, walletOf } from '../../support/wallet.js'
+import { createLoginText, createNumberedWallet } from '../../support/wallet.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 
 /** A store that cannot be reached. */
 const lostStore = (): Store => Object.assign(memoryStore(), { ping: () => Promise.reject(new Error('gone')) })
 
 async function logIn(listener: Parameters<typeof request>[0]): Promise<{ accessToken: string; refreshToken: string }> {
   const { body } = await request(listener).post('/request-auth').send({ did: wallet.did }).expect(200)
-  const sig = wallet.personalSign(loginText('auth.example', body.challenge))
+  const sig = wallet.personalSign(createLoginText('auth.example', body.challenge))
   return (await request(listener).post('/auth').send({ did: wallet.did, sig }).expect(200)).body
 }
 
@@ -55,7 +55,7 @@ describe('the variables', () => {
     ] as const) {
       const { listener } = await testAuthServer({ REPLAY_PROTECTION: replay })
       const { body } = await request(listener).post('/request-auth').send({ did: wallet.did })
-      const login = { did: wallet.did, sig: wallet.personalSign(loginText('auth.example', body.challenge)) }
+      const login = { did: wallet.did, sig: wallet.personalSign(createLoginText('auth.example', body.challenge)) }
       await request(listener).post('/auth').send(login).expect(200)
       await request(listener).post('/auth').send(login).expect(status)
     }
@@ -91,7 +91,7 @@ describe('the variables', () => {
       USER_SESSION_DURATION_IN_HOURS: '0.5'
     })
     const { body } = await request(listener).post('/request-auth').set('Origin', origin).send({ did: wallet.did })
-    const login = { did: wallet.did, sig: wallet.personalSign(loginText('auth.example', body.challenge)) }
+    const login = { did: wallet.did, sig: wallet.personalSign(createLoginText('auth.example', body.challenge)) }
     await request(listener).post('/auth').set('Origin', 'https://evil.example').send(login).expect(403)
     const { headers } = await request(listener).post('/auth').set('Origin', origin).send(login).expect(200)
     expect(headers['set-cookie']).toEqual([
@@ -101,7 +101,7 @@ describe('the variables', () => {
   })
 
   it('SERVICE_DID that does not fit the key only warns', async () => {
-    const { listener, log } = await testAuthServer({ SERVICE_DID: walletOf(8).did })
+    const { listener, log } = await testAuthServer({ SERVICE_DID: createNumberedWallet(8).did })
     await logIn(listener)
     expect(log()).toContainEqual(expect.objectContaining({ level: 'warn', event: 'signer-address' }))
   })

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { RelayClient } from 'express-did-auth/client/relay'
 import { wallet } from 'express-did-auth/testing'
 import type { Browser, BrowserContextOptions } from 'playwright-core'
-import { axeFindings, launchBrowser, newProfile, overflowOf, tabTo } from '../../support/browser.js'
+import { findAccessibilityFaults, launchBrowser, openProfile, measureOverflow, tabTo } from '../../support/browser.js'
 import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
 
 const PHONE: BrowserContextOptions = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }
@@ -43,7 +43,7 @@ describe('the page of a link', () => {
   ] as const)('leads a phone from the link to the text by one tap, at a server with %s', async (name, login) => {
     const server = processes[name]
     const link = await send(TEXT, server)
-    const { open, requests, complaints, context } = await newProfile(browser, [], PHONE)
+    const { open, requests, complaints, context } = await openProfile(browser, [], PHONE)
     const page = await open(link)
     const { host, origin } = new URL(server.servers[1]!.serviceUrl)
     expect(await page.textContent('#relay')).toBe(host)
@@ -66,7 +66,7 @@ describe('the page of a link', () => {
   ])('shows name, type and size of a file, and saves it as %s', async (name, type) => {
     const bytes = new Uint8Array(100_000).fill(7)
     const link = await send(new File([bytes], name, { type }))
-    const { open, complaints } = await newProfile(browser, [], PHONE)
+    const { open, complaints } = await openProfile(browser, [], PHONE)
     const page = await open(link)
     await page.tap('#open')
     await page.waitForSelector('#save:focus')
@@ -82,7 +82,7 @@ describe('the page of a link', () => {
 
   it('says in a sentence what is wrong with a link', async () => {
     const link = await send(TEXT)
-    const { open, context } = await newProfile(browser)
+    const { open, context } = await openProfile(browser)
     // Before a tap: nothing could be opened.
     const page = await open(link.slice(0, -30))
     await page.waitForSelector('#open-status:text-is("The link is incomplete. Copy it again.")')
@@ -110,7 +110,7 @@ describe('the page of a link', () => {
   ] as const)('is opened by the keyboard alone, and accessible to axe, %s, %i px', async (colorScheme, width) => {
     const name = `${'plan_of_the_garden_'.repeat(8)}.pdf`
     const links = [await send(`${TEXT} https://example.com/${'long'.repeat(50)}`), await send(new File(['x'], name))]
-    const { open } = await newProfile(browser, [], {
+    const { open } = await openProfile(browser, [], {
       colorScheme,
       viewport: { width, height: 600 },
       reducedMotion: 'reduce'
@@ -121,8 +121,8 @@ describe('the page of a link', () => {
       const states = link === broken ? ['#open-status:has-text("incomplete")'] : ['#open', ':is(#text, #save):focus']
       for (const state of states) {
         await page.waitForSelector(state)
-        expect(await axeFindings(page)).toEqual([])
-        expect(await overflowOf(page)).toBe(0)
+        expect(await findAccessibilityFaults(page)).toEqual([])
+        expect(await measureOverflow(page)).toBe(0)
         if (state !== '#open') continue
         await tabTo(page, '#open')
         await page.keyboard.press('Enter')

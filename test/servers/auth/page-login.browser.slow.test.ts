@@ -4,12 +4,12 @@ import type { AddressInfo } from 'node:net'
 import { wallet } from 'express-did-auth/testing'
 import type { Browser } from 'playwright-core'
 import {
-  axeFindings,
+  findAccessibilityFaults,
   launchBrowser,
   logInByTabKey,
-  newProfile,
-  overflowOf,
-  says,
+  openProfile,
+  measureOverflow,
+  waitForAnswer,
   tabTo
 } from '../../support/browser.js'
 import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
@@ -44,7 +44,7 @@ describe('logging in on the page in a browser', () => {
   })
 
   it('says where to open it, at another address than its own', async () => {
-    const { open } = await newProfile(browser)
+    const { open } = await openProfile(browser)
     const own = await open(all.serviceUrl)
     const other = await open(all.serviceUrl.replace('localhost', '127.0.0.1'))
     await other.waitForSelector('#elsewhere')
@@ -59,11 +59,11 @@ describe('logging in on the page in a browser', () => {
 
   it('watches the account of its wallet after a reload', async () => {
     const alice = wallet('alice')
-    const { open } = await newProfile(browser, [alice])
+    const { open } = await openProfile(browser, [alice])
     const page = await open(all.serviceUrl)
     await page.click('#wallets button')
     await page.click('#log-in')
-    await says(page, 'session', 'Logged in.')
+    await waitForAnswer(page, 'session', 'Logged in.')
     await page.reload()
     await page.waitForSelector('#signed-in >> visible=true')
     await page.waitForSelector('#wallets button')
@@ -73,7 +73,7 @@ describe('logging in on the page in a browser', () => {
 
   it('goes from connecting a wallet to logging out by the keyboard alone, and to no other host', async () => {
     const alice = wallet('alice')
-    const { open, requests, complaints } = await newProfile(browser, [alice])
+    const { open, requests, complaints } = await openProfile(browser, [alice])
     const page = await open(all.serviceUrl)
     const press = async (selector: string, key = 'Enter'): Promise<void> => {
       await tabTo(page, selector)
@@ -111,11 +111,11 @@ describe('logging in on the page in a browser', () => {
   ] as const)('is accessible to axe in its main states, %s, and fits into %i px', async (colorScheme, width) => {
     // A colour that is changing slowly can lack contrast for a moment.
     const options = { colorScheme, viewport: { width, height: 800 }, reducedMotion: 'reduce' } as const
-    const { open } = await newProfile(browser, [wallet('alice')], options)
+    const { open } = await openProfile(browser, [wallet('alice')], options)
     const page = await open(all.serviceUrl)
     const expectNoFault = async (): Promise<void> => {
-      expect(await axeFindings(page)).toEqual([])
-      expect(await overflowOf(page)).toBe(0)
+      expect(await findAccessibilityFaults(page)).toEqual([])
+      expect(await measureOverflow(page)).toBe(0)
     }
     await page.waitForSelector('#wallets button')
     await expectNoFault()
@@ -131,12 +131,12 @@ describe('logging in on the page in a browser', () => {
     await expectNoFault()
     await page.setInputFiles('#send-file', { name: 'a', mimeType: '', buffer: Buffer.alloc(7_340_032) })
     await page.click('#send-form button')
-    await says(page, 'relay', 'At most 5.9 MiB can be sent. This has 7.0 MiB.')
+    await waitForAnswer(page, 'relay', 'At most 5.9 MiB can be sent. This has 7.0 MiB.')
     await expectNoFault()
   })
 
   it('offers a wallet of the browser first, and the key of this tab where there is none', async () => {
-    const [some, none] = [await newProfile(browser, [wallet('alice')]), await newProfile(browser)]
+    const [some, none] = [await openProfile(browser, [wallet('alice')]), await openProfile(browser)]
     const [page, other] = [await some.open(all.serviceUrl), await none.open(all.serviceUrl)]
     await page.waitForSelector('#wallets button')
     const coloured = (selector: string): string =>
@@ -147,7 +147,7 @@ describe('logging in on the page in a browser', () => {
   })
 
   it('folds later steps on a phone, and opens the second with a wallet', async () => {
-    const { open } = await newProfile(browser, [], { viewport: { width: 390, height: 844 } })
+    const { open } = await openProfile(browser, [], { viewport: { width: 390, height: 844 } })
     const page = await open(all.serviceUrl)
     const openSteps = (): Promise<string[]> => page.locator('.step[open] h2').allTextContents()
     expect(await openSteps()).toEqual(['Choose a wallet'])
@@ -160,7 +160,7 @@ describe('logging in on the page in a browser', () => {
   })
 
   it('says what a link of localhost is, and what is missing without https', async () => {
-    const { open, context } = await newProfile(browser)
+    const { open, context } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     await logInByTabKey(page)
     expect(await page.locator('.insecure').first().isVisible()).toBe(false)
@@ -175,7 +175,7 @@ describe('logging in on the page in a browser', () => {
   })
 
   it('shows nothing of the previous account once another one is chosen', async () => {
-    const { open } = await newProfile(browser, [wallet('dora')])
+    const { open } = await openProfile(browser, [wallet('dora')])
     const page = await open(all.serviceUrl)
     await page.click('#wallets button')
     await page.click('#log-in')
@@ -183,9 +183,9 @@ describe('logging in on the page in a browser', () => {
     await page.waitForSelector('.actions:has-text("Encrypt and send") + [role=status]:text("Sent.")')
     await page.fill('#note', 'Buy oak')
     await page.click('#note-form button')
-    await says(page, 'vault', 'Added.')
+    await waitForAnswer(page, 'vault', 'Added.')
     await page.click('#ask-me')
-    await says(page, 'session', 'knows the DID')
+    await waitForAnswer(page, 'session', 'knows the DID')
     const ticks = `[...document.querySelectorAll('.step h2')].map((one) => getComputedStyle(one, '::before').content)`
     expect(await page.evaluate(ticks)).toEqual(Array(4).fill('"✓"'))
     await page.click('#other-wallet')
@@ -198,13 +198,13 @@ describe('logging in on the page in a browser', () => {
   })
 
   it('shows nothing that is answered for the previous account', async () => {
-    const { open } = await newProfile(browser, [wallet('erin')])
+    const { open } = await openProfile(browser, [wallet('erin')])
     const page = await open(all.serviceUrl)
     await page.click('#wallets button')
     await page.click('#log-in')
     await page.fill('#note', 'Buy oak')
     await page.click('#note-form button:enabled')
-    await says(page, 'vault', 'Added.')
+    await waitForAnswer(page, 'vault', 'Added.')
     const held: (() => void)[] = []
     await page.route(/\/(?:me|file|notes)$/, async (route) => {
       await new Promise<void>((resolve) => held.push(resolve))
@@ -222,7 +222,7 @@ describe('logging in on the page in a browser', () => {
   })
 
   it('logs out a login of a wallet that is not the chosen one any more', async () => {
-    const { open } = await newProfile(browser, [wallet('dora')])
+    const { open } = await openProfile(browser, [wallet('dora')])
     const page = await open(all.serviceUrl)
     let release = (): void => undefined
     await page.route('**/auth', async (route) => {
@@ -240,7 +240,7 @@ describe('logging in on the page in a browser', () => {
   })
 
   it('shows what the wallet signed, and tokens in full only when asked', async () => {
-    const { open } = await newProfile(browser)
+    const { open } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     await logInByTabKey(page)
     const entry = (name: string) => page.locator('.exchange', { hasText: name })
@@ -257,7 +257,7 @@ describe('logging in on the page in a browser', () => {
 
   it('logs in with the text of EIP-4361 when that is chosen, and shows it', async () => {
     const alice = wallet('alice')
-    const { open, complaints } = await newProfile(browser, [alice])
+    const { open, complaints } = await openProfile(browser, [alice])
     const page = await open(all.serviceUrl)
     await page.click('#wallets button')
     await page.click('#signed-out summary')
@@ -276,7 +276,7 @@ describe('logging in on the page in a browser', () => {
   })
 
   it('logs in with cookies, and another origin of the same site can do nothing with them', async () => {
-    const { open, complaints, context } = await newProfile(browser)
+    const { open, complaints, context } = await openProfile(browser)
     const page = await open(withCookies.serviceUrl)
     await logInByTabKey(page)
     expect((await context.cookies()).map(({ name, httpOnly }) => [name, httpOnly])).toEqual([

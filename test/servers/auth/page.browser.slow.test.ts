@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import { wallet, WalletError, type PageWallet, type WalletRequest } from 'express-did-auth/testing'
 import type { Browser, Page } from 'playwright-core'
-import { launchBrowser, logInByTabKey, newProfile, says } from '../../support/browser.js'
+import { launchBrowser, logInByTabKey, openProfile, waitForAnswer } from '../../support/browser.js'
 import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 
@@ -46,7 +46,7 @@ describe('the page in a browser', () => {
 
   /** A user in a browser of its own. */
   const logInAs = async (seed: string): Promise<Page> => {
-    const { open } = await newProfile(browser, [wallet(seed)])
+    const { open } = await openProfile(browser, [wallet(seed)])
     const page = await open(all.serviceUrl)
     await page.click('#wallets button')
     await page.click('#log-in')
@@ -55,7 +55,7 @@ describe('the page in a browser', () => {
   }
 
   it('sends a text through the relay, and another browser opens its link; the key is in no request', async () => {
-    const sender = await newProfile(browser)
+    const sender = await openProfile(browser)
     const page = await sender.open(all.serviceUrl)
     await logInByTabKey(page)
     await answerExpiry(page, '3600')
@@ -63,14 +63,14 @@ describe('the page in a browser', () => {
     const sent: string[] = []
     sender.context.on('request', (request) => void sent.push(`${request.url()} ${request.postData() ?? ''}`))
     await page.click('#send-form button')
-    await says(page, 'relay', 'Sent.')
+    await waitForAnswer(page, 'relay', 'Sent.')
     expect(await page.textContent('#sent-until')).toMatch(/^The relay keeps it until \w.+ at .+\.$/)
     const link = String(await page.textContent('#sent-link'))
     const [, key = ''] = /^http:\/\/localhost:\d+\/open#r=bafk[a-z2-7]+\.([\w-]{43})&until=\d{10}$/.exec(link) ?? []
     expect(key).toHaveLength(43)
     expect(await page.evaluate(`document.querySelector('#sent-code').naturalWidth > 0`)).toBe(true)
 
-    const receiver = await newProfile(browser)
+    const receiver = await openProfile(browser)
     receiver.context.on('request', (request) => void sent.push(`${request.url()} ${request.postData() ?? ''}`))
     const other = await receiver.open(link)
     await other.click('#open')
@@ -80,14 +80,14 @@ describe('the page in a browser', () => {
   })
 
   it('sends a file of bytes, which the other side saves', async () => {
-    const { open, complaints } = await newProfile(browser)
+    const { open, complaints } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     await logInByTabKey(page)
     const buffer = Buffer.from(Array.from({ length: 100_000 }, (_, index) => index % 256))
     await answerExpiry(page, undefined)
     await page.setInputFiles('#send-file', { name: 'map.bin', mimeType: 'application/octet-stream', buffer })
     await page.click('#send-form button')
-    await says(page, 'relay', 'Sent.')
+    await waitForAnswer(page, 'relay', 'Sent.')
     expect(await page.textContent('#sent-until')).toBe('')
     await page.fill('#open-link', String(await page.textContent('#sent-link')))
     await page.click('#open-form button')
@@ -107,7 +107,7 @@ describe('the page in a browser', () => {
   })
 
   it('keeps notes in the vault, which has ciphertexts; says it when another tab changed them', async () => {
-    const { open, context } = await newProfile(browser)
+    const { open, context } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     await logInByTabKey(page)
     for (const note of ['Buy oak', 'Ask Ada']) {
@@ -122,14 +122,14 @@ describe('the page in a browser', () => {
     await other.click('#notes li:first-child button:text-is("Edit")')
     await other.fill('#notes textarea', 'Buy two oaks')
     await other.click('#notes button:text-is("Save")')
-    await says(other, 'vault', 'Replaced.')
+    await waitForAnswer(other, 'vault', 'Replaced.')
     expect(await other.locator('#notes p').allTextContents()).toEqual(['Ask Ada', 'Buy two oaks'])
 
     await page.click('#notes li:first-child button:text-is("Delete")')
-    await says(page, 'vault', 'Another device or tab changed the notes meanwhile.')
+    await waitForAnswer(page, 'vault', 'Another device or tab changed the notes meanwhile.')
     expect(await page.locator('#notes p').allTextContents()).toEqual(['Ask Ada', 'Buy two oaks'])
     await page.click('#notes li:first-child button:text-is("Delete")')
-    await says(page, 'vault', 'Deleted.')
+    await waitForAnswer(page, 'vault', 'Deleted.')
     const { url } = all.servers[2]!
     const did = `did:ethr:rsk:${String(await page.textContent('#wallet-address'))}`
     const stored = (await (await fetch(`${url}/${did}/notes`)).json()) as string[]
@@ -143,15 +143,15 @@ describe('the page in a browser', () => {
       if (asked.method === 'personal_sign') signed.push(asked)
       return alice.request(asked)
     }
-    const { open, complaints } = await newProfile(browser, [{ info: alice.info, on: alice.on.bind(alice), request }])
+    const { open, complaints } = await openProfile(browser, [{ info: alice.info, on: alice.on.bind(alice), request }])
     const page = await open(all.serviceUrl)
     await page.click('#wallets button')
     await page.click('#log-in')
     await page.click('#send-form button:enabled')
-    await says(page, 'relay', 'Sent.')
+    await waitForAnswer(page, 'relay', 'Sent.')
     await page.fill('#note', 'Buy oak')
     await page.click('#note-form button:enabled')
-    await says(page, 'vault', 'Added.')
+    await waitForAnswer(page, 'vault', 'Added.')
     expect(signed).toHaveLength(1)
     expect(complaints).toEqual([])
   })
@@ -163,14 +163,14 @@ describe('the page in a browser', () => {
     await page.waitForSelector('#vault-code-new')
     const code = await page.inputValue('#vault-code')
     await other.click('#read-notes')
-    await says(other, 'vault', 'recovery code')
+    await waitForAnswer(other, 'vault', 'recovery code')
     await other.fill('#vault-code', code.toLowerCase().replace('-', ' '))
     await other.click('#read-notes')
     await other.waitForSelector('#notes p:text-is("Buy oak")')
   })
 
   it('logs in by a passkey, whose notes need no code: the same user after a reload', async () => {
-    const { open, context, complaints } = await newProfile(browser)
+    const { open, context, complaints } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     const devTools = await context.newCDPSession(page)
     await devTools.send('WebAuthn.enable')
@@ -188,7 +188,7 @@ describe('the page in a browser', () => {
     const did = await page.textContent('#session-did')
     await page.fill('#note', 'Buy oak')
     await page.click('#note-form button')
-    await says(page, 'vault', 'Added.')
+    await waitForAnswer(page, 'vault', 'Added.')
     await page.click('#log-out')
     await page.evaluate('sessionStorage.clear()')
     await page.reload()
@@ -202,7 +202,7 @@ describe('the page in a browser', () => {
   })
 
   it('deletes no other note than the one that is shown, when the list changes while it is read', async () => {
-    const { open } = await newProfile(browser)
+    const { open } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     await logInByTabKey(page)
     for (const note of ['first', 'second', 'third']) {
@@ -216,14 +216,14 @@ describe('the page in a browser', () => {
     const isRead = (url: URL): boolean => /\/did:ethr:[^/]+\/notes$/.test(decodeURIComponent(url.pathname))
     await page.route(isRead, async (route) => {
       await other.click('#notes li:first-child button:text-is("Delete")')
-      await says(other, 'vault', 'Deleted.')
+      await waitForAnswer(other, 'vault', 'Deleted.')
       await route.continue()
     })
     await page.click('#read-notes')
-    await says(page, 'vault', 'Read and decrypted.')
+    await waitForAnswer(page, 'vault', 'Read and decrypted.')
     await page.unroute(isRead)
     await page.click('#notes li:last-child button:text-is("Delete")')
-    await says(page, 'vault', 'Deleted.')
+    await waitForAnswer(page, 'vault', 'Deleted.')
     expect(await page.locator('#notes p').allTextContents()).toEqual(['second'])
   })
 
@@ -234,10 +234,10 @@ describe('the page in a browser', () => {
     ['answering garbage for an account', answering('eth_requestAccounts', [42]), 'named no account'],
     ['answering nothing', answering('eth_requestAccounts', null), 'named no account']
   ])('says what is wrong with a wallet that is %s, and goes on with another', async (_what, bad, text) => {
-    const { open, complaints } = await newProfile(browser, [bad])
+    const { open, complaints } = await openProfile(browser, [bad])
     const page = await open(all.serviceUrl)
     await page.click('#wallets button')
-    await says(page, 'wallet', text)
+    await waitForAnswer(page, 'wallet', text)
     await logInByTabKey(page)
     expect(complaints).toEqual([])
   })
@@ -246,11 +246,11 @@ describe('the page in a browser', () => {
     ['what is no signature', answering('personal_sign', { r: 1 }), 'Your wallet failed'],
     ['that its user declines', declining, 'You refused']
   ])('says that a wallet answered a login with %s, and lets the user try again', async (_what, bad, text) => {
-    const { open } = await newProfile(browser, [bad])
+    const { open } = await openProfile(browser, [bad])
     const page = await open(all.serviceUrl)
     await page.click('#wallets button')
     await page.click('#log-in')
-    await says(page, 'session', text)
+    await waitForAnswer(page, 'session', text)
     expect(await page.getAttribute('#session-status', 'data-kind')).toBe('bad')
     expect(await page.isEnabled('#log-in')).toBe(true)
   })
@@ -260,7 +260,7 @@ describe('the page in a browser', () => {
       const one = wallet(seed)
       return { info: one.info, afterMs, on: one.on.bind(one), request: one.request.bind(one) }
     }
-    const { open } = await newProfile(browser, [late('alice', 900), late('bob', 1_400)])
+    const { open } = await openProfile(browser, [late('alice', 900), late('bob', 1_400)])
     const page = await open(all.serviceUrl)
     await page.waitForSelector('#wallets button:nth-child(2)')
     expect(await page.locator('#wallets button').allTextContents()).toEqual(['alice', 'bob'])
@@ -268,13 +268,13 @@ describe('the page in a browser', () => {
 
   it('logs out when another account is chosen in the wallet, and shows that account', async () => {
     const alice = wallet('alice')
-    const { open } = await newProfile(browser, [alice])
+    const { open } = await openProfile(browser, [alice])
     const page = await open(all.serviceUrl)
     await page.click('#wallets button')
     await page.click('#log-in')
     await page.waitForSelector('#sessions li')
     alice.switchAccount()
-    await says(page, 'wallet', 'Another account')
+    await waitForAnswer(page, 'wallet', 'Another account')
     await page.waitForSelector('#signed-out')
     expect(await page.textContent('#wallet-address')).toBe(alice.address)
     await page.click('#log-in')
@@ -286,7 +286,7 @@ describe('the page in a browser', () => {
     const [ended, page] = [await logInAs('alice'), await logInAs('alice')]
     const before = await page.locator('#sessions li').count()
     await page.click('#sessions li:has-text("Another") button')
-    await says(page, 'session', 'Ended.')
+    await waitForAnswer(page, 'session', 'Ended.')
     expect(await page.locator('#sessions li').count()).toBe(before - 1)
     // Which of the others it was depends on their order: end them all.
     while ((await page.locator('#sessions button').count()) > 0) {
@@ -305,37 +305,37 @@ describe('the page in a browser', () => {
   it('goes on when the server restarts between two clicks', async () => {
     const data = temporaryFolder()
     const first = await servers.start({ DATA_DIR: data.path })
-    const { open } = await newProfile(browser)
+    const { open } = await openProfile(browser)
     const page = await open(first.serviceUrl)
     await logInByTabKey(page)
     first.signal('SIGTERM')
     await first.ended
     await page.click('#ask-me')
-    await says(page, 'session', 'cannot be reached')
+    await waitForAnswer(page, 'session', 'cannot be reached')
     await servers.start({ DATA_DIR: data.path, PORT: new URL(first.url).port })
     await page.click('#ask-me')
-    await says(page, 'session', 'knows the DID')
+    await waitForAnswer(page, 'session', 'knows the DID')
     await page.click('#refresh')
-    await says(page, 'session', 'new tokens')
+    await waitForAnswer(page, 'session', 'new tokens')
     data.remove()
   })
 
   it('says that it is offline, stays logged in, and goes on afterwards', async () => {
-    const { open, context } = await newProfile(browser)
+    const { open, context } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     await logInByTabKey(page)
     await context.setOffline(true)
     for (const button of ['#ask-me', '#refresh']) {
       await page.click(button)
-      await says(page, 'session', 'cannot be reached')
+      await waitForAnswer(page, 'session', 'cannot be reached')
       expect(await page.isVisible('#signed-in')).toBe(true)
     }
     await context.setOffline(false)
     await page.click('#ask-me')
-    await says(page, 'session', 'knows the DID')
+    await waitForAnswer(page, 'session', 'knows the DID')
     await page.reload()
     await page.waitForSelector('#sessions li')
     await page.click('#log-out')
-    await says(page, 'session', 'Logged out')
+    await waitForAnswer(page, 'session', 'Logged out')
   })
 })

@@ -2,10 +2,10 @@ import { beforeAll, describe, expect, it } from '@jest/globals'
 import { memoryStore } from 'express-did-auth'
 import { pino } from 'pino'
 import request from 'supertest'
-import { authApp } from '../../../servers/auth/app.js'
+import { createAuthApp } from '../../../servers/auth/app.js'
 import { loadPage, type Page } from '../../../servers/auth/page.js'
 import type { ServerName } from '../../../servers/config/read-env.js'
-import { secureApp } from '../../../servers/http/create-app.js'
+import { createApp } from '../../../servers/http/create-app.js'
 import { scriptFile } from '../../support/run-script.js'
 import { testServer } from '../../support/test-app.js'
 
@@ -25,7 +25,7 @@ describe('the page', () => {
 
   /** The auth server with the page, beside others. */
   const serve = (serviceUrls: ReadonlyMap<ServerName, string>, variables: Record<string, string> = {}) =>
-    testServer('auth', variables, memoryStore(), (shell) => authApp({ ...shell, page, serviceUrls }))
+    testServer('auth', variables, memoryStore(), (shell) => createAuthApp({ ...shell, page, serviceUrls }))
 
   it.each(['/', '/open'])('is at %s, and says where relay and vault are', async (path) => {
     const { listener } = await serve(three)
@@ -97,7 +97,7 @@ describe('the page', () => {
     const log = pino({ level: 'warn' }, { write: (line: string) => warnings.push(JSON.parse(line)) })
     expect(loadPage(`${folder}/none`, log)).toBeUndefined()
     expect(warnings).toMatchObject([{ event: 'page-missing', reason: 'it does not exist' }])
-    const { listener } = await testServer('auth', {}, memoryStore(), authApp)
+    const { listener } = await testServer('auth', {}, memoryStore(), createAuthApp)
     await request(listener).get('/').expect(404)
   })
 })
@@ -106,7 +106,7 @@ describe('CORS for the page', () => {
   const origin = 'https://auth.example'
   const ask = async (name: ServerName, variables: Record<string, string>, from: string) => {
     const { listener } = await testServer(name, variables, memoryStore(), (shell) => ({
-      listener: secureApp({ ...shell, serviceUrls: three }, [], []),
+      listener: createApp({ ...shell, serviceUrls: three }, [], []),
       ready: Promise.resolve(),
       close: () => Promise.resolve()
     }))

@@ -3,11 +3,11 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { deadRpcUrl } from '../../support/rpc-node.js'
 import { note, rounds } from '../../support/time-factor.js'
 import { ServerProcesses } from '../../support/server-process.js'
-import { moreWrites, underLoad } from '../../support/instances.js'
+import { waitForWrites, runUnderLoad } from '../../support/instances.js'
 import { ask, logIn, logOut, me, post, refresh, signedLogin, type Tokens } from '../../support/server-client.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 const domain = 'auth.example'
 
 describe('the auth server as a process', () => {
@@ -85,8 +85,8 @@ describe('the auth server as a process', () => {
     let slowestStart = 0
     for (let round = 0; round < rounds(1, 100); round += 1) {
       const targets = { auths: [server.url], vaults: [] }
-      await underLoad(targets, false, async (load) => {
-        await moreWrites(load, 50)
+      await runUnderLoad(targets, false, async (load) => {
+        await waitForWrites(load, 50)
         server.signal('SIGKILL')
         await server.ended
         server = await servers.start({ LOG_LEVEL: 'warn' })
@@ -104,8 +104,8 @@ describe('the auth server as a process', () => {
       let slowestEnd = 0
       for (let round = 0; round < rounds(1, 100); round += 1) {
         const targets = { auths: [server.url], vaults: [] }
-        await underLoad(targets, false, async (load) => {
-          await moreWrites(load, 50)
+        await runUnderLoad(targets, false, async (load) => {
+          await waitForWrites(load, 50)
           const startedAt = performance.now()
           server.signal(signal)
           // As at Ctrl-C, where terminal and npm each send one.

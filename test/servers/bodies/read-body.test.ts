@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { BodyReader } from '../../../servers/bodies/read-body.js'
 import type { NewContent } from '../../../servers/storage/content-store.js'
-import { cidOf } from '../../support/content-stores.js'
+import { computeCid } from '../../support/content-stores.js'
 
 const MAX_BYTES = 1_000
 
@@ -337,5 +337,5 @@ function hashedContentOf(bytes: Uint8Array) {
   const leafCount = Math.max(1, Math.ceil(bytes.length / 262_144))
   const leaves = Array.from({ length: leafCount }, (_, index) => bytes.subarray(index * 262_144, (index + 1) * 262_144))
   const hashes = leaves.map((leaf) => createHash('sha256').update(leaf).digest())
-  return { cid: cidOf(bytes), byteCount: bytes.length, leafHashes: Buffer.concat(hashes) }
+  return { cid: computeCid(bytes), byteCount: bytes.length, leafHashes: Buffer.concat(hashes) }
 }

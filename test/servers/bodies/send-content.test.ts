@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { once } from 'node:events'
 import { get, type IncomingMessage, type ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
-import { jsonStringOf, sendChunks, sendWhole } from '../../../servers/bodies/send-content.js'
+import { encodeJsonString, sendChunks, sendWhole } from '../../../servers/bodies/send-content.js'
 import { closeServices, servingPort } from '../../support/server-client.js'
 
 const PIECE_BYTES = 262_144
@@ -47,7 +47,7 @@ describe('jsonStringOf', () =>
     await fc.assert(
       fc.asyncProperty(text, fc.integer({ min: 1, max: 90 }), async (whole, length) => {
         const pieces: Uint8Array[] = []
-        for await (const piece of jsonStringOf(cut(Buffer.from(whole), length), '[', ']')) pieces.push(piece)
+        for await (const piece of encodeJsonString(cut(Buffer.from(whole), length), '[', ']')) pieces.push(piece)
         expect(Buffer.concat(pieces).toString()).toBe(JSON.stringify([whole]))
       }),
       { numRuns: 500 }
@@ -97,7 +97,7 @@ describe('sendChunks', () => {
     ['a long text', 'é€😀"\n\u0001'.repeat(100_000), PIECE_BYTES],
     ['a long text in short pieces', 'é€😀"\n\u0001'.repeat(20_000), 1_001]
   ])('sends %s', async (_what, text, pieceLength) => {
-    const chunks = () => jsonStringOf(cut(Buffer.from(text), pieceLength), '{"file":', '}')
+    const chunks = () => encodeJsonString(cut(Buffer.from(text), pieceLength), '{"file":', '}')
     const port = await serving(chunks, { 'Cache-Control': 'no-store' })
     const { status, text: json, headers } = await ask(port)
     expect([status, json === JSON.stringify({ file: text })]).toEqual([200, true])
@@ -114,7 +114,7 @@ describe('sendChunks', () => {
         done.push('closed')
       }
     }
-    const { status, text } = await ask(await serving(() => jsonStringOf(pieces())), 'HEAD')
+    const { status, text } = await ask(await serving(() => encodeJsonString(pieces())), 'HEAD')
     expect([status, text, done]).toEqual([200, '', ['closed']])
   })
 
@@ -151,7 +151,7 @@ describe('sendChunks', () => {
     async function* pieces(): AsyncGenerator<Uint8Array> {
       throw new Error('missing')
     }
-    expect(await ask(await serving(() => jsonStringOf(pieces())))).toMatchObject({ status: 500, text: 'missing' })
+    expect(await ask(await serving(() => encodeJsonString(pieces())))).toMatchObject({ status: 500, text: 'missing' })
   })
 
   it('breaks the connection when the source fails later', async () => {

@@ -10,11 +10,11 @@ import { runCli, spawnCli } from '../../support/server-process.js'
 import { folderOfEachTest } from '../../support/folder-of-each-test.js'
 import { until } from '../../support/until.js'
 import { fillVault } from '../../support/vault-app.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
 const ENTRIES = 10_000
 const KEYS = Array.from({ length: 50 }, (_, number) => `key ${number}`)
-const users = Array.from({ length: 10 }, (_, number) => walletOf(600 + number).did)
+const users = Array.from({ length: 10 }, (_, number) => createNumberedWallet(600 + number).did)
 
 const folder = folderOfEachTest()
 let database: TestDatabase

@@ -7,19 +7,19 @@ import { runMigrate } from '../../../servers/commands/migrate.js'
 import { readEnv } from '../../../servers/config/read-env.js'
 import { openPostgresContents } from '../../../servers/storage/engine.js'
 import type { OpenContentStore } from '../../../servers/storage/sql/sql-content-store.js'
-import { s3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
+import { createS3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
 import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
 import { openSqliteStore } from '../../../src/stores/sqlite/sqlite-store.js'
 import { runCommand } from '../../support/command-line.js'
-import { cidOf, entryOf, fileOf, textOf } from '../../support/content-stores.js'
+import { computeCid, createEntry, createFile, readText } from '../../support/content-stores.js'
 import { startFakeS3 } from '../../support/fake-s3.js'
 import { runOn, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
 import { folderOfEachTest } from '../../support/folder-of-each-test.js'
 import { openDatabase, testVault, VaultUser } from '../../support/vault-app.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
 const NOW = Math.floor(Date.now() / 1_000)
-const [ANN, BEN] = [walletOf(501), walletOf(502)]
+const [ANN, BEN] = [createNumberedWallet(501), createNumberedWallet(502)]
 const BIG = 'big '.repeat(262_144)
 
 let database: TestDatabase
@@ -74,13 +74,13 @@ async function fillVault(store: OpenContentStore['store'], entriesEach = 120): P
   for (const { did } of [ANN, BEN]) {
     for (let number = 0; number < entriesEach; number += 1) {
       const text = number % 3 === 0 ? `shared ${number}` : `${did} ${number}`
-      await store.writeEntry(entryOf(`key ${number % 4}`, text, { did }))
+      await store.writeEntry(createEntry(`key ${number % 4}`, text, { did }))
     }
-    await store.writeEntry(entryOf('big', BIG, { did }))
-    await store.writeEntry(entryOf('key 0', `${did} 4`, { did, replaces: { cid: cidOf('shared 0') } }))
-    await store.writeEntry(entryOf('key 1', `${did} 5`, { did, replaces: { cid: cidOf(`${did} 5`) } }))
-    await store.writeEntry(entryOf('empty', '', { did }))
-    await store.writeEntry(entryOf('none', 'removed', { did }))
+    await store.writeEntry(createEntry('big', BIG, { did }))
+    await store.writeEntry(createEntry('key 0', `${did} 4`, { did, replaces: { cid: computeCid('shared 0') } }))
+    await store.writeEntry(createEntry('key 1', `${did} 5`, { did, replaces: { cid: computeCid(`${did} 5`) } }))
+    await store.writeEntry(createEntry('empty', '', { did }))
+    await store.writeEntry(createEntry('none', 'removed', { did }))
     await store.removeEntries({ did, key: 'none' })
   }
 }
@@ -90,11 +90,11 @@ async function everything(store: OpenContentStore['store']): Promise<unknown> {
   const lists = [ANN, BEN].flatMap(({ did }) =>
     ['key 0', 'key 1', 'key 2', 'key 3', 'big', 'empty', 'none'].map(async (key) => {
       const { etag, entries } = await store.listEntries({ did, key })
-      const texts = await Promise.all((await store.readContents(entries.map(({ cid }) => cid))).map(textOf))
+      const texts = await Promise.all((await store.readContents(entries.map(({ cid }) => cid))).map(readText))
       return { etag, entries, texts }
     })
   )
-  const users = [ANN, BEN].map(async ({ did }) => [await store.usageOf(did), await store.listOwnEntries(did)])
+  const users = [ANN, BEN].map(async ({ did }) => [await store.readUsage(did), await store.listOwnEntries(did)])
   return Promise.all([...lists, ...users])
 }
 
@@ -102,7 +102,7 @@ describe('copy', () => {
   it('copies a vault: the same lists in their order with their ETags, once, also when it is run again', async () => {
     const store = await local('vault')
     await fillVault(store)
-    const evil = Array.from({ length: 501 }, (_, number) => cidOf(`evil ${number}`))
+    const evil = Array.from({ length: 501 }, (_, number) => computeCid(`evil ${number}`))
     await Promise.all(evil.map((cid) => store.takeDown(cid, 'takedown', NOW)))
     const before = await everything(store)
     await store.close()
@@ -120,11 +120,11 @@ describe('copy', () => {
 
     expect((await copy()).lines[0]).toContain('entries copied: 0 (already there: 242)')
     // Also of a user who had nothing: what comes from elsewhere later keeps its place before it.
-    await target.store.writeEntry(entryOf('key', 'first', { did: 'did:ethr:rsk:0xc' }))
+    await target.store.writeEntry(createEntry('key', 'first', { did: 'did:ethr:rsk:0xc' }))
     expect(Number((await runOn(database.url, 'SELECT max(number) AS last FROM vault_entries'))[0]?.last)).toBe(126)
-    await target.store.writeEntry(entryOf('key 0', 'later', { did: ANN.did }))
+    await target.store.writeEntry(createEntry('key 0', 'later', { did: ANN.did }))
     const { entries } = await target.store.listEntries({ did: ANN.did, key: 'key 0' })
-    expect(entries.at(-1)?.cid).toBe(cidOf('later'))
+    expect(entries.at(-1)?.cid).toBe(computeCid('later'))
   })
 
   it('adds what is new, and leaves what was changed in the database', async () => {
@@ -133,11 +133,11 @@ describe('copy', () => {
     await store.close()
     await copy()
     const target = await moved('vault')
-    await target.store.writeEntry(entryOf('key 0', 'there', { did: ANN.did }))
-    await target.store.takeDown(cidOf('refused'), 'takedown', NOW)
+    await target.store.writeEntry(createEntry('key 0', 'there', { did: ANN.did }))
+    await target.store.takeDown(computeCid('refused'), 'takedown', NOW)
     const again = await local('vault')
-    await again.writeEntry(entryOf('key 0', 'here', { did: ANN.did }))
-    await again.writeEntry(entryOf('key 0', 'refused', { did: ANN.did }))
+    await again.writeEntry(createEntry('key 0', 'here', { did: ANN.did }))
+    await again.writeEntry(createEntry('key 0', 'refused', { did: ANN.did }))
     await again.close()
     const { code, lines } = await copy()
     expect(code).toBe(0)
@@ -146,20 +146,20 @@ describe('copy', () => {
       'vault: left out because they are taken down in the database: 1'
     ])
     const cids = (await target.store.listEntries({ did: ANN.did, key: 'key 0' })).entries.map(({ cid }) => cid)
-    expect(cids).toEqual(expect.arrayContaining([cidOf('there'), cidOf('here')]))
-    expect(cids).not.toContain(cidOf('refused'))
+    expect(cids).toEqual(expect.arrayContaining([computeCid('there'), computeCid('here')]))
+    expect(cids).not.toContain(computeCid('refused'))
   })
 
   it('brings large content to the bucket, from files and from the bucket itself', async () => {
     const fake = await startFakeS3()
     const options = fake.options()
     const filled = await local('vault')
-    await filled.writeEntry(entryOf('key', BIG))
+    await filled.writeEntry(createEntry('key', BIG))
     await filled.close()
-    const objects = s3ObjectStore(options)
+    const objects = createS3ObjectStore(options)
     const beside = await openContentStore({ folder: join(folder.path, 'vault'), database: 'vault.db', objects })
-    await beside.store.writeEntry(entryOf('key', `${BIG}other`))
-    const { etag } = await beside.store.describeList(entryOf('key', ''))
+    await beside.store.writeEntry(createEntry('key', `${BIG}other`))
+    const { etag } = await beside.store.describeList(createEntry('key', ''))
     await beside.store.close()
     bucket = {
       S3_ENDPOINT: options.endpoint,
@@ -175,9 +175,9 @@ describe('copy', () => {
       })
       const env = readEnv({ DATA_DIR: folder.path, DATABASE_URL: database.url }, 'vault', false, 'operate')
       const { store } = await openPostgresContents(pool, env, objects)
-      const list = await store.listEntries(entryOf('key', ''))
+      const list = await store.listEntries(createEntry('key', ''))
       expect(list.etag).toBe(etag)
-      const texts = await Promise.all((await store.readContents(list.entries.map(({ cid }) => cid))).map(textOf))
+      const texts = await Promise.all((await store.readContents(list.entries.map(({ cid }) => cid))).map(readText))
       expect(texts.map((text) => text.length)).toEqual([BIG.length, BIG.length + 5])
       expect(await runOn(database.url, 'SELECT * FROM vault_objects')).toEqual([])
     } finally {
@@ -190,7 +190,7 @@ describe('copy', () => {
     const before = await testVault({}, { folder: join(folder.path, 'vault') })
     const user = await VaultUser.logIn(before.listener, ANN)
     for (const content of ['one', 'two', BIG]) await user.post('notes', content).expect(201)
-    await user.put(`notes/${cidOf('one')}`, 'three').expect(200)
+    await user.put(`notes/${computeCid('one')}`, 'three').expect(200)
     const answers = [await user.read('notes').expect(200), await user.head('notes').expect(200)]
     await before.close()
     expect((await copy()).code).toBe(0)
@@ -209,10 +209,10 @@ describe('copy', () => {
 
   it('copies files of the relay with their ends: the later one of a file that is there', async () => {
     const store = await local('relay')
-    const of = (text: string, ttlSeconds: number) => fileOf(text, { nowSeconds: NOW, ttlSeconds })
+    const of = (text: string, ttlSeconds: number) => createFile(text, { nowSeconds: NOW, ttlSeconds })
     await store.writeFile(of('short', 1_000))
     await store.writeFile(of(BIG, 2_000))
-    await store.writeFile(fileOf('ended', { nowSeconds: NOW - 2_000, ttlSeconds: 1_000 }))
+    await store.writeFile(createFile('ended', { nowSeconds: NOW - 2_000, ttlSeconds: 1_000 }))
     await store.close()
     expect((await copy()).lines.slice(0, 2)).toEqual([
       'relay: files copied: 2 (already there: 0)',
@@ -224,33 +224,33 @@ describe('copy', () => {
     const { store: target } = await moved('relay')
     await target.writeFile(of(BIG, 9_000))
     expect((await copy()).lines[0]).toContain('relay: files copied: 1 (already there: 1)')
-    expect(await target.findFile(cidOf('short'), NOW)).toMatchObject({ expiresAtSeconds: NOW + 5_000 })
-    expect(await target.findFile(cidOf(BIG), NOW)).toMatchObject({ expiresAtSeconds: NOW + 9_000 })
-    expect(await target.findFile(cidOf('ended'), NOW)).toBeUndefined()
-    expect(await textOf((await target.readContents([cidOf(BIG)]))[0])).toBe(BIG)
+    expect(await target.findFile(computeCid('short'), NOW)).toMatchObject({ expiresAtSeconds: NOW + 5_000 })
+    expect(await target.findFile(computeCid(BIG), NOW)).toMatchObject({ expiresAtSeconds: NOW + 9_000 })
+    expect(await target.findFile(computeCid('ended'), NOW)).toBeUndefined()
+    expect(await readText((await target.readContents([computeCid(BIG)]))[0])).toBe(BIG)
     expect(await runOn(database.url, 'SELECT * FROM relay_posts')).toEqual([])
   })
 
   it('copies the desired state of pins', async () => {
     const store = await local('vault', true)
-    await store.writeEntry(entryOf('key', 'pinned'))
+    await store.writeEntry(createEntry('key', 'pinned'))
     const [task] = await store.claim({ limit: 1, nowSeconds: NOW, leaseSeconds: 60 })
     await store.finish(task!, NOW)
-    await store.writeEntry(entryOf('key', 'open'))
-    await store.writeEntry(entryOf('key', 'tried'))
-    const [tried] = await store.claim({ cids: [cidOf('tried')], limit: 1, nowSeconds: NOW, leaseSeconds: 60 })
+    await store.writeEntry(createEntry('key', 'open'))
+    await store.writeEntry(createEntry('key', 'tried'))
+    const [tried] = await store.claim({ cids: [computeCid('tried')], limit: 1, nowSeconds: NOW, leaseSeconds: 60 })
     await store.postpone(tried!, NOW + 60)
-    await store.writeEntry(entryOf('key', 'gone'))
-    await store.removeEntries({ ...entryOf('key', ''), cid: cidOf('gone') })
+    await store.writeEntry(createEntry('key', 'gone'))
+    await store.removeEntries({ ...createEntry('key', ''), cid: computeCid('gone') })
     await store.close()
     await copy()
     await copy()
     const rows = await runOn(database.url, 'SELECT cid, state, is_in_doubt FROM vault_pins')
     const expected = [
-      { cid: cidOf('pinned'), state: 'pinned', is_in_doubt: 0 },
-      { cid: cidOf('open'), state: 'pin', is_in_doubt: 0 },
-      { cid: cidOf('tried'), state: 'pin', is_in_doubt: 1 },
-      { cid: cidOf('gone'), state: 'unpin', is_in_doubt: expect.any(Number) }
+      { cid: computeCid('pinned'), state: 'pinned', is_in_doubt: 0 },
+      { cid: computeCid('open'), state: 'pin', is_in_doubt: 0 },
+      { cid: computeCid('tried'), state: 'pin', is_in_doubt: 1 },
+      { cid: computeCid('gone'), state: 'unpin', is_in_doubt: expect.any(Number) }
     ]
     expect(rows).toHaveLength(4)
     expect(rows).toEqual(expect.arrayContaining(expected))
@@ -265,7 +265,7 @@ describe('copy', () => {
     await sessions.close()
     await expect(copy()).rejects.toThrow(`There is nothing to copy in ${folder.path} (DATA_DIR)`)
     const store = await local('vault')
-    await store.writeEntry(entryOf('key', 'text'))
+    await store.writeEntry(createEntry('key', 'text'))
     await store.close()
     const { lines } = await copy('--from', folder.path)
     expect(lines).toEqual([
@@ -281,14 +281,14 @@ describe('copy', () => {
     await store.close()
     const file = openDatabase(join(folder.path, 'vault', 'vault.db'))
     file.exec(
-      `DELETE FROM contents WHERE cid = '${cidOf('shared 3')}'; DELETE FROM lists WHERE did = '${BEN.did}' AND key = 'key 1';
-       DELETE FROM entries WHERE cid = '${cidOf(`${BEN.did} 2`)}'`
+      `DELETE FROM contents WHERE cid = '${computeCid('shared 3')}'; DELETE FROM lists WHERE did = '${BEN.did}' AND key = 'key 1';
+       DELETE FROM entries WHERE cid = '${computeCid(`${BEN.did} 2`)}'`
     )
     file.close()
     const { code, lines } = await copy()
     expect(code).toBe(1)
     expect(lines.filter((line) => line.includes('NOT copied'))).toEqual([
-      expect.stringContaining(`vault: NOT copied: ${cidOf('shared 3')} is missing or damaged`),
+      expect.stringContaining(`vault: NOT copied: ${computeCid('shared 3')} is missing or damaged`),
       expect.stringContaining(`vault: NOT copied: the list "key 2" of ${BEN.did} is damaged`),
       expect.stringContaining(`vault: NOT copied: the list "key 1" of ${BEN.did} is damaged`)
     ])
@@ -299,9 +299,9 @@ describe('copy', () => {
 
   it('refuses while a server has the folder open', async () => {
     const store = await local('vault')
-    await store.writeEntry(entryOf('key', 'text'))
+    await store.writeEntry(createEntry('key', 'text'))
     await expect(copy()).rejects.toThrow(`${join(folder.path, 'vault', 'vault.db')} is in use: stop the servers first`)
-    await store.writeEntry(entryOf('key', 'more'))
+    await store.writeEntry(createEntry('key', 'more'))
     await store.close()
     expect((await copy()).lines[0]).toContain('entries copied: 2 ')
   })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { writeFileSync } from 'node:fs'
 import {
-  examineEnv,
+  readValidEnv,
   findMisspellings,
   readEnv,
   readEnvs,
@@ -286,7 +286,7 @@ describe('readEnv', () => {
 
 describe('examineEnv', () =>
   it('reads on without a wrong variable, as if it were absent', () => {
-    const { env, problems } = examineEnv({ PORT: 'x', LOG_LEVEL: 'debug', S3_BUCKET: 'b' }, 'auth', false)
+    const { env, problems } = readValidEnv({ PORT: 'x', LOG_LEVEL: 'debug', S3_BUCKET: 'b' }, 'auth', false)
     expect(env).toMatchObject({ LOG_LEVEL: 'debug', address: { port: 3000, variable: 'PORT' } })
     expect(problems.map((problem) => problem.split(':')[0])).toEqual([
       'PORT',

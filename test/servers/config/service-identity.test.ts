@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { loadIdentity } from '../../../servers/config/service-identity.js'
 import { folderOfEachTest } from '../../support/folder-of-each-test.js'
 import { resourceKey } from '../../support/test-app.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
 const coordinate = expect.stringMatching(/^[\w-]{43}$/)
 
@@ -26,7 +26,7 @@ describe('loadIdentity', () => {
   })
 
   it('derives the DID from the key, on rsk or the network that is named', async () => {
-    const { privateKey, did } = walletOf(7)
+    const { privateKey, did } = createNumberedWallet(7)
     const [PRIVATE_KEY, address] = [[privateKey], did.slice(-42)]
     expect((await load({ PRIVATE_KEY })).serviceDid).toBe(`did:ethr:rsk:${address}`)
     expect((await load({ PRIVATE_KEY, NETWORK_NAME: 'sepolia' })).serviceDid).toBe(`did:ethr:sepolia:${address}`)
@@ -51,7 +51,7 @@ describe('loadIdentity', () => {
   })
 
   it('signs with the first of several keys, and names the DIDs of the others', async () => {
-    const [next, previous] = [walletOf(7), walletOf(8)]
+    const [next, previous] = [createNumberedWallet(7), createNumberedWallet(8)]
     const rotated = { serviceDid: next.did, privateKey: next.privateKey, previousServiceDids: [previous.did] }
     expect(await load({ PRIVATE_KEY: [next.privateKey, previous.privateKey] })).toMatchObject(rotated)
     const plain = [next, previous].map(({ privateKey }) => privateKey.slice(2))
@@ -79,7 +79,7 @@ describe('loadIdentity', () => {
   })
 
   it('keeps no secret that was given', async () => {
-    await load({ PRIVATE_KEY: [walletOf(7).privateKey], CHALLENGE_SECRET: 'a'.repeat(32) })
+    await load({ PRIVATE_KEY: [createNumberedWallet(7).privateKey], CHALLENGE_SECRET: 'a'.repeat(32) })
     expect(readdirSync(folder.path)).toEqual([])
   })
 

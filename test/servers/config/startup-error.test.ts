@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import { resolve } from 'node:path'
-import { ownCommand, sentenceOf, StartError, startStep } from '../../../servers/config/startup-error.js'
+import { ownCommand, describeFailure, StartError, startStep } from '../../../servers/config/startup-error.js'
 
 describe('startStep', () => {
   it.each([
@@ -56,9 +56,9 @@ describe('startStep', () => {
 
 describe('sentenceOf', () =>
   it('never shows a stack', () => {
-    expect(sentenceOf(new StartError('No.'))).toBe('No.')
-    expect(sentenceOf(new TypeError('nothing works'), 'copy')).toBe('copy failed: nothing works')
-    expect(sentenceOf('nothing', 'auth')).toBe('auth failed: nothing')
+    expect(describeFailure(new StartError('No.'))).toBe('No.')
+    expect(describeFailure(new TypeError('nothing works'), 'copy')).toBe('copy failed: nothing works')
+    expect(describeFailure('nothing', 'auth')).toBe('auth failed: nothing')
   }))
 
 describe('ownCommand', () =>

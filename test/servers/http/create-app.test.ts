@@ -4,14 +4,14 @@ import type { AddressInfo } from 'node:net'
 import { memoryStore } from 'express-did-auth'
 import { pino } from 'pino'
 import request from 'supertest'
-import { secureApp, waitingApp, withLastAnswers } from '../../../servers/http/create-app.js'
+import { createApp, startingApp, addFallbacks } from '../../../servers/http/create-app.js'
 import { readEnv } from '../../../servers/config/read-env.js'
 import { exchange } from '../../support/malformed.js'
 import { testAuthServer } from '../../support/test-app.js'
 
 const env = readEnv({}, 'auth', false)
 const silent = pino({ level: 'silent' })
-const newApp = () => secureApp({ env, log: silent, dependencies: [] }, [], [])
+const newApp = () => createApp({ env, log: silent, dependencies: [] }, [], [])
 
 describe('every answer', () => {
   it.each([
@@ -58,7 +58,7 @@ describe('a server that starts', () =>
     const identity = { serviceDid: 'did:ethr:rsk:0x01', privateKey: '', challengeSecret: '' }
     const serviceUrl = 'https://service.example'
     const parts = { env, log: silent, dependencies: [], identity, serviceUrl, store: memoryStore() }
-    const listener = waitingApp(parts)
+    const listener = startingApp(parts)
     await request(listener).get('/health').expect(200)
     expect((await request(listener).get('/ready').expect(503)).body).toEqual({ status: 'starting', dependencies: {} })
     await request(listener).post('/request-auth').expect(503)
@@ -74,7 +74,7 @@ describe('what no route answers', () => {
     app.get('/broken/:name', () => {
       throw new Error('secret')
     })
-    const listener = withLastAnswers(app, { serviceUrl: 'https://auth.example', env, log: silent })
+    const listener = addFallbacks(app, { serviceUrl: 'https://auth.example', env, log: silent })
     const response = await request(listener).get(path).set('Accept', 'application/problem+json').expect(status)
     expect(response.headers).toMatchObject({
       'content-type': 'application/problem+json; charset=utf-8',
@@ -92,7 +92,7 @@ describe('an error that no route has answered', () => {
       throw error
     })
     const log = pino({}, { write: (line: string) => void lines.push(line) })
-    return { listener: withLastAnswers(app, { serviceUrl: 'https://auth.example', env, log }), lines }
+    return { listener: addFallbacks(app, { serviceUrl: 'https://auth.example', env, log }), lines }
   }
 
   it.each([

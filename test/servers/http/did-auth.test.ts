@@ -1,17 +1,17 @@
 import { describe, expect, it } from '@jest/globals'
 import { memoryStore } from 'express-did-auth'
 import { readEnv } from '../../../servers/config/read-env.js'
-import { didAuthConfig, maxRequestsOf, siweOf } from '../../../servers/http/did-auth.js'
-import { serverLog } from '../../../servers/observability/logger.js'
+import { createDidAuthConfig, getMaxRequests, createSiweOptions } from '../../../servers/http/did-auth.js'
+import { createServerLog } from '../../../servers/observability/logger.js'
 
 const identity = { serviceDid: 'did:ethr:rsk:0x1', privateKey: '1'.repeat(64), challengeSecret: 's'.repeat(32) }
 
 /** The options that an environment becomes. */
 function optionsOf(variables: Record<string, string>) {
   const env = readEnv(variables, 'auth', false)
-  const log = serverLog(env, false, { write: () => undefined })
+  const log = createServerLog(env, false, { write: () => undefined })
   const parts = { env, identity, serviceUrl: 'https://auth.example', log, store: memoryStore() }
-  return didAuthConfig(parts, () => Promise.resolve(''))
+  return createDidAuthConfig(parts, () => Promise.resolve(''))
 }
 
 describe('didAuthConfig', () => {
@@ -45,7 +45,7 @@ describe('didAuthConfig', () => {
 
 describe('maxRequestsOf', () =>
   it('is 1,000 at relay and vault, and left to the library at auth, unless the variable says it', () => {
-    const of = (name: 'auth' | 'relay' | 'vault', variables = {}) => maxRequestsOf(readEnv(variables, name, false))
+    const of = (name: 'auth' | 'relay' | 'vault', variables = {}) => getMaxRequests(readEnv(variables, name, false))
     expect([of('auth'), of('relay'), of('vault')]).toEqual([undefined, 1_000, 1_000])
     expect(of('relay', { MAX_REQUESTS_PER_TIME_SLOT: '3' })).toBe(3)
   }))
@@ -55,7 +55,7 @@ describe('siweOf', () => {
     variables: Record<string, string>,
     serviceDid = identity.serviceDid,
     serviceUrl = 'https://a.example'
-  ) => siweOf({ env: readEnv(variables, 'auth', false), identity: { ...identity, serviceDid }, serviceUrl })
+  ) => createSiweOptions({ env: readEnv(variables, 'auth', false), identity: { ...identity, serviceDid }, serviceUrl })
   const did = `did:ethr:rsk:0x${'1'.repeat(40)}`
 
   it('is on with the network of the service, and off with SIWE=false', () => {

@@ -5,7 +5,7 @@ import {
   malformedRequests,
   malformedVaultRequests,
   runMalformed,
-  sampleOf
+  takeSample
 } from '../../support/malformed.js'
 import { logIn as relayLogIn, requestChallenge, startTestRelay } from '../../support/relay-app.js'
 import { relayGet, relayPost } from '../../support/relay-client.js'
@@ -13,9 +13,9 @@ import { ask, logIn, me, post } from '../../support/server-client.js'
 import { testAuthServer } from '../../support/test-app.js'
 import { rounds } from '../../support/time-factor.js'
 import { logInAt, testVault } from '../../support/vault-app.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 const COUNT = rounds(400, 10_000)
 const sig = wallet.personalSign('another message')
 const credentialJwt = 'eyJhbGciOiJFUzI1NksifQ.e30.AAAA'
@@ -81,7 +81,7 @@ describe('malformed requests', () => {
       expect(requests.length).toBeGreaterThan(2_000)
       const server = await listen({ port: 0, host: '127.0.0.1', variable: 'PORT' })
       server.serve(listener)
-      const run = await runMalformed(server.port, sampleOf(requests, COUNT))
+      const run = await runMalformed(server.port, takeSample(requests, COUNT))
       expect(run).toMatchObject({ faults: [], pages: 0 })
       expect(run.sent).toBeGreaterThanOrEqual(Math.min(COUNT, 2_000))
       // More than 8 long bodies of one user at once are refused, also where their client has disconnected.

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from '@jest/globals'
 import { once } from 'node:events'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
-import { oneAtATime } from '../../../servers/http/pipelining.js'
+import { handleOneAtATime } from '../../../servers/http/pipelining.js'
 import { until } from '../../support/until.js'
 
 let server: Server | undefined
@@ -13,7 +13,7 @@ afterEach(() => {
 })
 
 async function start(listener: RequestListener): Promise<number> {
-  server = createServer(oneAtATime(listener))
+  server = createServer(handleOneAtATime(listener))
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   return (server.address() as AddressInfo).port

@@ -1,15 +1,15 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
-import { resourcesOf, findTrustedIssuer } from '../../../servers/http/did-auth.js'
+import { createResourceOptions, findTrustedIssuer } from '../../../servers/http/did-auth.js'
 import { afterTest } from '../../support/after-test.js'
 import { startTestRelay, TestClock } from '../../support/relay-app.js'
 import { startIssuer } from '../../support/resource-tokens.js'
 import { resourceKey, testAuthServer } from '../../support/test-app.js'
 import { testVault } from '../../support/vault-app.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 import { systemClock } from '../../../src/time.js'
 
-const { did } = walletOf(1)
+const { did } = createNumberedWallet(1)
 const [RELAY, VAULT] = ['https://relay.example', 'https://vault.example']
 const resources = { resources: [RELAY, VAULT], resourceKeys: [resourceKey(1)] }
 const bearer = (token: string) => ({ Authorization: `Bearer ${token}` })
@@ -107,7 +107,7 @@ describe('servers that run side by side', () => {
       env: { RESOURCES: [], ...env },
       identity: { resourceKeys: resources.resourceKeys },
       serviceUrls: new Map(urls)
-    }) as unknown as Parameters<typeof resourcesOf>[0]
+    }) as unknown as Parameters<typeof createResourceOptions>[0]
   const all: [string, string][] = [
     ['auth', 'http://localhost:3000'],
     ['relay', 'http://localhost:3001'],
@@ -115,7 +115,7 @@ describe('servers that run side by side', () => {
   ]
 
   it('trust each other without a setting: auth issues for relay and vault', () => {
-    expect(resourcesOf(parts(all, { RESOURCES: ['https://vault.example', 'https://a.example'] }))).toEqual({
+    expect(createResourceOptions(parts(all, { RESOURCES: ['https://vault.example', 'https://a.example'] }))).toEqual({
       resources: ['https://vault.example', 'https://a.example', 'http://localhost:3001'],
       resourceKeys: resources.resourceKeys
     })
@@ -150,11 +150,11 @@ describe('servers that run side by side', () => {
       ['auth', 'http://192.168.1.5:3000'],
       ['vault', 'http://192.168.1.5:3002']
     ]
-    expect(resourcesOf(parts(open))).toEqual({})
+    expect(createResourceOptions(parts(open))).toEqual({})
     expect(findTrustedIssuer(parts(open))).toBeUndefined()
     const withoutKey = { ...parts(all), identity: { resourceKeys: [] } as never }
-    expect(resourcesOf(withoutKey)).toEqual({})
+    expect(createResourceOptions(withoutKey)).toEqual({})
     expect(findTrustedIssuer(withoutKey)).toBeUndefined()
-    expect(resourcesOf(parts([['auth', 'http://localhost:3000']]))).toEqual({})
+    expect(createResourceOptions(parts([['auth', 'http://localhost:3000']]))).toEqual({})
   })
 })

@@ -8,12 +8,12 @@ jest.unstable_mockModule('../../../servers/ipfs/http-client.js', () => {
   if (loads === 1) throw new Error('too many open files')
   return client
 })
-const { ipfsHttpNode } = await import('../../../servers/ipfs/ipfs-rpc-client.js')
+const { createIpfsHttpNode } = await import('../../../servers/ipfs/ipfs-rpc-client.js')
 
 // Its rejection was kept for ever: nothing was pinned until the next start.
 it('a client of the IPFS node that does not load is tried again by the next call, and loaded once', async () => {
   const faulty = await startFaultyNode()
-  const [node, other] = [ipfsHttpNode(faulty.url), ipfsHttpNode(faulty.url)]
+  const [node, other] = [createIpfsHttpNode(faulty.url), createIpfsHttpNode(faulty.url)]
   await expect(node.ping()).rejects.toThrow('too many open files')
   await node.ping()
   await other.ping()

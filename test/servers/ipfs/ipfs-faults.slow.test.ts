@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
-import { ipfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
+import { createIpfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
 import { startFaultyNode, type FaultyIpfsNode } from '../../support/faulty-ipfs-node.js'
 import { ipfsFaults, ipfsVerbs, otherCid, type IpfsFault, type IpfsVerb } from '../../support/ipfs-faults.js'
-import { askNode, codeOf, deadlineFor, verdictOf } from '../../support/ipfs-verdicts.js'
+import { askNode, catchCode, deadlineFor, expectVerdict } from '../../support/ipfs-verdicts.js'
 import { scaled } from '../../support/time-factor.js'
 import { until } from '../../support/until.js'
 
@@ -13,7 +13,7 @@ describe('ipfsHttpNode with a node that fails', () => {
   const clients: IpfsHttpNode[] = []
 
   function clientWith(deadlineMilliseconds: number): IpfsHttpNode {
-    const client = ipfsHttpNode(faulty.url, { deadlineMilliseconds, listMilliseconds: deadlineMilliseconds })
+    const client = createIpfsHttpNode(faulty.url, { deadlineMilliseconds, listMilliseconds: deadlineMilliseconds })
     clients.push(client)
     return client
   }
@@ -32,12 +32,12 @@ describe('ipfsHttpNode with a node that fails', () => {
 
   it.each(table)('$verb: a node that $fault', async ({ fault, verb }) => {
     await start(fault)
-    expect(await codeOf(askNode(clientWith(deadlineFor(fault, verb)), verb))).toBe(verdictOf(fault, verb))
+    expect(await catchCode(askNode(clientWith(deadlineFor(fault, verb)), verb))).toBe(expectVerdict(fault, verb))
 
     await faulty.heal()
     const [client] = clients
-    expect(await codeOf(askNode(client!, 'add'))).toBe('ok')
-    expect(await codeOf(askNode(client!, verb))).toBe('ok')
+    expect(await catchCode(askNode(client!, 'add'))).toBe('ok')
+    expect(await catchCode(askNode(client!, verb))).toBe('ok')
   })
 
   // Endless answers of one process to itself leave no time for others.
@@ -50,14 +50,14 @@ describe('ipfsHttpNode with a node that fails', () => {
       const verbs = ipfsVerbs.filter((verb) => verb !== 'pin/rm')
       const client = clientWith(Math.max(...verbs.map((verb) => deadlineFor(fault, verb))))
       const asked = Array.from({ length: 20 }, (_, index) => verbs[index % verbs.length]!)
-      const codes = await Promise.all(asked.map((verb) => codeOf(askNode(client, verb))))
-      expect(codes).toEqual(asked.map((verb) => verdictOf(fault, verb)))
+      const codes = await Promise.all(asked.map((verb) => catchCode(askNode(client, verb))))
+      expect(codes).toEqual(asked.map((verb) => expectVerdict(fault, verb)))
     }
   )
 
   it('sends nothing where a redirect points to', async () => {
     await start('redirects')
-    await Promise.all(ipfsVerbs.map((verb) => codeOf(askNode(clients[0]!, verb))))
+    await Promise.all(ipfsVerbs.map((verb) => catchCode(askNode(clients[0]!, verb))))
     expect(faulty.redirected()).toBe(0)
   })
 
@@ -71,7 +71,7 @@ describe('ipfsHttpNode with a node that fails', () => {
     async (fault) => {
       await start(fault)
       const client = clientWith(deadlineFor(fault, 'pin/ls'))
-      await Promise.all(Array.from({ length: 10 }, () => codeOf(askNode(client, 'pin/ls'))))
+      await Promise.all(Array.from({ length: 10 }, () => catchCode(askNode(client, 'pin/ls'))))
       await until(() => faulty.underWay() === 0)
     }
   )
@@ -84,11 +84,11 @@ describe('ipfsHttpNode with a node that fails', () => {
     'answers a compressed line'
   ] as const)('holds less than 48 MiB of what 5 calls are sent: %s', async (fault) => {
     await start(fault)
-    await codeOf(askNode(clients[0]!, 'version'))
+    await catchCode(askNode(clients[0]!, 'version'))
     const before = process.memoryUsage().rss
     let most = 0
     const timer = setInterval(() => (most = Math.max(most, process.memoryUsage().rss - before)), 5)
-    const ask = (verb: IpfsVerb) => codeOf(askNode(clientWith(deadlineFor(fault, verb)), verb))
+    const ask = (verb: IpfsVerb) => catchCode(askNode(clientWith(deadlineFor(fault, verb)), verb))
     await Promise.all(ipfsVerbs.map(ask))
     clearInterval(timer)
     expect(Math.max(most, process.memoryUsage().rss - before)).toBeLessThan(48 * 1_048_576)
@@ -103,7 +103,7 @@ describe('ipfsHttpNode with a node that fails', () => {
       const client = clientWith(100)
       for (const fault of ipfsFaults) {
         await faulty.fail(fault)
-        await Promise.all(Array.from({ length: 15 }, (_, index) => codeOf(askNode(client, ipfsVerbs[index % 5]!))))
+        await Promise.all(Array.from({ length: 15 }, (_, index) => catchCode(askNode(client, ipfsVerbs[index % 5]!))))
       }
       // Rejections are told of after the microtasks of the turn in which they happened.
       for (let turn = 0; turn < 10; turn += 1) await new Promise(setImmediate)

@@ -1,8 +1,8 @@
 import { afterEach, expect, it } from '@jest/globals'
-import { ipfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
+import { createIpfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
 import { startFaultyNode, type FaultyIpfsNode } from '../../support/faulty-ipfs-node.js'
 import { ipfsFaults } from '../../support/ipfs-faults.js'
-import { askNode, codeOf, deadlineFor, verdictOf } from '../../support/ipfs-verdicts.js'
+import { askNode, catchCode, deadlineFor, expectVerdict } from '../../support/ipfs-verdicts.js'
 
 let faulty: FaultyIpfsNode
 let client: IpfsHttpNode
@@ -15,6 +15,6 @@ afterEach(async () => {
 // Each verb with each fault: ipfs-faults.slow.test.ts.
 it.each(ipfsFaults)('ipfsHttpNode says of a node that %s what is wrong with it', async (fault) => {
   faulty = await startFaultyNode({ fault, slowMilliseconds: 600_000 })
-  client = ipfsHttpNode(faulty.url, { deadlineMilliseconds: deadlineFor(fault, 'add') })
-  expect(await codeOf(askNode(client, 'add'))).toBe(verdictOf(fault, 'add'))
+  client = createIpfsHttpNode(faulty.url, { deadlineMilliseconds: deadlineFor(fault, 'add') })
+  expect(await catchCode(askNode(client, 'add'))).toBe(expectVerdict(fault, 'add'))
 })

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, jest, beforeEach } from '@jest/globals'
 import { inspect } from 'node:util'
-import { hintAtLocalNode, ipfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
+import { logLocalNodeHint, createIpfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
 import { startFaultyNode, type FaultyIpfsNode, type FaultyNodeOptions } from '../../support/faulty-ipfs-node.js'
 import { scaled } from '../../support/time-factor.js'
 import { until } from '../../support/until.js'
@@ -17,7 +17,7 @@ describe('ipfsHttpNode', () => {
   const started: { faulty: FaultyIpfsNode; node: IpfsHttpNode }[] = []
   async function start(options: FaultyNodeOptions = {}, userinfo = ''): Promise<(typeof started)[number]> {
     const faulty = await startFaultyNode(options)
-    const node = ipfsHttpNode(faulty.url.replace('//', `//${userinfo}`), { deadlineMilliseconds: scaled(30_000) })
+    const node = createIpfsHttpNode(faulty.url.replace('//', `//${userinfo}`), { deadlineMilliseconds: scaled(30_000) })
     started.push({ faulty, node })
     return { faulty, node }
   }
@@ -41,7 +41,9 @@ describe('ipfsHttpNode', () => {
 
   // Cause: the error of such a port has no code, and was taken for a bad response of a node.
   it('is unavailable at a port that fetch blocks', async () => {
-    await expect(ipfsHttpNode('http://127.0.0.1:6000').ping()).rejects.toMatchObject({ code: 'ERR_IPFS_UNAVAILABLE' })
+    await expect(createIpfsHttpNode('http://127.0.0.1:6000').ping()).rejects.toMatchObject({
+      code: 'ERR_IPFS_UNAVAILABLE'
+    })
   })
 
   it.each([
@@ -77,7 +79,7 @@ describe('ipfsHttpNode', () => {
   })
 
   it('is unavailable where the name of the node is unknown', async () => {
-    await expect(ipfsHttpNode('http://node.invalid:5001').add(ten.cid, ten.bytes)).rejects.toMatchObject({
+    await expect(createIpfsHttpNode('http://node.invalid:5001').add(ten.cid, ten.bytes)).rejects.toMatchObject({
       code: 'ERR_IPFS_UNAVAILABLE'
     })
   })
@@ -110,7 +112,7 @@ describe('ipfsHttpNode', () => {
 
   it('uses the path of the URL in place of its own', async () => {
     const { faulty } = await start()
-    for (const path of ['', '/', '/api/v0', '/api/v0/']) await ipfsHttpNode(faulty.url + path).ping()
+    for (const path of ['', '/', '/api/v0', '/api/v0/']) await createIpfsHttpNode(faulty.url + path).ping()
     expect(faulty.calls.version).toBe(4)
   })
 
@@ -186,7 +188,7 @@ describe('a list of pins', () => {
     const url = await serving((_req, res) => {
       answer = res.writeHead(200, { 'Content-Type': 'application/json' })
     })
-    node = ipfsHttpNode(url, { deadlineMilliseconds: 1_000, listMilliseconds: 5_000 })
+    node = createIpfsHttpNode(url, { deadlineMilliseconds: 1_000, listMilliseconds: 5_000 })
     // The deadlines of the client are the test's; connections take the time that they take.
     jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask', 'performance', 'Date'] })
   })
@@ -261,7 +263,7 @@ describe('a list of pins', () => {
 async function linesBeside(listener: RequestListener): Promise<string[]> {
   const lines: string[] = []
   const log = pino({ base: null, timestamp: false }, { write: (line: string) => lines.push(line) })
-  await hintAtLocalNode(log, await serving(listener))
+  await logLocalNodeHint(log, await serving(listener))
   return lines
 }
 

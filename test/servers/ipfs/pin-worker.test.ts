@@ -1,17 +1,24 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { pino } from 'pino'
 import { PinWorker } from '../../../servers/ipfs/pin-worker.js'
-import { capturedLog } from '../../support/captured-log.js'
-import { cidOf, did, entryOf, sqliteFolder, type SqliteFolder, type TestStore } from '../../support/content-stores.js'
+import { captureLog } from '../../support/captured-log.js'
+import {
+  computeCid,
+  did,
+  createEntry,
+  sqliteFolder,
+  type SqliteFolder,
+  type TestStore
+} from '../../support/content-stores.js'
 import { HandMadeNode } from '../../support/hand-made-node.js'
 import { until } from '../../support/until.js'
 
-const [a, b] = [cidOf('a'), cidOf('b')]
+const [a, b] = [computeCid('a'), computeCid('b')]
 
 let files: SqliteFolder
 let node: HandMadeNode
 let store: TestStore
-let captured = capturedLog()
+let captured = captureLog()
 let workers: PinWorker[] = []
 
 const started = (other: TestStore = store): PinWorker => {
@@ -24,7 +31,7 @@ const started = (other: TestStore = store): PinWorker => {
 beforeEach(async () => {
   files = sqliteFolder()
   node = new HandMadeNode()
-  captured = capturedLog()
+  captured = captureLog()
   store = await files.open({ tracksPins: true })
 })
 afterEach(async () => {
@@ -36,8 +43,8 @@ afterEach(async () => {
   await files.remove()
 })
 
-const add = (text: string, from = store) => from.writeEntry(entryOf('k', text))
-const remove = (text: string, from = store) => from.removeEntries({ did, key: 'k', cid: cidOf(text) })
+const add = (text: string, from = store) => from.writeEntry(createEntry('k', text))
+const remove = (text: string, from = store) => from.removeEntries({ did, key: 'k', cid: computeCid(text) })
 
 describe('the pin worker', () => {
   it('pins what is written and unpins what is removed, before settle answers', async () => {
@@ -91,13 +98,13 @@ describe('the pin worker', () => {
     const texts = Array.from({ length: 30 }, (_, index) => `c${index}`)
     node.isHolding = true
     await Promise.all(texts.map((text) => add(text)))
-    const answers = [worker.settle(texts.map(cidOf))]
+    const answers = [worker.settle(texts.map(computeCid))]
     await until(() => node.held.length === 4)
     node.isHolding = false
     for (const call of node.held.splice(0)) call.finish()
     for (let round = 1; round < 6; round += 1) {
       await Promise.all(texts.map((text) => (round % 2 === 0 ? add(text) : remove(text))))
-      answers.push(worker.settle(texts.map(cidOf)))
+      answers.push(worker.settle(texts.map(computeCid)))
     }
     await Promise.all(answers)
     worker.start()
@@ -112,7 +119,7 @@ describe('the pin worker', () => {
     await Promise.all(texts.map((text) => add(text)))
     started().start()
     await until(async () => (await store.countOpen()) === 0)
-    expect(node.calls.sort()).toEqual(texts.map((text) => `add ${cidOf(text)}`).sort())
+    expect(node.calls.sort()).toEqual(texts.map((text) => `add ${computeCid(text)}`).sort())
   })
 
   it('repeats a call whose worker ended half way: after its lease, and once more after a minute of doubt', async () => {
@@ -208,9 +215,9 @@ describe('a node that is unavailable', () => {
     const texts = Array.from({ length: 20 }, (_, index) => `c${index}`)
     for (const text of texts) {
       await add(text)
-      expect(await worker.settle([cidOf(text)])).toBe(false)
+      expect(await worker.settle([computeCid(text)])).toBe(false)
     }
-    expect(node.calls).toEqual([`add ${cidOf('c0')}`])
+    expect(node.calls).toEqual([`add ${computeCid('c0')}`])
     expect(captured.log()).toEqual([
       expect.objectContaining({ level: 40, event: 'ipfs-unavailable', reason: 'ERR_IPFS_UNAVAILABLE' })
     ])

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
-import { ipfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
+import { createIpfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
 import { startIpfsRpcServer, type IpfsRpcServer } from '../../support/ipfs-rpc-server.js'
 
 const ten = { bytes: Buffer.from('0123456789'), cid: 'bafkreiee3cmhp4guaqppw27zdilpajepf7kxhzvpaxaz7fv63opyql3yqi' }
@@ -10,7 +10,7 @@ describe('ipfsHttpNode with a real node', () => {
   let node: IpfsHttpNode
   beforeAll(async () => {
     real = await startIpfsRpcServer()
-    node = ipfsHttpNode(real.url)
+    node = createIpfsHttpNode(real.url)
   })
   afterAll(() => real.stop())
 
@@ -44,7 +44,7 @@ describe('ipfsHttpNode with a real node', () => {
   it('answers ping', () => expect(node.ping()).resolves.toBeUndefined())
 
   it('is too slow with content that it does not have, for which it looks without end', () =>
-    expect(ipfsHttpNode(real.url, { deadlineMilliseconds: 300 }).read(other, 100)).rejects.toMatchObject({
+    expect(createIpfsHttpNode(real.url, { deadlineMilliseconds: 300 }).read(other, 100)).rejects.toMatchObject({
       code: 'ERR_IPFS_TIMEOUT'
     }))
 })

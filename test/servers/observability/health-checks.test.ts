@@ -1,13 +1,13 @@
 import { describe, expect, it } from '@jest/globals'
 import express from 'express'
 import request from 'supertest'
-import { clockCheck, readiness, steadyClock } from '../../../servers/observability/health-checks.js'
+import { createClockCheck, createReadiness, createSteadyClock } from '../../../servers/observability/health-checks.js'
 
 describe('GET /ready', () => {
   it('is 503 from the moment on in which the process begins to stop', async () => {
     const drain = new AbortController()
     const store = { name: 'store', isNeeded: true, check: async () => undefined }
-    const app = express().get('/ready', readiness([store], { draining: drain.signal }).answer)
+    const app = express().get('/ready', createReadiness([store], { draining: drain.signal }).answer)
     const dependencies = { store: 'ok' }
     expect((await request(app).get('/ready').expect(200)).body).toEqual({ status: 'ready', dependencies })
     drain.abort()
@@ -16,7 +16,7 @@ describe('GET /ready', () => {
 
   it('is 503 while the server starts, though its dependencies are available', async () => {
     const store = { name: 'store', isNeeded: true, check: async () => undefined }
-    const app = express().get('/ready', readiness([store], { isStarting: true }).answer)
+    const app = express().get('/ready', createReadiness([store], { isStarting: true }).answer)
     const body = { status: 'starting', dependencies: { store: 'ok' } }
     expect((await request(app).get('/ready').expect(503)).body).toEqual(body)
   })
@@ -31,7 +31,7 @@ describe('GET /ready', () => {
     ]
     let milliseconds = 0
     const onNotReady = (reasons: unknown): void => void told.push(reasons)
-    const { answer } = readiness(dependencies, { onNotReady, nowMilliseconds: () => milliseconds })
+    const { answer } = createReadiness(dependencies, { onNotReady, nowMilliseconds: () => milliseconds })
     const app = express().get('/ready', answer)
     for (milliseconds of [0, 1_000]) {
       expect((await request(app).get('/ready').expect(503)).body).toEqual({
@@ -47,7 +47,7 @@ describe('GET /ready', () => {
     const check = async (): Promise<void> => Promise.reject(new Error('62 s ahead of the time that has passed'))
     const app = express().get(
       '/ready',
-      readiness([{ name: 'clock', isNeeded: false, failure: 'jumped', check }]).answer
+      createReadiness([{ name: 'clock', isNeeded: false, failure: 'jumped', check }]).answer
     )
     expect((await request(app).get('/ready').expect(200)).body).toEqual({
       status: 'ready',
@@ -64,7 +64,7 @@ describe('GET /ready', () => {
       if (questions > 1) throw new Error('full')
     }
     const dependencies = [{ name: 'redis', isNeeded: true, freshMilliseconds: 5_000, check }]
-    const { answer, watchFailures } = readiness(dependencies, { nowMilliseconds: () => milliseconds })
+    const { answer, watchFailures } = createReadiness(dependencies, { nowMilliseconds: () => milliseconds })
     const app = express()
     app.get('/ready', answer)
     app.use(watchFailures)
@@ -83,7 +83,7 @@ describe('GET /ready', () => {
 
 describe('clockCheck', () => {
   const check = (reference: number, times: number[] = [1_000, 1_000]): Promise<void> =>
-    clockCheck({ name: 'the database', read: () => Promise.resolve(reference) }, 10, () => times.shift() ?? NaN)()
+    createClockCheck({ name: 'the database', read: () => Promise.resolve(reference) }, 10, () => times.shift() ?? NaN)()
 
   it('accepts the difference that it was given', async () => {
     await check(990)
@@ -96,7 +96,7 @@ describe('clockCheck', () => {
   })
 
   it('says nothing where the other clock cannot be read', () =>
-    clockCheck({ name: 'the database', read: () => Promise.reject(new Error('away')) }, 10)())
+    createClockCheck({ name: 'the database', read: () => Promise.reject(new Error('away')) }, 10)())
 
   it('does not take a slow answer for a difference', async () => {
     await check(1_000, [1_000, 1_060])
@@ -107,11 +107,11 @@ describe('clockCheck', () => {
 describe('steadyClock', () =>
   it('shows a jump of the wall clock for at least ten minutes, and takes the new time then', async () => {
     let [wall, steady] = [10_000, 0]
-    const read = steadyClock(
+    const read = createSteadyClock(
       () => wall,
       () => steady
     )
-    const check = clockCheck({ name: 'the time that has passed', read }, 10, () => wall)
+    const check = createClockCheck({ name: 'the time that has passed', read }, 10, () => wall)
     const pass = (seconds: number): void => {
       wall += seconds
       steady += seconds

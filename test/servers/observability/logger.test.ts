@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
-import { announce, logRequest, serverLog } from '../../../servers/observability/logger.js'
+import { writeLine, logRequest, createServerLog } from '../../../servers/observability/logger.js'
 import { nameVariables } from '../../../servers/config/variable-names.js'
 import { testAuthServer } from '../../support/test-app.js'
 
@@ -8,11 +8,11 @@ import { testAuthServer } from '../../support/test-app.js'
 function linesOf(
   format: 'pretty' | 'json' | undefined,
   isTerminal: boolean,
-  write: (log: ReturnType<typeof serverLog>) => void
+  write: (log: ReturnType<typeof createServerLog>) => void
 ): string[] {
   const lines: string[] = []
   const env = { LOG_LEVEL: 'info' as const, LOG_FORMAT: format, name: 'auth' as const }
-  write(serverLog(env, isTerminal, { write: (line: string) => lines.push(line) }))
+  write(createServerLog(env, isTerminal, { write: (line: string) => lines.push(line) }))
   return lines
 }
 
@@ -32,7 +32,7 @@ describe('the log of a server', () => {
 
   it('has one readable line for each event on a terminal', () => {
     const lines = linesOf('pretty', true, (log) => {
-      announce(log, { event: 'ready', url: 'http://127.0.0.1:3000' }, 'ready at http://localhost:3000')
+      writeLine(log, { event: 'ready', url: 'http://127.0.0.1:3000' }, 'ready at http://localhost:3000')
       const code = 'ERR_ACCESS_TOKEN'
       logRequest(log, { method: 'GET', route: '/me', status: 401, code, seconds: 0.0012345 })
       logRequest(log, { method: 'GET', route: '/ready', status: 503, seconds: 0.001 })

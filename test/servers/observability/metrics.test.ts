@@ -6,7 +6,7 @@ import { ask } from '../../support/server-client.js'
 import { testAuthServer } from '../../support/test-app.js'
 import { until } from '../../support/until.js'
 import { testVault } from '../../support/vault-app.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
 describe('metrics', () => {
   const linesOf = async (metrics: Metrics): Promise<string[]> =>
@@ -48,10 +48,10 @@ describe('GET /metrics', () => {
   it('counts requests by route, method and status, whatever their path says', async () => {
     const { listener } = await testAuthServer({}, { metrics })
     await request(listener)
-      .get(`/request-auth/${walletOf(1).did}`)
+      .get(`/request-auth/${createNumberedWallet(1).did}`)
       .expect(200)
     await request(listener)
-      .get(`/REQUEST-AUTH/${walletOf(2).did}`)
+      .get(`/REQUEST-AUTH/${createNumberedWallet(2).did}`)
       .expect(200)
     await request(listener).get('/never-heard-of').expect(404)
     await request(listener).get('/me').expect(401)

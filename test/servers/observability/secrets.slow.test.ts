@@ -3,7 +3,7 @@ import Database from 'better-sqlite3'
 import { ServerProcesses } from '../../support/server-process.js'
 import { plantSecrets } from '../../support/planted-secrets.js'
 import { ask, post, refresh } from '../../support/server-client.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
 describe('the log of a server', () => {
   const servers = new ServerProcesses()
@@ -11,7 +11,7 @@ describe('the log of a server', () => {
   afterEach(() => servers.killAll())
 
   it('holds none of the secrets that pass through it, also when its store breaks', async () => {
-    const { privateKey } = walletOf(99)
+    const { privateKey } = createNumberedWallet(99)
     const CHALLENGE_SECRET = 'the secret of challenges, which no one reads'
     const server = await servers.start({
       SERVICE_URL: 'https://auth.example',
@@ -29,7 +29,7 @@ describe('the log of a server', () => {
       database.exec(`DROP TABLE ${(row as { name: string }).name}`)
     }
     database.close()
-    const { did } = walletOf(1)
+    const { did } = createNumberedWallet(1)
     expect((await post(`${server.url}/request-auth`, { did })).status).toBe(503)
     secrets.push([18, 32].map((bytes) => Buffer.alloc(bytes, 7).toString('base64url')).join('.'))
     expect((await refresh(server.url, secrets.at(-1)!)).status).toBe(503)

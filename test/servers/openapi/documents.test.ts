@@ -9,12 +9,12 @@ import request from 'supertest'
 import { authRoutes, optionalPaths } from '../../../servers/http/did-auth.js'
 import { serverErrors } from '../../../servers/http/server-error.js'
 import { root } from '../../support/documents.js'
-import { documents, operationsOf } from '../../support/openapi.js'
+import { documents, listOperations } from '../../support/openapi.js'
 import { startTestRelay } from '../../support/relay-app.js'
 import { closeServices, logIn, serving } from '../../support/server-client.js'
 import { testAuthServer } from '../../support/test-app.js'
 import { testVault } from '../../support/vault-app.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
 const all = Object.entries(documents)
 
@@ -118,13 +118,13 @@ describe.each(all)('the OpenAPI document of %s', (name, document) => {
   })
 
   it('has the routes of the server, and no other', () => {
-    const documented = operationsOf(document).map(({ method, path }) => `${method} ${path}`)
+    const documented = listOperations(document).map(({ method, path }) => `${method} ${path}`)
     const forms = (all: string[]) => all.map((route) => route.replaceAll(/\{\w+\}/g, '{}')).sort()
     expect(forms(documented)).toEqual(forms([...routes[name]!, ...ofEach]))
   })
 
   it('has one name for each operation, and every parameter of its path', () => {
-    const operations = operationsOf(document)
+    const operations = listOperations(document)
     expect(new Set(operations.map(({ operation }) => operation.operationId)).size).toBe(operations.length)
     for (const { path, operation } of operations) {
       const named = (operation.parameters ?? []).filter((one) => one.in === 'path').map((one) => one.name)
@@ -143,7 +143,7 @@ describe.each(all)('the OpenAPI document of %s', (name, document) => {
   })
 
   it('has status and text of each refusal as the tables of the code have them', () => {
-    for (const { operation } of operationsOf(document)) {
+    for (const { operation } of listOperations(document)) {
       if (OPERATOR.includes(operation.operationId)) continue
       // Node refuses headers that are too large.
       const { 431: _, ...responses } = operation.responses
@@ -163,7 +163,7 @@ describe.each(all)('the OpenAPI document of %s', (name, document) => {
   })
 
   it('offers the token as a header to tools that do not know our scheme', () => {
-    const users = operationsOf(document).filter(({ operation }) =>
+    const users = listOperations(document).filter(({ operation }) =>
       operation.security?.some((one) => 'accessToken' in one)
     )
     for (const { operation } of users) expect(operation.security).toContainEqual({ accessHeader: [] })
@@ -175,7 +175,7 @@ describe.each(all)('the OpenAPI document of %s', (name, document) => {
     expect(references.length).toBeGreaterThan(10)
     const { components } = document as unknown as { components: Record<string, Record<string, unknown>> }
     for (const [, kind, part] of references) expect(components[kind!]).toHaveProperty(part!)
-    for (const { operation } of operationsOf(document)) {
+    for (const { operation } of listOperations(document)) {
       for (const need of operation.security ?? []) {
         for (const scheme of Object.keys(need)) expect(components.securitySchemes).toHaveProperty(scheme)
       }
@@ -220,9 +220,8 @@ describe('the OpenAPI documents of auth and vault', () => {
 
 describe('the OpenAPI document of the relay', () =>
   it('names the challenge that our client sends with its signature, as one that may be left out', () => {
-    const content = operationsOf(documents.relay).find(({ path }) => path === '/auth')?.operation.requestBody?.content[
-      'application/json'
-    ]
+    const content = listOperations(documents.relay).find(({ path }) => path === '/auth')?.operation.requestBody
+      ?.content['application/json']
     const [, bySignature] = (content?.schema as { oneOf: { required: string[]; properties: object }[] }).oneOf
     expect(bySignature?.required).toEqual(['did', 'sig'])
     expect(bySignature?.properties).toMatchObject({ challenge: { pattern: '^[0-9a-f]{128}$' } })
@@ -260,8 +259,8 @@ describe('GET /openapi.json', () => {
     const server = await start()
     closing.push(() => server.close())
     const { accessToken } =
-      name === 'relay' ? {} : await logIn(await serving(server.listener), walletOf(9), `${name}.example`)
-    for (const { path, operation } of operationsOf(documents[name]).filter(({ method }) => method === 'get')) {
+      name === 'relay' ? {} : await logIn(await serving(server.listener), createNumberedWallet(9), `${name}.example`)
+    for (const { path, operation } of listOperations(documents[name]).filter(({ method }) => method === 'get')) {
       const asked = request(server.listener)
         .get(path.replaceAll(/\{\w+\}/g, 'x'))
         .set('If-None-Match', '*')
@@ -275,7 +274,7 @@ describe('GET /openapi.json', () => {
     const server = await start()
     closing.push(() => server.close())
     // A key that holds nothing is not found either; the recorded exchanges read one that holds something.
-    const operations = operationsOf(documents[name]).filter(({ operation }) => operation.operationId !== 'readKey')
+    const operations = listOperations(documents[name]).filter(({ operation }) => operation.operationId !== 'readKey')
     for (const { method, path } of operations) {
       const send = request(server.listener)[method as 'get' | 'post' | 'put' | 'delete']
       const { status } = await send(path.replaceAll(/\{\w+\}/g, 'x'))

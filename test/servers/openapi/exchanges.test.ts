@@ -2,12 +2,12 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import type { OpenApiDocument } from '../../../servers/openapi/document.js'
 import { checkConformance } from '../../../servers/commands/conformance/command.js'
-import { documents, operationsOf, type Operation } from '../../support/openapi.js'
+import { documents, listOperations, type Operation } from '../../support/openapi.js'
 import { loginCredential, startTestRelay } from '../../support/relay-app.js'
 import { logIn, post, closeServices, serving } from '../../support/server-client.js'
 import { testAuthServer } from '../../support/test-app.js'
 import { testVault } from '../../support/vault-app.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
 /** A request that a server really answered. */
 interface Exchange {
@@ -58,7 +58,7 @@ function contradictions(document: OpenApiDocument, exchanges: readonly Exchange[
 }
 
 function operationFor(document: OpenApiDocument, method: string, path: string): Operation | undefined {
-  const candidates = operationsOf(document).filter((one) => {
+  const candidates = listOperations(document).filter((one) => {
     const pattern = one.path.replaceAll(/\{\w+\}/g, '[^/]+')
     return one.method === method.toLowerCase() && new RegExp(`^${pattern}$`).test(path)
   })
@@ -109,7 +109,7 @@ describe('recorded exchanges', () => {
     exchanges.length = 0
     const url = new URL(servers[name])
     await checkConformance({ url, protectedPath: '/me', fetch: recording })
-    const tokens = name === 'auth' ? await logIn(servers.auth, walletOf(5), 'auth.example') : undefined
+    const tokens = name === 'auth' ? await logIn(servers.auth, createNumberedWallet(5), 'auth.example') : undefined
     const headers = { Authorization: `DIDAuth ${tokens?.accessToken ?? 'x.y.z'}`, Accept: 'application/problem+json' }
     for (const path of ['/session', '/sessions', '/health', '/ready'])
       await recording(`${url.origin}${path}`, { headers })
@@ -120,7 +120,7 @@ describe('recorded exchanges', () => {
 
   it('of the relay hold against its document', async () => {
     exchanges.length = 0
-    const wallet = walletOf(6)
+    const wallet = createNumberedWallet(6)
     const send = async (path: string, body: object, headers: Record<string, string> = {}) => {
       const all = { 'Content-Type': 'application/json', ...headers }
       const answer = await recording(servers.relay + path, { method: 'POST', headers: all, body: JSON.stringify(body) })
@@ -152,7 +152,7 @@ describe('recorded exchanges', () => {
 
   it('of the vault hold against its document', async () => {
     exchanges.length = 0
-    const wallet = walletOf(7)
+    const wallet = createNumberedWallet(7)
     const { accessToken } = await logIn(servers.vault, wallet, 'vault.example')
     const user = { Authorization: `DIDAuth ${accessToken}`, 'Content-Type': 'application/json' }
     const ask = (method: string, path: string, content?: unknown, headers: Record<string, string> = {}) =>
@@ -179,11 +179,11 @@ describe('recorded exchanges', () => {
   })
 
   it('are found where they contradict', async () => {
-    const { text, headers } = await post(`${servers.auth}/request-auth`, { did: walletOf(1).did })
+    const { text, headers } = await post(`${servers.auth}/request-auth`, { did: createNumberedWallet(1).did })
     const good: Exchange = {
       method: 'POST',
       path: '/request-auth',
-      sent: { did: walletOf(1).did },
+      sent: { did: createNumberedWallet(1).did },
       status: 200,
       headers,
       text

@@ -9,9 +9,9 @@ import { testDatabase } from '../../support/postgres-server.js'
 import { nodeOptions, scriptFile } from '../../support/run-script.js'
 import { ask, logIn, me, post } from '../../support/server-client.js'
 import { freePort } from '../../support/tcp-proxy.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 
 /** The domain that a server expects in the login message. */
 const domainOf = (url: string): string => url.replace('http://127.0.0.1', 'localhost')

@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import {
-  countsOf,
-  domainOf,
+  formatCounts,
+  findDomain,
   Instances,
-  moreWrites,
+  waitForWrites,
   startInstanceLoad,
-  underLoad,
+  runUnderLoad,
   type Targets
 } from '../../support/instances.js'
 import type { PostgresEngine } from '../../support/postgres-server.js'
@@ -14,7 +14,7 @@ import { ask, post, signedLogin } from '../../support/server-client.js'
 import { note, rounds } from '../../support/time-factor.js'
 import { tcpProxy, type TcpProxy } from '../../support/tcp-proxy.js'
 import { until } from '../../support/until.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
 const FAILOVERS = rounds(2, 20)
 
@@ -26,7 +26,7 @@ describe('instances whose database fails over under load', () => {
   let targets: Targets
   const engines: PostgresEngine[] = []
   let number = 70_000
-  const nextWallet = () => walletOf((number += 1))
+  const nextWallet = () => createNumberedWallet((number += 1))
 
   const started = async (starting: Promise<PostgresEngine>): Promise<PostgresEngine> => {
     const engine = await starting
@@ -51,11 +51,11 @@ describe('instances whose database fails over under load', () => {
   })
 
   it('lose nothing that was acknowledged, with a synchronous standby', async () => {
-    await underLoad(targets, true, async (load) => {
+    await runUnderLoad(targets, true, async (load) => {
       for (let failover = 0; failover < FAILOVERS; failover += 1) {
         const standby = await started(startStandby(primary))
         await waitForStandby(primary, true)
-        await moreWrites(load)
+        await waitForWrites(load)
         await primary.stop('immediate')
         await promote(standby)
         address.moveTo(standby.port)
@@ -63,8 +63,8 @@ describe('instances whose database fails over under load', () => {
         await waitForStandby(standby, false)
         primary = standby
       }
-      await moreWrites(load)
-      note('N4', `${FAILOVERS} failovers to a synchronous standby, answers ${countsOf(load)}: nothing lost`)
+      await waitForWrites(load)
+      note('N4', `${FAILOVERS} failovers to a synchronous standby, answers ${formatCounts(load)}: nothing lost`)
     })
   })
 
@@ -73,7 +73,7 @@ describe('instances whose database fails over under load', () => {
     await waitForStandby(primary, true)
     const [auth] = targets.auths as [string, ...string[]]
     const statusesOf = async (): Promise<number[]> => {
-      const refused = await post(`${auth}/auth`, await signedLogin(auth, nextWallet(), domainOf('auth')))
+      const refused = await post(`${auth}/auth`, await signedLogin(auth, nextWallet(), findDomain('auth')))
       return [refused.status, (await ask(`${auth}/ready`)).status]
     }
     expect(await statusesOf()).toEqual([200, 200])
@@ -89,9 +89,9 @@ describe('instances whose database fails over under load', () => {
     const standby = await started(startStandby(primary, replication.port))
     const load = await startInstanceLoad(targets, false)
     try {
-      await moreWrites(load)
+      await waitForWrites(load)
       replication.blackHole(true)
-      await moreWrites(load)
+      await waitForWrites(load)
     } finally {
       await load.stop()
     }

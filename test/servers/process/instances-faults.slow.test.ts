@@ -1,12 +1,19 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
-import { countsOf, domainOf, Instances, moreWrites, underLoad, type Targets } from '../../support/instances.js'
+import {
+  formatCounts,
+  findDomain,
+  Instances,
+  waitForWrites,
+  runUnderLoad,
+  type Targets
+} from '../../support/instances.js'
 import { startPostgres, type PostgresEngine } from '../../support/postgres-server.js'
 import { ask, logIn, me } from '../../support/server-client.js'
 import { note, rounds } from '../../support/time-factor.js'
 import type { ServerProcess } from '../../support/server-process.js'
 import { steadily, until } from '../../support/until.js'
 import { tcpProxy } from '../../support/tcp-proxy.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
 const KILLS = rounds(6, 100)
 const CRASHES = rounds(2, 20)
@@ -38,10 +45,10 @@ describe('instances that are killed under load', () => {
   it('lose nothing that was acknowledged, and trouble no other', async () => {
     const { targets, servers } = await startTargets(3, 2)
     await steadily(STANDSTILL_MILLISECONDS, () =>
-      underLoad(targets, false, async (load) => {
+      runUnderLoad(targets, false, async (load) => {
         const startedAt = performance.now()
         for (let kill = 0; kill < KILLS; kill += 1) {
-          await moreWrites(load)
+          await waitForWrites(load)
           const index = Math.floor(Math.random() * servers.length)
           const { server, url, signal, ended } = servers[index]!
           signal('SIGKILL')
@@ -53,7 +60,10 @@ describe('instances that are killed under load', () => {
             urls.splice(0, urls.length, ...urls.map((one) => (one === url ? next.url : one)))
         }
         const rate = Math.round(load.acknowledged() / ((performance.now() - startedAt) / 1_000))
-        note('N2', `${KILLS} kills at ${rate} writes/s, answers ${countsOf(load)}, p99 ${load.p99()} ms: nothing lost`)
+        note(
+          'N2',
+          `${KILLS} kills at ${rate} writes/s, answers ${formatCounts(load)}, p99 ${load.p99()} ms: nothing lost`
+        )
       })
     )
   })
@@ -62,10 +72,10 @@ describe('instances that are killed under load', () => {
 describe('instances whose database crashes under load', () =>
   it('answer 503 with Retry-After, say so at /ready, and are back with it', async () => {
     const { targets, servers } = await startTargets(2, 2)
-    await underLoad(targets, true, async (load) => {
+    await runUnderLoad(targets, true, async (load) => {
       const waits: number[] = []
       for (let crash = 0; crash < CRASHES; crash += 1) {
-        await moreWrites(load)
+        await waitForWrites(load)
         await engine.stop('immediate')
         const refused = load.counts.get('503') ?? 0
         await until(() => (load.counts.get('503') ?? 0) > refused + 10)
@@ -77,14 +87,14 @@ describe('instances whose database crashes under load', () =>
         }
         await engine.start()
         const startedAt = performance.now()
-        await moreWrites(load, 1)
+        await waitForWrites(load, 1)
         waits.push(Math.round(performance.now() - startedAt))
         for (const { url } of servers) await until(async () => (await ask(`${url}/ready`)).status === 200)
       }
-      await moreWrites(load)
+      await waitForWrites(load)
       note(
         'N3',
-        `${CRASHES} crashes of the database, answers ${countsOf(load)}, back after ${waits.join(', ')} ms: nothing lost`
+        `${CRASHES} crashes of the database, answers ${formatCounts(load)}, back after ${waits.join(', ')} ms: nothing lost`
       )
     })
   }))
@@ -96,16 +106,16 @@ describe('an instance that alone does not reach the database', () => {
       DATABASE_URL: `postgres://postgres@127.0.0.1:${proxy.port}/postgres`
     })
     const { targets } = await startTargets(2, 1)
-    const { accessToken } = await logIn(hidden.url, walletOf(1), domainOf('auth'))
+    const { accessToken } = await logIn(hidden.url, createNumberedWallet(1), findDomain('auth'))
     await steadily(STANDSTILL_MILLISECONDS, () =>
-      underLoad(targets, false, async (load) => {
+      runUnderLoad(targets, false, async (load) => {
         proxy.blackHole(true)
         const startedAt = performance.now()
         const { status, headers } = await me(hidden.url, accessToken)
         const refusedAfter = Math.round(performance.now() - startedAt)
         expect([status, headers.has('retry-after')]).toEqual([503, true])
         await until(async () => (await ask(`${hidden.url}/ready`)).status === 503)
-        await moreWrites(load)
+        await waitForWrites(load)
         proxy.blackHole(false)
         const healingAt = performance.now()
         await until(async () => (await me(hidden.url, accessToken)).status === 200)
@@ -113,7 +123,7 @@ describe('an instance that alone does not reach the database', () => {
         await until(async () => (await ask(`${hidden.url}/ready`)).status === 200)
         note(
           'N5',
-          `a black hole: 503 after ${refusedAfter} ms, well again after ${healedAfter} ms; the others ${countsOf(load)}, p99 ${load.p99()} ms`
+          `a black hole: 503 after ${refusedAfter} ms, well again after ${healedAfter} ms; the others ${formatCounts(load)}, p99 ${load.p99()} ms`
         )
       })
     )

@@ -4,13 +4,13 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { readDocument } from '../../support/documents.js'
 import {
-  countsOf,
-  deadlocksOf,
-  faultsOf,
+  formatCounts,
+  countDeadlocks,
+  findConfigurationFaults,
   Instances,
-  moreWrites,
+  waitForWrites,
   startBalancer,
-  underLoad,
+  runUnderLoad,
   type Balancer
 } from '../../support/instances.js'
 import { root } from '../../support/packed-package.js'
@@ -39,18 +39,18 @@ describe('haproxy.cfg', () => {
   afterEach(async () => {
     await balancer?.stop()
     await instances.killAll()
-    expect(await deadlocksOf(database.url)).toBe(0)
+    expect(await countDeadlocks(database.url)).toBe(0)
     await database.drop()
   })
 
   it('is valid, and so is that of DEPLOY.md for other machines', () => {
-    expect(faultsOf(config)).toBe('')
+    expect(findConfigurationFaults(config)).toBe('')
     const block = readDocument('servers/DEPLOY.md').blocks.find(({ language }) => language === 'haproxy')!
     const { path: folder, remove } = temporaryFolder()
     const file = join(folder, 'haproxy.cfg')
     // The certificates are the operator's.
     writeFileSync(file, block.code.replace(/ ssl crt \S+ alpn \S+$/m, ''))
-    expect(faultsOf(file)).toBe('')
+    expect(findConfigurationFaults(file)).toBe('')
     remove()
   })
 
@@ -80,10 +80,10 @@ describe('haproxy.cfg', () => {
     const { url, isUp } = (balancer = await startBalancer(config, ports))
     await steadily(STANDSTILL_MILLISECONDS, async () => {
       for (const port of ports) await until(() => isUp(port))
-      await underLoad({ auths: [url], vaults: [] }, false, async (load) => {
+      await runUnderLoad({ auths: [url], vaults: [] }, false, async (load) => {
         for (let restart = 0; restart < RESTARTS; restart += 1) {
           for (const [index, port] of ports.entries()) {
-            await moreWrites(load)
+            await waitForWrites(load)
             servers[index]!.signal('SIGTERM')
             const { code } = await servers[index]!.ended
             servers[index] = await startOn(port)
@@ -91,11 +91,11 @@ describe('haproxy.cfg', () => {
             await until(() => isUp(port))
           }
         }
-        await moreWrites(load)
+        await waitForWrites(load)
         expect(load.counts.get('none')).toBeUndefined()
         note(
           'N9',
-          `${RESTARTS} rolling restarts of two behind HAProxy, answers ${countsOf(load)}, p99 ${load.p99()} ms`
+          `${RESTARTS} rolling restarts of two behind HAProxy, answers ${formatCounts(load)}, p99 ${load.p99()} ms`
         )
       })
     })

@@ -1,12 +1,12 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import { createServer, type AddressInfo } from 'node:net'
 import { startFullDisk } from '../../support/postgres-standby.js'
-import { domainOf, Instances } from '../../support/instances.js'
+import { findDomain, Instances } from '../../support/instances.js'
 import { runOn, startPostgres, type PostgresEngine } from '../../support/postgres-server.js'
 import { ask, logIn, me, post } from '../../support/server-client.js'
 import type { Env, ServerCommand } from '../../support/server-process.js'
 import { until } from '../../support/until.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
 const PASSWORD = 'correct-horse-battery'
 const WRONG = 'wrong-horse-battery'
@@ -98,12 +98,12 @@ describe('a server whose engines are not there', () => {
       ).toEqual([expect.objectContaining(waiting)])
       expect(output()).not.toContain('    at ')
       expect(await readyOf(url)).toMatchObject([503, { dependencies: { database: 'unavailable' } }])
-      const refused = await post(`${url}/request-auth`, { did: walletOf(1).did })
+      const refused = await post(`${url}/request-auth`, { did: createNumberedWallet(1).did })
       expect([refused.status, refused.headers.has('retry-after')]).toEqual([503, true])
       await late.start()
       await until(() => output().includes('"event":"ready"'))
       expect(await readyOf(url)).toMatchObject([200, { dependencies: { database: 'ok' } }])
-      const { accessToken } = await logIn(url, walletOf(1), domainOf('auth'))
+      const { accessToken } = await logIn(url, createNumberedWallet(1), findDomain('auth'))
       expect((await me(url, accessToken)).status).toBe(200)
       expect(output()).not.toContain('"level":60')
     } finally {
@@ -140,7 +140,7 @@ describe('a server whose engines are not there', () => {
       expect((state as { reasons: object }).reasons).toEqual({ objects: expect.any(String) })
       expect(output() + JSON.stringify(state)).not.toMatch(new RegExp(`${SECRET_KEY}|${PASSWORD}`))
       // What fits in a row needs no bucket.
-      const { accessToken } = await logIn(url, walletOf(2), domainOf('vault'))
+      const { accessToken } = await logIn(url, createNumberedWallet(2), findDomain('vault'))
       const headers = { Authorization: `DIDAuth ${accessToken}` }
       expect((await post(`${url}/notes`, { content: 'small' }, headers)).status).toBe(201)
     } finally {
@@ -158,8 +158,8 @@ describe('instances whose database has a full disk', () => {
         instances.start('auth', { DATABASE_URL }),
         instances.start('vault', { DATABASE_URL })
       ])
-      const wallet = walletOf(3)
-      const { accessToken } = await logIn(vault.url, wallet, domainOf('vault'))
+      const wallet = createNumberedWallet(3)
+      const { accessToken } = await logIn(vault.url, wallet, findDomain('vault'))
       const write = async (content: string): Promise<number> =>
         (await post(`${vault.url}/notes`, { content }, { Authorization: `DIDAuth ${accessToken}` })).status
       expect(await write('kept')).toBe(201)
@@ -174,7 +174,8 @@ describe('instances whose database has a full disk', () => {
       let number = 0
       await until(() => once(written, write(`${(number += 1)} ${text}`), 507))
       // A page of the table may have space for a few.
-      const ask503 = async () => (await post(`${auth.url}/request-auth`, { did: walletOf((number += 1)).did })).status
+      const ask503 = async () =>
+        (await post(`${auth.url}/request-auth`, { did: createNumberedWallet((number += 1)).did })).status
       await until(() => once(asked, ask503(), 503))
       written.delete(201)
       asked.delete(200)
@@ -185,7 +186,7 @@ describe('instances whose database has a full disk', () => {
       await disk.free()
       await until(async () => (await write(`more ${text}`)) === 201)
       await until(async () => (await ask503()) === 200)
-      await logIn(auth.url, walletOf(4), domainOf('auth'))
+      await logIn(auth.url, createNumberedWallet(4), findDomain('auth'))
     } finally {
       await instances.killAll()
       await disk.remove()

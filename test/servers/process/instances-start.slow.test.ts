@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { pathToFileURL } from 'node:url'
-import { deadlocksOf, domainOf, Instances } from '../../support/instances.js'
+import { countDeadlocks, findDomain, Instances } from '../../support/instances.js'
 import { runOn, startPostgres, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
 import { scriptFile } from '../../support/run-script.js'
 import { ask, logIn, me, post, refresh, signedLogin, type Tokens } from '../../support/server-client.js'
 import type { ServerProcess } from '../../support/server-process.js'
 import { steadily } from '../../support/until.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
-const domain = domainOf('auth')
+const domain = findDomain('auth')
 /** A server that stands still for longer may give a verb up, and answers 503: such an attempt says nothing. */
 const STANDSTILL_MILLISECONDS = 1_500
 
@@ -45,7 +45,7 @@ describe('instances whose clocks differ', () => {
     const hook = pathToFileURL(scriptFile('test/support/shift-clock.ts')).href
     return instances.start('auth', { ...env, TEST_CLOCK_SHIFT_SECONDS: String(seconds) }, [hook])
   }
-  const nextWallet = () => walletOf((number += 1))
+  const nextWallet = () => createNumberedWallet((number += 1))
 
   beforeEach(async () => {
     database = await testDatabase()
@@ -54,7 +54,7 @@ describe('instances whose clocks differ', () => {
 
   afterEach(async () => {
     await instances.killAll()
-    expect(await deadlocksOf(database.url)).toBe(0)
+    expect(await countDeadlocks(database.url)).toBe(0)
     await database.drop()
   })
 

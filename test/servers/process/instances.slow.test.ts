@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
-import { deadlocksOf, domainOf, inTurn, Instances } from '../../support/instances.js'
+import { countDeadlocks, findDomain, createTurns, Instances } from '../../support/instances.js'
 import { testDatabase, type TestDatabase } from '../../support/postgres-server.js'
 import { relayGet, relayLogIn, relayPost } from '../../support/relay-client.js'
 import {
@@ -16,14 +16,14 @@ import {
 import { note, rounds } from '../../support/time-factor.js'
 import type { ServerProcess } from '../../support/server-process.js'
 import { steadily } from '../../support/until.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
 const ROUNDS = { refresh: rounds(8, 200), logOut: rounds(40, 1_000), login: rounds(8, 100), write: rounds(20, 100) }
 
 /** A server that stands still for longer may give a verb up, and answers 503: such a round says nothing. */
 const STANDSTILL_MILLISECONDS = 1_500
 
-const domain = domainOf('auth')
+const domain = findDomain('auth')
 
 let database: TestDatabase
 let instances: Instances
@@ -32,7 +32,7 @@ let vaults: string[] = []
 let relays: string[] = []
 let number = 50_000
 
-const nextWallet = () => walletOf((number += 1))
+const nextWallet = () => createNumberedWallet((number += 1))
 const urls = (servers: readonly ServerProcess[]): string[] => servers.map(({ url }) => url)
 const bearer = (token: string) => ({ Authorization: `DIDAuth ${token}` })
 const statusesOf = (answers: readonly Answer[]): number[] => answers.map(({ status }) => status).sort()
@@ -67,7 +67,7 @@ afterAll(async () => {
 
 describe('four auth servers on one database', () => {
   it('let one of 50 use a refresh token, and keep the session of that one', async () => {
-    const urlOf = inTurn(auths)
+    const urlOf = createTurns(auths)
     await repeat(ROUNDS.refresh, async () => {
       const { refreshToken } = await logIn(urlOf(), nextWallet(), domain)
       const answers = await spread(50, auths, (url) => refresh(url, refreshToken))
@@ -80,7 +80,7 @@ describe('four auth servers on one database', () => {
   })
 
   it('refresh no token of a session once its log out was answered', async () => {
-    const urlOf = inTurn(auths)
+    const urlOf = createTurns(auths)
     let winners = 0
     await repeat(ROUNDS.logOut, async () => {
       const { accessToken, refreshToken } = await logIn(urlOf(), nextWallet(), domain)
@@ -99,7 +99,7 @@ describe('four auth servers on one database', () => {
   })
 
   it('open one session for a signature that is sent 50 times', async () => {
-    const urlOf = inTurn(auths)
+    const urlOf = createTurns(auths)
     await repeat(ROUNDS.login, async () => {
       const login = await signedLogin(urlOf(), nextWallet(), domain)
       const answers = await spread(50, auths, (url) => post(`${url}/auth`, login))
@@ -117,7 +117,7 @@ describe('four auth servers on one database', () => {
 describe('three vaults on one database', () => {
   it('read what others wrote, as soon as it is answered', async () => {
     const wallet = nextWallet()
-    const { accessToken } = await logIn(vaults[0]!, wallet, domainOf('vault'))
+    const { accessToken } = await logIn(vaults[0]!, wallet, findDomain('vault'))
     const expected: string[] = []
     await repeat(ROUNDS.write, async (round) => {
       // The larger ones do not lie in the row.
@@ -134,7 +134,7 @@ describe('three vaults on one database', () => {
 
   it('let one of three write where all saw the same list', async () => {
     const wallet = nextWallet()
-    const { accessToken } = await logIn(vaults[0]!, wallet, domainOf('vault'))
+    const { accessToken } = await logIn(vaults[0]!, wallet, findDomain('vault'))
     const list = `/${wallet.did}/shared`
     const winners = [0, 0, 0]
     await repeat(ROUNDS.write, async () => {
@@ -172,5 +172,5 @@ describe('two relays on one database', () =>
 
 describe('the database of all of them', () =>
   it('had no deadlock', async () => {
-    expect(await deadlocksOf(database.url)).toBe(0)
+    expect(await countDeadlocks(database.url)).toBe(0)
   }))

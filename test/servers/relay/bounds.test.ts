@@ -2,10 +2,10 @@ import { afterEach, describe, expect, it, beforeEach } from '@jest/globals'
 import request from 'supertest'
 import type { Response } from 'supertest'
 import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
-const wallet = walletOf(1)
-const other = walletOf(2)
+const wallet = createNumberedWallet(1)
+const other = createNumberedWallet(2)
 const MEBIBYTE = 1_048_576
 const DAY_SECONDS = 86_400
 

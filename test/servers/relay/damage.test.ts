@@ -5,7 +5,7 @@ import { closeServices, serving } from '../../support/server-client.js'
 import { HandMadeNode } from '../../support/hand-made-node.js'
 import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
 import { filesIn } from '../../support/store-folder.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
 const LEAF_BYTES = 262_144
 
@@ -14,7 +14,7 @@ let token: string
 
 beforeEach(async () => {
   relay = await startTestRelay()
-  token = await logIn(relay, walletOf(1))
+  token = await logIn(relay, createNumberedWallet(1))
 })
 
 afterEach(async () => {
@@ -66,7 +66,7 @@ describe('GET /file/{cid} of a damaged file that the IPFS node has', () => {
   beforeEach(async () => {
     await relay.end()
     relay = await startTestRelay({}, { node })
-    token = await logIn(relay, walletOf(1))
+    token = await logIn(relay, createNumberedWallet(1))
   })
 
   it.each([

@@ -3,9 +3,9 @@ import { ByteBudget } from '../../../servers/bodies/limits.js'
 import { ServerError } from '../../../servers/http/server-error.js'
 import { SharedAnswers } from '../../../servers/relay/file-relay.js'
 import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 const WEEK_SECONDS = 7 * 86_400
 const LONG_FILE = '"'.repeat(1_048_577)
 

@@ -3,9 +3,9 @@ import { SigningKey } from 'ethers'
 import { loadCurve, memoryStore } from 'express-did-auth'
 import request from 'supertest'
 import { readEnv } from '../../../servers/config/read-env.js'
-import { serverLog } from '../../../servers/observability/logger.js'
-import { relayAuth } from '../../../servers/relay/relay-auth.js'
-import { capturedLog } from '../../support/captured-log.js'
+import { createServerLog } from '../../../servers/observability/logger.js'
+import { createRelayAuth } from '../../../servers/relay/relay-auth.js'
+import { captureLog } from '../../support/captured-log.js'
 import {
   challengeSecret,
   loginCredential,
@@ -18,10 +18,10 @@ import {
   userOfToken,
   type TestRelay
 } from '../../support/relay-app.js'
-import { loginText, walletOf } from '../../support/wallet.js'
+import { createLoginText, createNumberedWallet } from '../../support/wallet.js'
 
-const wallet = walletOf(1)
-const stranger = walletOf(2)
+const wallet = createNumberedWallet(1)
+const stranger = createNumberedWallet(2)
 
 let relay: TestRelay
 
@@ -39,7 +39,8 @@ const ask = (path: string, body: unknown, at: Pick<TestRelay, 'listener'> = rela
     .send(body as object)
 const auth = (body: unknown, at?: TestRelay) => ask('/auth', body, at)
 const challengeOf = (did = wallet.did) => requestChallenge(relay, did)
-const sign = (challenge: string, domain = 'relay.example', by = wallet) => by.personalSign(loginText(domain, challenge))
+const sign = (challenge: string, domain = 'relay.example', by = wallet) =>
+  by.personalSign(createLoginText(domain, challenge))
 
 async function expectRefusal(body: unknown, text: string): Promise<void> {
   const answer = await auth(body)
@@ -107,7 +108,7 @@ describe('POST /auth with a signature', () => {
     for (const [sig, over] of [
       [sign(challenge, 'relay.example', stranger), challenge],
       [wallet.personalSign(challenge), challenge],
-      [wallet.personalSign(`${loginText('relay.example', challenge)}\nMy credentials are: `), challenge],
+      [wallet.personalSign(`${createLoginText('relay.example', challenge)}\nMy credentials are: `), challenge],
       [sign(other), challenge],
       ...[await challengeOf(stranger.did), '0'.repeat(128), ''].map((one) => [sign(one), one] as const)
     ] as const) {
@@ -141,7 +142,7 @@ describe('POST /auth with a signature and no challenge', () => {
   })
 
   it('refuses a DID that never asked, and after a restart, where the challenge itself is still good', async () => {
-    await expectRefusal({ did: walletOf(3).did, sig: sign('0'.repeat(128)) }, 'Invalid challenge response')
+    await expectRefusal({ did: createNumberedWallet(3).did, sig: sign('0'.repeat(128)) }, 'Invalid challenge response')
     const challenge = await challengeOf()
     await relay.restart()
     const body = { did: wallet.did, sig: sign(challenge) }
@@ -178,12 +179,12 @@ describe('a malformed login by signature', () => {
 /** The login without HTTP. */
 function authOf(curve = loadCurve()) {
   const env = readEnv({ DATA_DIR: '.' }, 'relay', false)
-  const { destination } = capturedLog()
-  return relayAuth({
+  const { destination } = captureLog()
+  return createRelayAuth({
     env,
     identity: { serviceDid: serviceWallet.did, privateKey: serviceWallet.privateKey, challengeSecret },
     serviceUrl,
-    log: serverLog(env, false, destination),
+    log: createServerLog(env, false, destination),
     store: memoryStore(),
     key: curve.then((curve) => ({ curve, tokenCurve: curve, publicKey: new Uint8Array(65) })),
     signer: async () => '',

@@ -17,10 +17,10 @@ import {
   userOfToken,
   type TestRelay
 } from '../../support/relay-app.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
-const wallet = walletOf(1)
-const stranger = walletOf(2)
+const wallet = createNumberedWallet(1)
+const stranger = createNumberedWallet(2)
 
 let relay: TestRelay
 

@@ -1,19 +1,19 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import request from 'supertest'
-import { ipfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
+import { createIpfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
 import { startIpfsRpcServer, type IpfsRpcServer } from '../../support/ipfs-rpc-server.js'
 import { logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
 import { until } from '../../support/until.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 const WEEK_SECONDS = 7 * 86_400
 
 let client: IpfsHttpNode
 let relay: TestRelay
 
 async function start(url: string): Promise<void> {
-  client = ipfsHttpNode(url, { deadlineMilliseconds: 3_000 })
+  client = createIpfsHttpNode(url, { deadlineMilliseconds: 3_000 })
   relay = await startTestRelay({}, { node: client })
 }
 

@@ -4,10 +4,10 @@ import { connect } from 'node:net'
 import request from 'supertest'
 import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
 import { closeServices, servingPort } from '../../support/server-client.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 import { stretchDeadlines } from '../../support/stretch-deadlines.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 /** Of `hello world`, as every IPFS node says it. */
 const HELLO_CID = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e'
 /** Of a file that is never posted here. */
@@ -37,7 +37,7 @@ describe('POST /file', () => {
   })
 
   it('answers one cid for one content, in any spelling and from any user', async () => {
-    const other = await logIn(relay, walletOf(2))
+    const other = await logIn(relay, createNumberedWallet(2))
     for (const body of [
       '{"file":"hello world"}',
       ' { "file" : "hello world" } ',

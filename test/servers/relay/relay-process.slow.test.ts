@@ -4,9 +4,9 @@ import { ServerProcesses, type ServerProcess } from '../../support/server-proces
 import { note, rounds, scaled } from '../../support/time-factor.js'
 import { relayCredential, relayGet, relayLogIn, relayPost } from '../../support/relay-client.js'
 import { post } from '../../support/server-client.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 
 describe('the relay as a process', () => {
   const servers = new ServerProcesses({ LOG_LEVEL: 'warn' })
@@ -37,7 +37,7 @@ describe('the relay as a process', () => {
   async function killUnderLoad(round: number): Promise<void> {
     const server = await start({ MAX_REQUESTS_PER_TIME_SLOT: '1000000' })
     const tokens = await Promise.all(
-      Array.from({ length: 8 }, (_, index) => relayLogIn(server.url, walletOf(8 * round + index + 1)))
+      Array.from({ length: 8 }, (_, index) => relayLogIn(server.url, createNumberedWallet(8 * round + index + 1)))
     )
     const kept: { cid: string; file: string }[] = []
     const used: string[] = []
@@ -47,7 +47,7 @@ describe('the relay as a process', () => {
         try {
           const file = `${client} ${index} `.repeat(1 + index * 50)
           kept.push({ file, cid: await relayPost(server.url, token, file) })
-          const jwt = await relayCredential(server.url, walletOf(8 * round + client + 1))
+          const jwt = await relayCredential(server.url, createNumberedWallet(8 * round + client + 1))
           if ((await post(`${server.url}/auth`, { jwt })).status === 200) used.push(jwt)
         } catch (error) {
           // A connection that breaks is a TypeError of fetch.
@@ -76,7 +76,7 @@ describe('the relay as a process', () => {
     const env = { SERVICE_URL: 'https://relay.example', MAX_REQUESTS_PER_TIME_SLOT: '1000000' }
     const [one, two] = await Promise.all([start(env), start(env)])
     for (let round = 1; round <= rounds(1, 100); round += 1) {
-      const jwt = await relayCredential(one.url, walletOf(round))
+      const jwt = await relayCredential(one.url, createNumberedWallet(round))
       const answers = await Promise.all(
         Array.from({ length: 50 }, (_, index) => post(`${(index % 2 === 0 ? one : two).url}/auth`, { jwt }))
       )

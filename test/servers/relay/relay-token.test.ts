@@ -17,9 +17,9 @@ import {
   startTestRelay,
   type TestRelay
 } from '../../support/relay-app.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 
 let relay: TestRelay
 let token: string
@@ -121,11 +121,13 @@ describe('the token of the relay', () => {
   })
 
   it('of a key that was replaced is valid until its exp, and a credential may name that DID', async () => {
-    const old = walletOf(7)
+    const old = createNumberedWallet(7)
     const rotated = await startTestRelay({}, { previousServiceDids: [old.did] })
     const byOld = madeOf({ iss: old.did }, undefined, old.privateKey)
     expect((await postFile(rotated, byOld, 'a')).status).toBe(200)
-    expect((await postFile(rotated, madeOf({ iss: old.did }, undefined, walletOf(8).privateKey), 'a')).status).toBe(401)
+    expect(
+      (await postFile(rotated, madeOf({ iss: old.did }, undefined, createNumberedWallet(8).privateKey), 'a')).status
+    ).toBe(401)
     expect((await postFile(relay, byOld, 'a')).status).toBe(401)
     const jwt = loginCredential(wallet, await requestChallenge(rotated, wallet.did), { sub: old.did })
     expect((await request(rotated.listener).post('/auth').send({ jwt })).status).toBe(200)
@@ -138,7 +140,7 @@ describe('the token of the relay', () => {
   })
 
   it.each([
-    ['another issuer', { iss: walletOf(2).did }],
+    ['another issuer', { iss: createNumberedWallet(2).did }],
     ['another spelling of the issuer', { iss: serviceWallet.did.replace('rsk', 'RSK') }],
     ['no issuer', { iss: undefined }],
     ['no subject', { sub: undefined }],
@@ -236,7 +238,7 @@ describe('the token at did-jwt-vc, with the issuer resolved on a chain', () => {
     expect(verifiableCredential.issuer).toEqual({ id: serviceWallet.did })
     expect(verifiableCredential.credentialSubject).toEqual({ id: wallet.did })
     const [header, , signature] = token.split('.')
-    const [, payload] = (await logIn(relay, walletOf(2))).split('.')
+    const [, payload] = (await logIn(relay, createNumberedWallet(2))).split('.')
     await expect(verifyCredential(`${header!}.${payload!}.${signature!}`, resolver, { policies })).rejects.toThrow(
       'invalid_signature'
     )

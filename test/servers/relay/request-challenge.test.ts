@@ -9,9 +9,9 @@ import {
   startTestRelay,
   type TestRelay
 } from '../../support/relay-app.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 
 let relay: TestRelay
 

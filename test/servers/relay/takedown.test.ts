@@ -2,11 +2,11 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { UsageError } from '../../../servers/commands/command-line.js'
-import { takedownAt } from '../../../servers/commands/takedown.js'
+import { createTakedownCommand } from '../../../servers/commands/takedown.js'
 import { runCommand } from '../../support/command-line.js'
 import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
 import { filesIn, temporaryFolder } from '../../support/store-folder.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
 /** A key as clients append it. */
 const KEY = 'k3y-'.padEnd(43, 'A')
@@ -17,13 +17,13 @@ let token: string
 
 beforeEach(async () => {
   relay = await startTestRelay()
-  token = await logIn(relay, walletOf(1))
+  token = await logIn(relay, createNumberedWallet(1))
 })
 
 afterEach(() => relay.end())
 
 async function run(...args: string[]): Promise<[number, string[]]> {
-  const { code, lines } = await runCommand(takedownAt('relay'), args, { DATA_DIR: relay.folder })
+  const { code, lines } = await runCommand(createTakedownCommand('relay'), args, { DATA_DIR: relay.folder })
   return [code, lines]
 }
 
@@ -85,7 +85,7 @@ describe('relay takedown', () => {
 
   it('says that there is no relay', async () => {
     const folder = temporaryFolder()
-    const command = runCommand(takedownAt('relay'), [await posted('a')], { DATA_DIR: folder.path })
+    const command = runCommand(createTakedownCommand('relay'), [await posted('a')], { DATA_DIR: folder.path })
     await expect(command).rejects.toThrow(`There is no relay in ${folder.path}/relay/relay.db (DATA_DIR)`)
     folder.remove()
   })

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { did, textsOf, type ContentFolder, type TestStore } from '../../support/content-stores.js'
+import { did, readTexts, type ContentFolder, type TestStore } from '../../support/content-stores.js'
 import { contentEngines } from '../../support/postgres-contents.js'
 import { until } from '../../support/until.js'
 
@@ -142,11 +142,13 @@ async function faultsAfter(store: TestStore, lines: readonly string[]): Promise<
   })
   for (const key of new Set(steps.map((step) => step.key))) {
     const { certain, possible } = expected(steps.filter((step) => step.key === key))
-    const found = (await textsOf(store, key)).map((text) => text.slice(0, text.indexOf(' ', text.indexOf(' ') + 1) + 1))
+    const found = (await readTexts(store, key)).map((text) =>
+      text.slice(0, text.indexOf(' ', text.indexOf(' ') + 1) + 1)
+    )
     const isOne = [certain, possible].some((one) => one.join() === found.join())
     if (!isOne) faults.push(`${key} has ${found.join()}, not ${certain.join()} or ${possible.join()}`)
   }
-  const usage = await store.usageOf(did)
+  const usage = await store.readUsage(did)
   const entries = await store.listOwnEntries(did)
   const byteCount = entries.reduce((sum, entry) => sum + entry.byteCount, 0)
   if (usage.entryCount !== entries.length || usage.byteCount !== byteCount) faults.push('the owner is counted wrong')

@@ -4,11 +4,11 @@ import type { PinTask } from '../../../servers/storage/content-store.js'
 import { operations, runOnModel } from '../../support/content-model.js'
 import { failingObjects, raceOfWriters, randomEnds } from '../../support/content-race.js'
 import {
-  cidOf,
+  computeCid,
   did,
-  entryOf,
+  createEntry,
   NOW,
-  objectNames,
+  listObjectNames,
   type ContentFolder,
   type TestStore
 } from '../../support/content-stores.js'
@@ -31,8 +31,8 @@ describe.each(contentEngines())('on %s', (engine, make) => {
       const { faults, large } = await runOnModel(stores, sequence)
       expect(faults).toEqual([])
       await stores[0]!.collectGarbage(NOW, { isFull: true })
-      const cids = (await objectNames(files.objects)).map((name) => name.slice(0, name.indexOf('.')))
-      expect(cids).toEqual(large.map(cidOf).sort())
+      const cids = (await listObjectNames(files.objects)).map((name) => name.slice(0, name.indexOf('.')))
+      expect(cids).toEqual(large.map(computeCid).sort())
     })
     await fc.assert(property, { numRuns: RUNS })
   })
@@ -69,15 +69,15 @@ describe.each(contentEngines())('on %s', (engine, make) => {
       const writers = stores.map(async (store, writer) => {
         const [owner, key] = [`${did}${writer}`, `key ${writer}`]
         for (const [index, text] of ['a', 'b', 'c', 'd', 'e', 'f'].entries()) {
-          if ((round + index + writer) % 3 === 0) await store.removeEntries({ did: owner, key, cid: cidOf(text) })
-          else await store.writeEntry(entryOf(key, text, { did: owner }))
+          if ((round + index + writer) % 3 === 0) await store.removeEntries({ did: owner, key, cid: computeCid(text) })
+          else await store.writeEntry(createEntry(key, text, { did: owner }))
         }
         if (round % 4 === 3) await store.removeEntries({ did: owner, key })
       })
       await Promise.all([...writers, ...stores.map((store) => node.work(store, files.clocks.seconds))])
       files.clocks.advance(LEASE_SECONDS + 1)
     }
-    await stores[0]!.writeEntry(entryOf('last', 'a'))
+    await stores[0]!.writeEntry(createEntry('last', 'a'))
     while ((await stores[0]!.countOpen()) > 0) {
       await Promise.all(stores.map((store) => node.work(store, files.clocks.seconds)))
       // As long as what is in doubt waits.
@@ -85,7 +85,7 @@ describe.each(contentEngines())('on %s', (engine, make) => {
     }
     const stored = await files.query('SELECT cid FROM ~contents')
     expect([...node.pins].sort()).toEqual(stored.map(({ cid }) => cid).sort())
-    expect(node.pins).toContain(cidOf('a'))
+    expect(node.pins).toContain(computeCid('a'))
     expect(node.faults).toEqual([])
   })
 })

@@ -3,9 +3,9 @@ import { DidAuthError } from 'express-did-auth'
 import type { Dependency } from '../../../servers/observability/health-checks.js'
 import { readEnv } from '../../../servers/config/read-env.js'
 import { StartError } from '../../../servers/config/startup-error.js'
-import { Connections, untilAvailable } from '../../../servers/storage/connections.js'
-import { dependenciesOf, openContentEngine, withExistingContents } from '../../../servers/storage/engine.js'
-import { cidOf, did, entryOf, largeBytes, textsOf } from '../../support/content-stores.js'
+import { Connections, waitUntilAvailable } from '../../../servers/storage/connections.js'
+import { createDependencies, openContentEngine, useExistingContents } from '../../../servers/storage/engine.js'
+import { computeCid, did, createEntry, createLargeBytes, readTexts } from '../../support/content-stores.js'
 import { startFakeS3, type FakeS3 } from '../../support/fake-s3.js'
 import { testDatabase, type TestDatabase } from '../../support/postgres-server.js'
 import { startedWorkers } from '../../support/start-sqlite-worker.js'
@@ -65,21 +65,21 @@ describe('untilAvailable', () => {
     for (const failure of failures) {
       const answers = [failure, failure]
       const ask = () => (answers.length > 0 ? Promise.reject(answers.pop()!) : Promise.resolve())
-      await untilAvailable(ask, (reason) => reported.push(reason))
+      await waitUntilAvailable(ask, (reason) => reported.push(reason))
     }
     expect(reported).toEqual(['the connection was refused', 'starting up (57P03)'])
   })
 
   it('ends with one sentence where only another setup helps', async () => {
     const ask = () => Promise.reject(new DidAuthError('ERR_CONFIG', { cause: undefined }))
-    await expect(untilAvailable(ask, () => undefined)).rejects.toThrow(StartError)
+    await expect(waitUntilAvailable(ask, () => undefined)).rejects.toThrow(StartError)
   })
 })
 
 describe('an engine', () => {
   it('is SQLite and files where the environment names none', async () => {
     const { env, connections, open } = await openVault({})
-    await expect(withExistingContents(env, async () => undefined)).rejects.toThrow('There is no vault in')
+    await expect(useExistingContents(env, async () => undefined)).rejects.toThrow('There is no vault in')
     const { dependencies, usedPercent } = await open()
     expect(connections.areRemote).toBe(false)
     expect(await statesOf(dependencies)).toEqual({ store: [true, 'ok'], clock: [false, 'ok'] })
@@ -99,17 +99,17 @@ describe('an engine', () => {
     }
     const one = await (await openVault(variables)).open()
     const other = await (await openVault(variables)).open()
-    const large = largeBytes('x')
-    await one.contents.writeEntry(entryOf('k', large))
-    await one.contents.writeEntry(entryOf('k', 'small'))
-    expect(await textsOf(other.contents, 'k')).toEqual([String(large), 'small'])
-    expect(s3.requests.some((request) => request.startsWith(`PUT vault/${cidOf(large)}.`))).toBe(true)
+    const large = createLargeBytes('x')
+    await one.contents.writeEntry(createEntry('k', large))
+    await one.contents.writeEntry(createEntry('k', 'small'))
+    expect(await readTexts(other.contents, 'k')).toEqual([String(large), 'small'])
+    expect(s3.requests.some((request) => request.startsWith(`PUT vault/${computeCid(large)}.`))).toBe(true)
     expect(await statesOf(one.dependencies)).toEqual({
       database: [true, 'ok'],
       objects: [true, 'ok'],
       clock: [true, 'ok']
     })
-    expect(await other.contents.usageOf(did)).toMatchObject({ entryCount: 2 })
+    expect(await other.contents.readUsage(did)).toMatchObject({ entryCount: 2 })
     expect(await one.usedPercent()).toBe(0)
   })
 
@@ -126,7 +126,7 @@ describe('an engine', () => {
   it('is opened where the database is unavailable', async () => {
     const { connections, open } = await openVault({ DATABASE_URL: 'postgres://root@127.0.0.1:1/app' })
     const { contents } = await open()
-    await expect(contents.writeEntry(entryOf('k', 'a'))).rejects.toMatchObject({ code: 'ERR_STORAGE', status: 503 })
+    await expect(contents.writeEntry(createEntry('k', 'a'))).rejects.toMatchObject({ code: 'ERR_STORAGE', status: 503 })
     expect(connections.areRemote).toBe(true)
   })
 
@@ -138,7 +138,7 @@ describe('an engine', () => {
       const error = outcomes.shift()
       return error === undefined ? Promise.resolve() : Promise.reject(error)
     }
-    const [store] = dependenciesOf(env, {}, { durable: { ping } })
+    const [store] = createDependencies(env, {}, { durable: { ping } })
     const ask = (): Promise<unknown> => store!.check(new AbortController().signal)
     await ask()
     await expect(ask()).rejects.toThrow('away')

@@ -4,9 +4,9 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { open, type FileHandle } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { fileObjectStore, openSpool } from '../../../servers/storage/files.js'
+import { createFileObjectStore, openSpool } from '../../../servers/storage/files.js'
 import type { ObjectStore } from '../../../servers/storage/content-store.js'
-import { objectNames } from '../../support/content-stores.js'
+import { listObjectNames } from '../../support/content-stores.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 
 let folder: string
@@ -20,7 +20,7 @@ describe('fileObjectStore', () => {
   let objects: ObjectStore
   let file: string
   beforeEach(() => {
-    objects = fileObjectStore(join(folder, 'objects'))
+    objects = createFileObjectStore(join(folder, 'objects'))
     file = join(folder, 'body')
     writeFileSync(file, 'content', { mode: 0o644 })
   })
@@ -31,7 +31,7 @@ describe('fileObjectStore', () => {
     expect(readFileSync(path, 'utf8')).toBe('content')
     expect(statSync(path).mode & 0o777).toBe(0o600)
     expect(statSync(join(folder, 'objects')).mode & 0o777).toBe(0o700)
-    expect(await objectNames(objects)).toEqual(['cid.12ab'])
+    expect(await listObjectNames(objects)).toEqual(['cid.12ab'])
   })
 
   it.each([
@@ -50,7 +50,7 @@ describe('fileObjectStore', () => {
     })
     await handle.close()
     mkdirSync(join(folder, 'objects'))
-    await fileObjectStore(join(folder, 'objects'), { isSynced }).put('cid.12ab', file)
+    await createFileObjectStore(join(folder, 'objects'), { isSynced }).put('cid.12ab', file)
     sync.mockRestore()
     expect(synced).toEqual(expected)
   })
@@ -69,7 +69,7 @@ describe('fileObjectStore', () => {
     expect(readFileSync(file)).toEqual(Buffer.alloc(7))
     await objects.delete('one', { overwrite: true })
     await objects.delete('two')
-    expect(await objectNames(objects)).toEqual([])
+    expect(await listObjectNames(objects)).toEqual([])
   })
 })
 

@@ -2,8 +2,15 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import { migrateStore, PostgresDatabase, postgresStore } from 'express-did-auth/stores/postgres'
 import type { TablePrefix } from '../../../servers/storage/sql/content-dialect.js'
 import { migrateContent, openPostgresContentStore } from '../../../servers/storage/sql/open-postgres-contents.js'
-import { chargeOf, rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../../src/testing/store-case.js'
-import { entryOf, fileOf, largeBytes, NOW, type TestStore } from '../../support/content-stores.js'
+import {
+  createCharge,
+  createRotation,
+  service,
+  createSession,
+  START_SECONDS,
+  createUse
+} from '../../../src/testing/store-case.js'
+import { createEntry, createFile, createLargeBytes, NOW, type TestStore } from '../../support/content-stores.js'
 import { startPostgres, TEST_TIMEOUT_SECONDS, type PostgresEngine } from '../../support/postgres-server.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 import { rounds } from '../../support/time-factor.js'
@@ -41,22 +48,22 @@ it('logs no error for valid requests that come at once to two vaults, two relays
   await migrateStore(connect())
   const stores = [postgresStore(connect()), postgresStore(connect())]
   // Few users and few contents, so that each is written while another removes it.
-  const contents = ['a', 'b', 'c', 'd', largeBytes('large')]
+  const contents = ['a', 'b', 'c', 'd', createLargeBytes('large')]
   const work = async (writer: number, round: number): Promise<void> => {
     const [vault, relay, store] = [vaults[writer % 2]!, relays[writer % 2]!, stores[writer % 2]!]
     const place = { did: `did:ethr:rsk:0x${writer % 4}`, key: `key ${round % 2}` }
     const content = contents[(writer + round) % contents.length]!
     const replaces = round % 3 === 0 ? 'nothing' : 'all'
-    await vault.writeEntry(entryOf(place.key, content, { did: place.did, replaces }))
+    await vault.writeEntry(createEntry(place.key, content, { did: place.did, replaces }))
     if (round % 7 === 6) await vault.removeEntries(place)
     if (round % 10 === 9) await vault.collectGarbage(NOW)
-    await relay.writeFile(fileOf(content, { did: place.did, nowSeconds: NOW + round, ttlSeconds: 1 }))
+    await relay.writeFile(createFile(content, { did: place.did, nowSeconds: NOW + round, ttlSeconds: 1 }))
     await relay.deleteExpiredFiles(NOW + round)
-    if (writer === 0) await store.createSession(sessionOf(`${round}`))
-    await store.rotateRefreshToken(rotationOf(`${round}`, round % 2, writer))
-    await store.consumeChallenge(useOf({ useCount: round % 3 }))
-    await store.chargeQuota(chargeOf({ limit: 100 }))
-    if (writer === 1) await store.revokeSessions(service, sessionOf('a').did, START_SECONDS)
+    if (writer === 0) await store.createSession(createSession(`${round}`))
+    await store.rotateRefreshToken(createRotation(`${round}`, round % 2, writer))
+    await store.consumeChallenge(createUse({ useCount: round % 3 }))
+    await store.chargeQuota(createCharge({ limit: 100 }))
+    if (writer === 1) await store.revokeSessions(service, createSession('a').did, START_SECONDS)
   }
   const writers = Array.from({ length: WRITERS }, async (_, writer) => {
     for (let round = 0; round < rounds(30, 400); round += 1) await work(writer, round)

@@ -5,20 +5,20 @@ import { runVerb, type SqlQuery } from 'express-did-auth/server-kit'
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { runReconcile } from '../../../servers/commands/reconcile.js'
 import type { ObjectStore } from '../../../servers/storage/content-store.js'
-import { postgresContents, type ContentDialect } from '../../../servers/storage/sql/content-dialect.js'
-import { contentVerbs } from '../../../servers/storage/sql/content-verbs.js'
-import { postgresObjectStore } from '../../../servers/storage/sql/postgres-object-store.js'
-import { contentMigrations } from '../../../servers/storage/sql/tables.js'
+import { createPostgresContents, type ContentDialect } from '../../../servers/storage/sql/content-dialect.js'
+import { createContentVerbs } from '../../../servers/storage/sql/content-verbs.js'
+import { createPostgresObjectStore } from '../../../servers/storage/sql/postgres-object-store.js'
+import { createContentMigrations } from '../../../servers/storage/sql/tables.js'
 import {
-  cidOf,
+  computeCid,
   did,
-  entryOf,
-  fileOf,
-  largeBytes,
-  newContent,
+  createEntry,
+  createFile,
+  createLargeBytes,
+  createContent,
   NOW,
-  objectNames,
-  textsOf,
+  listObjectNames,
+  readTexts,
   type TestStore
 } from '../../support/content-stores.js'
 import {
@@ -34,7 +34,7 @@ import { tcpProxy, type TcpProxy } from '../../support/tcp-proxy.js'
 import { until } from '../../support/until.js'
 
 const place = { did, key: 'k' }
-const large = largeBytes('large')
+const large = createLargeBytes('large')
 const dryRun = { isDryRun: true }
 const forReal = { isDryRun: false }
 const unavailable = { code: 'ERR_STORAGE', status: 503 }
@@ -59,41 +59,51 @@ describe('round trips to the database', () => {
 
   /** Statements and round trips of a verb, for a user who is known already. */
   async function costOf(verb: () => Promise<unknown>): Promise<[statements: number, trips: number]> {
-    await store.writeEntry(entryOf('other', 'of the user'))
+    await store.writeEntry(createEntry('other', 'of the user'))
     pool.reset()
     await verb()
     return [pool.sent.length, pool.trips]
   }
 
   it.each([
-    ['a write', () => store.writeEntry(entryOf('k', 'a')), 9, 3],
-    ['a write that replaces nothing of a list', () => store.writeEntry(entryOf('k', 'a', { replaces: 'all' })), 9, 3],
+    ['a write', () => store.writeEntry(createEntry('k', 'a')), 9, 3],
+    [
+      'a write that replaces nothing of a list',
+      () => store.writeEntry(createEntry('k', 'a', { replaces: 'all' })),
+      9,
+      3
+    ],
     ['a list', () => store.listEntries(place), 1, 1],
     ['a description', () => store.describeList(place), 1, 1],
-    ['contents of a hundred entries', () => store.readContents(Array.from({ length: 100 }, () => cidOf('a'))), 1, 1],
+    [
+      'contents of a hundred entries',
+      () => store.readContents(Array.from({ length: 100 }, () => computeCid('a'))),
+      1,
+      1
+    ],
     ['a claim of pins', () => store.claim({ limit: 20, nowSeconds: 0, leaseSeconds: 30 }), 1, 1],
-    ['a file that is found', () => store.findFile(cidOf('a'), 0), 1, 1]
+    ['a file that is found', () => store.findFile(computeCid('a'), 0), 1, 1]
   ])('of %s', async (_what, verb, statements, trips) => {
     expect(await costOf(verb)).toEqual([statements, trips])
   })
 
   it('of a replacement and of a removal are those of one transaction, which deletes what is unreferenced', async () => {
-    await store.writeEntry(entryOf('k', 'a'))
-    expect(await costOf(() => store.writeEntry(entryOf('k', 'b', { replaces: 'all' })))).toEqual([13, 3])
+    await store.writeEntry(createEntry('k', 'a'))
+    expect(await costOf(() => store.writeEntry(createEntry('k', 'b', { replaces: 'all' })))).toEqual([13, 3])
     expect(await costOf(() => store.removeEntries(place))).toEqual([10, 3])
   })
 
   it('of a post, beside the sum of all files that is read every 10 s', async () => {
-    await store.writeFile(fileOf('a'))
-    expect(await costOf(() => store.writeFile(fileOf('b')))).toEqual([8, 3])
+    await store.writeFile(createFile('a'))
+    expect(await costOf(() => store.writeFile(createFile('b')))).toEqual([8, 3])
   })
 
   it('of a post whose answer is lost are made again, and charge its user once', async () => {
     const bounds = { maxStoreBytes: 1_000_000, maxBytesPerDid: 10, slotSeconds: 100 }
     pool.loseAnswerTo = 'COMMIT'
-    await store.writeFile(fileOf('12345', { bounds }))
+    await store.writeFile(createFile('12345', { bounds }))
     expect(pool.loseAnswerTo).toBeUndefined()
-    await store.writeFile(fileOf('67890', { bounds }))
+    await store.writeFile(createFile('67890', { bounds }))
   })
 })
 
@@ -110,11 +120,11 @@ describe('a change whose connection is cut', () => {
       if (proxy.cuts() === 0) proxy.cut(COMMIT, 'before the answer')
     }
     store = await files.open({ source: url.href, objects: { ...files.objects, put } })
-    await store.writeEntry(entryOf('k', 'before'))
+    await store.writeEntry(createEntry('k', 'before'))
   })
   afterEach(() => proxy.close())
 
-  const write = (content: string | Uint8Array, rest = {}) => store.writeEntry(entryOf('k', content, rest))
+  const write = (content: string | Uint8Array, rest = {}) => store.writeEntry(createEntry('k', content, rest))
   const changes: [what: string, change: () => Promise<unknown>, after: string[]][] = [
     ['a write', () => write('new'), ['before', 'new']],
     ['a replacement', () => write('new', { replaces: 'all' }), ['new']],
@@ -128,7 +138,7 @@ describe('a change whose connection is cut', () => {
     async (_what, change, after) => {
       proxy.cut(COMMIT, 'before the answer')
       await expect(change()).rejects.toMatchObject(unavailable)
-      expect(await textsOf(store, 'k')).toEqual(after)
+      expect(await readTexts(store, 'k')).toEqual(after)
       expect(await files.leaks(store)).toEqual([])
     }
   )
@@ -136,14 +146,14 @@ describe('a change whose connection is cut', () => {
   it('after an upload is an error, and its object stays in use', async () => {
     await expect(write(large, { replaces: 'all' })).rejects.toMatchObject(unavailable)
     expect(await files.leaks(store)).toEqual([])
-    expect(await textsOf(store, 'k')).toEqual([String(large)])
+    expect(await readTexts(store, 'k')).toEqual([String(large)])
   })
 
   it('before its COMMIT was sent is made again', async () => {
     proxy.cut('vault_entry_stateOfNamed', 'before the answer')
     await write('new', { ifMatch: '*' })
     expect(proxy.cuts()).toBe(1)
-    expect(await textsOf(store, 'k')).toEqual(['before', 'new'])
+    expect(await readTexts(store, 'k')).toEqual(['before', 'new'])
   })
 })
 
@@ -157,7 +167,7 @@ describe('the database', () => {
   })
 
   it('has an index that `vault reconcile` finds and rebuilds', async () => {
-    await (await files.open()).writeEntry(entryOf('k', 'a'))
+    await (await files.open()).writeEntry(createEntry('k', 'a'))
     await files.query(`UPDATE pg_index SET indisvalid = false WHERE indexrelid = '~entries_by_cid'::regclass`)
     const identity = { PRIVATE_KEY: '1'.repeat(64), CHALLENGE_SECRET: 'a secret of the tests, longer than 32 bytes' }
     const env = { DATABASE_URL: files.url, DATA_DIR: files.folder, SERVICE_URL: 'https://vault.example', ...identity }
@@ -182,25 +192,25 @@ describe('the database', () => {
     'answers no content after %s, and has it again once that is written',
     async (damage) => {
       const store = await files.open()
-      await store.writeEntry(entryOf('k', large))
+      await store.writeEntry(createEntry('k', large))
       await files.query(damage)
-      const [found] = await store.readContents([cidOf(large)])
+      const [found] = await store.readContents([computeCid(large)])
       await expect(found!.bytes()).rejects.toMatchObject({ code: 'ERR_CONTENT_MISSING' })
-      await store.writeEntry(entryOf('k', large))
-      expect(await textsOf(store, 'k')).toEqual([String(large)])
+      await store.writeEntry(createEntry('k', large))
+      expect(await readTexts(store, 'k')).toEqual([String(large)])
     }
   )
 
   it('that is unavailable is 503, and not ready', async () => {
     const store = await files.open({ source: 'postgres://nobody@127.0.0.1:1/none' })
-    await expect(store.writeEntry(entryOf('k', 'a'))).rejects.toMatchObject(unavailable)
-    await expect(store.readContents([cidOf('a')])).rejects.toMatchObject(unavailable)
+    await expect(store.writeEntry(createEntry('k', 'a'))).rejects.toMatchObject(unavailable)
+    await expect(store.readContents([computeCid('a')])).rejects.toMatchObject(unavailable)
     await expect(store.probe()).rejects.toMatchObject(unavailable)
   })
 
   it('leaves content that another transaction has locked to the collector', async () => {
     const { store, database } = await files.openAll()
-    await store.writeEntry(entryOf('k', 'a'))
+    await store.writeEntry(createEntry('k', 'a'))
     await database.transaction(async (query) => {
       await query({ text: 'SELECT 1 FROM vault_contents FOR UPDATE' })
       await store.removeEntries(place)
@@ -209,12 +219,12 @@ describe('the database', () => {
   })
 
   describe('while a collector has claimed content', () => {
-    const unreferenced = "SELECT 1 FROM vault_unreferenced WHERE cid = '" + cidOf('a') + "' FOR UPDATE"
-    const contents = "SELECT 1 FROM vault_contents WHERE cid = '" + cidOf('a') + "' FOR UPDATE"
+    const unreferenced = "SELECT 1 FROM vault_unreferenced WHERE cid = '" + computeCid('a') + "' FOR UPDATE"
+    const contents = "SELECT 1 FROM vault_contents WHERE cid = '" + computeCid('a') + "' FOR UPDATE"
     let opened: OpenedPostgres
     beforeEach(async () => {
       opened = await files.openAll({ tracksPins: true })
-      await opened.store.writeEntry(entryOf('k', 'a'))
+      await opened.store.writeEntry(createEntry('k', 'a'))
       await files.query('INSERT INTO ~unreferenced SELECT cid, 1 FROM ~contents')
     })
 
@@ -224,14 +234,14 @@ describe('the database', () => {
           await query({ text })
           await opened.store.collectGarbage(NOW)
         })
-      expect(await textsOf(opened.store, 'k')).toEqual(['a'])
+      expect(await readTexts(opened.store, 'k')).toEqual(['a'])
     })
 
     it('has a takedown wait for it before that locks the content, which the collector locks next', async () => {
       let takenDown: Promise<unknown> | undefined
       await opened.database.transaction(async (query) => {
         await query({ text: unreferenced })
-        takenDown = opened.store.takeDown(cidOf('a'), 'order', NOW)
+        takenDown = opened.store.takeDown(computeCid('a'), 'order', NOW)
         const waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         await until(async () => (await files.query(waiting)).length > 0)
         await query({ text: `${contents} NOWAIT` })
@@ -244,12 +254,12 @@ describe('the database', () => {
     const [one, two, other] = await Promise.all([1, 2, 3].map(() => files.open({ tracksPins: true })))
     const texts = ['a', 'b', 'c', 'd', 'e', 'f']
     for (let round = 0; round < 30; round += 1) {
-      await Promise.all(texts.map((text) => one!.writeEntry(entryOf('k', text))))
+      await Promise.all(texts.map((text) => one!.writeEntry(createEntry('k', text))))
       await files.query('INSERT INTO ~unreferenced SELECT cid, 1 FROM ~contents ON CONFLICT DO NOTHING')
-      const removals = texts.slice(3).map((text) => one!.removeEntries({ ...place, cid: cidOf(text) }))
+      const removals = texts.slice(3).map((text) => one!.removeEntries({ ...place, cid: computeCid(text) }))
       const collections = [one!, two!].map((store) => store.collectGarbage(NOW))
-      await Promise.all([...removals, ...collections, other!.takeDown(cidOf('a'), 'order', NOW)])
-      await one!.allow(cidOf('a'))
+      await Promise.all([...removals, ...collections, other!.takeDown(computeCid('a'), 'order', NOW)])
+      await one!.allow(computeCid('a'))
     }
     expect(files.retries()).not.toHaveProperty('40P01')
     expect(await files.leaks(one!)).toEqual([])
@@ -259,9 +269,9 @@ describe('the database', () => {
   it('is locked in the same order by a takedown and a removal of the last entry', async () => {
     const [one, other] = [await files.open({ tracksPins: true }), await files.open({ tracksPins: true })]
     for (let round = 0; round < 60; round += 1) {
-      await one.writeEntry(entryOf('k', 'a'))
-      await Promise.all([one.removeEntries(place), other.takeDown(cidOf('a'), 'order', NOW)])
-      await one.allow(cidOf('a'))
+      await one.writeEntry(createEntry('k', 'a'))
+      await Promise.all([one.removeEntries(place), other.takeDown(computeCid('a'), 'order', NOW)])
+      await one.allow(computeCid('a'))
     }
     expect(files.retries()).not.toHaveProperty('40P01')
     expect(await files.leaks(one)).toEqual([])
@@ -270,10 +280,15 @@ describe('the database', () => {
 
 describe('a statement that fails', () => {
   const never = (): Promise<never> => Promise.reject(new Error('is not called'))
-  const { verbs } = contentVerbs(postgresContents('vault'), { findFaults: never, rebuildIndexes: never })
+  const { verbs } = createContentVerbs(createPostgresContents('vault'), { findFaults: never, rebuildIndexes: never })
   const bounds = { maxStoreBytes: 1_000_000, maxBytesPerDid: 1_000_000, slotSeconds: 100 }
-  const { cid, byteCount, leafHashes } = newContent(large)
-  const small = { cid: cidOf('b'), byteCount: 1, leafHashes: newContent('b').leafHashes, bytes: Buffer.from('b') }
+  const { cid, byteCount, leafHashes } = createContent(large)
+  const small = {
+    cid: computeCid('b'),
+    byteCount: 1,
+    leafHashes: createContent('b').leafHashes,
+    bytes: Buffer.from('b')
+  }
   const object = { name: `${cid}.0123456789abcdef`, isUploaded: false }
   const post = { expiresAtSeconds: NOW + 9, nowSeconds: NOW, tracksPins: true, post: { did, bounds, usedBytes: 0 } }
   const failure = new Error('the statement failed')
@@ -289,22 +304,22 @@ describe('a statement that fails', () => {
     ['writeFile', { ...post, content: small }],
     ['writeFile', { ...post, content: { cid, byteCount, leafHashes, object } }],
     ['deleteExpiredFiles', NOW + 10_000],
-    ['findFile', cidOf('a'), NOW],
+    ['findFile', computeCid('a'), NOW],
     ['storedBytes'],
     ['collectUnreferenced', '', NOW],
-    ['deny', cidOf('a'), 'order', NOW],
-    ['takeDownStep', cidOf('a'), NOW],
+    ['deny', computeCid('a'), 'order', NOW],
+    ['takeDownStep', computeCid('a'), NOW],
     ['abandonUploads', NOW],
     ['forgetGarbage', ['object']],
-    ['allow', cidOf('a')],
+    ['allow', computeCid('a')],
     ['probe'],
     ['findGarbage', '', NOW],
-    ['isTakenDown', cidOf('a')]
+    ['isTakenDown', computeCid('a')]
   ]
   it.each(calls)('fails its verb: %s (%#)', async (name, ...args) => {
     const { store, database } = await files.openAll({ tracksPins: true })
-    for (const text of ['a', 'unused']) await store.writeEntry(entryOf(text, text))
-    await store.writeFile(fileOf('a'))
+    for (const text of ['a', 'unused']) await store.writeEntry(createEntry(text, text))
+    await store.writeFile(createFile('a'))
     await files.query("DELETE FROM ~entries WHERE key = 'unused'")
     await files.query('INSERT INTO ~unreferenced SELECT cid, 1 FROM ~contents')
     /** Runs the verb, of which one statement fails, and takes back what it did. */
@@ -337,14 +352,14 @@ describe('a statement that fails', () => {
     ['put', (objects: ObjectStore, file: string) => objects.put('one', file), 300_000],
     ['put of nothing', (objects: ObjectStore, file: string) => objects.put('one', file), 0],
     ['delete', (objects: ObjectStore) => objects.delete('one'), 0],
-    ['list', (objects: ObjectStore) => objectNames(objects), 0]
+    ['list', (objects: ObjectStore) => listObjectNames(objects), 0]
   ])('fails %s of an object', async (_verb, call, size) => {
     const { database } = await files.openAll()
     const file = join(files.folder, 'body')
-    writeFileSync(file, largeBytes('x', size))
+    writeFileSync(file, createLargeBytes('x', size))
     let [sent, failing] = [0, -1]
     const query: PostgresDatabase['query'] = (...args) => (sent++ === failing ? fail() : database.query(...args))
-    const objects = postgresObjectStore({ query }, 'vault')
+    const objects = createPostgresObjectStore({ query }, 'vault')
     await call(objects, file)
     const count = sent
     for (failing = 0; failing < count; failing += 1) {
@@ -352,7 +367,7 @@ describe('a statement that fails', () => {
       sent = 0
       await expect(call(objects, file)).rejects.toThrow()
     }
-    const unopened = postgresObjectStore(database, 'vault', fail)
+    const unopened = createPostgresObjectStore(database, 'vault', fail)
     await expect(call(unopened, file)).rejects.toThrow()
   })
 })
@@ -366,15 +381,15 @@ describe('a database on which another role may make functions', () => {
   ] as const
 
   it('is asked with the schema of each function', () => {
-    const texts = contentMigrations('vault').flatMap(({ statements }) => [...statements])
-    const dialect = postgresContents('vault')
+    const texts = createContentMigrations('vault').flatMap(({ statements }) => [...statements])
+    const dialect = createPostgresContents('vault')
     const statements: ContentDialect['statements'] = (group, given) => {
       const made = dialect.statements(group, given)
       texts.push(...Object.values<{ text: string }>(made).map(({ text }) => text))
       return made
     }
     const never = (): Promise<never> => Promise.reject(new Error('is not called'))
-    contentVerbs({ ...dialect, statements }, { findFaults: never, rebuildIndexes: never })
+    createContentVerbs({ ...dialect, statements }, { findFaults: never, rebuildIndexes: never })
     expect(texts.length).toBeGreaterThan(80)
     expect(texts.flatMap(unqualifiedFunctions)).toEqual([])
   })
@@ -386,12 +401,12 @@ describe('a database on which another role may make functions', () => {
         AS $$ INSERT INTO called VALUES ('${signature}'); SELECT ${value}::${result.replace('SETOF ', '')} $$`)
     try {
       const { store, inspection } = await files.openAll({ tracksPins: true })
-      for (const content of ['a', 'b', large]) await store.writeEntry(entryOf('k', content, { replaces: 'all' }))
-      await store.writeFile(fileOf('file'))
+      for (const content of ['a', 'b', large]) await store.writeEntry(createEntry('k', content, { replaces: 'all' }))
+      await store.writeFile(createFile('file'))
       await store.removeEntries({ did, key: 'k' })
-      await store.takeDown(cidOf('file'), 'order', NOW)
+      await store.takeDown(computeCid('file'), 'order', NOW)
       await inspection.reserveNumbers(100)
-      await inspection.importPins([{ cid: cidOf('c'), state: 'unpin' }])
+      await inspection.importPins([{ cid: computeCid('c'), state: 'unpin' }])
       await store.claim({ limit: 10, nowSeconds: NOW, leaseSeconds: 30 })
       await inspection.checkDatabase(dryRun)
       await inspection.recount(forReal)

@@ -1,13 +1,13 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
-import { s3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
+import { createS3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
 import {
-  cidOf,
+  computeCid,
   did,
-  entryOf,
-  largeBytes,
+  createEntry,
+  createLargeBytes,
   sqliteFolder,
-  textsOf,
+  readTexts,
   type SqliteFolder,
   type TestStore
 } from '../../support/content-stores.js'
@@ -16,7 +16,7 @@ import { startFakeS3, type FakeS3, type S3Fault } from '../../support/fake-s3.js
 /** Sequences of 40 operations. */
 const RUNS = Number(process.env.TEST_MODEL_RUNS ?? 5)
 const KEYS = ['a', 'b']
-const TEXTS = ['one', 'two', 'three'].map((name) => String(largeBytes(name, 300_000)))
+const TEXTS = ['one', 'two', 'three'].map((name) => String(createLargeBytes(name, 300_000)))
 
 /** Never ERR_CONTENT_MISSING: what cannot be read now is not lost. */
 const REFUSALS = ['ERR_STORAGE', 'ERR_STORAGE_FULL']
@@ -34,10 +34,10 @@ beforeAll(async () => {
 afterAll(() => s3.close())
 beforeEach(async () => {
   const options = s3.options(`folder-${(folders += 1)}/`)
-  files = sqliteFolder(s3ObjectStore(options))
+  files = sqliteFolder(createS3ObjectStore(options))
   store = await files.open()
   const deadlines = { answer: 300, stall: 300, retries: 0 }
-  impatient = await files.open({ objects: s3ObjectStore({ ...options, deadlines }) })
+  impatient = await files.open({ objects: createS3ObjectStore({ ...options, deadlines }) })
 })
 afterEach(async () => {
   s3.fault = () => undefined
@@ -53,9 +53,9 @@ const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
 describe('wrong bytes from the storage', () =>
   it('are never handed out', async () => {
     const [large = ''] = TEXTS
-    await store.writeEntry(entryOf('a', large))
+    await store.writeEntry(createEntry('a', large))
     s3.fault = ({ method }) => (method === 'GET' ? 'wrong bytes' : undefined)
-    const [content] = await store.readContents([cidOf(large)])
+    const [content] = await store.readContents([computeCid(large)])
     await expect(content?.bytes()).rejects.toMatchObject({ code: 'ERR_CONTENT_MISSING', status: 502 })
   }))
 
@@ -86,7 +86,7 @@ describe('content stores on one bucket that fails at any moment', () => {
         const before = possible.get(key) ?? []
         if (verb === 'collect') await codeOf(impatient.collectGarbage(files.clocks.seconds, { isFull: true }))
         if (verb === 'read') {
-          const read = await textsOf(impatient, key).catch((error: unknown) => error)
+          const read = await readTexts(impatient, key).catch((error: unknown) => error)
           if (Array.isArray(read)) expect(before).toContain(read.join())
           else expect(REFUSALS).toContain((read as { code?: unknown }).code)
         }
@@ -95,13 +95,13 @@ describe('content stores on one bucket that fails at any moment', () => {
           possible.set(key, [''])
         }
         if (verb === 'write') {
-          const outcome = await codeOf(impatient.writeEntry(entryOf(key, text, { replaces: 'all' })))
+          const outcome = await codeOf(impatient.writeEntry(createEntry(key, text, { replaces: 'all' })))
           expect(['done', ...REFUSALS]).toContain(outcome)
           possible.set(key, outcome === 'done' ? [text] : [...before, text])
         }
       }
       s3.fault = () => undefined
-      for (const key of KEYS) expect(possible.get(key)).toContain((await textsOf(store, key)).join())
+      for (const key of KEYS) expect(possible.get(key)).toContain((await readTexts(store, key)).join())
       expect(await files.leaks(store)).toEqual([])
     })
     await fc.assert(property, { numRuns: RUNS })

@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { s3ObjectStore, type S3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
+import { createS3ObjectStore, type S3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
 import { contentStoreContract } from '../../contracts/content-store.js'
 import { objectStoreContract } from '../../contracts/object-store.js'
-import { objectNameOf, objectNames, sqliteFolder } from '../../support/content-stores.js'
+import { createObjectName, listObjectNames, sqliteFolder } from '../../support/content-stores.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 import { startSwift, type SwiftServer } from '../../support/swift-server.js'
 
 let swift: SwiftServer
 let stores = 0
-const newStore = (): S3ObjectStore => s3ObjectStore(swift.options(`store-${(stores += 1)}/`))
+const newStore = (): S3ObjectStore => createS3ObjectStore(swift.options(`store-${(stores += 1)}/`))
 
 beforeAll(async () => {
   swift = await startSwift()
@@ -28,10 +28,10 @@ describe('s3ObjectStore on OpenStack Swift', () => {
     const file = join(path, 'body')
     writeFileSync(file, 'x')
     const store = newStore()
-    const names = Array.from({ length: 1_005 }, (_, number) => objectNameOf(String(number))).sort()
+    const names = Array.from({ length: 1_005 }, (_, number) => createObjectName(String(number))).sort()
     for (let start = 0; start < names.length; start += 10)
       await Promise.all(names.slice(start, start + 10).map((name) => store.put(name, file)))
-    expect(await objectNames(store)).toEqual(names)
+    expect(await listObjectNames(store)).toEqual(names)
     remove()
   })
 
@@ -40,7 +40,7 @@ describe('s3ObjectStore on OpenStack Swift', () => {
     ['key', { accessKeyId: 'another' }, 'EACCES', '403 SignatureDoesNotMatch'],
     ['bucket', { bucket: 'another' }, 'EIO', '404 NoSuchBucket']
   ])('is told a wrong %s', async (_what, wrong, code, said) => {
-    const store = s3ObjectStore({ ...swift.options('one/'), ...wrong })
+    const store = createS3ObjectStore({ ...swift.options('one/'), ...wrong })
     await expect(store.ping()).rejects.toMatchObject({ code, message: `Object storage answered ${said} to GET` })
   })
 

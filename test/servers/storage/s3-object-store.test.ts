@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { inspect } from 'node:util'
 import {
   parseObjectList,
-  s3ObjectStore,
+  createS3ObjectStore,
   type S3ObjectStore,
   type S3StoreOptions
 } from '../../../servers/storage/s3/s3-object-store.js'
-import { storageFailure } from '../../../servers/storage/storage-error.js'
-import { largeBytes, NOW, objectNameOf, objectNames, sqliteFolder } from '../../support/content-stores.js'
+import { toStorageError } from '../../../servers/storage/storage-error.js'
+import { createLargeBytes, NOW, createObjectName, listObjectNames, sqliteFolder } from '../../support/content-stores.js'
 import { startFakeS3, type FakeS3, type S3Fault } from '../../support/fake-s3.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 import { until } from '../../support/until.js'
@@ -19,7 +19,7 @@ let folder: string
 let file: string
 let remove: () => void
 let objects: S3ObjectStore
-const bytes = largeBytes('x', 1_000_000)
+const bytes = createLargeBytes('x', 1_000_000)
 
 beforeAll(async () => {
   s3 = await startFakeS3()
@@ -32,7 +32,7 @@ afterAll(async () => {
   remove()
 })
 beforeEach(() => {
-  objects = s3ObjectStore(s3.options())
+  objects = createS3ObjectStore(s3.options())
 })
 afterEach(() => {
   s3.fault = () => undefined
@@ -42,20 +42,20 @@ afterEach(() => {
 
 /** A store that does not wait long for what never comes. */
 const impatient = (rest: Partial<S3StoreOptions> = {}): S3ObjectStore =>
-  s3ObjectStore({ ...s3.options(), deadlines: { answer: 100, stall: 100, retries: 0 }, ...rest })
+  createS3ObjectStore({ ...s3.options(), deadlines: { answer: 100, stall: 100, retries: 0 }, ...rest })
 
 /** Plays faults one after the other, and none after the last. */
 function play(...faults: (S3Fault | undefined)[]): void {
   s3.fault = () => faults.shift()
 }
 
-const one = objectNameOf('one')
+const one = createObjectName('one')
 
 const verbs = {
   put: (store: S3ObjectStore) => store.put(one, file),
   read: (store: S3ObjectStore) => readAll(store, one),
   delete: (store: S3ObjectStore) => store.delete(one),
-  list: (store: S3ObjectStore) => objectNames(store),
+  list: (store: S3ObjectStore) => listObjectNames(store),
   ping: (store: S3ObjectStore) => store.ping()
 } satisfies Record<string, (store: S3ObjectStore) => Promise<unknown>>
 const everyVerb = Object.entries(verbs)
@@ -79,7 +79,7 @@ describe('an object of others below the prefix', () =>
       (name) => `vault/${name}`
     )
     for (const key of [...foreign, `other/${one}`]) s3.objects.set(key, bytes)
-    expect(await objectNames(objects)).toEqual([one])
+    expect(await listObjectNames(objects)).toEqual([one])
     const stored = sqliteFolder(objects)
     const { store, inspection } = await stored.openAll()
     expect(await inspection.checkObjects({ isDryRun: false })).toBe(1)
@@ -98,7 +98,7 @@ describe('a failure that passes', () => {
       play(fault, fault)
       await verbs[verb as keyof typeof verbs](objects)
       s3.fault = () => undefined
-      expect(await objectNames(objects)).toEqual(verb === 'delete' ? [] : [one])
+      expect(await listObjectNames(objects)).toEqual(verb === 'delete' ? [] : [one])
     }
   )
 
@@ -121,7 +121,7 @@ describe('a failure that passes', () => {
     const error = await failureOf(objects.put(one, file))
     s3.retryAfterSeconds = 0
     expect(error).toMatchObject({ message: 'Object storage answered 503 SlowDown to PUT', retryAfterSeconds: 60 })
-    expect(storageFailure(error)).toMatchObject({ code: 'ERR_STORAGE', status: 503, retryAfterSeconds: 60 })
+    expect(toStorageError(error)).toMatchObject({ code: 'ERR_STORAGE', status: 503, retryAfterSeconds: 60 })
     expect(s3.requests).toEqual([`PUT vault/${one}`, 'PUT SlowDown'])
   })
 
@@ -141,7 +141,7 @@ describe('storage that is unavailable', () => {
     try {
       const error = await failureOf(run(objects))
       expect(error).toMatchObject({ code: 'EIO', cause: { code: 'ECONNREFUSED' } })
-      expect(storageFailure(error)).toMatchObject({ code: 'ERR_STORAGE', status: 503 })
+      expect(toStorageError(error)).toMatchObject({ code: 'ERR_STORAGE', status: 503 })
     } finally {
       await s3.listen()
     }
@@ -205,12 +205,12 @@ describe('what the storage refuses', () => {
     ['wrong region', { region: 'another' }, 'EACCES', '403 AuthorizationHeaderMalformed'],
     ['missing bucket', { bucket: 'another' }, 'EIO', '404 NoSuchBucket']
   ])('is said in one line, and not tried again: %s', async (_what, wrong, code, said) => {
-    const store = s3ObjectStore({ ...s3.options(), ...wrong })
+    const store = createS3ObjectStore({ ...s3.options(), ...wrong })
     for (const [verb, run] of everyVerb) {
       const method = verb === 'put' ? 'PUT' : verb === 'delete' ? 'DELETE' : 'GET'
       const error = await failureOf(run(store))
       expect(error).toMatchObject({ code, message: `Object storage answered ${said} to ${method}` })
-      expect(storageFailure(error)).toMatchObject({ code: 'ERR_STORAGE', status: 503 })
+      expect(toStorageError(error)).toMatchObject({ code: 'ERR_STORAGE', status: 503 })
     }
     expect(s3.requests).toHaveLength(2 * everyVerb.length)
   })
@@ -219,7 +219,7 @@ describe('what the storage refuses', () => {
     s3.fault = () => 'full'
     const error = await failureOf(objects.put(one, file))
     expect(error).toMatchObject({ code: 'ENOSPC' })
-    expect(storageFailure(error)).toMatchObject({ code: 'ERR_STORAGE_FULL', status: 507 })
+    expect(toStorageError(error)).toMatchObject({ code: 'ERR_STORAGE_FULL', status: 507 })
   })
 
   it('is no lost content where a proxy or a missing bucket answers 404', async () => {
@@ -243,9 +243,9 @@ describe('what the storage refuses', () => {
 describe('a list', () => {
   it('has all pages', async () => {
     s3.pageLength = 3
-    const names = Array.from({ length: 10 }, (_, number) => objectNameOf(String(number))).sort()
+    const names = Array.from({ length: 10 }, (_, number) => createObjectName(String(number))).sort()
     for (const name of names) s3.objects.set(`vault/${name}`, bytes)
-    expect(await objectNames(objects)).toEqual(names)
+    expect(await listObjectNames(objects)).toEqual(names)
     s3.pageLength = 1_000
     expect(s3.requests).toHaveLength(4)
   })
@@ -253,20 +253,20 @@ describe('a list', () => {
   it('has objects below its prefix alone, and nothing of a form that ours never have', async () => {
     const others = ['vault/a&b<c>"d" é\'', 'vault/backup.tar', `vault/another/${one}`, `vault/${one}0`, `vault/x${one}`]
     for (const key of [`vault/${one}`, ...others, `relay/${one}`, `vault${one}`, one]) s3.objects.set(key, bytes)
-    expect(await objectNames(objects)).toEqual([one])
+    expect(await listObjectNames(objects)).toEqual([one])
   })
 
   it('that was cut is an error, and no shorter list', async () => {
     s3.objects.set(`vault/${one}`, bytes)
     s3.fault = () => 'cut'
-    expect(await failureOf(objectNames(objects))).toMatchObject({ code: 'EIO' })
+    expect(await failureOf(listObjectNames(objects))).toMatchObject({ code: 'EIO' })
   })
 })
 
 describe('a slow reader of large objects', () => {
   it('holds the storage back: of each object, little more than a piece is in memory', async () => {
     const [count, byteCount] = [20, 8_388_608]
-    const large = largeBytes('y', byteCount)
+    const large = createLargeBytes('y', byteCount)
     s3.objects.set('vault/large', large)
     s3.sentBytes = 0
     const before = process.memoryUsage().arrayBuffers

@@ -8,18 +8,18 @@ import {
   type SqlQuery
 } from 'express-did-auth/server-kit'
 import { sqliteContents } from '../../../servers/storage/sql/content-dialect.js'
-import { contentSteps } from '../../../servers/storage/sql/content-steps.js'
-import { contentVerbs } from '../../../servers/storage/sql/content-verbs.js'
-import { fileVerbs } from '../../../servers/storage/sql/file-verbs.js'
+import { createContentSteps } from '../../../servers/storage/sql/content-steps.js'
+import { createContentVerbs } from '../../../servers/storage/sql/content-verbs.js'
+import { createFileVerbs } from '../../../servers/storage/sql/file-verbs.js'
 import {
-  cidOf,
+  computeCid,
   did,
-  entryOf,
-  fileOf,
-  largeBytes,
+  createEntry,
+  createFile,
+  createLargeBytes,
   NOW,
   sqliteFolder,
-  textsOf,
+  readTexts,
   type SqliteFolder,
   type TestStore
 } from '../../support/content-stores.js'
@@ -43,7 +43,7 @@ function connect(): SqlConnection {
 describe('a takedown', () =>
   it('fails where any of its statements fails, also one that overwrites what is deleted', async () => {
     const never = (): Promise<never> => Promise.reject(new Error('is not called'))
-    const { verbs } = contentVerbs(sqliteContents, { findFaults: never, rebuildIndexes: never })
+    const { verbs } = createContentVerbs(sqliteContents, { findFaults: never, rebuildIndexes: never })
     const failure = new Error('the statement failed')
     /** Runs a step in an empty database, of which one statement fails. */
     const run = async (failing: number): Promise<{ outcome: unknown; sent: number }> => {
@@ -54,7 +54,7 @@ describe('a takedown', () =>
         failed.catch(() => undefined)
         return failed
       }
-      const outcome = await verbs.takeDownStep(query, cidOf('a'), NOW).catch((error: unknown) => error)
+      const outcome = await verbs.takeDownStep(query, computeCid('a'), NOW).catch((error: unknown) => error)
       return { outcome, sent }
     }
     const { outcome, sent } = await run(-1)
@@ -66,7 +66,7 @@ describe('the sum of all that is stored', () =>
   it('does not read all contents', async () => {
     const other = connect()
     const plan: string[] = []
-    await fileVerbs(sqliteContents, contentSteps(sqliteContents)).reads.storedBytes(({ text }) => {
+    await createFileVerbs(sqliteContents, createContentSteps(sqliteContents)).reads.storedBytes(({ text }) => {
       plan.push(
         ...other
           .prepare(`EXPLAIN QUERY PLAN ${text}`)
@@ -82,28 +82,28 @@ describe('the sum of all that is stored', () =>
 
 describe('a content store whose database another process writes to', () => {
   it('reads on, and writes when the other has ended', async () => {
-    await store.writeEntry(entryOf('k', 'a'))
+    await store.writeEntry(createEntry('k', 'a'))
     const other = connect()
     other.exec('BEGIN IMMEDIATE')
     let isWritten = false
-    const written = store.writeEntry(entryOf('k', 'b')).then(() => (isWritten = true))
+    const written = store.writeEntry(createEntry('k', 'b')).then(() => (isWritten = true))
     await new Promise(setImmediate)
-    expect(await textsOf(store, 'k')).toEqual(['a'])
+    expect(await readTexts(store, 'k')).toEqual(['a'])
     expect(isWritten).toBe(false)
     other.exec('COMMIT')
     other.close()
     await written
-    expect(await textsOf(store, 'k')).toEqual(['a', 'b'])
+    expect(await readTexts(store, 'k')).toEqual(['a', 'b'])
   })
 
   it('answers 503 after 4 s', async () => {
     const other = connect()
     other.exec('BEGIN IMMEDIATE')
-    await expect(store.writeEntry(entryOf('k', 'b'))).rejects.toMatchObject(damaged)
+    await expect(store.writeEntry(createEntry('k', 'b'))).rejects.toMatchObject(damaged)
     other.exec('ROLLBACK')
     other.close()
-    await store.writeEntry(entryOf('k', 'c'))
-    expect(await textsOf(store, 'k')).toEqual(['c'])
+    await store.writeEntry(createEntry('k', 'c'))
+    expect(await readTexts(store, 'k')).toEqual(['c'])
   })
 })
 
@@ -113,8 +113,8 @@ describe('an index of a database file', () =>
     "UPDATE owners SET did = 'did:ethr:rsk:0xc'",
     'DELETE FROM owners'
   ])('after %s is an error, and never a shorter list', async (change) => {
-    await store.writeEntry(entryOf('k', 'a'))
-    await store.writeEntry(entryOf('k', 'b'))
+    await store.writeEntry(createEntry('k', 'a'))
+    await store.writeEntry(createEntry('k', 'b'))
     await files.query(change)
     await expect(store.listEntries(place)).rejects.toMatchObject(damaged)
     await expect(store.listOwnEntries(did)).rejects.toMatchObject(damaged)
@@ -123,7 +123,7 @@ describe('an index of a database file', () =>
 describe('a database file', () => {
   it('with any byte flipped gives the right content or an error', async () => {
     const texts = Array.from({ length: 30 }, (_, number) => `content ${number} `.repeat(20))
-    for (const text of texts) await store.writeEntry(entryOf('k', text))
+    for (const text of texts) await store.writeEntry(createEntry('k', text))
     await store.close()
     const whole = readFileSync(files.file)
     for (let round = 0; round < 24; round += 1) {
@@ -141,7 +141,7 @@ describe('a database file', () => {
     async function readAll(): Promise<string[]> {
       const opened = await files.open()
       try {
-        return await textsOf(opened, 'k')
+        return await readTexts(opened, 'k')
       } finally {
         await opened.close()
       }
@@ -150,7 +150,7 @@ describe('a database file', () => {
 
   it('that is damaged is written to no more, and the store is not ready', async () => {
     for (let number = 0; number < 100; number += 1)
-      await store.writeEntry(entryOf(`key ${number}`, `${number} `.repeat(50)))
+      await store.writeEntry(createEntry(`key ${number}`, `${number} `.repeat(50)))
     await store.close()
     const [root] = await files.query("SELECT rootpage FROM sqlite_master WHERE name = 'entries'")
     const bytes = readFileSync(files.file)
@@ -160,7 +160,7 @@ describe('a database file', () => {
     await store.probe()
     await expect(store.listEntries({ did, key: 'key 1' })).rejects.toMatchObject(damaged)
     await expect(store.probe()).rejects.toMatchObject(damaged)
-    await expect(store.writeFile(fileOf('b'))).rejects.toMatchObject(damaged)
+    await expect(store.writeFile(createFile('b'))).rejects.toMatchObject(damaged)
   })
 
   it('that another version made is refused, with both numbers', async () => {
@@ -170,13 +170,13 @@ describe('a database file', () => {
   })
 
   it('that was moved or deleted under the store is 503 for every write, and the store is not ready', async () => {
-    await store.writeEntry(entryOf('k', 'a'))
-    expect(await textsOf(store, 'k')).toEqual(['a'])
+    await store.writeEntry(createEntry('k', 'a'))
+    expect(await readTexts(store, 'k')).toEqual(['a'])
     renameSync(files.folder, `${files.folder}-moved`)
     await expect(store.probe()).rejects.toMatchObject(damaged)
-    await expect(store.writeEntry(entryOf('k', 'b'))).rejects.toMatchObject(damaged)
+    await expect(store.writeEntry(createEntry('k', 'b'))).rejects.toMatchObject(damaged)
     await expect(store.removeEntries(place)).rejects.toMatchObject(damaged)
-    expect(await textsOf(store, 'k')).toEqual(['a'])
+    expect(await readTexts(store, 'k')).toEqual(['a'])
     renameSync(`${files.folder}-moved`, files.folder)
     await store.probe()
   })
@@ -197,39 +197,39 @@ describe('a takedown', () => {
 
   it.each([100, 30_000, 300_000])('leaves no byte of %d in any file', async (size) => {
     for (let number = 0; number < 20; number += 1)
-      await store.writeEntry(entryOf('others', `other ${number} `.repeat(300)))
+      await store.writeEntry(createEntry('others', `other ${number} `.repeat(300)))
     const content = secret.repeat(size).slice(0, size)
-    await store.writeEntry(entryOf('k', content))
+    await store.writeEntry(createEntry('k', content))
     for (let number = 0; number < 10; number += 1) {
-      await store.removeEntries({ did, key: 'others', cid: cidOf(`other ${number} `.repeat(300)) })
+      await store.removeEntries({ did, key: 'others', cid: computeCid(`other ${number} `.repeat(300)) })
     }
     expect(filesWith(secret)).not.toEqual([])
-    expect(await store.takeDown(cidOf(content), 'order', NOW)).toEqual({ removed: 1, remains: [] })
+    expect(await store.takeDown(computeCid(content), 'order', NOW)).toEqual({ removed: 1, remains: [] })
     expect(filesWith(secret)).toEqual([])
-    expect(await textsOf(store, 'others')).toHaveLength(10)
+    expect(await readTexts(store, 'others')).toHaveLength(10)
   })
 
   it('leaves no byte of content that was removed before', async () => {
-    const large = largeBytes(secret)
-    await store.writeEntry(entryOf('k', secret))
-    await store.writeEntry(entryOf('large', large))
+    const large = createLargeBytes(secret)
+    await store.writeEntry(createEntry('k', secret))
+    await store.writeEntry(createEntry('large', large))
     await store.removeEntries({ did, key: 'k' })
-    expect(await store.takeDown(cidOf(secret), 'order', NOW)).toEqual({ removed: 0, remains: [] })
-    expect(await store.takeDown(cidOf(large), 'order', NOW)).toEqual({ removed: 1, remains: [] })
+    expect(await store.takeDown(computeCid(secret), 'order', NOW)).toEqual({ removed: 0, remains: [] })
+    expect(await store.takeDown(computeCid(large), 'order', NOW)).toEqual({ removed: 1, remains: [] })
     expect(filesWith(secret.slice(0, 20))).toEqual([])
   })
 
   it('names the file that something reads, which may have bytes yet', async () => {
-    await store.writeEntry(entryOf('k', secret))
+    await store.writeEntry(createEntry('k', secret))
     const reader = connect()
     reader.exec('BEGIN')
     reader.prepare('SELECT * FROM contents').all()
-    const { removed, remains } = await store.takeDown(cidOf(secret), 'order', NOW)
+    const { removed, remains } = await store.takeDown(computeCid(secret), 'order', NOW)
     expect(removed).toBe(1)
     expect(remains).toContain(`${files.file}-wal was not emptied: something reads it`)
     reader.exec('COMMIT')
     reader.close()
-    expect(await store.takeDown(cidOf(secret), 'order', NOW)).toEqual({ removed: 0, remains: [] })
+    expect(await store.takeDown(computeCid(secret), 'order', NOW)).toEqual({ removed: 0, remains: [] })
     expect(filesWith(secret)).toEqual([])
   })
 })

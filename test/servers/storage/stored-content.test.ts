@@ -1,15 +1,15 @@
 import { describe, expect, it } from '@jest/globals'
-import { foundContent, storedContent } from '../../../servers/storage/sql/stored-content.js'
-import { largeBytes, newContent } from '../../support/content-stores.js'
+import { toFoundContent, createStoredContent } from '../../../servers/storage/sql/stored-content.js'
+import { createLargeBytes, createContent } from '../../support/content-stores.js'
 
-const large = largeBytes('large', 700_000)
-const { cid, byteCount, leafHashes } = newContent(large)
+const large = createLargeBytes('large', 700_000)
+const { cid, byteCount, leafHashes } = createContent(large)
 const missing = { code: 'ERR_CONTENT_MISSING', status: 502 }
 
 /** Content whose object is these bytes, in pieces as the object store yields them. */
 function contentWith(bytes: Uint8Array, changes: Record<string, unknown> = {}) {
   const row = { cid, byte_count: byteCount, leaf_hashes: leafHashes, object: 'name', ...changes }
-  return storedContent(foundContent(row), {
+  return createStoredContent(toFoundContent(row), {
     read: async function* () {
       for (let start = 0; start < bytes.length; start += 65_536) yield bytes.subarray(start, start + 65_536)
     }
@@ -64,7 +64,7 @@ describe('content in an object that cannot be read now', () =>
     const read = (): never => {
       throw Object.assign(new Error(code), { code })
     }
-    await expect(storedContent(foundContent(row), { read }).bytes()).rejects.toMatchObject(failure)
+    await expect(createStoredContent(toFoundContent(row), { read }).bytes()).rejects.toMatchObject(failure)
   }))
 
 describe('content in a row', () =>
@@ -72,9 +72,9 @@ describe('content in a row', () =>
     ['small', 'small'],
     ['smalL', undefined]
   ])('with the bytes %s reads %s', async (bytes, read) => {
-    const { cid, leafHashes } = newContent('small')
+    const { cid, leafHashes } = createContent('small')
     const row = { cid, byte_count: 5, leaf_hashes: leafHashes, object: null, bytes: Buffer.from(bytes) }
-    const content = storedContent(foundContent(row), { read: () => [] as never })
+    const content = createStoredContent(toFoundContent(row), { read: () => [] as never })
     if (read === undefined) await expect(content.bytes()).rejects.toMatchObject(missing)
     else expect(Buffer.from(await content.bytes()).toString()).toBe(read)
   }))

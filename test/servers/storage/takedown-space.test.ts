@@ -9,7 +9,7 @@ jest.unstable_mockModule('node:fs/promises', () => ({
   ...fs,
   statfs: () => Promise.resolve({ bavail: copies * statSync(files.file).size, bsize: 1 })
 }))
-const { cidOf, entryOf, NOW, sqliteFolder } = await import('../../support/content-stores.js')
+const { computeCid, createEntry, NOW, sqliteFolder } = await import('../../support/content-stores.js')
 
 let files: ContentStores.SqliteFolder
 afterEach(() => files.remove())
@@ -21,6 +21,6 @@ it.each([
   files = sqliteFolder()
   copies = space
   const store = await files.open()
-  await store.writeEntry(entryOf('k', 'secret'))
-  expect(await store.takeDown(cidOf('secret'), 'order', NOW)).toEqual({ removed: 1, remains })
+  await store.writeEntry(createEntry('k', 'secret'))
+  expect(await store.takeDown(computeCid('secret'), 'order', NOW)).toEqual({ removed: 1, remains })
 })

@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { cidOf, cidOfLeaves, isCid, LeafHasher } from '../../../servers/storage/unixfs-blocks.js'
-import { blocksOf } from '../../support/unixfs-importer.js'
+import { cidOf, computeCidFromLeaves, isCid, LeafHasher } from '../../../servers/storage/unixfs-blocks.js'
+import { importBlocks } from '../../support/unixfs-importer.js'
 
 /** Content of one letter, repeated, with the cid that an IPFS node gives it. */
 interface CidVector {
@@ -15,7 +15,7 @@ interface CidVector {
 
 const vectors = JSON.parse(readFileSync(new URL('../../vectors/cids.json', import.meta.url), 'utf8')) as CidVector[]
 
-const importedCid = async (bytes: Uint8Array): Promise<string | undefined> => (await blocksOf(bytes)).at(-1)?.cid
+const importedCid = async (bytes: Uint8Array): Promise<string | undefined> => (await importBlocks(bytes)).at(-1)?.cid
 
 /** Bytes that do not repeat themselves. */
 function noise(byteCount: number, seed: number): Buffer {
@@ -31,7 +31,7 @@ describe('cidOf', () => {
     async ({ letter, byteCount, blockCount, cid }) => {
       const bytes = Buffer.alloc(byteCount, letter)
       expect(cidOf(bytes)).toBe(cid)
-      const blocks = await blocksOf(bytes)
+      const blocks = await importBlocks(bytes)
       expect([blocks.length, blocks.at(-1)?.cid]).toEqual([blockCount, cid])
     }
   )
@@ -82,13 +82,13 @@ describe('LeafHasher', () => {
       for (const size of parts) hasher.update(bytes.subarray(start, (start += size)))
       const { leafHashes, byteCount, cid } = hasher.finish()
       expect(leafHashes).toHaveLength(32 * Math.max(1, Math.ceil(byteCount / 262_144)))
-      expect([cid, cidOfLeaves(leafHashes, byteCount)]).toEqual([cidOf(bytes), cidOf(bytes)])
+      expect([cid, computeCidFromLeaves(leafHashes, byteCount)]).toEqual([cidOf(bytes), cidOf(bytes)])
     })
     fc.assert(property, { numRuns: 30 })
   })
 
   it('tells no cid where hashes are missing or too many', () => {
-    expect(cidOfLeaves(new Uint8Array(32), 262_145)).toBeUndefined()
-    expect(cidOfLeaves(new Uint8Array(64), 262_144)).toBeUndefined()
+    expect(computeCidFromLeaves(new Uint8Array(32), 262_145)).toBeUndefined()
+    expect(computeCidFromLeaves(new Uint8Array(64), 262_144)).toBeUndefined()
   })
 })

@@ -6,13 +6,13 @@ import { HandMadeNode } from '../../support/hand-made-node.js'
 import { deadRpcUrl } from '../../support/rpc-node.js'
 import {
   changeDatabase,
-  databaseOf,
+  getDatabase,
   testVault,
   VaultUser,
   type TestVault,
   type VaultTestParts
 } from '../../support/vault-app.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 import { filesIn } from '../../support/store-folder.js'
 import { until } from '../../support/until.js'
 import { stretchDeadlines } from '../../support/stretch-deadlines.js'
@@ -40,7 +40,7 @@ describe('GET /ready of the vault', () => {
     const vault = await start()
     const user = await VaultUser.new(vault)
     await user.post('a', 'kept').expect(201)
-    renameSync(databaseOf(vault), `${databaseOf(vault)}-moved`)
+    renameSync(getDatabase(vault), `${getDatabase(vault)}-moved`)
     const { body } = await request(vault.listener).get('/ready').expect(503)
     expect(body.dependencies).toEqual({ store: 'unavailable', clock: 'ok', signer: 'ok', ipfs: 'none' })
     await user.post('a', 'b').expect(503, 'Storage unavailable, try again')
@@ -108,7 +108,7 @@ describe('Pin-Status', () => {
 describe('the log of the vault', () =>
   it('names routes by their pattern, and has no key, DID, id or content', async () => {
     const { listener, log } = await start({ LOG_LEVEL: 'debug' })
-    const user = await VaultUser.logIn(listener, walletOf(1))
+    const user = await VaultUser.logIn(listener, createNumberedWallet(1))
     const { id } = (await user.post('planted-key', 'planted content').expect(201)).body
     await user.put(`planted-key/${id}`, 'planted content').expect(200)
     await user.read('planted-key').expect(200)
@@ -133,7 +133,7 @@ describe('the log of the vault', () =>
       'PATCH other 404'
     ])
     const text = JSON.stringify(log())
-    for (const secret of ['planted', id, walletOf(1).did.slice(-40), user.authorization.slice(-40)]) {
+    for (const secret of ['planted', id, createNumberedWallet(1).did.slice(-40), user.authorization.slice(-40)]) {
       expect(text).not.toContain(secret)
     }
   }))

@@ -2,10 +2,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import request from 'supertest'
 import { es256k, forgeJwt } from '../../protocol/forge-jwt.js'
 import { serviceUrl, serviceWallet, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
-import { loginText, walletOf } from '../../support/wallet.js'
+import { createLoginText, createNumberedWallet } from '../../support/wallet.js'
 
 const HEADER = { alg: 'ES256K', typ: 'JWT' }
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 
 /** Every route that is not open. */
 const GUARDED = [
@@ -113,7 +113,7 @@ describe('a login at the vault', () =>
       ['auth.example', 401],
       ['vault.example', 200]
     ] as const) {
-      const sig = wallet.personalSign(loginText(domain, body.challenge))
+      const sig = wallet.personalSign(createLoginText(domain, body.challenge))
       await request(vault.listener).post('/auth').send({ did: wallet.did, sig }).expect(status)
     }
   }))
@@ -150,7 +150,7 @@ describe('with USE_COOKIES', () => {
   beforeEach(async () => {
     listener = (await startLimited({ USE_COOKIES: 'true' })).listener
     const { body } = await request(listener).post('/request-auth').send({ did: wallet.did })
-    const sig = wallet.personalSign(loginText('vault.example', body.challenge))
+    const sig = wallet.personalSign(createLoginText('vault.example', body.challenge))
     const { headers } = await request(listener).post('/auth').send({ did: wallet.did, sig }).expect(200)
     cookie = (headers['set-cookie'] as unknown as string[]).map((text) => text.split(';')[0]).join('; ')
   })

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it, afterAll } from '@jest/globals'
-import { allOf } from '../../support/until.js'
+import { runForAll } from '../../support/until.js'
 import { rounds } from '../../support/time-factor.js'
 import { crashAt, crashPoints, vaultBesideNode, type VaultBesideNode } from '../../support/vault-beside-node.js'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -10,7 +10,7 @@ describe('a vault that is killed', () => {
   let outcomes: unknown[] = []
   // Two processes each.
   beforeAll(async () => {
-    outcomes = await allOf(crashPoints, async (point) => {
+    outcomes = await runForAll(crashPoints, async (point) => {
       const faults: string[] = []
       for (let round = 0; round < rounds(1, 20); round += 1) faults.push(...(await crashAt(point)))
       return faults

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import request from 'supertest'
 import { usePostgresContents } from '../../support/postgres-contents.js'
 import { rawRequest, type RawAnswer } from '../../support/server-client.js'
-import { newWallet, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
-import { loginText, walletOf } from '../../support/wallet.js'
+import { createWallet, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { createLoginText, createNumberedWallet } from '../../support/wallet.js'
 
 let vault: TestVault
 let user: VaultUser
@@ -189,9 +189,9 @@ describe('a reserved key', () => {
 
   // Cause: Express knows no case, so that a write under the key LOGOUT logged its user out.
   it('logs nobody out in capitals', async () => {
-    const { did, personalSign } = newWallet()
+    const { did, personalSign } = createWallet()
     const asked = await request(vault.listener).get(`/request-auth/${did}`).expect(200)
-    const sig = personalSign(loginText('vault.example', (asked.body as { challenge: string }).challenge))
+    const sig = personalSign(createLoginText('vault.example', (asked.body as { challenge: string }).challenge))
     const login = await request(vault.listener).post('/auth').send({ did, sig }).expect(200)
     const body = { refreshToken: (login.body as { refreshToken: string }).refreshToken }
     await request(vault.listener).post('/LOGOUT').send(body).expect(400, 'Reserved key')
@@ -231,7 +231,7 @@ describe('GET /:did/:key', () => {
 
   it('answers [] for a DID that has nothing', async () => {
     await user.post('notes', 'a').expect(201)
-    for (const did of [walletOf(3).did, 'did:web:example.com', `${user.did}0`]) {
+    for (const did of [createNumberedWallet(3).did, 'did:web:example.com', `${user.did}0`]) {
       const answer = await request(vault.listener).get(`/${did}/notes`).expect(200)
       expect([answer.text, answer.headers['content-type']]).toEqual(['[]', 'application/json; charset=utf-8'])
     }

@@ -2,18 +2,18 @@ import { describe, expect, it } from '@jest/globals'
 import Database from 'better-sqlite3'
 import { join } from 'node:path'
 import type request from 'supertest'
-import { ipfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
+import { createIpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
 import { cidOf } from '../../../servers/storage/unixfs-blocks.js'
-import { allOf } from '../../support/until.js'
+import { runForAll } from '../../support/until.js'
 import { drainPins } from '../../support/vault-beside-node.js'
 import { startFaultyNode } from '../../support/faulty-ipfs-node.js'
 import { isFullSize, note } from '../../support/time-factor.js'
 import { ipfsFaults, type IpfsFault } from '../../support/ipfs-faults.js'
-import { databaseOf, findVaultFaults, testVault, VaultUser } from '../../support/vault-app.js'
+import { getDatabase, findVaultFaults, testVault, VaultUser } from '../../support/vault-app.js'
 import { temporaryFolder } from '../../support/store-folder.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
-const wallet = walletOf(3)
+const wallet = createNumberedWallet(3)
 const one = cidOf(Buffer.from('one'))
 const missing = cidOf(Buffer.from('missing'))
 
@@ -38,7 +38,7 @@ const verbs: [name: string, ask: Ask, status: number][] = [
 async function askWithFault(fault: IpfsFault, [name, ask, expected]: (typeof verbs)[number]): Promise<string[]> {
   const { path, remove } = temporaryFolder()
   const node = await startFaultyNode({ slowMilliseconds: 3_000 })
-  const client = ipfsHttpNode(node.url)
+  const client = createIpfsHttpNode(node.url)
   const vault = await testVault({}, { node: client, folder: join(path, 'vault') })
   const wrong: string[] = []
   try {
@@ -47,7 +47,7 @@ async function askWithFault(fault: IpfsFault, [name, ask, expected]: (typeof ver
     await user.post('other', 'one').expect(201)
     await user.post('gone', 'missing').expect(201)
     const isMissing = expected === 502
-    if (isMissing) new Database(databaseOf(vault)).exec(`DELETE FROM contents WHERE cid = '${missing}'`).close()
+    if (isMissing) new Database(getDatabase(vault)).exec(`DELETE FROM contents WHERE cid = '${missing}'`).close()
 
     await node.fail(fault)
     const startedAt = performance.now()
@@ -61,7 +61,7 @@ async function askWithFault(fault: IpfsFault, [name, ask, expected]: (typeof ver
     await node.heal()
     const again = isMissing ? await user.read('gone') : undefined
     if (again !== undefined && again.status !== 200) wrong.push(`then ${again.status} ${again.text}`)
-    wrong.push(...(await drainPins(databaseOf(vault), () => node.pins)))
+    wrong.push(...(await drainPins(getDatabase(vault), () => node.pins)))
     wrong.push(...(await findVaultFaults({ DATA_DIR: path, IPFS_API_URL: node.url })))
     if (wrong.length > 0) wrong.push(...vault.log().map((line) => JSON.stringify(line)))
     return wrong.map((text) => `${fault}, ${name}: ${text}`)
@@ -80,7 +80,7 @@ describe('a vault whose node fails', () => {
   )
 
   it('answers as documented, stores nothing by halves, and brings the healed node in step (F7)', async () => {
-    const wrong = await allOf(cases, ([fault, verb]) => askWithFault(fault, verb))
+    const wrong = await runForAll(cases, ([fault, verb]) => askWithFault(fault, verb))
     expect(wrong.flat()).toEqual([])
   })
 })

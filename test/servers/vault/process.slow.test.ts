@@ -10,9 +10,9 @@ import { startFaultyNode } from '../../support/faulty-ipfs-node.js'
 import { deadRpcUrl } from '../../support/rpc-node.js'
 import { ask, logIn, post, refresh, signedLogin } from '../../support/server-client.js'
 import { until } from '../../support/until.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 const domain = 'vault.example'
 
 describe('the vault as a process', () => {
@@ -140,8 +140,8 @@ describe('the vault as a process', () => {
     let server = await start(more)
     const users: LoadUser[] = []
     for (let number = 0; number < 6; number += 1) {
-      const { did } = walletOf(30_000 + number)
-      const { accessToken } = await logIn(server.url, walletOf(30_000 + number), domain)
+      const { did } = createNumberedWallet(30_000 + number)
+      const { accessToken } = await logIn(server.url, createNumberedWallet(30_000 + number), domain)
       users.push({ did, accessToken, model: new Dictionary(), uncertain: undefined })
     }
     for (let round = 0; round < rounds(1, 100); round += 1) {

@@ -1,14 +1,14 @@
 import { afterEach, describe, expect, it, jest, afterAll, beforeAll, beforeEach } from '@jest/globals'
 import { join } from 'node:path'
-import { diskBound, storeBound, usedPercentOf } from '../../../servers/storage/disk-space.js'
-import { fileObjectStore } from '../../../servers/storage/files.js'
+import { createDiskBound, storeBound, createDiskUsage } from '../../../servers/storage/disk-space.js'
+import { createFileObjectStore } from '../../../servers/storage/files.js'
 import type { OpenContentStore } from '../../../servers/storage/sql/sql-content-store.js'
 import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
 import { ServerError } from '../../../servers/http/server-error.js'
-import { objectNames } from '../../support/content-stores.js'
+import { listObjectNames } from '../../support/content-stores.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 import { testVault, VaultUser, type TestVault, fillVault } from '../../support/vault-app.js'
-import { walletOf } from '../../support/wallet.js'
+import { createNumberedWallet } from '../../support/wallet.js'
 import request from 'supertest'
 import { cidOf } from '../../../servers/storage/unixfs-blocks.js'
 
@@ -25,7 +25,7 @@ async function startUser(
 ): Promise<VaultUser> {
   const vault = await testVault(env, parts)
   vaults.push(vault)
-  return VaultUser.logIn(vault.listener, walletOf(1))
+  return VaultUser.logIn(vault.listener, createNumberedWallet(1))
 }
 
 const folderOf = (): { folder: string } => ({ folder: vaults[0]!.folder })
@@ -84,14 +84,14 @@ describe('the disk', () => {
   it('counts what was replaced, and makes space of it before it refuses a write', async () => {
     const { path: folder, remove } = temporaryFolder()
     // Its deletion breaks readers, as that of an object in a bucket does, so that it is kept for them.
-    const objects = Object.assign(fileObjectStore(join(folder, 'objects')), { breaksReaders: true })
+    const objects = Object.assign(createFileObjectStore(join(folder, 'objects')), { breaksReaders: true })
     const open = () => openContentStore({ folder, database: 'vault.db', objects })
     const user = await startUser({}, { contents: await open() })
     for (const text of ['1', '2', '3', '4']) await user.put('a', text.repeat(100_000)).expect(200)
-    expect(await objectNames(objects)).toHaveLength(4)
+    expect(await listObjectNames(objects)).toHaveLength(4)
     const roomy = await startUser({ VAULT_MAX_STORE_BYTES: '150000' }, { contents: await open() })
     await roomy.put('a', '5'.repeat(100_000)).expect(200)
-    expect(await objectNames(objects)).toHaveLength(2)
+    expect(await listObjectNames(objects)).toHaveLength(2)
     const full = await startUser({ VAULT_MAX_STORE_BYTES: '50000' }, { contents: await open() })
     await full.put('a', '6').expect(507, 'Storage full: 100000 of 50000 bytes in use by all')
     remove()
@@ -101,7 +101,7 @@ describe('the disk', () => {
     let asked = 0
     let nowMilliseconds = 0
     const assertFree = storeBound(
-      diskBound(() => Promise.resolve((asked += 1) * 45)),
+      createDiskBound(() => Promise.resolve((asked += 1) * 45)),
       noSpace,
       () => nowMilliseconds
     )
@@ -129,7 +129,7 @@ describe('the disk', () => {
       garbage = 0
       return Promise.resolve()
     }
-    const slow = { ...diskBound(() => Promise.resolve(percent)), freshMilliseconds: 10_000 }
+    const slow = { ...createDiskBound(() => Promise.resolve(percent)), freshMilliseconds: 10_000 }
     const assertFree = storeBound(slow, makeSpace, () => nowMilliseconds)
     await expect(assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
     garbage = 10
@@ -141,7 +141,7 @@ describe('the disk', () => {
     let nowMilliseconds = 0
     let isGone = false
     const measure = (): Promise<number> => (isGone ? Promise.reject(new Error('slow')) : Promise.resolve(91))
-    const assertFree = storeBound(diskBound(measure), noSpace, () => nowMilliseconds)
+    const assertFree = storeBound(createDiskBound(measure), noSpace, () => nowMilliseconds)
     await expect(assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
     isGone = true
     nowMilliseconds = 5_000
@@ -149,12 +149,12 @@ describe('the disk', () => {
   })
 
   it('that cannot be asked about takes what it can', async () => {
-    const assertFree = storeBound(diskBound(usedPercentOf('/no/such/folder')), noSpace)
+    const assertFree = storeBound(createDiskBound(createDiskUsage('/no/such/folder')), noSpace)
     await expect(assertFree()).resolves.toBeUndefined()
   })
 
   it('says a percentage of itself', async () => {
-    const percent = await usedPercentOf('.')()
+    const percent = await createDiskUsage('.')()
     expect(percent).toBeGreaterThan(0)
     expect(percent).toBeLessThan(100)
   })

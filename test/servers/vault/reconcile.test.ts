@@ -8,15 +8,15 @@ import { pino } from 'pino'
 import type { OpenContentStore } from '../../../servers/storage/sql/sql-content-store.js'
 import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
 import { runCommand } from '../../support/command-line.js'
-import { cidOf, entryOf, largeBytes } from '../../support/content-stores.js'
+import { computeCid, createEntry, createLargeBytes } from '../../support/content-stores.js'
 import { HandMadeNode } from '../../support/hand-made-node.js'
 import { systemClock as clock } from 'express-did-auth/server-kit'
 import { temporaryFolder } from '../../support/store-folder.js'
-import { changeDatabase, databaseOf } from '../../support/vault-app.js'
+import { changeDatabase, getDatabase } from '../../support/vault-app.js'
 
 const [alice, bob] = ['did:ethr:rsk:0xa', 'did:ethr:rsk:0xb']
-const large = largeBytes('large', 600_000)
-const one = cidOf('one')
+const large = createLargeBytes('large', 600_000)
+const one = computeCid('one')
 
 let folder: ReturnType<typeof temporaryFolder>
 let node: HandMadeNode
@@ -45,7 +45,7 @@ async function close(): Promise<void> {
 }
 
 const add = async (did: string, key: string, content: string | Uint8Array): Promise<void> => {
-  const { changedPins } = await opened.store.writeEntry(entryOf(key, content, { did }))
+  const { changedPins } = await opened.store.writeEntry(createEntry(key, content, { did }))
   await worker?.settle(changedPins)
 }
 
@@ -127,7 +127,7 @@ describe('vault reconcile', () => {
     await fill()
     sql('UPDATE owners SET byte_count = byte_count + 7')
     await expectRepair({ 2: 'index: usage to correct for 2 users' }, { 2: 'index: usage corrected for 2 users' })
-    expect(await opened.store.usageOf(alice)).toEqual({ byteCount: 6, entryCount: 2 })
+    expect(await opened.store.readUsage(alice)).toEqual({ byteCount: 6, entryCount: 2 })
   })
 
   it('deletes content and objects that nothing uses', async () => {
@@ -206,7 +206,7 @@ describe('vault reconcile', () => {
   it('rebuilds an index that is damaged', async () => {
     await fill()
     // What SQLite believes of the index is changed, and so its content is that of another.
-    const database = new Database(databaseOf({ folder: folder.path })).unsafeMode()
+    const database = new Database(getDatabase({ folder: folder.path })).unsafeMode()
     database.exec('PRAGMA writable_schema = ON')
     database.exec("UPDATE sqlite_master SET sql = replace(sql, '(cid)', '(key)') WHERE name = 'entries_by_cid'")
     database.close()
@@ -221,7 +221,7 @@ describe('vault reconcile', () => {
   it('is never in order on a damaged file', async () => {
     for (let number = 0; number < 300; number += 1) await add(alice, `k${number}`, `content ${number}`.padEnd(500))
     await close()
-    const file = databaseOf({ folder: folder.path })
+    const file = getDatabase({ folder: folder.path })
     const bytes = readFileSync(file)
     for (let page = 40; page < 60; page += 1) bytes.fill(0x5a, page * 4_096, page * 4_096 + 200)
     writeFileSync(file, bytes)
@@ -233,7 +233,7 @@ describe('vault reconcile', () => {
 
   it('exits with 0 where all is in order, and with 1 where content is missing', async () => {
     const { store } = await openContentStore({ folder: join(folder.path, 'vault'), database: 'vault.db' })
-    await store.writeEntry(entryOf('k', large))
+    await store.writeEntry(createEntry('k', large))
     await store.close()
     const exitCode = async (): Promise<number> => (await runCommand(runReconcile, [], { DATA_DIR: folder.path })).code
     expect(await exitCode()).toBe(0)

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import request from 'supertest'
-import { newWallet, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { createWallet, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
 
 // As a node names them: `ipfs add --cid-version=1`.
 const HELLO = 'bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq'
@@ -131,7 +131,7 @@ describe('a user', () => {
   })
 
   it('is one, however the DID is spelt', async () => {
-    const wallet = newWallet()
+    const wallet = createWallet()
     const { did, address } = wallet
     const spelling = did.replace(/0x.*/, address)
     expect(spelling).not.toBe(did)

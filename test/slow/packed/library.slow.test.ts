@@ -12,10 +12,10 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { packBoth, root, runIn, treeOf, whileRunning, type PackedPackage } from '../../support/packed-package.js'
-import { loginText, walletOf } from '../../support/wallet.js'
+import { packBoth, root, runIn, listTree, useWhileRunning, type PackedPackage } from '../../support/packed-package.js'
+import { createLoginText, createNumberedWallet } from '../../support/wallet.js'
 
-const wallet = walletOf(1)
+const wallet = createNumberedWallet(1)
 const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
   exports: Record<string, string | Record<string, string>>
   bin: Record<string, string>
@@ -124,7 +124,7 @@ async function visit(url: string): Promise<void> {
     return response.json()
   }
   const { challenge } = (await post('/request-auth', { did: wallet.did })) as { challenge: string }
-  const sig = wallet.personalSign(loginText('localhost:3000', challenge))
+  const sig = wallet.personalSign(createLoginText('localhost:3000', challenge))
   const { accessToken } = (await post('/auth', { did: wallet.did, sig })) as { accessToken: string }
   const answer = await fetch(`${url}/profile`, { headers: { Authorization: `DIDAuth ${accessToken}` } })
   expect(await answer.json()).toEqual({ did: wallet.did })
@@ -177,8 +177,8 @@ describe('the package as a user gets it', () => {
   })
 
   it('brings along 28 packages at most, besides Express', () => {
-    const express = treeOf(project, 'express')
-    const ours = [...treeOf(project, 'express-did-auth')].filter((path) => !express.has(path))
+    const express = listTree(project, 'express')
+    const ours = [...listTree(project, 'express-did-auth')].filter((path) => !express.has(path))
     process.stdout.write(`P8: ${ours.length} packages besides Express, ours included\n`)
     expect(ours).toContain('node_modules/ethers')
     expect(ours.length).toBeLessThanOrEqual(28)
@@ -199,7 +199,7 @@ describe('the package as a user gets it', () => {
     mkdirSync(join(inside, 'node_modules'), { recursive: true })
     symlinkSync(join(root, 'node_modules', version), join(inside, 'node_modules/express'))
     cpSync(join(root, 'examples/require.cjs'), join(inside, 'require.cjs'))
-    await whileRunning(inside, 'require.cjs', visit)
+    await useWhileRunning(inside, 'require.cjs', visit)
   })
 
   it.each([
@@ -260,6 +260,6 @@ Promise.all([loadCurve(), didOfPrivateKey('01'.repeat(32))]).then(([{ kind }, di
     const settings = { compilerOptions: { ...compilerOptions, ...decorators }, files: ['main.ts'] }
     writeFileSync(join(inside, 'tsconfig.json'), JSON.stringify(settings))
     await runIn(inside, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', '.')
-    await whileRunning(inside, 'main.js', visit)
+    await useWhileRunning(inside, 'main.js', visit)
   })
 })

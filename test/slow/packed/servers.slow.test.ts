@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { startIpfsRpcServer } from '../../support/ipfs-rpc-server.js'
 import { packBoth, root, runIn, type PackedPackage } from '../../support/packed-package.js'
 import { until } from '../../support/until.js'
-import { loginText, walletOf } from '../../support/wallet.js'
+import { createLoginText, createNumberedWallet } from '../../support/wallet.js'
 
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
@@ -105,7 +105,7 @@ describe('express-did-auth-servers as a user gets it', () => {
       const url = await urlOf(process.execPath, [bin('express-did-auth-servers'), 'vault'], more)
       const ready = (await (await fetch(`${url}/ready`)).json()) as { dependencies: Record<string, string> }
       expect(ready.dependencies.ipfs).toBe('ok')
-      const wallet = walletOf(1)
+      const wallet = createNumberedWallet(1)
       const post = async (path: string, body: object, headers: Record<string, string> = {}): Promise<Response> =>
         fetch(`${url}${path}`, {
           method: 'POST',
@@ -113,7 +113,7 @@ describe('express-did-auth-servers as a user gets it', () => {
           body: JSON.stringify(body)
         })
       const { challenge } = (await (await post('/request-auth', { did: wallet.did })).json()) as { challenge: string }
-      const sig = wallet.personalSign(loginText('vault.example', challenge))
+      const sig = wallet.personalSign(createLoginText('vault.example', challenge))
       const { accessToken } = (await (await post('/auth', { did: wallet.did, sig })).json()) as { accessToken: string }
       const written = await post('/notes', { content: 'Milk' }, { Authorization: `DIDAuth ${accessToken}` })
       const { id } = (await written.json()) as { id: string }

@@ -6,7 +6,7 @@ import { checkService, idsOf } from '../../../support/conformance.js'
 import { closeServices, serving } from '../../../support/server-client.js'
 import { sendForever } from '../../../support/ipfs-faults.js'
 import { testApp, testAuthServer } from '../../../support/test-app.js'
-import { toyAuthServer } from '../../../support/toy-auth-server.js'
+import { startToyAuthServer } from '../../../support/toy-auth-server.js'
 import { testVault } from '../../../support/vault-app.js'
 
 const COOKIE_CHECKS = ['cookie-attributes', 'cookie-cross-origin', 'cookie-logout']
@@ -124,7 +124,7 @@ describe('conformance', () => {
   })
 
   it('gives a server that others wrote full marks', async () => {
-    const { app, clock } = toyAuthServer()
+    const { app, clock } = startToyAuthServer()
     const report = await checkService(app, { clock })
     expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], COOKIE_CHECKS])
   })

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { checkService, idsOf } from '../../../support/conformance.js'
 import { closeServices } from '../../../support/server-client.js'
 import { testApp } from '../../../support/test-app.js'
-import { toyAuthServer, toyDomain, type Fault } from '../../../support/toy-auth-server.js'
+import { startToyAuthServer, toyDomain, type Fault } from '../../../support/toy-auth-server.js'
 
 afterEach(closeServices)
 
@@ -37,7 +37,7 @@ describe('conformance', () => {
     ['logout of all sessions', 'logout-one-session'],
     ['credentials for every origin', 'cors']
   ])('finds "%s" by the check that is meant', async (fault, expected) => {
-    const { app, clock } = toyAuthServer(fault)
+    const { app, clock } = startToyAuthServer(fault)
     const report = await checkService(app, { clock, domain: toyDomain })
     expect(idsOf(report, 'failed').join(' ')).toBe(expected)
     expect(report.passed).toBe(report.total - expected.split(' ').length)

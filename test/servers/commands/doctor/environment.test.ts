@@ -3,7 +3,7 @@ import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { didOfPrivateKey } from 'express-did-auth'
 import { runDoctor, type DoctorDependencies } from '../../../../servers/commands/doctor/command.js'
-import { isWeak, siteOf } from '../../../../servers/commands/doctor/environment.js'
+import { isWeak, findSite } from '../../../../servers/commands/doctor/environment.js'
 import type { Finding } from '../../../../servers/commands/doctor/finding.js'
 import { runCommand } from '../../../support/command-line.js'
 import { serving, closeServices } from '../../../support/server-client.js'
@@ -264,5 +264,5 @@ describe('siteOf', () => {
     ['https://t.co', 'https://t.co'],
     ['http://localhost:3000', 'http://localhost'],
     ['http://127.0.0.1:3000', 'http://127.0.0.1']
-  ])('of %s is %s', (origin, site) => expect(siteOf(origin)).toBe(site))
+  ])('of %s is %s', (origin, site) => expect(findSite(origin)).toBe(site))
 })
