@@ -14,7 +14,7 @@ export interface ErrorAnswer {
 export interface ErrorAnswerOptions {
   /** The realm of the `WWW-Authenticate` header of a 401. */
   serviceUrl: string
-  /** Format when `Accept` does not decide: `text` (default), or `startRefusingServer` for RFC 9457. */
+  /** Format when `Accept` does not decide: `text` (default), or `problem` for RFC 9457. */
   errorFormat?: 'text' | 'problem' | undefined
 }
 

@@ -15,7 +15,7 @@ export interface Dependency {
   check: (signal: AbortSignal) => Promise<unknown>
   /** How long a good answer is reused, unless a request fails meanwhile. Default 500 ms, as for every other answer. */
   freshMilliseconds?: number
-  /** Name of its failure. Default `createUnavailableError`. */
+  /** Name of its failure. Default `unavailable`. */
   failure?: 'unavailable' | 'wrong' | 'jumped'
   /** What its success is called. Default `ok`; `none` where none is configured. */
   success?: 'ok' | 'none'

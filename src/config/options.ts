@@ -134,7 +134,7 @@ export interface DidAuthConfig {
   discovery?: boolean | undefined
   /** Receives each event that an operator may want to count, or to be notified of. */
   onSecurityEvent?: OnSecurityEvent | undefined
-  /** Format of error answers when `Accept` does not decide: `text` (default), or `startRefusingServer` for RFC 9457. */
+  /** Format of error answers when `Accept` does not decide: `text` (default), or `problem` for RFC 9457. */
   errorFormat?: 'text' | 'problem' | undefined
   /** Any did-resolver `Resolvable`; replaces `rpcUrl`, `networkName` and `registry`. */
   resolver?: DidResolver | undefined

@@ -450,7 +450,7 @@ function asking<V extends Verb>(verb: V, change: (...args: Parameters<Store[V]>)
   return (store) => ({ [verb]: (...args: Parameters<Store[V]>) => (store[verb] as Call)(...change(...args)) })
 }
 
-/** A rotation that asks `checkSignature` first, and the good store where that has no answer. */
+/** A rotation that asks `judge` first, and the good store where that has no answer. */
 function rotating(
   judge: (session: StoredSession, rotation: Rotation, store: Store) => Verdict | Promise<Verdict>
 ): Fault {

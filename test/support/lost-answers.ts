@@ -106,7 +106,7 @@ export class RefreshingClient {
     return moved
   }
 
-  /** Tries once; what was `createUnavailableError` goes on with the next call. */
+  /** Tries once; what was `unavailable` goes on with the next call. */
   async refresh(): Promise<RefreshOutcome> {
     this.#key ??= randomBytes(16).toString('base64url')
     const body = { refreshToken: this.refreshToken }

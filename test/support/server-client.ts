@@ -17,7 +17,7 @@ export async function servingPort(listener: RequestListener, backlog?: number): 
 export const serving = async (listener: RequestListener): Promise<string> =>
   `http://127.0.0.1:${await servingPort(listener)}`
 
-/** Closes what {@link serveUntilSignal} opened, with all connections. */
+/** Closes what {@link serving} opened, with all connections. */
 export function closeServices(): void {
   for (const server of servers.splice(0)) {
     server.closeAllConnections()
