@@ -40,14 +40,14 @@ function extract(entry, types) {
       tsdocMetadata: { enabled: false },
       messages: {
         compilerMessageReporting: { default: { logLevel: 'error' } },
-        // What is exported is public here; there are no release tags to forget.
+        // All exports are public, so that release tags are not needed.
         extractorMessageReporting: {
           default: { logLevel: 'warning', addToApiReportFile: true },
           'ae-missing-release-tag': { logLevel: 'none' },
-          // The report marks such names anyway; with line numbers besides, any edit of a comment would change it.
+          // The report marks such names anyway. Line numbers in it would change with every edit of a comment.
           'ae-undocumented': { logLevel: 'none' }
         },
-        // ESLint and reviewers judge comments; TSDoc would refuse much good JSDoc.
+        // ESLint and reviewers check comments. TSDoc would refuse much valid JSDoc.
         tsdocMessageReporting: { default: { logLevel: 'none' } }
       }
     }

@@ -8,7 +8,7 @@ const source = fileURLToPath(new URL('../servers/auth/page', import.meta.url))
 /**
  * Bundles the page of the auth server. It takes a tenth of a second, so it is done at each build.
  *
- * @param {string} folder - where it goes
+ * @param {string} folder - target folder
  * @param {{ fromSources?: boolean }} [options] - with the library's sources in place of its build
  */
 export async function buildPage(folder, { fromSources = false } = {}) {

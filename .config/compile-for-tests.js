@@ -60,7 +60,7 @@ async function compileForProcesses() {
     globalName: 'didAuth',
     logLevel: 'warning'
   })
-  // What the servers read beside their code.
+  // Files that the servers read in addition to their code.
   for (const name of ['auth', 'relay', 'vault'])
     cpSync(`${rootDir}servers/openapi/${name}.json`, `${outdir}/servers/openapi/${name}.json`)
   await buildPage(`${outdir}/servers/auth/page`, { fromSources: true })

@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'eslint/config'
 import tseslint from 'typescript-eslint'
+import { plainLanguage } from './plain-language.js'
 
 const rootDir = fileURLToPath(new URL('..', import.meta.url))
 
@@ -21,7 +22,7 @@ const randomness = [
   'webcrypto'
 ]
 
-/** What makes a result depend on more than its arguments. The ports Clock and Random bring these in. */
+/** Globals that make a result depend on more than its arguments. The ports Clock and Random provide them instead. */
 const impureGlobals = [
   ['Date', 'Time arrives as nowSeconds.'],
   ['performance', 'Time arrives as nowSeconds.'],
@@ -77,6 +78,11 @@ const restrictedImports = (pattern, paths = []) => [
 export default defineConfig(
   { ignores: ['**/dist/', '**/node_modules/', '.cache/', '.config/api/'] },
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
+  {
+    files: ['**/*.{ts,js,mjs,cjs}'],
+    plugins: { 'plain-language': plainLanguage },
+    rules: { 'plain-language/plain-opening': 'error' }
+  },
   {
     files: ['**/*.ts'],
     extends: [tseslint.configs.strictTypeChecked],

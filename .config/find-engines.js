@@ -6,14 +6,14 @@ const SWIFT = ['swift-proxy', 'swift-object', 'swift-container', 'swift-account'
 /**
  * The Chromium for tests in a browser: the one that `CHROMIUM` names, else one on the `PATH`.
  *
- * @returns undefined where there is none
+ * @returns undefined if there is none
  */
 export function findChromium({ CHROMIUM: own = '', PATH: path = '' } = process.env) {
   if (own !== '') return existsSync(own) ? own : undefined
   return findProgram(['chromium', 'chromium-browser', 'google-chrome'], path)
 }
 
-/** The Redis or Valkey server for tests, on the `PATH`; undefined where there is none. */
+/** Returns the Redis or Valkey server for tests on the `PATH`; undefined if there is none. */
 export function findRedis({ PATH: path = '' } = process.env) {
   return findProgram(['redis-server', 'valkey-server'], path)
 }

@@ -12,7 +12,7 @@ const rootDir = fileURLToPath(new URL('..', import.meta.url))
 const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP']
 
 /**
- * Runs a program with the terminal of this process. Its output goes to standard error, because standard output may be
+ * Runs a program with the terminal of this process. Its output is written to stderr, because standard output may be
  * the log of a server. Signals are passed on, and then end this process as well.
  *
  * @returns its exit code
@@ -50,7 +50,7 @@ export function isInstalled(folder, { withTools = true } = {}) {
   const record = join(folder, 'node_modules/.package-lock.json')
   try {
     const installed = readPackages(record)
-    // What somebody has installed in another version since the lock file changed is meant.
+    // A package that was installed in another version after the lock file changed is intended.
     const isRecent = statSync(record).mtimeMs > statSync(lockFile).mtimeMs
     return Object.entries(readPackages(lockFile)).every(([path, { version, integrity, ...wanted }]) => {
       if (!path.includes('node_modules/') || wanted.optional) return true

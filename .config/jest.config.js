@@ -15,7 +15,7 @@ const shared = {
   modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/servers/dist/']
 }
 
-/** Tests on engines that npm does not have are left out where there are none, which the totals reporter says. */
+/** Missing engines, which npm does not provide. Their tests are left out, which the totals reporter says. */
 const missing = missingEngines()
 if (missing.length > 0 && process.env.NO_SKIPS === '1') {
   for (const { what, packages } of missing) console.error(`NO_SKIPS=1, and there is no ${what}: ${packages.join(' ')}`)
@@ -30,10 +30,10 @@ Object.assign(process.env, {
 
 const moduleNameMapper = {
   '^[.]/(?:stores/sqlite/)?start-worker[.]js$': '<rootDir>/test/support/start-sqlite-worker.ts',
-  // The package by its own name means the sources, so that no test ever runs against an old build.
+  // The package's own name resolves to the sources, so that no test runs against an old build.
   '^express-did-auth$': '<rootDir>/src/index.ts',
   '^express-did-auth/(?!package.json)(.*)$': ['<rootDir>/src/$1/index.ts', '<rootDir>/src/$1.ts'],
-  // What an example and a recipe import, and slow tests alone have.
+  // Packages that an example and a recipe import. Only the slow tests install them.
   '^oidc-provider$': '<rootDir>/test/slow/node_modules/oidc-provider/lib/index.js',
   '^hono$': '<rootDir>/test/slow/node_modules/hono/dist/index.js',
   // NodeNext writes `./x.js` for x.ts; packages in node_modules mean the .js that they say, hence this order.
@@ -80,8 +80,8 @@ export default suite([
   { ...express5, testMatch: ['<rootDir>/test/**/*.test.ts'], testPathIgnorePatterns: [SLOW, ...leftOut] },
   {
     ...express4,
-    // What touches Express: parsers, errors, cookies, routers and middleware of the library, and for each server one
-    // file that goes through all of that. Rules of ours are proved once, on Express 5.
+    // Tests that depend on Express: parsers, errors, cookies, routers and middleware of the library, and one file per
+    // server that uses all of these. Rules that are independent of Express are tested once, on Express 5.
     testMatch: [
       '<rootDir>/test/http/{approval,cookies,failures,guard-csrf,host,limits}.test.ts',
       '<rootDir>/test/http/{log-in,log-out,parser-refusal,read-request}.test.ts',

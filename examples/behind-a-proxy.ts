@@ -10,11 +10,11 @@ import { didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'
 
 const privateKey = process.env.PRIVATE_KEY ?? randomBytes(32).toString('hex')
 const app = express()
-// One proxy is ours. Without this line all users would share the limits of one address.
+// The app runs behind one proxy of its own. Without this line all users would share the limits of one address.
 app.set('trust proxy', 1)
 const requireDid = setupDidAuth(app, {
   challengeSecret: process.env.CHALLENGE_SECRET ?? randomBytes(32).toString('hex'),
-  // What users see, and not where this process listens: its host is what wallets sign.
+  // The public URL, not the address on which this process listens. Wallets sign its host.
   serviceUrl: 'https://app.example',
   serviceDid: await didOfPrivateKey(privateKey),
   serviceSigner: es256kSigner(privateKey),
@@ -25,7 +25,7 @@ app.get('/profile', requireDid, (req, res) => {
 })
 const server = app.listen(3001)
 
-// In place of nginx, Caddy or a load balancer, which also does TLS. It overwrites what a client says about itself.
+// Replaces nginx, Caddy or a load balancer, which also does TLS. It overwrites forwarding headers of the client.
 const proxy = createServer((req, res) => {
   const { port } = server.address() as AddressInfo
   const headers = {

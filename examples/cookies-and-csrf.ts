@@ -24,7 +24,7 @@ app.get('/notes', requireDid, (_req, res) => {
   res.json(notes)
 })
 
-// Behind requireDid your own routes are guarded like ours. A page calls them with `credentials: 'include'`.
+// requireDid guards your own routes like the library's. A page calls them with `credentials: 'include'`.
 app.post('/notes', requireDid, express.json(), (req, res) => {
   const { note } = req.body as { note?: unknown }
   if (typeof note !== 'string') {

@@ -2,9 +2,9 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
-/** A process beside the demo, which ends with it. */
+/** A child process of the demo, which ends with the demo. */
 export class DemoProcess {
-  /** Everything that it printed. */
+  /** Whole output of the process so far. */
   output = ''
   readonly #child: ChildProcess
   readonly #ended: Promise<unknown>
@@ -21,7 +21,7 @@ export class DemoProcess {
     process.once('exit', () => this.#child.kill())
   }
 
-  /** What matches once that was printed often enough. */
+  /** Waits until the pattern was printed `count` times. Returns the first group of each match. */
   async printed(pattern: RegExp, count: number): Promise<string[]> {
     for (;;) {
       const found = [...this.output.matchAll(pattern)].map(([, text = '']) => text)

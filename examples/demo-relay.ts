@@ -6,7 +6,7 @@ import { say, step } from './demo-step.js'
 
 const SECRET = 'The treasure lies under the old oak'
 
-/** A file that goes from one user to another through the relay, which cannot read it. */
+/** Sends a file from one user to another through the relay, which cannot read it. */
 export async function showRelay({ relayUrl, hold }: DemoServers): Promise<void> {
   console.log(`\nA file relay at ${relayUrl}\n`)
   const ada = new RelayDevice(relayUrl, Wallet.createRandom())

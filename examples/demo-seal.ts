@@ -1,8 +1,8 @@
-/** What a client does before it hands content to anybody: AES-256-GCM by WebCrypto, which browsers have as well. */
+/** Encryption in the client, before it sends content: AES-256-GCM by WebCrypto, which browsers have as well. */
 const AES = 'AES-GCM'
 const IV_BYTES = 12
 
-/** Encrypts a text with a new key. Both answers are base64url. */
+/** Encrypts a text with a new key. Both results are base64url. */
 export async function seal(text: string): Promise<{ sealed: string; key: string }> {
   const key = await crypto.subtle.generateKey({ name: AES, length: 256 }, true, ['encrypt'])
   const iv = crypto.getRandomValues(new Uint8Array(IV_BYTES))
@@ -14,7 +14,7 @@ export async function seal(text: string): Promise<{ sealed: string; key: string 
   }
 }
 
-/** The text again. @throws when the key is another, or a bit of what was sealed has changed */
+/** Decrypts a text. @throws if the key is wrong, or the ciphertext has changed */
 export async function unseal(sealed: string, key: string): Promise<string> {
   const bytes = Buffer.from(sealed, 'base64url')
   const rawKey = Buffer.from(key, 'base64url')

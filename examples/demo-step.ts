@@ -1,7 +1,7 @@
-/** What a service answered. */
+/** Response of a service. */
 export type Answer = Readonly<{ status: number; text: string; pinStatus?: string | undefined }>
 
-/** Runs a step, says in plain words what came of it, and stops the demo when it is not what it should be. */
+/** Runs a step and prints its result in plain words. @throws Error if the status is unexpected, which stops the demo */
 export async function step(words: string, run: () => Promise<Answer>, expectedStatus = 200): Promise<Answer> {
   const startedAt = performance.now()
   const answer = await run()

@@ -3,7 +3,7 @@ import { Device } from './demo-device.js'
 import type { DemoServers } from './demo-servers.js'
 import { say, step } from './demo-step.js'
 
-/** Entries that are kept, listed, replaced and deleted, also while the IPFS node is switched off. */
+/** Stores, lists, replaces and deletes entries, also while the IPFS node is switched off. */
 export async function showVault({ vaultUrl, switchNodeOff }: DemoServers): Promise<void> {
   console.log(`\nA data vault at ${vaultUrl}\n`)
   const ada = new Device(vaultUrl, Wallet.createRandom())

@@ -12,7 +12,7 @@ const profile = await auth.fetch('/profile')
 console.log('by the client:', profile.status, await profile.json())
 await auth.logOut()
 
-// Without the client: a nonce, a text that names the service's host, a signature.
+// The same login without the client: a nonce, a text that names the service's host, a signature.
 const nonce = await (await fetch(`${url}/siwe/nonce`)).text()
 const message = `${new URL(url).host} wants you to sign in with your Ethereum account:
 ${wallet.address}

@@ -41,7 +41,7 @@ function show() {
   if (did !== '') run('notes', list)
 }
 
-// Without a wallet given, it is window.ethereum.
+// The default wallet is window.ethereum.
 at('log-in').onclick = () => run('log-in', () => auth.logIn())
 at('log-out').onclick = () => run('log-out', () => auth.logOut())
 at('add').onsubmit = (event) => {

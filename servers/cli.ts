@@ -5,7 +5,7 @@ import { findUnknownVariables, type EnvFile, type ServerName } from './config/re
 import { ownCommand, describeFailure, startStep } from './config/startup-error.js'
 import type { Starters } from './process/run-servers.js'
 
-/** What each command takes. A line that is further indented belongs to the one before it. */
+/** Usage of each command. A line that is further indented belongs to the line before it. */
 const USAGE = `  auth    the authentication server (port 3000)
   relay   the file relay (port 3001)
   vault   the data vault (port 3002)
@@ -29,7 +29,7 @@ const USAGE = `  auth    the authentication server (port 3000)
   conformance --siwe <url> [--siwe-nonce-path <path>] [--siwe-verify-path <path>] [--domain <domain>] [--json]
           checks a backend of EIP-4361 with /nonce and /verify below the URL`
 
-/** The usage of one command; of all where there is no such command. */
+/** Returns the usage of one command; of all commands if there is no such command. */
 function describeUsage(command: string): string {
   const all = USAGE.split(/\n(?= {2}\S)/)
   const own = all.filter((one) => one.trim().split(' ', 1)[0] === command)

@@ -26,7 +26,7 @@ function fail(sentence: string): void {
   process.exitCode = 1
 }
 
-/** A package that the servers themselves miss is another error. */
+/** Whether the servers are missing. A missing package of the servers is another error. */
 function isServersMissing(error: unknown): boolean {
   const isMissing = error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND'
   return isMissing && error.message.includes(`'${SERVERS}'`)

@@ -5,9 +5,9 @@ export interface ExpiringCacheOptions {
   maxWeight?: number
 }
 
-/** Values that expire, bounded in number, weight and time: the oldest goes first, and expired ones at each access. */
+/** Values that expire, bounded in number, weight and time: the oldest is deleted first, expired ones at each access. */
 export class ExpiringCache<V> {
-  // In the order of their expiry, because all live equally long.
+  // Entries in the order of their expiry, because all live equally long.
   readonly #entries = new Map<string, { value: V; weight: number; sinceSeconds: number }>()
   readonly #options: ExpiringCacheOptions
   #weight = 0

@@ -8,7 +8,7 @@ const REQUEST_MILLISECONDS = 10_000
 const STORE_SECONDS = 5
 const RETRY_AFTER_SECONDS = 5
 
-/** One deadline for all that a request waits for from now on: store verbs, business logic and what they call. */
+/** Creates one deadline for all that a request waits for: store verbs, business logic and what they call. */
 export function requestDeadline(): Deadline {
   const endOfTime = performance.now() + REQUEST_MILLISECONDS
   return {
@@ -61,7 +61,7 @@ export function runAsClient(client: () => Client, work: () => void): void {
   else work()
 }
 
-/** The client that the caller works for; undefined for work that no request caused. */
+/** Returns the client that the caller works for; undefined for work that no request caused. */
 export function getCurrentClient(): Client | undefined {
   return clients.getStore()
 }

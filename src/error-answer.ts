@@ -3,7 +3,7 @@ export interface ErrorAnswer {
   status: number
   /** Stable, such as `ERR_NOT_FOUND`: clients may switch on it. */
   code: string
-  /** For people: a short fixed text, which must show nothing of what went wrong inside. */
+  /** Short fixed text for people, which must not reveal what went wrong inside. */
   text: string
   /** Seconds after which a retry makes sense, for 429, 503 and 504. Default 5. */
   retryAfterSeconds?: number | undefined
@@ -32,7 +32,7 @@ interface AnsweredResponse {
 }
 
 const PROBLEM = 'application/problem+json'
-// Express prefers what stands first, and axios writes `text/plain` before all that its user adds.
+// Express prefers the first type, and axios writes `text/plain` before all types that its user adds.
 const NAMES_PROBLEM = /(?:^|,)\s*application\/problem\+json\s*(?:,|$)/i
 
 const answeredCodes = new WeakMap<object, string>()

@@ -1,6 +1,6 @@
 /**
  * The closed list of error codes, which clients may switch on, each with its HTTP status and the fixed text that its
- * client is shown. Clients discard their tokens after a 401, so it stands for refused proofs alone.
+ * client is shown. Clients discard their tokens after a 401, so it is only for refused proofs.
  */
 const errors = {
   ERR_CONFIG: [500, 'Invalid configuration'],
@@ -68,9 +68,9 @@ export interface DidAuthErrorOptions {
   message?: string
   /** The underlying error. For the log only, never shown to a client. */
   cause?: unknown
-  /** Which check refused, and what it expected. For the log only, never shown to a client. */
+  /** The check that refused, and what it expected. Only for the log, never shown to a client. */
   reason?: RefusalReason
-  /** What the client needs to continue: further fields of an answer in the form of RFC 9457. */
+  /** Values that the client needs to continue: further fields of an answer in the form of RFC 9457. */
   details?: Readonly<Record<string, string>>
   /** Whole seconds after which a retry makes sense, sent as `Retry-After`. */
   retryAfterSeconds?: number
@@ -92,7 +92,7 @@ export class DidAuthError extends Error {
   readonly code: DidAuthErrorCode
   readonly retryAfterSeconds: number | undefined
   readonly details: Readonly<Record<string, string>> | undefined
-  /** For the log only. */
+  /** The check that refused, only for the log. */
   readonly reason: RefusalReason | undefined
 
   constructor(code: DidAuthErrorCode, options: DidAuthErrorOptions = {}) {

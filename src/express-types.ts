@@ -1,6 +1,6 @@
 import type { AccessTokenClaims } from './protocol/access-token.js'
 
-/** What `requireDid` adds to a request besides `req.user`. */
+/** Information that `requireDid` adds to a request in addition to `req.user`. */
 export interface DidAuthInfo {
   /** The session that the access token belongs to; undefined for a token made elsewhere with the service's key. */
   sessionId: string | undefined
@@ -11,7 +11,7 @@ export interface DidAuthInfo {
    * each network name. Undefined for a DID of another method, in a token made elsewhere with the service's key.
    */
   address: string | undefined
-  /** What the user signed for this very request, behind `requireDid.approved`: evidence, with its body. */
+  /** Evidence that the user approved this request, behind `requireDid.approved`: message, signature and body. */
   approval?: { message: string; signature: string; rawBody: Uint8Array }
   /** The verified payload of the access token, frozen. */
   claims: AccessTokenClaims

@@ -1,12 +1,12 @@
-/** What is loaded when it is asked for first. */
+/** A value that is loaded on first use and then cached. */
 export interface Lazy<T> {
   (): Promise<T>
-  /** Makes the next call load again, if it still keeps this promise. */
+  /** Makes the next call load again, if it still caches this promise. */
   forget(promise: Promise<T>): void
 }
 
 /**
- * Makes a function that calls `load` once and keeps its promise, until that is rejected: the next call loads again.
+ * Makes a function that calls `load` once and caches its promise. After a rejection, the next call loads again.
  *
  * @example
  * const curve = createLazy(() => loadCurve())

@@ -42,21 +42,21 @@ export type Signer = (
 
 /** The service's own key, for tokens. */
 export interface ServiceKey {
-  /** 65 bytes, uncompressed. @throws DidAuthError ERR_SIGNER */
+  /** Returns 65 bytes, uncompressed. @throws DidAuthError ERR_SIGNER */
   publicKey(): Promise<Uint8Array>
-  /** With ES256K. @throws DidAuthError ERR_SIGNER */
+  /** Signs a JWT with ES256K. @throws DidAuthError ERR_SIGNER */
   issueJwt(payload: JsonObject & { iss: string; iat: number }, deadline: Deadline): Promise<string>
 }
 
 /** Any did-resolver `Resolvable`. */
 export interface DidResolver {
-  /** `signal` aborts when the answer is waited for no longer. */
+  /** Resolves a DID. `signal` aborts when nobody waits for the answer any longer. */
   resolve(did: string, options?: { signal?: AbortSignal }): Promise<unknown>
 }
 
 /** A network that did:ethr is resolved on. */
 export interface EthrNetwork {
-  /** As in a DID: `rsk`, `rsk:testnet`. */
+  /** Name of the network as in a DID: `rsk`, `rsk:testnet`. */
   name: string
   rpcUrl: string
   /** Default: read from the node. */
@@ -103,12 +103,12 @@ export interface CredentialVerifier {
 export interface ContractVerifier {
   /** Whether the account accepts the signature of a text by EIP-1271, also before it is deployed (ERC-6492). */
   verifyMessage(request: { address: `0x${string}`; message: string; signature: `0x${string}` }): Promise<boolean>
-  /** The code at an address; undefined or `0x` where there is none. */
+  /** Returns the code at an address; undefined or `0x` where there is none. */
   getCode(request: { address: `0x${string}` }): Promise<string | undefined>
   getChainId(): Promise<number>
   /** Compared at setup with the chain that it is configured for. */
   readonly chain?: { readonly id: number } | undefined
-  /** False: the client fetches no URL that a contract names (EIP-3668). */
+  /** CCIP-Read (EIP-3668). `false`: the client fetches no URL that a contract names. */
   readonly ccipRead?: unknown
 }
 
@@ -128,7 +128,7 @@ export interface ContractWallets {
   verify(proof: ContractProof): Promise<void>
 }
 
-/** Who controls a DID by its document. */
+/** Source of the addresses that control a DID by its document. */
 export interface DidControllers {
   /**
    * Returns the addresses, lower case, that its document lists under `authentication`; none when it is deactivated.
@@ -148,7 +148,7 @@ export interface AuthenticatedUser {
 /** A private key of P-256 as JWK (RFC 7518, section 6.2); further members do not count. */
 export type ResourceKey = { readonly [Member in 'kty' | 'crv' | 'x' | 'y' | 'd']?: string | undefined }
 
-/** For tokens of other services: the first key signs, the public halves of all are a JWK set. */
+/** Keys for tokens of other services: the first key signs, and all public keys are published as a JWK set. */
 export interface ResourceKeys {
   sign(claims: JsonObject): Promise<string>
   publish(): Promise<{ keys: readonly object[] }>
@@ -181,7 +181,7 @@ export interface Deadline {
   within<T>(seconds: number, work: () => T | Promise<T>, expired: () => Error): Promise<T>
 }
 
-/** Where log lines go: pino's order of arguments, which `console` understands as well. */
+/** Receiver of log lines. Arguments have pino's order, which `console` understands as well. */
 export interface Logger {
   /** Receives a line for each refused request, with the check that refused it. Absent: these lines are dropped. */
   debug?(fields: Record<string, unknown>, message: string): void
@@ -198,7 +198,7 @@ export interface UserIdentity {
   address: string
 }
 
-/** What an EIP-4361 message said besides who signed it. */
+/** Content of an EIP-4361 message, except for its signer. */
 export interface SiweDetails {
   statement: string | undefined
   resources: readonly string[] | undefined
@@ -233,7 +233,7 @@ export type SignupBusinessLogic = (response: SelectiveDisclosureResponse, user: 
  */
 export type RefreshBusinessLogic = (did: string, session: Session & UserIdentity) => unknown
 
-/** What an operator may count, or be notified of. It has no secret: a proof is used up. */
+/** Event that an operator may count, or be notified of. It contains no secret: a proof is used up. */
 export interface SecurityEvent {
   type:
     | 'login'
@@ -251,15 +251,15 @@ export interface SecurityEvent {
   /** The user's DID, as received. */
   did?: string
   sessionId?: string
-  /** Of `login` and `signup`, with `loginProofs: true`: what the user signed, whose challenge is used up. */
+  /** The proof of a `login` or `signup` if `loginProofs` is true. Its challenge is used up. */
   proof?: LoginProof
-  /** The code of what was answered. */
+  /** The code of the answer. */
   code?: DidAuthErrorCode
   /** An IPv4 address, or the /64 of an IPv6 address. */
   clientNetwork?: string
-  /** Of `sessions-evicted`: how many. */
+  /** Number of sessions in `sessions-evicted`. */
   count?: number
-  /** Of `signer-address-changed`: the address of the key that signs now. Of `control-lost`: of the former one. */
+  /** Address of the key that signs now (`signer-address-changed`), or of the former one (`control-lost`). */
   address?: string
 }
 

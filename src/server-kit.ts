@@ -35,7 +35,7 @@ export type { RefusalReason } from './errors.js'
 export { findErrorCode, type ErrorAnswer, type ErrorAnswerOptions } from './error-answer.js'
 export type { Clock, Logger, QuotaCharge, QuotaStore, ResourceIssuer } from './ports.js'
 
-// Stores, and tables in SQL beside those of the library's; the connection to PostgreSQL is in `stores/postgres`.
+// Stores, and tables in SQL next to those of the library; the connection to PostgreSQL is in `stores/postgres`.
 export { limitStoreTime } from './current-request.js'
 export { postgresDialect, sqliteDialect, type Dialect } from './stores/sql/dialect.js'
 export { createMethods, runVerb, createStatements, type RunVerb, type VerbMethods } from './stores/sql/query.js'

@@ -38,11 +38,11 @@ import { systemClock } from './time.js'
 
 /** Lists and ends the sessions of users, for account pages and operators. */
 export interface Sessions {
-  /** A user's active sessions, the newest first. @throws DidAuthError ERR_STORE */
+  /** Lists a user's active sessions, the newest first. @throws DidAuthError ERR_STORE */
   list(did: string): Promise<Session[]>
   /**
    * Ends one session of any user; true when it was active. Where a user names the session, look for it in `list(did)`
-   * first. Its access token stays good until its `exp`. @throws DidAuthError ERR_STORE
+   * first. Its access token stays valid until its `exp`. @throws DidAuthError ERR_STORE
    */
   revoke(sessionId: string): Promise<boolean>
   /**
@@ -53,7 +53,7 @@ export interface Sessions {
 }
 
 /** A middleware that protects a route. */
-// As a RequestHandler it would replace the typed path parameters of the handlers after it.
+// A RequestHandler would replace the typed path parameters of the handlers after it.
 export type Guard = (req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void) => void
 
 /** The middleware that protects a route, and what belongs to it. */
@@ -177,7 +177,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   })
 }
 
-/** A caller without types may pass anything. */
+/** Whether a value is an application: a caller without types may pass anything. */
 function isExpressApp(value: unknown): boolean {
   if (value === null || (typeof value !== 'object' && typeof value !== 'function')) return false
   return 'use' in value && typeof value.use === 'function'
@@ -228,7 +228,7 @@ async function loadParts(
   }
 }
 
-/** How issuers are resolved, as the configuration says. */
+/** Creates the resolver of issuers from the settings. */
 function createResolver({ resolution }: Settings): ClosableDidResolver {
   if (resolution.kind === 'ethr') return createEthrDidResolver(resolution.networks, resolution.registry)
   const { resolver } = resolution

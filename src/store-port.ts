@@ -34,7 +34,7 @@ export interface SessionStore {
    * @returns how many active sessions were dropped because the store is full
    */
   createSession(session: NewSession): Promise<number>
-  /** A session in any state, with the hashes of its refresh tokens. An expired one may be deleted. */
+  /** Finds a session in any state, with the hashes of its refresh tokens. An expired one may be deleted. */
   findSession(service: string, sessionId: string): Promise<StoredSession | undefined>
   /**
    * Uses a refresh token as `judgeRefresh` says: `rotate` replaces it by the next and sets the claims, `reused` revokes
@@ -52,7 +52,7 @@ export interface SessionStore {
    * @returns how many there were
    */
   revokeSessions(service: string, canonicalDid: string, nowSeconds: number): Promise<number>
-  /** A user's active sessions, the newest first. */
+  /** Lists a user's active sessions, the newest first. */
   listSessions(service: string, canonicalDid: string, nowSeconds: number): Promise<Session[]>
 }
 
@@ -68,7 +68,7 @@ export interface ChallengeUse extends ChallengeUseKey {
   flow: ChallengeFlow
   /** The count that the signed challenge was computed with. */
   useCount: number
-  /** Whether the same signature would be good in the other flow as well. */
+  /** Whether the same signature would be valid in the other flow as well. */
   consumesBoth: boolean
   nowSeconds: number
   /** End of the window: the count is deleted `USES_OUTLIVE_WINDOW_SECONDS` later, never earlier. */
@@ -77,7 +77,7 @@ export interface ChallengeUse extends ChallengeUseKey {
 
 /** Uses of challenges. */
 export interface ChallengeUseStore {
-  /** How often challenges of this window were consumed in each flow. */
+  /** Returns the number of consumed challenges of this window in each flow. */
   countChallengeUses(key: ChallengeUseKey): Promise<Record<ChallengeFlow, number>>
   /**
    * Consumes challenge number `useCount`: raises the flow's count by one if it still is `useCount` (and the other

@@ -7,7 +7,7 @@ export const systemClock = {
 const LATE = Symbol('late')
 
 /**
- * What `work` resolves to, unless that takes longer. The work itself goes on. The timer does not keep a process alive.
+ * Returns the result of `work`, unless it takes longer; it then continues. The timer does not keep a process alive.
  *
  * @throws what `work` rejects with, or the error of `expired` when it takes too long
  * @example
@@ -23,7 +23,7 @@ export async function within<T>(
   return result
 }
 
-/** What `work` resolves to, or undefined when that takes longer. The work itself goes on. */
+/** Returns the result of `work`, or undefined if that takes longer. The work itself continues. */
 export async function waitAtMost<T>(milliseconds: number, work: T | PromiseLike<T>): Promise<T | undefined> {
   const result = await race(milliseconds, work)
   return result === LATE ? undefined : result

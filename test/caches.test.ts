@@ -18,7 +18,7 @@ describe('ExpiringCache', () => {
     expect(cache.get('b', NOW)).toBeUndefined()
   })
 
-  // Answers that no one asked for again once stayed until a thousand others had come.
+  // Cause: answers that no one requested again stayed until a thousand others had arrived.
   it('drops what has expired with the next look, whichever key that is for', () => {
     const cache = cacheOf()
     cache.set('a', 'A', NOW)
@@ -29,7 +29,7 @@ describe('ExpiringCache', () => {
     expect(cache.size).toBe(1)
   })
 
-  it('drops what was kept before the clock was set back', () => {
+  it('drops what was cached before the clock was set back', () => {
     const cache = cacheOf()
     cache.set('a', 'A', NOW)
     expect(cache.get('a', NOW - 1)).toBeUndefined()
@@ -151,7 +151,7 @@ describe('remembered signatures', () => {
     expect([new Set(texts).size, signed.length]).toEqual([1, 1])
   })
 
-  it('that failed are not remembered', async () => {
+  it('exclude signatures that failed', async () => {
     const cache = createSignatureCache(LIFETIME_SECONDS)
     const fail = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
     await expect(cache.signOnce('a', client, NOW_SECONDS, fail)).rejects.toEqual(refusal('ERR_SIGNER'))

@@ -108,7 +108,7 @@ describe('examples/sign-up-with-credentials.ts', () => {
   const claims = [{ claimType: 'name', claimValue: 'Alice' }]
 
   it('signs up who shows a credential of a trusted issuer and a name, and lets in no one else', async () => {
-    // It asks for credentials and names no RPC: setup says what that means.
+    // The example requires credentials and names no RPC: setup warns about the consequences.
     const server = await serve(() => import('../examples/sign-up-with-credentials.js'), { TRUSTED_ISSUERS: issuer.did })
     const signUp = async (credentials: string[]): Promise<{ status: number; text: string }> => {
       const thirdLine = credentials.length === 0 ? '' : `\nMy credentials are: ${credentials.join(',')}`

@@ -72,7 +72,7 @@ describe('.config/install.js', () => {
     expect(countCalls()).toBe(count)
   })
 
-  it('leaves alone another version that was installed by hand since the lock file changed', async () => {
+  it('does not change another version that was installed by hand since the lock file changed', async () => {
     utimesSync(join(folder, 'package-lock.json'), 1, 1)
     write(record, { ...complete, 'node_modules/library': { ...library, version: '1.1.0' } })
     await start().ended

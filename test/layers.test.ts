@@ -10,7 +10,7 @@ const ADAPTERS = ['pure-adapters', 'adapters']
 /** Clock, lazy values, single flight, caches, sites of clients: below all, used by all but errors and protocol. */
 const HELPERS = 'helpers'
 
-/** What all servers share, each folder using only those before it. */
+/** Folders that all servers share; each uses only those before it. */
 const SHARED = 'config observability http openapi storage bodies ipfs process'
   .split(' ')
   .map((folder) => `servers/${folder}`)
@@ -25,10 +25,10 @@ const LAYERS: readonly Layer[] = [
   { name: 'protocol', files: /^src\/protocol\//, uses: ['errors'], packages: /^node:buffer$/ },
   { name: 'ports', files: /^src\/(?:ports|store-port)\.ts$/, uses: ['errors', 'protocol'] },
   { name: 'config', files: /^src\/config\//, uses: ['errors', 'protocol', 'ports'] },
-  // What a guard adds to a request: types alone.
+  // Types that a guard adds to a request; no code.
   { name: 'express-types', files: /^src\/express-types\.ts$/, uses: ['protocol'], packages: /^$/ },
   { name: 'flows', files: /^src\/flows\//, uses: ['errors', 'protocol', 'ports', 'config', HELPERS] },
-  // Express is an optional peer: its types alone are imported, so that the package loads without it.
+  // Express is an optional peer: only its types are imported, so that the package loads without it.
   {
     name: 'http',
     files: /^src\/http\//,
@@ -85,7 +85,7 @@ const LAYERS: readonly Layer[] = [
     uses: ['errors', 'protocol', 'ports', 'fair-queue', 'request', HELPERS],
     packages: /^node:/
   },
-  // The other doors. Besides setup, they alone name adapters.
+  // The other entry points. In addition to setup, only they name adapters.
   { name: 'testing', files: /^src\/testing\//, uses: ['errors', 'protocol', 'ports', ...ADAPTERS, 'stores', HELPERS] },
   {
     name: 'server-kit',

@@ -7,7 +7,7 @@ import { listLinks, readMarkdown } from './support/documents.js'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-/** As `keys new --out servers/docker/.env` leaves it, with a name that nobody has. */
+/** File as `keys new --out servers/docker/.env` creates it, with a name that nobody uses. */
 const planted = join(root, `servers/docker/.env.of-test-${process.pid}`)
 writeFileSync(planted, 'PRIVATE_KEY=\n')
 afterAll(() => rmSync(planted))
@@ -25,12 +25,12 @@ describe.each(['express-did-auth', 'express-did-auth-servers'])('the documents p
   const files = filesOf(folder)
   const documents = files.filter((path) => path.endsWith('.md'))
 
-  it('have no environment beside them, where private keys are', () => {
+  it('have no environment next to them, where private keys are', () => {
     expect(files).toContain(name === 'express-did-auth' ? 'servers/docker/compose.yaml' : 'docker/compose.yaml')
     expect(files.filter((path) => path.includes('.env'))).toEqual([])
   })
 
-  it('have no examples beside them that need a checkout', () =>
+  it('have no examples next to them that need a checkout', () =>
     expect(files.filter((path) => /^examples\/demo.*\.ts$/.test(path))).toEqual([]))
 
   it('have a README among them', () => expect(documents).toContain('README.md'))

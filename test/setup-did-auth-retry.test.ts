@@ -15,7 +15,7 @@ jest.unstable_mockModule('hash-wasm', () => ({
 const { es256kSigner, setupDidAuth } = await import('express-did-auth')
 const { challengeSecret, serviceUrl, serviceWallet } = await import('./support/test-app.js')
 
-// Its rejection was once kept for ever: every request was 500 until the next start.
+// Cause: its rejection was cached for ever, and every request was 500 until the next start.
 it('a curve that does not load makes ready reject and requests 500, until one finds that it loads', async () => {
   const app = express()
   const logger = { info: jest.fn(), warn: jest.fn(), error: jest.fn() }

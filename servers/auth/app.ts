@@ -14,7 +14,7 @@ import { openServer, type StartServer } from '../process/start-server.js'
 import { openEngine } from '../storage/engine.js'
 import { addPage, loadPage, type Page } from './page.js'
 
-/** Where the build puts the page. */
+/** Folder of the page that the build writes. */
 const PAGE_FOLDER = fileURLToPath(new URL('./page', import.meta.url))
 
 /** Starts the auth server. @throws StartError */

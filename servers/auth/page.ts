@@ -11,10 +11,10 @@ import { createSiweOptions } from '../http/did-auth.js'
 const HTML = 'text/html; charset=utf-8'
 const SCRIPT = 'text/javascript; charset=utf-8'
 
-/** By path: the files that .config/build-page.js builds, and how they are served. */
+/** Name and content type of each file that `.config/build-page.js` builds, by request path. */
 const FILES: Readonly<Record<string, readonly [name: string, type: string]>> = {
   '/': ['index.html', HTML],
-  // For links to files of the relay.
+  // The page that opens links to files of the relay.
   '/open': ['open.html', HTML],
   '/page.js': ['page.js', SCRIPT],
   '/open.js': ['open.js', SCRIPT],
@@ -22,10 +22,10 @@ const FILES: Readonly<Record<string, readonly [name: string, type: string]>> = {
   '/page.svg': ['page.svg', 'image/svg+xml']
 }
 
-/** The page at the root of the auth server, with the one of links: content and type by path. */
+/** Content and type of the pages' files by request path: the page at the root, and the page that opens links. */
 export type Page = ReadonlyMap<string, { bytes: Buffer; type: string }>
 
-/** Reads the page that the build put into a folder; undefined, with a warning, where the build did not run. */
+/** Reads the files of the page from a folder. Logs a warning and returns undefined if the page is not built. */
 export function loadPage(folder: string, log: ServerAppParts['log']): Page | undefined {
   try {
     const files = Object.entries(FILES)
@@ -39,14 +39,14 @@ export function loadPage(folder: string, log: ServerAppParts['log']): Page | und
 /** Serves the page. */
 export function addPage(app: Express, page: Page, parts: ServerAppParts): void {
   const { env, serviceUrl, serviceUrls } = parts
-  /** Where the page may connect to, beside this server; not to a neighbour whose name is no URL. */
+  /** Returns the URL of another server, to which the page may connect; empty if its name is not a URL. */
   const getUrl = (name: ServerName): string => {
     const url = serviceUrls?.get(name) ?? ''
     return parseHttpUrl(url) === undefined ? '' : url
   }
   for (const [path, { bytes, type }] of page) {
     app.get(path, (req, res, next) => {
-      // Express means `/open/` as well, where the page would look for its files in the wrong place.
+      // Express also matches `/open/`. There the page would look for its files under a wrong path.
       if (req.path !== path) {
         next()
         return
@@ -56,11 +56,11 @@ export function addPage(app: Express, page: Page, parts: ServerAppParts): void {
         const neighbours = { relay: getUrl('relay'), vault: getUrl('vault') }
         const siwe = String(createSiweOptions(parts) !== undefined)
         body = Buffer.from(fillIn(String(bytes), env, { auth: serviceUrl, siwe, ...neighbours }))
-        // Instead of the policies that all answers have. Wallets in a popup talk to the page that opened them.
+        // Replaces the policies that all responses have. Wallets in a popup talk to the page that opened them.
         res.set('Content-Security-Policy', createPolicy(Object.values(neighbours)))
         res.set('Cross-Origin-Opener-Policy', 'same-origin-allow-popups')
       }
-      // A browser keeps the files and asks each time whether they are still good, so that two builds never meet.
+      // Browsers cache the files, but revalidate them each time, so that files of two builds are never mixed.
       const etag = `"${createHash('sha256').update(body).digest('base64url')}"`
       res.set({ 'Cache-Control': 'no-cache', ETag: etag, 'Content-Type': type })
       if (req.headers['if-none-match'] === etag) res.status(304).end()

@@ -2,23 +2,23 @@ import { isUtf8 } from 'node:buffer'
 import { DidAuthError } from 'express-did-auth'
 import { ServerError } from '../http/server-error.js'
 
-/** What a body may have beside its text: its structure is parsed in memory. */
+/** Maximum number of characters outside of strings. This structure of a body is parsed in memory. */
 const MAX_CHARACTERS_AROUND = 1_024
 const MAX_STRINGS = 64
-/** An escape has up to six characters, so that five of one that is cut are kept for the next chunk. */
+/** Maximum length of an incomplete escape at the end of a chunk; a whole one has up to six characters. */
 const MAX_CUT_ESCAPE = 5
 const NO_BYTES = new Uint8Array(0)
 
-/** Where the text goes, part by part. */
+/** Receiver of the decoded text, part by part. */
 export interface TextSink {
   write(bytes: Uint8Array): void
-  /** The field begins, also for a second time: the last one counts. */
+  /** Discards the text so far, because the field begins. It may occur twice: the last one counts. */
   restart(): void
 }
 
 /**
- * Decodes the text of one field while a JSON body arrives, as `JSON.parse` would read it, with bounded memory: strings
- * are parsed as they arrive. What stands around them is small: it is parsed at the end, with a number for each string.
+ * Decodes the text of one field while a JSON body arrives, as `JSON.parse` would read it, with bounded memory. Strings
+ * are parsed as they arrive. The small structure around them is parsed at the end, with a number for each string.
  */
 export class JsonTextDecoder {
   readonly #field: string
@@ -38,9 +38,9 @@ export class JsonTextDecoder {
 
   #isInString = false
   #isText = false
-  /** What the string begins with, one character longer than the field's name at most. */
+  /** First characters of the string, at most one more than the field's name has. */
   #start = ''
-  /** The first half of a surrogate pair, when it was the last character. */
+  /** First half of a surrogate pair, if the last chunk ended with it. */
   #high = ''
   #textNumber = -1
   #isWellFormed = true
@@ -76,7 +76,7 @@ export class JsonTextDecoder {
     if (text !== String(this.#textNumber) || !this.#isWellFormed) throw new ServerError('ERR_CONTENT')
   }
 
-  /** Not by a `TextDecoder` that streams: it takes three times as long as all the rest. */
+  /** Returns the whole characters. A streaming `TextDecoder` takes three times as long as the rest of the decoding. */
   #wholeCharacters(chunk: Buffer): Buffer {
     const bytes = this.#cutBytes.length === 0 ? chunk : Buffer.concat([this.#cutBytes, chunk])
     const ends = [0, 1, 2, 3].map((cut) => Math.max(0, bytes.length - cut))
@@ -93,7 +93,7 @@ export class JsonTextDecoder {
     return text.slice(start)
   }
 
-  /** Reads up to the string that begins next. Answers the index behind. */
+  /** Reads up to the next string. Returns the index after its opening quote. */
   #readAround(text: string, start: number): number {
     const quote = text.indexOf('"', start)
     const around = text.slice(start, quote === -1 ? undefined : quote)
@@ -114,7 +114,7 @@ export class JsonTextDecoder {
     return quote + 1
   }
 
-  /** It may be wrong if the text is not JSON; the outline shows that at the end. */
+  /** Whether the string that begins is the field's value. May be wrong for invalid JSON, which `end` then refuses. */
   #isValueOfField(): boolean {
     if (!this.#named.has(this.#stringCount - 1) || !/:\s*$/.test(this.#outline)) return false
     let depth = 0
@@ -122,7 +122,7 @@ export class JsonTextDecoder {
     return depth === 1
   }
 
-  /** Reads up to the end of the string, or of what has arrived of it. Answers the index behind. */
+  /** Reads up to the end of the string or of the chunk. Returns the index of the next character. */
   #readString(text: string, start: number): number {
     const quote = endOfString(text, start)
     const part = text.slice(start, quote === -1 ? undefined : quote)
@@ -150,12 +150,12 @@ export class JsonTextDecoder {
   }
 }
 
-/** Whether a JSON string has these bytes as they are: most of a long text, which is then copied only once. */
+/** Whether a JSON string contains these bytes without escapes. Most of a long text is then copied only once. */
 function isPlain(bytes: Buffer): boolean {
   return !bytes.includes(0x22) && !bytes.includes(0x5c) && !/[\0-\x1f]/.test(bytes.toString('latin1'))
 }
 
-/** The index of the first quote after an even number of backslashes; -1 where there is none. */
+/** Returns the index of the first quote after an even number of backslashes; -1 if there is none. */
 function endOfString(text: string, start: number): number {
   for (let quote = text.indexOf('"', start); quote !== -1; quote = text.indexOf('"', quote + 1)) {
     if (countBackslashesBefore(text, quote, start) % 2 === 0) return quote
@@ -163,7 +163,7 @@ function endOfString(text: string, start: number): number {
   return -1
 }
 
-/** The length of the escape that the text does not finish; 0 where there is none. */
+/** Returns the length of an incomplete escape at the end of the text; 0 if there is none. */
 function cutEscape(text: string): number {
   const last = text.lastIndexOf('\\')
   const length = text.length - last
@@ -181,7 +181,7 @@ function parse(json: string): unknown {
   try {
     return JSON.parse(json)
   } catch {
-    // Without the cause: a parser's message quotes the body.
+    // The cause is omitted, because a parser's message quotes the body.
     throw new DidAuthError('ERR_JSON')
   }
 }

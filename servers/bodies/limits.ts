@@ -1,6 +1,6 @@
 import { DidAuthError } from 'express-did-auth'
 
-/** A number of bytes that may be acquired at once in total, and by each owner (default: a quarter). */
+/** Budget of bytes that may be acquired at the same time, in total and by each owner (default: a quarter). */
 export class ByteBudget {
   readonly #maxBytes: number
   readonly #maxBytesPerOwner: number
@@ -13,11 +13,11 @@ export class ByteBudget {
   }
 
   /**
-   * Acquires bytes at once, or refuses. More bytes than an owner's share count as that share: they are acquired while
-   * the owner has nothing else.
+   * Acquires bytes without waiting, or refuses. A request above an owner's share counts as that share: it succeeds
+   * while the owner has acquired nothing else.
    *
    * @param owner - such as a canonical DID or a client network; absent: only the total counts
-   * @returns releases them; calling it again changes nothing
+   * @returns a function that releases the bytes; calling it again changes nothing
    * @throws DidAuthError ERR_BUSY
    */
   acquire(bytes: number, owner?: string): () => void {
@@ -26,7 +26,7 @@ export class ByteBudget {
     return release
   }
 
-  /** Acquires bytes as `acquire` does. Returns undefined where that refuses. */
+  /** Acquires bytes as `acquire` does. Returns undefined where `acquire` throws. */
   tryAcquire(bytes: number, owner?: string): (() => void) | undefined {
     const counted = owner === undefined ? bytes : Math.min(bytes, this.#maxBytesPerOwner)
     const ownerBytes = owner === undefined ? 0 : (this.#byOwner.get(owner) ?? 0) + counted
@@ -48,22 +48,22 @@ export class ByteBudget {
   }
 }
 
-/** What a transfer must reach, in bytes a second. A phone on a bad network has ten times that. */
+/** Minimum transfer rate in bytes per second. A phone on a bad network is ten times faster. */
 const MIN_BYTES_PER_SECOND = 4_096
 const GRACE_MILLISECONDS = 5_000
-/** What was transferred faster than needed covers at most such a pause. */
+/** Longest pause of a transfer that was faster than the minimum rate before. */
 const MAX_CREDIT_MILLISECONDS = 15_000
-/** For downloads: both systems buffer up to 10 MB, which a client of 100 kB/s reads in 100 s unnoticed. */
+/** Longest pause of a download. Both systems buffer up to 10 MB, which a client of 100 kB/s reads in 100 s. */
 export const MAX_SENDING_CREDIT_MILLISECONDS = 120_000
 
 /**
- * The minimum data rate of a transfer: 4 KiB/s, after 5 s. One that is faster may pause for at most 15 s (an upload) or
- * 120 s (a download); one that is slower ends. `pause` and `resume` leave out what the server itself takes.
+ * Minimum rate of a transfer: 4 KiB/s, after 5 s. A slower transfer is ended. A faster one may pause for at most 15 s
+ * (an upload) or 120 s (a download). `pause` and `resume` exclude the time that the server itself takes.
  */
 export class MinimumRate {
   readonly #onTooSlow: () => void
   readonly #maxCreditMilliseconds: number
-  /** When the transfer is too slow, unless bytes come before. */
+  /** Time at which the transfer is too slow, unless more bytes arrive before. */
   #deadline = performance.now() + GRACE_MILLISECONDS
   #pausedAt: number | undefined
   #timer: NodeJS.Timeout | undefined
@@ -80,13 +80,13 @@ export class MinimumRate {
     this.#deadline = Math.min(longest, this.#deadline + (bytes * 1_000) / MIN_BYTES_PER_SECOND)
   }
 
-  /** The transfer waits for the server now. */
+  /** Stops the time while the transfer waits for the server. */
   pause(): void {
     this.#pausedAt ??= performance.now()
     this.stop()
   }
 
-  /** The transfer waits for the client again. */
+  /** Continues the time when the transfer waits for the client again. */
   resume(): void {
     if (this.#pausedAt === undefined) return
     this.#deadline += performance.now() - this.#pausedAt

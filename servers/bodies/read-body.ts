@@ -10,24 +10,24 @@ import { toStorageError } from '../storage/storage-error.js'
 import { LeafHasher } from '../storage/unixfs-blocks.js'
 import { JsonTextDecoder, type TextSink } from './json-text.js'
 
-/** Characters of an escape, as which a JSON string may spell each byte. */
+/** Maximum number of characters for a byte of content, since a JSON string may escape each. */
 const MAX_ESCAPED = 6
 const ENVELOPE_BYTES = 1_024
 const MAX_FILES_PER_OWNER = 8
-/** Content up to here stays in memory; longer content is written to a file in buffers of this size. */
+/** Maximum size of content in memory. Longer content is written to a file in buffers of this size. */
 const BUFFER_BYTES = 65_536
 
 export interface BodyRequest {
   field: string
-  /** Of the text in UTF-8, however it is spelled. */
+  /** Maximum size of the decoded text in UTF-8. */
   maxBytes: number
   /** Canonical DID. */
   owner: string
 }
 
 /**
- * Reads content out of JSON bodies `{"<field>":"…"}`. Text is decoded and hashed while it arrives. Up to 64 KiB stay in
- * memory; what is longer goes to a file, at most 8 at once for an owner.
+ * Reads content from JSON bodies `{"<field>":"…"}`. Text is decoded and hashed while it arrives. Up to 64 KiB stay in
+ * memory; longer content is written to a file. An owner has at most 8 files at the same time.
  */
 export class BodyReader {
   readonly #spool: Pick<Spool, 'newFile'>
@@ -84,7 +84,7 @@ export class BodyReader {
   }
 }
 
-/** Drops what is left of a body: a connection that is closed while its client sends may lose the answer. */
+/** Drops the rest of a body. If the connection were closed while the client sends, the response could be lost. */
 function dropRest(req: IncomingMessage): void {
   // An error without a listener would end the process.
   req.on('error', () => undefined).resume()
@@ -101,7 +101,7 @@ function receiveBody(req: IncomingMessage, use: (chunk: Buffer) => Promise<unkno
   return new Promise((resolve, reject) => {
     let inUse: Promise<unknown> | undefined
     let isOver = false
-    /** Not before `use` has ended: the caller closes what it writes to. */
+    /** Settles the promise after `use` has ended, because the caller then closes the file to which `use` writes. */
     const settle = (error?: Error): void => {
       if (isOver) return
       isOver = true
@@ -133,7 +133,7 @@ function receiveBody(req: IncomingMessage, use: (chunk: Buffer) => Promise<unkno
         req.resume()
       }, settle)
     }
-    // It may come while the request is paused, after the last chunk.
+    // The end may arrive while the request is paused after its last chunk.
     const onEnd = (): void => settle()
     const onBroken = (): void => settle(new DidAuthError('ERR_JSON'))
     if (req.destroyed || req.readableEnded) onBroken()
@@ -145,7 +145,7 @@ interface ContentSinkOptions {
   maxBytes: number
   /** Content cannot be longer than this, also when `maxBytes` is more. */
   expectedBytes: number
-  /** Names the file, when one is needed. @throws DidAuthError ERR_BUSY when none may be opened now */
+  /** Returns the name of a new file, if one is needed. @throws DidAuthError ERR_BUSY if the owner has too many */
   newFile: () => string
 }
 
@@ -159,7 +159,7 @@ class ContentSink implements TextSink {
   /** Full buffers that are not yet written. */
   #full: Buffer[] = []
   #file: { name: string; handle: FileHandle } | undefined
-  /** What the file holds is not of this content. */
+  /** Whether the file's bytes do not belong to this content. */
   #isFileStale = true
 
   constructor(options: ContentSinkOptions) {
@@ -167,12 +167,12 @@ class ContentSink implements TextSink {
     this.#bufferBytes = Math.min(BUFFER_BYTES, options.expectedBytes)
   }
 
-  /** Whether there was more than `maxBytes`, of which nothing more is kept then. */
+  /** Whether the content is larger than `maxBytes`. The rest of it is then dropped. */
   get isTooLarge(): boolean {
     return this.#byteCount > this.#options.maxBytes
   }
 
-  /** Copies the bytes: a client may send them one by one, and each chunk costs memory beside its bytes. */
+  /** Copies the bytes into buffers. A client may send them one by one, and each chunk needs additional memory. */
   write(bytes: Uint8Array): void {
     this.#byteCount += bytes.length
     if (this.isTooLarge) return
@@ -198,12 +198,12 @@ class ContentSink implements TextSink {
     this.#isFileStale = true
   }
 
-  /** Nothing may be added until it resolves. @throws ServerError ERR_STORAGE_FULL, ERR_STORAGE; as `newFile` */
+  /** Writes full buffers. Add nothing meanwhile. @throws ServerError ERR_STORAGE_FULL, ERR_STORAGE; as `newFile` */
   flush(): Promise<unknown> | undefined {
     return this.#full.length === 0 ? undefined : this.#write()
   }
 
-  /** To be called once, at the end. @throws as {@link flush} */
+  /** Returns the content. Call it once, at the end. @throws as {@link flush} */
   async finish(): Promise<NewContent> {
     const rest = this.#buffer?.subarray(0, this.#usedBytes) ?? Buffer.alloc(0)
     if (this.#full.length === 0 && this.#isFileStale) {
@@ -219,7 +219,7 @@ class ContentSink implements TextSink {
   async dispose(): Promise<void> {
     if (this.#file === undefined) return
     const { name, handle } = this.#file
-    // Closed already, where the content was used.
+    // The file is already closed if the content was used.
     await handle.close().catch(() => undefined)
     await unlink(name).catch(() => undefined)
   }

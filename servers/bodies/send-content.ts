@@ -6,16 +6,16 @@ type Headers = Readonly<Record<string, string>>
 /** An answer, piece by piece. */
 export type Chunks = AsyncGenerator<Uint8Array, void, undefined>
 
-/** Written at once: progress is counted by what the client has taken. */
+/** Size of a write. Progress is measured by the writes that the client has received. */
 const WRITE_BYTES = 65_536
 const JSON_TYPE = { 'Content-Type': 'application/json; charset=utf-8' }
 
 /**
- * Sends a JSON text that comes in chunks, of which one is in memory, no faster than its client reads them. A client
- * below the minimum data rate is disconnected. A failure after the first chunk breaks the connection, so that no client
- * takes a part for the whole.
+ * Sends a JSON text in chunks, no faster than the client reads them. Only one chunk is in memory. A client below the
+ * minimum data rate is disconnected. A failure after the first chunk breaks the connection, so that no client takes a
+ * part for the whole.
  *
- * @param headers - beside Content-Type
+ * @param headers - in addition to Content-Type
  * @throws what the source throws before its first chunk
  */
 export async function sendChunks(res: ServerResponse, chunks: Chunks, headers: Headers = {}): Promise<void> {
@@ -62,8 +62,8 @@ export function sendWhole(res: ServerResponse, json: string | Buffer, headers: H
 }
 
 /**
- * Content in pieces of UTF-8, which may end within a character, as one JSON string with what stands around it. Nothing
- * is sent before the first piece was verified.
+ * Encodes content as a JSON string, with text before and after it. Pieces are UTF-8 and may end within a character.
+ * Nothing is sent before the first piece was verified.
  */
 export async function* encodeJsonString(pieces: AsyncIterable<Uint8Array>, before = '', after = ''): Chunks {
   const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })

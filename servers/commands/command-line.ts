@@ -2,7 +2,7 @@ import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { parseHttpUrl } from 'express-did-auth/server-kit'
 import type { EnvFile } from '../config/read-env.js'
 
-/** What a command has of its process. */
+/** Arguments, environment and output of a command. */
 export interface CommandLine {
   args: readonly string[]
   /** Variables of the process, and those of `envFile` that it does not set. */

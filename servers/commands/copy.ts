@@ -18,11 +18,11 @@ import { createNewContent } from '../storage/unixfs-blocks.js'
 import { readArguments, type CommandLine } from './command-line.js'
 import { migrateTables, waitFor } from './migrate.js'
 
-/** For each statement: no client waits for an answer. */
+/** Time limit for each statement. It is long, since no client waits for a response. */
 const TIMEOUT_SECONDS = 60
-/** Copies at once: enough that trips to the database and to the disk do not wait for each other. */
+/** Number of parallel copies: enough that requests to the database and to the disk do not wait for each other. */
 const PARALLEL = 8
-/** Entries and files after which a line reports the progress. */
+/** Number of entries and files after which a line reports the progress. */
 const PROGRESS = 10_000
 
 const OPTIONS = { from: { type: 'string' } } as const
@@ -129,7 +129,7 @@ async function copyContents(source: OpenContentStore, target: OpenContentStore, 
 
   const eachRow = async (table: RowsName, work: (row: SqlRow) => Promise<void>): Promise<void> => {
     for await (const { items } of readRows(inspection, table)) {
-      // Of many users at once, because writes of one wait for each other.
+      // Sorted so that entries of many users are copied in parallel: writes of one user wait for each other.
       const left = items.toSorted((one, other) => (String(one.key) < String(other.key) ? -1 : 1)).values()
       const run = async (): Promise<void> => {
         for (const row of left) await work(row)

@@ -8,13 +8,13 @@ import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
 const OPTIONS = { check: { type: 'boolean' }, print: { type: 'boolean' } } as const
 
-/** For a database that was started together with this command. */
+/** Time limit for a database that was started together with this command. */
 const WAIT_MILLISECONDS = 60_000
 
 type Mode = 'apply' | 'check' | 'print'
 type Out = CommandLine['out']
 
-/** All tables of a database, in the order in which they are made. */
+/** Migrations of all tables of a database, in order. */
 const PARTS: Readonly<Record<string, (database: PostgresDatabase, mode: Mode) => Promise<string[]>>> = {
   sessions: (database, mode) => migrateStore(database, { mode }),
   relay: (database, mode) => migrateContent(database, 'relay', mode),
@@ -22,10 +22,10 @@ const PARTS: Readonly<Record<string, (database: PostgresDatabase, mode: Mode) =>
 }
 
 /**
- * `migrate`: brings the tables of `DATABASE_URL` up to date, says whether they are, or prints the SQL for it.
+ * Runs `migrate`: brings the tables of `DATABASE_URL` up to date, checks whether they are, or prints the SQL for it.
  *
- * @returns the exit code; 1: with `--check`, some are older
- * @throws UsageError; StartError when there is no such database, or it cannot be used
+ * @returns the exit code; 1: with `--check`, some tables are older
+ * @throws UsageError; StartError if no database is configured, or it cannot be used
  */
 export async function runMigrate({ args, env, out }: CommandLine): Promise<number> {
   const { values } = readArguments(args, OPTIONS, [0, 0])
@@ -36,7 +36,7 @@ export async function runMigrate({ args, env, out }: CommandLine): Promise<numbe
   if (url === undefined) throw new StartError(missing)
   const database = await connectDatabase(serverEnv, url)
   try {
-    // What is printed goes to psql.
+    // The output is input for psql, so that a message must be an SQL comment.
     await waitFor(database, (line) => out(values.print === true ? `-- ${line}` : line))
     if (values.check === true) return await check(database, out)
     if (values.print === true) await print(database, out)

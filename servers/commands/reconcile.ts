@@ -10,28 +10,28 @@ import { createNewContent } from '../storage/unixfs-blocks.js'
 import { readArguments, type CommandLine } from './command-line.js'
 
 const OPTIONS = { 'accept-damage': { type: 'boolean' }, 'dry-run': { type: 'boolean' } } as const
-/** Contents that are looked up at once. */
+/** Number of contents that are looked up at once. */
 const BATCH = 100
 const MAX_NAMED = 10
 const REMEDY = 'with entries missing or changed (restore the last backup, or reconcile --accept-damage)'
 
-/** What `reconcile` works on. */
+/** Dependencies and options of `reconcile`. */
 export interface ReconcileParts {
   store: ContentReads & PinLedger
   inspection: ContentInspection
-  /** Undefined: none is configured. */
+  /** IPFS node; undefined if none is configured. */
   node: Pick<IpfsNode, 'read' | 'listPins'> | undefined
   isDryRun: boolean
-  /** Lists that lost entries keep those that are left. */
+  /** Whether lists that lost entries continue with the remaining ones. */
   acceptsDamage: boolean
 }
 
-/** What a check found, and whether that is in order now; `sound` is said where nothing was found. */
+/** Faults that a check found, and whether each is in order now. `sound` is printed if there are none. */
 type Finding = readonly [sound: string, ...found: (readonly [count: number, text: string, isInOrder: boolean])[]]
 
 /**
- * `vault reconcile`. @returns the exit code: 0 all is in order, 1 it is not
- * @throws UsageError; StartError when there is no vault, or its database cannot be opened
+ * Runs `vault reconcile`. @returns the exit code: 0 if all is in order, otherwise 1
+ * @throws UsageError; StartError if there is no vault, or its database cannot be opened
  */
 export async function runReconcile({ args, env: given, out }: CommandLine): Promise<number> {
   const { values } = readArguments(args, OPTIONS, [0, 0])
@@ -46,7 +46,7 @@ export async function runReconcile({ args, env: given, out }: CommandLine): Prom
 
 /**
  * Compares database, index, content, counters and pins with each other and with the IPFS node, and repairs what can be
- * derived. It runs beside a running server as well. Pins change in the ledger only: the server carries them out.
+ * derived. A server may be running meanwhile. Pins change in the ledger only: the server carries them out.
  *
  * @returns whether all is in order now
  */
@@ -57,7 +57,7 @@ export async function reconcile(parts: ReconcileParts, out: (line: string) => vo
     const found = all.filter(([count]) => count > 0)
     out(`${subject}: ${found.map(([, text]) => text).join(', ') || sound}`)
     areInOrder &&= found.every(([, , isInOrder]) => isInOrder)
-    // What a damaged file answers to the other checks means nothing.
+    // Results of the other checks would be meaningless for a damaged file.
     if (!areInOrder && check === checkDatabase) break
   }
   return areInOrder
@@ -151,7 +151,7 @@ async function checkObjects({ inspection, isDryRun }: ReconcileParts): Promise<F
 }
 
 async function checkPins({ inspection, node, isDryRun }: ReconcileParts): Promise<Finding> {
-  // Without a node nothing is desired of one.
+  // The ledger has no desired pins if there is no node.
   if (node === undefined) return ['no IPFS node, IPFS_API_URL is not given']
   const { toPin, toUnpin } = await inspection.trackPins({ isDryRun })
   const text = `${formatCount(toPin, 'content')} to pin, ${formatCount(toUnpin, 'content')} to unpin`

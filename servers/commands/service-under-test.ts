@@ -4,25 +4,25 @@ import { addressOfPublicKey, checksumAddress, hashPersonalMessage, loginMessage 
 import { formatSiweMessage, isObject, readBounded, type SiweMessage } from 'express-did-auth/server-kit'
 
 const REQUEST_MILLISECONDS = 15_000
-/** Answers of this protocol are a few KiB. */
+/** Maximum size of a response. Responses of this protocol have a few KiB. */
 const MAX_ANSWER_BYTES = 1_048_576
 
 /** Paths of the routes that are tested. */
 export const flowPaths = { ...defaultPaths, siweNonce: '/siwe/nonce', siweVerify: '/siwe/verify' }
 export type FlowPaths = Record<keyof typeof flowPaths, string>
 
-/** What is known about a service before its first answer. */
+/** Settings for a service under test. */
 export interface ServiceOptions {
-  /** The paths are below it. */
+  /** Base URL of the paths. */
   url: URL
   paths?: Partial<FlowPaths>
-  /** What stands after `Login to `. Default: the host of the realm that a 401 names, else that of the URL. */
+  /** Domain after `Login to `. Default: the host of the realm that a 401 names, else the host of the URL. */
   domain?: string | undefined
   /** A route behind the middleware, for GET. */
   protectedPath: string
   /** Whether users have to sign up before they log in. */
   signsUpFirst?: boolean
-  /** How long an access token may be waited for to expire. Default: not at all. */
+  /** Maximum time to wait for an access token to expire. Default: not at all. */
   maxWaitSeconds?: number
   wait?: (seconds: number) => Promise<void>
   curve: Curve
@@ -31,14 +31,14 @@ export interface ServiceOptions {
   fetch?: typeof fetch
 }
 
-/** One request with its answer. */
+/** A request with its response. */
 export interface Exchange {
   method: string
   path: string
   status: number
   headers: Headers
   text: string
-  /** The body, when it is JSON by its type and its syntax. */
+  /** Body, if its type and its syntax are JSON. */
   json: Record<string, unknown>
   setCookies: readonly string[]
 }
@@ -50,10 +50,10 @@ export interface User {
   sign: (message: string) => string
 }
 
-/** How an EIP-4361 message differs from a good one; `end` stands behind it. */
+/** Differences between an EIP-4361 message and a valid one; `end` is appended. */
 export type SiweChanges = Partial<SiweMessage> & { end?: string }
 
-/** What a login gave. */
+/** Result of a login. */
 export interface Session {
   user: User
   accessToken: string
@@ -75,7 +75,7 @@ export class ServiceUnderTest {
   readonly options: ServiceOptions
   readonly #signedUp = new Set<string>()
   domain: string
-  /** How challenges are asked for: by GET where that is the only form of the service. */
+  /** Method of requesting challenges: GET if the service supports no other. */
   challengeForm: 'POST' | 'GET' = 'POST'
   readonly #jar: Map<string, string> | undefined
 
@@ -136,7 +136,7 @@ export class ServiceUnderTest {
     return this.send('OPTIONS', path, { headers: { ...headers, ...asked } })
   }
 
-  /** Makes a user whose key is forgotten with it. */
+  /** Creates a user. The key is not stored elsewhere. */
   newUser(): User {
     const { curve } = this.options
     const key = randomBytes(32)

@@ -65,7 +65,7 @@ export const variables = z.object({
   S3_ENDPOINT: text.refine(isBucketUrl, 'give https://host[:port], without user and query').optional(),
   S3_BUCKET: text.regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'give the name of a bucket').optional(),
   S3_REGION: text.regex(/^[\w-]{1,64}$/, 'give a region, such as eu-central-1').default('us-east-1'),
-  // It is part of a header, and ends there at a slash.
+  // The id of the key is part of a header, in which a slash ends it.
   S3_ACCESS_KEY_ID: text.regex(/^[\w.:@+-]{1,128}$/, 'give the name of a key, without spaces').optional(),
   S3_SECRET_ACCESS_KEY: text.optional(),
   S3_FORCE_PATH_STYLE: truth.default(true),

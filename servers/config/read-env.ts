@@ -31,12 +31,12 @@ const MAX_SHORT_NAME = 4
 /** The parsed environment of a server. */
 export type ServerEnv = z.output<typeof variables> & { name: ServerName; address: ServerAddress }
 
-/** What an environment is read for; `operate`: a command beside the servers, which needs no identity. */
+/** Purpose of reading an environment. `operate`: a command of the operator, which needs no identity. */
 type Purpose = 'serve' | 'operate'
 
-/** Where a server listens, and the variables that say so. */
+/** Address on which a server listens, and the variables that set it. */
 export interface ServerAddress {
-  /** 0: any that is free. */
+  /** Port number; 0 selects a free port. */
   port: number
   host: string
   variable: string
@@ -45,9 +45,9 @@ export interface ServerAddress {
 }
 
 /**
- * The environment of one server, as far as it is right: a wrong variable counts as absent, and so does an empty one.
+ * Reads the valid variables of one server. A variable that is invalid or empty counts as absent.
  *
- * @returns `problems`: everything that is wrong, as `NAME: received "x"; remedy`. Secrets are not shown
+ * @returns `problems`: all invalid variables, as `NAME: received "x"; remedy`. Secrets are not shown
  */
 export function readValidEnv(
   env: Env,
@@ -77,12 +77,12 @@ export function readValidEnv(
   return { env: { ...right, name, address: { port, host, variable: spelling('PORT') } }, problems }
 }
 
-/** Reads the environments of servers, as {@link readValidEnv} does. @throws StartError naming everything that is wrong */
+/** Reads the environments of servers, as {@link readValidEnv} does. @throws StartError that names all problems */
 export function readEnvs(env: Env, names: readonly ServerName[], isAll: boolean, purpose?: Purpose): ServerEnv[] {
   const readings = names.map((name) => readValidEnv(env, name, isAll, purpose))
   const problems = new Set(readings.flatMap((reading) => reading.problems))
   if (problems.size === 0) return readings.map((reading) => reading.env)
-  // What is missing may be there under another name.
+  // A missing variable may be present under a misspelt name.
   for (const { variable, known } of findMisspellings(env)) problems.add(`${variable}: unknown; is it ${known}?`)
   throw new StartError(['Wrong environment:', ...problems].join('\n  - '))
 }
@@ -94,7 +94,7 @@ export function readEnv(env: Env, name: ServerName, isOneOfAll: boolean, purpose
   return read
 }
 
-/** Variables that are set and have no effect, for a warning: `PORT` under `all`, `AUTH_PORT` for one server alone. */
+/** Returns variables that are set without effect, for a warning: `PORT` under `all`, `AUTH_PORT` for one server. */
 export function readUnusedVariables(env: Env, names: readonly ServerName[], isAll: boolean): string[] {
   const unused = isAll ? OWN_VARIABLES : names.flatMap(ownSpellings)
   return unused.filter((variable) => (env[variable] ?? '') !== '')
@@ -160,12 +160,12 @@ function readSecret(env: Env, name: string, problems: string[]): string | undefi
   return undefined
 }
 
-/** What several instances share, and none can make for itself. */
+/** Variables that several instances share, and that no instance can generate for itself. */
 const SHARED_IDENTITY = ['PRIVATE_KEY', 'CHALLENGE_SECRET', 'SERVICE_URL']
 const OF_BUCKET = ['S3_ENDPOINT', 'S3_BUCKET', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY']
 
 /**
- * Conflicts between variables that are valid on their own.
+ * Finds conflicts between variables that are valid on their own.
  *
  * @param spelling - how the user spells a variable: `AUTH_SERVICE_URL` under `all`
  * @param shared - variables that instances share; none for an operator's command
@@ -176,7 +176,7 @@ function findConflicts(values: Env, spelling: (variable: string) => string, shar
   // Anybody who can reach a node's RPC controls it.
   const isExposed = nodeUrl !== undefined && allowed === 'false' && URL.canParse(nodeUrl) && !isSecureUrl(nodeUrl)
   const ofBucket = OF_BUCKET.filter(isGiven)
-  // Each instance would make an identity of its own, and refuse the tokens of the others.
+  // Otherwise each instance would generate an identity of its own, and refuse the tokens of the others.
   const missingIdentity = database === undefined ? [] : shared.filter((variable) => !isGiven(variable))
   const missingOfBucket = ofBucket.length > 0 ? OF_BUCKET.filter((variable) => !isGiven(variable)) : []
   const exposed = 'IPFS_API_URL: neither https nor on this machine; give such a URL, or IPFS_ALLOW_INSECURE=true'

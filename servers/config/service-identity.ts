@@ -124,7 +124,7 @@ function makeOnce(file: string): void {
   keepName(join(file, '..'))
 }
 
-/** Without this sync a loss of power could lose the file's name, and the service would return with another identity. */
+/** Syncs a folder. Otherwise a loss of power could lose the file's name, and the service would get a new identity. */
 function keepName(folder: string): void {
   if (process.platform === 'win32') return
   const descriptor = openSync(folder, 'r')

@@ -43,7 +43,7 @@ const REASONS: Readonly<Record<string, string>> = {
   UND_ERR_SOCKET: 'the connection was closed'
 }
 
-/** The `code` of an error of Node or SQLite. */
+/** Returns the `code` of an error of Node or SQLite. */
 export function getErrorCode(error: unknown): string | undefined {
   // Not `instanceof`: an error may be of another realm.
   if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
@@ -76,7 +76,7 @@ export function describeReason(failure: unknown): string {
   return known ?? code ?? (line.includes('bindings file') ? NO_NATIVE_PART : line)
 }
 
-/** As {@link describeReason}, with the error's own line where its code has no words here: for errors that quote no secret. */
+/** Returns {@link describeReason}, or the error's message if its code is unknown: for errors that quote no secret. */
 export function describeReasonInWords(failure: unknown): string {
   const error = findCause(failure)
   const reason = describeReason(failure)
@@ -92,7 +92,7 @@ export function startStep<T>(what: string, step: () => T): T {
   }
 }
 
-/** What the operator reads after a command that failed: never a stack. */
+/** Returns the message for the operator after a command failed. It never contains a stack. */
 export function describeFailure(error: unknown, command = ''): string {
   if (error instanceof StartError) return error.message
   const reason = describeReasonInWords(error)

@@ -9,7 +9,7 @@ const SHARE = 1 / 4
  * Bounds the connections of a server. When all are open, the one that has been idle longest is closed, so that clients
  * that only keep theirs open keep nobody out.
  *
- * @param max - Connections at once. Node closes more at once
+ * @param max - maximum number of open connections; Node closes further ones immediately
  * @param perNetwork - Whether an address, or an IPv6 network of 64 bits, may hold at most a quarter. This machine may
  *   hold all: connections from here are those of a proxy
  */

@@ -24,11 +24,11 @@ const CORS = {
     'Retry-After',
     'WWW-Authenticate'
   ],
-  /** Seconds for which a browser keeps the answer to its preflight. */
+  /** Seconds for which browsers cache the response to a preflight. */
   maxAge: 600
 }
 
-/** What every server is built of. */
+/** Dependencies of every server. */
 export interface ServerAppParts {
   env: ServerEnv
   identity: Identity
@@ -45,18 +45,18 @@ export interface ServerAppParts {
   serviceUrls?: ReadonlyMap<ServerName, string> | undefined
 }
 
-/** A server without its socket. */
+/** A server that does not listen yet. */
 export interface ServerApp {
   listener: RequestListener
   /** Resolves when it can be used; requests before that wait. */
   ready: Promise<void>
-  /** Closes what it opened itself, after its last answer. */
+  /** Closes the resources that the application has opened, after its last response. */
   close(): Promise<void>
 }
 
 /**
- * An application with what comes before the routes of every server: trust in proxies, security headers, CORS, log and
- * metrics, `/health` and `/ready`.
+ * Creates an application with the handlers before the routes of every server: trust in proxies, security headers, CORS,
+ * log and metrics, `/health` and `/ready`.
  *
  * @param routes - first segments of paths by which log and metrics name requests that no route of Express handles
  * @param others - dependencies in addition to the server's own storage
@@ -92,7 +92,7 @@ export function createApp(
   return app
 }
 
-/** Answers `/health`, and 503 to `/ready` and all else: for a server that starts, or whose storage is unavailable. */
+/** Creates the application of a server that starts: it answers `/health`, and 503 to `/ready` and everything else. */
 export function startingApp(parts: ServerAppParts): RequestListener {
   const app = createApp(parts, [], [], true)
   const sendError = createServerErrorSender(parts)
@@ -100,13 +100,13 @@ export function startingApp(parts: ServerAppParts): RequestListener {
   return requestListener(app)
 }
 
-/** An async handler. What it throws goes to the last answers, on Express 4 as well. */
+/** Returns a handler that passes the errors of an async one to the error handlers, on Express 4 as well. */
 export const asyncHandler =
   (answer: (req: Request, res: Response) => Promise<void>): RequestHandler =>
   (req, res, next) =>
     void answer(req, res).catch(next)
 
-/** Adds what comes after the routes: an answer for every other request, and for every error. */
+/** Adds the handlers after the routes: a response to every other request, and to every error. */
 export function addFallbacks(app: Express, parts: Parameters<typeof createServerErrorSender>[0]): RequestListener {
   const sendError = createServerErrorSender(parts)
   app.use((req, res) => sendError(req, res, new ServerError('ERR_NOT_FOUND')))
@@ -117,9 +117,9 @@ export function addFallbacks(app: Express, parts: Parameters<typeof createServer
   return requestListener(app)
 }
 
-/** Origins whose pages may read answers. */
+/** Lists the origins whose pages may read responses. */
 export function listReadableOrigins({ env, serviceUrls }: Pick<ServerAppParts, 'env' | 'serviceUrls'>): string[] {
-  // The page is served by auth, where this server is another one beside it.
+  // Auth serves the page, which another server of the same process therefore trusts.
   const authUrl = env.PAGE && env.name !== 'auth' ? (serviceUrls?.get('auth') ?? '') : ''
   const origin = parseHttpUrl(authUrl)?.origin
   return origin === undefined ? env.CORS_ORIGINS : [...env.CORS_ORIGINS, origin]

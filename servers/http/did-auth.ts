@@ -47,7 +47,7 @@ export function createDidAuthConfig(
     cookiePrefix: env.COOKIE_PREFIX,
     absoluteSessionDurationInHours: env.ABSOLUTE_SESSION_DURATION_IN_HOURS,
     errorFormat: env.ERROR_FORMAT,
-    // Not CORS_ORIGINS: pages that may read answers are not thereby sites of ours, whose EIP-4361 messages log in.
+    // Not CORS_ORIGINS: pages that may read responses are not necessarily sites whose EIP-4361 messages may log in.
     trustedOrigins: env.TRUSTED_ORIGINS,
     discovery: true,
     logger: log
@@ -81,8 +81,8 @@ export function createResourceOptions({
 }
 
 /**
- * Finds whose tokens are accepted here: those of TRUSTED_ISSUER, or of the auth server of this process. The keys of the
- * latter are handed over: its public name may be another process on this machine, or resolve on other machines only.
+ * Finds the issuer whose tokens are accepted: TRUSTED_ISSUER, or the auth server of this process. Keys of the latter
+ * are not fetched. Its public name may belong to another process on this machine, or resolve on other machines only.
  */
 export function findTrustedIssuer({
   env,
@@ -91,13 +91,13 @@ export function findTrustedIssuer({
 }: Parts<'identity' | 'serviceUrls'>): DidAuthConfig['resourceIssuer'] {
   const ownAuth = serviceUrls?.get('auth')
   const { resourceKeys: keys = [] } = identity
-  // Without a key that its instances share, it issues none.
+  // The auth server issues tokens only if it has a key that its instances share.
   const issuer = env.TRUSTED_ISSUER ?? (keys.length > 0 && isSecureUrl(ownAuth) ? ownAuth : undefined)
   if (issuer === undefined) return undefined
   return issuer === ownAuth && keys.length > 0 ? { issuer, keys } : { issuer }
 }
 
-/** Returns the dependency on a trusted issuer whose keys are fetched; nothing where there is none. */
+/** Returns the dependency on a trusted issuer whose keys are fetched; empty if there is none. */
 export function issuerDependency(trusted: DidAuthConfig['resourceIssuer']): Dependency[] {
   if (trusted === undefined || trusted.keys !== undefined) return []
   const check = (): Promise<unknown> => fetchIssuerKeys(trusted.issuer)
@@ -109,12 +109,12 @@ export function deriveChallengeSecret({ name }: Pick<ServerEnv, 'name'>, challen
   return name === 'auth' ? challengeSecret : createHmac('sha256', challengeSecret).update(name).digest('hex')
 }
 
-/** Clients of relay and vault send more requests than clients that only log in. Undefined: the library's default. */
+/** Returns the quota of requests: higher for relay and vault than for auth. Undefined: the library's default. */
 export function getMaxRequests(env: Pick<ServerEnv, 'name' | 'MAX_REQUESTS_PER_TIME_SLOT'>): number | undefined {
   return env.MAX_REQUESTS_PER_TIME_SLOT ?? (env.name === 'auth' ? undefined : 1_000)
 }
 
-/** The dependencies of DID login, beside its store. @param rpcUrl - of the node that resolves DIDs, where one does */
+/** Creates the dependencies of DID login except its store. @param rpcUrl - URL of a node that resolves DIDs, if any */
 export function createDidAuthDependencies(signer: DidAuthConfig['serviceSigner'], rpcUrl?: string): Dependency[] {
   const own = { name: 'signer', isNeeded: true, check: () => signer('ready?') }
   if (rpcUrl === undefined) return [own]

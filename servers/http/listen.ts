@@ -11,21 +11,21 @@ import { handleOneAtATime } from './pipelining.js'
 /** Time limits for a client in milliseconds, and limits on the number of connections. */
 const LIMITS = {
   headers: 10_000,
-  /** Headers and body. */
+  /** Time for headers and body. */
   request: 14_000,
-  /** Without a byte in either direction, while the server waits for the client. */
+  /** Time in which no byte is transferred, while the server waits for the client. */
   idle: 14_000,
-  /** Between two requests. Proxies and clients reuse connections, often for 60 s. */
+  /** Time between two requests. Proxies and clients reuse connections, often for 60 s. */
   keepAlive: 65_000,
-  /** The rest of a body whose request has been answered. */
+  /** Time for the rest of a body after the response. */
   rest: 5_000,
-  /** Between two checks of headers and requests. */
+  /** Time between two checks of headers and requests. */
   check: 1_000,
-  /** For requests in flight when the server stops. */
+  /** Time for requests in flight when the server stops. */
   stop: 8_000,
-  /** Connections at once; more are closed at once. Each may hold a body of up to 64 KiB in memory. */
+  /** Open connections; further ones are closed immediately. Each may hold a body of up to 64 KiB in memory. */
   maxConnections: 4_096,
-  /** Whether one client network may hold at most a quarter of them: not behind a proxy, which has one address. */
+  /** Whether a client network may have at most a quarter of them. Not behind a proxy, which has only one address. */
   perNetwork: false
 }
 export type ListenLimits = typeof LIMITS
@@ -39,12 +39,12 @@ const STATUS: Readonly<Record<string, number>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 408
 }
 
-/** A port that is listened on. */
+/** A port on which a server listens. */
 export interface Listening {
   port: number
   /** `http://<host>:<port>` where it really listens. */
   url: string
-  /** Answers requests from now on. Before, they are 503. */
+  /** Serves requests from now on. Earlier ones are answered with 503. */
   serve(listener: RequestListener): void
   /** Finishes requests in flight, and refuses new ones. */
   stop(): Promise<void>
@@ -117,10 +117,10 @@ function bound(server: Server, { port, host, variable, hostVariable = 'HOST' }: 
   })
 }
 
-/** Resolves when the last answer is sent, at the latest after so many milliseconds. */
+/** Waits until the last response is sent, for at most `milliseconds`. */
 function waitUntilClosed(server: Server, milliseconds: number): Promise<void> {
   return new Promise((resolve) => {
-    // A connection that is kept alive becomes idle only after the answer in flight.
+    // A keep-alive connection becomes idle only after the response in flight.
     const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_MILLISECONDS)
     const tooLate = setTimeout(() => server.closeAllConnections(), milliseconds)
     server.close(() => {
@@ -136,7 +136,7 @@ function waitUntilClosed(server: Server, milliseconds: number): Promise<void> {
 function answerClientErrors(server: Server, answers: WeakMap<Duplex, ServerResponse>): void {
   const ending = new WeakSet<Duplex>()
   const end = (socket: Duplex, status: number): void => {
-    // One answer is enough for all that follows a malformed request on its connection.
+    // A connection gets one error response, whatever follows the malformed request.
     if (ending.has(socket)) return
     ending.add(socket)
     const answer = answers.get(socket)
@@ -144,7 +144,7 @@ function answerClientErrors(server: Server, answers: WeakMap<Duplex, ServerRespo
     if (!socket.writable || isAnswering) socket.destroy()
     else {
       socket.end(formatAnswer(status))
-      // Not at once: a reset would take the answer from a client that is still sending.
+      // The socket closes later, because a reset would destroy the response to a client that is still sending.
       setTimeout(() => socket.destroy(), LINGER_MILLISECONDS)
     }
   }

@@ -1,21 +1,21 @@
 import type { RequestListener } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** Requests that a connection may send before the first of them is answered. */
+/** Maximum number of requests that a connection may send before the first of them is answered. */
 const MAX_AHEAD = 100
 /** Requests sent ahead that are started, over all connections, before the event loop polls its sockets again. */
 const STARTS_PER_TICK = 16
 
 interface Connection {
-  /** From the start of a request until no other waits behind it: whatever arrives in between waits as well. */
+  /** Whether a request is running or waiting. Requests that arrive meanwhile wait as well. */
   isBusy: boolean
-  /** Starts the requests that wait, the first one first. */
+  /** Functions that start the waiting requests, in order of arrival. */
   readonly waiting: (() => void)[]
 }
 
 /**
- * Makes a listener that handles one request of a connection at a time. Node starts all that a client sends ahead at
- * once: a few kilobytes could then ask for gigabytes of answers, which wait in memory for those before them.
+ * Creates a listener that handles one request of a connection at a time. Node starts all pipelined requests at once: a
+ * few kilobytes could then request gigabytes of responses, which wait in memory for the earlier ones.
  *
  * A request that waited starts in a later tick, a few of them in each, round-robin by connection. Started in the tick
  * in which the answer before it ended, 500 connections with 99 requests each kept all other clients waiting for 9 s.
@@ -41,7 +41,7 @@ export function handleOneAtATime(listener: RequestListener): RequestListener {
       })
       listener(req, res)
     }
-    // Of the 100, one is being answered.
+    // One request is running; the others wait.
     if (!connection.isBusy) start()
     else if (waiting.length < MAX_AHEAD - 1) waiting.push(start)
     else socket.destroy()

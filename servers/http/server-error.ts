@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import type { ServerEnv } from '../config/read-env.js'
 import { describeError } from '../observability/error-fields.js'
 
-/** What relay and vault refuse beyond the library's codes, which are as stable: status and fixed text. */
+/** Status and fixed text of the codes of relay and vault. They are as stable as the library's codes. */
 export const serverErrors = {
   ERR_PATH: [400, 'Malformed path'],
   ERR_INVALID_REQUEST: [400, 'Invalid request'],
@@ -26,17 +26,17 @@ export const serverErrors = {
 export type ServerErrorCode = keyof typeof serverErrors
 
 export interface ServerErrorOptions {
-  /** Follows the fixed text: numbers, such as a maximum. Never anything of the request. */
+  /** Text after the fixed text: numbers, such as a maximum. It never contains parts of the request. */
   detail?: string
-  /** For the log only. */
+  /** Cause of the error, for the log only. */
   cause?: unknown
-  /** Whole seconds after which a retry makes sense. */
+  /** Time after which a retry makes sense, in whole seconds. */
   retryAfterSeconds?: number
   /** The current entity tag, quoted, sent as `ETag`: with ERR_PRECONDITION. */
   etag?: string
 }
 
-/** Why relay and vault refuse a request, by `code`. */
+/** Error of a request that relay or vault refuses; `code` is the reason. */
 export class ServerError extends Error {
   override readonly name = 'ServerError'
   readonly code: ServerErrorCode
@@ -56,7 +56,7 @@ export class ServerError extends Error {
 
 type SenderParts = { serviceUrl: string; env: Pick<ServerEnv, 'ERROR_FORMAT'>; log: Logger }
 
-/** Makes the function that answers every error of a server, in the form of the library's own. */
+/** Creates the function that answers every error of a server, in the format of the library's errors. */
 export function createServerErrorSender({ serviceUrl, env, log }: SenderParts): SendError {
   return createErrorSender({
     serviceUrl,

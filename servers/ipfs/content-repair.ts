@@ -8,19 +8,19 @@ import { isMissing } from '../storage/storage-error.js'
 import { createNewContent } from '../storage/unixfs-blocks.js'
 import type { IpfsNode } from './ipfs-node.js'
 
-/** Anybody may read, and each question to the node may take seconds. */
+/** Maximum number of parallel calls. Anybody may read, and each call of the node may take seconds. */
 const MAX_CALLS = 16
 
-/** What the repair is built of. */
+/** Dependencies of the repair. */
 export type ContentRepairParts = { store: Pick<ContentReads, 'repairContent'>; node: IpfsNode | undefined; log: Logger }
 
 /**
- * Restores content that is missing or damaged here: reads its bytes from the IPFS node, verifies and stores them. After
- * so many milliseconds its caller waits no longer; the repair continues. @throws ServerError ERR_CONTENT_MISSING
+ * Restores content that is missing or damaged here: reads its bytes from the IPFS node, verifies and stores them. The
+ * caller waits for at most `milliseconds`; the repair then continues. @throws ServerError ERR_CONTENT_MISSING
  */
 export type ContentRepair = (content: ContentInfo, milliseconds: number) => Promise<Uint8Array>
 
-/** Makes the repair of a store by its node. */
+/** Creates the repair of a store by its node. */
 export function createContentRepair({ store, node, log }: ContentRepairParts): ContentRepair {
   const fetchOnce = createSingleFlight<Uint8Array>()
   const calls = new ByteBudget({ maxBytes: MAX_CALLS })
@@ -56,7 +56,7 @@ export function createContentRepair({ store, node, log }: ContentRepairParts): C
   }
 }
 
-/** Content that is restored while it is read. @param content - undefined where there is none */
+/** Returns content that is restored while it is read. @param content - undefined if it is not stored */
 export function restoreWhileReading(
   content: StoredContent | undefined,
   restore: () => Promise<Uint8Array>

@@ -39,7 +39,7 @@ export class IpfsCall {
     this.#deadline.refresh()
   }
 
-  /** Counts the bytes of a connection from now on, as the request goes out on it. */
+  /** Counts the bytes of a connection from now on, when the request is sent on it. */
   watchConnection(socket: Socket): void {
     const bytesBefore = socket.bytesRead
     this.#isUnanswered = () => bytesBefore > 0 && socket.bytesRead === bytesBefore
@@ -55,13 +55,13 @@ export class IpfsCall {
     if (this.#bodyBytes > this.maxBytes) this.end('ERR_IPFS_BAD_RESPONSE')
   }
 
-  /** Carries the call out, once. @throws ServerError at once when it is ended from here; what the work throws */
+  /** Executes the call, once. @throws ServerError as soon as the call is ended here; errors of the work */
   async run<T>(work: () => Promise<T>): Promise<T> {
     const { signal } = this
     try {
       return await new Promise<T>((resolve, reject) => {
         const refuse = (error: unknown): void => {
-          // A request that was ended from here may fail for that in any way.
+          // A request that was ended here may fail with any error.
           reject(signal.aborted ? (signal.reason as ServerError) : (error as Error))
         }
         signal.addEventListener('abort', refuse)
@@ -73,8 +73,8 @@ export class IpfsCall {
   }
 
   /**
-   * Sends the request. A node ends connections that were idle for long, and a request in that moment is lost: so it is
-   * sent again, as long as a kept connection broke before a byte of the answer came. Each time costs a kept connection.
+   * Sends the request. A node closes idle connections, and a request in that moment is lost. It is sent again if a
+   * reused connection broke before the first byte of the response. Each attempt uses up a reused connection.
    */
   async #send<T>(work: () => Promise<T>): Promise<T> {
     for (;;) {
@@ -88,7 +88,7 @@ export class IpfsCall {
   }
 }
 
-/** What the diagnostics channels of `fetch` report, each something of it. */
+/** Messages of the diagnostics channels of `fetch`. Each channel sets some of the fields. */
 interface RequestMessage {
   request: object
   socket: Socket
@@ -120,7 +120,7 @@ function watchRequests(): void {
     if (call !== undefined) calls.set((message as RequestMessage).request, call)
   })
   watch('undici:client:sendHeaders', (call, { socket }) => call.watchConnection(socket))
-  // From Node 24 on, and the only count where the answer comes over HTTP/2, which Node 26 speaks.
+  // Available from Node 24 on. It is the only count of responses over HTTP/2, which Node 26 supports.
   watch('undici:request:bodyChunkReceived', (call, { chunk }) => call.addBody(chunk.length))
   watch('undici:request:headers', (call, { response: { statusCode, headers } }) => {
     // Names and values alternate.

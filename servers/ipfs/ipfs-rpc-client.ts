@@ -15,7 +15,7 @@ const MAX_PINS = 4_000_000
 /** The encoding of an answer in chunks: at worst seven bytes around each one. */
 const CHUNKED = 8
 
-/** How every node has to split content, so that its cid is ours. */
+/** Options with which every node splits content in the same way and computes the same cid. */
 const ADD_OPTIONS = {
   cidVersion: 1,
   rawLeaves: true,
@@ -30,7 +30,7 @@ type Cid = { toString(): string }
 
 type CallOptions = { signal: AbortSignal }
 
-/** What we use of ipfs-http-client, whose own types cannot be read under NodeNext. Its answers are unvalidated. */
+/** The used part of ipfs-http-client, whose own types cannot be read under NodeNext. Its answers are unvalidated. */
 interface IpfsClient {
   add(bytes: Uint8Array, options: CallOptions & Readonly<Record<string, unknown>>): Promise<{ cid: Cid } | undefined>
   cat(cid: string, options: CallOptions): AsyncIterable<Uint8Array>

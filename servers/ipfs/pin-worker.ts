@@ -7,7 +7,7 @@ import type { ContentReads, PinLedger, PinTask } from '../storage/content-store.
 import { describeError } from '../observability/error-fields.js'
 import type { IpfsNode } from './ipfs-node.js'
 
-/** What the pin worker works with. */
+/** Dependencies of the pin worker. */
 export interface PinWorkerParts {
   ledger: PinLedger
   store: Pick<ContentReads, 'readContents'>
@@ -19,37 +19,37 @@ export interface PinWorkerParts {
 const MAX_CALLS = 4
 const MAX_JOBS = 1_000
 const WAIT_MILLISECONDS = 2_000
-/** How often the ledger is read for what another process left there, or what failed and is due again. */
+/** Interval of reading the ledger for tasks that another process left, or that failed and are due again. */
 const POLL_MILLISECONDS = 10_000
-/** More than a call may take. */
+/** Duration of a lease: longer than a call may take. */
 const LEASE_SECONDS = 20
 const MAX_RETRY_SECONDS = 3_600
 const MAX_OUTAGE_WAIT_SECONDS = 60
-/** After so many, a timeout concerns the one pin, which is too much for the node. */
+/** Number of timeouts of a task that count as an outage. Further ones mean that this pin is too much for the node. */
 const TIMEOUTS_OF_AN_OUTAGE = 3
-/** During an outage, a caller has the node tried no sooner than this after it failed. */
+/** Minimum time after a failure before a caller may start a call during an outage. */
 const CALLER_WAIT_MILLISECONDS = 5_000
 
 /**
- * Brings the IPFS node's pins in step with the ledger: at once when the node answers, later when it does not, also
- * after kill -9. The lease of a task keeps other workers from it, in this process and in others.
+ * Synchronizes the IPFS node's pins with the ledger: at once if the node answers, otherwise later, also after kill -9.
+ * The lease of a task keeps other workers from it, in this process and in others.
  *
  * It is a circuit breaker: after a failure that concerns all calls it makes none, and callers learn at once that the
  * pin is done later. It tries one call after 1, 2, 4 … 60 s, and after a success it resumes all.
  */
 export class PinWorker {
   readonly #parts: PinWorkerParts
-  /** By cid: those that callers wait for, and those whose call is under way. */
+  /** Jobs by cid: those for which callers wait, and those whose call is running. */
   readonly #jobs = new Map<string, { outcome: Promise<boolean>; resolve: (isDone: boolean) => void }>()
   /** Cids of jobs that have no call yet. */
   #urgent: string[] = []
   readonly #underWay = new Map<string, Promise<void>>()
-  /** Whether the ledger may have more that is due. */
+  /** Whether the ledger may have more tasks that are due. */
   #hasBacklog = false
   #isClaiming = false
   #isStopping = false
   #timer: NodeJS.Timeout | undefined
-  /** Calls at once: none during an outage, and one when it is due to be tried. */
+  /** Maximum number of parallel calls: none during an outage, and one when the next attempt is due. */
   #maxCalls = MAX_CALLS
   #isOutage = false
   #failedAt = 0
@@ -190,7 +190,7 @@ export class PinWorker {
       const isTooMuch = code === 'ERR_IPFS_TIMEOUT' && task.attempts >= TIMEOUTS_OF_AN_OUTAGE
       const isOfPin = code === 'ERR_IPFS_BAD_RESPONSE' || code === 'ERR_CONTENT_MISSING' || isTooMuch
       if (!isOfPin) this.#fail(error)
-      // In an outage not longer than it takes until the next call is tried.
+      // The wait in an outage is not longer than the time until the next attempt.
       const wait = Math.min(2 ** task.attempts, isOfPin ? MAX_RETRY_SECONDS : MAX_OUTAGE_WAIT_SECONDS)
       const retryAtSeconds = this.#parts.clock.nowSeconds() + (isOfPin ? wait : wait - 1)
       const isPostponed = await ledger.postpone(task, retryAtSeconds, wasCalled)

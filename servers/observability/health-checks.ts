@@ -13,11 +13,11 @@ export interface Dependency {
   name: string
   isNeeded: boolean
   check: (signal: AbortSignal) => Promise<unknown>
-  /** How long a good answer is reused, unless a request fails meanwhile. Default 500 ms, as for every other answer. */
+  /** Time for which a success is reused, unless a request fails meanwhile. Default 500 ms, as for failures. */
   freshMilliseconds?: number
   /** Name of its failure. Default `unavailable`. */
   failure?: 'unavailable' | 'wrong' | 'jumped'
-  /** What its success is called. Default `ok`; `none` where none is configured. */
+  /** Name of its success. Default `ok`; `none` if no such dependency is configured. */
   success?: 'ok' | 'none'
   /** Whether the reason of its failure is listed although it is not needed: one that quotes no secret. */
   showsReason?: boolean
@@ -32,7 +32,7 @@ export interface ReadinessOptions {
   nowMilliseconds?: () => number
 }
 
-/** Answers `GET /health`: the process is alive. It asks no dependency. */
+/** Answers `GET /health`: the process is alive. No dependency is checked. */
 export const answerHealth: RequestHandler = (_req, res) => {
   sendState(res, { status: 'ok' })
 }
@@ -43,17 +43,17 @@ function sendState(res: Response, state: object): void {
 }
 
 /**
- * Makes `GET /ready`: every dependency with its state, within 2 s. It is 503 while the server starts or drains, and
- * when a needed dependency is unavailable, with the reason. The server works without the others: taking it out of
+ * Creates `GET /ready`: every dependency with its state, within 2 s. It is 503 while the server starts or drains, and
+ * if a needed dependency is unavailable, with the reason. The server works without the others: taking it out of
  * service would not help.
  *
- * @returns `watchFailures` comes before the routes: after an answer of 503, `/ready` asks again
+ * @returns `watchFailures` belongs before the routes: after a response of 503, `/ready` checks again
  */
 export function createReadiness(
   dependencies: readonly Dependency[],
   { draining, isStarting, onNotReady, nowMilliseconds = () => performance.now() }: ReadinessOptions = {}
 ): { answer: RequestHandler; watchFailures: RequestHandler } {
-  /** What each dependency answered, or is about to: the reason against it, if there is one. */
+  /** Result of the last check of each dependency: the reason of its failure, if there is one. */
   const asked = new Map<Dependency, { reason: Promise<string | undefined>; askedAt: number; freshUntil: number }>()
   let wasReady = true
 
@@ -94,7 +94,7 @@ export function createReadiness(
   const watchFailures: RequestHandler = (_req, res, next) => {
     res.once('finish', () => {
       if (res.statusCode !== 503) return
-      // Not at once: a client that causes failures and asks `/ready` in turn must not cause a write with each.
+      // Checks are not repeated at once: a client that alternates failures and `/ready` must not cause a write each.
       for (const one of asked.values()) one.freshUntil = Math.min(one.freshUntil, one.askedAt + FRESH_MILLISECONDS)
     })
     next()
@@ -125,15 +125,15 @@ export async function askChainId(rpcUrl: string, signal: AbortSignal): Promise<s
   return String(answer.result)
 }
 
-/** For the answer of another clock: less than for a whole check. */
+/** Time limit for reading another clock. It is less than the limit of a whole check. */
 const CLOCK_MILLISECONDS = 1_500
-/** How long a jump of the clock is reported. */
+/** Time for which a jump of the clock is reported. */
 const REPORTED_SECONDS = 600
 
-/** Another clock: seconds since the Unix epoch. */
+/** Reads another clock, in seconds since the Unix epoch. */
 export type ReferenceClock = () => Promise<number>
 
-/** Makes the check of the wall clock: it rejects where that is off by more than `maxSkewSeconds` from another one. */
+/** Creates a check of the wall clock. It rejects if the clock differs from another by more than `maxSkewSeconds`. */
 export function createClockCheck(
   { name, read }: { name: string; read: ReferenceClock },
   maxSkewSeconds: number,
@@ -142,9 +142,9 @@ export function createClockCheck(
   return async () => {
     const before = nowSeconds()
     const reference = await waitAtMost(CLOCK_MILLISECONDS, read()).catch(() => undefined)
-    // The engine that has that clock is a dependency of its own.
+    // The engine with that clock is a dependency of its own.
     if (reference === undefined) return
-    // The reference was read at some moment of the question.
+    // The reference was read at some moment between the two readings.
     const difference = reference < before ? before - reference : Math.min(0, nowSeconds() - reference)
     if (Math.abs(difference) <= maxSkewSeconds) return
     const side = difference > 0 ? 'ahead of' : 'behind'
@@ -152,7 +152,7 @@ export function createClockCheck(
   }
 }
 
-/** A clock that no correction moves, for a server alone: a jump of the wall clock shows for ten minutes. */
+/** Creates a clock that no correction moves, for a single server. A jump of the wall clock shows for ten minutes. */
 export function createSteadyClock(
   nowSeconds = (): number => Date.now() / 1_000,
   monotonicSeconds = (): number => performance.now() / 1_000

@@ -23,7 +23,7 @@ export function createServerLog(
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
     hooks: { logMethod: writeWithVariables },
-    // A safety net: no line of ours has these fields.
+    // A safety net: no log line of the servers has these fields.
     redact: ['authorization', 'cookie', 'sig', 'accessToken', 'refreshToken', 'challenge', 'privateKey']
   }
   return pino(options, format === 'pretty' ? pretty : destination)

@@ -1,12 +1,12 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { EndedRequest } from './logger.js'
 
-/** What a gauge shows: a value for each combination of labels. */
+/** Values of a gauge, one for each combination of labels. */
 export type Samples = readonly { readonly labels: Readonly<Record<string, string>>; readonly value: number }[]
 
-/** Gauges of the servers beside those of requests, each with its help and its labels. */
+/** Gauges of the servers in addition to those of requests, each with its help and its labels. */
 const GAUGES = {
-  // Each has labels: without, a gauge that cannot be read would show 0.
+  // Each has labels, because a gauge without labels would show 0 if it cannot be read.
   did_auth_database_connections: {
     help: 'Connections to PostgreSQL, and verbs that wait for one',
     labelNames: ['state']
@@ -17,7 +17,7 @@ const GAUGES = {
 } as const
 type GaugeName = keyof typeof GAUGES
 
-/** Prometheus metrics of one process: requests, and gauges of stores, beside what every Node process has. */
+/** Prometheus metrics of one process: requests, gauges of stores, and the default metrics of Node. */
 export class Metrics {
   readonly #registry = new Registry()
   readonly #readers: { name: GaugeName; read: () => Samples | Promise<Samples> }[] = []

@@ -9,7 +9,7 @@ type Part = Readonly<Record<string, unknown>>
 /** The description of one server. Its `servers` is `/`, which is relative to where the document was read. */
 export type OpenApiDocument = { paths: Readonly<Record<string, Part>>; components: Part }
 
-/** Reads the document of a server, a file beside this one. @throws Error where the build did not copy it */
+/** Reads the document of a server from a file in this folder. @throws Error if the build did not copy it */
 export function readDocument(name: ServerName): OpenApiDocument {
   const json = readFileSync(new URL(`./${name}.json`, import.meta.url), 'utf8')
   // A file of ours: the tests hold it against the schema of OpenAPI 3.1 and against the routes.

@@ -13,15 +13,15 @@ const MINUTE_MILLISECONDS = 60_000
 const STOP_MILLISECONDS = 3_000
 /** How long work that is due soon waits for more reasons to do it. */
 const SOON_MILLISECONDS = 1_000
-/** The part of a minute that may be added, so that processes that start together do not work together. */
+/** Maximum part of a minute that is added, so that processes that start together do not work together. */
 const JITTER = 0.2
 
 /**
- * Begins the work of a server that stores content: pins follow the ledger, and about every minute what is no longer
- * needed is deleted.
+ * Starts the background work of a server that stores content: pins follow the ledger, and content that is no longer
+ * needed is deleted about every minute.
  *
- * @param task - the name of `collect`, which deletes what is no longer needed, in the metrics
- * @returns what routes use. Without an IPFS node, `settlePins` leaves previous pins in the ledger
+ * @param task - name of `collect`, which deletes content that is no longer needed, in the metrics
+ * @returns functions for routes. Without an IPFS node, `settlePins` leaves previous pins in the ledger
  */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function startContentWork(
@@ -56,14 +56,14 @@ export function startContentWork(
   }
 }
 
-/** What routes use of the work of a server that stores content. */
+/** Functions with which routes use the background work of a server that stores content. */
 export type ContentWork = ReturnType<typeof startContentWork>
 
 /**
  * Runs work now and about every minute, never twice at once. The signal asks it to stop; it keeps no process alive.
  *
- * @returns `soon` works within a second, or within a second after work in progress; `stop` resolves when nothing is
- *   under way, or after 3 s
+ * @returns `soon` runs work within a second, or within a second after running work; `stop` resolves when no work is
+ *   running, or after 3 s
  */
 export function repeatWork(
   work: (signal: AbortSignal) => Promise<void>,
@@ -72,7 +72,7 @@ export function repeatWork(
   const stopping = new AbortController()
   let timer: NodeJS.Timeout | undefined
   let isWorking = false
-  /** How often it was asked for soon, since it began last. */
+  /** Number of calls of `soon` since the work began last. */
   let asked = 0
   const runIn = (milliseconds: number): void => {
     clearTimeout(timer)

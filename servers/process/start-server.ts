@@ -13,7 +13,7 @@ import type { OpenContentStore } from '../storage/sql/sql-content-store.js'
 /** Relay and vault receive content: 8 MiB at the minimum data rate of 4 KiB/s are 34 minutes. */
 const UPLOAD_MILLISECONDS = 3_600_000
 
-/** What a server has opened so far: it is closed in the reverse order, also when the rest of the start fails. */
+/** Resources that a server has opened. They are closed in reverse order, also if the rest of the start fails. */
 export class Opened {
   readonly #closings: (() => Promise<unknown>)[] = []
 
@@ -21,7 +21,7 @@ export class Opened {
     this.#closings.unshift(close)
   }
 
-  /** @returns what failed */
+  /** @returns the errors of closings that failed */
   async close(): Promise<unknown[]> {
     const failures: unknown[] = []
     for (const close of this.#closings.splice(0)) await close().catch((error: unknown) => failures.push(error))
@@ -29,32 +29,32 @@ export class Opened {
   }
 }
 
-/** What a server starts with. */
+/** Dependencies of the start of a server. */
 export interface StartParts extends Pick<ServerAppParts, 'identity' | 'log' | 'metrics' | 'draining'> {
   connections: Connections
-  /** Each server adds its own, in the order in which they start: auth, relay, vault. */
+  /** URLs of the servers. Each server adds its own when it starts, in this order: auth, relay, vault. */
   serviceUrls: Map<ServerName, string>
-  /** The file that was loaded into the environment. */
+  /** File that was loaded into the environment. */
   envFile: string | undefined
-  /** Called by the server that has a page for people. */
+  /** Called by the server that has a page for users. */
   onPage: (url: string) => void
   opened: Opened
 }
 
-/** What relay and vault have besides sessions. */
+/** Storage of relay and vault in addition to sessions. */
 export interface Contents {
   contents: OpenContentStore['store']
-  /** Where bodies lie while they arrive. */
+  /** Files for bodies that are arriving. */
   spool: OpenContentStore['spool']
-  /** Undefined: none is configured. */
+  /** IPFS node; undefined if none is configured. */
   node: (IpfsNode & Partial<Pick<IpfsHttpNode, 'close'>>) | undefined
   usedPercent: UsedPercent
 }
 
-/** Listens; what it returns serves the application, once the URLs of all servers are known. @throws StartError */
+/** Listens. Returns a function that serves the application once all URLs are known. @throws StartError */
 export type StartServer = (env: ServerEnv, parts: StartParts) => Promise<() => Promise<void>>
 
-/** Makes the function that starts a server that stores content, by what builds its application. */
+/** Creates the start function of a server that stores content, from the function that builds its application. */
 export function createContentStarter(build: (parts: ServerAppParts & Contents) => ServerApp): StartServer {
   return async (env, start) => {
     const engine = await openContentEngine(env, start.connections)

@@ -15,7 +15,7 @@ import { createDiskBound, storeBound } from '../storage/disk-space.js'
 import { createFileRelay } from './file-relay.js'
 import { loadServiceKey, RELAY_CHALLENGE_SECONDS, createRelayAuth, type LoginRequest } from './relay-auth.js'
 
-/** What the relay is built of. */
+/** Dependencies of the relay. */
 export interface RelayParts extends ServerAppParts, Contents {
   clock?: Clock
 }
@@ -23,7 +23,7 @@ export interface RelayParts extends ServerAppParts, Contents {
 /** First segments of the routes, by which log and metrics name requests. */
 const ROUTE_NAMES: readonly string[] = ['/request-auth', '/auth', '/file']
 const MAX_BODY_BYTES = MAX_CREDENTIAL_BYTES + 4_096
-/** Share of the store's limit above which removed content is not kept for its readers. */
+/** Share of the store's limit above which removed content is deleted although clients may still be reading it. */
 const NEARLY_FULL = 0.9
 
 type Answer = (req: Request, res: Response) => Promise<void>
@@ -35,7 +35,7 @@ export const startRelay = createContentStarter(createRelayApp)
 export function createRelayApp(parts: RelayParts): ServerApp {
   const { env, identity, serviceUrl, contents, node, clock = systemClock } = parts
   const signer = es256kSigner(identity.privateKey)
-  // It resolves no DID, so that no RPC node is asked.
+  // No RPC node is a dependency, because the relay resolves no DIDs.
   const ofLogin = [...createDidAuthDependencies(signer), ...issuerDependency(findTrustedIssuer(parts))]
   const app = createApp(parts, ROUTE_NAMES, [...ofLogin, createIpfsDependency(node)])
   app.use(handleAsClient)
@@ -77,7 +77,7 @@ export function createRelayApp(parts: RelayParts): ServerApp {
   app.post('/auth', asyncHandler(logIn))
   app.post('/file', asyncHandler(postFile))
   const get = asyncHandler(getFile)
-  // Without a parameter: what Express cannot decode is not there, and no bad request.
+  // The route has no parameter, so that a path that Express cannot decode is not found (404) and not refused (400).
   app.use('/file', (req, res, next) => {
     if (req.method === 'GET' || req.method === 'HEAD') get(req, res, next)
     else next()
@@ -89,7 +89,7 @@ function sendFresh(res: Response, body: object, headers: Record<string, string> 
   sendWhole(res, JSON.stringify(body), { 'Cache-Control': 'no-store', ...headers })
 }
 
-/** Either proof, not both: they may name two users. @throws ServerError ERR_INVALID_REQUEST */
+/** Parses one of the two proofs. Both are refused: they may name two users. @throws ServerError ERR_INVALID_REQUEST */
 function parseLogin(body: Body): LoginRequest {
   if (readField(body, 'sig') === undefined) return { jwt: requireText(body, 'jwt') }
   if (readField(body, 'jwt') !== undefined) throw new ServerError('ERR_INVALID_REQUEST')
@@ -97,7 +97,7 @@ function parseLogin(body: Body): LoginRequest {
   return readField(body, 'challenge') === undefined ? login : { ...login, challenge: requireText(body, 'challenge') }
 }
 
-/** The text in a field. @throws ServerError ERR_INVALID_REQUEST when there is none */
+/** Returns the text of a field. @throws ServerError ERR_INVALID_REQUEST if it has none */
 function requireText(body: Body, name: string): string {
   const value = readField(body, name)
   if (typeof value !== 'string') throw new ServerError('ERR_INVALID_REQUEST')

@@ -13,18 +13,18 @@ import type { ContentReads, FileStore } from '../storage/content-store.js'
 import type { storeBound } from '../storage/disk-space.js'
 import { isCid } from '../storage/unixfs-blocks.js'
 
-/** What a DID posts is counted for so long. */
+/** Duration of the quota window of a DID's posts. */
 const SLOT_SECONDS = 86_400
-/** Larger files are streamed. */
+/** Maximum size of a cached file. Larger files are streamed. */
 const MAX_CACHED_BYTES = 1_048_576
-/** What a file in memory takes beside its answer: measured, rounded up. */
+/** Memory of a cached file in addition to its answer: measured, rounded up. */
 const ENTRY_BYTES = 512
-/** A JSON string may have six bytes for each of the file. */
+/** Maximum number of bytes in a JSON string for each byte of the file. */
 const MAX_ESCAPED = 6
 /** Time limit for the IPFS node to return content that is damaged here. */
 const REPAIR_MILLISECONDS = 10_000
 
-/** What the relay's files are read, stored and sent with. */
+/** Dependencies of the file store of the relay. */
 export interface FileRelayParts extends Pick<ContentWork, 'bodies' | 'repair' | 'settlePins'> {
   store: Pick<FileStore, 'writeFile' | 'findFile'> & Pick<ContentReads, 'readContents'>
   assertDiskFree: ReturnType<typeof storeBound>
@@ -33,18 +33,18 @@ export interface FileRelayParts extends Pick<ContentWork, 'bodies' | 'repair' | 
 }
 
 interface FoundFile {
-  /** The whole answer to a GET, where that is in memory. */
+  /** Whole answer to a GET, if it is in memory. */
   readonly answer: Buffer | undefined
   readonly expiresAtSeconds: number
 }
 
 interface CachedFile extends FoundFile {
   readonly answer: Buffer
-  /** When the store was last asked about it, in seconds since the Unix epoch. */
+  /** Time of the last query to the store about the file, in seconds since the Unix epoch. */
   readonly askedAtSeconds: number
 }
 
-/** Makes what stores posted files and sends them. */
+/** Creates the file store of the relay: it stores posted files and sends them. */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function createFileRelay({ store, bodies, repair, settlePins, assertDiskFree, env, clock }: FileRelayParts) {
   const { RELAY_MAX_STORE_BYTES: maxStoreBytes, RELAY_MAX_BYTES_PER_DID: maxBytesPerDid } = env
@@ -136,7 +136,7 @@ export function createFileRelay({ store, bodies, repair, settlePins, assertDiskF
   }
 }
 
-/** Answers that are being sent. Each stays in memory until its last reader has it, and is counted once. */
+/** Answers that are being sent. Each stays in memory until its last reader has received it, and is counted once. */
 export class SharedAnswers {
   readonly #budget: ByteBudget
   readonly #sent = new Map<Buffer, { readers: number; release: () => void }>()

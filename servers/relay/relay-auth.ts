@@ -45,12 +45,12 @@ const RANDOM_BYTES = 32
 const SLOT_SECONDS = 10
 /** Earlier slots whose challenges are still valid. */
 const GOOD_SLOTS = 30
-/** Seconds that a challenge is good for at least. */
+/** Minimum number of seconds for which a challenge is valid. */
 export const RELAY_CHALLENGE_SECONDS = GOOD_SLOTS * SLOT_SECONDS
 const CHALLENGE = /^[0-9a-f]{128}$/
 const OWN_TOKEN = /^(?:DIDAuth +)?([^ ]+)$/i
 
-/** What the login of the relay works with. */
+/** Dependencies of the relay's login. */
 export interface RelayAuthParts extends Pick<
   ServerAppParts,
   'env' | 'identity' | 'serviceUrl' | 'log' | 'store' | 'serviceUrls'
@@ -60,10 +60,10 @@ export interface RelayAuthParts extends Pick<
   clock: Clock
 }
 
-/** A credential, or a signature over a challenge: by default the last one that this process gave to the DID. */
+/** A credential, or a signature over a challenge. Default challenge: the last that this process issued to the DID. */
 export type LoginRequest = { jwt: string } | { did: string; sig: string; challenge?: string }
 
-/** `isBy` computes whether the key of an address made the proof; `refusal` is what is wrong where it did not. */
+/** Proof of a login. `isBy` returns whether the key of an address made it; `refusal` is the code if no key did. */
 interface LoginProof {
   userDid: string
   challenge: string
@@ -85,7 +85,7 @@ export async function loadServiceKey({ privateKey, previousServiceDids = [] }: I
   return { curve, tokenCurve: curveWithPreviousKeys(curve, previousServiceDids), publicKey }
 }
 
-/** Makes what logs users of the relay in, and finds the user of a request. @throws StartError for too many domains */
+/** Creates the relay's login, which also finds the user of a request. @throws StartError for too many domains */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function createRelayAuth(parts: RelayAuthParts) {
   const { env, identity, serviceUrl, key, signer, clock } = parts
@@ -105,9 +105,9 @@ export function createRelayAuth(parts: RelayAuthParts) {
   const trusted = findTrustedIssuer(parts)
   const userOfResourceToken =
     trusted && createResourceIssuer({ ...trusted, audience: serviceUrl, networks, clock, logger: parts.log })
-  /** Tokens of our own key only, so that strangers cannot evict those of users. */
+  /** Verified tokens of this service's key only, so that strangers cannot evict those of users. */
   const verified = new LRUCache<string, RelayTokenClaims>({ max: MAX_VERIFIED_TOKENS })
-  /** By canonical DID. A challenge contains its own expiry. */
+  /** Last challenge of each canonical DID. A challenge contains its own expiry. */
   const lastChallenges = new LRUCache<string, string>({ max: MAX_LAST_CHALLENGES })
 
   const proofIn = (curve: Curve, request: LoginRequest, nowSeconds: number): LoginProof => {
@@ -159,7 +159,7 @@ export function createRelayAuth(parts: RelayAuthParts) {
   }
 
   return {
-    /** @throws ServerError ERR_INVALID_REQUEST for no DID; DidAuthError ERR_DID_UNSUPPORTED for another network's */
+    /** @throws ServerError ERR_INVALID_REQUEST if `did` is invalid; DidAuthError ERR_DID_UNSUPPORTED for its network */
     requestChallenge(did: string): string {
       if (!isDid(did)) throw new ServerError('ERR_INVALID_REQUEST')
       assertNetwork(did, networks)
@@ -169,10 +169,10 @@ export function createRelayAuth(parts: RelayAuthParts) {
     },
 
     /**
-     * Exchanges a credential, or a signature, that answers a challenge for a token. Nothing is computed on the curve
-     * for a challenge that is not ours, and none is good twice.
+     * Exchanges a credential or a signature over a challenge for a token. A challenge is valid once. For a challenge
+     * that this service did not issue, nothing is computed on the curve.
      *
-     * @throws ServerError ERR_INVALID_REQUEST when `did` is no DID
+     * @throws ServerError ERR_INVALID_REQUEST if `did` is not a DID
      * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED, ERR_SIGNATURE, ERR_DID_UNSUPPORTED, ERR_CHALLENGE,
      * ERR_CHALLENGE_EXPIRED, ERR_CHALLENGE_USED, ERR_BUSY, ERR_STORE
      */
@@ -185,7 +185,7 @@ export function createRelayAuth(parts: RelayAuthParts) {
       if (known === undefined) throw new DidAuthError('ERR_CHALLENGE')
       if (nowSeconds >= known.expiresAtSeconds) throw new DidAuthError('ERR_CHALLENGE_EXPIRED')
       if (!isBy(addressOfDid(userDid, curve))) throw new DidAuthError(refusal)
-      // Not under the URL of this service: the challenge would be good under another one as well.
+      // Not under the URL of this service: the challenge would then be valid again under another URL.
       await consumeOnce({ settings: { serviceUrl: 'relay' }, store, clock }, challenge, known)
       const expiresAtSeconds = nowSeconds + env.RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS
       return issueRelayToken(signer, { serviceDid, userDid, nowSeconds, expiresAtSeconds })
@@ -204,7 +204,7 @@ export function createRelayAuth(parts: RelayAuthParts) {
   }
 }
 
-/** What may stand after `Login to ` in a message: each costs a key recovery for a bad signature. @throws StartError */
+/** Lists the domains valid after `Login to `. An invalid signature costs a key recovery for each. @throws StartError */
 function listLoginDomains({ serviceUrl, env }: RelayAuthParts): string[] {
   const domains = acceptedLoginDomains(serviceUrl, env.LOGIN_DOMAINS ?? [])
   if (domains.length <= MAX_LOGIN_DOMAINS) return domains
@@ -213,7 +213,7 @@ function listLoginDomains({ serviceUrl, env }: RelayAuthParts): string[] {
 }
 
 /**
- * A challenge that proves that we issued it, for which DID and when.
+ * Issues a challenge that proves its issuer, its DID and its time.
  *
  * @returns 128 hexadecimal characters: the random bytes, then their HMAC-SHA256 with DID and time
  * @see specification, table "Challenge", row "Component B"
@@ -223,7 +223,7 @@ function issueRelayChallenge(secret: string, did: string, nowSeconds: number): s
   return random.toString('hex') + seal(secret, random, did, Math.floor(nowSeconds / SLOT_SECONDS)).toString('hex')
 }
 
-/** The slot of its issue, and when it expires. Undefined if it is not ours, for another DID, or 5 minutes expired. */
+/** Finds slot and expiry of a challenge. Undefined if it is foreign, for another DID, or expired for over 5 minutes. */
 function findRelayChallenge(secret: string, did: string, nowSeconds: number, challenge: string) {
   if (!CHALLENGE.test(challenge)) return undefined
   const bytes = Buffer.from(challenge, 'hex')
@@ -237,7 +237,7 @@ function findRelayChallenge(secret: string, did: string, nowSeconds: number, cha
 }
 
 function seal(secret: string, random: Uint8Array, did: string, slot: number): Buffer {
-  // Of a fixed length, so that no DID's last digits can be taken for the slot's first.
+  // The slot has a fixed length, so that the last digits of a DID cannot be read as the first of a slot.
   const time = Buffer.alloc(8)
   time.writeBigUInt64BE(BigInt(slot))
   return createHmac('sha256', secret).update(random).update(canonicalDid(did)).update(time).digest()

@@ -62,7 +62,7 @@ function readChallenge(claims: unknown): string | undefined {
 const TYPES = ['VerifiableCredential', 'RelayToken'] as const
 const loadDidJwtVc = createLazy(() => import('did-jwt-vc'))
 
-/** What a token of ours says: the canonical DID of its user, and its times in seconds since the Unix epoch. */
+/** Claims of this service's token: canonical DID of its user, and its times in seconds since the Unix epoch. */
 export type RelayTokenClaims = { readonly did: string; readonly nbf: number; readonly exp: number }
 
 export type RelaySigner = ReturnType<typeof es256kSigner>

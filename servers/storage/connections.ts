@@ -8,16 +8,16 @@ import type { Metrics } from '../observability/metrics.js'
 
 const RETRY_MILLISECONDS = 1_000
 
-/** An engine that is reached over the network, and may be unavailable at the start and later. */
+/** A storage engine in the network. It may be unavailable, at the start and later. */
 export interface RemoteEngine {
-  /** As `/ready` lists it. */
+  /** Name of the engine in the answer of `/ready`. */
   readonly name: 'database' | 'redis'
   readonly variable: 'DATABASE_URL' | 'REDIS_URL'
-  /** @throws DidAuthError ERR_STORE while it is unavailable; StartError when it cannot be used as it is set up */
+  /** @throws DidAuthError ERR_STORE while it is unavailable; StartError if its configuration cannot be used */
   readonly ask: () => Promise<unknown>
 }
 
-/** The engines that the environment names and the servers of a process share; without any: SQLite and memory. */
+/** Engines that the environment names. The servers of a process share them. If none is named: SQLite and memory. */
 export class Connections {
   database: PostgresDatabase | undefined
   quotas: (QuotaStore & StoreLifecycle) | undefined

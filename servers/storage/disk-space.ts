@@ -5,7 +5,7 @@ import { ServerError } from '../http/server-error.js'
 /** How much of the disk is used, 0 to 100. */
 export type UsedPercent = () => Promise<number>
 
-/** Asks about the disk that a folder lies on, as `df` does: what is reserved for the administrator counts as used. */
+/** Creates a reader of a disk's usage, as `df` computes it: space reserved for the administrator counts as used. */
 export function createDiskUsage(folder: string): UsedPercent {
   return async () => {
     const { blocks, bfree, bavail } = await statfs(folder)
@@ -15,23 +15,23 @@ export function createDiskUsage(folder: string): UsedPercent {
   }
 }
 
-/** What is measured of all that is stored, and how much of it there may be. */
+/** Measurement of a store, and its upper bound. */
 export interface StoreMeasure {
-  /** Where it fails, the last measurement counts. What is really full says so itself. */
+  /** Measures the store. If it fails, the last measurement is used; a full store refuses writes itself. */
   readonly measure: () => Promise<number>
   readonly max: number
   readonly freshMilliseconds: number
   readonly describe: (measured: number) => string
 }
 
-/** How long a measurement is used that found no space: a removal makes some. */
+/** Time for which a measurement above the bound is used. It is short, because removals make space. */
 const FULL_MILLISECONDS = 1_000
 
 /**
- * Makes a bound of all that is stored. Writes may exceed it by what they store between two measurements.
+ * Creates an upper bound of a store. Writes may exceed it by the bytes that they store between two measurements.
  *
- * @param makeSpace - deletes what is not needed; what is over the bound is measured once more after it
- * @returns asserts that there is space. @throws ServerError ERR_STORAGE_FULL
+ * @param makeSpace - deletes garbage if the bound is exceeded; the store is measured again afterwards
+ * @returns a function that asserts that there is space. @throws ServerError ERR_STORAGE_FULL
  */
 export function storeBound(
   { measure, max, freshMilliseconds, describe }: StoreMeasure,
@@ -79,7 +79,7 @@ const RESERVE_BYTES = 1_048_576
 
 const toReservePath = (database: string): string => `${database}-reserve`
 
-/** Reserves space beside a database for deletions on a full disk, unless it is reserved already or the disk is full. */
+/** Reserves space next to a database for deletions on a full disk, unless it is reserved or the disk is full. */
 export function makeReserve(database: string): void {
   try {
     writeFileSync(toReservePath(database), Buffer.alloc(RESERVE_BYTES), { flag: 'wx', mode: 0o600, flush: true })

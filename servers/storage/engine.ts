@@ -18,10 +18,10 @@ import type { S3ObjectStore } from './s3/s3-object-store.js'
 import { openContentStore } from './sql/open-sqlite-contents.js'
 import type { OpenContentStore } from './sql/sql-content-store.js'
 
-/** A clock that is further off than the grace of refreshes would take tabs that refresh at two instances for theft. */
+/** Minimum bound of clock skew. Above the refresh grace, tabs that refresh at two instances would look like theft. */
 const MIN_SKEW_SECONDS = 10
 
-/** What a server stores: in SQLite and files below `DATA_DIR`, or where the environment names it. */
+/** Storage of a server: SQLite and files below `DATA_DIR`, or the engines that the environment names. */
 export interface Engine {
   /** Sessions, used challenges and quotas. */
   readonly sessions: Store
@@ -29,14 +29,14 @@ export interface Engine {
   close(): Promise<void>
 }
 
-/** What relay or vault stores. */
+/** Storage of relay or vault. */
 export interface ContentEngine extends Engine {
   readonly contents: OpenContentStore
-  /** How much of the content's disk is used; 0 if content is not on a local disk. */
+  /** Returns the used percentage of the content's disk; 0 if content is not on a local disk. */
   readonly usedPercent: UsedPercent
 }
 
-/** Opens what a server stores; what is reached over the network may be unavailable yet. @throws StartError */
+/** Opens the storage of a server. Engines in the network may still be unavailable. @throws StartError */
 export async function openEngine(env: ServerEnv, connections: Connections, contents?: OpenedContents): Promise<Engine> {
   const { database, quotas } = connections
   const durable = database === undefined ? openSqliteSessions(env) : await openPostgresSessions(env, database)
@@ -47,7 +47,7 @@ export async function openEngine(env: ServerEnv, connections: Connections, conte
   return { sessions, dependencies, close: () => durable.close() }
 }
 
-/** Opens what relay or vault stores, as {@link openEngine}. */
+/** Opens the storage of relay or vault, as {@link openEngine} does. */
 export async function openContentEngine(env: ServerEnv, connections: Connections): Promise<ContentEngine> {
   const contents = await openContents(env, connections)
   try {
@@ -82,7 +82,7 @@ async function openPostgresSessions(env: ServerEnv, database: PostgresDatabase):
   return postgresStore(database, { migrate: env.DATABASE_MIGRATE })
 }
 
-/** The storage of relay or vault, and the bucket in which its large content lies. */
+/** Storage of relay or vault, and the bucket of its large content. */
 export interface OpenedContents extends OpenContentStore {
   readonly bucket: S3ObjectStore | undefined
 }
@@ -101,7 +101,7 @@ async function openContents(env: ServerEnv, { database }: Connections): Promise<
   return { ...opened, bucket }
 }
 
-/** Works on what relay or vault stored, for a command, and closes it. @throws StartError also where there is nothing */
+/** Runs a command's work on existing storage of relay or vault. @throws StartError also if there is none */
 export async function useExistingContents<T>(
   env: ServerEnv,
   work: (contents: OpenContentStore) => Promise<T>
@@ -133,11 +133,11 @@ export async function openPostgresContents(
   return openPostgresContentStore({ database, tables, folder, tracksPins, migrate, ...(objects && { objects }) })
 }
 
-/** The object storage that the environment names; below the server's own prefix, since servers may share a bucket. */
+/** Opens the object storage that the environment names. Each server has a prefix, since servers may share a bucket. */
 export async function openBucket(env: ServerEnv): Promise<S3ObjectStore | undefined> {
   const { S3_ENDPOINT: endpoint, S3_BUCKET: bucket, S3_REGION: region, S3_FORCE_PATH_STYLE: forcePathStyle } = env
   const { S3_ACCESS_KEY_ID: accessKeyId, S3_SECRET_ACCESS_KEY: secretAccessKey } = env
-  // They are given together, or not at all.
+  // The environment has all of these variables or none.
   if (!endpoint || !bucket || !accessKeyId || !secretAccessKey) return undefined
   const { createS3ObjectStore } = await import('./s3/s3-object-store.js')
   const prefix = `${env.name}/`
@@ -146,7 +146,7 @@ export async function openBucket(env: ServerEnv): Promise<S3ObjectStore | undefi
 
 type Asked = Pick<Store, 'ping'>
 
-/** What `/ready` asks of a server's own storage, and of its clock. */
+/** Creates the checks of `/ready` for a server's own storage and its clock. */
 export function createDependencies(
   { REFRESH_REUSE_GRACE_SECONDS: graceSeconds = 0 }: ServerEnv,
   { database, quotas }: Partial<Pick<Connections, 'database' | 'quotas'>>,

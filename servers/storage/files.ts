@@ -7,16 +7,16 @@ import { getErrorCode } from '../config/startup-error.js'
 import type { ObjectStore } from './content-store.js'
 import { LEAF_BYTES } from './unixfs-blocks.js'
 
-/** A file system that knows no links, or does not link from the spool to here. */
+/** Codes of file systems that have no links, or do not link from the spool to the objects. */
 const CANNOT_LINK = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EXDEV', 'EMLINK'])
 
-/** In pieces of 256 KiB, 200 slow readers took 50 MiB, and left gaps that the system's allocator could not use. */
+/** Size of a piece that is read. With 256 KiB, 200 slow readers took 50 MiB and fragmented the memory. */
 const PIECE_BYTES = 65_536
 
 /**
- * Objects as files, for their owner's eyes only, in subfolders by the end of their names: `objects/<2>/<name>`.
+ * Creates an object store of private files, in subfolders by the end of their names: `objects/<2>/<name>`.
  *
- * @param options.isSynced - false: an object survives the end of the process, and not the loss of power
+ * @param options.isSynced - whether an object survives a loss of power; otherwise only the end of the process
  */
 export function createFileObjectStore(folder: string, { isSynced } = { isSynced: true }): ObjectStore {
   const toPath = (name: string): string => join(folder, name.slice(-2), name)
@@ -25,7 +25,7 @@ export function createFileObjectStore(folder: string, { isSynced } = { isSynced:
       const path = toPath(name)
       if (isSynced) await sync(file)
       const made = await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-      // A link is there whole or not at all, as a rename is, and refuses to overwrite.
+      // A link is atomic, as a rename is, but it never overwrites a file.
       await link(file, path).catch(async (error: unknown) => {
         if (!CANNOT_LINK.has(getErrorCode(error) ?? '')) throw error
         await copyFile(file, path, constants.COPYFILE_EXCL)
@@ -102,16 +102,16 @@ function ignoreMissing(error: unknown): void {
 
 const DAY_MILLISECONDS = 86_400_000
 
-/** Of this start of this process: its number may be that of one before, and several machines may share a folder. */
+/** Prefix of this process's files. It is random, since process ids are reused, and machines may share a folder. */
 const OWN = `${hostname()}~${process.pid}~${randomBytes(4).toString('hex')}`
 
-/** Files of bodies that are arriving, in their own folder. Users delete them; what a crash left, the next start. */
+/** Folder of files for bodies that arrive. Callers delete them; the next start deletes those that a crash left. */
 export interface Spool {
-  /** The path of a new file. Open it with mode 0600. */
+  /** Returns the path of a new file. Open it with mode 0600. */
   newFile(): string
 }
 
-/** Creates the folder of a spool if it is missing, and deletes what ended processes left there. */
+/** Creates the folder of a spool if it is missing, and deletes files of processes that have ended. */
 export function openSpool(folder: string): Spool {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   for (const name of readdirSync(folder)) {

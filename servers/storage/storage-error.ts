@@ -2,26 +2,26 @@ import { DidAuthError } from 'express-did-auth'
 import { getErrorCode } from '../config/startup-error.js'
 import { ServerError, type ServerErrorOptions } from '../http/server-error.js'
 
-/** What a store refuses, as it crosses threads. */
+/** Refusal of a store, in the form that is sent between threads. */
 export interface Refusal extends Pick<ServerErrorOptions, 'detail' | 'retryAfterSeconds' | 'etag'> {
   readonly refused: 'ERR_PRECONDITION' | 'ERR_TAKEN_DOWN' | 'ERR_STORAGE' | 'ERR_STORAGE_FULL' | 'ERR_TOO_MANY_REQUESTS'
 }
 
-/** There is no space, says SQLite (or that it cannot make its index file longer), PostgreSQL, or the system. */
+/** Codes of a full disk: of SQLite (also if it cannot extend its index file), of PostgreSQL and of the system. */
 const FULL = /^(SQLITE_FULL|SQLITE_IOERR_SHMSIZE|53100|ENOSPC|EDQUOT)$/
 
-/** Of SQLite, or of the system below it. */
+/** Codes of SQLite and of the operating system. */
 const OF_STORAGE = /^(SQLITE_|E[A-Z]+$)/
 
-/** The code of an error that crosses threads with a refusal as its message. */
+/** Code of an error whose message is a refusal, for sending it between threads. */
 const REFUSED = 'REFUSED'
 
-/** Refuses in a verb. @throws Error that {@link storeFailure} turns into the one of the refusal */
+/** Refuses in a verb. @throws Error that {@link storeFailure} converts to the error of the refusal */
 export function refuse(refusal: Refusal): never {
   throw Object.assign(new Error(JSON.stringify(refusal)), { code: REFUSED })
 }
 
-/** What the failure of a verb means, wherever it ran: what it refused, or ERR_STORAGE_FULL, ERR_STORAGE. */
+/** Converts the failure of a verb, in any thread, to the error of its refusal, ERR_STORAGE_FULL or ERR_STORAGE. */
 export function storeFailure(error: unknown): unknown {
   const code = getErrorCode(error)
   if (code === REFUSED && error instanceof Error) {
@@ -32,16 +32,16 @@ export function storeFailure(error: unknown): unknown {
   if (error instanceof DidAuthError && !isOfEngine) return error
   const cause = isOfEngine ? error.cause : error
   const failure = toStorageError(cause)
-  // Else a thread has ended, the store is closed, or a connection was lost.
+  // Other failures: a thread has ended, the store is closed, or a connection was lost.
   return failure instanceof ServerError ? failure : new ServerError('ERR_STORAGE', { cause, ...readWait(error) })
 }
 
-/** Whether content is lost or damaged here, so that a copy elsewhere is to be asked for. */
+/** Whether the error means that content is lost or damaged here, so that a copy elsewhere is needed. */
 export function isMissing(error: unknown): boolean {
   return getErrorCode(error) === 'ERR_CONTENT_MISSING'
 }
 
-/** What a failure of database or disk means: ERR_STORAGE_FULL or ERR_STORAGE. Returns other errors as they are. */
+/** Converts a failure of database or disk to ERR_STORAGE_FULL or ERR_STORAGE. Returns other errors unchanged. */
 export function toStorageError(error: unknown): unknown {
   if (error instanceof ServerError || error instanceof DidAuthError) return error
   const code = getErrorCode(error) ?? ''
@@ -49,7 +49,7 @@ export function toStorageError(error: unknown): unknown {
   return OF_STORAGE.test(code) ? new ServerError('ERR_STORAGE', { cause: error, ...readWait(error) }) : error
 }
 
-/** Storage in the network may say how long it wants to be left alone. */
+/** Reads the time that storage in the network asks clients to wait. */
 function readWait(error: unknown): { retryAfterSeconds?: number } {
   if (typeof error !== 'object' || error === null || !('retryAfterSeconds' in error)) return {}
   return typeof error.retryAfterSeconds === 'number' ? { retryAfterSeconds: error.retryAfterSeconds } : {}

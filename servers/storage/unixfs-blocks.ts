@@ -4,7 +4,7 @@ import { UnixFS } from 'ipfs-unixfs'
 import { CID, digest } from 'multiformats'
 import type { NewContent } from './content-store.js'
 
-/** How an IPFS node has to split content, so that its cid is ours: bytes of a leaf, links of a node above. */
+/** Bytes of a leaf. An IPFS node must use the same leaf size and number of links to compute the same cid. */
 export const LEAF_BYTES = 262_144
 const MAX_LINKS = 174
 
@@ -15,18 +15,18 @@ const HASH_BYTES = 32
 
 interface Subtree {
   cid: CID
-  /** Of the content below. */
+  /** Size of the content below. */
   byteCount: number
-  /** Of all blocks from here down. */
+  /** Size of this block and all blocks below. */
   treeBytes: number
 }
 
 /**
- * The cid of content by the hashes of its leaves: CIDv1, SHA2-256, UnixFS, raw leaves of 256 KiB, 174 links a node. By
- * hand, because the importer costs a multiple of the hashes alone; tests compare it with the importer and a real node.
+ * Computes a cid from the hashes of leaves: CIDv1, SHA2-256, UnixFS, raw leaves of 256 KiB, 174 links per node. The
+ * importer takes several times as long as the hashes. Tests compare the cids with those of it and of a real node.
  *
  * @param leafHashes - SHA-256 of each leaf of 256 KiB, 32 bytes each, in order
- * @returns undefined when there are more or fewer of them than so many bytes have
+ * @returns undefined if the number of leaves does not match the number of bytes
  * @see https://specs.ipfs.tech/unixfs/
  */
 export function computeCidFromLeaves(leafHashes: Uint8Array, byteCount: number): string | undefined {
@@ -57,12 +57,12 @@ function createParentNode(children: readonly Subtree[]): Subtree {
   }
 }
 
-/** The cid of content that is completely in memory. */
+/** Computes the cid of content that is completely in memory. */
 export function cidOf(bytes: Uint8Array): string {
   return createNewContent(bytes).cid
 }
 
-/** The same bytes in pieces of 256 KiB, of which the last may be shorter; none where there are no bytes. */
+/** Splits bytes into pieces of 256 KiB, of which the last may be shorter. Yields none if there are no bytes. */
 export async function* splitIntoLeaves(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let [leaf, filled] = [Buffer.alloc(0), 0]
   for await (const chunk of chunks) {
@@ -80,12 +80,12 @@ export async function* splitIntoLeaves(chunks: AsyncIterable<Uint8Array>): Async
   if (filled > 0) yield leaf.subarray(0, filled)
 }
 
-/** Whether text is a cid as we write them. */
+/** Whether a text is a cid in this service's format. */
 export function isCid(text: string): boolean {
   return /^baf[a-z2-7]{56}$/.test(text)
 }
 
-/** Computes the cid of content that arrives in parts, and the hashes that its pieces are verified by later. */
+/** Computes the cid of content that arrives in parts, and the hashes with which its pieces are verified later. */
 export class LeafHasher {
   readonly #hashes: Buffer[] = []
   #leaf = createHash('sha256')
@@ -103,7 +103,7 @@ export class LeafHasher {
     this.#byteCount += bytes.length
   }
 
-  /** To be called once, at the end. */
+  /** Returns cid, size and hashes. Call it once, at the end. */
   finish(): Omit<NewContent, 'source'> {
     this.#endLeaf()
     const leafHashes = Buffer.concat(this.#hashes)

@@ -23,12 +23,12 @@ import {
 } from './entries-answer.js'
 import { isOddSpelling, parseKey, parsePrecondition } from './parse-write.js'
 
-/** What the vault server is built of. */
+/** Dependencies of the vault server. */
 export type VaultServerParts = ServerAppParts & Contents
 
 /**
- * Bounds of the lists that are prepared at once. Each may have thousands of entries, and the thread answers others too:
- * the quarter of one client network is 2.
+ * Bounds of the lists that are prepared at the same time. Each may have thousands of entries, and the thread also
+ * serves other requests. A client network may use a quarter, which is 2.
  */
 const PREPARING = { maxRunning: 8, maxWaiting: 256, timeoutMilliseconds: 3_500 }
 /** Memory for lists and pages of answers that are being sent. */
@@ -62,7 +62,7 @@ function collectGarbage({ contents }: VaultServerParts, how?: { isFull: boolean 
   return contents.collectGarbage(systemClock.nowSeconds(), how)
 }
 
-/** Each asserts a bound of all that is stored, before content is written. */
+/** Creates functions that assert a bound of the whole store. They run before content is written. */
 function createBounds(parts: VaultServerParts): ReturnType<typeof storeBound>[] {
   const { env, contents, usedPercent } = parts
   const { VAULT_MAX_STORE_BYTES: maxBytes } = env
@@ -73,13 +73,13 @@ function createBounds(parts: VaultServerParts): ReturnType<typeof storeBound>[] 
 
 type Answer = (req: Request, res: Response) => Promise<void>
 
-/** Refuses a write under a reserved key that would pass for a route of the login. It comes before those routes. */
+/** Refuses a write under a reserved key that would match a login route. It runs before those routes. */
 const refuseOddSpellings: RequestHandler = (req, _res, next) => {
   const isRefused = req.method === 'POST' && isOddSpelling(req.path)
   next(isRefused ? new ServerError('ERR_RESERVED_KEY') : undefined)
 }
 
-/** Puts the vault's routes on an application, behind the library's. Reading a key is open, the rest is for users. */
+/** Adds the vault's routes to an application, after the library's. Everybody may read a key; the rest needs a login. */
 function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid, work: ContentWork): void {
   const { env, contents: store } = parts
   const { bodies, repair, settlePins, collectSoon } = work
@@ -89,7 +89,7 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
   const reading = { store, repair, limiter, budget: new ByteBudget({ maxBytes: MAX_SENT_BYTES }) }
 
   const list: Answer = async (req, res) => {
-    // What is no DID or no key has no entries.
+    // Nothing is stored under an invalid DID or key, so the list is empty.
     const place = { did: canonicalDid(readParam(req, 'did')), key: readParam(req, 'key') }
     const { etag, entryCount } = await store.describeList(place)
     res.setHeader('Cache-Control', 'no-cache')
@@ -101,14 +101,14 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
     await sendEntries(reading, res, { did: place.did, entryCount, read })
   }
 
-  /** What a write changed is durable here. The node follows, for which a caller waits 2 s at most. */
+  /** Answers a write, which is durable here. Waits at most 2 s for the IPFS node to change its pins. */
   const settle = async (res: Response, { etag, changedPins }: EntryChange): Promise<void> => {
     const isSettled = await settlePins(changedPins)
     res.setHeader('ETag', etag)
     if (!isSettled) res.setHeader('Pin-Status', 'pending')
   }
 
-  /** A write of the user's under the key of the path: one verb changes content, index, quota and ledger, or nothing. */
+  /** Handles a user's write. One transaction changes content, index, quota and pin ledger, or nothing. */
   const write = (status: number, replacedBy: (req: Request) => EntryWrite['replaces']): Answer => {
     return async (req, res) => {
       const place = parsePlace(req)
@@ -167,7 +167,7 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
   app.use(router)
 }
 
-/** Keys in the order of their first entries, each with the ids and sizes of its entries. */
+/** Groups entries by key, in the order of the keys' first entries. */
 function groupByKey(entries: readonly KeyedEntry[]): { key: string; entries: { id: string; size: number }[] }[] {
   const groups = new Map<string, { id: string; size: number }[]>()
   for (const { key, cid, byteCount } of entries) {
@@ -179,19 +179,19 @@ function groupByKey(entries: readonly KeyedEntry[]): { key: string; entries: { i
   return [...groups].map(([key, entries]) => ({ key, entries }))
 }
 
-/** Where a user writes, and on what condition. @throws ServerError ERR_KEY, ERR_RESERVED_KEY, ERR_INVALID_REQUEST */
+/** Parses user, key and condition of a write. @throws ServerError ERR_KEY, ERR_RESERVED_KEY, ERR_INVALID_REQUEST */
 function parsePlace(req: Request) {
   return { did: requireUser(req), key: parseKey(readParam(req, 'key')), ...parsePrecondition(req.headers) }
 }
 
-/** A decoded parameter; empty, as which nothing is stored, for one with a NUL, which PostgreSQL cannot be asked for. */
+/** Reads a path parameter. One with a NUL, which PostgreSQL refuses, is read as empty: nothing is stored under that. */
 function readParam({ params }: Request, name: string): string {
   const value = params[name]
   return typeof value === 'string' && !value.includes('\0') ? value : ''
 }
 
 function isFresh(req: Request, res: Response, etag: string): boolean {
-  // Express compares with the header of the answer; an error must not have it.
+  // Express compares the request with the response header. An error response must not have that header.
   res.setHeader('ETag', etag)
   const { fresh } = req
   if (!fresh) res.removeHeader('ETag')

@@ -6,34 +6,34 @@ import { encodeJsonString, sendChunks, sendWhole, type Chunks } from '../bodies/
 import { restoreWhileReading, type ContentRepair } from '../ipfs/content-repair.js'
 import type { ContentInfo, ContentReads, EntryStore, KeyedEntry } from '../storage/content-store.js'
 
-/** What is read from the store at once: so much content, or so many entries. Larger content is read in pieces. */
+/** Maximum size of a page, which is read from the store at once. Larger content is read in pieces. */
 const PAGE_BYTES = 262_144
 const PAGE_ENTRIES = 256
-/** An answer up to here is read to its end before a byte of it is sent; of a larger one, so much. */
+/** Bytes of an answer that are read before the first byte is sent. A smaller answer is read completely. */
 const MAX_BUFFERED_BYTES = 1_048_576
-/** What an entry that is listed takes in memory, beside its key. */
+/** Memory of a listed entry, in addition to its key. */
 const ENTRY_BYTES = 256
-/** So few entries are read without waiting for those who read many. */
+/** Maximum number of entries that are read without waiting for a turn. */
 const FEW_ENTRIES = 8
-/** Of a key that changes all the time there may be no moment in which all of it can be read. */
+/** Maximum number of attempts to read a list. A list that changes all the time may never be read as a whole. */
 const MAX_ATTEMPTS = 5
-/** For the IPFS node, in all. */
+/** Time limit for all calls of the IPFS node in one answer. */
 const REPAIR_MILLISECONDS = 10_000
 
-/** Content may begin with a BOM. */
+/** Decoder that keeps a BOM at the beginning of content. */
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
 
-/** Entries with their content, as a JSON text that is sent while it is read. */
+/** JSON text of entries with their content, which is sent while it is read. */
 export interface EntriesText {
   entries: readonly KeyedEntry[]
-  /** What stands before the content of an entry. */
+  /** Returns the text before the content of an entry. */
   before: (index: number) => string
-  /** What stands after the last. */
+  /** Text after the last content. */
   end: string
   headers: Readonly<Record<string, string>>
 }
 
-/** The bare array of all content under a key. */
+/** Returns the JSON array of all content under a key. */
 export function listText(key: string, list: { etag: string; entries: readonly ContentInfo[] }): EntriesText {
   const { etag, entries } = list
   return {
@@ -44,7 +44,7 @@ export function listText(key: string, list: { etag: string; entries: readonly Co
   }
 }
 
-/** Every entry of an owner with its content, in the order of writing. */
+/** Returns the JSON text of every entry of an owner with its content, in the order of writing. */
 export function streamBackup(did: string, entries: readonly KeyedEntry[]): EntriesText {
   const start = `{"did":${JSON.stringify(did)},"entries":[`
   return {
@@ -58,7 +58,7 @@ export function streamBackup(did: string, entries: readonly KeyedEntry[]): Entri
   }
 }
 
-/** Store and bounds that the readers of all answers share. A client network gets at most a quarter of each bound. */
+/** Store and bounds that all answers share. A client network gets at most a quarter of each bound. */
 export interface ReadingParts {
   store: ContentReads & Pick<EntryStore, 'listEntries'>
   repair: ContentRepair
@@ -68,16 +68,16 @@ export interface ReadingParts {
   budget: ByteBudget
 }
 
-/** Where an answer comes from. */
+/** Source of an answer's entries. */
 export interface EntriesSource {
-  /** Canonical, whose entries they are. */
+  /** Canonical DID of the entries' owner. */
   did: string
-  /** How many there are about. */
+  /** Approximate number of entries. */
   entryCount: number
   read: () => Promise<EntriesText>
 }
 
-/** An entry was removed after it was listed, so that no moment of the vault can be shown. */
+/** Error for an entry that was removed after it was listed: the answer would show no real state of the vault. */
 class EntryRemoved extends DidAuthError {
   constructor() {
     super('ERR_BUSY', { retryAfterSeconds: 1 })
@@ -85,8 +85,8 @@ class EntryRemoved extends DidAuthError {
 }
 
 /**
- * Sends entries with their content, no faster than the client receives them: the list and a page of content are in
- * memory. Damage that is found before the head is an answer; later it breaks the connection.
+ * Sends entries with their content, no faster than the client receives them. Only the list and a page of content are
+ * in memory. Damage that is found before the head is an error response; later it breaks the connection.
  *
  * @throws ServerError ERR_CONTENT_MISSING, ERR_STORAGE; DidAuthError ERR_BUSY
  */
@@ -126,7 +126,7 @@ export function prepareAnswer<T>(
   return entryCount <= FEW_ENTRIES ? prepare() : limiter.run(res, prepare, createClient(res.req).network)
 }
 
-/** Reads and verifies an answer: all of a short one, or how it begins. */
+/** Reads and verifies an answer: all of a short one, or else its first part. */
 async function readStart(parts: ReadingParts, res: Response, from: EntriesSource, acquire: (bytes: number) => void) {
   for (let attempt = 1; ; attempt += 1) {
     const text = await from.read()
@@ -152,7 +152,7 @@ async function readStart(parts: ReadingParts, res: Response, from: EntriesSource
   }
 }
 
-/** The text in pieces. Content is verified, and restored from the IPFS node where it is missing. */
+/** Yields the text in pieces. Content is verified, and restored from the IPFS node if it is missing. */
 export async function* readEntries(
   { store, repair }: Pick<ReadingParts, 'store' | 'repair'>,
   did: string,
@@ -182,7 +182,7 @@ export async function* readEntries(
   yield Buffer.from(end)
 }
 
-/** Content that is larger than a page has one of its own. */
+/** Splits entries into pages. Content that is larger than a page has a page of its own. */
 function* splitIntoRanges(entries: readonly ContentInfo[]): Generator<[start: number, stop: number]> {
   let start = 0
   let byteCount = 0
@@ -203,7 +203,7 @@ async function* prependPiece(start: Buffer, rest: Chunks): Chunks {
     yield start
     yield* rest
   } finally {
-    // Also where the answer ends before the rest was asked for.
+    // Needed if the answer ends before the rest was requested.
     await rest.return()
   }
 }

@@ -11,7 +11,7 @@ import { limitInFlightRequests } from './in-flight-requests.js'
 const RESOLUTION_SECONDS = 3
 const ANSWERS = { lifetimeSeconds: 60, maxEntries: 1_000 }
 const FAILURES = { lifetimeSeconds: 10, maxEntries: 1_000 }
-/** The JSON of all documents together whose keys are kept. */
+/** Maximum length of the JSON of all documents whose keys are cached. */
 const MAX_CACHED_BYTES = 3 * 1024 * 1024
 /** A resolution is several calls to a node, and a client network can prove control of any number of DIDs. */
 const IN_FLIGHT = { max: 50, maxPerNetwork: 2 }
@@ -24,7 +24,7 @@ type Failure = { code: DidAuthErrorCode; reason: RefusalReason | undefined; mess
 
 /** The keys that DID documents list for one purpose. */
 export interface IssuerKeys {
-  /** At least one key. @throws DidAuthError ERR_RESOLVER, ERR_CREDENTIAL_ISSUER, ERR_BUSY */
+  /** Returns at least one key. @throws DidAuthError ERR_RESOLVER, ERR_CREDENTIAL_ISSUER, ERR_BUSY */
   keysOf(did: string, client: Client): Promise<readonly ListedKey[]>
 }
 
@@ -35,7 +35,7 @@ export interface LoadableDidResolver extends DidResolver {
 }
 
 /**
- * Keys through a resolver, within 3 s. Answers are kept for 60 s, so that a revoked key is believed up to a minute
+ * Keys through a resolver, within 3 s. Answers are cached for 60 s, so that a revoked key is believed up to a minute
  * longer; failures for 10 s, so that not every sign up asks a resolver that is unavailable.
  */
 export function createIssuerKeyCache(clock: Clock, resolver: LoadableDidResolver, purpose: KeyPurpose): IssuerKeys {
@@ -90,7 +90,7 @@ export function createIssuerKeyCache(clock: Clock, resolver: LoadableDidResolver
   }
 }
 
-/** Controllers by the DID document, with the bounds of {@link createIssuerKeyCache}, such as 3 s, and kept for 60 s. */
+/** Controllers by the DID document, with the bounds of {@link createIssuerKeyCache}: 3 s, cached for 60 s. */
 export function createDocumentControllers(clock: Clock, curve: Curve, resolver: LoadableDidResolver): DidControllers {
   const documents = createIssuerKeyCache(clock, resolver, 'authentication')
   return {

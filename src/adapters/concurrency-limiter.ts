@@ -64,12 +64,12 @@ export class ConcurrencyLimiter {
     share.running += 1
   }
 
-  /** Starts the next work in the place of what has ended, so that a newcomer cannot come before it. */
+  /** Starts the next work in place of the ended one, so that no newcomer can overtake it. */
   #startNext(): void {
     for (const share of this.#shares.values()) {
       const [start] = share.waiting
       if (start === undefined || !this.#mayRun(share)) continue
-      // To the end of the round.
+      // Move the share to the end of the round.
       this.#shares.delete(share.network)
       this.#shares.set(share.network, share)
       start()

@@ -6,7 +6,7 @@ import { isObject } from '../protocol/json.js'
 import { within } from '../time.js'
 import { ConcurrencyLimiter } from './concurrency-limiter.js'
 
-/** For all calls of one proof together, its wait included. */
+/** Time limit for all calls of one proof together, including its wait. */
 const PROOF_MILLISECONDS = 5_000
 const IN_FLIGHT = { maxRunning: 16, maxWaiting: 256, timeoutMilliseconds: PROOF_MILLISECONDS }
 const RETRY_AFTER_SECONDS = 5
@@ -53,7 +53,7 @@ export function createContractWallets(
         isLate = true
         return createUnavailableError(new Error('no answer within 5 s'))
       }
-      // What comes too late for its client must not keep a node busy.
+      // A proof that is too late for its client must not keep a node busy.
       const isGone = (): boolean => isLate || proof.client.isGone()
       const judged = limiter.run(undefined, () => checkSignature(chain, proof, isGone))
       await within(PROOF_MILLISECONDS, judged, expired)
@@ -90,7 +90,7 @@ function createUnavailableError(cause: Error): DidAuthError {
   return new DidAuthError('ERR_CHAIN', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
 }
 
-/** The first line of what a node's client threw, without the URL of the node: it may contain a key. */
+/** Returns the first line of what a node's client threw, without the URL of the node: it may contain a key. */
 function removeUrl(thrown: unknown): Error {
   const message = isObject(thrown) && typeof thrown.message === 'string' ? thrown.message : typeof thrown
   const [first = ''] = message.replace(/\w+:\/\/\S+/g, '(URL)').split('\n')

@@ -11,12 +11,12 @@ import { toAbsoluteKeyId, isSecp256k1Key, listKeyForms, type IssuerKey, type Lis
 
 /** Keys of an issuer that are tried, one after the other. */
 const MAX_KEYS = 3
-/** For `trustedIssuers`, which may be as slow as other business logic, and for the keys and signatures of all. */
+/** Time limit for all of it: `trustedIssuers`, which may be slow business logic, and all keys and signatures. */
 const VERIFICATION_SECONDS = 10
 
 const SIGNATURE_BYTES = 64
 
-/** What stands before the bytes of a key in its DER form, by the length of these bytes. See RFC 5480 and RFC 8410. */
+/** DER prefixes of keys, by the length of the key in bytes. See RFC 5480 and RFC 8410. */
 const P_256_PREFIXES: ReadonlyMap<number, string> = new Map([
   [33, '3039301306072a8648ce3d020106082a8648ce3d030107032200'],
   [65, '3059301306072a8648ce3d020106082a8648ce3d030107034200']
@@ -27,7 +27,7 @@ export interface CredentialVerifierParts {
   curve: Curve
   scheduler: Pick<Scheduler, 'yield'>
   issuerKeys: IssuerKeys
-  /** True: the address in a did:ethr issuer proves it, without a network. */
+  /** Whether the address in a did:ethr issuer proves it, so that no network is needed. */
   provesByAddress: boolean
   /** Asked about every issuer before anything is resolved; absent: each issuer that is proved is accepted. */
   isTrustedIssuer?: ((issuerDid: string) => unknown) | undefined

@@ -6,7 +6,7 @@ type Build = Arithmetic & Pick<Curve, 'kind'>
 
 /**
  * Loads libsecp256k1, once: the native build of the optional package `secp256k1` where it loads, else the WASM build in
- * `@bitauth/libauth`, whose top-level await keeps it from being loaded with this package by `require()`.
+ * `@bitauth/libauth`, whose top-level await prevents loading it with this package by `require()`.
  */
 export const loadCurve: () => Promise<Curve> = createLazy(() => loadNative().catch(loadWasm).then(addHashes))
 
@@ -23,9 +23,9 @@ export async function addHashes({ kind, ...arithmetic }: Build): Promise<Curve> 
   }
 }
 
-/** The native bindings: the main file falls back to JavaScript, forty times slower. @throws Error without good ones */
+/** Loads the native bindings: their main file may use JavaScript, 40 times slower. @throws Error without valid ones */
 export async function loadNative(): Promise<Build> {
-  // Bundlers take an import for optional only when `catch` stands directly on it.
+  // Bundlers treat an import as optional only if `catch` is called directly on it.
   const { default: native } = await import('secp256k1/bindings.js').catch((cause: unknown) => {
     throw new Error('there is no native build of secp256k1', { cause })
   })
@@ -44,7 +44,7 @@ export async function loadNative(): Promise<Build> {
   }
 }
 
-/** The WASM build. Its functions return a string where they fail. */
+/** Loads the WASM build, whose functions return a string if they fail. */
 export async function loadWasm(): Promise<Build> {
   const { secp256k1: wasm } = await import('@bitauth/libauth')
   const parsePublicKey = (publicKey: Uint8Array | string): Uint8Array | undefined =>

@@ -26,7 +26,7 @@ export interface ListedKey extends IssuerKey {
 /**
  * Parses a DID resolution result: the keys of kinds that we verify with, which the document lists for a purpose.
  * @returns at least one key, and the length of the document as JSON
- * @throws DidAuthError ERR_RESOLVER when it is not a resolution; ERR_CREDENTIAL_ISSUER for a DID without good keys
+ * @throws DidAuthError ERR_RESOLVER when it is not a resolution; ERR_CREDENTIAL_ISSUER for a DID without valid keys
  * @see W3C DID Resolution 0.3, "DID Resolution Result"
  */
 export function parseResolution(
@@ -51,7 +51,7 @@ export function parseResolution(
   return { keys, bytes: UTF_8.encode(json).length }
 }
 
-/** The key of each method that is listed, once. The work grows with the length of the document, no faster. */
+/** Lists the key of each method that is listed, once. The work grows with the length of the document, no faster. */
 function listKeys(did: string, document: Record<string, unknown>, purpose: KeyPurpose): ListedKey[] {
   const methods = readList(document, 'verificationMethod').filter(isObject)
   const entries = readList(document, purpose)
@@ -68,7 +68,7 @@ function listKeys(did: string, document: Record<string, unknown>, purpose: KeyPu
   })
 }
 
-/** The id of a key, or a `kid`, with the DID in front. */
+/** Returns the id of a key, or a `kid`, with the DID in front. */
 export function toAbsoluteKeyId(did: string, id: string): string {
   return id.startsWith('#') ? `${did}${id}` : id
 }
@@ -78,7 +78,7 @@ function readList(document: Record<string, unknown>, name: string): unknown[] {
   return Array.isArray(value) ? value : []
 }
 
-/** A document as JSON. It reads no more than 64 KiB: a cycle has no end, and a getter may throw. */
+/** Returns a document as JSON. It reads no more than 64 KiB: a cycle has no end, and a getter may throw. */
 function toBoundedJson(document: unknown): string {
   let left = MAX_DOCUMENT_BYTES
   const count = (_name: string, member: unknown): unknown => {
@@ -118,10 +118,10 @@ export type IssuerKey = { kind: 'address' | 'secp256k1' | 'P-256' | 'ecdsa' | 'E
 /** The bytes of a verification method, with the curve where their encoding names it. */
 type KeyBytes = { bytes: Uint8Array; curve?: 'secp256k1' | 'P-256' | 'Ed25519' }
 
-/** An address alone, or an account of CAIP-10, of today or in the older order. */
+/** An address, or an account of CAIP-10 in today's or the older order. */
 const ADDRESS = /^(?:eip155:\d+:)?0x([0-9a-f]{40})(?:@eip155(?::\d+)?)?$/i
 
-/** Type names of verification methods in use, by what stands in them. */
+/** Type names of verification methods in use, by the kind of their content. */
 const CURVE_BY_TYPE: readonly (readonly [RegExp, KeyBytes['curve'] | undefined])[] = [
   [/secp256k1/i, 'secp256k1'],
   [/secp256r1/i, 'P-256'],
@@ -158,7 +158,7 @@ export function isSecp256k1Key({ kind }: IssuerKey): boolean {
   return kind === 'address' || kind === 'secp256k1' || kind === 'ecdsa'
 }
 
-/** The three ways in which a document may name a public key of 65 bytes: whole, compressed, by its address. */
+/** Lists the three ways in which a document may name a public key of 65 bytes: whole, compressed, by its address. */
 export function listKeyForms(curve: Pick<Curve, 'keccak256Hex'>, publicKey: Uint8Array): string[] {
   const sign = (publicKey[64] ?? 0) % 2 === 0 ? '02' : '03'
   const compressed = sign + encodeHex(publicKey.subarray(1, 33))
@@ -174,12 +174,12 @@ function parseJwk(jwk: unknown): KeyBytes | undefined {
   return { bytes: Uint8Array.of(4, ...decodeCoordinate(x), ...decodeCoordinate(y)), curve }
 }
 
-/** Some libraries leave out leading zeros. */
+/** Decodes a coordinate, whose leading zeros some libraries leave out. */
 function decodeCoordinate(bytes: Uint8Array): Uint8Array {
   return Uint8Array.of(...new Uint8Array(Math.max(0, 32 - bytes.length)), ...bytes)
 }
 
-/** The text of a key in any field, in multibase: a letter for the encoding, and the encoded bytes. */
+/** Reads the text of a key in any field, in multibase: a letter for the encoding, and the encoded bytes. */
 function readMultibase(method: Record<string, unknown>): string {
   const fields = { '': 'publicKeyMultibase', z: 'publicKeyBase58', u: 'publicKeyBase64', f: 'publicKeyHex' }
   for (const [letter, field] of Object.entries(fields)) {
@@ -196,7 +196,7 @@ function parseMultibase(text: string): KeyBytes | undefined {
   return curve && { bytes: bytes.subarray(2), curve }
 }
 
-/** The three multibase encodings that keys are written in. */
+/** Decodes the three multibase encodings that keys are written in. */
 function decodeMultibase(text: string): Uint8Array | undefined {
   const rest = text.slice(1)
   if (text.startsWith('z')) return decodeBase58(rest)
@@ -205,7 +205,7 @@ function decodeMultibase(text: string): Uint8Array | undefined {
   return digits === undefined ? undefined : decodeHex(digits)
 }
 
-/** Base64 of either alphabet, with or without padding. */
+/** Decodes base64 of either alphabet, with or without padding. */
 function decodeBase64(text: string): Uint8Array | undefined {
   const unpadded = text.replace(/={1,2}$/, '')
   return decodeBase64url(unpadded.replaceAll('+', '-').replaceAll('/', '_'))

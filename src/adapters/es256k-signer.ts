@@ -16,7 +16,7 @@ type PrivateKey = { key: Uint8Array; problem: undefined } | { key: undefined; pr
 const ownKeys = new WeakMap<object, PrivateKey>()
 
 /**
- * A fast ES256K signer for `serviceSigner`, good for did-jwt as well.
+ * A fast ES256K signer for `serviceSigner`, which did-jwt accepts as well.
  * @param privateKey - 32 bytes, or 64 hexadecimal digits with or without `0x`. For anything else `setupDidAuth` throws
  * ERR_CONFIG, together with the other problems of a configuration, and the signer itself rejects with a TypeError
  */
@@ -33,7 +33,7 @@ export function signWith(curve: Curve, key: Uint8Array, data: string | Uint8Arra
   return curve.sign(curve.sha256(data), key).signature
 }
 
-/** The key of a signer that {@link es256kSigner} made; undefined for any other: it may be remote, or change its key. */
+/** Returns the key of a signer by {@link es256kSigner}; undefined for others, which may be remote or change keys. */
 export function findLocalKey(signer: unknown): PrivateKey | undefined {
   return typeof signer === 'function' ? ownKeys.get(signer) : undefined
 }
@@ -47,7 +47,7 @@ export async function didOfPrivateKey(privateKey: string | Uint8Array, network =
   return computeDid(await loadCurve(), readPrivateKey(privateKey), network)
 }
 
-/** The DID of a private key that was read. @throws TypeError when it is none */
+/** Computes the DID of a private key that was read. @throws TypeError when it is none */
 export function computeDid(curve: Curve, read: PrivateKey, network = DEFAULT_NETWORK): string {
   const publicKey = curve.publicKeyOf(parseKey(read))
   if (publicKey === undefined) throw new TypeError(OUT_OF_RANGE)
@@ -77,7 +77,7 @@ function readPrivateKey(privateKey: unknown): PrivateKey {
   return { key: Uint8Array.from(key), problem: undefined }
 }
 
-/** Loaded with the first token, because its import takes as long as ours. */
+/** Loaded with the first token, because its import takes as long as that of this package. */
 const didJwt = createLazy(() => import('did-jwt'))
 
 /** Issues a payload as ES256K JWT, by did-jwt, which adds nothing: it would put the wall clock into an absent `iat`. */

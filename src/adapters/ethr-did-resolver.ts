@@ -61,7 +61,7 @@ export function createEthrDidResolver(ethrNetworks: readonly EthrNetwork[], regi
       })
     )
     const names = networks.flatMap(({ name, chainId }) => [name, `0x${chainId.toString(16)}`])
-    // What stands between the method and the address, or `mainnet`, as ethr-did-resolver calls it.
+    // The network is the part between method and address. If it is absent, ethr-did-resolver uses `mainnet`.
     const named = did.split(':').slice(2, -1).join(':') || 'mainnet'
     if (!names.includes(named)) return createUnresolvedError('unknownNetwork')
     try {
@@ -124,7 +124,7 @@ function createNodeClient(rpcUrl: string, signal: AbortSignal): AskNode {
   }
 }
 
-/** fetch says "fetch failed", and why in its cause; of a JSON parser's message nothing is worth repeating. */
+/** Describes an error of a node: of `fetch` by its cause, of a JSON parser not by its message, which says nothing. */
 function describeNodeError(error: unknown): string {
   if (error instanceof SyntaxError || !isObject(error)) return 'no JSON'
   const { code, message } = isObject(error.cause) ? error.cause : error

@@ -41,7 +41,7 @@ export class EventLoopScheduler implements Scheduler {
     while (resumed.length < TASKS_PER_ROUND) {
       const task = first?.next() ?? second?.next()
       if (task === undefined) break
-      // Its client would not read the answer.
+      // The client would not read the answer.
       if (task.client.isGone()) task.refuse()
       else resumed.push(task)
     }

@@ -13,7 +13,7 @@ export interface WaitingTask {
  */
 export class FairQueue<T extends WaitingTask = WaitingTask> {
   readonly #maxSize: number
-  /** In the order in which the networks are served next. */
+  /** Tasks by network, in the order in which the networks are served next. */
   readonly #byNetwork = new Map<string, T[]>()
   #size = 0
 
@@ -43,7 +43,7 @@ export class FairQueue<T extends WaitingTask = WaitingTask> {
     if (first === undefined) return undefined
     const [network, tasks] = first
     const task = tasks.shift()
-    // To the end of the round.
+    // Move the network to the end of the round.
     this.#byNetwork.delete(network)
     if (tasks.length > 0) this.#byNetwork.set(network, tasks)
     this.#size -= 1
@@ -52,7 +52,7 @@ export class FairQueue<T extends WaitingTask = WaitingTask> {
 
   #removeFromLongest(): T | undefined {
     let longest: [string, T[]] | undefined
-    // Of equals the last, which would have been served last.
+    // Among equal lengths take the last network, which would have been served last.
     for (const entry of this.#byNetwork) if (entry[1].length >= (longest?.[1].length ?? 0)) longest = entry
     if (longest === undefined) return undefined
     const [network, tasks] = longest

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 
-/** All bytes of a body from elsewhere. The rest of a longer one is not read: leaving the loop cancels the stream. */
+/** Reads all bytes of a foreign body. The rest of a longer one is not read: leaving the loop cancels the stream. */
 export async function readBounded(
   body: AsyncIterable<Uint8Array> | ReadableStream<Uint8Array> | null,
   maxBytes: number,
@@ -17,7 +17,7 @@ export async function readBounded(
   return Buffer.concat(chunks)
 }
 
-/** A URL without its user and password, and the header that has them: `fetch` refuses and quotes URLs that do. */
+/** Moves user and password of a URL to a header: `fetch` refuses URLs that have them, and quotes them in its error. */
 export function separateUser(text: string): { url: string; headers: { Authorization?: string } } {
   const url = new URL(text)
   const user = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`

@@ -14,7 +14,7 @@ export function createSecurityReporter(
   onSecurityEvent: OnSecurityEvent | undefined
 ): (event: Omit<SecurityEvent, 'atSeconds'>) => void {
   const failed = (): void => {
-    // Without the cause: it may quote the event.
+    // The cause is not logged: it may quote the event.
     try {
       logger.error({ event: 'security-listener-failed' }, 'onSecurityEvent threw')
     } catch {
@@ -36,7 +36,7 @@ type Service = { serviceUrl: string; challengeSecret: string }
 const servicesByStore = new WeakMap<Store, Service[]>()
 const pathsByApp = new WeakMap<object, ReadonlySet<unknown>>()
 
-/** Remembers the paths of an application or router, and warns of one that a service there has: it alone answers. */
+/** Remembers the paths of an application or router. Warns if another service has one of them: only that one answers. */
 export function warnOfSharedPaths(app: object, paths: Readonly<Record<string, string | undefined>>): string[] {
   const known = pathsByApp.get(app) ?? new Set()
   const given = Object.values(paths).filter((path) => path !== undefined)
@@ -45,7 +45,7 @@ export function warnOfSharedPaths(app: object, paths: Readonly<Record<string, st
   return shared.length === 0 ? [] : [`setupDidAuth was called twice on one app: the first answers ${shared.join(', ')}`]
 }
 
-/** Warns of two services of this process with one store and secret: what a user signs for one would be good at both. */
+/** Warns of two services of this process with one store and secret: both accept a signature for either. */
 export function warnOfSharedStores(store: Store | undefined, { serviceUrl, challengeSecret }: Service): string[] {
   if (store === undefined) return []
   const services = servicesByStore.get(store) ?? []

@@ -16,7 +16,7 @@ const KEYS_SECONDS = 600
 /** Anybody can send a token that names an unknown key. */
 const COOLDOWN_SECONDS = 30
 
-/** As the options of the library name them. */
+/** Parts named like the options of the library. */
 export interface ResourceIssuerParts {
   issuer: string
   audience: string
@@ -42,7 +42,7 @@ export function createResourceIssuer(parts: ResourceIssuerParts): ResourceIssuer
   const fetchKeys = async (sinceSeconds: number): Promise<void> => {
     const published = parts.keys && (await Promise.all(parts.keys.map(publishedKey)))
     known = { keys: await (published === undefined ? fetchIssuerKeys(issuer) : importKeys(published)), sinceSeconds }
-    // Also those of a key that is no longer listed.
+    // This includes tokens of a key that is no longer listed.
     verified.clear()
   }
 
@@ -123,7 +123,7 @@ function isSigningKey(key: unknown): key is SigningKey {
 /** Returns undefined for a key that is not a point of the curve. @see RFC 7517, section 5 */
 async function importPublicKey({ kty, crv, x, y }: SigningKey): Promise<CryptoKey | undefined> {
   const { importJWK } = await import('jose')
-  // Bytes stand for symmetric keys only.
+  // Only symmetric keys are given as bytes.
   return importJWK({ kty, crv, x, y }, 'ES256').then(
     (key) => (key instanceof Uint8Array ? undefined : key),
     () => undefined

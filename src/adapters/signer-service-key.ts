@@ -17,7 +17,7 @@ const SECOND_PROBE = 'express-did-auth asks again: which key is this?'
 interface SignerParts {
   curve: Curve
   logger: Logger
-  /** Called with the address of the key that signs now, when another was learnt before: its tokens count no longer. */
+  /** Called with the address of the new key after a change of keys: tokens of the former key are refused. */
   onKeyChange?: ((address: string) => void) | undefined
 }
 

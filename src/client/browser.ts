@@ -11,7 +11,7 @@ export interface WebStorage {
   removeItem(key: string): void
 }
 
-/** What of IndexedDB the client uses. */
+/** The part of IndexedDB that the client uses. */
 export interface DatabaseRequest<T = string | undefined> {
   readonly result: T
   readonly error: unknown
@@ -50,7 +50,7 @@ export interface PasskeyAnswer {
 export interface Channel {
   onmessage: ((event: { readonly data: unknown }) => void) | null
   postMessage(message: unknown): void
-  /** Node's alone: an open channel keeps no process alive. */
+  /** Exists only in Node: an open channel does not keep the process alive. */
   unref?(): void
 }
 
@@ -68,12 +68,12 @@ export interface Browser {
   readonly indexedDB?: IndexedDatabases
   readonly navigator?: {
     readonly locks?: { request<T>(name: string, run: () => Promise<T>): Promise<T> }
-    /** Without passkeys where there is no `PublicKeyCredential`. */
+    /** Passkeys need `PublicKeyCredential` as well. */
     readonly credentials?: Record<'create' | 'get', (options: object) => Promise<PasskeyAnswer>>
   }
   readonly PublicKeyCredential?: { getClientCapabilities?(): Promise<Readonly<Record<string, boolean>>> }
   readonly BroadcastChannel?: new (name: string) => Channel
-  /** On a page only, as the two others. */
+  /** Exists only on a page, like the next two. */
   dispatchEvent?(event: Event): boolean
   addEventListener?(type: string, listener: (event: never) => void): void
   removeEventListener?(type: string, listener: (event: never) => void): void

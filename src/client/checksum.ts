@@ -4,7 +4,7 @@ import { encodeHex, utf8 } from './seal.js'
 
 const keccak = { keccak256Hex: (text: string): string => encodeHex(keccak_256(utf8(text))) }
 
-/** An address with its checksum. Wallets show their sign-in window only with it; some report lower case. */
+/** Returns an address with its checksum. Wallets show their sign-in window only with it; some report lower case. */
 export function addChecksum(address: string): string {
   return checksumAddress(keccak, address)
 }

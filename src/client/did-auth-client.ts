@@ -41,7 +41,7 @@ export interface ListedSession {
  * const notes = await (await auth.fetch('/notes')).json()
  */
 export class DidAuthClient {
-  /** Without a slash at its end. */
+  /** URL of the service, which ends without a slash. */
   readonly url: string
   /**
    * Resolves when the session was read from the storage, or in cookie mode from the service, and its wallet was looked
@@ -52,11 +52,11 @@ export class DidAuthClient {
   readonly #keeper: SessionKeeper
   #loading: Promise<void> | undefined
   #refreshing: Promise<void> | undefined
-  /** With cookies, a logout under way would end the session of a login that overtakes it. */
+  /** The logout under way. A login waits for it: with cookies, the logout would end the new session. */
   #leaving: Promise<void> | undefined
   readonly #challenges: Challenges
   #siwe: SiweLogin | undefined
-  /** By the URL of the other service. */
+  /** Resource tokens by the URL of the other service. */
   readonly #resourceTokens = new Map<string, KeptToken>()
   #wallet: Wallet | undefined
   #lookingForWallet: Promise<void> | undefined
@@ -74,7 +74,7 @@ export class DidAuthClient {
     }))
     this.url = url
     this.useWallet(options.wallet)
-    // Also for a session that another tab has opened.
+    // The wallet is also needed for a session that another tab has opened.
     this.#keeper.subscribe(() => {
       this.#lookingForWallet = this.#findWallet().catch(() => undefined)
     })
@@ -148,7 +148,7 @@ export class DidAuthClient {
 
   /**
    * `fetch` with the session. A path is one under the service's URL, also with a slash in front. The token is replaced
-   * before it ends, and sent to the service's origin and `origins` alone. Every answer is returned untouched.
+   * before it ends, and sent only to the service's origin and `origins`. Every answer is returned untouched.
    *
    * With `approve: true`, a request that the service wants approved is signed by the wallet, and sent once more.
    *
@@ -181,7 +181,7 @@ export class DidAuthClient {
     const { record } = keeper
     if (record && keeper.isNearEnd()) {
       await raceWithAbort(this.#refresh(record), signal).catch((error: unknown) => {
-        // A token that is still good serves while the service cannot refresh it.
+        // A token that is still valid is used while the service cannot refresh it.
         if (parseFields(error).code !== 'UNAVAILABLE' || keeper.secondsLeft() <= 0) throw error
       })
     }
@@ -197,7 +197,7 @@ export class DidAuthClient {
     }
     if (!init.approve || response.status !== 403) return response
     await this.#lookingForWallet
-    // Sent by `fetch`, because the wallet may be open for longer than the token is good.
+    // Sent by `fetch`, because the wallet may be open for longer than the token is valid.
     const refused = {
       response,
       href,
@@ -209,10 +209,10 @@ export class DidAuthClient {
   }
 
   /**
-   * A token of this session for another service, kept until it is near its end.
+   * A token of this session for another service, cached until shortly before it expires.
    *
    * @param resource - the URL of that service, as `resources` of this one has it
-   * @param refused - a token that it refused; another is asked for
+   * @param refused - a token that it refused; another is requested
    * @throws DidAuthClientError NOT_SIGNED_IN; SESSION_ENDED, UNAVAILABLE, RATE_LIMITED, PROTOCOL (also for a resource
    * that is not listed)
    * @example
@@ -240,7 +240,7 @@ export class DidAuthClient {
     })
   }
 
-  /** The user's sessions. The service needs `sessionsPath`. @throws as `tokenFor` does */
+  /** Returns the user's sessions. The service needs `sessionsPath`. @throws as `tokenFor` does */
   async sessions(): Promise<ListedSession[]> {
     const list = await this.#ownSessions('GET')
     if (!Array.isArray(list)) throw new DidAuthClientError(PROTOCOL)
@@ -277,7 +277,7 @@ export class DidAuthClient {
     return Promise.allSettled([this.#load(), this.#refreshing])
   }
 
-  /** Once; again only after it has failed. */
+  /** Loads the session once; again only after a failure. */
   #load(): Promise<void> {
     return (this.#loading ??= loadSession(this.#setting, this.#keeper).catch((error: unknown) => {
       this.#loading = undefined
@@ -285,7 +285,7 @@ export class DidAuthClient {
     }))
   }
 
-  /** One at a time: a request that needs one while it is under way gets the same. */
+  /** Refreshes the session. Requests that need a refresh while one is under way share it. */
   #refresh(stale: SessionRecord): Promise<void> {
     return (this.#refreshing ??= renewSession(this.#setting, this.#keeper, stale).finally(() => {
       this.#refreshing = undefined
@@ -306,7 +306,7 @@ export class DidAuthClient {
     return askJson(await this.#withSession(), { method, path: this.#setting.paths.sessions + path })
   }
 
-  /** The service, asked with the session. @throws DidAuthClientError NOT_SIGNED_IN */
+  /** Returns the service, asked with the session's token. @throws DidAuthClientError NOT_SIGNED_IN */
   async #withSession(): Promise<Setting> {
     await this.#load()
     if (!this.session) throw new DidAuthClientError(NOT_SIGNED_IN)
@@ -339,7 +339,7 @@ async function codeOf401(response: Response): Promise<string> {
   return response.status === 401 ? String(parseFields(parseJson(await response.clone().text())).code) : ''
 }
 
-/** What is read while it is sent cannot be sent again. */
+/** Whether a body can be sent again. A stream cannot: sending it consumes it. */
 function canRepeat(body: object | string | null | undefined): boolean {
   return !body || typeof body === 'string' || !('getReader' in body || Symbol.asyncIterator in body)
 }

@@ -29,7 +29,7 @@ export const UNAVAILABLE = [
 ] as const
 /** The service refuses the origin of this page: `trustedOrigins` of the service has to name it. */
 export const CROSS_ORIGIN = ['CROSS_ORIGIN', 'The service refused this page. Tell those who run it.'] as const
-/** One of our routes gave an answer outside the protocol: HTML, other JSON, a redirect, 404. */
+/** A route of the service gave an answer outside the protocol: HTML, other JSON, a redirect, 404. */
 export const PROTOCOL = ['PROTOCOL', 'The service failed. Tell those who run it.'] as const
 /** Status 412 of the vault: the list is not the one of `ifMatch`, or there is one in spite of `ifNoneMatch`. */
 export const CONFLICT = ['CONFLICT', 'It was changed elsewhere. Load it again, and repeat your change.'] as const

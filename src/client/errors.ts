@@ -13,9 +13,9 @@ export interface ClientErrorFacts {
   CONFLICT: { readonly etag: string }
 }
 
-/** What is known of a failure. */
+/** Details of a failure. */
 export interface ClientErrorDetails {
-  /** For developers: what was attempted, and what happened. It never has a token. */
+  /** Text for developers: what was attempted, and what happened. It never contains a token. */
   message?: string
   /** Replaces the text for users. */
   userMessage?: string | undefined
@@ -30,7 +30,7 @@ export interface ClientErrorDetails {
 
 /**
  * What the clients throw, except what the caller's own signal, storage or callback threw. `code` tells which error it
- * is and what else it has; across bundles, compare `code` alone.
+ * is and what else it has; across bundles, compare only `code`.
  *
  * @example
  * try {
@@ -47,7 +47,7 @@ export type DidAuthClientError<Code extends ClientErrorCode = ClientErrorCode> =
         readonly code: Code
         /** Whether the same call can succeed later without the user doing anything. */
         readonly retryable: boolean
-        /** For users, in English: what happened and what to do. */
+        /** English text for users: what happened, and what to do. */
         readonly userMessage: string
       }
   : never

@@ -19,7 +19,7 @@ export interface FindWalletsOptions {
   readonly ms?: number
   /**
    * Called with each wallet that announces itself after the list was returned, as long as the page is open. A wallet
-   * that was `injected` in the list comes once more when it announces its name.
+   * that was `injected` in the list is passed once more when it announces its name.
    */
   readonly onLate?: (wallet: FoundWallet) => void
 }

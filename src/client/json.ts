@@ -1,4 +1,4 @@
-/** The fields of a value of any type: none unless it is an object. */
+/** Returns the fields of a value of any type: none unless it is an object. */
 export function parseFields(value: unknown): Readonly<Record<string, unknown>> {
   return (value ?? {}) as Record<string, unknown>
 }

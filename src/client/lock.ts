@@ -4,7 +4,7 @@ import { LOCK_SECONDS, raceWithAbort, createTimeoutSignal } from './timing.js'
 
 /**
  * Runs something while no other tab runs it under the same name. It waits at most 10 s, because the tab that has the
- * lock may be frozen: what runs has to be safe beside it, as a refresh with its idempotency key is.
+ * lock may be frozen: what runs has to be safe next to it, as a refresh with its idempotency key is.
  */
 export function runWithLock<T>(setting: Setting, run: () => Promise<T>): Promise<T> {
   const { name, storage } = setting

@@ -16,7 +16,7 @@ const defaultPaths = {
   sessions: '/sessions'
 }
 
-/** What the service's codes mean, by their beginnings. */
+/** Kinds of errors by the beginning of the service's code. */
 const meanings = [
   [/^ERR_(CHALLENGE|SIGNATURE|MESSAGE$)/, CHALLENGE],
   [/^ERR_(CROSS|MESSAGE_)/, CROSS_ORIGIN],
@@ -47,9 +47,9 @@ export type ClientPaths = Readonly<typeof defaultPaths> & {
 export type SignInText = 'login' | 'siwe'
 
 export interface LogInOptions {
-  /** In place of the client's own. */
+  /** Wallet of this login. Default: the client's wallet. */
   readonly wallet?: Wallet | undefined
-  /** Which text to sign, in place of the client's own. */
+  /** Kind of text to sign. Default: the client's option. */
   readonly message?: SignInText | undefined
   /** Ends the login; a window that the wallet has open stays open. */
   readonly signal?: AbortSignal | undefined
@@ -61,7 +61,7 @@ export interface ClientClaim {
   readonly claimValue: string
 }
 
-/** What the service asks for at sign up. */
+/** Claims and credentials that the service requests at sign up. */
 export interface DisclosureRequest {
   /** The service's DID. */
   readonly issuer: string
@@ -79,21 +79,21 @@ export interface Disclosure {
 }
 
 export interface SignUpOptions extends Omit<LogInOptions, 'message'>, Disclosure {
-  /** Picks what to answer with. Called where the service asks for something. */
+  /** Picks the claims and credentials to send. Called if the service requests any. */
   readonly onDisclosure?: ((request: DisclosureRequest) => Disclosure | Promise<Disclosure>) | undefined
 }
 
 export interface DidAuthClientOptions {
-  /** Where the service's routes are: `https://api.example.com` or, on a page, `/auth`. */
+  /** URL of the service's routes: `https://api.example.com` or, on a page, `/auth`. */
   readonly url: string
-  /** What signs. `logIn` may be given another; without any, the browser's `window.ethereum` does. */
+  /** Wallet that signs, unless `logIn` is given another. Default: the browser's `window.ethereum`. */
   readonly wallet?: Wallet | undefined
   /** Network of the DID: `rsk` when absent, `rsk:testnet`, a hex chain id, empty: Ethereum; `chain` asks the wallet. */
   readonly network?: string | undefined
-  /** Which text the wallet signs to log in: `login` when absent. A sign up always has this protocol's own. */
+  /** Kind of text that the wallet signs to log in. Default: `login`. A sign up always uses this protocol's own text. */
   readonly message?: SignInText | undefined
   /**
-   * What stands after `Login to `: the host of `url` when absent. In an EIP-4361 text the site that asks: the host of
+   * Domain after `Login to `: the host of `url` when absent. In an EIP-4361 text the site that asks: the host of
    * the page when absent, else that of `url`.
    */
   readonly domain?: string | undefined
@@ -104,7 +104,7 @@ export interface DidAuthClientOptions {
   readonly serviceUrl?: string | undefined
   /** A line for people in an EIP-4361 text. None when absent. */
   readonly statement?: string | undefined
-  /** How tokens travel: `cookie` where the service has `useCookies`; `header` when absent. */
+  /** Transport of tokens: `cookie` if the service has `useCookies`. Default: `header`. */
   readonly mode?: 'header' | 'cookie' | undefined
   /** `memory()` when absent; in cookie mode `local()`, which then holds no token. */
   readonly storage?: ClientStorage | undefined
@@ -112,9 +112,9 @@ export interface DidAuthClientOptions {
   readonly origins?: readonly string[] | undefined
   /** The service's paths, where they are not the usual ones. */
   readonly paths?: Partial<ClientPaths> | undefined
-  /** What every sign up starts from. */
+  /** Default options of every sign up. */
   readonly signUp?: Omit<SignUpOptions, 'signal'> | undefined
-  /** What to do when the user changes the account in the wallet: default `signOut`. Locking it is not a change. */
+  /** Reaction to another account in the wallet. Default: `signOut`. Locking the wallet is not a change. */
   readonly onAccountChange?: 'signOut' | 'ignore' | undefined
   /** Called when the session has ended, here, in another tab or at the service. */
   readonly onSignedOut?: ((error: DidAuthClientError<'SESSION_ENDED'>) => void) | undefined
@@ -136,7 +136,7 @@ export interface Setting
   readonly storage: ClientStorage
   /** Monotonic: it measures how long a token has been here. */
   readonly nowSeconds: () => number
-  /** Of the wall clock, which all tabs share. */
+  /** Seconds of the wall clock, which all tabs share. */
   readonly wallSeconds: () => number
   /** Whether all tabs have one session, because they have one set of cookies; else each DID has a record of its own. */
   readonly usesCookies: boolean
@@ -155,7 +155,7 @@ export function completeOptions(options: DidAuthClientOptions): Setting {
     ...options,
     url,
     name: `did-auth:${url}`,
-    // A browser's fetch works on its window alone.
+    // A browser's fetch works only as a method of its window.
     fetch: options.fetch ?? ((input, init) => globalThis.fetch(input, init)),
     nowSeconds: () => clock?.nowSeconds() ?? performance.now() / 1000,
     wallSeconds: () => clock?.nowSeconds() ?? Date.now() / 1000,

@@ -12,9 +12,9 @@ import { createRandomText } from './seal.js'
 import { pause } from './timing.js'
 
 const MAX_TRIES = 3
-/** A service that asks for a longer pause gets it: the user's next request tries again. */
+/** Longest pause before a repeat. If the service requests a longer one, the user's next request tries again. */
 const MAX_PAUSE_SECONDS = 5
-/** How long a refresh token of a service with default options is good. */
+/** Lifetime of a refresh token of a service with default options. */
 const SESSION_SECONDS = 7 * 24 * 3600
 /** The assumed life of a cookie until `GET /session` has told it. */
 const UNKNOWN_LIFE_SECONDS = 60
@@ -38,7 +38,7 @@ async function readOwnSession(setting: Setting): Promise<ReceivedSession | undef
 export async function loadSession(setting: Setting, keeper: SessionKeeper): Promise<void> {
   if (isServer(setting)) return
   const stored = await keeper.read()
-  // Where a refresh was not answered, the cookie may be one that only its repeat can replace.
+  // The cookie of an unanswered refresh may be outdated. Only a repeat of that refresh can replace it.
   const isKept = stored && (!setting.usesCookies || (await keeper.pendingKey(stored)))
   const found = (setting.usesCookies && (await readOwnSession(setting))) || (isKept ? stored : undefined)
   if (!found) return
@@ -72,13 +72,13 @@ export async function startSession(
  * request is sent, so that a refresh whose answer was lost is repeated and never taken for a theft. The tokens are
  * forgotten only when the service refuses the very refresh token that is stored.
  *
- * @throws DidAuthClientError SESSION_ENDED; UNAVAILABLE for everything else, and then the tokens are kept
+ * @throws DidAuthClientError SESSION_ENDED; UNAVAILABLE for everything else, after which the tokens stay stored
  */
 export async function renewSession(setting: Setting, keeper: SessionKeeper, stale: SessionRecord): Promise<void> {
   if (isServer(setting)) return
   await runWithLock(setting, () => replaceTokens(setting, keeper, stale))
   if (!setting.usesCookies) return
-  // Outside the lock, because it is another request with the session. Without it the session is good all the same.
+  // Outside the lock, because it is another request with the session. The session is valid even if it fails.
   const pair = keeper.record?.pair
   const found = await readOwnSession(setting).catch(() => undefined)
   const stored = await keeper.read()
@@ -93,7 +93,7 @@ export async function endSession(setting: Setting, keeper: SessionKeeper): Promi
   if (!record) return
   if (!usesCookies) await keeper.end(record, 'loggedOut')
   await runWithLock(setting, () => sendLogout(setting, record)).catch((error: unknown) => {
-    // It has ended already.
+    // 401: the session has ended already.
     if (parseFields(error).status !== 401) throw error
   })
   if (usesCookies) await keeper.end(record, 'loggedOut')
@@ -120,9 +120,9 @@ async function replaceTokens(setting: Setting, keeper: SessionKeeper, stale: Ses
   }
   const pending = await keeper.pendingKey(stored)
   const attempt = { key: pending ?? (await keeper.newKey(stored)), tries: 1 }
-  // A tab that was frozen until now has missed what others did. Nothing lies between this look and the request.
+  // A tab that was frozen until now has missed changes by others. Nothing may happen between this read and the request.
   if ((await keeper.read(did))?.pair !== stored.pair) return replaceTokens(setting, keeper, stale)
-  // Without a signal, a request to the service throws nothing else.
+  // A request without a signal throws only this class.
   const outcome = await sendRefresh(setting, stored, attempt).catch((error: unknown) => error as DidAuthClientError)
   let now = await keeper.read(did)
   // Tabs in processes of their own see each other's `localStorage` late, whatever the lock.
@@ -138,7 +138,7 @@ async function replaceTokens(setting: Setting, keeper: SessionKeeper, stale: Ses
   else await keeper.save(outcome)
 }
 
-/** Sends the refresh, and sends it again with the same key where no answer of the service has come. */
+/** Sends the refresh, and repeats it with the same key if no answer of the service has arrived. */
 async function sendRefresh(
   setting: Setting,
   stored: SessionRecord,
@@ -153,7 +153,7 @@ async function sendRefresh(
         body: usesCookies ? undefined : { refreshToken: stored.pair },
         headers: { 'Idempotency-Key': attempt.key }
       })
-      // What else answers 200 is the login page of a network, or another service.
+      // Any other body with status 200 is from the login page of a network, or from another service.
       if (usesCookies && body) throw new DidAuthClientError(PROTOCOL)
       const tokens = usesCookies ? { pair: createRandomText(), lifeSeconds: UNKNOWN_LIFE_SECONDS } : parseTokens(body)
       return { ...stored, ...tokens, receivedAt: wallSeconds() }
@@ -168,7 +168,7 @@ async function sendRefresh(
 /**
  * Ends the session where the service has refused it.
  *
- * @param isFirst - whether no answer of ours can have been lost: then somebody else has used a token that was replaced,
+ * @param isFirst - whether no answer to this client can be lost: then somebody else has used a token that was replaced,
  * and is signed out. With cookies, it could be a tab whose storage was cleared
  */
 async function handleRefreshFailure(
@@ -181,7 +181,7 @@ async function handleRefreshFailure(
   const { message, serverCode } = cause
   // The text of business logic is written for users.
   const userMessage = cause.code === 'REFUSED' ? cause.userMessage : undefined
-  // Its fields alone.
+  // Copies only the error's own fields.
   // eslint-disable-next-line @typescript-eslint/no-misused-spread
   const details = { ...cause, message, userMessage, cause }
   if (!isRefusal(cause)) return new DidAuthClientError(UNAVAILABLE, details)

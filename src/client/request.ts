@@ -6,15 +6,15 @@ import { createTimeoutSignal } from './timing.js'
 
 /** A service, and how its requests are sent. */
 export interface Service {
-  /** Without a slash at its end. */
+  /** URL of the service, which ends without a slash. */
   readonly url: string
   /** The global one when absent. */
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined
   /** Redirects and cookies of its requests. */
   readonly init?: RequestInit
-  /** How long one answer may take, with its body. Default 60. */
+  /** Time limit for one answer with its body. Default 60. */
   readonly timeoutSeconds?: number | undefined
-  /** What a refusal means to this service, where that is more than what the status means anywhere. */
+  /** Finds the meaning of a refusal by this service, if it says more than the status does anywhere. */
   readonly findErrorKind?: (status: number, code: string | undefined, answer: Answer) => Meaning
   /** Reads the body of an answer: {@link readAll}, or {@link readAtMost}. */
   readonly read: (response: Response) => Promise<Bytes>
@@ -28,7 +28,7 @@ export interface Call {
   /** Default: POST with a body, GET without. */
   readonly method?: string | undefined
   readonly path: string
-  /** Sent as JSON. */
+  /** Body, which is sent as JSON. */
   readonly body?: object | undefined
   readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal | undefined
@@ -36,7 +36,7 @@ export interface Call {
 
 /** An answer that has arrived whole. */
 export interface Answer {
-  /** What was asked, for messages. */
+  /** The request as text, for messages. */
   readonly what: string
   readonly response: Response
   readonly body: Bytes
@@ -82,7 +82,7 @@ export async function askJson(service: Service, call: Call): Promise<unknown> {
   return answer.json
 }
 
-/** A text in a field of an answer of JSON. */
+/** Reads a text in a field of an answer of JSON. */
 export function readText({ json }: Answer, name: string): string | undefined {
   const value = parseFields(json)[name]
   return isText(value) ? value : undefined
@@ -116,7 +116,7 @@ export async function readAtMost(maxBytes: number, { body }: Response): Promise<
   }
 }
 
-/** What an answer means that is not the one to the request. Where nothing knows it, something else answered. */
+/** Converts an unexpected answer to an error. If no rule knows the answer, it is from another server: PROTOCOL. */
 export function toClientError(answer: Answer, service?: Service, request?: { did?: string }): DidAuthClientError {
   const { status, headers } = answer.response
   const serverCode = readText(answer, 'code')
@@ -135,7 +135,7 @@ export function toClientError(answer: Answer, service?: Service, request?: { did
   })
 }
 
-/** The result of a request. @throws the signal's reason; UNAVAILABLE for errors other than the client's own */
+/** Returns the result of a request. @throws the signal's reason; UNAVAILABLE for errors other than the client's own */
 export async function mapToUnavailable<T>(
   what: string,
   signal: AbortSignal | null | undefined,

@@ -1,12 +1,12 @@
 import { raceWithAbort } from './timing.js'
 
-/** What a client of relay or vault needs of the `DidAuthClient` of another service, which issues tokens for it. */
+/** The part of a `DidAuthClient` that clients of relay and vault need. Its service issues their tokens. */
 export interface ResourceAuth {
   tokenFor(resource: string, refused?: string): Promise<string>
   readonly session: { readonly did: string } | undefined
 }
 
-/** Which client is logged in, and for what it asks tokens. */
+/** The client that is logged in, and the service for which it requests tokens. */
 export interface ResourceOptions {
   readonly auth: ResourceAuth
   /** The service, as the one of `auth` has it in `resources`. */

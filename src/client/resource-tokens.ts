@@ -8,7 +8,7 @@ import { decodeJwt } from './session-keeper.js'
 /** A token is replaced so many seconds before its end. */
 const RESERVE_SECONDS = 30
 
-/** `value` and `goodUntil` (by the monotonic clock) are known once the token has come. */
+/** `value` and `goodUntil` (by the monotonic clock) are known once the token has arrived. */
 export interface KeptToken {
   readonly sessionId: string | undefined
   readonly token: Promise<string>
@@ -17,7 +17,7 @@ export interface KeptToken {
 }
 
 /**
- * A token of the session for a resource: the kept one until it is near its end, else one request for all who wait.
+ * A token of the session for a resource: the cached one until shortly before it expires, else one shared request.
  *
  * @param service - sends with the session
  * @param refused - a token that the resource refused, and is replaced
@@ -46,7 +46,7 @@ export function createTokenCache(
     )
   }
   kept.set(resource, entry)
-  // Not for ever: the next call asks again.
+  // Forget the failed request, so that the next call asks again.
   entry.token.catch(() => (entry.goodUntil = 0))
   return entry.token
 }

@@ -3,7 +3,7 @@ export const IV_BYTES = 12
 /** A multiple of 3, so that pieces of base64 can be joined; and few enough to be arguments of a function. */
 const PIECE_BYTES = 24_576
 
-/** Bytes as WebCrypto takes them: a copy of those of a caller, which may lie in shared memory. */
+/** Bytes as WebCrypto takes them: a copy of those of a caller, which may be in shared memory. */
 export type Bytes = Uint8Array<ArrayBuffer>
 
 export const utf8 = (text: string): Bytes => new TextEncoder().encode(text)
@@ -15,7 +15,7 @@ export function encodeUtf8(text: string): Bytes {
   return bytes
 }
 
-/** A mark of the byte order at the beginning is a character as any other. */
+/** Decodes UTF-8. A byte order mark at the beginning is a character like any other. */
 export const decodeUtf8 = (bytes: Uint8Array): string => new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)
 export const randomBytes = (count: number): Bytes => crypto.getRandomValues(new Uint8Array(count))
 
@@ -48,7 +48,7 @@ export function concatBytes(parts: readonly ArrayLike<number>[]): Bytes {
   return bytes
 }
 
-/** Base64url without padding (RFC 4648, section 5). */
+/** Encodes bytes as base64url without padding (RFC 4648, section 5). */
 export function encodeBase64url(bytes: Bytes): string {
   let text = ''
   for (let start = 0; start < bytes.length; start += PIECE_BYTES) {
@@ -57,7 +57,7 @@ export function encodeBase64url(bytes: Bytes): string {
   return text.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
 }
 
-/** The bytes of base64url. @throws DOMException for other text */
+/** Decodes base64url. @throws DOMException for other text */
 export function decodeBase64url(text: string): Bytes {
   const binary = atob(text.replaceAll('-', '+').replaceAll('_', '/'))
   const bytes = new Uint8Array(binary.length)
@@ -66,7 +66,7 @@ export function decodeBase64url(text: string): Bytes {
   return bytes
 }
 
-/** Two digits a byte. */
+/** Encodes each byte as two hexadecimal digits. */
 export function encodeHex(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }

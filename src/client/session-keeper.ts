@@ -8,19 +8,19 @@ import { decodeBase64url, createRandomText, decodeUtf8 } from './seal.js'
 /** Longer tokens than this are not of this protocol, and are not stored. */
 const MAX_TOKEN_LENGTH = 8192
 
-/** Whose session the client has. */
+/** The user and the session of the client. */
 export interface ClientSession {
   readonly did: string
   readonly sessionId: string
-  /** When the access token ends, in whole seconds by the service's clock. The session lasts longer. */
+  /** Time at which the access token expires, in whole seconds by the service's clock. The session lasts longer. */
   readonly expiresAt: number
 }
 
-/** A session as the storage keeps it, as JSON. */
+/** A session as it is stored, in JSON. */
 export interface SessionRecord extends ClientSession {
-  /** How long the access token was good when it was received: `exp - iat`, so that no clock of ours decides. */
+  /** Lifetime of the access token in seconds: `exp - iat`, which is independent of this machine's clock. */
   readonly lifeSeconds: number
-  /** When it was received, by this machine's wall clock. */
+  /** Time at which the token was received, by this machine's wall clock. */
   readonly receivedAt: number
   /** The refresh token. In cookie mode, where no script sees one, a random text that changes with it. */
   readonly pair: string
@@ -50,7 +50,7 @@ export class SessionKeeper {
   readonly #setting: Setting
   readonly #listeners = new Set<(session: ClientSession | undefined) => void>()
   readonly #channel: Channel | undefined
-  /** When the access token will have been here for its whole life, by the monotonic clock. */
+  /** Time at which the access token expires, by the monotonic clock. */
   #endsAt = 0
   record: SessionRecord | undefined
   session: ClientSession | undefined
@@ -70,7 +70,7 @@ export class SessionKeeper {
     return this.secondsLeft() < Math.min(30, (this.record?.lifeSeconds ?? 0) / 5)
   }
 
-  /** For how long the token is still good: not at all from 0 on. */
+  /** Returns the remaining life of the token in seconds; 0 or less: it has expired. */
   secondsLeft(): number {
     return this.#endsAt - this.#setting.nowSeconds()
   }
@@ -91,7 +91,7 @@ export class SessionKeeper {
     await this.#setting.storage.set(this.#keyOf(record.did), JSON.stringify(record))
   }
 
-  /** The idempotency key of a refresh of these tokens that was sent and perhaps not answered. */
+  /** Returns the idempotency key of a refresh of these tokens that was sent and perhaps not answered. */
   async pendingKey({ did, pair }: SessionRecord): Promise<string | undefined> {
     const kept = await this.#setting.storage.get(this.#pendingOf(did))
     return kept?.endsWith(` ${pair}`) ? kept.split(' ')[0] : undefined
@@ -124,7 +124,7 @@ export class SessionKeeper {
     return session
   }
 
-  /** The same for a login. The session of another DID that this client had is forgotten. */
+  /** Saves the record of a login. Forgets the session of another DID that this client had. */
   async start(record: SessionRecord): Promise<ClientSession> {
     const { name, storage, usesCookies } = this.#setting
     const before = this.record
@@ -150,7 +150,7 @@ export class SessionKeeper {
     return error
   }
 
-  /** Forgets a session in this client alone, unless it has another by now. @returns what to throw */
+  /** Forgets a session only in this client, unless it has another by now. @returns what to throw */
   drop({ sessionId }: SessionRecord, reason: SessionEndReason, details?: ClientErrorDetails): SessionEnded {
     const userMessage = details?.userMessage ?? `Your session ${endings[reason]}. Log in again.`
     const error = new DidAuthClientError(SESSION_ENDED, { ...details, reason, userMessage })
@@ -178,7 +178,7 @@ export class SessionKeeper {
     if (stored) this.hold(stored)
   }
 
-  /** Without tokens: these are in the storage. */
+  /** Tells other tabs which session changed. The message has no tokens: these are in the storage. */
   #announce({ sessionId }: SessionRecord, reason?: SessionEndReason): void {
     this.#channel?.postMessage({ sessionId, reason })
   }
@@ -220,13 +220,13 @@ export function parseOwnSession(body: unknown): ReceivedSession | undefined {
   throw new DidAuthClientError(PROTOCOL, { message: 'No session' })
 }
 
-/** Undefined for what is no record. */
+/** Parses a stored record; undefined if it is not one. */
 function parseRecord(text: string | null | undefined): SessionRecord | undefined {
   const found = parseFields(parseJson(text))
   return isText(found.pair) && isSession(found) ? (found as unknown as SessionRecord) : undefined
 }
 
-/** The payload of a JWT, unverified: the service is the one that verifies. */
+/** Decodes the payload of a JWT without verifying it: the service does that. */
 export function decodeJwt(jwt: string): Readonly<Record<string, unknown>> {
   try {
     return parseFields(JSON.parse(decodeUtf8(decodeBase64url(jwt.split('.')[1] ?? ''))))

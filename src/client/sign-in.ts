@@ -5,14 +5,14 @@ import type { LogInOptions, Setting } from './options.js'
 import { ask, askJson, isOutdated, readRequiredText, type Call } from './request.js'
 import { connectWallet } from './wallet.js'
 
-/** What a login answered, and whose it is. */
+/** The answer to a login, and the DID of its user. */
 export type SignedIn = { readonly body: unknown; readonly did: string }
 
-/** What is signed to log in: challenges, or the nonces of EIP-4361, which are for any DID. */
+/** Source of the texts to sign for a login: challenges, or nonces of EIP-4361, which are valid for any DID. */
 export interface Challenges {
   /** Asks for the next one ahead of the click. @throws DidAuthClientError as {@link ask} does */
   prepare(did: string, signal?: AbortSignal): Promise<void>
-  /** The prepared one while it is good, else a new one. @throws as `prepare` does */
+  /** Returns the prepared one while it is valid, else a new one. @throws as `prepare` does */
   next(did: string, signal?: AbortSignal): Promise<string>
 }
 
@@ -27,7 +27,7 @@ export function createChallenges(setting: Setting, field: string, callOf: (did: 
   const request = async (did: string, signal?: AbortSignal) => {
     const answer = await ask(setting, { ...callOf(did), signal })
     const expiresIn = Number(answer.response.headers.get('Challenge-Expires-In') ?? Infinity)
-    // By the monotonic clock.
+    // `nowSeconds` is monotonic, so a change of the wall clock does not matter.
     return { did, text: readRequiredText(answer, field, isWord), goodUntil: nowSeconds() + expiresIn }
   }
   let prepared: Awaited<ReturnType<typeof request>> | undefined

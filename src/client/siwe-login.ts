@@ -14,7 +14,7 @@ export interface SignedSiwe {
   readonly message: string
   /** `0x` and hex. */
   readonly signature: string
-  /** What signed: a change of its account signs out. */
+  /** Wallet that signed. A change of its account signs the user out. */
   readonly wallet?: Wallet | undefined
   readonly signal?: AbortSignal | undefined
 }
@@ -27,7 +27,7 @@ export interface SiweLogin {
   /** Asks for the nonce of the next login ahead of the click. @throws as {@link nonce} does */
   prepare(signal?: AbortSignal): Promise<void>
   /**
-   * A nonce for one login, by whatever account: the prepared one while it is good, else a new one.
+   * A nonce for one login, by whatever account: the prepared one while it is valid, else a new one.
    *
    * @throws DidAuthClientError UNAVAILABLE, RATE_LIMITED, PROTOCOL, or the signal's reason
    */
@@ -50,7 +50,7 @@ export interface SiweLogin {
   approve(refused: RefusedRequest): Promise<Response>
 }
 
-/** The steps of a login by EIP-4361. Apart from the client, which loads it when it is wanted. */
+/** Creates the steps of a login by EIP-4361. Apart from the client, which loads it when it is wanted. */
 export function createSiweLogin(setting: Setting, enter: Enter): SiweLogin {
   const { paths, wallSeconds, network } = setting
   const path = paths.siweNonce ?? '/siwe/nonce'

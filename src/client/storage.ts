@@ -1,7 +1,7 @@
 import { browser, type WebStorage } from './browser.js'
 import type { askDatabase } from './indexed-db.js'
 
-/** Where the client keeps its session: `memory()`, `local()`, `session()`, `indexedDb()`, or one of your own. */
+/** Storage of the client's session: `memory()`, `local()`, `session()`, `indexedDb()`, or one of your own. */
 export interface ClientStorage {
   get(key: string): Promise<string | null | undefined> | string | null | undefined
   set(key: string, value: string): unknown
@@ -41,7 +41,7 @@ export function session(): ClientStorage {
   return webStorage(() => browser.sessionStorage)
 }
 
-/** Where the browser has no such storage, forbids it, or it is full, values are kept in memory. */
+/** Stores values in memory if the browser has no such storage, forbids it, or it is full. */
 function webStorage(open: () => WebStorage): ClientStorage {
   const kept = new Map<string, string>()
   const attempt = <T>(use: (area: WebStorage) => T): T | undefined => {

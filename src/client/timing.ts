@@ -1,6 +1,6 @@
 /** Time as the client knows it. Tests give a clock of their own. */
 export interface ClientClock {
-  /** Seconds; fractions are allowed. Only differences count, so that a clock that is wrong does no harm. */
+  /** Returns seconds; fractions are allowed. Only differences count, so that a wrong clock does no harm. */
   nowSeconds(): number
 }
 
@@ -11,13 +11,13 @@ export function pause(seconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, seconds * 1000))
 }
 
-/** A signal that is aborted after some seconds, or with the caller's own. */
+/** Creates a signal that is aborted after some seconds, or with the caller's own. */
 export function createTimeoutSignal(seconds: number, signal?: AbortSignal): AbortSignal {
   const timeout = AbortSignal.timeout(seconds * 1000)
   return signal ? AbortSignal.any([signal, timeout]) : timeout
 }
 
-/** What a promise comes to, unless a signal is aborted before. @throws the signal's reason */
+/** Returns the result of a promise, unless a signal is aborted before. @throws the signal's reason */
 export function raceWithAbort<T>(promise: Promise<T>, signal: AbortSignal | null | undefined): Promise<T> {
   if (!signal) return promise
   return new Promise((resolve, reject) => {

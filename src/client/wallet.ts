@@ -40,18 +40,18 @@ export interface PlainWallet {
   /** Name under which the client finds the wallet again after a reload. `createPasskey` and `openPasskey` set it. */
   readonly id?: string
   readonly address: string
-  /** For the network `chain`. */
+  /** Id of the chain, for the network `chain`. */
   readonly chainId?: number
   signMessage(text: string): Promise<string> | string
 }
 
-/** What signs: all kinds of wallets that the clients accept. */
+/** All kinds of wallets that the clients accept. */
 export type Wallet = Eip1193Provider | EthersSigner | ViemAccount | ViemWalletClient | ViemClient | PlainWallet
 
 /** A wallet with the account that it signs with. */
 export interface ConnectedWallet {
   readonly did: string
-  /** As the wallet spells it. */
+  /** The address as the wallet spells it. */
   readonly address: string
   /** Signs by `personal_sign` (EIP-191). @returns `0x` and 65 bytes in hex @throws as {@link askWallet} does */
   readonly signMessage: (text: string) => Promise<string>
@@ -109,7 +109,7 @@ export function watchAccount(wallet: Wallet, listener: (address: string) => void
   })
 }
 
-/** The chain that a wallet is on, 30 where none is known. @throws DidAuthClientError WALLET, or the signal's reason */
+/** Returns the chain of a wallet, 30 if unknown. @throws DidAuthClientError WALLET, or the signal's reason */
 export async function fetchChainId(wallet: Wallet | undefined, signal: AbortSignal | undefined): Promise<number> {
   // A provider answers a hex text, other wallets a number.
   const chainId = await askWallet(
@@ -166,7 +166,7 @@ export async function askWallet<T>(call: () => T, signal: AbortSignal | undefine
     // Libraries put the wallet's own error into theirs.
     const { cause: inner, error, info } = parseFields(cause)
     const codes = [cause, inner, error, parseFields(info).error].map((one) => parseFields(one).code).join()
-    // Of EIP-1193, of WalletConnect (CAIP-25), and of ethers.
+    // Codes of EIP-1193, of WalletConnect (CAIP-25), and of ethers.
     const kinds = [
       [/\b(4001|500[02])\b|_REJECTED/, USER_REJECTED],
       [/-32002/, WALLET_BUSY],
@@ -185,7 +185,7 @@ function parseHex(value: unknown, digits: number): string {
 }
 
 /**
- * Asks the browser's wallets to announce themselves (EIP-6963). `window.ethereum` comes last, unless it announced
+ * Asks the browser's wallets to announce themselves (EIP-6963). `window.ethereum` is last, unless it announced
  * itself. Without a browser there are none.
  *
  * @throws DidAuthClientError UNAVAILABLE where the code for it cannot be loaded

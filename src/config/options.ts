@@ -4,7 +4,7 @@ import type { OnSecurityEvent, ResourceKey, Signer, Store } from '../ports.js'
 import { networkOfDid } from '../protocol/did.js'
 import type { Claim } from '../protocol/selective-disclosure.js'
 
-/** How users log in by an EIP-4361 message. */
+/** Options of the login by an EIP-4361 message. */
 export interface SiweOptions {
   /** Path below which `nonce`, `verify` and `logout` are. Default `/siwe`. */
   path?: string | undefined
@@ -21,7 +21,7 @@ export interface SiweOptions {
 
 /**
  * The configuration of {@link setupDidAuth}: the specification's table, then what this package adds. An option that is
- * undefined counts as absent, so that it may come straight from `process.env`.
+ * undefined counts as absent, so that it may be taken directly from `process.env`.
  */
 export interface DidAuthConfig {
   /** Secret that challenges are computed from; 32 bytes or more. Instances of one service share it. */
@@ -37,7 +37,7 @@ export interface DidAuthConfig {
   previousServiceDids?: readonly string[] | undefined
   /** Signs with the key of `serviceDid`: `es256kSigner(privateKey)` or any did-jwt ES256K signer. */
   serviceSigner: Signer
-  /** True: tokens travel in cookies. Default false: in bodies and the Authorization header. */
+  /** Whether tokens are sent in cookies. Default false: in bodies and the Authorization header. */
   useCookies?: boolean | undefined
   /** Default `/request-signup`. Each challenge is served at POST `path` and GET `path/:did`. */
   requestSignupPath?: string | undefined
@@ -106,13 +106,13 @@ export interface DidAuthConfig {
   didControl?: 'address' | 'document' | undefined
   /** Networks of users' DIDs that are accepted, `''` or `ethereum` for Ethereum: `['rsk', '']`. Default: any. */
   networks?: readonly string[] | undefined
-  /** True: the security events `login` and `signup` carry what the user signed. Default false. */
+  /** Whether the security events `login` and `signup` contain the proof that the user signed. Default false. */
   loginProofs?: boolean | undefined
   /** Login by EIP-4361 messages, as wallet modals sign them: `true` for its defaults. Default: no such routes. */
   siwe?: true | SiweOptions | undefined
   /** Further origins of your own pages: they may make unsafe requests with cookies, and do not count as foreign. */
   trustedOrigins?: readonly string[] | undefined
-  /** Put before the names of both cookies: `__Host-` keeps sibling domains from setting them. Default: none. */
+  /** Prefix of both cookies' names. `__Host-` prevents sibling domains from setting them. Default: none. */
   cookiePrefix?: '' | '__Host-' | '__Secure-' | undefined
   /** Path of `GET` for the caller's own session, such as `/session`. Default: no such route. */
   sessionPath?: string | undefined
@@ -125,7 +125,7 @@ export interface DidAuthConfig {
   /** Default `/resource-token`. */
   resourceTokenPath?: string | undefined
   /**
-   * The `serviceUrl` of a service whose tokens are accepted here, after `Bearer`; their `audience` is ours by default.
+   * `serviceUrl` of a service whose tokens are accepted here, after `Bearer`; `audience` is this service by default.
    * Its `resourceKeys` are fetched, unless `keys` has them: the public halves are enough.
    */
   resourceIssuer?:
@@ -140,7 +140,7 @@ export interface DidAuthConfig {
   resolver?: DidResolver | undefined
   /** Default: warnings and errors go to the console. */
   logger?: Logger | undefined
-  /** For tests. */
+  /** Clock that tests replace. */
   clock?: Clock | undefined
 }
 
@@ -219,12 +219,12 @@ export function completeSiwe({ siwe, serviceDid }: Pick<GivenConfig, 'siwe' | 's
   }
 }
 
-/** Without network where the service's DID is of another method than did:ethr, and none is given. */
+/** Options of EIP-4361. The network is absent if none is given and the service's DID is not of did:ethr. */
 export type CompleteSiwe = Required<Pick<SiweOptions, 'network'>> & {
   [Option in 'path' | 'nonceSeconds' | 'domains']: NonNullable<SiweOptions[Option]>
 }
 
-/** The routes of a configuration; the last ones are off unless they are set. */
+/** Lists the routes of a configuration; the last ones are off unless they are set. */
 export function listPaths({ siwe, ...config }: Omit<CompleteConfig, 'serviceUrl'>): Paths {
   const hasResources = config.resources.length > 0
   return {

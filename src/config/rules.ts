@@ -13,7 +13,7 @@ const SECRET_FIELD = /secret|signer|rpcUrl|config|resourceKeys/i
 const KEY = /[0-9a-f]{64,}/gi
 const MAX_SHOWN_LENGTH = 100
 
-/** A value as a message may show it. */
+/** Returns a value as a message may show it. */
 export function describe(field: string, value: unknown): string {
   if (value === undefined || value === null) return 'nothing'
   if (Array.isArray(value)) return describeArray(field, value)
@@ -110,7 +110,7 @@ const siweRules: Record<keyof SiweOptions, Rule> = {
   }
 }
 
-/** A client for each chain. A client that names its chain has to name the right one. */
+/** Whether an entry is a chain's client. A client that names its chain has to name the right one. */
 const isContractVerifier = ([chainId, client]: [string, unknown]): boolean =>
   /^[1-9]\d{0,14}$/.test(chainId) &&
   acceptObject('verifyMessage', 'getCode', 'getChainId').holds(client) &&
@@ -264,14 +264,14 @@ function findRelationProblems(config: CheckedConfig, hasRpcUrl: boolean): string
       `loginDomains: received ${describe('loginDomains', domains)}; give at most ${most} with those of serviceUrl`
     )
   }
-  // With `window`, a logged signature would log in again.
+  // Mode `window` accepts a signature again, so a logged one could be used to log in.
   if (config.loginProofs && config.replayProtection === 'window') {
     problems.push('loginProofs: received true with replayProtection "window"; give "single-use", or no loginProofs')
   }
   if (config.resources.length > 0 !== config.resourceKeys.length > 0) {
     problems.push('resources, resourceKeys: received one without the other; give both, or neither')
   }
-  // As Express compares them: without case, and without a slash at the end.
+  // Express ignores case and a slash at the end when it compares paths.
   const given = Object.values(listPaths(config)).filter((route) => route !== undefined)
   const paths = given.map((route: string) => route.toLowerCase().replace(/(?<=.)\/$/, ''))
   const repeated = paths.filter((route, index) => paths.indexOf(route) !== index)
@@ -284,7 +284,7 @@ function findRelationProblems(config: CheckedConfig, hasRpcUrl: boolean): string
   return [...problems, ...findSiweProblems(config)]
 }
 
-/** What contradicts the options of EIP-4361. */
+/** Returns contradictions between the options of EIP-4361 and others. */
 function findSiweProblems(config: CheckedConfig): string[] {
   const { siwe, serviceUrl, loginDomains, networks, contractWallets = {} } = config
   if (siwe === undefined) return []

@@ -10,7 +10,7 @@ import { isLoopbackHost, isSecureUrl, parseHttpUrl } from '../protocol/parse-url
 /** The complete configuration: every default applied, in the units of the code, frozen. */
 export type Settings = Readonly<ReturnType<typeof addDefaults>>
 
-/** How users log in by an EIP-4361 message. */
+/** Settings of the login by an EIP-4361 message. */
 export type SiweSettings = NonNullable<Settings['siwe']>
 
 /** Checks and completes a configuration. @throws DidAuthError ERR_CONFIG, naming all problems at once, and no secret */
@@ -34,7 +34,7 @@ function addDefaults(config: CompleteConfig, unknownOptions: string[]) {
   return {
     challengeSecret: config.challengeSecret,
     serviceUrl,
-    /** Undefined: the DID of the own signer's key, which is known once the curve is loaded. */
+    /** Undefined: the DID of this service's own key, which is known once the curve is loaded. */
     serviceDid: config.serviceDid,
     previousServiceDids: [...config.previousServiceDids],
     serviceSigner: config.serviceSigner,
@@ -44,7 +44,7 @@ function addDefaults(config: CompleteConfig, unknownOptions: string[]) {
     maxRequestsPerTimeSlot: config.maxRequestsPerTimeSlot,
     timeSlotSeconds: Math.ceil(config.timeSlotInSeconds),
     sessionSeconds: toSeconds(config.userSessionDurationInHours),
-    /** How long after its login a session ends at the latest; Infinity for no such end. */
+    /** Maximum lifetime of a session after its login; Infinity: unlimited. */
     absoluteSessionSeconds: toSeconds(absoluteHours),
     accessTokenSeconds: Math.floor(config.accessTokenExpirationTimeInSeconds),
     resolution: createResolution(config),
@@ -61,15 +61,15 @@ function addDefaults(config: CompleteConfig, unknownOptions: string[]) {
     contractWallets: config.contractWallets,
     didControl: config.didControl,
     loginProofs: config.loginProofs,
-    /** Undefined: any. */
+    /** Networks whose DIDs may log in. Undefined: any. */
     networks: config.networks,
-    /** Undefined: off. */
+    /** Login by EIP-4361. Undefined: off. */
     siwe: createSiweSettings(config, url),
     trustedOrigins: new Set([...ownOrigins, ...config.trustedOrigins]) as ReadonlySet<string>,
     cookiePrefix: config.cookiePrefix,
     resources: [...config.resources],
     resourceKeys: [...config.resourceKeys],
-    /** Undefined: the tokens of no other service count here. */
+    /** Other service whose tokens are accepted. Undefined: none. */
     resourceIssuer: trusted && { issuer: trusted.issuer, audience: trusted.audience ?? serviceUrl, keys: trusted.keys },
     errorFormat: config.errorFormat,
     /** Names that are not options: a typing error deserves a warning, an option of a later version no crash. */
@@ -77,7 +77,7 @@ function addDefaults(config: CompleteConfig, unknownOptions: string[]) {
   }
 }
 
-/** No part of a request decides which pages are ours. */
+/** Creates the settings of EIP-4361. No part of a request decides which pages belong to this service. */
 function createSiweSettings(config: CompleteConfig, url: URL | undefined) {
   if (config.siwe === undefined) return undefined
   const { path, network = '', nonceSeconds, domains } = config.siwe
@@ -97,7 +97,7 @@ function createSiweSettings(config: CompleteConfig, url: URL | undefined) {
     path,
     network,
     ...createNonceSettings('siwe-nonce'),
-    /** Of approvals of requests. */
+    /** Nonces of approvals of requests. */
     approvals: Object.freeze(createNonceSettings('siwe-approval')),
     /** @param domain - lower case, with its port */
     // A promise, as an async function returns, does not count as a yes.
@@ -106,7 +106,7 @@ function createSiweSettings(config: CompleteConfig, url: URL | undefined) {
   })
 }
 
-/** Rounded: 1.1 hours are 3960.0000000000005 seconds. */
+/** Converts hours to whole seconds: 1.1 hours are 3960.0000000000005 seconds. */
 function toSeconds(hours: number): number {
   return Math.max(1, Math.round(hours * 3600))
 }
@@ -118,7 +118,7 @@ function createIssuerCheck({ trustedIssuers }: CompleteConfig): ((issuerDid: str
   return (issuerDid) => canonical.has(canonicalDid(issuerDid))
 }
 
-/** Where issuers of credentials are resolved. */
+/** Returns how DIDs of credential issuers are resolved. */
 function createResolution(config: CompleteConfig) {
   const { resolver, rpcUrl, networkName, registry } = config
   if (resolver !== undefined) return { kind: 'resolver' as const, resolver }
@@ -127,7 +127,7 @@ function createResolution(config: CompleteConfig) {
       ? defaultNetworks.filter(({ name }) => name === (networkName ?? name))
       : // Resolvers call Ethereum `mainnet`.
         [{ name: toNetwork(networkName ?? 'rsk') || 'mainnet', rpcUrl }]
-  // Where no network was chosen, the address in a did:ethr proves its issuer by itself.
+  // If no network was chosen, the address in a did:ethr proves its issuer by itself.
   return { kind: 'ethr' as const, networks, registry, provesByAddress: rpcUrl === undefined }
 }
 
@@ -140,7 +140,7 @@ export function listConfigWarnings(
   const isLoopback = url !== undefined && isLoopbackHost(url.hostname)
   const unknownOptions = settings.unknownOptions.map((option) => `${option} is not an option, see src/config/README.md`)
   const asksCredentials = settings.required.credentials.length > 0
-  // They have CCIP-Read (EIP-3668), and it is not turned off.
+  // Clients whose CCIP-Read (EIP-3668) is not turned off.
   const clients = Object.entries(settings.contractWallets ?? {})
   const fetching = clients.filter(([, client]) => 'ccipRead' in client && client.ccipRead !== false)
   const unencrypted = findUnencryptedNodes(settings)

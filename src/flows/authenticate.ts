@@ -8,7 +8,7 @@ import { chargeUser } from './limits.js'
 import type { Parts } from './parts.js'
 
 /**
- * Verifies the access token of a request; of a token that was verified before, its times alone.
+ * Verifies the access token of a request; of a token that was verified before, only its times.
  * @throws DidAuthError ERR_ACCESS_TOKEN_MISSING, ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED, ERR_SIGNER
  */
 export async function authenticate(
@@ -56,13 +56,13 @@ export interface GuardedRequest {
   resourceToken: string | undefined
   /** Whether the session has to be active: that of another service's token is at that service. */
   checkSession: boolean
-  /** The claims with which it passed a guard of ours before, and was counted. They stay one object while remembered. */
+  /** The claims with which it passed a guard before, and was counted. They stay one object while remembered. */
   countedClaims: AccessTokenClaims | undefined
   isForeignRead: boolean
 }
 
 /**
- * Verifies the token of a request and, where that is asked for, its session; then charges the user's quota.
+ * Verifies the token of a request and, if requested, its session; then charges the user's quota.
  * @throws DidAuthError as `authenticate` and `assertSessionActive`, ERR_TOO_MANY_REQUESTS; for a token of another
  * service ERR_DID_UNSUPPORTED, ERR_KEYS
  */

@@ -4,7 +4,7 @@ import type { ChallengeFlow, ChallengeUse, ChallengeUseStore, Clock } from '../p
 import { USES_OUTLIVE_WINDOW_SECONDS } from '../protocol/challenge.js'
 import type { Parts } from './parts.js'
 
-/** How many challenges of a window a user consumed in one flow; always 0 with `replayProtection: 'window'`. */
+/** Returns how many challenges of a window a user consumed in one flow; 0 with `replayProtection: 'window'`. */
 export async function countUses(
   { settings, store }: Pick<Parts, 'settings' | 'store'>,
   did: string,
@@ -15,7 +15,7 @@ export async function countUses(
   return (await store.countChallengeUses({ service: settings.serviceUrl, did, window }))[flow]
 }
 
-/** The use of a challenge whose answer was good. */
+/** The use of a challenge whose answer was valid. */
 export type VerifiedUse = Pick<ChallengeUse, 'flow' | 'window' | 'useCount' | 'consumesBoth'>
 
 /**

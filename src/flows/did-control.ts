@@ -37,7 +37,7 @@ export async function findControllers(
   throw new DidAuthError('ERR_DID_UNSUPPORTED', { reason })
 }
 
-/** The address that signed for a session: its claim `ctl`, where the document decides, else the one of its DID. */
+/** Returns the address that signed for a session: its claim `ctl` if the document decides, else that of its DID. */
 export function getController(
   { didControl }: Pick<Parts['settings'], 'didControl'>,
   claims: Readonly<Record<string, unknown>> | undefined,

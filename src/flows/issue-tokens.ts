@@ -18,7 +18,7 @@ const SECRET_BYTES = 32
 export interface Tokens {
   accessToken: string
   refreshToken: string
-  /** Seconds that the refresh token is good for. */
+  /** Lifetime of the refresh token in seconds. */
   refreshTokenSeconds: number
 }
 
@@ -27,7 +27,7 @@ export interface ProvedUser extends UserIdentity {
   did: string
 }
 
-/** A user's DID with its comparable forms. @throws DidAuthError ERR_DID_UNSUPPORTED when no address controls it */
+/** Returns a DID with its comparable forms. @throws DidAuthError ERR_DID_UNSUPPORTED when no address controls it */
 export function identifyUser(curve: Curve, did: string): ProvedUser {
   return { did, canonicalDid: canonicalDid(did), address: addressOfDid(did, curve) }
 }
@@ -48,7 +48,7 @@ export async function issueAccessToken(
   return token
 }
 
-/** A refresh token of a session, `<sessionId>.<secret>`, and the hash under which it is kept. */
+/** Creates a refresh token of a session, `<sessionId>.<secret>`, and the hash under which it is stored. */
 export function createRefreshToken(
   { curve, random }: Pick<Parts, 'curve' | 'random'>,
   sessionId: string,
@@ -58,7 +58,7 @@ export function createRefreshToken(
   return { token, hash: hashRefreshToken(curve, token) }
 }
 
-/** When a session ends that was created then and is refreshed now, in seconds since the Unix epoch. */
+/** Computes when a session expires that is refreshed now, in seconds since the Unix epoch. */
 export function computeSessionEnd(
   { sessionSeconds, absoluteSessionSeconds }: Parts['settings'],
   createdAtSeconds: number,
@@ -103,13 +103,13 @@ export async function openSession(
   return { accessToken, refreshToken: refreshToken.token, refreshTokenSeconds: expiresAtSeconds - nowSeconds }
 }
 
-/** Base64url of 6 bytes of SHA-256 of the canonical DID, which name the user's shard, and 12 random bytes. */
+/** Creates an id, base64url: 6 bytes of SHA-256 of the canonical DID, for the user's shard, and 12 random bytes. */
 function createSessionId({ curve, random }: Pick<Parts, 'curve' | 'random'>, user: ProvedUser): string {
   const userTag = curve.sha256(user.canonicalDid).subarray(0, USER_TAG_BYTES)
   return Buffer.from(userTag).toString('base64url') + random.id(SESSION_RANDOM_BYTES)
 }
 
-/** Who the user is, how they signed, what logic added. @throws DidAuthError ERR_RESOURCE @see RFC 9068, section 2.2 */
+/** Issues a user's token for another service. @throws DidAuthError ERR_RESOURCE @see RFC 9068, section 2.2 */
 export async function issueResourceToken(
   { settings, clock, random, resourceKeys }: Pick<Parts, 'settings' | 'clock' | 'random' | 'resourceKeys'>,
   { claims: { nbf: _nbf, use: _use, ctl: _ctl, ...kept } }: AuthenticatedUser,

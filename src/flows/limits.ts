@@ -8,20 +8,20 @@ import { canonicalDid } from '../protocol/did.js'
 // A user's own quota, which a stranger cannot use up, and budgets by client network for requests without proof, so that
 // no client locks another out.
 
-/** How much larger than a user's own quota the budgets of a client network are. */
+/** Factors by which budgets of a client network are larger than a user's quota. */
 const FACTORS = { namings: 10, proofs: 100, logins: 50, nonces: 50, reads: 1 } satisfies Partial<Record<Budget, number>>
 
 /** Proofs that a chain is asked about, for one client network: each is several calls to its node. */
 const CONTRACT_PROOFS = 30
 
-/** Of the HMAC that is the key of a quota. */
+/** Length of a quota key, which is the first part of an HMAC. */
 const KEY_CHARACTERS = 22
 
 /** Budgets that an unknown proxy would make all its users share: behind it, nothing is counted. */
 const NOT_SHARED: ReadonlySet<Quota['budget']> = new Set(['logins', 'nonces'])
 
 /**
- * A budget of a client network: requests that name a DID without proof, proofs tried in vain, logins with a good proof,
+ * A budget of a client network: requests that name a DID without proof, failed proofs, logins with a valid proof,
  * nonces (page after page asks for one, whether or not its visitor logs in), proofs that a chain is asked about, reads
  * without token.
  */
@@ -40,11 +40,11 @@ export interface Quota {
 export interface Quotas {
   /** Counts one request in a store. @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE */
   charge(store: QuotaStore, quota: Quota): Promise<void>
-  /** Asserts that no earlier charge used the quota up, from memory alone. @throws DidAuthError ERR_TOO_MANY_REQUESTS */
+  /** Asserts that no earlier charge used the quota up, only from memory. @throws DidAuthError ERR_TOO_MANY_REQUESTS */
   assertLeft(quota: Quota): void
 }
 
-/** Who sent a request, as far as that is known without proof. */
+/** Sender of a request, as far as it is known without proof. */
 export interface Caller extends Client {
   /**
    * The networks that its requests count for, the smallest first, and how many times the budget each has. Requests that
@@ -55,11 +55,11 @@ export interface Caller extends Client {
   readonly isShared: boolean
 }
 
-/** What budgets are computed from. */
+/** Parts that budgets are computed from. */
 type BudgetParts = { settings: Pick<Settings, 'maxRequestsPerTimeSlot'> }
 type ChargeParts = BudgetParts & { quotas: Pick<Quotas, 'charge'>; store: QuotaStore }
 
-/** Refusals that cost us work and the sender nothing: the challenge stays, and the same body can be sent again. */
+/** Refusals that cost only this service work: the challenge stays, and the same body can be sent again. */
 const UNPROVED: ReadonlySet<DidAuthErrorCode> = new Set([
   'ERR_SIGNATURE',
   'ERR_CHALLENGE',
@@ -76,11 +76,11 @@ const UNPROVED: ReadonlySet<DidAuthErrorCode> = new Set([
   'ERR_RESOLVER'
 ])
 
-/** Signatures that were good once: they count against the client network alone, and tell a client to retry. */
+/** Signatures that were valid once: they count only against the client network, and tell a client to retry. */
 const OUTDATED: ReadonlySet<DidAuthErrorCode> = new Set([
   'ERR_CHALLENGE_EXPIRED',
   'ERR_CHALLENGE_USED',
-  // The signature is good, yet the challenge is not consumed: the same body costs us the same work again.
+  // The signature is valid, yet the challenge is not consumed: the same body costs the same work again.
   'ERR_DISCLOSURE_MISSING'
 ])
 
@@ -137,9 +137,9 @@ export function createServiceQuotas(
   { serviceUrl, challengeSecret, timeSlotSeconds }: Pick<Settings, 'serviceUrl' | 'challengeSecret' | 'timeSlotSeconds'>
 ): Quotas {
   const hmacKey = createHmac('sha256', challengeSecret).update(`quota-keys\n${serviceUrl}`).digest()
-  /** By name: an HMAC for each request would cost more than the rest of the guard. */
+  /** Quota keys by name: an HMAC for each request would cost more than the rest of the guard. */
   const keys = new RecentEntries<string>()
-  /** When the time slot of a used up quota ends, by key. */
+  /** Ends of the time slots of used up quotas, by key. */
   const usedUp = new RecentEntries<number>()
   let clearedAtSeconds = clock.nowSeconds()
 

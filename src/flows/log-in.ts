@@ -75,7 +75,7 @@ export async function signUp(
 
 interface Proof {
   flow: ChallengeFlow
-  /** The messages that would be good for one domain and dialect, the likeliest first; as many for each. */
+  /** The messages that are accepted for one domain and dialect, the likeliest first; the same number for each. */
   messagesFor: (domain: string, challenge: string, dialect: LoginDialect) => string[]
   /** Verifies what else was sent, before anything changes, and returns the business logic. */
   prepare: () => Promise<((user: UserIdentity) => unknown) | undefined>
@@ -138,13 +138,13 @@ async function verifyControl(
     expected:
       'an address that controls the DID, recovered over a message with an accepted domain and the current challenge',
     acceptedDomains: loginDomains,
-    // The usual form of the message comes first, so that these addresses belong to the domains in order.
+    // The usual form of the message is first, so that these addresses belong to the domains in order.
     recoveredAddresses: recovered.slice(0, loginDomains.length * loginDialects.length)
   }
   throw new DidAuthError(code, { reason })
 }
 
-/** The first form for every domain, then the second: usual forms for unusual domains are likelier than the reverse. */
+/** Sorts by form, then by domain: usual forms for unusual domains are likelier than the reverse. */
 function byForm(messagesByDomain: string[][]): string[] {
   const [forms = []] = messagesByDomain
   return forms.flatMap((_, form) => messagesByDomain.flatMap((messages) => messages[form] ?? []))

@@ -13,7 +13,7 @@ type PresentedParts = SessionParts & Pick<Parts, 'curve'>
 
 /**
  * Ends the session of an access token, and no other session of the user. Its refresh token ends at once, the access
- * token stays good until its `exp`. Ending a session twice, or that of a token without one, changes nothing.
+ * token stays valid until its `exp`. Ending a session twice, or that of a token without one, changes nothing.
  * @throws DidAuthError ERR_STORE
  * @see specification, "Session and refresh token"
  */
@@ -22,7 +22,7 @@ export async function logOut({ settings, clock, store }: SessionParts, sessionId
   await store.endSession(settings.serviceUrl, sessionId, 'loggedOut', clock.nowSeconds())
 }
 
-/** For a client whose access token has expired. @throws DidAuthError ERR_REFRESH_TOKEN, ERR_STORE */
+/** Logs out a client whose access token has expired. @throws DidAuthError ERR_REFRESH_TOKEN, ERR_STORE */
 export async function logOutByRefreshToken(parts: PresentedParts, refreshToken: unknown): Promise<void> {
   const { session } = await findPresentedSession(parts, refreshToken)
   await logOut(parts, session.sessionId)
@@ -39,7 +39,7 @@ const NO_SESSION: ReadonlySet<DidAuthErrorCode> = new Set([
 
 /**
  * What a client may know of the session of the tokens that its request carries, times in seconds: it ends with the
- * access token, or now where only the refresh token is good. Undefined where neither is.
+ * access token, or now if only the refresh token is valid. Undefined if neither is.
  * @throws DidAuthError ERR_SIGNER, ERR_STORE
  */
 export async function readOwnSession(
@@ -73,7 +73,7 @@ async function ignoreRefusal<T>(read: () => Promise<T>): Promise<T | undefined> 
   }
 }
 
-/** A user's active sessions, the newest first. An absolute end that is newer counts. @throws DidAuthError ERR_STORE */
+/** Lists a user's active sessions, the newest first. A newer absolute end counts. @throws DidAuthError ERR_STORE */
 export async function listSessions(
   { settings, clock, store }: Pick<Parts, 'clock' | 'store'> & { settings: Settings },
   did: string
@@ -85,7 +85,7 @@ export async function listSessions(
     .filter(({ expiresAtSeconds }) => nowSeconds < expiresAtSeconds)
 }
 
-/** The active sessions of the caller, the newest first, as a client may know them. @throws DidAuthError ERR_STORE */
+/** Lists the caller's active sessions, the newest first, as clients may know them. @throws DidAuthError ERR_STORE */
 export async function listOwnSessions(parts: SessionParts, user: AuthenticatedUser): Promise<object[]> {
   const sessions = await listSessions(parts, user.canonicalDid)
   return sessions.map(({ sessionId, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds }) => ({
@@ -97,7 +97,7 @@ export async function listOwnSessions(parts: SessionParts, user: AuthenticatedUs
   }))
 }
 
-/** Revoking twice changes nothing. @throws DidAuthError ERR_SESSION_NOT_FOUND for another user's, ERR_STORE */
+/** Revokes a session. Idempotent. @throws DidAuthError ERR_SESSION_NOT_FOUND for another user's, ERR_STORE */
 export async function revokeOwnSession(
   { settings, clock, store, report }: SessionParts & Pick<Parts, 'report'>,
   user: AuthenticatedUser,

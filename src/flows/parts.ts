@@ -3,7 +3,7 @@ import type { Settings } from '../config/settings.js'
 import type * as ports from '../ports.js'
 import type { Quotas } from './limits.js'
 
-/** All that the flows work with, wired in `setup-did-auth.ts`. A flow asks for the narrowest `Pick`. */
+/** All dependencies of the flows, wired in `setup-did-auth.ts`. A flow takes the narrowest `Pick`. */
 export interface Parts {
   settings: Settings & { readonly serviceDid: string }
   clock: ports.Clock
@@ -23,7 +23,7 @@ export interface Parts {
   /** Undefined: the address in a DID controls it. */
   didControllers: ports.DidControllers | undefined
   resourceKeys: ports.ResourceKeys
-  /** Undefined: the tokens of no other service count here. */
+  /** Verifier of another service's tokens. Undefined: none are accepted. */
   resourceIssuer: ports.ResourceIssuer | undefined
   scheduler: ports.Scheduler
   /** Names of the errors of the operating system, such as `ECONNREFUSED`. */
@@ -34,5 +34,5 @@ export interface Parts {
   report: (event: Omit<ports.SecurityEvent, 'atSeconds'>) => void
 }
 
-/** What a login works with. */
+/** Parts of a login. */
 export type LoginParts = Omit<Parts, 'credentialVerifier' | 'disclosureRequests'>

@@ -17,7 +17,7 @@ type RefreshParts = Omit<Parts, 'credentialVerifier' | 'disclosureRequests' | 'q
 /**
  * Exchanges a refresh token for new tokens. It works once: of any number of simultaneous uses exactly one wins. A
  * request that is repeated with its idempotency key gets the same refresh token again, until that has been used. The
- * access token is signed before the store changes, so that a failure leaves the old refresh token good.
+ * access token is signed before the store changes, so that a failure leaves the old refresh token valid.
  * @throws DidAuthError ERR_REFRESH_TOKEN, ERR_REFRESH_TOKEN_REUSED and ERR_BUSINESS_LOGIC (the session is revoked now),
  * ERR_BUSINESS_LOGIC_TIMEOUT, ERR_INTERNAL, ERR_SIGNER, ERR_STORE; with `didControl: 'document'` ERR_RESOLVER, ERR_BUSY
  * @see RFC 9700, section 4.14.2
@@ -60,7 +60,7 @@ export async function refreshTokens(
   throw new DidAuthError('ERR_REFRESH_TOKEN_REUSED')
 }
 
-/** The session of a token, in whatever state. @throws DidAuthError ERR_REFRESH_TOKEN when it is unknown, ERR_STORE */
+/** Finds the session of a token, in any state. @throws DidAuthError ERR_REFRESH_TOKEN when it is unknown, ERR_STORE */
 export async function findPresentedSession(
   { settings, curve, store }: Pick<Parts, 'settings' | 'curve' | 'store'>,
   received: unknown
@@ -74,7 +74,7 @@ export async function findPresentedSession(
   return { presented, session }
 }
 
-/** The secret that follows a token: a repeated request with its `Idempotency-Key` gets the same. Undefined without. */
+/** Derives a token's next secret, the same for a repeated `Idempotency-Key`; undefined if the request has none. */
 function deriveSuccessor(
   { challengeSecret, serviceUrl }: Parts['settings'],
   token: string,
@@ -92,7 +92,7 @@ function createRefusal(check: string, got: string): DidAuthError {
 
 /**
  * Returns the claims of the session from now on, as business logic says. Its explicit refusal, whatever the code,
- * revokes the session. Any other error is a failure: an outage must not end sessions for good.
+ * revokes the session. Any other error is a failure: an outage must not end sessions.
  */
 async function decideClaims(
   parts: Pick<Parts, 'settings' | 'clock' | 'store' | 'deadline' | 'logger' | 'report' | 'systemErrorCodes'>,

@@ -6,7 +6,7 @@ import type { Parts } from './parts.js'
 import { countUses } from './challenge-uses.js'
 import { assertKeyDid } from './did-control.js'
 
-/** A challenge for one DID, with the selective disclosure request of a service that asks for data at sign up. */
+/** A challenge for one DID, with the selective disclosure request of a service that requests data at sign up. */
 export interface ChallengeAnswer {
   challenge: string
   /** Selective disclosure request, a signed JWT. Only at sign up, and only when something is required. */
@@ -17,7 +17,7 @@ export interface ChallengeAnswer {
 
 type ChallengeParts = Pick<Parts, 'settings' | 'clock' | 'curve' | 'store'>
 
-/** The challenge for a login, over the DID as received. @throws DidAuthError ERR_DID_UNSUPPORTED, ERR_STORE */
+/** Creates the challenge for a login, over the DID as received. @throws DidAuthError ERR_DID_UNSUPPORTED, ERR_STORE */
 export async function requestLoginChallenge(parts: ChallengeParts, did: string): Promise<ChallengeAnswer> {
   return requestChallenge(parts, did, 'logIn', parts.clock.nowSeconds())
 }
@@ -46,7 +46,7 @@ export async function requestSignUpChallenge(
     const { serviceDid, serviceUrl, paths } = settings
     const replyUrl = createRouteUrl(serviceUrl, mountPath, paths.signup)
     const request = {
-      // It keeps it from ever passing as an access token.
+      // The type prevents that the request passes as an access token.
       type: 'sdr',
       issuer: serviceDid,
       subject: did,

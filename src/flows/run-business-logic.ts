@@ -20,15 +20,15 @@ const BUILTIN_ERRORS: ReadonlySet<unknown> = new Set(
 /** Codes of Node, of DNS and of databases. A SQLSTATE is five of `0-9A-Z`, at least one of them a digit. */
 const FAILURE_CODE = /^(?:ERR_|EAI_|SQLITE_|ENOTFOUND$|(?=.*\d)[0-9A-Z]{5}$)/
 
-/** The first status that stands for a failure, or for a service that is busy: it says nothing about the user. */
+/** The lowest status that means a failure or a busy service: it says nothing about the user. */
 const FIRST_FAILURE_STATUS = 429
 
-/** Why a refusal was answered, for the debug log, which then shows no stack. */
+/** Reason of a refusal for the debug log, which then shows no stack. */
 const REASON = { check: 'business logic', expected: 'no refusal' } as const
 
 type LogicParts = Pick<Parts, 'deadline' | 'logger' | 'systemErrorCodes'>
 
-/** How business logic may refuse: by any error of its own, or only by `false` and by a DidAuthError. */
+/** Errors by which business logic refuses: any error of its own, or only `false` and a DidAuthError. */
 type Refusals = 'any error' | 'explicit'
 
 /** Whether an error says something about the user. Others are failures of the service, which end no session. */
@@ -93,7 +93,7 @@ function isFailure({ systemErrorCodes }: LogicParts, thrown: unknown): boolean {
   }
 }
 
-/** The application's own words, fit for one line of plain text. */
+/** Returns the application's own words, fit for one line of plain text. */
 function toRefusalText(thrown: unknown): string {
   let message: unknown
   try {
@@ -107,7 +107,7 @@ function toRefusalText(thrown: unknown): string {
 
 function parseTokenClaims(value: unknown): JsonObject | undefined {
   if (value === undefined || value === null) return undefined
-  // As the token would carry them: a Date is an object here, and a string there.
+  // Converts values as the token will: a Date is an object here, and a string in JSON.
   const json = JSON.stringify(value) as string | undefined
   const claims: unknown =
     json === undefined || Buffer.byteLength(json) > MAX_TOKEN_CLAIMS_BYTES ? undefined : JSON.parse(json)

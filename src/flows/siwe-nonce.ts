@@ -13,10 +13,10 @@ const SIGNED_LENGTH = 40
 
 type NonceSettings = Pick<SiweSettings, 'nonceSeconds' | 'nonceKey'>
 
-/** A nonce of ours: the slot of 10 s in which it was issued, and when it ends, in seconds since the Unix epoch. */
+/** A nonce of this service, its slot of 10 s, and its expiry in seconds since the Unix epoch. */
 export type KnownNonce = { nonce: string; slot: number; expiresAtSeconds: number }
 
-/** Issues a nonce of 64 hexadecimal digits, which proves by itself to be ours and how old it is. It costs no memory. */
+/** Issues a nonce of 64 hexadecimal digits, which itself proves its issuer and its age. It costs no memory. */
 export function issueNonce(
   { random, clock }: Pick<Parts, 'random' | 'clock'>,
   siwe: NonceSettings
@@ -28,7 +28,7 @@ export function issueNonce(
   return { nonce: signed + seal(siwe, signed), expiresInSeconds: computeEnd(slot, siwe) - nowSeconds }
 }
 
-/** The parts of a nonce. @throws DidAuthError ERR_CHALLENGE when it is not ours, ERR_CHALLENGE_EXPIRED */
+/** Verifies a nonce; returns its parts. @throws DidAuthError ERR_CHALLENGE if it is foreign, ERR_CHALLENGE_EXPIRED */
 export function verifyNonce({ clock }: Pick<Parts, 'clock'>, siwe: NonceSettings, nonce: string): KnownNonce {
   const signed = nonce.slice(0, SIGNED_LENGTH)
   const isOurs = NONCE.test(nonce) && timingSafeEqual(Buffer.from(nonce), Buffer.from(signed + seal(siwe, signed)))
@@ -50,7 +50,7 @@ function computeEnd(slot: number, { nonceSeconds }: NonceSettings): number {
   return (slot + 1) * SLOT_SECONDS + nonceSeconds
 }
 
-/** 24 hexadecimal digits that only this service can compute. */
+/** Computes 24 hexadecimal digits, which only this service can. */
 function seal({ nonceKey }: NonceSettings, signed: string): string {
   return createHmac('sha256', nonceKey).update(signed).digest('hex').slice(0, 24)
 }

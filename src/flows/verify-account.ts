@@ -18,7 +18,7 @@ export interface SignedByAccount {
 
 /**
  * Verifies who signed a text: the key of an account, or else the contract at its address, where its chain is
- * configured. The key comes first, and needs no chain.
+ * configured. The key is tried first, and needs no chain.
  * @returns the value of the claim `amr`
  * @throws DidAuthError ERR_SIGNATURE, ERR_CHALLENGE, ERR_NETWORK, ERR_CONTRACT_ABSENT, ERR_CONTRACT_SIGNATURE,
  * ERR_CHAIN, ERR_TOO_MANY_REQUESTS, ERR_BUSY, ERR_STORE
@@ -49,7 +49,7 @@ export async function verifyAccount(parts: AccountParts, signed: SignedByAccount
   return 'contract'
 }
 
-/** The signature of a key; undefined for another of that length, which a contract may accept. */
+/** Parses the signature of a key; undefined for another of that length, which a contract may accept. */
 function parseKeySignature(
   { signature, account }: SignedByAccount,
   mayBeContract: boolean

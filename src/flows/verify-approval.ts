@@ -12,7 +12,7 @@ import type { LoginParts } from './parts.js'
 import { consumeNonce, issueNonce, verifyNonce } from './siwe-nonce.js'
 import { verifyAccount } from './verify-account.js'
 
-/** What a user signed for a request, as it was received. */
+/** Message and signature by which a user approved a request, as received. */
 export type Approval = Pick<LoginProof, 'message'> & { signature: unknown }
 
 /** A request that its user has to approve, and the approval that came with it. */

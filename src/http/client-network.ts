@@ -5,7 +5,7 @@ import { runAsClient } from '../current-request.js'
 import type { Caller } from '../flows/limits.js'
 import type { Client, Logger } from '../ports.js'
 
-/** Of the longest IPv6 address. Behind a trusted proxy `req.ip` can be any text of a header. */
+/** Length of the longest IPv6 address. Behind a trusted proxy, `req.ip` can be any text of a header. */
 const MAX_ADDRESS_LENGTH = 45
 
 const WITH_PORT = /^(?:\[([^\]]*)\](?::\d+)?|(\d+(?:\.\d+){3}):\d+)$/
@@ -13,10 +13,10 @@ const WITH_PORT = /^(?:\[([^\]]*)\](?::\d+)?|(\d+(?:\.\d+){3}):\d+)$/
 /** The first 96 bits of addresses that end with one of IPv4: mapped (RFC 4291), translated by a gateway (RFC 6052). */
 const IPV4_PREFIXES: ReadonlySet<string> = new Set(['0:0:0:0:0:ffff', '64:ff9b:0:0:0:0'])
 
-/** How many times the budget of a /64 its /48 has: one customer may have all of that, or share it. */
+/** Factor by which the budget of a /48 is larger than that of a /64: one customer may have it all, or share it. */
 const SITE_FACTOR = 16
 
-/** The client of a request, by the application's own `trust proxy`. */
+/** Creates the client of a request, by the application's own `trust proxy`. */
 export function createClient(req: Request): Client {
   return { network: computeClientNetwork(req.ip ?? ''), isGone: () => req.socket.destroyed }
 }
@@ -58,7 +58,7 @@ function isBehindUnknownProxy(req: Request): boolean {
 }
 
 /**
- * The network that a client address stands for: an IPv4 address itself, an IPv6 address its /64, of which one customer
+ * The network of a client address: an IPv4 address itself, an IPv6 address its /64, of which one customer
  * has all. A port behind it, as some proxies write into X-Forwarded-For, does not count.
  */
 export function computeClientNetwork(received: string): string {

@@ -3,7 +3,7 @@ import type { Request, Response } from 'express'
 /** Answers a request, or rejects with the error to answer. The parameter is what its path ends with, not parsed yet. */
 export type Answer = (req: Request, res: Response, parameter?: unknown) => Promise<void>
 
-/** One of our routes: `path` itself, or `path/:parameter`. A GET answers HEAD as well. */
+/** A route of the library: `path` itself, or `path/:parameter`. A GET answers HEAD as well. */
 export interface Route {
   method: 'GET' | 'POST' | 'DELETE'
   path: string
@@ -36,7 +36,7 @@ export function createRouteFinder(
   }
 }
 
-/** Called only for a path that equals ours but for case and last slash, so that other requests are not slowed down. */
+/** Whether a path is spelt as configured. Called only if it differs at most in case and last slash, to save time. */
 function isSpelt(app: Request['app'], given: string, configured: string): boolean {
   if (given === configured) return true
   if (app.enabled('strict routing') && given.endsWith('/') !== configured.endsWith('/')) return false
@@ -51,7 +51,7 @@ function trimSlash(path: string): string {
   return path.endsWith('/') ? path.slice(0, -1) : path
 }
 
-/** Undefined when it is badly percent-encoded: the route decides what that means. */
+/** Decodes a segment; undefined if it is badly percent-encoded: the route decides what that means. */
 function decodeSegment(segment: string): string | undefined {
   try {
     return decodeURIComponent(segment)

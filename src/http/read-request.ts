@@ -8,7 +8,7 @@ import type { SiweRequest } from '../flows/log-in-with-siwe.js'
 import type { LoginRequest, SignUpRequest } from '../flows/log-in.js'
 import { within } from '../time.js'
 
-/** That a body may take to arrive. */
+/** Time limit for receiving a body. */
 const BODY_MILLISECONDS = 30_000
 
 const IDEMPOTENCY_KEY = /^("?)([A-Za-z0-9_-]{22,128})\1$/
@@ -18,7 +18,7 @@ export const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
 const FORM_TYPE = /^(?:application\/x-www-form-urlencoded|multipart\/)/i
 const UTF_8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
 
-/** By the `type` that body-parser, which is `express.json()`, gives its errors. */
+/** Error codes by the `type` of errors of body-parser, which is `express.json()`. */
 const PARSER_REFUSALS: ReadonlyMap<unknown, DidAuthErrorCode> = new Map([
   ['entity.parse.failed', 'ERR_JSON'],
   ['encoding.unsupported', 'ERR_JSON'],
@@ -64,7 +64,7 @@ async function receive(req: Request, maxBytes: number): Promise<Buffer> {
   return within(BODY_MILLISECONDS, readBytes(req, maxBytes), expired)
 }
 
-/** The parsers of Express 4 set `req.body` to `{}` also where they leave a body of another type unread. */
+/** Whether `req.body` is the `{}` that the parsers of Express 4 set although they leave another type unread. */
 function isPlaceholder(req: Request, given: unknown): boolean {
   return isObject(given) && Object.keys(given).length === 0 && !req.readableDidRead
 }
@@ -76,12 +76,12 @@ function parseBody(given: string | Uint8Array, maxBytes: number): Body {
   return isObject(body) ? body : {}
 }
 
-/** Any JSON. @throws DidAuthError ERR_JSON */
+/** Parses any JSON. @throws DidAuthError ERR_JSON */
 export function parseJson(given: string | Uint8Array): unknown {
   try {
     return JSON.parse(typeof given === 'string' ? given : UTF_8.decode(given))
   } catch {
-    // Without the cause: a parser's message quotes the body.
+    // No cause: a parser's message quotes the body.
     throw new DidAuthError('ERR_JSON')
   }
 }
@@ -119,7 +119,7 @@ export function readLogin(body: Body): Omit<LoginRequest, 'client'> {
   return { did: parseDid(readField(fields, 'did')), sig: readField(fields, 'sig') }
 }
 
-/** The body of a sign up in either form. @throws DidAuthError ERR_REQUEST, ERR_DID */
+/** Reads the body of a sign up in either form. @throws DidAuthError ERR_REQUEST, ERR_DID */
 export function readSignUp(body: Body): Omit<SignUpRequest, 'client'> {
   const fields = readResponseFields(body)
   return {
@@ -129,7 +129,7 @@ export function readSignUp(body: Body): Omit<SignUpRequest, 'client'> {
   }
 }
 
-/** The body of a login by an EIP-4361 message. Published clients send more. @throws DidAuthError ERR_MESSAGE */
+/** Reads the body of a login by an EIP-4361 message. Published clients send more. @throws DidAuthError ERR_MESSAGE */
 export function readSiweLogin(body: Body): Omit<SiweRequest, 'client'> {
   const message = readField(body, 'message')
   if (typeof message === 'string') return { message, signature: readField(body, 'signature') }
@@ -137,7 +137,7 @@ export function readSiweLogin(body: Body): Omit<SiweRequest, 'client'> {
 }
 
 /**
- * The key of `Idempotency-Key`, without the quotes that may stand around it; undefined where there is none.
+ * The key of `Idempotency-Key`, without the quotes that may enclose it; undefined where there is none.
  * @throws DidAuthError ERR_IDEMPOTENCY_KEY for anything but 22 to 128 characters of base64url, and for two such headers
  */
 export function readIdempotencyKey({ headers }: Pick<Request, 'headers'>): string | undefined {
@@ -159,7 +159,7 @@ function readResponseFields(body: Body): Body {
   throw new DidAuthError('ERR_REQUEST', { reason })
 }
 
-/** Our error for a refusal of the application's parser, else undefined. Without the cause, which quotes the body. */
+/** Converts a refusal of the application's parser, else undefined. The cause is dropped, because it quotes the body. */
 export function toParserRefusal(error: unknown): DidAuthError | undefined {
   const code = PARSER_REFUSALS.get(readField(error, 'type'))
   return code && new DidAuthError(code)

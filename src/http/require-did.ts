@@ -15,10 +15,10 @@ import { JSON_TYPE, parseJson, readBodyBytes } from './read-request.js'
 import type { SendError } from './send-error.js'
 import type { TokenTransport } from './token-transport.js'
 
-/** As `express.json()` has it. */
+/** The default limit of `express.json()`. */
 const MAX_APPROVED_BODY_BYTES = 100 * 1024
 
-/** Where cookies may authenticate a request, no page of another site made it. @throws DidAuthError ERR_CROSS_ORIGIN */
+/** Refuses a request that cookies may authenticate and another site made. @throws DidAuthError ERR_CROSS_ORIGIN */
 export function assertNotForged({ transport, settings }: HttpParts, req: Request): void {
   // A foreign page cannot make a request that carries the header and no cookie.
   if (transport.useCookies && (transport.hasTokenCookie(req) || req.headers.authorization === undefined)) {
@@ -26,7 +26,7 @@ export function assertNotForged({ transport, settings }: HttpParts, req: Request
   }
 }
 
-/** What the handlers of this folder are wired with. Settings and quotas count before a request has its deadline. */
+/** Dependencies of the handlers in this folder. Settings and quotas are used before a request has its deadline. */
 export interface HttpParts {
   settings: Settings
   quotas: Quotas
@@ -37,20 +37,20 @@ export interface HttpParts {
   sendError: SendError
 }
 
-/** What a guard asks of a request. */
+/** Options of a guard. */
 export interface GuardOptions {
   /**
    * Also asks the store whether the session of the access token was ended: logout and revocation count at once, for one
    * more look into the store. A token without session is refused. Default false.
    */
   checkSession?: boolean | undefined
-  /** Lets a request without token pass, with `req.user` undefined. A bad token is still refused. Default false. */
+  /** Lets a request without token pass, with `req.user` undefined. An invalid token is still refused. Default false. */
   optional?: boolean | undefined
 }
 
 /**
- * Lets a request pass with a good access token only: cross-site forgery comes first, then {@link admitUser}. It sets
- * `req.user` and `req.auth`.
+ * Lets a request pass only with a valid access token, and sets `req.user` and `req.auth`. Cross-site forgery is checked
+ * first, then {@link admitUser}.
  * @returns the user, and the parts for the rest of the request, which have its deadline
  * @throws DidAuthError ERR_CROSS_ORIGIN, ERR_DUPLICATE_COOKIE, as `admitUser`
  */
@@ -93,7 +93,7 @@ export function createDidGuard(http: HttpParts, options: GuardOptions): RequestH
   }
 }
 
-/** A middleware that lets a request pass when `pass` resolves, and answers what it throws. */
+/** Creates a middleware that lets a request pass when `pass` resolves, and answers what it throws. */
 function createGuard(http: HttpParts, pass: (req: Request) => Promise<unknown>): RequestHandler {
   const passOrAnswer = async (req: Request, res: Response, next: NextFunction): Promise<void> => {
     try {
@@ -123,7 +123,7 @@ export function createApprovalGuard(http: HttpParts, siwe: SiweSettings, describ
     const rawBody = await readBodyBytes(req, MAX_APPROVED_BODY_BYTES)
     const isJson = JSON_TYPE.test(req.headers['content-type'] ?? '')
     req.body = rawBody.length === 0 ? undefined : isJson ? parseJson(rawBody) : rawBody
-    // What the parsers of Express 4 look for; those of Express 5 see that nothing is left.
+    // `_body` tells the parsers of Express 4 that the body was read; those of Express 5 notice it themselves.
     Object.assign(req, { _body: true })
     const line: unknown = await describe(req)
     const parts = await http.parts()
@@ -144,7 +144,7 @@ function invalidLine(line: unknown): Error {
   return new DidAuthError('ERR_INVALID', { reason: { check: 'describe of requireDid.approved', expected } })
 }
 
-/** The header `DID-Approval`, base64url of JSON, whose length Node bounds. @throws DidAuthError ERR_JSON */
+/** Reads the header `DID-Approval`, base64url of JSON, whose length Node bounds. @throws DidAuthError ERR_JSON */
 function readApproval({ headers }: Request): Approval | undefined {
   const received = headers['did-approval']
   if (typeof received !== 'string') return undefined

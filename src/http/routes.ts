@@ -35,7 +35,7 @@ const MAX_SIWE_BODY_BYTES = 32 * 1024
 /** Whether a client names JSON in `Accept`; browsers and axios name other types as well. */
 const NAMES_JSON = /(?:^|,)\s*application\/json\s*(?:[;,]|$)/i
 
-/** What may be the id of a session. Anything else never reaches a store. */
+/** Form of a session's id. Anything else never reaches a store. */
 const SESSION_ID = /^[\w-]{1,64}$/
 
 /** Any Express 4.18+ or 5 application or router. */
@@ -80,7 +80,7 @@ export function mountRoutes(app: ExpressApp, http: HttpParts): void {
   const signUpChallenge = challenge(requestSignUpChallenge)
   const loginChallenge = challenge(requestLoginChallenge)
 
-  /** A route whose body proves who sends it: the client's budget of proofs comes before a look at the body. */
+  /** Handles a route whose body proves its sender: checks the client's budget of proofs before it reads the body. */
   const proving = (prove: (client: Caller, req: Request, res: Response) => Promise<void>): Answer =>
     unsafe(async (req, res) => {
       const client = http.callerOf(req)
@@ -108,10 +108,10 @@ export function mountRoutes(app: ExpressApp, http: HttpParts): void {
     transport.sendTokens(res, tokens, isRepeated ? { 'Idempotent-Replayed': 'true' } : {})
   }
 
-  /** A good access token decides which session ends; else a refresh token does. */
+  /** Ends the session of a valid access token, else that of the refresh token. */
   const endSession = async (req: Request): Promise<void> => {
     try {
-      // Our own tokens alone: the session of another service's token is at that service.
+      // Only this service's tokens: the session of another service's token is at that service.
       assertNotForged(http, req)
       const parts = await http.parts()
       const { claims } = await authenticate(parts, transport.readAccessToken(req))
@@ -124,7 +124,7 @@ export function mountRoutes(app: ExpressApp, http: HttpParts): void {
     }
   }
 
-  /** A foreign page must not log a visitor out. Every other refusal clears the cookies as well. */
+  /** Clears the cookies after a refused logout, except for a foreign page, which must not log a visitor out. */
   const refusedLogOut = (req: Request, res: Response, error: unknown): unknown => {
     try {
       assertNotForged(http, req)
@@ -172,7 +172,7 @@ export function mountRoutes(app: ExpressApp, http: HttpParts): void {
     sendJson(res, await issueResourceToken(parts, user, resource))
   }
 
-  /** What is public: for pages of every origin, unless the application's own CORS has answered. */
+  /** Handles a public route: pages of every origin may read it, unless the application's own CORS decides. */
   const published =
     (describe: (parts: Parts, mountPath: string) => object | Promise<object>): Answer =>
     async (req, res) => {
@@ -252,7 +252,7 @@ export function mountRoutes(app: ExpressApp, http: HttpParts): void {
   app.use(createStartPattern(routes.map(({ path }) => path)), answerParserError)
 }
 
-/** What clients and other services may know of this one: paths below where they found it, and where its keys are. */
+/** Describes this service to clients and other services: its paths below the mount path, and the URL of its keys. */
 function describeService({ settings }: Pick<Parts, 'settings'>, mountPath: string): object {
   const { serviceUrl, serviceDid, networks, loginDomains, paths, resources } = settings
   const siwe = settings.siwe && { network: settings.siwe.network, nonceSeconds: settings.siwe.nonceSeconds }
@@ -266,7 +266,7 @@ function isTokenRefusal(error: unknown): boolean {
   return ['ERR_ACCESS_TOKEN_MISSING', 'ERR_ACCESS_TOKEN', 'ERR_ACCESS_TOKEN_EXPIRED'].includes(error.code)
 }
 
-/** A match of length zero, so that Express leaves the path as it is, and skips other paths. */
+/** Creates a pattern whose match is empty, so that Express leaves the path as it is, and skips other paths. */
 function createStartPattern(paths: string[]): RegExp {
   const quoted = paths.map((path) => path.replace(/\/$/, '').replace(/[^\w/-]/g, String.raw`\$&`))
   return new RegExp(`^(?=(?:${quoted.join('|')})(?:/|$))`, 'i')

@@ -1,6 +1,6 @@
 import type { Response } from 'express'
 
-/** Express's own `res.json` costs more than the rest of a challenge. A text is sent together with the headers. */
+/** Sends JSON. Express's `res.json` costs more than the rest of a challenge; a text is sent with the headers. */
 export function sendJson(res: Response, body: object, headers?: Record<string, string>): void {
   sendText(res, JSON.stringify(body), headers, 'application/json')
 }

@@ -19,10 +19,10 @@ export type SendError = (req: Request, res: Response, error: unknown) => void
 export interface FailedRequest extends ErrorAnswer {
   /** A fixed text for the log, where `text` is not. */
   logText?: string
-  /** For the log only. */
+  /** The check that refused, only for the log. */
   reason?: RefusalReason | undefined
   cause?: unknown
-  /** Headers of the answer besides those that each error has. */
+  /** Headers of the answer in addition to those that each error has. */
   headers?: Readonly<Record<string, string>>
 }
 
@@ -92,7 +92,7 @@ function createRefusalLog(logger: Logger): (refused: FailedRequest) => void {
     const kind = `${code} ${String(reason?.budget ?? '')}`
     if (warned.has(kind)) return
     warned.add(kind)
-    // What a signature recovers to is for those who ask for it, at debug.
+    // Recovered addresses are logged only at debug.
     const shown = decides === '' ? reason && { check: reason.check } : reason
     const subject = reason?.budget === undefined ? 'of this code' : `by the budget of ${String(reason.budget)}`
     const more =

@@ -61,7 +61,7 @@ export function createTokenTransport({ useCookies, cookiePrefix, resourceIssuer 
   }
 }
 
-/** The token after `Bearer`: one of another service, where one is trusted. */
+/** Reads the token after `Bearer`: one of another service, where one is trusted. */
 export function readBearerToken(authorization = ''): string | undefined {
   return /^Bearer +([^ ]+)$/i.exec(authorization)?.[1]
 }

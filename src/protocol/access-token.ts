@@ -8,13 +8,13 @@ import { isSecureUrl } from './parse-url.js'
 /** Longest access token that is parsed, in bytes. */
 export const MAX_ACCESS_TOKEN_BYTES = 4096
 
-/** Seconds by which the clock of another instance may run ahead of ours. */
+/** Seconds by which the clock of another instance may be ahead of this one's. */
 export const NOT_BEFORE_TOLERANCE_SECONDS = 5
 
-/** How long a token for another service is good. */
+/** Lifetime of a token for another service. */
 export const RESOURCE_TOKEN_SECONDS = 300
 
-/** Claims that a login sets, which a session keeps: account, how it signed, and which key controls the DID. */
+/** Claims that a login sets and a session stores: the account, how it signed, and the key that controls the DID. */
 const SESSION_CLAIMS = ['acct', 'amr', 'ctl']
 
 /** Claims of the protocol, which business logic cannot set. */
@@ -50,13 +50,13 @@ export function createAccessTokenPayload(
   return freezeDeep({ ...tokenClaims, ...claims, ...times, use: 'access' as const })
 }
 
-/** The claims of a session whose business logic answers new ones at a refresh: those of its login stay. */
+/** Replaces the claims of a session by new ones of business logic at a refresh. Those of its login stay. */
 export function replaceClaims(current: JsonObject | undefined, added: JsonObject): JsonObject {
   const kept = Object.entries(current ?? {}).filter(([name]) => SESSION_CLAIMS.includes(name))
   return { ...added, ...Object.fromEntries(kept) }
 }
 
-/** What an access token is verified against. */
+/** Values that an access token is verified against. */
 export interface AccessTokenExpectation {
   serviceDid: string
   /** Further values of `iss` that are accepted: DIDs that the service had before. */
@@ -65,7 +65,7 @@ export interface AccessTokenExpectation {
   /** 65 bytes, uncompressed. */
   publicKey: Uint8Array
   nowSeconds: number
-  /** As for {@link assertInForce}. */
+  /** Maximum lifetime, see {@link assertInForce}. */
   maxLifetimeSeconds?: number | undefined
 }
 
@@ -73,7 +73,7 @@ export interface AccessTokenExpectation {
  * Verifies an access token: form, header, claims, signature, times, in this order; no network, no DID resolution.
  * `exp` has no tolerance; `nbf` has {@link NOT_BEFORE_TOLERANCE_SECONDS}.
  * @returns its claims, frozen
- * @throws DidAuthError ERR_ACCESS_TOKEN, or ERR_ACCESS_TOKEN_EXPIRED when it is expired and otherwise good
+ * @throws DidAuthError ERR_ACCESS_TOKEN, or ERR_ACCESS_TOKEN_EXPIRED when it is expired and otherwise valid
  * @see RFC 8725, sections 3.1, 3.3, 3.8 to 3.12
  */
 export function verifyAccessToken(
@@ -92,8 +92,8 @@ export function verifyAccessToken(
 
 /**
  * Asserts that verified claims are in force now. To be checked at every use of a token.
- * @param maxLifetimeSeconds - how far ahead `exp` may lie, {@link NOT_BEFORE_TOLERANCE_SECONDS} added; absent: any. A
- * token that is good for longer was made by a clock that ran ahead or was set back since
+ * @param maxLifetimeSeconds - how far ahead `exp` may be, {@link NOT_BEFORE_TOLERANCE_SECONDS} added; absent: any. A
+ * token that is valid for longer was made by a clock that ran ahead or was set back since
  * @throws DidAuthError ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED
  */
 export function assertInForce(

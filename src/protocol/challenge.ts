@@ -2,14 +2,14 @@ import type { DidAuthErrorCode } from '../errors.js'
 import type { Curve } from './curve.js'
 import { recoverPersonalSigner, type RecoverableSignature } from './personal-sign.js'
 
-/** What a challenge is computed from. */
+/** Values that a challenge is computed from. */
 export interface ChallengeInput {
   /** The user's DID exactly as received. */
   did: string
   secret: string
   /** Number of the window, see {@link challengeWindow}. */
   window: number
-  /** How many signatures of this DID were used up in this window. */
+  /** Number of signatures of this DID that were used up in this window. */
   useCount: number
 }
 
@@ -26,11 +26,11 @@ export function computeChallenge(curve: Pick<Curve, 'keccak256Hex'>, input: Chal
 
 /**
  * Seconds for which the uses of a window are remembered after its end. Clocks of instances differ and are set back: to
- * one that is behind, the window goes on, and a used signature must stay used.
+ * one that is behind, the window continues, and a used signature must stay used.
  */
 export const USES_OUTLIVE_WINDOW_SECONDS = 60
 
-/** Number of the window of 1 s or more that contains a moment, in whole seconds since the Unix epoch. */
+/** Returns the number of the window that contains a moment. Windows have 1 s or more; moments are Unix seconds. */
 export function challengeWindow(nowSeconds: number, windowSeconds: number): number {
   return Math.floor(nowSeconds / windowSeconds)
 }
@@ -54,11 +54,11 @@ export interface ChallengeResponse {
   /** The addresses that control the user's DID, lower case. */
   controllers: ReadonlySet<string>
   signature: RecoverableSignature
-  /** The messages that would be good over a challenge, the likeliest first. */
+  /** The messages that are accepted for a challenge, the likeliest first. */
   messagesOver: (challenge: string) => string[]
 }
 
-/** What the signature of a response recovers to. */
+/** The message and the signer that were recovered from a response's signature. */
 export interface SignedMessage {
   /** The message that the controller of the DID signed; undefined when it is none of the accepted ones. */
   message: string | undefined

@@ -36,7 +36,7 @@ export function hasDeployment(signature: Hex): boolean {
   return signature.endsWith(DEPLOYING)
 }
 
-/** The account can be a wallet, and has no delegation. @throws DidAuthError ERR_CONTRACT_SIGNATURE @see ERC-8010 */
+/** Asserts: no account of the chain itself, no delegation. @throws DidAuthError ERR_CONTRACT_SIGNATURE @see ERC-8010 */
 export function assertContractAskable(address: string, signature: Hex): void {
   const refused = (check: string, expected: string): DidAuthError =>
     new DidAuthError('ERR_CONTRACT_SIGNATURE', { reason: { check, expected } })

@@ -32,10 +32,10 @@ export interface VerifiedCredential {
   vc: Record<string, unknown>
 }
 
-/** A credential whose form, subject and dates are good. Its signature is not verified yet. */
+/** A credential whose form, subject and dates are valid. Its signature is not verified yet. */
 export type UnprovedCredential = { credential: VerifiedCredential; parsed: ParsedJwt }
 
-/** Absent is none. No JWT has a comma, by which a message joins them. @throws DidAuthError ERR_REQUEST */
+/** Parses JWTs; absent is none. No JWT has a comma, by which a message joins them. @throws DidAuthError ERR_REQUEST */
 export function parseCredentialJwts(value: unknown): string[] {
   if (value === undefined) return []
   if (Array.isArray(value) && value.length <= MAX_CREDENTIALS && value.every(isCompactJwt)) return value
@@ -51,7 +51,7 @@ function isCompactJwt(value: unknown): value is string {
  * Parses a credential and asserts what needs no key: form, header, dates, and that its subject is the user. Own
  * `__proto__` keys are dropped from `vc`, so that business logic that copies a credential changes no prototype.
  * @param subjectDids - whom the credential may be about, where it names a subject: the user's DID, or several
- * @param toleranceSeconds - how far its beginning may lie ahead, by `nbf`, `iat`, `issuanceDate` or `validFrom`; its
+ * @param toleranceSeconds - how far its beginning may be ahead, by `nbf`, `iat`, `issuanceDate` or `validFrom`; its
  *   end has no tolerance
  * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED
  * @see W3C Verifiable Credentials Data Model 1.1, section 6.3.1
@@ -85,7 +85,7 @@ export function parseCredential(
   return { credential, parsed }
 }
 
-/** Anybody can replace s by n - s, and the recovery bit by the other one. Ed25519 has no such twin. */
+/** Normalises s: anybody can replace it by n - s, and flip the recovery bit. Ed25519 has no such twin. */
 function normalizeS(jwt: string, { header, signature, signingInput }: ParsedJwt): string {
   if (header.alg === 'EdDSA' || signature.length < 64) return jwt
   const received = signature.subarray(0, 64)
@@ -95,7 +95,7 @@ function normalizeS(jwt: string, { header, signature, signingInput }: ParsedJwt)
   return `${signingInput}.${Buffer.from([...low, ...recovery]).toString('base64url')}`
 }
 
-// Other fields could change what the signature means (crit, b64) or where its key comes from (jwk, jku).
+// Other fields could change what the signature means (crit, b64) or the source of its key (jwk, jku).
 function isCredentialHeader(header: Record<string, unknown>): boolean {
   return (
     ALGORITHMS.has(header.alg) &&
@@ -130,7 +130,7 @@ function assertDates(
   toleranceSeconds: number
 ): number | undefined {
   const { nbf, iat, exp } = payload
-  // Without `nbf` a credential starts when it was made, as did-jwt reads it.
+  // A credential that has no `nbf` starts when it was issued, as in did-jwt.
   const starts = [
     parseNumericDate(nbf === undefined ? iat : nbf),
     parseIsoDate(vc.issuanceDate),
@@ -160,7 +160,7 @@ function createRefusal(check: string, expected: string): DidAuthError {
   return new DidAuthError('ERR_CREDENTIAL', { reason: { check, expected } })
 }
 
-/** Addresses, lower case, whose key can have signed a JWT: two for ES256K, one for ES256K-R, else none. */
+/** Returns the addresses, lower case, whose key can have signed a JWT: two for ES256K, one for ES256K-R, else none. */
 export function signerAddresses(curve: Pick<Curve, 'sha256' | 'keccak256Hex' | 'recover'>, jwt: ParsedJwt): string[] {
   return signerPublicKeys(curve, jwt).map((publicKey) => addressOfPublicKey(curve, publicKey))
 }
@@ -169,7 +169,7 @@ export function signerAddresses(curve: Pick<Curve, 'sha256' | 'keccak256Hex' | '
  * The public keys that can have signed a JWT, two for ES256K (64 bytes fit two keys). A key signed when it is among
  * them: recovery finds each key that verification would accept.
  * @returns 65 bytes each, uncompressed
- * @see SEC 1 version 2, section 4.1.6; an r that stands for r + n as well is not made by any signer (2^-128)
+ * @see SEC 1 version 2, section 4.1.6; an r that also represents r + n is not made by any signer (2^-128)
  */
 export function signerPublicKeys(
   curve: Pick<Curve, 'sha256' | 'recover'>,

@@ -9,7 +9,7 @@ const SITES: ReadonlySet<unknown> = new Set(['cross-site', 'same-site', 'same-or
 
 const SAFE_METHODS: ReadonlySet<string | undefined> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
-/** A request, with the headers that name where it comes from. */
+/** A request, with the headers that name its origin. */
 export interface RequestOrigin {
   readonly method?: string | undefined
   readonly headers: { origin?: string | undefined; 'sec-fetch-site'?: string | readonly string[] | undefined }
@@ -22,7 +22,7 @@ export function isSafeMethod(method: string | undefined): boolean {
 
 /**
  * Refuses an unsafe request that another site made a browser send. An origin that is trusted passes. Otherwise
- * `Sec-Fetch-Site` decides, which only the browser can set. A request with neither header does not come from a browser.
+ * `Sec-Fetch-Site` decides, which only the browser can set. A request with neither header is not from a browser.
  * @throws DidAuthError ERR_CROSS_ORIGIN
  * @see Fetch Metadata Request Headers; OWASP Cross-Site Request Forgery Prevention, "Fetch Metadata"
  */

@@ -4,28 +4,28 @@
  * starting with 4). Strings are hashed as UTF-8.
  */
 export interface Curve {
-  /** Which build runs: `native` (libsecp256k1 compiled for this platform) or `wasm` (libsecp256k1 in WebAssembly). */
+  /** Build that runs: `native` (libsecp256k1 compiled for this platform) or `wasm` (libsecp256k1 in WebAssembly). */
   readonly kind: 'native' | 'wasm'
   sha256(data: string | Uint8Array): Uint8Array
   keccak256(data: string | Uint8Array): Uint8Array
-  /** Lower-case hexadecimal without `0x`. */
+  /** Returns lower-case hexadecimal without `0x`. */
   keccak256Hex(data: string | Uint8Array): string
-  /** Deterministic (RFC 6979) low-s signature. */
+  /** Returns a deterministic (RFC 6979) low-s signature. */
   sign(hash: Uint8Array, privateKey: Uint8Array): { signature: Uint8Array; recovery: number }
-  /** False for a high s: normalise first where a high s is acceptable. */
+  /** Returns false for a high s: normalise first if a high s is acceptable. */
   verify(hash: Uint8Array, signature: Uint8Array, publicKey: Uint8Array): boolean
-  /** The public key that made the signature, or undefined when there is none. */
+  /** Recovers the public key that made the signature, or undefined when there is none. */
   recover(hash: Uint8Array, signature: Uint8Array, recovery: number): Uint8Array | undefined
-  /** The public key of a private key, or undefined when the private key is zero or not below the curve's order. */
+  /** Returns the public key of a private key; undefined if that is zero, or not below the curve's order. */
   publicKeyOf(privateKey: Uint8Array): Uint8Array | undefined
-  /** The public key that 33 bytes (2 or 3, then x) stand for, or undefined when no point of the curve has that x. */
+  /** Returns the public key of 33 bytes (2 or 3, then x), or undefined if no point of the curve has that x. */
   decompress(compressedKey: Uint8Array): Uint8Array | undefined
 }
 
 /** The part of a curve that a library of secp256k1 has. */
 export type Arithmetic = Pick<Curve, 'sign' | 'verify' | 'recover' | 'publicKeyOf' | 'decompress'>
 
-/** Some arithmetic completes a short hash by bytes of its last caller. Where it throws, this is undefined, or false. */
+/** Checks lengths: some builds fill a short hash with bytes of the last caller. Errors become undefined or false. */
 export function checkShapes({ sign, verify, recover, publicKeyOf, decompress }: Arithmetic): Arithmetic {
   return {
     sign: (hash, privateKey) => {
@@ -58,14 +58,14 @@ function ignoreThrow<T>(compute: () => T): T | undefined {
   }
 }
 
-/** An address, `0x` and 40 digits in any letter case, with its checksum: wallets and services want it. @see EIP-55 */
+/** Adds the checksum to an address of `0x` and 40 digits: wallets and services require it. @see EIP-55 */
 export function checksumAddress(curve: { keccak256Hex(text: string): string }, address: string): string {
   const lower = address.toLowerCase()
   const hash = curve.keccak256Hex(lower.slice(2))
   return lower.replace(/[a-f]/g, (letter, at: number) => (hash.charAt(at - 2) > '7' ? letter.toUpperCase() : letter))
 }
 
-/** The Ethereum address of a public key, lower case with `0x`. @see Ethereum yellow paper, appendix F */
+/** Returns the Ethereum address of a public key, lower case with `0x`. @see Ethereum yellow paper, appendix F */
 export function addressOfPublicKey(curve: Pick<Curve, 'keccak256Hex'>, publicKey: Uint8Array): string {
   return `0x${curve.keccak256Hex(publicKey.subarray(1)).slice(-40)}`
 }

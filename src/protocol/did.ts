@@ -31,7 +31,7 @@ export function parseDid(value: unknown): string {
   throw new DidAuthError('ERR_DID', { reason: { check: 'did', expected, got: typeof value } })
 }
 
-/** The spelling under which sessions, quotas and uses are kept: lower case, so that checksums make no other user. */
+/** Returns the spelling under which users are stored: lower case, so that a checksum does not make another user. */
 export function canonicalDid(did: string): string {
   return did.toLowerCase()
 }
@@ -54,12 +54,12 @@ export function addressOfDid(did: string, curve?: Pick<Curve, 'decompress' | 'ke
   return addressOfPublicKey(curve, publicKey)
 }
 
-/** The did:ethr of an address. @param network - empty for Ethereum */
+/** Returns the did:ethr of an address. @param network - empty for Ethereum */
 export function ethrDid(network: string, address: string): string {
   return `did:ethr:${network === '' ? '' : `${network}:`}${address}`
 }
 
-/** The network that a did:ethr names, empty for Ethereum; undefined for a DID of another method. */
+/** Returns the network that a did:ethr names, empty for Ethereum; undefined for a DID of another method. */
 export function networkOfDid(did: string): string | undefined {
   const ethr = ETHR_DID.exec(did)
   return ethr === null ? undefined : (ethr[1] ?? '')
@@ -108,7 +108,7 @@ export function findNetworkNumber(network: string | undefined): number | undefin
   return network?.startsWith('0x') === true ? Number(network) : undefined
 }
 
-/** The chain id that a did:ethr names, where it is known without a network. */
+/** Returns the chain id that a did:ethr names, where it is known without a network. */
 export function chainIdOfDid(did: string): number | undefined {
   const network = networkOfDid(did)?.toLowerCase() ?? ''
   return findNetworkNumber(network) ?? CHAIN_IDS.get(network)

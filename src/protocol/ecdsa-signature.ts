@@ -12,12 +12,12 @@ export function isInRange(signature: Uint8Array): boolean {
   return [0, 32].every((start) => isBelow(signature, start, ORDER_BYTES) && !isZero(signature, start))
 }
 
-/** Every signature has a twin with the other s: requiring the low one gives each a single spelling. @see EIP-2 */
+/** Whether s is low. Every signature has a twin with the other s, so only the low one is accepted. @see EIP-2 */
 export function isLowS(signature: Uint8Array): boolean {
   return isBelow(signature, 32, HIGH_S_BYTES)
 }
 
-/** The low-s spelling of a signature: the same bytes, or a copy with s replaced by n - s. An s out of range stays. */
+/** Returns a signature with low s: the same bytes, or a copy with s replaced by n - s. An s out of range stays. */
 export function toLowS(signature: Uint8Array, order = CURVE_ORDER): Uint8Array {
   const s = BigInt(`0x${encodeHex(signature.subarray(32, 64))}`)
   if (s <= order >> 1n || s >= order) return signature

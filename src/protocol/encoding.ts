@@ -1,15 +1,15 @@
-// Without the Buffer of Node, so that what needs it runs anywhere.
+// This file does not use Node's Buffer, so that it also runs in browsers and Workers.
 
 const DIGITS = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
 
-/** The bytes of an even number of hexadecimal digits, without `0x`. */
+/** Decodes an even number of hexadecimal digits without `0x`. */
 export function decodeHex(hex: string): Uint8Array {
   return Uint8Array.from({ length: hex.length / 2 }, (_, index) =>
     Number.parseInt(hex.slice(2 * index, 2 * index + 2), 16)
   )
 }
 
-/** Lower-case hexadecimal without `0x`. */
+/** Encodes bytes as lower-case hexadecimal without `0x`. */
 export function encodeHex(bytes: Uint8Array): string {
   let hex = ''
   for (const byte of bytes) hex += DIGITS[byte] ?? ''
@@ -19,7 +19,7 @@ export function encodeHex(bytes: Uint8Array): string {
 const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
 const NO_LETTER = 0xff
 
-/** The six bits that each letter stands for, by its code. */
+/** The six bits that each letter represents, by its code. */
 const BITS = Uint8Array.from({ length: 128 }, (_, code) => {
   const index = LETTERS.indexOf(String.fromCharCode(code))
   return index === -1 ? NO_LETTER : index
@@ -33,7 +33,7 @@ const BITS = Uint8Array.from({ length: 128 }, (_, code) => {
 export function decodeBase64url(text: string): Uint8Array | undefined {
   const rest = text.length % 4
   if (text === '' || rest === 1) return undefined
-  // Filled up with letters that stand for zero, whose bytes are cut off below.
+  // Filled up with letters for zero, whose bytes are cut off below.
   const letters = rest === 0 ? text : text + 'AA'.slice(rest - 2)
   const bytes = new Uint8Array((letters.length / 4) * 3)
   let seen = 0

@@ -17,7 +17,7 @@ export interface SiweMessage {
   resources?: readonly string[] | undefined
 }
 
-/** The text that a wallet signs at `/siwe/verify`, of fields as they are. @see EIP-4361, "ABNF Message Format" */
+/** Formats the text that a wallet signs for `/siwe/verify`, without checks. @see EIP-4361, "ABNF Message Format" */
 export function formatSiweMessage(fields: SiweMessage): string {
   const { scheme, domain, address, statement, resources } = fields
   const lines = [
@@ -64,7 +64,7 @@ export interface ApprovedRequest {
 
 /**
  * Returns the statement that a user signs to approve a request: the line for people first, then the request. A path of
- * more than 200 characters is cut, and its hash follows: one statement stands for one method, path and query.
+ * more than 200 characters is cut, and its hash follows: one statement means one method, path and query.
  * @param request - `path` with its query and its SHA-256 in hexadecimal, which counts where the path is cut
  * @returns undefined where `line` has not 1 to 500 printable characters
  */

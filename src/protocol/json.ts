@@ -1,4 +1,4 @@
-/** What JSON can carry. */
+/** Any value of JSON. */
 export type JsonValue = string | number | boolean | null | JsonValue[] | { [key: string]: JsonValue }
 export type JsonObject = Record<string, JsonValue>
 
@@ -7,7 +7,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** A value's own field, so that what a stranger sends never reaches a prototype. */
+/** Reads a value's own field, so that what a stranger sends never reaches a prototype. */
 export function readField(value: unknown, name: string): unknown {
   return isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined
 }

@@ -7,12 +7,12 @@ import { isObject } from './json.js'
 export interface ParsedJwt {
   header: Record<string, unknown>
   payload: Record<string, unknown>
-  /** What the signature covers. */
+  /** Text that the signature covers. */
   signingInput: string
   signature: Uint8Array
 }
 
-/** `{"alg":"ES256K","typ":"JWT"}`: the header of all that we sign, known without being decoded. */
+/** `{"alg":"ES256K","typ":"JWT"}`: the header of all JWTs that this service signs, known without decoding. */
 const ES256K_HEADER = 'eyJhbGciOiJFUzI1NksiLCJ0eXAiOiJKV1QifQ'
 const PLAIN_HEADER = Object.freeze({ alg: 'ES256K', typ: 'JWT' })
 
@@ -47,7 +47,7 @@ function parseJsonPart(part: string): Record<string, unknown> | undefined {
   }
 }
 
-/** Whether a header is exactly ours: ES256K, `typ` JWT or absent, no other field. */
+/** Whether a header is one of this service: ES256K, `typ` JWT or absent, no other field. */
 export function isPlainEs256kHeader(header: Record<string, unknown>): boolean {
   const { alg, typ = 'JWT', ...others } = header
   return alg === 'ES256K' && typ === 'JWT' && Object.keys(others).length === 0

@@ -3,7 +3,7 @@ import { parseHttpUrl } from './parse-url.js'
 /** More accepted domains than this is a configuration error: each costs a key recovery for every bad signature. */
 export const MAX_LOGIN_DOMAINS = 6
 
-/** How the first line of a signed message begins: `url` as rLogin and the client of rif-data-vault write it. */
+/** Beginning of a signed message's first line: `url` is written by rLogin and the client of rif-data-vault. */
 export type LoginDialect = 'login' | 'url'
 
 /** Whether a value is a `LoginDialect`. */
@@ -22,7 +22,7 @@ export function acceptedLoginDomains(serviceUrl: string, extraDomains: readonly 
   return [...new Set([...own, ...extraDomains])]
 }
 
-/** The message that a wallet signs to log in. @see specification, "Message to be signed" */
+/** Returns the message that a wallet signs to log in. @see specification, "Message to be signed" */
 export function loginMessage(domain: string, challenge: string, dialect?: LoginDialect): string {
   return `${dialect === 'url' ? 'URL: ' : 'Login to '}${domain}\nVerification code: ${challenge}`
 }

@@ -5,7 +5,7 @@ import { RESERVED_STATEMENT, type SiweMessage } from './format-siwe-message.js'
 import { parseSignature, recoverPersonalSigner } from './personal-sign.js'
 import { assertOwnSite, parseSiweMessage } from './siwe-message.js'
 
-/** What a user signed to log in or to sign up. */
+/** Message that a user signed to log in or to sign up, with its signature. */
 export interface LoginProof {
   message: string
   /** `0x` and hexadecimal: of a key 65 bytes. */

@@ -9,7 +9,7 @@ export function isSecureUrl(value: unknown): value is string {
   return url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopbackHost(url.hostname))
 }
 
-/** Not by `URL.canParse`: in Node 20, once it is optimised, it says no to texts with letters such as ü. */
+/** Parses a URL without `URL.canParse`: in Node 20, once optimised, it refuses texts with letters such as ü. */
 export function parseUrl(text: string): URL | undefined {
   try {
     return new URL(text)
@@ -18,18 +18,18 @@ export function parseUrl(text: string): URL | undefined {
   }
 }
 
-/** The URL, when the text is one with scheme http or https. */
+/** Returns the URL if a text is one with scheme http or https. */
 export function parseHttpUrl(text: string): URL | undefined {
   const url = parseUrl(text)
   return url?.protocol === 'http:' || url?.protocol === 'https:' ? url : undefined
 }
 
-/** Where a route of a service is; undefined where `serviceUrl` is not an http(s) URL. */
+/** Returns the URL of a service's route; undefined if `serviceUrl` is not an http(s) URL. */
 export function createRouteUrl(serviceUrl: string, mountPath: string, path: string): string | undefined {
   const base = serviceUrl.replace(/\/+$/, '')
   const url = parseHttpUrl(base)
   if (url === undefined) return undefined
-  // Express mounts without a look at the case.
+  // Express ignores case in mount paths.
   const isNamed = url.pathname.toLowerCase().endsWith(mountPath.toLowerCase())
   return `${base}${isNamed ? '' : mountPath}${path}`
 }

@@ -45,12 +45,12 @@ function parseRecovery(v: number, chainId: number | undefined): 0 | 1 | undefine
   return (v - 35) % 2 === 0 ? 0 : 1
 }
 
-/** The hash that `personal_sign` signs. @see EIP-191, version 0x45 */
+/** Returns the hash that `personal_sign` signs. @see EIP-191, version 0x45 */
 export function hashPersonalMessage(curve: Pick<Curve, 'keccak256'>, message: string): Uint8Array {
   return curve.keccak256(`\x19Ethereum Signed Message:\n${String(Buffer.byteLength(message))}${message}`)
 }
 
-/** The address that signed a message with `personal_sign`, or undefined when no key can have. */
+/** Recovers the address that signed a message with `personal_sign`, or undefined when no key can have. */
 export function recoverPersonalSigner(
   curve: Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'>,
   message: string,
@@ -60,7 +60,7 @@ export function recoverPersonalSigner(
   return publicKey && addressOfPublicKey(curve, publicKey)
 }
 
-/** The 64 bytes, with low s, that a did-jwt signer returned; undefined for anything else. @see did-jwt, `Signer` */
+/** Parses the output of a did-jwt signer: 64 bytes with low s; undefined for anything else. @see did-jwt, `Signer` */
 export function parseSignerOutput(output: unknown): Uint8Array | undefined {
   const bytes = typeof output === 'string' ? Buffer.from(output, 'base64url') : parseEcdsaSignature(output)
   if (bytes === undefined || (bytes.length !== 64 && bytes.length !== 65)) return undefined

@@ -14,11 +14,11 @@ export interface Claim {
   essential?: boolean
 }
 
-/** What a service asks of a user at sign up. */
+/** Credentials and claims that a service requests of a user at sign up. */
 export interface RequiredDisclosure {
-  /** Names of credential schemas. What comes is verified; its issuer is for `trustedIssuers` or business logic. */
+  /** Names of credential schemas. Credentials are verified; `trustedIssuers` or business logic judges their issuer. */
   credentials: readonly string[]
-  /** What comes is the user's own word, and is in no signed message: see {@link SelectiveDisclosureResponse}. */
+  /** Requested claims. Their values are unverified and unsigned: see {@link SelectiveDisclosureResponse}. */
   claims: readonly Claim[]
 }
 
@@ -72,7 +72,7 @@ function createClaimsRefusal(): DidAuthError {
   return new DidAuthError('ERR_REQUEST', { reason: { check: 'claims', expected } })
 }
 
-/** The requested schemas that no credential implements, and the essential claims that are absent. */
+/** Returns the requested schemas that no credential implements, and the essential claims that are absent. */
 export function findMissing(
   given: Pick<SelectiveDisclosureResponse, 'claims' | 'credentials'>,
   required: RequiredDisclosure
@@ -87,7 +87,7 @@ export function findMissing(
   }
 }
 
-/** The schema names that a credential answers to: its types and the last segment of each `credentialSchema.id`. */
+/** Lists the schema names of a credential: its types and the last segment of each `credentialSchema.id`. */
 function listSchemas(credential: VerifiedCredential): string[] {
   const ids = [credential.vc.credentialSchema].flat().flatMap((schema) => {
     const id = isObject(schema) ? schema.id : undefined

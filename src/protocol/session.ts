@@ -17,9 +17,9 @@ export interface Session {
   /** Claims that business logic added, repeated in each access token of the session. */
   readonly tokenClaims: JsonObject | undefined
   readonly createdAtSeconds: number
-  /** When its current refresh token was issued. */
+  /** Time at which its current refresh token was issued. */
   readonly rotatedAtSeconds: number
-  /** When its current refresh token ends. */
+  /** Time at which its current refresh token expires. */
   readonly expiresAtSeconds: number
 }
 
@@ -30,7 +30,7 @@ export interface ReplacedToken {
   readonly replacedAtSeconds: number
 }
 
-/** A session with what its store keeps of its refresh tokens. */
+/** A session with what its store remembers of its refresh tokens. */
 export interface StoredSession extends Session {
   /** SHA-256 of the current refresh token, base64url. */
   readonly refreshTokenHash: string
@@ -38,12 +38,12 @@ export interface StoredSession extends Session {
   readonly replacedTokens: readonly ReplacedToken[]
 }
 
-/** The only form in which a refresh token is kept: SHA-256 as base64url. Its 256 random bits need no salt. */
+/** Hashes a refresh token, which is stored only so: SHA-256 as base64url. Its 256 random bits need no salt. */
 export function hashRefreshToken(curve: Pick<Curve, 'sha256'>, refreshToken: string): string {
   return Buffer.from(curve.sha256(refreshToken)).toString('base64url')
 }
 
-/** When a session ends, in seconds since the Unix epoch: with its refresh token, or at a configured end. */
+/** Returns when a session ends, in seconds since the Unix epoch: with its refresh token, or at a configured end. */
 export function endOfSession(
   { createdAtSeconds, expiresAtSeconds }: Pick<Session, 'createdAtSeconds' | 'expiresAtSeconds'>,
   absoluteSessionSeconds: number
@@ -51,27 +51,27 @@ export function endOfSession(
   return Math.min(expiresAtSeconds, createdAtSeconds + absoluteSessionSeconds)
 }
 
-/** What a refresh is judged by besides the session. */
+/** Input of the judgement about a refresh, in addition to the session. */
 export interface PresentedRefreshToken {
   /** SHA-256 of the refresh token presented, base64url. */
   presentedHash: string
   /** Hash of the token that would replace it. A repeated request with the same `Idempotency-Key` has the same one. */
   nextHash: string
   nowSeconds: number
-  /** How long after its replacement a token is only refused. */
+  /** Time after its replacement during which a token is only refused. */
   graceSeconds: number
 }
 
 /**
  * What the use of a refresh token leads to.
- * `rotate`: it is good, replace it. `repeated`: it was replaced by the very token that would replace it now, and that
+ * `rotate`: it is valid, replace it. `repeated`: it was replaced by the very token that would replace it now, and that
  * is still the current one: answer the same again. `unknown`: not a token of this session. `ended`: logged out, revoked
  * or expired. `replaced`: replaced a moment ago, as when two tabs race, or a late duplicate of an honest request:
  * refuse. `reused`: replaced longer ago, so that two parties have it: revoke the session.
  */
 export type RefreshVerdict = 'rotate' | 'repeated' | 'unknown' | 'ended' | 'replaced' | 'reused'
 
-/** The state machine of refresh tokens. @see specification, "Session and refresh token"; RFC 9700, section 4.14.2 */
+/** Judges a refresh token. @see specification, "Session and refresh token"; RFC 9700, section 4.14.2 */
 export function judgeRefresh(
   session: Pick<StoredSession, 'state' | 'expiresAtSeconds' | 'refreshTokenHash' | 'replacedTokens'>,
   { presentedHash, nextHash, nowSeconds, graceSeconds }: PresentedRefreshToken

@@ -7,13 +7,13 @@ import { isLoopbackHost, parseHttpUrl } from './parse-url.js'
 /** Longest message that is parsed, in bytes of UTF-8; it bounds all its fields. */
 export const MAX_SIWE_MESSAGE_BYTES = 8_192
 
-/** How many entries `Resources:` may have. */
+/** Maximum number of entries in `Resources:`. */
 export const MAX_SIWE_RESOURCES = 20
 
 /** The longest host, so that no other text of a request gets into the log. */
 const MAX_SHOWN_LENGTH = 253
 
-/** How far the clock that wrote a message may be off, in seconds. */
+/** Tolerance for the clock that wrote a message, in seconds. */
 const TIME_TOLERANCE_SECONDS = 60
 
 const HEADER =
@@ -105,12 +105,12 @@ export interface Account {
   chainId: number
 }
 
-/** The claim `acct` of an account. @see CAIP-10 */
+/** Returns the claim `acct` of an account. @see CAIP-10 */
 export function toAccountId({ address, chainId }: Account): string {
   return `eip155:${String(chainId)}:${address}`
 }
 
-/** The account of a claim `acct`; undefined where a login had none. */
+/** Parses the account of a claim `acct`; undefined where a login had none. */
 export function parseAccountId(claim: unknown): Account | undefined {
   const [, chainId, address] = typeof claim === 'string' ? (ACCOUNT_ID.exec(claim) ?? []) : []
   return chainId === undefined || address === undefined ? undefined : { address, chainId: Number(chainId) }

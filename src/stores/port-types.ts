@@ -1,4 +1,4 @@
-// What each store makes public of the port that it implements.
+// Types of the port that each store exports.
 export type * from '../store-port.js'
 export type { JsonObject, JsonValue } from '../protocol/json.js'
 export type { PresentedRefreshToken, RefreshVerdict, ReplacedToken } from '../protocol/session.js'

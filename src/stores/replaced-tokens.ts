@@ -10,7 +10,7 @@ const RECORD_CHARACTERS = (RECORD_BYTES / 3) * 4
 /** The bytes that a session remembers replaced tokens in, the newest first: the oldest beyond them are forgotten. */
 export const REPLACED_BYTES = RECORD_BYTES * MAX_REPLACED_TOKENS
 
-/** What a session remembers of a replaced token: the first 18 bytes of its hash, then the time in 6. */
+/** Packs a replaced token for its session: the first 18 bytes of the hash, then 6 bytes of time. */
 export function packReplacedToken(hash: string, replacedAtSeconds: number): Buffer {
   const record = Buffer.alloc(RECORD_BYTES)
   record.write(hash, 0, HASH_BYTES, 'base64url')
@@ -18,7 +18,7 @@ export function packReplacedToken(hash: string, replacedAtSeconds: number): Buff
   return record
 }
 
-/** A session with its refresh tokens. The replaced ones are unpacked when they are read: the usual refresh does not. */
+/** Creates a session with its refresh tokens. Replaced ones are unpacked only when read: most refreshes do not. */
 export function createStoredSession(
   session: Session,
   refreshTokenHash: string,

@@ -10,7 +10,7 @@ const SLEW = 0.001
 
 /**
  * The time that a sweep may delete by. At the start and after a jump ahead, the wall clock counts once it has agreed
- * with the monotonic clock for two challenge windows. Until then the time goes on from the last one that counted.
+ * with the monotonic clock for two challenge windows. Until then the time continues from the last one that counted.
  */
 export class SweepClock {
   readonly #monotonicSeconds: () => number
@@ -31,7 +31,7 @@ export class SweepClock {
     this.#sustainedSeconds = Math.max(this.#sustainedSeconds, (2 * expiresAtSeconds) / (window + 1))
   }
 
-  /** At most `wallSeconds`; -Infinity in the first two windows. */
+  /** Returns at most `wallSeconds`; -Infinity in the first two windows. */
   sweepSeconds(wallSeconds: number): number {
     const now = { wallSeconds, monotonicSeconds: this.#monotonicSeconds() }
     if (this.#agreedSince === undefined || isJump(this.#agreedSince, now)) this.#agreedSince = now

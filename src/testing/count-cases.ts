@@ -13,7 +13,7 @@ const YEAR_SECONDS = 31_536_000
 /** The window after the one that `createUse` means. */
 const nextWindow = { window: 6_000_001, until: 600 }
 
-/** Number of windows within which a sweep that began by a wrong clock has come to its end. */
+/** Number of windows within which a sweep that began by a wrong clock has ended. */
 const MAX_SWEPT_WINDOWS = 5
 
 /** Uses of challenges: each number once, until the window ends. Quotas: counted in time slots, up to a limit. */
@@ -53,7 +53,7 @@ export const countCases = [
   }),
   storeCase('makes no use good again when a clock is set back', async ({ use, expect }) => {
     await use()
-    // Long after the window, so that a store forgets it: at once, or when others come.
+    // Long after the window, so that a store forgets it: at once, or when others arrive.
     for (const at of [400, 700, 5000]) {
       const passed = Math.floor(at / 300)
       for (const name of ['a', 'b', 'c']) {

@@ -1,12 +1,12 @@
 import { findService, type MountedService } from '../adapters/mounted-services.js'
 import { isObject, readField } from '../protocol/json.js'
 
-/** Paths that APIs are often under, for what cannot be inspected: a URL, or an Express that keeps no paths. */
+/** Paths that APIs are often under, for what cannot be inspected: a URL, or an Express that stores no paths. */
 const USUAL_PATHS = ['/api', '/auth', '/api/auth', '/v1', '/api/v1']
 
 const MAX_DEPTH = 8
 const LITERAL_PATH = /^(?:\/[\w.~-]+)*\/?$/
-/** What Express 4 makes of a path; a group with further groups is that of a pattern. */
+/** Matches the expression that Express 4 creates for a literal path, not the one for a pattern. */
 const LITERAL_REGEXP = /^\^((?:\\\/[\w~-]+(?:\\\.[\w~-]+)*)+)\\\/\?\(\?=\\\/\|\$\)$/
 
 /** A path at which the routes of a login may be, and the service there, if it was found. */
@@ -35,7 +35,7 @@ function inspectApp(app: unknown, path: string, depth: number): Mount[] {
   return service === undefined && !isHidden ? layers : [{ path, service }, ...layers]
 }
 
-/** The layers of an application or router of Express 4 or 5. */
+/** Returns the layers of an application or router of Express 4 or 5. */
 function stackIn(app: object): readonly unknown[] {
   // The `router` of an application of Express 4 throws.
   const router = readSafely(app, '_router') ?? readSafely(app, 'router')
@@ -51,14 +51,14 @@ function readSafely(value: object, name: string): unknown {
   }
 }
 
-/** The path of a layer; undefined for a pattern. */
+/** Returns the path of a layer; undefined for a pattern. */
 function pathIn(layer: unknown): string | undefined {
   if (!isObject(layer)) return undefined
   const { rawPath, regexp, slash, match } = layer
   if (slash === true || readField(regexp, 'fast_slash') === true) return ''
   if (typeof rawPath === 'string') return LITERAL_PATH.test(rawPath) ? rawPath.replace(/\/$/, '') : undefined
   if (regexp instanceof RegExp) return LITERAL_REGEXP.exec(regexp.source)?.[1]?.replaceAll('\\', '')
-  // An Express 5 that keeps no paths.
+  // An Express 5 that stores no paths.
   if (typeof match !== 'function') return undefined
   return USUAL_PATHS.find((path) => (match as (path: string) => unknown).call(layer, `${path}/x`) === true)
 }

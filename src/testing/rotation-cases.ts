@@ -10,7 +10,7 @@ import {
   countAnswers
 } from './store-case.js'
 
-/** Refresh tokens: replaced once, refused after, a theft noticed; refreshes that come again, and that race. */
+/** Refresh tokens: replaced once, refused after, a theft noticed; refreshes that are repeated, and that race. */
 export const rotationCases = [
   storeCase('replaces a refresh token, moves its end and remembers the replaced ones', async (bench) => {
     await bench.create('a')
@@ -201,7 +201,7 @@ export const rotationCases = [
   })
 ]
 
-/** An expired session may be forgotten, or not yet. */
+/** Converts `unknown` to `ended`, because an expired session may be forgotten, or not yet. */
 function toEndedVerdict(verdict: string): string {
   return verdict === 'unknown' ? 'ended' : verdict
 }

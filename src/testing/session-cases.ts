@@ -146,7 +146,7 @@ export const sessionCases = [
     bench.expect(others, [1, 1], 'The bound of 50 drops no session of another user or service')
   }),
   storeCase('drops no active session of a user while there are expired or ended ones to drop', async (bench) => {
-    // What others left behind, and a store may tidy up first.
+    // Expired sessions of other users, which a store may delete first.
     for (const name of listNames(2 * MAX_SESSIONS_PER_DID)) {
       await bench.create(`brief ${name}`, { did: `did:example:${name}`, until: 1 })
     }
@@ -247,7 +247,7 @@ async function createRefreshed(bench: Bench): Promise<number> {
   return evicted
 }
 
-/** Which of the sessions are still found. */
+/** Returns which of the sessions are still found. */
 async function listNamesLeft({ find }: Bench, names: readonly string[]): Promise<string[]> {
   const found = await Promise.all(names.map((name) => find(name)))
   return names.filter((_, index) => found[index] !== undefined)

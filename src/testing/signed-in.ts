@@ -9,13 +9,13 @@ import type { TestWallet } from './wallet.js'
 /** An application of Express or of `node:http`, a server, or the URL of one that runs. */
 export type AppUnderTest = RequestListener | Server | string
 
-/** Where the routes of the login are. By default they are found, in the application or at usual paths. */
+/** Paths of the login's routes. By default they are found in the application, or at the usual paths. */
 export interface SignedInOptions {
   /** The path of the router that the routes are on, such as `/api`; `''` for none. */
   mountPath?: string | undefined
-  /** As for `setupDidAuth`. Default that of the application, else `/request-auth`. */
+  /** The option of `setupDidAuth`. Default: the application's, else `/request-auth`. */
   requestAuthPath?: string | undefined
-  /** As for `setupDidAuth`. Default that of the application, else `/auth`. */
+  /** The option of `setupDidAuth`. Default: the application's, else `/auth`. */
   authPath?: string | undefined
 }
 
@@ -26,9 +26,9 @@ export interface SignedInFetch {
    * request that the service wants approved, and it is sent once more.
    */
   (path: string, init?: RequestInit & { approve?: boolean }): Promise<Response>
-  /** Where the application listens, such as `http://127.0.0.1:40123`. */
+  /** URL at which the application listens, such as `http://127.0.0.1:40123`. */
   readonly url: string
-  /** What makes a request the user's: `Authorization`, `Cookie`, or both. For supertest: `.set(fetch.headers)`. */
+  /** Headers that authenticate the user: `Authorization`, `Cookie`, or both. For supertest: `.set(fetch.headers)`. */
   readonly headers: Readonly<Record<string, string>>
 }
 
@@ -72,7 +72,7 @@ export async function signedIn(
   return Object.assign(fetchAsUser, { url, headers })
 }
 
-/** What a client has to know of a service: the domain that wallets sign, and the paths of the login. */
+/** Facts about a service that a login needs: the domain that wallets sign, and the paths of the routes. */
 interface Login {
   domain: string
   requestAuthPath: string
@@ -124,7 +124,7 @@ async function assertGood(answer: Response): Promise<Response> {
 
 async function readCredentials(answer: Response): Promise<Record<string, string>> {
   const cookies = answer.headers.getSetCookie().map((cookie) => cookie.split(';', 1).join())
-  // Where our tokens are cookies, the body is empty. Other cookies are those of the application's own middleware.
+  // If the tokens are cookies, the body is empty. Other cookies are set by the application's own middleware.
   const body = await answer.text()
   return {
     ...(body !== '' && { Authorization: `DIDAuth ${String(readField(JSON.parse(body), 'accessToken'))}` }),

@@ -14,7 +14,7 @@ export interface StoreBounds {
   maxQuotas?: number
 }
 
-/** What a case works on: an empty store. */
+/** Empty store that a case works on. */
 export interface StoreUnderTest {
   store: Store
   /** A second store object on the same data, as another instance of the application has it. */
@@ -45,7 +45,7 @@ export const anotherDid = 'did:ethr:rsk:0x00000000000000000000000000000000000000
 /** `at` and `until` are seconds after the start; other fields take the place of the usual ones. */
 type Details<T> = Partial<T> & { at?: number; until?: number }
 
-/** A session called `name`, with its token 0, that lasts an hour. */
+/** Creates a session called `name`, with its token 0, that lasts an hour. */
 export function createSession(name: string, { at = 0, until = 3600, ...fields }: Details<NewSession> = {}): NewSession {
   const session = { service, sessionId: `session-${name}`, did, refreshTokenHash: hashToken(name, 0) }
   const times = { nowSeconds: START_SECONDS + at, expiresAtSeconds: START_SECONDS + until }
@@ -54,7 +54,7 @@ export function createSession(name: string, { at = 0, until = 3600, ...fields }:
 
 type Token = number | string
 
-/** The exchange of a session's token for another, 10 s after the start, for an hour more. */
+/** Creates the exchange of a session's token for another, 10 s after the start, for an hour more. */
 export function createRotation(
   session: string,
   presented: Token,
@@ -66,19 +66,19 @@ export function createRotation(
   return { service, sessionId: `session-${session}`, ...hashes, tokenClaims: undefined, ...times, ...fields }
 }
 
-/** The first login in a window that ends 300 s after the start. */
+/** Creates the first login in a window that ends 300 s after the start. */
 export function createUse({ at = 0, until = 300, ...fields }: Details<ChallengeUse> = {}): ChallengeUse {
   const use = { service, did, window: 6_000_000, flow: 'logIn', useCount: 0, consumesBoth: false } as const
   return { ...use, nowSeconds: START_SECONDS + at, expiresAtSeconds: START_SECONDS + until, ...fields }
 }
 
-/** A request counted in a time slot of 60 s. */
+/** Creates a request counted in a time slot of 60 s. */
 export function createCharge({ at = 0, ...fields }: Details<QuotaCharge> = {}): QuotaCharge {
   const charge = { service, kind: 'request', key: did, cost: 1, timeSlotSeconds: 60 } as const
   return { ...charge, nowSeconds: START_SECONDS + at, ...fields }
 }
 
-/** The hash of a refresh token. A session begins with token 0. */
+/** Returns the hash of a refresh token. A session begins with token 0. */
 export function hashToken(session: string, token: Token): string {
   return createHash('sha256').update(`${session} ${token}`).digest('base64url')
 }
@@ -89,13 +89,13 @@ type RotationRow = [name: string, presented: Token, next: Token, verdict: Refres
 /** Two store objects on the same data, or one twice, and what cases do with them. */
 export type Bench = ReturnType<typeof createBench>
 
-/** Each call of a verb goes to the other store object. @param name - of the case: what a good store does */
+/** Sends calls of verbs to the two store objects in turn. @param name - of the case: what a valid store does */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- `Bench` is what it returns
 export function createBench(store: Store, other: Store, name: string) {
   let calls = 0
   /**
    * Compares as JSON: objects of `structuredClone` are of another realm under Jest; what is undefined may be absent.
-   * @param promise - a sentence that is true of a good store; the AssertionError has it, and the difference
+   * @param promise - a sentence that is true of a valid store; the AssertionError has it, and the difference
    */
   const expect = (actual: unknown, expected: unknown, promise = `A store ${name}`): void => {
     const written = (value: unknown): string => inspect(value, { depth: 4, breakLength: Infinity, maxArrayLength: 60 })
@@ -147,19 +147,19 @@ export function createBench(store: Store, other: Store, name: string) {
   }
 }
 
-/** How often each answer came. */
+/** Counts how often each answer was given. */
 export function countAnswers(answers: readonly string[]): Record<string, number> {
   return Object.fromEntries([...new Set(answers)].map((one) => [one, answers.filter((other) => other === one).length]))
 }
 
-/** The fields of a session, whatever else a store's object has. */
+/** Returns the fields of a session, whatever else a store's object has. */
 export function toFields(session: Session | undefined): object | undefined {
   if (session === undefined) return undefined
   const { sessionId, did, state, tokenClaims, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds } = session
   return { sessionId, did, state, tokenClaims, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds }
 }
 
-/** The fields of a stored session; replaced tokens oldest first, with the 24 characters of their hash that count. */
+/** Returns the fields of a stored session: replaced tokens oldest first, with the 24 relevant characters of a hash. */
 function toStoredFields(session: StoredSession | undefined): object | undefined {
   if (session === undefined) return undefined
   const replacedTokens = session.replacedTokens

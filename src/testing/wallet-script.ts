@@ -8,7 +8,7 @@ export interface WalletScriptOptions {
   afterMs?: number | undefined
 }
 
-/** What a browser under test is given: a script for the page, and the function that the script calls by its name. */
+/** Script for the page of a browser under test, and the function that the script calls by its name. */
 export interface WalletScript {
   name: string
   /** The function, which runs in the test. */
@@ -31,7 +31,7 @@ export function walletScript(wallet: PageWallet, { afterMs = 0 }: WalletScriptOp
   return { name, answer: answerTo(wallet), script: pageScript(name, wallet.info, afterMs) }
 }
 
-/** Answers requests of pages, and tells each page that waits for it which account comes next. */
+/** Answers requests of pages, and tells each page that waits for it which account is next. */
 function answerTo(wallet: PageWallet): (message: unknown) => Promise<unknown> {
   const changes: string[][] = []
   let waiting: (() => void)[] = []
@@ -41,7 +41,7 @@ function answerTo(wallet: PageWallet): (message: unknown) => Promise<unknown> {
     waiting = []
   })
   return async (message) => {
-    // What our own script sends.
+    // The form of messages that `script` sends.
     const { after, request } = message as { after?: number; request?: WalletRequest }
     if (request !== undefined) return answerRequest(wallet, request)
     if (after === undefined) return { after: changes.length }
@@ -50,7 +50,7 @@ function answerTo(wallet: PageWallet): (message: unknown) => Promise<unknown> {
   }
 }
 
-/** An error that is thrown would reach the page without its code. */
+/** Answers a request. Errors are returned, because a thrown one would reach the page without its code. */
 async function answerRequest(wallet: PageWallet, request: WalletRequest): Promise<unknown> {
   try {
     return { result: await wallet.request(request) }

@@ -3,7 +3,7 @@ import { pureCurve } from '../adapters/curve-pure.js'
 import { addressOfPublicKey } from '../protocol/curve.js'
 
 export interface WalletOptions {
-  /** What `eth_chainId` answers. Default 30, Rootstock. */
+  /** Answer to `eth_chainId`. Default 30, Rootstock. */
   chainId?: number | undefined
   /** Network of the DID, as clients are told it: `rsk` when absent, whatever the chain; empty for Ethereum. */
   network?: string | undefined
@@ -11,7 +11,7 @@ export interface WalletOptions {
   info?: Partial<WalletInfo> | undefined
 }
 
-/** What a page calls a wallet with: JSON-RPC by EIP-1193. */
+/** A page's request to a wallet: JSON-RPC by EIP-1193. */
 export interface WalletRequest {
   method: string
   params?: unknown
@@ -81,7 +81,7 @@ export class TestWallet {
     return `0x${bytesToHex(this.#key.privateKey)}`
   }
 
-  /** As signers of ethers have it. */
+  /** Returns the address, as signers of ethers do. */
   async getAddress(): Promise<string> {
     return this.address
   }
@@ -136,23 +136,23 @@ export class TestWallet {
     return () => page.removeEventListener('eip6963:requestProvider', announce)
   }
 
-  /** The same wallet with a user who rejects everything: 4001. */
+  /** Returns the same wallet with a user who rejects everything: 4001. */
   rejecting(): TestWallet {
     return this.#with(() => Promise.reject(new WalletError(4001, 'User rejected the request.')))
   }
 
-  /** The same wallet with a user who takes `ms` milliseconds to confirm; `Infinity`: who never does. */
+  /** Returns the same wallet with a user who takes `ms` milliseconds to confirm; `Infinity`: who never does. */
   slow(ms: number): TestWallet {
     const wait = (resolve: () => void): unknown => ms === Infinity || setTimeout(resolve, ms)
     return this.#with(() => new Promise(wait))
   }
 
-  /** The same wallet while another window of it is open: -32002. */
+  /** Returns the same wallet while another window of it is open: -32002. */
   busy(): TestWallet {
     return this.#with(() => Promise.reject(new WalletError(-32002, 'A request is already pending. Please wait.')))
   }
 
-  /** The user picks another account: address, DID and key change, and pages that are connected learn of it. */
+  /** Picks another account: address, DID and key change, and connected pages are told. */
   switchAccount(seed = `${this.#key.seed}, second account`): void {
     this.#key = deriveWalletKey(seed)
     if (!this.#isConnected) return
@@ -182,7 +182,7 @@ export class TestWallet {
 
 const ICON = 'data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg"/>'
 
-/** How a wallet introduces itself to a page (EIP-6963). */
+/** Data by which a wallet announces itself to a page (EIP-6963). */
 export interface WalletInfo {
   /** A UUID of version 4. */
   uuid: string
@@ -216,14 +216,14 @@ export function deriveWalletKey(seed: string): WalletKey {
   return { seed, privateKey, address: addressOfPublicKey(pureCurve, publicKey), sign }
 }
 
-/** The same in every run. Pages tell wallets apart by `rdns`. */
+/** Creates data that is the same in every run. Pages tell wallets apart by `rdns`. */
 function createWalletInfo(seed: string): WalletInfo {
   const hex = bytesToHex(pureCurve.sha256(`name of a test's wallet: ${seed}`))
   const uuid = [hex.slice(0, 8), hex.slice(8, 12), `4${hex.slice(13, 16)}`, `a${hex.slice(17, 20)}`, hex.slice(20, 32)]
   return { uuid: uuid.join('-'), name: seed, icon: ICON, rdns: `example.wallet-${hex.slice(32, 40)}` }
 }
 
-/** The DID of an address on a network, which is empty for Ethereum. */
+/** Creates the DID of an address on a network, which is empty for Ethereum. */
 export function createDid(network: string, address: string): string {
   return ['did:ethr', network, address].filter(Boolean).join(':')
 }

@@ -13,7 +13,7 @@ import { createConfigError, createIssuerKeys, type IssuerResolver } from './issu
 const SCHEME = /^(?:DIDAuth|Bearer) +([^ ]+)$/i
 const PREFIXES: readonly unknown[] = ['', '__Host-', '__Secure-']
 
-/** Whose tokens a verifier accepts, and for which service. */
+/** Issuers and service whose tokens a verifier accepts. */
 export interface VerifierOptions {
   /**
    * `serviceDid` of the service that issues the tokens. A `did:ethr` needs nothing else: it names its key. Several DIDs
@@ -28,9 +28,9 @@ export interface VerifierOptions {
   resolver?: IssuerResolver | undefined
   /** The `cookiePrefix` of the service. Default: none. */
   cookiePrefix?: '' | '__Host-' | '__Secure-' | undefined
-  /** Origins besides that of `audience` whose pages may make unsafe requests with cookies. */
+  /** Origins in addition to that of `audience` whose pages may make unsafe requests with cookies. */
   trustedOrigins?: readonly string[] | undefined
-  /** For tests. */
+  /** Clock that tests replace. */
   clock?: { nowSeconds(): number } | undefined
 }
 
@@ -63,7 +63,7 @@ export interface AccessTokenVerifier {
 /**
  * Makes a verifier of the access tokens that a service of this package issues, for other services. It runs in Node,
  * Workers and browsers, and asks no network unless `resolver` is given. It cannot see that a session was ended: a token
- * is good until its `exp`, however far ahead the service has set that.
+ * is valid until its `exp`, however far ahead the service has set that.
  *
  * @throws DidAuthError ERR_CONFIG
  * @example
@@ -132,7 +132,7 @@ function isOrigin(value: unknown): value is string {
   return typeof value === 'string' && parseHttpUrl(value)?.origin === value
 }
 
-/** The access token of a request. A browser sends the cookie by itself: it counts where no other site made it do so. */
+/** Reads a request's access token. Browsers send cookies by themselves: one counts unless another site caused it. */
 function readToken(request: TokenRequest, { cookie, trustedOrigins }: CookieRule): string {
   const authorization = readHeader(request, 'authorization')
   const token = SCHEME.exec(authorization ?? '')?.[1]

@@ -20,7 +20,7 @@ const VERIFIER: Client = { network: '', isGone: () => false }
 
 /**
  * The keys of an issuer as they are now: that of its DID, those that are given, or those that its DID document lists
- * for assertions. The document is asked for again after 60 s, and after 10 s where there was no answer within 3 s.
+ * for assertions. The document is requested again after 60 s, and after 10 s where there was no answer within 3 s.
  *
  * @param onNewKeys - called with each new document: what was verified by an older one has to be verified again
  * @returns what throws DidAuthError ERR_RESOLVER; ERR_ACCESS_TOKEN when the DID has no keys
@@ -63,7 +63,7 @@ export function createIssuerKeys(
   }
 }
 
-/** The address of a did:ethr, as a key is named by it. */
+/** Parses the address of a did:ethr, by which a key is named. */
 function parseAddress(issuer: string): string {
   if (!isEthrDid(issuer)) throw createConfigError('issuer: one that is not a did:ethr needs publicKeys or resolver')
   try {

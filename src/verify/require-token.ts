@@ -3,13 +3,13 @@ import { DidAuthError, errorStatuses } from '../errors.js'
 import type { AccessTokenVerifier, TokenRequest, VerifiedToken } from './access-token-verifier.js'
 import { createConfigError } from './issuer-keys.js'
 
-/** What is used of an Express request. */
+/** The used part of an Express request. */
 export interface GuardedRequest extends TokenRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   accepts(types: string[]): string | false
 }
 
-/** What is used of an Express response. */
+/** The used part of an Express response. */
 export interface GuardedResponse {
   statusCode: number
   readonly headersSent: boolean
@@ -18,7 +18,7 @@ export interface GuardedResponse {
 }
 
 /**
- * Makes a middleware of Express that lets a request pass with a good access token only. It sets `req.user` and
+ * Makes a middleware of Express that lets a request pass only with a valid access token. It sets `req.user` and
  * `req.auth` as `requireDid` does, and answers refusals like it: 401, 403 for a cookie that another site made the
  * browser send, 503.
  *

@@ -99,7 +99,7 @@ describe('ConcurrencyLimiter', () => {
     expect(disconnecting.listenerCount('close')).toBe(0)
   })
 
-  describe('with client networks', () => {
+  describe('client networks', () => {
     const bounds = { maxRunning: 4, maxWaiting: 8, timeoutMilliseconds: 1_000 }
 
     it('runs and lets wait a quarter of each bound for one network, while another one is served', async () => {

@@ -10,7 +10,7 @@ const client: Client = { network: '192.0.2.1', isGone: () => false }
 const proof: ContractProof = { chainId: CHAIN, address: ADDRESS, message: 'text', signature: '0x01', client }
 const round = (): Promise<void> => new Promise(setImmediate)
 
-/** What the node answers to each call, in order; the last answer stays. An error is thrown. */
+/** Answers of the node to each call, in order; the last one repeats. An error is thrown. */
 type Answers = Record<'getChainId' | 'getCode' | 'verifyMessage', unknown[]>
 
 let calls: string[]
@@ -46,7 +46,7 @@ afterEach(() => {
 })
 
 describe('a contract wallet', () => {
-  it('is good when its contract says yes: chain id, code, verdict', async () => {
+  it('is valid when its contract says yes: chain id, code, verdict', async () => {
     await wallets.verify(proof)
     expect(calls).toEqual(['getChainId', 'getCode', 'verifyMessage'])
     expect(requests[2]).toEqual({ address: ADDRESS, message: 'text', signature: '0x01' })
@@ -64,7 +64,7 @@ describe('a contract wallet', () => {
     expect(calls).not.toContain('verifyMessage')
   })
 
-  it('without code is asked when its signature deploys it', async () => {
+  it('is asked without code when its signature deploys it', async () => {
     answers.getCode = [undefined]
     await wallets.verify({ ...proof, signature: COUNTERFACTUAL })
     expect(calls).toContain('verifyMessage')
@@ -106,7 +106,7 @@ describe('a node that is unavailable', () => {
     expect((error as { cause: Error }).cause.message).toBe("the chain's node gave no answer: no answer of (URL) at all")
   })
 
-  it('of another chain is never used, and logged once', async () => {
+  it('is never used when it serves another chain, which is logged once', async () => {
     answers.getChainId = [31]
     await expect(wallets.verify(proof)).rejects.toEqual(unavailable)
     await expect(wallets.verify(proof)).rejects.toEqual(unavailable)
@@ -127,7 +127,7 @@ describe('a node that is unavailable', () => {
     expect(state).toBe('waits')
   })
 
-  it('that hung at its chain id is asked for it again', async () => {
+  it('is asked for its chain id again after it hung', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate'] })
     answers.getChainId = [new Promise(() => undefined), CHAIN]
     const refused = expect(wallets.verify(proof)).rejects.toEqual(unavailable)
@@ -150,7 +150,7 @@ describe('proofs at once', () => {
     expect(calls.filter((name) => name === 'verifyMessage')).toHaveLength(272)
   })
 
-  it('that came too late while they waited ask nothing', async () => {
+  it('send no call once their deadline has passed while they waited', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate'] })
     let end: (code: string) => void = () => undefined
     const hung = new Promise((resolve) => (end = resolve))

@@ -17,7 +17,7 @@ const halfOrder = hex('7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f466
 const halfOrderPlus1 = hex('7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a1')
 const ones = Buffer.alloc(32, 0xff)
 
-/** Of the build in JavaScript alone there is one, which says no kind. */
+/** The build in pure JavaScript, which exists once and names no kind. */
 const pure: Curve = { kind: 'wasm', ...pureCurve }
 let native: Curve
 let wasm: Curve
@@ -27,7 +27,7 @@ beforeAll(async () => {
   wasm = await addHashes(await loadWasm())
 })
 
-/** What a call does, comparable between two builds: its result, or that it throws. */
+/** Returns the outcome of a call in a comparable form: its result, or that it throws. */
 function outcome(call: () => unknown): unknown {
   try {
     const result = call()
@@ -42,7 +42,7 @@ const scalar = fc.oneof(
   { weight: 3, arbitrary: bytes32 },
   fc.constantFrom<Uint8Array>(zero, one, order, orderLess1, orderPlus1, halfOrder, halfOrderPlus1, ones)
 )
-/** Good private keys but for one in 2^128. */
+/** Private keys, which are valid except for one in 2^128. */
 const privateKey = bytes32.filter((key) => Buffer.compare(key, order) < 0 && key.some((byte) => byte !== 0))
 const ofAnyLength = fc.oneof(
   fc.uint8Array({ maxLength: 130 }),
@@ -52,7 +52,7 @@ const ofAnyLength = fc.oneof(
 describe('the native, the WASM and the pure build of the curve', () => {
   it('say which they are', () => expect([native.kind, wasm.kind]).toEqual(['native', 'wasm']))
 
-  it('make the same signature, and know the same public key, whole and compressed, which are those of ethers', () =>
+  it('agree with ethers on signatures, and on whole and compressed public keys', () =>
     fc.assert(
       fc.property(bytes32, privateKey, (hash, key) => {
         const { r, s, yParity } = new SigningKey(key).sign(hash)
@@ -104,7 +104,7 @@ describe('the native, the WASM and the pure build of the curve', () => {
       { numRuns: 60 }
     ))
 
-  it('agree on every r, s, hash and recovery, good or not', () => {
+  it('agree on every r, s, hash and recovery, valid or not', () => {
     fc.assert(
       fc.property(scalar, scalar, scalar, fc.integer({ min: -1, max: 4 }), privateKey, (r, s, hash, recovery, key) => {
         const signature = Buffer.concat([r, s])

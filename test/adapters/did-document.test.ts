@@ -80,7 +80,7 @@ describe('parseIssuerKey', () => {
 
   it('reads Base58 that begins with zeros', () => {
     const bytes = Buffer.concat([Buffer.alloc(2), ed25519Bytes.subarray(2)])
-    // encodeBase58 of ethers takes a number, so that leading zeros are ours to write.
+    // encodeBase58 of ethers takes a number, so that leading zeros are written here.
     const method = { type: 'Ed25519', publicKeyBase58: `11${encodeBase58(bytes)}`.replace(/^1+/, '11') }
     expect(parseIssuerKey(method)?.hex).toBe(bytes.toString('hex'))
   })

@@ -1,6 +1,6 @@
 import { describe, expect, it, jest } from '@jest/globals'
 
-// What version 3 calls its functions.
+// Version 3 of secp256k1 names its functions like this.
 jest.unstable_mockModule('secp256k1/bindings.js', () => ({ default: { sign: () => ({}), recover: () => ({}) } }))
 
 const { loadCurve, loadNative } = await import('../../src/adapters/curve.js')

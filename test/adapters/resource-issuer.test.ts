@@ -22,7 +22,7 @@ async function verifierOf(issuer: TestIssuer, networks?: readonly string[], keys
   return { clock, warnings, verify, fetches: () => issuer.asked.filter((path) => path === KEYS).length }
 }
 
-/** What a token of the issuer's says. */
+/** Returns the claims of a token of the issuer. */
 const payloadOf = (issuer: TestIssuer, changes: object = {}) => ({
   iss: issuer.url,
   aud: ORDERS,
@@ -38,7 +38,7 @@ const header = async (issuer: TestIssuer, changes: object = {}) => {
 }
 const base64url = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
 
-/** A token with a good signature of the issuer's own key. */
+/** A token with a valid signature of the issuer's own key. */
 async function tokenOf(issuer: TestIssuer, payload: object, headerChanges: object = {}): Promise<string> {
   const input = `${base64url(await header(issuer, headerChanges))}.${base64url(payload)}`
   const key = { key: resourceKey(1) as never, format: 'jwk', dsaEncoding: 'ieee-p1363' } as const
@@ -83,7 +83,7 @@ describe('a token of resourceIssuer', () => {
     await expect(verify(await tokenOf(issuer, payloadOf(issuer, changes)))).rejects.toEqual(invalid)
   })
 
-  it('is refused for a DID of a network that is not among ours', async () => {
+  it('is refused for a DID of a network that the service does not use', async () => {
     const issuer = await startIssuer()
     const token = await tokenOf(issuer, payloadOf(issuer))
     const [ours, others] = [await verifierOf(issuer, ['rsk']), await verifierOf(issuer, [''])]
@@ -100,7 +100,7 @@ describe('a token of resourceIssuer', () => {
     const good = await tokenOf(issuer, payloadOf(issuer))
     await verify(good)
     clock.seconds += 300
-    // It is remembered, and its times are read again.
+    // The token is cached, and its times are checked again.
     await expect(verify(good)).rejects.toEqual(expired)
   })
 
@@ -119,7 +119,7 @@ describe('a token of resourceIssuer', () => {
     await expect(verify(await tokenOf(issuer, payloadOf(issuer), changes))).rejects.toEqual(invalid)
   })
 
-  it('is refused without a signature, with one by a public value, by secp256k1, by a stranger, and when it is too long', async () => {
+  it('is refused when it is unsigned, too long, or signed by a public value, secp256k1 or a stranger', async () => {
     const issuer = await startIssuer()
     const { verify } = await verifierOf(issuer)
     const payload = payloadOf(issuer)
@@ -194,7 +194,7 @@ describe('the keys of resourceIssuer', () => {
     expect(fetches()).toBe(2)
   })
 
-  it('that were fetched before count while the issuer is unavailable, which is a warning each 30 s', async () => {
+  it('stay valid while the issuer is unavailable, with one warning per 30 s', async () => {
     const issuer = await startIssuer()
     const { verify, clock, warnings } = await verifierOf(issuer)
     await verify(await issuer.tokenFor(ORDERS))
@@ -287,7 +287,7 @@ describe('the keys of resourceIssuer', () => {
     ])
   })
 
-  it('that cannot be fetched are logged with the cause', async () => {
+  it('cannot be fetched from an unavailable issuer, whose cause is logged', async () => {
     const [issuer, gone] = [await startIssuer(), await deadRpcUrl()]
     const { verify, warnings } = await verifierOf({ ...issuer, url: gone })
     const token = await tokenOf(issuer, payloadOf({ ...issuer, url: gone }))
@@ -341,7 +341,7 @@ describe('the keys of resourceIssuer', () => {
     await expect(
       verify(`${base64url({ alg: 'ES256', typ: 'at+jwt', kid: 'x' })}.${claims}.${signature}`)
     ).rejects.toEqual(invalid)
-    // It was remembered, and its key is published no longer.
+    // The token was cached, but its key is no longer published.
     await expect(verify(old)).rejects.toEqual(invalid)
   })
 })

@@ -76,7 +76,7 @@ const signers: Record<string, (data: unknown, key: string) => unknown> = {
 
 describe('the service key behind a signer', () => {
   it.each(Object.entries(signers))(
-    'that answers as %s is learnt, and signs 64 bytes with low s',
+    'is learnt from a signer that answers as %s, and signs 64 bytes with low s',
     async (_name, answer) => {
       const key = keyOf((data: unknown) => answer(data, wallet.privateKey))
       expect(await publicKeyHex(key)).toBe(publicKeyHexOf(wallet.privateKey))
@@ -98,7 +98,7 @@ describe('the service key behind a signer', () => {
     expect(signer.mock.calls.map(([data]) => String(data)).filter((data) => !data.includes(' '))).toEqual([])
   })
 
-  it('that is not the one of serviceDid is learnt as well, with one warning', async () => {
+  it('is learnt with one warning when it differs from the key of serviceDid', async () => {
     const key = keyOf(ES256KSigner(hexToBytes(other.privateKey)))
     expect(await publicKeyHex(key)).toBe(publicKeyHexOf(other.privateKey))
     await key.publicKey()
@@ -108,7 +108,7 @@ describe('the service key behind a signer', () => {
     ])
   })
 
-  it('of a serviceDid without an address is learnt without a warning', async () => {
+  it('is learnt without a warning for a serviceDid that has no address', async () => {
     const key = keyOf(ES256KSigner(hexToBytes(wallet.privateKey)), 'did:web:service.example')
     expect(await publicKeyHex(key)).toBe(publicKeyHexOf(wallet.privateKey))
     expect(warnings).toEqual([])
@@ -119,13 +119,13 @@ describe('the service key behind a signer', () => {
     ['rejects', () => Promise.reject(new Error('no key'))],
     ['returns words', () => 'not a signature at all'],
     ['always returns the same signature', () => base64url('11'.repeat(32) + '22'.repeat(32))]
-  ])('that %s is ERR_SIGNER, with a time to retry after', async (_name, signer) => {
+  ])('rejects with ERR_SIGNER and a time to retry after when the signer %s', async (_name, signer) => {
     const failure = { code: 'ERR_SIGNER', message: 'Signer unavailable, try again', retryAfterSeconds: 5 }
     await expect(keyOf(signer).publicKey()).rejects.toMatchObject(failure)
     await expect(sign(keyOf(signer))).rejects.toMatchObject(failure)
   })
 
-  it('that hangs is ERR_SIGNER after 10 s, and leaves no timer behind', async () => {
+  it('rejects with ERR_SIGNER after 10 s when the signer hangs, and leaves no timer behind', async () => {
     jest.useFakeTimers()
     const asked = keyOf(() => new Promise(() => undefined)).publicKey()
     const failure = expect(asked).rejects.toMatchObject({ code: 'ERR_SIGNER' })
@@ -136,7 +136,7 @@ describe('the service key behind a signer', () => {
     expect(jest.getTimerCount()).toBe(0)
   })
 
-  it('that failed is asked again', async () => {
+  it('asks a signer that failed again', async () => {
     let isAway = true
     const good = ES256KSigner(hexToBytes(wallet.privateKey))
     const key = keyOf((data: string) => (isAway ? Promise.reject(new Error('away')) : good(data)))
@@ -145,7 +145,7 @@ describe('the service key behind a signer', () => {
     expect(await publicKeyHex(key)).toBe(publicKeyHexOf(wallet.privateKey))
   })
 
-  it('that answers garbage later is ERR_SIGNER then, and no bad signature leaves', async () => {
+  it('rejects with ERR_SIGNER when the signer answers garbage later, and returns no invalid signature', async () => {
     let isMad = false
     const good = ES256KSigner(hexToBytes(wallet.privateKey))
     const key = keyOf((data: string) => good(isMad ? `${data}!` : data))
@@ -154,7 +154,7 @@ describe('the service key behind a signer', () => {
     await expect(sign(key)).rejects.toMatchObject({ code: 'ERR_SIGNER' })
   })
 
-  it('that changes is learnt again with the request after', async () => {
+  it('is learnt again with the next request after it changes', async () => {
     let privateKey = wallet.privateKey
     const key = keyOf((data: string) => ES256KSigner(hexToBytes(privateKey))(data))
     await key.publicKey()
@@ -182,7 +182,7 @@ describe('the service key behind a signer', () => {
     expect(changes).toEqual([other.address.toLowerCase(), wallet.address.toLowerCase()])
   })
 
-  it('that fails and comes back with the same key tells of no change', async () => {
+  it('reports no change when the signer fails and returns with the same key', async () => {
     let isAway = false
     const good = ES256KSigner(hexToBytes(wallet.privateKey))
     const key = keyOf((data: string) => (isAway ? good(`${data}!`) : good(data)))
@@ -194,7 +194,7 @@ describe('the service key behind a signer', () => {
     expect(changes).toEqual([])
   })
 
-  it('of a serviceDid that is a public key is known by it, without a warning', async () => {
+  it('is compared without a warning with a serviceDid that is a public key', async () => {
     const compressed = SigningKey.computePublicKey(wallet.privateKey, true)
     const key = keyOf(ES256KSigner(hexToBytes(wallet.privateKey)), `did:ethr:rsk:${compressed}`)
     expect(await publicKeyHex(key)).toBe(publicKeyHexOf(wallet.privateKey))
@@ -204,7 +204,7 @@ describe('the service key behind a signer', () => {
     expect(warnings).toMatchObject([{ event: 'signer-address', address: other.address.toLowerCase() }])
   })
 
-  it('of a serviceDid whose public key is no point of the curve is ERR_SIGNER', async () => {
+  it('rejects with ERR_SIGNER when the public key in serviceDid is no point of the curve', async () => {
     const key = keyOf(ES256KSigner(hexToBytes(wallet.privateKey)), `did:ethr:0x02${'f'.repeat(64)}`)
     await expect(key.publicKey()).rejects.toMatchObject({ code: 'ERR_SIGNER' })
   })

@@ -1,19 +1,19 @@
 import { loadavg } from 'node:os'
 import { setTimeout as pause } from 'node:timers/promises'
 
-/** With more processes than this that want to run, times say more about the machine than about us. */
+/** Maximum load: with more runnable processes, times measure the machine rather than this package. */
 const MOST_LOAD = 2
 /** Rounds that count; one more is to warm up. */
 const ROUNDS = 5
 
-/** The value that a share of all values lies below: 0.5 for the median, 0.99 for what is called p99. */
+/** Returns the value that is above a share of all values: 0.5 for the median, 0.99 for the p99. */
 export function quantile(values: readonly number[], share: number): number {
   return [...values].sort((a, b) => a - b)[Math.floor(values.length * share)]!
 }
 
 export const median = (values: readonly number[]): number => quantile(values, 0.5)
 
-/** Prints a figure with the load of the machine beside it: the same code shows other times on a busy one. */
+/** Prints a figure and the load of the machine: the same code shows other times on a busy one. */
 export function printFigure(text: string): void {
   console.log(`${text}  [load ${machineLoad().toFixed(1)}]`)
 }
@@ -37,7 +37,7 @@ export function reportTimes(
   }
 }
 
-/** Whether a figure is asked for on the command line, where there may be the begin of its name. */
+/** Whether a figure is requested on the command line, which may give the start of its name. */
 export function isChosen(name: string): boolean {
   const chosen = process.argv.slice(2).filter((word) => /^[A-Z]\d/.test(word))
   return chosen.length === 0 || chosen.some((begin) => name.startsWith(begin))
@@ -148,9 +148,9 @@ export async function openLoad(
   return Promise.all(running)
 }
 
-/** What is measured beside something else. */
+/** Work that is measured next to other load. */
 export interface Situation {
-  /** Begins what happens beside it. @returns how that is ended */
+  /** Starts the other load. @returns the function that ends it */
   begin?: () => Promise<() => void>
   /** Milliseconds of each piece of the work that is measured. */
   measure: () => Promise<number[]>
@@ -173,7 +173,7 @@ export async function measureTimes<Name extends string>(
       const end = await situations[name].begin?.()
       milliseconds[name].push(...(await situations[name].measure()))
       end?.()
-      // What the last one leaves behind is not the next one's.
+      // Remains of the previous situation must not count for the next one.
       await pause(500)
       load = Math.max(load, machineLoad())
     }

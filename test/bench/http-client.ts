@@ -93,7 +93,7 @@ export class Connection {
   }
 }
 
-/** As many connections to one server as requests are under way at once. */
+/** Connections to one server: as many as there are requests under way at once. */
 export class ConnectionPool {
   readonly #port: number
   readonly #idle: Connection[] = []
@@ -130,13 +130,13 @@ export interface Tokens {
   refreshToken: string
 }
 
-/** Paths of a login at our routes, and at those of bare Express that answer as much. */
+/** Paths of a login at this package's routes, and at those of bare Express with answers of the same size. */
 export const OURS = ['/request-auth', '/auth'] as const
 export const BARE = ['/bare-challenge', '/bare-tokens'] as const
 export const DRAINED = ['/drained-challenge', '/drained-tokens'] as const
 export type LoginPaths = typeof OURS | typeof BARE | typeof DRAINED
 
-/** A whole login by our protocol. @returns what the second request was answered, also where it is refused */
+/** Logs in by this package's protocol. @returns the answer to the second request, even if it is a refusal */
 export async function tryLogin(
   connection: Pick<Connection, 'post'>,
   wallet: BenchWallet,

@@ -22,7 +22,7 @@ const [TRIP_MILLISECONDS = 50, SECONDS = 15] = process.argv
   .map(Number)
 const POOL_SIZE = 4
 const INSTANCES = [1, 2, 4]
-/** Of the throughput of one instance, times their number. */
+/** Minimum share of the throughput of one instance, times their number. */
 const LEAST_SHARE = 0.9
 const MOST_SIGMA = 0.01
 
@@ -79,13 +79,13 @@ function isDone({ status, body }: Answer): boolean {
 
 const ACTIONS = ['logIn', 'refresh', 'guarded'] as const
 
-// It writes to its disk as one in production does.
+// The engine writes to its disk as in production.
 const engine = await startPostgres({ fsync: 'on' })
 const admin = new pg.Client({ connectionString: engine.url() })
 await admin.connect()
 const { rows } = await admin.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
 const own = rows[0]!.pid
-/** CPU of all processes of PostgreSQL but the one that answers our question, those that have ended included. */
+/** Returns the CPU time of all processes of PostgreSQL, ended ones included, except for the one that answers. */
 const postgresMicroseconds = (): number => {
   const { parent } = statOf(own)
   const pids = readdirSync('/proc').map(Number).filter(Number.isInteger)
@@ -148,7 +148,7 @@ function cpuOf(pid: number): number {
   }
 }
 
-/** Of a process that has ended meanwhile, nothing. */
+/** Returns the parent and the CPU time of the ended children of a process; zeros when it has ended. */
 function statOf(pid: number): { parent: number; endedChildrenMicroseconds: number } {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8')

@@ -27,7 +27,7 @@ async function heapFor(add: (index: number) => Promise<unknown>, callers = 1): P
 }
 
 const store = memoryStore({ maxQuotas: COUNT })
-// As the JSON of a request gives it: one flat text.
+// Returns a flat text, like one from the parsed JSON of a request.
 const newDid = (): string => Buffer.from(`did:ethr:rsk:0x${randomBytes(20).toString('hex')}`).toString()
 // Drawn from the number, so that nothing but the store remembers them.
 const sessionId = (index: number): string =>

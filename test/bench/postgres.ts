@@ -56,7 +56,7 @@ interface Cost {
   wal: number
 }
 
-/** What an operation costs the server: CPU of its process, and WAL of its statements. */
+/** Measures the cost of an operation on the server: CPU of its process, and WAL of its statements. */
 async function costOf(store: Store, count: number, call: (index: number) => Promise<unknown>): Promise<Cost> {
   await store.ping()
   await runOn(engine.url(), 'CHECKPOINT')
@@ -144,7 +144,7 @@ async function scalingFigures(): Promise<void> {
   await proxy.close()
 }
 
-/** S8: our rotations beside the bare statement, by the same driver, in turns. */
+/** S8: this package's rotations compared with the bare statement, by the same driver, in turns. */
 async function overheadFigure(): Promise<void> {
   const connections = 8
   const pool = new pg.Pool({ connectionString: engine.url(), max: connections })

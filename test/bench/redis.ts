@@ -26,7 +26,7 @@ async function costsOf(redis: TestRedis, callers: number, call: (index: number) 
   return `${aSecond.toFixed(0)}/s, CPU ${microseconds.toFixed(1)} µs Node + ${inRedis.toFixed(1)} µs Redis`
 }
 
-/** Charges beside raw INCR. */
+/** Charges compared with raw INCR. */
 async function chargeFigures(redis: TestRedis): Promise<void> {
   const client = await createClient({ url: redis.url, RESP: 2 }).connect()
   const quotas = redisQuotas(redis.url)

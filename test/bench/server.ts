@@ -52,8 +52,8 @@ const applications: Record<string, () => Promise<unknown>> = {
       logger: silent
     })
   },
-  // What strangers attack: it looks at credentials at sign up, and resolves each issuer to what an attacker could
-  // publish.
+  // The target of the attacks: it checks credentials at sign up, and resolves each issuer to a document that an
+  // attacker could publish.
   attacked: async () => {
     app.set('trust proxy', true)
     const never = new Promise<object>(() => undefined)
@@ -89,7 +89,7 @@ function documentOf(did: string, keys: number): object {
   return { didResolutionMetadata: {}, didDocumentMetadata: {}, didDocument }
 }
 
-/** What we use of siwe, which is installed with the packages of the slow tests. */
+/** The part of siwe that is used here; it is installed with the packages of the slow tests. */
 interface Siwe {
   generateNonce(): string
   SiweMessage: new (message: string) => {

@@ -18,7 +18,7 @@ const REPORT = `data:text/javascript,${encodeURIComponent(`
   process.on('disconnect', () => process.exit())
   process.channel?.unref()`)}`
 
-/** What a process used so far; bytes after a collection of garbage where it was started with `--expose-gc`. */
+/** Resources that a process has used so far; bytes are after garbage collection if started with `--expose-gc`. */
 export interface Usage {
   cpuMicroseconds: number
   rss: number
@@ -46,7 +46,7 @@ export async function startServer(
   return { port, ...controlOf(child) }
 }
 
-/** What a ready line of the bin tells. */
+/** Content of a ready line of the bin. */
 export interface BuiltServer {
   server: string
   url: string
@@ -84,7 +84,7 @@ export async function startLoad(port: number, kind: string, perSecond: number): 
   return () => child.kill()
 }
 
-/** What one client asks of a server, once. */
+/** Work of one client in one step: one request to a server, or several. */
 export type Step = (connection: Connection, index: number, worker: number) => Promise<unknown>
 
 /** Runs so many steps over so many connections, and answers the server's CPU time of a step in microseconds. */

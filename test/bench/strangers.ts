@@ -14,9 +14,9 @@ const ROUNDS = 3
 const LOGINS_PER_SECOND = 30
 const STRANGERS_PER_SECOND = 100
 const MOST_RATIO = 2
-/** What the session, the challenge use and the remembered token of a login take. */
+/** Maximum bytes for the session, the challenge use and the cached token of a login. */
 const MOST_BYTES_A_LOGIN = 1_024
-/** What strangers may take in bounded caches: documents of issuers with 100 keys are most of it. */
+/** Maximum MiB for strangers in bounded caches, mostly documents of issuers with 100 keys. */
 const MOST_MEBIBYTES_BESIDE = 25
 const KINDS = ['proofs', 'hugeIssuers', 'silentIssuers', 'issuersOf100Keys', 'pages', 'resets']
 

@@ -32,7 +32,7 @@ const didOf = (number: number): string =>
     .toString(16)
     .padStart(40, '0')}`
 const keyOf = (number: number): string => `key ${number % ENTRIES_PER_DID}`
-/** As long as a small encrypted credential. */
+/** Returns a content with the length of a small encrypted credential. */
 const contentAt = (number: number): Buffer => Buffer.from(`content ${number} `.padEnd(200, 'x'))
 
 /** Entries are spread over the whole of what is there, as those who ask are. */

@@ -37,7 +37,7 @@ function walletOfKey(privateKey: Uint8Array): BenchWallet {
   }
 }
 
-/** Good access tokens that the server has not seen, as another instance with the same key would issue them. */
+/** Valid access tokens that the server has not seen, as another instance with the same key would issue them. */
 export function mintTokens(count: number): string[] {
   const privateKey = Buffer.from(SERVICE_KEY, 'hex')
   const header = Buffer.from('{"alg":"ES256K","typ":"JWT"}').toString('base64url')

@@ -46,7 +46,7 @@ describe('a client with cookies', () => {
     expect(reloaded.session).toEqual(session)
   })
 
-  it('says that the browser kept no cookie', async () => {
+  it('says that the browser stored no cookie', async () => {
     const failed = openTab({ fetch: service.fetch }).logIn()
     const userMessage = 'This browser kept no cookie. Open the page over https.'
     await expect(failed).rejects.toMatchObject({ code: 'PROTOCOL', userMessage })
@@ -73,7 +73,7 @@ describe('a client with cookies', () => {
     expect(first.session?.expiresAt).toBe(START_SECONDS + 1_300)
   })
 
-  it('refreshes once for ten tabs that are all opened when only the refresh cookie is good', async () => {
+  it('refreshes once for ten tabs that are all opened when only the refresh cookie is valid', async () => {
     await outdated()
     const tabs = Array.from({ length: 10 }, () => openTab())
     await Promise.all(tabs.map(({ ready }) => ready))
@@ -81,7 +81,7 @@ describe('a client with cookies', () => {
     expect(service.count('/refresh-token')).toBe(1)
   })
 
-  it('is not signed out when the answer is lost, the page is closed, and the next one refreshes an hour later', async () => {
+  it('stays signed in when an answer is lost, and the next page refreshes an hour later', async () => {
     const auth = await outdated()
     const { given } = service.hold('/refresh-token')
     void requestStatus(auth)
@@ -93,7 +93,7 @@ describe('a client with cookies', () => {
     expect(await requestStatus(next)).toBe(200)
   })
 
-  it('goes on when the storage was cleared, because the cookies decide', async () => {
+  it('continues when the storage was cleared, because the cookies decide', async () => {
     const auth = openTab()
     await auth.logIn()
     storage.values.clear()
@@ -101,7 +101,7 @@ describe('a client with cookies', () => {
     expect(await requestStatus(auth)).toBe(200)
   })
 
-  it('is signed out when its session was revoked, and sends no POST /logout: another tab may have newer cookies', async () => {
+  it('is signed out when its session was revoked, and sends no POST /logout, which may hit newer cookies', async () => {
     const auth = await outdated()
     await service.requireDid.sessions.revokeAll(alice.did)
     await expect(auth.fetch('/me')).rejects.toMatchObject({ code: 'SESSION_ENDED' })
@@ -154,7 +154,7 @@ describe('a client with cookies', () => {
     await until(() => one.session === undefined && other.session === undefined)
   })
 
-  it('says what to configure where GET /session is off, cookies are not kept, or the service has none', async () => {
+  it('says what to configure where GET /session is off, cookies are not stored, or the service has none', async () => {
     const kept = openTab({ fetch: service.fetch })
     await expect(kept.logIn()).rejects.toMatchObject({ code: 'PROTOCOL', message: expect.stringContaining('cookies') })
     await expect(service.client().logIn()).rejects.toThrow("mode: 'cookie'")

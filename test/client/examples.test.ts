@@ -39,7 +39,7 @@ interface FakeElement {
   onsubmit: (event: object) => Promise<void>
 }
 
-/** What the script of a page sees of a browser, with a wallet and cookies. */
+/** Fakes the part of a browser that the script of a page sees, with a wallet and cookies. */
 function openPage(url: string): (id: string) => FakeElement {
   const elements = new Map<string, FakeElement>()
   const never = (): Promise<void> => Promise.reject(new Error('no script'))

@@ -25,7 +25,7 @@ beforeEach(async () => {
 })
 
 const tokenOf = (): string | null => service.exchanges.at(-1)!.headers.get('authorization')
-/** A token that has ended for the service alone: the client's clock stands still. */
+/** A token that has expired only at the service: the client's clock is stopped. */
 const staleClient = () => service.outdated({ clock: { nowSeconds: () => 0 } })
 
 describe('DidAuthClient.fetch', () => {
@@ -56,7 +56,7 @@ describe('DidAuthClient.fetch', () => {
     }
   })
 
-  it("leaves a caller's own Authorization alone", async () => {
+  it("does not change a caller's own Authorization", async () => {
     const auth = await service.signedIn()
     await auth.fetch('/refused', { headers: { Authorization: 'Basic abc' } })
     expect(tokenOf()).toBe('Basic abc')

@@ -41,7 +41,7 @@ async function newUser(signer = createWallet(), { url } = address) {
   return { signer, own, auth, did: signer.did, client, sent, read, write }
 }
 
-/** A user whose keyring was made, with unlockers beside the code. */
+/** A user whose keyring exists, with unlockers in addition to the code. */
 async function newKeyring(unlockersOf: (own: PlainWallet) => Unlocker[] = () => []) {
   const user = await newUser()
   const { key, recoveryCode } = await createKeyring({ vault: user.client, unlockers: unlockersOf(user.own) })

@@ -187,7 +187,7 @@ describe('a passkey as a wallet, in Chromium', () => {
     expect(await run(page, open)).toBe(address)
   })
 
-  it('answers NO_PASSKEY without the extension: before a passkey is made where the browser knows, else it stays', async () => {
+  it('answers NO_PASSKEY without the extension, and makes no passkey where the browser knows before', async () => {
     const { page, passkeys } = await openPage(undefined, { hasPrf: false })
     await page.evaluate(`tell = PublicKeyCredential.getClientCapabilities
       PublicKeyCredential.getClientCapabilities = async () => ({ 'extension:prf': false })`)

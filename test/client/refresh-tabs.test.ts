@@ -46,7 +46,7 @@ describe('a refresh by ten tabs at once', () => {
     expect(new Set(tabs.map(({ session }) => session?.expiresAt)).size).toBe(1)
   })
 
-  it('goes on after 10 s while one is frozen in the lock, and none is signed out when that wakes up', async () => {
+  it('continues after 10 s while one is frozen in the lock, and none is signed out when that wakes up', async () => {
     const time = fakeClientTime()
     const [frozen, ...others] = await openTabs(service, 10)
     const { given, release } = service.hold('/refresh-token')
@@ -185,7 +185,7 @@ it.each([1, 3, 6])('ten tabs stay signed in where each sees the writes of anothe
 
 const bob = createNumberedWallet(2)
 
-/** Who the service thinks that the client is. */
+/** Returns the DID that the service sees as the client's. */
 async function userOf(auth: DidAuthClient): Promise<string> {
   const { user } = (await (await auth.fetch('/me')).json()) as { user: { did: string } }
   return user.did

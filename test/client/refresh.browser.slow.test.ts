@@ -51,7 +51,7 @@ describe('the client in tabs of a browser', () => {
       console.info(`${told}, ${endedFor.length} log-outs`, endedFor, tabs.refusals)
       expect([...statuses]).toEqual([[200, count * ROUNDS]])
       expect(await endings(pages)).toEqual([])
-      // One a round, and a few where a tab learned of new tokens just as it asked for them.
+      // One per round, and a few where a tab learned of new tokens just as it requested them.
       expect(tabs.refreshes()).toBeLessThan(ROUNDS + (ROUNDS * count) / 4)
     }
   )
@@ -97,7 +97,7 @@ describe('the client in tabs of a browser', () => {
     expect(await endings(pages)).toEqual([])
   })
 
-  it('goes on after a reload between sending and answer', async () => {
+  it('continues after a reload between sending and answer', async () => {
     const { tabs, pages } = await openPages(1)
     const [page] = pages as [Page]
     const isSent = new Promise<Route>((resolve) => {
@@ -120,7 +120,7 @@ describe('the client in tabs of a browser', () => {
     expect(await endings(pages)).toEqual([])
   })
 
-  it('goes on in other tabs while the one that refreshes is frozen in the lock', async () => {
+  it('continues in other tabs while the one that refreshes is frozen in the lock', async () => {
     const { tabs, pages } = await openPages(3)
     const [frozen, ...others] = pages as [Page, Page, Page]
     const session = await tabs.context.newCDPSession(frozen)

@@ -86,7 +86,7 @@ describe('the answers to a refresh that keep the session', () => {
     expect(auth.session).toBeDefined()
   })
 
-  it('is not asked for while the token is still good: that one serves', async () => {
+  it('is not requested while the token is still valid: that one serves', async () => {
     fakeClientTime(500, 1_000)
     const auth = await service.signedIn()
     service.clock.seconds += 580
@@ -215,14 +215,14 @@ describe('when a token is refreshed', () => {
     expect(refreshes()).toBe(expected)
   })
 
-  it('is once for a hundred requests whose token has ended by the service alone', async () => {
+  it('is once for a hundred requests whose token has expired only at the service', async () => {
     const auth = await service.outdated({ clock: { nowSeconds: () => 0 } })
     const statuses = await Promise.all(Array.from({ length: 100 }, () => requestStatus(auth)))
     expect(statuses).toEqual(Array(100).fill(200))
     expect(refreshes()).toBe(1)
   })
 
-  it('goes on for the others when one caller has aborted', async () => {
+  it('continues for the others when one caller has aborted', async () => {
     const auth = await service.outdated()
     const controller = new AbortController()
     const aborted = catchFailure(auth.fetch('/me', { signal: controller.signal }))

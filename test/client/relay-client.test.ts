@@ -41,7 +41,7 @@ function expectSame(opened: string | Uint8Array | File, content: string | Uint8A
   expect(Buffer.compare(Buffer.from(opened as string | Uint8Array), Buffer.from(content))).toBe(0)
 }
 
-/** Posts what no client of ours encrypts, and answers its URI. */
+/** Posts content that this package's client never encrypts, and returns its URI. */
 async function sendPlain(plain: Uint8Array): Promise<string> {
   const [key, iv] = [randomBytes(32), randomBytes(12)]
   const sealed = await crypt('encrypt', key, iv, 'relay:1', Uint8Array.from(plain))

@@ -96,13 +96,13 @@ describe('RelayClient at a relay that fails', () => {
         userMessage: `The service refuses the network of ${createNumberedWallet(1).did}. Tell those who run it.`
       }
     ]
-  ])('that answers %s says so', async (_what, listener, fields) => {
+  ])('reports an answer of %s', async (_what, listener, fields) => {
     const one = client({ url: await startServer(listener) })
     await expectError(one.send('Hello'), fields)
     await expectError(one.open(small), fields)
   })
 
-  it('that sends a challenge of two lines gets neither a signature nor a credential', async () => {
+  it('gives neither a signature nor a credential for a challenge of two lines', async () => {
     const url = await startServer(startAnsweringServer(200, JSON.stringify({ challenge: 'ab\ncd' })))
     const [watched, asked] = [createWatchedWallet(createNumberedWallet(1)), [] as string[]]
     for (const credential of [undefined, (challenge: string) => `${asked.push(challenge)}`]) {
@@ -112,7 +112,7 @@ describe('RelayClient at a relay that fails', () => {
     expect([watched.signed, asked]).toEqual([[], []])
   })
 
-  it('that is gone, slow, or stops within an answer is unavailable', async () => {
+  it('reports a relay that is gone, slow, or stops within an answer as unavailable', async () => {
     const url = await startServer(() => undefined)
     const half = await startServer((_req, res) => {
       res.writeHead(200, { 'Content-Length': '100' }).write('{"challenge"')
@@ -124,7 +124,7 @@ describe('RelayClient at a relay that fails', () => {
     }
   })
 
-  it('that answers other content than asked for is not believed', async () => {
+  it('refuses other content than it requested', async () => {
     const url = await startServer(({ url: path = '' }, res) => {
       res.end(JSON.stringify({ challenge: 'a', token: 'b', cid: `bafkrei${'b'.repeat(52)}`, file: path }))
     })
@@ -193,7 +193,7 @@ describe('RelayClient at a relay that fails', () => {
 
 const url = 'http://127.0.0.1:1'
 
-/** Reads from a gateway alone: of a client, the relay's error counts where all fail. */
+/** Reads only from a gateway: a client reports the relay's error where all fail. */
 const read = (gateway: string, cid: string) =>
   readFromGateway({ url, read: readAll }, gateway, cid, new AbortController().signal)
 
@@ -261,7 +261,7 @@ describe('RelayClient with gateways', () => {
   })
 })
 
-/** A gateway with one block, and what it was asked for. */
+/** A gateway with one block, and the requests that it received. */
 async function gatewayWith(
   cid: string,
   block: Uint8Array
@@ -283,7 +283,7 @@ async function gatewayWith(
   return { url: address, asked, accepts, most: () => most }
 }
 
-/** The cid of a node that was made by hand, whose first byte of content is not ours. */
+/** The cid of a node that was made by hand, and whose first byte of content is different. */
 function cidOfNode(node: Uint8Array): string {
   const bytes = Buffer.concat([Buffer.from([1, 0x70, 0x12, 32]), createHash('sha256').update(node).digest()])
   const bits = [...bytes].map((byte) => byte.toString(2).padStart(8, '0')).join('')

@@ -34,7 +34,7 @@ beforeEach(async () => {
 const openTab = (options = {}): DidAuthClient => service.client({ storage, ...options })
 
 describe('the session of a client', () => {
-  it('is gone after a reload with memory(), and there with a storage, also for a request that does not wait', async () => {
+  it('is gone after a reload with memory(), and restored from a storage, even for an immediate request', async () => {
     await service.client().logIn()
     const forgetful = service.client()
     await forgetful.ready
@@ -112,7 +112,7 @@ describe('a client with local()', () =>
   }))
 
 describe('DidAuthClient.logOut', () => {
-  it('ends the session at the service, in the storage and in the other tabs, which say it to no further one', async () => {
+  it('ends the session at the service, in the storage and in the other tabs, which do not pass it on', async () => {
     const onSignedOut = jest.fn()
     const tabs = [openTab({ onSignedOut }), openTab({ onSignedOut }), openTab({ onSignedOut })]
     await tabs[0]!.logIn()
@@ -181,7 +181,7 @@ describe('DidAuthClient.sessions and revoke', () => {
 })
 
 describe('a storage that fails', () =>
-  it('fails the request with its own error, and the session goes on', async () => {
+  it('fails the request with its own error, and the session continues', async () => {
     let fails = false
     const attempt = <T>(run: () => T): T => {
       if (fails) throw new Error('The disk is full')

@@ -168,7 +168,7 @@ describe('thirdweb', () => {
     const service = await start()
     const options = thirdweb(service.client())
     const payload = await options.getLoginPayload(account)
-    // As `createLoginMessage` of thirdweb joins them.
+    // `createLoginMessage` of thirdweb joins the lines in the same way.
     const text = `${payload.domain} wants you to sign in with your Ethereum account:\n${payload.address}\n\n${payload.statement}\n
 URI: ${payload.uri}\nVersion: 1\nChain ID: 8453\nNonce: ${payload.nonce}\nIssued At: ${payload.issued_at}
 Expiration Time: ${payload.expiration_time}`

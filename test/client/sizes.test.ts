@@ -17,7 +17,7 @@ const entries: [entry: string, source: string, bytes: number][] = [
   ['express-did-auth/client/qr', 'src/client/qr/index.ts', 5_000]
 ]
 
-/** What a page loads when it wants it is no part of what every page loads. */
+/** Excludes modules that a page loads on demand from the size of what every page loads. */
 const loadedLater: Plugin = {
   name: 'loaded-later',
   setup({ onResolve }) {
@@ -25,7 +25,7 @@ const loadedLater: Plugin = {
   }
 }
 
-/** What some entries bring, and is counted with them: an optional package, and the curve. */
+/** Packages that count with the entries that bring them: an optional package, and the curve. */
 const brought: Readonly<Record<string, RegExp>> = {
   'express-did-auth/client/qr': /node_modules\/uqr\//,
   'express-did-auth/client/passkey': /node_modules\/@noble\//

@@ -296,7 +296,7 @@ describe('VaultClient at a vault that fails', () => {
     ['403', startRefusingServer(403, 'ERR_CROSS_ORIGIN'), { code: 'CROSS_ORIGIN', status: 403 }],
     ['429', startRefusingServer(429, 'ERR_TOO_MANY_REQUESTS'), { code: 'RATE_LIMITED', retryAfterSeconds: 7 }],
     ['503', startRefusingServer(503, 'ERR_STORAGE'), { code: 'UNAVAILABLE', retryAfterSeconds: 7 }]
-  ])('that answers %s says so', async (_what, listener, fields) => {
+  ])('reports an answer of %s', async (_what, listener, fields) => {
     const client = clientAt(await startServer(listener))
     await expectError(client.get('a'), fields)
     await expectError(client.add('a', 'b'), fields)
@@ -305,7 +305,7 @@ describe('VaultClient at a vault that fails', () => {
     await expectError(client.backup(), fields)
   })
 
-  it('that is gone or slow is unavailable; a signal ends the wait with its reason', async () => {
+  it('reports a vault that is gone or slow as unavailable; a signal ends the wait with its reason', async () => {
     const slow = await startServer(() => undefined)
     const closed = await listenAt(() => undefined)
     await closed.close()

@@ -265,7 +265,7 @@ describe('didOfAccount', () => {
     [1, 'rsk', 'did:ethr:rsk:'],
     [30, '', 'did:ethr:'],
     [undefined, '0x5', 'did:ethr:0x5:']
-  ])('of chain %p and network %p starts with %p %s', async (chainId, network, start) => {
+  ])('maps chain %p and network %p to a DID that starts with %p %s', async (chainId, network, start) => {
     const did = await toAccountDid(createPlainWallet(alice, chainId), address, network)
     expect(did).toBe(start + address.toLowerCase())
   })

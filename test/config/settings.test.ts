@@ -111,7 +111,7 @@ describe('the settings', () => {
   it.each([
     ['userSessionDurationInHours', 168, 'sessionSeconds', 604_800],
     ['userSessionDurationInHours', 0.5, 'sessionSeconds', 1_800],
-    // In floating point 3960.0000000000005.
+    // The floating point result is 3960.0000000000005.
     ['userSessionDurationInHours', 1.1, 'sessionSeconds', 3_960],
     ['userSessionDurationInHours', 0.000001, 'sessionSeconds', 1],
     ['absoluteSessionDurationInHours', 24, 'absoluteSessionSeconds', 86_400],
@@ -147,7 +147,7 @@ describe('the settings', () => {
     const issuer = 'https://auth.example'
     const audienceOf = (given: object) => settingsOf({ resourceIssuer: { issuer, ...given } }).resourceIssuer?.audience
     expect(audienceOf({})).toBe('https://service.example')
-    // As from process.env: a token without audience must not be good.
+    // An unset variable of process.env is undefined: a token without audience must not become valid.
     expect(audienceOf({ audience: undefined })).toBe('https://service.example')
     expect(audienceOf({ audience: 'https://a.example' })).toBe('https://a.example')
   })
@@ -221,7 +221,7 @@ describe('the settings', () => {
     expect(resolution).toMatchObject({ networks: [{ name: 'mainnet' }] })
   })
 
-  it('resolve through a resolver alone when one is given', () => {
+  it('resolve only through a resolver when one is given', () => {
     const resolver = { resolve: async () => ({}) }
     const config = { resolver, rpcUrl: 'https://rpc.example', networkName: 'sepolia' }
     expect(settingsOf(config).resolution).toEqual({ kind: 'resolver', resolver })
@@ -516,7 +516,7 @@ describe('the option siwe', () => {
     ['did:ethr:0xf05e5b34c44e07795a67d3554c38b752388d9186', {}, ''],
     ['did:ethr:rsk:testnet:0xf05e5b34c44e07795a67d3554c38b752388d9186', {}, 'rsk:testnet'],
     ['did:web:service.example', { network: '0x89' }, '0x89']
-  ])('of a service %s with %j has the network %p', (serviceDid, siwe, network) =>
+  ])('gives a service %s with %j the network %p', (serviceDid, siwe, network) =>
     expect(settingsOf({ serviceDid, siwe }).siwe?.network).toBe(network)
   )
 

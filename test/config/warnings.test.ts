@@ -24,7 +24,7 @@ describe('configWarnings', () => {
     authenticationBusinessLogic: () => undefined
   }
 
-  it('are none for a good configuration', () => expect(warningsOf()).toEqual([]))
+  it('are none for a valid configuration', () => expect(warningsOf()).toEqual([]))
 
   it('are given for a secret of 31 bytes and not of 32, counted in UTF-8', () => {
     expect(warningsOf({ challengeSecret: 'x'.repeat(31) })).toEqual(['challengeSecret is shorter than 32 bytes'])
@@ -88,7 +88,7 @@ describe('configWarnings', () => {
   })
 
   // A gate that lets everybody through looks like one that works.
-  describe('of gates that are none', () => {
+  describe('gates that let everyone pass', () => {
     const anyIssuer =
       'requiredCredentials without signupBusinessLogic or trustedIssuers: a user can issue them to themselves'
     const anyLogin = 'requirements at sign up without authenticationBusinessLogic: users who never signed up can log in'
@@ -115,7 +115,7 @@ describe('configWarnings', () => {
     })
   })
 
-  it('are given when credentials are requested and a did:ethr issuer is proved by its address alone', () => {
+  it('are given when credentials are requested and a did:ethr issuer is proved only by its address', () => {
     const warning =
       'without rpcUrl or resolver a did:ethr issuer is proved by its address alone: a key that was rotated out still counts'
     expect(warningsOf(gated)).toEqual([warning])

@@ -4,7 +4,7 @@ import { memoryStore } from '../../src/stores/memory/index.js'
 import { storeContract, type MakeStore } from '../../src/testing/index.js'
 import { faults, makeBroken } from '../support/broken-stores.js'
 
-/** What the contract says of a store: the message of each case that fails, by its name. Runs all cases, or one. */
+/** Returns the failures that the contract finds in a store, by the name of the case. Runs all cases, or one. */
 async function faultsOf(makeStore: MakeStore, only?: string): Promise<Map<string, string>> {
   const faults = new Map<string, string>()
   for (const { name, run } of storeContract(makeStore)) {

@@ -21,7 +21,7 @@ const forReal = { isDryRun: false }
 const inOrder = { owners: 0, damagedLists: [], unusedContents: 0 }
 const missing = { code: 'ERR_CONTENT_MISSING', status: 502 }
 
-/** What every ContentStore does with damaged storage, and what every ContentInspection finds and repairs. */
+/** Tests how a ContentStore treats damaged storage, and what its ContentInspection finds and repairs. */
 export function contentInspectionContract(makeFolder: () => ContentFolder | Promise<ContentFolder>): void {
   let files: ContentFolder
   let store: OpenContentStore['store']
@@ -43,7 +43,7 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
       'DELETE FROM ~lists',
       'UPDATE ~lists SET entry_count = 1',
       "UPDATE ~lists SET key = 'l'"
-    ])('is an error after %s, and goes on with what is left where that is accepted', async (damage) => {
+    ])('is an error after %s, and continues with what is left where that is accepted', async (damage) => {
       await store.writeEntry(createEntry('k', 'a'))
       await store.writeEntry(createEntry('k', 'bb'))
       await files.query(damage)
@@ -62,7 +62,7 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
       [large, 'leaf_hashes = substr(leaf_hashes, 33)'],
       // The first leaf is valid, and so would be the first piece of an answer.
       [large, 'leaf_hashes = substr(leaf_hashes, 1, 32)']
-    ])('of which the row is damaged is never answered, and is repaired by a write (%#)', async (content, damage) => {
+    ])('is never answered from a damaged row, and is repaired by a write (%#)', async (content, damage) => {
       await store.writeEntry(createEntry('k', content))
       await files.query(`UPDATE ~contents SET ${damage}`)
       const [found] = await store.readContents([computeCid(content)])
@@ -73,7 +73,7 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
     })
 
     it.each(['written again', 'posted as a file', 'put back'] as const)(
-      'of which the object is lost is missing, and whole once it is %s',
+      'is missing while its object is lost, and whole once it is %s',
       async (how) => {
         await store.writeEntry(createEntry('k', large))
         for (const name of await listObjectNames(files.objects)) await files.objects.delete(name)
@@ -87,7 +87,7 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
       }
     )
 
-    it('that nothing uses is deleted, and what is used is listed', async () => {
+    it('is deleted when nothing uses it, and listed while it is used', async () => {
       await store.writeEntry(createEntry('k', 'a'))
       await store.writeFile(createFile('b'))
       await store.writeEntry(createEntry('unused', 'c', { did: `${did}b` }))
@@ -142,7 +142,7 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
   })
 
   describe('a takedown', () => {
-    it.each(['small', String(large)])('beside writers of the same content leaves nothing of it (%#)', async (text) => {
+    it.each(['small', String(large)])('next to writers of the same content leaves nothing of it (%#)', async (text) => {
       const another = await files.open({ tracksPins: true })
       for (let round = 0; round < 10; round += 1) {
         const writes = Array.from({ length: 6 }, (_, number) =>

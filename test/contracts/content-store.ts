@@ -18,7 +18,7 @@ import {
   type TestStore
 } from '../support/content-stores.js'
 
-/** What every ContentStore does. Two stores share everything, as two instances of a server do. */
+/** Tests the contract of every ContentStore. Two stores share everything, like two instances of a server. */
 export function contentStoreContract(makeFolder: () => ContentFolder | Promise<ContentFolder>): void {
   let files: ContentFolder
   let store: TestStore
@@ -67,7 +67,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await store.removeEntries(place)).toMatchObject({ etag: empty.etag })
     })
 
-    it('of a user and key are those of no other', async () => {
+    it('belong to one user and one key', async () => {
       await store.writeEntry(createEntry('k', 'a'))
       await store.writeEntry(createEntry('k', 'b', { did: 'did:ethr:rsk:0xb' }))
       await store.writeEntry(createEntry('K', 'c'))
@@ -116,7 +116,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await readTexts(store, 'k')).toEqual(['b'])
     })
 
-    it('of many writes at once by two instances are all there', async () => {
+    it('are all stored when two instances write many at once', async () => {
       const texts = Array.from({ length: 50 }, (_, number) => `text ${number}`)
       await Promise.all(texts.map((text, number) => (number % 2 ? store : another).writeEntry(createEntry('k', text))))
       expect((await readTexts(store, 'k')).sort()).toEqual(texts.sort())
@@ -130,7 +130,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       { has: ['a'], ifMatch: '*', isMet: true },
       { has: [], ifNoneMatch: '*', isMet: true },
       { has: ['a'], ifNoneMatch: '*', isMet: false }
-    ] as const)('of a write to $has: %j', async ({ has, isMet, ...condition }) => {
+    ] as const)('decide whether a write to $has happens: %j', async ({ has, isMet, ...condition }) => {
       for (const text of has) await store.writeEntry(createEntry('k', text))
       const before = await store.listEntries(place)
       const failure = expect.objectContaining({ code: 'ERR_PRECONDITION', status: 412, etag: before.etag })
@@ -181,7 +181,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await readTexts(store, 'k')).toEqual(['b', 'c', 'd'])
     })
 
-    it('that was lowered below what is there refuses only what needs more', async () => {
+    it('refuses only writes that need more after it was lowered below the current usage', async () => {
       await store.writeEntry(createEntry('k', '12345', { quota }))
       const lower = { quota: { maxBytes: 2, maxEntries: 3 }, replaces: 'all' as const }
       await store.writeEntry(createEntry('k', '54321', lower))
@@ -194,7 +194,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
 
   describe('content', () => {
     it.each([0, 1, 65_536, 65_537, 262_144, 262_145, 1_048_576])(
-      'of %d bytes is read as it was written',
+      'is read as it was written when it has %d bytes',
       async (size) => {
         const bytes = createLargeBytes('x', size)
         await store.writeEntry(createEntry('k', bytes))
@@ -216,7 +216,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await listObjectNames(files.objects)).toEqual([expect.stringMatching(`^${computeCid(large)}[.]`)])
     })
 
-    it.each([10, 300_000])('of %d bytes in a file is stored, and the file is left to its caller', async (size) => {
+    it.each([10, 300_000])('is stored from a file of %d bytes, which is left to its caller', async (size) => {
       const folder = mkdtempSync(join(tmpdir(), 'did-auth-body-'))
       const [file, bytes] = [join(folder, 'body'), createLargeBytes('x', size)]
       writeFileSync(file, bytes)
@@ -226,14 +226,14 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await readTexts(store, 'k')).toEqual([bytes.toString()])
     })
 
-    it('is answered in the order asked for, with undefined where there is none', async () => {
+    it('is answered in the requested order, with undefined where there is none', async () => {
       await store.writeEntry(createEntry('k', 'a'))
       await store.writeEntry(createEntry('k', 'b'))
       const contents = await store.readContents([computeCid('b'), computeCid('c'), computeCid('a'), computeCid('b')])
       expect(await Promise.all(contents.map(readText))).toEqual(['b', 'missing', 'a', 'b'])
     })
 
-    it('that an object holds is stored once, and deleted with the last entry that has it', async () => {
+    it('is stored once as an object, and deleted with its last entry', async () => {
       const large = createLargeBytes('x')
       await Promise.all([
         store.writeEntry(createEntry('k', large)),
@@ -252,7 +252,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await listObjectNames(files.objects)).toEqual([])
     })
 
-    it('that is deleted while it is read is read to its end', async () => {
+    it('is read to its end when it is deleted meanwhile', async () => {
       const large = createLargeBytes('x', 1_000_000)
       await store.writeEntry(createEntry('k', large))
       const [content] = await store.readContents([computeCid(large)])
@@ -350,7 +350,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
   })
 
   describe('a clock', () => {
-    it('that jumps ahead by a month for a minute deletes no file', async () => {
+    it('deletes no file when it jumps ahead by a month for a minute', async () => {
       await store.writeFile(createFile('a'))
       files.clocks.advance(700)
       files.clocks.seconds += 2_592_000
@@ -362,7 +362,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await store.findFile(computeCid('a'), files.clocks.seconds)).toBeDefined()
     })
 
-    it('that is a month ahead when the process starts deletes no file for ten minutes', async () => {
+    it('deletes no file for ten minutes when it is a month ahead as the process starts', async () => {
       await store.writeFile(createFile('a'))
       files.clocks.seconds += 2_592_000
       const started = await files.open()
@@ -398,7 +398,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await readTexts(store, 'k')).toEqual(['stays', bytes.toString()])
     })
 
-    it('that comes while content is uploaded leaves no object behind', async () => {
+    it('leaves no object behind when it happens during an upload', async () => {
       const bytes = createLargeBytes('x')
       let takenDown: unknown
       const objects = objectsWith({
@@ -424,7 +424,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
   describe('the object of content that was removed', () => {
     const [first, second] = [createLargeBytes('x'), createLargeBytes('y')]
 
-    it('is kept while its slowest reader reads it, counts as stored, and is not kept in a full store or taken down', async () => {
+    it('stays stored and counted until its slowest reader ends, if the store has space and no takedown', async () => {
       const objects = objectsWith({ breaksReaders: true })
       const keeping = await files.open({ objects })
       const lasts = 5 + Math.floor(first.length / 4_096)
@@ -485,7 +485,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await listObjectNames(files.objects)).toEqual([])
     })
 
-    it('stays alone where it cannot be deleted, and goes with the next collection', async () => {
+    it('stays where it cannot be deleted, and goes with the next collection', async () => {
       for (const bytes of [first, second]) await store.writeEntry(createEntry('k', bytes))
       const [stuck = ''] = await listObjectNames(files.objects)
       let isStuck = true

@@ -5,7 +5,7 @@ import type { ObjectStore } from '../../servers/storage/content-store.js'
 import { createLargeBytes, createObjectName, listObjectNames } from '../support/content-stores.js'
 import { temporaryFolder } from '../support/store-folder.js'
 
-/** What every ObjectStore does. Each test gets an empty one, whose folder is there for files that are its own. */
+/** Tests the contract of every ObjectStore. Each test gets an empty store and a folder for its own files. */
 export function objectStoreContract(makeStore: (folder: string) => ObjectStore): void {
   let folder: string
   let remove: () => void
@@ -29,7 +29,7 @@ export function objectStoreContract(makeStore: (folder: string) => ObjectStore):
 
   describe('an object', () => {
     it.each([0, 1, 262_144, 600_000, 8_388_608])(
-      'of %d bytes is read as it was stored, in pieces of which none crosses a multiple of 256 KiB',
+      'is read as it was stored when it has %d bytes, in pieces within multiples of 256 KiB',
       async (byteCount) => {
         const bytes = createLargeBytes('x', byteCount)
         await put('cid.12ab', bytes)
@@ -54,7 +54,7 @@ export function objectStoreContract(makeStore: (folder: string) => ObjectStore):
       expect(await listObjectNames(objects)).toEqual([])
     })
 
-    it('that is not there is ENOENT, before and after it was', async () => {
+    it('is ENOENT before it is stored and after it is deleted', async () => {
       await expect(piecesOf('one')).rejects.toMatchObject({ code: 'ENOENT' })
       await put('one', createLargeBytes('x'))
       await objects.delete('one')

@@ -12,7 +12,7 @@ import {
 
 const LEASE_SECONDS = 30
 
-/** What every PinLedger does. Two stores share everything, as two instances of a server do. */
+/** Tests the contract of every PinLedger. Two stores share everything, like two instances of a server. */
 export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<ContentFolder>): void {
   let files: ContentFolder
   let store: TestStore
@@ -39,7 +39,7 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
     await store.finish(await claimOne(NOW), NOW)
   }
 
-  describe('what is to be done', () => {
+  describe('pending tasks', () => {
     it('is to pin what was written, once, and nothing after that', async () => {
       expect(await store.writeEntry(createEntry('k', 'a'))).toMatchObject({ changedPins: [cid] })
       expect(await another.areSettled([cid])).toBe(false)
@@ -94,7 +94,7 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
   })
 
   describe('a claim', () => {
-    it('is of one worker at a time, the oldest first, and no more than asked for', async () => {
+    it('is of one worker at a time, the oldest first, and no more than requested', async () => {
       for (const text of ['a', 'b', 'c']) await store.writeEntry(createEntry('k', text))
       const request = { limit: 2, nowSeconds: NOW, leaseSeconds: LEASE_SECONDS }
       const first = await store.claim(request)
@@ -111,7 +111,7 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
       expect(await claim(NOW)).toHaveLength(2)
     })
 
-    it('that ended without an outcome leaves its task in doubt, and its worker without a say', async () => {
+    it('leaves its task in doubt when it expires without an outcome, and its worker without a say', async () => {
       await store.writeEntry(createEntry('k', 'a'))
       const first = await claimOne(NOW)
       expect(await claim(NOW + LEASE_SECONDS - 1)).toEqual([])

@@ -34,7 +34,7 @@ describe.each([true, false])('the Store contract on two PostgreSQL stores on one
   afterAll(() => tables.drop())
 
   const contract = storeContract((bounds) => ({
-    // Sweeps run beside the verbs, so that here they have to be as careful as in use.
+    // Sweeps run concurrently with the verbs, so that they have to be as careful here as in use.
     store: tables.store({ ...bounds, prepare }, {}),
     another: tables.store({ ...bounds, prepare }, {}),
     remove: () => tables.clear()

@@ -5,7 +5,7 @@ import { createNumberedWallet } from '../support/wallet.js'
 
 const issuer = createNumberedWallet(6101)
 
-describe('POST /signup with good credentials', () =>
+describe('POST /signup with valid credentials', () =>
   it('charges each key that was tried as a refused proof: after 100 of them the network is refused', async () => {
     const { app, requireDid } = await testApp({ maxRequestsPerTimeSlot: 1, signupBusinessLogic: () => undefined })
     const answers: number[] = []

@@ -31,7 +31,7 @@ const refuses = (jwt: string, code: 'ERR_CREDENTIAL' | 'ERR_CREDENTIAL_EXPIRED' 
 const withVc = (changes: object): string => createCredentialJwt(issuer, user.did, { vc: { ...good.vc, ...changes } })
 
 describe('a credential of did-jwt-vc', () => {
-  it.each(['ES256K', 'ES256K-R'] as const)('with %s reaches business logic, decoded and as received', async (alg) => {
+  it.each(['ES256K', 'ES256K-R'] as const)('reaches business logic decoded and as received with %s', async (alg) => {
     const received: SelectiveDisclosureResponse[] = []
     const { app } = await testApp({ signupBusinessLogic: (response) => void received.push(response) })
     const jwt = await didJwtVcCredential(issuer, user.did, alg)
@@ -224,7 +224,7 @@ describe('the subject of a credential', () => {
   ])('must not be %s', (_name, sub, id) => refuses(subjects(sub, id)))
 })
 
-// The test's clock stands at 2027-01-15T08:00:00Z.
+// The test's clock shows 2027-01-15T08:00:00Z.
 describe('the dates of a credential', () => {
   const dated = (payload: Record<string, unknown>, vc: Record<string, unknown> = {}): string =>
     createCredentialJwt(issuer, user.did, { nbf: undefined, exp: undefined, ...payload, vc: { ...good.vc, ...vc } })
@@ -253,7 +253,7 @@ describe('the dates of a credential', () => {
     ['exp', dated({ exp: START_SECONDS + 1 })],
     ['expirationDate', dated({}, { expirationDate: '2027-01-15T08:00:01Z' })],
     ['validUntil with an offset', dated({}, { validUntil: '2027-01-15T10:00:01+02:00' })]
-  ])('leave it good for the last second by %s, and say which', (_name, jwt) =>
+  ])('leave it valid for the last second by %s, and say which', (_name, jwt) =>
     expect(credentialOf(jwt).expiresAtSeconds).toBe(1_800_000_001)
   )
 

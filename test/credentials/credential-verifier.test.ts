@@ -29,19 +29,19 @@ const good = createCredentialJwt(issuer, user.did)
 const forged = createCredentialJwt({ did: issuer.did, privateKey: createNumberedWallet(6102).privateKey }, user.did)
 
 const SECP256K1_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
-// Of support/credentials.ts: 2027-01-15T08:00:00Z.
+// The time in support/credentials.ts: 2027-01-15T08:00:00Z.
 const START_SECONDS = 1_800_000_000
 const network: Client = { network: '203.0.113.7', isGone: () => false }
 
 interface Counted {
   verify(jwts: string[]): Promise<unknown>
-  /** Scheduler that were asked for, in their order. */
+  /** Requested schedulers, in order. */
   waiting: { admit: () => void; client: Client }[]
   recoveries(): number
   /** Keys that were charged to the client. */
   counts: { charged: number }
   client: CredentialClient
-  /** Issuers whose keys were asked for. */
+  /** Issuers whose keys were requested. */
   asked: string[]
 }
 
@@ -277,7 +277,7 @@ describe('credentialVerifier with isTrustedIssuer', () => {
     await expect(verify([good])).rejects.toMatchObject({ code: 'ERR_CREDENTIAL_ISSUER' })
   })
 
-  it('that throws refuses with what it throws', async () => {
+  it('rejects with the error that it throws', async () => {
     const isTrustedIssuer = createThrowing(new TypeError('no list'))
     const { verify, asked } = await countedVerifier(keyOfIssuer, { isTrustedIssuer })
     await expect(verify([good])).rejects.toThrow(new TypeError('no list'))
@@ -329,7 +329,7 @@ describe('signerAddresses', () => {
     expect(found).toContain(address.toLowerCase())
   })
 
-  it('finds the signer’s alone for ES256K-R', () =>
+  it('finds only the signer’s for ES256K-R', () =>
     expect(addressesOf('ES256K-R', es256kRecoverableBy(privateKey))).toEqual([address.toLowerCase()]))
 
   it.each([

@@ -17,7 +17,7 @@ function jwtOf(payload: string): string {
 
 const evil = '{"isAdmin":true}'
 
-/** A good payload with `__proto__` keys on four levels, one of them spelled with an escape. */
+/** A valid payload with `__proto__` keys on four levels, one of them spelled with an escape. */
 const polluted = JSON.stringify(createCredentialPayload(issuer.did, user.did))
   .replace('{"iss"', `{"__proto__":${evil},"iss"`)
   .replace('"vc":{', `"vc":{"__proto__":${evil},`)

@@ -11,7 +11,7 @@ import { createNumberedWallet } from '../support/wallet.js'
 
 const wallet = createNumberedWallet(1)
 const [backup, restore] = readDocument('servers/BACKUP.md').blocks.map(({ code }) => code)
-/** Sessions are kept by URL, and each start has other ports. */
+/** Sessions are stored by URL, and each start has other ports. */
 const urls = Object.fromEntries(
   ['auth', 'relay', 'vault'].map((name) => [`${name.toUpperCase()}_SERVICE_URL`, `https://${name}.example.com`])
 )

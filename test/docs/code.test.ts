@@ -40,7 +40,7 @@ describe("the documents' code", () => {
   const stubs = `const describe = (_name: string, cases: () => void): void => cases()
 const it = (_name: string, _run: () => Promise<void>): void => undefined
 `
-  // What has no types of its own is declared beside the code that uses it.
+  // Packages without their own types are declared next to the code that uses them.
   const declarations = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.d.ts'))
     .map((name) => join(root, 'src', name))
@@ -85,7 +85,7 @@ const it = (_name: string, _run: () => Promise<void>): void => undefined
     await import(path)
   })
 
-  it("asks a node by the client of ethers: the magic value is a yes, a revert a no, any other fault is the node's", async () => {
+  it("asks a node with ethers: the magic value is a yes, a revert a no, and other faults are the node's", async () => {
     const { app: node } = await import('../support/document-names.js')
     const answers: Record<string, object> = {
       '0x01': { result: `0x1626ba7e${'0'.repeat(56)}` },

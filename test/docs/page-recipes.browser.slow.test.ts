@@ -16,7 +16,7 @@ import { until } from '../support/until.js'
 
 const alice = wallet('alice')
 const slow = join(root, 'test/slow/node_modules')
-/** Where recipes lie as modules of this repository. */
+/** Folder of the recipes as modules of this repository. */
 const modules = join(root, '.cache/page-recipes')
 
 beforeAll(() => {

@@ -59,12 +59,12 @@ const app = await NestFactory.create(AppModule, { logger: ['error', 'warn'] })
 await app.listen(3000)
 `
 
-describe('what the documents tell a newcomer to type', () => {
+describe('the commands of the documents for a newcomer', () => {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'did-auth-recipes-')))
   const project = join(folder, 'project')
   let tarball = ''
 
-  /** Runs a block of a document as it stands, but with the package of this checkout. */
+  /** Runs a block of a document unchanged, but with the package of this checkout. */
   const type = (where: string, code: string): Promise<string> =>
     runIn(where, 'bash', '-euc', code.replace(/(npm install .*)\bexpress-did-auth\b/, `$1${tarball}`))
   const install = blockOf('README.md', 'sh', 'npm install')

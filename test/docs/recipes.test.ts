@@ -31,7 +31,7 @@ it('each recipe has at most 25 lines', () => {
 })
 
 describe('the route of Next.js', () => {
-  it('answers a user with a token of the service, and refuses a request without one, and a token of another service', async () => {
+  it('answers a user with a token of the service, and refuses no token and one of another service', async () => {
     const { serviceDid } = testConfig()
     const code = recipe('export async function GET').replace(/did:ethr:rsk:0x\w+/, serviceDid)
     const { GET } = (await load('route', [code])) as { GET: (one: Request) => Promise<Response> }
@@ -83,7 +83,7 @@ describe('accounts in a database', () => {
     return answer.body as { accessToken: string; refreshToken: string }
   }
 
-  it('keep the session of a user while the database restarts: lost queries are 500, and the process goes on', async () => {
+  it('keep a session while the database restarts: lost queries are 500, and the process continues', async () => {
     const { refreshToken } = await enter('auth')
     const refresh = async (): Promise<number> =>
       (await request(app).post('/refresh-token').send({ refreshToken })).status
@@ -92,7 +92,7 @@ describe('accounts in a database', () => {
     expect(await refresh()).toBe(500)
     expect(await refresh()).toBe(200)
     const printed = jest.spyOn(console, 'error').mockReturnValue()
-    // What pg does when a connection that is idle is cut. Without a listener, this throws.
+    // pg emits this when an idle connection is cut. Without a listener, it throws.
     pool.emit('error', new Error('terminating connection'), undefined)
     expect(printed.mock.calls).toEqual([['terminating connection']])
     jest.restoreAllMocks()

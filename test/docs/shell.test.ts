@@ -15,7 +15,7 @@ import { ServerProcesses } from '../support/server-process.js'
 /** Files that the README has its reader save. */
 const SAVED = ['server.js', 'client.js']
 
-/** What the servers' command line takes, from its own usage text. */
+/** Usage text of the servers' command line. */
 const usage = /const USAGE = `([^]*?)`/.exec(readFileSync(join(root, 'servers/cli.ts'), 'utf8'))![1]!
 
 const isServerCommand = (args: string): boolean => {
@@ -36,7 +36,7 @@ const isVariable = (name: string): boolean => variableNames.includes(name.replac
 const OF_THE_SYSTEM =
   /^(?:cd|createdb|docker (?:build|run)|install|journalctl|mv|pg_dump|pg_restore|systemctl|tar|umask|useradd) /
 
-/** Whether a line of a document can be typed as it stands. */
+/** Whether a line of a document can be typed unchanged. */
 function isRunnable(line: string): boolean {
   const command = line.replace(/^(?:[A-Z_]+=\S* )+(?=npx |docker )/, '').replace(/ +#.*$/, '')
   const names = command.match(/\bexpress-did-auth(?![-\w.:]*\/)[-\w]*/g) ?? []

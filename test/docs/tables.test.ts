@@ -38,7 +38,7 @@ describe('the tables of servers', () => {
   it.each([
     ['README.md', tableUnder(readme, 'The servers').map(([, , bin, script]) => [bin, script])],
     ['servers/README.md', tableUnder(operating, 'Running').map(([bin, script]) => [bin, script])]
-  ])('of %s start each server by the commands that there are', (_file, rows) => {
+  ])('start each server in %s by commands that exist', (_file, rows) => {
     expect(rows.map(([, script]) => script).sort()).toEqual(
       ['npm start', 'npm run auth', 'npm run relay', 'npm run vault'].map(inCode).sort()
     )

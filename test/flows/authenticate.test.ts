@@ -18,7 +18,7 @@ beforeEach(async () => {
   parts.steps.length = 0
 })
 
-/** As after a restart. */
+/** Empties the token cache, as a restart does. */
 function forgetTokens(): void {
   parts.verifiedTokens = new RecentEntries()
 }

@@ -35,7 +35,7 @@ export interface FlowParts extends Parts {
   events: Record<string, unknown>[]
   /** Expired as soon as somebody waits for one of these numbers of seconds. */
   expiredDeadlines: Set<number>
-  /** What the credential verifier answers, or throws. */
+  /** Result of the credential verifier, or the error that it throws. */
   credentials: VerifiedCredential[] | Error
 }
 
@@ -172,7 +172,7 @@ export function challengeOf(parts: Pick<Parts, 'curve'>, did: string, window = 6
   return parts.curve.keccak256Hex(`${did}-${SECRET}-${window}${useCount === 0 ? '' : `-${useCount}`}`)
 }
 
-/** What a wallet signs to log in with a challenge, by default the first of window 6,000,000. */
+/** Signs the login message of a challenge, by default the first of window 6,000,000. */
 export function loginSig(
   parts: Pick<Parts, 'curve'>,
   wallet: TestWallet,

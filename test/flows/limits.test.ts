@@ -64,7 +64,7 @@ describe('the budget of those who name a DID', () => {
     ])
   })
 
-  it('of a site is not charged for what one of its networks is refused', async () => {
+  it('is not charged to a site when one of its networks is refused', async () => {
     const parts = await flowParts()
     const names: string[] = []
     parts.quotas.charge = (_store, { name }) => {
@@ -109,7 +109,7 @@ describe('the budgets of proofs and logins of a client network', () => {
     }
   )
 
-  it('count a refusal before the DID is known by the client network alone', async () => {
+  it('count a refusal only by the client network before the DID is known', async () => {
     const parts = await flowParts()
     await chargeRefusal(parts, { client }, new DidAuthError('ERR_MESSAGE'))
     expect(parts.charges).toEqual([['proofs 192.0.2.1', 2_000]])
@@ -123,7 +123,7 @@ describe('the budgets of proofs and logins of a client network', () => {
     expect(parts.charges).toEqual([['nonces 192.0.2.1', 1_000]])
   })
 
-  it('count a good login and sign up as logins alone: 50 times the quota', async () => {
+  it('count a valid login and sign up only as logins: 50 times the quota', async () => {
     const parts = await flowParts()
     await logIn(parts, { client, did, sig: loginSig(parts, wallet) })
     const sig = loginSig(parts, wallet, { useCount: 1 })
@@ -135,7 +135,7 @@ describe('the budgets of proofs and logins of a client network', () => {
     ])
   })
 
-  it('that are used up refuse a good login, whose challenge is not consumed', async () => {
+  it('refuse a valid login once they are used up, and its challenge is not consumed', async () => {
     const parts = await flowParts()
     parts.quotas.charge = tooMany
     await expect(logIn(parts, { client, did, sig: loginSig(parts, wallet) })).rejects.toEqual(

@@ -42,7 +42,7 @@ describe('logInWithSiwe', () => {
     })
   })
 
-  it('judges the message, recovers once, charges, consumes, asks the business logic, signs and stores, in this order', async () => {
+  it('checks the message, recovers, charges, consumes, asks the business logic, signs and stores, in order', async () => {
     const { parts, login } = await siweLogin({
       authenticationBusinessLogic: () => {
         parts.steps.push('businessLogic')
@@ -183,7 +183,7 @@ describe('logInWithSiwe', () => {
 })
 
 describe('the two texts', () =>
-  it('are never good for each other', async () => {
+  it('are never valid for each other', async () => {
     const { parts, send, nonce } = await siweLogin({ loginDialects: ['login', 'url'] })
     const [wallet, challenge] = [createNumberedWallet(1), challengeOf(await flowParts(), did)]
     const plain = createLoginText('service.example', challenge)

@@ -25,7 +25,7 @@ const signedSignUp = (parts: FlowParts, options?: Parameters<typeof loginSig>[2]
   signUp(parts, { client, did, sig: loginSig(parts, wallet, options), credentialJwts: [], claims: [] })
 
 describe('logIn', () => {
-  it('gives an access token with the claims of the specification, and a refresh token of session id and 32 random bytes', async () => {
+  it('gives an access token with the specified claims, and a refresh token of id and 32 random bytes', async () => {
     const parts = await flowParts()
     const { accessToken, refreshToken } = await signedLogin(parts)
     expect(payloadOf(accessToken)).toEqual({
@@ -47,7 +47,7 @@ describe('logIn', () => {
     expect(refreshToken.slice(0, 24)).toBe(sid)
   })
 
-  it('keeps of the refresh token its SHA-256 alone, under the service and the random session id', async () => {
+  it('stores only the SHA-256 of the refresh token, under the service and the random session id', async () => {
     const parts = await flowParts()
     const stored: unknown[] = []
     parts.store.createSession = async (session) => {
@@ -117,7 +117,7 @@ describe('logIn', () => {
     ])
   })
 
-  it('spends nothing and asks no business logic for a signature that is not good', async () => {
+  it('spends nothing and asks no business logic for a signature that is invalid', async () => {
     const parts = await flowParts({
       authenticationBusinessLogic: () => {
         parts.steps.push('businessLogic')
@@ -128,7 +128,7 @@ describe('logIn', () => {
     expect(new Set(parts.steps)).toEqual(new Set(['countChallengeUses', 'yield', 'recover', 'yieldInBackground']))
   })
 
-  it('touches neither curve nor store for a malformed signature, nor for a DID whose control it cannot prove', async () => {
+  it('uses neither curve nor store for a malformed signature or a DID whose control it cannot prove', async () => {
     const parts = await flowParts()
     await expect(logIn(parts, { client, did, sig: '0x12' })).rejects.toEqual(refusal('ERR_SIGNATURE'))
     const foreign = 'did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK'
@@ -284,7 +284,7 @@ describe('the single use of a challenge', () => {
     ])
   })
 
-  it('leaves the first login challenge good after a sign up with third line', async () => {
+  it('leaves the first login challenge valid after a sign up with third line', async () => {
     const parts = await flowParts()
     await signedSignUp(parts, { thirdLine: '\nMy credentials are: ' })
     await expect(signedSignUp(parts, { thirdLine: '\nMy credentials are: ' })).rejects.toEqual(
@@ -299,7 +299,7 @@ describe('the single use of a challenge', () => {
     await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_CHALLENGE_USED'))
   })
 
-  it('answers busy until a minute after the window, in whole seconds, when no further use can be remembered', async () => {
+  it('answers busy until 60 s after the window, in whole seconds, when no more uses can be stored', async () => {
     const parts = await flowParts({ challengeExpirationTimeInSeconds: 300.5 })
     // 1_800_000_000 = 5_990_016 * 300.5 + 192, so that 108.5 s are left, and 60 more.
     parts.store.consumeChallenge = async () => 'full'
@@ -321,7 +321,7 @@ describe('the single use of a challenge', () => {
 })
 
 describe('authenticationBusinessLogic', () => {
-  it('adds claims, which are kept in the session', async () => {
+  it('adds claims, which are stored in the session', async () => {
     const parts = await flowParts({ authenticationBusinessLogic: async () => ({ tokenClaims: { role: 'admin' } }) })
     const { accessToken } = await signedLogin(parts)
     expect(payloadOf(accessToken).role).toBe('admin')

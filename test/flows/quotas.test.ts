@@ -87,7 +87,7 @@ describe('the quotas of a service', () => {
     expect(charges).toHaveLength(3)
   })
 
-  it('of two instances on one store are one, and each learns by itself that it is used up', async () => {
+  it('are shared by two instances on one store, and each learns by itself that one is used up', async () => {
     const store = memoryStore()
     const [first, second] = [quotasOf({ store }), quotasOf({ store })]
     await first.charge(quota)
@@ -99,7 +99,7 @@ describe('the quotas of a service', () => {
     expect(second.charges).toHaveLength(1)
   })
 
-  it('without a limit are never used up', async () => {
+  it('are never used up without a limit', async () => {
     const { charge, assertLeft } = quotasOf()
     for (let number = 0; number < 100; number += 1) await charge({ ...quota, limit: Infinity })
     assertLeft(quota)

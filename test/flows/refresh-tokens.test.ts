@@ -62,7 +62,7 @@ describe('refreshTokens', () => {
     expect(parts.steps).toEqual(['findSession', 'sign', 'rotateRefreshToken'])
   })
 
-  it('leaves the old refresh token good when signing fails', async () => {
+  it('leaves the old refresh token valid when signing fails', async () => {
     const { issueJwt } = parts.serviceKey
     parts.serviceKey.issueJwt = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
     await expect(refresh(first.refreshToken)).rejects.toEqual(refusal('ERR_SIGNER'))
@@ -225,7 +225,7 @@ describe('refreshBusinessLogic', () => {
     // Drivers throw plain errors when their database is unavailable.
     ['throws a plain error', () => Promise.reject(new Error('Connection terminated unexpectedly')), 'ERR_INTERNAL'],
     ['answers 503 by an error of this package', () => Promise.reject(new DidAuthError('ERR_STORE')), 'ERR_STORE']
-  ] as const)('leaves the refresh token good when it %s', async (_name, logic, code) => {
+  ] as const)('leaves the refresh token valid when it %s', async (_name, logic, code) => {
     let isBroken = true
     const { tokens, refresh } = await loggedIn({ refreshBusinessLogic: () => (isBroken ? logic() : undefined) })
     await expect(refresh(tokens.refreshToken)).rejects.toMatchObject({ code })

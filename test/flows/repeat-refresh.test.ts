@@ -23,7 +23,7 @@ beforeEach(begin)
 
 // The rows of the table of the design, one by one.
 describe('a refresh with an idempotency key', () => {
-  it('of the current token rotates, and says that this is no repeat', async () => {
+  it('rotates the current token, and reports that this is no repeat', async () => {
     const second = await refresh(first.refreshToken, KEY)
     expect(second.isRepeated).toBe(false)
     expect(second.refreshToken).toMatch(/^[A-Za-z0-9_-]{24}[.][A-Za-z0-9_-]{43}$/)
@@ -93,7 +93,7 @@ describe('a refresh with an idempotency key', () => {
 })
 
 describe('a client that keeps its token and its key', () => {
-  /** What happens to one request: lost before or after the service answered, arrived, or arrived again later. */
+  /** Fate of one request: lost before or after the service answered, arrived, or arrived again later. */
   const fate = fc.record({
     kind: fc.constantFrom('answered', 'lost on the way', 'answer lost', 'delivered twice', 'delivered late'),
     secondsLater: fc.constantFrom(0, 1, 11, 3_600)
@@ -116,7 +116,7 @@ describe('a client that keeps its token and its key', () => {
           for (const [index, { kind, secondsLater }] of fates.entries()) {
             parts.clock.seconds += secondsLater
             if (isStolen && index === stolenAt) stolen = token
-            // The key is kept until an answer has arrived.
+            // The key is stored until an answer has arrived.
             key ??= `key-of-refresh-number-${String((keys += 1)).padStart(4, '0')}`
             if (kind === 'lost on the way') continue
             const request = { token, key }

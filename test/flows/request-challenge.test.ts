@@ -114,7 +114,7 @@ describe('requestSignUpChallenge', () => {
     ['https://service.example', '/api', 'https://service.example/api/join'],
     ['urn:example:service', '/api', undefined]
   ])(
-    'of %s names in its sdr where the routes are mounted, here %s, and the user as received',
+    'names for %s in its sdr where the routes are mounted, here %s, and the user as received',
     async (serviceUrl, mountPath, replyUrl) => {
       const parts = await flowParts({ serviceUrl, requiredCredentials: ['Email'], signupPath: '/join' })
       const subject = `did:ethr:rsk:${wallet.address}`
@@ -138,7 +138,7 @@ describe('requestSignUpChallenge', () => {
     expect(parts.steps.filter((step) => step === 'sign')).toHaveLength(4)
   })
 
-  it('gives an sdr that is never good as access token', async () => {
+  it('gives an sdr that is never valid as access token', async () => {
     const parts = await flowParts({ requiredCredentials: ['Email'] })
     const { sdr } = await requestSignUpChallenge(parts, did, { mountPath: '', client })
     await expect(authenticate(parts, sdr)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))

@@ -84,7 +84,7 @@ describe('business logic that refuses', () => {
     ['an error', createThrowing(new Error('No entry,\nBob')), 'No entry, Bob', 'ERR_BUSINESS_LOGIC'],
     ['false', (): boolean => false, 'Refused', 'ERR_BUSINESS_LOGIC'],
     ['a DidAuthError', createThrowing(new DidAuthError('ERR_SESSION_ENDED')), 'Session ended', 'ERR_SESSION_ENDED']
-  ] as const)('by %s is one line at info, without a stack', async (_name, logic, text, code) => {
+  ] as const)('is logged as one line at info, without a stack: %s', async (_name, logic, text, code) => {
     const parts = await flowParts()
     await expect(runBusinessLogic(parts, logic)).rejects.toMatchObject({ code })
     expect([parts.infos, parts.warnings]).toEqual([[{ event: 'business-logic-refused', code, text }], []])
@@ -121,7 +121,7 @@ describe('business logic that fails', () => {
     ]),
     ['an error of Node', Object.assign(new Error('socket'), { code: 'ERR_SOCKET_CLOSED' })],
     ['an error of PostgreSQL', Object.assign(new Error('unique'), { code: '23505' })],
-    // In refreshBusinessLogic, a refusal would revoke the session.
+    // A refusal in refreshBusinessLogic would revoke the session.
     ['a time-out of fetch', new DOMException('timed out', 'TimeoutError')],
     ['an error of SQLite', Object.assign(new Error('busy'), { code: 'SQLITE_BUSY' })],
     ['an error of PostgreSQL, with letters', Object.assign(new Error('table'), { code: '42P01' })]
@@ -205,7 +205,7 @@ describe('tokenClaims', () => {
     ['an object that JSON makes nothing of', { toJSON: () => undefined }],
     ['a bigint inside', { a: 1n }],
     ['a cycle', cyclic]
-  ])('that are %s are a mistake of the application, not of the user', (_name, tokenClaims) =>
+  ])('are a mistake of the application, not of the user, when they are %s', (_name, tokenClaims) =>
     expect(run(() => ({ tokenClaims }))).rejects.toBeInstanceOf(TypeError)
   )
 })

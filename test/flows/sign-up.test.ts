@@ -29,7 +29,7 @@ const signedSignUp = (parts: FlowParts, { credentialJwts = [], claims = [], thir
   signUp(parts, { client, did, sig: loginSig(parts, wallet, { thirdLine }), credentialJwts, claims })
 
 describe('signUp', () => {
-  it('proves, verifies credentials, spends the challenge, asks the business logic, signs and stores, in this order', async () => {
+  it('proves, verifies credentials, consumes the challenge, asks business logic, signs, stores, in order', async () => {
     const parts = await flowParts({
       signupBusinessLogic: () => {
         parts.steps.push('businessLogic')

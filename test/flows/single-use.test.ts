@@ -8,7 +8,7 @@ import { client, flowParts } from './flow-parts.js'
 const wallet = createNumberedWallet(1)
 const { did } = wallet
 
-/** A signature, over a challenge asked for now or captured before, goes to one of the two flows. */
+/** Sends a signature, over a new or an earlier challenge, to one of the two flows. */
 const attempt = fc.record({
   challengeOf: fc.constantFrom('logIn', 'signUp'),
   thirdLine: fc.constantFrom('', '', '\n', '\nMy credentials are: '),
@@ -19,7 +19,7 @@ const attempt = fc.record({
 })
 
 describe('one signature', () => {
-  it('opens at most one session, in whatever order logins and sign ups come, alone or at once', async () => {
+  it('opens at most one session, in whatever order logins and sign ups arrive, singly or at once', async () => {
     let sessions = 0
     await fc.assert(
       fc.asyncProperty(fc.array(attempt, { minLength: 2, maxLength: 12 }), async (attempts) => {

@@ -17,7 +17,7 @@ describe('a nonce', () => {
     expect(parts.steps).toEqual([])
   })
 
-  it('ends 300 s after its slot, by our clock', async () => {
+  it("ends 300 s after its slot, by the service's clock", async () => {
     const { parts, siwe } = await siweParts()
     parts.clock.seconds = START_SECONDS + 9
     const { nonce, expiresInSeconds } = issueNonce(parts, siwe)
@@ -31,7 +31,7 @@ describe('a nonce', () => {
     expect(parts.steps).toEqual([])
   })
 
-  it('of another service, another secret, or with any digit changed is none of ours', async () => {
+  it('is refused from another service, with another secret, or with a changed digit', async () => {
     const { parts, siwe } = await siweParts()
     const { nonce } = issueNonce(parts, siwe)
     for (const other of [{ serviceUrl: 'https://other.example' }, { challengeSecret: 's'.repeat(32) }]) {
@@ -47,7 +47,7 @@ describe('a nonce', () => {
     }
   })
 
-  it.each(['single-use', 'window'] as const)('is good once with replayProtection %s', async (replayProtection) => {
+  it.each(['single-use', 'window'] as const)('is valid once with replayProtection %s', async (replayProtection) => {
     const { parts, siwe } = await siweParts({ replayProtection })
     const known = verifyNonce(parts, siwe, issueNonce(parts, siwe).nonce)
     const results = await Promise.allSettled(Array.from({ length: 50 }, () => consumeNonce(parts, known)))

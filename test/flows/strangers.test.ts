@@ -33,7 +33,7 @@ describe('bad proofs of one client network', () => {
     expect((await answered).map(({ status }) => status)).toEqual(Array(300).fill('rejected'))
   })
 
-  it('from clients that hung up cost no recovery', async () => {
+  it('cost no recovery once their clients hung up', async () => {
     const parts = { ...(await flowParts()), scheduler: new EventLoopScheduler() }
     let isGone = false
     const sig = createNumberedWallet(2).personalSign('anything')
@@ -66,7 +66,7 @@ describe('a refused signature while too many wait for their turn', () => {
   it.each([
     ['a login with 2 domains', [], 2],
     ['a login with 6 domains', ['a.example', 'b.example', 'c.example', 'd.example'], 6]
-  ])('costs the recoveries of its own challenge alone: %s', async (_name, domains, recoveries) => {
+  ])('costs only the recoveries of its own challenge: %s', async (_name, domains, recoveries) => {
     const parts = await busyAfter(5, domains)
     const sig = createNumberedWallet(2).personalSign('anything')
     await expect(logIn(parts, { client, did, sig })).rejects.toEqual(refusal('ERR_CHALLENGE'))
@@ -80,7 +80,7 @@ describe('a refused signature while too many wait for their turn', () => {
     await expect(login(parts)).rejects.toEqual(refusal('ERR_CHALLENGE'))
   })
 
-  it('does not change that a good one is good', async () => {
+  it('does not change that a valid one is accepted', async () => {
     const parts = await busyAfter(1)
     await expect(login(parts, 1)).resolves.toHaveProperty('accessToken')
   })

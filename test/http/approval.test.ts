@@ -102,7 +102,7 @@ describe('requireDid.approved', () => {
     expect(proved).toMatchObject({ line: 'Send 5 RBTC to Bob', method: 'POST', path: '/transfer' })
   })
 
-  it('takes an async description, and hands on the bytes of a body that is no JSON, and none of an empty one', async () => {
+  it('takes an async description, and passes on the bytes of a non-JSON body, and none of an empty one', async () => {
     const { send, approve } = await transferApp()
     const sent = await send('/plain', 'héllo', await approve('/plain', 'héllo')).expect(200)
     expect(Buffer.from(sent.body.body.data).toString()).toBe('héllo')
@@ -117,7 +117,7 @@ describe('requireDid.approved', () => {
     ['another method', (send, approval) => send('/transfer', TRANSFER, approval, 'put')],
     ['another body', (send, approval) => send('/transfer', { ...TRANSFER, amount: '500' }, approval)],
     ['another body that reads the same', (send, approval) => send('/transfer', { ...TRANSFER, fee: '9' }, approval)]
-  ])('refuses the approval for %s, reports it, and leaves it good for its own', async (_what, elsewhere) => {
+  ])('refuses the approval for %s, reports it, and leaves it valid for its own', async (_what, elsewhere) => {
     const { send, approve, done, events } = await transferApp()
     const approval = await approve()
     const { body } = await elsewhere(send, approval).expect(403)
@@ -196,7 +196,7 @@ describe('requireDid.approved', () => {
     expect(done).toEqual([])
   })
 
-  it('asks the contract of a contract wallet, on the chain of its DID alone', async () => {
+  it('asks the contract of a contract wallet, only on the chain of its DID', async () => {
     let verdict = true
     const contract = { verifyMessage: async () => verdict, getCode: async () => '0x60' }
     const contractWallets = {
@@ -331,7 +331,7 @@ describe('the place of requireDid.approved', () => {
     expect(done).toEqual([])
   })
 
-  it('may be behind a parser that leaves the body alone', async () => {
+  it('may be behind a parser that does not read the body', async () => {
     const { send, approve } = await transferApp({}, (app) =>
       app.use(express.urlencoded({ extended: true }), express.text())
     )

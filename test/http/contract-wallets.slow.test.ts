@@ -133,7 +133,7 @@ describe('a contract that lies', () => {
   it.each([
     ['31 bytes', 31, REFUSED],
     ['the magic value and nothing else', 32, GOOD],
-    // As Solidity reads it: what stands behind the 32 bytes does not count.
+    // Solidity ignores everything after the 32 bytes.
     ['33 bytes', 33, GOOD],
     ['never', 0, REFUSED]
   ])('answers %s', async (_name, length, expected) => {
@@ -198,7 +198,7 @@ describe('a node that', () => {
     method === 'eth_chainId' ? { result: '0x1f' } : undefined
   )
 
-  /** It knows its chain, and the code once. */
+  /** Returns a node that knows its chain, and the code only once. */
   const failingAtVerdict = (): RequestListener => {
     let codes = 0
     return answeringResults((method) => {
@@ -218,7 +218,7 @@ describe('a node that', () => {
     ['answers 429', answering(429, 'slow down')],
     ['answers errors', answeringResults(() => ({ error: { code: -32_000, message: 'go away' } }))],
     ['fails from the verdict on, which viem takes for a no', failingAtVerdict()]
-  ])('%s is 503 and never a refusal; the nonce is good when it is back', async (_name, away) => {
+  ])('%s is 503 and never a refusal; the nonce is valid when it is back', async (_name, away) => {
     const safe = contracts.safe([4040, 4041])
     const node = await startSwitchedNode(chain.rpcUrl, away)
     const app = await chainApp(node.rpcUrl)

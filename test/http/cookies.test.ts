@@ -50,7 +50,7 @@ describe.each(['', '__Host-'] as const)("cookies with the prefix '%s'", (prefix)
   })
 })
 
-describe('in cookie mode', () => {
+describe('cookie mode', () => {
   it('both cookies have the lifetime of the refresh token', async () => {
     const { post, createSignedLogin } = await testApp({ useCookies: true, userSessionDurationInHours: 0.25 })
     for (const cookie of setCookies(await post('/auth', await createSignedLogin())))
@@ -75,7 +75,7 @@ describe('in cookie mode', () => {
     }
   })
 
-  it('without a cookie the header and the body count', async () => {
+  it('reads tokens from header and body when there is no cookie', async () => {
     const { me, refresh, logOut, accessToken, refreshToken } = await loggedIn()
     await me(accessToken).expect(200)
     await refresh(refreshToken).expect(200, '')

@@ -15,7 +15,7 @@ async function brokenApp(verb: StoreVerb) {
   return { ...test, ...tokens, login, state }
 }
 
-describe('a store out of reach', () => {
+describe('an unavailable store', () => {
   it.each(['/request-auth', '/request-signup'])('makes %s 503, with one line in the log', async (path) => {
     const { post, log } = await brokenApp('countChallengeUses')
     expect((await post(path, { did }).expect(503, UNAVAILABLE)).headers['retry-after']).toBe('5')
@@ -29,7 +29,7 @@ describe('a store out of reach', () => {
   })
 
   it.each<StoreVerb>(['findSession', 'rotateRefreshToken'])(
-    'in %s makes a refresh 503, and the token stays good',
+    'makes a refresh 503 when %s fails, and the token stays valid',
     async (verb) => {
       const { refresh, refreshToken, state } = await brokenApp(verb)
       await refresh(refreshToken).expect(503, UNAVAILABLE)
@@ -75,8 +75,8 @@ describe('a store out of reach', () => {
   })
 })
 
-describe('a signer out of reach', () =>
-  it('makes logins, sign up requests with an sdr and refreshes 503; what needs no signature goes on', async () => {
+describe('an unavailable signer', () =>
+  it('makes logins, sign up requests with an sdr and refreshes 503; what needs no signature continues', async () => {
     const sign = es256kSigner(serviceWallet.privateKey)
     let isAway = false
     const serviceSigner: Signer = (data) =>
@@ -103,7 +103,7 @@ describe('business logic', () => {
   it.each<[string, () => unknown, number, string]>([
     ['rejects', () => Promise.reject(new Error('Not <b>today</b>: später')), 401, 'Not <b>today</b>: später'],
     ['returns claims that are none', () => ({ tokenClaims: 'text' }), 500, 'Internal error']
-  ])('that %s makes a login and a sign up %#', async (_name, logic, status, title) => {
+  ])('answers a login and a sign up when it %s %#', async (_name, logic, status, title) => {
     const { post, createSignedLogin } = await testApp({
       authenticationBusinessLogic: logic,
       signupBusinessLogic: logic

@@ -24,7 +24,7 @@ const guardedApp = async (more: object = {}) =>
     }
   )
 
-describe('in cookie mode, every unsafe route', () => {
+describe('every unsafe route in cookie mode', () => {
   it.each([
     ...['/request-auth', '/request-signup', '/auth', '/signup', '/refresh-token', '/logout'].map((path) => [
       'post',
@@ -43,7 +43,7 @@ describe('in cookie mode, every unsafe route', () => {
         .send(body)
     const refused = await from('https://evil.example').expect(403, REFUSAL)
     expect(setCookies(refused)).toEqual([])
-    // What was refused has spent nothing.
+    // The refused request has consumed nothing.
     await from(APP).expect(200)
   })
 })
@@ -61,7 +61,7 @@ describe('the guard against cross-site requests', () => {
     await get(`/request-auth/${did}`, evil).expect(200)
   })
 
-  it('lets a request pass that carries its token in the header and no cookie, and refuses one that carries both', async () => {
+  it('allows a request with its token in the header and no cookie, and refuses one with both', async () => {
     const { post, logInForCookies } = await guardedApp()
     const Cookie = await logInForCookies()
     const own = { Authorization: `DIDAuth ${readCookieTokens(Cookie).accessToken}`, ...evil }
@@ -70,7 +70,7 @@ describe('the guard against cross-site requests', () => {
     await post('/logout', undefined, own).expect(200)
   })
 
-  it("leaves the host's own open routes alone", async () => {
+  it("ignores the host's own open routes", async () => {
     const { post } = await guardedApp()
     await post('/open', undefined, evil).expect(200, 'open')
   })

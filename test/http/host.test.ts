@@ -33,7 +33,7 @@ const hostSays: ErrorRequestHandler = (error: Error, _req, res, _next) => {
   res.status(418).send(`the host says: ${error.message}`)
 }
 
-describe('an application with our routes', () => {
+describe("an application with this package's routes", () => {
   it.each(parsers)(
     'logs a user in, and answers 400 to broken JSON, when it has before them: %s',
     async (_name, before) => {
@@ -109,7 +109,7 @@ describe('an application with our routes', () => {
     }
   )
 
-  it("leaves errors of the host's own routes, and requests to none of ours, to the host", async () => {
+  it("leaves errors of the host's own routes, and requests to none of this package, to the host", async () => {
     const fail = createThrowing(new Error('of the host'))
     const { get, post, logIn } = await testApp(
       {},
@@ -291,7 +291,7 @@ describe('routeFinder', () => {
     ['GET /request-auth/a/', 'strict routing', undefined],
     ['POST /AUTH', 'strict routing', login],
     ['POST /CHALLENGE/', 'strict routing', asked]
-  ])('of %s, in an application with %s: %#', (request, setting, expected) =>
+  ])('finds the route of %s in an application with %s: %#', (request, setting, expected) =>
     expect(routeOf(request, [setting])[0]).toBe(expected?.answer)
   )
 })

@@ -26,7 +26,7 @@ describe('Idempotency-Key at POST /refresh-token', () => {
     expect((await send(again.refreshToken, `${KEY}2`)).replayed).toBeUndefined()
   })
 
-  it('that is none is 400, and nothing is spent', async () => {
+  it('is 400 when it is invalid, and no token is consumed', async () => {
     const { logIn, refresh } = await testApp()
     const { refreshToken } = await logIn()
     const headers = { 'Idempotency-Key': `${KEY}.`, Accept: 'application/problem+json' }

@@ -22,7 +22,7 @@ async function proxiedApp(more: Partial<DidAuthConfig> = config, trusted = true)
   return { ...test, send, name }
 }
 
-/** A memory store that writes down what is charged, and how often it is asked for the uses of a challenge. */
+/** A memory store that records charges, and the number of requests for the uses of a challenge. */
 function watchedStore(): { store: Store; charges: QuotaCharge[]; counted: { uses: number } } {
   const store = memoryStore()
   const charges: QuotaCharge[] = []
@@ -50,7 +50,7 @@ describe('the quota of a user', () => {
     await me((await logIn()).accessToken).expect(200)
   })
 
-  it('holds for all sessions and spellings of the DID together, for no other user, and for no refused request', async () => {
+  it('counts all sessions and spellings of the DID together, no other user, and no refused request', async () => {
     const { logIn, me } = await testApp({ maxRequestsPerTimeSlot: 2 })
     for (let number = 0; number < 5; number += 1) await me('garbage').expect(401)
     await me((await logIn()).accessToken).expect(200)
@@ -94,7 +94,7 @@ describe('the budget of those who name a DID', () => {
   })
 
   // Cause: a stranger at the same address used the budget up by naming the DID, and its owner could not log in.
-  it.each(['/auth', '/signup'])('refuses no good proof at %s when it is used up', async (path) => {
+  it.each(['/auth', '/signup'])('refuses no valid proof at %s when it is used up', async (path) => {
     const { get, post, createSignedLogin } = await testApp(config)
     const login = await createSignedLogin()
     for (let number = 1; number < 11; number += 1) {
@@ -113,10 +113,10 @@ describe('the budget of those who name a DID', () => {
 
 describe('the budget of refused proofs of a client network', () => {
   // Cause: each of them costs up to 24 recoveries, and free DIDs had a budget each.
-  it('is 100 times the quota: once it is spent, proofs are 429 unseen, good ones included, until the slot is over', async () => {
+  it('is 100 times the quota: once spent, all proofs are 429 unseen until the slot is over', async () => {
     const { store, charges, counted } = watchedStore()
     const { send, createSignedLogin, clock } = await proxiedApp({ ...config, store })
-    // What is no proof at all does not count.
+    // A malformed proof does not count.
     for (let number = 0; number < 10; number += 1) await send({ did: 'jane' }).expect(401, 'Invalid DID')
     for (let number = 0; number < 100; number += 1) {
       await send(badProof(number), HERE, number % 2 === 0 ? '/auth' : '/signup').expect(401)
@@ -207,9 +207,9 @@ describe('clientNetwork', () => {
     ['unknown:80', 'unknown:80'],
     ['fe80::1%eth0', 'fe80:0:0:0::/64'],
     ['', '']
-  ])('of %s is %s', (address, network) => expect(computeClientNetwork(address)).toBe(network))
+  ])('maps %s to %s', (address, network) => expect(computeClientNetwork(address)).toBe(network))
 
-  it('of what is no address keeps no more than 45 characters, since a header may have said it', () =>
+  it('keeps at most 45 characters of an invalid address, which a header may name', () =>
     expect(computeClientNetwork('x'.repeat(5000)).length).toBe(45))
 })
 

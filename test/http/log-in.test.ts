@@ -8,7 +8,7 @@ import sha3 from 'js-sha3'
 const wallet = createNumberedWallet(1)
 
 describe('POST /auth', () => {
-  it('answers exactly the two tokens, not to be stored by caches, and the access token opens a guarded route', async () => {
+  it('answers exactly the two tokens, not cacheable, and the access token opens a guarded route', async () => {
     const { post, me, createSignedLogin } = await testApp()
     const { body, headers } = await post('/auth', await createSignedLogin()).expect(200)
     expect(body).toEqual({
@@ -47,7 +47,7 @@ describe('POST /signup', () => {
     ['credentials are required', { requiredCredentials: ['Email'] }, 512],
     ['claims are required', { requiredClaims: [{ claimType: 'name', claimValue: '' }] }, 512],
     ['signupBusinessLogic is set', { signupBusinessLogic: () => undefined }, 512]
-  ])('where %s (%j) reads a body of %d KiB, and answers 413 to one byte more', async (_name, config, kibibytes) => {
+  ])('reads, when %s (%j), %d KiB, and answers 413 to one byte more', async (_name, config, kibibytes) => {
     const { post } = await testApp(config)
     const frame = JSON.stringify({ did: '' }).length
     const send = (bytes: number) => post('/signup', { did: 'a'.repeat(bytes - frame) })
@@ -84,7 +84,7 @@ describe.each(['/request-auth', '/request-signup'])('POST and GET %s', (path) =>
     })
   })
 
-  it('answer 401 to what is no DID, also beside one in the query', async () => {
+  it('answer 401 to what is no DID, also next to one in the query', async () => {
     const { post } = await testApp()
     for (const value of [undefined, { did: 'did:web:a' }, '']) {
       await post(`${path}?did=${did}`, { did: value }).expect(401, 'Invalid DID')

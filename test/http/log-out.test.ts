@@ -16,7 +16,7 @@ describe('POST /logout with a refresh token in the body', () => {
   }
 
   // Cause: a user who came back after ten minutes could not log out without a refresh before.
-  it('ends its session, beside an expired access token or none', async () => {
+  it('ends its session, next to an expired access token or none', async () => {
     const { logIn, logOutBy, refresh, clock } = await loggedIn()
     for (const isSent of [true, false]) {
       const { accessToken, refreshToken } = await logIn()
@@ -35,7 +35,7 @@ describe('POST /logout with a refresh token in the body', () => {
     expect(log.map(({ fields }) => fields.event)).toEqual(['first-refusal'])
   })
 
-  it('leaves the decision to a good access token', async () => {
+  it('leaves the decision to a valid access token', async () => {
     const { accessToken, refreshToken, logIn, logOutBy, refresh } = await loggedIn()
     const laptop = await logIn()
     await logOutBy(laptop.refreshToken, { Authorization: `DIDAuth ${accessToken}` }).expect(200)
@@ -43,7 +43,7 @@ describe('POST /logout with a refresh token in the body', () => {
     await refresh(laptop.refreshToken).expect(200)
   })
 
-  it('that names a session and knows not its secret is 401, and ends nothing', async () => {
+  it('answers 401 to a valid session id with a wrong secret, and ends nothing', async () => {
     const { refreshToken, logOutBy, refresh } = await loggedIn()
     await logOutBy(`${refreshToken.split('.')[0]!}.${'b'.repeat(43)}`).expect(401, 'Invalid refresh token')
     await refresh(refreshToken).expect(200)
@@ -102,15 +102,15 @@ describe('POST /logout in cookie mode', () => {
     expect(clearedBy(response)).toEqual(BOTH)
   })
 
-  it('clears both cookies when the store is out of reach: 503', async () => {
+  it('clears both cookies when the store is unavailable: 503', async () => {
     const { store, state } = breakableStore('endSession')
     const { send } = await loggedIn({ store })
     state.isBroken = true
     expect(clearedBy(await send().expect(503))).toEqual(BOTH)
   })
 
-  // Cause: the parser of the host refused the body before our route saw the request.
-  it("clears both cookies when the host's own parser refuses the body: 400, but not for a page of another site", async () => {
+  // Cause: the parser of the host refused the body before this package's route saw the request.
+  it("clears both cookies when a host's parser refuses the body with 400, but not for another site's page", async () => {
     const { app, Cookie } = await loggedIn({}, { before: (host) => host.use(express.json()) })
     const sendBroken = () => request(app).post('/logout').set({ Cookie }).type('json').send('{"refreshToken":')
     expect(clearedBy(await sendBroken().expect(400, 'Malformed JSON'))).toEqual(BOTH)
@@ -131,7 +131,7 @@ describe('POST /logout in cookie mode', () => {
   })
 
   // Cause: with `resourceIssuer`, a made-up token of another service kept the page from being asked for.
-  it('clears nothing for such a page with a Bearer token beside the cookies, either', async () => {
+  it('clears nothing for such a page with a Bearer token next to the cookies, either', async () => {
     const { send, refreshed } = await loggedIn({ resourceIssuer: { issuer: 'https://auth.example' } })
     const headers = { Origin: 'https://evil.example', Authorization: 'Bearer x' }
     expect(setCookies(await send(undefined, headers).expect(403, 'Cross-origin request refused'))).toEqual([])

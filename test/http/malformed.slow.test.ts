@@ -22,7 +22,7 @@ describe('malformed requests', () => {
   })
 
   it.each([false, true])(
-    'get no 5xx, no stack and no HTML, hang nowhere, write no log, and leave the service alive, with useCookies: %j',
+    'get no 5xx, stack or HTML, write no log, never hang, and leave a service alive, useCookies: %j',
     async (useCookies) => {
       const { app, log, logIn, logInForCookies, me } = await testApp(
         { maxRequestsPerTimeSlot: Infinity, useCookies },

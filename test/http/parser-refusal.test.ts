@@ -9,7 +9,7 @@ const hostSays: ErrorRequestHandler = (error: { status?: number }, _req, res, _n
   res.status(error.status ?? 500).send('the host says')
 }
 
-/** Posts broken JSON to a host whose parser stands before our routes, and whose error handler stands behind them. */
+/** Posts broken JSON to a host with its parser before this package's routes, and its error handler after them. */
 async function poster(options: Parameters<typeof express.json>[0] = {}, config = {}) {
   const { app, log } = await testApp(config, {
     before: (host) => host.use(express.json(options)),
@@ -23,8 +23,8 @@ async function poster(options: Parameters<typeof express.json>[0] = {}, config =
   return { post, log }
 }
 
-describe('what a body parser of the host refuses', () => {
-  it('on a path of ours is 400 in our words, when it does not parse', async () => {
+describe("a body that the host's parser refuses", () => {
+  it("is 400 with this package's text on its own paths, when it does not parse", async () => {
     const { post, log } = await poster()
     const challenges = ['/request-auth', '/request-signup']
     for (const path of ['/auth', '/signup', ...challenges, '/refresh-token', '/logout', '/AUTH/']) {
@@ -35,7 +35,7 @@ describe('what a body parser of the host refuses', () => {
     expect(problem.body).toMatchObject({ title: 'Malformed JSON', code: 'ERR_JSON' })
   })
 
-  it('on a configured path of ours is 400 in our words, whatever a pattern would make of it', async () => {
+  it("is 400 with this package's text on a configured path, whatever a pattern would make of it", async () => {
     const { post } = await poster({}, { authPath: '/a.b-c_~/login', logoutPath: '/log.out/' })
     for (const path of ['/a.b-c_~/login', '/log.out']) await post(path).expect(400, 'Malformed JSON')
     for (const path of ['/aXb-c_~/login', '/auth']) await post(path).expect(400, 'the host says')
@@ -52,7 +52,7 @@ describe('what a body parser of the host refuses', () => {
       400,
       'Malformed JSON'
     ]
-  ])('on a path of ours is in our words for %s', async (_name, options, headers, status, text) => {
+  ])("has this package's text on its own paths for %s", async (_name, options, headers, status, text) => {
     const { post } = await poster(options)
     await post('/signup', JSON.stringify({ did: 'a'.repeat(100) }), headers).expect(status, text)
   })
@@ -71,5 +71,5 @@ describe('parserRefusal', () => {
     [{ type: ['entity.parse.failed'] }, undefined],
     [new Error('x'), undefined],
     ['x', undefined]
-  ])('of %j is %s', (error, code) => expect(toParserRefusal(error)?.code).toBe(code))
+  ])('maps %j to %s', (error, code) => expect(toParserRefusal(error)?.code).toBe(code))
 })

@@ -37,7 +37,7 @@ describe('a body', () => {
     'application/json ; charset=utf-8',
     'application/vnd.api+json',
     'application/problem+json; charset=utf-8'
-  ])('of type %s is read', async (type) => {
+  ])('is read when its type is %s', async (type) => {
     expect(await read(GOOD, { 'content-type': type })).toEqual({ did })
   })
 
@@ -55,7 +55,7 @@ describe('a body', () => {
     'json',
     ';',
     'application/ json'
-  ])('of type %s counts as empty', async (type) => {
+  ])('counts as empty when its type is %s', async (type) => {
     expect(await read(GOOD, { 'content-type': type })).toEqual({})
   })
 
@@ -66,7 +66,7 @@ describe('a body', () => {
     ['null', 'null'],
     ['an array', `[${GOOD}]`],
     ['an array nested 8,000 deep', '['.repeat(8000) + ']'.repeat(8000)]
-  ])('that is %s counts as empty', async (_name, body) => {
+  ])('counts as empty when it is %s', async (_name, body) => {
     expect(await read(body)).toEqual({})
   })
 
@@ -75,7 +75,7 @@ describe('a body', () => {
     ['a byte order mark', `\uFEFF${GOOD}`],
     ['a name twice, the last counts', `{"did":7,"did":"${did}"}`],
     ['escapes', `{"\\u0064id":"${did}"}`]
-  ])('with %s is read', async (_name, body) => {
+  ])('is read when it has %s', async (_name, body) => {
     expect(await read(body)).toEqual({ did })
   })
 
@@ -91,7 +91,7 @@ describe('a body', () => {
     ['half a UTF-8 character', Buffer.from([0x22, 0xe2, 0x82])],
     ['UTF-16', Buffer.from(GOOD, 'utf16le')],
     ['compressed: nothing here inflates what a stranger sends', gzipSync(GOOD)]
-  ])('that is %s is malformed', (_name, body) => expect(read(body)).rejects.toEqual(refusal('ERR_JSON')))
+  ])('is malformed when it is %s', (_name, body) => expect(read(body)).rejects.toEqual(refusal('ERR_JSON')))
 
   it('may come in many chunks, cut within a character', async () => {
     const chunks = Array.from(Buffer.from(JSON.stringify({ name: '€' })), (byte) => Buffer.from([byte]))
@@ -165,7 +165,7 @@ describe('a body that does not come', () => {
     expect(await outcome).toBe('ERR_REQUEST_TIMEOUT')
   })
 
-  it('leaves no timer behind when it comes in time, or when its client goes away', async () => {
+  it('leaves no timer behind when it comes in time, or when its client disconnects', async () => {
     for (const [end, expected] of [
       [(stream: PassThrough) => stream.end(GOOD), { did }],
       [(stream: PassThrough) => stream.destroy(), 'ERR_JSON']
@@ -200,7 +200,7 @@ async function connected<T>(app: Express, use: (socket: Socket, closed: Promise<
 describe('a body over a connection', () => {
   const head = (path: string) => `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n`
 
-  it('that does not come is 408, and the connection is closed', async () => {
+  it('is 408 when it does not arrive, and the connection is closed', async () => {
     let arrive: () => void = () => undefined
     const arrived = new Promise<void>((resolve) => (arrive = resolve))
     const { app } = await testApp(
@@ -229,7 +229,7 @@ describe('a body over a connection', () => {
 
   // Cause: the 10 s of a login began before its body was read, so that a slow one was 503 ERR_STORE with a good
   // signature.
-  it('that takes 12 s leaves a login all of its own time', async () => {
+  it('leaves a login all of its own time when it takes 12 s', async () => {
     const reading = new EventEmitter()
     const { app } = await testApp(
       { store: memoryStore(), siwe: true },
@@ -266,7 +266,7 @@ describe('a body over a connection', () => {
   })
 
   // A chunk after the answer once set a header again, where no one catches what it threw: the process ended.
-  it('is 413 before it has ended, so that no one fills the memory, however many chunks come after the answer', async () => {
+  it('is 413 before it has ended, however many chunks follow, so that nobody fills the memory', async () => {
     const { app, log, logIn } = await testApp()
     await connected(app, async (socket, closed) => {
       const chunk = `5000\r\n${'x'.repeat(0x5000)}\r\n`
@@ -281,7 +281,7 @@ describe('a body over a connection', () => {
     await logIn()
   })
 
-  it('that is 413 leaves the connection good for the next request', async () => {
+  it('leaves the connection usable for the next request after a 413', async () => {
     const { app } = await testApp()
     const server = createServer(app).listen(0)
     const agent = request.agent(server)
@@ -293,7 +293,7 @@ describe('a body over a connection', () => {
     server.close()
   })
 
-  it('that the host has paused, to look something up first, is read', async () => {
+  it('is read when the host has paused it to look something up first', async () => {
     const { post } = await testApp(
       {},
       {
@@ -312,7 +312,7 @@ describe('a body over a connection', () => {
     ['in the middle of a chunk', 'Transfer-Encoding: chunked\r\n\r\nff\r\n{"did":'],
     ['before it', 'Content-Length: 100\r\n\r\n'],
     ['after too much of it', `Transfer-Encoding: chunked\r\n\r\nffff\r\n${'x'.repeat(0x8000)}`]
-  ])('leaves no trace in the log, and the service alive, when its client goes away %s', async (_name, text) => {
+  ])('leaves no trace in the log, and the service alive, when its client disconnects %s', async (_name, text) => {
     const { app, log, logIn } = await testApp()
     await connected(app, async (socket, closed) => {
       socket.write(head('/auth') + text, () => setImmediate(() => socket.destroy()))
@@ -323,7 +323,7 @@ describe('a body over a connection', () => {
     await logIn()
   })
 
-  it('does no harm when its client goes away before the answer', async () => {
+  it('does no harm when its client disconnects before the answer', async () => {
     let asked: () => void = () => undefined
     let answer: () => void = () => undefined
     const isAsked = new Promise<void>((resolve) => (asked = resolve))
@@ -369,7 +369,7 @@ describe('the fields of a login and a sign up', () => {
     ['constructor.prototype', { constructor: { prototype: login } }, undefined],
     ['another name', { DID: did, 'did ': did }, undefined],
     ['a number beyond all bounds', JSON.parse('{"did":1e999}'), undefined]
-  ])('are taken from own fields alone: %s', (_name, body, expected) => {
+  ])('are taken only from own fields: %s', (_name, body, expected) => {
     if (expected === undefined) expect(() => readLogin(body)).toThrow(refusal('ERR_DID'))
     else expect(readLogin(body).did).toBe(expected)
     expect(({} as { did?: unknown }).did).toBeUndefined()
@@ -378,7 +378,7 @@ describe('the fields of a login and a sign up', () => {
   it.each([
     ['credentials that are a string', { credentials: 'a.b.c' }],
     ['claims that are an object', { claims: {} }]
-  ])('of a sign up are refused with %s', (_name, fields) => {
+  ])('refuse a sign up with %s', (_name, fields) => {
     expect(() => readSignUp({ ...login, ...fields })).toThrow(refusal('ERR_REQUEST'))
     expect(() => readSignUp({ response: { ...login, ...fields } })).toThrow(refusal('ERR_REQUEST'))
   })

@@ -236,7 +236,7 @@ describe('onSecurityEvent', () => {
     ])
   })
 
-  it('is told of a cross-origin request that was refused, on routes of ours and on guarded ones', async () => {
+  it("is told of a cross-origin request that was refused, on this package's routes and on guarded ones", async () => {
     const events: SecurityEvent[] = []
     const onSecurityEvent = (event: SecurityEvent) => void events.push(event)
     const { app, post } = await testApp(
@@ -270,7 +270,7 @@ describe('onSecurityEvent', () => {
     expect(log).toEqual([{ level: 'warn', fields, message: 'the store is full: sessions were evicted' }])
   })
 
-  it('is told of a key of the service that changed, and tokens of the one before are good no longer', async () => {
+  it('is told of a key of the service that changed, and tokens of the one before are no longer valid', async () => {
     let { privateKey } = serviceWallet
     const { post, me, createSignedLogin, logIn, accessToken, events } = await watchedApp({
       serviceSigner: (data) => ES256KSigner(hexToBytes(privateKey))(data)
@@ -286,7 +286,7 @@ describe('onSecurityEvent', () => {
     await me(accessToken).expect(401, 'Invalid access token')
   })
 
-  it('is told nothing of what is ordinary: refreshes, logouts, guarded requests, tokens that are no good', async () => {
+  it('is told nothing of what is ordinary: refreshes, logouts, guarded requests, invalid tokens', async () => {
     const { me, refresh, logOut, accessToken, events } = await watchedApp()
     await me(accessToken).expect(200)
     await me('a.b.c').expect(401)
@@ -301,7 +301,7 @@ describe('onSecurityEvent', () => {
     ['throws', fail],
     ['rejects', () => Promise.reject(new Error('listener down'))],
     ['returns what throws when it is awaited', () => ({ then: fail })]
-  ])('that %s changes no answer, and is logged once an event, without a word of the event', async (_name, listener) => {
+  ])('changes no answer when it %s, and is logged once per event, without its content', async (_name, listener) => {
     const onSecurityEvent = jest.fn(listener)
     const { post, log } = await watchedApp({ onSecurityEvent })
     await post('/auth', { did, sig: '0x' }).expect(401, 'Invalid signature')

@@ -9,7 +9,7 @@ const wallet = createNumberedWallet(1)
 const address = wallet.address.toLowerCase()
 
 describe('requireDid', () => {
-  it('sets req.user to the DID and req.auth to session and claims, in place of what other middleware has set', async () => {
+  it('sets req.user to the DID and req.auth to session and claims, replacing what other middleware set', async () => {
     const { logIn, me, requireDid } = await testApp(
       {},
       {
@@ -30,7 +30,7 @@ describe('requireDid', () => {
     })
   })
 
-  it('gives the DID as received, and beside it the two forms that can be compared', async () => {
+  it('gives the DID as received, and next to it the two forms that can be compared', async () => {
     const { logIn, me } = await testApp()
     const did = `did:ethr:RSK:${wallet.address}`
     const { accessToken } = await logIn(wallet, did)
@@ -108,7 +108,7 @@ describe('requireDid.with({ checkSession: true })', () => {
     expect((await pay().expect(200)).body).toEqual((await me().expect(200)).body)
   })
 
-  it('refuses a session that was revoked at once: 401, where requireDid alone lets it pass', async () => {
+  it('refuses a session that was revoked at once: 401, where only requireDid lets it pass', async () => {
     const { pay, me, requireDid } = await payApp()
     await requireDid.sessions.revokeAll(did)
     const { body } = await pay().set('Accept', 'application/problem+json').expect(401)
@@ -116,7 +116,7 @@ describe('requireDid.with({ checkSession: true })', () => {
     await me().expect(200)
   })
 
-  it('is 503 when the store is out of reach: never a pass, never a 401', async () => {
+  it('is 503 when the store is unavailable: never a pass, never a 401', async () => {
     const { store, state } = breakableStore('findSession')
     const { pay, me } = await payApp({ store })
     state.isBroken = true
@@ -174,7 +174,7 @@ describe.each<[string, OptionalGuard]>([
     await news(accessToken).expect(401, 'Expired access token')
   })
 
-  it('in cookie mode reads the cookies, passes without them, and refuses what another site sends with them', async () => {
+  it('reads cookies in cookie mode, passes without them, and refuses what another site sends with them', async () => {
     const { news, post, logInForCookies } = await newsApp(guard, { useCookies: true })
     const Cookie = await logInForCookies()
     await news({ Cookie }).expect(200, USER)

@@ -61,7 +61,7 @@ describe('POST /resource-token', () => {
     }
   )
 
-  it('is 401 for a session that was logged out, whose access token is still good elsewhere', async () => {
+  it('is 401 for a session that was logged out, whose access token is still valid elsewhere', async () => {
     const issuer = await startIssuer()
     const { accessToken } = await issuer.logIn()
     await issuer.logOut(accessToken).expect(200)
@@ -81,7 +81,7 @@ describe('POST /resource-token', () => {
     await ask().expect(429)
   })
 
-  it('takes the cookie of the user, of requests of our own pages alone', async () => {
+  it("takes the cookie of the user, only for requests of this service's pages", async () => {
     const issuer = await startIssuer({ useCookies: true })
     const Cookie = await issuer.logInForCookies()
     const ask = (headers: Record<string, string>) =>
@@ -90,7 +90,7 @@ describe('POST /resource-token', () => {
     await ask({ Origin: 'https://evil.example' }).expect(403)
   })
 
-  it('is no route of ours where no resources are configured, nor are the keys', async () => {
+  it('is no route of this package where no resources are configured, nor are the keys', async () => {
     const test = await testApp()
     const { accessToken } = await test.logIn()
     await test.post('/resource-token', { resource: ORDERS }, accessToken).expect(404)
@@ -99,7 +99,7 @@ describe('POST /resource-token', () => {
 })
 
 describe('GET /.well-known/did-auth.json', () => {
-  it('tells where our routes and keys are, mounted below a path as well', async () => {
+  it("tells where this package's routes and keys are, mounted below a path as well", async () => {
     const config = { resources: [ORDERS], resourceKeys: [resourceKey(1)], siwe: true, networks: ['rsk', ''] } as const
     const test = await testApp({ ...config, resourceTokenPath: '/for' }, { prefix: '/api' })
     const { body } = await test.get('/api/.well-known/did-auth.json').expect(200)
@@ -132,7 +132,7 @@ describe('GET /.well-known/did-auth.json', () => {
     expect(JSON.stringify(body)).not.toContain(resourceKey(1).d)
   })
 
-  it('is there with discovery: true alone, and leaves an own answer of CORS as it is', async () => {
+  it('is there with only discovery: true, and leaves an own answer of CORS as it is', async () => {
     const before = (app: { use: (handler: (...args: never[]) => void) => unknown }): unknown =>
       app.use((_req: never, res: { setHeader: (n: string, v: string) => void }, next: () => void) => {
         res.setHeader('Access-Control-Allow-Origin', 'https://page.example')
@@ -192,7 +192,7 @@ describe('requireDid with resourceIssuer', () => {
     await orders.me({ Authorization: `Bearer ${await issuer.tokenFor(ORDERS)}` }).expect(401, 'Unsupported DID')
   })
 
-  it('refuses the token behind checkSession, and where a token for a third service is asked for', async () => {
+  it('refuses the token behind checkSession, and where a token for a third service is requested', async () => {
     const issuer = await startIssuer()
     const mine = {
       resources: ['https://third.example'],

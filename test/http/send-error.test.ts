@@ -68,7 +68,7 @@ describe('the answer to an error', () => {
   it('has a row for every code in the table of this test', () =>
     expect(Object.keys(table)).toEqual(Object.keys(errorTexts)))
 
-  it.each(rows)('of $code is $status with its text, or RFC 9457 for a client that asks for it', async (row) => {
+  it.each(rows)('is $status with its text for $code, or RFC 9457 for a client that requests it', async (row) => {
     const { code, status, text } = row
     const { headers } = await ask(new DidAuthError(code)).expect(status, text)
     const always = { 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' }
@@ -98,7 +98,7 @@ describe('the answer to an error', () => {
     ['garbage', 'text/plain'],
     [',;=,', 'text/plain'],
     ['', 'text/plain']
-  ])('for Accept: %s is %s', async (accept, type) => {
+  ])('follows Accept: %s is answered as %s', async (accept, type) => {
     const { headers } = await ask(new DidAuthError('ERR_DID'), accept)
     expect(headers['content-type']).toBe(`${type}; charset=utf-8`)
   })
@@ -107,7 +107,7 @@ describe('the answer to an error', () => {
     ['', 'application/problem+json'],
     ['*/*', 'application/problem+json'],
     ['application/json', 'application/problem+json'],
-    // What axios sends.
+    // axios sends this.
     ['application/json, text/plain, */*', 'application/problem+json'],
     ['text/html', 'application/problem+json'],
     ['garbage', 'application/problem+json'],
@@ -115,12 +115,12 @@ describe('the answer to an error', () => {
     ['text/*', 'text/plain'],
     ['text/plain, text/html', 'text/plain'],
     ['text/plain, application/problem+json', 'application/problem+json']
-  ])("with errorFormat 'problem', for Accept: %s is %s", async (accept, type) => {
+  ])("follows Accept with errorFormat 'problem': %s is answered as %s", async (accept, type) => {
     const { headers } = await ask(new DidAuthError('ERR_DID'), accept, { errorFormat: 'problem' })
     expect(headers['content-type']).toBe(`${type}; charset=utf-8`)
   })
 
-  it("with errorFormat 'problem' is RFC 9457 from our routes and from requireDid", async () => {
+  it("is RFC 9457 from this package's routes and from requireDid with errorFormat 'problem'", async () => {
     const { me, post } = await testApp({ errorFormat: 'problem' })
     expect((await me().expect(401)).body).toMatchObject({ code: 'ERR_ACCESS_TOKEN_MISSING' })
     expect((await post('/auth', {}).expect(401)).body).toMatchObject({ code: 'ERR_DID' })
@@ -186,7 +186,7 @@ describe('the answer to an error', () => {
 })
 
 describe('sendErrorAnswer', () =>
-  it('answers an error of the application as the package answers its own, with whole seconds in Retry-After', async () => {
+  it("answers an application's error like the package's own, with whole seconds in Retry-After", async () => {
     const busy = { status: 504, code: 'ERR_UPSTREAM', text: 'Upstream timed out', retryAfterSeconds: 1.5 }
     const app = express().use((req, res) => sendErrorAnswer(req, res, busy, { serviceUrl, errorFormat: 'problem' }))
     const { headers } = await request(app).get('/').set('Accept', 'text/plain').expect(504, 'Upstream timed out')

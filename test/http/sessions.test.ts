@@ -24,7 +24,7 @@ describe('POST /refresh-token and POST /logout', () => {
     await me(body.accessToken).expect(200)
   })
 
-  it('answer 401 to an expired access token alone', async () => {
+  it('answer 401 only to an expired access token', async () => {
     const { logIn, logOut, clock } = await testApp()
     const { accessToken } = await logIn()
     clock.seconds += 600
@@ -99,7 +99,7 @@ async function sessionsApp(config: Partial<DidAuthConfig> = {}) {
   }
 }
 
-it('GET /sessions and DELETE /sessions/:id are no routes of ours unless sessionsPath is set', async () => {
+it('GET /sessions and DELETE /sessions/:id are no routes of this package unless sessionsPath is set', async () => {
   const { logIn, list, revoke, refresh } = await sessionsApp({ sessionsPath: undefined })
   const { accessToken, refreshToken } = await logIn()
   await list(accessToken).expect(404)
@@ -108,7 +108,7 @@ it('GET /sessions and DELETE /sessions/:id are no routes of ours unless sessions
 })
 
 describe('GET /sessions', () => {
-  it("lists the user's active sessions under every spelling of the DID, the newest first, and which is the caller's", async () => {
+  it("lists the user's active sessions for every spelling of the DID, newest first, marking the caller's", async () => {
     const { logIn, clock, post, refresh, list } = await sessionsApp()
     const phone = await logIn()
     clock.seconds = START_SECONDS + 10
@@ -130,7 +130,7 @@ describe('GET /sessions', () => {
     expect(response.headers['cache-control']).toBe('no-store')
   })
 
-  it('is 401 without a good access token, also beside a refresh token', async () => {
+  it('is 401 without a valid access token, also next to a refresh token', async () => {
     const { app, logIn, list, clock } = await sessionsApp()
     const { accessToken, refreshToken } = await logIn()
     await request(app).get('/sessions').send({ refreshToken }).expect(401, 'Missing access token')
@@ -161,7 +161,7 @@ describe('DELETE /sessions/:id', () => {
     await refresh(laptop.refreshToken).expect(200)
   })
 
-  it("is 404 for another user's session, which goes on, and for one that no one has", async () => {
+  it("is 404 for another user's session, which continues, and for one that no one has", async () => {
     const { logIn, revoke, refresh } = await sessionsApp()
     const { accessToken } = await logIn()
     const other = await logIn(createNumberedWallet(2))
@@ -180,7 +180,7 @@ describe('DELETE /sessions/:id', () => {
     expect(await send()).toEqual({ status: 401, text: 'Missing access token' })
   })
 
-  it('decodes the id, and is no route of ours without an id, or with two', async () => {
+  it('decodes the id, and is no route of this package without an id, or with two', async () => {
     const { app, logIn, get, revoke, refresh } = await sessionsApp()
     const { accessToken, refreshToken } = await logIn()
     for (const path of ['', 'a/b']) await revoke(accessToken, path).expect(404, /Cannot DELETE/)
@@ -194,7 +194,7 @@ describe('DELETE /sessions/:id', () => {
     await refresh(refreshToken).expect(401)
   })
 
-  it('in cookie mode is refused to a page of another site: 403 before 401, and nothing ends', async () => {
+  it('refuses a page of another site in cookie mode: 403 before 401, and nothing ends', async () => {
     const { app, logInForCookies, get, post } = await sessionsApp({ useCookies: true })
     const cookies = { Cookie: await logInForCookies() }
     const foreign = { Origin: 'https://evil.example' }
@@ -226,12 +226,12 @@ async function cookieApp(config: Partial<DidAuthConfig> = {}) {
 }
 
 describe('GET /session', () => {
-  it('is no route of ours unless sessionPath is set', async () => {
+  it('is no route of this package unless sessionPath is set', async () => {
     const { own, logIn } = await sessionApp({ sessionPath: undefined })
     await own((await logIn()).accessToken).expect(404)
   })
 
-  it('answers whose the access token is and how long it is good, not to be stored by caches', async () => {
+  it('answers whose the access token is and how long it is valid, not cacheable', async () => {
     const { own, logIn, clock } = await sessionApp()
     const did = `did:ethr:rsk:${wallet.address}`
     const { accessToken } = await logIn(wallet, did)
@@ -261,7 +261,7 @@ describe('GET /session', () => {
     await own(accessToken).expect(200, expected)
   })
 
-  it('answers the time now and 0 seconds where only the refresh cookie is good', async () => {
+  it('answers the time now and 0 seconds where only the refresh cookie is valid', async () => {
     const { own, clock, Cookie, refreshToken, sessionId } = await cookieApp()
     clock.seconds = START_SECONDS + 5_000
     const expected = { did: wallet.did, sessionId, expiresAt: START_SECONDS + 5_000, expiresInSeconds: 0 }
@@ -302,7 +302,7 @@ describe('GET /session', () => {
     await me(accessToken).expect(200)
   })
 
-  it('is 503 when the store is out of reach, and 200 while the access token says enough', async () => {
+  it('is 503 when the store is unavailable, and 200 while the access token says enough', async () => {
     const { store, state } = breakableStore('findSession')
     const { own, clock, Cookie } = await cookieApp({ store })
     state.isBroken = true

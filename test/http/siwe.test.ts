@@ -11,7 +11,7 @@ const address = account.address.toLowerCase()
 const did = `did:ethr:rsk:${address}`
 
 describe('GET /siwe/nonce', () => {
-  it('answers 64 hex digits as text, with the seconds for which they are good, and JSON where Accept names it', async () => {
+  it('answers 64 hex digits as text, with their lifetime in seconds, and JSON where Accept names it', async () => {
     const { app } = await testApp({ siwe: true })
     const text = await request(app).get('/siwe/nonce').expect(200)
     expect(text.text).toMatch(/^[0-9a-f]{64}$/)

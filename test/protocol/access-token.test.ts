@@ -134,7 +134,7 @@ describe('verifyAccessToken', () => {
     expect(accepted.length).toBeLessThan(10)
   })
 
-  it('asks the curve only when form, header and claims are good', () => {
+  it('asks the curve only when form, header and claims are valid', () => {
     let asked = 0
     const spy = {
       sha256: curve.sha256,
@@ -227,7 +227,7 @@ describe('verifyAccessToken', () => {
     ['vp', { vp: {} }],
     ['type, as of a selective disclosure request', { type: 'sdr' }],
     ['type null', { type: null }]
-  ])('refuses wrong claims under a good signature: %s', (_name, claims) =>
+  ])('refuses wrong claims under a valid signature: %s', (_name, claims) =>
     expect(() => verify(tokenOf(claims))).toThrow(refusal('ERR_ACCESS_TOKEN'))
   )
 
@@ -263,7 +263,7 @@ describe('maxLifetimeSeconds', () => {
   it('absent lets it live as long as it says', () =>
     expect(verify(tokenOf({ exp: NOW + 1_000_000 })).exp).toBe(NOW + 1_000_000))
 
-  it('says of a token of before the clock was set back that it is expired, so that its client asks for another', () => {
+  it('reports a token issued before the clock was set back as expired, so that its client requests another', () => {
     const claims = verify(tokenOf({}))
     const setBack = NOW - 3_600
     expect(() => assertInForce(claims, setBack, maxLifetimeSeconds)).toThrow(refusal('ERR_ACCESS_TOKEN_EXPIRED'))

@@ -59,7 +59,7 @@ describe('challengeWindow', () =>
     [1_800_000_300, 300, 6_000_001],
     [7, 1, 7],
     [2, 1.5, 1]
-  ])('of second %d with windows of %d s is %d', (nowSeconds, windowSeconds, window) =>
+  ])('maps second %d with windows of %d s to %d', (nowSeconds, windowSeconds, window) =>
     expect(challengeWindow(nowSeconds, windowSeconds)).toBe(window)
   ))
 

@@ -39,7 +39,7 @@ const truthTable: [string | undefined, string | undefined, boolean][] = [
 ]
 
 describe('assertSameSite', () => {
-  it.each(truthTable)('of POST with Origin %j and Sec-Fetch-Site %j passes: %j', (origin, site, passes) => {
+  it.each(truthTable)('judges POST with Origin %j and Sec-Fetch-Site %j: passes %j', (origin, site, passes) => {
     const guard = (): void => assertSameSite({ method: 'POST', headers: { origin, 'sec-fetch-site': site } }, trusted)
     if (passes) guard()
     else expect(guard).toThrow(refusal('ERR_CROSS_ORIGIN'))

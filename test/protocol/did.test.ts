@@ -176,7 +176,7 @@ describe('chainIdOfDid', () =>
     [`did:ethr:0x1e:${ADDRESS}`, 30],
     [`did:ethr:0x5:${ADDRESS}`, 5],
     [`did:ethr:sepolia:${ADDRESS}`, undefined]
-  ])('of %s is %s', (did, chainId) => expect(chainIdOfDid(did)).toBe(chainId)))
+  ])('maps %s to %s', (did, chainId) => expect(chainIdOfDid(did)).toBe(chainId)))
 
 describe('toContractDid', () =>
   it('has the number of the chain, never its name', () => {

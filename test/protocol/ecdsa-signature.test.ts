@@ -22,7 +22,7 @@ describe('isInRange', () =>
     ['r = n', N, ONE, false],
     ['s = n', ONE, N, false],
     ['r = 2^256 - 1', 'f'.repeat(64), ONE, false]
-  ])('of %s', (_name, r, s, verdict) => expect(isInRange(signature(r, s))).toBe(verdict)))
+  ])('checks %s', (_name, r, s, verdict) => expect(isInRange(signature(r, s))).toBe(verdict)))
 
 describe('isLowS', () =>
   it.each([
@@ -30,10 +30,10 @@ describe('isLowS', () =>
     ['n / 2', HALF, true],
     ['n / 2 + 1', HALF_PLUS_1, false],
     ['n - 1', N_LESS_1, false]
-  ])('of s = %s', (_name, s, verdict) => expect(isLowS(signature(ONE, s))).toBe(verdict)))
+  ])('checks s = %s', (_name, s, verdict) => expect(isLowS(signature(ONE, s))).toBe(verdict)))
 
 describe('toLowS', () => {
-  it('leaves a low s alone', () => {
+  it('does not change a low s', () => {
     const low = signature(ONE, HALF)
     expect(toLowS(low)).toBe(low)
   })

@@ -18,7 +18,7 @@ describe('decodeBase64url', () => {
     ['Zg', 'f'],
     ['Zm8', 'fo'],
     ['Zm9v', 'foo']
-  ])('of %j is %j', (encoded, text) => expect(decodeBase64url(encoded)).toEqual(new TextEncoder().encode(text)))
+  ])('decodes %j to %j', (encoded, text) => expect(decodeBase64url(encoded)).toEqual(new TextEncoder().encode(text)))
 
   it.each([
     ['the empty string', ''],

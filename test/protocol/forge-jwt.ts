@@ -12,7 +12,7 @@ const encode = (part: Part): string =>
     'base64url'
   )
 
-/** Low-s ES256K by ethers, so that no test checks our signatures with our signatures. */
+/** Low-s ES256K by ethers, so that no test checks this package's signatures with its own. */
 export function es256k(privateKey: string): Sign {
   const key = new SigningKey(privateKey)
   return (signingInput) => {

@@ -25,7 +25,7 @@ describe('signUpMessages', () => {
       'Login to service.example\nVerification code: c4a11e\nMy credentials are: a.b.c,d.e.f'
     ]))
 
-  it('is four messages without credentials: no third line, its prefix with and without the space, an empty line', () =>
+  it('returns four messages without credentials: no third line, its prefix in two forms, an empty line', () =>
     expect(signUpMessages('service.example', 'c4a11e', [])).toEqual([
       'Login to service.example\nVerification code: c4a11e',
       'Login to service.example\nVerification code: c4a11e\nMy credentials are: ',

@@ -106,13 +106,13 @@ describe('loginProofs', () => {
     expect(written()).toContain('security-listener-failed')
   })
 
-  it('is off unless it is asked for', async () => {
+  it('is off unless it is requested', async () => {
     const { logIn, events } = await auditedApp()
     await logIn()
     expect(events[0]).not.toHaveProperty('proof')
   })
 
-  it('is refused where a signature stays good', async () => {
+  it('is refused where a signature stays valid', async () => {
     const setup = testApp({ loginProofs: true, replayProtection: 'window' })
     await expect(setup).rejects.toThrow('loginProofs: received true with replayProtection "window"')
   })

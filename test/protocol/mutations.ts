@@ -72,7 +72,7 @@ const mutations: readonly Mutation[] = [
   (token, draw) => splice(token, [0, token.length, token.indexOf('.')][draw(3)]!, 0, OTHERS[draw(OTHERS.length)]!)
 ]
 
-/** Mutates good tokens in random ways and counts those mutants that are accepted although no good token reads so. */
+/** Mutates valid tokens in random ways, and counts accepted mutants that differ from every valid token. */
 export function countAcceptedMutants(
   curve: Pick<Curve, 'sha256' | 'verify'>,
   tokens: readonly string[],
@@ -110,7 +110,7 @@ interface Signed {
   sig: string
 }
 
-/** Flips one random bit of a good signature, many times, and counts those that still prove the same address. */
+/** Flips one random bit of a valid signature, many times, and counts those that still prove the same address. */
 export function countAcceptedFlips(
   curve: Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'>,
   signed: readonly Signed[],

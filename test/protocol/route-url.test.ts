@@ -15,7 +15,7 @@ describe('routeUrl', () => {
     ['https://service.example/api/v1', '/api', '/signup', 'https://service.example/api/v1/api/signup'],
     ['https://api', '/api', '/signup', 'https://api/api/signup'],
     ['http://localhost:3000', '/a/b', '/signup', 'http://localhost:3000/a/b/signup']
-  ])('of %s, mounted at "%s", for %s is %s', (serviceUrl, mountPath, signupPath, url) =>
+  ])('joins %s, mounted at "%s", and %s to %s', (serviceUrl, mountPath, signupPath, url) =>
     expect(createRouteUrl(serviceUrl, mountPath, signupPath)).toBe(url)
   )
 

@@ -84,7 +84,7 @@ describe('judgeRefresh', () => {
     expect(judge(`${hash.slice(0, 42)}1`, 'new', 205, { refreshTokenHash: hash, replacedTokens: [] })).toBe('unknown')
   })
 
-  it('rotates the current token alone, and revokes for no other than a replaced one after its grace', () => {
+  it('rotates only the current token, and revokes for no other than a replaced one after its grace', () => {
     const tokens = ['a', 'b', 'c', 'x']
     fc.assert(
       fc.property(

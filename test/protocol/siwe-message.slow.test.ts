@@ -5,7 +5,7 @@ import { createRequire } from 'node:module'
 import { parseSiweMessage } from '../../src/protocol/siwe-message.js'
 import { judgedMessages } from '../support/siwe-messages.js'
 
-/** What we use of siwe, which is installed with the packages of the slow tests. */
+/** The part of siwe that is used here; it is installed with the packages of the slow tests. */
 interface Siwe {
   SiweMessage: new (fields: object | string) => Record<string, unknown> & { prepareMessage(): string }
 }

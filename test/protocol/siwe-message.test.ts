@@ -43,7 +43,7 @@ const FIELDS = {
   requestId: 'order-7',
   resources: ['ipfs://bafybeiemxf5abjwjbikoz4mc3a3dla6ual3jsgpdr4cjr3oz3evfyavhwq/', 'urn:recap:eyJhdHQiOnt9fQ==']
 }
-/** Without what is optional. */
+/** The message with required lines only. */
 const SHORT = [HEADER, ADDRESS, '', '', ...LINES.slice(5, 10)]
 
 /** The message with one line replaced; lines count from 1. */
@@ -62,7 +62,7 @@ function refusalOf(work: () => unknown): { code: string; field?: unknown; line?:
 }
 
 describe('parseSiweMessage', () => {
-  it('reads every field as it is spelt, and those alone that are there', () => {
+  it('reads every field as it is spelt, and only those that exist', () => {
     expect(parseSiweMessage(TEXT)).toEqual(FIELDS)
     const { domain, address, uri, chainId, nonce, issuedAt } = FIELDS
     expect(parseSiweMessage(SHORT.join('\n'))).toEqual({ domain, address, uri, chainId, nonce, issuedAt })
@@ -94,7 +94,7 @@ describe('parseSiweMessage', () => {
     ['an empty request id', withLine(13, 'Request ID: '), { requestId: '' }],
     ['no resource behind its label', LINES.slice(0, 14).join('\n'), { resources: [] }],
     ['20 resources', [...LINES.slice(0, 14), ...Array<string>(20).fill('- urn:x')].join('\n'), {}]
-  ])('takes %s', (_what, text, fields) => expect(parseSiweMessage(text)).toMatchObject(fields))
+  ])('reads %s', (_what, text, fields) => expect(parseSiweMessage(text)).toMatchObject(fields))
 
   it.each([
     [

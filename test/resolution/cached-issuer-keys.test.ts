@@ -72,7 +72,7 @@ describe('cachedIssuerKeys', () => {
     expect(asked.map((one) => one.did)).toEqual([did(0)])
   })
 
-  // 1000 documents of 64 KiB each were once kept whole.
+  // Cause: 1000 documents of 64 KiB each were cached whole.
   it('keeps documents of 3 MiB in all', async () => {
     const didDocument = { assertionMethod: [{ ethereumAddress: ADDRESS }], filler: '' }
     didDocument.filler = 'x'.repeat(32 * 1024 - JSON.stringify(didDocument).length)

@@ -94,7 +94,7 @@ describe('POST /signup with rpcUrl: a delegate of an issuer', () => {
       },
       refused
     ],
-    // From an hour ago, for a minute.
+    // The delegate was added an hour ago for a minute.
     [
       'whose time is over',
       1104,
@@ -114,7 +114,7 @@ describe('POST /signup with rpcUrl: a public key in the registry', () => {
   const secp256k1 = createNumberedWallet(1200)
   const secp256k1Bytes = Buffer.from(SigningKey.computePublicKey(secp256k1.privateKey, true).slice(2), 'hex')
 
-  it('of type Ed25519 signs credentials with EdDSA, until it is revoked', async () => {
+  it('signs credentials with EdDSA when its type is Ed25519, until it is revoked', async () => {
     const { did, address } = createNumberedWallet(1201)
     const key = ed25519Key()
     const publicKey = Buffer.from(String(key.publicKeyJwk.x), 'base64url')
@@ -125,21 +125,21 @@ describe('POST /signup with rpcUrl: a public key in the registry', () => {
     expect(await answerTo(await chainApp(), credential)).toEqual(refused)
   })
 
-  it('of type Secp256k1 signs credentials with ES256K', async () => {
+  it('signs credentials with ES256K when its type is Secp256k1', async () => {
     const { did, address } = createNumberedWallet(1202)
     await chain.setAttribute(address, 'did/pub/Secp256k1/veriKey/hex', secp256k1Bytes)
     const credential = createCredentialJwt({ did, privateKey: secp256k1.privateKey }, user.did)
     expect(await answerTo(await chainApp(), credential)).toEqual(accepted)
   })
 
-  it('that is for encryption signs none', async () => {
+  it('signs none when it is for encryption', async () => {
     const { did, address } = createNumberedWallet(1203)
     await chain.setAttribute(address, 'did/pub/Secp256k1/enc/hex', secp256k1Bytes)
     const credential = createCredentialJwt({ did, privateKey: secp256k1.privateKey }, user.did)
     expect(await answerTo(await chainApp(), credential)).toEqual(refused)
   })
 
-  it('that is no key at all does not spoil the others', async () => {
+  it('does not spoil the other keys when it is malformed', async () => {
     const { did, address } = createNumberedWallet(1204)
     await chain.setAttribute(address, 'did/pub/Secp256k1/veriKey/hex', Buffer.from('garbage'))
     await chain.setAttribute(address, 'did/pub/Secp256k1/veriKey/hex', secp256k1Bytes)
@@ -173,7 +173,7 @@ describe('POST /signup with rpcUrl: the network of an issuer', () => {
   })
 
   it.each(['did:ethr', 'did:ethr:sepolia', 'did:ethr:constructor', 'did:ethr:__proto__', 'did:ethr:0x1'])(
-    'that nobody configured (%s) leaves the issuer unproved',
+    'leaves the issuer unproved when nobody configured it (%s)',
     async (prefix) => {
       const { address, privateKey } = createNumberedWallet(1302)
       const issuer = { did: `${prefix}:${address}`, privateKey }
@@ -181,7 +181,7 @@ describe('POST /signup with rpcUrl: the network of an issuer', () => {
     }
   )
 
-  it('without the contract at the address of `registry` is out of reach', async () => {
+  it('is unavailable without the contract at the address of `registry`', async () => {
     const app = await chainApp({ registry: '0x00000000000000000000000000000000000000aa' })
     expect(await answerTo(app, createCredentialJwt(createNumberedWallet(1304), user.did))).toEqual(outOfReach)
   })

@@ -33,7 +33,7 @@ async function documentApp(config: Partial<DidAuthConfig> = {}): Promise<TestApp
   return testApp({ rpcUrl, registry, didControl: 'document', siwe: true, ...config })
 }
 
-/** What the key of one wallet is answered at `/auth` with the DID of another. */
+/** Returns the answer of `/auth` to the DID of one wallet with the signature of another. */
 async function logIn({ app }: TestApp, signer: TestWallet, did = signer.did): Promise<Response> {
   const sig = signer.personalSign(createLoginText('service.example', await requestLoginChallenge(app, did)))
   return request(app).post('/auth').send({ did, sig })
@@ -63,7 +63,7 @@ describe("POST /auth with didControl: 'document'", () => {
     expect(Object.keys(payloadOf((body as TestTokens).accessToken))).not.toContain('ctl')
   })
 
-  it('accepts the new owner after changeOwner, and no longer the first key; business logic and req.auth see the signer', async () => {
+  it('accepts only the new owner after changeOwner; business logic and req.auth see the signer', async () => {
     const [user, owner] = [createNumberedWallet(3002), createNumberedWallet(3003)]
     await chain.changeOwner(user.address, owner.address)
     const seen: string[] = []
@@ -84,9 +84,9 @@ describe("POST /auth with didControl: 'document'", () => {
 
   it.each([
     ['sigAuth', 3011, 86_400, GOOD],
-    // Issuers may have it: it stands under assertionMethod alone.
+    // Issuers may have it: it is only under assertionMethod.
     ['veriKey', 3012, 86_400, REFUSED],
-    // From an hour ago, for a minute.
+    // The delegate was added an hour ago for a minute.
     ['sigAuth', 3013, 60, REFUSED]
   ] as const)(
     'answers a delegate of type %s of wallet %i for %i s with %p',
@@ -146,7 +146,7 @@ describe('POST /siwe/verify with didControl: document', () =>
   }))
 
 describe('a node that is unavailable', () => {
-  it('is 503 with a document, and the challenge stays good', async () => {
+  it('is 503 with a document, and the challenge stays valid', async () => {
     const node = await startSwitchedNode(chain.rpcUrl, (req) => req.socket.destroy())
     const app = await documentApp({ rpcUrl: node.rpcUrl })
     const user = createNumberedWallet(3030)
@@ -191,7 +191,7 @@ describe("POST /refresh-token with didControl: 'document'", () => {
     })
   })
 
-  it('goes on for a delegate while it is one, with the claims of its login, and ends with it', async () => {
+  it('continues for a delegate while it is one, with the claims of its login, and ends with it', async () => {
     const user = createNumberedWallet(3042)
     await chain.addDelegate(user.address, 'sigAuth', other.address)
     const app = await documentApp({
@@ -221,7 +221,7 @@ describe("POST /refresh-token with didControl: 'document'", () => {
   const didDocument = { verificationMethod: [method], authentication: ['#c'] }
   const unresolved = (error: string) => ({ didResolutionMetadata: { error }, didDocument: null })
 
-  /** What refreshes are answered while a resolver answers something else than the user's document, and after it. */
+  /** Returns the answers to refreshes while a resolver returns something else than the document, and after it. */
   async function refreshWith(answer: unknown): Promise<unknown[]> {
     let isChanged = false
     const resolve = async (): Promise<unknown> =>

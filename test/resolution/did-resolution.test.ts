@@ -21,7 +21,7 @@ function reasonOf(didDocument: unknown): unknown {
 }
 
 describe('parseResolution', () => {
-  it('reads the keys for authentication where these are asked for', () => {
+  it('reads the keys for authentication where these are requested', () => {
     const didDocument = { assertionMethod: [method('#a')], authentication: [method('#k')] }
     expect(parseResolution(DID, { didDocument }, 'authentication').keys).toEqual([KEY])
   })
@@ -128,9 +128,9 @@ describe('parseResolution', () => {
     ['a string', 'document'],
     ['an empty object', {}],
     ['a document that is an array', { didDocument: [] }]
-  ])('takes %s for a resolver out of reach', (_name, answer) => expect(() => parse(answer)).toThrow(outOfReach))
+  ])('takes %s for an unavailable resolver', (_name, answer) => expect(() => parse(answer)).toThrow(outOfReach))
 
-  it('takes notFound of a did:ethr for a chain out of reach, because every did:ethr exists', () => {
+  it('takes notFound of a did:ethr for an unavailable chain, because every did:ethr exists', () => {
     const answer = { didResolutionMetadata: { error: 'notFound' }, didDocument: null }
     expect(() => parse(answer, `did:ethr:rsk:${ADDRESS}`)).toThrow(outOfReach)
   })

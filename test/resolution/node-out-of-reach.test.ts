@@ -20,7 +20,7 @@ interface Outcome {
   log: TestApp['log']
 }
 
-/** What one sign up with a credential is answered while the RPC node behaves like this. */
+/** Returns the answer to one sign up with a credential while the RPC node behaves like this. */
 async function outcomeAt(rpcUrl: string): Promise<Outcome> {
   const { app, requireDid, log } = await testApp({ rpcUrl, signupBusinessLogic: () => undefined })
   const { status, text, headers } = await signUp(app, user, { credentials: [createCredentialJwt(issuer, user.did)] })

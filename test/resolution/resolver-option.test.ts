@@ -55,7 +55,7 @@ describe('POST /signup with the option resolver: an issuer', () => {
     expect(await answerTo(app, createCredentialJwt(issuer, user.did))).toEqual(refused)
   })
 
-  it('did:ethr is asked for with its address in lower case', async () => {
+  it('did:ethr is requested with its address in lower case', async () => {
     const asked: string[] = []
     const app = await resolverApp((did) => {
       asked.push(did)

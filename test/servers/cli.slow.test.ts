@@ -19,11 +19,11 @@ describe('express-did-auth', () => {
   const expectSentence = ({ code, stdout, stderr }: Ended, sentence: string): void =>
     expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: `${sentence}\n` })
 
-  it('--help prints the usage, behind a command that of the command alone', async () => {
+  it('--help prints the usage, and only that of a command behind it', async () => {
     const commandsOf = async (...args: string[]) => {
       const { code, stdout, stderr } = await runCli(args)
       expect([code, stderr]).toEqual([0, ''])
-      // As this process was started: not by npx.
+      // The usage names the start of this process, which was not by npx.
       expect(stdout).toMatch(/^usage: node \S+ <command>\n/)
       return [...stdout.matchAll(/^ {2}(\w+)/gm)].map(([, command]) => command!)
     }
@@ -214,7 +214,7 @@ describe('express-did-auth', () => {
     expect(events.map(({ event, server }) => `${server} ${event}`).sort()).toEqual(['auth stopped', 'relay stopped'])
   })
 
-  it('reconciles a vault and takes content down, beside its server', async () => {
+  it('reconciles a vault and takes content down, while its server runs', async () => {
     const vault = await servers.start({ SERVICE_URL: 'https://vault.example' }, [], 'vault')
     const owner = createNumberedWallet(1)
     const { accessToken } = await logIn(vault.url, owner, 'vault.example')

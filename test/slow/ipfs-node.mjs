@@ -12,7 +12,7 @@ import { HttpApi } from 'ipfs-http-server'
 const repo = process.argv[2] ?? mkdtempSync(join(tmpdir(), 'did-auth-ipfs-'))
 process.on('disconnect', () => process.exit())
 process.on('exit', () => {
-  // What the node still writes in other threads makes the first try fail at times.
+  // The first try may fail while other threads of the node still write.
   if (process.argv[2] === undefined) rmSync(repo, { recursive: true, force: true, maxRetries: 3 })
 })
 

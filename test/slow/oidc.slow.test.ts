@@ -64,7 +64,7 @@ describe('examples/oidc-provider.mjs', () => {
     expect(interaction).toMatch(/^\/interaction\/[\w-]+$/)
     expect((await browse(interaction)).status).toBe(200)
 
-    // Without a session there is no way on; with the session of a wallet's login there is, from our own page alone.
+    // Login continues only with the session of a wallet's login, and only from this service's own page.
     const goOn = { method: 'POST', headers: { Origin: 'http://localhost:3000' } }
     expect((await browse(interaction, goOn)).status).toBe(401)
     const { challenge } = (await (await browse('/request-auth', json({ did: alice.did }))).json()) as {

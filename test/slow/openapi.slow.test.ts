@@ -14,7 +14,7 @@ afterAll(() => folder.remove())
 
 const run = promisify(execFile)
 
-/** What a client does with the types of each document; the last line of each is one that must not compile. */
+/** Client code for the types of each document; its last line must not compile. */
 const uses: Record<string, string> = {
   auth: `
     const tokens: Json<'/auth', 'post', 200> = { accessToken: 'a.b.c', refreshToken: 'r' }

@@ -49,7 +49,7 @@ describe('memoryStore', () => {
     expect(await store.consumeChallenge(createUse(again))).toBe('taken')
   })
 
-  it('holds no more sessions of a service than its bound, and never evicts a refreshed one for the first of a user', async () => {
+  it("holds at most its bound of sessions per service, and never evicts a refreshed one for a new user's", async () => {
     const store = memoryStore({ maxSessions: 3 })
     const evicted = []
     for (const name of ['a', 'b']) evicted.push(await store.createSession(ofUser(name)))
@@ -97,7 +97,7 @@ describe('memoryStore', () => {
     expect(await namesIn(store, 'e', 'f')).toEqual(['e', 'f'])
   })
 
-  it('refuses a new use of a challenge beyond its bound until a window is over for 60 s, and never forgets one', async () => {
+  it('refuses a new challenge use beyond its bound until 60 s after a window, and never forgets one', async () => {
     let monotonicSeconds = 0
     const store = memoryStore({ maxChallengeUses: 2, monotonicSeconds: () => monotonicSeconds })
     const earlier = { window: 5_999_998, nowSeconds: START_SECONDS - 600, expiresAtSeconds: START_SECONDS - 300 }

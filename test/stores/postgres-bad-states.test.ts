@@ -15,7 +15,7 @@ const WRONG = 'wrong-horse-battery'
 
 let engine: PostgresEngine
 
-/** What an operator gets to read: what `migrateStore` says at the start, and the cause of what a verb rejects with. */
+/** Returns what an operator reads: the line of `migrateStore` at the start, and the cause of a verb's rejection. */
 async function linesOf(url: string, options: PostgresStoreOptions = {}): Promise<{ start: string; verb: string }> {
   const limits = { timeoutSeconds: TEST_TIMEOUT_SECONDS, ...options }
   const mode = options.migrate === false ? 'check' : 'apply'

@@ -83,7 +83,7 @@ describe('postgresStore', () => {
     expect(() => postgresStore({ host: 'db' } as never)).toThrow('and received object')
   })
 
-  it('goes on when a pool that could not open a connection can again', async () => {
+  it('continues when a pool that could not open a connection can again', async () => {
     const pool = new pg.Pool({ connectionString: tables.url })
     let isBroken = true
     const source = {
@@ -151,7 +151,7 @@ describe('postgresStore', () => {
 })
 
 describe('a PostgreSQL store that is full', () => {
-  it('deletes the quotas that end first, of the kind alone that is too many', async () => {
+  it('deletes the quotas that end first, only of the kind that is too many', async () => {
     const store = tables.store()
     const charge = (kind: 'request' | 'anonymous', index: number): Promise<unknown> =>
       store.chargeQuota(createCharge({ kind, key: String(index), ...later(index) }))
@@ -217,7 +217,7 @@ async function statementsOf(work: () => Promise<unknown>): Promise<number> {
   return pool.sent.length - before
 }
 
-/** Waits for what a store does beside its first verbs: looking at the sizes of its tables. */
+/** Waits until a store has read the sizes of its tables, which it does during its first verbs. */
 async function untilQuiet(): Promise<void> {
   for (let seen = -1; seen !== pool.sent.length;) {
     seen = pool.sent.length

@@ -61,7 +61,7 @@ describe('quotas on a Redis that fails', () => {
     expect(await quotas.chargeQuota(createCharge())).toMatchObject({ count: 1 })
   })
 
-  it('are rejected by a Redis that is silent, both on a connection and when connecting, and counted when it goes on', async () => {
+  it('are rejected by a silent Redis, on a connection and when connecting, and counted when it continues', async () => {
     const redis = await server()
     const [connected, connecting] = [opening(redisQuotas(redis.url)), opening(redisQuotas(redis.url))]
     await connected.ping()
@@ -72,7 +72,7 @@ describe('quotas on a Redis that fails', () => {
     await until(() => ready(connected))
     await until(() => ready(connecting))
     const { count } = await connected.chargeQuota(createCharge())
-    // What was sent before may have been counted when Redis went on, at most once each.
+    // Earlier charges may have been counted when Redis continued, at most once each.
     expect([1, 2, 3]).toContain(count)
     expect(await connecting.chargeQuota(createCharge())).toMatchObject({ count: count + 1 })
   })

@@ -114,7 +114,7 @@ describe('redisStore', () => {
 })
 
 describe('quotas in Redis', () => {
-  it('of strangers have a bound, so that a client that names many DIDs does not fill Redis, and displaces no user', async () => {
+  it('have a bound for strangers: a client that names many DIDs neither fills Redis nor displaces a user', async () => {
     const keyPrefix = newPrefix()
     const connection = new RedisConnection(redis.url, { keyPrefix })
     const quotas = createQuotas(connection, 4)

@@ -99,7 +99,7 @@ describe('the servers on a Redis Cluster', () => {
 })
 
 describe('a Redis Cluster', () => {
-  it('loses and doubles nothing while the slot of a user, and that of a quota, move between nodes ten times', async () => {
+  it('loses and doubles nothing while the slots of a user and a quota move between nodes ten times', async () => {
     const keyPrefix = 'moved '
     const store: Store = suiteStore(url, { keyPrefix })
     await store.createSession(createSession('a'))
@@ -205,7 +205,7 @@ describe('the failover of a Redis that holds sessions', () => {
   it.each([
     [0, 'without WAIT', 'some'],
     [1, 'with WAIT', 'none']
-  ])('with %i replicas waited for, %s, loses %s of what was acknowledged', async (waitReplicas, _how, expected) => {
+  ])('waits for %i replicas, %s, and loses %s of what was acknowledged', async (waitReplicas, _how, expected) => {
     const { primary, replica } = await pair()
     const store = opening(suiteStore(primary.url, { waitReplicas }))
     const acknowledged: string[] = []

@@ -55,14 +55,14 @@ describe.each([
   const numberIn = async (text: string): Promise<number> => Number((await tables.rows(text))[0]?.number)
   const uses = () => numberIn('SELECT count(*) AS number FROM did_auth_challenge_uses')
   const closedUntil = () => numberIn("SELECT number FROM did_auth_numbers WHERE name = 'usesForgottenUntil'")
-  /** Sweeps run beside verbs: lets verbs come, so many seconds after the start, until something holds. */
+  /** Calls verbs, which sweeps run next to, so many seconds after the start, until the condition holds. */
   const sweptUntil = (store: Store, at: number, condition: () => Promise<boolean>): Promise<void> =>
     until(async () => {
       await store.chargeQuota(createCharge({ at }))
       return condition()
     })
 
-  it('that is full evicts the oldest of the sessions that were never refreshed, and counts active ones', async () => {
+  it('evicts the oldest never refreshed sessions when it is full, and counts active ones', async () => {
     const first = tables.store()
     for (const name of ['refreshed', 'a', 'ended', 'b']) await first.createSession(ofUser(name))
     await first.rotateRefreshToken(createRotation('refreshed', 0, 1))
@@ -75,7 +75,7 @@ describe.each([
     expect(await ids()).toEqual(['refreshed', 'c', 'd', 'e'].map((name) => `session-${name}`))
   })
 
-  it('that is full refuses the first use of a challenge, and counts those of users that it knows', async () => {
+  it('refuses the first use of a challenge when it is full, and counts those of known users', async () => {
     await tables.store().consumeChallenge(createUse())
     await tables.analyze()
     const store = tables.store({ maxChallengeUses: 1 })
@@ -96,7 +96,7 @@ describe.each([
     expect(await ids()).toEqual(['session-good'])
   })
 
-  // Cause: uses were deleted a minute after their window, and a clock that was set back made the signatures good again.
+  // Cause: uses were deleted a minute after their window; a clock that was set back made signatures valid again.
   it('closes a window for good before it deletes its uses, so that a clock that is behind revives none', async () => {
     const store = tables.store()
     await store.consumeChallenge(createUse())

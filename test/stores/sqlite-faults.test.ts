@@ -35,7 +35,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
   })
   afterEach(() => files.remove())
 
-  describe('that is closed', () => {
+  describe('a closed store', () => {
     it('rejects every verb, and may be closed twice', async () => {
       const store = files.store()
       await Promise.all([store.close(), store.close()])
@@ -193,7 +193,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       const served = { verbs: createStoreVerbs(sqliteDialect) }
       const group = new GroupCommit(connection, served, ([, result, failure]) => outcomes.push(failure?.code ?? result))
       other.exec('BEGIN IMMEDIATE')
-      // What has waited for so long in the thread of the application is given up with the first attempt.
+      // A request that has waited too long in the application's thread is given up with the first attempt.
       group.add([1, 'createSession', createSession('a'), false], performance.now() - 4_000)
       await group.run(() => undefined)
       other.exec('COMMIT')

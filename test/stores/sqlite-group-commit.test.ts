@@ -25,7 +25,7 @@ async function runGroup(
 ): Promise<unknown[]> {
   const outcomes: unknown[] = []
   const group = new GroupCommit(connection, { verbs, ...hooks }, ([id, result, failure]) => {
-    // In a transaction that is still to be committed, this would throw.
+    // This would throw in a transaction that is still to be committed.
     if (failure === undefined) connection.exec('BEGIN; ROLLBACK')
     outcomes[id] = failure === undefined ? result : failure.code || failure.message
   })
@@ -58,7 +58,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     connection.exec('CREATE TABLE notes (note TEXT NOT NULL)')
     const notes = ["'before'", 'NULL', "'after'"].map((note) => ({ text: `INSERT INTO notes VALUES (${note})` }))
     const verbs = {
-      // As a full disk does: the transaction ends, and the statement fails.
+      // A full disk has the same effect: the transaction ends, and the statement fails.
       write: (query: SqlQuery) => {
         const [before, failing, after] = notes.map((note) => () => query(note))
         return Promise.all([before!(), query({ text: 'ROLLBACK' }), failing!(), after!()])
@@ -171,7 +171,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
         seen.add(isDone ? 'done' : 'not done')
         expect(await runGroup(connection, [rotate(0, 1)])).toEqual([isDone ? 'repeated' : 'rotate'])
       }
-      // What is done is a commit that was reported as failed.
+      // A verb is done only when its commit succeeded and was reported as failed.
       expect([...seen]).toEqual(when === 'after' ? ['not done', 'done'] : ['not done'])
     })
 

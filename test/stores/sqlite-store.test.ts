@@ -68,7 +68,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     expect(statSync(files.file).mode & 0o777).toBe(0o640)
   })
 
-  it('keeps a log of writes beside strict tables', async () => {
+  it('keeps a log of writes next to strict tables', async () => {
     await files.store().ping()
     expect(files.rows('PRAGMA journal_mode')).toEqual([{ journal_mode: 'wal' }])
     const tables = files.rows('PRAGMA table_list').filter(({ name }) => String(name).startsWith('did_auth_'))
@@ -76,7 +76,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     for (const table of tables) expect(table).toMatchObject({ strict: 1 })
   })
 
-  it("works beside the application's tables, and leaves what is its alone", async () => {
+  it("works next to the application's tables, and does not change them", async () => {
     const own = files.inspect()
     own.exec('CREATE TABLE sessions (id); PRAGMA user_version = 7')
     await files.store().createSession(createSession('a'))

@@ -14,7 +14,7 @@ type As = string | Headers
 const alice = createNumberedWallet(1)
 const toHeaders = (as: As): Headers => (typeof as === 'string' ? { Authorization: `DIDAuth ${as}` } : as)
 
-/** What clients of an application send, as requests of supertest. A wallet that is not given is that of number 1. */
+/** Requests of an application's clients, by supertest. The default wallet is number 1. */
 export interface AppClient {
   get: (path: string, as?: As) => Test
   post: (path: string, body?: object | string, as?: As) => Test
@@ -22,7 +22,7 @@ export interface AppClient {
   me: (as?: As) => Test
   refresh: (refreshToken: unknown, as?: As) => Test
   logOut: (as: As) => Test
-  /** A login challenge, signed: the body of a `POST /auth` that is good once. */
+  /** Returns a signed login challenge: the body of a `POST /auth` that is valid once. */
   createSignedLogin: (wallet?: TestWallet) => Promise<{ did: string; sig: string }>
   logIn: (wallet?: TestWallet, did?: string) => Promise<TestTokens>
   /** Logs in where tokens travel in cookies, and returns both as a `Cookie` header. */
@@ -55,7 +55,7 @@ export async function signUpChallenge(app: Express, did: string): Promise<string
   return (await request(app).post('/request-signup').send({ did }).expect(200)).body.challenge
 }
 
-/** Asks for a login challenge and signs it: the body of a `POST /auth` that is good once. */
+/** Requests a login challenge and signs it: the body of a `POST /auth` that is valid once. */
 export async function signedLogin(
   app: Express,
   wallet: TestWallet,

@@ -4,7 +4,7 @@ import type { RefreshVerdict, StoredSession } from '../../src/protocol/session.j
 import { memoryStore } from '../../src/stores/memory/index.js'
 import type { StoreBounds } from '../../src/testing/index.js'
 
-/** Verbs in place of those of a good store. */
+/** Verbs that replace those of a valid store. */
 type Fault = (store: Store, bounds: StoreBounds) => Partial<Store>
 
 /** A memory store with some verbs replaced. */
@@ -450,7 +450,7 @@ function asking<V extends Verb>(verb: V, change: (...args: Parameters<Store[V]>)
   return (store) => ({ [verb]: (...args: Parameters<Store[V]>) => (store[verb] as Call)(...change(...args)) })
 }
 
-/** A rotation that asks `judge` first, and the good store where that has no answer. */
+/** A rotation that asks `judge` first, and the valid store where that has no answer. */
 function rotating(
   judge: (session: StoredSession, rotation: Rotation, store: Store) => Verdict | Promise<Verdict>
 ): Fault {

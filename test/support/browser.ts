@@ -22,7 +22,7 @@ export function launchBrowser(): Promise<Browser> {
 /** A browser profile, and what happened in its pages. */
 export interface Profile {
   context: BrowserContext
-  /** URLs that its pages asked for. */
+  /** URLs that its pages requested. */
   requests: string[]
   /** Errors of scripts, and what the Content-Security-Policy reported. */
   complaints: string[]
@@ -69,14 +69,14 @@ export async function tabTo(page: Page, selector: string): Promise<void> {
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-/** What axe-core finds in a page as it is now. */
+/** Returns the accessibility faults that axe-core finds in a page as it is now. */
 export async function findAccessibilityFaults(page: Page): Promise<string[]> {
   type Result = { violations: { id: string; nodes: { target: string[] }[] }[] }
   const { violations } = await page.evaluate<Result>(`${axe}; axe.run()`)
   return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target.join(' ')).join(', ')}`)
 }
 
-/** By how many pixels a page is wider than its window. */
+/** Returns the number of pixels by which a page is wider than its window. */
 export function measureOverflow(page: Page): Promise<number> {
   return page.evaluate('document.documentElement.scrollWidth - innerWidth')
 }
@@ -107,7 +107,7 @@ export interface Tabs extends Profile {
   skip(seconds?: number): Promise<void>
   /** Requests for new tokens so far. */
   refreshes(): number
-  /** What the service answered to those that it refused. */
+  /** Texts of the refusals that the service answered. */
   refusals: readonly string[]
 }
 

@@ -7,7 +7,7 @@ import { EthereumDIDRegistry } from 'ethr-did-registry'
 const require = createRequire(import.meta.url)
 const registryInterface = new Interface(EthereumDIDRegistry.abi)
 
-/** The genesis of a test chain, before now: what ends within the hour has ended by the clock of a resolver. */
+/** The genesis of a test chain, an hour ago: what expires within the hour has expired by a resolver's clock. */
 const GENESIS_SECONDS_AGO = 3_600
 
 /** A real Ethereum chain with the did:ethr registry, where gas is free and any address may send. */

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { DidAuthClientError } from '../../src/client/errors.js'
 import { afterTest } from './after-test.js'
 
-/** What a call fails with. */
+/** Returns the error of a call that has to fail. */
 export function catchFailure(call: Promise<unknown>): Promise<unknown> {
   return call.then(
     () => new Error('it should have failed'),
@@ -25,7 +25,7 @@ export function startAnsweringServer(status: number, body: string, headers = {})
   return (_req, res) => res.writeHead(status, { 'Content-Type': 'text/html', ...headers }).end(body)
 }
 
-/** A server that refuses always, as ours do. */
+/** A server that always refuses, in the form of this package. */
 export function startRefusingServer(status: number, code: string): RequestListener {
   const body = JSON.stringify({ type: 'about:blank', title: code, status, code })
   return startAnsweringServer(status, body, { 'Content-Type': 'application/problem+json', 'Retry-After': '7' })

@@ -7,7 +7,7 @@ import { listenAt } from './client-error.js'
 import { testApp, type Host } from './test-app.js'
 import { createNumberedWallet, type TestWallet } from './wallet.js'
 
-/** What a request of the client was, and what was answered. */
+/** Request of the client, and its answer. */
 export interface Exchange {
   method: string
   path: string

@@ -18,7 +18,7 @@ let calls = 0
 
 type Verb = (...args: unknown[]) => Promise<unknown>
 
-/** As `kill -9` does: nothing of this process runs after it. */
+/** Ends this process like `kill -9`: nothing runs after it. */
 function kill(): void {
   process.kill(process.pid, 'SIGKILL')
   for (;;);

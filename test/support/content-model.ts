@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import type { EntryWrite } from '../../servers/storage/content-store.js'
 import { computeCid, createEntry, createLargeBytes, readTexts, type TestStore } from './content-stores.js'
 
-/** What a model knows of one write or removal. The text that it names is one of the texts, there or not. */
+/** One write or removal, as a model sees it. Its text may exist or not. */
 export interface ModelVerb {
   readonly verb: 'add' | 'replaceAll' | 'replaceOne' | 'removeAll' | 'removeOne'
   readonly did: string
@@ -15,7 +15,7 @@ export type ModelOutcome = 'done' | 'ERR_STORAGE_FULL'
 
 const countBytes = (texts: readonly string[]): number => texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0)
 
-/** What the specification says that a vault stores: lists of texts by owner and key, the last written last. */
+/** Specified content of a vault: lists of texts by owner and key, the last written last. */
 export class ContentModel {
   readonly #lists = new Map<string, { did: string; texts: string[] }>()
   readonly #quota: EntryWrite['quota']

@@ -22,7 +22,7 @@ const CONTENTS = [
   String(createLargeBytes('larger', 300_000))
 ]
 const WORKERS_OF_STORE = 5
-/** Collectors beside writers, which are to have most of the machine. */
+/** Pause between two rounds of a collector, so that the writers get most of the machine. */
 const COLLECTOR_MILLISECONDS = 5
 
 export interface RaceOptions {
@@ -32,12 +32,12 @@ export interface RaceOptions {
   readonly stores: number
   /** Wraps where objects lie, for faults. */
   readonly objects?: (objects: ObjectStore) => ObjectStore
-  /** What happens beside it, again and again, until the race is over. */
+  /** Runs next to the race, again and again, until it is over. */
   readonly beside?: () => Promise<unknown>
 }
 
 export interface RaceOutcome {
-  /** What is not as it has to be; none when all is well. */
+  /** Deviations from the expected state; empty when all is well. */
   readonly faults: string[]
   readonly operations: number
   /** Why verbs failed. */
@@ -119,7 +119,7 @@ async function step(store: TestStore, model: KeyModel, random: () => number): Pr
     return undefined
   } catch (failure) {
     const possible = [...model.possible, ...next]
-    // Asked until it answers: what is there now is what the next verb begins with.
+    // Asked until it answers: the next verb begins with what is stored now.
     for (let found: string[] | undefined; found === undefined;) {
       const read = (found = await readTexts(store, key, did).catch(() => undefined))
       if (read === undefined) continue
@@ -161,10 +161,10 @@ function createRandom(seed: number): () => number {
   }
 }
 
-/** Of so many calls of a verb of objects, one fails before it is done and one after. */
+/** Number of calls of an object verb of which one fails before it is done, and one after. */
 const CALLS = 6
 
-/** Makes objects fail as a store out of reach does: what was asked of it was done, or not. */
+/** Makes objects fail like an unavailable store: the call was carried out, or not. */
 export function failingObjects(): (objects: ObjectStore) => ObjectStore {
   let calls = 0
   const failure = (): Error => Object.assign(new Error('EIO'), { code: 'EIO' })

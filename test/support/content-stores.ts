@@ -34,22 +34,22 @@ export interface TestStoreOptions {
   readonly objects?: ObjectStore
 }
 
-/** What a contract asks of an adapter: stores that share everything, as instances of a server do. */
+/** Parts of an adapter that a contract needs: stores that share everything, like instances of a server. */
 export interface ContentFolder {
   readonly clocks: FakeClocks
-  /** Where the large content of all stores lies. */
+  /** Storage for the large content of all stores. */
   readonly objects: ObjectStore
-  /** What a takedown reports of bytes that are not in reach of the store. */
+  /** Report of a takedown about bytes that the store cannot reach. */
   readonly remains: readonly string[]
   /** A folder that is removed at the end. */
   readonly folder: string
-  /** Where another process finds the same storage, as content-child.ts takes it. */
+  /** Address of the same storage for another process, as content-child.ts takes it. */
   readonly place: string
   open(options?: TestStoreOptions): Promise<TestStore>
   openAll(options?: TestStoreOptions): Promise<OpenContentStore>
-  /** Runs SQL beside all stores; `~` stands before the name of each table. */
+  /** Runs SQL outside all stores; `~` marks the name of each table. */
   query(text: string): Promise<Rows>
-  /** What is there that nothing uses, and what is used and not there, once all garbage is collected. */
+  /** Returns what exists unused, and what is used and missing, once all garbage is collected. */
   leaks(store: TestStore): Promise<string[]>
   /** How often a statement or transaction was repeated, by SQLSTATE. */
   retries(): Record<string, number>
@@ -79,7 +79,7 @@ export function fakeClocks(): FakeClocks {
   return clocks
 }
 
-/** @param sharedObjects - where large content lies; else in the folder */
+/** @param sharedObjects - storage of large content; default: the folder */
 export function sqliteFolder(sharedObjects?: ObjectStore): SqliteFolder {
   const { path, remove } = temporaryFolder()
   const folder = join(path, 'vault')
@@ -121,7 +121,7 @@ export function sqliteFolder(sharedObjects?: ObjectStore): SqliteFolder {
   return files
 }
 
-/** Runs SQL on a database file beside those who have it open. */
+/** Runs SQL on a database file that others have open. */
 export function queryFile(file: string, text: string): Rows {
   const connection = openSqliteConnection(file, chooseSqliteEngine(), {
     synchronous: 'NORMAL',

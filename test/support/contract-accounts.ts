@@ -93,7 +93,7 @@ export interface AccountContracts {
   nested(owner: number): Promise<ContractAccount>
   /** @param length - bytes of its yes; 0: it never answers */
   answer(length: number): Promise<ContractAccount>
-  /** It asks its caller to fetch a URL (EIP-3668). */
+  /** Deploys an account that asks its caller to fetch a URL (EIP-3668). */
   fetching(url: string): Promise<ContractAccount>
 }
 

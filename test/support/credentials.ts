@@ -61,7 +61,7 @@ export function jwtByHand(header: unknown, payload: unknown, sign: SignPart): st
   return `${signingInput}.${Buffer.from(sign(signingInput)).toString('base64url')}`
 }
 
-/** The payload of a good credential for a user, in force from a day before to a day after the start of the test. */
+/** Returns the payload of a user's valid credential, in force a day before and after the start of the test. */
 export function createCredentialPayload(issuerDid: string, userDid: string): Record<string, unknown> & { vc: object } {
   return {
     iss: issuerDid,
@@ -76,7 +76,7 @@ export function createCredentialPayload(issuerDid: string, userDid: string): Rec
   }
 }
 
-/** A good ES256K credential by hand, with some of its payload changed. */
+/** Returns a valid ES256K credential, made by hand, with some of its payload changed. */
 export function createCredentialJwt(
   issuer: Pick<TestWallet, 'did' | 'privateKey'>,
   userDid: string,
@@ -104,11 +104,11 @@ export async function didJwtVcCredential(
   return createVerifiableCredentialJwt(credential, { did: issuer.did, signer, alg })
 }
 
-/** What a sign up sends besides the DID and its signature. */
+/** Content of a sign up besides the DID and its signature. */
 export interface SignUpOptions {
   credentials?: unknown
   claims?: unknown
-  /** What is signed after the second line; by default what the specification says. */
+  /** Signed text after the second line; by default as specified. */
   thirdLine?: string
   /** Another spelling of the wallet's DID. */
   did?: string

@@ -1,4 +1,4 @@
-/** What the pieces of code in the documents use without importing it, so that the tests can compile and run them. */
+/** Names that the documents' code uses without importing them, so that the tests can compile and run it. */
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { Wallet } from 'ethers'
@@ -32,7 +32,7 @@ export const app = express()
 export const requireDid = setup(app, config)
 export const myStore = (): Store => memoryStore()
 
-/** In place of a browser's: what the test kit hands to it. */
+/** Fake browser context with the methods that the test kit calls. */
 export const context = {
   exposeFunction: async (_name: string, _answer: (message: unknown) => Promise<unknown>): Promise<void> => undefined,
   addInitScript: async (_script: string): Promise<void> => undefined

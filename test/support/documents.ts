@@ -59,7 +59,7 @@ export interface CodeBlock {
 /** A document in Markdown, as the tests look at it. */
 export interface Markdown {
   text: string
-  /** Without its code blocks. */
+  /** The text without its code blocks. */
   prose: string
   blocks: CodeBlock[]
 }

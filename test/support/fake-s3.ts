@@ -30,7 +30,7 @@ export type S3Fault =
   /** Sends all of an object where a part is requested. */
   | 'no range'
 
-/** Storage of the tests that speaks S3, for what a real one does not do when it is asked to. */
+/** Storage of the tests that speaks S3, for faults that a real one does not show on request. */
 export interface FakeS3 {
   /** Options of a store on it, whose keys have the prefix. */
   options(prefix?: string): S3StoreOptions
@@ -126,7 +126,7 @@ async function answer(fake: FakeS3, req: IncomingMessage, res: ServerResponse): 
   else await send(fake, req, res, content, fault)
 }
 
-/** What is wrong with a signature: the request as it arrived is signed again. A real storage: `*.swift.slow`. */
+/** Returns the fault of a request's signature, after signing it again. A real storage: `*.swift.slow`. */
 async function signatureFault(req: IncomingMessage, body: Buffer): Promise<string | undefined> {
   const { method = '', url = '', headers } = req
   const { authorization = '', host = '' } = headers
@@ -148,7 +148,7 @@ async function signatureFault(req: IncomingMessage, body: Buffer): Promise<strin
   return isWhole ? undefined : 'XAmzContentSHA256Mismatch'
 }
 
-/** What the verb answers. */
+/** Carries the verb out, and returns the body of the answer. */
 function perform(fake: FakeS3, method: string, key: string, query: URLSearchParams, body: Buffer): Buffer | undefined {
   if (method === 'PUT') fake.objects.set(key, body)
   if (method === 'DELETE') fake.objects.delete(key)
@@ -168,7 +168,7 @@ function listPage({ objects, pageLength }: FakeS3, query: URLSearchParams): stri
 <KeyCount>${page.length}</KeyCount><IsTruncated>${isTruncated}</IsTruncated>${next}${contents.join('')}</ListBucketResult>`
 }
 
-// With the characters that have to be encoded in a query.
+// Tokens contain the characters that have to be encoded in a query.
 const toToken = (key: string): string => `+/=${Buffer.from(key).toString('base64')}`
 const fromToken = (token: string): string => Buffer.from(token.slice(3), 'base64').toString()
 const escapeXml = (text: string): string => text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)

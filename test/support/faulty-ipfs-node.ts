@@ -14,9 +14,9 @@ import { carryOut, isAllowed, plain } from './ipfs-verdicts.js'
 /** A small IPFS node, honest until it is told to fail. Content is in memory, pins are recursive ones. */
 export interface FaultyIpfsNode {
   url: string
-  /** What is pinned, as cids. May be changed by the test. */
+  /** Pinned cids. The test may change them. */
   pins: Set<string>
-  /** What was added, pinned or not; a node keeps content for a while after its pin is gone. */
+  /** Added contents, pinned or not; a node stores content for a while after its pin is gone. */
   contents: Map<string, Buffer>
   /** Requests that arrived whole, by verb. */
   calls: Record<IpfsVerb, number>
@@ -24,11 +24,11 @@ export interface FaultyIpfsNode {
   underWay(): number
   /** Requests that arrived where 'redirects' sends them. */
   redirected(): number
-  /** From now on the node fails so. It also breaks what is being answered when the fault is one of the connection. */
+  /** Starts a fault. A fault of the connection also breaks the answers that are under way. */
   fail(fault: IpfsFault): Promise<void>
-  /** From now on the node answers every order, which it does not carry out, with this. */
+  /** Answers every order with this from now on, and does not carry it out. */
   say(status: number, json: string): void
-  /** From now on the node is honest. */
+  /** Ends the fault: the node is honest again. */
   heal(): Promise<void>
   stop(): Promise<void>
 }
@@ -39,7 +39,7 @@ export interface FaultyNodeOptions {
   slowMilliseconds?: number
   /** `user:password`, when the node wants one. */
   credentials?: string
-  /** Resets a connection when a second request comes on it: the node had ended it as idle in the same moment. */
+  /** Resets a connection when a second request arrives: the node had closed it as idle at the same moment. */
   endsKept?: boolean
   /**
    * Called when a request is there and not yet carried out, and again before it is answered. The node waits for what it
@@ -183,7 +183,7 @@ async function listenApart(server: Server): Promise<number> {
   }
 }
 
-/** Ends connections as well, also those that wait for an answer. */
+/** Closes connections as well, including those that wait for an answer. */
 function close(server: Server | TcpServer): Promise<void> {
   return new Promise((resolve) => {
     server.close(() => resolve())

@@ -15,16 +15,16 @@ export interface HeldCall {
 /** An IPFS node in memory, for order and faults that a real one shows too rarely. */
 export class HandMadeNode implements IpfsNode {
   readonly pins = new Set<string>()
-  /** What it was given, pinned or not. */
+  /** Added contents, pinned or not. */
   readonly contents = new Map<string, Uint8Array>()
   /** Every call, in order: `add a`, `unpin a`, `ping`. */
   readonly calls: string[] = []
   /** Calls that wait, when `isHolding`. */
   readonly held: HeldCall[] = []
   isHolding = false
-  /** Cids that were asked for, in order. */
+  /** Requested cids, in order. */
   readonly reads: string[] = []
-  /** What every reading waits for before it does anything. */
+  /** Every reading waits for this before it does anything. */
   gate: Promise<void> = Promise.resolve()
   /** How a call fails; undefined when it does not. */
   fault: (verb: 'add' | 'unpin' | 'ping', cid: string) => ServerErrorCode | undefined = () => undefined

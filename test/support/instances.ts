@@ -17,13 +17,13 @@ export function findDomain(command: ServerCommand): string {
   return `${command}.example`
 }
 
-/** What every instance has in common. */
+/** Environment that all instances share. */
 const SHARED: Env = {
   PRIVATE_KEY: '7'.repeat(64),
   CHALLENGE_SECRET: 'a secret that all instances share',
   LOG_LEVEL: 'warn',
   MAX_REQUESTS_PER_TIME_SLOT: '1000000',
-  // A machine that stands still must not end a token, or call a late refresh a theft.
+  // A machine that pauses must not let a token expire, or make a late refresh look like a theft.
   ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: '86400',
   REFRESH_REUSE_GRACE_SECONDS: '3600'
 }
@@ -72,7 +72,7 @@ export function createTurns<T>(items: readonly T[]): () => T {
 const [AUTH_CLIENTS, VAULT_CLIENTS, WAIT_MILLISECONDS] = [8, 6, 20]
 /** So that some contents do not lie in the row. */
 const LARGE_EVERY = 25
-/** What two seconds bring at the least rate that counts: 50 writes/s. */
+/** Writes in two seconds at the minimum rate, which is 50 writes/s. */
 const WRITES_A_ROUND = 100
 
 /** Instances as clients see them: those behind one address, which may change. */
@@ -89,11 +89,11 @@ export interface InstanceLoad {
   readonly problems: readonly string[]
   /** Writes that were acknowledged so far. */
   acknowledged(): number
-  /** Milliseconds of the slowest answer of a hundred that were good. */
+  /** Milliseconds of the slowest of a hundred successful answers. */
   p99(): number
   /** Asks for nothing more, and waits for the last answers. */
   stop(): Promise<void>
-  /** What was acknowledged and is no longer so, or is there by halves. Uses the sessions up. */
+  /** Returns acknowledged writes that are lost or incomplete. Uses the sessions up. */
   findLosses(): Promise<string[]>
 }
 
@@ -164,7 +164,7 @@ export async function startInstanceLoad(targets: Targets, mayBeUnavailable: bool
     const number = contents.length
     const content = `content ${number} `.repeat(number % LARGE_EVERY === 1 ? 10_000 : 10)
     const headers = { Authorization: `DIDAuth ${accessToken}` }
-    // What was sent and not answered may be there: the last attempt says.
+    // A write that was sent and not answered may exist: the last attempt decides.
     contents.push(content)
     while ((await call(() => post(`${oneOf(targets.vaults)}/load`, { content }, headers))) === undefined);
     acknowledged += 1
@@ -256,7 +256,7 @@ export interface Balancer {
   stop(): Promise<void>
 }
 
-/** What HAProxy says against a configuration; an empty text when it is valid. */
+/** Returns the complaints of HAProxy about a configuration; an empty text when it is valid. */
 export function findConfigurationFaults(file: string): string {
   const { status, stdout, stderr } = spawnSync(program, ['-c', '-f', file], { encoding: 'utf8' })
   return status === 0 ? '' : `${stdout}${stderr}`
@@ -302,7 +302,7 @@ export async function startBalancer(file: string, ports: readonly number[]): Pro
   }
 }
 
-/** What HAProxy answers to a command; an empty text before it listens. */
+/** Returns the answer of HAProxy to a command; an empty text before it listens. */
 function askHaproxy(socket: string, command: string): Promise<string> {
   return new Promise((resolve) => {
     let answer = ''

@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { gzipSync } from 'node:zlib'
 
-/** What a node can be asked, by the path of its RPC API. */
+/** Verbs of a node, by the path in its RPC API. */
 export const ipfsVerbs = ['add', 'cat', 'pin/ls', 'pin/rm', 'version'] as const
 export type IpfsVerb = (typeof ipfsVerbs)[number]
 
-/** What an honest node would answer. */
+/** Answer of an honest node. */
 export interface Answer {
   status: number
   type: string
@@ -133,7 +133,7 @@ function createOtherBody(verb: IpfsVerb, body: Buffer): Buffer {
   return Buffer.from(body.toString().replaceAll(/baf[a-z2-7]{56}/g, otherCid))
 }
 
-/** As fast as it is taken. */
+/** Sends the chunk again and again, as fast as it is taken. */
 export function sendForever(res: ServerResponse, chunk: Buffer): void {
   const more = (): void => {
     while (!res.destroyed && res.write(chunk));

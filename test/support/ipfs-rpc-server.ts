@@ -4,9 +4,9 @@ import { request } from 'node:http'
 
 const childFile = fileURLToPath(new URL('../slow/ipfs-node.mjs', import.meta.url))
 
-/** A real IPFS node (js-ipfs), alone in the world, in a process of its own that ends with this one. */
+/** A real IPFS node (js-ipfs) without peers, in its own process that ends with this one. */
 export interface IpfsRpcServer {
-  /** Of its RPC API, without `/api/v0`. */
+  /** URL of its RPC API, without `/api/v0`. */
   url: string
   /** The cids of its recursive pins, sorted. */
   pins(): Promise<string[]>

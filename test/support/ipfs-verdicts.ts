@@ -12,7 +12,7 @@ const BAD_RESPONSE = 'ERR_IPFS_BAD_RESPONSE'
 export const tenBytes = Buffer.from('0123456789')
 export const tenCid = 'bafkreiee3cmhp4guaqppw27zdilpajepf7kxhzvpaxaz7fv63opyql3yqi'
 
-/** What a verb says of a fault. `ok` where it cannot matter, or no one could see it. */
+/** Expected results by fault and verb. `ok` where the fault cannot matter or cannot be seen. */
 const verdicts: Readonly<
   Record<IpfsFault, ServerErrorCode | Partial<Record<IpfsVerb | 'else', ServerErrorCode | 'ok'>>>
 > = {
@@ -42,7 +42,7 @@ const verdicts: Readonly<
   'answers a compressed line': BAD_RESPONSE
 }
 
-/** What a client has to say of a fault: the code of an error, or `ok`. */
+/** Returns the result that a client has to give for a fault: the code of an error, or `ok`. */
 export function expectVerdict(fault: IpfsFault, verb: IpfsVerb): ServerErrorCode | 'ok' {
   const codes = verdicts[fault]
   return typeof codes === 'string' ? codes : (codes[verb] ?? codes.else ?? 'ok')
@@ -76,13 +76,13 @@ export async function catchCode(asked: Promise<unknown>): Promise<string> {
   }
 }
 
-/** What a node keeps. */
+/** State of a node. */
 export interface Kept {
   pins: Set<string>
   contents: Map<string, Buffer>
 }
 
-/** What an honest node does with an order, and what it answers, in the words of Kubo. */
+/** Carries out an order as an honest node does, and answers in the words of Kubo. */
 export function carryOut(verb: IpfsVerb, url: URL, body: Buffer, { pins, contents }: Kept): Answer {
   const cid = url.searchParams.get('arg') ?? ''
   if (verb === 'version') return json({ Version: '0.29.0', Commit: '', Repo: '15' })

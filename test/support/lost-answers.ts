@@ -10,7 +10,7 @@ import { temporaryFolder } from './store-folder.js'
 import { testApp, type TestApp } from './test-app.js'
 import { createNumberedWallet } from './wallet.js'
 
-/** What a run through a proxy that loses every second answer came to. */
+/** Result of a run through a proxy that loses every second answer. */
 export interface LostAnswers {
   refreshed: number
   lost: number
@@ -82,7 +82,7 @@ async function untilAnswered(client: RefreshingClient): Promise<void> {
   while ((await client.refresh()) === 'unavailable');
 }
 
-/** What a refresh ended in: new tokens, the refusal that makes a client forget its own, or nothing that it heard of. */
+/** Outcome of a refresh: new tokens, a refusal that makes a client forget its own, or no answer that arrived. */
 export type RefreshOutcome = 'refreshed' | 'logged out' | 'unavailable'
 
 /**
@@ -106,11 +106,11 @@ export class RefreshingClient {
     return moved
   }
 
-  /** Tries once; what was `unavailable` goes on with the next call. */
+  /** Tries once; the next call continues an `unavailable` attempt. */
   async refresh(): Promise<RefreshOutcome> {
     this.#key ??= randomBytes(16).toString('base64url')
     const body = { refreshToken: this.refreshToken }
-    // What is no answer is a connection that was cut.
+    // A missing answer is a connection that was cut.
     const answer = await post(this.#url, body, { 'Idempotency-Key': this.#key }).catch(() => undefined)
     if (answer === undefined || answer.status >= 500) return 'unavailable'
     this.#key = undefined
@@ -176,7 +176,7 @@ interface KilledServer {
   port: number
 }
 
-/** What became of the rounds. */
+/** Result of the rounds. */
 export interface KilledRefreshes {
   rounds: number
   /** Refreshes whose process was killed after their commit. */
@@ -199,7 +199,7 @@ export async function killBetweenCommitAndAnswer(rounds: number): Promise<Killed
   for (let round = 0; round <= rounds; round += 1) {
     const { child, port } = await start(file, 'kill')
     const exit = once(child, 'exit')
-    // The same request goes on at another port: the client keeps its token and its key.
+    // The same request continues at another port: the client stores its token and its key.
     client = client?.at(port) ?? new RefreshingClient(port, refreshToken)
     if (round > 0) {
       const outcome = await client.refresh()

@@ -13,7 +13,7 @@ export const WRONG_JSON = [
   `${'['.repeat(2000)}${']'.repeat(2000)}`
 ]
 
-/** A good text, spoilt in one place. */
+/** Returns variants of a valid text, each with one fault. */
 export function nearMisses(good: string): string[] {
   const middle = Math.floor(good.length / 2)
   const around = [
@@ -48,7 +48,7 @@ const N = 'fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141'
 const HALF_N_AND_ONE = '7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a1'
 const [ONE, ZERO] = ['1'.padStart(64, '0'), '0'.repeat(64)]
 
-/** Of r, s and v: lengths, spellings, and numbers outside the group or not in their lower half. */
+/** Wrong r, s and v: lengths, spellings, and numbers outside the group or not in their lower half. */
 export const WRONG_SIGNATURES = [
   ...nearMisses(`0x${ONE}${ONE}1b`),
   ...words('00 02 1a 1d 22 23 25 5f ff 1B 1b1b').map((v) => `0x${ONE}${ONE}${v}`),
@@ -97,7 +97,7 @@ export const WRONG_COOKIES = [
   'a=b; '.repeat(2000)
 ]
 
-/** What stands in a path where a key, a cid or a DID should. */
+/** Wrong path segments in place of a key, a cid or a DID. */
 export const WRONG_SEGMENTS = [
   ...words(`. .. ... %2e %2e%2e %2E%2e%2fetc%2fpasswd ..%2f..%2fvault.db % %0 %zz %00 %0d%0aSet-Cookie:a=b %ff%fe %c0%80
     %ed%a0%80 %E0%A4%A %f4%90%80%80 %7f %c2%85 %E2%80%AE %EF%BB%BF * :key :key(.*) {key} a;b=c a?b=c a#b a%3Fb%23c a"b
@@ -170,7 +170,7 @@ export const WRONG_HEADERS: Record<string, string>[] = [
 
 export const METHODS = words('PUT PATCH DELETE OPTIONS HEAD TRACE PROPFIND get GARBAGE CONNECT')
 
-/** Bytes that are no request, or break off. `TOKEN` stands for a good `Authorization`. */
+/** Bytes that are no request, or break off. `TOKEN` stands for a valid `Authorization`. */
 export function rawRequests(method: string, path: string, body: string): [string, string][] {
   const head = `${method} ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: TOKEN\r\nContent-Type: application/json`
   const chunked = (chunks: string): string => `${head}\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}`

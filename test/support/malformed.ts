@@ -12,10 +12,10 @@ export interface MalformedRequest {
   bytes: Buffer
 }
 
-/** What a good client holds: the requests are made of it, spoilt in one place each. */
+/** Values of a valid client: the requests are made of them, each with one fault. */
 export interface GoodParts {
   did: string
-  /** Signature over another message: form and length are good. */
+  /** Signature over another message, with valid form and length. */
   sig: string
   accessToken: string
   refreshToken: string
@@ -26,13 +26,13 @@ type Route = readonly [method: string, path: string]
 
 /** A service as the generator sees it. */
 interface Surface {
-  /** Routes with a body, and a good one. */
+  /** Routes with a body, and a valid body. */
   writes: readonly (readonly [...Route, body: object])[]
   /** Routes with a token, writes among them. */
   guarded: readonly Route[]
   /** Paths with a part that the client chooses. */
   pathsWith: (part: string) => readonly Route[]
-  /** A good `Authorization`. */
+  /** A valid `Authorization`. */
   authorization: string
 }
 
@@ -202,7 +202,7 @@ function mutants(writes: Surface['writes'], headers: object): MalformedRequest[]
   })
 }
 
-/** Texts that stand in a body where a good one should: at the places of DIDs, signatures, tokens. */
+/** Texts in a body that replace valid ones: DIDs, signatures, tokens. */
 function textsFor(place: readonly string[], { accessToken, credentialJwt, refreshToken }: GoodParts): string[] {
   const [name = ''] = place.slice(-1)
   if (name === 'did') return values.WRONG_DIDS
@@ -257,14 +257,14 @@ export function takeSample(requests: readonly MalformedRequest[], count: number)
   return Array.from({ length }, (_, index) => requests[Math.floor(index * step)]!)
 }
 
-/** What a run of malformed requests came to. */
+/** Result of a run of malformed requests. */
 export interface MalformedRun {
   sent: number
   /** How many answers had each status; 0 for a connection that ended without one. */
   statuses: Record<string, number>
   /** Requests answered 5xx, not answered in time, or with a stack or HTML in the answer: none is what we want. */
   faults: string[]
-  /** Answers that were a page of Express's own: a host's affair, and for a server of ours a fault. */
+  /** Answers with a page of Express itself: a host's own affair, but a fault of this package's servers. */
   pages: number
 }
 

@@ -10,11 +10,11 @@ export const root = fileURLToPath(new URL('../..', import.meta.url))
 
 const run = promisify(execFile)
 
-/** Without what npm tells the scripts of this package: it would take the folder of the test for this one. */
+/** Environment without npm's variables for this package's scripts: npm would take the test's folder for this one. */
 const own = Object.entries(process.env).filter(
   ([name]) => !/^(?:npm_(?!config_)|npm_config_local_prefix$|INIT_CWD$)/.test(name)
 )
-/** What an earlier installation has fetched is good. */
+/** Environment that lets npm use the files that an earlier installation has fetched. */
 const environment = {
   ...Object.fromEntries(own),
   npm_config_prefer_offline: 'true',
@@ -45,7 +45,7 @@ export interface PackedPackage {
  * @param folder - empty
  */
 export async function packBoth(folder: string): Promise<{ library: PackedPackage; servers: PackedPackage }> {
-  // As a checkout has them: what must not be shipped has to be there to be left out.
+  // The copy has everything that a checkout has: files that must not be shipped have to exist to be left out.
   const unwanted = ['node_modules', '.git', '.cache', 'dist', 'data']
   for (const name of readdirSync(root).filter((name) => !unwanted.includes(name))) {
     cpSync(join(root, name), join(folder, name), {
@@ -90,7 +90,7 @@ export function listTree(project: string, name: string): Set<string> {
   const { packages } = JSON.parse(text) as { packages: Record<string, LockedPackage> }
   const found = new Set<string>()
   const visit = (dependency: string, from: string): void => {
-    // As Node looks for it: beside the dependent, then one level up, and so on.
+    // Node looks in this order: next to the dependent, then one level up, and so on.
     const folders = from
       .split('/node_modules/')
       .map((_part, index, parts) => parts.slice(0, index + 1).join('/node_modules/'))

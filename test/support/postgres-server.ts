@@ -21,7 +21,7 @@ import { dirname, join } from 'node:path'
 import { freePort } from './tcp-proxy.js'
 import { until } from './until.js'
 
-/** How long a verb may last in tests: a machine that stands still for a while fails none. */
+/** Time limit of a verb in tests, so long that a machine that pauses fails none. */
 export const TEST_TIMEOUT_SECONDS = 80
 
 /** A PostgreSQL of its own, which a test may stop. It ends with the process that started it. */
@@ -32,7 +32,7 @@ export interface PostgresEngine {
   /** `immediate` is a crash: what was committed is recovered at the next start. */
   stop(mode?: 'fast' | 'immediate'): Promise<void>
   start(settings?: Record<string, string>): Promise<void>
-  /** What it logged. */
+  /** Returns its log so far. */
   log(): string
   remove(): Promise<void>
 }
@@ -219,7 +219,7 @@ export function debianPrograms(): string {
   return `${debian}/${version}/bin`
 }
 
-/** What stands before parentheses in SQL and is no function that a schema could have. */
+/** Words before parentheses in SQL that are no function that a schema could have. */
 const FORMS =
   'all and any array as by case cast coalesce conflict distinct exists extract from greatest in index into key least new not ' +
   'nullif on or order overlay over position primary references returning row select set substring table trim unique using ' +

@@ -45,7 +45,7 @@ export async function promote(standby: PostgresEngine): Promise<void> {
 /** A database whose disk can be filled. */
 export interface FullDisk {
   readonly url: string
-  /** From now on, what needs space is refused with 53100. */
+  /** Refuses everything that needs space with 53100, until it is freed. */
   fill(): Promise<void>
   free(): Promise<void>
   remove(): Promise<void>

@@ -2,7 +2,7 @@ import { es256kBy, es256kRecoverableBy, jwtByHand } from './credentials.js'
 import { ask, post, type Answer } from './server-client.js'
 import type { TestWallet } from './wallet.js'
 
-/** A credential that is good for one login at a relay that runs. */
+/** Returns a credential that is valid for one login at a running relay. */
 export async function relayCredential(url: string, wallet: TestWallet): Promise<string> {
   const { status, text } = await post(`${url}/request-auth`, { did: wallet.did })
   if (status !== 200) throw new Error(`challenge: ${status} ${text}`)

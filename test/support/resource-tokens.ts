@@ -7,7 +7,7 @@ import { resourceKey, testApp, type TestApp } from './test-app.js'
 /** A service that issues tokens for others, on a port of this machine. */
 export interface TestIssuer extends TestApp {
   url: string
-  /** Paths that were asked for over the network, in order. */
+  /** Paths requested over the network, in order. */
   asked: string[]
   /** Answers in the place of the service, until it is undefined. */
   answer: RequestListener | undefined

@@ -55,7 +55,7 @@ export function answeringResults(resultOf: (method: string) => object | undefine
   }
 }
 
-/** A node in front of a real one: it answers as the listener says until it comes back, and then as the real one. */
+/** A node in front of a real one: the listener answers until the node recovers, and then the real one answers. */
 export async function startSwitchedNode(
   realUrl: string,
   away: RequestListener

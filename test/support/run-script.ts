@@ -5,10 +5,10 @@ import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Where Jest's globalSetup compiled the sources to; unset in a program that was not started by Jest. */
+/** Folder that Jest's globalSetup compiled the sources to; unset in a program that Jest did not start. */
 const compiled = process.env.TEST_COMPILED
 
-/** What Node is told before a TypeScript file of this repository, so that it can run it. */
+/** Options of Node before a TypeScript file of this repository, so that it can run it. */
 export const nodeOptions: readonly string[] = compiled === undefined ? ['--import', 'tsx'] : []
 
 /**
@@ -35,7 +35,7 @@ export interface RunningExample {
 export async function runExample(load: () => Promise<unknown>, count = 1): Promise<RunningExample> {
   const { listen } = net.Server.prototype
   const { log } = console
-  // It says where it listens, which is elsewhere here.
+  // The server prints its address, which is another one here.
   console.log = () => undefined
   const signals = new Set(process.listeners('SIGTERM'))
   const started: Server[] = []

@@ -25,7 +25,7 @@ export function closeServices(): void {
   }
 }
 
-/** What a server answered. */
+/** Answer of a server. */
 export interface Answer {
   status: number
   text: string
@@ -48,7 +48,7 @@ export function post(url: string, body: object, headers: Record<string, string> 
   return ask(url, { method: 'POST', headers: complete, body: JSON.stringify(body) })
 }
 
-/** The body of a `POST /auth` that is good once. */
+/** Returns the body of a `POST /auth` that is valid once. */
 export async function signedLogin(
   url: string,
   wallet: TestWallet,
@@ -90,7 +90,7 @@ export interface LoadSession {
   isUncertain: boolean
 }
 
-/** What was acknowledged and is no longer so. Uses the refresh tokens up. */
+/** Returns acknowledged sessions that are lost. Uses the refresh tokens up. */
 export async function findLosses(url: string, sessions: readonly LoadSession[]): Promise<string[]> {
   const losses: string[] = []
   const queue = [...sessions]
@@ -105,7 +105,7 @@ export async function findLosses(url: string, sessions: readonly LoadSession[]):
   return losses
 }
 
-/** What came back, as text. */
+/** Answer as text. */
 export interface RawAnswer {
   status: number
   text: string

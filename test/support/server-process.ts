@@ -22,7 +22,7 @@ export interface Ended {
 /** The commands of the bin that start servers. */
 export type ServerCommand = 'auth' | 'relay' | 'vault' | 'all'
 
-/** What the ready line of a server tells. */
+/** Content of the ready line of a server. */
 export interface ReadyServer {
   server: string
   url: string
@@ -34,7 +34,7 @@ export interface ReadyServer {
 export interface ServerProcess extends ReadyServer {
   /** One, or the three of `all` in the order in which they started; the fields above are those of the first. */
   servers: ReadyServer[]
-  /** From the start of the process to its last ready line. */
+  /** Time between the start of the process and its last ready line. */
   startMilliseconds: number
   /** Everything that it wrote so far. */
   output(): string
@@ -130,7 +130,7 @@ export class ServerProcesses {
     return server
   }
 
-  /** Ends them, and keeps the folder. */
+  /** Ends them, and leaves the folder. */
   async stopAll(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
     for (const server of this.#all) server.signal(signal)
     await Promise.all(this.#all.splice(0).map(({ ended }) => ended))

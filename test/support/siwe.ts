@@ -33,7 +33,7 @@ export function createSiweText(
   })
 }
 
-/** Asks for a nonce and signs a message with it: the body of a `POST /siwe/verify` that is good once. */
+/** Requests a nonce and signs a message with it: the body of a `POST /siwe/verify` that is valid once. */
 export async function createSignedSiwe(
   app: Express,
   account: PrivateKeyAccount,

@@ -7,7 +7,7 @@ export const startedWorkers: { role: string; worker: Worker; settings: unknown }
 /** This file runs as TypeScript, or compiled within the same folder. */
 const cache = import.meta.url.replace(/(?:[.]cache[/]compiled-[^/]+[/])?test[/]support[/][^/]*$/, '.cache/')
 
-/** In the place of `src/stores/sqlite/start-worker.ts` in Jest: starts what .config/compile-for-tests.js made. */
+/** Replaces `src/stores/sqlite/start-worker.ts` in Jest: starts the output of .config/compile-for-tests.js. */
 export function startWorker(entry: URL, workerData: unknown): Worker {
   const isLibrary = basename(entry.pathname) === 'worker.js'
   const file = isLibrary ? 'sqlite-worker.mjs' : 'content-worker.mjs'

@@ -35,7 +35,7 @@ export async function assertLikeMemory(store: Store, numRuns: number): Promise<v
   const property = fc.asyncProperty(fc.array(step, { maxLength: 60, size: 'max' }), async (steps) => {
     runs += 1
     const model = memoryStore()
-    /** What both answer, of which fields that are absent count as undefined. */
+    /** Returns the answer of both stores, which must be equal. Absent fields count as undefined. */
     const ask = async <T>(call: (one: Store) => Promise<T>): Promise<T> => {
       const [expected, answer] = [await call(model), await call(store)]
       const [plain, plainAnswer] = [expected, answer].map((one) => JSON.parse(JSON.stringify(one ?? null)) as unknown)

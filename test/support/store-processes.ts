@@ -39,7 +39,7 @@ export async function forkStore(file: string): Promise<StoreProcess> {
   }
 }
 
-/** What a process wrote until it was killed. */
+/** Output of a process until it was killed. */
 export interface WrittenUntilKilled {
   /** Its notes: `create`, `created`, `rotate`, `rotated`, each with process, session and rotation number. */
   notes: string[]

@@ -99,7 +99,7 @@ function startServer(folder: string, name: string, port: number, pipeline: strin
 
 interface Running {
   readonly child: ChildProcess
-  /** What it wrote so far. */
+  /** Returns its output so far. */
   output(): string
   stop(): Promise<void>
 }

@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 
-/** What becomes of the next request that a {@link TcpProxy} is told of. */
+/** Fate of the next request that a {@link TcpProxy} is told of. */
 export type Cut = 'before the request' | 'before the answer'
 
 /** A proxy in front of any server, which is as bad as a network can be. */
@@ -124,7 +124,7 @@ export async function tcpProxy(firstPort: number): Promise<TcpProxy> {
   }
 }
 
-/** A port without a listener, below those that the system gives away: what stops and starts again finds it free. */
+/** Returns a port without a listener, below those that the system assigns: a server that restarts finds it free. */
 export async function freePort(): Promise<number> {
   const port = randomInt(10_000, 32_000)
   const server = createServer()

@@ -50,7 +50,7 @@ export interface LogLine {
   message: string
 }
 
-/** An application with our routes, a guarded `GET /me`, clients, a clock that the test sets, a log that it reads. */
+/** An application with this package's routes, a guarded `GET /me`, clients, and the test's own clock and log. */
 export interface TestApp extends AppClient {
   app: Express
   requireDid: RequireDid
@@ -58,13 +58,13 @@ export interface TestApp extends AppClient {
   log: LogLine[]
 }
 
-/** What stands around our routes in the application. */
+/** Parts of the application around the routes of this package. */
 export interface Host {
-  /** Runs before our routes are set up: the host's parsers and middleware. */
+  /** Runs before this package's routes are set up: the host's parsers and middleware. */
   before?: (app: Express) => void
   /** Runs after them: the host's own routes and error handlers. */
   after?: (app: Express, requireDid: RequireDid) => void
-  /** Mounts our routes, and `GET /me`, on a router under this path. */
+  /** Mounts this package's routes, and `GET /me`, on a router under this path. */
   prefix?: string
 }
 

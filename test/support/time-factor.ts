@@ -26,7 +26,7 @@ export function rounds(small: number, full: number): number {
   return isFullSize ? Math.max(1, Math.round(full * share)) : small
 }
 
-/** Prints what a figure measured beside whether its test passed. */
+/** Prints a measured figure, and whether its test passed. */
 export function note(figure: string, text: string): void {
   if (isFullSize) process.stderr.write(`${figure} ${text}\n`)
 }

@@ -4,7 +4,7 @@ import express, { type ErrorRequestHandler, type Express, type Request, type Res
 import { sha256, Signature, SigningKey, toUtf8Bytes, verifyMessage } from 'ethers'
 import { serviceWallet, TestClock } from './test-app.js'
 
-/** What the server does wrong. */
+/** Faults that the server can have. */
 export type Fault =
   | 'one challenge for all'
   | 'challenge that may be stored'
@@ -42,7 +42,7 @@ interface ToySession {
   lastKey: string | undefined
 }
 
-/** What stands after `Login to `. */
+/** Domain that follows `Login to `. */
 export const toyDomain = 'toy.example'
 const TOKEN_SECONDS = 600
 /** Between check and use, where a fault leaves one: other copies of a request arrive in the meantime. */

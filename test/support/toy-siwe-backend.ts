@@ -4,7 +4,7 @@ import express, { type Express } from 'express'
 import { recoverMessageAddress, type Hex } from 'viem'
 import { parseSiweMessage } from 'viem/siwe'
 
-/** What a backend of EIP-4361 may do wrong. */
+/** Faults that a backend of EIP-4361 can have. */
 export type SiweFault =
   | 'one nonce for all'
   | 'nonce good twice'

@@ -9,7 +9,7 @@ export interface Block {
   readonly bytes: Uint8Array
 }
 
-/** The blocks of content by another implementation than ours: leaves first, the root last. */
+/** Returns the blocks of content by an independent implementation: leaves first, the root last. */
 export async function importBlocks(content: Uint8Array): Promise<Block[]> {
   const blocks: Block[] = []
   const store = {

@@ -24,7 +24,7 @@ import { createLoginText, createNumberedWallet, type TestWallet } from './wallet
 export const serviceWallet = createNumberedWallet(7777)
 export const serviceUrl = 'https://vault.example'
 
-/** What a test puts in the place of the real thing. */
+/** Parts that a test replaces. */
 export interface VaultTestParts {
   store?: Store
   node?: IpfsNode
@@ -34,7 +34,7 @@ export interface VaultTestParts {
   contents?: OpenContentStore
   serviceUrls?: ReadonlyMap<ServerName, string>
   identity?: Partial<Identity>
-  /** Of another vault, on which this one works as well. Default: one of its own. */
+  /** Folder of another vault that this one shares. Default: its own. */
   folder?: string
 }
 
@@ -193,7 +193,7 @@ export async function runVault(
   return runCommand(command === 'takedown' ? createTakedownCommand('vault') : runReconcile, args, env)
 }
 
-/** What `vault reconcile` finds wrong, or does not find carried out; empty when all is in order. */
+/** Returns the faults that `vault reconcile` finds, or does not find repaired; empty when all is in order. */
 export async function findVaultFaults(env: Record<string, string>): Promise<string[]> {
   const { code, lines } = await runVault(['reconcile', '--dry-run'], env)
   return code === 0 ? lines.filter((line) => line.startsWith('open: ') && line !== 'open: no pins') : lines

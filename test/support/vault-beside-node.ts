@@ -14,7 +14,7 @@ import { createNumberedWallet } from './wallet.js'
 
 const DOMAIN = 'vault.example'
 
-/** Processes of a vault with an IPFS node beside them, in a folder of their own. */
+/** Processes of a vault next to an IPFS node, in their own folder. */
 export interface VaultBesideNode {
   folder: string
   node: FaultyIpfsNode
@@ -67,7 +67,7 @@ export async function vaultBesideNode(
   }
 }
 
-/** Ends the leases of a process that was killed, as 20 s do. */
+/** Lets the leases of a killed process expire, as 20 s would. */
 export function endLeases(file: string): void {
   new Database(file).exec('UPDATE pins SET claimed_until = 0').close()
 }

@@ -18,7 +18,7 @@ export interface LoadUser {
   did: string
   accessToken: string
   model: Dictionary
-  /** Asked for and never answered: it may have happened, or not. */
+  /** Requested and never answered: it may have happened, or not. */
   uncertain: VaultWrite | undefined
 }
 
@@ -28,7 +28,7 @@ export interface VaultLoad {
   acknowledged(): number
   /** Answers that no user should get. */
   wrongAnswers: string[]
-  /** Asks for nothing more, and waits until every user has an answer, or knows that there is none. */
+  /** Stops requests, and waits until every user has an answer, or knows that there is none. */
   stop(): Promise<void>
 }
 
@@ -77,7 +77,7 @@ function send(url: string, { accessToken }: LoadUser, { verb, key, place, conten
   return ask(url + path, { method, headers, ...body })
 }
 
-/** What was acknowledged and is no longer so, or is there by halves. What was uncertain is settled in the model. */
+/** Returns acknowledged writes that are lost or incomplete. Settles uncertain ones in the model. */
 export async function findVaultLosses(url: string, users: readonly LoadUser[]): Promise<string[]> {
   const losses: string[] = []
   await Promise.all(
@@ -103,13 +103,13 @@ export interface VaultWrite {
   verb: 'add' | 'replaceAll' | 'replace' | 'removeAll' | 'remove'
   did: string
   key: string
-  /** Of `replace` and `remove`: an index into `contents`. */
+  /** Index into `contents` for `replace` and `remove`. */
   place: number
-  /** Of those that write: an index into `contents`. */
+  /** Index into `contents` for verbs that write. */
   content: number
 }
 
-/** What a vault should be: under each DID and key the contents, in the order in which they were written. */
+/** Expected state of a vault: under each DID and key the contents, in the order in which they were written. */
 export class Dictionary {
   readonly #keys = new Map<string, number[]>()
 

@@ -96,7 +96,7 @@ export async function checkVaultModel(sequences: number, contents?: OpenContentS
   }
 }
 
-/** What `vault reconcile` reports of storage that is open, when something is not in order. */
+/** Returns the report of `vault reconcile` about open storage when something is not in order. */
 async function findFaults({ store, inspection }: OpenContentStore, node: IpfsNode): Promise<string[]> {
   const lines: string[] = []
   const parts = { store, inspection, node, isDryRun: true, acceptsDamage: false }

@@ -1,6 +1,6 @@
 import { keccak256, toUtf8Bytes, Wallet } from 'ethers'
 
-/** A user's wallet: keys and signatures by ethers, so that no test checks our code with our code. */
+/** A user's wallet: keys and signatures by ethers, so that no test checks this package's code with itself. */
 export interface TestWallet {
   /** `did:ethr:rsk:` and the address in lower case. */
   did: string
@@ -35,7 +35,7 @@ export function createWatchedWallet(
   return { address, signMessage, signed }
 }
 
-/** What a wallet is shown at login, written out here and not taken from the code under test. */
+/** Returns the text that a wallet shows at login, written out here to be independent of the code under test. */
 export function createLoginText(domain: string, challenge: string): string {
   return `Login to ${domain}\nVerification code: ${challenge}`
 }

@@ -48,7 +48,7 @@ describe('signedIn', () => {
     expect(await didAt(fetch)).toBe(alice.did)
   })
 
-  it('sends its token, and all cookies beside it, where a middleware of the app sets some of its own', async () => {
+  it('sends its token, and all cookies next to it, where a middleware of the app sets some of its own', async () => {
     const { app } = await testApp(
       {},
       {

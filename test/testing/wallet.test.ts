@@ -43,7 +43,7 @@ describe('wallet', () => {
 })
 
 describe('a wallet in a page', () => {
-  it('shows its account once the page has asked for it', async () => {
+  it('shows its account once the page has requested it', async () => {
     const alice = wallet('alice')
     expect(await alice.request({ method: 'eth_accounts' })).toEqual([])
     expect(await alice.request({ method: 'eth_requestAccounts' })).toEqual([alice.address])

@@ -26,8 +26,8 @@ function serviceJwk(): { kty: string; crv: string; x: string; y: string } {
   return { kty: 'EC', crv: 'secp256k1', x: coordinate(1), y: coordinate(33) }
 }
 
-// jose is kept at 5: later ones work by WebCrypto, which has no secp256k1.
-describe('our access token', () => {
+// jose stays at version 5: later ones use WebCrypto, which has no secp256k1.
+describe('an access token of this service', () => {
   it('is verified by OpenSSL with the JWK of the service', async () => {
     const { accessToken } = await logIn(app.app, user)
     const [header = '', payload = '', signature = ''] = accessToken.split('.')
@@ -75,14 +75,14 @@ describe('our access token', () => {
       return payload.sub
     }
 
-    it('is good for our audience, until its exp', async () => {
+    it("is valid for this service's audience, until its exp", async () => {
       const { accessToken } = await logIn(app.app, user)
       expect(await verifyThere(accessToken, serviceUrl, START_SECONDS)).toBe(user.did)
       expect(await verifyThere(accessToken, serviceUrl, START_SECONDS + 599)).toBe(user.did)
       await expect(verifyThere(accessToken, serviceUrl, START_SECONDS + 601)).rejects.toThrow('expired')
     })
 
-    it('is not good for another audience', async () => {
+    it('is invalid for another audience', async () => {
       const { accessToken } = await logIn(app.app, user)
       await expect(verifyThere(accessToken, 'https://other.example', START_SECONDS)).rejects.toThrow('audience')
     })
@@ -90,7 +90,7 @@ describe('our access token', () => {
 })
 
 // Anybody gets one, signed by the key of the tokens, for their audience.
-describe('our selective disclosure request', () => {
+describe("this service's selective disclosure request", () => {
   let sdr: string
 
   beforeEach(async () => {
@@ -99,10 +99,10 @@ describe('our selective disclosure request', () => {
     sdr = body.sdr
   })
 
-  /** As src/verify/README.md says. */
+  /** Returns whether a token is an access token, by the rule in src/verify/README.md. */
   const isAccessToken = ({ sub, use }: Record<string, unknown>): boolean => typeof sub === 'string' && use === 'access'
 
-  it('passes at jose with issuer and audience alone, and no more once sub and use are required', async () => {
+  it('passes at jose with only issuer and audience, and no more once sub and use are required', async () => {
     const { accessToken } = await logIn(app.app, user)
     const key = await importJWK(serviceJwk(), 'ES256K')
     const currentDate = new Date(START_SECONDS * 1000)
@@ -113,7 +113,7 @@ describe('our selective disclosure request', () => {
     expect(isAccessToken((await jwtVerify(accessToken, key, required)).payload)).toBe(true)
   })
 
-  it('passes at did-jwt with its audience alone, and no more once sub and use are required', async () => {
+  it('passes at did-jwt with only its audience, and no more once sub and use are required', async () => {
     const { accessToken } = await logIn(app.app, user)
     const verificationMethod = {
       id: '#k',
@@ -143,7 +143,7 @@ describe('a token made elsewhere by did-jwt with the key of the service', () => 
   const me = (token: string) => request(app.app).get('/me').set('Authorization', `DIDAuth ${token}`)
   const logOut = (token: string) => request(app.app).post('/logout').set('Authorization', `DIDAuth ${token}`)
 
-  it('with all required claims opens a guarded route, without a session', async () => {
+  it('opens a guarded route with all required claims, without a session', async () => {
     const { status, body } = await me(await made({ ...required, role: 'admin' }))
     expect([status, body]).toEqual([
       200,
@@ -167,7 +167,7 @@ describe('a token made elsewhere by did-jwt with the key of the service', () => 
     await me(token).expect(200)
   })
 
-  it('by another key, or with another use, is refused', async () => {
+  it('is refused with another key or another use', async () => {
     expect((await me(await made(required, createNumberedWallet(2).privateKey))).status).toBe(401)
     expect((await me(await made({ ...required, use: 'relay' }))).status).toBe(401)
   })

@@ -28,7 +28,7 @@ describe('a resource token', () => {
     })
   })
 
-  it('is verified by WebCrypto alone, in the steps of the page', async () => {
+  it('is verified only by WebCrypto, in the steps of the page', async () => {
     const { url: issuer, tokenFor } = await startIssuerNow()
     const token = await tokenFor(ORDERS)
     expect(await verifyByHand(token, issuer, ORDERS)).toMatchObject({ sub: did })
@@ -39,7 +39,7 @@ describe('a resource token', () => {
   })
 })
 
-/** As src/verify/README.md tells it, for a reader without a library. */
+/** Verifies a token without a library, as src/verify/README.md explains. */
 async function verifyByHand(token: string, issuer: string, audience: string): Promise<Record<string, unknown>> {
   const parts = token.split('.')
   const bytes = (part = ''): Uint8Array<ArrayBuffer> => Uint8Array.from(Buffer.from(part, 'base64url'))

@@ -1,4 +1,4 @@
-/** What must compile of the configuration, and what must not. Checked by `npm run types`, run by no one. */
+/** Code that must or must not compile with the configuration. Checked by `npm run types`, never run. */
 import {
   es256kSigner,
   memoryStore,

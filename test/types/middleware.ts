@@ -1,4 +1,4 @@
-/** What must compile of the middleware and of what it adds to a request. Checked by `npm run types`, run by no one. */
+/** Code that must or must not compile with the middleware and its request. Checked by `npm run types`, never run. */
 import express, { Router, type RequestHandler } from 'express'
 import {
   canonicalDid,
@@ -21,7 +21,7 @@ const app = express()
 export const requireDid: RequireDid = setupDidAuth(app, config)
 export const onRouter: RequireDid = setupDidAuth(Router(), config)
 
-/** It is a handler like any other. */
+/** A handler like any other. */
 export const handler: RequestHandler = requireDid
 app.use('/api', requireDid)
 
@@ -33,7 +33,7 @@ app.get('/profile', requireDid, (req, res) => {
   const address: string | undefined = req.auth?.address
   const claims: AccessTokenClaims | undefined = req.auth?.claims
   const expires: number | undefined = claims?.exp
-  // What business logic added is unknown until somebody looks at it.
+  // Claims of business logic are unknown until they are checked.
   const role: unknown = claims?.role
   res.json({ did, auth, sessionId, canonical, address, expires, role })
 

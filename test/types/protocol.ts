@@ -1,4 +1,4 @@
-/** What must compile of the protocol by itself. Checked by `npm run types`, run by no one. */
+/** Code that must or must not compile with the protocol by itself. Checked by `npm run types`, never run. */
 import {
   addressOfDid,
   challengeSecondsLeft,
@@ -18,7 +18,7 @@ import {
 declare const curve: Curve
 declare const unknownValue: unknown
 
-/** It asks of a curve no more than it needs. */
+/** The protocol needs only this part of a curve. */
 export const challenge: string = computeChallenge(
   { keccak256Hex: () => '' },
   { did: 'did:a:b', secret: 's', window: 1, useCount: 0 }
@@ -26,7 +26,7 @@ export const challenge: string = computeChallenge(
 export const message: string = loginMessage('service.example', challenge)
 export const secondsLeft: number = challengeSecondsLeft(1, 300)
 
-/** What a stranger sent may come in as it is. */
+/** Unchecked values from a stranger are accepted as arguments. */
 export const signature: RecoverableSignature = parseSignature(unknownValue, 30)
 export const address: string | undefined = isDid(unknownValue) ? addressOfDid(unknownValue) : undefined
 export const claims: AccessTokenClaims = verifyAccessToken(curve, unknownValue, {

@@ -90,7 +90,7 @@ describe('the keys of the issuer', () => {
     }
   })
 
-  it('are asked for again after 60 s, so that a key that was replaced is good no longer', async () => {
+  it('are requested again after 60 s, so that a key that was replaced is no longer valid', async () => {
     const clock = fakeClock()
     let address = key.address
     const resolve = jest.fn(async () => documentOf(key.did, { blockchainAccountId: `eip155:30:${address}` }))
@@ -135,7 +135,7 @@ describe('the keys of the issuer', () => {
 })
 
 describe('a token that was verified before', () => {
-  it('is good up to the second before its exp', async () => {
+  it('is valid up to the second before its exp', async () => {
     const clock = fakeClock()
     const verify = accessTokenVerifier({ issuer: key.did, audience: serviceUrl, clock })
     const token = await tokenOf(key.did)

@@ -1,4 +1,4 @@
-/** Tokens good and forged, each with what our own gate says of it, and of a second service that has to say the same. */
+/** Valid and forged tokens with the verdict of this package's guard, which a second service has to share. */
 import type { JsonObject } from 'express-did-auth'
 import { accessTokenFor, wallet } from 'express-did-auth/testing'
 import { es256k, forgeJwt } from '../protocol/forge-jwt.js'
@@ -34,7 +34,7 @@ const highS = Buffer.from(
   (ORDER - BigInt(`0x${signatureBytes.subarray(32).toString('hex')}`)).toString(16).padStart(64, '0'),
   'hex'
 )
-/** What it is, the token, and the refusal; none is acceptance. */
+/** Name, token and expected refusal of each case; undefined is acceptance. */
 export const tokens: readonly (readonly [string, unknown, string | undefined])[] = [
   ['a token of the library', goodToken, undefined],
   ['one without typ', made({}, sign, { alg: 'ES256K' }), undefined],

@@ -1,10 +1,10 @@
 import type { DidAuthClientError } from 'express-did-auth/client'
 import { getElement, make } from './elements.js'
 
-/** What a button does. Resolves with the outcome in a sentence, or with nothing to say. */
+/** The action of a button. Resolves with the outcome as a sentence; other values are not shown. */
 type Work = () => Promise<unknown>
 
-/** What a failure says to people: the text that our client has for them, or the browser's. */
+/** Returns the text of a failure for users: the client's `userMessage`, or else the message of the error. */
 export function describeError(error: unknown): string {
   const { userMessage, message = String(error), retryAfterSeconds } = Object(error) as Partial<DidAuthClientError>
   const wait = retryAfterSeconds === undefined ? '.' : ` in ${retryAfterSeconds} seconds.`
@@ -13,11 +13,11 @@ export function describeError(error: unknown): string {
 
 type Place = HTMLElement | null | undefined
 
-/** Where the answer to a button is shown, which screen readers announce: below the button, or below its group. */
+/** Returns the status element below a button or below its group. Screen readers announce its text. */
 const findPlace = (element: Element): Place =>
   element.closest(':has(> [role=status])')?.querySelector<HTMLElement>(':scope > [role=status]')
 
-/** Shows an answer. */
+/** Shows the outcome of an action. */
 export function showAnswer(place: Place, text: string, kind: 'good' | 'bad' | 'plain' = 'plain'): void {
   if (!place) return
   place.dataset.kind = kind
@@ -26,10 +26,10 @@ export function showAnswer(place: Place, text: string, kind: 'good' | 'bad' | 'p
 
 let users = 0
 
-/** What is shown from now on is of another user. */
+/** Counts a change of user, so that results of the previous user are no longer shown. */
 export const changeUser = (): number => (users += 1)
 
-/** Waits for what is of the present user. Where they have changed meanwhile, it fails and nothing is shown. */
+/** Waits for work of the current user. @throws Error if the user changes meanwhile, so that nothing is shown */
 export async function waitForUser<T>(work: Promise<T>): Promise<T> {
   const user = users
   const result = await work
@@ -37,11 +37,11 @@ export async function waitForUser<T>(work: Promise<T>): Promise<T> {
   return result
 }
 
-/** Does what a button is for. Meanwhile the button does not start it a second time, and keeps the focus. */
+/** Runs the action of a button. Meanwhile the button does not start it again, and keeps the focus. */
 async function run(button: HTMLButtonElement, work: Work): Promise<void> {
   if (button.ariaBusy === 'true') return
   button.ariaBusy = 'true'
-  // Before the work, which may replace the list that the button is of.
+  // Read before the work starts, because it may replace the list that contains the button.
   const [place, user] = [findPlace(button), users]
   showAnswer(place, '')
   try {

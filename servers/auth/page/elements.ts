@@ -1,11 +1,11 @@
 const { dataset } = document.documentElement
-/** Where the servers are, as auth wrote it into the page. Relay and vault are empty where they do not run beside it. */
+/** URLs of the servers, which auth writes into the page. Relay and vault are empty if they do not run with auth. */
 export const { auth: serviceUrl = '', relay: relayUrl = '', vault: vaultUrl = '', fileBytes, openReads } = dataset
 export const usesCookies = dataset.mode === 'cookie'
 export const show = (id: string, isShown: boolean): boolean => (getElement(id).hidden = !isShown)
 export const write = (id: string, text: string): string => (getElement(id).textContent = text)
 
-// Without https, browsers have no encryption; the page says so where it is needed.
+// Browsers provide no encryption without https. The page says so where encryption is needed.
 document.documentElement.toggleAttribute('data-insecure', !isSecureContext)
 
 if (URL.canParse(serviceUrl) && new URL(serviceUrl).origin !== location.origin) {
@@ -14,30 +14,30 @@ if (URL.canParse(serviceUrl) && new URL(serviceUrl).origin !== location.origin) 
   show('elsewhere', true)
 }
 
-/** An element of the page. @throws Error where the page has no such element */
+/** Returns an element of the page. @throws Error if the page has no such element */
 export function getElement<T extends HTMLElement = HTMLElement>(id: string, type?: abstract new () => T): T {
   const element = document.getElementById(id)
   if (!(element instanceof (type ?? HTMLElement))) throw new Error(`The page has no #${id}`)
-  // Without a type, T is HTMLElement.
+  // T is HTMLElement if no type is given.
   return element as T
 }
 
-/** Lets the user press what needs a wallet or a session. The style shows the rest. */
+/** Enables or disables the buttons that need a wallet or a session. Style sheets use the attribute as well. */
 export function allow(need: 'wallet' | 'session', isThere: boolean): void {
   document.documentElement.toggleAttribute(`data-${need}`, isThere)
   const buttons = document.querySelectorAll<HTMLButtonElement>(`button[data-needs=${need}]`)
   for (const button of buttons) button.disabled = !isThere
 }
 
-/** A time of whole seconds, as people write it. */
+/** Formats a time in seconds since the Unix epoch for users. */
 export const formatDate = (seconds: number): string =>
   new Date(seconds * 1_000).toLocaleString([], { dateStyle: 'long', timeStyle: 'short' })
 
-/** A number of bytes, as people write it. */
+/** Formats a number of bytes for users. */
 export const formatSize = (bytes: number): string =>
   bytes < 2 ** 20 ? `${Math.ceil(bytes / 2 ** 10)} KiB` : `${(Math.floor((bytes / 2 ** 20) * 10) / 10).toFixed(1)} MiB`
 
-/** Makes an element of texts and other elements. Texts are never parsed as HTML. */
+/** Creates an element from texts and other elements. Texts are never parsed as HTML. */
 export function make<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   attributes: Readonly<Record<string, string>>,

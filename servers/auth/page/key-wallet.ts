@@ -9,7 +9,7 @@ export function createKeyWallet(hex: string): { address: string; signMessage: (t
   const key = hexToBytes(hex)
   return {
     address: `0x${bytesToHex(keccak_256(secp256k1.getPublicKey(key, false).subarray(1)).subarray(-20))}`,
-    // What `personal_sign` signs (EIP-191, version 0x45), and how wallets write it: r, s and v of 27 or 28.
+    // Signs as `personal_sign` does (EIP-191, version 0x45). Wallets write r, s and v, which is 27 or 28.
     signMessage: async (text) => {
       const message = `\u0019Ethereum Signed Message:\n${utf8ToBytes(text).length}${text}`
       const signature = secp256k1.sign(keccak_256(utf8ToBytes(message)), key, { lowS: true })

@@ -14,7 +14,7 @@ const auth = new DidAuthClient({
   mode: usesCookies ? 'cookie' : 'header',
   fetch,
   storage: local(),
-  // Where the page came from, which differs from the server's own URL where somebody opens it by an address.
+  // The URL of this page. It differs from the server's own URL if a user opens the page by an IP address.
   url: new URL('.', location.href).href,
   ...(isUrl ? { domain: new URL(serviceUrl).host, serviceUrl } : { domain: serviceUrl }),
   clock: pageClock,
@@ -52,7 +52,7 @@ function onWallet(wallet: PageWallet | undefined, isNew: boolean): void {
   if (isNew && auth.session !== undefined && !isSessionWallet(wallet)) auth.logOut().catch(describeSession)
 }
 
-/** Answers, the link and notes are of one user. */
+/** Shows the session. A change of user clears outcomes, the link and notes, which belong to one user. */
 function onSession(): void {
   const did = auth.session?.did
   allow('session', did !== undefined)

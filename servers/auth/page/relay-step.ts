@@ -3,11 +3,11 @@ import type { RelayClient } from 'express-did-auth/client/relay'
 import { waitForUser, onCopy, onSubmit } from './answer.js'
 import { getElement, formatDate, fileBytes, show, formatSize, write } from './elements.js'
 
-/** What fits into a file of the relay once it is encrypted and written as base64url, with its name. */
+/** Maximum size of content that fits into a file of the relay after encryption and base64url, with its name. */
 const MAX_BYTES = Math.max(0, Math.floor(Number(fileBytes) * 0.75) - 4_200)
 const HERE = new URL('open', location.href).href
 
-/** Send a text or a file. Links are opened by the page of links. */
+/** Starts the step that sends a text or a file. A page of its own opens links. */
 export function startRelayStep(relay: RelayClient): void {
   write('send-limit', `At most ${formatSize(MAX_BYTES)}.`)
   show('sent-local', /^(?:localhost|127\.|\[::1)/.test(location.hostname))

@@ -4,7 +4,7 @@ import { getElement, make, show, write } from './elements.js'
 import type { Exchange } from './wire.js'
 import type { PageWallet } from './wallet-step.js'
 
-/** What the claims of an access token say. */
+/** Explanations of the claims of an access token, for users. */
 const ABOUT: Readonly<Record<string, string>> = {
   iss: 'who issued it: the service’s DID, whose private key signed it',
   sub: 'whom it is for: your DID',
@@ -20,7 +20,7 @@ const IS_TIME = /^(?:iat|nbf|exp)$/
 
 let skippedSeconds = 0
 
-/** The client's clock. It can be set ahead, so that the client finds its access token about to end. */
+/** The client's clock. It can be set ahead, so that the client finds that its access token is about to expire. */
 export const pageClock: ClientClock = { nowSeconds: () => performance.now() / 1_000 + skippedSeconds }
 
 /** Log in, look at the session, log out. @returns shows the claims of an access token that was sent as a header */

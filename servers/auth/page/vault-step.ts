@@ -4,22 +4,22 @@ import { makeButton, waitForUser, onClick, onCopy, onSubmit } from './answer.js'
 import { getElement, make, show } from './elements.js'
 
 const LIST = 'notes'
-/** Before the DID, of the recovery code in this tab's storage. */
+/** Prefix of the key under which this tab's storage has the recovery code; the DID follows. */
 const CODE = 'notes-code '
 
-/** Changes something, where what was read is still so. */
+/** A change of the list, which fails if the list has changed since it was read. */
 type Change = (vault: VaultClient, condition: { ifMatch?: string }) => Promise<string>
 
 /**
- * Notes in the vault, encrypted here by a key that the vault keeps in the user's keyring.
+ * Starts the step of notes. They are encrypted in this page with a key of the user's keyring, which the vault stores.
  *
  * @param hasPasskey - whether the user's wallet is a passkey, which then opens the keyring as well
- * @returns what is called when the user is another one, and forgets what it knows of the one before
+ * @returns a function to call when the user changes; it forgets the data of the previous user
  */
 export function startVaultStep(vault: VaultClientOptions, hasPasskey: () => boolean): (before?: string) => void {
   const codeInput = getElement('vault-code', HTMLInputElement)
   let key: Uint8Array | undefined
-  /** Of the list as it is shown. Nothing was read yet: a note is added to what is there. */
+  /** ETag of the list that is shown. Empty before the first read: a note is then added to any list. */
   let condition: { ifMatch?: string } = {}
 
   async function change(work: Change, mayCreate = false): Promise<string> {
@@ -42,7 +42,7 @@ export function startVaultStep(vault: VaultClientOptions, hasPasskey: () => bool
     }
   }
 
-  /** The key in the keyring of the user, who gets one with the first note. */
+  /** Returns the key in the user's keyring, which is created with the first note. */
   async function findKey(vault: VaultClient, mayCreate: boolean): Promise<{ key: Uint8Array; recoveryCode?: string }> {
     const ownPasskey = hasPasskey() ? [passkey({ rpId: location.hostname })] : []
     const unlock = codeInput.value === '' ? (ownPasskey[0] ?? recovery('')) : recovery(codeInput.value)
@@ -55,16 +55,16 @@ export function startVaultStep(vault: VaultClientOptions, hasPasskey: () => bool
     }
   }
 
-  /** For this tab and this session, so that a reload finds it. */
+  /** Stores the recovery code for this tab and this user, so that a reload finds it. */
   const keepCode = (): void => sessionStorage.setItem(`${CODE}${vault.auth.session?.did ?? ''}`, codeInput.value)
 
   async function read(vault: VaultClient): Promise<void> {
-    // In this order: where the ids are of a later list than the ETag, the vault refuses the change of a wrong entry.
+    // The list is read before the ids. If the ids are newer than the ETag, the vault refuses to change a wrong entry.
     const { contents, etag } = await waitForUser(vault.get(LIST))
     const entries = (await waitForUser(vault.keys())).find(({ key }) => key === LIST)?.entries ?? []
     condition = { ifMatch: etag }
     getElement('notes').replaceChildren(...contents.map((text, index) => makeItem(text, entries[index]?.id ?? '')))
-    // The button that had the focus may be gone with its note.
+    // The button that had the focus may have been removed with its note.
     if (document.activeElement === document.body) getElement('note').focus()
   }
 

@@ -5,7 +5,7 @@ import { getElement, make, show, write } from './elements.js'
 import { makeKey, createKeyWallet } from './key-wallet.js'
 import { signAndShow } from './wire.js'
 
-/** Of the key in this tab's storage, which ends with the tab, so that a reload finds it. */
+/** Name of the key in this tab's storage: a reload finds the key, and closing the tab deletes it. */
 const TAB_KEY = 'throw-away-key'
 const OF_TAB = 'A key of this tab'
 const PASSKEY = 'A passkey'
@@ -13,15 +13,15 @@ const PASSKEY = 'A passkey'
 /** The wallet that the user chose. */
 export interface PageWallet {
   name: string
-  /** As the wallet spells it. */
+  /** Address in the wallet's own spelling. */
   address: string
   wallet: Wallet
   isPasskey?: boolean
-  /** Of a wallet of the browser. */
+  /** Present for wallets of the browser. */
   provider?: Eip1193Provider
 }
 
-/** Lets the user choose a wallet. @returns finds the key of this tab after a reload, and the wallets of the browser */
+/** Lets users choose a wallet. @returns a function that finds the key of this tab and the wallets of the browser */
 export function startWalletStep(
   onChange: (wallet: PageWallet | undefined, isNew: boolean) => void
 ): () => Promise<void> {
@@ -35,14 +35,14 @@ export function startWalletStep(
     onChange(wallet, isNew)
   }
 
-  /** Takes a wallet whose private key signs in this page. */
+  /** Chooses a wallet whose private key signs in this page. */
   async function chooseOwn(name: string, key: PlainWallet, isNew = true): Promise<void> {
     const { address } = key
     const signMessage = (text: string): Promise<string> => signAndShow(text, () => key.signMessage(text))
     choose({ name, address, wallet: { address, signMessage }, isPasskey: name === PASSKEY }, isNew)
   }
 
-  /** Takes the first account of a wallet. @throws Error where it has none */
+  /** Chooses the first account of a wallet. @throws Error if it has none */
   async function chooseAccount({ id, name, provider }: FoundWallet, accounts: unknown): Promise<void> {
     const [address] = Array.isArray(accounts) ? (accounts as unknown[]) : []
     if (typeof address !== 'string' || !/^0x[0-9a-f]{40}$/i.test(address)) {
@@ -71,7 +71,7 @@ export function startWalletStep(
 
   function list(found: FoundWallet): void {
     if (listed.has(found.id)) return
-    // It was there as `window.ethereum`, before it announced itself by its name.
+    // The same wallet may be listed as `window.ethereum`, from before it announced its name.
     const unnamed = listed.get('injected')
     if (unnamed?.provider === found.provider) unnamed.button.remove()
     const button = makeChoice(found)
@@ -87,7 +87,7 @@ export function startWalletStep(
   })
   onClick('use-passkey', async () => chooseOwn(PASSKEY, await openPasskey({ rpId })))
   onClick('new-passkey', async () => chooseOwn(PASSKEY, await createPasskey({ rpId, userName: location.host })))
-  // A passkey belongs to a name: there is none for an address of numbers.
+  // A passkey belongs to a host name. IP addresses have none.
   const hasPasskeys = 'PublicKeyCredential' in window && !/^[\d.]+$|:/.test(rpId)
   for (const id of ['passkey-choice', 'passkey-hint']) show(id, hasPasskeys)
   onClick('other-wallet', async () => {

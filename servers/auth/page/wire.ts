@@ -1,19 +1,19 @@
 import { makeButton, describeError } from './answer.js'
 import { getElement, make, relayUrl, usesCookies, vaultUrl, write } from './elements.js'
 
-/** A request with its answer, as it is shown. */
+/** A request with its response, as the page shows it. */
 export interface Exchange {
   method: string
   url: URL
   requestHeaders: [name: string, value: string][]
   requestBody: string
-  /** Undefined while it is under way, or when `failure` is why there was none. */
+  /** Undefined while the request runs, or if there is none because of `failure`. */
   answer?: { status: number; statusText: string; headers: [name: string, value: string][]; body: string }
   failure?: string
   milliseconds?: number
 }
 
-/** What each request is for, by method and path. The first that fits counts. */
+/** Explanations of requests by method and path. The first match counts. */
 const ABOUT: readonly [request: RegExp, about: string][] = [
   [/^POST \/request-signup$/, 'Ask for a challenge, and what the service asks of new users'],
   [/^POST \/request-auth$/, 'Ask for a challenge: a text that only this server can have made, for this DID'],
@@ -40,7 +40,7 @@ const ABOUT: readonly [request: RegExp, about: string][] = [
 const LONG = /[\w.+/=-]{64,}/g
 const MAX_SHOWN = 20_000
 
-/** Headers of answers that mean something here. The others show together with long values. */
+/** Response headers that matter to users. The others are shown together with long values. */
 const TELLING =
   /^(?:cache-control|challenge-expires-in|content-type|etag|file-expires-in|idempotent-replayed|pin-status|retry-after|www-authenticate)$/
 
@@ -55,7 +55,7 @@ let action = ''
 
 getElement('clear').addEventListener('click', () => list.replaceChildren())
 
-// What the user did is named above what it causes. The return key in a form presses its button as well.
+// Remembers the button, whose name is shown above its requests. The Enter key in a form clicks its button as well.
 document.addEventListener(
   'click',
   ({ target }) => {
@@ -65,7 +65,7 @@ document.addEventListener(
   true
 )
 
-/** `fetch` that shows each exchange, and hands it on once its answer is there. It changes no request and no answer. */
+/** Creates a `fetch` that shows each exchange and passes it on after its response. It changes neither of them. */
 export function fetchAndShow(onAnswer: (exchange: Exchange) => void): typeof fetch {
   return async (input, init) => {
     const request = new Request(input, init)
@@ -104,7 +104,7 @@ function showExchange(exchange: Exchange): () => void {
   }))
 }
 
-/** Has a wallet sign, and shows it. It goes over no wire, and explains what follows. */
+/** Lets a wallet sign and shows that. No request is sent, but the signature explains the next one. */
 export async function signAndShow(text: string, sign: () => Promise<string> | string): Promise<string> {
   const shown = { state: '…', kind: 'good', answer: '' }
   const update = addEntry(['SIGN', 'personal_sign', SIGNING, 'wallet'], () => ({
@@ -169,13 +169,13 @@ function addEntry([method, path, about, where]: [string, string, string, string]
 function add(item: HTMLLIElement): void {
   list.append(item)
   const wire = getElement('wire')
-  // Only the column: on a phone it is no column, and the page stays where its reader is.
+  // Scrolls the column only. A phone shows no column, and the page keeps its position.
   wire.scrollTop = wire.scrollHeight
 }
 
 const shorten = (text: string): string => text.replace(LONG, (long) => `${long.slice(0, 14)}…${long.slice(-6)}`)
 
-/** What a request is for. Empty for one that is not of these servers. */
+/** Returns the explanation of a request; empty for requests that are unknown. */
 const explainRequest = ({ method, url }: Exchange): string =>
   ABOUT.find(([request]) => request.test(`${method} ${url.pathname}`))?.[1] ?? ''
 
@@ -186,7 +186,7 @@ function describeState({ answer, failure, milliseconds = 0 }: Exchange): { state
   return { state: `${answer.status} · ${Math.round(milliseconds)} ms`, kind }
 }
 
-/** A request and its answer, as HTTP writes them: with `unseen`, which browsers hide; short without most headers. */
+/** Lists a request and its response in HTTP notation, with the `unseen` lines. The short form omits most headers. */
 function listParts(exchange: Exchange, isShort: boolean, unseen: readonly string[]): [title: string, text: string][] {
   const { method, url, requestHeaders, requestBody, answer, failure } = exchange
   const line = `${method} ${url.pathname}${url.search} HTTP/1.1`

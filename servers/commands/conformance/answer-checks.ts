@@ -71,7 +71,7 @@ export const answerChecks = {
     assertThat(sniffing === 'nosniff', `${describe(exchange)} without X-Content-Type-Options: nosniff`)
   }),
   'no-leaks': checkEach((exchange) => {
-    // What the protocol does not name is answered by the application around it.
+    // The application around the protocol answers these requests.
     if (exchange.method === 'OPTIONS' || exchange.status === 404) return
     assertThat(!LEAKS.test(exchange.text), `${describe(exchange)} shows internals`)
   }),

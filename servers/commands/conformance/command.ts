@@ -71,7 +71,7 @@ export async function runConformance(commandLine: CommandLine): Promise<number> 
   const isSiwe = values.siwe === true
   const paths = Object.entries(flowPaths).flatMap(([name, path]) => {
     const option = toOptionName(name)
-    // With `--siwe`, the URL is the path above /nonce and /verify.
+    // The URL is the path above /nonce and /verify with `--siwe`.
     const chosen = given[option] ?? (isSiwe ? path.replace('/siwe', '') : undefined)
     return chosen === undefined ? [] : [[name, parsePath(option, String(chosen))]]
   })

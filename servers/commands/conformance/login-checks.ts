@@ -6,7 +6,7 @@ import { assertNotStored, assertOneWins, assertStatus, assertThat, NotApplicable
 const ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 const LARGE_BYTES = 1_048_576
 
-/** Challenges, sign up and login: what is accepted, and what is refused. */
+/** Checks of challenges, sign-up and login: accepted and refused requests. */
 export const loginChecks = {
   'challenge-post': async (service) => {
     const exchange = await service.post(service.paths.requestAuth, { did: service.newUser().did })

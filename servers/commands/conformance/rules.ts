@@ -87,13 +87,13 @@ export const siweRules = {
 
 export type RuleId = keyof typeof rules | keyof typeof siweRules
 
-/** What asks a service whether it keeps a rule. @throws when it does not */
+/** Check of whether a service follows a rule. @throws if it does not */
 export type Ask = (service: ServiceUnderTest) => Promise<unknown>
 
-/** What came of a check; `id` is stable, and `detail` says why it failed or was skipped, because it does not apply. */
+/** Result of a check. `id` is stable. `detail` says why the check failed, or why it does not apply and was skipped. */
 export type CheckResult = { id: string; rule: string; outcome: 'passed' | 'failed' | 'skipped'; detail?: string }
 
-/** A rule that says nothing about this service, such as one about cookies. */
+/** Error for a rule that does not apply to this service, such as a rule about cookies. */
 export class NotApplicable extends Error {
   override readonly name = 'NotApplicable'
 }
@@ -108,7 +108,7 @@ export function assertStatus(exchange: Exchange, expected: number, what: string)
   assertThat(exchange.status === expected, `${what}: ${describe(exchange)} instead of ${expected}`)
 }
 
-/** Sends copies of a request at once. @throws Error unless one of them succeeds */
+/** Sends copies of a request in parallel. @throws Error unless one of them succeeds */
 export async function assertOneWins(what: string, send: () => Promise<Exchange>, isGood = is200): Promise<void> {
   const good = (await Promise.all(Array.from({ length: RACERS }, send))).filter(isGood)
   assertThat(good.length === 1, `${good.length} of ${RACERS} ${what} succeeded`)

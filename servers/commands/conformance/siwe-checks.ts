@@ -41,10 +41,10 @@ export const siweChecks = {
   'siwe-csrf': async (service) => {
     await requireCookies(service)
     const preflight = await service.preflight(service.paths.siweVerify, FROM_FOREIGN_PAGE)
-    // What a browser sends for a page of another site without asking, and what it sends after a yes.
+    // Content types that a browser sends for a foreign page without a preflight, and after one that allows the page.
     const types = ['text/plain', FORM, ...(allowsForeignPage(preflight.headers) ? ['application/json'] : [])]
     for (const type of types) {
-      // The page has a nonce of its own, and its visitor another one.
+      // The foreign page and its visitor have different nonces.
       const [proof, visitor] = [await service.visit().siweProof(), service.visit()]
       await visitor.siweNonce()
       const exchange = await verify(visitor, proof, { ...FROM_FOREIGN_PAGE, 'Content-Type': type })

@@ -42,7 +42,7 @@ export async function runDoctor(commandLine: CommandLine, dependencies: DoctorDe
   return findings.some(({ level }) => level === 'change') ? 1 : 0
 }
 
-/** Without a name: the servers of `all`, unless the environment is that of one server. */
+/** Checks the environment of a server. Default: the servers of `all`, unless the environment is that of one server. */
 async function examineEnvironment(env: Env, server: Server, dependencies: DoctorDependencies): Promise<Found> {
   const isOfOne = (env.PORT ?? '') !== '' || (env.SERVICE_URL ?? '') !== ''
   const chosen = server ?? (isOfOne ? 'auth' : 'all')
@@ -91,7 +91,7 @@ function parseServer(text: string | undefined): Server {
   return found
 }
 
-/** Findings as lines for people: what has to be changed comes first. */
+/** Formats findings for users. Those that require a change come first. */
 function formatFindings(findings: readonly Finding[], paint: Paint): string[] {
   const count = findings.filter(({ level }) => level === 'change').length
   const sorted = [...findings].sort((one, other) => one.level.localeCompare(other.level))

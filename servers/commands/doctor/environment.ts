@@ -9,10 +9,10 @@ const LEAST_SECRET_BITS = 100
 /** The beginnings of keys that are printed in the documents of development chains, and keys that repeat a byte. */
 const KNOWN_KEY = /^(?:ac0974bec39a17e3|59c6995e998f97a5|5de4111afa1a4b94|0{32})|^(..)\1+$/
 
-/** Where a service is, by its environment or its answers. */
+/** Address of a service, from its environment or its responses. */
 type Address = { url: URL; usesCookies: boolean }
 
-/** Faults of a server that show without a request. */
+/** Returns the faults of a server that its environment shows without a request. */
 export function checkEnv(env: ServerEnv): Found {
   const { address, name, CHALLENGE_SECRET: secret, SERVICE_URL: given, HOST: host, TRUST_PROXY: trusted } = env
   const variable = address.variable.replace('PORT', 'SERVICE_URL')

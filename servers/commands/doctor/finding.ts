@@ -1,6 +1,6 @@
 import { describeReason } from '../../config/startup-error.js'
 
-/** Why each finding matters, by stable ids. What follows a slash tells two reasons of one id apart. */
+/** Reasons why findings matter, by stable id. The part after a slash distinguishes two reasons of one id. */
 const reasons = {
   'misspelt-variable': 'No server reads it, so the setting keeps its default.',
   'invalid-variable': 'The server does not start with it.',
@@ -38,9 +38,9 @@ const reasons = {
   cors: 'The browser blocks its scripts: logins, or safe repeats of a refresh, fail.'
 }
 
-/** Something that the operator should know. */
+/** Result of a check that the operator should know. */
 export interface Finding {
-  /** Stable, for scripts. */
+  /** Stable id, for scripts. */
   id: string
   /** `change`: has to be changed. `note`: may be as intended. */
   level: 'change' | 'note'
@@ -50,7 +50,7 @@ export interface Finding {
   change: string
 }
 
-/** What was found: what is false was asked, and is in order. */
+/** Results of checks. False stands for a check that found nothing. */
 export type Found = readonly (Finding | false)[]
 
 const createFindingMaker =
@@ -65,7 +65,7 @@ export const change = createFindingMaker('change')
 /** States what may be intended. */
 export const note = createFindingMaker('note')
 
-/** Asks questions at once. One that is not answered is a finding of its own. */
+/** Runs checks in parallel. A check without an answer is a finding of its own. */
 export async function askAll(...questions: (() => Promise<Found>)[]): Promise<Found> {
   const answers = questions.map((ask) =>
     ask().catch((error: unknown) => [

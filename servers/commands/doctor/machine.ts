@@ -31,14 +31,14 @@ async function findStorageFault(
       return change('data-dir', `${folder} cannot be written to: ${describeReason(error)}`, remedy)
     }
   }
-  // With a database, content is not on this disk.
+  // Content is not on this disk if a database is configured.
   if (env.DATABASE_URL !== undefined) return false
   const percent = Math.floor(await usedPercent(env.DATA_DIR).catch(() => 0))
   const isFull = percent >= MAX_USED_PERCENT
   return isFull && change('disk-full', `The disk of ${env.DATA_DIR} (DATA_DIR) is ${percent} % full`, remedy)
 }
 
-/** Asks about the disk of a folder, or of the one that it will be created in. */
+/** Reads the disk usage of a folder, or of the existing folder in which it will be created. */
 function askDisk(folder: string): ReturnType<UsedPercent> {
   const isThere = existsSync(folder) || dirname(folder) === folder
   return isThere ? createDiskUsage(folder)() : askDisk(dirname(folder))

@@ -18,7 +18,7 @@ const DEFAULT_NODES: Readonly<Record<string, string>> = {
   'rsk:testnet': 'https://public-node.testnet.rsk.co'
 }
 
-/** What the network checks ask, so that a test can name its own. */
+/** Targets of the network checks, which tests replace. */
 export interface NetworkDependencies {
   defaultNodes?: Readonly<Record<string, string>>
   /** Addresses of this machine that other machines reach. */
@@ -27,7 +27,7 @@ export interface NetworkDependencies {
   ownIssuer?: string | undefined
 }
 
-/** Asks the database and the Redis that the environment names. All its servers have the same. */
+/** Checks the database and the Redis that the environment names. All its servers share them. */
 export async function checkEngines(env: ServerEnv): Promise<Found> {
   return Promise.all([
     findFault('database', env.DATABASE_URL, async (url) => {
@@ -92,13 +92,13 @@ function checkChain(network: string, shown: string, chainId: number): Finding | 
 }
 
 const LOCAL_REMEDY = 'ipfs config Addresses.API /ip4/127.0.0.1/tcp/5001'
-/** Looks whether the usual RPC port of an IPFS node answers on the host of a service. */
+/** Checks whether the usual RPC port of an IPFS node answers on the host of a service. */
 export const checkIpfsPort = (hostname: string): Promise<Finding | false> =>
   openAt([`http://${hostname}:5001`], LOCAL_REMEDY)
 
 function checkIpfsNode(text: string, addresses: readonly string[]): Promise<Finding | false> {
   const { protocol, host, hostname, port } = new URL(text)
-  // Without the user and password that it may contain.
+  // The user and password that the URL may contain are left out.
   if (!isLoopbackHost(hostname))
     return openAt([`${protocol}//${host}`], 'a proxy that asks for a password', 'the node of IPFS_API_URL')
   const own = port === '' ? (protocol === 'https:' ? '443' : '80') : port

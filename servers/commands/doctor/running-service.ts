@@ -22,7 +22,7 @@ const NEEDED_HEADERS = ['authorization', 'content-type', 'idempotency-key']
 const EXPOSED_HEADERS = ['challenge-expires-in', 'idempotent-replayed', 'retry-after', 'www-authenticate']
 const PROBLEM = { Accept: 'application/problem+json' }
 
-/** What is known about a running service from elsewhere. */
+/** Facts about a running service from other sources. */
 export interface ServiceContext {
   /** Origins of the pages that use it. */
   origins: readonly string[]
@@ -32,12 +32,12 @@ export interface ServiceContext {
   maxMilliseconds?: number | undefined
 }
 
-/** Asks a running service. It logs in once for each page, with a new wallet, and logs out again. */
+/** Checks a running service. It logs in once for each page, with a new wallet, and logs out again. */
 export async function checkService(url: URL, context: ServiceContext): Promise<Found> {
   const { origins, trustProxy, maxMilliseconds = MAX_MILLISECONDS } = context
   const signal = AbortSignal.timeout(maxMilliseconds)
   const service = new ServiceUnderTest({ url, protectedPath: '/me', curve: await loadCurve(), signal })
-  // What does not answer is found below.
+  // A service that does not answer is reported below.
   await service.discover().catch(() => undefined)
   const askedAt = Date.now()
   const first = await service.askChallenge().catch(describeReason)
@@ -51,7 +51,7 @@ export async function checkService(url: URL, context: ServiceContext): Promise<F
     return [change('no-challenge', what, 'the URL, with the path below which it is'), ...unready]
   }
   const nowMilliseconds = (askedAt + Date.now()) / 2
-  // A logout without a token: it has the realm, and clears cookies where there are any.
+  // The response to a logout without a token names the realm, and clears cookies in cookie mode.
   const refusal = service.post(service.paths.logout, {})
   const { setCookies } = await refusal.catch(() => first)
   const address = { url, usesCookies: setCookies.length > 0 }
@@ -181,7 +181,7 @@ async function isTrusted(service: ServiceUnderTest, origin: string): Promise<Fou
   return [status === 403 && createForeignPageFinding(origin, service.options.url, trustLine(origin))]
 }
 
-/** Asks what a browser refuses to the scripts of a page. */
+/** Checks which requests and headers a browser refuses to the scripts of a page. */
 async function canCrossOrigins(service: ServiceUnderTest, origin: string, usesCookies: boolean): Promise<Found> {
   if (origin === service.options.url.origin) return []
   const headers = { Origin: origin }
@@ -193,7 +193,7 @@ async function canCrossOrigins(service: ServiceUnderTest, origin: string, usesCo
     if (allowed !== origin && (usesCookies || allowed !== '*')) return 'may not read answers'
     return isCredentialed ? '' : 'may not send its cookies'
   })
-  // With credentials `*` is no wildcard, and it never covers Authorization (Fetch Standard).
+  // `*` is no wildcard with credentials, and it never covers Authorization (Fetch Standard).
   const missing = (verb: string, { headers }: Exchange, list: string, needed: readonly string[]): string => {
     const given = (headers.get(list) ?? '').toLowerCase().split(/ *, */)
     const isAll = given.includes('*') && !usesCookies

@@ -3,12 +3,12 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { AwsV4Signer } from 'aws4fetch'
 import { readBounded } from 'express-did-auth/server-kit'
 
-/** Where a bucket is, and by whose keys it is used. */
+/** Address and access keys of a bucket. */
 export interface S3Bucket {
   /** `https://host[:port]`, without the bucket. */
   readonly endpoint: string
   readonly bucket: string
-  /** Part of every signature; `us-east-1` with most storage that is not of AWS. */
+  /** Region, which is part of every signature. Most storage outside of AWS expects `us-east-1`. */
   readonly region: string
   readonly accessKeyId: string
   readonly secretAccessKey: string
@@ -16,42 +16,42 @@ export interface S3Bucket {
   readonly forcePathStyle: boolean
 }
 
-/** How long the storage may take, in milliseconds. */
+/** Time limits for the storage, in milliseconds. */
 export interface S3Deadlines {
-  /** To connect and begin its answer to a request without body. */
+  /** Time to connect and to begin the response to a request that has no body. */
   readonly answer: number
-  /** From one piece of a body to the next, and from the last piece of an upload to the answer. */
+  /** Time from one piece of a body to the next, and from the last piece of an upload to the response. */
   readonly stall: number
-  /** From the first attempt to the beginning of the last one. */
+  /** Time from the first attempt to the beginning of the last one. */
   readonly retries: number
 }
 
-/** One request. Each may be repeated: the name of an object is never reused, so that a second PUT stores the same. */
+/** A request. It may be repeated: names of objects are never reused, so that a second PUT stores the same bytes. */
 export interface S3Request {
   readonly method: 'GET' | 'PUT' | 'DELETE'
   /** Key of an object; empty: the bucket itself. */
   readonly key: string
   readonly query?: Readonly<Record<string, string>>
-  /** The first byte to read. Default 0. */
+  /** Index of the first byte to read. Default 0. */
   readonly start?: number
-  /** What is uploaded. Its hash is signed, so that the storage refuses what arrives changed. */
+  /** File to upload. Its hash is signed, so that the storage refuses bytes that were changed on the way. */
   readonly body?: { readonly file: string; readonly byteCount: number; readonly sha256: string }
 }
 
-/** An answer with status 2xx. */
+/** A response with status 2xx. */
 export interface S3Answer {
   readonly status: number
-  /** The body. It fails when the storage makes a pause; the reader may. */
+  /** Body of the response. It fails if the storage pauses too long; the reader may pause. */
   readonly chunks: AsyncIterable<Uint8Array>
-  /** Closes the connection where the body was not read to its end. */
+  /** Closes the connection if the body was not read to its end. */
   end(): void
 }
 
 type S3ErrorOptions = Partial<Pick<S3Error, 'code' | 'isTemporary' | 'retryAfterSeconds' | 'cause'>>
 
 /**
- * What object storage refused, with a code of the system as the port asks for it: ENOENT where there is no such object,
- * ENOSPC if there is no space, EACCES if the keys are not accepted, otherwise EIO. Never with a key or an address.
+ * Error of the object storage, with a system error code as the port requires. ENOENT: no such object; ENOSPC: no space;
+ * EACCES: the keys are not accepted; EIO: anything else. Its text never contains a key or an address.
  */
 export class S3Error extends Error {
   override readonly name = 'S3Error'
@@ -76,11 +76,11 @@ const MAX_ERROR_BYTES = 65_536
 const UPLOAD_PIECE_BYTES = 262_144
 const EMPTY_SHA256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
 
-/** Sends signed requests to one bucket, with deadlines, and up to three times where a failure may pass. */
+/** Sends signed requests to one bucket, with deadlines. Tries up to three times if a failure may be temporary. */
 export class S3Client {
   readonly #bucket: S3Bucket
   readonly #deadlines: S3Deadlines
-  /** What the signer keeps from one request to the next. */
+  /** Cache of the signer for derived keys. */
   readonly #derivedKeys = new Map<string, ArrayBuffer>()
 
   constructor(bucket: S3Bucket, deadlines: Partial<S3Deadlines> = {}) {
@@ -88,12 +88,12 @@ export class S3Client {
     this.#deadlines = { ...DEADLINES, ...deadlines }
   }
 
-  /** @returns an answer to be read to its end, or to be ended @throws S3Error of the last attempt */
+  /** @returns a response that the caller reads to its end or ends @throws S3Error of the last attempt */
   async call(request: S3Request): Promise<S3Answer> {
     return this.#repeat(() => this.#attempt(request))
   }
 
-  /** @returns the whole body of an answer @throws S3Error of the last attempt; also when the body is longer */
+  /** @returns the whole body of a response @throws S3Error of the last attempt; also if the body is longer */
   async callForText(request: S3Request, maxBytes: number): Promise<string> {
     return this.#repeat(async () => readText((await this.#attempt(request)).chunks, maxBytes))
   }

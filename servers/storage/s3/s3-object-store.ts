@@ -65,7 +65,7 @@ export function createS3ObjectStore({ prefix, deadlines, ...bucket }: S3StoreOpt
 
     read: (name) => splitIntoLeaves(readChunks(name)),
 
-    /** Without overwriting: only the storage knows where the bytes are. */
+    /** Deletes an object. Its bytes cannot be overwritten, because only the storage knows where they are. */
     async delete(name) {
       try {
         await client.callForText({ method: 'DELETE', key: prefix + name }, LEAF_BYTES)
@@ -80,7 +80,7 @@ export function createS3ObjectStore({ prefix, deadlines, ...bucket }: S3StoreOpt
         for (const key of keys) {
           if (!key.startsWith(prefix)) throw new S3Error('Object storage listed what was not asked for')
           const name = key.slice(prefix.length)
-          // What is listed and unknown is deleted: never what others put there.
+          // Callers delete listed objects that they do not know. Objects of others are therefore not listed.
           if (isObjectName(name)) yield name
         }
         if (continuationToken !== undefined && continuationToken === query['continuation-token'])
@@ -99,7 +99,7 @@ function isObjectName(name: string): boolean {
   return isCid(name.slice(0, -17)) && /^\.[0-9a-f]{16}$/.test(name.slice(-17))
 }
 
-/** A file as it is uploaded: it is read twice, first for its hash. */
+/** Creates the body of an upload. The file is read here for its hash, and again for the upload. */
 async function createBody(file: string): Promise<NonNullable<S3Request['body']>> {
   const hash = createHash('sha256')
   let byteCount = 0
@@ -114,7 +114,7 @@ async function createBody(file: string): Promise<NonNullable<S3Request['body']>>
 /** One page of the keys of a bucket. */
 export interface ObjectList {
   readonly keys: readonly string[]
-  /** Where the next page begins; absent on the last one. */
+  /** Token of the next page; absent on the last page. */
   readonly continuationToken?: string
 }
 
@@ -144,7 +144,7 @@ export function parseObjectList(text: string): ObjectList {
   return { keys, ...(isTruncated === 'true' && { continuationToken: readElement(rest, 'NextContinuationToken') }) }
 }
 
-/** The text of an element that is there once, and is not empty. */
+/** Returns the text of an element that exists once and is not empty. */
 function readElement(content: string, name: string): string {
   const [, text = '', ...others] = content.split(`<${name}>`)
   const end = text.indexOf(`</${name}>`)

@@ -4,28 +4,28 @@ import type { Dialect, SqlStatement } from 'express-did-auth/server-kit'
 /** Whose tables: relay and vault have their own, also on one database. */
 export type TablePrefix = 'relay' | 'vault'
 
-/** What the two engines write differently in statements on contents. */
+/** Differences between the two engines in statements on contents. */
 export interface ContentDialect extends Pick<Dialect, 'fn' | 'greatest' | 'deleteRows'> {
-  /** Makes statements, each prepared under its name in its group; `~` stands before the names of tables. */
+  /** Creates statements, each prepared under its name in its group; `~` precedes the names of tables. */
   readonly statements: <K extends string>(group: string, texts: Readonly<Record<K, string>>) => Record<K, SqlStatement>
   /** A condition: a text is one of those in a parameter, which is an array as JSON. */
   readonly isIn: (column: string, parameter: string) => string
   /** A condition: a text is one that a query finds and locks; those that another transaction has are left aside. */
   readonly isFree: (column: string, select: string) => string
-  /** At the end of a query: locks the rows it finds, and skips those that another transaction has locked. */
+  /** Suffix of a query that locks its rows, and skips rows that another transaction has locked. */
   readonly skipLocked: string
-  /** At the end of a query: the rows it finds do not change until the transaction ends. */
+  /** Suffix of a query whose rows must not change until the transaction ends. */
   readonly forUpdate: string
-  /** At the end of a query on contents `c`: the rows it finds are not deleted until the transaction ends. */
+  /** Suffix of a query on contents `c` whose rows must not be deleted until the transaction ends. */
   readonly forReference: string
   /**
    * A table of one row; reading it locks the name of the content `$1` until the transaction ends, for writers together
-   * or for one that removes it. Undefined where there is one writer.
+   * or for one that removes it. Undefined if there is only one writer.
    */
   readonly lockContent: ((mode: 'shared' | 'alone') => string) | undefined
   /**
    * A statement that locks the contents `c` of a query and remembers them for the rest of the transaction, except for
-   * those that another transaction has locked. Undefined where there is one writer.
+   * those that another transaction has locked. Undefined if there is only one writer.
    */
   readonly lockFree: ((select: string) => string) | undefined
   /** A condition: content was locked by `lockFree`. */

@@ -8,23 +8,23 @@ import { MAX_ROW_BYTES, UPLOAD_NEEDED, type ContentRow } from './stored-content.
 export const isUnused = (row: string): string => `NOT EXISTS (SELECT 1 FROM ~entries e WHERE e.cid = ${row}.cid)
   AND NOT EXISTS (SELECT 1 FROM ~files f WHERE f.cid = ${row}.cid)`
 
-/** Columns and joins that tell what is known of content `$1`. */
+/** Columns and joins for the stored state of content `$1`. */
 export const KNOWN =
   '(SELECT 1 FROM ~denied d WHERE d.cid = $1) AS denied, c.cid AS known_cid, c.object, p.state AS pin_state'
 export const FROM_KNOWN =
   'FROM (SELECT 1 AS one) one LEFT JOIN ~contents c ON c.cid = $1 LEFT JOIN ~pins p ON p.cid = $1'
 
-/** A common table expression: the row of content `$1`, which is not deleted until the transaction ends. */
+/** Returns a common table expression: the row of content `$1`, locked against deletion until the transaction ends. */
 export function heldContent({ forReference }: ContentDialect): string {
   return `WITH held AS (SELECT c.cid FROM ~contents c WHERE c.cid = $1 ${forReference})`
 }
 
-/** What a write found of its content, with the columns `KNOWN`. */
+/** Stored state of the content of a write, with the columns `KNOWN`. */
 export interface Found {
   readonly known: SqlRow
   /** Whether the row of the content was found and cannot be deleted until the end of the transaction. */
   readonly isHeld: boolean
-  /** Whether the object that was written for it is still its own. */
+  /** Whether the object that was uploaded for the content is still reserved for it. */
   readonly isClaimed: boolean
   readonly nowSeconds: number
 }
@@ -139,7 +139,7 @@ export function createContentSteps(dialect: ContentDialect) {
     return { dropped, unpinned }
   }
 
-  /** Makes garbage of an object that was written for a write which was refused. */
+  /** Marks an object as garbage whose write was refused. */
   async function discardUpload(
     query: SqlQuery,
     { cid, byteCount, name }: ContentInfo & { readonly name: string },
@@ -150,7 +150,7 @@ export function createContentSteps(dialect: ContentDialect) {
   }
 
   /**
-   * First of all: a takedown of content waits for transactions that write it, and they for a takedown.
+   * Locks content, as the first step, so that a takedown and transactions that write the content wait for each other.
    *
    * @returns whether the row of the content exists and is held, with `shared`
    */
@@ -158,10 +158,10 @@ export function createContentSteps(dialect: ContentDialect) {
     return locks === undefined || Number((await query(locks[mode], [cid])).rows[0]?.held) === 1
   }
 
-  /** Puts bytes in the place of those that are there, where something has the content. */
+  /** Replaces the stored bytes of content that is in use. */
   async function repairContent(query: SqlQuery, content: ContentRow, nowSeconds: number) {
     const { cid, byteCount, leafHashes, object, bytes } = content
-    // What is locked is not dropped. In SQLite, the row of content that is in use may be lost.
+    // Locked content is not dropped. In SQLite, the row of content that is in use may be lost.
     await lock(query, cid, 'shared')
     const [locked, use] = [await query(s.lockRow, [cid]), await query(s.isUsed, [cid])]
     const before = locked.rows[0]?.object
@@ -187,7 +187,7 @@ export function createContentSteps(dialect: ContentDialect) {
     repairContent,
     lock,
 
-    /** Stores content that is not there, and repairs small content that is there and damaged. */
+    /** Stores new content, and repairs small content that is stored but damaged. */
     async place(query: SqlQuery, content: ContentRow, found: Found): Promise<void> {
       const { known, nowSeconds } = found
       const { cid, byteCount, leafHashes, object, bytes } = content

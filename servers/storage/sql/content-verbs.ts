@@ -9,12 +9,12 @@ import { pageVerbs } from './page-verbs.js'
 import { pinVerbs } from './pin-verbs.js'
 import { toFoundContent, type FoundContent } from './stored-content.js'
 
-/** The verbs of contents on either engine, by name. They keep nothing between two calls. */
+/** Verbs of contents on either engine, by name. They have no state between two calls. */
 export type ContentVerbs = ReturnType<typeof createContentVerbs>['verbs']
 
 /**
- * Makes the verbs of contents. SQLite runs `reads` in no transaction. Each of `transactions` is one. PostgreSQL runs
- * each statement of all others as one of its own.
+ * Creates the verbs of contents. SQLite runs `reads` outside of transactions. Each of `transactions` is a transaction.
+ * In the other verbs, PostgreSQL runs each statement in its own transaction.
  */
 export function createContentVerbs(dialect: ContentDialect, { findFaults, rebuildIndexes }: DatabaseVerbs) {
   const [content, steps] = [createContentSteps(dialect), createEntrySteps(dialect)]

@@ -14,26 +14,26 @@ import { list as listOf, type ContentDialect } from './content-dialect.js'
 import { assertAllowed, FROM_KNOWN, heldContent, KNOWN, type ContentSteps } from './content-steps.js'
 import { UPLOAD_NEEDED, type ContentRow, type UploadNeeded } from './stored-content.js'
 
-/** What a key's row says of its list. */
+/** State of a key's list, from the key's row. */
 interface ListState {
   readonly entryCount: number
-  /** The hashes of its entries with their places as one, by exclusive or: adding and removing needs no other entry. */
+  /** Hashes of all entries and their places, combined by XOR. A change of one entry therefore reads no others. */
   readonly hash: Buffer
 }
 
-/** An entry with its number, which is its place in the order of its owner's. */
+/** An entry with its number, which is its position among the entries of its owner. */
 export interface Entry extends ContentInfo {
   readonly number: number
 }
 
-/** Of a key that has no entries. */
+/** State of a key that has no entries. */
 const NO_LIST: ListState = { entryCount: 0, hash: Buffer.alloc(32) }
 
-/** A write as a database gets it. */
+/** A write, in the form for the database. */
 export interface EntryRequest extends Omit<EntryWrite, 'content'> {
   readonly content: ContentRow
   readonly tracksPins: boolean
-  /** The number that the entry has already, when it comes from elsewhere. */
+  /** Number of an entry that is copied from another store. */
   readonly number?: number
 }
 
@@ -238,7 +238,7 @@ function listReplaced({ content, replaces }: EntryRequest, found: readonly SqlRo
   return isSame ? undefined : found.map(toEntry)
 }
 
-/** Asserts an owner's quota. What takes nothing more passes also when the quota was lowered below what is there. */
+/** Asserts an owner's quota. A write that needs no more space passes even if the quota was lowered below the usage. */
 function assertQuota(before: Usage, replaced: readonly Entry[], { content, quota }: EntryRequest): void {
   const bytes = replaced.reduce((sum, { byteCount }) => sum - byteCount, before.byteCount + content.byteCount)
   const entries = before.entryCount + 1 - replaced.length

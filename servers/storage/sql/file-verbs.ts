@@ -13,15 +13,15 @@ export interface FileRequest {
   readonly expiresAtSeconds: number
   readonly nowSeconds: number
   readonly tracksPins: boolean
-  /** `usedBytes`: what all files take, about. */
+  /** Quotas of a post. `usedBytes`: approximate size of all files. */
   readonly post?: Pick<FileWrite, 'did' | 'bounds'> & { readonly usedBytes: number }
 }
 
 const DELETED_AT_ONCE = 100
-/** What a file counts beside its bytes: its rows and their indexes. */
+/** Size of a file's rows and their indexes, which counts in addition to its bytes. */
 const FILE_OVERHEAD_BYTES = 512
 
-/** The verbs of the relay's files. What a user posted is counted in the transaction of the post, exactly. */
+/** Creates the verbs of the relay's files. A user's posts are counted exactly, in the transaction of the post. */
 export function createFileVerbs({ statements, isFree, fn, greatest }: ContentDialect, content: ContentSteps) {
   const sum = (bytes: string): string => `coalesce(${fn}sum(${bytes}), 0)`
   const ended = `SELECT cid FROM ~files WHERE expires_at <= $1 ORDER BY expires_at LIMIT ${DELETED_AT_ONCE}`
@@ -37,7 +37,7 @@ export function createFileVerbs({ statements, isFree, fn, greatest }: ContentDia
       ON CONFLICT (cid) DO UPDATE SET expires_at = ${greatest('f.expires_at', 'excluded.expires_at')}`,
     find: `SELECT f.cid, f.byte_count, f.expires_at, (SELECT 1 FROM ~denied WHERE cid = $1) AS denied
       FROM (SELECT 1 AS one) one LEFT JOIN ~files f ON f.cid = $1 AND f.expires_at > $2`,
-    // The CROSS JOIN makes SQLite begin with what is unreferenced. Otherwise it reads all contents: 6.8 s for a million
+    // The CROSS JOIN makes SQLite begin with unreferenced content. Otherwise it reads all contents: 6.8 s for a million
     // entries, compared with 0.6 ms.
     sum: `SELECT (SELECT ${sum('byte_count')} FROM ~owners) + (SELECT ${sum('byte_count')} FROM ~garbage)
       + (SELECT ${sum(`byte_count + ${FILE_OVERHEAD_BYTES}`)} FROM ~files) + (SELECT ${sum('c.byte_count')}
@@ -48,7 +48,7 @@ export function createFileVerbs({ statements, isFree, fn, greatest }: ContentDia
   })
 
   const transactions = {
-    /** @returns `neededBytes`: what the file takes beside those that were there */
+    /** @returns `neededBytes`: additional space for the file */
     async writeFile(query: SqlQuery, file: FileRequest) {
       const { content: written, expiresAtSeconds, nowSeconds, post } = file
       const { cid, byteCount } = written
@@ -70,7 +70,7 @@ export function createFileVerbs({ statements, isFree, fn, greatest }: ContentDia
         const { bounds, usedBytes } = post
         if (Number(charged?.rows[0]?.byte_count ?? 0) > bounds.maxBytesPerDid)
           refuse({ refused: 'ERR_TOO_MANY_REQUESTS', retryAfterSeconds: endsAt - nowSeconds })
-        // What is uploaded may be counted already.
+        // An uploaded object may be counted already.
         const isCounted = neededBytes === 0 || written.object?.isUploaded === true
         const detail = `${usedBytes} of ${bounds.maxStoreBytes} bytes in use by all, ${neededBytes} needed`
         if (!isCounted && usedBytes + neededBytes > bounds.maxStoreBytes)
@@ -115,7 +115,7 @@ export function createFileVerbs({ statements, isFree, fn, greatest }: ContentDia
   return { transactions, reads }
 }
 
-/** What is known of a file, by its row. */
+/** Converts a row to the state of a file. */
 export function toFileState(row: SqlRow) {
   return { ...toContentInfo(row), expiresAtSeconds: Number(row.expires_at) }
 }

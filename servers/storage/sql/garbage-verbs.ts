@@ -6,22 +6,22 @@ import { toEntry, toEntryPlace, toListState, type EntrySteps } from './entry-ver
 const AT_ONCE = 100
 /** An unfinished upload is garbage after so long. */
 const UPLOAD_SECONDS = 3_600
-/** Entries that one transaction of a takedown removes: it has to end within the time of a verb. */
+/** Maximum number of entries that one transaction of a takedown removes: it has to end within the time of a verb. */
 const ENTRIES_AT_ONCE = 1_000
 
-/** The verbs that delete: content that nothing has, objects that no content uses, and what is taken down. */
+/** Creates the verbs that delete unreferenced content, objects that no content uses, and content that is taken down. */
 export function createGarbageVerbs(dialect: ContentDialect, content: ContentSteps, entries: EntrySteps) {
   const { isIn, isFree, skipLocked, overwriting } = dialect
   const s = dialect.statements('garbage', {
     claim: `SELECT cid FROM ~unreferenced WHERE cid > $1 ORDER BY cid LIMIT ${AT_ONCE} ${skipLocked}`,
     lockRows: `SELECT cid FROM ~contents WHERE ${isIn('cid', '$1')} ORDER BY cid ${skipLocked}`,
-    // What another transaction has locked stays, and what it has deleted as long as that may be taken back.
+    // Rows that another transaction has locked stay. So do rows whose deletion may still be rolled back.
     settle: `DELETE FROM ~unreferenced WHERE ${isIn('cid', '$1')} AND (${isIn('cid', '$2')}
       OR NOT EXISTS (SELECT 1 FROM ~contents c WHERE c.cid = ~unreferenced.cid))`,
-    // None of them can be taken into use any more, so that their objects may be deleted.
+    // These uploads can no longer be claimed, so that their objects may be deleted.
     abandon: `UPDATE ~garbage SET kind = 'removed' WHERE kind = 'upload'
       AND ${isFree('object', `SELECT object FROM ~garbage WHERE kind = 'upload' AND since <= $1`)}`,
-    // The slowest reader of a removed object has read it after 5 s and 4 KiB/s from then on, as downloads are bounded.
+    // Downloads must reach 4 KiB/s after 5 s. The slowest reader of a removed object is finished after that time.
     find: `SELECT object, kind FROM ~garbage WHERE object > $1
         AND (kind = 'takedown' OR (kind = 'removed' AND since + 5 + byte_count / 4096 <= $2))
       ORDER BY object LIMIT ${AT_ONCE}`,
@@ -37,20 +37,20 @@ export function createGarbageVerbs(dialect: ContentDialect, content: ContentStep
       WHERE e.cid = $1 AND e.owner <= $2 ORDER BY e.owner LIMIT ${ENTRIES_AT_ONCE}`,
     settleDenied: 'DELETE FROM ~unreferenced WHERE cid = $1',
     deleteFile: 'DELETE FROM ~files WHERE cid = $1',
-    // Of a damaged database alone: entries whose owner is lost.
+    // Entries whose owner is lost exist in a damaged database only.
     deleteLost: 'DELETE FROM ~entries WHERE cid = $1',
     objectOf: `SELECT object FROM ~contents WHERE cid = $1 ${dialect.forUpdate}`,
     markContent: `INSERT INTO ~garbage (object, kind, since, byte_count)
         SELECT object, 'takedown', $2, byte_count FROM ~contents WHERE cid = $1 AND object IS NOT NULL
       ON CONFLICT (object) DO UPDATE SET kind = excluded.kind`,
     deleteContent: 'DELETE FROM ~contents WHERE cid = $1',
-    // The names of objects begin with the cid. One that is being written would come after its deletion.
+    // Names of objects begin with the cid. An object that is being written is skipped: it could appear after deletion.
     markGarbage: `UPDATE ~garbage SET kind = 'takedown' WHERE object > $1 AND object < $2 AND kind <> 'upload'`,
     probe: "UPDATE ~numbers SET number = number + 1 WHERE name = 'probes'"
   })
 
   const transactions = {
-    /** Deletes unreferenced content, a page at a time. @returns where the next page begins; undefined at the end */
+    /** Deletes a page of unreferenced content. @returns where the next page begins; undefined at the end */
     async collectUnreferenced(query: SqlQuery, afterCid: string, nowSeconds: number): Promise<string | undefined> {
       const claimed = listCids((await query(s.claim, [afterCid])).rows)
       if (claimed.length === 0) return undefined
@@ -60,20 +60,20 @@ export function createGarbageVerbs(dialect: ContentDialect, content: ContentStep
       return claimed.length < AT_ONCE ? undefined : claimed.at(-1)
     },
 
-    /** Writers of the same content wait for it, and it for them: none that began before it puts anything back. */
+    /** Refuses content from now on. It waits for writers of the content, so that none of them restores it later. */
     async deny(query: SqlQuery, cid: string, reason: string, nowSeconds: number): Promise<void> {
       await Promise.all([content.lock(query, cid, 'alone'), query(s.deny, [cid, reason, nowSeconds])])
     },
 
     /**
-     * Removes some of the entries of content that is denied, and at last the content.
+     * Removes some entries of denied content, and with the last ones the content.
      *
-     * @returns `wasInRow`: bytes of the content may have lain in the database
+     * @returns `wasInRow`: whether bytes of the content may have been in the database
      */
     async takeDownStep(query: SqlQuery, cid: string, nowSeconds: number) {
       const owners = (await query(s.owners, [cid])).rows
       const { rows } = await query(s.entries, [cid, owners.at(-1)?.id ?? 0])
-      // Each is of another list.
+      // Each row belongs to another list.
       const removals = rows.map((row) =>
         entries.change(
           query,
@@ -83,10 +83,10 @@ export function createGarbageVerbs(dialect: ContentDialect, content: ContentStep
         )
       )
       await Promise.all(removals)
-      // More entries than one transaction takes are left, and cannot be written any more.
+      // The next step removes the remaining entries. No new ones can be written.
       const isDone = rows.length < ENTRIES_AT_ONCE && owners.length < ENTRIES_AT_ONCE
       if (!isDone) return { removed: rows.length, isDone, wasInRow: false }
-      // In the collector's order, so that neither waits for the other in a circle.
+      // The order is the same as the collector's, so that the two never deadlock.
       await query(s.settleDenied, [cid])
       const [file, lost] = [await query(s.deleteFile, [cid]), await query(s.deleteLost, [cid])]
       const object = (await query(s.objectOf, [cid])).rows[0]?.object

@@ -8,19 +8,19 @@ import type { ObjectWriter, ObjectWriterParts } from './object-writer.js'
 import { readPages, readRows, type RowsName } from './page-verbs.js'
 
 const OBJECTS = 200
-/** It was granted where the content was written. */
+/** Unlimited quota, because the source store has already granted the space. */
 const NO_QUOTA = { maxBytes: Infinity, maxEntries: Infinity }
 
-/** What an operator's commands ask of a store, and copy from it or to it, beside the servers that use it. */
+/** Access of an operator's commands to a store, from which or to which they copy while servers use it. */
 export type ContentInspection = ReturnType<typeof createInspectionSteps>
 
-/** Makes what commands do with a store: each a few short verbs. */
+/** Creates the actions of commands on a store. Each runs a few short verbs. */
 export function createInspectionSteps(
   verbs: VerbMethods<ContentVerbs>,
   { objects, nowSeconds }: Pick<ObjectWriterParts, 'objects' | 'nowSeconds'>,
   writer: ObjectWriter
 ) {
-  /** Corrects what is wrong, a page at a time. @returns how much it is */
+  /** Corrects faulty rows, a page at a time. @returns their number */
   async function correctEach(
     what: RowsName,
     { isDryRun }: CheckMode,
@@ -85,7 +85,7 @@ export function createInspectionSteps(
       return unused
     },
 
-    /** Makes the ledger follow from what is stored. */
+    /** Derives the pin ledger from the stored content. */
     async trackPins(mode: CheckMode): Promise<{ toPin: number; toUnpin: number }> {
       const toPin = await correctEach('missingPins', mode, verbs.addMissingPins)
       return { toPin, toUnpin: await correctEach('surplusPins', mode, verbs.removeSurplusPins) }
@@ -101,7 +101,7 @@ export function createInspectionSteps(
       await writer.store(content, (row) => verbs.writeEntry({ ...write, content: row }, nowSeconds()))
     },
 
-    /** Stores a file that is counted for no user, or lets one that is there end later. @throws as `importEntry` */
+    /** Stores a file without counting it for a user, or extends the expiry of a stored one. @throws as `importEntry` */
     async importFile(content: NewContent, expiresAtSeconds: number): Promise<void> {
       const file = { expiresAtSeconds, nowSeconds: nowSeconds(), tracksPins: false }
       await writer.store(content, (row) => verbs.writeFile({ ...file, content: row }))

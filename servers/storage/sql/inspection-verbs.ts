@@ -11,23 +11,23 @@ import {
   type EntrySteps
 } from './entry-verbs.js'
 
-/** Owners that one verb looks at, so that a server beside it never waits for long: each may have 10,000 entries. */
+/** Maximum number of owners for one verb, so that a running server waits briefly: each may have 10,000 entries. */
 const OWNERS = 20
 
 export interface DatabaseCheck {
-  /** In the database's words. Nothing that is left can restore it. Empty: the file is sound. */
+  /** Damage that cannot be repaired, in the database's words. Empty if the file is sound. */
   readonly damage: readonly string[]
-  /** Indexes that are damaged; they are rebuilt. */
+  /** Damaged indexes, which can be rebuilt. */
   readonly indexes: readonly string[]
 }
 
-/** How an engine checks whether its files are sound. */
+/** Checks and repairs of an engine's files. */
 export interface DatabaseVerbs {
   readonly findFaults: (query: SqlQuery) => Promise<DatabaseCheck>
   readonly rebuildIndexes: (query: SqlQuery, indexes: readonly string[]) => Promise<void>
 }
 
-/** The short verbs of an operator's commands beside running servers. A copy may be run again: what is there stays. */
+/** Creates short verbs for commands next to running servers. A copy may be run again: existing rows stay. */
 export function createInspectionVerbs(dialect: ContentDialect, content: ContentSteps, entries: EntrySteps) {
   const { isIn, fn, forUpdate, nextRevision } = dialect
   const page = `SELECT id FROM ~owners WHERE id > $1 ORDER BY id LIMIT ${OWNERS}`

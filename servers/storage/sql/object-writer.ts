@@ -20,12 +20,12 @@ export interface ObjectWriterParts {
   readonly nowSeconds: () => number
 }
 
-/** Brings content to the object store and the database. */
+/** Writer of content to the object store and the database. */
 export type ObjectWriter = ReturnType<typeof createObjectWriter>
 
 /**
- * Makes what brings large content to the object store before a database takes it into use, so that no end of the
- * process in between loses content or leaves an object behind that nothing knows of.
+ * Creates the writer of content. It uploads large content before the database refers to it. If the process ends in
+ * between, no content is lost, and no unknown object is left.
  */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function createObjectWriter({ objects, spool, verbs, nowSeconds }: ObjectWriterParts) {
@@ -122,7 +122,7 @@ function isUploadNeeded(outcome: object | undefined): outcome is UploadNeeded {
   return outcome !== undefined && 'upload' in outcome
 }
 
-/** What crosses threads is copied with all of the memory that it is a view of. */
+/** Copies a view of a larger buffer. A message to another thread would otherwise copy the whole buffer. */
 function ownBytes(bytes: Uint8Array): Uint8Array {
   return bytes.byteLength === bytes.buffer.byteLength ? bytes : new Uint8Array(bytes)
 }

@@ -12,28 +12,28 @@ import { createSqlContentStore, type ContentStoreSettings, type OpenContentStore
 import { createContentMigrations } from './tables.js'
 
 export interface PostgresContentStoreOptions extends ContentStoreSettings {
-  /** The caller's, who closes it. */
+  /** Database of the caller, who closes it. */
   readonly database: PostgresDatabase
   readonly tables: TablePrefix
-  /** Brings the tables up to date before the first statement. Default: they are. */
+  /** Migrates the tables before the first statement. Default: the tables are up to date. */
   readonly migrate?: () => Promise<unknown>
-  /** Of this instance: `spool/` lies there. */
+  /** Folder of this instance, which contains `spool/`. */
   readonly folder: string
-  /** Where large content lies. Default: in the database, since instances share no disk. */
+  /** Store of large content. Default: the database, since instances share no disk. */
   readonly objects?: ObjectStore
 }
 
-/** Errors of our own constraints, after which a transaction is repeated: a collector or another writer was faster. */
+/** Codes of constraint errors, after which a transaction is repeated: a collector or another writer was faster. */
 const REPEAT_ON = ['23503', '23505']
 
-/** Opens storage in PostgreSQL, for any number of instances. It asks nothing of the database yet. @throws StartError */
+/** Opens storage in PostgreSQL, for any number of instances. It sends no query yet. @throws StartError */
 export function openPostgresContentStore(options: PostgresContentStoreOptions): OpenContentStore {
   const { folder, database, tables } = options
   const spool = startStep(`Cannot use ${folder} (DATA_DIR)`, () => openSpool(join(folder, 'spool')))
   const open = createLazy(options.migrate ?? (() => Promise.resolve()))
   const objects = options.objects ?? createPostgresObjectStore(database, tables, open)
   const { verbs, transactions } = createContentVerbs(createPostgresContents(tables), createDatabaseVerbs(tables))
-  // The owner's row is locked in the database as well, where the waiting writes of one user would use all connections.
+  // The database locks the owner's row as well, but there waiting writes of one user would use all connections.
   const owners = new KeyedLock()
   const run: RunVerb = async (name, args) => {
     await open()
@@ -85,13 +85,13 @@ function createDatabaseVerbs(tables: TablePrefix): DatabaseVerbs {
       return { damage: listTexts('damage'), indexes: listTexts('index') }
     },
     rebuildIndexes: async (query, indexes) => {
-      // Names of our own tables' indexes, quoted by PostgreSQL.
+      // Names of indexes of this server's tables, quoted by PostgreSQL.
       for (const index of indexes) await query({ text: `REINDEX INDEX ${index}` })
     }
   }
 }
 
-/** Makes the tables of a server's content, or brings them up to date, as `migratePostgres` does. */
+/** Creates the tables of a server's content, or brings them up to date, as `migratePostgres` does. */
 export async function migrateContent(
   database: PostgresDatabase,
   tables: TablePrefix,

@@ -22,22 +22,22 @@ import type { ThreadSettings } from './sqlite-worker.js'
 import { SQLITE_TABLES } from './tables.js'
 
 export interface ContentStoreOptions extends ContentStoreSettings {
-  /** Of the server: the database, `objects/` and `spool/` lie there. */
+  /** Folder of the server, which contains the database, `objects/` and `spool/`. */
   readonly folder: string
   /** File name, such as `vault.db`. */
   readonly database: string
-  /** False: a write survives the end of the process, and not the loss of power, which is cheaper. Default true. */
+  /** Whether a write survives a loss of power. Without that, writes are faster. Default true. */
   readonly isDurable?: boolean
-  /** Where large content lies. Default: files in `objects/`. */
+  /** Store of large content. Default: files in `objects/`. */
   readonly objects?: ObjectStore
 }
 
 const TRIES = 5
 const PAUSE_MILLISECONDS = 300
-/** Of the file, in its copy and in the log of changes. */
+/** Space that a copy of the file and the log of changes need, as a multiple of the file. */
 const COPIES = 2.2
 
-/** Opens storage in a folder, which several processes may do, and creates what is missing. @throws StartError */
+/** Opens storage in a folder, which several processes may share. Creates missing files. @throws StartError */
 export async function openContentStore(options: ContentStoreOptions): Promise<OpenContentStore> {
   const { folder, isDurable = true } = options
   const file = join(folder, options.database)

@@ -4,16 +4,16 @@ import { isUnused } from './content-steps.js'
 
 const ROWS = 500
 
-/** Some of what a verb finds, and the place where the next page begins: none after the last. */
+/** A page of items, and the place where the next page begins; undefined after the last page. */
 export type Page<T, Place> = { readonly items: readonly T[]; readonly next: Place | undefined }
 
-/** Rows that are read in pages: of which table, in the order of which columns; if only some, on which condition. */
+/** Rows that are read in pages: their table, the columns of their order, and optionally a condition. */
 const ROWS_OF = {
   denied: ['~denied', 'cid'],
   files: ['~files', 'cid'],
   lists: ['~lists', 'did,key'],
   pins: ['~pins', 'cid'],
-  /** They can be read no more. */
+  /** Lists that can no longer be read, because their owner is lost. */
   lostLists: ['~lists', 'did,key', 'NOT EXISTS (SELECT 1 FROM ~owners o WHERE o.did = c.did)'],
   unusedContents: [
     '~contents',
@@ -35,7 +35,7 @@ export type RowsName = keyof typeof ROWS_OF
 
 const listColumns = (name: RowsName): string[] => ROWS_OF[name][1].split(',')
 
-/** The verb that reads pages of rows, short beside servers that work. The last page is empty. */
+/** Creates the verb that reads pages of rows. It is short, because servers may be running. The last page is empty. */
 export function pageVerbs({ statements }: ContentDialect) {
   const createPageText = ([table, order, isFound]: readonly [string, string, string?]): string => {
     const after = order === 'cid' ? '$1' : '$1, $2'

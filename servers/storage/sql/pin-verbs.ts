@@ -33,7 +33,7 @@ export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, f
       WHERE cid = $1 AND claimed_revision = $2`,
     open: `SELECT cid FROM ~pins WHERE ${isIn('cid', '$1')} AND state <> 'pinned'`,
     countOpen: `SELECT ${fn}count(*) AS number FROM ~pins WHERE state <> 'pinned'`,
-    // What waits because it is in doubt has not failed since.
+    // Tasks that wait because they are in doubt are skipped: they have had no failure since.
     retry: `UPDATE ~pins SET retry_at = $1 WHERE ${isFree('cid', failed)}`,
     again: `UPDATE ~pins SET state = 'pin', revision = ${nextRevision} WHERE ${isFree('cid', lost)}`
   })

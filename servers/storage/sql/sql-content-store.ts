@@ -21,37 +21,37 @@ const SUM_SECONDS = 10
 /** The same as a multiple of the time that computing took, which grows with the files: 0.1 s for a million. */
 const SUM_FACTOR = 100
 
-/** What an engine brings. */
+/** Parts of an engine. */
 export interface SqlContentEngine {
   readonly verbs: ContentVerbs
   readonly run: RunVerb
   readonly objects: ObjectStore
   readonly spool: Spool
-  /** What it does where bytes that were taken down may be left. @returns what may still have them, in words */
+  /** Erases remaining bytes of content that was taken down. @returns descriptions of places that may still have them */
   readonly erase?: (wasInRow: boolean) => Promise<string[]>
   readonly onProbe?: () => void
   close(): Promise<void>
 }
 
-/** The storage of a server, whichever engine it is on. */
+/** Open storage of a server, on either engine. */
 export interface OpenContentStore {
   readonly store: ContentStore
-  /** For an operator's commands. */
+  /** Access for an operator's commands. */
   readonly inspection: ContentInspection
-  /** For bodies that are arriving. */
+  /** Files for bodies that are arriving. */
   readonly spool: Spool
 }
 
-/** What both engines are opened with. */
+/** Settings of both engines. */
 export interface ContentStoreSettings {
   /** Whether there is an IPFS node, so that new content is to be pinned. Default false. */
   readonly tracksPins?: boolean
   readonly clock?: Clock
-  /** Seconds since any moment, that no clock which is set changes. */
+  /** Returns the seconds since an arbitrary moment. Changes of the system clock do not affect them. */
   readonly monotonicSeconds?: () => number
 }
 
-/** Relay or vault in SQL and objects: verbs in the order that each needs, and what works beside them. */
+/** Creates the storage of relay or vault in SQL and objects: runs verbs in the right order, and background work. */
 export function createSqlContentStore(
   engine: SqlContentEngine,
   { tracksPins = false, clock = systemClock, monotonicSeconds = () => performance.now() / 1_000 }: ContentStoreSettings
@@ -66,7 +66,7 @@ export function createSqlContentStore(
   const parts = { objects, spool, verbs, nowSeconds: now }
   const writer = createObjectWriter(parts)
   const sweepClock = new SweepClock(monotonicSeconds)
-  // The time until it trusts the wall clock begins now, and not with the first sweep.
+  // The time until the sweep clock trusts the wall clock begins now, before the first sweep.
   sweepClock.sweepSeconds(now())
 
   // The bound of all files is approximate: no row counts them, which every post would wait for. Each instance adds what

@@ -3,7 +3,7 @@ import { sqliteContents } from './content-dialect.js'
 import { createContentVerbs } from './content-verbs.js'
 import type { DatabaseVerbs } from './inspection-verbs.js'
 
-/** Problems that go away when indexes are built again. */
+/** Pattern of problems that rebuilding the indexes repairs. */
 const OF_INDEX =
   /(?:missing from index|wrong # of entries in index|non-unique entry in index|values? differs? from index) ?(\w*)/
 

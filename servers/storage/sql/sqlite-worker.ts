@@ -27,27 +27,27 @@ if (parentPort === null) throw new Error('express-did-auth: this file is started
 const { damage, ...database } = workerData as ThreadSettings
 const { file } = database
 const { connection, assertInPlace } = openThreadDatabase(database)
-// A large write makes the log of changes long; it gives the disk back once they are in the file.
+// A large write makes the log of changes long. The log is shortened once its changes are in the file.
 connection.exec(`PRAGMA journal_size_limit = ${MAX_LOG_BYTES}; PRAGMA cache_size = -${CACHE_KIBIBYTES}`)
 
 const { verbs, reads, ofFile } = createSqliteVerbs()
 serveSqlite(parentPort, connection, {
   verbs,
-  // None of them runs in a transaction.
+  // These verbs run outside of transactions.
   reads: new Set([...reads, ...ofFile]),
-  /** Nothing is written to a file that is damaged, or no longer at its path. */
+  /** Refuses writes to a file that is damaged or no longer at its path. */
   beforeGroup() {
     if (damage[0] === 1) throw Object.assign(new Error('the database is damaged'), { code: 'SQLITE_CORRUPT' })
     assertInPlace()
   },
-  /** Removals need little space and make some: what is in the file already is written over, and the reserve is free. */
+  /** Makes space for a removal on a full disk: reuses the log from its start, and releases the reserve. */
   onFailure(verb, error) {
     if (isDamaged(error)) damage[0] = 1
     if (!REMOVALS.has(verb) || !NO_SPACE.has(getSqliteCode(error))) return false
     try {
       connection.exec('PRAGMA wal_checkpoint(RESTART)')
     } catch {
-      // What cannot be brought into the file stays in the log.
+      // Changes that cannot be written to the file stay in the log.
     }
     useReserve(file)
     return true

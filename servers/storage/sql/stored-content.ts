@@ -9,31 +9,31 @@ import { computeCidFromLeaves, LEAF_BYTES } from '../unixfs-blocks.js'
 /** Content up to this size is in its row, larger content in an object. */
 export const MAX_ROW_BYTES = 65_536
 
-/** New content as a database gets it: its bytes if they belong in the row, otherwise the name of an object. */
+/** New content in the form for the database: its bytes if they belong in the row, otherwise the name of an object. */
 export interface ContentRow extends ContentInfo {
   readonly leafHashes: Uint8Array
   readonly bytes?: Uint8Array
   readonly object?: { readonly name: string; readonly isUploaded: boolean }
 }
 
-/** What a verb answers to a write whose object must be written first: only the object's name is stored, as garbage. */
+/** Result of a write whose object must be uploaded first. Only the object's name is stored, as garbage. */
 export const UPLOAD_NEEDED = { upload: true } as const
 export type UploadNeeded = typeof UPLOAD_NEEDED
 
-/** What is stored of content; without bytes and object it is damaged. */
+/** Stored state of content. Content that has neither bytes nor object is damaged. */
 export interface FoundContent extends Omit<ContentRow, 'object'> {
   readonly object?: string
 }
 
 const HASH_BYTES = 32
 
-/** Content that is verified as it is read: bytes of a row were, by their cid; pieces of an object are, by a hash. */
+/** Returns content that is verified: bytes of a row before, by their cid; pieces of an object when read, by a hash. */
 export function createStoredContent(found: FoundContent, objects: Pick<ObjectStore, 'read'>): StoredContent {
   const { cid, byteCount } = found
   const pieces = async (): Promise<AsyncIterable<Uint8Array>> => {
     const all = verifyPieces(found, objects)
     const first = await all.next()
-    // Taken out when it is read, and not held while the rest is, which may take minutes.
+    // The first piece is released when it is read. Reading the rest may take minutes.
     const ahead = first.done === true ? [] : [first.value]
     return (async function* () {
       try {
@@ -75,7 +75,7 @@ async function* verifyPieces(
       if (!isLeaf) throw new ServerError('ERR_CONTENT_MISSING')
       start += HASH_BYTES
       hash = createHash('sha256')
-      // Each is released once it was read.
+      // Each piece is released once it was read.
       while (leaf.length > 0) yield* leaf.splice(0, 1)
     }
   } catch (error) {
@@ -86,7 +86,7 @@ async function* verifyPieces(
   if (left !== 0) throw new ServerError('ERR_CONTENT_MISSING')
 }
 
-/** Whether content is here, and undamaged to its last byte. */
+/** Whether content is stored and undamaged to its last byte. */
 export async function isWhole(content: StoredContent | undefined): Promise<boolean> {
   try {
     // Each piece is verified by reading it.
@@ -98,7 +98,7 @@ export async function isWhole(content: StoredContent | undefined): Promise<boole
   }
 }
 
-/** What a row of a table of content has, without the bytes where they are not those that the cid names. */
+/** Converts a row to stored content. Bytes and object are omitted if bytes or hashes do not match the cid. */
 export function toFoundContent(row: SqlRow): FoundContent {
   const { cid, byte_count, leaf_hashes, object, bytes } = row
   const info = { cid: String(cid), byteCount: Number(byte_count) }

@@ -14,7 +14,7 @@ export interface KeyringSlot {
   /** 32 random hex digits. */
   readonly id: string
   readonly type: Unlocker['type']
-  /** For people: 1 to 64 characters, which everybody can read. */
+  /** Name for people: 1 to 64 characters. It is stored unencrypted, so everybody can read it. */
   readonly label: string
   /** Seconds since the Unix epoch, by the clock of the device that added it. */
   readonly createdAt: number
@@ -24,17 +24,17 @@ export interface KeyringSlot {
   readonly wrapped: string
 }
 
-/** What a keyring needs of a `VaultClient`, with or without `encrypt`: either stores the keyring as it is. */
+/** The part of a `VaultClient` that a keyring needs. `encrypt` makes no difference: the keyring is stored as it is. */
 export type KeyringVault = Pick<VaultClient, 'did' | 'get' | 'replace'>
 
 /** A keyring that was opened. */
 export interface Keyring {
   /** 32 bytes, for `encrypt: { key }` of a `VaultClient`. */
   readonly key: Uint8Array
-  /** As of the last read or write. */
+  /** Slots at the time of the last read or write. */
   readonly slots: readonly KeyringSlot[]
   /**
-   * Adds a way to open it. What another device has changed meanwhile is kept.
+   * Adds a way to open it. Changes by another device meanwhile are preserved.
    *
    * @throws TypeError for another label; WALLET_NOT_DETERMINISTIC; TOO_LARGE with about 25 slots; CONFLICT where it was
    * changed twice meanwhile; KEYRING_TAMPERED; errors of vault, wallet and passkey
@@ -72,10 +72,10 @@ export async function createKeyring({
   const slots: KeyringSlot[] = []
   for (const unlocker of [onPaper, ...unlockers]) slots.push(await createSlot(key, did, unlocker, unlocker.type))
   const content = await formatKeyring(key, did, slots)
-  // While the user was asked, another one may have logged in.
+  // Another user may have logged in during the prompt.
   if (vault.did.toLowerCase() !== did) throw new DidAuthClientError(codes.NOT_SIGNED_IN)
   await vault.replace(KEYRING_KEY, content, { ifNoneMatch: '*' }).catch(async (cause: unknown) => {
-    // The write may have happened and its answer be lost: then the code exists here alone.
+    // The write may have happened and its answer be lost: then the code exists only here.
     const { contents } = await vault.get(KEYRING_KEY).catch(() => ({ contents: [] }))
     if (contents[0] === content) return
     throw isConflict(cause) ? new DidAuthClientError(codes.KEYRING_EXISTS, { cause }) : cause
@@ -206,7 +206,7 @@ async function createSlot(root: Bytes, did: string, unlocker: Unlocker, label: s
   return { ...slot, wrapped }
 }
 
-/** The root key of the first slot that opens. @throws DidAuthClientError LOCKED */
+/** Returns the root key of the first slot that opens. @throws DidAuthClientError LOCKED */
 async function unlockRoot(slots: readonly KeyringSlot[], did: string, unlock: Unlocker): Promise<Bytes> {
   let secret: Bytes | undefined
   for (const slot of slots.filter(({ type }) => type === unlock.type)) {
@@ -221,7 +221,7 @@ async function unlockRoot(slots: readonly KeyringSlot[], did: string, unlock: Un
   throw new DidAuthClientError(codes.LOCKED)
 }
 
-/** AES-256-GCM under HKDF-SHA256(secret, salt, `did-auth keyring 1`), canonical DID, id and type as additional data. */
+/** Seals by AES-256-GCM under HKDF-SHA256(secret, salt, `did-auth keyring 1`). Authenticates DID, id and type. */
 async function sealSlot(
   verb: 'encrypt' | 'decrypt',
   secret: Bytes,
@@ -233,7 +233,7 @@ async function sealSlot(
   return crypt(verb, key, decodeBase64url(iv), [did, id, type].join('\n'), content)
 }
 
-/** 32 bytes of HKDF-SHA256 (RFC 5869). */
+/** Derives 32 bytes by HKDF-SHA256 (RFC 5869). */
 async function hkdf(secret: Bytes, salt: Bytes, info: string): Promise<Bytes> {
   const key = await crypto.subtle.importKey('raw', secret, 'HKDF', false, ['deriveBits'])
   const algorithm = { name: 'HKDF', hash: 'SHA-256', salt, info: utf8(info) }

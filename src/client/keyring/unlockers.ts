@@ -5,14 +5,14 @@ import { DidAuthClientError } from '../errors.js'
 import { randomBytes, utf8, type Bytes } from '../seal.js'
 import type { Wallet } from '../wallet.js'
 
-/** What opens slots of one type. */
+/** Opens slots of one type. */
 export interface Unlocker {
   readonly type: 'recovery' | 'passkey' | 'wallet'
-  /** The secret of a slot, for which the user may be asked. A new slot takes only one that will come again. */
+  /** Returns the secret of a slot; may ask the user. A new slot needs a secret that can be computed again. */
   secret(slot: { readonly id: string; readonly createdAt: number }, isNew: boolean): Promise<Bytes>
 }
 
-/** The digits of Crockford's base32, then those that check symbols have beside them. */
+/** The digits of Crockford's base32, then those that only check symbols have. */
 const DIGITS = '0123456789ABCDEFGHJKMNPQRSTVWXYZ*~$=U'
 const computeCheckDigit = (digits: readonly number[]): number =>
   digits.reduce((rest, digit) => (rest * 32 + digit) % 37, 0)
@@ -43,7 +43,7 @@ function parseCode(code: string): string {
   throw new DidAuthClientError(LOCKED, { message: 'No recovery code' })
 }
 
-/** A passkey with the extension PRF, as `createPasskey` makes it: the user chooses one in one prompt. */
+/** Returns a passkey with the extension PRF, as `createPasskey` makes it: the user chooses one in one prompt. */
 export function passkey({ rpId }: { readonly rpId: string }): Unlocker {
   const context = 'express-did-auth keyring 1'
   return { type: 'passkey', secret: async () => (await askPasskey({ rpId, context })).secret }
@@ -59,7 +59,7 @@ export function passkey({ rpId }: { readonly rpId: string }): Unlocker {
 export function wallet(signer: Wallet, { domain = browser.location?.host ?? 'localhost' } = {}): Unlocker {
   return {
     type: 'wallet',
-    // Loaded when it is wanted, with the hash for the checksum.
+    // Loaded on first use, with the hash for the checksum.
     secret: async (slot, isNew) => (await import('./wallet-secret.js')).requestWalletSecret(signer, domain, slot, isNew)
   }
 }

@@ -8,7 +8,7 @@ import { decodeBase64url, encodeBase64url, utf8 } from '../seal.js'
 import { pause } from '../timing.js'
 import type { PlainWallet } from '../wallet.js'
 
-/** Without what makes verifying faster, which is a kilobyte. @see SEC 2, section 2.4.1 */
+/** Curve without the kilobyte of code that makes verifying faster. @see SEC 2, section 2.4.1 */
 const secp256k1 = ecdsa(
   weierstrassN({
     p: 0xfffffffffffffffffffffffffffffffffffffffffffffffffffffffefffffc2fn,
@@ -23,10 +23,10 @@ const secp256k1 = ecdsa(
   { lowS: true }
 )
 const CONTEXT = 'express-did-auth passkey wallet 1'
-/** For how long the key of the first prompt waits for the first signature. */
+/** Time for which the key of the first prompt waits for the first signature. */
 const KEPT_SECONDS = 60
 
-/** Whose passkey: of the page's host, or of a domain above it. **The DID belongs to it.** */
+/** Owner of the passkey: the page's host, or a domain above it. **The DID belongs to this domain.** */
 export interface PasskeyOptions {
   readonly rpId: string
 }
@@ -56,7 +56,7 @@ export function createPasskey(options: PasskeyOptions & { readonly userName: str
   return createPasskeyWallet(options)
 }
 
-/** The wallet of a passkey that the user has, and chooses in one prompt. @throws as {@link createPasskey} does */
+/** Opens the wallet of a passkey that the user has, and chooses in one prompt. @throws as {@link createPasskey} does */
 export function openPasskey({ rpId }: PasskeyOptions): Promise<PasskeyWallet> {
   return createPasskeyWallet({ rpId })
 }

@@ -1,11 +1,11 @@
 /** QR codes of relay links, or of any text, by the optional package `uqr`: `npm install uqr`. */
 import { encode, renderUnicodeCompact } from 'uqr'
 
-/** How a code is drawn. */
+/** Options for drawing a code. */
 export interface QrOptions {
-  /** How much of the code may be lost: L 7 %, M 15 %, Q 25 %, H 30 %. Default M. */
+  /** Part of the code that may be lost: L 7 %, M 15 %, Q 25 %, H 30 %. Default M. */
   readonly correction?: 'L' | 'M' | 'Q' | 'H'
-  /** White modules around the code. Default 4, which the standard asks for. */
+  /** White modules around the code. Default 4, which the standard requires. */
   readonly border?: number
 }
 
@@ -34,7 +34,7 @@ export function qrSvg(text: string, options?: QrOptions): string {
   return `${open}<path fill="#fff" d="M0 0h${rows.length}v${rows.length}H0z"/><path d="${path}"/></svg>`
 }
 
-/** A QR code for a terminal with a dark background: two modules a character. @throws RangeError as {@link qrMatrix} */
+/** Draws a QR code for a dark terminal: two modules per character. @throws RangeError as {@link qrMatrix} */
 export function qrText(text: string, { correction = 'M', border = 2 }: QrOptions = {}): string {
   return renderUnicodeCompact(text, { ecc: correction, border })
 }

@@ -1,19 +1,19 @@
 import { encodeHex, concatBytes, type Bytes } from '../seal.js'
 
-/** How every IPFS node splits content, so that its cid is ours: bytes of a leaf, and links of a node above leaves. */
+/** Limits by which every IPFS node splits content, so that cids agree: bytes of a leaf, and links of a node. */
 export const LEAF_BYTES = 262_144
 export const MAX_LINKS = 174
 
 /** A block, or a tree of blocks, by its root. */
 interface Tree {
   cid: Bytes
-  /** Of the content below. */
+  /** Bytes of content below the root. */
   size: number
-  /** Of all blocks from the root down. */
+  /** Bytes of all blocks from the root down. */
   total: number
 }
 
-/** The cid of content: CIDv1, SHA2-256, UnixFS, raw leaves of 256 KiB, balanced with 174 links a node. */
+/** Computes the cid of content: CIDv1, SHA2-256, UnixFS, raw leaves of 256 KiB, balanced with 174 links a node. */
 export async function computeCid(content: Bytes): Promise<string> {
   const leaves = split(content.length, LEAF_BYTES, (start, end) => createTree(true, content.subarray(start, end)))
   let level = await Promise.all(leaves)
@@ -24,18 +24,18 @@ export async function computeCid(content: Bytes): Promise<string> {
   return level.map(({ cid }) => encodeBase32(cid)).join()
 }
 
-/** What is made of each part of a length; of one part where there is nothing. */
+/** Calls `make` for each part of a length. An empty length has one empty part. */
 function split<T>(length: number, size: number, make: (start: number, end: number) => T): T[] {
   return Array.from({ length: Math.ceil(length / size) || 1 }, (_, index) => make(index * size, (index + 1) * size))
 }
 
-/** The tree of one block: content as it is, or a node of dag-pb. */
+/** Creates the tree of one block: content as it is, or a node of dag-pb. */
 export async function createTree(isRaw: boolean, bytes: Bytes, size = bytes.length, total = size): Promise<Tree> {
   const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))
   return { cid: concatBytes([[1, isRaw ? 0x55 : 0x70, 0x12, 32], hash]), size, total }
 }
 
-/** The node that links to trees: each link has hash, empty name and size. Then the sizes as UnixFS has them. */
+/** Creates the node that links to trees: each link has hash, empty name and size. Then the sizes as UnixFS has them. */
 async function createParentNode(trees: readonly Tree[]): Promise<Tree> {
   const links: number[] = []
   const sizes: number[] = []
@@ -55,18 +55,18 @@ function encodeField(tag: number, bytes: readonly number[]): number[] {
   return [tag, ...encodeVarint(bytes.length), ...bytes]
 }
 
-/** A number as protobuf writes it: 7 bits a byte, the lowest first. */
+/** Encodes a number as protobuf does: 7 bits per byte, the lowest first. */
 function encodeVarint(value: number): number[] {
   return value < 128 ? [value] : [(value & 127) | 128, ...encodeVarint(value >> 7)]
 }
 
-/** As IPFS writes a cid of 36 bytes: lower case, without padding, `b` before it. */
+/** Writes a cid of 36 bytes as IPFS does: the prefix `b`, then base32 in lower case without padding. */
 export function encodeBase32(bytes: Bytes): string {
   const digits = (BigInt(`0x0${encodeHex(bytes)}`) << 2n).toString(32).padStart(58, '0')
   return `b${digits.replace(/./g, encodeDigit)}`
 }
 
-/** JavaScript counts 0 to 9, then letters; base32 of RFC 4648 a to z, then 2 to 7. */
+/** Converts a digit of JavaScript (0 to 9, then letters) to one of RFC 4648's base32 (a to z, then 2 to 7). */
 function encodeDigit(digit: string): string {
   const value = parseInt(digit, 32)
   return (value < 26 ? value + 10 : value - 24).toString(36)

@@ -18,7 +18,7 @@ function isLeaf(cid: string): boolean {
 }
 
 /**
- * The cids that a node of ours links to, in order: links stand first, and each is shorter than 128 bytes. Other nodes
+ * Returns the cids that a node links to, in order: links are first, and each is shorter than 128 bytes. Other nodes
  * are of no file that was sent, so what is made of them cannot be decrypted.
  */
 export function readLinks(node: Bytes): string[] {
@@ -45,7 +45,7 @@ export async function readFromGateway(relay: Service, url: string, cid: string, 
     findErrorKind: (status) => status === 404 && NOT_FOUND,
     read: (response) => readAtMost(LEAF_BYTES, response)
   }
-  // Of one file: 64 MiB are 256 leaves and 3 nodes.
+  // Limit of blocks for one file: 64 MiB are 256 leaves and 3 nodes.
   let left = 300
   const read = async (block: string): Promise<Bytes> => {
     // Gateways differ in whether they look at the query or at the header.
@@ -53,12 +53,12 @@ export async function readFromGateway(relay: Service, url: string, cid: string, 
     const { body } = await ask(gateway, { path: `/ipfs/${block}?format=raw`, headers, signal })
     if (!(await hasCid(block, body))) throw new DidAuthClientError(MISMATCH)
     if (isLeaf(block)) return body
-    // A node that was made to harm links to more than a file of ours, or to something else.
+    // A malicious node links to more blocks than a file can have, or to something else.
     const links = readLinks(body)
     left -= links.length
     if (left < 0 || links.length > MAX_LINKS || !links.every(isCid)) throw new DidAuthClientError(MISMATCH)
     const parts: Bytes[] = []
-    // A few at once, of one node.
+    // Read a few children of one node at once.
     while (links.length) parts.push(...(await Promise.all(links.splice(0, 8).map(read))))
     return concatBytes(parts)
   }

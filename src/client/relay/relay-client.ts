@@ -14,31 +14,31 @@ import type { RelayLogin } from './log-in.js'
  * relay accepts.
  */
 export interface RelayClientOptions extends Partial<ResourceOptions>, RelayLogin {
-  /** Where the relay is, as in `https://relay.example.com`. Absent: `resource`, and the reverse. */
+  /** URL of the relay, such as `https://relay.example.com`. `url` and `resource` default to each other. */
   readonly url?: string
   /** The global one when absent. */
   readonly fetch?: typeof globalThis.fetch
-  /** How long one answer may take, with its body. Default 60. */
+  /** Time limit for one answer with its body. Default 60. */
   readonly timeoutSeconds?: number
 }
 
-/** What `send` and `open` take. */
+/** Options of `send` and `open`. */
 export interface SendOptions {
   /** Ends the wait; the call throws its reason. */
   readonly signal?: AbortSignal
-  /** Is told for how many seconds the relay keeps the file, unless it does not say so, or a gateway is faster. */
+  /** Receives the seconds that the relay stores the file. Not called if unknown, or if a gateway is faster. */
   readonly onExpiresIn?: (seconds: number) => void
 }
 
-/** Where `open` looks for content. */
+/** Options of `open`: further places to look for content. */
 export interface OpenOptions extends SendOptions {
-  /** IPFS gateways that are asked beside the relay, as in `https://ipfs.io`. They need not be trusted. */
+  /** IPFS gateways that are asked in addition to the relay, such as `https://ipfs.io`. They need not be trusted. */
   readonly gateways?: readonly string[]
 }
 
 const CONTEXT = 'relay:1'
 const loadFiles = () => mapToUnavailable('file', undefined, () => import('./sent-file.js'))
-/** What statuses mean where the relay has a code for it. */
+/** Kinds of errors by status, for answers that have a code of the relay. */
 const meanings: Readonly<Record<number, PlainErrorKind>> = {
   401: codes.CHALLENGE,
   404: codes.NOT_FOUND,
@@ -84,7 +84,7 @@ export class RelayClient {
    * Encrypts content with a new key, and posts it.
    *
    * @param content - a text, bytes, or a file with its name and type: about 6 MiB at a relay with default bounds
-   * @returns `relay://<cid>#<key>`: everybody who has it can read the content, so show it to the recipient alone
+   * @returns `relay://<cid>#<key>`: everybody who has it can read the content, so show it only to the recipient
    * @throws TypeError for other content; TOO_LARGE, FULL, TAKEN_DOWN; CHALLENGE, RATE_LIMITED, UNAVAILABLE,
    * PROTOCOL, errors of the wallet, or the signal's reason
    */
@@ -154,14 +154,14 @@ export class RelayClient {
     return raceWithAbort(first, signal).finally(() => race.abort())
   }
 
-  /** With a token, if there is a wallet. Logs in again, once, where the last one is refused, or a challenge late. */
+  /** Sends a token if there is a wallet. Logs in again once if the token is refused, or the challenge was too late. */
   #withToken(path: string, field: string, body?: object, options?: SendOptions): Promise<string> {
     const { auth, wallet } = this.#options
     if (auth || !(wallet || body)) return this.#ask(path, field, body, options)
     const before = this.#token
     const login = () =>
       (this.#token ??= this.#logIn().catch((error: unknown) => {
-        // Not for ever: the next call logs in again.
+        // Forget the failed login, so that the next call logs in again.
         this.#token = undefined
         throw error
       }))

@@ -10,7 +10,7 @@ import { retryStaleChallenge } from '../sign-in.js'
 import type { SignedSiwe, SiweLogin } from '../siwe-login.js'
 import { askWallet, fetchChainId, type Eip1193Provider } from '../wallet.js'
 
-/** What the adapters use of a client. */
+/** The part of a client that the adapters use. */
 export type SiweAuth = Pick<DidAuthClient, 'ready' | 'session' | 'siwe' | 'logIn' | 'logOut'>
 
 type Account = Parameters<SiweLogin['fields']>[0]
@@ -54,21 +54,21 @@ function createSteps(auth: SiweAuth) {
   }
 }
 
-/** The address of the session, when it is that of an account, or of any. */
+/** Returns the address of the session, when it is that of an account, or of any. */
 async function findSessionAddress(auth: SiweAuth, of?: string): Promise<string | undefined> {
   await auth.ready.catch(() => undefined)
   const address = auth.session?.did.slice(-42)
   return !of || of.toLowerCase() === address ? address : undefined
 }
 
-/** For `RainbowKitAuthenticationProvider`, as its `adapter`. The page tells its `status`, by `auth.subscribe`. */
+/** Creates the `adapter` of `RainbowKitAuthenticationProvider`. The page sets its `status` by `auth.subscribe`. */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function rainbowKit(auth: SiweAuth) {
   const { getNonce, createMessage, isVerified: verify } = createSteps(auth)
   return { getNonce, createMessage, verify, signOut: () => auth.logOut() }
 }
 
-/** For `SIWEProvider` of ConnectKit: `<SIWEProvider {...connectKit(auth)}>`. Another chain is the same user. */
+/** Creates the props of ConnectKit's `<SIWEProvider {...connectKit(auth)}>`. Another chain is the same user. */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function connectKit(auth: SiweAuth) {
   const { getNonce, createMessage, isVerified: verifyMessage } = createSteps(auth)
@@ -96,7 +96,7 @@ export function connectKit(auth: SiweAuth) {
 
 type CaipChain = `${string}:${string}`
 
-/** For `createAppKit` of AppKit, as `siwx`. Another chain is the same user; others than Ethereum's are refused. */
+/** Creates the `siwx` of AppKit's `createAppKit`. Another chain of Ethereum is the same user; others are refused. */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function appKit(auth: SiweAuth) {
   const { getNonce, verify } = createSteps(auth)
@@ -129,7 +129,7 @@ export function appKit(auth: SiweAuth) {
   }
 }
 
-/** For `ConnectButton` of thirdweb, as `auth`. */
+/** Creates the `auth` of thirdweb's `ConnectButton`. */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function thirdweb(auth: SiweAuth) {
   const { getNonce, verify } = createSteps(auth)
@@ -204,7 +204,7 @@ function hasHost(message: string, url: string): boolean {
   return URL.canParse(uri) && new URL(uri).host === new URL(url).host
 }
 
-/** What `wallet_connect` answers; undefined where the wallet does not know it (EIP-1193, JSON-RPC 2.0). */
+/** Calls `wallet_connect`. Returns undefined if the wallet does not know it (EIP-1193, JSON-RPC 2.0). */
 async function mapUnsupported(provider: Eip1193Provider, params: readonly unknown[]): Promise<unknown> {
   try {
     return await provider.request({ method: 'wallet_connect', params })

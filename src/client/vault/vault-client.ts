@@ -15,13 +15,13 @@ import {
   encodeUtf8
 } from '../seal.js'
 
-/** What the vault client needs of a `DidAuthClient`. */
+/** The part of a `DidAuthClient` that the vault client needs. */
 export interface VaultAuth extends Partial<Pick<ResourceAuth, 'tokenFor'>> {
   fetch(path: string, init?: RequestInit & { readonly fetch?: typeof globalThis.fetch }): Promise<Response>
   readonly session: { readonly did: string } | undefined
 }
 
-/** Which vault, and whether contents are encrypted. */
+/** Options of a vault client: the vault, and whether contents are encrypted. */
 export interface VaultClientOptions {
   /**
    * A client of the vault; or with `resource`, of a service whose tokens the vault accepts. It is logged in for all but
@@ -30,7 +30,7 @@ export interface VaultClientOptions {
   readonly auth: VaultAuth
   /** The vault's URL, as the service of `auth` has it in `resources`. */
   readonly resource?: string
-  /** Where the vault of `resource` is, if that is somewhere else. */
+  /** URL under which the vault is reached. Default: `resource`. */
   readonly url?: string
   /**
    * Encrypts contents with this key of 32 bytes, and decrypts what is read. Off by default: **everybody can read the
@@ -39,34 +39,34 @@ export interface VaultClientOptions {
   readonly encrypt?: { readonly key: Uint8Array }
   /** Sends the requests, with absolute URLs and the token of `auth`, in place of the global one or that of `auth`. */
   readonly fetch?: (url: string, init?: RequestInit) => Promise<Response>
-  /** How long one answer may take, with its body. Default 60. */
+  /** Time limit for one answer with its body. Default 60. */
   readonly timeoutSeconds?: number
 }
 
-/** What every call takes. */
+/** Options of every call. */
 export interface ReadOptions {
   /** Ends the wait; the call throws its reason. */
   readonly signal?: AbortSignal
 }
 
-/** On what condition a write happens; else the error is `CONFLICT`. */
+/** Condition of a write. If it is not met, the error is `CONFLICT`. */
 export interface WriteOptions extends ReadOptions {
-  /** The list still has this ETag; `*`: there is a list. */
+  /** Requires that the list still has this ETag; `*`: that there is a list. */
   readonly ifMatch?: string
-  /** There is no list. */
+  /** Requires that there is no list. */
   readonly ifNoneMatch?: '*'
 }
 
-/** Which entries a write is about, and its condition. */
+/** Entries that a write is about, and its condition. */
 export interface EntryOptions extends WriteOptions {
-  /** Of one entry. All entries of the key when absent. */
+  /** Id of one entry. Default: all entries of the key. */
   readonly id?: string
 }
 
 /** The contents under a key, in the order in which they were written. */
 export interface VaultList {
   readonly contents: string[]
-  /** For `ifMatch`. */
+  /** ETag of the list, for `ifMatch`. */
   readonly etag: string
 }
 
@@ -76,7 +76,7 @@ export interface Written {
   readonly id: string
   /** The ETag of the list as it is now. */
   readonly etag: string
-  /** False while the vault's IPFS node does not have it yet. */
+  /** Whether the vault's IPFS node has it already. */
   readonly isPinned: boolean
 }
 
@@ -107,12 +107,12 @@ export interface VaultBackup {
 export const KEYRING_KEY = 'did-auth.keyring'
 const VERSION = 'eda1'
 
-/** What a URL would resolve, and the routes of the login, which a POST would reach. */
+/** Names that no key can have: dots, which a URL resolves, and routes of the login, which a POST would reach. */
 const UNUSABLE = /^(?:\.{0,2}|(?:request-)?(?:auth|signup)|refresh-token|logout)$/i
 
-/** What statuses mean, also without a code of the vault. */
+/** Kinds of errors by status, for all answers. */
 const meanings: Readonly<Record<number, PlainErrorKind>> = { 401: codes.NOT_SIGNED_IN, 403: codes.CROSS_ORIGIN }
-/** What they mean with a code of the vault. */
+/** Kinds of errors by status, for answers that have a code of the vault. */
 const codedMeanings: Readonly<Record<number, PlainErrorKind>> = {
   413: codes.TOO_LARGE,
   451: [codes.TAKEN_DOWN[0], 'The operator removed this content.'],
@@ -139,9 +139,9 @@ function findErrorKind(status: number, serverCode = '', answer: Answer): PlainEr
  */
 export class VaultClient {
   readonly #options: VaultClientOptions
-  /** With the user's token. */
+  /** The vault, asked with the user's token. */
   readonly #own: Service
-  /** For what everybody may read: a token would bring nothing. */
+  /** The vault, asked without token for what everybody may read. */
   readonly #open: Service
 
   /** @throws TypeError for another `url`, or a key that is no Uint8Array of 32 bytes: a text would be zeros */
@@ -154,7 +154,7 @@ export class VaultClient {
     const { auth, resource, url = resource, fetch, timeoutSeconds } = options
     const service = { fetch, timeoutSeconds, findErrorKind, read: readAll }
     if (resource === undefined) {
-      // It is called with a text, because the vault's paths are texts.
+      // The vault's paths are strings, so `fetch` is only called with strings.
       const given = fetch && { fetch: fetch as typeof globalThis.fetch }
       this.#open = { ...service, url: '', fetch: (path, init) => auth.fetch(path, { ...init, ...given }) }
       this.#own = this.#open
@@ -208,13 +208,13 @@ export class VaultClient {
     return readChange(await this.#ask('DELETE', joinPath(key, options.id), options))
   }
 
-  /** The user's keys, in the order of their first entries. @throws as {@link VaultClient.add} */
+  /** Returns the user's keys, in the order of their first entries. @throws as {@link VaultClient.add} */
   async keys(options?: ReadOptions): Promise<VaultKey[]> {
     const answer = await this.#ask('GET', './keys', options)
     return readJsonAs<{ keys: VaultKey[] }>(answer, ({ keys }) => Array.isArray(keys)).keys
   }
 
-  /** What the user stores, and may store beside it. @throws as {@link VaultClient.add} */
+  /** Returns how much the user has stored, and how much more is allowed. @throws as {@link VaultClient.add} */
   async storage(options?: ReadOptions): Promise<VaultStorage> {
     const answer = await this.#ask('GET', './storage', options)
     return readJsonAs<VaultStorage>(answer, ({ used }) => typeof used === 'number')
@@ -247,7 +247,7 @@ export class VaultClient {
    */
   async restore({ did, raw, entries }: VaultBackup, options?: ReadOptions): Promise<number> {
     if (!raw) throw new TypeError('Give a backup({ raw: true })')
-    // What is encrypted belongs to its DID.
+    // Ciphertext can be decrypted only under the DID that encrypted it.
     if (did.toLowerCase() !== this.did.toLowerCase()) throw new DidAuthClientError(codes.KEY)
     const present = new Map((await this.keys(options)).map(({ key, entries }) => [key, entries.map(({ id }) => id)]))
     const missing = entries.filter(({ key, id }) => !present.get(key)?.includes(id))
@@ -288,7 +288,7 @@ export class VaultClient {
     const { did } = this
     const iv = randomBytes(IV_BYTES)
     const sealed = await crypt('encrypt', new Uint8Array(encrypt.key), iv, createContext(did, key), encodeUtf8(content))
-    // It belongs to its DID: the user who logged in meanwhile could not read it.
+    // Another user has logged in meanwhile, who could not decrypt it.
     if (this.did !== did) throw new DidAuthClientError(codes.NOT_SIGNED_IN)
     return [VERSION, encodeBase64url(iv), encodeBase64url(sealed)].join('.')
   }
@@ -310,7 +310,7 @@ export class VaultClient {
   }
 }
 
-/** Relative, so that the vault may stand below a path. @throws DidAuthClientError NAME, also for half a character */
+/** Returns a relative path: vaults may be below a path. @throws DidAuthClientError NAME, also for half a character */
 function joinPath(...segments: readonly (string | undefined)[]): string {
   const path = segments.filter((segment) => segment !== undefined)
   try {
@@ -321,20 +321,20 @@ function joinPath(...segments: readonly (string | undefined)[]): string {
   }
 }
 
-/** What the ciphertext of an entry belongs to, so that it cannot be moved to another key or user. */
+/** Creates the context that binds a ciphertext to its user and key, so that it cannot be moved to others. */
 const createContext = (did: string, key: string): string => [did.toLowerCase(), key, VERSION].join('\n')
 
-/** The ETag of the list that was read or written. */
+/** Reads the ETag of the list that was read or written. */
 function readEtag({ response }: Answer): string {
   return response.headers.get('etag') ?? ''
 }
 
-/** What every write answers. */
+/** Reads the part of the answer that all writes have. */
 function readChange(answer: Answer): Omit<Written, 'id'> {
   return { etag: readEtag(answer), isPinned: answer.response.headers.get('pin-status') !== 'pending' }
 }
 
-/** The JSON of an answer. @throws DidAuthClientError PROTOCOL where it is not the one that was asked for */
+/** Reads the JSON of an answer. @throws DidAuthClientError PROTOCOL if it does not have the expected form */
 function readJsonAs<T>(answer: Answer, isExpected: (json: Partial<Record<keyof T, unknown>>) => boolean): T {
   if (!isExpected(parseFields(answer.json) as Partial<Record<keyof T, unknown>>)) throw toClientError(answer)
   return answer.json as T

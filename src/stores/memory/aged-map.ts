@@ -4,7 +4,7 @@
  */
 export class AgedMap<V> {
   readonly #entries = new Map<string, V>()
-  /** Where the search for the oldest entry continues. */
+  /** Place at which the search for the oldest entry continues. */
   #walk: MapIterator<[string, V]> | undefined
   #oldest: [key: string, value: V] | undefined
   /** Entries that were set or deleted since the walk began. */
@@ -30,19 +30,19 @@ export class AgedMap<V> {
     if (this.#entries.delete(key)) this.#endStaleWalk()
   }
 
-  /** The entry that was set first. */
+  /** Returns the entry that was set first. */
   oldest(): [key: string, value: V] | undefined {
     while (this.#oldest === undefined && this.#entries.size > 0) {
       this.#walk ??= this.#entries.entries()
       const place = this.#walk.next()
       if (place.done !== true) this.#oldest = place.value
-      // It came to the end, and would stay there whatever is added.
+      // An iterator that has reached the end never returns entries that are added later.
       else this.#walk = undefined
     }
     return this.#oldest
   }
 
-  /** An iterator that stands still keeps alive each table, with all that was in it, that the Map has replaced since. */
+  /** Ends an idle iterator: it prevents garbage collection of all tables that the Map has replaced since. */
   #endStaleWalk(): void {
     this.#changes += 1
     if (this.#changes <= this.#entries.size >> 2) return

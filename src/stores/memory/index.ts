@@ -55,11 +55,11 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
 
 type Window = { expiresAtSeconds: number; countsByUser: Map<string, Record<ChallengeFlow, number>> }
 
-/** One map a window, which a sweep deletes no earlier than a minute after its end. */
+/** Creates one map per window, which a sweep deletes at least a minute after the window's end. */
 function createChallengeUses(maxUses: number, clock: SweepClock): ChallengeUseStore {
   const windows = new Map<string, Window>()
   let size = 0
-  /** End of the newest window whose uses were deleted: a clock that is set back must not make them good again. */
+  /** End of the newest window whose uses were deleted: a clock that is set back must not make them valid again. */
   let deletedUntilSeconds = -Infinity
   const createId = (service: string, window: number): string => `${window} ${service}`
 

@@ -5,7 +5,7 @@ import { AgedMap } from './aged-map.js'
 /** Ended quotas that are deleted when one is added. */
 const PURGED_AT_ONCE = 2
 
-/** By service and key. In the order in which the time slots began. */
+/** Quotas by service and key, in the order in which their time slots began. */
 type Quotas = AgedMap<{ count: number; resetsAtSeconds: number }>
 
 /** Counters of requests in fixed time slots, of each kind apart, so that those of strangers displace none of users. */
@@ -37,7 +37,7 @@ function chargeIn(
     if (nowSeconds < quota.resetsAtSeconds && quotas.size < maxQuotas) break
     quotas.delete(oldest)
   }
-  // V8 keeps a concatenated text as a tree of its parts until it is copied: three times the memory in a Map.
+  // V8 stores a concatenated text as a tree of its parts until it is copied: three times the memory in a Map.
   quotas.set(Buffer.from(id).toString(), begun)
   return { ...begun, isCharged: true }
 }

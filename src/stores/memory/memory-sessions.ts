@@ -15,9 +15,9 @@ const PURGED_AT_ONCE = 2
 export class MemorySessions {
   readonly #maxSessions: number
   readonly #clock: SweepClock
-  /** By id, in the order of creation. Evicted first, so that sessions of new DIDs evict no returning user. */
+  /** Sessions by id, in the order of creation. Evicted first, so that new DIDs evict no returning user. */
   readonly #neverRefreshed = new AgedMap<SessionRecord>()
-  /** By id, in the order of their last refresh. */
+  /** Sessions by id, in the order of their last refresh. */
   readonly #refreshed = new AgedMap<SessionRecord>()
   /** The head of each user's chain. */
   readonly #newestOf = new Map<string, SessionRecord>()
@@ -33,9 +33,9 @@ export class MemorySessions {
     this.#trimSessionsOf(user, nowSeconds)
     const evicted = this.#evict(nowSeconds)
     const record: SessionRecord = {
-      // V8 keeps a concatenated id as a tree of its parts until it is copied, which needs more memory.
+      // V8 stores a concatenated id as a tree of its parts until it is copied, which needs more memory.
       sessionId: Buffer.from(sessionId).toString(),
-      // One string serves as key and as value where the spellings agree.
+      // One string is both key and value if the spellings agree.
       did: did === user ? user : did,
       state: 'active',
       tokenClaims: tokenClaims && JSON.stringify(tokenClaims),
@@ -117,7 +117,7 @@ export class MemorySessions {
     return this.#chainOf(user).filter((record) => isActive(record, nowSeconds))
   }
 
-  /** A chain stays short: expired sessions are dropped first, then ended ones, then the oldest. */
+  /** Shortens the user's chain: drops expired sessions first, then ended ones, then the oldest. */
   #trimSessionsOf(user: string, nowSeconds: number): void {
     const chain = this.#chainOf(user)
     if (chain.length < MAX_SESSIONS_PER_DID) return
@@ -150,7 +150,7 @@ type Writable<T> = { -readonly [K in keyof T]: T[K] }
 interface SessionRecord extends Writable<Omit<StoredSession, 'tokenClaims' | 'replacedTokens'>> {
   /** JSON, which is small and cannot be changed from outside. */
   tokenClaims: string | undefined
-  /** As `packReplacedToken` packs them, one character a byte: a Buffer would need more memory than its content. */
+  /** Output of `packReplacedToken`, one character per byte: a Buffer would need more memory than its content. */
   replaced: string
   /** The user's session before this one: each user's sessions are a chain, the newest first. */
   older: SessionRecord | undefined
@@ -160,7 +160,7 @@ function isActive({ state, expiresAtSeconds }: SessionRecord, nowSeconds: number
   return state === 'active' && nowSeconds < expiresAtSeconds
 }
 
-/** A copy that a caller may keep. */
+/** Returns a copy that a caller may keep. */
 function toSession({ sessionId, did, state, tokenClaims, ...times }: SessionRecord): Session {
   const { createdAtSeconds, rotatedAtSeconds, expiresAtSeconds } = times
   const claims = tokenClaims === undefined ? undefined : (JSON.parse(tokenClaims) as JsonObject)

@@ -70,7 +70,7 @@ export function assertPool(source: unknown): asserts source is PostgresPool {
   )
 }
 
-/** A URL without `sslmode` where certificates are given, because pg would forget them for it. */
+/** Removes `sslmode` from a URL if certificates are given, because pg would ignore them for it. */
 function parseUrl(text: string, hasCertificates: boolean): string {
   // The error of `new URL` would repeat the text, password and all.
   if (!URL.canParse(text) || !/^postgres(ql)?:/.test(text)) {
@@ -82,9 +82,9 @@ function parseUrl(text: string, hasCertificates: boolean): string {
   return url.href
 }
 
-/** How often as long as one verb all verbs of a request may wait, so that it is answered or refused soon. */
+/** Limit of the wait of all verbs of a request, as a multiple of one verb's, so that it is answered soon. */
 const WAITS_A_REQUEST = 2
-/** How long ago a verb ended well, where the database counts as busy, and not as unavailable. */
+/** Time since the last success within which the database counts as busy, and not as unavailable. */
 const AT_WORK_MILLISECONDS = 2_000
 const NO_CLIENT = { network: '', isGone: () => false }
 
@@ -104,11 +104,11 @@ export class Connections {
   readonly #generations = new WeakMap<PostgresClient, number>()
   #generation = 0
   #connecting = 0
-  /** Milliseconds that requests have waited. Those that had a connection, or want one, come first, to end soon. */
+  /** Milliseconds that requests have waited. Those that had a connection, or want one, are first, to end soon. */
   readonly #begun = new WeakMap<Client, number>()
   #endedWellAt = -Infinity
 
-  /** As many verbs as `poolSize` ask the pool at once, which may open connections; the others wait here. */
+  /** Lets at most `poolSize` verbs ask the pool at once, which may open connections; the others wait here. */
   constructor(pool: PostgresPool, bounds: Record<'poolSize' | 'maxWaiting' | 'waitingMilliseconds', number>) {
     const { poolSize, maxWaiting, waitingMilliseconds } = bounds
     this.#pool = pool
@@ -147,7 +147,7 @@ export class Connections {
       const client = await this.#connect(endOfTime)
       if (!this.#generations.has(client)) {
         this.#generations.set(client, this.#generation)
-        // As for the pool; the promise of the statement in work is rejected as well.
+        // A listener is required, as for the pool. The promise of the running statement is rejected as well.
         client.on('error', ignore)
       }
       if (this.#generations.get(client) === this.#generation) return client
@@ -165,7 +165,7 @@ export class Connections {
     try {
       return await limitTime(connecting, endOfTime)
     } catch (error) {
-      // It may come yet, and is then for others.
+      // The connection may still open; return it to the pool.
       connecting.then((client) => client.release(), ignore)
       throw storeError(error)
     } finally {
@@ -201,7 +201,7 @@ export class Connections {
   }
 }
 
-/** A verb in the queue; one whose time is over stays there until its turn comes. */
+/** A verb in the queue. One whose time is over stays there until its turn. */
 interface Waiting extends WaitingTask {
   isOver: boolean
 }

@@ -4,7 +4,7 @@ import { isConflict, isConnectionLost, getPostgresCode, READ_ONLY, storeError } 
 import type { SqlQuery, SqlResult, SqlRow, SqlStatement } from '../sql/query.js'
 import { assertPool, Connections, openPool, limitTime, type PostgresClient, type PostgresPool } from './connections.js'
 
-/** How a database is connected to. */
+/** Options of the connection to a database. */
 export interface PostgresDatabaseOptions {
   /** Most connections, where a URL is given. Default 10. All instances together stay below `max_connections` − 10. */
   poolSize?: number
@@ -18,14 +18,14 @@ export interface PostgresDatabaseOptions {
   timeoutSeconds?: number
 }
 
-/** How a failed attempt is repeated. */
+/** Options for repeating a failed attempt. */
 export interface RepeatOptions {
   /**
    * Whether it may be done twice, also when others have changed something in between: it is repeated once after a lost
    * connection. Default false: a transaction is repeated only if the connection was lost before its COMMIT was sent.
    */
   isRepeatable?: boolean
-  /** SQLSTATEs on which it is repeated besides 40001, 40P01 and 55P03. */
+  /** SQLSTATEs on which it is repeated in addition to 40001, 40P01 and 55P03. */
   repeatOn?: readonly string[]
   /** Seconds that it may last, instead of the `timeoutSeconds` of the database. */
   timeoutSeconds?: number
@@ -129,7 +129,7 @@ export class PostgresDatabase {
 
   /**
    * Waits for work that may last longer than a verb, such as a migration by another instance.
-   * @throws DidAuthError ERR_STORE when the time of a verb is over, and the work goes on; as the work
+   * @throws DidAuthError ERR_STORE when the time of a verb is over, and the work continues; as the work
    */
   async inTime<T>(work: Promise<T>): Promise<T> {
     return limitTime(work, performance.now() + this.#timeoutSeconds * 1000).catch((error: unknown) => {

@@ -9,7 +9,7 @@ const CONFLICTS: readonly string[] = ['40001', '40P01', '55P03']
 /** The server is a standby, or was one when the connection was made: the primary is elsewhere now. */
 export const READ_ONLY = '25006'
 
-/** What an operator has to change before the database can be used, and what to say about it. */
+/** Messages by code, for faults that an operator has to correct before the database can be used. */
 const SETUP_FAULTS: Readonly<Record<string, string>> = {
   '28P01': 'PostgreSQL refused the password',
   '28000': 'PostgreSQL refused the user',
@@ -18,7 +18,7 @@ const SETUP_FAULTS: Readonly<Record<string, string>> = {
   '42501': "PostgreSQL refused the user's access to the tables"
 }
 
-/** What else has a cause that the message of PostgreSQL does not name. */
+/** Hints by code, for errors whose cause the message of PostgreSQL does not name. */
 const HINTS: Readonly<Record<string, string>> = {
   [READ_ONLY]: 'this PostgreSQL is read-only, as a standby is',
   '08P01': 'PostgreSQL or a proxy refused the connection: behind PgBouncer, set `prepare` to false',
@@ -30,7 +30,7 @@ const HINTS: Readonly<Record<string, string>> = {
   '53300': 'PostgreSQL has no connection left: the pools together are larger than max_connections'
 }
 
-/** The SQLSTATE that PostgreSQL sent; an empty text for another error, such as a lost connection. */
+/** Returns the SQLSTATE that PostgreSQL sent; an empty text for another error, such as a lost connection. */
 function getSqlState(error: unknown): string {
   return isObject(error) && typeof error.severity === 'string' ? getPostgresCode(error) : ''
 }
@@ -61,7 +61,7 @@ export function isSetupFault(error: unknown): boolean {
   return getPostgresCode(error) in SETUP_FAULTS
 }
 
-/** The error that a verb rejects with: ERR_STORE, whose cause has the fault in one line, without values or URLs. */
+/** Creates the error of a verb: ERR_STORE, whose cause has the fault in one line, without values or URLs. */
 export function storeError(error: unknown): DidAuthError {
   if (error instanceof DidAuthError) return error
   const code = getPostgresCode(error)
@@ -74,7 +74,7 @@ export function storeError(error: unknown): DidAuthError {
   return new DidAuthError('ERR_STORE', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
 }
 
-/** The time of a verb is over. */
+/** Creates the error for a verb whose time is over. */
 export function createExpiredError(): DidAuthError {
   return storeError(new Error('PostgreSQL did not answer in time'))
 }

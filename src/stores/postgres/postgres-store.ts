@@ -14,11 +14,11 @@ import { QUOTA_TABLES, createQuotaTable } from './quota-table.js'
 export interface PostgresStoreOptions extends PostgresDatabaseOptions {
   /** Whether the store makes its tables and brings them up to date. Default true; else `migrateStore` does it. */
   migrate?: boolean
-  /** Sessions kept, about: checked every 10 s. Beyond it, those never refreshed go first. Default 10,000,000. */
+  /** Approximate maximum of sessions, checked every 10 s. Evicts never refreshed ones first. Default 10,000,000. */
   maxSessions?: number
-  /** Uses of challenges kept, about. Beyond it new logins are refused until a window ends. Default 1,000,000. */
+  /** Approximate maximum of challenge uses. Beyond it, logins are refused until a window ends. Default 1,000,000. */
   maxChallengeUses?: number
-  /** Quotas kept of each kind, about. Beyond it those that end first are deleted. Default 1,000,000. */
+  /** Approximate maximum of quotas of each kind. Beyond it, those that end first are deleted. Default 1,000,000. */
   maxQuotas?: number
 }
 
@@ -38,7 +38,7 @@ const SWEEP_ROWS = 1_000
  * A store in a database of PostgreSQL 13 or later, for any number of instances. It needs the package pg.
  *
  * What a login, refresh or logout has been answered survives a crash, and a failover to a synchronous standby. Quotas
- * lie in unlogged tables, which are empty after a crash: they only count again. The store can be made while the
+ * are in unlogged tables, which are empty after a crash: they only count again. The store can be made while the
  * database is unavailable; its verbs reject until it is there.
  *
  * @param source - a URL such as `postgres://user:password@host/database`, or a `Pool` of the package pg, which stays
@@ -53,7 +53,7 @@ export function postgresStore(source: string | PostgresPool | PostgresDatabase, 
 
 /**
  * Makes the tables of {@link postgresStore} or brings them up to date, for those whose service may not: its user then
- * needs SELECT, INSERT, UPDATE and DELETE alone.
+ * needs only SELECT, INSERT, UPDATE and DELETE.
  *
  * @returns the statements that were run, or with `mode: 'print'` are to be run
  * @throws DidAuthError ERR_CONFIG, ERR_STORE, as {@link migratePostgres}
@@ -72,7 +72,7 @@ export async function migrateStore(
   }
 }
 
-/** As {@link postgresStore}, with clocks that jump in tests. Each statement is a transaction of its own. */
+/** Opens the store of {@link postgresStore}; tests pass their own clocks. Each statement is its own transaction. */
 export function openPostgresStore(
   source: string | PostgresPool | PostgresDatabase,
   options: PostgresStoreOptions = {},

@@ -3,7 +3,7 @@ import { USES_OUTLIVE_WINDOW_SECONDS } from '../../protocol/challenge.js'
 import { createRedisScript, type RedisConnection } from './redis-connection.js'
 import { toUserId, createUsesKey } from './redis-keys.js'
 
-/** How long a user's windows stay closed after a login, against a clock that is set back: less than a session. */
+/** Time for which a user's windows stay closed after a login, against a clock that is set back: less than a session. */
 const CLOSED_MILLISECONDS = 86_400_000
 
 /**
@@ -11,7 +11,7 @@ const CLOSED_MILLISECONDS = 86_400_000
  * now, end, milliseconds to keep it.
  *
  * A use is forgotten a minute after its window, by the caller's clock, and closes all windows of its user up to that
- * one: a clock that is set back, or ran ahead before, makes no use good again.
+ * one: a clock that is set back, or ran ahead before, makes no use valid again.
  */
 const CONSUME = createRedisScript(`
 local now, ends = tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -33,7 +33,7 @@ redis.call('SET', KEYS[1], string.format('%.0f ', closed) .. table.concat(kept, 
 return 1
 `)
 
-/** One script a use, one key a user. */
+/** Creates the store of challenge uses: one script per use, one key per user. */
 export function createRedisChallengeUses(redis: RedisConnection): ChallengeUseStore {
   return {
     async countChallengeUses({ service, did, window }: ChallengeUseKey): Promise<Record<ChallengeFlow, number>> {

@@ -8,11 +8,11 @@ import type { OwnClient, RedisSource, Send } from './redis-source.js'
 const VERB_MILLISECONDS = 3_500
 /** Verbs that wait for Redis at a time; one more is rejected at once. It bounds the queue of commands as well. */
 const MAX_PENDING = 10_000
-/** Between two attempts to connect. */
+/** Pause between two attempts to connect. */
 const RETRY_MILLISECONDS = 100
-/** How long Redis waits for its replicas. */
+/** Time limit for Redis to wait for its replicas. */
 const WAIT_MILLISECONDS = 1_000
-/** How long Redis keeps what a ping wrote. */
+/** Lifetime of the key that a ping writes. */
 const PING_MILLISECONDS = 60_000
 
 /** A Lua script of one key: one verb, atomic, and at home in a cluster. */
@@ -27,7 +27,7 @@ export function createRedisScript(text: string): RedisScript {
 export interface RedisConnectionOptions {
   /** Default: `eda:`. */
   readonly keyPrefix?: string | undefined
-  /** How many replicas must have received a write. Default 0. */
+  /** Number of replicas that must have received a write. Default 0. */
   readonly waitReplicas?: number
   /** Called with each new connection before verbs use it; a rejection rejects them. */
   readonly onConnect?: (send: Send) => Promise<void>
@@ -36,7 +36,7 @@ export interface RedisConnectionOptions {
 /** A client, and the promise that it can be used. */
 interface Channel {
   readonly ready: Promise<Send>
-  /** Undefined for a client that was passed in. */
+  /** Client of this connection; undefined if it was passed in. */
   readonly client: OwnClient | undefined
   readonly openedAt: number
   /** Verbs in flight. */
@@ -89,7 +89,7 @@ export class RedisConnection implements StoreLifecycle {
     return this.#verb((send) => runScript(send, script, this.#prefix + key, args))
   }
 
-  /** Runs a script. @throws Error as `run`, and when too few replicas have the write, which the primary keeps */
+  /** Runs a script. @throws Error as `run`, and when too few replicas have the write, which stays on the primary */
   write(script: RedisScript, key: string, args: Arguments): Promise<unknown> {
     return this.#verb(async (send, channel) => {
       const answer = await runScript(send, script, this.#prefix + key, args)
@@ -110,7 +110,7 @@ export class RedisConnection implements StoreLifecycle {
     this.#channel = undefined
   }
 
-  /** Any number of commands on one connection. */
+  /** Runs a verb: any number of commands on one connection. */
   async #verb<T>(work: (send: Send, channel: Channel) => Promise<T>): Promise<T> {
     if (this.#isClosed) throw new Error('the Redis store is closed')
     if (this.#pending >= MAX_PENDING) throw new Error(`${String(MAX_PENDING)} calls wait for Redis`)
@@ -150,7 +150,7 @@ export class RedisConnection implements StoreLifecycle {
     if (channel !== this.#channel && channel.pending === 0) endClient(channel)
   }
 
-  /** WAIT stops its connection and is about all earlier writes on it: one serves all verbs answered before it. */
+  /** Waits for replicas. WAIT stops its connection and covers all earlier writes on it, so one serves many verbs. */
   #waitForReplicas(send: Send, channel: Channel): Promise<void> {
     channel.next ??= channel.running.then(() => {
       const wait = this.#wait(send)
@@ -179,7 +179,7 @@ function endClient(channel: Channel | undefined): void {
   try {
     channel?.client?.destroy()
   } catch {
-    // It has ended before.
+    // The client is closed already.
   }
 }
 
@@ -198,7 +198,7 @@ function createExpiredError(): Error {
   return new Error(`Redis did not answer within ${String(VERB_MILLISECONDS)} ms`)
 }
 
-/** Redis's own refusals begin with a code in capitals. After a failover the old primary answers READONLY. */
+/** Whether an error is not Redis's own, which begins with a capital code. A former primary answers READONLY. */
 function isConnectionLost(error: unknown): boolean {
   const message = error instanceof Error ? error.message : String(error)
   return !/^[A-Z]+ /.test(message) || message.startsWith('READONLY')

@@ -2,7 +2,7 @@ import type { QuotaCharge, QuotaState, QuotaStore } from '../../ports.js'
 import { createRedisScript, type RedisConnection } from './redis-connection.js'
 import { createQuotaKey } from './redis-keys.js'
 
-/** Milliseconds that Redis keeps a quota after its slot, for instances whose clocks are behind. */
+/** Milliseconds that Redis stores a quota after its slot, for instances whose clocks are behind. */
 const CLOCK_SKEW_MILLISECONDS = 5_000
 
 /** Keys that have the quotas of strangers, and quotas in each: about a million in all, as elsewhere, in 50 MB. */
@@ -55,7 +55,7 @@ return { isCharged, string.format('%.0f', count), string.format('%.0f', ends) }
 
 /**
  * A user's quota is a key, which Redis deletes when its slot is over. Those of strangers share a bounded number of
- * keys, so that a client that names many DIDs displaces strangers alone.
+ * keys, so that a client that names many DIDs displaces only strangers.
  */
 export function createQuotas(redis: RedisConnection, buckets = BUCKETS): QuotaStore {
   return {

@@ -8,7 +8,7 @@ import type { SweepClock } from '../sweep-clock.js'
 import { createRedisScript, type RedisConnection } from './redis-connection.js'
 import { createSessionsKey, toUserId, type toUserTag } from './redis-keys.js'
 
-/** Seconds that Redis keeps sessions after the end of the last, for instances whose clocks are behind. */
+/** Seconds that Redis stores sessions after the end of the last, for instances whose clocks are behind. */
 const CLOCK_SKEW_SECONDS = 60
 /** Redis adds it to its clock, and refuses what has no 64 bits: about 950 years. */
 const MAX_MILLISECONDS = 3e13
@@ -16,13 +16,13 @@ const MAX_MILLISECONDS = 3e13
 /** Written by their first letters. */
 const STATES = { a: 'active', l: 'loggedOut', r: 'revoked' } as const
 
-/** Characters of the replaced tokens, in base64url, that are kept beside a new one. */
+/** Characters of the replaced tokens, in base64url, that are stored next to a new one. */
 const REPLACED_KEPT = (REPLACED_BYTES / 3) * 4 * (1 - 1 / MAX_REPLACED_TOKENS)
 const DAY_MILLISECONDS = 86_400_000
 
 /**
  * KEYS[1] is a hash: the sessions of one user tag by id, and the newest number under '#'. Times are the caller's;
- * Redis's own clock counts only how long a key is kept. A session is a text of ten lines: state, created, rotated,
+ * Redis's own clock counts only how long a key is stored. A session is a text of ten lines: state, created, rotated,
  * expires, number, user, hash of the refresh token, replaced tokens, DID, claims. DID and claims are JSON, which has no
  * line break.
  *

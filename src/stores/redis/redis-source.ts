@@ -22,7 +22,7 @@ export type RedisSource = string | RedisClient | RedisCluster
 /** Sends one command to the node of a key, or to any node of a cluster without a key. */
 export type Send = (key: string | undefined, args: readonly string[]) => Promise<unknown>
 
-/** A client of our own, which connects and ends. */
+/** A client that the store creates, connects and closes. */
 export type OwnClient = (RedisClient | RedisCluster) & {
   connect(): Promise<unknown>
   destroy(): void
@@ -136,7 +136,7 @@ export async function assertNoCluster(send: Send): Promise<void> {
   throw new DidAuthError('ERR_CONFIG', { message: `express-did-auth: this Redis is a node of a cluster: ${remedy}` })
 }
 
-/** Undefined where the user of the connection may not ask, as with many hosted services. */
+/** Returns undefined if the connection's user may not ask, as with many hosted services. */
 function ignoreForbidden<T>(asked: Promise<T>): Promise<T | undefined> {
   return asked.catch((error: unknown) => {
     if (error instanceof Error && /^(?:NOPERM|ERR) /.test(error.message)) return undefined

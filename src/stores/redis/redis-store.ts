@@ -9,11 +9,11 @@ import { findDurabilityWarning, parseRedisUrl, type RedisSource } from './redis-
 
 /** Options of quotas in Redis. */
 export interface RedisQuotasOptions {
-  /** What its keys begin with. Default: `eda:`. */
+  /** Prefix of all keys. Default: `eda:`. */
   keyPrefix?: string
 }
 
-/** How a Redis store works. */
+/** Options of a Redis store. */
 export interface RedisStoreOptions extends RedisQuotasOptions {
   /** Replicas that must have a write within 1 s, else the call is rejected. Needs the URL of one Redis. Default: 0. */
   waitReplicas?: number
@@ -39,9 +39,9 @@ export function redisQuotas(source: RedisSource, options: RedisQuotasOptions = {
 /**
  * A whole store in Redis or Valkey, for any number of instances. Needs the package `redis` unless a client is given.
  *
- * **Redis replicates asynchronously: a failover can lose what was acknowledged.** Then a logout is undone, and a
- * replaced refresh token or a used challenge is good again. The store warns of it, unless `appendfsync` is `always`, or
- * `waitReplicas` and `min-replicas-to-write` are at least 1, which makes it rare. Where that matters, keep sessions and
+ * **Redis replicates asynchronously: a failover can lose acknowledged writes.** Then a logout is undone, and a replaced
+ * refresh token or a used challenge is valid again. The store warns of it, unless `appendfsync` is `always`, or
+ * `waitReplicas` and `min-replicas-to-write` are at least 1, which makes it rare. If that matters, store sessions and
  * challenge uses in a durable store, and quotas in {@link redisQuotas}.
  *
  * A full Redis (`maxmemory`) refuses new sessions. Unless `maxmemory-policy` is `noeviction`, each call is rejected.
@@ -54,7 +54,7 @@ export function redisStore(source: RedisSource, options?: RedisStoreOptions): St
   return openRedisStore(source, options)
 }
 
-/** For tests, whose session ids begin with other tags, or whose clocks jump. */
+/** Opens the store of {@link redisStore}; tests pass their own tags of session ids, and clocks that jump. */
 export function openRedisStore(
   source: RedisSource,
   options: RedisStoreOptions = {},

@@ -1,4 +1,4 @@
-/** What SQLite and PostgreSQL write differently. Everything else of a statement is one text for both. */
+/** Parts of statements that differ between SQLite and PostgreSQL. All other text is the same for both. */
 export interface Dialect {
   /** Before each function: PostgreSQL would else run one of the same name that another role made. */
   readonly fn: string

@@ -13,7 +13,7 @@ const SECONDS_A_DAY = 86_400
 /** More than a user's sessions ever are: SQLite and PostgreSQL have no common way to say "all". */
 const MANY = 1_000_000
 
-/** By their number in a row. */
+/** States; a row stores the index. */
 const STATES = ['active', 'loggedOut', 'revoked'] as const
 
 const SESSION_COLUMNS = 'session_id, did, state, token_claims, created_at, rotated_at, expires_at'
@@ -41,11 +41,11 @@ export function createSessionVerbs(dialect: Dialect) {
       const values = [key, sessionId, user, did, toJson(tokenClaims), toBytes(refreshTokenHash), ...ends]
       const { rowCount } = await query(statements.insert, values)
       if (rowCount === 0) throw new Error('there is a session with this id')
-      // A statement of its own sees what others added meanwhile, so that the last of many that come at once trims.
+      // A separate statement sees rows that others added meanwhile, so that the last of many at once trims.
       await query(statements.trim, [user, nowSeconds])
       if (!isFull) return 0
       const { rows } = await query(statements.evict, [key])
-      // What ended is deleted as well, and another session with it.
+      // Evicted rows may be of ended or expired sessions: only active ones count.
       return rows.filter(({ state, expires_at: end }) => Number(state) === 0 && Number(end) > nowSeconds).length
     },
 
@@ -66,9 +66,9 @@ export function createSessionVerbs(dialect: Dialect) {
       const verdict = judgeRefresh(parseStoredSession(row), rotation)
       // The first attempt did it, and its answer was lost.
       if (isRepeat && verdict === 'repeated') return 'rotate'
-      // The statement above decides. What it refused is not made good by a session that looks good afterwards.
+      // The statement above decides. Its refusal is final, even if the session looks valid afterwards.
       if (verdict !== 'reused') return verdict === 'rotate' ? 'replaced' : verdict
-      // Of several that find the theft at once, the one that revokes the session reports it.
+      // If several requests find the theft at once, only the one that revokes the session reports it.
       const revoked = await query(statements.revoke, [key])
       return revoked.rowCount > 0 || revoked.isRepeat ? 'reused' : 'ended'
     },
@@ -131,7 +131,7 @@ export function createSessionStatements({ fn, hex, joinBytes, deleteRows, isAlon
   })
 }
 
-/** PostgreSQL may answer numbers as text. */
+/** Parses a session from a row. PostgreSQL may answer numbers as text. */
 export function parseSession(row: SqlRow): Session {
   return {
     sessionId: String(row.session_id),
@@ -144,19 +144,19 @@ export function parseSession(row: SqlRow): Session {
   }
 }
 
-/** Of a row with its refresh tokens in hexadecimal digits. */
+/** Parses a row whose refresh tokens are hexadecimal digits. */
 export function parseStoredSession(row: SqlRow): StoredSession {
   const hash = Buffer.from(String(row.token_hash), 'hex').toString('base64url')
   return createStoredSession(parseSession(row), hash, String(row.replaced), 'hex')
 }
 
-/** In ASCII, which a database of any encoding takes. */
+/** Writes claims as JSON in ASCII, which a database of any encoding accepts. */
 function toJson(claims: JsonObject | undefined): string | null {
   const escape = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
   return claims === undefined ? null : JSON.stringify(claims).replace(/[\u0080-\uffff]/g, escape)
 }
 
-/** The first day that begins after a moment: from then on all of its sessions have expired. */
+/** Returns the first day that begins after a moment: from then on all of its sessions have expired. */
 function sweepDay(expiresAtSeconds: number): number {
   return Math.ceil(expiresAtSeconds / SECONDS_A_DAY)
 }

@@ -5,11 +5,11 @@ import type { VerbMethods } from './query.js'
 import { parseSession, parseStoredSession } from './session-verbs.js'
 import type { FullTables, StoreVerbs, TableBounds } from './store-verbs.js'
 
-/** Seconds between two sweeps: each instance draws its own, so that they do not come together. */
+/** Seconds between two sweeps: each instance draws its own, so that they do not coincide. */
 const [SHORTEST_PAUSE, LONGEST_PAUSE] = [40, 80]
 /** Time limit for the sweep of one table, so that instances take turns. */
 const MILLISECONDS_A_TABLE = 2_000
-/** How long the uses of a closed window stay. */
+/** Time for which the uses of a closed window stay. */
 const GRACE_SECONDS = 30
 
 /** Deletes rows, `limit` at a time, until there are fewer, the time of a table is over, or the store is closed. */
@@ -32,10 +32,10 @@ export interface SqlEngine {
   close(): Promise<void>
 }
 
-/** For tests, whose clocks jump. */
+/** Clock and grace period, which tests replace. */
 export type SweepTimes = { readonly clock?: SweepClock; readonly graceSeconds?: number }
 
-/** Sessions, uses of challenges and quotas in SQL, on either engine. */
+/** Creates a store of sessions, uses of challenges and quotas in SQL, on either engine. */
 export function createSqlStore(engine: SqlEngine, times?: SweepTimes): Store {
   const { verbs, quotas } = engine
   const upkeep = new Upkeep(engine, times)
@@ -142,7 +142,7 @@ class Upkeep {
     this.#sizesReadAt = performance.now()
     const { verbs, bounds } = this.#engine
     const known = this.#full ?? { sessions: false, challengeUses: false }
-    // Where the engine is unavailable, the verbs say it.
+    // Ignore the error: if the engine is unavailable, the verbs throw it.
     return (this.#full = verbs.findFullTables(bounds).catch(() => known))
   }
 

@@ -13,13 +13,13 @@ const USE_BYTES = 12
 /** Bounds of the tables, in rows. */
 export type TableBounds = Readonly<Record<'sessions' | 'challengeUses', number>>
 
-/** Which of the tables have no space for another row, about. */
+/** Whether each table has, approximately, no space for another row. */
 export type FullTables = Readonly<Record<keyof TableBounds, boolean>>
 
-/** They keep nothing between two calls. */
+/** Verbs of a store. No state remains between two calls. */
 export type StoreVerbs = ReturnType<typeof createStoreVerbs>
 
-/** Each use of a challenge has a random name, by which a repeated statement knows its own. */
+/** Creates the verbs. Each use of a challenge has a random name, by which a repeated statement knows its own. */
 export function createStoreVerbs(dialect: Dialect) {
   const statements = storeStatements(dialect)
   return {
@@ -42,7 +42,7 @@ export function createStoreVerbs(dialect: Dialect) {
       return rowCount > 0 ? 'consumed' : 'taken'
     },
 
-    /** Closes windows for good, also for a clock that is set back; not while uses of closed ones still wait. */
+    /** Closes windows permanently, also for a clock that is set back; not while uses of closed ones still wait. */
     async closeWindows(query: SqlQuery, endSeconds: number, graceSeconds: number): Promise<void> {
       await query(statements.close_windows, [endSeconds, graceSeconds])
     },
@@ -57,7 +57,7 @@ export function createStoreVerbs(dialect: Dialect) {
       return { sessions: Number(rows[0]?.sessions) === 1, challengeUses: Number(rows[0]?.challenge_uses) === 1 }
     },
 
-    /** A real write, so that a full disk, a read-only file or a missing synchronous standby fails. */
+    /** Writes, so that a full disk, a read-only file or a missing synchronous standby makes it fail. */
     async ping(query: SqlQuery): Promise<void> {
       await query(statements.ping)
     }
@@ -77,7 +77,7 @@ export const STORE_READS = new Set<string>(READS)
  */
 export const STORE_SINGLE_USE: ReadonlySet<string> = new Set<keyof StoreVerbs>(['revokeSessions'])
 
-/** The statements of these verbs, without those of sessions. */
+/** Returns the statements of these verbs, without those of sessions. */
 export function storeStatements({ fn, greatest, isAlone, nowSeconds, deleteRows, rowCount }: Dialect) {
   const isOpen = "$6 > (SELECT number FROM did_auth_numbers WHERE name = 'usesForgottenUntil')"
   /** Adds a row, or finds one in which only the other flow was used. */

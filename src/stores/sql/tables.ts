@@ -3,11 +3,11 @@ import type { Buffer } from 'node:buffer'
 import { canonicalDid } from '../../protocol/did.js'
 
 /**
- * The tables of sessions and of uses of challenges, as PostgreSQL has them. SQLite's follow from them, see `translateToSqlite`.
+ * Tables of sessions and of uses of challenges in PostgreSQL. `translateToSqlite` derives those of SQLite.
  *
  * Refreshing a session touches an index at most once a day, when one of two columns changes: `sweep_day`, the first day
  * (since the Unix epoch) on which a session is expired from the beginning on, and `refreshed_day`, the day of its last
- * refresh. That is NULL when there was none, and comes first, so the same index finds those that are evicted first.
+ * refresh. That is NULL when there was none, and sorts first, so the same index finds those that are evicted first.
  * `number`: the order of creation. Claims are text, because jsonb refuses `\u0000`. Pages of sessions are half empty,
  * so that the next version of a row stays on its page.
  *
@@ -53,13 +53,13 @@ export const TABLES: readonly string[] = [
 
 const KEY_BYTES = 16
 
-/** The key of a row, 16 bytes of SHA-256 over service and name: no service can name a row of another. */
+/** Computes the key of a row, 16 bytes of SHA-256 over service and name: no service can name a row of another. */
 export function computeRowKey(service: string, name: string): Buffer {
   // A serviceUrl has no line feed.
   return createHash('sha256').update(`${service}\n${name}`).digest().subarray(0, KEY_BYTES)
 }
 
-/** The key of a user, whatever the spelling of the DID. */
+/** Computes the key of a user, whatever the spelling of the DID. */
 export function computeUserKey(service: string, did: string): Buffer {
   return computeRowKey(service, canonicalDid(did))
 }

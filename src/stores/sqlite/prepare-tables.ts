@@ -4,7 +4,7 @@ import { findInode, type OpenedFile } from './thread-database.js'
 
 const VERSION = 1
 
-/** What SQLite has in place of what PostgreSQL has, in order. `STRICT`: it would else keep a text for a number. */
+/** Replacements in PostgreSQL's statements, in order. Without `STRICT`, SQLite stores a text in a number's column. */
 const DIFFERENCES: readonly (readonly [RegExp, string])[] = [
   [/ WITH \(fillfactor = \d+\)/, ''],
   [/(?<=^CREATE TABLE .*\))$/s, ' STRICT'],
@@ -19,7 +19,7 @@ const DIFFERENCES: readonly (readonly [RegExp, string])[] = [
   [/ NULLS FIRST/g, '']
 ]
 
-/** A statement that makes a table or an index in PostgreSQL, as it is for SQLite; also with `WITHOUT ROWID`. */
+/** Translates a statement of PostgreSQL that creates a table or an index to SQLite; also `WITHOUT ROWID`. */
 function translateToSqlite(statement: string): string {
   return DIFFERENCES.reduce((text, [pattern, replacement]) => text.replace(pattern, replacement), statement)
 }

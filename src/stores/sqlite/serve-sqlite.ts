@@ -3,7 +3,7 @@ import { runVerb, type SqlQuery, type SqlResult, type SqlStatement, type SqlVerb
 import { isBusy, rollBack, getSqliteCode, type SqlConnection, type SqlValue } from './sqlite-engine.js'
 import { CLOSE, type Batch, type Reply, type Request } from './sqlite-thread.js'
 
-/** What a thread runs on its database. */
+/** Verbs that a thread runs on its database, and hooks around them. */
 export interface ServedVerbs {
   readonly verbs: SqlVerbs
   /** Verbs that write nothing: they are answered before the commit of the others, and run in no transaction. */
@@ -14,13 +14,13 @@ export interface ServedVerbs {
   readonly onFailure?: (verb: string, error: unknown) => boolean
 }
 
-/** Serves the verbs of a database in its own thread, in the order in which they come, for `SqliteThread`. */
+/** Serves the verbs of a database in its own thread, in the order in which they arrive, for `SqliteThread`. */
 export function serveSqlite(port: MessagePort, connection: SqlConnection, served: ServedVerbs): void {
-  // That node:sqlite is experimental, the main thread has said already.
+  // The main thread has already warned that node:sqlite is experimental.
   process.removeAllListeners('warning')
   let replies: Reply[] = []
   let isJson = true
-  /** How many were posted: each message is answered at once, though its verbs may wait for another process. */
+  /** Number of messages posted: each message is answered at once, though its verbs may wait for another process. */
   let posted = 0
   const post = (): void => {
     port.postMessage(isJson ? JSON.stringify(replies) : replies)
@@ -50,7 +50,7 @@ export function serveSqlite(port: MessagePort, connection: SqlConnection, served
       return
     }
     isJson = typeof message === 'string'
-    // A read must not come in the middle of a transaction.
+    // A read must not run in the middle of a transaction.
     last = last.then(() => receive(typeof message === 'string' ? (JSON.parse(message) as Batch) : message))
     // A fault of the thread itself ends it, whatever Node does about rejections: the other side starts another.
     last.catch((error: unknown) => {
@@ -63,13 +63,13 @@ export function serveSqlite(port: MessagePort, connection: SqlConnection, served
 
 interface Waiting {
   readonly request: Request
-  /** When it was called: milliseconds, by `performance.now`. */
+  /** Time of the call: milliseconds, by `performance.now`. */
   readonly since: number
   /** Whether it has failed once already. */
   readonly isRetry?: boolean
 }
 
-/** How long a verb waits for another process that writes; below the time that a verb of a store has. */
+/** Time for which a verb waits for another process that writes; below the time limit of a store's verb. */
 const BUSY_MILLISECONDS = 4_000
 const PAUSE_MILLISECONDS = 5
 
@@ -161,7 +161,7 @@ export class GroupCommit {
     for (const reply of replies) reply()
   }
 
-  /** The transaction is gone, as on a full disk: several verbs are tried again one by one. */
+  /** Handles a lost transaction, as on a full disk: several verbs are tried again one by one. */
   #failGroup(group: readonly Waiting[], error: unknown): void {
     rollBack(this.#connection)
     const [first] = group
@@ -173,7 +173,7 @@ export class GroupCommit {
     this.#singles = group.length
   }
 
-  /** Outside a transaction, so that space can be made. */
+  /** Answers or repeats a failed verb. No transaction is open, so that space can be freed. */
   #fail(one: Waiting, error: unknown): void {
     const [id, name] = one.request
     const isRun = this.#served.onFailure?.(name, error) === true && one.isRetry !== true
@@ -182,9 +182,9 @@ export class GroupCommit {
   }
 
   async #call(name: string, args: readonly unknown[]): Promise<unknown> {
-    // A failure may have taken the whole transaction back: what the verb still asks for would be committed by itself.
-    // It is refused, as PostgreSQL refuses it, except for a PRAGMA, which is not part of a transaction. The same holds
-    // for branches of the verb that are still under way after its end.
+    // After a failure rolled back the whole transaction, further statements of the verb would be committed separately.
+    // PostgreSQL refuses them, and so does this, except for a PRAGMA, which is not part of a transaction.
+    // Branches of the verb that still run after its end are refused as well.
     let failure: Error | undefined
     let hasEnded = false
     const query: SqlQuery = async (statement, values = []) => {
@@ -193,7 +193,7 @@ export class GroupCommit {
       try {
         return this.#run(statement, values)
       } catch (error) {
-        // What both packages throw.
+        // Both packages throw instances of Error.
         failure ??= error as Error
         throw error
       }
@@ -241,7 +241,7 @@ function createStatementRunner(connection: SqlConnection): RunStatement {
     )
     const answersRows = /^\s*(?:SELECT|WITH|PRAGMA)|\bRETURNING\b/.test(text)
     const run = (values: readonly unknown[]): SqlResult => {
-      // What a verb passes is a value of SQL, as the columns of its tables are.
+      // Verbs pass only values that the columns of their tables can have.
       const bound = places.map((place) => values[place] as SqlValue)
       const rows = answersRows ? statement.all(...bound) : []
       const rowCount = answersRows ? rows.length : Number(statement.run(...bound).changes)

@@ -24,17 +24,17 @@ export interface SqlConnection {
 export type EngineName = 'node:sqlite' | 'better-sqlite3'
 
 export interface ConnectionOptions {
-  /** What a commit survives: `FULL` the loss of power, `NORMAL` the end of the process. The file is sound in both. */
+  /** `FULL`: a commit survives the loss of power; `NORMAL`: the end of the process. The file is valid after both. */
   synchronous: 'FULL' | 'NORMAL'
-  /** How long a statement waits for another connection that writes. Default 5,000. */
+  /** Time for which a statement waits for another connection that writes. Default 5,000. */
   busyMilliseconds?: number
 }
 
-/** How long opening a file waits while another process creates it. */
+/** Time for which opening a file waits while another process creates it. */
 const OPENING_MILLISECONDS = 5_000
 const PAUSE_MILLISECONDS = 20
 
-/** Node's own where it has one, for which nothing has to be installed or compiled. */
+/** Chooses Node's own engine if it has one, for which nothing has to be installed or compiled. */
 export function chooseEngine(): EngineName {
   return loadNodeSqlite() === undefined ? 'better-sqlite3' : 'node:sqlite'
 }
@@ -70,7 +70,7 @@ export function isFile(name: string): boolean {
   return name !== ':memory:'
 }
 
-/** Some failures, such as a full disk, have rolled the transaction back already. */
+/** Rolls back. Some failures, such as a full disk, have rolled the transaction back already. */
 export function rollBack(connection: Pick<SqlConnection, 'exec'>): void {
   try {
     connection.exec('ROLLBACK')
@@ -79,7 +79,7 @@ export function rollBack(connection: Pick<SqlConnection, 'exec'>): void {
   }
 }
 
-/** To SQLite, an empty name means a temporary file: all data would silently be lost at the end. */
+/** Refuses an empty name, which SQLite takes for a temporary file: all data would silently be lost at the end. */
 function assertFileName(file: unknown): asserts file is string {
   if (typeof file !== 'string') {
     const reason = 'a SQLite store needs the name of its file; an open database cannot be shared'
@@ -100,7 +100,7 @@ function createPrivately(file: string): void {
   }
 }
 
-/** SQLite refuses to turn on WAL while another process does the same. This waits and retries. */
+/** Turns on WAL. SQLite refuses it while another process does the same: this waits and retries. */
 function turnOnLog(connection: SqlConnection): void {
   const sleeper = new Int32Array(new SharedArrayBuffer(4))
   for (let waited = 0; ; waited += PAUSE_MILLISECONDS) {
@@ -124,7 +124,7 @@ function loadEngine(engine: EngineName): (file: string) => SqlConnection {
   return (file) => new sqlite.DatabaseSync(file)
 }
 
-/** Node 22.5 to 22.12 have it only behind a flag, and answer undefined without. */
+/** Loads `node:sqlite`. Node 22.5 to 22.12 have it only behind a flag, and return undefined without. */
 function loadNodeSqlite(): { DatabaseSync: new (file: string) => SqlConnection } | undefined {
   return process.getBuiltinModule('node:sqlite') as unknown as ReturnType<typeof loadNodeSqlite>
 }
@@ -138,7 +138,7 @@ const PRIMARY_NAMES = (
 /** The extended result codes that tell a full disk, or a folder that can only be read. */
 const EXTENDED_NAMES: Record<number, string> = { 778: 'IOERR_WRITE', 4874: 'IOERR_SHMSIZE', 1544: 'READONLY_DIRECTORY' }
 
-/** The `code` of an error, the same for both engines: `SQLITE_BUSY`, `SQLITE_FULL`, `ENOENT`; or an empty text. */
+/** Returns an error's `code`, the same for both engines: `SQLITE_BUSY`, `SQLITE_FULL`, `ENOENT`; or an empty text. */
 export function getSqliteCode(error: unknown): string {
   if (!isObject(error)) return ''
   const { code, errcode } = error
@@ -147,7 +147,7 @@ export function getSqliteCode(error: unknown): string {
   return name === undefined ? 'SQLITE_ERROR' : `SQLITE_${name}`
 }
 
-/** The error with this {@link getSqliteCode}. */
+/** Adds the {@link getSqliteCode} of an error to it. */
 export function addCode(error: unknown): unknown {
   const code = getSqliteCode(error)
   return isObject(error) && code !== '' ? Object.assign(error, { code }) : error

@@ -14,11 +14,11 @@ import type { ThreadDatabase, ThreadRole } from './thread-database.js'
 
 /** Bounds of a SQLite store. */
 export interface SqliteStoreOptions {
-  /** Sessions kept, about: checked every minute. Beyond it, those never refreshed go first. Default 10,000,000. */
+  /** Approximate maximum of sessions, checked every minute. Evicts never refreshed ones first. Default 10,000,000. */
   maxSessions?: number
-  /** Uses of challenges kept, about. Beyond it new logins are refused until a window ends. Default 1,000,000. */
+  /** Approximate maximum of challenge uses. Beyond it, logins are refused until a window ends. Default 1,000,000. */
   maxChallengeUses?: number
-  /** Quotas kept of each kind, in memory; beyond it the one that began first is deleted. Default 100,000. */
+  /** Maximum of quotas of each kind, in memory. Beyond it, the one that began first is deleted. Default 100,000. */
   maxQuotas?: number
 }
 
@@ -32,12 +32,12 @@ const SWEEP_ROWS = 200
  * better-sqlite3.
  *
  * What a login, refresh or logout has been answered survives a crash, and the loss of power too. Refresh tokens are in
- * the file only as hashes. A new file is readable by its owner alone. Quotas are counted in memory, by each process.
+ * the file only as hashes. A new file is readable only by its owner. Quotas are counted in memory, by each process.
  * A thread writes, and another one reads while it does. They end with `close()`. A file that is moved or deleted under
  * the store is written to no more: its verbs reject with the code SQLITE_READONLY_DBMOVED.
  *
  * @param file - path, or `:memory:`. Another copy of SQLite that opens the file in this process, as better-sqlite3
- *   beside Node's own, would drop the store's locks when it closes the file
+ *   next to Node's own, would drop the store's locks when it closes the file
  * @throws Error at once when there is no SQLite, the file cannot be opened, or another version of this package wrote it
  * @example
  * setupDidAuth(app, { ...config, store: sqliteStore('./auth.db') })
@@ -46,7 +46,7 @@ export function sqliteStore(file: string, options?: SqliteStoreOptions): Store {
   return openSqliteStore(file, options)
 }
 
-/** A store whose engine is another, or whose clocks jump, in tests. */
+/** Opens a store; tests pass another engine, or clocks that jump. */
 export function openSqliteStore(
   file: string,
   { maxSessions = 10_000_000, maxChallengeUses = 1_000_000, maxQuotas = 100_000 }: SqliteStoreOptions = {},

@@ -8,17 +8,17 @@ export type Request = readonly [id: number, verb: string, ...args: unknown[]]
 /** Verbs, and for how many milliseconds the first of them has waited already. */
 export type Batch = readonly [waitedMilliseconds: number, ...requests: Request[]]
 
-/** What a thread answers to a verb; of an error, what crosses threads. */
+/** A thread's answer to a verb; of an error, the fields that can cross threads. */
 export type Reply = readonly [id: number, result: unknown, failure?: Readonly<Record<'message' | 'code', string>>]
 
 /** Asks a thread to close its database and end. Other messages are lists of verbs. */
 export const CLOSE = 'close'
 
-/** How a thread is started, and how messages cross. */
+/** Options for starting a thread, and for its messages. */
 export interface SqliteThreadOptions {
   /** Starts the thread: once at once, and again for the next verb after it has ended. */
   readonly start: () => Worker
-  /** As JSON, which is cheaper, or cloned, which bytes need. Default `json`. */
+  /** Format of messages: `json` is cheaper, `clone` is needed for bytes. Default `json`. */
   readonly format?: 'json' | 'clone'
 }
 
@@ -33,9 +33,9 @@ export class SqliteThread {
   readonly #options: SqliteThreadOptions
   #worker: Worker | undefined
   #lastId = 0
-  /** Not sent yet. */
+  /** Verbs that are not sent yet. */
   #batch: Request[] = []
-  /** When the first of them was called: milliseconds, by `performance.now`. */
+  /** Time of the first call among them: milliseconds, by `performance.now`. */
   #batchSince = 0
   readonly #pending = new Map<number, { resolve: (result: unknown) => void; reject: (error: Error) => void }>()
   /** Whether the thread has a message that it did not answer yet. */
@@ -143,7 +143,7 @@ export class SqliteThread {
   }
 }
 
-/** How the threads of a database are started, and what each of them runs. */
+/** Options for starting the threads of a database, and the verbs that each of them runs. */
 export interface SqliteThreadsOptions extends Pick<SqliteThreadOptions, 'format'> {
   readonly start: (role: ThreadRole) => Worker
   /** Verbs that run in the thread that reads. Empty for a database in memory, which has one connection. */

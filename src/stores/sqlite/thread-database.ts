@@ -21,7 +21,7 @@ export interface ThreadDatabase extends OpenedFile {
 
 /** Suffixes of the files in WAL mode: the database, its log of changes and the index of the log. */
 const SUFFIXES = ['', '-wal', '-shm']
-/** How long a statement may block a thread while another process writes. */
+/** Time for which a statement may block a thread while another process writes. */
 const BUSY_MILLISECONDS = { writer: 20, reader: 4_000 }
 
 /** Returns the inode of a file, or undefined if there is none. */

@@ -107,7 +107,7 @@ describe('the page of a link', () => {
   it.each([
     ['light', 1280],
     ['dark', 320]
-  ] as const)('is opened by the keyboard alone, and accessible to axe, %s, %i px', async (colorScheme, width) => {
+  ] as const)('is opened with only the keyboard, and accessible to axe, %s, %i px', async (colorScheme, width) => {
     const name = `${'plan_of_the_garden_'.repeat(8)}.pdf`
     const links = [await send(`${TEXT} https://example.com/${'long'.repeat(50)}`), await send(new File(['x'], name))]
     const { open } = await openProfile(browser, [], {

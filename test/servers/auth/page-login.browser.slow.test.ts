@@ -71,7 +71,7 @@ describe('logging in on the page in a browser', () => {
     await page.waitForSelector('#signed-in', { state: 'hidden' })
   })
 
-  it('goes from connecting a wallet to logging out by the keyboard alone, and to no other host', async () => {
+  it('goes from connecting a wallet to logging out with only the keyboard, and to no other host', async () => {
     const alice = wallet('alice')
     const { open, requests, complaints } = await openProfile(browser, [alice])
     const page = await open(all.serviceUrl)

@@ -233,7 +233,7 @@ describe('the page in a browser', () => {
     ['locked', answering('eth_requestAccounts', []), 'named no account'],
     ['answering garbage for an account', answering('eth_requestAccounts', [42]), 'named no account'],
     ['answering nothing', answering('eth_requestAccounts', null), 'named no account']
-  ])('says what is wrong with a wallet that is %s, and goes on with another', async (_what, bad, text) => {
+  ])('says what is wrong with a wallet that is %s, and continues with another', async (_what, bad, text) => {
     const { open, complaints } = await openProfile(browser, [bad])
     const page = await open(all.serviceUrl)
     await page.click('#wallets button')
@@ -302,7 +302,7 @@ describe('the page in a browser', () => {
     expect(await ended.getAttribute('#session-status', 'data-kind')).toBe('bad')
   })
 
-  it('goes on when the server restarts between two clicks', async () => {
+  it('continues when the server restarts between two clicks', async () => {
     const data = temporaryFolder()
     const first = await servers.start({ DATA_DIR: data.path })
     const { open } = await openProfile(browser)
@@ -320,7 +320,7 @@ describe('the page in a browser', () => {
     data.remove()
   })
 
-  it('says that it is offline, stays logged in, and goes on afterwards', async () => {
+  it('says that it is offline, stays logged in, and continues afterwards', async () => {
     const { open, context } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     await logInByTabKey(page)

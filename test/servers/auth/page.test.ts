@@ -23,7 +23,7 @@ describe('the page', () => {
     page = loadPage(folder, silent)!
   })
 
-  /** The auth server with the page, beside others. */
+  /** The auth server with the page, next to other servers. */
   const serve = (serviceUrls: ReadonlyMap<ServerName, string>, variables: Record<string, string> = {}) =>
     testServer('auth', variables, memoryStore(), (shell) => createAuthApp({ ...shell, page, serviceUrls }))
 
@@ -37,7 +37,7 @@ describe('the page', () => {
     )
   })
 
-  it('allows connections to itself and to the servers beside it, and nothing inline', async () => {
+  it('allows connections to itself and to the servers next to it, and nothing inline', async () => {
     const { listener } = await serve(three)
     const { headers } = await request(listener).get('/').expect(200)
     expect(headers['content-security-policy']).toBe(
@@ -54,7 +54,7 @@ describe('the page', () => {
     expect((await request(listener).get('/me')).headers[opener]).toBe('same-origin')
   })
 
-  it('connects to nothing else where auth runs alone', async () => {
+  it('connects to nothing else where only auth runs', async () => {
     const { listener } = await serve(new Map([['auth', 'https://auth.example']]))
     const { text, headers } = await request(listener).get('/').expect(200)
     expect(headers['content-security-policy']).toContain("connect-src 'self';")

@@ -50,7 +50,7 @@ describe('the auth server as a process', () => {
     expect((await refresh(second.url, refreshToken)).status).toBe(200)
   })
 
-  it('answers 503 at /ready for DRAIN_SECONDS before it stops, and goes on with the rest', async () => {
+  it('answers 503 at /ready for DRAIN_SECONDS before it stops, and continues with the rest', async () => {
     const { url, signal, output, ended } = await servers.start({ DRAIN_SECONDS: '2' })
     expect((await ask(`${url}/ready`)).status).toBe(200)
     signal('SIGTERM')
@@ -108,7 +108,7 @@ describe('the auth server as a process', () => {
           await waitForWrites(load, 50)
           const startedAt = performance.now()
           server.signal(signal)
-          // As at Ctrl-C, where terminal and npm each send one.
+          // Ctrl-C sends two signals as well: one from the terminal and one from npm.
           await pause(2)
           server.signal(signal)
           expect(await server.ended).toMatchObject({ code: 0, stderr: '' })

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
 import { JsonTextDecoder } from '../../../servers/bodies/json-text.js'
 
-/** What became of a body: its text, or the code that it was refused with. */
+/** Outcome of a body: its text, or the code of its refusal. */
 type Outcome = { text: string } | { code: string }
 
 /** Decodes a body that arrives in pieces of the given lengths, again and again. */
@@ -24,7 +24,7 @@ function decode(body: string | Buffer, pieceLengths: readonly number[] = [Infini
   }
 }
 
-/** What `JSON.parse` makes of it. */
+/** Returns the outcome that `JSON.parse` gives. */
 function expected(body: string | Buffer): Outcome {
   let value: unknown
   try {

@@ -11,7 +11,7 @@ import { computeCid } from '../../support/content-stores.js'
 
 const MAX_BYTES = 1_000
 
-/** What became of one body: the text in bytes, or the code that it was refused with. */
+/** Outcome of one body: the text in bytes, or the code of its refusal. */
 interface Outcome {
   text?: string
   bytes?: number
@@ -24,7 +24,7 @@ let bodies = new BodyReader({ newFile: () => join(spoolFolder, randomBytes(8).to
 let server: Server
 let port: number
 let maxBytes = MAX_BYTES
-/** What is done with content while it is there. */
+/** Called with the content while it exists. */
 let using: ((content: NewContent) => Promise<void>) | undefined
 /** The outcomes of requests, in the order in which they ended. */
 const outcomes: Outcome[] = []
@@ -148,7 +148,7 @@ describe('BodyReader', () => {
       ['2 bytes', 'é', 2],
       ['3 bytes', '€', 3],
       ['4 bytes', '😀', 4]
-    ])('of %s: up to 1000 bytes', async (_what, character, size) => {
+    ])('accepts up to 1000 bytes of %s', async (_what, character, size) => {
       const text = character.repeat(Math.floor(MAX_BYTES / size)) + 'b'.repeat(MAX_BYTES % size)
       expect(await post(`{"file":${spell(text)}}`)).toEqual({ text, bytes: 1_000 })
       expect(await post(`{"file":${spell(`${text}c`)}}`)).toEqual(tooLarge)
@@ -264,7 +264,7 @@ describe('BodyReader, with content above 64 KiB', () => {
     jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] })
     const socket = sendHalf(200_000)
     await until(() => readdirSync(spoolFolder).length === 1)
-    // In steps, because the last bytes may be on their way.
+    // The clock advances in steps because the last bytes may still be on their way.
     await until(() => {
       jest.advanceTimersByTime(1_000)
       return outcomes.length === 1
@@ -332,7 +332,7 @@ async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await isSo())) await new Promise(setImmediate)
 }
 
-/** The hash of content that lies in memory whole: what a hasher of parts has to agree with. */
+/** Returns the hash of content that is in memory whole, for comparison with a hasher of parts. */
 function hashedContentOf(bytes: Uint8Array) {
   const leafCount = Math.max(1, Math.ceil(bytes.length / 262_144))
   const leaves = Array.from({ length: leafCount }, (_, index) => bytes.subarray(index * 262_144, (index + 1) * 262_144))

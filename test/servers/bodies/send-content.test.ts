@@ -162,7 +162,7 @@ describe('sendChunks', () => {
     await expect(ask(await serving(pieces))).rejects.toThrow('aborted')
   })
 
-  describe('with a client that does not read', () => {
+  describe('a client that does not read', () => {
     let pulled = 0
     let isClosed = false
     async function* endless() {
@@ -196,7 +196,7 @@ describe('sendChunks', () => {
       return { client, res: response! }
     }
 
-    it('holds one piece beside what the system has taken', async () => {
+    it('holds one piece in addition to what the system has taken', async () => {
       const { client, res } = await stalled()
       expect(pulled * PIECE_BYTES - res.socket!.bytesWritten).toBeLessThanOrEqual(PIECE_BYTES)
       client.destroy()

@@ -54,7 +54,7 @@ async function copy(...args: string[]): Promise<{ code: number; lines: string[] 
   return { code, lines: lines.filter((line) => !line.includes('up to date')) }
 }
 
-/** What one machine has stored. Close it before it is copied. */
+/** Opens the store of one machine. Close it before it is copied. */
 async function local(name: 'relay' | 'vault', tracksPins = false): Promise<OpenContentStore['store']> {
   const { store } = await openContentStore({ folder: join(folder.path, name), database: `${name}.db`, tracksPins })
   open.push(store)

@@ -59,7 +59,7 @@ describe('migrate', () => {
     ])
   })
 
-  it('with --check changes nothing, and exits with 1 and a line for each part that is older', async () => {
+  it('changes nothing with --check, and exits with 1 and a line for each older part', async () => {
     const { code, lines } = await migrate(['--check'])
     expect(code).toBe(1)
     expect(lines.map((line) => line.slice(0, line.indexOf(' missing')))).toEqual([
@@ -76,7 +76,7 @@ describe('migrate', () => {
     expect(await migrate(['--check'])).toEqual({ code: 0, lines: ['The tables are up to date.'] })
   })
 
-  it('with --print prints SQL that runs as it is, and gives tables that the servers accept', async () => {
+  it('prints SQL with --print that runs as it is and creates tables that the servers accept', async () => {
     const { lines } = await migrate(['--print'])
     expect(lines.at(0)).toBe('BEGIN;')
     expect(lines.at(-1)).toBe('COMMIT;')

@@ -236,7 +236,7 @@ describe('readEnv', () => {
     ])
   })
 
-  it('names an address of a node that is not safe beside what else is wrong', () => {
+  it('names an address of a node that is not safe next to what else is wrong', () => {
     const message = refusal({ PORT: 'x', IPFS_API_URL: 'http://10.0.0.1:5001' })
     expect(message.split('\n').slice(1)).toEqual([
       '  - PORT: received "x"; give a port, 0 to 65535',
@@ -372,11 +372,11 @@ describe('findMisspellings', () => {
   )
 
   it.each(['SERVICE_URL', 'VAULT_PORT', 'PAGER', 'POST', 'HOME', 'PATH', 'SERVICE_LRU_', 'SERVICE', ''])(
-    'leaves %s alone',
+    'does not change %s',
     (variable) => expect(findMisspellings({ [variable]: 'a value' })).toEqual([])
   )
 
-  it('leaves alone what is empty', () => expect(findMisspellings({ SERVICE_ULR: '' })).toEqual([]))
+  it('ignores empty values', () => expect(findMisspellings({ SERVICE_ULR: '' })).toEqual([]))
 
   it('is part of what is said about a wrong environment, without the value', () =>
     expect(refusal({ PORT: 'http', PRIVATE_KYE: 'secret' })).toMatch(

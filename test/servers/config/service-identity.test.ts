@@ -33,7 +33,7 @@ describe('loadIdentity', () => {
     expect((await load({ PRIVATE_KEY, SERVICE_DID: 'did:web:a' })).serviceDid).toBe('did:web:a')
   })
 
-  it('makes a key for resource tokens of auth alone, and none where instances have to share one', async () => {
+  it('makes a key for resource tokens only of auth, and none where instances have to share one', async () => {
     const { resourceKeys } = await load({ name: 'auth' })
     expect(resourceKeys).toEqual([{ kty: 'EC', crv: 'P-256', x: coordinate, y: coordinate, d: coordinate }])
     expect((await load({ name: 'auth' })).resourceKeys).toEqual(resourceKeys)

@@ -68,4 +68,4 @@ describe('ownCommand', () =>
     ['/usr/local/bin/express-did-auth-servers', 'express-did-auth-servers keys new'],
     [resolve('servers/dist/bin.js'), 'node servers/dist/bin.js keys new'],
     [resolve('../servers/dist/bin.js'), 'node ../servers/dist/bin.js keys new']
-  ])('of %s is %s', (script, command) => expect(ownCommand('keys new', script)).toBe(command)))
+  ])('maps %s to %s', (script, command) => expect(ownCommand('keys new', script)).toBe(command)))

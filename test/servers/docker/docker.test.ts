@@ -64,7 +64,7 @@ describe('compose.yaml', () => {
     expect(below(common, 'security_opt:')).toEqual(['- no-new-privileges:true'])
   })
 
-  it('shows the RPC port of the node to relay and vault alone, on a network without a way out', () => {
+  it('shows the RPC port of the node only to relay and vault, on a network without a way out', () => {
     const published = compose.filter((line) => /^ *- .*\d+:\d+/.test(line))
     expect(published).toHaveLength(servers.length)
     expect(below(below(compose, 'networks:'), 'ipfs-rpc:')).toEqual(['internal: true'])
@@ -136,7 +136,7 @@ describe('check-health.mjs', () => {
     ['three of which the relay is not ready', 1, { AUTH_PORT: 200, RELAY_PORT: 503, VAULT_PORT: 200 }],
     ['three of which the vault is not ready', 1, { AUTH_PORT: 200, RELAY_PORT: 200, VAULT_PORT: 503 }],
     ['three of which one is silent', 1, { AUTH_PORT: 200, RELAY_PORT: 200, VAULT_PORT: 'silent' }]
-  ])('of %s: exit code %d', async (_what, code, servers) => {
+  ])('checks %s: exit code %d', async (_what, code, servers) => {
     const none = { AUTH_PORT: 'closed', RELAY_PORT: 'closed', VAULT_PORT: 'closed' } as const
     const env: Record<string, string> = {}
     for (const [name, status] of Object.entries({ ...none, ...servers })) {
@@ -187,7 +187,7 @@ describe('Dockerfile', () => {
     ])
   })
 
-  it('runs as node, keeps data in a volume of its own, listens on every address, and says whether it is healthy', () => {
+  it('runs as node, stores data in its own volume, listens on every address, and reports its health', () => {
     const last = dockerfile.slice(dockerfile.lastIndexOf('FROM node:22-bookworm-slim'))
     expect(last).toContain('ENV NODE_ENV=production HOST=0.0.0.0 DATA_DIR=/data')
     expect(last).toContain('RUN install --directory --owner=node --group=node --mode=0700 /data')

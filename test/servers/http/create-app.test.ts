@@ -64,7 +64,7 @@ describe('a server that starts', () =>
     await request(listener).post('/request-auth').expect(503)
   }))
 
-describe('what no route answers', () => {
+describe('a request that no route answers', () => {
   it.each([
     ['/nothing', 404, 'ERR_NOT_FOUND', 'Not found'],
     ['/broken/%ff', 400, 'ERR_PATH', 'Malformed path'],
@@ -142,7 +142,7 @@ describe('CORS', () => {
     expect(headers).not.toHaveProperty('access-control-allow-credentials')
   })
 
-  it('exposes our headers, on refusals too', async () => {
+  it("exposes this package's headers, on refusals too", async () => {
     const { listener } = await testAuthServer({ CORS_ORIGINS: `https://other.example,${origin}` })
     const { headers } = await request(listener).get('/me').set('Origin', origin).expect(401)
     expect(headers['access-control-expose-headers']).toBe(

@@ -78,7 +78,7 @@ describe('siweOf', () => {
     expect(optionsFor(variables, serviceDid)?.network).toBe(network)
   )
 
-  it('is off where no host of a page is known, unless SIWE says otherwise: then setup names what is missing', () => {
+  it('is off where no host of a page is known, unless SIWE is set: setup then names what is missing', () => {
     expect(optionsFor({}, did, 'urn:service')).toBeUndefined()
     expect(optionsFor({ LOGIN_DOMAINS: 'https://app.example' }, did, 'urn:service')).toBeUndefined()
     expect(optionsFor({ LOGIN_DOMAINS: 'app.example' }, did, 'urn:service')).toBeDefined()

@@ -171,7 +171,7 @@ describe('listen, with clients that keep their connections', () => {
     ])
   })
 
-  it('closes the connection that has been idle longest when all are open, and none that waits for an answer', async () => {
+  it('closes the longest idle connection when all are open, and none that waits for an answer', async () => {
     const held = heldBack()
     const { port } = await start((req, res) => (req.url === '/held' ? held.listener : answer)(req, res), {
       maxConnections: 4

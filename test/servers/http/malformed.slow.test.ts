@@ -72,7 +72,7 @@ describe('malformed requests', () => {
     ['vault', cookies],
     ['vault', cors]
   ] as const)(
-    'to %s get no 5xx, no stack and no HTML, hang nowhere, log no error, and leave it alive: %j',
+    'get from %s no 5xx, stack or HTML, log no error, never hang, and leave it alive: %j',
     async (name, env) => {
       const { listener, log, close, isAlive, requests } = await starts[name]({
         MAX_REQUESTS_PER_TIME_SLOT: '100000',

@@ -136,8 +136,8 @@ describe('oneAtATime', () => {
       req.on('data', (chunk: Buffer) => (body += chunk.toString()))
       req.on('end', () => {
         bodies.push(body)
-        // In this phase of the event loop an answer ends, the client sends at once, and sockets are read before the
-        // next immediate: a request that was already queued for then would be started twice.
+        // An answer that ends in this phase of the event loop makes the client send at once. Sockets are read before
+        // the next immediate: a request that was already queued for then would be started twice.
         setImmediate(() => res.end())
       })
       res.on('close', () => {
@@ -158,7 +158,7 @@ describe('oneAtATime', () => {
     expect(bodies).toHaveLength(12_000)
   })
 
-  it('serves connections beside each other', async () => {
+  it('serves connections concurrently', async () => {
     let begun = 0
     const port = await start((_req, res) => {
       begun += 1

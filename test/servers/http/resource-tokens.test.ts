@@ -39,7 +39,7 @@ describe('the vault with TRUSTED_ISSUER', () => {
     await put((await issuer.logIn()).accessToken).expect(401, 'Invalid access token')
   })
 
-  it('is 503 for such tokens alone while auth was never there, and ready', async () => {
+  it('is 503 only for such tokens while auth was never there, and ready', async () => {
     const { issuer, vault, put } = await start()
     const token = await issuer.tokenFor(VAULT)
     issuer.answer = (req) => req.socket.destroy()

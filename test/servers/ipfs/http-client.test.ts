@@ -8,7 +8,7 @@ import type * as client from 'ipfs-http-client'
 import { startFaultyNode } from '../../support/faulty-ipfs-node.js'
 import { root } from '../../support/packed-package.js'
 
-it('a bundle of the IPFS client needs only Node, calls a node, and comes with the licences of its packages', async () => {
+it("a bundle of the IPFS client needs only Node, calls a node, and includes its packages' licences", async () => {
   const folder = mkdtempSync(join(tmpdir(), 'did-auth-bundle-'))
   const faulty = await startFaultyNode()
   try {

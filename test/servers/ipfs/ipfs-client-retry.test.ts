@@ -10,7 +10,7 @@ jest.unstable_mockModule('../../../servers/ipfs/http-client.js', () => {
 })
 const { createIpfsHttpNode } = await import('../../../servers/ipfs/ipfs-rpc-client.js')
 
-// Its rejection was kept for ever: nothing was pinned until the next start.
+// Cause: its rejection was cached for ever, and nothing was pinned until the next start.
 it('a client of the IPFS node that does not load is tried again by the next call, and loaded once', async () => {
   const faulty = await startFaultyNode()
   const [node, other] = [createIpfsHttpNode(faulty.url), createIpfsHttpNode(faulty.url)]

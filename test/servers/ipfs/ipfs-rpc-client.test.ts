@@ -116,7 +116,7 @@ describe('ipfsHttpNode', () => {
     expect(faulty.calls.version).toBe(4)
   })
 
-  it('asks again where the node had just ended the connection that was kept', async () => {
+  it('asks again where the node had just ended the connection that was kept open', async () => {
     const { faulty, node } = await start({ endsKept: true })
     await Promise.all([node.add(ten.cid, ten.bytes), node.ping(), node.ping()])
     await node.add(ten.cid, ten.bytes)
@@ -127,7 +127,7 @@ describe('ipfsHttpNode', () => {
   })
 
   it.each(['add', 'cat', 'pin/ls', 'pin/rm', 'version'] as const)(
-    'does not ask %s again when its time is over on a connection that was kept',
+    'does not ask %s again when its time is over on a connection that was kept open',
     async (verb) => {
       const { faulty, node } = await start()
       await node.add(ten.cid, ten.bytes)
@@ -146,7 +146,7 @@ describe('ipfsHttpNode', () => {
       jest.advanceTimersByTime(scaled(30_000))
       await refused
       jest.useRealTimers()
-      // What it might have asked again arrives before this.
+      // A repeated request would arrive before this one.
       await faulty.heal()
       await node.ping()
       expect(faulty.calls[verb]).toBe(before + (verb === 'version' ? 2 : 1))
@@ -259,7 +259,7 @@ describe('a list of pins', () => {
   })
 })
 
-/** The lines that are logged beside such a listener. */
+/** Returns the lines that are logged with such a listener. */
 async function linesBeside(listener: RequestListener): Promise<string[]> {
   const lines: string[] = []
   const log = pino({ base: null, timestamp: false }, { write: (line: string) => lines.push(line) })
@@ -287,7 +287,7 @@ describe('hintAtLocalNode', () => {
     ['a redirect', (_req, res) => void res.writeHead(302, { Location: 'https://elsewhere.example' }).end()],
     ['what says nothing, after 1 s', () => undefined],
     ['what breaks the connection', (req) => void req.socket.destroy()]
-  ])('is silent beside %s', async (_what, listener) => {
+  ])('is silent next to %s', async (_what, listener) => {
     expect(await linesBeside(listener)).toEqual([])
   })
 })

@@ -174,7 +174,7 @@ describe('the pin worker', () => {
     expect([...node.pins]).toEqual([])
   })
 
-  it('answers false after 2 s, and goes on', async () => {
+  it('answers false after 2 s, and continues', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'performance', 'Date'] })
     const worker = started()
     node.isHolding = true
@@ -188,7 +188,7 @@ describe('the pin worker', () => {
     await until(async () => (await store.countOpen()) === 0)
   })
 
-  it('lets a pin wait longer each time that the node refuses it, or its content is missing, and others go on', async () => {
+  it('lets a pin wait longer after each refusal or missing content, and others continue', async () => {
     const worker = started()
     node.fault = (verb, cid) => (verb === 'add' && cid === a ? 'ERR_IPFS_BAD_RESPONSE' : undefined)
     await add('a')

@@ -4,7 +4,7 @@ import { writeLine, logRequest, createServerLog } from '../../../servers/observa
 import { nameVariables } from '../../../servers/config/variable-names.js'
 import { testAuthServer } from '../../support/test-app.js'
 
-/** What a log writes, in lines. */
+/** Returns the lines that a log writes. */
 function linesOf(
   format: 'pretty' | 'json' | undefined,
   isTerminal: boolean,
@@ -24,7 +24,7 @@ describe('the log of a server', () => {
     [undefined, false, 'json'],
     ['json', true, 'json'],
     ['pretty', false, 'pretty']
-  ] as const)('with LOG_FORMAT %s, terminal %s, is %s', (format, isTerminal, expected) => {
+  ] as const)('has for LOG_FORMAT %s, terminal %s, the format %s', (format, isTerminal, expected) => {
     const [line = ''] = linesOf(format, isTerminal, (log) => log.info({ event: 'a' }, 'text'))
     expect(line.startsWith('{') ? 'json' : 'pretty').toBe(expected)
     expect(line.endsWith('\n')).toBe(true)

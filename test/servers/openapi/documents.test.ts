@@ -63,7 +63,7 @@ const routes: Record<string, string[]> = {
 }
 
 const texts: Readonly<Record<string, string>> = errorTexts
-/** What the tables of the code say about each error code. */
+/** Status and text of each error code, from the tables of the code. */
 const errors: Readonly<Record<string, { status: number; text: string }>> = Object.fromEntries([
   ...Object.entries(errorStatuses).map(([code, status]) => [code, { status, text: texts[code] }]),
   ...Object.entries(serverErrors).map(([code, [status, text]]) => [code, { status, text }])
@@ -71,9 +71,9 @@ const errors: Readonly<Record<string, { status: number; text: string }>> = Objec
 
 /** Operations of who runs a server: they refuse nothing. */
 const OPERATOR = ['health', 'ready', 'openApiDocument']
-/** What every other operation may answer. */
+/** Failures that every other operation may answer. */
 const OWN_FAILURES = ['ERR_STORE', 'ERR_BUSY', 'ERR_INTERNAL']
-/** What every operation may answer that is for users alone. */
+/** Failures that every operation for users may answer. */
 const GUARD = ['ERR_ACCESS_TOKEN_MISSING', 'ERR_ACCESS_TOKEN', 'ERR_ACCESS_TOKEN_EXPIRED', 'ERR_TOO_MANY_REQUESTS']
 
 /** The answer to refusals of one status. */
@@ -162,7 +162,7 @@ describe.each(all)('the OpenAPI document of %s', (name, document) => {
     }
   })
 
-  it('offers the token as a header to tools that do not know our scheme', () => {
+  it('offers the token as a header to tools that do not know the scheme DIDAuth', () => {
     const users = listOperations(document).filter(({ operation }) =>
       operation.security?.some((one) => 'accessToken' in one)
     )
@@ -219,7 +219,7 @@ describe('the OpenAPI documents of auth and vault', () => {
 })
 
 describe('the OpenAPI document of the relay', () =>
-  it('names the challenge that our client sends with its signature, as one that may be left out', () => {
+  it("names the challenge that this package's client sends with its signature, as one that may be left out", () => {
     const content = listOperations(documents.relay).find(({ path }) => path === '/auth')?.operation.requestBody
       ?.content['application/json']
     const [, bySignature] = (content?.schema as { oneOf: { required: string[]; properties: object }[] }).oneOf

@@ -105,7 +105,7 @@ afterAll(async () => {
 })
 
 describe('recorded exchanges', () => {
-  it.each(['auth', 'cookies'] as const)('of the auth server (%s) hold against its document', async (name) => {
+  it.each(['auth', 'cookies'] as const)('match the document of the auth server (%s)', async (name) => {
     exchanges.length = 0
     const url = new URL(servers[name])
     await checkConformance({ url, protectedPath: '/me', fetch: recording })
@@ -118,7 +118,7 @@ describe('recorded exchanges', () => {
     expect(contradictions(documents.auth, exchanges)).toEqual([])
   })
 
-  it('of the relay hold against its document', async () => {
+  it('match the document of the relay', async () => {
     exchanges.length = 0
     const wallet = createNumberedWallet(6)
     const send = async (path: string, body: object, headers: Record<string, string> = {}) => {
@@ -150,7 +150,7 @@ describe('recorded exchanges', () => {
     expect(contradictions(documents.relay, exchanges)).toEqual([])
   })
 
-  it('of the vault hold against its document', async () => {
+  it('match the document of the vault', async () => {
     exchanges.length = 0
     const wallet = createNumberedWallet(7)
     const { accessToken } = await logIn(servers.vault, wallet, 'vault.example')

@@ -78,7 +78,7 @@ describe('the three servers in one process', () => {
     for (const { url } of all.servers) await expect(ask(`${url}/health`)).rejects.toThrow('fetch failed')
   })
 
-  // With a database, it was 200 while all else was 503: a balancer sent requests that failed.
+  // Cause: with a database, /ready was 200 while all else was 503, and a balancer sent requests that failed.
   it.each(['SQLite', 'PostgreSQL'])('answer /ready with 200 only once they serve requests, on %s', async (engine) => {
     const database = engine === 'SQLite' ? undefined : await testDatabase()
     const names = ['auth', 'relay', 'vault'] as const
@@ -134,7 +134,7 @@ net.Server.prototype.listen = function (...where) {
     const imports = scriptFile('test/support/server-imports.ts')
     const command = [process.execPath, ...nodeOptions, '--import', imports, scriptFile('servers/cli.ts'), 'all']
     const line = command.map((word) => `"${word}"`).join(' ')
-    /** Starts them below a shell, and ends the shell alone. */
+    /** Starts them below a shell, and ends only the shell. */
     const orphan = async (env: Record<string, string>): Promise<{ output: () => string; kill: () => void }> => {
       const options = { cwd: root, env: { PATH: process.env.PATH, ...ports, ...env }, detached: true }
       const shell = spawn('sh', ['-c', `${line}; true`], options)

@@ -17,7 +17,7 @@ import { createNumberedWallet } from '../../support/wallet.js'
 
 const KILLS = rounds(6, 100)
 const CRASHES = rounds(2, 20)
-/** A server that stands still for longer may give a verb up, and answers 503: such an attempt says nothing. */
+/** A server that pauses for longer may give a verb up and answer 503: such an attempt proves nothing. */
 const STANDSTILL_MILLISECONDS = 2_000
 
 let engine: PostgresEngine
@@ -99,7 +99,7 @@ describe('instances whose database crashes under load', () =>
     })
   }))
 
-describe('an instance that alone does not reach the database', () => {
+describe('one instance that does not reach the database', () => {
   it('answers 503 with Retry-After, while the others serve, and heals', async () => {
     const proxy = await tcpProxy(engine.port)
     const hidden = await instances.start('auth', {

@@ -36,7 +36,7 @@ afterAll(() => engine.remove())
 const urlOf = (database: string, password = PASSWORD): string => engine.url(database, `checked:${password}`)
 
 describe('a server that cannot use its database as it is set up', () => {
-  /** What the operator reads: the process ends by itself. */
+  /** Returns the line that the operator reads when the process ends by itself. */
   const lineOf = async (command: ServerCommand, env: Env): Promise<string> => {
     const started: unknown = await instances.start(command, env).catch((error: unknown) => error)
     expect(started).toBeInstanceOf(Error)
@@ -139,7 +139,7 @@ describe('a server whose engines are not there', () => {
       expect([status, state]).toMatchObject([503, { dependencies: { database: 'ok', objects: 'unavailable' } }])
       expect((state as { reasons: object }).reasons).toEqual({ objects: expect.any(String) })
       expect(output() + JSON.stringify(state)).not.toMatch(new RegExp(`${SECRET_KEY}|${PASSWORD}`))
-      // What fits in a row needs no bucket.
+      // Content that fits in a row needs no bucket.
       const { accessToken } = await logIn(url, createNumberedWallet(2), findDomain('vault'))
       const headers = { Authorization: `DIDAuth ${accessToken}` }
       expect((await post(`${url}/notes`, { content: 'small' }, headers)).status).toBe(201)

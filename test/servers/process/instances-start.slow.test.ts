@@ -9,7 +9,7 @@ import { steadily } from '../../support/until.js'
 import { createNumberedWallet } from '../../support/wallet.js'
 
 const domain = findDomain('auth')
-/** A server that stands still for longer may give a verb up, and answers 503: such an attempt says nothing. */
+/** A server that pauses for longer may give a verb up and answer 503: such an attempt proves nothing. */
 const STANDSTILL_MILLISECONDS = 1_500
 
 describe('ten instances that start together on an empty database', () => {
@@ -85,7 +85,7 @@ describe('instances whose clocks differ', () => {
     const right = await startAhead(0, env)
     const login = await signedLogin(right.url, nextWallet(), domain)
     const opened = await post(`${right.url}/auth`, login)
-    // To the other, this window is over: it sweeps with its first request.
+    // The other instance considers this window over: it sweeps with its first request.
     const fast = await startAhead(60, env)
     const { status, text } = await ask(`${fast.url}/ready`)
     expect([status, JSON.parse(text)]).toMatchObject([503, { dependencies: { clock: 'wrong', database: 'ok' } }])

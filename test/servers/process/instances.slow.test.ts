@@ -20,7 +20,7 @@ import { createNumberedWallet } from '../../support/wallet.js'
 
 const ROUNDS = { refresh: rounds(8, 200), logOut: rounds(40, 1_000), login: rounds(8, 100), write: rounds(20, 100) }
 
-/** A server that stands still for longer may give a verb up, and answers 503: such a round says nothing. */
+/** A server that pauses for longer may give a verb up and answer 503: such a round proves nothing. */
 const STANDSTILL_MILLISECONDS = 1_500
 
 const domain = findDomain('auth')

@@ -56,7 +56,7 @@ describe('RELAY_MAX_BYTES_PER_DID', () => {
 })
 
 describe('RELAY_MAX_STORE_BYTES', () =>
-  it('bounds all files together: 507 with the numbers, and reads go on', async () => {
+  it('bounds all files together: 507 with the numbers, and reads continue', async () => {
     relay = await startTestRelay({ RELAY_MAX_STORE_BYTES: '10000' })
     const cid = await posted(fileOf(6_000, '1'))
     await posted(fileOf(6_000, '1'), other)
@@ -66,7 +66,7 @@ describe('RELAY_MAX_STORE_BYTES', () =>
   }))
 
 describe('MAX_REQUESTS_PER_TIME_SLOT', () =>
-  it('bounds requests for files per DID and slot, over a new login; one without a good token counts for no DID', async () => {
+  it('bounds file requests per DID and slot, across logins; one without a valid token counts for no DID', async () => {
     relay = await startTestRelay({ MAX_REQUESTS_PER_TIME_SLOT: '3', TIME_SLOT_IN_SECONDS: '500' })
     const token = await logIn(relay, wallet)
     for (const wrong of ['', `${token}a`, 'Bearer a']) await getFile(relay, wrong, 'a')
@@ -105,7 +105,7 @@ async function statusesOf(headers: Record<string, string>): Promise<number[]> {
   return statuses
 }
 
-describe('without RELAY_OPEN_READS', () =>
+describe('a relay without RELAY_OPEN_READS', () =>
   it('a read needs a token', async () => {
     await start({})
     const { status, text } = await read()

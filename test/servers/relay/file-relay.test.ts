@@ -87,7 +87,7 @@ async function fetched(cid: string): Promise<unknown> {
 }
 
 describe('a posted file', () => {
-  /** In a row, in an object that is cached, and in one that is streamed. */
+  /** Files that are stored in a row, in a cached object, and in a streamed object. */
   const files = ['hello', 'b'.repeat(500_000), 'c\n'.repeat(400_000)]
 
   it('is found after a restart', async () => {

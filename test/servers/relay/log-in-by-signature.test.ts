@@ -102,7 +102,7 @@ describe('POST /auth with a signature', () => {
     )
   })
 
-  it('refuses another signature and another challenge, and leaves the challenge good', async () => {
+  it('refuses another signature and another challenge, and leaves the challenge valid', async () => {
     const challenge = await challengeOf()
     const other = await challengeOf()
     for (const [sig, over] of [
@@ -117,7 +117,7 @@ describe('POST /auth with a signature', () => {
     expect((await auth({ did: wallet.did, sig: sign(challenge), challenge })).status).toBe(200)
   })
 
-  it('is good once, whether by signature or by credential, and until the challenge expires', async () => {
+  it('is valid once, whether by signature or by credential, and until the challenge expires', async () => {
     const challenge = await challengeOf()
     const body = { did: wallet.did, sig: sign(challenge), challenge }
     expect((await auth(body)).status).toBe(200)
@@ -141,7 +141,7 @@ describe('POST /auth with a signature and no challenge', () => {
     expect((await auth({ ...body, challenge: first })).status).toBe(200)
   })
 
-  it('refuses a DID that never asked, and after a restart, where the challenge itself is still good', async () => {
+  it('refuses a DID that never asked, and after a restart, where the challenge itself is still valid', async () => {
     await expectRefusal({ did: createNumberedWallet(3).did, sig: sign('0'.repeat(128)) }, 'Invalid challenge response')
     const challenge = await challengeOf()
     await relay.restart()

@@ -78,8 +78,8 @@ describe('POST /auth', () => {
     await expectRefusal(loginCredential(wallet, await challengeOf(), { sub: stranger.did }))
   })
 
-  // What published clients send: DAF 6 and rif-id-core name the service in credentialSubject.id, from which their
-  // library makes `sub`. It was once refused, because the subject was not the user.
+  // Published clients send this: DAF 6 and rif-id-core name the service in credentialSubject.id, which their library
+  // turns into `sub`. Cause: it was refused, because the subject was not the user.
   it.each([
     ['with a network', wallet.did],
     ['without a network', wallet.did.replace('rsk:', '')],
@@ -110,7 +110,7 @@ describe('a login credential', () => {
     return loginCredential(wallet, challenge, { vc: { ...loginPayload(wallet.did, challenge).vc, ...changes } })
   }
 
-  it('that is none, without our context, with no claim, two claims or another claim is refused', async () => {
+  it('is refused when it is malformed, lacks the context, or has not exactly the challenge claim', async () => {
     const claim = (claimValue: unknown) => ({ claimType: 'challenge', claimValue })
     const good = claim(await challengeOf())
     const wrongClaims = [
@@ -129,7 +129,7 @@ describe('a login credential', () => {
     }
   })
 
-  it('for another audience is refused', async () => {
+  it('is refused for another audience', async () => {
     for (const aud of ['https://other.example', ['https://other.example'], [], null, `${serviceUrl}/`]) {
       await expectRefusal(loginCredential(wallet, await challengeOf(), { aud }))
     }
@@ -162,7 +162,7 @@ describe('a login credential', () => {
     expect((await auth(jwt)).status).toBe(status)
   })
 
-  it('by another key is refused, and leaves the challenge good', async () => {
+  it('is refused when another key signed it, and the challenge stays valid', async () => {
     const challenge = await challengeOf()
     for (const alg of ['ES256K', 'ES256K-R'] as const) {
       await expectRefusal(loginCredential({ ...stranger, did: wallet.did }, challenge, {}, alg))
@@ -170,7 +170,7 @@ describe('a login credential', () => {
     await expectLogin(loginCredential(wallet, challenge))
   })
 
-  it('of another algorithm, or none, is refused', async () => {
+  it('is refused with another algorithm or none', async () => {
     const payload = loginPayload(wallet.did, await challengeOf())
     for (const [alg, sign] of [
       ['ES256', p256Key().sign],
@@ -185,7 +185,7 @@ describe('a login credential', () => {
     }
   })
 
-  it('of a DID whose key cannot be told without a network, or that has none, is refused', async () => {
+  it('is refused for a DID that has no key, or whose key is unknown without a network', async () => {
     for (const did of ['did:web:example.org', 'did:key:z6Mk', `did:ethr:0x02${'f'.repeat(64)}`]) {
       await expectRefusal(loginCredential({ ...wallet, did }, await challengeOf(did)), 'Unsupported DID')
     }
@@ -193,7 +193,7 @@ describe('a login credential', () => {
 })
 
 describe('a challenge', () => {
-  it('is good for 300 s at least, and no longer than 310 s', async () => {
+  it('is valid for 300 s at least, and no longer than 310 s', async () => {
     const first = await challengeOf()
     relay.clock.seconds += 300
     await expectLogin(loginCredential(wallet, first))
@@ -206,7 +206,7 @@ describe('a challenge', () => {
     await expectRefusal(loginCredential(wallet, third), 'Invalid challenge response: expired')
   })
 
-  it('of another DID, of no one, or misspelled is refused; of a DID it is good for its other spellings', async () => {
+  it('is refused when it is misspelled or of another DID, and is valid for other spellings of its DID', async () => {
     const challenge = await challengeOf(wallet.did.replace('rsk', 'RSK'))
     for (const wrong of [
       await challengeOf(stranger.did),
@@ -223,7 +223,7 @@ describe('a challenge', () => {
     await expectLogin(loginCredential(wallet, challenge))
   })
 
-  it('is good once, also for another credential', async () => {
+  it('is valid once, also for another credential', async () => {
     const challenge = await challengeOf()
     const jwt = loginCredential(wallet, challenge)
     await expectLogin(jwt)
@@ -245,7 +245,7 @@ describe('a challenge elsewhere', () => {
   let other: TestRelay
   afterEach(() => other.end())
 
-  it('of a relay with another secret is refused', async () => {
+  it('is refused when a relay with another secret issued it', async () => {
     other = await startTestRelay({}, { challengeSecret: 'another secret of 32 bytes or more' })
     const challenge = await requestChallenge(other, wallet.did)
     await expectRefusal(loginCredential(wallet, challenge), 'Invalid challenge response')

@@ -22,7 +22,7 @@ afterEach(async () => {
   await relay.end()
 })
 
-describe('the relay beside a real IPFS node', () => {
+describe('the relay next to a real IPFS node', () => {
   let node: IpfsRpcServer
 
   beforeAll(async () => {
@@ -47,7 +47,7 @@ describe('the relay beside a real IPFS node', () => {
     expect(await node.pins()).toEqual([...others, ...cids].sort())
     relay.clock.seconds += WEEK_SECONDS
     await relay.contents.deleteExpiredFiles(relay.clock.seconds)
-    // As the worker does every 10 s.
+    // The worker does the same every 10 s.
     await relay.restart()
     await until(async () => (await node.pins()).length === others.length)
     expect(await node.pins()).toEqual(others)

@@ -8,9 +8,9 @@ import { createNumberedWallet } from '../../support/wallet.js'
 import { stretchDeadlines } from '../../support/stretch-deadlines.js'
 
 const wallet = createNumberedWallet(1)
-/** Of `hello world`, as every IPFS node says it. */
+/** CID of `hello world`, as every IPFS node computes it. */
 const HELLO_CID = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e'
-/** Of a file that is never posted here. */
+/** CID of a file that is never posted here. */
 const MISSING_CID = 'bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq'
 
 let relay: TestRelay

@@ -59,7 +59,7 @@ const refusedWith = (text: string) => [
 ]
 const statusesOf = async (authorization: string) => (await answersTo(authorization)).map(([status]) => status)
 
-/** The payload of a good token. */
+/** Payload of a valid token. */
 const goodPayload = {
   iss: serviceWallet.did,
   sub: wallet.did,
@@ -98,13 +98,13 @@ describe('the token of the relay', () => {
     await other.end()
   })
 
-  it('is good bare, and with the scheme DIDAuth in any letter case', async () => {
+  it('is valid bare, and with the scheme DIDAuth in any letter case', async () => {
     for (const authorization of [token, `DIDAuth ${token}`, `didauth ${token}`, `DIDAUTH  ${token}`]) {
       expect(await statusesOf(authorization)).toEqual([200, 200, 200])
     }
   })
 
-  it('is good until its exp, also where it was seen before', async () => {
+  it('is valid until its exp, also where it was seen before', async () => {
     const fresh = madeOf({})
     relay.clock.seconds += 599
     expect(await statusesOf(token)).toEqual([200, 200, 200])
@@ -113,14 +113,14 @@ describe('the token of the relay', () => {
     expect(await answersTo(fresh)).toEqual(refusedWith('Expired access token'))
   })
 
-  it('is not good 6 s before its nbf, and good 5 s before', async () => {
+  it('is invalid 6 s before its nbf, and valid 5 s before', async () => {
     expect(await answersTo(madeOf({ nbf: START_SECONDS + 6 }))).toEqual(refusedWith('Invalid access token'))
     expect(await statusesOf(madeOf({ nbf: START_SECONDS + 5 }))).toEqual([200, 200, 200])
     relay.clock.seconds -= 6
     expect(await answersTo(token)).toEqual(refusedWith('Invalid access token'))
   })
 
-  it('of a key that was replaced is valid until its exp, and a credential may name that DID', async () => {
+  it('is valid until its exp when its key was replaced, and a credential may name that DID', async () => {
     const old = createNumberedWallet(7)
     const rotated = await startTestRelay({}, { previousServiceDids: [old.did] })
     const byOld = madeOf({ iss: old.did }, undefined, old.privateKey)
@@ -160,7 +160,7 @@ describe('the token of the relay', () => {
     ['a type missing', { vc: { type: ['VerifiableCredential'] } }],
     ['a type too many', { vc: { type: ['VerifiableCredential', 'RelayToken', 'Email'] } }],
     ['types as text', { vc: { type: 'VerifiableCredential,RelayToken' } }]
-  ])('with %s is refused', async (_name, changes) => {
+  ])('is refused with these claims: %s', async (_name, changes) => {
     expect(await answersTo(madeOf(changes))).toEqual(refusedWith('Invalid access token'))
   })
 
@@ -170,22 +170,22 @@ describe('the token of the relay', () => {
     ['a key in its header', { alg: 'ES256K', jwk: {} }],
     ['a key id', { alg: 'ES256K', kid: 'a' }],
     ['another type', { alg: 'ES256K', typ: 'at+jwt' }]
-  ])('with %s is refused', async (_name, header) => {
+  ])('is refused with this header: %s', async (_name, header) => {
     expect(await answersTo(madeOf({}, header))).toEqual(refusedWith('Invalid access token'))
   })
 
-  it('by another key is refused', async () => {
+  it('is refused when another key signed it', async () => {
     expect(await answersTo(madeOf({}, undefined, wallet.privateKey))).toEqual(refusedWith('Invalid access token'))
   })
 
-  it('with another signature, or in another spelling is refused', async () => {
+  it('is refused with another signature or in another spelling', async () => {
     const [header = '', payload = '', signature = ''] = token.split('.')
     for (const wrong of [`${header}.${payload}.${'A'.repeat(86)}`, `${token}.${signature}`, `${token}=`]) {
       expect(await answersTo(wrong)).toEqual(refusedWith('Invalid access token'))
     }
   })
 
-  it('of more than 4 KiB is refused', async () => {
+  it('is refused when it has more than 4 KiB', async () => {
     const long = madeOf({ jti: 'a'.repeat(3_000) })
     expect(long.length).toBeGreaterThan(4_096)
     expect(await answersTo(long)).toEqual(refusedWith('Invalid access token'))

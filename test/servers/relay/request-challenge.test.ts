@@ -38,7 +38,7 @@ describe('POST /request-auth', () => {
     expect(headers['content-type']).toBe('application/json; charset=utf-8')
   })
 
-  it('computes the last 32 bytes from the first, the lower-cased DID and the slot of 10 s, with a key of its own', async () => {
+  it('computes the last 32 bytes from the first, the lower-cased DID and the 10 s slot, with its own key', async () => {
     const upper = wallet.did.replace(/[a-f](?=[0-9a-f]*$)/g, (letter) => letter.toUpperCase())
     expect(upper).not.toBe(wallet.did)
     const challenge = await requestChallenge(relay, upper)

@@ -30,7 +30,7 @@ async function run(...args: string[]): Promise<[number, string[]]> {
 const posted = async (file: string): Promise<string> => (await postFile(relay, token, file)).body.cid
 const status = async (cid: string): Promise<number> => (await getFile(relay, token, cid)).status
 
-/** All that lies in the folder of the relay. */
+/** Returns everything in the folder of the relay. */
 const stored = (): string =>
   filesIn(join(relay.folder, 'relay'))
     .map((file) => readFileSync(file, 'latin1'))

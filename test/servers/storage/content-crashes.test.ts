@@ -24,7 +24,7 @@ const points = (engine: string): readonly (readonly [verb: string, when: string,
   )
 
 describe.each(contentEngines())(
-  'a process that is killed while it stores large content on %s, its collector beside it,',
+  'a process that is killed while it stores large content on %s, its collector next to it,',
   (engine, make) => {
     let files: ContentFolder
     beforeEach(async () => {
@@ -34,7 +34,7 @@ describe.each(contentEngines())(
     })
     afterEach(() => files.remove())
 
-    /** What is wrong once the writers were killed. A next start clears their spool. */
+    /** Returns the faults after the writers were killed. The next start clears their spool. */
     const faults = async (...writers: Writer[]): Promise<string[]> => {
       // A server may still run the last statement of a client that was killed.
       const running = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'content-child'"
@@ -54,7 +54,7 @@ describe.each(contentEngines())(
     )
 
     it.each(Array.from({ length: ROUNDS }, (_, round) => 20 + ((round * 7) % 40)))(
-      'at any moment, after %d lines, loses nothing beside another process that writes to the same storage',
+      'at any moment, after %d lines, loses nothing next to another process that writes to the same storage',
       async (lines) => {
         const [writer, another] = [startWriter(files.place, 'a'), startWriter(files.place, 'b')]
         await Promise.all([writer.wrote(lines), another.wrote(20)])
@@ -132,7 +132,7 @@ interface Step {
   readonly text: string
 }
 
-/** What is wrong with a store after writers were killed, by what they printed. */
+/** Returns the faults of a store after writers were killed, based on the lines that they printed. */
 async function faultsAfter(store: TestStore, lines: readonly string[]): Promise<string[]> {
   const faults: string[] = []
   const steps = lines.map((line): Step => {
@@ -155,7 +155,7 @@ async function faultsAfter(store: TestStore, lines: readonly string[]): Promise<
   return faults
 }
 
-/** What a key has for certain, and what it has when the write that was not acknowledged happened. */
+/** Returns the certain content of a key, and the content if the write that was not acknowledged happened. */
 function expected(steps: readonly Step[]): { certain: string[]; possible: string[] } {
   let certain: string[] = []
   let possible: string[] = []

@@ -37,7 +37,7 @@ describe.each(contentEngines())('on %s', (engine, make) => {
     await fc.assert(property, { numRuns: RUNS })
   })
 
-  describe('writers of the same few users and contents on several stores, collectors beside them,', () => {
+  describe('writers of the same few users and contents on several stores, collectors next to them,', () => {
     it('lose nothing, leave nothing behind and never wait for each other in a circle', async () => {
       const { faults, refusals } = await raceOfWriters(files, { operations: 400, stores: 4 })
       expect({ faults, refusals }).toEqual({ faults: [], refusals: [] })
@@ -80,7 +80,7 @@ describe.each(contentEngines())('on %s', (engine, make) => {
     await stores[0]!.writeEntry(createEntry('last', 'a'))
     while ((await stores[0]!.countOpen()) > 0) {
       await Promise.all(stores.map((store) => node.work(store, files.clocks.seconds)))
-      // As long as what is in doubt waits.
+      // Waiting time of a task in doubt.
       files.clocks.advance(60)
     }
     const stored = await files.query('SELECT cid FROM ~contents')
@@ -128,7 +128,7 @@ class Node {
 }
 
 describe('KeyedLock', () =>
-  it('runs the work of one key one after the other, also after a failure, and that of others beside it', async () => {
+  it('runs the work of one key one after the other, also after a failure, and that of others next to it', async () => {
     const lock = new KeyedLock()
     const begun: string[] = []
     const ends = new Map<string, (error?: Error) => void>()

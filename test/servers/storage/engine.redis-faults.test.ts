@@ -10,7 +10,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close()
 })
 
-// It was once an outage like any other: the server waited for ever.
+// Cause: it was treated like any other outage, and the server waited for ever.
 it('a Redis that turns out to be a node of a cluster, once it answers, ends the start in one line', async () => {
   const redis = await startRedis(['--cluster-enabled', 'yes'])
   closing.push(() => redis.stop())

@@ -25,7 +25,7 @@ describe('fileObjectStore', () => {
     writeFileSync(file, 'content', { mode: 0o644 })
   })
 
-  it('stores a file for its owner alone, in a folder by the end of its name', async () => {
+  it('stores a file only for its owner, in a folder by the end of its name', async () => {
     await objects.put('cid.12ab', file)
     const path = join(folder, 'objects', 'ab', 'cid.12ab')
     expect(readFileSync(path, 'utf8')).toBe('content')

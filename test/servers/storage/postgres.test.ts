@@ -83,22 +83,22 @@ describe('round trips to the database', () => {
     ],
     ['a claim of pins', () => store.claim({ limit: 20, nowSeconds: 0, leaseSeconds: 30 }), 1, 1],
     ['a file that is found', () => store.findFile(computeCid('a'), 0), 1, 1]
-  ])('of %s', async (_what, verb, statements, trips) => {
+  ])('have a fixed number for %s', async (_what, verb, statements, trips) => {
     expect(await costOf(verb)).toEqual([statements, trips])
   })
 
-  it('of a replacement and of a removal are those of one transaction, which deletes what is unreferenced', async () => {
+  it('are those of one transaction for a replacement and a removal, unreferenced content included', async () => {
     await store.writeEntry(createEntry('k', 'a'))
     expect(await costOf(() => store.writeEntry(createEntry('k', 'b', { replaces: 'all' })))).toEqual([13, 3])
     expect(await costOf(() => store.removeEntries(place))).toEqual([10, 3])
   })
 
-  it('of a post, beside the sum of all files that is read every 10 s', async () => {
+  it('are three for a post, in addition to the sum of all files, which is read every 10 s', async () => {
     await store.writeFile(createFile('a'))
     expect(await costOf(() => store.writeFile(createFile('b')))).toEqual([8, 3])
   })
 
-  it('of a post whose answer is lost are made again, and charge its user once', async () => {
+  it('are repeated for a post whose answer is lost, and charge its user once', async () => {
     const bounds = { maxStoreBytes: 1_000_000, maxBytesPerDid: 10, slotSeconds: 100 }
     pool.loseAnswerTo = 'COMMIT'
     await store.writeFile(createFile('12345', { bounds }))
@@ -180,7 +180,7 @@ describe('the database', () => {
     expect(await run('--dry-run')).toEqual([0, 'database: sound'])
   })
 
-  it('that was restored without its foreign keys is damaged', async () => {
+  it('is damaged when it was restored without its foreign keys', async () => {
     const { inspection } = await files.openAll()
     await files.query('ALTER TABLE ~files DROP CONSTRAINT ~files_cid_fkey')
     const { damage } = await inspection.checkDatabase(dryRun)
@@ -201,7 +201,7 @@ describe('the database', () => {
     }
   )
 
-  it('that is unavailable is 503, and not ready', async () => {
+  it('is 503 and not ready when it is unavailable', async () => {
     const store = await files.open({ source: 'postgres://nobody@127.0.0.1:1/none' })
     await expect(store.writeEntry(createEntry('k', 'a'))).rejects.toMatchObject(unavailable)
     await expect(store.readContents([computeCid('a')])).rejects.toMatchObject(unavailable)
@@ -265,7 +265,7 @@ describe('the database', () => {
     expect(await files.leaks(one!)).toEqual([])
   })
 
-  // It once locked pin and content in the other order than the collector, which runs after a removal.
+  // Cause: a takedown locked pin and content in another order than the collector, which runs after a removal.
   it('is locked in the same order by a takedown and a removal of the last entry', async () => {
     const [one, other] = [await files.open({ tracksPins: true }), await files.open({ tracksPins: true })]
     for (let round = 0; round < 60; round += 1) {

@@ -77,7 +77,7 @@ describe('content stores on one bucket that fails at any moment', () => {
 
   it('lose nothing that was acknowledged, hand out nothing else, and leave nothing behind', async () => {
     const property = fc.asyncProperty(operations, async (sequence) => {
-      // What each key may have: one list, or two while it is unknown whether a write happened.
+      // The lists that each key may have: one, or two while it is unknown whether a write happened.
       const possible = new Map(KEYS.map((key) => [key, ['']]))
       for (const key of KEYS) await store.removeEntries({ did, key })
       for (const { verb, key, text, faults: coming } of sequence) {

@@ -73,7 +73,7 @@ const failureOf = (promise: Promise<unknown>): Promise<unknown> =>
   )
 
 describe('an object of others below the prefix', () =>
-  it('is not listed, and left alone by a check of what is stored', async () => {
+  it('is not listed, and ignored by a check of what is stored', async () => {
     await objects.put(one, file)
     const foreign = ['backup.tar', `${one}.old`, `${one.slice(0, -16)}0123`, `2024/${one}`].map(
       (name) => `vault/${name}`
@@ -109,13 +109,13 @@ describe('a failure that passes', () => {
     expect(s3.requests).toHaveLength(3)
   })
 
-  it('of an upload that was cut is none: it is sent again from its beginning', async () => {
+  it('is none for an upload that was cut: it is sent again from its beginning', async () => {
     play('cut', 'cut')
     await objects.put(one, file)
     expect(s3.objects.get(`vault/${one}`)?.equals(bytes)).toBe(true)
   })
 
-  it('is not tried again for longer than the storage wants to be left alone', async () => {
+  it('is not tried again for longer than the storage asks it to wait', async () => {
     s3.retryAfterSeconds = 60
     play('slow down')
     const error = await failureOf(objects.put(one, file))
@@ -158,7 +158,7 @@ describe('storage that is unavailable', () => {
     expect(await failureOf(verbs[verb](impatient()))).toMatchObject({ code: 'EIO', cause: { name: 'AbortError' } })
   })
 
-  it('is none when it is slow, and goes on', async () => {
+  it('is none when it is slow, and continues', async () => {
     s3.objects.set(`vault/${one}`, bytes)
     s3.fault = () => 'slow'
     expect((await readAll(objects, one)).equals(bytes)).toBe(true)
@@ -198,7 +198,7 @@ describe('an object whose connection breaks while it is read', () => {
   })
 })
 
-describe('what the storage refuses', () => {
+describe('a request that the storage refuses', () => {
   it.each([
     ['wrong secret key', { secretAccessKey: 'another' }, 'EACCES', '403 SignatureDoesNotMatch'],
     ['unknown key', { accessKeyId: 'another' }, 'EACCES', '403 InvalidAccessKeyId'],
@@ -215,7 +215,7 @@ describe('what the storage refuses', () => {
     expect(s3.requests).toHaveLength(2 * everyVerb.length)
   })
 
-  it('for lack of space is a full storage', async () => {
+  it('is a full storage when space is lacking', async () => {
     s3.fault = () => 'full'
     const error = await failureOf(objects.put(one, file))
     expect(error).toMatchObject({ code: 'ENOSPC' })
@@ -250,13 +250,13 @@ describe('a list', () => {
     expect(s3.requests).toHaveLength(4)
   })
 
-  it('has objects below its prefix alone, and nothing of a form that ours never have', async () => {
+  it('has only objects below its prefix, and no names of a foreign form', async () => {
     const others = ['vault/a&b<c>"d" é\'', 'vault/backup.tar', `vault/another/${one}`, `vault/${one}0`, `vault/x${one}`]
     for (const key of [`vault/${one}`, ...others, `relay/${one}`, `vault${one}`, one]) s3.objects.set(key, bytes)
     expect(await listObjectNames(objects)).toEqual([one])
   })
 
-  it('that was cut is an error, and no shorter list', async () => {
+  it('is an error when it was cut, and no shorter list', async () => {
     s3.objects.set(`vault/${one}`, bytes)
     s3.fault = () => 'cut'
     expect(await failureOf(listObjectNames(objects))).toMatchObject({ code: 'EIO' })
@@ -272,7 +272,7 @@ describe('a slow reader of large objects', () => {
     const before = process.memoryUsage().arrayBuffers
     const readers = Array.from({ length: count }, () => objects.read('large')[Symbol.asyncIterator]())
     for (const reader of readers) expect((await reader.next()).value).toHaveLength(262_144)
-    // What the connections take without being read.
+    // Waits until the connections take no more bytes without being read.
     let seen = -1
     await until(async () => {
       const [last, now] = [seen, s3.sentBytes]

@@ -121,7 +121,7 @@ describe('an index of a database file', () =>
   }))
 
 describe('a database file', () => {
-  it('with any byte flipped gives the right content or an error', async () => {
+  it('gives the correct content or an error when any byte is flipped', async () => {
     const texts = Array.from({ length: 30 }, (_, number) => `content ${number} `.repeat(20))
     for (const text of texts) await store.writeEntry(createEntry('k', text))
     await store.close()
@@ -148,7 +148,7 @@ describe('a database file', () => {
     }
   })
 
-  it('that is damaged is written to no more, and the store is not ready', async () => {
+  it('is not written to any more when it is damaged, and the store is not ready', async () => {
     for (let number = 0; number < 100; number += 1)
       await store.writeEntry(createEntry(`key ${number}`, `${number} `.repeat(50)))
     await store.close()
@@ -163,13 +163,13 @@ describe('a database file', () => {
     await expect(store.writeFile(createFile('b'))).rejects.toMatchObject(damaged)
   })
 
-  it('that another version made is refused, with both numbers', async () => {
+  it('is refused when another version made it, with both numbers', async () => {
     await store.close()
     await files.query("UPDATE numbers SET number = 2 WHERE name = 'version'")
     await expect(files.open()).rejects.toThrow('the database has tables of version 2, not 1')
   })
 
-  it('that was moved or deleted under the store is 503 for every write, and the store is not ready', async () => {
+  it('is 503 for every write when it was moved or deleted under the store, which is not ready', async () => {
     await store.writeEntry(createEntry('k', 'a'))
     expect(await readTexts(store, 'k')).toEqual(['a'])
     renameSync(files.folder, `${files.folder}-moved`)
@@ -182,7 +182,7 @@ describe('a database file', () => {
   })
 })
 
-describe('a takedown', () => {
+describe('a takedown in a database file', () => {
   const secret = 'a secret that has to go '
 
   /** Names of files that have these bytes anywhere. */

@@ -41,7 +41,7 @@ describe('content in an object', () => {
     expect(read).toBe(524_288)
   })
 
-  it.each([0, 262_144, 699_999])('that ends after %d bytes is missing', (size) =>
+  it.each([0, 262_144, 699_999])('is missing when it ends after %d bytes', (size) =>
     expect(contentWith(large.subarray(0, size)).bytes()).rejects.toMatchObject(missing)
   )
 
@@ -71,7 +71,7 @@ describe('content in a row', () =>
   it.each([
     ['small', 'small'],
     ['smalL', undefined]
-  ])('with the bytes %s reads %s', async (bytes, read) => {
+  ])('reads the bytes %s as %s', async (bytes, read) => {
     const { cid, leafHashes } = createContent('small')
     const row = { cid, byte_count: 5, leaf_hashes: leafHashes, object: null, bytes: Buffer.from(bytes) }
     const content = createStoredContent(toFoundContent(row), { read: () => [] as never })

@@ -142,7 +142,7 @@ describe('a vault whose tables are lost', () => {
   it('answers 503 without a word about it', async () => {
     const vault = await start()
     const user = await VaultUser.new(vault)
-    // Of a user without entries it is known without a look at them.
+    // A user without entries is answered without a query for them.
     await user.post('a', 'a').expect(201)
     changeDatabase(vault, 'DROP TABLE entries')
     for (const answer of [

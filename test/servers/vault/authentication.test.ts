@@ -56,7 +56,7 @@ async function answersTo(authorization: string | undefined): Promise<string[]> {
   return answers
 }
 
-/** Claims as in a good access token of the user's. */
+/** Returns claims as in a valid access token of the user. */
 function claimsWith(changes: object): object {
   const now = Math.floor(Date.now() / 1_000)
   const ids = { jti: 'j', sid: 's' }
@@ -76,7 +76,7 @@ const byService = es256k(serviceWallet.privateKey)
 const vc = { '@context': ['https://www.w3.org/2018/credentials/v1'], type: ['VerifiableCredential'] }
 
 describe('a token', () => {
-  it('of the service opens every guarded route', async () => {
+  it('opens every guarded route when the service issued it', async () => {
     const token = forgeJwt(HEADER, claimsWith({}), byService)
     expect(await answersTo(`DIDAuth ${token}`)).toEqual(['201', ...Array<string>(7).fill('200')])
     await user.read('notes').expect(200, [])
@@ -88,14 +88,14 @@ describe('a token', () => {
     ['another key', () => `DIDAuth ${forgeJwt(HEADER, claimsWith({}), es256k(wallet.privateKey))}`],
     ['another service', () => `DIDAuth ${forgeJwt(HEADER, claimsWith({ aud: 'https://auth.example' }), byService)}`],
     ['a relay token', () => `DIDAuth ${forgeJwt(HEADER, claimsWith({ use: 'relay', aud: undefined, vc }), byService)}`]
-  ])('that is refused everywhere with 401, and changes nothing: %s', async (_what, authorization) => {
+  ])('is refused everywhere with 401, and changes nothing: %s', async (_what, authorization) => {
     const answers = await answersTo(authorization())
     expect(answers).toHaveLength(8)
     for (const answer of answers) expect(answer).toMatch(/^401 (?:Invalid|Missing) access token$/)
     await user.read('notes').expect(200, ['kept'])
   })
 
-  it('that is expired is 401 with exactly that text', async () => {
+  it('is 401 with exactly that text when it is expired', async () => {
     const now = Math.floor(Date.now() / 1_000)
     const token = forgeJwt(HEADER, claimsWith({ iat: now - 600, nbf: now - 600, exp: now }), byService)
     expect(await answersTo(`DIDAuth ${token}`)).toEqual(Array(8).fill('401 Expired access token'))
@@ -142,7 +142,7 @@ describe('a guarded request', () => {
   })
 })
 
-describe('with USE_COOKIES', () => {
+describe('a vault with USE_COOKIES', () => {
   const origin = 'https://vault.example'
   let cookie = ''
   let listener: TestVault['listener']

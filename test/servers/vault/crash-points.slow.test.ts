@@ -31,7 +31,7 @@ describe('express-did-auth vault reconcile', () => {
   })
   afterAll(() => vault.stop())
 
-  it('finds nothing wrong beside a server that writes, and every write of users is answered', async () => {
+  it('finds nothing wrong next to a server that writes, and every write of users is answered', async () => {
     const server = await vault.start()
     const users = await vault.logIn(server.url, 4, 30_000)
     const load = startVaultLoad(server.url, users)

@@ -69,7 +69,7 @@ describe('a crowd that reads a key of 10,000 entries at once', () => {
     expect(vault.log().filter(({ level, code }) => level === 'error' && code !== 'ERR_BUSY')).toEqual([])
   })
 
-  it('that disconnects is no error, and the next reader is answered', async () => {
+  it('causes no error when it disconnects, and the next reader is answered', async () => {
     const crowd = Array.from({ length: CROWD }, () => open(`/${user.did}/many`))
     const outcomes = Promise.allSettled(crowd.map(({ answer }) => answer))
     expect((await open('/health').answer).status).toBe(200)

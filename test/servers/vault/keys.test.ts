@@ -99,7 +99,7 @@ describe('a key', () => {
   })
 
   it.each(['%ff', '%', '%2', '%zz', '%E0%A4%A', '%C0%80', '%ED%A0%80', 'a%ffb'])(
-    'that is badly percent-encoded is 400 on every verb: %s',
+    'is 400 on every verb when it is badly percent-encoded: %s',
     async (key) => {
       for (const [method = '', path = ''] of [
         ['POST', key],
@@ -118,7 +118,7 @@ describe('a key', () => {
     }
   )
 
-  it('that is empty is no route', async () => {
+  it('is no route when it is empty', async () => {
     for (const [method = '', path = ''] of [
       ['POST', ''],
       ['PUT', ''],
@@ -133,7 +133,7 @@ describe('a key', () => {
     }
   })
 
-  it('that is followed by a slash is no route: an id that is empty must not mean all', async () => {
+  it('is no route with a slash after it: an empty id must not mean all', async () => {
     await user.post('notes', 'a').expect(201)
     for (const [method, path] of [
       ['POST', 'notes/'],

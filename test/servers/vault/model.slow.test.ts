@@ -8,7 +8,7 @@ const RUNS = rounds(6, 1_000)
 const make = usePostgresContents()
 const clock = { nowSeconds: () => Math.floor(Date.now() / 1_000) }
 
-describe(`the vault answers and stores what its model does, pins included, after each of 50 operations of 4 DIDs, ${RUNS} times`, () => {
+describe(`the vault answers, stores and pins as its model after each of 50 operations of 4 DIDs, ${RUNS} times`, () => {
   it('on SQLite', () => expect(checkVaultModel(RUNS)).resolves.toBeUndefined())
 
   it('on PostgreSQL', async () => {

@@ -56,7 +56,7 @@ describe('the vault as a process', () => {
     const { accessToken } = await logIn(auth.url, wallet, 'auth.example')
     const refused = await post(`${vault.url}/notes`, { content: 'a' }, { Authorization: `DIDAuth ${accessToken}` })
     expect([refused.status, refused.text]).toEqual([401, 'Invalid access token'])
-    // The same domain, so that the challenge alone is another.
+    // The same domain, so that only the challenge differs.
     const there = await servers.start({ DATA_DIR: servers.folder }, [], 'auth')
     const { did, sig } = await signedLogin(there.url, wallet, domain)
     expect((await post(`${vault.url}/auth`, { did, sig })).status).toBe(401)
@@ -80,7 +80,7 @@ describe('the vault as a process', () => {
     expect(JSON.parse(told)).toMatchObject({ level: 'warn', reason: 'ERR_IPFS_UNAVAILABLE', code: 'ECONNREFUSED' })
   })
 
-  it('pins what was written while its node was unavailable, after a kill and a start, without another write', async () => {
+  it('pins what was written while its node was unavailable, after a kill and a start, without a write', async () => {
     const node = await startFaultyNode()
     try {
       await node.fail('refuses')
@@ -174,7 +174,7 @@ describe('the vault as a process', () => {
     }
   }
 
-  it('loses nothing acknowledged and keeps no half when it is killed under writes, and is ready again within 5 s', () =>
+  it('loses no acknowledged write and keeps no half when it is killed, and is ready again within 5 s', () =>
     lossesAfter('SIGKILL'))
 
   it('stops on SIGTERM under writes with exit code 0, and loses nothing', () => lossesAfter('SIGTERM'))

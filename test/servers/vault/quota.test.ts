@@ -56,7 +56,7 @@ describe('VAULT_MAX_ENTRIES_PER_DID', () =>
 describe('the disk', () => {
   const noSpace = (): Promise<void> => Promise.resolve()
 
-  it('of which more than 90 % are used takes no more, and goes on with reading and deleting', async () => {
+  it('takes no more when over 90 % are used, and still reads and deletes', async () => {
     let percent = 90
     const user = await startUser({}, { usedPercent: () => Promise.resolve(percent) })
     await user.post('a', 'kept').expect(201)
@@ -71,7 +71,7 @@ describe('the disk', () => {
     await late.read('a').expect(200, [])
   })
 
-  it('takes no more when all users together have more than VAULT_MAX_STORE_BYTES, and goes on with deleting', async () => {
+  it('takes no more when all users together exceed VAULT_MAX_STORE_BYTES, and still deletes', async () => {
     const env = { VAULT_MAX_STORE_BYTES: '10' }
     const user = await startUser(env)
     await user.post('a', 'eleven byte').expect(201)
@@ -122,7 +122,7 @@ describe('the disk', () => {
     }
   })
 
-  it('that is full takes writes again once space could be made, and a second later when it could not', async () => {
+  it('takes writes again once space was freed, and a second later when none could be', async () => {
     let [nowMilliseconds, percent, garbage] = [0, 95, 0]
     const makeSpace = (): Promise<void> => {
       percent -= garbage
@@ -137,7 +137,7 @@ describe('the disk', () => {
     await assertFree()
   })
 
-  it('that cannot be asked about any more counts as it was measured last', async () => {
+  it('counts as it was last measured when it cannot be measured any more', async () => {
     let nowMilliseconds = 0
     let isGone = false
     const measure = (): Promise<number> => (isGone ? Promise.reject(new Error('slow')) : Promise.resolve(91))
@@ -148,7 +148,7 @@ describe('the disk', () => {
     await expect(assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
   })
 
-  it('that cannot be asked about takes what it can', async () => {
+  it('takes what it can when it cannot be measured', async () => {
     const assertFree = storeBound(createDiskBound(createDiskUsage('/no/such/folder')), noSpace)
     await expect(assertFree()).resolves.toBeUndefined()
   })
@@ -159,7 +159,7 @@ describe('the disk', () => {
     expect(percent).toBeLessThan(100)
   })
 
-  it('that is full under a write is 507, and reading and deleting go on', async () => {
+  it('is 507 when it is full under a write, and still reads and deletes', async () => {
     const user = await startUser({})
     await user.post('a', 'kept').expect(201)
     const full = jest.spyOn(vaults[0]!.store, 'writeEntry').mockRejectedValue(new ServerError('ERR_STORAGE_FULL'))
@@ -171,7 +171,7 @@ describe('the disk', () => {
   })
 })
 
-describe('what a user has', () => {
+describe('the usage of one user', () => {
   let vault: TestVault
   let user: VaultUser
 

@@ -83,7 +83,7 @@ const sound = [
 /** The report with some lines changed. */
 const reportWith = (changes: Record<number, string>): string[] => sound.map((line, index) => changes[index] ?? line)
 
-/** With --dry-run it says what is wrong and changes nothing; else it repairs, and then finds no more. */
+/** Verifies that --dry-run reports faults and changes nothing, that a run repairs, and that the next finds none. */
 async function expectRepair(wouldBe: Record<number, string>, done: Record<number, string>): Promise<void> {
   for (let round = 0; round < 2; round += 1) {
     expect(await run(true)).toEqual({ isInOrder: false, lines: reportWith(wouldBe) })
@@ -179,7 +179,7 @@ describe('vault reconcile', () => {
     expect(node.pins.size).toBe(4)
   })
 
-  it('has pinned again what the node lost, and leaves the pins of others alone', async () => {
+  it('has pinned again what the node lost, and leaves the pins of others unchanged', async () => {
     await fill()
     node.pins.delete(one)
     node.pins.add('of another')
@@ -205,7 +205,7 @@ describe('vault reconcile', () => {
 
   it('rebuilds an index that is damaged', async () => {
     await fill()
-    // What SQLite believes of the index is changed, and so its content is that of another.
+    // The definition of the index changes in SQLite, so that its content is that of another.
     const database = new Database(getDatabase({ folder: folder.path })).unsafeMode()
     database.exec('PRAGMA writable_schema = ON')
     database.exec("UPDATE sqlite_master SET sql = replace(sql, '(cid)', '(key)') WHERE name = 'entries_by_cid'")

@@ -24,7 +24,7 @@ afterEach(() => vault.close())
 
 const run = (...args: string[]) => runVault(args, { DATA_DIR: folder.path, IPFS_API_URL: 'http://127.0.0.1:1' })
 
-/** All that lies in the folder of the vault. */
+/** Returns everything in the folder of the vault. */
 const stored = (): string =>
   filesIn(vault.folder)
     .map((file) => readFileSync(file, 'latin1'))

@@ -2,10 +2,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import request from 'supertest'
 import { createWallet, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
 
-// As a node names them: `ipfs add --cid-version=1`.
+// CIDs as `ipfs add --cid-version=1` computes them.
 const HELLO = 'bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq'
 const EMPTY = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku'
-/** Of 1,048,576 times `a`: a node above four leaves. */
+/** CID of 1,048,576 times `a`: a node above four leaves. */
 const MEBIBYTE = 'bafybeigak7tvm4bb2et73p52j33zy2v6hgy46nijsjflrqih4keafnvdra'
 
 let vault: TestVault
@@ -214,7 +214,7 @@ async function sendByAll(body: string | Buffer, type = 'application/json'): Prom
       [verb](`/${path}`)
       .set('Authorization', user.authorization)
       .set('Content-Type', type)
-      // Without this supertest would take the bytes for JSON to be written.
+      // supertest would otherwise serialize the bytes as JSON.
       .serialize((value: unknown) => value as string)
       .send(body)
     answers.push([status, text])
@@ -243,7 +243,7 @@ describe('content', () => {
     ['with a number', '{"content":7}', 'Invalid content'],
     ['that are no JSON', '{"content":"a",}', 'Malformed JSON'],
     ['that are no UTF-8', Buffer.from([...Buffer.from('{"content":"'), 0xff, 0x22, 0x7d]), 'Malformed JSON']
-  ])('in bodies %s is 400, and changes nothing', async (_what, body, text) => {
+  ])('is 400 in bodies %s, and changes nothing', async (_what, body, text) => {
     await user.post('notes', 'kept').expect(201)
     expect(await sendByAll(body)).toEqual(Array(3).fill([400, text]))
     await user.read('notes').expect(200, ['kept'])

@@ -1,4 +1,4 @@
-// The page of an app with RainbowKit, as its documentation and ours tell to write it.
+// The page of an app with RainbowKit, as its documentation and this package's explain it.
 import '@rainbow-me/rainbowkit/styles.css'
 import {
   ConnectButton,

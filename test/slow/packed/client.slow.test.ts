@@ -38,7 +38,7 @@ describe('the client of the package as a page gets it', () => {
 
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-  /** What a bundler made needs nothing else than the files beside it: it runs here as well. */
+  /** Verifies that the result of a bundler needs only the files next to it: it runs here as well. */
   async function expectToRun(name: string, file: string): Promise<void> {
     const code = readFileSync(join(project, file))
     process.stdout.write(`client by ${name}: ${gzipSync(code, { level: 9 }).length} bytes of gzip\n`)
@@ -53,11 +53,11 @@ describe('the client of the package as a page gets it', () => {
   }, 60_000)
 
   it('goes into a page by Vite', async () => {
-    // What Vite adds for old browsers needs a document.
+    // The polyfill that Vite adds for old browsers needs a document.
     const config = 'export default { build: { modulePreload: { polyfill: false } } }\n'
     writeFileSync(join(project, 'vite.config.js'), config)
     await runIn(project, process.execPath, slow('vite/bin/vite.js'), 'build', '--logLevel=error')
-    // Beside it are the parts that are loaded when they are wanted.
+    // The parts that are loaded on demand are next to it.
     const file = readdirSync(join(project, 'dist/assets')).find((name) => /^index-.*\.js$/.test(name))
     await expectToRun('Vite', `dist/assets/${file!}`)
   }, 120_000)

@@ -59,7 +59,7 @@ export const verified: Promise<VerifiedToken> = verify.request(new Request('http
 export const answer = async (): Promise<Response> => (await signedIn(app, wallet('alice')))('/profile/1')
 `
 
-/** What users have beside the package, in the versions of today. */
+/** Packages that users have next to this one, in today's versions. */
 const NEIGHBOURS = ['express@5', '@types/express@5']
 const NEST = ['@nestjs/common@11', '@nestjs/core@11', '@nestjs/platform-express@11', 'reflect-metadata@0.2', 'rxjs@7']
 
@@ -184,7 +184,7 @@ describe('the package as a user gets it', () => {
     expect(ours.length).toBeLessThanOrEqual(28)
   })
 
-  // npm has Bun and Deno for Linux alone. Where nothing may be left out, all run.
+  // npm has Bun and Deno only for Linux. Where nothing may be left out, all run.
   const runtimes = RUNTIMES.filter(({ command: [program = ''] }) => process.env.NO_SKIPS === '1' || existsSync(program))
   it.each(runtimes)(
     'runs library, client and verifier on $name',
@@ -209,7 +209,7 @@ describe('the package as a user gets it', () => {
       '--outfile=bundle.mjs',
       [
         '--format=esm',
-        // What CommonJS packages within the bundle call.
+        // CommonJS packages within the bundle call `require`.
         "--banner:js=import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)"
       ]
     ]

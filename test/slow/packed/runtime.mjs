@@ -1,4 +1,4 @@
-// What an application, its client and another service do, on the runtime that runs this file. It prints what it saw.
+// Runs an application, its client and another service on the runtime of this file, and prints the results.
 import { createServer } from 'node:http'
 import express from 'express'
 import { setupDidAuth } from 'express-did-auth'

@@ -46,7 +46,7 @@ describe('express-did-auth-servers as a user gets it', () => {
   })
 
   afterAll(async () => {
-    // With the processes that npx started.
+    // The whole process group ends, including the processes that npx started.
     for (const { pid, exitCode } of running) if (pid !== undefined && exitCode === null) process.kill(-pid, 'SIGKILL')
     await Promise.all(ended)
     rmSync(folder, { recursive: true, force: true })
@@ -78,7 +78,7 @@ describe('express-did-auth-servers as a user gets it', () => {
     return (await fetch(`${await urlOf(command, args)}/ready`)).status
   }
 
-  /** What a command says that ends by itself. */
+  /** Runs a command that ends by itself, and returns its output. */
   async function saidBy(node: string, name: string, ...args: string[]): Promise<(number | string | null)[]> {
     const child = spawn(node, [bin(name), ...args], { cwd: project, env: { PATH: process.env.PATH } })
     let output = ''
@@ -96,7 +96,7 @@ describe('express-did-auth-servers as a user gets it', () => {
     120_000
   )
 
-  it('keeps content on an IPFS node with nothing else to install, and comes with the licences of its client', async () => {
+  it("stores content on an IPFS node without further packages, and includes its client's licences", async () => {
     const isInstalled = existsSync(join(project, 'node_modules/ipfs-http-client'))
     expect([isInstalled, packed.files.includes('THIRD-PARTY-LICENSES')]).toEqual([false, true])
     const node = await startIpfsRpcServer()

@@ -57,7 +57,7 @@ describe('conformance', () => {
     }
   )
 
-  it('reads no more than 1 MiB of an answer, and fails the checks that asked for it', async () => {
+  it('reads no more than 1 MiB of an answer, and fails the checks that requested it', async () => {
     const endless = (res: ServerResponse) => sendForever(res, Buffer.alloc(65_536, 'x'))
     const { app, clock } = await testApp({}, { before: (app) => app.use('/logout', (_req, res) => endless(res)) })
     const { checks } = await checkService(app, { clock })
@@ -73,7 +73,7 @@ describe('conformance', () => {
     )
   })
 
-  it('gives none for refused tokens where the guarded route refuses good ones', async () => {
+  it('gives none for refused tokens where the guarded route refuses valid ones', async () => {
     const { app, clock } = await testApp(
       {},
       { before: (app) => app.use('/me', (_req, res) => void res.status(401).end()) }

@@ -8,7 +8,7 @@ import { startToyAuthServer, toyDomain, type Fault } from '../../../support/toy-
 afterEach(closeServices)
 
 describe('conformance', () => {
-  // Where one fault breaks several rules, each of them is named, and no other.
+  // A fault that breaks several rules reports each of them, and no other.
   it.each<[Fault, string]>([
     ['one challenge for all', 'challenge-of-one-did'],
     ['challenge that may be stored', 'challenge-headers'],

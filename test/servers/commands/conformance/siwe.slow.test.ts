@@ -11,7 +11,7 @@ import { closeServices, serving } from '../../../support/server-client.js'
 import { testAuthServer } from '../../../support/test-app.js'
 import { addToySiweBackend, type SiweFault } from '../../../support/toy-siwe-backend.js'
 
-/** What we use of siwe, which is installed with the packages of the slow tests. */
+/** The part of siwe that is used here; it is installed with the packages of the slow tests. */
 interface Siwe {
   generateNonce(): string
   SiweMessage: new (message: string) => {
@@ -101,7 +101,7 @@ describe('conformance --siwe', () => {
   ])('finds "%s" of a backend with tokens in bodies', async (fault, expected) => {
     const report = await score(toy(fault), '/siwe', '--domain', DOMAIN)
     expect(idsOf(report, 'failed').join(' ')).toBe(expected)
-    // Where the client keeps the nonce, it lies in a cookie.
+    // A nonce that the client stores is in a cookie, and the session checks run with any cookie.
     expect(idsOf(report, 'skipped')).toEqual(fault === 'nonce kept by the client' ? [] : SESSION_CHECKS)
   })
 
@@ -133,13 +133,13 @@ describe('conformance --siwe', () => {
     expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], []])
   })
 
-  it('gives our auth server full marks', async () => {
+  it('gives the auth server full marks', async () => {
     const { listener } = await testAuthServer({ USE_COOKIES: 'true' })
     const report = await score(listener, '/siwe', '--domain', 'auth.example')
     expect([idsOf(report, 'failed'), idsOf(report, 'skipped'), report.total]).toEqual([[], [], 14])
   })
 
-  it('knows other paths, and gives no mark where a good login fails', async () => {
+  it('knows other paths, and gives no mark where a valid login fails', async () => {
     const app = express()
     app.use((req, _res, next) => {
       req.url = req.url.replace('/api/challenge', '/siwe/nonce').replace('/api/login', '/siwe/verify')

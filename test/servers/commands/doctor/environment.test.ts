@@ -137,7 +137,7 @@ describe('doctor', () => {
     expect(await pages({ ...other, USE_COOKIES: 'true' })).toEqual(['change same-site'])
   })
 
-  it('asks RPC nodes for their chain: another one has to be changed, and so does silence, but not of a default one', async () => {
+  it('asks RPC nodes for their chain: a wrong one and silence need a change, unless the node is a default', async () => {
     const url = await serving(answeringResults(() => ({ result: '0x1e' })))
     expect((await doctor({ RPC_URL: url })).ids).toEqual([])
     expect((await doctor({ RPC_URL: url, NETWORK_NAME: '0x1e' })).ids).toEqual([])
@@ -264,5 +264,5 @@ describe('siteOf', () => {
     ['https://t.co', 'https://t.co'],
     ['http://localhost:3000', 'http://localhost'],
     ['http://127.0.0.1:3000', 'http://127.0.0.1']
-  ])('of %s is %s', (origin, site) => expect(findSite(origin)).toBe(site))
+  ])('maps %s to %s', (origin, site) => expect(findSite(origin)).toBe(site))
 })

@@ -109,7 +109,7 @@ describe('doctor <url>', () => {
     expect(findings[0]?.what).toMatch(/^It issues no challenge: POST \/request-auth answered \d+/)
   })
 
-  it.each(['/logout', '/refresh-token', '/auth'])('goes on when %s is not answered', async (path) => {
+  it.each(['/logout', '/refresh-token', '/auth'])('continues when %s is not answered', async (path) => {
     const cut = (app: Express) => app.use(path, (req) => void req.socket.destroy())
     const { code, findings } = await doctor([await service({}, {}, cut), '--origin', PAGE])
     expect(code).toBe(1)
