@@ -34,6 +34,9 @@ export function parseResolution(
   result: unknown,
   purpose: KeyPurpose
 ): { keys: readonly ListedKey[]; bytes: number } {
+  const isDeactivated = fieldOf(fieldOf(result, 'didDocumentMetadata'), 'deactivated') === true
+  // Some resolvers answer it without a document.
+  if (isDeactivated) throw unproved('it is deactivated', KEYLESS)
   const error = fieldOf(fieldOf(result, 'didResolutionMetadata'), 'error')
   const document = fieldOf(result, 'didDocument')
   if (error !== undefined || !isObject(document)) {
@@ -43,8 +46,6 @@ export function parseResolution(
     const cause = new Error(`resolution of the DID failed: ${reason}`)
     throw new DidAuthError(isFinal ? 'ERR_CREDENTIAL_ISSUER' : 'ERR_RESOLVER', { cause })
   }
-  const isDeactivated = fieldOf(fieldOf(result, 'didDocumentMetadata'), 'deactivated') === true
-  if (isDeactivated) throw unproved('it is deactivated', KEYLESS)
   const json = jsonOf(document)
   const keys = keysIn(did, JSON.parse(json) as Record<string, unknown>, purpose)
   if (keys.length === 0) throw unproved('it has no key for this purpose', KEYLESS)
