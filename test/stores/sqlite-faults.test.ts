@@ -4,6 +4,7 @@ import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import { sqliteDialect } from '../../src/stores/sql/dialect.js'
 import { storeVerbsOf } from '../../src/stores/sql/store-verbs.js'
 import { GroupCommit } from '../../src/stores/sqlite/serve-sqlite.js'
+import type { ThreadDatabase, ThreadRole } from '../../src/stores/sqlite/thread-database.js'
 import { chargeOf, hashOf, rotationOf, service, sessionOf, useOf } from '../../src/testing/store-case.js'
 import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.js'
 import { startedWorkers } from '../support/start-sqlite-worker.js'
@@ -11,11 +12,11 @@ import { startedWorkers } from '../support/start-sqlite-worker.js'
 const sessionId = 'session-a'
 
 /**
- * Ends the newest thread as a crash would: by an exception of its own. Ended from outside in the middle of a
- * statement that fails, better-sqlite3 aborts the whole process.
+ * Ends the newest thread of a role as a crash would: by an exception of its own. Ended from outside in the middle of a
+ * statement that fails, better-sqlite3 aborts the whole process. A slow write starts a thread that reads, unasked.
  */
-async function terminate(): Promise<void> {
-  const { worker } = startedWorkers.at(-1)!
+async function terminate(role: ThreadRole = 'writer'): Promise<void> {
+  const { worker } = startedWorkers.findLast(({ settings }) => (settings as ThreadDatabase).role === role)!
   const ended = new Promise((resolve) => worker.once('exit', resolve))
   worker.postMessage('no JSON')
   await ended
@@ -96,7 +97,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       const store = files.store()
       const readWhileWriting = () => Promise.all([store.ping(), store.findSession(service, sessionId)])
       await readWhileWriting()
-      await terminate()
+      await terminate('reader')
       await store.createSession(sessionOf('a'))
       expect(await readWhileWriting()).toMatchObject([undefined, { sessionId }])
     })
