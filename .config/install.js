@@ -18,13 +18,15 @@ const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP']
  * @returns its exit code
  */
 export async function run(command, args, options = {}) {
-  const child = spawn(command, args, { stdio: ['inherit', 2, 2], ...options })
+  let child
   let received
   const forward = (signal) => {
     received = signal
     child.kill(signal)
   }
+  // Before the start: a signal that comes while it lasts would end this process only.
   for (const signal of FORWARDED) process.on(signal, forward)
+  child = spawn(command, args, { stdio: ['inherit', 2, 2], ...options })
   const code = await new Promise((resolve) => {
     child.once('error', (error) => {
       console.error(`${command}: ${error.message}`)

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { didOfPrivateKey } from 'express-did-auth'
 import { isEthrNetwork } from 'express-did-auth/protocol'
+import { isNoMainnet, toNetwork } from '../config/env-schema.js'
 import { startStep } from '../config/startup-error.js'
 import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
@@ -13,12 +14,14 @@ export async function runKeys({ args, out }: CommandLine): Promise<number> {
   const { values, positionals } = readArguments(args, OPTIONS, [1, 1])
   if (positionals[0] !== 'new') throw new UsageError(`Unknown command: keys ${positionals[0] ?? ''}`)
   const { network: named = DEFAULT_NETWORK, out: file } = values
-  const network = named === 'ethereum' ? '' : named
-  if (!isEthrNetwork(network)) throw new UsageError('--network: give a network, such as rsk, rsk:testnet or ethereum')
+  const network = toNetwork(named)
+  if (!isEthrNetwork(network) || !isNoMainnet(network))
+    throw new UsageError('--network: give a network, such as rsk, rsk:testnet or ethereum')
   const identity = newIdentity()
   // One number of 2^128 is no key, and has no DID: then this command fails.
   const serviceDid = await didOfPrivateKey(identity.PRIVATE_KEY, network)
-  const settings = { ...identity, ...variablesFor(network, serviceDid) }
+  // SERVICE_DID is not written: after a move or a rotation, it would be that of another key.
+  const settings = { ...identity, ...(named !== DEFAULT_NETWORK && { NETWORK_NAME: named }) }
   const text = values.json === true ? JSON.stringify(settings) : linesOf(settings, serviceDid).join('\n')
   if (file !== undefined) {
     startStep(`Cannot write ${file}`, () => writeFileSync(file, `${text}\n`, { flag: 'wx', mode: 0o600 }))
@@ -34,23 +37,12 @@ function newIdentity(): Record<'PRIVATE_KEY' | 'CHALLENGE_SECRET' | 'RESOURCE_KE
 
 const newSecret = (): string => randomBytes(32).toString('hex')
 
-/**
- * Returns what makes the service's DID follow from its key. It is not written where it does so by itself: after a move
- * or a rotation, a written DID would be that of another key.
- */
-function variablesFor(network: string, serviceDid: string): Record<string, string> {
-  if (network === DEFAULT_NETWORK) return {}
-  // An empty variable counts as absent.
-  return network === '' ? { SERVICE_DID: serviceDid } : { NETWORK_NAME: network }
-}
-
 /** Writes variables for `.env`, each below a comment that says what it is for. */
 function linesOf(settings: Readonly<Record<string, string>>, serviceDid: string): string[] {
   const comments: Readonly<Record<string, string>> = {
     PRIVATE_KEY: `Signs the tokens of the service, whose DID follows from it: ${serviceDid}`,
     CHALLENGE_SECRET: 'Challenges are computed from it.',
     RESOURCE_KEY: 'Signs the tokens of auth for relay, vault and the services in RESOURCES.',
-    SERVICE_DID: 'Change it together with PRIVATE_KEY.',
     NETWORK_NAME: "Network of the service's DID."
   }
   const lines = Object.entries(settings).flatMap(([name, value]) => [`# ${comments[name] ?? ''}`, `${name}=${value}`])

@@ -29,6 +29,8 @@ const SECURE = 'https or on this machine'
 const list = text.transform(splitEntries)
 /** Keys of a variable or of a file, which may have one on each line. */
 const keys = text.transform((value) => value.split(/[\s,]+/).filter((key) => key !== ''))
+/** Remedy for `mainnet`. */
+const NO_MAINNET = 'give ethereum for the main network of Ethereum, whose DIDs name no network: did:ethr:0x…'
 const origins = list.refine(
   (entries) => entries.every((entry) => URL.canParse(entry) && new URL(entry).origin === entry),
   'give origins separated by commas, such as https://app.example'
@@ -44,7 +46,10 @@ export const variables = z.object({
     .optional(),
   CHALLENGE_SECRET: text.refine((value) => Buffer.byteLength(value) >= 32, 'give 32 bytes or more').optional(),
   SERVICE_DID: text.refine(isKeyDid, 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)').optional(),
-  NETWORK_NAME: text.refine(isEthrNetwork, 'give a network, such as rsk or rsk:testnet').optional(),
+  NETWORK_NAME: text
+    .refine(isEthrNetwork, 'give a network, such as rsk, rsk:testnet or ethereum')
+    .refine(isNoMainnet, NO_MAINNET)
+    .optional(),
   RPC_URL: httpUrl.optional(),
   REGISTRY: text.regex(/^0x[0-9a-fA-F]{40}$/, 'give a contract address, 0x and 40 hex digits').optional(),
   DATA_DIR: text.default('./data'),
@@ -107,11 +112,8 @@ export const variables = z.object({
     .optional(),
   NETWORKS: list
     // An empty name in a list looks like a typing error.
-    .transform((names) => names.map((name) => (name.toLowerCase() === 'ethereum' ? '' : name)))
-    .refine(
-      (names) => !names.some((name) => name.toLowerCase() === 'mainnet'),
-      'give ethereum for the main network of Ethereum, whose DIDs name no network: did:ethr:0x…'
-    )
+    .transform((names) => names.map(toNetwork))
+    .refine((names) => names.every(isNoMainnet), NO_MAINNET)
     .refine(
       (names) => names.length > 0 && names.every(isEthrNetwork),
       'give networks separated by commas, such as rsk,ethereum (ethereum: DIDs without a network)'
@@ -156,6 +158,16 @@ export const variables = z.object({
   VAULT_MAX_ENTRIES_PER_DID: createNumber('give a number of entries, at least 1').default(10_000),
   VAULT_MAX_STORE_BYTES: bytes.optional()
 })
+
+/** Returns a network as DIDs name it: the main network of Ethereum has no name in a DID. */
+export function toNetwork(name: string): string {
+  return name.toLowerCase() === 'ethereum' ? '' : name
+}
+
+/** Whether a network is not called `mainnet`, a name that no DID has. */
+export function isNoMainnet(name: string): boolean {
+  return name.toLowerCase() !== 'mainnet'
+}
 
 /** Names of all variables. */
 export const variableNames: readonly string[] = Object.keys(variables.shape)

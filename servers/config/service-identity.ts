@@ -12,7 +12,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { didOfPrivateKey, type ResourceKey } from 'express-did-auth'
-import { variables } from './env-schema.js'
+import { toNetwork, variables } from './env-schema.js'
 import type { ServerEnv } from './read-env.js'
 import { getErrorCode, StartError, startStep } from './startup-error.js'
 
@@ -53,7 +53,8 @@ export async function loadIdentity(env: IdentityEnv, isOneOfAll = false): Promis
     }
   })
   const { privateKeys, ...others } = secrets
-  const dids = await Promise.all(privateKeys.map((key) => didOfPrivateKey(key, env.NETWORK_NAME)))
+  const network = env.NETWORK_NAME === undefined ? undefined : toNetwork(env.NETWORK_NAME)
+  const dids = await Promise.all(privateKeys.map((key) => didOfPrivateKey(key, network)))
   const [[privateKey = ''], [ownDid = '', ...previousServiceDids]] = [privateKeys, dids]
   return { serviceDid: env.SERVICE_DID ?? ownDid, previousServiceDids, privateKey, ...others }
 }

@@ -10,8 +10,7 @@ const SHARE = 1 / 4
  * that only keep theirs open keep nobody out.
  *
  * @param max - maximum number of open connections; Node closes further ones immediately
- * @param perNetwork - Whether an address, or an IPv6 network of 64 bits, may hold at most a quarter. This machine may
- *   hold all: connections from here are those of a proxy
+ * @param perNetwork - Whether an address, or an IPv6 network of 64 bits, may hold at most a quarter: this machine too
  */
 export function shareConnections(server: Server, max: number, perNetwork: boolean): void {
   const largestShare = Math.ceil(max * SHARE)
@@ -36,7 +35,7 @@ export function shareConnections(server: Server, max: number, perNetwork: boolea
       if (left > 0) counts.set(network, left)
       else counts.delete(network)
     })
-    if (perNetwork && count > largestShare && !isThisMachine(socket)) socket.destroy()
+    if (perNetwork && count > largestShare) socket.destroy()
     // Node refuses a connection above the maximum before this listener could make a place: one is always free.
     else if (open >= max) idle.values().next().value?.destroy()
   })
@@ -50,8 +49,4 @@ export function shareConnections(server: Server, max: number, perNetwork: boolea
       if (left === 0 && !socket.destroyed) idle.add(socket)
     })
   })
-}
-
-function isThisMachine({ remoteAddress = '' }: Socket): boolean {
-  return remoteAddress === '' || remoteAddress === '::1' || computeClientNetwork(remoteAddress).startsWith('127.')
 }

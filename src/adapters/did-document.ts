@@ -34,6 +34,9 @@ export function parseResolution(
   result: unknown,
   purpose: KeyPurpose
 ): { keys: readonly ListedKey[]; bytes: number } {
+  const isDeactivated = readField(readField(result, 'didDocumentMetadata'), 'deactivated') === true
+  // Some resolvers answer it without a document.
+  if (isDeactivated) throw createUnprovedError('it is deactivated', KEYLESS)
   const error = readField(readField(result, 'didResolutionMetadata'), 'error')
   const document = readField(result, 'didDocument')
   if (error !== undefined || !isObject(document)) {
@@ -43,8 +46,6 @@ export function parseResolution(
     const cause = new Error(`resolution of the DID failed: ${reason}`)
     throw new DidAuthError(isFinal ? 'ERR_CREDENTIAL_ISSUER' : 'ERR_RESOLVER', { cause })
   }
-  const isDeactivated = readField(readField(result, 'didDocumentMetadata'), 'deactivated') === true
-  if (isDeactivated) throw createUnprovedError('it is deactivated', KEYLESS)
   const json = toBoundedJson(document)
   const keys = listKeys(did, JSON.parse(json) as Record<string, unknown>, purpose)
   if (keys.length === 0) throw createUnprovedError('it has no key for this purpose', KEYLESS)

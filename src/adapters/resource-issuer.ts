@@ -87,7 +87,6 @@ export function createResourceIssuer(parts: ResourceIssuerParts): ResourceIssuer
 }
 
 /**
-/**
  * Fetches the keys of an issuer by their `kid`, at least one: where discovery says, else at their usual place.
  * @throws Error naming what the issuer answered; TypeError of `fetch`, whose cause says why it was not reached, and for
  *   a set without valid keys, or with two keys of one `kid`

@@ -258,7 +258,8 @@ describe("POST /refresh-token with didControl: 'document'", () => {
   it.each<[string, object]>([
     ['a document of another key', { didDocument: { authentication: [{ ethereumAddress: other.address }] } }],
     ['a document without keys', { didDocument: { ...didDocument, authentication: [] } }],
-    ['a deactivation', { didDocument, didDocumentMetadata: { deactivated: true } }]
+    ['a deactivation', { didDocument, didDocumentMetadata: { deactivated: true } }],
+    ['a deactivation without a document', { didDocument: null, didDocumentMetadata: { deactivated: true } }]
   ])('ends the session for %s', async (_name, answer) =>
     expect(await refreshWith(answer)).toEqual([ENDED, ENDED, ENDED])
   )

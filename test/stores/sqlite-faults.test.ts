@@ -4,6 +4,7 @@ import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import { sqliteDialect } from '../../src/stores/sql/dialect.js'
 import { createStoreVerbs } from '../../src/stores/sql/store-verbs.js'
 import { GroupCommit } from '../../src/stores/sqlite/serve-sqlite.js'
+import type { ThreadDatabase, ThreadRole } from '../../src/stores/sqlite/thread-database.js'
 import {
   createCharge,
   hashToken,
@@ -18,11 +19,11 @@ import { startedWorkers } from '../support/start-sqlite-worker.js'
 const sessionId = 'session-a'
 
 /**
- * Ends the newest thread as a crash would: by an exception of its own. Ended from outside in the middle of a
- * statement that fails, better-sqlite3 aborts the whole process.
+ * Ends the newest thread of a role as a crash would: by an exception of its own. Ended from outside in the middle of a
+ * statement that fails, better-sqlite3 aborts the whole process. A slow write starts a thread that reads, unasked.
  */
-async function terminate(): Promise<void> {
-  const { worker } = startedWorkers.at(-1)!
+async function terminate(role: ThreadRole = 'writer'): Promise<void> {
+  const { worker } = startedWorkers.findLast(({ settings }) => (settings as ThreadDatabase).role === role)!
   const ended = new Promise((resolve) => worker.once('exit', resolve))
   worker.postMessage('no JSON')
   await ended
@@ -106,7 +107,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       const store = files.store()
       const readWhileWriting = () => Promise.all([store.ping(), store.findSession(service, sessionId)])
       await readWhileWriting()
-      await terminate()
+      await terminate('reader')
       await store.createSession(createSession('a'))
       expect(await readWhileWriting()).toMatchObject([undefined, { sessionId }])
     })

@@ -11,6 +11,7 @@ import { ask, logIn } from './server-client.js'
 import { ServerProcesses, type ServerProcess } from './server-process.js'
 import { scaled } from './time-factor.js'
 import { createNumberedWallet } from './wallet.js'
+import { until } from './until.js'
 
 const DOMAIN = 'vault.example'
 
@@ -151,6 +152,8 @@ export async function crashAt({ write: { method, path, content }, verb, phase }:
       })
     await send('POST', '/old', 'old')
     await send('POST', '/other', 'other')
+    // A slow machine answers before it has added them.
+    await until(() => [...vault.node.pins].length === 2)
     kill = () => server.signal('SIGKILL')
     const answered = await send(method, path, content).catch(() => undefined)
     await server.ended

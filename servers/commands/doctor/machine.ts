@@ -2,6 +2,7 @@ import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { didOfPrivateKey, loadCurve } from 'express-did-auth'
 import { addressOfDid, isEthrDid, networkOfDid } from 'express-did-auth/protocol'
+import { toNetwork } from '../../config/env-schema.js'
 import type { ServerEnv } from '../../config/read-env.js'
 import { findPrivateKey } from '../../config/service-identity.js'
 import { describeReason } from '../../config/startup-error.js'
@@ -56,7 +57,8 @@ function writeProbe(folder: string): void {
 
 /** Finds a SERVICE_DID that names the address of another key. DIDs of other methods name none. */
 async function findForeignDid(env: ServerEnv): Promise<Finding | false> {
-  const { SERVICE_DID: given, NETWORK_NAME: network = 'rsk' } = env
+  const { SERVICE_DID: given, NETWORK_NAME = 'rsk' } = env
+  const network = toNetwork(NETWORK_NAME)
   const key = findPrivateKey(env)
   if (given === undefined || key === undefined || !isEthrDid(given)) return false
   const named = networkOfDid(given) ?? network

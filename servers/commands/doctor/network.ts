@@ -10,7 +10,7 @@ import { change, note, type Finding, type Found } from './finding.js'
 
 const TIMEOUT_MILLISECONDS = 3_000
 
-const CHAIN_IDS: Readonly<Record<string, number>> = { rsk: 30, 'rsk:testnet': 31, mainnet: 1, sepolia: 11_155_111 }
+const CHAIN_IDS: Readonly<Record<string, number>> = { rsk: 30, 'rsk:testnet': 31, ethereum: 1, sepolia: 11_155_111 }
 
 /** Asked where no RPC node is configured. */
 const DEFAULT_NODES: Readonly<Record<string, string>> = {
@@ -84,7 +84,7 @@ async function findIssuerFault(issuer: string): Promise<Finding | false> {
 }
 
 function checkChain(network: string, shown: string, chainId: number): Finding | false {
-  const expected = /^0x/i.test(network) ? Number(network) : CHAIN_IDS[network]
+  const expected = /^0x/i.test(network) ? Number(network) : CHAIN_IDS[network.toLowerCase()]
   const what = `${shown} is chain ${chainId}, and ${network} is`
   const unknown = `${what} a network unknown here`
   if (expected === undefined) return note('rpc-chain', unknown, `NETWORK_NAME=0x${chainId.toString(16)}`)

@@ -113,7 +113,7 @@ function checkRealm(realm: string, url: URL): Found[number] {
 
 /** Remedies by the name of a dependency that `/ready` lists. */
 const REMEDIES: Readonly<Record<string, string>> = {
-  store: 'free space on the disk of DATA_DIR, or DATA_DIR=<folder that the user of the servers may write to>',
+  store: 'put moved files back, free space on the disk, or DATA_DIR=<folder that the user of the servers may write to>',
   database: 'DATABASE_URL=…, or start the database that it names',
   redis: 'REDIS_URL=…, or start the Redis that it names',
   objects: 'S3_ENDPOINT=… and the other S3_ variables, or start the storage that they name',

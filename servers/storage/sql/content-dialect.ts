@@ -28,8 +28,8 @@ export interface ContentDialect extends Pick<Dialect, 'fn' | 'greatest' | 'delet
    * those that another transaction has locked. Undefined if there is only one writer.
    */
   readonly lockFree: ((select: string) => string) | undefined
-  /** A condition: content was locked by `lockFree`. */
-  readonly isLocked: (column: string) => string
+  /** A condition: content is one of those that `lockFree` locked, or of those in a parameter where there is none. */
+  readonly isLocked: (column: string, parameter: string) => string
   /** A number that no pin of the same content ever had, larger than all before. */
   readonly nextRevision: string
   /** Statements around a deletion that overwrites the deleted bytes, if the engine can. */
@@ -47,17 +47,21 @@ const createStatementsOn =
     return createStatements(`${prefix}${group}_`, Object.fromEntries(own) as typeof texts)
   }
 
+function isInJson(column: string, parameter: string): string {
+  return `${column} IN (SELECT value FROM json_each(${parameter}))`
+}
+
 export const sqliteContents: ContentDialect = {
   ...sqliteDialect,
   statements: createStatementsOn(''),
-  isIn: (column, parameter) => `${column} IN (SELECT value FROM json_each(${parameter}))`,
+  isIn: isInJson,
   isFree: (column, select) => `${column} IN (${select})`,
   skipLocked: '',
   forUpdate: '',
   forReference: '',
   lockContent: undefined,
   lockFree: undefined,
-  isLocked: () => 'true',
+  isLocked: isInJson,
   // Triggers keep the largest.
   nextRevision: "(SELECT number + 1 FROM numbers WHERE name = 'revisions')",
   // Only in a takedown: else it doubles what a deletion writes.

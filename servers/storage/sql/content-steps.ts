@@ -41,17 +41,14 @@ export type ContentSteps = ReturnType<typeof createContentSteps>
  */
 export function createContentSteps(dialect: ContentDialect) {
   const { isIn, nextRevision, lockContent } = dialect
-  const isLarge = `${isIn('c.cid', '$1')} AND ${dialect.isLocked('c.cid')} AND c.object IS NOT NULL AND ${isUnused('c')}`
   const locks =
     lockContent &&
     dialect.statements('lock', {
       shared: `${heldContent(dialect)} SELECT (SELECT pg_catalog.count(*) FROM held) AS held FROM ${lockContent('shared')}`,
       alone: `SELECT 0 AS held FROM ${lockContent('alone')}`
     })
-  const lockUnused = dialect.lockFree?.(
-    `SELECT c.cid FROM ~contents c WHERE ${isIn('c.cid', '$1')} AND ${isUnused('c')}`
-  )
-  const unusedLock = lockUnused === undefined ? undefined : dialect.statements('drop', { lockUnused }).lockUnused
+  const findUnused = `SELECT c.cid FROM ~contents c WHERE ${isIn('c.cid', '$1')} AND ${isUnused('c')}`
+  const lockUnused = dialect.lockFree && dialect.statements('drop', { lock: dialect.lockFree(findUnused) }).lock
   const s = dialect.statements('content', {
     claimUpload: `DELETE FROM ~garbage WHERE object = $1 AND kind = 'upload'`,
     repairRow: `INSERT INTO ~contents AS c (cid, byte_count, leaf_hashes, bytes) SELECT $1, $2, $3, $4
@@ -89,14 +86,11 @@ export function createContentSteps(dialect: ContentDialect) {
       WHERE ${isIn('cid', '$1')} AND state <> 'unpin'
         AND NOT EXISTS (SELECT 1 FROM ~contents there WHERE there.cid = p.cid) AND ${isUnused('p')} RETURNING cid`,
     markObjects: `INSERT INTO ~garbage (object, kind, since, byte_count)
-        SELECT object, 'removed', $2, byte_count FROM ~contents
-        WHERE ${dialect.isFree('cid', `SELECT c.cid FROM ~contents c WHERE ${isLarge}`)}
+        SELECT c.object, 'removed', $1, c.byte_count FROM ~contents c
+        WHERE ${dialect.isLocked('c.cid', '$2')} AND c.object IS NOT NULL AND ${isUnused('c')}
       ON CONFLICT (object) DO NOTHING`,
-    drop: dialect.deleteRows(
-      '~contents',
-      `${isIn('one.cid', '$1')} AND ${dialect.isLocked('one.cid')} AND CASE WHEN one.object IS NULL THEN ${isUnused('one')}
-        ELSE EXISTS (SELECT 1 FROM ~garbage g WHERE g.object = one.object) END`
-    ),
+    drop: `DELETE FROM ~contents AS c WHERE ${dialect.isLocked('c.cid', '$1')} AND CASE WHEN c.object IS NULL
+      THEN ${isUnused('c')} ELSE EXISTS (SELECT 1 FROM ~garbage g WHERE g.object = c.object) END`,
     addUnreferenced: `INSERT INTO ~unreferenced (cid, since) SELECT cid, $2 FROM ~contents WHERE ${isIn('cid', '$1')}
         ORDER BY cid ON CONFLICT (cid) DO UPDATE SET since = excluded.since`
   })
@@ -130,10 +124,12 @@ export function createContentSteps(dialect: ContentDialect) {
 
   /** Deletes what nothing has, and asks for its pin to be removed. @returns how many were deleted, and changed pins */
   async function dropUnused(query: SqlQuery, cids: readonly string[], mayBeLarge: boolean, nowSeconds: number) {
+    const named = [list(cids)]
+    const rest = lockUnused === undefined ? named : []
     const [, , { rowCount: dropped }, unpinned] = await Promise.all([
-      unusedLock && query(unusedLock, [list(cids)]),
-      mayBeLarge ? query(s.markObjects, [list(cids), nowSeconds]) : undefined,
-      query(s.drop, [list(cids)]),
+      lockUnused && query(lockUnused, named),
+      mayBeLarge ? query(s.markObjects, [nowSeconds, ...rest]) : undefined,
+      query(s.drop, rest),
       requestUnpins(query, cids)
     ])
     return { dropped, unpinned }

@@ -189,10 +189,11 @@ describe('the log', () =>
     const lines = log().filter(({ event }) => event === 'request')
     expect(lines).toEqual([
       expect.objectContaining({ method: 'GET', route: '/request-auth', status: 200 }),
-      expect.objectContaining({ method: 'GET', route: 'other', status: 404 })
+      expect.objectContaining({ method: 'GET', route: 'other', status: 404, code: 'ERR_NOT_FOUND' })
     ])
-    for (const line of lines) {
-      expect(Object.keys(line)).toEqual('level time server event method route status milliseconds msg'.split(' '))
-      expect(line).toMatchObject({ level: 'info', server: 'auth', msg: 'request' })
-    }
+    expect(lines.map((line) => Object.keys(line).join(' '))).toEqual([
+      'level time server event method route status milliseconds msg',
+      'level time server event method route status code milliseconds msg'
+    ])
+    for (const line of lines) expect(line).toMatchObject({ level: 'info', server: 'auth', msg: 'request' })
   }))

@@ -26,13 +26,13 @@ describe('keys new', () => {
     expect(others).toEqual({ CHALLENGE_SECRET: HEX, RESOURCE_KEY: HEX })
     const did = `did:ethr:rsk:${computeAddress(`0x${key!}`).toLowerCase()}`
     expect(first).toContain(`# Signs the tokens of the service, whose DID follows from it: ${did}\nPRIVATE_KEY=`)
-    expect(readEnv(parseEnv(first), 'auth', false)).toMatchObject({ PRIVATE_KEY: key, RESOURCE_KEY: [HEX] })
+    expect(readEnv(parseEnv(first), 'auth', false)).toMatchObject({ PRIVATE_KEY: [key], RESOURCE_KEY: [HEX] })
     expect(await keys('new')).not.toBe(first)
   })
 
   it.each([
     ['rsk:testnet', { NETWORK_NAME: 'rsk:testnet' }],
-    ['ethereum', { SERVICE_DID: expect.stringMatching(/^did:ethr:0x[0-9a-f]{40}$/) }]
+    ['ethereum', { NETWORK_NAME: 'ethereum' }]
   ])('prints JSON, and for the network %s the variable that the DID follows from', async (network, variable) => {
     const secrets = { PRIVATE_KEY: HEX, CHALLENGE_SECRET: HEX, RESOURCE_KEY: HEX }
     expect(JSON.parse(await keys('new', '--json', '--network', network))).toEqual({ ...secrets, ...variable })
@@ -50,7 +50,12 @@ describe('keys new', () => {
     expect(readFileSync(file, 'utf8')).toBe(written)
   })
 
-  it.each([[], ['old'], ['new', 'old'], ['new', '--size=4'], ['new', '--network', 'a b']])('refuses %j', (...args) =>
-    expect(keys(...args.flat())).rejects.toThrow(UsageError)
-  )
+  it.each([
+    [],
+    ['old'],
+    ['new', 'old'],
+    ['new', '--size=4'],
+    ['new', '--network', 'a b'],
+    ['new', '--network', 'mainnet']
+  ])('refuses %j', (...args) => expect(keys(...args.flat())).rejects.toThrow(UsageError))
 })

@@ -144,6 +144,7 @@ describe('readEnv', () => {
       'http://a.example',
       '"http://a.example"; give at most 48 URLs separated by commas, https or on this machine'
     ],
+    ['NETWORK_NAME', 'mainnet', '"mainnet"; give ethereum for the main network of Ethereum'],
     ['NETWORKS', 'rsk,Mainnet', '"rsk,Mainnet"; give ethereum for the main network of Ethereum'],
     ['RESOURCE_KEY', 'ab'.repeat(31), '(not shown); give private keys of P-256, 64 hex digits each'],
     ['TRUSTED_ISSUER', 'auth.example', '"auth.example"; give the SERVICE_URL of an auth server, https or on'],

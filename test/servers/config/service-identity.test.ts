@@ -30,6 +30,7 @@ describe('loadIdentity', () => {
     const [PRIVATE_KEY, address] = [[privateKey], did.slice(-42)]
     expect((await load({ PRIVATE_KEY })).serviceDid).toBe(`did:ethr:rsk:${address}`)
     expect((await load({ PRIVATE_KEY, NETWORK_NAME: 'sepolia' })).serviceDid).toBe(`did:ethr:sepolia:${address}`)
+    expect((await load({ PRIVATE_KEY, NETWORK_NAME: 'ethereum' })).serviceDid).toBe(`did:ethr:${address}`)
     expect((await load({ PRIVATE_KEY, SERVICE_DID: 'did:web:a' })).serviceDid).toBe('did:web:a')
   })
 

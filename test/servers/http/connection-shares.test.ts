@@ -34,7 +34,9 @@ describe('shareConnections', () => {
   it.each([
     ['an IPv4 address', () => '192.0.2.1'],
     ['an IPv4 address in the form of IPv6', (index: number) => (index % 2 ? '192.0.2.1' : '::ffff:192.0.2.1')],
-    ['an IPv6 network of 64 bits', (index: number) => `2001:db8::${index}`]
+    ['an IPv6 network of 64 bits', (index: number) => `2001:db8::${index}`],
+    // Users share a machine, and the default of HOST accepts nobody else.
+    ['this machine', (index: number) => (index % 2 ? '127.0.0.1' : '::ffff:127.0.0.1')]
   ])('gives %s at most a quarter of all connections', (_what, addressOf) => {
     expect(openAt(true, five(addressOf))).toBe(2)
     expect(openAt(false, five(addressOf))).toBe(5)
@@ -42,8 +44,7 @@ describe('shareConnections', () => {
 
   it.each([
     ['different addresses', (index: number) => `192.0.2.${index}`],
-    ['different networks of 64 bits', (index: number) => `2001:db8:0:${index}::1`],
-    ['this machine', (index: number) => ['127.0.0.1', '::1', '::ffff:127.0.0.1'][index % 3]!]
+    ['different networks of 64 bits', (index: number) => `2001:db8:0:${index}::1`]
   ])('lets %s have more', (_what, addressOf) => expect(openAt(true, five(addressOf))).toBe(5))
 
   it('gives a share back when its connections close', () => {

@@ -210,6 +210,8 @@ describe('the pin worker', () => {
 
 describe('a node that is unavailable', () => {
   it('is asked by the first write only, and gets the rest when a call succeeds', async () => {
+    // The node is tried after 1 s as well, which slow writes take.
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] })
     const worker = started()
     node.fault = () => 'ERR_IPFS_UNAVAILABLE'
     const texts = Array.from({ length: 20 }, (_, index) => `c${index}`)
@@ -223,6 +225,7 @@ describe('a node that is unavailable', () => {
     ])
     node.fault = () => undefined
     files.clocks.advance(1)
+    jest.advanceTimersToNextTimer()
     await until(() => node.pins.size === texts.length)
     await until(() => captured.log().length > 1)
     expect(captured.log()[1]).toMatchObject({ level: 30, event: 'ipfs-available' })

@@ -1,0 +1,81 @@
+import { expect, it } from '@jest/globals'
+import { createQuotaTable } from '../../src/stores/postgres/quota-table.js'
+import { packReplacedToken } from '../../src/stores/replaced-tokens.js'
+import { postgresDialect, sqliteDialect } from '../../src/stores/sql/dialect.js'
+import type { SqlQuery, SqlRow } from '../../src/stores/sql/query.js'
+import { createStoreVerbs } from '../../src/stores/sql/store-verbs.js'
+import {
+  createCharge,
+  hashToken,
+  createRotation,
+  service,
+  createSession,
+  START_SECONDS,
+  createUse
+} from '../../src/testing/store-case.js'
+
+/** A session whose token 0 was replaced long before `createRotation` presents it again. */
+const SESSION: SqlRow = {
+  ...{ session_id: 'session-a', did: 'did', state: 0, token_claims: null, created_at: 1, rotated_at: 1 },
+  expires_at: START_SECONDS + 3_600,
+  token_hash: Buffer.from(hashToken('a', 1), 'base64url').toString('hex'),
+  replaced: packReplacedToken(hashToken('a', 0), START_SECONDS - 100).toString('hex')
+}
+const untilDone = async (deleteSome: (limit: number) => Promise<unknown>): Promise<void> => {
+  await deleteSome(1)
+}
+
+const verbsOf = (dialect: typeof sqliteDialect) => {
+  const verbs = createStoreVerbs(dialect)
+  return [
+    (query: SqlQuery) => verbs.createSession(query, createSession('a'), true),
+    (query: SqlQuery) => verbs.findSession(query, service, 'a'),
+    (query: SqlQuery) => verbs.rotateRefreshToken(query, createRotation('a', 0, 2)),
+    (query: SqlQuery) => verbs.endSession(query, service, 'a', 'revoked', START_SECONDS),
+    (query: SqlQuery) => verbs.revokeSessions(query, service, 'did', START_SECONDS),
+    (query: SqlQuery) => verbs.listSessions(query, service, 'did', START_SECONDS),
+    (query: SqlQuery) => verbs.deleteExpiredSessions(query, START_SECONDS, 1),
+    (query: SqlQuery) => verbs.countChallengeUses(query, createUse()),
+    (query: SqlQuery) => verbs.consumeChallenge(query, createUse(), true),
+    (query: SqlQuery) => verbs.closeWindows(query, START_SECONDS, 1),
+    (query: SqlQuery) => verbs.deleteClosedUses(query, 1, 1),
+    (query: SqlQuery) => verbs.findFullTables(query, { sessions: 1, challengeUses: 1 }),
+    (query: SqlQuery) => verbs.ping(query)
+  ]
+}
+const VERBS = [
+  ...verbsOf(sqliteDialect),
+  ...verbsOf(postgresDialect),
+  (query: SqlQuery) => createQuotaTable(query, 1).chargeQuota(createCharge({ limit: 1 })),
+  (query: SqlQuery) => createQuotaTable(query, 1).trim!(untilDone),
+  (query: SqlQuery) => createQuotaTable(query, 1).deleteEnded!(untilDone, START_SECONDS)
+]
+
+/** Runs a verb whose statement with this number fails. @returns how many it has sent */
+async function runFailingAt(verb: (query: SqlQuery) => Promise<unknown>, failing: number): Promise<number> {
+  let sent = 0
+  await verb((statement) => {
+    sent += 1
+    const isFailing = sent - 1 === failing
+    const rows = [statement.name?.endsWith('surplus') === true ? { rows: 5 } : SESSION]
+    // A rotation and a charge that change no row look for the reason.
+    const isFound = !/_rotate|_charge|find_use/.test(statement.name ?? '')
+    const answer = isFailing
+      ? new Promise<never>((_, reject) => setImmediate(() => reject(new Error('failed'))))
+      : Promise.resolve({ rows: isFound ? rows : [], rowCount: isFound ? 1 : 0, isRepeat: false })
+    // Only the verb is to notice it.
+    answer.catch(() => undefined)
+    return answer
+  })
+  return sent
+}
+
+it.each(VERBS.map((verb) => [String(verb).slice(11, 80), verb] as const))(
+  'a verb waits for each of its statements: %s',
+  async (_text, verb) => {
+    const statements = await runFailingAt(verb, Infinity)
+    expect(statements).toBeGreaterThan(0)
+    for (let failing = 0; failing < statements; failing += 1)
+      await expect(runFailingAt(verb, failing)).rejects.toThrow('failed')
+  }
+)
