@@ -39,7 +39,7 @@ async function compileWorkers() {
 }
 
 /**
- * What processes run, each file for itself. test/support/run-script.ts runs it; .config/remove-compiled.js removes it.
+ * Compiles the files that processes run, each for itself. test/support/run-script.ts runs it; .config/remove-compiled.js removes it.
  */
 async function compileForProcesses() {
   const outdir = `${rootDir}.cache/compiled-${process.pid}`

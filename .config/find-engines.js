@@ -31,7 +31,7 @@ function hasStandby() {
 }
 
 /**
- * What tests run on, and npm does not have. Without it the files that need it are left out, and the totals say so.
+ * Lists programs that tests need, npm does not have, and this machine lacks. Their tests are skipped, as the totals say.
  *
  * @returns of each that is missing: what it is, the files, as a pattern and for people, and the packages of Debian
  */

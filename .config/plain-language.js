@@ -1,9 +1,7 @@
 /** Words that open neither a noun phrase nor a sentence with a verb. */
 const OPENINGS = 'What Of That By As In For From With Without To Where Who It They'.split(' ')
-const COMMENT = new RegExp(`^(?:\\*\\s*)?\\s*(${OPENINGS.join('|')})\\s`)
+const COMMENT = new RegExp(`^[*\\s]*(${OPENINGS.join('|')})\\s`)
 const TITLE = new RegExp(`^(${OPENINGS.join('|')})\\s`, 'i')
-const TEST_FUNCTIONS = new Set(['describe', 'it', 'test'])
-const MAX_TITLE_LENGTH = 100
 
 /** Returns the name behind `it`, `it.each` and `it.each(table)`; undefined for other expressions. */
 function findRootName(node) {
@@ -29,12 +27,12 @@ const plainOpening = {
       }
     },
     CallExpression({ callee, arguments: [title] }) {
-      if (!TEST_FUNCTIONS.has(findRootName(callee))) return
+      if (!['describe', 'it', 'test'].includes(findRootName(callee))) return
       const text = title?.type === 'TemplateLiteral' ? title.quasis[0].value.cooked : title?.value
       if (typeof text !== 'string') return
       const word = TITLE.exec(text)?.[1]
       if (word !== undefined) context.report({ node: title, messageId: 'title', data: { word } })
-      if (text.length > MAX_TITLE_LENGTH) context.report({ node: title, messageId: 'length' })
+      if (text.length > 100) context.report({ node: title, messageId: 'length' })
     }
   })
 }

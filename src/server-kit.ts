@@ -1,6 +1,6 @@
 /**
- * What servers beside the library need of it, beyond the documented API: for authors of servers with storage of their
- * own, as express-did-auth-servers are. These names may change with a minor version.
+ * Exports for servers that store data of their own, as express-did-auth-servers do. They are internal: not part of the
+ * documented API. These names may change with a minor version.
  */
 
 // Time and waiting.

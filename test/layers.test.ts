@@ -16,7 +16,7 @@ const SHARED = 'config observability http openapi storage bodies ipfs process'
   .map((folder) => `servers/${folder}`)
 
 /**
- * Who may import whom. Each layer of the library uses only what stands above it; a layer that needs more is a sign that
+ * Layers and their permitted imports. Each layer of the library uses only what stands above it; a layer that needs more is a sign that
  * something lives in the wrong place, and if the table itself is wrong, change it in the commit that moves the files.
  */
 const LAYERS: readonly Layer[] = [

@@ -140,7 +140,7 @@ function isNotPinned(error: unknown): boolean {
 }
 
 /**
- * What a failed request says about the node.
+ * Converts the failure of a request to a code that describes the node.
  *
  * - ERR_IPFS_UNAVAILABLE: trying again makes sense. No connection, one that broke, a port that `fetch` blocks, a status
  *   5xx or 429: a proxy answers so for a node that is down, and a node answers 500 where its disk is full.

@@ -30,7 +30,7 @@ export function parseKey(text: string): string {
 const ENTITY_TAGS = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"(?:[ \t]*,[ \t]*(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*")*$/
 
 /**
- * What a write requires of its list: `If-Match` with ETags or `*`, and `If-None-Match: *`. A weak ETag matches none.
+ * Parses the precondition of a write: `If-Match` with ETags or `*`, and `If-None-Match: *`. A weak ETag matches none.
  *
  * @throws ServerError ERR_INVALID_REQUEST for any other value: a write that ignored it could overwrite what it must not
  * @see RFC 9110, sections 13.1.1 and 13.1.2

@@ -111,7 +111,7 @@ const MAX_BASE58_LENGTH = 128
 const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
 
 /**
- * What an issuer's key is, with its bytes in lower-case hexadecimal: the 20 bytes of an address, a point of 33 or 65
+ * A key of an issuer, with its bytes in lower-case hexadecimal: the 20 bytes of an address, a point of 33 or 65
  * bytes, or the 32 bytes of Ed25519. `ecdsa` is a point of a method whose type does not tell the curve.
  */
 export type IssuerKey = { kind: 'address' | 'secp256k1' | 'P-256' | 'ecdsa' | 'Ed25519'; hex: string }

@@ -55,7 +55,7 @@ export interface Channel {
 }
 
 /**
- * What the client uses of a browser; reading some of it throws where the user has forbidden storage. These declarations
+ * Members of a browser that the client uses. Reading some throws if the user has forbidden storage. These declarations
  * stand for the DOM's, which users on Node need not have.
  */
 export interface Browser {

@@ -29,7 +29,7 @@ export interface ClientErrorDetails {
 }
 
 /**
- * What the clients throw, except what the caller's own signal, storage or callback threw. `code` tells which error it
+ * Errors of the clients, except what the caller's own signal, storage or callback threw. `code` tells which error it
  * is and what else it has; across bundles, compare only `code`.
  *
  * @example

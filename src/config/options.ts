@@ -99,7 +99,7 @@ export interface DidAuthConfig {
    */
   contractWallets?: Readonly<Record<number, ContractVerifier>> | undefined
   /**
-   * Who controls a DID: `address` (default), the key of the address in it, offline; `document`, each key that its
+   * Authority on who controls a DID: `address` (default), the key of the address in it, offline; `document`, each key that its
    * document lists under `authentication`, asked at login and at each refresh from the resolver of `rpcUrl` or
    * `resolver`.
    */

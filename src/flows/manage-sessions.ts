@@ -38,8 +38,8 @@ const NO_SESSION: ReadonlySet<DidAuthErrorCode> = new Set([
 ])
 
 /**
- * What a client may know of the session of the tokens that its request carries, times in seconds: it ends with the
- * access token, or now if only the refresh token is valid. Undefined if neither is.
+ * Describes the session of the tokens that a request carries, times in seconds. It expires with the access token, or
+ * now if only the refresh token is valid. Undefined if neither is.
  * @throws DidAuthError ERR_SIGNER, ERR_STORE
  */
 export async function readOwnSession(

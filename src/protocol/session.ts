@@ -63,7 +63,7 @@ export interface PresentedRefreshToken {
 }
 
 /**
- * What the use of a refresh token leads to.
+ * Result of using a refresh token.
  * `rotate`: it is valid, replace it. `repeated`: it was replaced by the very token that would replace it now, and that
  * is still the current one: answer the same again. `unknown`: not a token of this session. `ended`: logged out, revoked
  * or expired. `replaced`: replaced a moment ago, as when two tabs race, or a late duplicate of an honest request:

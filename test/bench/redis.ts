@@ -1,5 +1,5 @@
 /**
- * What verbs cost in Redis, beside a raw INCR by the same client in the same run: calls a second, CPU of this process
+ * Costs of verbs in Redis, compared with a raw INCR by the same client in the same run: calls a second, CPU of this process
  * and of Redis, and the memory that a session takes there. It needs `redis-server` or `valkey-server` on the PATH.
  *
  * Alone: `npm run figures -- redis`

@@ -9,7 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { S3StoreOptions } from '../../servers/storage/s3/s3-object-store.js'
 
 /**
- * What object storage does to a request instead of answering it: `cut` closes the connection in the middle of an upload
+ * Faults of object storage in place of an answer: `cut` closes the connection in the middle of an upload
  * or of an answer, `stall` keeps it there, `silent` never answers, `slow` makes many short pauses, `done and 500` does
  * what was asked.
  */

@@ -1,5 +1,5 @@
 /**
- * What must compile of the adapters for wallet modals: each is what the library's documentation asks for, as it was
+ * Uses of the adapters for wallet modals that must compile: each is what the library's documentation asks for, as it was
  * written down here. Checked by `npm run types`, run by no one.
  */
 import type { DidAuthClient } from 'express-did-auth/client'
