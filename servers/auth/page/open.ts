@@ -4,7 +4,7 @@ import { onClick, onCopy, showAnswer, describeError } from './answer.js'
 import { getElement, formatDate, openReads, relayUrl, show, formatSize, write } from './elements.js'
 import { makeKey, createKeyWallet } from './key-wallet.js'
 
-/** Login with a new key, if the relay requires one. Any key will do: whoever has the link may read the file. */
+/** Login with a new key, if the relay requires one. Any key works: everybody with the link may read the file. */
 const login = openReads === 'true' ? {} : { wallet: createKeyWallet(makeKey()) }
 
 function showExpiry(seconds: number): void {

@@ -155,7 +155,7 @@ describe('SharedAnswers', () => {
     expect(answers.tryAcquire(third)).toBeDefined()
   })
 
-  it('lets one client network send a quarter of the bytes, whoever reads the same answers as well', () => {
+  it('lets one client network send a quarter of the bytes, also of answers that others read', () => {
     const answers = new SharedAnswers(new ByteBudget({ maxBytes: 400 }))
     const [first, second] = [Buffer.alloc(100), Buffer.alloc(1)]
     expect(answers.tryAcquire(first, 'a')).toBeDefined()

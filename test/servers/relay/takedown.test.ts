@@ -40,7 +40,7 @@ describe('relay takedown', () => {
   it.each([
     ['in a row', 'a secret that must go'],
     ['in an object', 'a secret that must go'.repeat(10_000)]
-  ])('removes a file %s with its bytes, beside the relay, which answers 451 a second later', async (_where, file) => {
+  ])('removes a file %s with its bytes next to the relay, which soon answers 451', async (_where, file) => {
     const cid = await posted(file)
     expect(await status(cid)).toBe(200)
     expect(stored()).toContain('a secret that must go')

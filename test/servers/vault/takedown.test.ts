@@ -46,7 +46,7 @@ describe('vault takedown', () => {
   it.each([
     ['in rows', secret],
     ['in an object', secret.repeat(10_000)]
-  ])('removes content %s for all users with its bytes, beside the server, which answers 451', async (_where, text) => {
+  ])('removes content %s for all users with its bytes, next to the server, which answers 451', async (_where, text) => {
     const id = await posted(text)
     expect(stored()).toContain(secret)
     const lines = [`Removed 3 entries. ${id} is refused from now on.`, pinned, backups]
