@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { signedIn, wallet } from 'express-did-auth/testing'
 import { makeApp } from './app.mjs'
 
-test('answers the profile of a user who is logged in', async () => {
+test('returns the profile of a user who is logged in', async () => {
   const alice = wallet('alice')
   const fetch = await signedIn(await makeApp(), alice)
   const answer = await fetch('/profile')
