@@ -31,7 +31,7 @@ export function readDocument(name: ServerName): OpenApiDocument {
   return { ...document, components: pickComponents(json + schemes, shared.components) }
 }
 
-/** Serves `GET /openapi.json`: the document with the URL of the server. @throws as `readDocument`, when it is created */
+/** Serves `GET /openapi.json`: the document with the URL of the server. @throws as `readDocument`, on creation */
 export function serveDocument(name: ServerName, serviceUrl: string): RequestHandler {
   const servers = URL.canParse(serviceUrl) ? { servers: [{ url: serviceUrl }] } : {}
   const json = JSON.stringify({ ...readDocument(name), ...servers })

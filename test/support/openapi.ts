@@ -20,7 +20,7 @@ export function listOperations(document: OpenApiDocument): { method: string; pat
         status,
         '$ref' in response ? findComponent(document, String(response.$ref)) : response
       ])
-      return { method, path, operation: { ...operation, responses: Object.fromEntries(responses) } as Operation }
+      return { method, path, operation: { ...operation, responses: Object.fromEntries(responses) } }
     })
   )
 }
