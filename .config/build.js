@@ -3,9 +3,10 @@
  * they are newer than their sources. `node .config/build.js library` builds the library alone, `library clean` from
  * nothing.
  */
-import { cpSync, existsSync, readdirSync, realpathSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, realpathSync, rmSync, statSync, utimesSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { install, run } from './install.js'
 
 const rootDir = fileURLToPath(new URL('..', import.meta.url))
@@ -44,11 +45,16 @@ export async function build() {
   rmSync(stamp, { force: true })
   if (!(await compile('servers'))) return false
   const dist = join(rootDir, 'servers/dist')
-  // The OpenAPI documents, which the servers read and the package exports.
+  // The OpenAPI documents: parts, which the servers read, and complete ones, which the package exports.
   cpSync(join(rootDir, 'servers/openapi'), join(dist, 'openapi'), {
     recursive: true,
     filter: (file) => !file.endsWith('.ts')
   })
+  const { readDocument } = await import(pathToFileURL(join(dist, 'openapi/document.js')))
+  mkdirSync(join(dist, 'openapi/documents'), { recursive: true })
+  for (const name of ['auth', 'relay', 'vault']) {
+    writeFileSync(join(dist, `openapi/documents/${name}.json`), JSON.stringify(readDocument(name), undefined, 1))
+  }
   const { buildPage } = await import('./build-page.js')
   const { bundleIpfsClient } = await import('./bundle-ipfs-client.js')
   try {

@@ -61,7 +61,7 @@ async function compileForProcesses() {
     logLevel: 'warning'
   })
   // Files that the servers read in addition to their code.
-  for (const name of ['auth', 'relay', 'vault'])
+  for (const name of ['auth', 'relay', 'shared', 'vault'])
     cpSync(`${rootDir}servers/openapi/${name}.json`, `${outdir}/servers/openapi/${name}.json`)
   await buildPage(`${outdir}/servers/auth/page`, { fromSources: true })
   process.env.TEST_COMPILED = outdir

@@ -1,3 +1,5 @@
+import type { HttpAnswer, HttpRequest } from './http-messages.js'
+
 /** An error as its client sees it. */
 export interface ErrorAnswer {
   status: number
@@ -18,13 +20,13 @@ export interface ErrorAnswerOptions {
   errorFormat?: 'text' | 'problem' | undefined
 }
 
-/** The part of a request of Express that decides the form of an answer. */
+/** Properties of an Express request that decide the format of an answer. */
 interface AnsweredRequest {
   readonly headers: { readonly accept?: string | string[] | undefined }
   accepts(types: string[]): string | false
 }
 
-/** The part of a response of Express that is used. */
+/** Properties of an Express response that are used. */
 interface AnsweredResponse {
   statusCode: number
   setHeader(name: string, value: string): unknown
@@ -42,6 +44,11 @@ export function findErrorCode(res: object): string | undefined {
   return answeredCodes.get(res)
 }
 
+/** Keeps the code of the error that a response answers, for {@link findErrorCode}. */
+export function rememberErrorCode(res: object, code: string): void {
+  answeredCodes.set(res, code)
+}
+
 /**
  * Answers a request with an error in the form of this package's own errors: plain text, or RFC 9457 where the client
  * asks for it; `Cache-Control: no-store`, and `WWW-Authenticate` or `Retry-After` where the status has one.
@@ -53,27 +60,40 @@ export function findErrorCode(res: object): string | undefined {
 export function sendErrorAnswer(
   req: AnsweredRequest,
   res: AnsweredResponse,
-  { status, code, text, details, retryAfterSeconds = 5 }: ErrorAnswer,
-  { serviceUrl, errorFormat = 'text' }: ErrorAnswerOptions
+  error: ErrorAnswer,
+  options: ErrorAnswerOptions
 ): void {
-  const isProblem = wantsProblem(req, errorFormat)
-  const body = isProblem ? JSON.stringify({ type: 'about:blank', title: text, status, code, ...details }) : text
-  answeredCodes.set(res, code)
+  const { status, headers, body } = formatErrorAnswer(req, error, options)
+  rememberErrorCode(res, error.code)
   res.statusCode = status
-  if (status === 401) res.setHeader('WWW-Authenticate', `DIDAuth realm="${serviceUrl}"`)
-  // The rest of a body that did not arrive in time must not be parsed as the next request.
-  if (status === 408) res.setHeader('Connection', 'close')
-  if ([429, 503, 504].includes(status)) res.setHeader('Retry-After', String(Math.ceil(retryAfterSeconds)))
-  res.setHeader('Content-Type', `${isProblem ? PROBLEM : 'text/plain'}; charset=utf-8`)
+  for (const [name, value] of Object.entries(headers)) res.setHeader(name, value)
   res.setHeader('Content-Length', String(new TextEncoder().encode(body).length))
-  res.setHeader('X-Content-Type-Options', 'nosniff')
-  res.setHeader('Cache-Control', 'no-store')
   res.end(body)
 }
 
+/** Returns the answer for an error, in the format that the client prefers. */
+export function formatErrorAnswer(
+  request: AnsweredRequest | Pick<HttpRequest, 'headers' | 'accepts'>,
+  { status, code, text, details, retryAfterSeconds = 5 }: ErrorAnswer,
+  { serviceUrl, errorFormat = 'text' }: ErrorAnswerOptions
+): HttpAnswer & { body: string } {
+  const isProblem = wantsProblem(request, errorFormat)
+  const headers = {
+    ...(status === 401 && { 'WWW-Authenticate': `DIDAuth realm="${serviceUrl}"` }),
+    // The rest of a body that did not arrive in time must not be parsed as the next request.
+    ...(status === 408 && { Connection: 'close' }),
+    ...([429, 503, 504].includes(status) && { 'Retry-After': String(Math.ceil(retryAfterSeconds)) }),
+    'Content-Type': `${isProblem ? PROBLEM : 'text/plain'}; charset=utf-8`,
+    'X-Content-Type-Options': 'nosniff',
+    'Cache-Control': 'no-store'
+  }
+  const body = isProblem ? JSON.stringify({ type: 'about:blank', title: text, status, code, ...details }) : text
+  return { status, headers, body, errorCode: code }
+}
+
 /** Whether a client gets RFC 9457. With `errorFormat: 'problem'` it gets text only when it accepts text and no JSON. */
-function wantsProblem(req: AnsweredRequest, errorFormat: 'text' | 'problem'): boolean {
-  if (NAMES_PROBLEM.test(String(req.headers.accept))) return true
-  if (errorFormat === 'text') return req.accepts(['text/plain', PROBLEM]) === PROBLEM
-  return req.accepts([PROBLEM, 'application/json']) !== false || req.accepts(['text/plain']) === false
+function wantsProblem(request: AnsweredRequest, errorFormat: 'text' | 'problem'): boolean {
+  if (NAMES_PROBLEM.test(String(request.headers.accept))) return true
+  if (errorFormat === 'text') return request.accepts(['text/plain', PROBLEM]) === PROBLEM
+  return request.accepts([PROBLEM, 'application/json']) !== false || request.accepts(['text/plain']) === false
 }

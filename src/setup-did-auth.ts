@@ -23,11 +23,11 @@ import { createServiceQuotas } from './flows/limits.js'
 import { listSessions } from './flows/manage-sessions.js'
 import type { Parts } from './flows/parts.js'
 import './express-types.js'
+import { createApprovalGuard, createDidGuard, type DescribeRequest } from './express/guards.js'
+import { mountRoutes, type ExpressApp } from './express/mount-routes.js'
+import { createErrorAnswerer } from './http/answer-error.js'
 import { createCallerFinder } from './http/client-network.js'
-import { createApprovalGuard, createDidGuard } from './http/require-did.js'
-import type { DescribeRequest, GuardOptions, HttpParts } from './http/require-did.js'
-import { mountRoutes, type ExpressApp } from './http/routes.js'
-import { createErrorSender } from './http/send-error.js'
+import type { GuardOptions, HttpParts } from './http/guard.js'
 import { createTokenTransport } from './http/token-transport.js'
 import { createLazy } from './lazy.js'
 import type { AuthenticatedUser } from './ports.js'
@@ -130,7 +130,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     },
     callerOf: createCallerFinder(trustedOrigins, logger),
     transport: createTokenTransport(settings),
-    sendError: createErrorSender({ serviceUrl, errorFormat, logger, report })
+    answerError: createErrorAnswerer({ serviceUrl, errorFormat, logger, report })
   }
   mountRoutes(app, http)
   const { requestAuth: requestAuthPath, auth: authPath } = settings.paths

@@ -16,11 +16,12 @@ const SHARED = 'config observability http openapi storage bodies ipfs process'
   .map((folder) => `servers/${folder}`)
 
 /**
- * Layers and their permitted imports. Each layer of the library uses only what stands above it; a layer that needs more is a sign that
- * something lives in the wrong place, and if the table itself is wrong, change it in the commit that moves the files.
+ * Layers and their permitted imports. Each layer of the library uses only those above it in the table. A layer that
+ * needs more is a sign that something is in the wrong place. If the table itself is wrong, change it in the commit that
+ * moves the files.
  */
 const LAYERS: readonly Layer[] = [
-  { name: 'errors', files: /^src\/(?:errors|error-answer)\.ts$/, uses: [], packages: /^$/ },
+  { name: 'errors', files: /^src\/(?:errors|error-answer|http-messages)\.ts$/, uses: [], packages: /^$/ },
   { name: HELPERS, files: /^src\/(?:time|lazy|single-flight|caches|client-site)\.ts$/, uses: [], packages: /^$/ },
   { name: 'protocol', files: /^src\/protocol\//, uses: ['errors'], packages: /^node:buffer$/ },
   { name: 'ports', files: /^src\/(?:ports|store-port)\.ts$/, uses: ['errors', 'protocol'] },
@@ -28,11 +29,18 @@ const LAYERS: readonly Layer[] = [
   // Types that a guard adds to a request; no code.
   { name: 'express-types', files: /^src\/express-types\.ts$/, uses: ['protocol'], packages: /^$/ },
   { name: 'flows', files: /^src\/flows\//, uses: ['errors', 'protocol', 'ports', 'config', HELPERS] },
-  // Express is an optional peer: only its types are imported, so that the package loads without it.
+  // Knows no framework.
   {
     name: 'http',
     files: /^src\/http\//,
-    uses: ['errors', 'protocol', 'ports', 'config', 'flows', 'request', HELPERS],
+    uses: ['errors', 'protocol', 'ports', 'config', 'flows', HELPERS],
+    packages: /^node:\w+$/
+  },
+  // Express is an optional peer: only its types are imported, so that the package loads without it.
+  {
+    name: 'express',
+    files: /^src\/express\//,
+    uses: ['errors', 'protocol', 'ports', 'config', 'http', 'request', HELPERS],
     packages: /^(?:node:\w+|cookie-parser)$/,
     typePackages: /^express$/
   },
@@ -62,19 +70,18 @@ const LAYERS: readonly Layer[] = [
       'flows',
       'express-types',
       'http',
+      'express',
       'request',
       ...ADAPTERS,
       'stores',
       HELPERS
-    ],
-    typePackages: /^express$/
+    ]
   },
   {
     name: 'index',
     files: /^src\/index\.ts$/,
     // The signer and the memory store are public; like the other doors it may name adapters.
-    uses: ['errors', 'protocol', 'ports', 'config', 'flows', 'express-types', 'http', 'setup', ...ADAPTERS, 'stores'],
-    typePackages: /^express$/
+    uses: ['errors', 'protocol', 'ports', 'config', 'express-types', 'http', 'express', 'setup', ...ADAPTERS, 'stores']
   },
   // Imports the servers by name at run time, where they are installed.
   { name: 'bin', files: /^src\/bin\.ts$/, uses: [], packages: /^node:fs$/ },
@@ -90,7 +97,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'server-kit',
     files: /^src\/server-kit\.ts$/,
-    uses: ['errors', 'protocol', 'ports', 'flows', 'http', 'request', ...ADAPTERS, 'stores', HELPERS]
+    uses: ['errors', 'protocol', 'ports', 'flows', 'http', 'express', 'request', ...ADAPTERS, 'stores', HELPERS]
   },
   // Express is what its glue is for, and is named by its structure alone.
   {
@@ -190,9 +197,9 @@ describe('findLayerFaults', () => {
         'src/errors.ts': '',
         'src/protocol/did.ts': "import { DidAuthError } from '../errors.js'\nimport { Buffer } from 'node:buffer'",
         'src/protocol/jwt.ts': "export * from './did.js'",
-        'src/http/routes.ts': "import type { Express } from 'express'\nimport { parseDid } from '../protocol/did.js'",
-        'src/setup-did-auth.ts':
-          "import { type Router, type Express } from 'express'\nimport { routes } from './http/routes.js'",
+        'src/http/routes.ts': "import { parseDid } from '../protocol/did.js'",
+        'src/express/mount-routes.ts': "import type { Express } from 'express'\nimport '../http/routes.js'",
+        'src/setup-did-auth.ts': "import './express/mount-routes.js'",
         'src/adapters/memory-sessions.ts': '',
         'src/testing/wallet.ts': "import '../adapters/memory-sessions.js'",
         'servers/http/listen.ts': "import express from 'express'",
@@ -208,7 +215,7 @@ describe('findLayerFaults', () => {
     ['of a type in place', 'src/flows/log-in.ts', "export type R = import('../http/routes.js').Routes", upward],
     ['by a re-export', 'src/flows/log-in.ts', "export * from '../http/routes.js'", upward],
     ['at run time', 'src/flows/log-in.ts', "export const r = () => import('../http/routes.js')", upward],
-    ['express outside http', 'src/adapters/system.ts', "import type { X } from 'express'", 'the package express'],
+    ['express in an adapter', 'src/adapters/system.ts', "import type { X } from 'express'", 'the package express'],
     ['its parts too', 'src/adapters/system.ts', "import 'express/lib/router'", 'the package express/lib/router'],
     [
       'Express at run time in setup',

@@ -62,7 +62,6 @@ export function createServerErrorSender({ serviceUrl, env, log }: SenderParts): 
     serviceUrl,
     errorFormat: env.ERROR_FORMAT,
     logger: log,
-    closesUnderWay: true,
     parseError: (thrown) => {
       if (thrown instanceof DidAuthError) return undefined
       if (!(thrown instanceof ServerError)) {

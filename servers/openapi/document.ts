@@ -5,18 +5,33 @@ import type { ServerName } from '../config/read-env.js'
 
 /** Part of an OpenAPI document. */
 type Part = Readonly<Record<string, unknown>>
+type Paths = Readonly<Record<string, Part>>
+type Components = Readonly<Record<string, Part>>
 
 /** The description of one server. Its `servers` is `/`, which is relative to where the document was read. */
-export type OpenApiDocument = { paths: Readonly<Record<string, Part>>; components: Part }
+export type OpenApiDocument = { paths: Paths; components: Components }
 
-/** Reads the document of a server from a file in this folder. @throws Error if the build did not copy it */
+const COMPONENT = /"#\/components\/(\w+)\/(\w+)"/g
+
+/**
+ * Reads the description of a server from the files in this folder. They refer to paths and components in `shared.json`;
+ * the result has them, and no reference to another file.
+ * @throws Error if the build did not copy the files
+ */
 export function readDocument(name: ServerName): OpenApiDocument {
-  const json = readFileSync(new URL(`./${name}.json`, import.meta.url), 'utf8')
-  // A file of ours: the tests hold it against the schema of OpenAPI 3.1 and against the routes.
-  return JSON.parse(json) as OpenApiDocument
+  const shared = readJson('shared')
+  const { components: mentioned, ...source } = readJson(name)
+  const paths = Object.fromEntries(
+    Object.entries(source.paths).map(([path, item]) => [path, '$ref' in item ? shared.paths[path] : item])
+  )
+  const json = JSON.stringify({ ...source, paths }).replaceAll('"shared.json#/', '"#/')
+  const document = JSON.parse(json) as Omit<OpenApiDocument, 'components'>
+  // Operations name security schemes without a reference.
+  const schemes = JSON.stringify(mentioned).replaceAll('shared.json', '')
+  return { ...document, components: pickComponents(json + schemes, shared.components) }
 }
 
-/** Serves `GET /openapi.json`: the document with the URL of the server. @throws as `readDocument`, when it is made */
+/** Serves `GET /openapi.json`: the document with the URL of the server. @throws as `readDocument`, on creation */
 export function serveDocument(name: ServerName, serviceUrl: string): RequestHandler {
   const servers = URL.canParse(serviceUrl) ? { servers: [{ url: serviceUrl }] } : {}
   const json = JSON.stringify({ ...readDocument(name), ...servers })
@@ -24,4 +39,27 @@ export function serveDocument(name: ServerName, serviceUrl: string): RequestHand
   return (_req, res) => {
     res.set({ 'Cache-Control': 'no-cache', ETag: etag }).type('application/json').send(json)
   }
+}
+
+/** Reads a file of ours: tests check it against the schema of OpenAPI 3.1 and against the routes. */
+function readJson(name: string): OpenApiDocument {
+  return JSON.parse(readFileSync(new URL(`./${name}.json`, import.meta.url), 'utf8')) as OpenApiDocument
+}
+
+/** Returns the components that JSON refers to, directly or through other components. */
+function pickComponents(json: string, components: Components): Components {
+  const used = new Set<string>()
+  const collect = (text: string): void => {
+    for (const [reference, kind = '', name = ''] of text.matchAll(COMPONENT)) {
+      if (used.has(reference)) continue
+      used.add(reference)
+      collect(JSON.stringify(components[kind]?.[name]))
+    }
+  }
+  collect(json)
+  const kinds = Object.entries(components).map(([kind, parts]): [string, Part] => {
+    const isUsed = ([name]: [string, unknown]): boolean => used.has(`"#/components/${kind}/${name}"`)
+    return [kind, Object.fromEntries(Object.entries(parts).filter(isUsed))]
+  })
+  return Object.fromEntries(kinds.filter(([, parts]) => Object.keys(parts).length > 0))
 }

@@ -1,6 +1,7 @@
 import { es256kSigner, handleAsClient, type Clock } from 'express-did-auth'
 import { MAX_CREDENTIAL_BYTES } from 'express-did-auth/protocol'
-import { createCallerFinder, readField, readBody, systemClock, type Body } from 'express-did-auth/server-kit'
+import { createCallerFinder, ExpressRequest, readBody, readField, systemClock } from 'express-did-auth/server-kit'
+import type { Body } from 'express-did-auth/server-kit'
 import type { Request, Response } from 'express'
 import { sendWhole } from '../bodies/send-content.js'
 import { asyncHandler, listReadableOrigins, createApp, addFallbacks } from '../http/create-app.js'
@@ -28,6 +29,8 @@ const NEARLY_FULL = 0.9
 
 type Answer = (req: Request, res: Response) => Promise<void>
 
+const readJson = (req: Request): Promise<Body> => readBody(new ExpressRequest(req), MAX_BODY_BYTES)
+
 /** Starts the relay. @throws StartError */
 export const startRelay = createContentStarter(createRelayApp)
 
@@ -53,12 +56,12 @@ export function createRelayApp(parts: RelayParts): ServerApp {
   const callerOf = createCallerFinder(new Set([...env.TRUSTED_ORIGINS, ...listReadableOrigins(parts)]), parts.log)
 
   const requestAuth: Answer = async (req, res) => {
-    const challenge = auth.requestChallenge(requireText(await readBody(req, MAX_BODY_BYTES), 'did'))
+    const challenge = auth.requestChallenge(requireText(await readJson(req), 'did'))
     sendFresh(res, { challenge }, { 'Challenge-Expires-In': String(RELAY_CHALLENGE_SECONDS) })
   }
 
   const logIn: Answer = async (req, res) => {
-    sendFresh(res, { token: await auth.logIn(parseLogin(await readBody(req, MAX_BODY_BYTES))) })
+    sendFresh(res, { token: await auth.logIn(parseLogin(await readJson(req))) })
   }
 
   const postFile: Answer = async (req, res) => {
@@ -69,7 +72,7 @@ export function createRelayApp(parts: RelayParts): ServerApp {
   }
 
   const getFile: Answer = async (req, res) => {
-    await auth.admitRead(req.headers.authorization, () => callerOf(req))
+    await auth.admitRead(req.headers.authorization, () => callerOf(new ExpressRequest(req)))
     await relay.send(res, req.path.slice(1))
   }
 

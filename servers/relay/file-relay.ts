@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Clock } from 'express-did-auth'
-import { createClient, createSingleFlight } from 'express-did-auth/server-kit'
+import { computeClientNetwork, createSingleFlight } from 'express-did-auth/server-kit'
 import type { Response } from 'express'
 import { LRUCache } from 'lru-cache'
 import type { ServerEnv } from '../config/read-env.js'
@@ -125,7 +125,7 @@ export function createFileRelay({ store, bodies, repair, settlePins, assertDiskF
       const found = isFresh ? cached : await askOnce(() => ask(name, nowSeconds, cached?.answer), name)
       const { answer, expiresAtSeconds } = found
       const headers = { 'Cache-Control': 'no-store', 'File-Expires-In': String(expiresAtSeconds - nowSeconds) }
-      const release = answer && sending.tryAcquire(answer, createClient(res.req).network)
+      const release = answer && sending.tryAcquire(answer, computeClientNetwork(res.req.ip ?? ''))
       if (answer !== undefined && release !== undefined) {
         sendWhole(res, answer, headers, release)
         return

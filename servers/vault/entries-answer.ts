@@ -1,5 +1,5 @@
 import { DidAuthError } from 'express-did-auth'
-import { createClient, type ConcurrencyLimiter } from 'express-did-auth/server-kit'
+import { computeClientNetwork, type ConcurrencyLimiter } from 'express-did-auth/server-kit'
 import type { Response } from 'express'
 import type { ByteBudget } from '../bodies/limits.js'
 import { encodeJsonString, sendChunks, sendWhole, type Chunks } from '../bodies/send-content.js'
@@ -113,7 +113,7 @@ export async function sendEntries(parts: ReadingParts, res: Response, source: En
 
 /** Acquires memory for an answer, out of the share of its client's network. @throws DidAuthError ERR_BUSY */
 export function acquireMemory({ budget }: Pick<ReadingParts, 'budget'>, res: Response, bytes: number): () => void {
-  return budget.acquire(bytes, createClient(res.req).network)
+  return budget.acquire(bytes, computeClientNetwork(res.req.ip ?? ''))
 }
 
 /** Prepares an answer. One of many entries waits for its turn. @throws DidAuthError ERR_BUSY */
@@ -123,7 +123,7 @@ export function prepareAnswer<T>(
   entryCount: number,
   prepare: () => Promise<T>
 ): Promise<T> {
-  return entryCount <= FEW_ENTRIES ? prepare() : limiter.run(res, prepare, createClient(res.req).network)
+  return entryCount <= FEW_ENTRIES ? prepare() : limiter.run(res, prepare, computeClientNetwork(res.req.ip ?? ''))
 }
 
 /** Reads and verifies an answer: all of a short one, or else its first part. */

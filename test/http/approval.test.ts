@@ -327,7 +327,7 @@ describe('the place of requireDid.approved', () => {
   ])('is before %s: else 500, and the log says why', async (_name, parser) => {
     const { send, log, done } = await transferApp({}, (app) => app.use('/transfer', parser))
     expect((await send('/transfer').expect(500)).body.code).toBe('ERR_CONFIG')
-    expect(JSON.stringify(log)).toContain('has to stand before body parsers')
+    expect(JSON.stringify(log)).toContain('has to run before body parsers')
     expect(done).toEqual([])
   })
 

@@ -8,7 +8,7 @@ import { requestLoginChallenge, setCookies } from '../support/app-client.js'
 import { testApp } from '../support/test-app.js'
 import { createLoginText, createNumberedWallet } from '../support/wallet.js'
 import { createThrowing } from '../support/refusal.js'
-import { type Route, createRouteFinder } from '../../src/http/find-route.js'
+import { type Route, createRouteFinder } from '../../src/http/routes.js'
 
 const wallet = createNumberedWallet(1)
 const { did } = wallet
@@ -239,7 +239,7 @@ describe('the paths', () => {
 const route = (method: Route['method'], path: string, hasParameter?: true): Route => ({
   method,
   path,
-  answer: () => Promise.resolve(),
+  answer: () => Promise.resolve({ status: 200, headers: {} }),
   ...(hasParameter && { hasParameter })
 })
 const login = route('POST', '/auth')
@@ -252,8 +252,8 @@ const find = createRouteFinder([login, challenge, asked, sessions, oneSession])
 /** The route of a request such as `POST /auth`, and its parameter, in an application with some settings. */
 function routeOf(request: string, settings: readonly string[] = []) {
   const [method = '', path = ''] = request.split(' ')
-  const found = find({ method, path, app: { enabled: (name: string) => settings.includes(name) } as never })
-  return [found?.answer, found?.parameter]
+  const match = find({ method, path }, (rule) => settings.includes(rule))
+  return [match?.route.answer, match?.parameter]
 }
 
 describe('routeFinder', () => {

@@ -4,6 +4,7 @@ import { type DidAuthConfig, type Logger, memoryStore, type QuotaCharge, type St
 import { readCookieTokens } from '../support/app-client.js'
 import { START_SECONDS, testApp } from '../support/test-app.js'
 import { createNumberedWallet } from '../support/wallet.js'
+import { ExpressRequest } from '../../src/express/express-request.js'
 import { createCallerFinder, computeClientNetwork } from '../../src/http/client-network.js'
 
 const wallet = createNumberedWallet(1)
@@ -222,8 +223,8 @@ describe('callerFinder', () => {
     const warn = jest.fn<Logger['warn']>()
     const find = createCallerFinder(trusted, { info: () => undefined, warn, error: () => undefined })
     const req = { headers, ip, app: { get: () => trustProxy }, socket: { destroyed: false } } as unknown as Request
-    find(req)
-    return { ...find(req), warnings: warn.mock.calls }
+    find(new ExpressRequest(req))
+    return { ...find(new ExpressRequest(req)), warnings: warn.mock.calls }
   }
 
   it('counts for the /64 of an IPv6 address, and its /48 with 16 times the budget', () =>

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import express, { type ErrorRequestHandler } from 'express'
 import request from 'supertest'
-import { toParserRefusal } from '../../src/http/read-request.js'
+import { toParserRefusal } from '../../src/express/mount-routes.js'
 import { testApp } from '../support/test-app.js'
 import { createThrowing } from '../support/refusal.js'
 

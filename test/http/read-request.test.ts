@@ -7,6 +7,7 @@ import { gzipSync } from 'node:zlib'
 import type { Express, Request } from 'express'
 import { memoryStore } from 'express-did-auth'
 import request from 'supertest'
+import { ExpressRequest } from '../../src/express/express-request.js'
 import { readBody, readLogin, readSignUp } from '../../src/http/read-request.js'
 import { signedLogin, signUpChallenge } from '../support/app-client.js'
 import { refusal } from '../support/refusal.js'
@@ -22,7 +23,7 @@ const REAL = ['nextTick', 'setImmediate', 'queueMicrotask', 'Date', 'performance
 
 /** A request with a body that comes in chunks, or that the application has read. */
 const requestOf = (stream: Readable, headers: object, body?: unknown) =>
-  Object.assign(stream, { headers, body }) as unknown as Request
+  new ExpressRequest(Object.assign(stream, { headers, body }) as unknown as Request)
 const read = (text: string | Buffer, headers: object = JSON_TYPE) =>
   readBody(requestOf(Readable.from([Buffer.from(text)]), headers), MAX_BODY_BYTES)
 const readGiven = (body: unknown, type: string | undefined = 'application/json') =>

@@ -2,7 +2,8 @@ import { describe, expect, it } from '@jest/globals'
 import express from 'express'
 import request from 'supertest'
 import { defaultPaths, DidAuthError, errorTexts, sendErrorAnswer, type DidAuthErrorCode } from 'express-did-auth'
-import { createErrorSender, type ErrorSenderOptions } from '../../src/http/send-error.js'
+import { sendError } from '../../src/express/send-error.js'
+import { createErrorAnswerer, type ErrorAnswererOptions } from '../../src/http/answer-error.js'
 import { testApp } from '../support/test-app.js'
 
 const serviceUrl = 'https://service.example'
@@ -56,9 +57,9 @@ const rows = Object.entries(table).map(([code, [status, text]]) => ({ code: code
 const silent = { info: () => undefined, warn: () => undefined, error: () => undefined }
 
 /** Asks an application whose every request is answered with one error. */
-function ask(error: unknown, Accept?: string, options: Partial<ErrorSenderOptions> = {}) {
-  const send = createErrorSender({ serviceUrl, logger: silent, ...options })
-  const app = express().use((req, res) => send(req, res, error))
+function ask(error: unknown, Accept?: string, options: Partial<ErrorAnswererOptions> = {}) {
+  const answerError = createErrorAnswerer({ serviceUrl, logger: silent, ...options })
+  const app = express().use((req, res) => sendError(answerError, req, res, error))
   return request(app)
     .get('/')
     .set(Accept === undefined ? {} : { Accept })
@@ -149,17 +150,17 @@ describe('the answer to an error', () => {
   })
 
   it('is not tried when an answer is under way', async () => {
-    const send = createErrorSender({ serviceUrl, logger: silent })
+    const answerError = createErrorAnswerer({ serviceUrl, logger: silent })
     const app = express().use((req, res) => {
       res.write('half')
-      send(req, res, new Error('too late'))
+      sendError(answerError, req, res, new Error('too late'))
       res.end()
     })
     await request(app).get('/').expect(200, 'half')
   })
 
   it('is not tried on a response whose client has gone', async () => {
-    const send = createErrorSender({ serviceUrl, logger: silent })
+    const answerError = createErrorAnswerer({ serviceUrl, logger: silent })
     let touched = 'nothing'
     let closed: () => void = () => undefined
     const isClosed = new Promise<void>((resolve) => (closed = resolve))
@@ -169,7 +170,7 @@ describe('the answer to an error', () => {
         for (const verb of ['setHeader', 'writeHead', 'end'] as const) {
           Object.assign(res, { [verb]: () => (touched = verb) })
         }
-        send(req, res, new DidAuthError('ERR_DID'))
+        sendError(answerError, req, res, new DidAuthError('ERR_DID'))
         closed()
       })
       req.socket.destroy()

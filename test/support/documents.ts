@@ -20,6 +20,7 @@ export const documentFiles: readonly string[] = [
   'README.md',
   'SECURITY.md',
   'CONTRIBUTING.md',
+  'ARCHITECTURE.md',
   'CHANGELOG.md',
   ...referenceFiles,
   'examples/README.md',

@@ -12,9 +12,20 @@ export interface Operation {
   responses: Record<string, { content?: Record<string, { schema: object }>; headers?: Record<string, object> }>
 }
 
-/** Every operation of a document, with its method in lower case. */
-export function listOperations({ paths }: OpenApiDocument): { method: string; path: string; operation: Operation }[] {
-  return Object.entries(paths).flatMap(([path, item]) =>
-    Object.entries(item).map(([method, operation]) => ({ method, path, operation: operation as Operation }))
+/** Lists every operation of a document, with its method in lower case. References to responses are resolved. */
+export function listOperations(document: OpenApiDocument): { method: string; path: string; operation: Operation }[] {
+  return Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item as Record<string, Operation>).map(([method, operation]) => {
+      const responses = Object.entries(operation.responses).map(([status, response]) => [
+        status,
+        '$ref' in response ? findComponent(document, String(response.$ref)) : response
+      ])
+      return { method, path, operation: { ...operation, responses: Object.fromEntries(responses) } }
+    })
   )
+}
+
+function findComponent({ components }: OpenApiDocument, reference: string): unknown {
+  const [kind = '', name = ''] = reference.split('/').slice(2)
+  return components[kind]?.[name]
 }

@@ -136,7 +136,7 @@ describe.each(all)('the OpenAPI document of %s', (name, document) => {
     const forms = Object.keys(document.paths).map((path) => path.replaceAll(/\{\w+\}/g, '{}'))
     expect(new Set(forms).size).toBe(forms.length)
     const text = JSON.stringify(document)
-    for (const kind of ['schemas', 'headers']) {
+    for (const kind of ['schemas', 'headers', 'responses']) {
       const names = Object.keys(document.components[kind] as object)
       expect(names.filter((one) => !text.includes(`"#/components/${kind}/${one}"`))).toEqual([])
     }
@@ -186,7 +186,7 @@ describe.each(all)('the OpenAPI document of %s', (name, document) => {
 describe('the three OpenAPI documents', () => {
   it('mean the same by one name of a component', () => {
     for (const { components } of Object.values(documents)) {
-      for (const kind of ['schemas', 'headers']) {
+      for (const kind of ['schemas', 'headers', 'responses']) {
         const merged = Object.assign({}, ...Object.values(documents).map((one) => one.components[kind])) as object
         for (const [name, component] of Object.entries(components[kind] as object))
           expect(merged).toHaveProperty(name, component)

@@ -1,10 +1,10 @@
-import type { Request, Response } from 'express'
-import { sendErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from '../error-answer.js'
+import { formatErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from '../error-answer.js'
 import { DidAuthError, errorStatuses, errorTexts, type DidAuthErrorCode, type RefusalReason } from '../errors.js'
+import { describeCause } from '../flows/describe-cause.js'
 import type { Parts } from '../flows/parts.js'
+import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import type { Logger, SecurityEvent } from '../ports.js'
 import { createClient } from './client-network.js'
-import { describeCause } from '../flows/describe-cause.js'
 
 /** Refusals that are reported to the application as well. */
 const SECURITY_EVENTS: ReadonlyMap<string, SecurityEvent['type']> = new Map<DidAuthErrorCode, SecurityEvent['type']>([
@@ -12,8 +12,11 @@ const SECURITY_EVENTS: ReadonlyMap<string, SecurityEvent['type']> = new Map<DidA
   ['ERR_TOO_MANY_REQUESTS', 'too-many-requests']
 ])
 
-/** Answers a request with an error, unless another answer is under way. */
-export type SendError = (req: Request, res: Response, error: unknown) => void
+/** Logs an error, and returns its answer. */
+export type AnswerError = (
+  request: Pick<HttpRequest, 'headers' | 'accepts' | 'isGone' | 'clientAddress'>,
+  error: unknown
+) => HttpAnswer
 
 /** An error as it is answered and logged. */
 export interface FailedRequest extends ErrorAnswer {
@@ -26,47 +29,35 @@ export interface FailedRequest extends ErrorAnswer {
   headers?: Readonly<Record<string, string>>
 }
 
-export interface ErrorSenderOptions extends ErrorAnswerOptions {
+export interface ErrorAnswererOptions extends ErrorAnswerOptions {
   logger: Logger
   /** Receives refusals that an operator may want to count. */
   report?: Parts['report']
-  /** Knows errors of other classes; undefined for one that it does not know, which is answered 500. */
+  /** Parses errors of other classes. Returns undefined for an unknown error, which is answered 500. */
   parseError?: (thrown: unknown) => FailedRequest | undefined
-  /** Whether an answer that is under way is the one that failed: its connection is closed. Default false. */
-  closesUnderWay?: boolean
 }
 
 /**
- * Makes the function that answers every error: a fixed text or RFC 9457, and no detail of what went wrong. An error of
- * unknown class is a 500, with its cause in the log only.
+ * Creates the function that answers every error: a fixed text or RFC 9457, without details of the failure. An error of
+ * an unknown class is a 500, whose cause is only in the log.
  */
-export function createErrorSender({
-  logger,
-  report,
-  parseError,
-  closesUnderWay,
-  ...format
-}: ErrorSenderOptions): SendError {
+export function createErrorAnswerer({ logger, report, parseError, ...format }: ErrorAnswererOptions): AnswerError {
   const logRefusal = createRefusalLog(logger)
-  return (req, res, thrown) => {
+  return (request, thrown) => {
     const failed = parseError?.(thrown) ?? parseDidAuthError(thrown)
-    const { status, code, cause, text, logText = text, headers = {} } = failed
-    // A client that hung up while it waited, or in its body, is neither a failure of the service nor refused.
-    const isGone = req.socket.destroyed
+    const { status, code, cause, text, logText = text, headers } = failed
+    // A client that disconnected while it waited, or in its body, is neither a failure of the service nor refused.
+    const isGone = request.isGone()
     if (status >= 500 && !(code === 'ERR_BUSY' && isGone)) {
       logger.error({ event: 'request-failed', code, cause: describeCause(cause) }, logText)
     }
     if (status < 500 && !isGone) logRefusal(failed)
     const type = SECURITY_EVENTS.get(code)
     if (type !== undefined && thrown instanceof DidAuthError) {
-      report?.({ type, code: thrown.code, clientNetwork: createClient(req).network })
+      report?.({ type, code: thrown.code, clientNetwork: createClient(request).network })
     }
-    if (res.headersSent || res.destroyed) {
-      if (closesUnderWay === true) res.destroy()
-      return
-    }
-    for (const [name, value] of Object.entries(headers)) res.setHeader(name, value)
-    sendErrorAnswer(req, res, failed, format)
+    const answer = formatErrorAnswer(request, failed, format)
+    return headers === undefined ? answer : { ...answer, headers: { ...headers, ...answer.headers } }
   }
 }
 

@@ -1,0 +1,83 @@
+import type { NextFunction, Request, RequestHandler, Response } from 'express'
+import type { SiweSettings } from '../config/settings.js'
+import { DidAuthError } from '../errors.js'
+import { verifyApprovedRequest } from '../http/approval.js'
+import { passWithDid, type GuardOptions, type HttpParts } from '../http/guard.js'
+import { JSON_TYPE, parseJson, readBytes } from '../http/read-request.js'
+import type { AuthenticatedUser } from '../ports.js'
+import { ExpressRequest, hasParsedBody } from './express-request.js'
+import { sendError } from './send-error.js'
+
+/** Maximum body in bytes of a request that its user approves: the default limit of `express.json()`. */
+const MAX_APPROVED_BODY_BYTES = 100 * 1024
+
+/**
+ * Tells the user in one printable line of 1 to 500 characters what a request does. The request has its `body`. Another
+ * text is 400. For an invalid body, throw `new DidAuthError('ERR_INVALID')`.
+ */
+export type DescribeRequest = (req: Request) => string | Promise<string>
+
+/** Creates a middleware for protected routes: it sets `req.user` and `req.auth`, and answers every refusal itself. */
+export function createDidGuard(http: HttpParts, options: GuardOptions): RequestHandler {
+  const { optional = false } = options
+  const guard = createGuard(http, async (req) => {
+    await admit(http, req, options)
+  })
+  return (req, res, next: NextFunction | undefined) => {
+    if (next === undefined) {
+      throw new TypeError('requireDid is the middleware itself: write app.get(path, requireDid, handler), without ()')
+    }
+    const hasToken = req.headers.authorization !== undefined || http.transport.hasTokenCookie(req)
+    if (optional && !hasToken) next()
+    else guard(req, res, next)
+  }
+}
+
+/** Creates a middleware for routes whose requests the user's wallet signs, one by one. It answers refusals itself. */
+export function createApprovalGuard(http: HttpParts, siwe: SiweSettings, describe: DescribeRequest): RequestHandler {
+  return createGuard(http, async (req) => {
+    const user = await admit(http, req, {})
+    const rawBody = await readApprovedBody(req)
+    const isJson = JSON_TYPE.test(req.headers['content-type'] ?? '')
+    req.body = rawBody.length === 0 ? undefined : isJson ? parseJson(rawBody) : rawBody
+    // `_body` tells the parsers of Express 4 that the body was read; those of Express 5 notice it themselves.
+    Object.assign(req, { _body: true })
+    const line: unknown = await describe(req)
+    const approval = await verifyApprovedRequest(http, siwe, new ExpressRequest(req), { user, line, rawBody })
+    if (req.auth !== undefined) req.auth.approval = { ...approval, rawBody }
+  })
+}
+
+async function admit(http: HttpParts, req: Request, options: GuardOptions): Promise<AuthenticatedUser> {
+  // A WeakSet of requests would remember what was counted as well, at the cost of a hash and garbage per request.
+  const { user } = await passWithDid(http, new ExpressRequest(req), options, req.auth?.claims)
+  const { claims, canonicalDid, address } = user
+  if (req.auth?.claims !== claims) req.auth = { sessionId: claims.sid, canonicalDid, address, claims }
+  req.user = { did: claims.sub }
+  return user
+}
+
+async function readApprovedBody(req: Request): Promise<Uint8Array> {
+  if (req.readableDidRead || hasParsedBody(req)) {
+    const cause = new Error('requireDid.approved has to run before body parsers: they have read this body')
+    throw new DidAuthError('ERR_CONFIG', { cause })
+  }
+  return req.readableEnded ? new Uint8Array() : readBytes(new ExpressRequest(req), MAX_APPROVED_BODY_BYTES)
+}
+
+/** Creates a middleware that lets a request pass when `pass` resolves, and answers what it throws. */
+function createGuard(http: HttpParts, pass: (req: Request) => Promise<void>): RequestHandler {
+  const passOrAnswer = async (req: Request, res: Response, next: NextFunction): Promise<void> => {
+    try {
+      await pass(req)
+    } catch (error) {
+      sendError(http.answerError, req, res, error)
+      return
+    }
+    next()
+  }
+  return (req, res, next) => {
+    // Only the application's own code can fail now: its logger, or its hooks on the response.
+    passOrAnswer(req, res, next).catch(next)
+  }
+}

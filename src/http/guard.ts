@@ -1,0 +1,67 @@
+import type { Settings } from '../config/settings.js'
+import { admitUser } from '../flows/authenticate.js'
+import type { Caller, Quotas } from '../flows/limits.js'
+import type { Parts } from '../flows/parts.js'
+import type { HttpRequest } from '../http-messages.js'
+import type { AuthenticatedUser } from '../ports.js'
+import type { AccessTokenClaims } from '../protocol/access-token.js'
+import { assertSameSite, isSafeMethod } from '../protocol/cross-origin.js'
+import type { AnswerError } from './answer-error.js'
+import { isForeignPage } from './client-network.js'
+import type { TokenTransport } from './token-transport.js'
+
+/** Dependencies of the endpoints. Settings and quotas are used before a request has its deadline. */
+export interface HttpParts {
+  settings: Settings
+  quotas: Quotas
+  /** Returns the parts of a request, whose deadline starts now. Waits until signature library and signer are ready. */
+  parts: () => Promise<Parts>
+  callerOf: (request: HttpRequest) => Caller
+  transport: TokenTransport
+  answerError: AnswerError
+}
+
+/** Options of a guard. */
+export interface GuardOptions {
+  /**
+   * Also asks the store whether the session of the access token was ended, so that logout and revocation count at once.
+   * It costs one more read from the store. A token without session is refused. Default false.
+   */
+  checkSession?: boolean | undefined
+  /** Lets a request without token pass, with `req.user` undefined. An invalid token is still refused. Default false. */
+  optional?: boolean | undefined
+}
+
+/** Refuses a request that cookies may authenticate and another site made. @throws DidAuthError ERR_CROSS_ORIGIN */
+export function assertNotForged({ transport, settings }: HttpParts, request: HttpRequest): void {
+  // A foreign page cannot make a request that has the header and no cookie.
+  if (transport.useCookies && (transport.hasTokenCookie(request) || request.headers.authorization === undefined)) {
+    assertSameSite(request, settings.trustedOrigins)
+  }
+}
+
+/**
+ * Finds the user of a request with a valid access token. Cross-site forgery is checked first, then {@link admitUser}.
+ * @param countedClaims - claims of a token that an earlier guard accepted for this request
+ * @returns the user, and the parts for the rest of the request, which have its deadline
+ * @throws DidAuthError ERR_CROSS_ORIGIN, ERR_DUPLICATE_COOKIE, as `admitUser`
+ */
+export async function passWithDid(
+  http: HttpParts,
+  request: HttpRequest,
+  { checkSession = false }: GuardOptions = {},
+  countedClaims?: AccessTokenClaims
+): Promise<{ parts: Parts; user: AuthenticatedUser }> {
+  const { transport, settings } = http
+  const resourceToken = transport.readResourceToken(request)
+  if (resourceToken === undefined) assertNotForged(http, request)
+  const parts = await http.parts()
+  const user = await admitUser(parts, {
+    accessToken: resourceToken === undefined ? transport.readAccessToken(request) : undefined,
+    resourceToken,
+    checkSession,
+    countedClaims,
+    isForeignRead: isSafeMethod(request.method) && isForeignPage(request, settings.trustedOrigins)
+  })
+  return { parts, user }
+}

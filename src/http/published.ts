@@ -1,0 +1,29 @@
+import type { Parts } from '../flows/parts.js'
+import type { HttpAnswer, HttpRequest } from '../http-messages.js'
+import { networkOfDid } from '../protocol/did.js'
+import { createRouteUrl } from '../protocol/parse-url.js'
+import { jsonAnswer } from './answers.js'
+import type { HttpParts } from './guard.js'
+
+/** Headers of public documents: pages of every origin may read them, and caches keep them for 5 minutes. */
+const PUBLIC_HEADERS = { 'Access-Control-Allow-Origin': '*', 'Cache-Control': 'public, max-age=300' }
+
+/** Answers `GET /.well-known/jwks.json` with the public keys of resource tokens. */
+export async function answerKeys(http: HttpParts): Promise<HttpAnswer> {
+  const { resourceKeys } = await http.parts()
+  return jsonAnswer(await resourceKeys.publish(), PUBLIC_HEADERS)
+}
+
+/** Answers `GET /.well-known/did-auth` with the discovery document of this service. */
+export async function answerDiscovery(http: HttpParts, { mountPath }: HttpRequest): Promise<HttpAnswer> {
+  return jsonAnswer(describeService(await http.parts(), mountPath), PUBLIC_HEADERS)
+}
+
+/** Describes this service to clients and other services: its paths below the mount path, and the URL of its keys. */
+function describeService({ settings }: Pick<Parts, 'settings'>, mountPath: string): object {
+  const { serviceUrl, serviceDid, networks, loginDomains, paths, resources } = settings
+  const siwe = settings.siwe && { network: settings.siwe.network, nonceSeconds: settings.siwe.nonceSeconds }
+  const network = siwe?.network ?? networkOfDid(serviceDid)
+  const jwks_uri = paths.jwks && createRouteUrl(serviceUrl, mountPath, paths.jwks)
+  return { version: 1, serviceUrl, serviceDid, network, networks, loginDomains, paths, siwe, jwks_uri, resources }
+}

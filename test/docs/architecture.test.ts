@@ -1,0 +1,31 @@
+import { describe, expect, it } from '@jest/globals'
+import { execFileSync } from 'node:child_process'
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { readDocument, root } from '../support/documents.js'
+
+const { text } = readDocument('ARCHITECTURE.md')
+const [, tree = ''] = /```\n(src\/[\s\S]*?)```/.exec(text) ?? []
+
+/** Lists the folders directly below one, as git has them. */
+const listFolders = (folder: string): string[] => {
+  const tracked = execFileSync('git', ['ls-files', folder], { cwd: root, encoding: 'utf8' }).split('\n')
+  const names = readdirSync(join(root, folder), { withFileTypes: true }).filter((entry) => entry.isDirectory())
+  return names.map(({ name }) => name).filter((name) => tracked.some((file) => file.startsWith(`${folder}/${name}/`)))
+}
+
+describe('ARCHITECTURE.md', () => {
+  it('names only files that exist', () => {
+    const files = [...text.matchAll(/`((?:src|servers|test)\/[\w./-]+)`/g)].map(([, file = '']) => file)
+    expect(files.length).toBeGreaterThan(50)
+    expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([])
+  })
+
+  it.each(['src', 'servers'])('has a line for each folder of %s', (folder) => {
+    const start = tree.indexOf(`${folder}/\n`)
+    const lines = tree.slice(start, folder === 'src' ? tree.indexOf('servers/\n') : undefined)
+    // Docker files are described by their own README.
+    const missing = listFolders(folder).filter((name) => name !== 'docker' && !lines.includes(` ${name}/ `))
+    expect(missing).toEqual([])
+  })
+})
