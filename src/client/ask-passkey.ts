@@ -33,7 +33,7 @@ export async function askPasskey(question: Question): Promise<{ readonly id: Arr
     return credentials[verb]({ publicKey }).catch((cause: unknown) => {
       if (parseFields(cause).name !== 'NotAllowedError') throw new DidAuthClientError(WALLET, { cause })
       // Browsers do not say which, and some of them ask nobody where there is no authenticator.
-      const userMessage = 'Declined, or no passkey here. Try again, or choose another way.'
+      const userMessage = 'You declined, or have no passkey here. Try again, or choose another way.'
       throw new DidAuthClientError(USER_REJECTED, { cause, userMessage })
     })
   }
@@ -54,8 +54,8 @@ export async function askPasskey(question: Question): Promise<{ readonly id: Arr
   const answer = await call('get', { rpId, allowCredentials, userVerification: 'required' })
   const secret = readSecret(answer)
   if (secret) return { id: answer.rawId, secret }
-  const stays = 'Your passkey cannot sign here, and stays in your list of passkeys. Delete it there.'
-  throw new DidAuthClientError(NO_PASSKEY, userName === undefined ? {} : { userMessage: stays })
+  const userMessage = 'Your new passkey does not work here. Delete it from your list of passkeys.'
+  throw new DidAuthClientError(NO_PASSKEY, userName === undefined ? {} : { userMessage })
 }
 
 function readSecret(answer: PasskeyAnswer): Bytes | undefined {

@@ -61,8 +61,8 @@ export async function startSession(
   const received = usesCookies ? await readOwnSession(setting) : parseTokens(body)
   if (received?.did !== did) {
     const isLost = usesCookies && !received
-    const userMessage = isLost ? 'This browser kept no cookie. Open the page over https.' : undefined
-    throw new DidAuthClientError(PROTOCOL, { message: `No session of ${did}. Are cookies kept?`, userMessage })
+    const userMessage = isLost ? 'This browser stored no cookie. Open the page over https.' : undefined
+    throw new DidAuthClientError(PROTOCOL, { message: `No session of ${did}`, userMessage })
   }
   return keeper.start({ pair: createRandomText(), ...received, walletId, receivedAt: setting.wallSeconds() })
 }

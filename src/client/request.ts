@@ -130,7 +130,7 @@ export function toClientError(answer: Answer, service?: Service, request?: { did
     retryAfterSeconds: Number(headers.get('Retry-After')) || undefined,
     userMessage:
       request?.did && /DID_UNSUPP/.test(String(serverCode))
-        ? `The service refuses the network of ${request.did}. Tell those who run it.`
+        ? `The service refused the network of ${request.did}. Contact its operator.`
         : undefined
   })
 }

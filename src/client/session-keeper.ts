@@ -36,8 +36,8 @@ export type ReceivedSession = ClientSession & Pick<SessionRecord, 'lifeSeconds'>
 const endings = {
   expired: 'has expired',
   revoked: 'was ended',
-  reused: 'was ended: its key was used twice',
-  loggedOut: 'has ended: you signed out'
+  reused: 'was ended: its token was used twice',
+  loggedOut: 'has ended: you logged out'
 }
 
 type SessionEnded = DidAuthClientError<'SESSION_ENDED'>

@@ -170,7 +170,7 @@ export async function askWallet<T>(call: () => T, signal: AbortSignal | undefine
     const kinds = [
       [/\b(4001|500[02])\b|_REJECTED/, USER_REJECTED],
       [/-32002/, WALLET_BUSY],
-      [/\b4100\b/, [WALLET[0], 'Connect your wallet first. Then try again.']]
+      [/\b4100\b/, [WALLET[0], 'Your wallet is not connected. Connect it, and try again.']]
     ] as const
     const [, kind = WALLET] = kinds.find(([one]) => one.test(codes)) ?? []
     throw new DidAuthClientError(kind, { cause })

@@ -93,7 +93,7 @@ describe('RelayClient at a relay that fails', () => {
       startRefusingServer(401, 'ERR_DID_UNSUPPORTED'),
       {
         status: 401,
-        userMessage: `The service refuses the network of ${createNumberedWallet(1).did}. Tell those who run it.`
+        userMessage: `The service refused the network of ${createNumberedWallet(1).did}. Contact its operator.`
       }
     ]
   ])('reports an answer of %s', async (_what, listener, fields) => {

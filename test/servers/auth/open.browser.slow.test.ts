@@ -92,10 +92,10 @@ describe('the page of a link', () => {
     await page.goto(otherKey)
     await page.waitForSelector('#until-title:text-is("Expired on")')
     await page.click('#open')
-    await page.waitForSelector('#open-status:text-is("The content cannot be read. Ask for it again.")')
+    await page.waitForSelector('#open-status:text-is("The content cannot be decrypted. Check the link or key.")')
     await page.goto(link.replace(/bafkrei.{8}/, 'bafkreiaaaaaaaa'))
     await page.click('#open')
-    const text = 'The content has expired, or was never there. Ask for it again.'
+    const text = 'The content has expired or never existed. Ask the sender for a new link.'
     await page.waitForSelector(`#open-status:text-is("${text}")`)
     await context.route('**/file/*', (route) => route.fulfill({ status: 451, json: { code: 'ERR_TAKEN_DOWN' } }))
     await page.goto('about:blank')

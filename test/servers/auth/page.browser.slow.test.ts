@@ -244,7 +244,7 @@ describe('the page in a browser', () => {
 
   it.each([
     ['what is no signature', answering('personal_sign', { r: 1 }), 'Your wallet failed'],
-    ['that its user declines', declining, 'You refused']
+    ['that its user declines', declining, 'You declined']
   ])('says that a wallet answered a login with %s, and lets the user try again', async (_what, bad, text) => {
     const { open } = await openProfile(browser, [bad])
     const page = await open(all.serviceUrl)
