@@ -6,7 +6,7 @@
 /** The user declined in the wallet (EIP-1193, code 4001). */
 export const USER_REJECTED = ['USER_REJECTED', 'You declined in your wallet. Try again and approve it.'] as const
 /** The wallet still has an earlier request open (code -32002). */
-export const WALLET_BUSY = ['WALLET_BUSY', 'Your wallet has a request open. Answer it, and try again.'] as const
+export const WALLET_BUSY = ['WALLET_BUSY', 'Your wallet has an open request. Open it, and try again.'] as const
 /** No wallet was found, or it has no account. */
 export const NO_WALLET = ['NO_WALLET', 'No wallet found. Install or unlock one.'] as const
 /** The wallet failed, or returned something other than an address, chain id or signature. */
