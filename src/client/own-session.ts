@@ -62,7 +62,7 @@ export async function startSession(
   if (received?.did !== did) {
     const isLost = usesCookies && !received
     const userMessage = isLost ? 'Your browser stored no cookie. Open the page over https.' : undefined
-    throw new DidAuthClientError(PROTOCOL, { message: `No session of ${did}`, userMessage })
+    throw new DidAuthClientError(PROTOCOL, { message: `No session of ${did}. Check cookies`, userMessage })
   }
   return keeper.start({ pair: createRandomText(), ...received, walletId, receivedAt: setting.wallSeconds() })
 }
@@ -110,7 +110,7 @@ function sendLogout(setting: Setting, { pair, accessToken }: SessionRecord): Pro
 
 async function replaceTokens(setting: Setting, keeper: SessionKeeper, stale: SessionRecord): Promise<void> {
   const { did } = stale
-  // In cookie mode, a missing record can mean a cleared storage. In header mode it means a logout in another tab.
+  // A missing record can mean a cleared storage in cookie mode. Header mode takes it for a logout in another tab.
   if (setting.usesCookies && !(await keeper.read())) await keeper.write(stale)
   const stored = await keeper.read(did)
   if (!stored) throw keeper.drop(stale, 'loggedOut')
@@ -122,7 +122,7 @@ async function replaceTokens(setting: Setting, keeper: SessionKeeper, stale: Ses
   const attempt = { key: pending ?? (await keeper.createPendingKey(stored)), tries: 1 }
   // A frozen tab has missed changes by others. Keep this read right before the request.
   if ((await keeper.read(did))?.pair !== stored.pair) return replaceTokens(setting, keeper, stale)
-  // Without a signal, a request throws only DidAuthClientError.
+  // A request without a signal throws only DidAuthClientError.
   const outcome = await sendRefresh(setting, stored, attempt).catch((error: unknown) => error as DidAuthClientError)
   let latest = await keeper.read(did)
   // Tabs in separate processes see each other's `localStorage` late, even with the lock.

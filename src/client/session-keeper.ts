@@ -198,7 +198,7 @@ export class SessionKeeper {
   /** Sets the public session and calls the listeners. */
   #notify<T extends ClientSession | undefined>(session: T): T {
     this.session = session
-    // In a microtask, because a listener that throws must not interrupt a refresh.
+    // Listeners run in a microtask, because one that throws must not interrupt a refresh.
     for (const listener of this.#listeners) queueMicrotask(() => listener(session))
     return session
   }

@@ -69,7 +69,7 @@ export async function signIn(
 /** Exchanges a signature for a session. */
 export function sendProof(setting: Setting, call: Call): Promise<unknown> {
   const send = () => askJson(setting, call)
-  // Without the lock, a late response to a refresh would overwrite the new cookies with those of the previous session.
+  // The lock prevents a late response to a refresh from overwriting the new cookies with those of the previous session.
   return setting.usesCookies ? runWithLock(setting, send) : send()
 }
 

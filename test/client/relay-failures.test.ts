@@ -341,7 +341,7 @@ describe('RelayClient says what is wrong with what it is given:', () => {
     'content that is neither text nor bytes nor a file: %#',
     (content) => {
       const work = new RelayClient({ url }).send(content as never)
-      return expect(work).rejects.toEqual(new TypeError('Give a text, a Uint8Array or a File'))
+      return expect(work).rejects.toEqual(new TypeError('content: expected a string, a Uint8Array or a File'))
     }
   )
 })
