@@ -21,7 +21,7 @@ export async function encodeFile(file: File): Promise<Bytes> {
 export function decodeFile(bytes: Bytes): File {
   try {
     const end = bytes.subarray(0, MAX_HEADER_BYTES).indexOf(LINE_FEED)
-    // Without a line feed the header is empty, which JSON.parse rejects.
+    // JSON.parse rejects the empty header that results without a line feed.
     const [name, type] = JSON.parse(decodeUtf8(bytes.subarray(0, Math.max(end, 0)))) as unknown[]
     if (typeof name !== 'string' || typeof type !== 'string') throw new TypeError('No name or type')
     return new File([bytes.subarray(end + 1)], cleanName(name), { type })

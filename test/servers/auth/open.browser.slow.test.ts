@@ -47,7 +47,7 @@ describe('the page of a link', () => {
     const page = await open(link)
     const { host, origin } = new URL(server.servers[1]!.serviceUrl)
     expect(await page.textContent('#relay')).toBe(host)
-    expect(await page.textContent('#expiry')).toMatch(/Kept until\s+(December 31, 2099|January 1, 2100) at /)
+    expect(await page.textContent('#expiry')).toMatch(/Available until\s+(December 31, 2099|January 1, 2100) at /)
     expect(await page.isVisible('#about-login')).toBe(name !== 'open reads')
     expect(requests.filter((url) => url.startsWith(origin))).toEqual([])
     await page.tap('#open')
