@@ -18,11 +18,11 @@ export function mapSessions(): SessionStore & StoreLifecycle {
   const rank = (session: Row): number => (session.state === 'active' ? 0 : 1)
 
   return {
-    async createSession({ nowSeconds, ...session }) {
-      for (const [key, { expiresAtSeconds }] of sessions) if (nowSeconds >= expiresAtSeconds) sessions.delete(key)
+    async createSession({ nowSeconds: createdAtSeconds, ...session }) {
+      for (const [key, row] of sessions) if (createdAtSeconds >= row.expiresAtSeconds) sessions.delete(key)
       const userSessions = listByUser(session.service, canonicalDid(session.did)).sort((a, b) => rank(a) - rank(b))
       for (const surplus of userSessions.slice(MAX_SESSIONS_PER_DID - 1)) sessions.delete(toKey(surplus))
-      save({ ...session, createdAtSeconds: nowSeconds, rotatedAtSeconds: nowSeconds, state: 'active', replacedTokens: [] })
+      save({ ...session, createdAtSeconds, rotatedAtSeconds: createdAtSeconds, state: 'active', replacedTokens: [] })
       return 0
     },
     findSession: async (service, sessionId) => structuredClone(sessions.get(toKey({ service, sessionId }))),
