@@ -1,4 +1,4 @@
-// An app that tests can import: it makes itself, and another file listens. The test of it is in src/testing/README.md.
+// An app that tests can import. Another file calls listen(). See src/testing/README.md for its test.
 import { randomBytes } from 'node:crypto'
 import express from 'express'
 import { didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'

@@ -1,5 +1,5 @@
 /**
- * Tokens in cookies, which no script can read. Requests that another site makes a browser send are refused with 403.
+ * Tokens in cookies, which no script can read. Requests that another site triggers in a browser are refused with 403.
  */
 import { randomBytes } from 'node:crypto'
 import express from 'express'
@@ -14,17 +14,17 @@ const requireDid = setupDidAuth(app, {
   serviceSigner: es256kSigner(privateKey),
   useCookies: true,
   maxRequestsPerTimeSlot: 1000, // per user in ten minutes; a page soon reaches the default of 20
-  // The origin of serviceUrl is trusted anyway. This is a second page that may write.
+  // The origin of serviceUrl is always trusted. This adds a second page that may write.
   trustedOrigins: ['https://app.example']
 })
 
-// Reading is never refused for its origin, so a GET must not change anything.
+// The origin of a GET is not checked, so a GET must not change anything.
 const notes: string[] = []
 app.get('/notes', requireDid, (_req, res) => {
   res.json(notes)
 })
 
-// requireDid guards your own routes like the library's. A page calls them with `credentials: 'include'`.
+// requireDid protects your own routes. Pages call them with `credentials: 'include'`.
 app.post('/notes', requireDid, express.json(), (req, res) => {
   const { note } = req.body as { note?: unknown }
   if (typeof note !== 'string') {

@@ -1,4 +1,4 @@
-// The credential that logs a wallet in at the file relay: a JWT whose only claim is the challenge.
+// Prints the credential that logs a wallet in to the file relay: a JWT whose only claim is the challenge.
 // node examples/credential.mjs <URL of the relay> <challenge>
 import { ES256KSigner, hexToBytes } from 'did-jwt'
 import { createVerifiableCredentialJwt } from 'did-jwt-vc'

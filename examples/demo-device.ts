@@ -1,7 +1,7 @@
 import type { BaseWallet } from 'ethers'
 import type { Answer } from './demo-step.js'
 
-/** A user's device: holds the wallet and the tokens, and speaks to a service as any client would. */
+/** A user's device, with the wallet and the tokens. It calls a service like any other client. */
 export class Device {
   accessToken = ''
   refreshToken = ''

@@ -2,7 +2,7 @@ import { createVerifiableCredentialJwt } from 'did-jwt-vc'
 import { Wallet } from 'ethers'
 import { didOfPrivateKey, es256kSigner } from 'express-did-auth'
 
-/** An issuer that signs a user's e-mail address. Anybody can issue: services choose the issuers that they trust. */
+/** An issuer that signs a user's e-mail address. Anybody can issue credentials: services choose whom they trust. */
 export interface DemoIssuer {
   did: string
   emailCredential(userDid: string, email: string): Promise<string>

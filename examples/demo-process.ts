@@ -2,14 +2,14 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
-/** A child process of the demo, which ends with the demo. */
+/** A child process, which stops with the demo. */
 export class DemoProcess {
-  /** Whole output of the process so far. */
+  /** Output of the process so far. */
   output = ''
   readonly #child: ChildProcess
   readonly #ended: Promise<unknown>
 
-  /** @param file - from this folder; it runs as the demo itself does, so that TypeScript needs no build */
+  /** @param file - relative to this folder. It runs with the Node options of the demo, so TypeScript needs no build */
   constructor(file: string, args: readonly string[], env: Readonly<Record<string, string>> = {}) {
     const path = fileURLToPath(new URL(file, import.meta.url))
     this.#child = spawn(process.execPath, [...process.execArgv, path, ...args], {
@@ -21,11 +21,11 @@ export class DemoProcess {
     process.once('exit', () => this.#child.kill())
   }
 
-  /** Waits until the pattern was printed `count` times. Returns the first group of each match. */
+  /** Waits until the pattern is printed `count` times. Returns the first group of each match. */
   async printed(pattern: RegExp, count: number): Promise<string[]> {
     for (;;) {
-      const found = [...this.output.matchAll(pattern)].map(([, text = '']) => text)
-      if (found.length >= count) return found
+      const matches = [...this.output.matchAll(pattern)].map(([, text = '']) => text)
+      if (matches.length >= count) return matches
       if (this.#child.exitCode !== null) throw new Error(`a process ended early: ${this.output}`)
       await new Promise((resolve) => setTimeout(resolve, 20))
     }

@@ -3,10 +3,10 @@ import type { HDNodeWallet } from 'ethers'
 import { es256kSigner } from 'express-did-auth'
 import type { Answer } from './demo-step.js'
 
-/** A user's device at the file relay, where a credential takes the place of the signed message. */
+/** A user's device that uses the file relay. It logs in with a credential in place of a signed message. */
 export class RelayDevice {
-  /** Everything that it ever told the relay. */
-  told = ''
+  /** Log of all requests to the relay. */
+  sent = ''
   #token = ''
 
   constructor(
@@ -41,7 +41,7 @@ export class RelayDevice {
     const method = body === undefined ? 'GET' : 'POST'
     const init = { method, headers: { 'Content-Type': 'application/json', Authorization: this.#token } }
     const json = body === undefined ? null : JSON.stringify(body)
-    this.told += `${method} ${path} ${this.#token} ${json ?? ''}\n`
+    this.sent += `${method} ${path} ${this.#token} ${json ?? ''}\n`
     const response = await fetch(this.relayUrl + path, { ...init, body: json })
     return { status: response.status, text: await response.text() }
   }

@@ -7,11 +7,11 @@ import { say, step } from './demo-step.js'
 const SECRET = 'The treasure lies under the old oak'
 
 /** Sends a file from one user to another through the relay, which cannot read it. */
-export async function showRelay({ relayUrl, hold }: DemoServers): Promise<void> {
+export async function showRelay({ relayUrl, contain }: DemoServers): Promise<void> {
   console.log(`\nA file relay at ${relayUrl}\n`)
   const ada = new RelayDevice(relayUrl, Wallet.createRandom())
   const bob = new RelayDevice(relayUrl, Wallet.createRandom())
-  await step('Ada logs in: a credential holds the challenge', () => ada.logIn())
+  await step('Ada logs in: a credential contains the challenge', () => ada.logIn())
 
   const { sealed, key } = await seal(SECRET)
   const posted = await step('She encrypts a file and posts it', () => ada.post(sealed))
@@ -20,17 +20,17 @@ export async function showRelay({ relayUrl, hold }: DemoServers): Promise<void> 
   say(`Ada shows Bob a QR code: ${shared}`)
 
   const [, cid = '', keyInUrl = ''] = /^relay:\/\/([^#]+)#(.+)$/.exec(shared) ?? []
-  await step('Bob logs in with a wallet of his own', () => bob.logIn())
+  await step('Bob logs in with his own wallet', () => bob.logIn())
   await step('He fetches the file by its cid and decrypts it', async () => {
     const { status, text } = await bob.get(cid)
     const { file } = JSON.parse(text) as { file: string }
     return { status, text: await unseal(file, keyInUrl) }
   })
 
-  const told = ada.told + bob.told
-  if (!hold(sealed) || !told.includes(sealed)) throw new Error('the relay should have the encrypted file')
-  if (hold(key) || told.includes(key)) throw new Error('the relay should not have the key')
-  if (hold(SECRET) || told.includes(SECRET)) throw new Error('the relay should not have the text')
-  say('requests, databases and logs were searched: they hold the encrypted file, and neither the key nor the text')
-  await step('A cid that no one posted', () => bob.get(`bafkrei${'a'.repeat(52)}`), 404)
+  const sent = ada.sent + bob.sent
+  if (!contain(sealed) || !sent.includes(sealed)) throw new Error('the relay should have the encrypted file')
+  if (contain(key) || sent.includes(key)) throw new Error('the relay should not have the key')
+  if (contain(SECRET) || sent.includes(SECRET)) throw new Error('the relay should not have the text')
+  say('requests, databases and logs contain the encrypted file, and neither the key nor the text')
+  await step('He requests a CID that nobody has posted', () => bob.get(`bafkrei${'a'.repeat(52)}`), 404)
 }

@@ -3,13 +3,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DemoProcess } from './demo-process.js'
 
-/** Auth, relay and vault as `npm start` starts them, and an IPFS node where they pin content. */
+/** Auth, relay and vault as started by `npm start`, and the IPFS node on which they pin content. */
 export interface DemoServers {
   relayUrl: string
   vaultUrl: string
   switchNodeOff: () => Promise<void>
-  /** Whether a text is anywhere in what the servers and the node have written: databases, repository, log. */
-  hold: (text: string) => boolean
+  /** Whether the databases, the IPFS repository or the logs of the servers contain a text. */
+  contain: (text: string) => boolean
   stop: () => Promise<void>
 }
 
@@ -35,7 +35,7 @@ export async function startServers(): Promise<DemoServers> {
     relayUrl,
     vaultUrl,
     switchNodeOff: () => node.stop(),
-    hold: (text) => servers.output.includes(text) || files().some((file) => readFileSync(file).includes(text)),
+    contain: (text) => servers.output.includes(text) || files().some((file) => readFileSync(file).includes(text)),
     stop: async () => {
       await servers.stop()
       await node.stop()

@@ -4,7 +4,7 @@ import { Wallet } from 'ethers'
 import express from 'express'
 import { canonicalDid, didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'
 
-/** The service of the demo: an Express application with DID login and one protected route. */
+/** The service of the demo: an Express app with DID login and one protected route. */
 export interface DemoService {
   url: string
   /** Moves the service's clock ahead, so that the demo does not wait. */
@@ -12,7 +12,7 @@ export interface DemoService {
   stop(): Promise<void>
 }
 
-/** @param trustedIssuer - DID of whom the service believes about e-mail addresses */
+/** @param trustedIssuer - DID of the issuer whose e-mail credentials the service accepts */
 export async function startService(trustedIssuer: string): Promise<DemoService> {
   const app = express()
   const server = app.listen(0, '127.0.0.1')
@@ -22,7 +22,7 @@ export async function startService(trustedIssuer: string): Promise<DemoService> 
   let passedSeconds = 0
 
   const requireDid = setupDidAuth(app, {
-    challengeSecret: 'a secret of this demo alone, of 32 bytes or more',
+    challengeSecret: 'a secret only for this demo, of 32 bytes or more',
     serviceUrl: url,
     serviceDid: await didOfPrivateKey(privateKey),
     serviceSigner: es256kSigner(privateKey),

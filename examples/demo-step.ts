@@ -8,7 +8,7 @@ export async function step(words: string, run: () => Promise<Answer>, expectedSt
   const milliseconds = (performance.now() - startedAt).toFixed(1).padStart(7)
   const { status, pinStatus } = answer
   console.log(
-    `${milliseconds} ms  ${words}\n            -> ${status}: ${shown(answer)}${pinStatus ? `, pin ${pinStatus}` : ''}`
+    `${milliseconds} ms  ${words}\n            -> ${status}: ${describe(answer)}${pinStatus ? `, pin ${pinStatus}` : ''}`
   )
   if (status !== expectedStatus) throw new Error(`expected ${expectedStatus}`)
   return answer
@@ -19,7 +19,7 @@ export function say(words: string): void {
   console.log(`            (${words})`)
 }
 
-function shown({ text }: Answer): string {
+function describe({ text }: Answer): string {
   if (text.startsWith('{"accessToken"')) return 'an access token and a refresh token'
   if (text.startsWith('{"token"')) return 'a token'
   return text || 'nothing more'

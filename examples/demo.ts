@@ -1,4 +1,4 @@
-/** `npm run demo`: scripted wallets go through everything, at services of their own. Nothing is left behind. */
+/** `npm run demo`: scripted wallets use all features of temporary services. The demo deletes its data at the end. */
 import { showLogin } from './demo-login.js'
 import { showRelay } from './demo-relay.js'
 import { startServers } from './demo-servers.js'
@@ -11,6 +11,4 @@ await showRelay(servers)
 await showVault(servers)
 await servers.stop()
 
-console.log(
-  '\nThat was all. README.md says how to run the servers, and how to put the login on an application of yours.'
-)
+console.log('\nThe demo is complete. See README.md to run the servers, and to add the login to your own app.')

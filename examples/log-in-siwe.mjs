@@ -1,5 +1,4 @@
-// Logs in by EIP-4361 (Sign-In with Ethereum) at a service with `siwe: true`: by the client, then as any other library
-// does.
+// Logs in by EIP-4361 (Sign-In with Ethereum) to a service with `siwe: true`: first with the client, then by hand.
 import { Wallet } from 'ethers'
 import { DidAuthClient } from 'express-did-auth/client'
 
@@ -12,7 +11,7 @@ const profile = await auth.fetch('/profile')
 console.log('by the client:', profile.status, await profile.json())
 await auth.logOut()
 
-// The same login without the client: a nonce, a text that names the service's host, a signature.
+// The same login without the client: get a nonce, build a text with the service's host, and sign it.
 const nonce = await (await fetch(`${url}/siwe/nonce`)).text()
 const message = `${new URL(url).host} wants you to sign in with your Ethereum account:
 ${wallet.address}

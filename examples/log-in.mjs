@@ -1,4 +1,4 @@
-// Logs a new wallet in at the quick start, and calls its protected route.
+// Logs in to the quick start with a new wallet, and calls its protected route.
 import { Wallet } from 'ethers'
 import { DidAuthClient } from 'express-did-auth/client'
 

@@ -1,5 +1,5 @@
-// NestJS on Express. Decorators are called as functions here, so that no compiler is needed; in TypeScript write
-// @Controller() and @Get() as usual. Needed beside Express:
+// NestJS on Express. Decorators are called as functions here, so that no compiler is needed. In TypeScript, write
+// @Controller() and @Get() as usual. Install in addition to Express:
 // npm install express-did-auth @nestjs/core@11 @nestjs/common@11 @nestjs/platform-express@11 reflect-metadata rxjs
 import 'reflect-metadata'
 import { randomBytes } from 'node:crypto'
@@ -22,7 +22,7 @@ Module({ controllers: [ProfileController] })(AppModule)
 
 const privateKey = process.env.PRIVATE_KEY ?? randomBytes(32).toString('hex')
 const app = await NestFactory.create(AppModule, { logger: ['error', 'warn'] })
-// Before Nest adds its own routes, which happens in listen().
+// Set this up before listen(), which adds the routes of Nest.
 const requireDid = setupDidAuth(app.getHttpAdapter().getInstance(), {
   challengeSecret: process.env.CHALLENGE_SECRET ?? randomBytes(32).toString('hex'),
   serviceUrl: 'http://localhost:3000',

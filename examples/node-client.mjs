@@ -4,7 +4,7 @@ import { Wallet } from 'ethers'
 import { DidAuthClient } from 'express-did-auth/client'
 
 /**
- * A storage of your own has three functions, so the session outlives the process. Only one process may use this one.
+ * Your own storage needs only three functions. With this one, the session survives restarts. Use it in one process only.
  */
 function fileStorage(path) {
   const read = async () => JSON.parse(await readFile(path, 'utf8').catch(() => '{}'))

@@ -1,6 +1,6 @@
-// An OpenID Connect provider whose users are those of this service: `npm install express-did-auth oidc-provider`. Its
-// login is our cookie session, and the `sub` of its tokens the user's DID. A real provider also needs an adapter, keys
-// and clients of its own.
+// An OpenID Connect provider for the users of this service: `npm install express-did-auth oidc-provider`. The cookie
+// session of this service logs users in, and the `sub` of its tokens is the user's DID. In production, the provider
+// also needs its own adapter, keys and clients.
 import { randomBytes } from 'node:crypto'
 import express from 'express'
 import { es256kSigner, setupDidAuth } from 'express-did-auth'
@@ -16,7 +16,7 @@ const requireDid = setupDidAuth(app, {
   maxRequestsPerTimeSlot: 1000 // per user in ten minutes; a page soon reaches the default of 20
 })
 
-// Our session decides who the user is. The provider has its own session, which may be that of the previous user.
+// Identify the user by the session of this service. The provider's own session may still be that of another user.
 const { base, Check } = interactionPolicy
 const policy = base()
 policy
@@ -33,18 +33,17 @@ const provider = new Provider(`${serviceUrl}/oidc`, {
   interactions: { policy, url: (_context, { uid }) => `/interaction/${uid}` }
 })
 
-// A page of our own comes between: browsers send our cookies, which are SameSite=Strict, with requests of our pages
-// alone. The session may be there already; else this page is where the user logs in first, with the client of
-// express-did-auth.
+// The cookies are SameSite=Strict, so browsers send them only with requests of this service's own pages. A real page
+// first checks the session and, if there is none, logs the user in with the client of express-did-auth.
 app.get('/interaction/:uid', (_req, res) => {
-  res.send('<form method="post"><button>Go on to the shop</button></form>')
+  res.send('<form method="post"><button>Continue to the shop</button></form>')
 })
 
-// Guarded like every route that changes something: a foreign page cannot send this form for the user.
+// requireDid also checks the origin, so no other site can send this form for the user.
 app.post('/interaction/:uid', requireDid, async (req, res) => {
   const { params } = await provider.interactionDetails(req, res)
   const accountId = req.auth.canonicalDid
-  // The shop is ours, so that users are not asked what it may know.
+  // The shop belongs to this service, so users need not give consent.
   const grant = new provider.Grant({ accountId, clientId: params.client_id })
   grant.addOIDCScope(params.scope)
   await provider.interactionFinished(req, res, { login: { accountId }, consent: { grantId: await grant.save() } })

@@ -1,8 +1,8 @@
-/** A store of your own is an object with the verbs of `Store`. This one measures another one, verb by verb. */
+/** A custom store is an object with the methods of `Store`. This one measures the methods of another store. */
 import { memoryStore, type Store } from 'express-did-auth'
 import { storeContract } from 'express-did-auth/testing'
 
-/** Passes everything on to `store`, and calls `onVerb` with the milliseconds that each verb took. */
+/** Forwards calls to `store`, and calls `onVerb` with the duration of each call in milliseconds. */
 export function measuredStore(store: Store, onVerb: (verb: keyof Store, milliseconds: number) => void): Store {
   const measured = async <T>(verb: keyof Store, run: () => Promise<T>): Promise<T> => {
     const startedAt = performance.now()
@@ -27,5 +27,5 @@ export function measuredStore(store: Store, onVerb: (verb: keyof Store, millisec
   }
 }
 
-/** The suite that every store has to pass. In a test file: `for (const { name, run } of contract) it(name, run)`. */
+/** The test suite for stores. In a test file: `for (const { name, run } of contract) it(name, run)`. */
 export const contract = storeContract((bounds) => measuredStore(memoryStore(bounds), () => undefined))

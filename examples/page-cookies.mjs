@@ -6,7 +6,7 @@ const at = (id) => document.getElementById(id)
 const onSignedOut = (error) => error.reason !== 'loggedOut' && tell('log-in', error)
 const auth = new DidAuthClient({ url: location.origin, mode: 'cookie', onSignedOut })
 
-/** Says what went wrong below what caused it. */
+/** Shows an error below the element that caused it. */
 function tell(id, error) {
   at(`${id}-problem`).textContent = error.code === 'NO_WALLET' ? NO_WALLET : (error.userMessage ?? error.message)
 }
@@ -29,7 +29,7 @@ async function list() {
   at('notes').textContent = (await (await ask('GET')).json()).join('\n')
 }
 
-/** One state at a time; other tabs log in and out as well. */
+/** Shows the state of the session, which other tabs can also change. */
 function show() {
   const did = auth.session?.did ?? ''
   at('logged-in').hidden = did === ''

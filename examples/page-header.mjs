@@ -1,5 +1,5 @@
-// The script of page.html where tokens travel in headers: for an API on another site, where cookies do not reach.
-// Every script of this page can read what local() keeps. With memory() none can, and a reload logs out.
+// The script of page.html with tokens in headers, for an API on another site, to which browsers send no cookies.
+// Every script of this page can read the tokens in local(). With memory(), no script can, and a reload logs out.
 import { DidAuthClient, local } from 'express-did-auth/client'
 
 const NO_WALLET = "This browser has no wallet. Install one, such as MetaMask, or open the page in your wallet's app."
@@ -7,7 +7,7 @@ const at = (id) => document.getElementById(id)
 const onSignedOut = (error) => error.reason !== 'loggedOut' && tell('log-in', error)
 const auth = new DidAuthClient({ url: location.origin, storage: local(), onSignedOut })
 
-/** Says what went wrong below what caused it. */
+/** Shows an error below the element that caused it. */
 function tell(id, error) {
   at(`${id}-problem`).textContent = error.code === 'NO_WALLET' ? NO_WALLET : (error.userMessage ?? error.message)
 }
@@ -30,7 +30,7 @@ async function list() {
   at('notes').textContent = (await (await ask('GET')).json()).join('\n')
 }
 
-/** One state at a time; other tabs log in and out as well. */
+/** Shows the state of the session, which other tabs can also change. */
 function show() {
   const did = auth.session?.did ?? ''
   at('logged-in').hidden = did === ''

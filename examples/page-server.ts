@@ -1,5 +1,5 @@
 /**
- * Serves a page that logs in: with tokens in cookies, or with MODE=header in headers. A bundler is not needed for it.
+ * Serves a page that logs in with tokens in cookies, or with MODE=header in headers. It needs no bundler.
  */
 import { randomBytes } from 'node:crypto'
 import { createRequire } from 'node:module'
@@ -32,8 +32,7 @@ app.post('/notes', requireDid, express.text(), (req, res) => {
   res.sendStatus(201)
 })
 
-// The page, its style and script, and the client as the browser's own modules. A page of yours would be built by Vite
-// or esbuild.
+// Serves the page, its style and script, and the modules of the client. Build your own page with Vite or esbuild.
 const here = dirname(fileURLToPath(import.meta.url))
 const library = dirname(createRequire(import.meta.url).resolve('express-did-auth/package.json'))
 app.get('/', (_req, res) => res.sendFile(join(here, 'page.html')))

@@ -4,7 +4,7 @@ import { qrText } from 'express-did-auth/client/qr'
 import { RelayClient } from 'express-did-auth/client/relay'
 
 const url = process.env.RELAY_URL ?? 'http://localhost:3001'
-/** A page of yours that gives `location.href` to `relay.open`. */
+/** Your page, which passes `location.href` to `relay.open`. */
 const page = 'https://app.example/open'
 
 const ada = new RelayClient({ url, wallet: Wallet.createRandom() })

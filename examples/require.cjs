@@ -1,4 +1,4 @@
-// The quickstart in a CommonJS file, for Express 4 and 5 alike. Node 20.19 or newer loads the package with require().
+// The quick start as CommonJS, for Express 4 and 5. Node 20.19 or newer loads the package with require().
 const { randomBytes } = require('node:crypto')
 const express = require('express')
 const { es256kSigner, setupDidAuth } = require('express-did-auth')

@@ -1,8 +1,8 @@
 /**
- * A second service that accepts the access tokens of the quick start, and of any other service with this package: no
- * store, no key of its own, and no request to the service that issued them. ISSUER is that one's `serviceDid`, which
- * changes at each start of the quick start unless PRIVATE_KEY is set: `npx express-did-auth-servers keys new` makes
- * PRIVATE_KEY for the quick start, and names its DID, the ISSUER here.
+ * A second service that accepts the access tokens of the quick start, or of any other service with this package. It
+ * needs no store, no key, and no request to the issuing service. ISSUER is the `serviceDid` of the issuing service. Set
+ * PRIVATE_KEY for the quick start, because its DID otherwise changes at each start. The command
+ * `npx express-did-auth-servers keys new` prints a PRIVATE_KEY and its DID.
  */
 import express from 'express'
 import { accessTokenVerifier, requireToken } from 'express-did-auth/verify'
@@ -15,7 +15,7 @@ const verify = accessTokenVerifier({
 const app = express()
 const orders = new Map<string, string[]>()
 
-// Keep what belongs to a user by canonicalDid: one DID has many spellings.
+// Identify users by canonicalDid, because one DID has many spellings.
 app.use('/orders', requireToken(verify), express.json(), (req, res) => {
   const user = req.auth?.canonicalDid ?? ''
   const { order } = (req.body ?? {}) as { order?: unknown }

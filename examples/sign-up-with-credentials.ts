@@ -1,5 +1,5 @@
 /**
- * Sign up with a credential of a trusted issuer, and a claim that the user makes. Only users who signed up can log in.
+ * Sign up with a credential of a trusted issuer, and a claim of the user. Only users who have signed up can log in.
  */
 import { randomBytes } from 'node:crypto'
 import express from 'express'
@@ -23,8 +23,8 @@ const requireDid = setupDidAuth(app, {
   signupBusinessLogic({ issuer: did, credentials, claims, missing }) {
     if (missing.credentials.length + missing.claims.length > 0)
       throw new Error('An e-mail credential and a name please')
-    // The signature is verified. You decide which issuers count: anybody can issue credentials.
-    const credential = credentials.find((one) => one.type.includes('EmailCredential'))
+    // The signature is already verified. Check the issuer, because anybody can issue credentials.
+    const credential = credentials.find(({ type }) => type.includes('EmailCredential'))
     if (credential?.subject === undefined || !ISSUERS.has(canonicalDid(credential.issuer))) {
       throw new Error('That issuer is not trusted here')
     }

@@ -1,4 +1,4 @@
-/** Sessions that outlive a restart, in one SQLite file; and an account page that lists them and ends them. */
+/** Sessions that survive a restart, in an SQLite file, and routes that list and end the user's sessions. */
 import { mkdirSync } from 'node:fs'
 import { randomBytes } from 'node:crypto'
 import express from 'express'
@@ -9,7 +9,7 @@ const dataDir = process.env.DATA_DIR ?? './data'
 mkdirSync(dataDir, { recursive: true })
 const store = sqliteStore(`${dataDir}/sessions.db`)
 
-// Sessions work after a restart only if key and secret stay the same.
+// Sessions survive a restart only if PRIVATE_KEY and CHALLENGE_SECRET stay the same.
 const privateKey = process.env.PRIVATE_KEY ?? randomBytes(32).toString('hex')
 const app = express()
 const requireDid = setupDidAuth(app, {

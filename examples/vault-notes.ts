@@ -1,11 +1,11 @@
-/** Keeps encrypted notes in a vault, on two devices that do not overwrite each other. */
+/** Stores encrypted notes in a vault, from two devices that do not overwrite each other's changes. */
 import { Wallet } from 'ethers'
 import { DidAuthClient } from 'express-did-auth/client'
 import { DidAuthClientError, VaultClient } from 'express-did-auth/client/vault'
 
 const url = process.env.VAULT_URL ?? 'http://localhost:3002'
 const wallet = Wallet.createRandom()
-/** Both devices need it. Without it the notes are lost, so keep it where the user keeps secrets. */
+/** Encryption key, which both devices need. Without it the notes are lost, so store it like a password. */
 const key = crypto.getRandomValues(new Uint8Array(32))
 
 async function openDevice(): Promise<VaultClient> {

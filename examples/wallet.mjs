@@ -1,4 +1,4 @@
-// A wallet for trying things out. Without argument it prints its DID, with a message its signature (personal_sign).
+// A minimal wallet. It prints its DID or, with a message as argument, the signature (personal_sign).
 import { Wallet } from 'ethers'
 
 const wallet = new Wallet(process.env.WALLET_KEY ?? `0x${'01'.repeat(32)}`)

@@ -22,8 +22,8 @@ describe('examples/demo.ts', () => {
 
   it('goes through login, as it says', () => {
     expect(printed).toContain('-> 401: An e-mail credential is needed\n')
-    expect(printed).toMatch(/names another subject\n +-> 401: Invalid credential\n/)
-    expect(printed).toMatch(/its issuer is no one here\n +-> 401: That issuer is not trusted\n/)
+    expect(printed).toMatch(/its subject is another user\n +-> 401: Invalid credential\n/)
+    expect(printed).toMatch(/its issuer is not trusted\n +-> 401: That issuer is not trusted\n/)
     expect(printed).toMatch(/that session is revoked\n +-> 401: Refresh token used twice: session revoked\n/)
     expect(printed).toContain('"email":"ada@example.org"')
   })
@@ -31,18 +31,18 @@ describe('examples/demo.ts', () => {
   it('goes through the relay: the second user reads what the relay cannot', () => {
     expect(printed).toMatch(/QR code: relay:\/\/bafkrei[a-z2-7]{52}#[\w-]{43}\)\n/)
     expect(printed).toMatch(/by its cid and decrypts it\n +-> 200: The treasure lies under the old oak\n/)
-    expect(printed).toContain('they hold the encrypted file, and neither the key nor the text')
+    expect(printed).toContain('logs contain the encrypted file, and neither the key nor the text')
   })
 
   it('goes through the vault, also while the IPFS node is switched off', () => {
-    expect(printed).toMatch(/what no one should\n +-> 200: \["Milk","Bread"\]\n/)
-    expect(printed).toMatch(/is switched off\)\n.* Reads go on\n +-> 200: \["Bread","Oat milk"\]\n/)
-    expect(printed).toMatch(/So do writes.*\n +-> 200: .*, pin pending\n/)
-    expect(printed).toMatch(/Nothing is left of them\n +-> 200: \[\]\n/)
+    expect(printed).toMatch(/encrypts private notes\n +-> 200: \["Milk","Bread"\]\n/)
+    expect(printed).toMatch(/is switched off\)\n.* Reads still work\n +-> 200: \["Bread","Oat milk"\]\n/)
+    expect(printed).toMatch(/Writes still work.*\n +-> 200: .*, pin pending\n/)
+    expect(printed).toMatch(/The notes are gone\n +-> 200: \[\]\n/)
   })
 
   it('ends by itself, and leaves nothing behind', () => {
-    expect(printed).toMatch(/That was all\. .*\n$/)
+    expect(printed).toMatch(/The demo is complete\. .*\n$/)
     // tsx keeps what it compiled.
     expect(readdirSync(TMPDIR).filter((name) => !name.startsWith('tsx-'))).toEqual([])
   })

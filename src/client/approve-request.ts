@@ -7,15 +7,15 @@ import type { Setting } from './options.js'
 import { encodeBase64url, encodeHex, utf8 } from './seal.js'
 import { fetchChainId, connectWallet, type Wallet } from './wallet.js'
 
-/** The options of a `fetch` with the session. */
+/** Options of a `fetch` with the session. */
 export interface AuthorizedInit extends RequestInit {
-  /** Has the wallet sign the request where the service wants that. */
+  /** Whether the wallet signs the request if the service requires an approval. */
   readonly approve?: boolean
-  /** Sends the request in place of the client's own `fetch`; it gets the absolute URL and the token. */
+  /** Replaces the client's own `fetch` for this request. It gets the absolute URL and the token. */
   readonly fetch?: typeof globalThis.fetch | undefined
 }
 
-/** A request with a body that can be sent again, which was answered 403. */
+/** A request that was refused with 403, and whose body can be sent again. */
 export interface RefusedRequest {
   readonly response: Response
   readonly href: string
@@ -26,40 +26,42 @@ export interface RefusedRequest {
 }
 
 /**
- * Signs a request that needs its user's approval, and sends it once more. Nonce and statement are the service's; a
- * statement that is not one line about this very request is refused.
+ * Gets a request signed that requires the user's approval, and sends it again. The service provides nonce and
+ * statement. The statement must be one line about exactly this request.
+ *
+ * @throws DidAuthClientError PROTOCOL for another statement or nonce; errors of the wallet
  */
 export async function approveRequest(
   { url, network }: Setting,
-  fieldsOf: (account: Pick<SiweMessage, 'address' | 'chainId' | 'nonce'>) => SiweMessage,
+  createFields: (account: Pick<SiweMessage, 'address' | 'chainId' | 'nonce'>) => SiweMessage,
   { response, href, init, request, send, wallet }: RefusedRequest
 ): Promise<Response> {
   const { code, nonce, statement } = parseFields(parseJson(await response.clone().text()))
   if (code !== 'ERR_APPROVAL') return response
   const { method } = new Request(href, { method: init.method ?? request?.method ?? 'GET' })
   const { pathname, search } = new URL(href)
-  // A proxy may have removed the path of the service's URL.
+  // A proxy may remove the path of the service's URL, so the statement may name either path.
   const paths = [pathname + search, href.startsWith(`${url}/`) ? href.slice(url.length) : '']
   const line = parseApprovalStatement(statement)?.line
-  const ownStatements = await Promise.all(
+  const expectedStatements = await Promise.all(
     paths.map(async (path) => approvalStatement(line, { method, path, pathHash: await computeHash(utf8(path)) }))
   )
-  const text = ownStatements.find((own) => own !== undefined && own === statement)
+  const text = expectedStatements.find((expected) => expected !== undefined && expected === statement)
   if (text === undefined || !isWord(nonce)) {
     throw new DidAuthClientError(PROTOCOL, { message: 'Not the approval of this request' })
   }
   const signal = init.signal ?? request?.signal
   const { body } = init
-  const whole = new Response(body)
-  const bytes = new Uint8Array(await whole.arrayBuffer())
+  const bodyReader = new Response(body)
+  const bytes = new Uint8Array(await bodyReader.arrayBuffer())
   const requestId = await computeHash(bytes)
   const { address, signMessage } = await connectWallet(wallet, network, signal)
   const chainId = await fetchChainId(wallet, signal)
-  const fields = fieldsOf({ address, chainId, nonce })
+  const fields = createFields({ address, chainId, nonce })
   const message = formatSiweMessage({ ...fields, statement: text, requestId })
   const approval = JSON.stringify({ message, signature: await signMessage(message) })
   const headers = new Headers(init.headers ?? request?.headers)
-  const type = whole.headers.get('Content-Type')
+  const type = bodyReader.headers.get('Content-Type')
   if (type && !headers.has('Content-Type')) headers.set('Content-Type', type)
   headers.set('DID-Approval', encodeBase64url(utf8(approval)))
   return send({ ...init, headers, ...(body && { body: bytes }), approve: false })

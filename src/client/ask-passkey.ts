@@ -4,17 +4,20 @@ import { DidAuthClientError } from './errors.js'
 import { parseFields } from './json.js'
 import { KEY_BYTES, randomBytes, utf8, type Bytes } from './seal.js'
 
-/** Which passkey: of an id, a new one of a name, else one that the user chooses; and what its secret is for. */
+/** A passkey and the purpose of its secret. Without `id` and `userName`, the user chooses a passkey. */
 interface Question {
   readonly rpId: string
+  /** Purpose of the secret: each context has its own secret. */
   readonly context: string
+  /** Id of an existing passkey. */
   readonly id?: ArrayBuffer
+  /** Name of a new passkey. */
   readonly userName?: string
 }
 
 /**
- * Has a passkey compute a secret of 32 bytes: its PRF at the SHA-256 of `context`. That is one prompt, and a second
- * one where a new passkey does not compute while it is made.
+ * Gets a secret of 32 bytes from a passkey: its PRF at the SHA-256 of `context`. The user sees one prompt, or two if a
+ * new passkey computes no secret during its creation.
  *
  * @throws DidAuthClientError NO_PASSKEY, USER_REJECTED, WALLET
  * @see WebAuthn Level 3, "Pseudo-random function extension"
@@ -32,30 +35,30 @@ export async function askPasskey(question: Question): Promise<{ readonly id: Arr
     const publicKey = { challenge: randomBytes(32), extensions: { prf: { eval: { first } } }, ...options }
     return credentials[verb]({ publicKey }).catch((cause: unknown) => {
       if (parseFields(cause).name !== 'NotAllowedError') throw new DidAuthClientError(WALLET, { cause })
-      // Browsers do not say which, and some of them ask nobody where there is no authenticator.
-      const userMessage = 'Declined, or no passkey here. Try again, or choose another way.'
+      // Browsers do not report which of the two happened. Some show no prompt without an authenticator.
+      const userMessage = 'You declined, or have no passkey here. Try again, or choose another way.'
       throw new DidAuthClientError(USER_REJECTED, { cause, userMessage })
     })
   }
   let { id } = question
   if (userName !== undefined) {
-    const made = await call('create', {
+    const created = await call('create', {
       rp: { id: rpId, name: rpId },
       user: { id: randomBytes(32), name: userName, displayName: userName },
-      // ES256 and RS256: each authenticator has one of them.
+      // ES256 and RS256: every authenticator supports one of them.
       pubKeyCredParams: [-7, -257].map((alg) => ({ type, alg })),
       authenticatorSelection: { residentKey: 'required', userVerification: 'required' }
     })
-    id = made.rawId
-    const secret = readSecret(made)
+    id = created.rawId
+    const secret = readSecret(created)
     if (secret) return { id, secret }
   }
   const allowCredentials = id ? [{ type, id }] : []
   const answer = await call('get', { rpId, allowCredentials, userVerification: 'required' })
   const secret = readSecret(answer)
   if (secret) return { id: answer.rawId, secret }
-  const stays = 'Your passkey cannot sign here, and stays in your list of passkeys. Delete it there.'
-  throw new DidAuthClientError(NO_PASSKEY, userName === undefined ? {} : { userMessage: stays })
+  const userMessage = 'Your new passkey does not work here. Delete it from your list of passkeys.'
+  throw new DidAuthClientError(NO_PASSKEY, userName === undefined ? {} : { userMessage })
 }
 
 function readSecret(answer: PasskeyAnswer): Bytes | undefined {

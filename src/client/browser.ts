@@ -40,40 +40,40 @@ export interface IndexedDatabases {
   open(name: string, version: number): DatabaseRequest<Database>
 }
 
-/** A passkey that was made or asked. */
+/** The browser's answer for a passkey that was created or used. */
 export interface PasskeyAnswer {
   readonly rawId: ArrayBuffer
   getClientExtensionResults(): { readonly prf?: { readonly results?: { readonly first?: ArrayBuffer } } }
 }
 
-/** A channel to the other tabs of this origin. */
+/** A message channel to the other tabs of this origin. */
 export interface Channel {
   onmessage: ((event: { readonly data: unknown }) => void) | null
   postMessage(message: unknown): void
-  /** Exists only in Node: an open channel does not keep the process alive. */
+  /** Lets the process exit while the channel is open. Exists only in Node. */
   unref?(): void
 }
 
 /**
- * Members of a browser that the client uses. Reading some throws if the user has forbidden storage. These declarations
- * stand for the DOM's, which users on Node need not have.
+ * Browser globals that the client uses. Reading some of them throws if the user has blocked storage. These types
+ * replace those of the DOM, which projects for Node may not have.
  */
 export interface Browser {
   readonly window?: unknown
   readonly location?: { readonly href: string; readonly host: string; readonly protocol: string }
   readonly ethereum?: Eip1193Provider
-  /** Absent outside of browsers, which its user takes for a failure as the others. */
+  /** Undefined outside of browsers. `storage.ts` catches the error of its use. */
   readonly localStorage: WebStorage
   readonly sessionStorage: WebStorage
   readonly indexedDB?: IndexedDatabases
   readonly navigator?: {
     readonly locks?: { request<T>(name: string, run: () => Promise<T>): Promise<T> }
-    /** Passkeys need `PublicKeyCredential` as well. */
+    /** Passkeys also need `PublicKeyCredential`. */
     readonly credentials?: Record<'create' | 'get', (options: object) => Promise<PasskeyAnswer>>
   }
   readonly PublicKeyCredential?: { getClientCapabilities?(): Promise<Readonly<Record<string, boolean>>> }
   readonly BroadcastChannel?: new (name: string) => Channel
-  /** Exists only on a page, like the next two. */
+  /** Exists only on a page, like the next two members. */
   dispatchEvent?(event: Event): boolean
   addEventListener?(type: string, listener: (event: never) => void): void
   removeEventListener?(type: string, listener: (event: never) => void): void

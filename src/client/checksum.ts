@@ -4,7 +4,7 @@ import { encodeHex, utf8 } from './seal.js'
 
 const keccak = { keccak256Hex: (text: string): string => encodeHex(keccak_256(utf8(text))) }
 
-/** Returns an address with its checksum. Wallets show their sign-in window only with it; some report lower case. */
+/** Adds the checksum to an address. Wallets show their sign-in window only with it, but some report lower case. */
 export function addChecksum(address: string): string {
   return checksumAddress(keccak, address)
 }

@@ -12,14 +12,14 @@ import {
 } from './options.js'
 import { endSession, loadSession, renewSession, startSession } from './own-session.js'
 import { askJson, mapToUnavailable } from './request.js'
-import type { KeptToken } from './resource-tokens.js'
+import type { CachedToken } from './resource-tokens.js'
 import { SessionKeeper, type ClientSession, type SessionRecord } from './session-keeper.js'
 import { createChallenges, logIn, type Challenges, type SignedIn } from './sign-in.js'
 import type { SiweLogin } from './siwe-login.js'
 import { raceWithAbort } from './timing.js'
 import { toAccountDid, watchAccount, type Wallet } from './wallet.js'
 
-/** Codes of tokens that a refresh replaces: of an expired one, of another service key, of an ended session. */
+/** Codes that a refresh can resolve: the token has expired, the service has a new key, or the session was ended. */
 const RENEWABLE = /^ERR_(ACCESS_TOKEN(_EXPIRED)?|SESSION_ENDED)$/
 
 /** One of the user's sessions, times in whole seconds. */
@@ -32,7 +32,8 @@ export interface ListedSession {
 }
 
 /**
- * The client of one service: logs in, keeps the session over lost answers, reloads and other tabs, and sends requests.
+ * The client of one service. It logs in, sends authenticated requests, and shares one session between tabs. The session
+ * survives lost responses and reloads.
  *
  * @example
  * const auth = new DidAuthClient({ url: 'https://api.example.com', mode: 'cookie' })
@@ -41,29 +42,29 @@ export interface ListedSession {
  * const notes = await (await auth.fetch('/notes')).json()
  */
 export class DidAuthClient {
-  /** URL of the service, which ends without a slash. */
+  /** URL of the service, without a trailing slash. */
   readonly url: string
   /**
-   * Resolves when the session was read from the storage, or in cookie mode from the service, and its wallet was looked
-   * for. It rejects with UNAVAILABLE where the service was not reached; the next request reads the session again.
+   * Resolves once the session is loaded from the storage (in cookie mode, from the service) and the search for its
+   * wallet is done. Rejects with UNAVAILABLE if the service is unreachable; the next request then loads the session.
    */
   readonly ready: Promise<void>
   readonly #setting: Setting
   readonly #keeper: SessionKeeper
   #loading: Promise<void> | undefined
   #refreshing: Promise<void> | undefined
-  /** The logout under way. A login waits for it: with cookies, the logout would end the new session. */
-  #leaving: Promise<void> | undefined
+  /** The logout in flight. A login waits for it, because with cookies the logout would end the new session. */
+  #loggingOut: Promise<void> | undefined
   readonly #challenges: Challenges
   #siwe: SiweLogin | undefined
   /** Resource tokens by the URL of the other service. */
-  readonly #resourceTokens = new Map<string, KeptToken>()
+  readonly #resourceTokens = new Map<string, CachedToken>()
   #wallet: Wallet | undefined
   #lookingForWallet: Promise<void> | undefined
-  /** The pair of a token that was new and refused: its next refusal causes no refresh. */
+  /** `pair` of the record whose fresh token was refused. Another refusal of that token causes no refresh. */
   #refusedPair: string | undefined
 
-  /** @throws TypeError when `url` or one of `origins` is no URL with http or https */
+  /** @throws TypeError if `url` or one of `origins` is not an http(s) URL */
   constructor(options: DidAuthClientOptions) {
     this.#setting = completeOptions(options)
     this.#keeper = new SessionKeeper(this.#setting)
@@ -74,28 +75,28 @@ export class DidAuthClient {
     }))
     this.url = url
     this.useWallet(options.wallet)
-    // The wallet is also needed for a session that another tab has opened.
+    // A session that another tab opened needs its wallet, too.
     this.#keeper.subscribe(() => {
       this.#lookingForWallet = this.#findWallet().catch(() => undefined)
     })
     this.ready = this.#load().then(() => this.#lookingForWallet)
-    // The next request reports a failure.
+    // Prevents an unhandled rejection. The next request reports the failure.
     this.ready.catch(() => undefined)
   }
 
-  /** The session, until it has ended. The object is replaced when something in it changes. */
+  /** The current session, or undefined. Each change replaces the object. */
   get session(): ClientSession | undefined {
     return this.#keeper.session
   }
 
-  /** Calls a function when {@link session} has changed, by this tab or another. @returns what unsubscribes */
+  /** Calls `listener` when {@link session} changes, in this tab or another. @returns a function that unsubscribes */
   subscribe(listener: (session: ClientSession | undefined) => void): () => void {
     return this.#keeper.subscribe(listener)
   }
 
   /**
-   * Asks for a challenge, has the wallet sign it, and opens a session. One that this client had before stays open at
-   * the service: {@link logOut} ends it.
+   * Requests a challenge, gets it signed by the wallet, and opens a session. The previous session of this client stays
+   * open at the service; call {@link logOut} first to end it.
    *
    * @throws DidAuthClientError USER_REJECTED, WALLET_BUSY, NO_WALLET, WALLET, CHALLENGE, REFUSED, RATE_LIMITED,
    * UNAVAILABLE, CROSS_ORIGIN, PROTOCOL; or the signal's reason
@@ -104,28 +105,28 @@ export class DidAuthClient {
    */
   async logIn(options: LogInOptions = {}): Promise<ClientSession> {
     const { message = this.#setting.message } = options
-    const all = this.#withWallet(options)
-    if (message === 'siwe') return (await this.siwe()).logIn(all)
-    return this.#enter(() => logIn(this.#setting, all, this.#challenges), all.wallet)
+    const loginOptions = this.#withWallet(options)
+    if (message === 'siwe') return (await this.siwe()).logIn(loginOptions)
+    return this.#enter(() => logIn(this.#setting, loginOptions, this.#challenges), loginOptions.wallet)
   }
 
   /**
-   * Signs up: a login with credentials and claims, those given or those that `onDisclosure` returns.
+   * Signs up: logs in with the given credentials and claims, or with those that `onDisclosure` returns.
    *
-   * @throws as {@link logIn} does, and what `onDisclosure` throws
+   * @throws as {@link logIn} does, and errors of `onDisclosure`
    * @example
    * await auth.signUp({ onDisclosure: ({ credentials }) => ({ credentials: pick(credentials), claims: [] }) })
    */
   async signUp(options: SignUpOptions = {}): Promise<ClientSession> {
-    const all = this.#withWallet({ ...this.#setting.signUp, ...options })
+    const signUpOptions = this.#withWallet({ ...this.#setting.signUp, ...options })
     const { signUp } = await mapToUnavailable('sign-up', undefined, () => import('./sign-up.js'))
-    return this.#enter(() => signUp(this.#setting, all), all.wallet)
+    return this.#enter(() => signUp(this.#setting, signUpOptions), signUpOptions.wallet)
   }
 
   /**
-   * Fetches the challenge of an account before the click: phones open the wallet only right after a click.
+   * Fetches the challenge of an account before the click, because phones open the wallet only right after a click.
    *
-   * @param address - as the wallet spells it. When absent, a login by EIP-4361 is prepared, for any account
+   * @param address - as the wallet spells it. Without an address, it prepares a login by EIP-4361 for any account
    * @throws DidAuthClientError UNAVAILABLE, RATE_LIMITED, PROTOCOL
    */
   async prepare(address?: string): Promise<void> {
@@ -136,10 +137,10 @@ export class DidAuthClient {
   }
 
   /**
-   * Loads the steps of a login by an EIP-4361 text, for what signs by itself, such as the modal of a wallet library:
-   * `client/siwe` has adapters for these.
+   * Loads the steps of a login by EIP-4361, for code that gets the text signed without this client. `client/siwe` has
+   * adapters for the modals of wallet libraries.
    *
-   * @throws DidAuthClientError UNAVAILABLE where they cannot be loaded
+   * @throws DidAuthClientError UNAVAILABLE if the code cannot be loaded
    */
   async siwe(): Promise<SiweLogin> {
     const { createSiweLogin } = await mapToUnavailable('siwe', undefined, () => import('./siwe-login.js'))
@@ -147,20 +148,20 @@ export class DidAuthClient {
   }
 
   /**
-   * `fetch` with the session. A path is one under the service's URL, also with a slash in front. The token is replaced
-   * before it ends, and sent only to the service's origin and `origins`. Every answer is returned untouched.
+   * `fetch` with the session. Paths are relative to the service's URL, also with a leading slash. The client refreshes
+   * the token before it expires, sends it only to the service's origin and `origins`, and returns responses unchanged.
    *
-   * With `approve: true`, a request that the service wants approved is signed by the wallet, and sent once more.
+   * With `approve: true`, a request that the service requires an approval for is signed by the wallet and sent again.
    *
-   * @throws DidAuthClientError SESSION_ENDED, UNAVAILABLE; to approve NO_WALLET, USER_REJECTED, WALLET_BUSY, WALLET,
-   * and PROTOCOL where the service wants another request approved than this one; or the signal's reason
+   * @throws DidAuthClientError SESSION_ENDED, UNAVAILABLE; for an approval NO_WALLET, USER_REJECTED, WALLET_BUSY,
+   * WALLET, and PROTOCOL if the service requests the approval of another request; or the signal's reason
    */
   async fetch(input: string | URL | Request, options: AuthorizedInit = {}): Promise<Response> {
     await this.#load()
     const { url, origins, usesCookies } = this.#setting
     const { fetch = this.#setting.fetch, ...init } = options
     const request = typeof input === 'object' && 'url' in input ? input : undefined
-    // The service's URL may have a path of its own, which a slash in front would leave.
+    // The service's URL may have a path, which a leading slash would drop.
     // eslint-disable-next-line @typescript-eslint/no-base-to-string -- anything but a request is a string or a URL
     const path = request?.url ?? String(input).replace(/^\/(?!\/)/, './')
     const { href, origin } = new URL(path, `${url}/`)
@@ -173,46 +174,46 @@ export class DidAuthClient {
       headers.set('Accept', `${headers.get('Accept') ?? '*/*'}, application/problem+json`)
       const token = record?.accessToken
       if (token && !headers.has('Authorization')) headers.set('Authorization', `DIDAuth ${token}`)
-      const all = { ...(usesCookies && { credentials: 'include' as const }), ...init, headers }
-      return mapToUnavailable(href, signal, () => fetch(resource, all))
+      const fullInit = { ...(usesCookies && { credentials: 'include' as const }), ...init, headers }
+      return mapToUnavailable(href, signal, () => fetch(resource, fullInit))
     }
 
     const keeper = this.#keeper
     const { record } = keeper
     if (record && keeper.isNearEnd()) {
       await raceWithAbort(this.#refresh(record), signal).catch((error: unknown) => {
-        // A token that is still valid is used while the service cannot refresh it.
+        // Uses the token while it is valid if the service cannot refresh it.
         if (parseFields(error).code !== 'UNAVAILABLE' || keeper.secondsLeft() <= 0) throw error
       })
     }
-    const used = keeper.record
-    let response = await send(used, init)
-    if (!used || !canRepeat(init.body ?? request?.body)) return response
-    const code = await codeOf401(response)
-    if (RENEWABLE.test(code) && (code.endsWith('EXPIRED') || used.pair !== this.#refusedPair)) {
-      // Another request may have refreshed meanwhile.
-      if (keeper.record?.pair === used.pair) await raceWithAbort(this.#refresh(used), signal)
+    const sentRecord = keeper.record
+    let response = await send(sentRecord, init)
+    if (!sentRecord || !canRepeat(init.body ?? request?.body)) return response
+    const code = await read401Code(response)
+    if (RENEWABLE.test(code) && (code.endsWith('EXPIRED') || sentRecord.pair !== this.#refusedPair)) {
+      // Another request may have refreshed in the meantime.
+      if (keeper.record?.pair === sentRecord.pair) await raceWithAbort(this.#refresh(sentRecord), signal)
       response = await send(keeper.record, init)
-      if ((await codeOf401(response)) === code) this.#refusedPair = keeper.record?.pair
+      if ((await read401Code(response)) === code) this.#refusedPair = keeper.record?.pair
     }
     if (!init.approve || response.status !== 403) return response
     await this.#lookingForWallet
-    // Sent by `fetch`, because the wallet may be open for longer than the token is valid.
     const refused = {
       response,
       href,
       init: options,
       request,
-      send: (again: AuthorizedInit) => this.fetch(input, again)
+      // Goes through `fetch` again, because the token may expire while the wallet is open.
+      send: (approvedInit: AuthorizedInit) => this.fetch(input, approvedInit)
     }
     return (await this.siwe()).approve(this.#withWallet<RefusedRequest>(refused))
   }
 
   /**
-   * A token of this session for another service, cached until shortly before it expires.
+   * Returns a token of this session for another service. It is cached until shortly before it expires.
    *
-   * @param resource - the URL of that service, as `resources` of this one has it
-   * @param refused - a token that it refused; another is requested
+   * @param resource - the URL of the other service, as this service lists it in `resources`
+   * @param refused - a token that the other service refused, to be replaced by a new one
    * @throws DidAuthClientError NOT_SIGNED_IN; SESSION_ENDED, UNAVAILABLE, RATE_LIMITED, PROTOCOL (also for a resource
    * that is not listed)
    * @example
@@ -225,11 +226,11 @@ export class DidAuthClient {
   }
 
   /**
-   * Uses a wallet from now on: it approves requests, and a change of its account signs out. A login does this itself,
-   * and a reload finds wallets of EIP-6963 and passkeys again. Call it for any other wallet after a reload, and for the
-   * wallet of a modal after each login.
+   * Sets the wallet that approves requests. A change of its account logs out. A login sets its own wallet, and a reload
+   * restores wallets of EIP-6963 and passkeys. Call this for any other wallet after a reload, and for the wallet of a
+   * modal after each login.
    *
-   * @param wallet - undefined where there is none
+   * @param wallet - undefined to use none
    */
   useWallet(wallet: Wallet | undefined): void {
     if (wallet === this.#wallet) return
@@ -247,7 +248,7 @@ export class DidAuthClient {
     return list as ListedSession[]
   }
 
-  /** Ends one of the user's sessions; this one as {@link logOut} does. @throws as {@link sessions} does */
+  /** Ends a session of the user; for the current one, as {@link logOut}. @throws as {@link sessions} does */
   async revoke(sessionId: string): Promise<void> {
     if (sessionId === this.session?.sessionId) await this.logOut()
     else await this.#ownSessions('DELETE', `/${encodeURIComponent(sessionId)}`)
@@ -256,28 +257,28 @@ export class DidAuthClient {
   /**
    * Ends the session at the service, here and in the other tabs. Without a session it does nothing.
    *
-   * @throws DidAuthClientError UNAVAILABLE, CROSS_ORIGIN, PROTOCOL: the service was not told. Tokens of a header are
-   * forgotten nevertheless; cookies stay, and so does the session
+   * @throws DidAuthClientError UNAVAILABLE, CROSS_ORIGIN, PROTOCOL: the service still has the session. Header mode
+   * deletes the tokens anyway; in cookie mode, the client stays logged in
    */
   logOut(): Promise<void> {
     const { session } = this
-    const leaving = this.#load()
-      .then(() => this.#settled())
-      // A login that came in between stays.
+    const loggingOut = this.#load()
+      .then(() => this.#waitUntilSettled())
+      // A login in the meantime has opened another session, which stays.
       .then(() => {
         const isOther = session && session.sessionId !== this.session?.sessionId
         return isOther ? undefined : endSession(this.#setting, this.#keeper)
       })
-    this.#leaving = leaving.catch(() => undefined)
-    return leaving
+    this.#loggingOut = loggingOut.catch(() => undefined)
+    return loggingOut
   }
 
-  /** Waits for a load and a refresh under way, which would bring their session back. */
-  #settled(): Promise<unknown> {
+  /** Waits for a load and a refresh in flight, because they would restore their session. */
+  #waitUntilSettled(): Promise<unknown> {
     return Promise.allSettled([this.#load(), this.#refreshing])
   }
 
-  /** Loads the session once; again only after a failure. */
+  /** Loads the session once. Only a failed load is repeated. */
   #load(): Promise<void> {
     return (this.#loading ??= loadSession(this.#setting, this.#keeper).catch((error: unknown) => {
       this.#loading = undefined
@@ -285,17 +286,18 @@ export class DidAuthClient {
     }))
   }
 
-  /** Refreshes the session. Requests that need a refresh while one is under way share it. */
+  /** Refreshes the session. Concurrent requests share one refresh. */
   #refresh(stale: SessionRecord): Promise<void> {
     return (this.#refreshing ??= renewSession(this.#setting, this.#keeper, stale).finally(() => {
       this.#refreshing = undefined
     }))
   }
 
+  /** Opens the session of a login, and uses its wallet from now on. */
   async #enter(signIn: () => Promise<SignedIn>, wallet: Wallet | undefined): Promise<ClientSession> {
-    await this.#leaving
-    const [signedIn, walletId] = await Promise.all([signIn(), this.#idOf(wallet)])
-    await this.#settled()
+    await this.#loggingOut
+    const [signedIn, walletId] = await Promise.all([signIn(), this.#findWalletId(wallet)])
+    await this.#waitUntilSettled()
     const session = await startSession(this.#setting, this.#keeper, { ...signedIn, walletId })
     this.#loading = Promise.resolve()
     this.useWallet(wallet)
@@ -306,7 +308,7 @@ export class DidAuthClient {
     return askJson(await this.#withSession(), { method, path: this.#setting.paths.sessions + path })
   }
 
-  /** Returns the service, asked with the session's token. @throws DidAuthClientError NOT_SIGNED_IN */
+  /** Returns settings whose requests carry the session's token. @throws DidAuthClientError NOT_SIGNED_IN */
   async #withSession(): Promise<Setting> {
     await this.#load()
     if (!this.session) throw new DidAuthClientError(NOT_SIGNED_IN)
@@ -317,7 +319,7 @@ export class DidAuthClient {
     return { ...options, wallet: options.wallet ?? this.#wallet ?? browser.ethereum }
   }
 
-  /** Finds the wallet of a login before the reload. A wallet that announces itself later is used from then on. */
+  /** Restores the wallet of the login after a reload, also if the wallet announces itself later. */
   async #findWallet(): Promise<void> {
     const { walletId, did = '' } = this.#keeper.record ?? {}
     if (!walletId || this.#wallet) return
@@ -327,19 +329,19 @@ export class DidAuthClient {
     })
   }
 
-  /** Returns the id of a wallet for the next page. Without it the login works as well. */
-  async #idOf(wallet: Wallet | undefined): Promise<string | undefined> {
+  /** Finds the id by which a reload restores the wallet. A login succeeds without it. */
+  async #findWalletId(wallet: Wallet | undefined): Promise<string | undefined> {
     if (!wallet || this.#setting.storage.isPrivate) return undefined
     return import('./known-wallets.js').then(({ findWalletId }) => findWalletId(wallet)).catch(() => undefined)
   }
 }
 
-/** Returns the code of an answer with status 401. */
-async function codeOf401(response: Response): Promise<string> {
+/** Reads the error code of a 401 response; empty for other statuses. */
+async function read401Code(response: Response): Promise<string> {
   return response.status === 401 ? String(parseFields(parseJson(await response.clone().text())).code) : ''
 }
 
-/** Whether a body can be sent again. A stream cannot: sending it consumes it. */
+/** Whether a body can be sent again. Sending consumes a stream. */
 function canRepeat(body: object | string | null | undefined): boolean {
   return !body || typeof body === 'string' || !('getReader' in body || Symbol.asyncIterator in body)
 }

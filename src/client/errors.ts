@@ -3,13 +3,13 @@ import type * as codes from './error-codes.js'
 /** One code of the closed list of errors of the clients. */
 export type ClientErrorCode = keyof typeof codes
 
-/** Why a session has ended: `loggedOut` here or in another tab; `reused`: its refresh token was used twice. */
+/** Reason for the end of a session: `loggedOut` here or in another tab; `reused`: its refresh token was used twice. */
 export type SessionEndReason = 'expired' | 'revoked' | 'reused' | 'loggedOut'
 
-/** The codes whose errors have more. */
+/** Further fields of errors, by code. */
 export interface ClientErrorFacts {
   SESSION_ENDED: { readonly reason: SessionEndReason }
-  /** `etag` of the list as it is now. */
+  /** `etag` of the current list. */
   CONFLICT: { readonly etag: string }
 }
 
@@ -19,7 +19,7 @@ export interface ClientErrorDetails {
   message?: string
   /** Replaces the text for users. */
   userMessage?: string | undefined
-  /** HTTP status of the answer, when there was one. */
+  /** HTTP status of the response, if one arrived. */
   status?: number | undefined
   /** The service's own code, such as `ERR_CHALLENGE_USED`. */
   serverCode?: string | undefined
@@ -29,8 +29,8 @@ export interface ClientErrorDetails {
 }
 
 /**
- * Errors of the clients, except what the caller's own signal, storage or callback threw. `code` tells which error it
- * is and what else it has; across bundles, compare only `code`.
+ * All errors of the clients, except those of the caller's own signal, storage or callbacks. `code` identifies the error
+ * and its further fields. Compare only `code` if the entries are in separate bundles.
  *
  * @example
  * try {
@@ -45,17 +45,17 @@ export type DidAuthClientError<Code extends ClientErrorCode = ClientErrorCode> =
       Readonly<ClientErrorDetails> &
       (Code extends keyof ClientErrorFacts ? ClientErrorFacts[Code] : unknown) & {
         readonly code: Code
-        /** Whether the same call can succeed later without the user doing anything. */
+        /** Whether the same call can succeed later without an action of the user. */
         readonly retryable: boolean
         /** English text for users: what happened, and what to do. */
         readonly userMessage: string
       }
   : never
 
-/** Text and retryable of a code: a row of `error-codes.ts`. */
+/** A row of `error-codes.ts`: code, text for users, and whether a retry can succeed. */
 export type ErrorKind<Code extends ClientErrorCode> = readonly [code: Code, text: string, isRetryable?: boolean]
 
-/** Makes an error of a row of the table and what is known. */
+/** Constructor of errors from a row of `error-codes.ts` and details. */
 export interface ErrorClass {
   new <Code extends ClientErrorCode>(
     kind: ErrorKind<Code>,
@@ -66,7 +66,7 @@ export interface ErrorClass {
   readonly prototype: DidAuthClientError
 }
 
-/** The one class of errors, with the union over all codes for its instances, which no class can declare of itself. */
+/** The class of all errors. Its instances have the union type over all codes, which a class cannot declare. */
 export const DidAuthClientError = class extends Error {
   constructor([code, text, retryable = false]: ErrorKind<ClientErrorCode>, details: ClientErrorDetails = {}) {
     const { userMessage = text, message = userMessage } = details

@@ -1,9 +1,9 @@
-/** Returns the fields of a value of any type: none unless it is an object. */
+/** Returns the fields of a value of any type; a primitive has none. */
 export function parseFields(value: unknown): Readonly<Record<string, unknown>> {
   return (value ?? {}) as Record<string, unknown>
 }
 
-/** Parses JSON of any origin; undefined when it is none. */
+/** Parses JSON; undefined for any other text. */
 export function parseJson(text: string | null | undefined): unknown {
   try {
     return JSON.parse(String(text))

@@ -5,28 +5,28 @@ import type { PlainWallet, Wallet } from './wallet.js'
 /** The id of a passkey's wallet: the rpId, and the passkey's own id in base64url. */
 const PASSKEY_ID = /^passkey (\S+) ([\w-]+)$/
 
-/** Returns the id by which {@link findWalletAgain} finds a wallet after a reload; undefined for other wallets. */
+/** Finds the id by which {@link findWalletAgain} restores a wallet after a reload; undefined if it has none. */
 export async function findWalletId(wallet: Wallet): Promise<string | undefined> {
-  const found = (await listWallets({ ms: 0 })).find(({ provider }) => provider === wallet)
+  const browserWallet = (await listWallets({ ms: 0 })).find(({ provider }) => provider === wallet)
   const { id } = parseFields(wallet)
-  return found?.id ?? (isText(id) ? id : undefined)
+  return browserWallet?.id ?? (isText(id) ? id : undefined)
 }
 
-/** Calls a function with the wallet of an id: now where it is there, or when it announces itself (EIP-6963). */
+/** Calls `onFound` with the wallet of an id: at once, or when the wallet announces itself later (EIP-6963). */
 export async function findWalletAgain(id: string, address: string, onFound: (wallet: Wallet) => void): Promise<void> {
   const [, rpId, passkeyId] = PASSKEY_ID.exec(id) ?? []
   if (rpId && passkeyId) {
-    onFound(passkeyWalletAgain({ id, rpId, passkeyId, address }))
+    onFound(restorePasskeyWallet({ id, rpId, passkeyId, address }))
     return
   }
-  const take = (found: { readonly id: string; readonly provider: Wallet }): void => {
-    if (found.id === id) onFound(found.provider)
+  const compare = (candidate: { readonly id: string; readonly provider: Wallet }): void => {
+    if (candidate.id === id) onFound(candidate.provider)
   }
-  for (const found of await listWallets({ ms: 0, onLate: take })) take(found)
+  for (const candidate of await listWallets({ ms: 0, onLate: compare })) compare(candidate)
 }
 
-/** Returns the wallet of a passkey, which asks for the passkey at each signature. Its code is loaded for the first. */
-function passkeyWalletAgain({
+/** Restores the wallet of a passkey. Each signature asks for the passkey; the first also loads the code. */
+function restorePasskeyWallet({
   id,
   ...passkey
 }: {

@@ -3,12 +3,14 @@ import type { Setting } from './options.js'
 import { createRandomText } from './seal.js'
 import { LOCK_SECONDS, pause } from './timing.js'
 
-/** Pause after which a written lease is read again, because another tab may have written at the same time. */
+/** Pause before a written lease is read back, in case another tab wrote at the same time. */
 const SETTLING_SECONDS = 0.05
 
 /**
- * Runs something under a lock that is a value in the storage: a tab that reads its own value back has the lock until
- * the value is too old. Loaded only where there are no `navigator.locks`.
+ * Runs a function under a lease, which is a value in the storage. A tab holds the lease if it reads its own value back
+ * after the pause, until the value expires. Loaded only without `navigator.locks`.
+ *
+ * @param waits - whether the caller still waits for the lease
  */
 export async function runWithLease<T>(
   { name, storage, wallSeconds }: Setting,

@@ -3,8 +3,8 @@ import type { Setting } from './options.js'
 import { LOCK_SECONDS, raceWithAbort, createTimeoutSignal } from './timing.js'
 
 /**
- * Runs something while no other tab runs it under the same name. It waits at most 10 s, because the tab that has the
- * lock may be frozen: what runs has to be safe next to it, as a refresh with its idempotency key is.
+ * Runs a function under a lock that all tabs share. After 10 s it runs without the lock, because the tab that holds it
+ * may be frozen. So two tabs may run it at once, which must be safe: a refresh has its idempotency key for that.
  */
 export function runWithLock<T>(setting: Setting, run: () => Promise<T>): Promise<T> {
   const { name, storage } = setting
@@ -18,6 +18,6 @@ export function runWithLock<T>(setting: Setting, run: () => Promise<T>): Promise
     const { runWithLease } = await import('./lease.js')
     return runWithLease(setting, () => !started, once)
   }
-  // Work that has started continues. Where locks fail, as in a frame without an origin, it runs without one.
+  // Work that has started continues. If locks fail, as in a frame without an origin, it runs without a lock.
   return raceWithAbort(locked(), createTimeoutSignal(LOCK_SECONDS)).catch(once)
 }

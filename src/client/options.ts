@@ -6,7 +6,7 @@ import { local, memory, type ClientStorage } from './storage.js'
 import type { ClientClock } from './timing.js'
 import type { Wallet } from './wallet.js'
 
-/** Paths of the service's routes, by default those of a service with default options. */
+/** Route paths of a service with default options. */
 const defaultPaths = {
   requestAuth: '/request-auth',
   auth: '/auth',
@@ -16,7 +16,7 @@ const defaultPaths = {
   sessions: '/sessions'
 }
 
-/** Kinds of errors by the beginning of the service's code. */
+/** Errors by the prefix of the service's code. */
 const meanings = [
   [/^ERR_(CHALLENGE|SIGNATURE|MESSAGE$)/, CHALLENGE],
   [/^ERR_(CROSS|MESSAGE_)/, CROSS_ORIGIN],
@@ -26,24 +26,24 @@ const meanings = [
 
 function findErrorKind(status: number, code = '', answer: Answer): PlainErrorKind | undefined {
   const [, kind] = (status < 500 && meanings.find(([codes]) => codes.test(code))) || []
-  // The text of business logic is written for users.
+  // Business logic of the service writes its text for users.
   return kind === REFUSED ? [REFUSED[0], readText(answer, 'title')?.slice(0, 200) ?? REFUSED[1]] : kind
 }
 
 export type ClientPaths = Readonly<typeof defaultPaths> & {
-  /** `/request-signup` when absent. */
+  /** Default: `/request-signup`. */
   readonly requestSignup?: string | undefined
-  /** `/signup` when absent. */
+  /** Default: `/signup`. */
   readonly signup?: string | undefined
-  /** `/resource-token` when absent. */
+  /** Default: `/resource-token`. */
   readonly resourceToken?: string | undefined
-  /** `/siwe/nonce` when absent. */
+  /** Default: `/siwe/nonce`. */
   readonly siweNonce?: string | undefined
-  /** `/siwe/verify` when absent. */
+  /** Default: `/siwe/verify`. */
   readonly siweVerify?: string | undefined
 }
 
-/** `login` is this protocol's own text of two lines, `siwe` that of EIP-4361, for a service with `siwe`. */
+/** `login` is the two-line text of this protocol. `siwe` is the text of EIP-4361, for a service with `siwe`. */
 export type SignInText = 'login' | 'siwe'
 
 export interface LogInOptions {
@@ -51,11 +51,11 @@ export interface LogInOptions {
   readonly wallet?: Wallet | undefined
   /** Kind of text to sign. Default: the client's option. */
   readonly message?: SignInText | undefined
-  /** Ends the login; a window that the wallet has open stays open. */
+  /** Aborts the login. A window that the wallet has opened stays open. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** A claim of the user, as sign up sends it. */
+/** A claim that the user makes at sign up. */
 export interface ClientClaim {
   readonly claimType: string
   readonly claimValue: string
@@ -65,10 +65,10 @@ export interface ClientClaim {
 export interface DisclosureRequest {
   /** The service's DID. */
   readonly issuer: string
-  /** Schemas of credentials. */
+  /** Schemas of the requested credentials. */
   readonly credentials: readonly string[]
   readonly claims: readonly (ClientClaim & { readonly essential?: boolean; readonly reason?: string })[]
-  /** The request as it came, signed by the service. */
+  /** The original request, signed by the service. */
   readonly jwt: string
 }
 
@@ -79,66 +79,66 @@ export interface Disclosure {
 }
 
 export interface SignUpOptions extends Omit<LogInOptions, 'message'>, Disclosure {
-  /** Picks the claims and credentials to send. Called if the service requests any. */
+  /** Chooses the claims and credentials to send. Called if the service requests any. */
   readonly onDisclosure?: ((request: DisclosureRequest) => Disclosure | Promise<Disclosure>) | undefined
 }
 
 export interface DidAuthClientOptions {
   /** URL of the service's routes: `https://api.example.com` or, on a page, `/auth`. */
   readonly url: string
-  /** Wallet that signs, unless `logIn` is given another. Default: the browser's `window.ethereum`. */
+  /** Wallet that signs, unless `logIn` gets another one. Default: the browser's `window.ethereum`. */
   readonly wallet?: Wallet | undefined
-  /** Network of the DID: `rsk` when absent, `rsk:testnet`, a hex chain id, empty: Ethereum; `chain` asks the wallet. */
+  /** Network of the DID: `rsk` (default), `rsk:testnet`, a hex chain id, empty: Ethereum, or `chain`: the wallet's. */
   readonly network?: string | undefined
-  /** Kind of text that the wallet signs to log in. Default: `login`. A sign up always uses this protocol's own text. */
+  /** Kind of text that the wallet signs to log in. Default: `login`. Sign up always uses the text of this protocol. */
   readonly message?: SignInText | undefined
   /**
-   * Domain after `Login to `: the host of `url` when absent. In an EIP-4361 text the site that asks: the host of
-   * the page when absent, else that of `url`.
+   * Domain after `Login to `. Default: the host of `url`. In an EIP-4361 text, it is the requesting site. Default: the
+   * host of the page, or without a page the host of `url`.
    */
   readonly domain?: string | undefined
   /**
-   * The service's own `serviceUrl`, where `url` is another address of it, such as a proxy's. It is the `URI` of an
-   * EIP-4361 text; `url` when absent. The service has to accept its host.
+   * The `serviceUrl` of the service, if `url` is another address of it, such as a proxy's. It becomes the `URI` of an
+   * EIP-4361 text, and the service must accept its host. Default: `url`.
    */
   readonly serviceUrl?: string | undefined
-  /** A line for people in an EIP-4361 text. None when absent. */
+  /** Line for the user in an EIP-4361 text. Default: none. */
   readonly statement?: string | undefined
   /** Transport of tokens: `cookie` if the service has `useCookies`. Default: `header`. */
   readonly mode?: 'header' | 'cookie' | undefined
-  /** `memory()` when absent; in cookie mode `local()`, which then holds no token. */
+  /** Default: `memory()`; in cookie mode `local()`, which then contains no token. */
   readonly storage?: ClientStorage | undefined
-  /** Further origins that get the access token. */
+  /** Further origins to which the access token is sent. */
   readonly origins?: readonly string[] | undefined
-  /** The service's paths, where they are not the usual ones. */
+  /** Paths that the service has changed from the defaults. */
   readonly paths?: Partial<ClientPaths> | undefined
   /** Default options of every sign up. */
   readonly signUp?: Omit<SignUpOptions, 'signal'> | undefined
-  /** Reaction to another account in the wallet. Default: `signOut`. Locking the wallet is not a change. */
+  /** Reaction to another account in the wallet. Default: `signOut`. Locking the wallet does not count as a change. */
   readonly onAccountChange?: 'signOut' | 'ignore' | undefined
-  /** Called when the session has ended, here, in another tab or at the service. */
+  /** Called when the session has ended: here, in another tab or at the service. */
   readonly onSignedOut?: ((error: DidAuthClientError<'SESSION_ENDED'>) => void) | undefined
-  /** The global one when absent. */
+  /** Default: the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch | undefined
-  /** The machine's when absent. For tests. */
+  /** Clock for tests. Default: the machine's clock. */
   readonly clock?: ClientClock | undefined
 }
 
-/** The options, complete. */
+/** The complete settings of a client. */
 export interface Setting
   extends
     Service,
     Pick<DidAuthClientOptions, 'network' | 'message' | 'domain' | 'serviceUrl' | 'statement'>,
     Pick<DidAuthClientOptions, 'signUp' | 'onAccountChange' | 'onSignedOut'> {
-  /** `did-auth:<url>`: names the storage's keys, the lock and the channel. */
+  /** `did-auth:<url>`, the name of the storage keys, the lock and the channel. */
   readonly name: string
   readonly fetch: typeof globalThis.fetch
   readonly storage: ClientStorage
-  /** Monotonic: it measures how long a token has been here. */
+  /** Seconds of a monotonic clock, which measures the age of tokens. */
   readonly nowSeconds: () => number
   /** Seconds of the wall clock, which all tabs share. */
   readonly wallSeconds: () => number
-  /** Whether all tabs have one session, because they have one set of cookies; else each DID has a record of its own. */
+  /** Whether tokens are in cookies, so that all tabs share one session. In header mode, each DID has its own record. */
   readonly usesCookies: boolean
   readonly origins: ReadonlySet<string>
   readonly paths: ClientPaths
@@ -146,7 +146,7 @@ export interface Setting
   readonly loginDomain: string
 }
 
-/** @throws TypeError when `url` or one of `origins` is no URL with http or https */
+/** Completes the options with defaults. @throws TypeError if `url` or one of `origins` is not an http(s) URL */
 export function completeOptions(options: DidAuthClientOptions): Setting {
   const url = parseServiceUrl(new URL(options.url, browser.location?.href).href)
   const usesCookies = options.mode === 'cookie'
@@ -155,18 +155,18 @@ export function completeOptions(options: DidAuthClientOptions): Setting {
     ...options,
     url,
     name: `did-auth:${url}`,
-    // A browser's fetch works only as a method of its window.
+    // A browser's `fetch` works only as a method of `window`.
     fetch: options.fetch ?? ((input, init) => globalThis.fetch(input, init)),
     nowSeconds: () => clock?.nowSeconds() ?? performance.now() / 1000,
     wallSeconds: () => clock?.nowSeconds() ?? Date.now() / 1000,
     usesCookies,
-    // Tokens and signatures go nowhere else.
+    // Following a redirect would send tokens and signatures to another server.
     init: { redirect: 'manual', ...(usesCookies && { credentials: 'include' }) },
     timeoutSeconds: 8,
     findErrorKind,
     read: readAll,
     storage: options.storage ?? (usesCookies ? local() : memory()),
-    origins: new Set([url, ...(options.origins ?? [])].map((one) => new URL(parseServiceUrl(one)).origin)),
+    origins: new Set([url, ...(options.origins ?? [])].map((origin) => new URL(parseServiceUrl(origin)).origin)),
     paths: { ...defaultPaths, ...options.paths },
     loginDomain: options.domain ?? new URL(url).host
   }

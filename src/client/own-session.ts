@@ -12,20 +12,20 @@ import { createRandomText } from './seal.js'
 import { pause } from './timing.js'
 
 const MAX_TRIES = 3
-/** Longest pause before a repeat. If the service requests a longer one, the user's next request tries again. */
+/** Longest pause before a retry. If the service requests a longer one, the user's next request tries again. */
 const MAX_PAUSE_SECONDS = 5
 /** Lifetime of a refresh token of a service with default options. */
 const SESSION_SECONDS = 7 * 24 * 3600
-/** The assumed life of a cookie until `GET /session` has told it. */
+/** Assumed lifetime of a cookie until `GET /session` returns the real one. */
 const UNKNOWN_LIFE_SECONDS = 60
-/** How often, and after which pause, the storage is read again before a refusal ends the session. */
+/** Number of reads of the storage, and the pause before each, before a refused refresh ends the session. */
 const MAX_LOOKS = 10
 const LATE_SECONDS = 0.2
 
-/** The only answers that end a session. */
+/** Codes of the only responses that end a session. */
 const ENDING = /^ERR_(REFRESH_TOKEN(_REUSED)?|BUSINESS_LOGIC)$/
 
-/** Whether this runs where pages are rendered: there a client with cookies has none, and does nothing. */
+/** Whether this is server-side rendering in cookie mode, where the client has no cookies and sends no requests. */
 function isServer({ usesCookies }: Setting): boolean {
   return usesCookies && !browser.window
 }
@@ -34,24 +34,24 @@ async function readOwnSession(setting: Setting): Promise<ReceivedSession | undef
   return parseOwnSession(await askJson(setting, { path: setting.paths.session }))
 }
 
-/** Reads what the storage, or in cookie mode the service, knows of a session. */
+/** Loads the session from the storage or, in cookie mode, from the service. */
 export async function loadSession(setting: Setting, keeper: SessionKeeper): Promise<void> {
   if (isServer(setting)) return
   const stored = await keeper.read()
-  // The cookie of an unanswered refresh may be outdated. Only a repeat of that refresh can replace it.
-  const isKept = stored && (!setting.usesCookies || (await keeper.pendingKey(stored)))
-  const found = (setting.usesCookies && (await readOwnSession(setting))) || (isKept ? stored : undefined)
-  if (!found) return
-  // The record stays as it is where it is of this session: another tab may be refreshing it.
-  const isStored = stored?.sessionId === found.sessionId
+  // A refresh whose response was lost may have left an outdated cookie. Only a retry of that refresh can replace it.
+  const isUsable = stored && (!setting.usesCookies || (await keeper.findPendingKey(stored)))
+  const session = (setting.usesCookies && (await readOwnSession(setting))) || (isUsable ? stored : undefined)
+  if (!session) return
+  // Another tab may be refreshing the stored record of this session, so keep its `pair` and do not write it.
+  const isStored = stored?.sessionId === session.sessionId
   const pair = isStored ? stored.pair : createRandomText()
   const walletId = isStored ? stored.walletId : undefined
-  const record = { walletId, receivedAt: setting.wallSeconds(), ...found, pair }
-  keeper.hold(record)
+  const record = { walletId, receivedAt: setting.wallSeconds(), ...session, pair }
+  keeper.use(record)
   if (!isStored) await keeper.write(record)
 }
 
-/** Keeps the session that a login has opened. */
+/** Stores the session that a login has opened. */
 export async function startSession(
   setting: Setting,
   keeper: SessionKeeper,
@@ -61,39 +61,39 @@ export async function startSession(
   const received = usesCookies ? await readOwnSession(setting) : parseTokens(body)
   if (received?.did !== did) {
     const isLost = usesCookies && !received
-    const userMessage = isLost ? 'This browser kept no cookie. Open the page over https.' : undefined
-    throw new DidAuthClientError(PROTOCOL, { message: `No session of ${did}. Are cookies kept?`, userMessage })
+    const userMessage = isLost ? 'Your browser stored no cookie. Open the page over https.' : undefined
+    throw new DidAuthClientError(PROTOCOL, { message: `No session of ${did}. Check cookies`, userMessage })
   }
   return keeper.start({ pair: createRandomText(), ...received, walletId, receivedAt: setting.wallSeconds() })
 }
 
 /**
- * Replaces the tokens of a record, once for all tabs: within a lock, with an idempotency key that is stored before the
- * request is sent, so that a refresh whose answer was lost is repeated and never taken for a theft. The tokens are
- * forgotten only when the service refuses the very refresh token that is stored.
+ * Refreshes the tokens of a record once for all tabs, under a lock. The idempotency key is stored before the request is
+ * sent. If the response is lost, a retry with that key is not mistaken for token theft. Only a refusal of the stored
+ * refresh token deletes the tokens.
  *
- * @throws DidAuthClientError SESSION_ENDED; UNAVAILABLE for everything else, after which the tokens stay stored
+ * @throws DidAuthClientError SESSION_ENDED; UNAVAILABLE for any other failure, which keeps the tokens
  */
 export async function renewSession(setting: Setting, keeper: SessionKeeper, stale: SessionRecord): Promise<void> {
   if (isServer(setting)) return
   await runWithLock(setting, () => replaceTokens(setting, keeper, stale))
   if (!setting.usesCookies) return
-  // Outside the lock, because it is another request with the session. The session is valid even if it fails.
+  // Runs outside the lock, which is only for the refresh. If it fails, the session is still valid.
   const pair = keeper.record?.pair
-  const found = await readOwnSession(setting).catch(() => undefined)
+  const session = await readOwnSession(setting).catch(() => undefined)
   const stored = await keeper.read()
-  if (!found || !stored || stored.pair !== pair) return
-  await keeper.save({ ...stored, ...found, receivedAt: setting.wallSeconds() })
+  if (!session || !stored || stored.pair !== pair) return
+  await keeper.save({ ...stored, ...session, receivedAt: setting.wallSeconds() })
 }
 
-/** Ends the session at the service and here. It waits for another tab's refresh, which would bring cookies back. */
+/** Ends the session at the service and here. Waits for a refresh by another tab, which would restore the cookies. */
 export async function endSession(setting: Setting, keeper: SessionKeeper): Promise<void> {
   const { usesCookies } = setting
   const { record } = keeper
   if (!record) return
   if (!usesCookies) await keeper.end(record, 'loggedOut')
   await runWithLock(setting, () => sendLogout(setting, record)).catch((error: unknown) => {
-    // 401: the session has ended already.
+    // Status 401 means that the session has already ended.
     if (parseFields(error).status !== 401) throw error
   })
   if (usesCookies) await keeper.end(record, 'loggedOut')
@@ -110,35 +110,35 @@ function sendLogout(setting: Setting, { pair, accessToken }: SessionRecord): Pro
 
 async function replaceTokens(setting: Setting, keeper: SessionKeeper, stale: SessionRecord): Promise<void> {
   const { did } = stale
-  // Cookies outlive a storage that was cleared. Else, without a record, the user has signed out in another tab.
+  // A missing record can mean a cleared storage in cookie mode. Header mode takes it for a logout in another tab.
   if (setting.usesCookies && !(await keeper.read())) await keeper.write(stale)
   const stored = await keeper.read(did)
   if (!stored) throw keeper.drop(stale, 'loggedOut')
   if (stored.pair !== stale.pair) {
-    keeper.hold(stored)
+    keeper.use(stored)
     if (!keeper.isNearEnd()) return
   }
-  const pending = await keeper.pendingKey(stored)
-  const attempt = { key: pending ?? (await keeper.newKey(stored)), tries: 1 }
-  // A tab that was frozen until now has missed changes by others. Nothing may happen between this read and the request.
+  const pending = await keeper.findPendingKey(stored)
+  const attempt = { key: pending ?? (await keeper.createPendingKey(stored)), tries: 1 }
+  // A frozen tab has missed changes by others. Keep this read right before the request.
   if ((await keeper.read(did))?.pair !== stored.pair) return replaceTokens(setting, keeper, stale)
-  // A request without a signal throws only this class.
+  // A request without a signal throws only DidAuthClientError.
   const outcome = await sendRefresh(setting, stored, attempt).catch((error: unknown) => error as DidAuthClientError)
-  let now = await keeper.read(did)
-  // Tabs in processes of their own see each other's `localStorage` late, whatever the lock.
-  for (let looks = 0; isRefusal(outcome) && now?.pair === stored.pair && looks < MAX_LOOKS; looks += 1) {
+  let latest = await keeper.read(did)
+  // Tabs in separate processes see each other's `localStorage` late, even with the lock.
+  for (let looks = 0; isRefusal(outcome) && latest?.pair === stored.pair && looks < MAX_LOOKS; looks += 1) {
     await pause(LATE_SECONDS)
-    now = await keeper.read(did)
+    latest = await keeper.read(did)
   }
-  if (!now) throw keeper.drop(stale, 'loggedOut')
-  // Another tab was faster, with the same answer or a later one.
-  if (now.pair !== stored.pair) keeper.hold(now)
+  if (!latest) throw keeper.drop(stale, 'loggedOut')
+  // Another tab has already stored this response or a later one.
+  if (latest.pair !== stored.pair) keeper.use(latest)
   else if (outcome instanceof Error)
     throw await handleRefreshFailure(setting, keeper, stored, outcome, !pending && attempt.tries === 1)
   else await keeper.save(outcome)
 }
 
-/** Sends the refresh, and repeats it with the same key if no answer of the service has arrived. */
+/** Sends the refresh, and retries it with the same key if the service is unavailable or rate limits it. */
 async function sendRefresh(
   setting: Setting,
   stored: SessionRecord,
@@ -153,7 +153,7 @@ async function sendRefresh(
         body: usesCookies ? undefined : { refreshToken: stored.pair },
         headers: { 'Idempotency-Key': attempt.key }
       })
-      // Any other body with status 200 is from the login page of a network, or from another service.
+      // Any other body with status 200 comes from a captive portal or another service.
       if (usesCookies && body) throw new DidAuthClientError(PROTOCOL)
       const tokens = usesCookies ? { pair: createRandomText(), lifeSeconds: UNKNOWN_LIFE_SECONDS } : parseTokens(body)
       return { ...stored, ...tokens, receivedAt: wallSeconds() }
@@ -166,10 +166,11 @@ async function sendRefresh(
 }
 
 /**
- * Ends the session where the service has refused it.
+ * Ends the session if the service refused the refresh token. Other failures become UNAVAILABLE.
  *
- * @param isFirst - whether no answer to this client can be lost: then somebody else has used a token that was replaced,
- * and is signed out. With cookies, it could be a tab whose storage was cleared
+ * @param isFirst - whether this is the first attempt, so that no response was lost. If the token was replaced all the
+ * same, someone else holds the newer one, and header mode ends the session at the service. With cookies, the cause may
+ * be a tab whose storage was cleared
  */
 async function handleRefreshFailure(
   setting: Setting,
@@ -179,9 +180,9 @@ async function handleRefreshFailure(
   isFirst: boolean
 ): Promise<DidAuthClientError> {
   const { message, serverCode } = cause
-  // The text of business logic is written for users.
+  // Business logic of the service writes its text for users.
   const userMessage = cause.code === 'REFUSED' ? cause.userMessage : undefined
-  // Copies only the error's own fields.
+  // Copies the fields of the error without its prototype.
   // eslint-disable-next-line @typescript-eslint/no-misused-spread
   const details = { ...cause, message, userMessage, cause }
   if (!isRefusal(cause)) return new DidAuthClientError(UNAVAILABLE, details)

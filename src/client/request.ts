@@ -4,51 +4,51 @@ import { isText, parseFields, parseJson } from './json.js'
 import { concatBytes, decodeUtf8, type Bytes } from './seal.js'
 import { createTimeoutSignal } from './timing.js'
 
-/** A service, and how its requests are sent. */
+/** A service, and the settings of its requests. */
 export interface Service {
-  /** URL of the service, which ends without a slash. */
+  /** URL of the service, without a trailing slash. */
   readonly url: string
-  /** The global one when absent. */
+  /** Default: the global `fetch`. */
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined
-  /** Redirects and cookies of its requests. */
+  /** Handling of redirects and cookies. */
   readonly init?: RequestInit
-  /** Time limit for one answer with its body. Default 60. */
+  /** Time limit for a response with its body, in seconds. Default 60. */
   readonly timeoutSeconds?: number | undefined
-  /** Finds the meaning of a refusal by this service, if it says more than the status does anywhere. */
+  /** Finds the error of a refusal by this service. Without a result, the status decides. */
   readonly findErrorKind?: (status: number, code: string | undefined, answer: Answer) => Meaning
-  /** Reads the body of an answer: {@link readAll}, or {@link readAtMost}. */
+  /** Reads the body of a response: {@link readAll} or {@link readAtMost}. */
   readonly read: (response: Response) => Promise<Bytes>
 }
 
-/** A code whose errors have nothing else. */
+/** An error code without further fields. */
 export type PlainErrorKind = ErrorKind<Exclude<ClientErrorCode, keyof ClientErrorFacts>>
 type Meaning = PlainErrorKind | false | '' | undefined
 
 export interface Call {
-  /** Default: POST with a body, GET without. */
+  /** Default: POST with a body, GET without one. */
   readonly method?: string | undefined
   readonly path: string
-  /** Body, which is sent as JSON. */
+  /** Body, to be sent as JSON. */
   readonly body?: object | undefined
   readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal | undefined
 }
 
-/** An answer that has arrived whole. */
+/** A complete response. */
 export interface Answer {
-  /** The request as text, for messages. */
+  /** Method and URL of the request, for error messages. */
   readonly what: string
   readonly response: Response
   readonly body: Bytes
-  /** The body as JSON; undefined where it is something else. */
+  /** The parsed body; undefined if it is not JSON. */
   readonly json: unknown
 }
 
 /**
- * Sends a request and reads its answer, which has a status of success.
+ * Sends a request and returns its complete response, which has a 2xx status.
  *
- * @throws DidAuthClientError UNAVAILABLE when no whole answer comes in time; PROTOCOL for one that is too large; what
- * the refusal means; or the signal's reason
+ * @throws DidAuthClientError UNAVAILABLE if no complete response arrives in time; PROTOCOL if it is too large; the
+ * error of a refusal; or the signal's reason
  */
 export async function ask(service: Service, call: Call): Promise<Answer> {
   const { fetch = globalThis.fetch, timeoutSeconds = 60, init } = service
@@ -57,7 +57,7 @@ export async function ask(service: Service, call: Call): Promise<Answer> {
   return mapToUnavailable(`${method} ${url}`, signal, async () => {
     const response = await fetch(url, {
       method,
-      // Errors in this form have their code.
+      // Problem details have the error code.
       headers: {
         Accept: '*/*, application/problem+json',
         ...(body && { 'Content-Type': 'application/json' }),
@@ -75,20 +75,20 @@ export async function ask(service: Service, call: Call): Promise<Answer> {
   })
 }
 
-/** Asks for JSON; undefined for an empty answer. @throws DidAuthClientError as {@link ask}, PROTOCOL for a page */
+/** Requests JSON; undefined for an empty body. @throws DidAuthClientError as {@link ask}, PROTOCOL for other content */
 export async function askJson(service: Service, call: Call): Promise<unknown> {
   const answer = await ask(service, call)
   if (!answer.json && answer.body.length) throw toClientError(answer)
   return answer.json
 }
 
-/** Reads a text in a field of an answer of JSON. */
+/** Reads a text field of a JSON response. */
 export function readText({ json }: Answer, name: string): string | undefined {
   const value = parseFields(json)[name]
   return isText(value) ? value : undefined
 }
 
-/** Returns the text of a field that an answer has to have. @throws DidAuthClientError PROTOCOL */
+/** Reads a required text field of a JSON response. @throws DidAuthClientError PROTOCOL */
 export function readRequiredText(answer: Answer, name: string, isExpected = isText): string {
   const text = readText(answer, name)
   if (!isExpected(text)) throw toClientError(answer)
@@ -100,7 +100,7 @@ export async function readAll(response: Response): Promise<Bytes> {
   return new Uint8Array(await response.arrayBuffer())
 }
 
-/** Reads a body of so many bytes at most. @throws DidAuthClientError PROTOCOL when it is larger */
+/** Reads a body of at most `maxBytes`. @throws DidAuthClientError PROTOCOL if it is larger */
 export async function readAtMost(maxBytes: number, { body }: Response): Promise<Bytes> {
   const pieces: Uint8Array[] = []
   const reader: ReadableStreamDefaultReader<Uint8Array> | undefined = body?.getReader()
@@ -116,7 +116,7 @@ export async function readAtMost(maxBytes: number, { body }: Response): Promise<
   }
 }
 
-/** Converts an unexpected answer to an error. If no rule knows the answer, it is from another server: PROTOCOL. */
+/** Converts an unexpected response to an error: PROTOCOL unless its status or code has a meaning. */
 export function toClientError(answer: Answer, service?: Service, request?: { did?: string }): DidAuthClientError {
   const { status, headers } = answer.response
   const serverCode = readText(answer, 'code')
@@ -130,12 +130,12 @@ export function toClientError(answer: Answer, service?: Service, request?: { did
     retryAfterSeconds: Number(headers.get('Retry-After')) || undefined,
     userMessage:
       request?.did && /DID_UNSUPP/.test(String(serverCode))
-        ? `The service refuses the network of ${request.did}. Tell those who run it.`
+        ? `The service refused the network of ${request.did}. Contact its operator.`
         : undefined
   })
 }
 
-/** Returns the result of a request. @throws the signal's reason; UNAVAILABLE for errors other than the client's own */
+/** Runs a request and maps foreign errors to UNAVAILABLE. @throws DidAuthClientError, or the signal's reason */
 export async function mapToUnavailable<T>(
   what: string,
   signal: AbortSignal | null | undefined,
@@ -151,16 +151,21 @@ export async function mapToUnavailable<T>(
   }
 }
 
-/** Whether a challenge or token came too late, or a challenge was used: another one may be accepted. */
+/**
+ * Whether a retry with a new challenge or token may succeed: the challenge has expired or was used, or the token was
+ * refused.
+ *
+ * @param mayBeOld - the cached token of the request, if it had one
+ */
 export function isOutdated(error: unknown, mayBeOld?: unknown): boolean {
   const { code, serverCode } = parseFields(error)
   return code === 'CHALLENGE' && (!!mayBeOld || /(EXPIRED|USED)$/.test(String(serverCode)))
 }
 
 /**
- * The URL of a service, without a slash at its end.
+ * Returns the URL of a service without trailing slashes.
  *
- * @throws TypeError when it is none with http or https: the origin of every other scheme is `null`
+ * @throws TypeError if it is not an http(s) URL, because every other scheme has the origin `null`
  */
 export function parseServiceUrl(url: string): string {
   if (!/^https?:\/\/[^/]/.test(url)) throw TypeError(`${url}: not http(s)`)

@@ -6,16 +6,16 @@ export interface ResourceAuth {
   readonly session: { readonly did: string } | undefined
 }
 
-/** The client that is logged in, and the service for which it requests tokens. */
+/** A logged-in client, and the service that it requests tokens for. */
 export interface ResourceOptions {
   readonly auth: ResourceAuth
-  /** The service, as the one of `auth` has it in `resources`. */
+  /** URL of the service, as the service of `auth` lists it in `resources`. */
   readonly resource: string
 }
 
 type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
-/** `fetch` with a token for a resource; once more with another where the resource refuses it. */
+/** Creates a `fetch` that sends a token for a resource. It retries once with a new token if the first is refused. */
 export function createResourceFetch({ auth, resource }: ResourceOptions, fetch: Fetch = globalThis.fetch): Fetch {
   return async (url, init) => {
     const send = async (token: string): Promise<Response> => {

@@ -5,48 +5,51 @@ import type { Setting } from './options.js'
 import { ask, readRequiredText } from './request.js'
 import { decodeJwt } from './session-keeper.js'
 
-/** A token is replaced so many seconds before its end. */
+/** A token is replaced this many seconds before it expires. */
 const RESERVE_SECONDS = 30
 
-/** `value` and `goodUntil` (by the monotonic clock) are known once the token has arrived. */
-export interface KeptToken {
+/** A resource token, or its request in flight. */
+export interface CachedToken {
   readonly sessionId: string | undefined
   readonly token: Promise<string>
+  /** The token, once it has arrived. */
   value?: string
-  goodUntil: number
+  /** Time until which the token is used, in seconds of the monotonic clock. */
+  validUntil: number
 }
 
 /**
- * A token of the session for a resource: the cached one until shortly before it expires, else one shared request.
+ * Returns the session's token for a resource: the cached one, or a new one shortly before that expires. Concurrent
+ * calls share one request.
  *
- * @param service - sends with the session
- * @param refused - a token that the resource refused, and is replaced
+ * @param service - sends its requests with the session
+ * @param refused - a token that the resource refused, to be replaced
  */
 export function createTokenCache(
   service: Setting,
-  kept: Map<string, KeptToken>,
+  cache: Map<string, CachedToken>,
   sessionId: string | undefined,
   resource: string,
   refused: string | undefined
 ): Promise<string> {
-  const known = kept.get(resource)
-  const isGood = known?.sessionId === sessionId && known?.value !== (refused ?? '')
-  if (known && isGood && known.goodUntil > service.nowSeconds()) return known.token
-  const entry: KeptToken = {
+  const cached = cache.get(resource)
+  const isUsable = cached?.sessionId === sessionId && cached?.value !== (refused ?? '')
+  if (cached && isUsable && cached.validUntil > service.nowSeconds()) return cached.token
+  const entry: CachedToken = {
     sessionId,
-    goodUntil: Infinity,
+    validUntil: Infinity,
     token: ask(service, { path: service.paths.resourceToken ?? '/resource-token', body: { resource } }).then(
       (answer) => {
         const accessToken = readRequiredText(answer, 'accessToken')
-        // The cookies may be those of another user by now.
+        // Another user may have logged in, whose cookies the request then had.
         if (decodeJwt(accessToken).sid !== sessionId) throw new DidAuthClientError(NOT_SIGNED_IN)
-        entry.goodUntil = service.nowSeconds() + Number(parseFields(answer.json).expiresIn) - RESERVE_SECONDS
+        entry.validUntil = service.nowSeconds() + Number(parseFields(answer.json).expiresIn) - RESERVE_SECONDS
         return (entry.value = accessToken)
       }
     )
   }
-  kept.set(resource, entry)
-  // Forget the failed request, so that the next call asks again.
-  entry.token.catch(() => (entry.goodUntil = 0))
+  cache.set(resource, entry)
+  // A failed request expires at once, so that the next call sends another.
+  entry.token.catch(() => (entry.validUntil = 0))
   return entry.token
 }

@@ -5,10 +5,10 @@ import { isText, parseFields, parseJson } from './json.js'
 import type { Setting } from './options.js'
 import { decodeBase64url, createRandomText, decodeUtf8 } from './seal.js'
 
-/** Longer tokens than this are not of this protocol, and are not stored. */
+/** Maximum length of a token in this protocol. Longer ones are refused, and never stored. */
 const MAX_TOKEN_LENGTH = 8192
 
-/** The user and the session of the client. */
+/** The client's user and session. */
 export interface ClientSession {
   readonly did: string
   readonly sessionId: string
@@ -16,17 +16,17 @@ export interface ClientSession {
   readonly expiresAt: number
 }
 
-/** A session as it is stored, in JSON. */
+/** The stored form of a session, as JSON. */
 export interface SessionRecord extends ClientSession {
   /** Lifetime of the access token in seconds: `exp - iat`, which is independent of this machine's clock. */
   readonly lifeSeconds: number
   /** Time at which the token was received, by this machine's wall clock. */
   readonly receivedAt: number
-  /** The refresh token. In cookie mode, where no script sees one, a random text that changes with it. */
+  /** The refresh token. In cookie mode, where scripts cannot read it, a random text that changes with it. */
   readonly pair: string
   /** Absent in cookie mode. */
   readonly accessToken?: string
-  /** The id by which the wallet of the login is found again after a reload; absent for a wallet without one. */
+  /** Id by which a reload restores the wallet of the login. Absent for a wallet without an id. */
   readonly walletId?: string | undefined
 }
 
@@ -36,16 +36,16 @@ export type ReceivedSession = ClientSession & Pick<SessionRecord, 'lifeSeconds'>
 const endings = {
   expired: 'has expired',
   revoked: 'was ended',
-  reused: 'was ended: its key was used twice',
-  loggedOut: 'has ended: you signed out'
+  reused: 'was ended: its token was used twice',
+  loggedOut: 'has ended: you logged out'
 }
 
 type SessionEnded = DidAuthClientError<'SESSION_ENDED'>
 
-/** A message from one tab to the others: the storage has changed, or with a reason, a session has ended. */
+/** A message to the other tabs: without a reason the stored session has changed, with one it has ended. */
 type Message = { readonly sessionId: string; readonly reason?: SessionEndReason }
 
-/** Keeps the session: in memory for this client, in the storage for the next page, and in step with the other tabs. */
+/** Holds the session in memory, stores it for the next page, and synchronizes it with the other tabs. */
 export class SessionKeeper {
   readonly #setting: Setting
   readonly #listeners = new Set<(session: ClientSession | undefined) => void>()
@@ -57,7 +57,7 @@ export class SessionKeeper {
 
   constructor(setting: Setting) {
     this.#setting = setting
-    // Browsers can show a change of `localStorage` later than they deliver the message about it.
+    // A browser may deliver the channel's message before the change of `localStorage` is visible.
     setting.storage.onChange?.(({ key }) => key?.startsWith(setting.name) && this.#onMessage())
     if (setting.storage.isPrivate || !browser.BroadcastChannel) return
     this.#channel = new browser.BroadcastChannel(setting.name)
@@ -65,12 +65,12 @@ export class SessionKeeper {
     this.#channel.unref?.()
   }
 
-  /** Whether to replace the token before it is used: it has less than 30 s, or than a fifth of its life. */
+  /** Whether the token needs a refresh: it expires within 30 s, or within a fifth of its lifetime if that is less. */
   isNearEnd(): boolean {
     return this.secondsLeft() < Math.min(30, (this.record?.lifeSeconds ?? 0) / 5)
   }
 
-  /** Returns the remaining life of the token in seconds; 0 or less: it has expired. */
+  /** Returns the remaining lifetime of the token in seconds; 0 or less if it has expired. */
   secondsLeft(): number {
     return this.#endsAt - this.#setting.nowSeconds()
   }
@@ -80,127 +80,131 @@ export class SessionKeeper {
     return () => this.#listeners.delete(listener)
   }
 
-  /** Reads what the storage has for a DID, or for the one that signed in last. */
+  /** Reads the stored record of a DID; by default, of the DID that logged in last. */
   async read(did?: string): Promise<SessionRecord | undefined> {
     const { name, storage, usesCookies } = this.#setting
     const user = usesCookies ? '' : (did ?? (await storage.get(name)) ?? '')
-    return parseRecord(await storage.get(this.#keyOf(user)))
+    return parseRecord(await storage.get(this.#getRecordKey(user)))
   }
 
   async write(record: SessionRecord): Promise<void> {
-    await this.#setting.storage.set(this.#keyOf(record.did), JSON.stringify(record))
+    await this.#setting.storage.set(this.#getRecordKey(record.did), JSON.stringify(record))
   }
 
-  /** Returns the idempotency key of a refresh of these tokens that was sent and perhaps not answered. */
-  async pendingKey({ did, pair }: SessionRecord): Promise<string | undefined> {
-    const kept = await this.#setting.storage.get(this.#pendingOf(did))
-    return kept?.endsWith(` ${pair}`) ? kept.split(' ')[0] : undefined
+  /** Returns the idempotency key of an earlier refresh of these tokens whose response may be lost. */
+  async findPendingKey({ did, pair }: SessionRecord): Promise<string | undefined> {
+    const stored = await this.#setting.storage.get(this.#getPendingKey(did))
+    return stored?.endsWith(` ${pair}`) ? stored.split(' ')[0] : undefined
   }
 
-  /** Stores a new one. Apart, because a tab that sees the storage late would write over the newer tokens of another. */
-  async newKey({ did, pair }: SessionRecord): Promise<string> {
+  /**
+   * Creates and stores an idempotency key. It is not part of the record: a tab that sees the storage late would
+   * overwrite newer tokens of another tab.
+   */
+  async createPendingKey({ did, pair }: SessionRecord): Promise<string> {
     const key = createRandomText()
-    await this.#setting.storage.set(this.#pendingOf(did), `${key} ${pair}`)
+    await this.#setting.storage.set(this.#getPendingKey(did), `${key} ${pair}`)
     return key
   }
 
-  /** Uses a record from now on. */
-  hold(record: SessionRecord): ClientSession {
+  /** Makes a record the current one, in memory. */
+  use(record: SessionRecord): ClientSession {
     const { did, sessionId, expiresAt, lifeSeconds, receivedAt } = record
     const { nowSeconds, wallSeconds } = this.#setting
     this.#endsAt = nowSeconds() + lifeSeconds - Math.max(0, wallSeconds() - receivedAt)
     this.record = record
     const { session } = this
     if (session?.sessionId === sessionId && session.expiresAt === expiresAt) return session
-    return this.#tell({ did, sessionId, expiresAt })
+    return this.#notify({ did, sessionId, expiresAt })
   }
 
-  /** Uses, stores and announces a record that has just been received. */
+  /** Makes a received record the current one, stores it, and tells the other tabs. */
   async save(record: SessionRecord): Promise<ClientSession> {
-    const session = this.hold(record)
+    const session = this.use(record)
     await this.write(record)
-    await this.#setting.storage.delete(this.#pendingOf(record.did))
+    await this.#setting.storage.delete(this.#getPendingKey(record.did))
     this.#announce(record)
     return session
   }
 
-  /** Saves the record of a login. Forgets the session of another DID that this client had. */
+  /** Saves the record of a login. Deletes the client's session of another DID. */
   async start(record: SessionRecord): Promise<ClientSession> {
     const { name, storage, usesCookies } = this.#setting
-    const before = this.record
+    const previous = this.record
     const session = await this.save(record)
     if (usesCookies) return session
     await storage.set(name, record.did)
-    if (before && before.did !== record.did) {
-      await storage.delete(this.#keyOf(before.did))
-      // Last: a tab without a session takes the next one that it hears of.
-      this.#announce(before, 'loggedOut')
+    if (previous && previous.did !== record.did) {
+      await storage.delete(this.#getRecordKey(previous.did))
+      // Keep this last: a tab without a session reads the storage at the next message.
+      this.#announce(previous, 'loggedOut')
     }
     return session
   }
 
-  /** Forgets the session, here and in the storage, and tells the other tabs. @returns what to throw */
+  /** Deletes the session in memory and in the storage, and tells the other tabs. @returns the error to throw */
   async end(record: SessionRecord, reason: SessionEndReason, details?: ClientErrorDetails): Promise<SessionEnded> {
     const { name, storage } = this.#setting
     const error = this.drop(record, reason, details)
-    await storage.delete(this.#keyOf(record.did))
-    await storage.delete(this.#pendingOf(record.did))
+    await storage.delete(this.#getRecordKey(record.did))
+    await storage.delete(this.#getPendingKey(record.did))
     if ((await storage.get(name)) === record.did) await storage.delete(name)
     this.#announce(record, reason)
     return error
   }
 
-  /** Forgets a session only in this client, unless it has another by now. @returns what to throw */
+  /** Deletes a session in memory only, if it is the current one. @returns the error to throw */
   drop({ sessionId }: SessionRecord, reason: SessionEndReason, details?: ClientErrorDetails): SessionEnded {
     const userMessage = details?.userMessage ?? `Your session ${endings[reason]}. Log in again.`
     const error = new DidAuthClientError(SESSION_ENDED, { ...details, reason, userMessage })
     if (this.record?.sessionId === sessionId) {
       this.record = undefined
-      this.#tell(undefined)
+      this.#notify(undefined)
       queueMicrotask(() => this.#setting.onSignedOut?.(error))
     }
     return error
   }
 
-  /** Follows another tab. The next request looks again at a session that could not be read. */
+  /** Applies a change by another tab. If the storage cannot be read now, the next request reads it again. */
   #onMessage(message?: Message): void {
     this.#follow(message).catch(() => undefined)
   }
 
   async #follow({ sessionId, reason }: Partial<Message> = {}): Promise<void> {
     const { record } = this
-    // Said again by its receivers, one message would never end.
+    // Drops the session without telling the other tabs again, so that they do not send messages forever.
     if (reason && record && record.sessionId === sessionId) {
       this.drop(record, reason)
       return
     }
     const stored = await this.read(record?.did)
-    if (stored) this.hold(stored)
+    if (stored) this.use(stored)
   }
 
-  /** Tells other tabs which session changed. The message has no tokens: these are in the storage. */
+  /** Tells the other tabs which session changed. They read its tokens from the storage. */
   #announce({ sessionId }: SessionRecord, reason?: SessionEndReason): void {
     this.#channel?.postMessage({ sessionId, reason })
   }
 
-  #keyOf(did: string): string {
+  #getRecordKey(did: string): string {
     const { name, usesCookies } = this.#setting
     return usesCookies ? name : `${name} ${did}`
   }
 
-  #pendingOf(did: string): string {
-    return `${this.#keyOf(did)} key`
+  #getPendingKey(did: string): string {
+    return `${this.#getRecordKey(did)} key`
   }
 
-  #tell<T extends ClientSession | undefined>(session: T): T {
+  /** Sets the public session and calls the listeners. */
+  #notify<T extends ClientSession | undefined>(session: T): T {
     this.session = session
-    // A listener that throws must not end a refresh half way.
+    // Listeners run in a microtask, because one that throws must not interrupt a refresh.
     for (const listener of this.#listeners) queueMicrotask(() => listener(session))
     return session
   }
 }
 
-/** @throws DidAuthClientError PROTOCOL when the body is not `{ accessToken, refreshToken }` of this protocol */
+/** Parses the body of a login or refresh. @throws DidAuthClientError PROTOCOL if it has no tokens of this protocol */
 export function parseTokens(body: unknown): Omit<SessionRecord, 'receivedAt'> {
   const { accessToken, refreshToken: pair } = parseFields(body)
   if (isToken(accessToken) && isToken(pair)) {
@@ -211,7 +215,7 @@ export function parseTokens(body: unknown): Omit<SessionRecord, 'receivedAt'> {
   throw new DidAuthClientError(PROTOCOL, { message: "No tokens. With cookies, mode: 'cookie'" })
 }
 
-/** @returns undefined for `{}`: there is no session. @throws DidAuthClientError PROTOCOL */
+/** Parses the body of `GET /session`; undefined for `{}`, without a session. @throws DidAuthClientError PROTOCOL */
 export function parseOwnSession(body: unknown): ReceivedSession | undefined {
   const { did, sessionId, expiresAt, expiresInSeconds: lifeSeconds } = parseFields(body)
   const session = { did, sessionId, expiresAt, lifeSeconds }
@@ -220,13 +224,13 @@ export function parseOwnSession(body: unknown): ReceivedSession | undefined {
   throw new DidAuthClientError(PROTOCOL, { message: 'No session' })
 }
 
-/** Parses a stored record; undefined if it is not one. */
+/** Parses a stored record; undefined for any other text. */
 function parseRecord(text: string | null | undefined): SessionRecord | undefined {
-  const found = parseFields(parseJson(text))
-  return isText(found.pair) && isSession(found) ? (found as unknown as SessionRecord) : undefined
+  const fields = parseFields(parseJson(text))
+  return isText(fields.pair) && isSession(fields) ? (fields as unknown as SessionRecord) : undefined
 }
 
-/** Decodes the payload of a JWT without verifying it: the service does that. */
+/** Decodes the payload of a JWT without verifying it, which is the service's task. */
 export function decodeJwt(jwt: string): Readonly<Record<string, unknown>> {
   try {
     return parseFields(JSON.parse(decodeUtf8(decodeBase64url(jwt.split('.')[1] ?? ''))))

@@ -5,30 +5,30 @@ import type { LogInOptions, Setting } from './options.js'
 import { ask, askJson, isOutdated, readRequiredText, type Call } from './request.js'
 import { connectWallet } from './wallet.js'
 
-/** The answer to a login, and the DID of its user. */
+/** Response to a login, and the DID of its user. */
 export type SignedIn = { readonly body: unknown; readonly did: string }
 
-/** Source of the texts to sign for a login: challenges, or nonces of EIP-4361, which are valid for any DID. */
+/** Source of the challenges of logins, or of the nonces of EIP-4361, which are valid for any DID. */
 export interface Challenges {
-  /** Asks for the next one ahead of the click. @throws DidAuthClientError as {@link ask} does */
+  /** Fetches the next challenge before the click. @throws DidAuthClientError as {@link ask} does */
   prepare(did: string, signal?: AbortSignal): Promise<void>
-  /** Returns the prepared one while it is valid, else a new one. @throws as `prepare` does */
+  /** Returns the prepared challenge while it is valid, else a new one. @throws as `prepare` does */
   next(did: string, signal?: AbortSignal): Promise<string>
 }
 
 /**
- * Returns the challenges that a service sends in answers to calls. It throws PROTOCOL for a challenge that is not one
- * word of at most 256 characters.
+ * Creates the source of a service's challenges. It throws PROTOCOL for a challenge that is not one word of at most 256
+ * characters.
  *
- * @param field - the name of the challenge in an answer
+ * @param field - the name of the response field with the challenge
  */
-export function createChallenges(setting: Setting, field: string, callOf: (did: string) => Call): Challenges {
+export function createChallenges(setting: Setting, field: string, createCall: (did: string) => Call): Challenges {
   const { nowSeconds } = setting
   const request = async (did: string, signal?: AbortSignal) => {
-    const answer = await ask(setting, { ...callOf(did), signal })
+    const answer = await ask(setting, { ...createCall(did), signal })
     const expiresIn = Number(answer.response.headers.get('Challenge-Expires-In') ?? Infinity)
     // `nowSeconds` is monotonic, so a change of the wall clock does not matter.
-    return { did, text: readRequiredText(answer, field, isWord), goodUntil: nowSeconds() + expiresIn }
+    return { did, text: readRequiredText(answer, field, isWord), validUntil: nowSeconds() + expiresIn }
   }
   let prepared: Awaited<ReturnType<typeof request>> | undefined
   return {
@@ -38,8 +38,8 @@ export function createChallenges(setting: Setting, field: string, callOf: (did: 
     async next(did, signal) {
       const unused = prepared
       prepared = undefined
-      const isGood = unused?.did === did && unused.goodUntil > nowSeconds()
-      return (isGood ? unused : await request(did, signal)).text
+      const isValid = unused?.did === did && unused.validUntil > nowSeconds()
+      return (isValid ? unused : await request(did, signal)).text
     }
   }
 }
@@ -51,7 +51,7 @@ export function logIn(setting: Setting, options: LogInOptions, challenges: Chall
   ])
 }
 
-/** Signs and sends; once more where the challenge was out of date, as after a long look at the wallet. */
+/** Gets a message signed and sends it. Retries once if the challenge expired while the wallet was open. */
 export async function signIn(
   setting: Setting,
   path: string,
@@ -69,11 +69,11 @@ export async function signIn(
 /** Exchanges a signature for a session. */
 export function sendProof(setting: Setting, call: Call): Promise<unknown> {
   const send = () => askJson(setting, call)
-  // The late answer to a refresh would put the cookies of the session before over the new ones.
+  // The lock prevents a late response to a refresh from overwriting the new cookies with those of the previous session.
   return setting.usesCookies ? runWithLock(setting, send) : send()
 }
 
-/** Tries a login again where its challenge or nonce was out of date. */
+/** Retries a login once if its challenge or nonce has expired or was used. */
 export async function retryStaleChallenge<T>(attempt: () => Promise<T>): Promise<T> {
   return attempt().catch((error: unknown) => {
     if (isOutdated(error)) return attempt()

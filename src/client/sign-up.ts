@@ -7,7 +7,7 @@ import { ask, readRequiredText, readText } from './request.js'
 import { decodeJwt } from './session-keeper.js'
 import { signIn, type SignedIn } from './sign-in.js'
 
-/** Signs up. Apart from the client, which loads it when it is wanted: most users of a page have signed up before. */
+/** Signs up. The client loads this module on demand, because most users of a page have already signed up. */
 export function signUp(setting: Setting, options: SignUpOptions): Promise<SignedIn> {
   const { signup = '/signup', requestSignup: path = '/request-signup' } = setting.paths
   return signIn(setting, signup, options, async (did) => {

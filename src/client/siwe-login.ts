@@ -9,7 +9,7 @@ import type { ClientSession } from './session-keeper.js'
 import { createChallenges, retryStaleChallenge, sendProof, type SignedIn } from './sign-in.js'
 import { fetchChainId, connectWallet, type Wallet } from './wallet.js'
 
-/** An EIP-4361 text as it was signed. */
+/** A signed EIP-4361 text. */
 export interface SignedSiwe {
   readonly message: string
   /** `0x` and hex. */
@@ -19,23 +19,23 @@ export interface SignedSiwe {
   readonly signal?: AbortSignal | undefined
 }
 
-/** Opens the session of a login that it is given. */
+/** Runs a login and opens its session. */
 type Enter = (signIn: () => Promise<SignedIn>, wallet: Wallet | undefined) => Promise<ClientSession>
 
-/** The steps of a login by EIP-4361, of one client. */
+/** The steps of a client's login by EIP-4361. */
 export interface SiweLogin {
-  /** Asks for the nonce of the next login ahead of the click. @throws as {@link nonce} does */
+  /** Fetches the nonce of the next login before the click. @throws as {@link nonce} does */
   prepare(signal?: AbortSignal): Promise<void>
   /**
-   * A nonce for one login, by whatever account: the prepared one while it is valid, else a new one.
+   * Returns a nonce for one login of any account: the prepared one while it is valid, else a new one.
    *
    * @throws DidAuthClientError UNAVAILABLE, RATE_LIMITED, PROTOCOL, or the signal's reason
    */
   nonce(signal?: AbortSignal): Promise<string>
   /**
-   * Returns the fields of a text that is issued now. `domain` is the option of the client, or the page's host. `uri` is
-   * the URL of the service, so that another service on the same page cannot use the signature. The address has its
-   * checksum.
+   * Returns the fields of a text that is issued now, with the checksum of the address. `domain` is the client's option,
+   * or the host of the page. `uri` is the URL of the service, so that another service of the page cannot use the
+   * signature.
    */
   fields(account: Pick<SiweMessage, 'address' | 'chainId' | 'nonce'>): SiweMessage
   /**
@@ -44,13 +44,13 @@ export interface SiweLogin {
    * @throws DidAuthClientError CHALLENGE, CROSS_ORIGIN, REFUSED, RATE_LIMITED, UNAVAILABLE, PROTOCOL; signal's reason
    */
   verify(signed: SignedSiwe): Promise<ClientSession>
-  /** Has the wallet sign a text, and opens a session; once more by itself where the nonce was out of date. */
+  /** Gets a text signed by the wallet and opens a session. Retries once with a new nonce if the first has expired. */
   logIn(options: LogInOptions): Promise<ClientSession>
-  /** Has the wallet sign a request that was refused without, and sends it again; other refusals are returned. */
+  /** Gets a request approved by the wallet and sends it again. Returns a refusal that does not ask for an approval. */
   approve(refused: RefusedRequest): Promise<Response>
 }
 
-/** Creates the steps of a login by EIP-4361. Apart from the client, which loads it when it is wanted. */
+/** Creates the steps of a login by EIP-4361. The client loads this module on demand. */
 export function createSiweLogin(setting: Setting, enter: Enter): SiweLogin {
   const { paths, wallSeconds, network } = setting
   const path = paths.siweNonce ?? '/siwe/nonce'

@@ -1,20 +1,20 @@
 import { browser, type WebStorage } from './browser.js'
 import type { askDatabase } from './indexed-db.js'
 
-/** Storage of the client's session: `memory()`, `local()`, `session()`, `indexedDb()`, or one of your own. */
+/** Storage of the client's session: `memory()`, `local()`, `session()`, `indexedDb()`, or your own. */
 export interface ClientStorage {
   get(key: string): Promise<string | null | undefined> | string | null | undefined
   set(key: string, value: string): unknown
   delete(key: string): unknown
-  /** Runs one after the other what all who share the storage run under a name. Default: the browser's locks. */
+  /** Runs a function under an exclusive lock that all users of the storage share. Default: the browser's locks. */
   lock?<T>(name: string, run: () => Promise<T>): Promise<T>
-  /** Calls a function with each change by another tab, once this tab can read the value. */
+  /** Calls `listener` for each change by another tab, once this tab can read the new value. */
   onChange?(listener: (change: { readonly key: string | null }) => void): void
-  /** Says that no other tab or process sees it: then no lock is needed, and other tabs are told nothing. */
+  /** Whether no other tab or process uses the storage. If so, the client takes no locks and sends no messages. */
   readonly isPrivate?: boolean
 }
 
-/** Keeps the session while the page is open; a reload signs out. No other script of the page sees it. */
+/** Keeps the session until the page is closed or reloaded. Other scripts of the page cannot read it. */
 export function memory(): ClientStorage {
   const values = new Map<string, string>()
   return {
@@ -34,16 +34,16 @@ export function local(): ClientStorage {
 }
 
 /**
- * Keeps the session in `sessionStorage`, for one tab until it is closed. Every script of the page can read it. A tab
- * that the user duplicates has a copy, as a thief would: the second of the two that refreshes ends the session of both.
+ * Keeps the session in `sessionStorage`, for one tab until it is closed. Every script of the page can read it. A
+ * duplicated tab has a copy of the tokens, which looks like theft: the second tab to refresh ends the session of both.
  */
 export function session(): ClientStorage {
   return webStorage(() => browser.sessionStorage)
 }
 
-/** Stores values in memory if the browser has no such storage, forbids it, or it is full. */
+/** Creates a storage that falls back to memory if the browser's storage is missing, blocked or full. */
 function webStorage(open: () => WebStorage): ClientStorage {
-  const kept = new Map<string, string>()
+  const unsaved = new Map<string, string>()
   const attempt = <T>(use: (area: WebStorage) => T): T | undefined => {
     try {
       return use(open())
@@ -52,16 +52,16 @@ function webStorage(open: () => WebStorage): ClientStorage {
     }
   }
   return {
-    get: (key) => kept.get(key) ?? attempt((area) => area.getItem(key)),
+    get: (key) => unsaved.get(key) ?? attempt((area) => area.getItem(key)),
     set(key, value) {
-      kept.set(key, value)
+      unsaved.set(key, value)
       attempt((area) => {
         area.setItem(key, value)
-        kept.delete(key)
+        unsaved.delete(key)
       })
     },
     delete(key) {
-      kept.delete(key)
+      unsaved.delete(key)
       attempt((area) => area.removeItem(key))
     }
   }

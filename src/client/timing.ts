@@ -1,23 +1,23 @@
-/** Time as the client knows it. Tests give a clock of their own. */
+/** Clock of the client. Tests replace it. */
 export interface ClientClock {
-  /** Returns seconds; fractions are allowed. Only differences count, so that a wrong clock does no harm. */
+  /** Returns seconds, also with fractions. Only differences count, so a wrong clock is harmless. */
   nowSeconds(): number
 }
 
-/** Time limit in seconds for waiting for a lock, and life of a lease. */
+/** Time limit for waiting for a lock, and lifetime of a lease, in seconds. */
 export const LOCK_SECONDS = 10
 
 export function pause(seconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, seconds * 1000))
 }
 
-/** Creates a signal that is aborted after some seconds, or with the caller's own. */
+/** Creates a signal that aborts after a timeout, or together with the caller's signal. */
 export function createTimeoutSignal(seconds: number, signal?: AbortSignal): AbortSignal {
   const timeout = AbortSignal.timeout(seconds * 1000)
   return signal ? AbortSignal.any([signal, timeout]) : timeout
 }
 
-/** Returns the result of a promise, unless a signal is aborted before. @throws the signal's reason */
+/** Returns the result of a promise, unless the signal aborts first. @throws the signal's reason */
 export function raceWithAbort<T>(promise: Promise<T>, signal: AbortSignal | null | undefined): Promise<T> {
   if (!signal) return promise
   return new Promise((resolve, reject) => {

@@ -15,14 +15,14 @@ export interface EthersSigner {
   signMessage(message: string): Promise<string>
 }
 
-/** A local account of viem, as `privateKeyToAccount` makes it. */
+/** A local account of viem, such as `privateKeyToAccount` returns. */
 export interface ViemAccount {
   readonly type: 'local'
   readonly address: string
   signMessage(args: { message: string }): Promise<string>
 }
 
-/** A wallet client of viem: it signs with the account that it was made with. */
+/** A wallet client of viem, which signs with its own account. */
 export interface ViemWalletClient {
   readonly account: { readonly address: string }
   signMessage(args: { message: string }): Promise<string>
@@ -37,7 +37,7 @@ export interface ViemClient {
 /** Any other wallet. */
 export interface PlainWallet {
   readonly type?: undefined
-  /** Name under which the client finds the wallet again after a reload. `createPasskey` and `openPasskey` set it. */
+  /** Id by which a reload restores the wallet. `createPasskey` and `openPasskey` set it. */
   readonly id?: string
   readonly address: string
   /** Id of the chain, for the network `chain`. */
@@ -48,7 +48,7 @@ export interface PlainWallet {
 /** All kinds of wallets that the clients accept. */
 export type Wallet = Eip1193Provider | EthersSigner | ViemAccount | ViemWalletClient | ViemClient | PlainWallet
 
-/** A wallet with the account that it signs with. */
+/** A wallet and its account. */
 export interface ConnectedWallet {
   readonly did: string
   /** The address as the wallet spells it. */
@@ -60,16 +60,16 @@ export interface ConnectedWallet {
 const networks: Readonly<Record<number, string>> = { 1: '', 30: 'rsk', 31: 'rsk:testnet' }
 
 /**
- * Asks a wallet for its account, which makes a browser wallet ask the user.
+ * Gets the account of a wallet. A browser wallet may prompt the user.
  *
  * @param network - as in {@link toAccountDid}
- * @param signal - ends every wait; the wallet's own window stays open
+ * @param signal - aborts every wait. The window of the wallet stays open
  * @throws DidAuthClientError NO_WALLET without wallet or account; USER_REJECTED, WALLET_BUSY, WALLET, or the signal's
  * reason; TypeError for a provider of ethers
  */
 export async function connectWallet(wallet?: Wallet, network?: string, signal?: AbortSignal): Promise<ConnectedWallet> {
   if (!wallet) throw new DidAuthClientError(NO_WALLET)
-  if ('getSigner' in wallet) throw TypeError('Give await getSigner()')
+  if ('getSigner' in wallet) throw TypeError('Use await getSigner()')
   const { address: account, sign } = await askWallet(() => openWallet(wallet), signal)
   if (!account) throw new DidAuthClientError(NO_WALLET)
   const address = parseHex(account, 40)
@@ -81,10 +81,10 @@ export async function connectWallet(wallet?: Wallet, network?: string, signal?: 
 }
 
 /**
- * The DID of an account.
+ * Returns the DID of an account.
  *
- * @param network - that of the DID, `rsk` when absent, whatever chain the wallet is on: each one is another user. With
- * `chain` the wallet is asked, without its user: 30 and unknown are `rsk`, 31 is `rsk:testnet`, 1 none, another its hex
+ * @param network - network of the DID, by default `rsk` on every chain, because each network is another user. `chain`
+ * asks the wallet without a prompt: 30 and unknown are `rsk`, 31 is `rsk:testnet`, 1 is empty, others are their hex
  * @throws DidAuthClientError WALLET, or the signal's reason
  */
 export async function toAccountDid(
@@ -94,24 +94,24 @@ export async function toAccountDid(
   signal?: AbortSignal
 ): Promise<string> {
   const chainId = network === 'chain' && (await fetchChainId(wallet, signal))
-  const known = chainId ? (networks[chainId] ?? `0x${chainId.toString(16)}`) : network
-  return `did:ethr:${known && `${known}:`}${address.toLowerCase()}`
+  const didNetwork = chainId ? (networks[chainId] ?? `0x${chainId.toString(16)}`) : network
+  return `did:ethr:${didNetwork && `${didNetwork}:`}${address.toLowerCase()}`
 }
 
-/** Calls a function with each account, in lower case, that the user changes to in the wallet. */
+/** Calls `listener` with the address, in lower case, whenever the user changes the account in the wallet. */
 export function watchAccount(wallet: Wallet, listener: (address: string) => void): void {
-  // A provider of ethers has `on` without `request`, and knows no such event.
+  // A provider of ethers has `on` without `request`, and rejects this event.
   if (!isProvider(wallet)) return
   wallet.on?.('accountsChanged', (accounts: unknown) => {
     const { 0: address } = parseFields(accounts)
-    // A wallet that is locked has no account, and its user is the same.
+    // A locked wallet has no account, but still the same user.
     if (isText(address)) listener(address.toLowerCase())
   })
 }
 
-/** Returns the chain of a wallet, 30 if unknown. @throws DidAuthClientError WALLET, or the signal's reason */
+/** Gets the chain id of a wallet; 30 if unknown. @throws DidAuthClientError WALLET, or the signal's reason */
 export async function fetchChainId(wallet: Wallet | undefined, signal: AbortSignal | undefined): Promise<number> {
-  // A provider answers a hex text, other wallets a number.
+  // A provider returns a hex text, other wallets have a number.
   const chainId = await askWallet(
     () => (isProvider(wallet) ? wallet.request({ method: 'eth_chainId' }) : parseFields(wallet).chainId),
     signal
@@ -121,7 +121,7 @@ export async function fetchChainId(wallet: Wallet | undefined, signal: AbortSign
   throw new DidAuthClientError(WALLET)
 }
 
-/** The fields of all kinds of wallets that are not only a provider. */
+/** Members of all kinds of wallets other than providers. */
 interface Signer {
   readonly account?: Signer | undefined
   readonly type?: unknown
@@ -135,18 +135,19 @@ function isProvider(wallet: Wallet | undefined): wallet is Eip1193Provider {
 }
 
 async function openWallet(wallet: Wallet): Promise<{ address: unknown; sign: (text: string) => unknown }> {
-  // Whether a wallet of another kind can sign shows at its first call.
+  // The type is not checked here: a wallet that cannot sign fails at its first call.
   const signer = wallet as unknown as Signer
   const { account, type, address } = signer
-  // A client of viem without `signMessage` signs by its local account, or has its wallet sign.
+  // A viem client without `signMessage` signs with its local account, or through its transport.
   const source = signer.signMessage ? signer : (account ?? signer)
   if (isProvider(wallet) && !(account && source.signMessage)) {
-    const { 0: first } = account
+    const { 0: accountAddress } = account
       ? [account.address]
       : parseFields(await wallet.request({ method: 'eth_requestAccounts' }))
     return {
-      address: first,
-      sign: (text) => wallet.request({ method: 'personal_sign', params: [`0x${encodeHex(utf8(text))}`, first] })
+      address: accountAddress,
+      sign: (text) =>
+        wallet.request({ method: 'personal_sign', params: [`0x${encodeHex(utf8(text))}`, accountAddress] })
     }
   }
   const isViem = account ?? type === 'local'
@@ -156,39 +157,40 @@ async function openWallet(wallet: Wallet): Promise<{ address: unknown; sign: (te
   }
 }
 
-/** Calls the wallet. @throws DidAuthClientError USER_REJECTED, WALLET_BUSY, WALLET, or the signal's reason */
+/** Calls a wallet. @throws DidAuthClientError USER_REJECTED, WALLET_BUSY, WALLET, or the signal's reason */
 export async function askWallet<T>(call: () => T, signal: AbortSignal | undefined): Promise<Awaited<T>> {
   try {
     return await raceWithAbort((async () => call())(), signal)
   } catch (cause) {
     signal?.throwIfAborted()
     if (cause instanceof DidAuthClientError) throw cause
-    // Libraries put the wallet's own error into theirs.
-    const { cause: inner, error, info } = parseFields(cause)
-    const codes = [cause, inner, error, parseFields(info).error].map((one) => parseFields(one).code).join()
+    // Libraries wrap the wallet's own error.
+    const { cause: innerCause, error, info } = parseFields(cause)
+    const errors = [cause, innerCause, error, parseFields(info).error]
+    const codes = errors.map((wrapped) => parseFields(wrapped).code).join()
     // Codes of EIP-1193, of WalletConnect (CAIP-25), and of ethers.
     const kinds = [
       [/\b(4001|500[02])\b|_REJECTED/, USER_REJECTED],
       [/-32002/, WALLET_BUSY],
-      [/\b4100\b/, [WALLET[0], 'Connect your wallet first. Then try again.']]
+      [/\b4100\b/, [WALLET[0], 'Your wallet is not connected. Connect it, and try again.']]
     ] as const
-    const [, kind = WALLET] = kinds.find(([one]) => one.test(codes)) ?? []
+    const [, kind = WALLET] = kinds.find(([pattern]) => pattern.test(codes)) ?? []
     throw new DidAuthClientError(kind, { cause })
   }
 }
 
-/** @throws DidAuthClientError WALLET for what is not `0x` and so many digits: 40 are an address, 130 a signature */
+/** Parses `0x` and hex digits: 40 are an address, 130 a signature. @throws DidAuthClientError WALLET for others */
 function parseHex(value: unknown, digits: number): string {
   const hex = String(value)
   if (hex.length === digits + 2 && /^0x[0-9a-f]+$/i.test(hex)) return hex
-  throw new DidAuthClientError(WALLET, { message: 'No hex' })
+  throw new DidAuthClientError(WALLET, { message: 'Not hex' })
 }
 
 /**
- * Asks the browser's wallets to announce themselves (EIP-6963). `window.ethereum` is last, unless it announced
- * itself. Without a browser there are none.
+ * Lists the browser's wallets, which announce themselves (EIP-6963). `window.ethereum` is last, unless it announced
+ * itself. Outside of browsers, the list is empty.
  *
- * @throws DidAuthClientError UNAVAILABLE where the code for it cannot be loaded
+ * @throws DidAuthClientError UNAVAILABLE if the code cannot be loaded
  * @see EIP-6963, "Announce and Request Events"
  * @example
  * const addWallet = ({ name, icon, provider }) => addButton(name, icon, () => auth.logIn({ wallet: provider }))

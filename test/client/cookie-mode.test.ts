@@ -48,7 +48,7 @@ describe('a client with cookies', () => {
 
   it('says that the browser stored no cookie', async () => {
     const failed = openTab({ fetch: service.fetch }).logIn()
-    const userMessage = 'This browser kept no cookie. Open the page over https.'
+    const userMessage = 'Your browser stored no cookie. Open the page over https.'
     await expect(failed).rejects.toMatchObject({ code: 'PROTOCOL', userMessage })
   })
 

@@ -189,7 +189,7 @@ describe('examples/vault-notes.ts', () =>
     }
     const printed = await printedBy(() => import('../../examples/vault-notes.js'), 'VAULT_URL', start)
     expect(printed).toEqual([
-      ['It was changed elsewhere. Load it again, and repeat your change.'],
+      ['The content was changed elsewhere. Load it again, and repeat your change.'],
       ['Notes:', ['Buy oak', 'Call Bob']],
       ['What everybody can read:', [expect.stringMatching(/^eda1\.[\w-]{16}\./), expect.stringMatching(/^eda1\./)]]
     ])

@@ -159,7 +159,7 @@ describe('a passkey as a wallet, in Chromium', () => {
     await run(page, create)
     expect(await run(page, `globalThis.wallet = kept; ${logIn}; ${read}`)).toEqual([
       'LOCKED',
-      'This does not open your vault. Check it, and try again.'
+      'Wrong recovery code, passkey or wallet. Check it, and try again.'
     ])
   })
 
@@ -191,19 +191,19 @@ describe('a passkey as a wallet, in Chromium', () => {
     const { page, passkeys } = await openPage(undefined, { hasPrf: false })
     await page.evaluate(`tell = PublicKeyCredential.getClientCapabilities
       PublicKeyCredential.getClientCapabilities = async () => ({ 'extension:prf': false })`)
-    expect(await run(page, create)).toEqual(['NO_PASSKEY', 'Your passkey cannot sign here. Choose another way.'])
+    expect(await run(page, create)).toEqual(['NO_PASSKEY', 'Your passkey does not work here. Choose another way.'])
     expect(await passkeys()).toBe(0)
     await page.evaluate('PublicKeyCredential.getClientCapabilities = tell')
-    const stays = 'Your passkey cannot sign here, and stays in your list of passkeys. Delete it there.'
+    const stays = 'Your new passkey does not work here. Delete it from your list of passkeys.'
     expect(await run(page, create)).toEqual(['NO_PASSKEY', stays])
     expect(await passkeys()).toBe(1)
-    expect(await run(page, open)).toEqual(['NO_PASSKEY', 'Your passkey cannot sign here. Choose another way.'])
+    expect(await run(page, open)).toEqual(['NO_PASSKEY', 'Your passkey does not work here. Choose another way.'])
   })
 
   it('answers USER_REJECTED where the user is not there', async () => {
     const { page, cdp, authenticatorId, passkeys } = await openPage()
     await cdp.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: false })
-    const refused = ['USER_REJECTED', 'Declined, or no passkey here. Try again, or choose another way.']
+    const refused = ['USER_REJECTED', 'You declined, or have no passkey here. Try again, or choose another way.']
     expect(await run(page, create)).toEqual(refused)
     expect(await run(page, open)).toEqual(refused)
     expect(await passkeys()).toBe(0)

@@ -32,7 +32,7 @@ describe('privateKeyOf', () => {
 
 describe('createPasskey and openPasskey', () => {
   it('answer NO_PASSKEY where there is no WebAuthn', async () => {
-    const fields = { code: 'NO_PASSKEY', userMessage: 'Your passkey cannot sign here. Choose another way.' }
+    const fields = { code: 'NO_PASSKEY', userMessage: 'Your passkey does not work here. Choose another way.' }
     await expectClientError(createPasskey({ rpId: 'wallet.example', userName: 'Ada' }), fields)
     await expectClientError(openPasskey({ rpId: 'wallet.example' }), fields)
   })
@@ -40,7 +40,7 @@ describe('createPasskey and openPasskey', () => {
   it('say that the user has declined, or that there is no passkey: browsers do not tell', async () => {
     const refuse = () => Promise.reject(new DOMException('not allowed', 'NotAllowedError'))
     setGlobals({ navigator: { credentials: { create: refuse, get: refuse } }, PublicKeyCredential: {} })
-    const userMessage = 'Declined, or no passkey here. Try again, or choose another way.'
+    const userMessage = 'You declined, or have no passkey here. Try again, or choose another way.'
     const fields = { code: 'USER_REJECTED', userMessage }
     await expectClientError(createPasskey({ rpId: 'wallet.example', userName: 'Ada' }), fields)
     await expectClientError(openPasskey({ rpId: 'wallet.example' }), fields)

@@ -93,7 +93,7 @@ describe('RelayClient at a relay that fails', () => {
       startRefusingServer(401, 'ERR_DID_UNSUPPORTED'),
       {
         status: 401,
-        userMessage: `The service refuses the network of ${createNumberedWallet(1).did}. Tell those who run it.`
+        userMessage: `The service refused the network of ${createNumberedWallet(1).did}. Contact its operator.`
       }
     ]
   ])('reports an answer of %s', async (_what, listener, fields) => {
@@ -341,7 +341,7 @@ describe('RelayClient says what is wrong with what it is given:', () => {
     'content that is neither text nor bytes nor a file: %#',
     (content) => {
       const work = new RelayClient({ url }).send(content as never)
-      return expect(work).rejects.toEqual(new TypeError('Give a text, a Uint8Array or a File'))
+      return expect(work).rejects.toEqual(new TypeError('content: expected a string, a Uint8Array or a File'))
     }
   )
 })

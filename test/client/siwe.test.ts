@@ -94,12 +94,12 @@ describe("DidAuthClient with message: 'siwe'", () => {
 
   it.each([
     [401, 'ERR_MESSAGE', 'CHALLENGE', 'try again'],
-    [401, 'ERR_MESSAGE_DOMAIN', 'CROSS_ORIGIN', 'Tell those who run it'],
+    [401, 'ERR_MESSAGE_DOMAIN', 'CROSS_ORIGIN', 'Contact its operator'],
     [401, 'ERR_NETWORK', 'REFUSED', 'Words of it'],
     [401, 'ERR_CONTRACT_ABSENT', 'REFUSED', 'Words of it'],
     [401, 'ERR_CONTRACT_SIGNATURE', 'REFUSED', 'Words of it'],
     [503, 'ERR_CHAIN', 'UNAVAILABLE', 'try again'],
-    [404, 'ERR_NONE', 'PROTOCOL', 'Tell those who run it']
+    [404, 'ERR_NONE', 'PROTOCOL', 'Contact its operator']
   ])('says of %i %s: %s', async (status, serverCode, code, advice) => {
     const service = await start()
     service.intercept(({ path }) => (path === '/siwe/verify' ? problem(status, serverCode) : undefined))

@@ -200,7 +200,7 @@ describe('VaultClient.restore', () => {
   it('refuses a backup that is decrypted, which it would publish, and one of another DID', async () => {
     const { client } = await newUser({ encrypt: { key } })
     await client.add('notes', 'secret')
-    await expect(client.restore(await client.backup())).rejects.toThrow('Give a backup({ raw: true })')
+    await expect(client.restore(await client.backup())).rejects.toThrow('expected one of backup({ raw: true })')
     const other = await newUser()
     await expectError(other.client.restore(await client.backup({ raw: true })), { code: 'KEY' })
     expect(await other.client.keys()).toEqual([])
@@ -323,7 +323,7 @@ describe('VaultClient at a vault that fails', () => {
     'refuses a key that would encrypt with another: %#',
     (key) => {
       expect(() => clientAt('http://127.0.0.1:1', { encrypt: { key: key as Uint8Array } })).toThrow(
-        new TypeError('encrypt.key: give a Uint8Array of 32 bytes')
+        new TypeError('encrypt.key: expected a Uint8Array of 32 bytes')
       )
     }
   )

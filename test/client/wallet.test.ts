@@ -75,7 +75,7 @@ describe('a login', () => {
     const service = await startClientService()
     const unauthorized = provider({ personal_sign: { code: 4100, message: 'Unauthorized' } })
     const wallet = createClient({ account: alice.address as '0x', transport: custom(unauthorized, { retryCount: 0 }) })
-    const userMessage = expect.stringMatching(/^Connect your wallet first/)
+    const userMessage = expect.stringMatching(/^Your wallet is not connected/)
     await expect(service.client({ wallet }).logIn()).rejects.toMatchObject({ code: 'WALLET', userMessage })
   })
 
@@ -95,7 +95,7 @@ describe('a login', () => {
         code: 'REFUSED',
         serverCode: 'ERR_DID_UNSUPPORTED',
         userMessage: expect.stringMatching(
-          `^The service refuses the network of did:ethr:${name}0x\\w{40}\\. Tell those who run it\\.$`
+          `^The service refused the network of did:ethr:${name}0x\\w{40}\\. Contact its operator\\.$`
         )
       })
     }
@@ -199,7 +199,7 @@ describe('connectWallet', () => {
     expect(error).toMatchObject({
       code: kind,
       retryable: false,
-      userMessage: expect.stringMatching(/try again|confirm it there/)
+      userMessage: expect.stringMatching(/ry again|Install or unlock/)
     })
   })
 

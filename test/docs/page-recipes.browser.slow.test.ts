@@ -88,7 +88,7 @@ describe('the page with React behind the development server of Vite, with the AP
   it('tells a visitor without a wallet what to do', async () => {
     const shown = await (await openProfile(browser)).open(url)
     await shown.click('text=Log in with a wallet')
-    await shown.waitForSelector('[role=status]:has-text("You have no wallet. Get one, and try again.")')
+    await shown.waitForSelector('[role=status]:has-text("No wallet found. Install or unlock one.")')
   })
 })
 

@@ -120,7 +120,7 @@ describe('the chapter on clients', () => {
       // Nothing brings a removed file back.
       if (code === 'TAKEN_DOWN') continue
       expect(text).toMatch(
-        /^[A-Z][^.]+[.] (?:.*(?:try again|it again)|Log in|Check|Tell|Send|Delete|Choose|.*Confirm).*[.]$/
+        /^[A-Z][^.]+[.] (?:.*(?:[Tt]ry again|it again)|Ask|Check|Choose|Contact|Delete|Install|Load|Log in|Send|Use).*[.]$/
       )
     }
   })

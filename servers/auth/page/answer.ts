@@ -1,54 +1,55 @@
 import type { DidAuthClientError } from 'express-did-auth/client'
 import { getElement, make } from './elements.js'
 
-/** The action of a button. Resolves with the outcome as a sentence; other values are not shown. */
+/** The action of a button. The page shows the result if it is a text. */
 type Work = () => Promise<unknown>
 
-/** Returns the text of a failure for users: the client's `userMessage`, or else the message of the error. */
+/** Returns the text of an error for users: `userMessage` of a client's error, else `message`. */
 export function describeError(error: unknown): string {
   const { userMessage, message = String(error), retryAfterSeconds } = Object(error) as Partial<DidAuthClientError>
   const wait = retryAfterSeconds === undefined ? '.' : ` in ${retryAfterSeconds} seconds.`
   return (userMessage ?? message).replace(/\.$/, wait)
 }
 
-type Place = HTMLElement | null | undefined
+type StatusElement = HTMLElement | null | undefined
 
-/** Returns the status element below a button or below its group. Screen readers announce its text. */
-const findPlace = (element: Element): Place =>
+/** Finds the status element below a button or its group. Screen readers announce its text. */
+const findStatus = (element: Element): StatusElement =>
   element.closest(':has(> [role=status])')?.querySelector<HTMLElement>(':scope > [role=status]')
 
-/** Shows the outcome of an action. */
-export function showAnswer(place: Place, text: string, kind: 'good' | 'bad' | 'plain' = 'plain'): void {
-  if (!place) return
-  place.dataset.kind = kind
-  place.textContent = text
+/** Shows the result of an action. */
+export function showAnswer(status: StatusElement, text: string, kind: 'success' | 'error' | 'plain' = 'plain'): void {
+  if (!status) return
+  status.dataset.kind = kind
+  status.textContent = text
 }
 
-let users = 0
+/** Number of changes of user since the page was opened. */
+let userChanges = 0
 
 /** Counts a change of user, so that results of the previous user are no longer shown. */
-export const changeUser = (): number => (users += 1)
+export const changeUser = (): number => (userChanges += 1)
 
-/** Waits for work of the current user. @throws Error if the user changes meanwhile, so that nothing is shown */
+/** Waits for work of the current user. @throws Error if the user changes during the work; the error is never shown */
 export async function waitForUser<T>(work: Promise<T>): Promise<T> {
-  const user = users
+  const startedWith = userChanges
   const result = await work
-  if (user !== users) throw new Error('The user has changed.')
+  if (startedWith !== userChanges) throw new Error('The user has changed.')
   return result
 }
 
-/** Runs the action of a button. Meanwhile the button does not start it again, and keeps the focus. */
+/** Runs the action of a button. While it runs, the button keeps the focus and ignores clicks. */
 async function run(button: HTMLButtonElement, work: Work): Promise<void> {
   if (button.ariaBusy === 'true') return
   button.ariaBusy = 'true'
-  // Read before the work starts, because it may replace the list that contains the button.
-  const [place, user] = [findPlace(button), users]
-  showAnswer(place, '')
+  // Find the status element first: the work may replace the list that contains the button.
+  const [status, startedWith] = [findStatus(button), userChanges]
+  showAnswer(status, '')
   try {
-    const outcome = await work()
-    if (user === users) showAnswer(place, typeof outcome === 'string' ? outcome : '', 'good')
+    const result = await work()
+    if (startedWith === userChanges) showAnswer(status, typeof result === 'string' ? result : '', 'success')
   } catch (error) {
-    if (user === users) showAnswer(place, describeError(error), 'bad')
+    if (startedWith === userChanges) showAnswer(status, describeError(error), 'error')
   } finally {
     button.ariaBusy = null
   }
@@ -59,7 +60,7 @@ export function onClick(button: HTMLButtonElement | string, work: Work): void {
   element.addEventListener('click', () => void run(element, work))
 }
 
-/** A form, also when it is submitted by the return key. */
+/** Runs an action when a form is submitted, also by the Enter key. */
 export function onSubmit(id: string, work: Work): void {
   const form = getElement(id, HTMLFormElement)
   form.addEventListener('submit', (event) => {
@@ -69,7 +70,7 @@ export function onSubmit(id: string, work: Work): void {
   })
 }
 
-/** A text for the clipboard, at a click. */
+/** Copies a text to the clipboard when a button is clicked. */
 export function onCopy(id: string, text: () => string): void {
   onClick(id, async () => {
     await navigator.clipboard.writeText(text())
@@ -77,7 +78,7 @@ export function onCopy(id: string, text: () => string): void {
   })
 }
 
-/** A button of a list, such as "End". */
+/** Creates a button of a list, such as "End". */
 export function makeButton(text: string, label: string, work: Work): HTMLButtonElement {
   const button = make('button', { type: 'button', class: 'quiet', 'aria-label': label }, text)
   onClick(button, work)

@@ -1,11 +1,11 @@
 const { dataset } = document.documentElement
-/** URLs of the servers, which auth writes into the page. Relay and vault are empty if they do not run with auth. */
+/** Settings that the auth server writes into the page. The URL of relay or vault is empty if it is not running. */
 export const { auth: serviceUrl = '', relay: relayUrl = '', vault: vaultUrl = '', fileBytes, openReads } = dataset
 export const usesCookies = dataset.mode === 'cookie'
 export const show = (id: string, isShown: boolean): boolean => (getElement(id).hidden = !isShown)
 export const write = (id: string, text: string): string => (getElement(id).textContent = text)
 
-// Browsers provide no encryption without https. The page says so where encryption is needed.
+// Browsers provide encryption only on https. The page shows a notice in the steps that encrypt.
 document.documentElement.toggleAttribute('data-insecure', !isSecureContext)
 
 if (URL.canParse(serviceUrl) && new URL(serviceUrl).origin !== location.origin) {
@@ -18,15 +18,15 @@ if (URL.canParse(serviceUrl) && new URL(serviceUrl).origin !== location.origin) 
 export function getElement<T extends HTMLElement = HTMLElement>(id: string, type?: abstract new () => T): T {
   const element = document.getElementById(id)
   if (!(element instanceof (type ?? HTMLElement))) throw new Error(`The page has no #${id}`)
-  // T is HTMLElement if no type is given.
+  // T is HTMLElement without a type.
   return element as T
 }
 
-/** Enables or disables the buttons that need a wallet or a session. Style sheets use the attribute as well. */
-export function allow(need: 'wallet' | 'session', isThere: boolean): void {
-  document.documentElement.toggleAttribute(`data-${need}`, isThere)
+/** Enables or disables the buttons that need a wallet or a session. The style sheet also uses the attribute. */
+export function allow(need: 'wallet' | 'session', isMet: boolean): void {
+  document.documentElement.toggleAttribute(`data-${need}`, isMet)
   const buttons = document.querySelectorAll<HTMLButtonElement>(`button[data-needs=${need}]`)
-  for (const button of buttons) button.disabled = !isThere
+  for (const button of buttons) button.disabled = !isMet
 }
 
 /** Formats a time in seconds since the Unix epoch for users. */

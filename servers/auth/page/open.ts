@@ -1,15 +1,15 @@
-/** The page of a link: it opens what was sent, at one tap. It uses no session of this browser, and stores nothing. */
+/** The page of a relay link: it opens the sent content with one tap. It needs no session, and stores nothing. */
 import { RelayClient } from 'express-did-auth/client/relay'
 import { onClick, onCopy, showAnswer, describeError } from './answer.js'
 import { getElement, formatDate, openReads, relayUrl, show, formatSize, write } from './elements.js'
 import { makeKey, createKeyWallet } from './key-wallet.js'
 
-/** Login with a new key, if the relay requires one. Any key works: everybody with the link may read the file. */
+/** Login with a new key, unless the relay allows open reads. Any key works: everybody with the link may read. */
 const login = openReads === 'true' ? {} : { wallet: createKeyWallet(makeKey()) }
 
 function showExpiry(seconds: number): void {
   write('until', formatDate(seconds))
-  write('until-title', seconds * 1_000 > Date.now() ? 'Kept until' : 'Expired on')
+  write('until-title', seconds * 1_000 > Date.now() ? 'Available until' : 'Expired on')
   show('expiry', true)
 }
 
@@ -24,7 +24,7 @@ function showContent(content: string | Uint8Array | File): void {
   write('file-type', file.type || 'unknown')
   write('file-size', formatSize(file.size))
   const save = getElement('save', HTMLAnchorElement)
-  // Not by its own type: no browser shows what it should save, or guesses another end of the name.
+  // The neutral type makes browsers save the file under its name instead of showing it or changing the extension.
   save.href = URL.createObjectURL(new Blob([file], { type: 'application/octet-stream' }))
   save.download = file.name
   getElement(isText ? 'text' : 'save').focus()
@@ -43,10 +43,10 @@ function start(): void {
     relay.link(location.href, location.href)
   } catch (error) {
     show('offer', false)
-    showAnswer(getElement('open-status'), describeError(error), 'bad')
+    showAnswer(getElement('open-status'), describeError(error), 'error')
   }
 }
 
-// Another link in the same tab.
+// Opening another link in this tab changes only the fragment, so the page must reload.
 window.addEventListener('hashchange', () => location.reload())
 if (relayUrl !== '') start()

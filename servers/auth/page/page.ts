@@ -26,7 +26,7 @@ const auth = new DidAuthClient({
 let chosen: PageWallet | undefined
 const findWallets = startWalletStep(onWallet)
 const showToken = startSessionStep(auth, () => chosen)
-// One signature for all three: relay and vault accept tokens of this server for them.
+// One signature logs in at all three servers, because relay and vault accept resource tokens of this server.
 if (relayUrl !== '') startRelayStep(new RelayClient({ auth, resource: relayUrl, fetch }))
 const vault = { auth, resource: vaultUrl, fetch }
 const forgetNotes =
@@ -35,14 +35,14 @@ let shownDid: string | undefined
 auth.subscribe(onSession)
 
 function describeSession(error: unknown): void {
-  showAnswer(getElement('session-status'), describeError(error), 'bad')
+  showAnswer(getElement('session-status'), describeError(error), 'error')
 }
 
 function isSessionWallet({ address }: PageWallet): boolean {
   return auth.session?.did.endsWith(address.toLowerCase()) === true
 }
 
-/** @param isNew - whether the user has chosen it now, in place of one that was there before a reload */
+/** Applies the user's choice of a wallet. @param isNew - false if a reload has restored it */
 function onWallet(wallet: PageWallet | undefined, isNew: boolean): void {
   chosen = wallet
   allow('wallet', wallet !== undefined)
@@ -52,19 +52,19 @@ function onWallet(wallet: PageWallet | undefined, isNew: boolean): void {
   if (isNew && auth.session !== undefined && !isSessionWallet(wallet)) auth.logOut().catch(describeSession)
 }
 
-/** Shows the session. A change of user clears outcomes, the link and notes, which belong to one user. */
+/** Shows the session. A change of user clears the results, the link and the notes of the previous user. */
 function onSession(): void {
   const did = auth.session?.did
   allow('session', did !== undefined)
   if (shownDid === did) return
   if (shownDid !== undefined) changeUser()
-  for (const place of document.querySelectorAll<HTMLElement>('.step + .step [role=status]')) showAnswer(place, '')
+  for (const status of document.querySelectorAll<HTMLElement>('.step + .step [role=status]')) showAnswer(status, '')
   show('sent', false)
   forgetNotes?.(shownDid)
   shownDid = did
 }
 
-// The column is long on a phone. A step opens when it is tapped, and the second with a wallet.
+// On a phone, only the first step is open. A tap opens the others, and choosing a wallet opens the second.
 if (matchMedia('(max-width: 40rem)').matches) {
   for (const step of document.querySelectorAll('.step + .step')) step.removeAttribute('open')
 }

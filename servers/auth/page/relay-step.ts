@@ -3,11 +3,11 @@ import type { RelayClient } from 'express-did-auth/client/relay'
 import { waitForUser, onCopy, onSubmit } from './answer.js'
 import { getElement, formatDate, fileBytes, show, formatSize, write } from './elements.js'
 
-/** Maximum size of content that fits into a file of the relay after encryption and base64url, with its name. */
+/** Maximum size of content, in bytes: encrypted and in base64url, it must fit into a relay file with its name. */
 const MAX_BYTES = Math.max(0, Math.floor(Number(fileBytes) * 0.75) - 4_200)
-const HERE = new URL('open', location.href).href
+const OPEN_PAGE = new URL('open', location.href).href
 
-/** Starts the step that sends a text or a file. A page of its own opens links. */
+/** Starts the step that sends a text or a file. The page `open` opens links. */
 export function startRelayStep(relay: RelayClient): void {
   write('send-limit', `At most ${formatSize(MAX_BYTES)}.`)
   show('sent-local', /^(?:localhost|127\.|\[::1)/.test(location.hostname))
@@ -17,22 +17,22 @@ export function startRelayStep(relay: RelayClient): void {
     const input = getElement('send-file', HTMLInputElement)
     const [content = new File([text], '')] = input.files ?? []
     if (content.size > MAX_BYTES) {
-      throw new Error(`At most ${formatSize(MAX_BYTES)} can be sent. This has ${formatSize(content.size)}.`)
+      throw new Error(`This has ${formatSize(content.size)}. Send at most ${formatSize(MAX_BYTES)}.`)
     }
     let until = 0
     const onExpiresIn = (seconds: number): number => (until = Math.floor(Date.now() / 1_000) + seconds)
     const uri = await waitForUser(relay.send(content.name === '' ? text : content, { onExpiresIn }))
     input.value = ''
-    const link = relay.link(uri, HERE) + (until > 0 ? `&until=${until}` : '')
-    write('sent-until', until > 0 ? `The relay keeps it until ${formatDate(until)}.` : '')
+    const link = relay.link(uri, OPEN_PAGE) + (until > 0 ? `&until=${until}` : '')
+    write('sent-until', until > 0 ? `The relay stores it until ${formatDate(until)}.` : '')
     getElement('sent-link', HTMLAnchorElement).href = write('sent-link', link)
     getElement('sent-code', HTMLImageElement).src = `data:image/svg+xml,${encodeURIComponent(qrSvg(link))}`
     show('sent', true)
-    return 'Sent. The relay has the ciphertext only.'
+    return 'Sent. The relay has only the ciphertext.'
   })
   onSubmit('open-form', async () => {
     const link = getElement('open-link', HTMLInputElement).value.trim()
-    const own = relay.link(link, HERE)
-    location.assign(/^https?:/i.test(link) ? link : own)
+    const pageLink = relay.link(link, OPEN_PAGE)
+    location.assign(/^https?:/i.test(link) ? link : pageLink)
   })
 }

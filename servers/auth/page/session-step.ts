@@ -6,24 +6,24 @@ import type { PageWallet } from './wallet-step.js'
 
 /** Explanations of the claims of an access token, for users. */
 const ABOUT: Readonly<Record<string, string>> = {
-  iss: 'who issued it: the service’s DID, whose private key signed it',
-  sub: 'whom it is for: your DID',
-  aud: 'where it is good',
-  jti: 'the token’s own id',
-  sid: 'the session that it belongs to',
-  use: 'an access token, and nothing else',
+  iss: 'issuer: the service’s DID, whose private key signed the token',
+  sub: 'subject: your DID',
+  aud: 'audience: the service that accepts the token',
+  jti: 'id of the token',
+  sid: 'id of your session',
+  use: 'purpose: an access token',
   iat: 'issued at',
-  nbf: 'good from',
-  exp: 'good until'
+  nbf: 'valid from',
+  exp: 'expires at'
 }
 const IS_TIME = /^(?:iat|nbf|exp)$/
 
 let skippedSeconds = 0
 
-/** The client's clock. It can be set ahead, so that the client finds that its access token is about to expire. */
+/** The client's clock. "Refresh now" sets it ahead, so that the client considers its access token expired. */
 export const pageClock: ClientClock = { nowSeconds: () => performance.now() / 1_000 + skippedSeconds }
 
-/** Log in, look at the session, log out. @returns shows the claims of an access token that was sent as a header */
+/** Starts the step with login, session and logout. @returns a function that shows the claims of a sent access token */
 export function startSessionStep(
   auth: DidAuthClient,
   wallet: () => PageWallet | undefined
@@ -33,7 +33,7 @@ export function startSessionStep(
 
   auth.subscribe((session) => {
     write('session-did', session?.did ?? '')
-    write('good-until', session === undefined ? '' : formatTime(session.expiresAt))
+    write('valid-until', session === undefined ? '' : formatTime(session.expiresAt))
     if (shownId === session?.sessionId) return
     shownId = session?.sessionId
     show('claims-details', false)
@@ -61,14 +61,14 @@ export function startSessionStep(
   }
 
   function makeItem({ sessionId, createdAt, refreshedAt, isCurrent }: ListedSession): HTMLLIElement {
-    const name = isCurrent ? 'This one' : 'Another'
+    const name = isCurrent ? 'This session' : 'Another session'
     const times = `since ${formatTime(createdAt)}, refreshed ${formatTime(refreshedAt)}`
     const text = make('span', {}, make('code', {}, sessionId), make('small', {}, `${name}, ${times}`))
     if (isCurrent) return make('li', {}, text)
     const end = makeButton('End', `End session ${sessionId}`, async () => {
       await auth.revoke(sessionId)
       await listSessions()
-      return 'Ended. Its refresh token is refused from now on.'
+      return 'Ended. Its refresh token no longer works.'
     })
     return make('li', {}, text, end)
   }
@@ -79,7 +79,7 @@ export function startSessionStep(
       const message = getElement('siwe-text', HTMLInputElement).checked ? 'siwe' : 'login'
       const signer = wallet()
       await auth[verb]({ wallet: signer?.wallet, message })
-      // Another wallet was chosen meanwhile.
+      // The user has chosen another wallet during the login.
       if (wallet() !== signer) return auth.logOut()
       getElement('ask-me').focus()
       return 'Logged in.'
@@ -88,23 +88,23 @@ export function startSessionStep(
   onClick('ask-me', async () => {
     const answer = await auth.fetch('/me')
     if (!answer.ok) throw new Error(await answer.text())
-    return 'The server knows the DID from the access token alone.'
+    return 'The server knows the DID from the access token only.'
   })
   onClick('refresh', async () => {
     skippedSeconds += Math.max(0, (auth.session?.expiresAt ?? 0) - Date.now() / 1_000)
     await auth.fetch('/me')
-    return 'There are new tokens. The previous refresh token is refused from now on.'
+    return 'You have new tokens. The previous refresh token no longer works.'
   })
   onClick('log-out', async () => {
     await auth.logOut()
     getElement('log-in').focus()
-    const text = 'Logged out. The access token stays good until it expires; the refresh token ended at once.'
-    showAnswer(getElement('session-status'), text, 'good')
+    const text = 'Logged out. The refresh token no longer works. The access token is valid until it expires.'
+    showAnswer(getElement('session-status'), text, 'success')
   })
   return showToken
 }
 
-/** The claims of a JWT, for showing. A page need not verify a token that its own server gave it. */
+/** Reads the claims of a JWT to show them. The page trusts its own server, so it does not verify the token. */
 function readClaims(token: string): Record<string, unknown> {
   const binary = atob((token.split('.')[1] ?? '').replaceAll('-', '+').replaceAll('_', '/'))
   const bytes = Uint8Array.from(binary, (character) => character.charCodeAt(0))

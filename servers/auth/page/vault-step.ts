@@ -4,62 +4,65 @@ import { makeButton, waitForUser, onClick, onCopy, onSubmit } from './answer.js'
 import { getElement, make, show } from './elements.js'
 
 const LIST = 'notes'
-/** Prefix of the key under which this tab's storage has the recovery code; the DID follows. */
+/** Prefix of the recovery code's key in `sessionStorage`. The DID follows. */
 const CODE = 'notes-code '
 
-/** A change of the list, which fails if the list has changed since it was read. */
+/** A change of the list. It fails if the list has changed since the last read. */
 type Change = (vault: VaultClient, condition: { ifMatch?: string }) => Promise<string>
 
 /**
- * Starts the step of notes. They are encrypted in this page with a key of the user's keyring, which the vault stores.
+ * Starts the step with the notes. The page encrypts them with the key of the user's keyring, which the vault stores.
  *
- * @param hasPasskey - whether the user's wallet is a passkey, which then opens the keyring as well
- * @returns a function to call when the user changes; it forgets the data of the previous user
+ * @param hasPasskey - whether the user's wallet is a passkey, which then also opens the keyring
+ * @returns a function to call when the user changes. It clears the data of the previous user
  */
-export function startVaultStep(vault: VaultClientOptions, hasPasskey: () => boolean): (before?: string) => void {
+export function startVaultStep(vault: VaultClientOptions, hasPasskey: () => boolean): (previousDid?: string) => void {
   const codeInput = getElement('vault-code', HTMLInputElement)
   let key: Uint8Array | undefined
-  /** ETag of the list that is shown. Empty before the first read: a note is then added to any list. */
+  /** ETag of the shown list. Empty before the first read, when a note can be added to any list. */
   let condition: { ifMatch?: string } = {}
 
   async function change(work: Change, mayCreate = false): Promise<string> {
     if (key === undefined) {
-      const found = await waitForUser(findKey(new VaultClient(vault), mayCreate))
-      key = found.key
-      if (found.recoveryCode !== undefined) codeInput.value = found.recoveryCode
-      show('vault-code-new', found.recoveryCode !== undefined)
-      keepCode()
+      const keyring = await waitForUser(openOrCreateKeyring(new VaultClient(vault), mayCreate))
+      key = keyring.key
+      if (keyring.recoveryCode !== undefined) codeInput.value = keyring.recoveryCode
+      show('vault-code-new', keyring.recoveryCode !== undefined)
+      storeCode()
     }
     const notes = new VaultClient({ ...vault, encrypt: { key } })
     try {
-      const outcome = await waitForUser(work(notes, condition))
+      const result = await waitForUser(work(notes, condition))
       await read(notes)
-      return outcome
+      return result
     } catch (error) {
       if (findCode(error) !== 'CONFLICT') throw error
       await read(notes)
-      throw new Error('Another device or tab changed the notes meanwhile. The list is up to date now: try again.')
+      throw new Error('Another device or tab has changed the notes. The list is now up to date. Try again.')
     }
   }
 
-  /** Returns the key in the user's keyring, which is created with the first note. */
-  async function findKey(vault: VaultClient, mayCreate: boolean): Promise<{ key: Uint8Array; recoveryCode?: string }> {
-    const ownPasskey = hasPasskey() ? [passkey({ rpId: location.hostname })] : []
-    const unlock = codeInput.value === '' ? (ownPasskey[0] ?? recovery('')) : recovery(codeInput.value)
+  /** Opens the user's keyring. If there is none and `mayCreate`, it creates one, with a recovery code. */
+  async function openOrCreateKeyring(
+    vault: VaultClient,
+    mayCreate: boolean
+  ): Promise<{ key: Uint8Array; recoveryCode?: string }> {
+    const passkeys = hasPasskey() ? [passkey({ rpId: location.hostname })] : []
+    const unlock = codeInput.value === '' ? (passkeys[0] ?? recovery('')) : recovery(codeInput.value)
     try {
       return await openKeyring({ vault, unlock })
     } catch (error) {
-      if (findCode(error) === 'LOCKED') throw new Error('Enter the recovery code of your notes, and try again.')
+      if (findCode(error) === 'LOCKED') throw new Error('Enter the recovery code of your notes. Then try again.')
       if (findCode(error) !== 'KEYRING_MISSING' || !mayCreate) throw error
-      return createKeyring({ vault, unlockers: ownPasskey })
+      return createKeyring({ vault, unlockers: passkeys })
     }
   }
 
-  /** Stores the recovery code for this tab and this user, so that a reload finds it. */
-  const keepCode = (): void => sessionStorage.setItem(`${CODE}${vault.auth.session?.did ?? ''}`, codeInput.value)
+  /** Stores the recovery code for this tab and user, so that a reload restores it. */
+  const storeCode = (): void => sessionStorage.setItem(`${CODE}${vault.auth.session?.did ?? ''}`, codeInput.value)
 
   async function read(vault: VaultClient): Promise<void> {
-    // The list is read before the ids. If the ids are newer than the ETag, the vault refuses to change a wrong entry.
+    // Read the list before the ids. If the ids are newer than the ETag, the vault refuses to change a wrong entry.
     const { contents, etag } = await waitForUser(vault.get(LIST))
     const entries = (await waitForUser(vault.keys())).find(({ key }) => key === LIST)?.entries ?? []
     condition = { ifMatch: etag }
@@ -92,7 +95,7 @@ export function startVaultStep(vault: VaultClientOptions, hasPasskey: () => bool
 
   codeInput.addEventListener('change', () => {
     key = undefined
-    keepCode()
+    storeCode()
   })
   onCopy('copy-code', () => codeInput.value)
   onClick('read-notes', () => change(async () => 'Read and decrypted.'))
@@ -101,11 +104,11 @@ export function startVaultStep(vault: VaultClientOptions, hasPasskey: () => bool
       const note = getElement('note', HTMLTextAreaElement)
       await vault.add(LIST, note.value, condition)
       note.value = ''
-      return 'Added. The vault has the ciphertext only.'
+      return 'Added. The vault has only the ciphertext.'
     }, true)
   )
-  return (before) => {
-    if (before !== undefined) sessionStorage.removeItem(CODE + before)
+  return (previousDid) => {
+    if (previousDid !== undefined) sessionStorage.removeItem(CODE + previousDid)
     getElement('notes').replaceChildren()
     condition = {}
     key = undefined

@@ -5,15 +5,15 @@ import { getElement, make, show, write } from './elements.js'
 import { makeKey, createKeyWallet } from './key-wallet.js'
 import { signAndShow } from './wire.js'
 
-/** Name of the key in this tab's storage: a reload finds the key, and closing the tab deletes it. */
+/** Name of the tab's private key in `sessionStorage`: it survives a reload, and closing the tab deletes it. */
 const TAB_KEY = 'throw-away-key'
-const OF_TAB = 'A key of this tab'
-const PASSKEY = 'A passkey'
+const TAB_WALLET = 'A key of this tab'
+const PASSKEY_WALLET = 'A passkey'
 
 /** The wallet that the user chose. */
 export interface PageWallet {
   name: string
-  /** Address in the wallet's own spelling. */
+  /** Address as the wallet spells it. */
   address: string
   wallet: Wallet
   isPasskey?: boolean
@@ -21,7 +21,7 @@ export interface PageWallet {
   provider?: Eip1193Provider
 }
 
-/** Lets users choose a wallet. @returns a function that finds the key of this tab and the wallets of the browser */
+/** Starts the step in which users choose a wallet. @returns a function that restores the tab's key and lists wallets */
 export function startWalletStep(
   onChange: (wallet: PageWallet | undefined, isNew: boolean) => void
 ): () => Promise<void> {
@@ -35,26 +35,26 @@ export function startWalletStep(
     onChange(wallet, isNew)
   }
 
-  /** Chooses a wallet whose private key signs in this page. */
-  async function chooseOwn(name: string, key: PlainWallet, isNew = true): Promise<void> {
+  /** Chooses a wallet whose private key is in this page. */
+  async function choosePageWallet(name: string, key: PlainWallet, isNew = true): Promise<void> {
     const { address } = key
     const signMessage = (text: string): Promise<string> => signAndShow(text, () => key.signMessage(text))
-    choose({ name, address, wallet: { address, signMessage }, isPasskey: name === PASSKEY }, isNew)
+    choose({ name, address, wallet: { address, signMessage }, isPasskey: name === PASSKEY_WALLET }, isNew)
   }
 
-  /** Chooses the first account of a wallet. @throws Error if it has none */
+  /** Chooses the first account of a wallet. @throws Error if the wallet has no account */
   async function chooseAccount({ id, name, provider }: FoundWallet, accounts: unknown): Promise<void> {
     const [address] = Array.isArray(accounts) ? (accounts as unknown[]) : []
     if (typeof address !== 'string' || !/^0x[0-9a-f]{40}$/i.test(address)) {
-      throw new Error('The wallet named no account. Unlock it, and try again.')
+      throw new Error('Your wallet returned no account. Unlock it, and try again.')
     }
     choose({ name, address, wallet: { id, ...watchProvider(provider) }, provider })
   }
 
-  function makeChoice(found: FoundWallet): HTMLButtonElement {
-    const { name, icon, provider } = found
+  function makeChoice(browserWallet: FoundWallet): HTMLButtonElement {
+    const { name, icon, provider } = browserWallet
     const button = makeButton(name, name, async () =>
-      chooseAccount(found, await provider.request({ method: 'eth_requestAccounts' }))
+      chooseAccount(browserWallet, await provider.request({ method: 'eth_requestAccounts' }))
     )
     button.className = ''
     if (icon !== undefined) button.prepend(make('img', { src: icon, alt: '' }))
@@ -62,20 +62,21 @@ export function startWalletStep(
       if (chosen?.provider !== provider) return
       const isLocked = !Array.isArray(accounts) || accounts.length === 0
       if (isLocked) choose(undefined)
-      else void chooseAccount(found, accounts)
-      const text = isLocked ? 'The wallet was locked or disconnected.' : 'Another account was chosen in the wallet.'
+      else void chooseAccount(browserWallet, accounts)
+      const text = isLocked ? 'Your wallet was locked or disconnected.' : 'Another account was chosen in your wallet.'
       showAnswer(getElement('wallet-status'), text)
     })
     return button
   }
 
-  function list(found: FoundWallet): void {
-    if (listed.has(found.id)) return
-    // The same wallet may be listed as `window.ethereum`, from before it announced its name.
+  function list(browserWallet: FoundWallet): void {
+    const { id, provider } = browserWallet
+    if (listed.has(id)) return
+    // Before it announced its name, the same wallet may have been listed as `window.ethereum`.
     const unnamed = listed.get('injected')
-    if (unnamed?.provider === found.provider) unnamed.button.remove()
-    const button = makeChoice(found)
-    listed.set(found.id, { provider: found.provider, button })
+    if (unnamed?.provider === provider) unnamed.button.remove()
+    const button = makeChoice(browserWallet)
+    listed.set(id, { provider, button })
     getElement('wallets').append(button)
   }
 
@@ -83,10 +84,12 @@ export function startWalletStep(
   onClick('use-tab-key', async () => {
     const key = makeKey()
     sessionStorage.setItem(TAB_KEY, key)
-    return chooseOwn(OF_TAB, createKeyWallet(key))
+    return choosePageWallet(TAB_WALLET, createKeyWallet(key))
   })
-  onClick('use-passkey', async () => chooseOwn(PASSKEY, await openPasskey({ rpId })))
-  onClick('new-passkey', async () => chooseOwn(PASSKEY, await createPasskey({ rpId, userName: location.host })))
+  onClick('use-passkey', async () => choosePageWallet(PASSKEY_WALLET, await openPasskey({ rpId })))
+  onClick('new-passkey', async () =>
+    choosePageWallet(PASSKEY_WALLET, await createPasskey({ rpId, userName: location.host }))
+  )
   // A passkey belongs to a host name. IP addresses have none.
   const hasPasskeys = 'PublicKeyCredential' in window && !/^[\d.]+$|:/.test(rpId)
   for (const id of ['passkey-choice', 'passkey-hint']) show(id, hasPasskeys)
@@ -97,20 +100,20 @@ export function startWalletStep(
   })
   return async () => {
     const key = sessionStorage.getItem(TAB_KEY) ?? ''
-    if (/^[0-9a-f]{64}$/.test(key)) await chooseOwn(OF_TAB, createKeyWallet(key), false)
-    for (const found of await findWallets({ onLate: list })) list(found)
+    if (/^[0-9a-f]{64}$/.test(key)) await choosePageWallet(TAB_WALLET, createKeyWallet(key), false)
+    for (const browserWallet of await findWallets({ onLate: list })) list(browserWallet)
   }
 }
 
-/** The same provider, which shows what it is asked to sign. */
+/** Wraps a provider so that the page shows the texts that it signs. */
 function watchProvider(provider: Eip1193Provider): Eip1193Provider {
   return {
     request: async (args) => {
       const [text] = args.params ?? []
       if (args.method !== 'personal_sign' || typeof text !== 'string') return provider.request(args)
-      // Wallets are given the text as hexadecimal bytes.
-      const shown = decodeURIComponent(text.replace(/^0x/, '').replace(/../g, '%$&'))
-      return signAndShow(shown, async () => String(await provider.request(args)))
+      // The client passes the text as hexadecimal bytes.
+      const decodedText = decodeURIComponent(text.replace(/^0x/, '').replace(/../g, '%$&'))
+      return signAndShow(decodedText, async () => String(await provider.request(args)))
     },
     on: (event, listener) => provider.on?.(event, listener)
   }

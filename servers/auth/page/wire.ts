@@ -1,61 +1,61 @@
 import { makeButton, describeError } from './answer.js'
 import { getElement, make, relayUrl, usesCookies, vaultUrl, write } from './elements.js'
 
-/** A request with its response, as the page shows it. */
+/** A request and its response, for showing. */
 export interface Exchange {
   method: string
   url: URL
   requestHeaders: [name: string, value: string][]
   requestBody: string
-  /** Undefined while the request runs, or if there is none because of `failure`. */
+  /** Undefined while the request is in flight, or if it failed with `failure`. */
   answer?: { status: number; statusText: string; headers: [name: string, value: string][]; body: string }
   failure?: string
   milliseconds?: number
 }
 
-/** Explanations of requests by method and path. The first match counts. */
+/** Explanations of requests by method and path. The first match applies. */
 const ABOUT: readonly [request: RegExp, about: string][] = [
-  [/^POST \/request-signup$/, 'Ask for a challenge, and what the service asks of new users'],
-  [/^POST \/request-auth$/, 'Ask for a challenge: a text that only this server can have made, for this DID'],
+  [/^POST \/request-signup$/, 'Request a challenge, and the list of what new users must present'],
+  [/^POST \/request-auth$/, 'Request a challenge for this DID. Only this server can create it'],
   [/^POST \/signup$/, 'Sign up with the signature, and receive tokens'],
-  [/^POST \/siwe\/nonce$/, 'Ask for a nonce: what makes the text of EIP-4361 good once, for any account'],
+  [/^POST \/siwe\/nonce$/, 'Request a nonce. It makes the EIP-4361 text valid for one login, by any account'],
   [/^POST \/(?:auth|siwe\/verify)$/, 'Exchange the signature for tokens'],
-  [/^POST \/refresh-token$/, 'Exchange the refresh token for the next pair; the idempotency key makes a repeat safe'],
+  [/^POST \/refresh-token$/, 'Exchange the refresh token for new tokens. The idempotency key makes a retry safe'],
   [/^POST \/logout$/, 'End this session'],
-  [/^POST \/resource-token$/, 'Ask for a token for another server: one signature is good for all three'],
-  [/^GET \/me$/, 'A protected route: the middleware verified the access token'],
-  [/^GET \/session$/, 'Ask whether the cookies are good'],
+  [/^POST \/resource-token$/, 'Request a token for another server. One signature is enough for all three servers'],
+  [/^GET \/me$/, 'Call a protected route. The middleware verifies the access token'],
+  [/^GET \/session$/, 'Ask whether the cookies are valid'],
   [/^GET \/sessions$/, 'List the sessions of this DID'],
   [/^DELETE \/sessions\//, 'End a session'],
   [/^POST \/file$/, 'Post the encrypted file'],
   [/^GET \/file\//, 'Get the encrypted file'],
-  [/^GET \/(keys|storage|backup)$/, 'Ask what the vault keeps for this DID'],
-  [/^GET \/did/, 'Read a list; everybody may'],
+  [/^GET \/(keys|storage|backup)$/, 'Ask what the vault stores for this DID'],
+  [/^GET \/did/, 'Read a list. Everybody may read'],
   [/^POST \//, 'Add an entry to a list'],
   [/^PUT \//, 'Replace an entry'],
   [/^DELETE \//, 'Delete an entry']
 ]
 
-/** Tokens, signatures and ciphertexts. A DID or a cid is shorter. */
+/** Long values, which are shortened: tokens, signatures and ciphertexts. A DID or CID is shorter. */
 const LONG = /[\w.+/=-]{64,}/g
 const MAX_SHOWN = 20_000
 
-/** Response headers that matter to users. The others are shown together with long values. */
+/** Response headers that matter to users. The long form shows all headers. */
 const TELLING =
   /^(?:cache-control|challenge-expires-in|content-type|etag|file-expires-in|idempotent-replayed|pin-status|retry-after|www-authenticate)$/
 
 const SERVERS = Object.entries({ auth: location.origin, relay: relayUrl, vault: vaultUrl })
 const SETS_COOKIES = /^\/(?:auth|siwe\/verify|signup|refresh-token|logout)$/
 const COOKIES = 'set-cookie: authorization=…; refresh-token=… (HttpOnly: the browser shows them to no script)'
-const SIGNING = 'The wallet signs this text, which proves the DID, and is good for one login'
+const SIGNING = 'The wallet signs this text. The signature proves the DID, and is valid for one login'
 
 const list = getElement('exchanges', HTMLOListElement)
-/** The button that the user pressed last, until a request follows. */
+/** Name of the button that the user pressed last. The next request clears it. */
 let action = ''
 
 getElement('clear').addEventListener('click', () => list.replaceChildren())
 
-// Remembers the button, whose name is shown above its requests. The Enter key in a form clicks its button as well.
+// The name of the button is shown above its requests. The Enter key in a form also clicks its button.
 document.addEventListener(
   'click',
   ({ target }) => {
@@ -65,7 +65,7 @@ document.addEventListener(
   true
 )
 
-/** Creates a `fetch` that shows each exchange and passes it on after its response. It changes neither of them. */
+/** Creates a `fetch` that shows each exchange, and calls `onAnswer` after the response. It changes nothing. */
 export function fetchAndShow(onAnswer: (exchange: Exchange) => void): typeof fetch {
   return async (input, init) => {
     const request = new Request(input, init)
@@ -78,9 +78,9 @@ export function fetchAndShow(onAnswer: (exchange: Exchange) => void): typeof fet
       const response = await fetch(request)
       exchange.milliseconds = performance.now() - startedAt
       const { status, statusText } = response
-      // Read at once: the client ends the request when it has read its answer, and with it this copy.
+      // Read the copy at once: a client may abort its request once it has read the response, which aborts the copy.
       const text = response.clone().text()
-      const body = await text.catch(() => '(the answer broke off)')
+      const body = await text.catch(() => '(the response was interrupted)')
       exchange.answer = { status, statusText, headers: [...response.headers], body }
       onAnswer(exchange)
       return response
@@ -96,37 +96,37 @@ export function fetchAndShow(onAnswer: (exchange: Exchange) => void): typeof fet
 function showExchange(exchange: Exchange): () => void {
   const { method, url } = exchange
   const [where = url.host] = SERVERS.find(([, base]) => base !== '' && url.href.startsWith(base)) ?? []
-  const unseen = usesCookies && where === 'auth' && SETS_COOKIES.test(url.pathname) ? [COOKIES] : []
-  // `did%3Aethr…` as people read it.
+  const hiddenHeaders = usesCookies && where === 'auth' && SETS_COOKIES.test(url.pathname) ? [COOKIES] : []
+  // Decoded, so that users read `did:ethr` and not `did%3Aethr`.
   return addEntry([method, decodeURIComponent(url.pathname), explainRequest(exchange), where], (isShort) => ({
     ...describeState(exchange),
-    parts: listParts(exchange, isShort, unseen)
+    parts: listParts(exchange, isShort, hiddenHeaders)
   }))
 }
 
-/** Lets a wallet sign and shows that. No request is sent, but the signature explains the next one. */
+/** Gets a text signed, and shows that like a request, because the signature explains the next request. */
 export async function signAndShow(text: string, sign: () => Promise<string> | string): Promise<string> {
-  const shown = { state: '…', kind: 'good', answer: '' }
+  const shown = { state: '…', kind: 'success', answer: '' }
   const update = addEntry(['SIGN', 'personal_sign', SIGNING, 'wallet'], () => ({
     ...shown,
-    parts: Object.entries({ Text: text, Answer: shown.answer })
+    parts: Object.entries({ Text: text, Result: shown.answer })
   }))
   try {
     const answer = await sign()
     Object.assign(shown, { state: 'signed', answer })
     return answer
   } catch (error) {
-    Object.assign(shown, { state: 'refused', kind: 'bad', answer: describeError(error) })
+    Object.assign(shown, { state: 'not signed', kind: 'error', answer: describeError(error) })
     throw error
   } finally {
     update()
   }
 }
 
-/** An entry as it is now, perhaps without what says little here. */
+/** Computes the current view of an entry, in the short or the long form. */
 type View = (isShort: boolean) => { state: string; kind: string; parts: [title: string, text: string][] }
 
-/** @returns shows the entry as it is then */
+/** Adds an entry to the list. @returns a function that updates the entry */
 function addEntry([method, path, about, where]: [string, string, string, string], view: View): () => void {
   const stateText = make('span', { class: 'state' })
   const body = make('div', { class: 'parts' })
@@ -169,33 +169,38 @@ function addEntry([method, path, about, where]: [string, string, string, string]
 function add(item: HTMLLIElement): void {
   list.append(item)
   const wire = getElement('wire')
-  // Scrolls the column only. A phone shows no column, and the page keeps its position.
+  // Scrolls only the column. On a phone, which has no column, the page keeps its position.
   wire.scrollTop = wire.scrollHeight
 }
 
 const shorten = (text: string): string => text.replace(LONG, (long) => `${long.slice(0, 14)}…${long.slice(-6)}`)
 
-/** Returns the explanation of a request; empty for requests that are unknown. */
+/** Returns the explanation of a request; empty for unknown requests. */
 const explainRequest = ({ method, url }: Exchange): string =>
   ABOUT.find(([request]) => request.test(`${method} ${url.pathname}`))?.[1] ?? ''
 
 function describeState({ answer, failure, milliseconds = 0 }: Exchange): { state: string; kind: string } {
-  if (failure !== undefined) return { state: 'no answer', kind: 'bad' }
-  if (answer === undefined) return { state: '…', kind: 'odd' }
-  const kind = answer.status < 400 ? 'good' : answer.status < 500 ? 'odd' : 'bad'
+  if (failure !== undefined) return { state: 'no response', kind: 'error' }
+  if (answer === undefined) return { state: '…', kind: 'warning' }
+  const kind = answer.status < 400 ? 'success' : answer.status < 500 ? 'warning' : 'error'
   return { state: `${answer.status} · ${Math.round(milliseconds)} ms`, kind }
 }
 
-/** Lists a request and its response in HTTP notation, with the `unseen` lines. The short form omits most headers. */
-function listParts(exchange: Exchange, isShort: boolean, unseen: readonly string[]): [title: string, text: string][] {
+/** Lists a request and its response in HTTP notation, with the hidden headers. The short form omits most headers. */
+function listParts(
+  exchange: Exchange,
+  isShort: boolean,
+  hiddenHeaders: readonly string[]
+): [title: string, text: string][] {
   const { method, url, requestHeaders, requestBody, answer, failure } = exchange
   const line = `${method} ${url.pathname}${url.search} HTTP/1.1`
   const request = formatMessage([line, `host: ${url.host}`, ...requestHeaders.map(formatHeader)], requestBody)
-  if (failure !== undefined) return Object.entries({ Request: request, Answer: `None: ${failure}` })
+  if (failure !== undefined) return Object.entries({ Request: request, Response: `None: ${failure}` })
   if (answer === undefined) return Object.entries({ Request: request })
   const headers = answer.headers.filter(([name]) => !isShort || TELLING.test(name)).map(formatHeader)
   const status = `HTTP/1.1 ${answer.status} ${answer.statusText}`
-  return Object.entries({ Request: request, Answer: formatMessage([status, ...headers, ...unseen], answer.body) })
+  const response = formatMessage([status, ...headers, ...hiddenHeaders], answer.body)
+  return Object.entries({ Request: request, Response: response })
 }
 
 const formatHeader = ([name, value]: readonly [string, string]): string => `${name}: ${value}`

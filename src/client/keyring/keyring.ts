@@ -6,15 +6,15 @@ import type { Bytes } from '../seal.js'
 import { KEYRING_KEY, type VaultClient } from '../vault/vault-client.js'
 import { recovery, type Unlocker } from './unlockers.js'
 
-/** The longest entry, in bytes: about 25 slots. */
+/** Maximum size of the keyring's entry in bytes: about 25 slots. */
 const MAX_BYTES = 8_192
 
-/** One way to open a keyring, as it is stored. `salt`, `iv` and `wrapped` are base64url. */
+/** One way to open a keyring, in its stored form. `salt`, `iv` and `wrapped` are base64url. */
 export interface KeyringSlot {
   /** 32 random hex digits. */
   readonly id: string
   readonly type: Unlocker['type']
-  /** Name for people: 1 to 64 characters. It is stored unencrypted, so everybody can read it. */
+  /** Name for users, 1 to 64 characters. It is stored unencrypted, so everybody can read it. */
   readonly label: string
   /** Seconds since the Unix epoch, by the clock of the device that added it. */
   readonly createdAt: number
@@ -24,37 +24,37 @@ export interface KeyringSlot {
   readonly wrapped: string
 }
 
-/** The part of a `VaultClient` that a keyring needs. `encrypt` makes no difference: the keyring is stored as it is. */
+/** The part of a `VaultClient` that a keyring needs. The option `encrypt` does not apply to the keyring's entry. */
 export type KeyringVault = Pick<VaultClient, 'did' | 'get' | 'replace'>
 
-/** A keyring that was opened. */
+/** An open keyring. */
 export interface Keyring {
   /** 32 bytes, for `encrypt: { key }` of a `VaultClient`. */
   readonly key: Uint8Array
-  /** Slots at the time of the last read or write. */
+  /** Slots as of the last read or write. */
   readonly slots: readonly KeyringSlot[]
   /**
-   * Adds a way to open it. Changes by another device meanwhile are preserved.
+   * Adds a way to open the keyring. It preserves concurrent changes by another device.
    *
-   * @throws TypeError for another label; WALLET_NOT_DETERMINISTIC; TOO_LARGE with about 25 slots; CONFLICT where it was
-   * changed twice meanwhile; KEYRING_TAMPERED; errors of vault, wallet and passkey
+   * @throws TypeError for an invalid label; WALLET_NOT_DETERMINISTIC; TOO_LARGE above about 25 slots; CONFLICT after
+   * two concurrent changes; KEYRING_TAMPERED; errors of vault, wallet and passkey
    */
   add(unlocker: Unlocker, label: string): Promise<void>
   /**
-   * Removes a way to open it; one that is not there is removed. **The key stays:** an old copy of the keyring still
-   * opens.
+   * Removes a way to open the keyring; an unknown id changes nothing. **The key stays the same**, so an old copy of the
+   * keyring still opens.
    *
-   * @throws TypeError for the last slot; else as `add`
+   * @throws TypeError for the last slot; otherwise as `add`
    */
   remove(id: string): Promise<void>
 }
 
 /**
- * Makes a new key for a vault, and stores it there, encrypted for a new recovery code and for each unlocker.
+ * Creates a new key for a vault and stores it there, encrypted for a new recovery code and for each unlocker.
  *
- * @returns the key, and the code: show it to the user, because nothing else has it
- * @throws DidAuthClientError KEYRING_EXISTS; WALLET_NOT_DETERMINISTIC; NOT_SIGNED_IN where the user has changed
- * meanwhile; errors of vault, wallet and passkey
+ * @returns the key, and the recovery code, which is stored nowhere: show it to the user
+ * @throws DidAuthClientError KEYRING_EXISTS; WALLET_NOT_DETERMINISTIC; NOT_SIGNED_IN if another user logged in during
+ * the call; errors of vault, wallet and passkey
  * @example
  * const { key, recoveryCode } = await createKeyring({ vault, unlockers: [passkey({ rpId: location.hostname })] })
  * const notes = new VaultClient({ auth, encrypt: { key } })
@@ -68,26 +68,27 @@ export async function createKeyring({
 }): Promise<{ readonly key: Uint8Array; readonly recoveryCode: string }> {
   const { contents } = await vault.get(KEYRING_KEY)
   if (contents.length > 0) throw new DidAuthClientError(codes.KEYRING_EXISTS)
-  const [did, key, onPaper] = [vault.did.toLowerCase(), randomBytes(KEY_BYTES), recovery()]
+  const [did, key, recoveryUnlocker] = [vault.did.toLowerCase(), randomBytes(KEY_BYTES), recovery()]
   const slots: KeyringSlot[] = []
-  for (const unlocker of [onPaper, ...unlockers]) slots.push(await createSlot(key, did, unlocker, unlocker.type))
+  for (const unlocker of [recoveryUnlocker, ...unlockers])
+    slots.push(await createSlot(key, did, unlocker, unlocker.type))
   const content = await formatKeyring(key, did, slots)
   // Another user may have logged in during the prompt.
   if (vault.did.toLowerCase() !== did) throw new DidAuthClientError(codes.NOT_SIGNED_IN)
   await vault.replace(KEYRING_KEY, content, { ifNoneMatch: '*' }).catch(async (cause: unknown) => {
-    // The write may have happened and its answer be lost: then the code exists only here.
+    // If only the response was lost, the keyring is stored, and the caller must get its recovery code.
     const { contents } = await vault.get(KEYRING_KEY).catch(() => ({ contents: [] }))
     if (contents[0] === content) return
     throw isConflict(cause) ? new DidAuthClientError(codes.KEYRING_EXISTS, { cause }) : cause
   })
-  return { key, recoveryCode: onPaper.code }
+  return { key, recoveryCode: recoveryUnlocker.code }
 }
 
 /**
  * Opens the keyring of the user, or of another DID, which needs no session.
  *
- * @throws DidAuthClientError LOCKED where no slot opens; KEYRING_MISSING; KEYRING_TAMPERED where it is not as a client
- * wrote it; errors of vault, wallet and passkey
+ * @throws DidAuthClientError LOCKED if no slot opens; KEYRING_MISSING; KEYRING_TAMPERED if something other than a
+ * client changed it; errors of vault, wallet and passkey
  * @example
  * const { key } = await openKeyring({ vault, unlock: recovery(code) })
  */
@@ -140,7 +141,7 @@ export async function openKeyring({
 
 const isConflict = (error: unknown): boolean => parseFields(error).code === codes.CONFLICT[0]
 
-/** The fields in the order of the mac. */
+/** Formats of the slot's fields, in the order in which the MAC covers them. */
 const FORMS: Readonly<Record<keyof KeyringSlot, RegExp>> = {
   id: /^[0-9a-f]{32}$/,
   type: /^(?:recovery|passkey|wallet)$/,
@@ -158,7 +159,7 @@ function isSlot(value: unknown): value is KeyringSlot {
   return NAMES.every((name) => typeof slot[name] === findFieldType(name) && FORMS[name].test(String(slot[name])))
 }
 
-/** @throws DidAuthClientError TOO_LARGE */
+/** Formats a keyring with its MAC. @throws DidAuthClientError TOO_LARGE */
 async function formatKeyring(root: Bytes, did: string, slots: readonly KeyringSlot[]): Promise<string> {
   const content = JSON.stringify({ v: 1, slots, mac: await computeMac(root, did, slots) })
   if (utf8(content).length > MAX_BYTES) throw new DidAuthClientError(codes.TOO_LARGE)
@@ -166,9 +167,9 @@ async function formatKeyring(root: Bytes, did: string, slots: readonly KeyringSl
 }
 
 /**
- * The slots of what the vault has under the keyring's key: one entry `{ v: 1, slots, mac }`.
+ * Parses the entries that the vault has under the keyring's key: exactly one, `{ v: 1, slots, mac }`.
  *
- * @throws DidAuthClientError KEYRING_MISSING where nothing is; KEYRING_TAMPERED
+ * @throws DidAuthClientError KEYRING_MISSING without an entry; KEYRING_TAMPERED
  */
 async function parseKeyring(
   [content, ...others]: readonly string[],
@@ -185,8 +186,8 @@ async function parseKeyring(
 }
 
 /**
- * Base64url of HMAC-SHA256 under HKDF-SHA256(root, no salt, `did-auth keyring mac 1`) over the JSON of `[1, canonical
- * DID, [[id, type, label, createdAt, salt, iv, wrapped], …]]`, as `JSON.stringify` writes it.
+ * Computes base64url of HMAC-SHA256 under HKDF-SHA256(root, no salt, `did-auth keyring mac 1`) over `[1, canonical
+ * DID, [[id, type, label, createdAt, salt, iv, wrapped], …]]` in the form of `JSON.stringify`.
  */
 async function computeMac(root: Bytes, did: string, slots: readonly KeyringSlot[]): Promise<string> {
   const key = await hkdf(root, utf8(''), 'did-auth keyring mac 1')
@@ -210,7 +211,7 @@ async function createSlot(root: Bytes, did: string, unlocker: Unlocker, label: s
 async function unlockRoot(slots: readonly KeyringSlot[], did: string, unlock: Unlocker): Promise<Bytes> {
   let secret: Bytes | undefined
   for (const slot of slots.filter(({ type }) => type === unlock.type)) {
-    // A wallet has one for each slot.
+    // A wallet has another secret for each slot.
     if (!secret || slot.type === 'wallet') secret = await unlock.secret(slot, false)
     const root = await sealSlot('decrypt', secret, did, slot, decodeBase64url(slot.wrapped)).catch(() => undefined)
     if (root) {
@@ -221,7 +222,7 @@ async function unlockRoot(slots: readonly KeyringSlot[], did: string, unlock: Un
   throw new DidAuthClientError(codes.LOCKED)
 }
 
-/** Seals by AES-256-GCM under HKDF-SHA256(secret, salt, `did-auth keyring 1`). Authenticates DID, id and type. */
+/** Wraps or unwraps a key by AES-256-GCM under HKDF-SHA256(secret, salt, `did-auth keyring 1`). Binds DID, id, type. */
 async function sealSlot(
   verb: 'encrypt' | 'decrypt',
   secret: Bytes,

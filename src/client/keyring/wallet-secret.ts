@@ -6,11 +6,11 @@ import { utf8, type Bytes } from '../seal.js'
 import { connectWallet, type Wallet } from '../wallet.js'
 
 /**
- * The secret of a wallet's slot: the UTF-8 of r and s of its signature, 128 hex digits in lower case. The text is of
- * EIP-4361 and about a URI without a host, which no service takes for a login.
+ * Gets the secret of a wallet's slot: the UTF-8 of r and s of a signature, 128 hex digits in lower case. The signed
+ * text follows EIP-4361. Its URI has no host, so no service accepts it as a login.
  *
- * @throws DidAuthClientError WALLET_NOT_DETERMINISTIC where the second signature for a new slot is another; those of
- *   the wallet
+ * @throws DidAuthClientError WALLET_NOT_DETERMINISTIC if the second signature for a new slot differs; errors of the
+ *   wallet
  */
 export async function requestWalletSecret(
   wallet: Wallet,

@@ -8,7 +8,7 @@ import { decodeBase64url, encodeBase64url, utf8 } from '../seal.js'
 import { pause } from '../timing.js'
 import type { PlainWallet } from '../wallet.js'
 
-/** Curve without the kilobyte of code that makes verifying faster. @see SEC 2, section 2.4.1 */
+/** Curve without the fast verification of the library, which is a kilobyte of code. @see SEC 2, section 2.4.1 */
 const secp256k1 = ecdsa(
   weierstrassN({
     p: 0xfffffffffffffffffffffffffffffffffffffffffffffffffffffffefffffc2fn,
@@ -23,31 +23,31 @@ const secp256k1 = ecdsa(
   { lowS: true }
 )
 const CONTEXT = 'express-did-auth passkey wallet 1'
-/** Time for which the key of the first prompt waits for the first signature. */
-const KEPT_SECONDS = 60
+/** Time for which the private key of the first prompt is cached for the first signature. */
+const CACHE_SECONDS = 60
 
-/** Owner of the passkey: the page's host, or a domain above it. **The DID belongs to this domain.** */
+/** Domain of the passkey: the page's host or a parent domain. **The DID belongs to this domain.** */
 export interface PasskeyOptions {
   readonly rpId: string
 }
 
 /**
- * A wallet whose key is computed from a passkey, and lost with it. The first signature within a minute needs no prompt;
- * each other one asks the passkey again, and throws `USER_REJECTED` or `WALLET` where it is refused.
+ * A wallet whose private key is derived from a passkey, and lost with it. The first signature within a minute needs no
+ * prompt. Every other signature shows one, and throws `USER_REJECTED` or `WALLET` if it fails.
  */
 export interface PasskeyWallet extends PlainWallet {
   signMessage(text: string): Promise<string>
-  /** `credential` of `RelayClient`: the ES256K credential of its login. */
+  /** Returns the ES256K credential of a relay's login, for `credential` of `RelayClient`. */
   credential(challenge: string, did: string): Promise<string>
 }
 
 /**
- * Makes a passkey, which the user confirms, and a wallet of it. A second prompt follows where a passkey computes no
- * secret while it is made.
+ * Creates a passkey, which the user confirms, and returns its wallet. A passkey that computes no secret during its
+ * creation shows a second prompt.
  *
- * @param options - `userName` is what the list of passkeys shows
- * @throws DidAuthClientError NO_PASSKEY where there is no extension PRF; its `userMessage` says it where that shows too
- * late, and the new passkey stays. USER_REJECTED, WALLET
+ * @param options - `userName` is the name in the user's list of passkeys
+ * @throws DidAuthClientError NO_PASSKEY without the PRF extension, USER_REJECTED, WALLET. If a new passkey turns out to
+ * lack PRF, it stays in the user's list, and `userMessage` says so
  * @example
  * const wallet = await createPasskey({ rpId: location.hostname, userName: 'Ada' })
  * await auth.logIn({ wallet })
@@ -56,7 +56,7 @@ export function createPasskey(options: PasskeyOptions & { readonly userName: str
   return createPasskeyWallet(options)
 }
 
-/** Opens the wallet of a passkey that the user has, and chooses in one prompt. @throws as {@link createPasskey} does */
+/** Opens the wallet of a passkey that the user chooses, with one prompt. @throws as {@link createPasskey} does */
 export function openPasskey({ rpId }: PasskeyOptions): Promise<PasskeyWallet> {
   return createPasskeyWallet({ rpId })
 }
@@ -65,30 +65,30 @@ async function createPasskeyWallet(options: PasskeyOptions & { readonly userName
   const { rpId } = options
   const { id, secret } = await askPasskey({ ...options, context: CONTEXT })
   const passkeyId = encodeBase64url(new Uint8Array(id))
-  let kept: Uint8Array | undefined = derivePrivateKey(secret, rpId)
-  const address = `0x${bytesToHex(keccak_256(secp256k1.getPublicKey(kept, false).subarray(1))).slice(-40)}`
-  void pause(KEPT_SECONDS).then(() => {
-    kept?.fill(0)
-    kept = undefined
+  let cachedKey: Uint8Array | undefined = derivePrivateKey(secret, rpId)
+  const address = `0x${bytesToHex(keccak_256(secp256k1.getPublicKey(cachedKey, false).subarray(1))).slice(-40)}`
+  void pause(CACHE_SECONDS).then(() => {
+    cachedKey?.fill(0)
+    cachedKey = undefined
   })
   return passkeyWallet({ rpId, passkeyId, address }, () => {
-    const key = kept
-    kept = undefined
+    const key = cachedKey
+    cachedKey = undefined
     return key
   })
 }
 
 /**
- * Returns the wallet of a passkey that was opened before.
+ * Returns the wallet of a passkey whose id and address are known.
  *
- * @param passkey - `passkeyId` is the passkey's own id in base64url
- * @param takeKey - returns the private key once, while it is in memory; else the passkey is asked
+ * @param passkey - `passkeyId` is the WebAuthn id of the passkey in base64url
+ * @param takeKey - returns the cached private key once. Without it, a signature asks the passkey
  */
 export function passkeyWallet(
   { rpId, passkeyId, address }: PasskeyOptions & { readonly passkeyId: string; readonly address: string },
   takeKey = (): Uint8Array | undefined => undefined
 ): PasskeyWallet {
-  /** Returns the recovery, r and s. */
+  /** Signs a hash. @returns the recovery id (1 byte), r and s */
   const sign = async (hash: Uint8Array): Promise<Uint8Array> => {
     const question = { rpId, id: decodeBase64url(passkeyId).buffer, context: CONTEXT }
     const key = takeKey() ?? derivePrivateKey((await askPasskey(question)).secret, rpId)
@@ -119,11 +119,11 @@ export function passkeyWallet(
 }
 
 /**
- * The private key of a passkey: of the output of HKDF-SHA256, the first block of 32 bytes that is a number from 1 to
- * n − 1, n being the order of secp256k1. That is the first block for all but one secret in 2^128.
+ * Derives the private key of a passkey. It is the first block of 32 bytes in the output of HKDF-SHA256 that is a number
+ * from 1 to n − 1, where n is the order of secp256k1. Only one secret in 2^128 needs more than the first block.
  *
- * @param prf - 32 bytes, which are wiped
- * @param isKey - in place of the range, for tests
+ * @param prf - 32 bytes, which are overwritten with zeros
+ * @param isKey - replaces the check of the range, for tests
  */
 export function derivePrivateKey(
   prf: Uint8Array,

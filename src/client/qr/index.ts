@@ -1,16 +1,16 @@
-/** QR codes of relay links, or of any text, by the optional package `uqr`: `npm install uqr`. */
+/** QR codes of relay links or any other text. They need the optional package `uqr`: `npm install uqr`. */
 import { encode, renderUnicodeCompact } from 'uqr'
 
 /** Options for drawing a code. */
 export interface QrOptions {
-  /** Part of the code that may be lost: L 7 %, M 15 %, Q 25 %, H 30 %. Default M. */
+  /** Part of the code that may be unreadable: L 7 %, M 15 %, Q 25 %, H 30 %. Default M. */
   readonly correction?: 'L' | 'M' | 'Q' | 'H'
   /** White modules around the code. Default 4, which the standard requires. */
   readonly border?: number
 }
 
 /**
- * A QR code as rows of modules, true for dark, with its border.
+ * Returns a QR code with its border as rows of modules, true for dark.
  *
  * @throws RangeError for a text of more than about 2,300 bytes
  * @see ISO/IEC 18004
@@ -20,8 +20,8 @@ export function qrMatrix(text: string, { correction = 'M', border = 4 }: QrOptio
 }
 
 /**
- * A QR code as an SVG: black on white, without a size of its own. It holds no part of the text, so it may be put into a
- * page as it is.
+ * Draws a QR code as an SVG, black on white, without a fixed size. The SVG does not contain the text, so a page can
+ * insert it as HTML.
  *
  * @throws RangeError as {@link qrMatrix}
  * @example element.innerHTML = qrSvg(relay.link(uri, 'https://app.example.com/open'))

@@ -1,19 +1,19 @@
 import { encodeHex, concatBytes, type Bytes } from '../seal.js'
 
-/** Limits by which every IPFS node splits content, so that cids agree: bytes of a leaf, and links of a node. */
+/** Sizes with which IPFS nodes split content, so that CIDs match: bytes per leaf and links per node. */
 export const LEAF_BYTES = 262_144
 export const MAX_LINKS = 174
 
-/** A block, or a tree of blocks, by its root. */
+/** Root of a tree of blocks. A single block is a tree, too. */
 interface Tree {
   cid: Bytes
-  /** Bytes of content below the root. */
+  /** Size of the content, in bytes. */
   size: number
-  /** Bytes of all blocks from the root down. */
+  /** Size of all blocks including the root, in bytes. */
   total: number
 }
 
-/** Computes the cid of content: CIDv1, SHA2-256, UnixFS, raw leaves of 256 KiB, balanced with 174 links a node. */
+/** Computes the CID of content: CIDv1, SHA2-256, UnixFS, raw leaves of 256 KiB, balanced with 174 links per node. */
 export async function computeCid(content: Bytes): Promise<string> {
   const leaves = split(content.length, LEAF_BYTES, (start, end) => createTree(true, content.subarray(start, end)))
   let level = await Promise.all(leaves)
@@ -24,18 +24,18 @@ export async function computeCid(content: Bytes): Promise<string> {
   return level.map(({ cid }) => encodeBase32(cid)).join()
 }
 
-/** Calls `make` for each part of a length. An empty length has one empty part. */
-function split<T>(length: number, size: number, make: (start: number, end: number) => T): T[] {
-  return Array.from({ length: Math.ceil(length / size) || 1 }, (_, index) => make(index * size, (index + 1) * size))
+/** Maps each part of a length; a length of 0 has one empty part. */
+function split<T>(length: number, size: number, mapPart: (start: number, end: number) => T): T[] {
+  return Array.from({ length: Math.ceil(length / size) || 1 }, (_, index) => mapPart(index * size, (index + 1) * size))
 }
 
-/** Creates the tree of one block: content as it is, or a node of dag-pb. */
+/** Creates the tree of one block: raw content, or a dag-pb node. */
 export async function createTree(isRaw: boolean, bytes: Bytes, size = bytes.length, total = size): Promise<Tree> {
   const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))
   return { cid: concatBytes([[1, isRaw ? 0x55 : 0x70, 0x12, 32], hash]), size, total }
 }
 
-/** Creates the node that links to trees: each link has hash, empty name and size. Then the sizes as UnixFS has them. */
+/** Creates a node that links to trees. The links have hash, empty name and size; the UnixFS sizes follow them. */
 async function createParentNode(trees: readonly Tree[]): Promise<Tree> {
   const links: number[] = []
   const sizes: number[] = []
@@ -55,12 +55,12 @@ function encodeField(tag: number, bytes: readonly number[]): number[] {
   return [tag, ...encodeVarint(bytes.length), ...bytes]
 }
 
-/** Encodes a number as protobuf does: 7 bits per byte, the lowest first. */
+/** Encodes a number as a protobuf varint: 7 bits per byte, the lowest first. */
 function encodeVarint(value: number): number[] {
   return value < 128 ? [value] : [(value & 127) | 128, ...encodeVarint(value >> 7)]
 }
 
-/** Writes a cid of 36 bytes as IPFS does: the prefix `b`, then base32 in lower case without padding. */
+/** Encodes a CID of 36 bytes as text: the prefix `b`, then base32 in lower case without padding. */
 export function encodeBase32(bytes: Bytes): string {
   const digits = (BigInt(`0x0${encodeHex(bytes)}`) << 2n).toString(32).padStart(58, '0')
   return `b${digits.replace(/./g, encodeDigit)}`

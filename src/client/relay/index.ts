@@ -1,4 +1,4 @@
-/** The client of the relay: sends content that only the holder of the link can read. */
+/** The client of the relay: sends content that only holders of the link can read. */
 export * from '../errors.js'
 export type { RelayLogin } from './log-in.js'
 export * from './relay-client.js'

@@ -5,18 +5,18 @@ import { connectWallet, type Wallet } from '../wallet.js'
 
 /** Options of a login at a relay. */
 export interface RelayLogin {
-  /** Signs the login. Without it and `auth`, `open` asks the relay without a token. */
+  /** Signs the login. Without `wallet` and `auth`, `open` sends no token. */
   readonly wallet?: Wallet
-  /** Network of the DID: `rsk` when absent, `rsk:testnet`, a hex chain id, empty: Ethereum; `chain` asks the wallet. */
+  /** Network of the DID: `rsk` (default), `rsk:testnet`, a hex chain id, empty: Ethereum, or `chain`: the wallet's. */
   readonly network?: string
   /** The text after `Login to `. Default: the host of `url`. */
   readonly domain?: string
-  /** Returns the credential of the login (a JWT) in place of the wallet's signature, for those who hold a key. */
+  /** Returns the credential of the login (a JWT) in place of a wallet signature, for callers with a private key. */
   readonly credential?: (challenge: string, did: string) => Promise<string> | string
 }
 
 /**
- * Logs in at a relay by the wallet's signature, or by a credential. The client loads it only when there is a wallet.
+ * Logs in at a relay by the wallet's signature or a credential. The client loads this module on demand.
  *
  * @returns the token
  * @throws DidAuthClientError CHALLENGE, RATE_LIMITED, UNAVAILABLE, PROTOCOL, and errors of the wallet

@@ -10,35 +10,35 @@ import { computeCid } from './blocks.js'
 import type { RelayLogin } from './log-in.js'
 
 /**
- * Which relay, and who logs in there: a wallet, or with `auth` and `resource` the client of a service whose tokens the
+ * The relay and the login: either a `wallet`, or `auth` and `resource` with the client of a service whose tokens the
  * relay accepts.
  */
 export interface RelayClientOptions extends Partial<ResourceOptions>, RelayLogin {
   /** URL of the relay, such as `https://relay.example.com`. `url` and `resource` default to each other. */
   readonly url?: string
-  /** The global one when absent. */
+  /** Default: the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch
-  /** Time limit for one answer with its body. Default 60. */
+  /** Time limit for a response with its body, in seconds. Default 60. */
   readonly timeoutSeconds?: number
 }
 
 /** Options of `send` and `open`. */
 export interface SendOptions {
-  /** Ends the wait; the call throws its reason. */
+  /** Aborts the call, which throws the signal's reason. */
   readonly signal?: AbortSignal
-  /** Receives the seconds that the relay stores the file. Not called if unknown, or if a gateway is faster. */
+  /** Receives the remaining storage time of the file. Not called if it is unknown, or if a gateway responds first. */
   readonly onExpiresIn?: (seconds: number) => void
 }
 
 /** Options of `open`: further places to look for content. */
 export interface OpenOptions extends SendOptions {
-  /** IPFS gateways that are asked in addition to the relay, such as `https://ipfs.io`. They need not be trusted. */
+  /** IPFS gateways to ask in addition to the relay, such as `https://ipfs.io`. They need not be trusted. */
   readonly gateways?: readonly string[]
 }
 
 const CONTEXT = 'relay:1'
 const loadFiles = () => mapToUnavailable('file', undefined, () => import('./sent-file.js'))
-/** Kinds of errors by status, for answers that have a code of the relay. */
+/** Errors by status, for responses with an error code of the relay. */
 const meanings: Readonly<Record<number, PlainErrorKind>> = {
   401: codes.CHALLENGE,
   404: codes.NOT_FOUND,
@@ -49,8 +49,8 @@ const meanings: Readonly<Record<number, PlainErrorKind>> = {
 }
 
 /**
- * Sends content through a relay and opens it. The relay and the gateways see only what is encrypted: the key stands
- * behind `#` in the URI, and is in no request.
+ * Sends content through a relay and opens it. The relay and the gateways see only ciphertext: the key follows `#` in
+ * the URI, which no request contains.
  *
  * @example
  * const relay = new RelayClient({ url: 'https://relay.example.com', wallet: window.ethereum })
@@ -59,11 +59,11 @@ const meanings: Readonly<Record<number, PlainErrorKind>> = {
  */
 export class RelayClient {
   readonly #options: RelayClientOptions & Service
-  /** Asks the relay; its requests have the token of `auth`, which is for no gateway. */
+  /** Settings of requests to the relay. With `auth`, they send its token, which gateways must not get. */
   readonly #relay: Service
   #token: Promise<string> | undefined
 
-  /** @throws TypeError for a `url` that is none */
+  /** @throws TypeError if `url` is not an http(s) URL */
   constructor(options: RelayClientOptions) {
     const { auth, wallet, fetch, resource = options.url, url = resource } = options
     this.#options = {
@@ -72,7 +72,7 @@ export class RelayClient {
       init: { redirect: 'manual', credentials: 'omit' },
       findErrorKind: (status, code) =>
         code && (status === 401 && (auth || !wallet) ? codes.NOT_SIGNED_IN : meanings[status]),
-      // The largest file that a relay can be set to accept, with the JSON around it.
+      // The maximum that an operator can allow for a file, plus its JSON.
       read: (response) => readAtMost(68_000_000, response)
     }
     this.#relay = auth
@@ -81,15 +81,15 @@ export class RelayClient {
   }
 
   /**
-   * Encrypts content with a new key, and posts it.
+   * Encrypts content with a new key and posts it.
    *
-   * @param content - a text, bytes, or a file with its name and type: about 6 MiB at a relay with default bounds
-   * @returns `relay://<cid>#<key>`: everybody who has it can read the content, so show it only to the recipient
+   * @param content - a text, bytes, or a file with its name and type; up to about 6 MiB at a relay with default limits
+   * @returns `relay://<cid>#<key>`. Everybody who has this URI can read the content, so show it only to the recipient
    * @throws TypeError for other content; TOO_LARGE, FULL, TAKEN_DOWN; CHALLENGE, RATE_LIMITED, UNAVAILABLE,
    * PROTOCOL, errors of the wallet, or the signal's reason
    */
   async send(content: string | Uint8Array | File, options?: SendOptions): Promise<string> {
-    // The first byte is the type.
+    // The first byte of the plaintext is the type.
     const [type, bytes] =
       typeof content === 'string'
         ? [1, encodeUtf8(content)]
@@ -101,19 +101,19 @@ export class RelayClient {
     const iv = randomBytes(IV_BYTES)
     const file = encodeBase64url(concatBytes([iv, await crypt('encrypt', key, iv, CONTEXT, typed)]))
     const cid = await computeCid(utf8(file))
-    // Under another cid, the recipient would not find it, or find something else.
+    // Under another CID, the recipient would find nothing or other content.
     if ((await this.#withToken('/file', 'cid', { file }, options)) !== cid) throw new DidAuthClientError(codes.MISMATCH)
     return `relay://${cid}#${encodeBase64url(key)}`
   }
 
   /**
-   * Opens what was sent. Relay and gateways are asked at once, and the first one whose bytes have the cid wins.
+   * Opens sent content. It asks relay and gateways at once, and uses the first response that matches the CID.
    *
-   * @param uri - `relay://<cid>#<key>`, or a link made by {@link RelayClient.link}
-   * @returns the text, the bytes or the file, as it was sent. Name and type of a file are the sender's word: offer it
-   * as a download, because HTML that your page shows runs as your page
-   * @throws DidAuthClientError LINK, KEY, MISMATCH, NOT_FOUND, TAKEN_DOWN, MISSING; else as `send`. Where all fail, the
-   * error is the relay's
+   * @param uri - `relay://<cid>#<key>`, or a link of {@link RelayClient.link}
+   * @returns the text, bytes or file, as sent. The sender chose name and type of a file. Offer it as a download: HTML
+   * that your page shows runs as your page
+   * @throws DidAuthClientError LINK, KEY, MISMATCH, NOT_FOUND, TAKEN_DOWN, MISSING; otherwise as `send`. If relay and
+   * gateways all fail, the relay's error
    */
   async open(uri: string, options?: OpenOptions): Promise<string | Uint8Array | File> {
     const [cid, key] = parseRelayUri(uri)
@@ -124,8 +124,8 @@ export class RelayClient {
   }
 
   /**
-   * The URI as a link to a page of yours, `https://…#r=<cid>.<key>`: cameras of phones open https and not `relay://`.
-   * The part behind `#` stays in the browser; on the page, give `location.href` to {@link RelayClient.open}.
+   * Returns the URI as a link to your page, `https://…#r=<cid>.<key>`, because phone cameras open https but not
+   * `relay://`. Browsers never send the part after `#`. On your page, pass `location.href` to {@link RelayClient.open}.
    *
    * @throws DidAuthClientError LINK
    * @example relay.link(uri, 'https://app.example.com/open')
@@ -154,27 +154,27 @@ export class RelayClient {
     return raceWithAbort(first, signal).finally(() => race.abort())
   }
 
-  /** Sends a token if there is a wallet. Logs in again once if the token is refused, or the challenge was too late. */
+  /** Sends a request with a token, if there is a wallet. Logs in again once if token or challenge have expired. */
   #withToken(path: string, field: string, body?: object, options?: SendOptions): Promise<string> {
     const { auth, wallet } = this.#options
     if (auth || !(wallet || body)) return this.#ask(path, field, body, options)
-    const before = this.#token
+    const cachedToken = this.#token
     const login = () =>
       (this.#token ??= this.#logIn().catch((error: unknown) => {
-        // Forget the failed login, so that the next call logs in again.
+        // Drop the failed login, so that the next call logs in again.
         this.#token = undefined
         throw error
       }))
     const send = async () => this.#ask(path, field, body, options, await raceWithAbort(login(), options?.signal))
     return send().catch((error: unknown) => {
-      if (!isOutdated(error, before)) throw error
-      // Unless another call has logged in again.
-      if (this.#token === before) this.#token = undefined
+      if (!isOutdated(error, cachedToken)) throw error
+      // Another call may already have logged in again.
+      if (this.#token === cachedToken) this.#token = undefined
       return send()
     })
   }
 
-  /** Logs in without a signal, because several calls wait for one login. */
+  /** Logs in. It takes no signal, because several calls may wait for one login. */
   async #logIn(): Promise<string> {
     const { logIn } = await mapToUnavailable('log-in', undefined, () => import('./log-in.js'))
     return logIn(this.#relay, this.#options)
@@ -189,18 +189,18 @@ export class RelayClient {
   }
 }
 
-/** A relay URI, or a link to a page with `#r=<cid>.<key>`, and behind `&` what the page has to say. */
+/** A relay URI, or a link to a page with `#r=<cid>.<key>`. The page may add its own parameters after `&`. */
 const URI = /^(?:relay:\/\/|https?:[^#]*#r=)(baf(?:krei|ybei)[a-z2-7]{52})[#.]([\w-]{43})(?:&.*)?$/
 
-/** @throws DidAuthClientError LINK; its message does not have the text, which may hold a key */
+/** Parses a relay URI or link. @throws DidAuthClientError LINK, without the text, which may contain a key */
 function parseRelayUri(text: unknown): [cid: string, key: string] {
-  const found = URI.exec(String(text).trim())
-  if (!found) throw new DidAuthClientError(codes.LINK)
-  // The pattern has two groups, neither of them optional.
-  return found.slice(1) as [string, string]
+  const match = URI.exec(String(text).trim())
+  if (!match) throw new DidAuthClientError(codes.LINK)
+  // The pattern has two groups, and both are required.
+  return match.slice(1) as [string, string]
 }
 
-/** @throws DidAuthClientError KEY */
+/** Decrypts the file of a relay. @throws DidAuthClientError KEY */
 async function decrypt(file: Bytes, key: string): Promise<Bytes> {
   try {
     const bytes = decodeBase64url(decodeUtf8(file))

@@ -1,6 +1,6 @@
 /**
- * Adapters that give the modals of wallet libraries a `DidAuthClient` as their backend. None needs its library: the
- * types are those of the libraries' documentation.
+ * Adapters that make a `DidAuthClient` the backend of a wallet library's modal. No adapter imports its library: the
+ * types follow the documentation of the libraries.
  */
 import { formatSiweMessage } from '../../protocol/format-siwe-message.js'
 import type { DidAuthClient } from '../did-auth-client.js'
@@ -16,16 +16,19 @@ export type SiweAuth = Pick<DidAuthClient, 'ready' | 'session' | 'siwe' | 'logIn
 type Account = Parameters<SiweLogin['fields']>[0]
 type Signed = Pick<SignedSiwe, 'message' | 'signature'>
 
-/** thirdweb's expiration, which it requires. The nonce ends sooner, and the clock of the device may be wrong. */
+/** Validity of a thirdweb text, which requires one. A day tolerates wrong device clocks; the nonce expires sooner. */
 const DAY_MILLISECONDS = 86_400_000
 
-/** Modals write texts in one step, and sign again with the nonce of a refused login: a newer one replaces it. */
+/**
+ * Creates the steps of a login that the adapters share. Modals create a text without waiting, and after a refused login
+ * reuse its nonce. A newer nonce then replaces the used one.
+ */
 function createSteps(auth: SiweAuth) {
   let siwe: SiweLogin | undefined
-  let newer: string | undefined
+  let newerNonce: string | undefined
   const getNonce = async (): Promise<string> => {
     siwe = await auth.siwe()
-    newer = undefined
+    newerNonce = undefined
     return siwe.nonce()
   }
   const verify = async ({ message, signature }: Signed): Promise<ClientSession> =>
@@ -33,42 +36,42 @@ function createSteps(auth: SiweAuth) {
   return {
     getNonce,
     verify,
-    /** @throws Error before the first nonce */
+    /** Creates the text to sign. @throws Error before the first nonce */
     createMessage: ({ nonce, address, chainId }: Account): string => {
-      if (!siwe) throw new Error('No nonce was asked for')
-      const message = formatSiweMessage(siwe.fields({ address, chainId, nonce: newer ?? nonce }))
-      newer = undefined
+      if (!siwe) throw new Error('Call getNonce first')
+      const message = formatSiweMessage(siwe.fields({ address, chainId, nonce: newerNonce ?? nonce }))
+      newerNonce = undefined
       return message
     },
-    /** The console has the reason of a refusal. */
+    /** Logs in, and returns whether that succeeded. It logs the reason of a refusal to the console. */
     isVerified: async (signed: Signed): Promise<boolean> => {
       try {
         await verify(signed)
         return true
       } catch (error) {
         console.warn(error)
-        newer = await getNonce().catch(() => undefined)
+        newerNonce = await getNonce().catch(() => undefined)
         return false
       }
     }
   }
 }
 
-/** Returns the address of the session, when it is that of an account, or of any. */
-async function findSessionAddress(auth: SiweAuth, of?: string): Promise<string | undefined> {
+/** Finds the address of the session; undefined if the session belongs to another account than `account`. */
+async function findSessionAddress(auth: SiweAuth, account?: string): Promise<string | undefined> {
   await auth.ready.catch(() => undefined)
   const address = auth.session?.did.slice(-42)
-  return !of || of.toLowerCase() === address ? address : undefined
+  return !account || account.toLowerCase() === address ? address : undefined
 }
 
-/** Creates the `adapter` of `RainbowKitAuthenticationProvider`. The page sets its `status` by `auth.subscribe`. */
+/** Creates the `adapter` of `RainbowKitAuthenticationProvider`. The page derives its `status` from `auth.subscribe`. */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function rainbowKit(auth: SiweAuth) {
   const { getNonce, createMessage, isVerified: verify } = createSteps(auth)
   return { getNonce, createMessage, verify, signOut: () => auth.logOut() }
 }
 
-/** Creates the props of ConnectKit's `<SIWEProvider {...connectKit(auth)}>`. Another chain is the same user. */
+/** Creates the props of ConnectKit's `<SIWEProvider {...connectKit(auth)}>`. A change of chain keeps the session. */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function connectKit(auth: SiweAuth) {
   const { getNonce, createMessage, isVerified: verifyMessage } = createSteps(auth)
@@ -80,7 +83,7 @@ export function connectKit(auth: SiweAuth) {
       return createMessage(account)
     },
     verifyMessage,
-    /** The chain is the last that was signed for; `signOutOnNetworkChange` is what would compare it. */
+    /** Returns the session with the chain of the last text. Only `signOutOnNetworkChange` would use the chain. */
     getSession: async () => {
       const address = await findSessionAddress(auth)
       return address ? { address, chainId } : null
@@ -96,14 +99,14 @@ export function connectKit(auth: SiweAuth) {
 
 type CaipChain = `${string}:${string}`
 
-/** Creates the `siwx` of AppKit's `createAppKit`. Another chain of Ethereum is the same user; others are refused. */
+/** Creates the `siwx` of AppKit's `createAppKit`. A change of chain keeps the session. It refuses other namespaces. */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function appKit(auth: SiweAuth) {
   const { getNonce, verify } = createSteps(auth)
   const signOut = (): Promise<void> => auth.logOut()
   const createMessage = async (chain: CaipChain, address: string, nonce: string) => {
     const [namespace, id] = chain.split(':')
-    if (namespace !== 'eip155') throw new Error(`${chain}: not a chain of Ethereum`)
+    if (namespace !== 'eip155') throw new Error(`${chain}: not an Ethereum chain`)
     const { resources: _, ...fields } = (await auth.siwe()).fields({ address, chainId: Number(id), nonce })
     const text = formatSiweMessage(fields)
     const chainId = `eip155:${id}` as const
@@ -115,14 +118,14 @@ export function appKit(auth: SiweAuth) {
     addSession: async (session: Signed) => {
       await verify(session)
     },
-    /** The first: one text is one session. None signs out. */
+    /** Logs in with the first text, because each text is one session. An empty list logs out. */
     setSessions: async ([session]: Signed[]) => {
       await (session ? verify(session) : signOut())
     },
     revokeSession: signOut,
-    getSessions: async (chain: CaipChain, of: string) => {
-      const address = await findSessionAddress(auth, of)
-      return address ? [{ data: await createMessage(chain, of, ''), message: '', signature: '' }] : []
+    getSessions: async (chain: CaipChain, account: string) => {
+      const address = await findSessionAddress(auth, account)
+      return address ? [{ data: await createMessage(chain, account, ''), message: '', signature: '' }] : []
     },
     getRequired: () => true,
     signOutOnDisconnect: true
@@ -143,13 +146,13 @@ export function thirdweb(auth: SiweAuth) {
       return { ...fields, expiration_time, invalid_before: '' }
     },
     doLogin: async ({ payload, signature }: { payload: ThirdwebPayload; signature: string }) => {
-      const { chain_id, issued_at: issuedAt, expiration_time: expirationTime, uri = '', ...rest } = payload
-      const { domain, address, statement, nonce } = rest
+      const { chain_id, issued_at: issuedAt, expiration_time: expirationTime, uri = '' } = payload
+      const { domain, address, statement, nonce } = payload
       const chainId = Number(chain_id)
       const fields = { domain, address, statement, uri, chainId, nonce, issuedAt, expirationTime }
       await verify({ message: formatSiweMessage(fields), signature })
     },
-    /** Whether the session is of an account. A session of another account, which the user has left, is ended. */
+    /** Returns whether the session belongs to the account. Logs out if the user has changed to another account. */
     isLoggedIn: async (address: string) => {
       const isSame = (await findSessionAddress(auth, address)) !== undefined
       if (!isSame && auth.session) await auth.logOut().catch(console.warn)
@@ -159,7 +162,7 @@ export function thirdweb(auth: SiweAuth) {
   }
 }
 
-/** The fields of a text as thirdweb names them. */
+/** Fields of an EIP-4361 text with the names that thirdweb uses. */
 export interface ThirdwebPayload {
   domain: string
   address: string
@@ -175,9 +178,9 @@ export interface ThirdwebPayload {
 }
 
 /**
- * Connects a wallet and logs in with one prompt (ERC-7846), where the wallet can; else with two, as `logIn` does.
+ * Connects a wallet and logs in with one prompt (ERC-7846), or with two if the wallet does not support that.
  *
- * @throws DidAuthClientError as `logIn`, whose wallet this is
+ * @throws DidAuthClientError as `logIn` with this wallet
  * @example
  * button.onclick = () => connectAndSignIn(auth, provider)
  */
@@ -186,12 +189,12 @@ export async function connectAndSignIn(auth: SiweAuth, provider: Eip1193Provider
   const session = await retryStaleChallenge(async () => {
     const chainId = await fetchChainId(provider, undefined)
     const { domain, uri, statement, nonce } = siwe.fields({ address: '', chainId, nonce: await siwe.nonce() })
-    const wanted = { nonce, chainId: `0x${chainId.toString(16)}`, domain, uri, ...(statement && { statement }) }
-    const params = [{ version: '1', capabilities: { signInWithEthereum: wanted } }]
+    const signInRequest = { nonce, chainId: `0x${chainId.toString(16)}`, domain, uri, ...(statement && { statement }) }
+    const params = [{ version: '1', capabilities: { signInWithEthereum: signInRequest } }]
     const { accounts } = parseFields(await askWallet(() => mapUnsupported(provider, params), undefined))
     const { capabilities } = parseFields(parseFields(accounts)[0])
     const { message, signature } = parseFields(parseFields(capabilities).signInWithEthereum)
-    // A wallet that writes another URI has made a text that other services of this page accept as well.
+    // Other services of this page would accept a text with another URI, so it is not sent.
     if (!isText(message) || !isText(signature) || !hasHost(message, uri)) return undefined
     return siwe.verify({ message, signature, wallet: provider })
   })
@@ -204,7 +207,7 @@ function hasHost(message: string, url: string): boolean {
   return URL.canParse(uri) && new URL(uri).host === new URL(url).host
 }
 
-/** Calls `wallet_connect`. Returns undefined if the wallet does not know it (EIP-1193, JSON-RPC 2.0). */
+/** Calls `wallet_connect`. Returns undefined if the wallet does not support it (EIP-1193, JSON-RPC 2.0). */
 async function mapUnsupported(provider: Eip1193Provider, params: readonly unknown[]): Promise<unknown> {
   try {
     return await provider.request({ method: 'wallet_connect', params })

@@ -1,4 +1,4 @@
-/** The client of the vault: reads and writes a user's contents, encrypted where the caller gives a key. */
+/** The client of the vault: reads and writes a user's contents, and encrypts them if the caller provides a key. */
 export * from '../errors.js'
 export { VaultClient, type VaultAuth, type VaultClientOptions } from './vault-client.js'
 export type { EntryOptions, ReadOptions, WriteOptions } from './vault-client.js'

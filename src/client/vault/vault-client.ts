@@ -21,43 +21,43 @@ export interface VaultAuth extends Partial<Pick<ResourceAuth, 'tokenFor'>> {
   readonly session: { readonly did: string } | undefined
 }
 
-/** Options of a vault client: the vault, and whether contents are encrypted. */
+/** Options of a vault client. */
 export interface VaultClientOptions {
   /**
-   * A client of the vault; or with `resource`, of a service whose tokens the vault accepts. It is logged in for all but
-   * `get` with a DID.
+   * A client of the vault or, with `resource`, of a service whose tokens the vault accepts. It must be logged in,
+   * except for `get` with a DID.
    */
   readonly auth: VaultAuth
-  /** The vault's URL, as the service of `auth` has it in `resources`. */
+  /** URL of the vault, as the service of `auth` lists it in `resources`. */
   readonly resource?: string
-  /** URL under which the vault is reached. Default: `resource`. */
+  /** URL at which the vault is reachable. Default: `resource`. */
   readonly url?: string
   /**
-   * Encrypts contents with this key of 32 bytes, and decrypts what is read. Off by default: **everybody can read the
-   * vault**, who knows a DID and the name of a key. Names of keys and sizes stay readable. A lost key is lost content.
+   * Key of 32 bytes that encrypts written contents and decrypts read ones. Off by default: **everybody who knows a DID
+   * and a key's name can read the vault**. Names of keys and sizes are never encrypted. A lost key is lost content.
    */
   readonly encrypt?: { readonly key: Uint8Array }
-  /** Sends the requests, with absolute URLs and the token of `auth`, in place of the global one or that of `auth`. */
+  /** Replaces `fetch`. It gets absolute URLs and the token of `auth`. */
   readonly fetch?: (url: string, init?: RequestInit) => Promise<Response>
-  /** Time limit for one answer with its body. Default 60. */
+  /** Time limit for a response with its body, in seconds. Default 60. */
   readonly timeoutSeconds?: number
 }
 
 /** Options of every call. */
 export interface ReadOptions {
-  /** Ends the wait; the call throws its reason. */
+  /** Aborts the call, which throws the signal's reason. */
   readonly signal?: AbortSignal
 }
 
-/** Condition of a write. If it is not met, the error is `CONFLICT`. */
+/** Condition of a write. An unmet condition throws `CONFLICT`. */
 export interface WriteOptions extends ReadOptions {
-  /** Requires that the list still has this ETag; `*`: that there is a list. */
+  /** Requires that the list still has this ETag; `*` requires that the list exists. */
   readonly ifMatch?: string
-  /** Requires that there is no list. */
+  /** Requires that the list does not exist. */
   readonly ifNoneMatch?: '*'
 }
 
-/** Entries that a write is about, and its condition. */
+/** The entries that a write affects, and its condition. */
 export interface EntryOptions extends WriteOptions {
   /** Id of one entry. Default: all entries of the key. */
   readonly id?: string
@@ -72,22 +72,22 @@ export interface VaultList {
 
 /** A write that the vault has made durable. */
 export interface Written {
-  /** The cid of what was stored: with `encrypt`, that of the ciphertext. */
+  /** CID of the stored content; with `encrypt`, of the ciphertext. */
   readonly id: string
-  /** The ETag of the list as it is now. */
+  /** ETag of the changed list. */
   readonly etag: string
-  /** Whether the vault's IPFS node has it already. */
+  /** Whether the vault's IPFS node already has the content. */
   readonly isPinned: boolean
 }
 
 /** A key with its entries. */
 export interface VaultKey {
   readonly key: string
-  /** `size` in bytes, as stored. */
+  /** `size` is the stored size in bytes. */
   readonly entries: readonly { readonly id: string; readonly size: number }[]
 }
 
-/** Bytes and entries. */
+/** Used and available storage, in bytes and entries. */
 export interface VaultStorage {
   readonly used: number
   readonly available: number
@@ -98,21 +98,21 @@ export interface VaultStorage {
 /** Everything that a user has stored. */
 export interface VaultBackup {
   readonly did: string
-  /** Contents are as stored, which `restore` takes. */
+  /** Whether contents are in their stored form, which `restore` requires. */
   readonly raw?: true
   readonly entries: readonly { readonly key: string; readonly id: string; readonly content: string }[]
 }
 
-/** The key of the user's keyring. Its content is ciphertext already, so clients do not encrypt it. */
+/** Name of the key with the user's keyring. Its content is already ciphertext, so clients do not encrypt it. */
 export const KEYRING_KEY = 'did-auth.keyring'
 const VERSION = 'eda1'
 
-/** Names that no key can have: dots, which a URL resolves, and routes of the login, which a POST would reach. */
+/** Names that no key can have: dots, because URLs resolve them, and login routes, because a POST would reach them. */
 const UNUSABLE = /^(?:\.{0,2}|(?:request-)?(?:auth|signup)|refresh-token|logout)$/i
 
-/** Kinds of errors by status, for all answers. */
+/** Errors by status, for all responses. */
 const meanings: Readonly<Record<number, PlainErrorKind>> = { 401: codes.NOT_SIGNED_IN, 403: codes.CROSS_ORIGIN }
-/** Kinds of errors by status, for answers that have a code of the vault. */
+/** Errors by status, for responses with an error code of the vault. */
 const codedMeanings: Readonly<Record<number, PlainErrorKind>> = {
   413: codes.TOO_LARGE,
   451: [codes.TAKEN_DOWN[0], 'The operator removed this content.'],
@@ -127,7 +127,7 @@ function findErrorKind(status: number, serverCode = '', answer: Answer): PlainEr
 }
 
 /**
- * The notes of a user in a vault: texts under keys.
+ * The client of a user's vault, which stores lists of texts under keys.
  *
  * @example
  * const auth = new DidAuthClient({ url: 'https://vault.example.com', wallet: window.ethereum })
@@ -139,34 +139,34 @@ function findErrorKind(status: number, serverCode = '', answer: Answer): PlainEr
  */
 export class VaultClient {
   readonly #options: VaultClientOptions
-  /** The vault, asked with the user's token. */
-  readonly #own: Service
-  /** The vault, asked without token for what everybody may read. */
-  readonly #open: Service
+  /** Settings of requests with the user's token. */
+  readonly #withToken: Service
+  /** Settings of requests without a token, for public reads. */
+  readonly #public: Service
 
-  /** @throws TypeError for another `url`, or a key that is no Uint8Array of 32 bytes: a text would be zeros */
+  /** @throws TypeError for an invalid `url`, or a key other than a Uint8Array of 32 bytes: a string becomes zeros */
   constructor(options: VaultClientOptions) {
     const { key }: { key?: unknown } = options.encrypt ?? {}
     if (options.encrypt && !(key instanceof Uint8Array && key.length === KEY_BYTES)) {
-      throw new TypeError('encrypt.key: give a Uint8Array of 32 bytes')
+      throw new TypeError('encrypt.key: expected a Uint8Array of 32 bytes')
     }
     this.#options = options
     const { auth, resource, url = resource, fetch, timeoutSeconds } = options
     const service = { fetch, timeoutSeconds, findErrorKind, read: readAll }
     if (resource === undefined) {
       // The vault's paths are strings, so `fetch` is only called with strings.
-      const given = fetch && { fetch: fetch as typeof globalThis.fetch }
-      this.#open = { ...service, url: '', fetch: (path, init) => auth.fetch(path, { ...init, ...given }) }
-      this.#own = this.#open
+      const fetchOption = fetch && { fetch: fetch as typeof globalThis.fetch }
+      this.#public = { ...service, url: '', fetch: (path, init) => auth.fetch(path, { ...init, ...fetchOption }) }
+      this.#withToken = this.#public
     } else {
-      // Paths below begin with a dot.
-      this.#open = { ...service, url: `${parseServiceUrl(String(url))}/`, init: { credentials: 'omit' } }
-      // A client without `tokenFor` fails at the first request.
-      this.#own = { ...this.#open, fetch: createResourceFetch({ auth: auth as ResourceAuth, resource }, fetch) }
+      // Paths begin with a dot, see joinPath.
+      this.#public = { ...service, url: `${parseServiceUrl(String(url))}/`, init: { credentials: 'omit' } }
+      // An `auth` without `tokenFor` fails at the first request.
+      this.#withToken = { ...this.#public, fetch: createResourceFetch({ auth: auth as ResourceAuth, resource }, fetch) }
     }
   }
 
-  /** The DID of the user. @throws DidAuthClientError NOT_SIGNED_IN */
+  /** DID of the user. @throws DidAuthClientError NOT_SIGNED_IN */
   get did(): string {
     const { session } = this.#options.auth
     if (!session) throw new DidAuthClientError(codes.NOT_SIGNED_IN)
@@ -174,22 +174,23 @@ export class VaultClient {
   }
 
   /**
-   * Reads the contents under a key; none where nothing is.
+   * Reads the contents under a key; an unknown key has none.
    *
-   * @param did - whose; those of the user when absent. Needs no session
+   * @param did - owner of the list. Default: the user. With a DID, no session is needed
    * @throws DidAuthClientError KEY, NOT_ENCRYPTED, MISSING, NAME; NOT_SIGNED_IN without a DID; UNAVAILABLE, PROTOCOL,
    * or the signal's reason
    */
   async get(key: string, did: string = this.did, options?: ReadOptions): Promise<VaultList> {
-    const answer = await ask(this.#open, { path: joinPath(did, key), signal: options?.signal })
-    const isList = (json: unknown): boolean => Array.isArray(json) && json.every((one) => typeof one === 'string')
+    const answer = await ask(this.#public, { path: joinPath(did, key), signal: options?.signal })
+    const isList = (json: unknown): boolean => Array.isArray(json) && json.every((item) => typeof item === 'string')
     const stored = readJsonAs<string[]>(answer, isList)
     const contents = await Promise.all(stored.map((content) => this.#decrypt(content, key, did)))
     return { contents, etag: readEtag(answer) }
   }
 
   /**
-   * Adds content to a key. The same content again changes nothing; with `encrypt`, each call makes another ciphertext.
+   * Adds content to a key. Adding the same content again changes nothing, except with `encrypt`: each call then creates
+   * another ciphertext.
    *
    * @throws DidAuthClientError CONFLICT; TOO_LARGE, FULL, TAKEN_DOWN, NAME; NOT_SIGNED_IN, SESSION_ENDED,
    * RATE_LIMITED, UNAVAILABLE, CROSS_ORIGIN, PROTOCOL, or the signal's reason
@@ -198,12 +199,12 @@ export class VaultClient {
     return this.#write('POST', key, content, options)
   }
 
-  /** Puts content in place of all entries of a key, or of the one with `id`. @throws as {@link VaultClient.add} */
+  /** Replaces all entries of a key, or the one with `id`. @throws as {@link VaultClient.add} */
   replace(key: string, content: string, options?: EntryOptions): Promise<Written> {
     return this.#write('PUT', key, content, options)
   }
 
-  /** Deletes all entries of a key, or the one with `id`. None is no error. @throws as {@link VaultClient.add} */
+  /** Deletes all entries of a key, or the one with `id`, if they exist. @throws as {@link VaultClient.add} */
   async delete(key: string, options: EntryOptions = {}): Promise<Omit<Written, 'id'>> {
     return readChange(await this.#ask('DELETE', joinPath(key, options.id), options))
   }
@@ -214,14 +215,15 @@ export class VaultClient {
     return readJsonAs<{ keys: VaultKey[] }>(answer, ({ keys }) => Array.isArray(keys)).keys
   }
 
-  /** Returns how much the user has stored, and how much more is allowed. @throws as {@link VaultClient.add} */
+  /** Returns the user's used and available storage. @throws as {@link VaultClient.add} */
   async storage(options?: ReadOptions): Promise<VaultStorage> {
     const answer = await this.#ask('GET', './storage', options)
     return readJsonAs<VaultStorage>(answer, ({ used }) => typeof used === 'number')
   }
 
   /**
-   * Every entry of the user with its content; with `raw`, ciphertext as it is stored, for which no key is needed.
+   * Returns every entry of the user with its content. With `raw`, contents are in their stored form, so no encryption
+   * key is needed.
    *
    * @throws as {@link VaultClient.get} and {@link VaultClient.add}
    */
@@ -237,22 +239,22 @@ export class VaultClient {
   }
 
   /**
-   * Writes every entry of a raw backup behind what is there. Entries that are there already stay where they are, so
-   * that it can be repeated where it failed.
+   * Appends the missing entries of a raw backup to the vault. Existing entries keep their position, so a failed call
+   * can be repeated.
    *
-   * @returns how many entries were written
-   * @throws TypeError for a backup that is not raw: what was encrypted would become readable for everybody.
-   * DidAuthClientError KEY for one of another DID, KEYRING_EXISTS where the vault has another keyring: both write
-   * nothing. Else as {@link VaultClient.add}
+   * @returns the number of written entries
+   * @throws TypeError for a backup that is not raw, because everybody could read its decrypted contents.
+   * DidAuthClientError KEY for a backup of another DID, and KEYRING_EXISTS if the vault has another keyring; both
+   * write nothing. Otherwise as {@link VaultClient.add}
    */
   async restore({ did, raw, entries }: VaultBackup, options?: ReadOptions): Promise<number> {
-    if (!raw) throw new TypeError('Give a backup({ raw: true })')
+    if (!raw) throw new TypeError('backup: expected one of backup({ raw: true })')
     // Ciphertext can be decrypted only under the DID that encrypted it.
     if (did.toLowerCase() !== this.did.toLowerCase()) throw new DidAuthClientError(codes.KEY)
     const present = new Map((await this.keys(options)).map(({ key, entries }) => [key, entries.map(({ id }) => id)]))
     const missing = entries.filter(({ key, id }) => !present.get(key)?.includes(id))
-    // First: where there is another, nothing is written.
-    missing.sort((one, other) => Number(other.key === KEYRING_KEY) - Number(one.key === KEYRING_KEY))
+    // The keyring is written first, so that a conflict with another keyring prevents all writes.
+    missing.sort((left, right) => Number(right.key === KEYRING_KEY) - Number(left.key === KEYRING_KEY))
     for (const { key, content } of missing) {
       const condition = key === KEYRING_KEY && ({ ifNoneMatch: '*' } as const)
       await this.#send('POST', joinPath(key), content, { ...options, ...condition }).catch((cause: unknown) => {
@@ -278,27 +280,27 @@ export class VaultClient {
       ...(ifMatch !== undefined && { 'If-Match': ifMatch }),
       ...(ifNoneMatch !== undefined && { 'If-None-Match': ifNoneMatch })
     }
-    return ask(this.#own, { method, path, body, headers, signal })
+    return ask(this.#withToken, { method, path, body, headers, signal })
   }
 
-  /** @returns `eda1.<iv>.<ciphertext and tag>`, both in base64url */
+  /** Encrypts content, if the client has a key. @returns `eda1.<iv>.<ciphertext and tag>`, both parts in base64url */
   async #encrypt(content: string, key: string): Promise<string> {
     const { encrypt } = this.#options
     if (!encrypt || key === KEYRING_KEY) return content
     const { did } = this
     const iv = randomBytes(IV_BYTES)
     const sealed = await crypt('encrypt', new Uint8Array(encrypt.key), iv, createContext(did, key), encodeUtf8(content))
-    // Another user has logged in meanwhile, who could not decrypt it.
+    // Another user may have logged in during the encryption, and could not decrypt this.
     if (this.did !== did) throw new DidAuthClientError(codes.NOT_SIGNED_IN)
     return [VERSION, encodeBase64url(iv), encodeBase64url(sealed)].join('.')
   }
 
-  /** @throws DidAuthClientError NOT_ENCRYPTED for another form; KEY where secret, context or a byte is another */
+  /** Decrypts stored content. @throws DidAuthClientError NOT_ENCRYPTED; KEY for another key, DID or name, or changes */
   async #decrypt(content: string, key: string, did: string): Promise<string> {
     const { encrypt } = this.#options
     if (!encrypt || key === KEYRING_KEY) return content
-    const [version, ivText = '', sealedText = '', ...rest] = content.split('.')
-    if (version !== VERSION || rest.length > 0 || /[^\w-]/.test(ivText + sealedText)) {
+    const [version, ivText = '', sealedText = '', ...extraParts] = content.split('.')
+    if (version !== VERSION || extraParts.length > 0 || /[^\w-]/.test(ivText + sealedText)) {
       throw new DidAuthClientError(codes.NOT_ENCRYPTED)
     }
     try {
@@ -310,7 +312,7 @@ export class VaultClient {
   }
 }
 
-/** Returns a relative path: vaults may be below a path. @throws DidAuthClientError NAME, also for half a character */
+/** Joins a relative path: a vault's URL may have a path. @throws DidAuthClientError NAME, also for lone surrogates */
 function joinPath(...segments: readonly (string | undefined)[]): string {
   const path = segments.filter((segment) => segment !== undefined)
   try {
@@ -321,20 +323,20 @@ function joinPath(...segments: readonly (string | undefined)[]): string {
   }
 }
 
-/** Creates the context that binds a ciphertext to its user and key, so that it cannot be moved to others. */
+/** Creates the context that binds a ciphertext to its user and key, so that it cannot be moved. */
 const createContext = (did: string, key: string): string => [did.toLowerCase(), key, VERSION].join('\n')
 
-/** Reads the ETag of the list that was read or written. */
+/** Reads the ETag of a list from a response. */
 function readEtag({ response }: Answer): string {
   return response.headers.get('etag') ?? ''
 }
 
-/** Reads the part of the answer that all writes have. */
+/** Reads the headers that responses to all writes have. */
 function readChange(answer: Answer): Omit<Written, 'id'> {
   return { etag: readEtag(answer), isPinned: answer.response.headers.get('pin-status') !== 'pending' }
 }
 
-/** Reads the JSON of an answer. @throws DidAuthClientError PROTOCOL if it does not have the expected form */
+/** Returns the JSON of a response. @throws DidAuthClientError PROTOCOL if it does not have the expected form */
 function readJsonAs<T>(answer: Answer, isExpected: (json: Partial<Record<keyof T, unknown>>) => boolean): T {
   if (!isExpected(parseFields(answer.json) as Partial<Record<keyof T, unknown>>)) throw toClientError(answer)
   return answer.json as T

@@ -47,7 +47,7 @@ describe('the page of a link', () => {
     const page = await open(link)
     const { host, origin } = new URL(server.servers[1]!.serviceUrl)
     expect(await page.textContent('#relay')).toBe(host)
-    expect(await page.textContent('#expiry')).toMatch(/Kept until\s+(December 31, 2099|January 1, 2100) at /)
+    expect(await page.textContent('#expiry')).toMatch(/Available until\s+(December 31, 2099|January 1, 2100) at /)
     expect(await page.isVisible('#about-login')).toBe(name !== 'open reads')
     expect(requests.filter((url) => url.startsWith(origin))).toEqual([])
     await page.tap('#open')
@@ -92,10 +92,10 @@ describe('the page of a link', () => {
     await page.goto(otherKey)
     await page.waitForSelector('#until-title:text-is("Expired on")')
     await page.click('#open')
-    await page.waitForSelector('#open-status:text-is("The content cannot be read. Ask for it again.")')
+    await page.waitForSelector('#open-status:text-is("The content cannot be decrypted. Check the link or key.")')
     await page.goto(link.replace(/bafkrei.{8}/, 'bafkreiaaaaaaaa'))
     await page.click('#open')
-    const text = 'The content has expired, or was never there. Ask for it again.'
+    const text = 'The content has expired or never existed. Ask the sender for a new link.'
     await page.waitForSelector(`#open-status:text-is("${text}")`)
     await context.route('**/file/*', (route) => route.fulfill({ status: 451, json: { code: 'ERR_TAKEN_DOWN' } }))
     await page.goto('about:blank')

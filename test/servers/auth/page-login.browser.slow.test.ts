@@ -131,7 +131,7 @@ describe('logging in on the page in a browser', () => {
     await expectNoFault()
     await page.setInputFiles('#send-file', { name: 'a', mimeType: '', buffer: Buffer.alloc(7_340_032) })
     await page.click('#send-form button')
-    await waitForAnswer(page, 'relay', 'At most 5.9 MiB can be sent. This has 7.0 MiB.')
+    await waitForAnswer(page, 'relay', 'This has 7.0 MiB. Send at most 5.9 MiB.')
     await expectNoFault()
   })
 
@@ -165,7 +165,9 @@ describe('logging in on the page in a browser', () => {
     await logInByTabKey(page)
     expect(await page.locator('.insecure').first().isVisible()).toBe(false)
     await page.click('#send-form button')
-    await page.waitForSelector('#sent-local:text-is("No phone can open this link: localhost is this computer.")')
+    await page.waitForSelector(
+      '#sent-local:text-is("Other devices cannot open this link: localhost is this computer.")'
+    )
     await context.addInitScript(`Object.defineProperty(window, 'isSecureContext', { value: false })`)
     for (const path of ['/', '/open']) {
       await page.goto(all.serviceUrl + path)
@@ -191,7 +193,7 @@ describe('logging in on the page in a browser', () => {
     await page.click('#other-wallet')
     await page.click('#use-tab-key')
     await page.waitForSelector('#log-in')
-    expect((await page.locator('.steps [data-kind=good]').allTextContents()).join('')).toBe('')
+    expect((await page.locator('.steps [data-kind=success]').allTextContents()).join('')).toBe('')
     expect(await page.locator('#sent, #notes li, #claims-details').locator('visible=true').count()).toBe(0)
     expect(await page.inputValue('#vault-code')).toBe('')
     expect(await page.evaluate(ticks)).toEqual(['"✓"', ...Array<string>(3).fill('counter(step)')])
@@ -216,8 +218,8 @@ describe('logging in on the page in a browser', () => {
     await logInByTabKey(page)
     for (const release of held) release()
     await page.waitForSelector('[aria-busy=true]', { state: 'detached' })
-    const good = await page.locator('.steps [data-kind=good]').allTextContents()
-    expect(good.filter((text) => text !== '')).toEqual(['Logged in.'])
+    const outcomes = await page.locator('.steps [data-kind=success]').allTextContents()
+    expect(outcomes.filter((text) => text !== '')).toEqual(['Logged in.'])
     expect(await page.locator('#sent, #notes li').locator('visible=true').count()).toBe(0)
   })
 
@@ -236,7 +238,7 @@ describe('logging in on the page in a browser', () => {
     release()
     await page.waitForSelector('[aria-busy=true]', { state: 'detached' })
     expect(await page.isVisible('#session-did')).toBe(false)
-    expect((await page.locator('.steps [data-kind=good]').allTextContents()).join('')).toBe('')
+    expect((await page.locator('.steps [data-kind=success]').allTextContents()).join('')).toBe('')
   })
 
   it('shows what the wallet signed, and tokens in full only when asked', async () => {

@@ -64,7 +64,7 @@ describe('the page in a browser', () => {
     sender.context.on('request', (request) => void sent.push(`${request.url()} ${request.postData() ?? ''}`))
     await page.click('#send-form button')
     await waitForAnswer(page, 'relay', 'Sent.')
-    expect(await page.textContent('#sent-until')).toMatch(/^The relay keeps it until \w.+ at .+\.$/)
+    expect(await page.textContent('#sent-until')).toMatch(/^The relay stores it until \w.+ at .+\.$/)
     const link = String(await page.textContent('#sent-link'))
     const [, key = ''] = /^http:\/\/localhost:\d+\/open#r=bafk[a-z2-7]+\.([\w-]{43})&until=\d{10}$/.exec(link) ?? []
     expect(key).toHaveLength(43)
@@ -126,7 +126,7 @@ describe('the page in a browser', () => {
     expect(await other.locator('#notes p').allTextContents()).toEqual(['Ask Ada', 'Buy two oaks'])
 
     await page.click('#notes li:first-child button:text-is("Delete")')
-    await waitForAnswer(page, 'vault', 'Another device or tab changed the notes meanwhile.')
+    await waitForAnswer(page, 'vault', 'Another device or tab has changed the notes.')
     expect(await page.locator('#notes p').allTextContents()).toEqual(['Ask Ada', 'Buy two oaks'])
     await page.click('#notes li:first-child button:text-is("Delete")')
     await waitForAnswer(page, 'vault', 'Deleted.')
@@ -230,9 +230,9 @@ describe('the page in a browser', () => {
   it.each([
     ['rejecting', wallet('alice').rejecting(), 'rejected'],
     ['busy', wallet('alice').busy(), 'pending'],
-    ['locked', answering('eth_requestAccounts', []), 'named no account'],
-    ['answering garbage for an account', answering('eth_requestAccounts', [42]), 'named no account'],
-    ['answering nothing', answering('eth_requestAccounts', null), 'named no account']
+    ['locked', answering('eth_requestAccounts', []), 'returned no account'],
+    ['answering garbage for an account', answering('eth_requestAccounts', [42]), 'returned no account'],
+    ['answering nothing', answering('eth_requestAccounts', null), 'returned no account']
   ])('says what is wrong with a wallet that is %s, and continues with another', async (_what, bad, text) => {
     const { open, complaints } = await openProfile(browser, [bad])
     const page = await open(all.serviceUrl)
@@ -244,14 +244,14 @@ describe('the page in a browser', () => {
 
   it.each([
     ['what is no signature', answering('personal_sign', { r: 1 }), 'Your wallet failed'],
-    ['that its user declines', declining, 'You refused']
+    ['that its user declines', declining, 'You declined']
   ])('says that a wallet answered a login with %s, and lets the user try again', async (_what, bad, text) => {
     const { open } = await openProfile(browser, [bad])
     const page = await open(all.serviceUrl)
     await page.click('#wallets button')
     await page.click('#log-in')
     await waitForAnswer(page, 'session', text)
-    expect(await page.getAttribute('#session-status', 'data-kind')).toBe('bad')
+    expect(await page.getAttribute('#session-status', 'data-kind')).toBe('error')
     expect(await page.isEnabled('#log-in')).toBe(true)
   })
 
@@ -299,7 +299,7 @@ describe('the page in a browser', () => {
     }
     await ended.click('#refresh')
     await ended.waitForSelector('#signed-out')
-    expect(await ended.getAttribute('#session-status', 'data-kind')).toBe('bad')
+    expect(await ended.getAttribute('#session-status', 'data-kind')).toBe('error')
   })
 
   it('continues when the server restarts between two clicks', async () => {
