@@ -79,7 +79,7 @@ export class Connections {
     }
     if (redisUrl !== undefined) {
       const quotas = (this.quotas = await connectRedis(redisUrl))
-      this.#engines.push({ name: 'redis', variable: 'REDIS_URL', ask: () => askRedis(quotas) })
+      this.#engines.push({ name: 'redis', variable: 'REDIS_URL', ask: () => pingRedis(quotas) })
     }
     for (const { ask } of this.#engines) await findUnavailability(ask)
   }
@@ -152,7 +152,7 @@ export async function connectRedis(url: string): Promise<QuotaStore & StoreLifec
 }
 
 /** @throws DidAuthError ERR_STORE while Redis is unavailable; StartError when it is one node of a cluster */
-export async function askRedis(quotas: StoreLifecycle): Promise<void> {
+export async function pingRedis(quotas: StoreLifecycle): Promise<void> {
   await quotas.ping().catch((cause: unknown) => {
     if (getErrorCode(cause) === 'ERR_CONFIG') throwUnusable(cause, 'Redis (REDIS_URL)')
     throw new DidAuthError('ERR_STORE', { cause })

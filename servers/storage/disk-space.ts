@@ -33,7 +33,7 @@ const FULL_MILLISECONDS = 1_000
  * @param makeSpace - deletes garbage if the bound is exceeded; the store is measured again afterwards
  * @returns a function that asserts that there is space. @throws ServerError ERR_STORAGE_FULL
  */
-export function storeBound(
+export function createStoreBound(
   { measure, max, freshMilliseconds, describe }: StoreMeasure,
   makeSpace: () => Promise<unknown>,
   nowMilliseconds = (): number => performance.now()
@@ -80,7 +80,7 @@ const RESERVE_BYTES = 1_048_576
 const toReservePath = (database: string): string => `${database}-reserve`
 
 /** Reserves space next to a database for deletions on a full disk, unless it is reserved or the disk is full. */
-export function makeReserve(database: string): void {
+export function createReserve(database: string): void {
   try {
     writeFileSync(toReservePath(database), Buffer.alloc(RESERVE_BYTES), { flag: 'wx', mode: 0o600, flush: true })
   } catch {
@@ -88,6 +88,7 @@ export function makeReserve(database: string): void {
   }
 }
 
-export function useReserve(database: string): void {
+/** Deletes the reserve file, so that deletions have space on a full disk. */
+export function deleteReserve(database: string): void {
   rmSync(toReservePath(database), { force: true })
 }

@@ -16,13 +16,13 @@ const OF_STORAGE = /^(SQLITE_|E[A-Z]+$)/
 /** Code of an error whose message is a refusal, for sending it between threads. */
 const REFUSED = 'REFUSED'
 
-/** Refuses in a verb. @throws Error that {@link storeFailure} converts to the error of the refusal */
+/** Refuses in a verb. @throws Error that {@link toVerbError} converts to the error of the refusal */
 export function refuse(refusal: Refusal): never {
   throw Object.assign(new Error(JSON.stringify(refusal)), { code: REFUSED })
 }
 
 /** Converts the failure of a verb, in any thread, to the error of its refusal, ERR_STORAGE_FULL or ERR_STORAGE. */
-export function storeFailure(error: unknown): unknown {
+export function toVerbError(error: unknown): unknown {
   const code = getErrorCode(error)
   if (code === REFUSED && error instanceof Error) {
     const { refused, ...options } = JSON.parse(error.message) as Refusal

@@ -26,21 +26,21 @@ export function createRouteFinder(
   return ({ method: received, path, app }) => {
     const method = received === 'HEAD' ? 'GET' : received
     const found = table.get(toRouteKey(method, path))
-    if (found !== undefined && isSpelt(app, path, found.path)) return found
+    if (found !== undefined && hasSameSpelling(app, path, found.path)) return found
     const trimmed = trimSlash(path)
     const slash = trimmed.lastIndexOf('/')
     const parent = table.get(`${toRouteKey(method, trimmed.slice(0, slash))} :`)
     const isParent = parent !== undefined && slash + 1 < trimmed.length
-    if (!isParent || !isSpelt(app, path, trimSlash(parent.path) + trimmed.slice(slash))) return undefined
+    if (!isParent || !hasSameSpelling(app, path, trimSlash(parent.path) + trimmed.slice(slash))) return undefined
     return { answer: parent.answer, parameter: decodeSegment(trimmed.slice(slash + 1)) }
   }
 }
 
-/** Whether a path is spelt as configured. Called only if it differs at most in case and last slash, to save time. */
-function isSpelt(app: Request['app'], given: string, configured: string): boolean {
-  if (given === configured) return true
-  if (app.enabled('strict routing') && given.endsWith('/') !== configured.endsWith('/')) return false
-  return !app.enabled('case sensitive routing') || trimSlash(given) === trimSlash(configured)
+/** Whether a path has the configured spelling. Called only if the two differ at most in case and last slash. */
+function hasSameSpelling(app: Request['app'], path: string, configured: string): boolean {
+  if (path === configured) return true
+  if (app.enabled('strict routing') && path.endsWith('/') !== configured.endsWith('/')) return false
+  return !app.enabled('case sensitive routing') || trimSlash(path) === trimSlash(configured)
 }
 
 function toRouteKey(method: string, path: string): string {

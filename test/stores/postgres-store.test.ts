@@ -78,7 +78,7 @@ describe('postgresStore', () => {
 
   it('refuses at once what is neither a URL nor a pool', () => {
     expect(() => postgresStore(undefined as never)).toThrow(
-      'needs a URL or a Pool of the package pg, and received undefined'
+      'needs a URL or a Pool of the package pg, but received undefined'
     )
     expect(() => postgresStore({ host: 'db' } as never)).toThrow('and received object')
   })

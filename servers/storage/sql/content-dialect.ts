@@ -5,7 +5,7 @@ import type { Dialect, SqlStatement } from 'express-did-auth/server-kit'
 export type TablePrefix = 'relay' | 'vault'
 
 /** Differences between the two engines in statements on contents. */
-export interface ContentDialect extends Pick<Dialect, 'fn' | 'greatest' | 'deleteRows'> {
+export interface ContentDialect extends Pick<Dialect, 'schemaPrefix' | 'greatest' | 'deleteRows'> {
   /** Creates statements, each prepared under its name in its group; `~` precedes the names of tables. */
   readonly statements: <K extends string>(group: string, texts: Readonly<Record<K, string>>) => Record<K, SqlStatement>
   /** A condition: a text is one of those in a parameter, which is an array as JSON. */

@@ -15,7 +15,7 @@ export const FROM_KNOWN =
   'FROM (SELECT 1 AS one) one LEFT JOIN ~contents c ON c.cid = $1 LEFT JOIN ~pins p ON p.cid = $1'
 
 /** Returns a common table expression: the row of content `$1`, locked against deletion until the transaction ends. */
-export function heldContent({ forReference }: ContentDialect): string {
+export function createHeldContentClause({ forReference }: ContentDialect): string {
   return `WITH held AS (SELECT c.cid FROM ~contents c WHERE c.cid = $1 ${forReference})`
 }
 
@@ -44,7 +44,7 @@ export function createContentSteps(dialect: ContentDialect) {
   const locks =
     lockContent &&
     dialect.statements('lock', {
-      shared: `${heldContent(dialect)} SELECT (SELECT pg_catalog.count(*) FROM held) AS held FROM ${lockContent('shared')}`,
+      shared: `${createHeldContentClause(dialect)} SELECT (SELECT pg_catalog.count(*) FROM held) AS held FROM ${lockContent('shared')}`,
       alone: `SELECT 0 AS held FROM ${lockContent('alone')}`
     })
   const findUnused = `SELECT c.cid FROM ~contents c WHERE ${isIn('c.cid', '$1')} AND ${isUnused('c')}`

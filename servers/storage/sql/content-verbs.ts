@@ -5,8 +5,8 @@ import { createEntrySteps, createEntryVerbs } from './entry-verbs.js'
 import { createFileVerbs } from './file-verbs.js'
 import { createGarbageVerbs } from './garbage-verbs.js'
 import { createInspectionVerbs, type DatabaseVerbs } from './inspection-verbs.js'
-import { pageVerbs } from './page-verbs.js'
-import { pinVerbs } from './pin-verbs.js'
+import { createPageVerbs } from './page-verbs.js'
+import { createPinVerbs } from './pin-verbs.js'
 import { toFoundContent, type FoundContent } from './stored-content.js'
 
 /** Verbs of contents on either engine, by name. They have no state between two calls. */
@@ -19,7 +19,7 @@ export type ContentVerbs = ReturnType<typeof createContentVerbs>['verbs']
 export function createContentVerbs(dialect: ContentDialect, { findFaults, rebuildIndexes }: DatabaseVerbs) {
   const [content, steps] = [createContentSteps(dialect), createEntrySteps(dialect)]
   const [entries, files] = [createEntryVerbs(dialect, content, steps), createFileVerbs(dialect, content)]
-  const [pins, pages] = [pinVerbs(dialect), pageVerbs(dialect)]
+  const [pins, pages] = [createPinVerbs(dialect), createPageVerbs(dialect)]
   const garbage = createGarbageVerbs(dialect, content, steps)
   const inspection = createInspectionVerbs(dialect, content, steps)
   const s = dialect.statements('contents', { find: `SELECT * FROM ~contents WHERE ${dialect.isIn('cid', '$1')}` })

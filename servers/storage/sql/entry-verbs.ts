@@ -11,7 +11,7 @@ import type {
 } from '../content-store.js'
 import { refuse } from '../storage-error.js'
 import { list as listOf, type ContentDialect } from './content-dialect.js'
-import { assertAllowed, FROM_KNOWN, heldContent, KNOWN, type ContentSteps } from './content-steps.js'
+import { assertAllowed, FROM_KNOWN, createHeldContentClause, KNOWN, type ContentSteps } from './content-steps.js'
 import { UPLOAD_NEEDED, type ContentRow, type UploadNeeded } from './stored-content.js'
 
 /** State of a key's list, from the key's row. */
@@ -105,7 +105,7 @@ export function createEntryVerbs(dialect: ContentDialect, content: ContentSteps,
   const s = dialect.statements('entry', {
     lockOwner: `SELECT id FROM ~owners WHERE did = $1 ${dialect.forUpdate}`,
     // Content first, and only then an owner is locked, or made.
-    lockBoth: `${lockContent === undefined ? '' : heldContent(dialect)}
+    lockBoth: `${lockContent === undefined ? '' : createHeldContentClause(dialect)}
       INSERT INTO ~owners AS o (did, byte_count, entry_count, last_number)
         SELECT $2, 0, 0, (SELECT number FROM ~numbers WHERE name = 'reserved')
         ${lockContent === undefined ? '' : `FROM ${lockContent('shared')}`} WHERE true

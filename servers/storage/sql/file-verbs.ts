@@ -22,8 +22,8 @@ const DELETED_AT_ONCE = 100
 const FILE_OVERHEAD_BYTES = 512
 
 /** Creates the verbs of the relay's files. A user's posts are counted exactly, in the transaction of the post. */
-export function createFileVerbs({ statements, isFree, fn, greatest }: ContentDialect, content: ContentSteps) {
-  const sum = (bytes: string): string => `coalesce(${fn}sum(${bytes}), 0)`
+export function createFileVerbs({ statements, isFree, schemaPrefix, greatest }: ContentDialect, content: ContentSteps) {
+  const sum = (bytes: string): string => `coalesce(${schemaPrefix}sum(${bytes}), 0)`
   const ended = `SELECT cid FROM ~files WHERE expires_at <= $1 ORDER BY expires_at LIMIT ${DELETED_AT_ONCE}`
   const s = statements('file', {
     state: `SELECT ${KNOWN}, f.expires_at ${FROM_KNOWN} LEFT JOIN ~files f ON f.cid = $1`,

@@ -29,10 +29,10 @@ export interface DatabaseVerbs {
 
 /** Creates short verbs for commands next to running servers. A copy may be run again: existing rows stay. */
 export function createInspectionVerbs(dialect: ContentDialect, content: ContentSteps, entries: EntrySteps) {
-  const { isIn, fn, forUpdate, nextRevision } = dialect
+  const { isIn, schemaPrefix, forUpdate, nextRevision } = dialect
   const page = `SELECT id FROM ~owners WHERE id > $1 ORDER BY id LIMIT ${OWNERS}`
   const usedIn = (table: string): string =>
-    `SELECT cid, byte_count FROM (SELECT cid, ${fn}max(byte_count) AS byte_count FROM ${table} WHERE cid > $1
+    `SELECT cid, byte_count FROM (SELECT cid, ${schemaPrefix}max(byte_count) AS byte_count FROM ${table} WHERE cid > $1
        GROUP BY cid ORDER BY cid LIMIT $2) AS used`
   const addPin = (condition: string): string =>
     `INSERT INTO ~pins (cid, state, is_in_doubt, revision) SELECT $1, $2, $3, ${nextRevision}
@@ -49,30 +49,30 @@ export function createInspectionVerbs(dialect: ContentDialect, content: ContentS
     lockOwnerById: `SELECT id FROM ~owners WHERE id = $1 ${forUpdate}`,
     numbered: `SELECT number, cid, byte_count FROM ~entries
       WHERE owner = (SELECT id FROM ~owners WHERE did = $1) AND key = $2 ORDER BY number`,
-    recount: `UPDATE ~owners SET entry_count = (SELECT ${fn}count(*) FROM ~entries e WHERE e.owner = $1),
-      byte_count = (SELECT coalesce(${fn}sum(e.byte_count), 0) FROM ~entries e WHERE e.owner = $1) WHERE id = $1`,
-    used: `SELECT cid, ${fn}max(byte_count) AS byte_count
+    recount: `UPDATE ~owners SET entry_count = (SELECT ${schemaPrefix}count(*) FROM ~entries e WHERE e.owner = $1),
+      byte_count = (SELECT coalesce(${schemaPrefix}sum(e.byte_count), 0) FROM ~entries e WHERE e.owner = $1) WHERE id = $1`,
+    used: `SELECT cid, ${schemaPrefix}max(byte_count) AS byte_count
       FROM (${usedIn('~entries')} UNION ALL ${usedIn('~files')}) AS used GROUP BY cid ORDER BY cid LIMIT $2`,
-    uses: `SELECT ${fn}count(*) AS number FROM ~entries WHERE cid = $1`,
+    uses: `SELECT ${schemaPrefix}count(*) AS number FROM ~entries WHERE cid = $1`,
     objects: `SELECT object FROM ~contents WHERE ${isIn('cid', '$1')} AND object IS NOT NULL
       UNION ALL SELECT object FROM ~garbage WHERE ${isIn('object', '$2')}`,
     addGarbage: `INSERT INTO ~garbage (object, kind, since, byte_count) VALUES ($1, 'removed', $2, 0)
       ON CONFLICT (object) DO NOTHING`,
-    lastNumber: `SELECT coalesce(${fn}max(last_number), 0) AS number FROM ~owners`,
+    readLastNumber: `SELECT coalesce(${schemaPrefix}max(last_number), 0) AS number FROM ~owners`,
     reserve: "UPDATE ~numbers SET number = $1 WHERE name = 'reserved' AND number < $1",
     reserveOwned: 'UPDATE ~owners SET last_number = $1 WHERE last_number < $1',
     addDesired: addPin('EXISTS'),
     addUndesired: addPin('NOT EXISTS')
   })
 
-  async function numberedEntries(query: SqlQuery, { did, key }: EntryPlace): Promise<Entry[]> {
+  async function listNumberedEntries(query: SqlQuery, { did, key }: EntryPlace): Promise<Entry[]> {
     return (await query(s.numbered, [did, key])).rows.map(toEntry)
   }
 
   const transactions = {
     async acceptList(query: SqlQuery, place: EntryPlace): Promise<void> {
       await query(s.lockOwner, [place.did])
-      await entries.writeList(query, place, computeListState(await numberedEntries(query, place)))
+      await entries.writeList(query, place, computeListState(await listNumberedEntries(query, place)))
     },
 
     async recountOwners(query: SqlQuery, ids: readonly number[]): Promise<void> {
@@ -149,10 +149,10 @@ export function createInspectionVerbs(dialect: ContentDialect, content: ContentS
       return names.filter((name) => !known.has(name))
     },
 
-    numberedEntries,
+    listNumberedEntries,
 
-    async lastNumber(query: SqlQuery): Promise<number> {
-      return Number((await query(s.lastNumber)).rows[0]?.number)
+    async readLastNumber(query: SqlQuery): Promise<number> {
+      return Number((await query(s.readLastNumber)).rows[0]?.number)
     }
   }
 

@@ -13,7 +13,7 @@ import {
   type VerbMethods
 } from 'express-did-auth/server-kit'
 import { describeReason, startStep } from '../../config/startup-error.js'
-import { makeReserve } from '../disk-space.js'
+import { createReserve } from '../disk-space.js'
 import { createFileObjectStore, openSpool } from '../files.js'
 import type { ObjectStore } from '../content-store.js'
 import { createSqlContentStore, type ContentStoreSettings, type OpenContentStore } from './sql-content-store.js'
@@ -57,7 +57,7 @@ export async function openContentStore(options: ContentStoreOptions): Promise<Op
     spool,
     erase: (wasInRow: boolean) => rewriteFile(file, createMethods(verbs, threads.run), wasInRow),
     // Removals may have used it.
-    onProbe: () => makeReserve(file),
+    onProbe: () => createReserve(file),
     close: threads.close
   }
   return createSqlContentStore(engineParts, options)
@@ -68,7 +68,7 @@ function openFolder(folder: string, file: string) {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const engine = chooseSqliteEngine()
   const opened = { ...prepareSqliteFile(file, engine, SQLITE_TABLES, 'numbers'), engine }
-  makeReserve(file)
+  createReserve(file)
   return { opened, spool: openSpool(join(folder, 'spool')) }
 }
 

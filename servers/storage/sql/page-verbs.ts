@@ -36,7 +36,7 @@ export type RowsName = keyof typeof ROWS_OF
 const listColumns = (name: RowsName): string[] => ROWS_OF[name][1].split(',')
 
 /** Creates the verb that reads pages of rows. It is short, because servers may be running. The last page is empty. */
-export function pageVerbs({ statements }: ContentDialect) {
+export function createPageVerbs({ statements }: ContentDialect) {
   const createPageText = ([table, order, isFound]: readonly [string, string, string?]): string => {
     const after = order === 'cid' ? '$1' : '$1, $2'
     const selected = isFound === undefined ? '*' : `${order}, CASE WHEN ${isFound} THEN 1 ELSE 0 END AS is_found`
@@ -56,7 +56,7 @@ export function pageVerbs({ statements }: ContentDialect) {
 }
 
 /** All rows of a name, in pages. */
-export function readRows({ readPage }: VerbMethods<ReturnType<typeof pageVerbs>['reads']>, name: RowsName) {
+export function readRows({ readPage }: VerbMethods<ReturnType<typeof createPageVerbs>['reads']>, name: RowsName) {
   const start = listColumns(name).map((): unknown => '')
   return readPages(start, (after: readonly unknown[]) => readPage(name, after))
 }

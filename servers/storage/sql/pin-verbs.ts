@@ -10,7 +10,7 @@ const DOUBT_SECONDS = 60
  * The verbs of the pin ledger. A pin that is `pin` or `unpin` is open, `pinned` is done. Each statement claims rows, or
  * leaves those aside that another one has. A lease outlives a change of the desired state, as its call does.
  */
-export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, fn }: ContentDialect) {
+export function createPinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, schemaPrefix }: ContentDialect) {
   // A lease that ended is a claimant that has ended half way, or is so late that another one has to be made.
   const claim = (condition = ''): string => `WITH due AS (SELECT cid AS due_cid, claimed_until > 0 AS is_late,
       CASE WHEN claimed_until > 0 THEN ${nextRevision} ELSE revision END AS due_revision
@@ -32,7 +32,7 @@ export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, f
     release: `UPDATE ~pins SET is_in_doubt = CASE WHEN $3 = 1 THEN 1 ELSE is_in_doubt END, ${free}
       WHERE cid = $1 AND claimed_revision = $2`,
     open: `SELECT cid FROM ~pins WHERE ${isIn('cid', '$1')} AND state <> 'pinned'`,
-    countOpen: `SELECT ${fn}count(*) AS number FROM ~pins WHERE state <> 'pinned'`,
+    countOpen: `SELECT ${schemaPrefix}count(*) AS number FROM ~pins WHERE state <> 'pinned'`,
     // Tasks that wait because they are in doubt are skipped: they have had no failure since.
     retry: `UPDATE ~pins SET retry_at = $1 WHERE ${isFree('cid', failed)}`,
     again: `UPDATE ~pins SET state = 'pin', revision = ${nextRevision} WHERE ${isFree('cid', lost)}`

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs'
 import type { PostgresDatabase, SqlResult, SqlStatement } from 'express-did-auth/stores/postgres'
 import type { ObjectStore } from '../content-store.js'
-import { storeFailure } from '../storage-error.js'
+import { toVerbError } from '../storage-error.js'
 import { splitIntoLeaves, LEAF_BYTES } from '../unixfs-blocks.js'
 import { createPostgresContents, type TablePrefix } from './content-dialect.js'
 
@@ -35,7 +35,7 @@ export function createPostgresObjectStore(
       await open()
       return await database.query(statement, values, { isRepeatable })
     } catch (error) {
-      throw storeFailure(error)
+      throw toVerbError(error)
     }
   }
 

@@ -8,7 +8,7 @@ import {
 } from 'express-did-auth/server-kit'
 import type { ContentStore, ObjectStore } from '../content-store.js'
 import type { Spool } from '../files.js'
-import { storeFailure } from '../storage-error.js'
+import { toVerbError } from '../storage-error.js'
 import { createInspectionSteps, type ContentInspection } from './inspection-steps.js'
 import { listCids } from './content-steps.js'
 import type { ContentVerbs } from './content-verbs.js'
@@ -59,7 +59,7 @@ export function createSqlContentStore(
   const { objects, spool } = engine
   const verbs = createMethods(engine.verbs, (name, args) =>
     engine.run(name, args).catch((error: unknown) => {
-      throw storeFailure(error)
+      throw toVerbError(error)
     })
   )
   const now = (): number => clock.nowSeconds()

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import {
   chooseSqliteEngine,
   openSqliteConnection,
-  type SqlConnection,
+  type SqliteConnection,
   type SqlQuery
 } from 'express-did-auth/server-kit'
 import { sqliteContents } from '../../../servers/storage/sql/content-dialect.js'
@@ -36,7 +36,7 @@ beforeEach(async () => {
 afterEach(() => files.remove())
 
 /** A connection of another process. */
-function connect(): SqlConnection {
+function connect(): SqliteConnection {
   return openSqliteConnection(files.file, chooseSqliteEngine(), { synchronous: 'NORMAL', busyMilliseconds: 1_000 })
 }
 

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, jest, afterAll, beforeAll, beforeEach } from '@jest/globals'
 import { join } from 'node:path'
-import { createDiskBound, storeBound, createDiskUsage } from '../../../servers/storage/disk-space.js'
+import { createDiskBound, createStoreBound, createDiskUsage } from '../../../servers/storage/disk-space.js'
 import { createFileObjectStore } from '../../../servers/storage/files.js'
 import type { OpenContentStore } from '../../../servers/storage/sql/sql-content-store.js'
 import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
@@ -100,7 +100,7 @@ describe('the disk', () => {
   it('is asked about once a second at most', async () => {
     let asked = 0
     let nowMilliseconds = 0
-    const assertFree = storeBound(
+    const assertFree = createStoreBound(
       createDiskBound(() => Promise.resolve((asked += 1) * 45)),
       noSpace,
       () => nowMilliseconds
@@ -130,7 +130,7 @@ describe('the disk', () => {
       return Promise.resolve()
     }
     const slow = { ...createDiskBound(() => Promise.resolve(percent)), freshMilliseconds: 10_000 }
-    const assertFree = storeBound(slow, makeSpace, () => nowMilliseconds)
+    const assertFree = createStoreBound(slow, makeSpace, () => nowMilliseconds)
     await expect(assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
     garbage = 10
     nowMilliseconds = 1_000
@@ -141,7 +141,7 @@ describe('the disk', () => {
     let nowMilliseconds = 0
     let isGone = false
     const measure = (): Promise<number> => (isGone ? Promise.reject(new Error('slow')) : Promise.resolve(91))
-    const assertFree = storeBound(createDiskBound(measure), noSpace, () => nowMilliseconds)
+    const assertFree = createStoreBound(createDiskBound(measure), noSpace, () => nowMilliseconds)
     await expect(assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
     isGone = true
     nowMilliseconds = 5_000
@@ -149,7 +149,7 @@ describe('the disk', () => {
   })
 
   it('takes what it can when it cannot be measured', async () => {
-    const assertFree = storeBound(createDiskBound(createDiskUsage('/no/such/folder')), noSpace)
+    const assertFree = createStoreBound(createDiskBound(createDiskUsage('/no/such/folder')), noSpace)
     await expect(assertFree()).resolves.toBeUndefined()
   })
 
