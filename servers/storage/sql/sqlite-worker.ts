@@ -27,14 +27,14 @@ if (parentPort === null) throw new Error('express-did-auth: this file is started
 const { damage, ...database } = workerData as ThreadSettings
 const { file } = database
 const { connection, assertInPlace } = openThreadDatabase(database)
-// A large write makes the log of changes long. The log is shortened once its changes are in the file.
+// A large write extends the write-ahead log. SQLite truncates the log after a checkpoint.
 connection.exec(`PRAGMA journal_size_limit = ${MAX_LOG_BYTES}; PRAGMA cache_size = -${CACHE_KIBIBYTES}`)
 
-const { verbs, reads, ofFile } = createSqliteVerbs()
+const { verbs, reads, fileVerbs } = createSqliteVerbs()
 serveSqlite(parentPort, connection, {
   verbs,
   // These verbs run outside of transactions.
-  reads: new Set([...reads, ...ofFile]),
+  reads: new Set([...reads, ...fileVerbs]),
   /** Refuses writes to a file that is damaged or no longer at its path. */
   beforeGroup() {
     if (damage[0] === 1) throw Object.assign(new Error('the database is damaged'), { code: 'SQLITE_CORRUPT' })

@@ -226,7 +226,7 @@ describe('a takedown in a database file', () => {
     reader.prepare('SELECT * FROM contents').all()
     const { removed, remains } = await store.takeDown(computeCid(secret), 'order', NOW)
     expect(removed).toBe(1)
-    expect(remains).toContain(`${files.file}-wal was not emptied: something reads it`)
+    expect(remains).toContain(`${files.file}-wal was not emptied: another process reads it`)
     reader.exec('COMMIT')
     reader.close()
     expect(await store.takeDown(computeCid(secret), 'order', NOW)).toEqual({ removed: 0, remains: [] })

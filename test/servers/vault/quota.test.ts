@@ -36,7 +36,7 @@ describe('VAULT_MAX_BYTES_PER_DID', () =>
     await user.post('a', '1234').expect(201)
     await user.post('b', '€€').expect(201)
     for (const answer of [await user.post('a', '5'), await user.put('c', '5'), await user.put('a/id', '5')]) {
-      expect([answer.status, answer.text]).toEqual([507, 'Storage full: 11 bytes with this, at most 10'])
+      expect([answer.status, answer.text]).toEqual([507, 'Storage full: 11 bytes with this write, at most 10'])
     }
     expect((await user.get('keys')).body.keys).toHaveLength(2)
     await user.post('c', '').expect(201)
@@ -48,7 +48,7 @@ describe('VAULT_MAX_ENTRIES_PER_DID', () =>
     await user.post('a', '1').expect(201)
     const { id } = (await user.post('b', '2').expect(201)).body
     for (const answer of [await user.post('a', '3'), await user.put('c', '3'), await user.put('a/id', '3')]) {
-      expect([answer.status, answer.text]).toEqual([507, 'Storage full: 3 entries with this, at most 2'])
+      expect([answer.status, answer.text]).toEqual([507, 'Storage full: 3 entries with this write, at most 2'])
     }
     await user.put(`b/${id}`, '3').expect(200)
   }))
@@ -77,7 +77,7 @@ describe('the disk', () => {
     await user.post('a', 'eleven byte').expect(201)
     const late = await startUser(env, folderOf())
     const answer = await late.post('b', '1')
-    expect([answer.status, answer.text]).toEqual([507, 'Storage full: 11 of 10 bytes in use by all'])
+    expect([answer.status, answer.text]).toEqual([507, 'Storage full: 11 of 10 bytes used by all users'])
     await user.delete('a').expect(200)
   })
 
@@ -93,7 +93,7 @@ describe('the disk', () => {
     await roomy.put('a', '5'.repeat(100_000)).expect(200)
     expect(await listObjectNames(objects)).toHaveLength(2)
     const full = await startUser({ VAULT_MAX_STORE_BYTES: '50000' }, { contents: await open() })
-    await full.put('a', '6').expect(507, 'Storage full: 100000 of 50000 bytes in use by all')
+    await full.put('a', '6').expect(507, 'Storage full: 100000 of 50000 bytes used by all users')
     remove()
   })
 
@@ -318,7 +318,7 @@ describe('the usage of one user', () => {
       expect([did, entries.length]).toEqual([user.did, 10_000])
       expect(entries.map((entry: { content: string }) => entry.content)).toEqual(contents)
       await user.read('key%205000').expect(200, [contents[5_000]])
-      await user.post('one-more', 'a').expect(507, 'Storage full: 10001 entries with this, at most 10000')
+      await user.post('one-more', 'a').expect(507, 'Storage full: 10001 entries with this write, at most 10000')
       await user.put('key%205000', 'new').expect(200)
       await user.read('key%205000').expect(200, ['new'])
     }))
