@@ -12,11 +12,7 @@ export { readBounded, separateUser } from './adapters/read-bounded.js'
 
 // Tokens of a trusted auth server.
 export { curveWithPreviousKeys } from './adapters/named-keys.js'
-export {
-  fetchIssuerKeys as fetchIssuerKeys,
-  createResourceIssuer,
-  type ResourceIssuerParts
-} from './adapters/resource-issuer.js'
+export { fetchIssuerKeys, createResourceIssuer, type ResourceIssuerParts } from './adapters/resource-issuer.js'
 
 // The text of EIP-4361.
 export { formatSiweMessage, type SiweMessage } from './protocol/format-siwe-message.js'
@@ -47,8 +43,8 @@ export { SweepClock } from './stores/sweep-clock.js'
 export { serveSqlite, type ServedVerbs } from './stores/sqlite/serve-sqlite.js'
 export { chooseEngine as chooseSqliteEngine, isDamaged, getSqliteCode } from './stores/sqlite/sqlite-engine.js'
 export { openConnection as openSqliteConnection } from './stores/sqlite/sqlite-engine.js'
-export type { ConnectionOptions, EngineName, SqlConnection, SqlValue } from './stores/sqlite/sqlite-engine.js'
-export type { SqlRow as SqliteRow, SqlStatement as SqliteStatement } from './stores/sqlite/sqlite-engine.js'
+export type { ConnectionOptions, EngineName, SqliteConnection, SqliteValue } from './stores/sqlite/sqlite-engine.js'
+export type { SqliteRow, SqliteStatement } from './stores/sqlite/sqlite-engine.js'
 export { prepareFile as prepareSqliteFile } from './stores/sqlite/prepare-tables.js'
 export { startWorker as startSqliteWorker } from './stores/sqlite/start-worker.js'
 export { startSqliteThreads, type SqliteThreadsOptions } from './stores/sqlite/sqlite-thread.js'

@@ -157,7 +157,7 @@ async function copyContents(source: OpenContentStore, target: OpenContentStore, 
     }
   }
 
-  await target.inspection.reserveNumbers(await inspection.lastNumber())
+  await target.inspection.reserveNumbers(await inspection.readLastNumber())
   await eachRow('denied', async ({ cid, reason, at }) => {
     if (await target.store.isTakenDown(String(cid))) return
     await target.store.takeDown(String(cid), String(reason), Number(at))
@@ -165,7 +165,7 @@ async function copyContents(source: OpenContentStore, target: OpenContentStore, 
   await eachRow('lists', async (row) => {
     const place = toEntryPlace(row)
     if (damaged.has(`${place.did} ${place.key}`)) return
-    const entries = await inspection.numberedEntries(place)
+    const entries = await inspection.listNumberedEntries(place)
     const { entries: there } = await target.store.listEntries(place)
     const known = new Set(there.map(({ cid }) => cid))
     for (const { cid, number } of entries) {

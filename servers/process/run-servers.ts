@@ -16,7 +16,7 @@ import { exitOnCrash, describeError } from '../observability/error-fields.js'
 import { writeLine, createServerLog } from '../observability/logger.js'
 import { Metrics } from '../observability/metrics.js'
 import { Connections } from '../storage/connections.js'
-import { Opened, type StartParts, type StartServer } from './start-server.js'
+import { CloseStack, type StartParts, type StartServer } from './start-server.js'
 
 /** A little less than the 10 s after which many supervisors kill. */
 const STOP_MILLISECONDS = 9_500
@@ -43,7 +43,7 @@ export async function runServers(
       env,
       start: await starters[env.name](),
       log: createServerLog(env),
-      opened: new Opened()
+      closeStack: new CloseStack()
     }))
   )
   const [first] = plans
@@ -69,9 +69,9 @@ export async function runServers(
   }
 
   const drain = new AbortController()
-  const shared = new Opened()
+  const shared = new CloseStack()
   const close = async (): Promise<unknown[]> => {
-    const failures = await Promise.all(plans.map(({ opened }) => opened.close()))
+    const failures = await Promise.all(plans.map(({ closeStack }) => closeStack.close()))
     return [...failures.flat(), ...(await shared.close())]
   }
   stopAtSignal(log, drain, env.DRAIN_SECONDS, close)
@@ -92,8 +92,8 @@ export async function runServers(
     const serviceUrls: StartParts['serviceUrls'] = new Map()
     const common = { connections, metrics, draining: drain.signal, serviceUrls, envFile: envFile?.name, onPage }
     const serving: (() => Promise<void>)[] = []
-    for (const { env, start, log, opened } of plans) {
-      serving.push(await start(env, { ...common, identity: await loadIdentity(env, isAll), log, opened }))
+    for (const { env, start, log, closeStack } of plans) {
+      serving.push(await start(env, { ...common, identity: await loadIdentity(env, isAll), log, closeStack }))
       if (drain.signal.aborted) return
     }
     for (const serve of serving) {
@@ -118,7 +118,7 @@ export async function runServers(
  * @param drain - aborted at the signal, so that `/ready` answers 503; `drainSeconds` later the servers stop listening
  * @param close - closes all that is open by then: a signal may come while servers start. Resolves to what failed
  */
-function stopAtSignal(log: Logger, drain: AbortController, drainSeconds: number, close: Opened['close']): void {
+function stopAtSignal(log: Logger, drain: AbortController, drainSeconds: number, close: CloseStack['close']): void {
   const stop = async (signal: NodeJS.Signals): Promise<void> => {
     if (drain.signal.aborted) return
     log.info({ event: 'stopping', signal }, 'stopping')

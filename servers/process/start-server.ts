@@ -14,7 +14,7 @@ import type { OpenContentStore } from '../storage/sql/sql-content-store.js'
 const UPLOAD_MILLISECONDS = 3_600_000
 
 /** Resources that a server has opened. They are closed in reverse order, also if the rest of the start fails. */
-export class Opened {
+export class CloseStack {
   readonly #closings: (() => Promise<unknown>)[] = []
 
   add(close: () => Promise<unknown>): void {
@@ -38,7 +38,7 @@ export interface StartParts extends Pick<ServerAppParts, 'identity' | 'log' | 'm
   envFile: string | undefined
   /** Called by the server that has a page for users. */
   onPage: (url: string) => void
-  opened: Opened
+  closeStack: CloseStack
 }
 
 /** Storage of relay and vault in addition to sessions. */
@@ -79,13 +79,13 @@ export async function openServer(
   engine: Engine,
   own?: Contents
 ): Promise<{ parts: ServerAppParts; serve: (app: ServerApp) => Promise<void> }> {
-  const { connections, identity, log, metrics, draining, serviceUrls, envFile, opened } = start
-  opened.add(() => engine.close())
+  const { connections, identity, log, metrics, draining, serviceUrls, envFile, closeStack } = start
+  closeStack.add(() => engine.close())
   const uploads = own && { request: UPLOAD_MILLISECONDS }
   const perNetwork = env.TRUST_PROXY === false || env.TRUST_PROXY === 0
   const server = await listen(env.address, { maxConnections: env.MAX_CONNECTIONS, perNetwork, ...uploads })
   let app: ServerApp | undefined
-  opened.add(async () => {
+  closeStack.add(async () => {
     await server.stop()
     const closed = app?.close()
     // Calls under way are made again after the next start.

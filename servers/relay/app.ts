@@ -12,7 +12,7 @@ import { createIpfsDependency } from '../ipfs/ipfs-node.js'
 import { serveDocument } from '../openapi/document.js'
 import { startContentWork } from '../process/content-work.js'
 import { createContentStarter, type Contents } from '../process/start-server.js'
-import { createDiskBound, storeBound } from '../storage/disk-space.js'
+import { createDiskBound, createStoreBound } from '../storage/disk-space.js'
 import { createFileRelay } from './file-relay.js'
 import { loadServiceKey, RELAY_CHALLENGE_SECONDS, createRelayAuth, type LoginRequest } from './relay-auth.js'
 
@@ -50,7 +50,7 @@ export function createRelayApp(parts: RelayParts): ServerApp {
     while (!signal.aborted && (await contents.deleteExpiredFiles(clock.nowSeconds())));
     await collect({ isFull: (await contents.storedBytes()) > NEARLY_FULL * env.RELAY_MAX_STORE_BYTES })
   })
-  const assertDiskFree = storeBound(createDiskBound(parts.usedPercent), collect)
+  const assertDiskFree = createStoreBound(createDiskBound(parts.usedPercent), collect)
   const relay = createFileRelay({ ...work, store: contents, assertDiskFree, env, clock })
   app.get('/openapi.json', serveDocument('relay', serviceUrl))
   const callerOf = createCallerFinder(new Set([...env.TRUSTED_ORIGINS, ...listReadableOrigins(parts)]), parts.log)

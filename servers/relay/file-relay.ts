@@ -10,7 +10,7 @@ import { ServerError } from '../http/server-error.js'
 import { restoreWhileReading } from '../ipfs/content-repair.js'
 import type { ContentWork } from '../process/content-work.js'
 import type { ContentReads, FileStore } from '../storage/content-store.js'
-import type { storeBound } from '../storage/disk-space.js'
+import type { createStoreBound } from '../storage/disk-space.js'
 import { isCid } from '../storage/unixfs-blocks.js'
 
 /** Duration of the quota window of a DID's posts. */
@@ -27,7 +27,7 @@ const REPAIR_MILLISECONDS = 10_000
 /** Dependencies of the file store of the relay. */
 export interface FileRelayParts extends Pick<ContentWork, 'bodies' | 'repair' | 'settlePins'> {
   store: Pick<FileStore, 'writeFile' | 'findFile'> & Pick<ContentReads, 'readContents'>
-  assertDiskFree: ReturnType<typeof storeBound>
+  assertDiskFree: ReturnType<typeof createStoreBound>
   env: ServerEnv
   clock: Clock
 }

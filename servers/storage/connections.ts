@@ -8,22 +8,24 @@ import type { Metrics } from '../observability/metrics.js'
 
 const RETRY_MILLISECONDS = 1_000
 
-/** A storage engine in the network. It may be unavailable, at the start and later. */
+/** A storage engine in the network. It may be unavailable at the start, and later. */
 export interface RemoteEngine {
-  /** Name of the engine in the answer of `/ready`. */
+  /** Name of the engine in the response of `/ready`. */
   readonly name: 'database' | 'redis'
+  /** Variable that contains the URL of the engine. */
   readonly variable: 'DATABASE_URL' | 'REDIS_URL'
-  /** @throws DidAuthError ERR_STORE while it is unavailable; StartError if its configuration cannot be used */
-  readonly ask: () => Promise<unknown>
+  /** @throws DidAuthError ERR_STORE while the engine is unavailable; StartError if its configuration is unusable */
+  readonly check: () => Promise<unknown>
 }
 
-/** Engines that the environment names. The servers of a process share them. If none is named: SQLite and memory. */
+/** Connections to the engines that the environment names, which all servers of a process share. */
 export class Connections {
+  /** Undefined: the servers use SQLite. */
   database: PostgresDatabase | undefined
   quotas: (QuotaStore & StoreLifecycle) | undefined
   readonly #engines: RemoteEngine[] = []
 
-  /** @throws StartError when an engine cannot be used as it is set up; one that is unavailable is opened as well */
+  /** @throws StartError if the configuration of an engine is unusable, but not if the engine is only unavailable */
   static async open(env: ServerEnv): Promise<Connections> {
     const connections = new Connections()
     try {
@@ -41,18 +43,18 @@ export class Connections {
   }
 
   /**
-   * Waits until database and Redis answer, with the tables of sessions up to date.
+   * Waits until all engines are available, and migrates or checks the tables of sessions.
    *
-   * @param onUnavailable - called once for each of them that is unavailable, with the reason in words
-   * @throws StartError when one cannot be used as it is set up
+   * @param onUnavailable - called once for each unavailable engine, with the reason in words
+   * @throws StartError if the configuration of an engine is unusable
    */
   async whenAvailable(onUnavailable: (engine: RemoteEngine, reason: string) => void): Promise<void> {
     for (const engine of this.#engines) {
-      await waitUntilAvailable(engine.ask, (reason) => onUnavailable(engine, reason))
+      await waitUntilAvailable(engine.check, (reason) => onUnavailable(engine, reason))
     }
   }
 
-  /** Shows the connections of the database among the metrics. */
+  /** Adds the numbers of database connections and repetitions to the metrics. */
   watch(metrics: Metrics): void {
     const { database } = this
     if (database === undefined) return
@@ -74,69 +76,72 @@ export class Connections {
     if (databaseUrl !== undefined) {
       const { migrateStore } = await loadPostgres()
       const database = (this.database = await connectDatabase(env, databaseUrl))
-      const ask = (): Promise<unknown> => migrateStore(database, { mode: getMigrationMode(env) })
-      this.#engines.push({ name: 'database', variable: 'DATABASE_URL', ask })
+      const check = (): Promise<unknown> => migrateStore(database, { mode: getMigrationMode(env) })
+      this.#engines.push({ name: 'database', variable: 'DATABASE_URL', check })
     }
     if (redisUrl !== undefined) {
       const quotas = (this.quotas = await connectRedis(redisUrl))
-      this.#engines.push({ name: 'redis', variable: 'REDIS_URL', ask: () => askRedis(quotas) })
+      this.#engines.push({ name: 'redis', variable: 'REDIS_URL', check: () => pingRedis(quotas) })
     }
-    for (const { ask } of this.#engines) await findUnavailability(ask)
+    for (const { check } of this.#engines) await findUnavailability(check)
   }
 }
 
-/** Tries every second until there is an answer. Reports once why there is none. @returns why there is still none */
+/**
+ * Checks an engine every second until it is available, and reports once why it is unavailable.
+ * @returns the reason if the time has passed; undefined if the engine is available
+ */
 export async function waitUntilAvailable(
-  ask: () => Promise<unknown>,
+  check: () => Promise<unknown>,
   onUnavailable: (reason: string) => void,
   milliseconds = Infinity
 ): Promise<string | undefined> {
-  const end = performance.now() + milliseconds
-  let reason = await findUnavailability(ask)
+  const deadlineAt = performance.now() + milliseconds
+  let reason = await findUnavailability(check)
   if (reason !== undefined) onUnavailable(reason)
-  while (reason !== undefined && performance.now() < end) {
+  while (reason !== undefined && performance.now() < deadlineAt) {
     await pause(RETRY_MILLISECONDS)
-    reason = await findUnavailability(ask)
+    reason = await findUnavailability(check)
   }
   return reason
 }
 
-/** @returns why an engine is unavailable, in words @throws StartError when it cannot be used as it is set up */
-export async function findUnavailability(ask: () => Promise<unknown>): Promise<string | undefined> {
+/** @returns why an engine is unavailable, in words @throws StartError if its configuration is unusable */
+export async function findUnavailability(check: () => Promise<unknown>): Promise<string | undefined> {
   try {
-    await ask()
+    await check()
     return undefined
   } catch (error) {
     return isUnavailable(error) ? describeReasonInWords(error) : throwUnusable(error)
   }
 }
 
-/** Whether an engine did not answer. The reason is the cause. */
+/** Whether an error means that an engine is unavailable. Its cause is the reason. */
 export function isUnavailable(error: unknown): boolean {
   return error instanceof DidAuthError && error.code === 'ERR_STORE'
 }
 
-/** @throws StartError with what an operator reads about an engine that cannot be used */
+/** @throws StartError that tells the operator why an engine cannot be used */
 export function throwUnusable(error: unknown, what = 'the database (DATABASE_URL)'): never {
   if (error instanceof StartError) throw error
   const reason = isUnavailable(error) ? describeReasonInWords(error) : describeEngineFault(error)
   throw new StartError(`Cannot use ${what}: ${reason}`, { cause: error })
 }
 
-/** The library's sentence about an engine, for a process that runs the servers: with its own command. */
+/** Converts the library's message about an engine to one with this process's own command. */
 export function describeEngineFault(error: unknown): string {
-  const sentence = error instanceof Error ? error.message.replace('express-did-auth: ', '') : String(error)
-  return sentence.replace('npx express-did-auth-servers migrate', ownCommand('migrate'))
+  const message = error instanceof Error ? error.message.replace('express-did-auth: ', '') : String(error)
+  return message.replace('npx express-did-auth-servers migrate', ownCommand('migrate'))
 }
 
-/** Loaded when it is named: a server on SQLite starts without. */
+/** Loads the PostgreSQL store on first use, because servers on SQLite do not need it. */
 const loadPostgres = () => import('express-did-auth/stores/postgres')
 
-/** How tables are brought up to date at the start. */
+/** Returns whether tables are migrated or only checked at the start. */
 export const getMigrationMode = ({ DATABASE_MIGRATE }: ServerEnv): 'apply' | 'check' =>
   DATABASE_MIGRATE ? 'apply' : 'check'
 
-/** A pool of connections, which asks nothing of the database yet. @throws StartError for an unreadable certificate */
+/** Creates a connection pool, without connecting yet. @throws StartError if the certificate file cannot be read */
 export async function connectDatabase(env: ServerEnv, url: string, timeoutSeconds?: number): Promise<PostgresDatabase> {
   const { PostgresDatabase } = await loadPostgres()
   const { DATABASE_SSL_CA: file, DATABASE_POOL_SIZE: poolSize, DATABASE_PREPARE: prepare } = env
@@ -145,14 +150,14 @@ export async function connectDatabase(env: ServerEnv, url: string, timeoutSecond
   return new PostgresDatabase(url, { poolSize, prepare, ...options })
 }
 
-/** @throws StartError when the URL is not one of Redis */
+/** Creates quotas in Redis. @throws StartError if the URL is invalid */
 export async function connectRedis(url: string): Promise<QuotaStore & StoreLifecycle> {
   const { redisQuotas } = await import('express-did-auth/stores/redis')
   return startStep('Cannot use Redis (REDIS_URL)', () => redisQuotas(url))
 }
 
-/** @throws DidAuthError ERR_STORE while Redis is unavailable; StartError when it is one node of a cluster */
-export async function askRedis(quotas: StoreLifecycle): Promise<void> {
+/** @throws DidAuthError ERR_STORE while Redis is unavailable; StartError if it is a node of a cluster */
+export async function pingRedis(quotas: StoreLifecycle): Promise<void> {
   await quotas.ping().catch((cause: unknown) => {
     if (getErrorCode(cause) === 'ERR_CONFIG') throwUnusable(cause, 'Redis (REDIS_URL)')
     throw new DidAuthError('ERR_STORE', { cause })

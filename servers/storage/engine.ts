@@ -18,12 +18,12 @@ import type { S3ObjectStore } from './s3/s3-object-store.js'
 import { openContentStore } from './sql/open-sqlite-contents.js'
 import type { OpenContentStore } from './sql/sql-content-store.js'
 
-/** Minimum bound of clock skew. Above the refresh grace, tabs that refresh at two instances would look like theft. */
+/** Minimum bound of clock skew. If the skew exceeds the refresh grace, concurrent refreshes of tabs look like theft. */
 const MIN_SKEW_SECONDS = 10
 
-/** Storage of a server: SQLite and files below `DATA_DIR`, or the engines that the environment names. */
+/** Storage of a server: SQLite and files in `DATA_DIR`, or the engines that the environment names. */
 export interface Engine {
-  /** Sessions, used challenges and quotas. */
+  /** Store of sessions, challenge uses and quotas. */
   readonly sessions: Store
   readonly dependencies: readonly Dependency[]
   close(): Promise<void>
@@ -32,17 +32,17 @@ export interface Engine {
 /** Storage of relay or vault. */
 export interface ContentEngine extends Engine {
   readonly contents: OpenContentStore
-  /** Returns the used percentage of the content's disk; 0 if content is not on a local disk. */
+  /** Returns the used percentage of the disk that contains content; 0 if content is not on a local disk. */
   readonly usedPercent: UsedPercent
 }
 
-/** Opens the storage of a server. Engines in the network may still be unavailable. @throws StartError */
+/** Opens the storage of a server. Engines in the network may be unavailable. @throws StartError */
 export async function openEngine(env: ServerEnv, connections: Connections, contents?: OpenedContents): Promise<Engine> {
   const { database, quotas } = connections
   const durable = database === undefined ? openSqliteSessions(env) : await openPostgresSessions(env, database)
   const sessions = quotas === undefined ? durable : combineStores({ sessions: durable, challengeUses: durable, quotas })
-  const asked = { durable, contents: contents?.store, bucket: contents?.bucket }
-  const dependencies = createDependencies(env, connections, asked)
+  const checked = { durable, contents: contents?.store, bucket: contents?.bucket }
+  const dependencies = createDependencies(env, connections, checked)
   // The servers of a process share the connection to Redis, which `Connections` closes.
   return { sessions, dependencies, close: () => durable.close() }
 }
@@ -82,7 +82,7 @@ async function openPostgresSessions(env: ServerEnv, database: PostgresDatabase):
   return postgresStore(database, { migrate: env.DATABASE_MIGRATE })
 }
 
-/** Storage of relay or vault, and the bucket of its large content. */
+/** Storage of relay or vault, and the bucket for large content. */
 export interface OpenedContents extends OpenContentStore {
   readonly bucket: S3ObjectStore | undefined
 }
@@ -94,14 +94,14 @@ async function openContents(env: ServerEnv, { database }: Connections): Promise<
     folder: getDataFolder(env),
     database: `${env.name}.db`,
     ...(bucket && { objects: bucket }),
-    // The relay does not wait for the disk: the loss of power may cost its last files.
+    // The relay does not wait for disk syncs: a power failure may lose its newest files.
     isDurable: env.name !== 'relay',
     tracksPins: env.IPFS_API_URL !== undefined
   })
   return { ...opened, bucket }
 }
 
-/** Runs a command's work on existing storage of relay or vault. @throws StartError also if there is none */
+/** Runs a command on existing storage of relay or vault. @throws StartError if there is none, or it cannot be opened */
 export async function useExistingContents<T>(
   env: ServerEnv,
   work: (contents: OpenContentStore) => Promise<T>
@@ -118,7 +118,7 @@ export async function useExistingContents<T>(
   }
 }
 
-/** Opens what relay or vault store in a database, which stays its caller's to close. @throws StartError */
+/** Opens the content of relay or vault in a database, which the caller closes. @throws StartError */
 export async function openPostgresContents(
   database: PostgresDatabase,
   env: ServerEnv,
@@ -133,33 +133,34 @@ export async function openPostgresContents(
   return openPostgresContentStore({ database, tables, folder, tracksPins, migrate, ...(objects && { objects }) })
 }
 
-/** Opens the object storage that the environment names. Each server has a prefix, since servers may share a bucket. */
+/** Opens the bucket that the environment names. Each server has its own prefix, because servers may share a bucket. */
 export async function openBucket(env: ServerEnv): Promise<S3ObjectStore | undefined> {
   const { S3_ENDPOINT: endpoint, S3_BUCKET: bucket, S3_REGION: region, S3_FORCE_PATH_STYLE: forcePathStyle } = env
   const { S3_ACCESS_KEY_ID: accessKeyId, S3_SECRET_ACCESS_KEY: secretAccessKey } = env
-  // The environment has all of these variables or none.
+  // Either all of these variables are set, or none.
   if (!endpoint || !bucket || !accessKeyId || !secretAccessKey) return undefined
   const { createS3ObjectStore } = await import('./s3/s3-object-store.js')
   const prefix = `${env.name}/`
   return createS3ObjectStore({ endpoint, bucket, region, forcePathStyle, accessKeyId, secretAccessKey, prefix })
 }
 
-type Asked = Pick<Store, 'ping'>
+type Pingable = Pick<Store, 'ping'>
 
-/** Creates the checks of `/ready` for a server's own storage and its clock. */
+/** Creates the checks of `/ready` for the storage and the clock of a server. */
 export function createDependencies(
   { REFRESH_REUSE_GRACE_SECONDS: graceSeconds = 0 }: ServerEnv,
   { database, quotas }: Partial<Pick<Connections, 'database' | 'quotas'>>,
-  parts: { durable: Asked; contents?: Pick<ContentMaintenance, 'probe'> | undefined; bucket?: Asked | undefined }
+  parts: { durable: Pingable; contents?: Pick<ContentMaintenance, 'probe'> | undefined; bucket?: Pingable | undefined }
 ): Dependency[] {
   const { durable, contents, bucket } = parts
-  const own = { isNeeded: true, freshMilliseconds: FRESH_WRITE_MILLISECONDS }
+  const settings = { isNeeded: true, freshMilliseconds: FRESH_WRITE_MILLISECONDS }
   const check = (): Promise<unknown> => Promise.all([durable.ping(), contents?.probe()]).catch(ignoreBusy)
-  // A single server has no other clock: a jump may have corrected its own, so it stays ready.
+  // A server on SQLite has no second clock to compare with. A jump may be a correction, so the server stays
+  // ready.
   const { reference, ...clock } =
     database === undefined
       ? {
-          reference: { name: 'the time that has passed', read: createSteadyClock() },
+          reference: { name: 'the monotonic clock', read: createSteadyClock() },
           isNeeded: false,
           failure: 'jumped' as const
         }
@@ -170,9 +171,9 @@ export function createDependencies(
         }
   const checkClock = createClockCheck(reference, Math.max(MIN_SKEW_SECONDS, graceSeconds))
   return [
-    { name: database === undefined ? 'store' : 'database', ...own, check },
-    ...(quotas === undefined ? [] : [{ name: 'redis', ...own, check: () => quotas.ping() }]),
-    ...(bucket === undefined ? [] : [{ name: 'objects', ...own, check: () => bucket.ping() }]),
+    { name: database === undefined ? 'store' : 'database', ...settings, check },
+    ...(quotas === undefined ? [] : [{ name: 'redis', ...settings, check: () => quotas.ping() }]),
+    ...(bucket === undefined ? [] : [{ name: 'objects', ...settings, check: () => bucket.ping() }]),
     { name: 'clock', ...clock, check: checkClock }
   ]
 }
@@ -182,7 +183,7 @@ async function readTime(database: PostgresDatabase): Promise<number> {
   return Number((await database.query({ text })).rows[0]?.seconds)
 }
 
-/** A pool with many waiting is at work: taken out of service, it would leave its load to the others. */
+/** Ignores ERR_BUSY: an overloaded instance that stops being ready would move its load to the other instances. */
 function ignoreBusy(error: unknown): void {
   for (let cause = error; cause instanceof Error; cause = cause.cause) if (getErrorCode(cause) === 'ERR_BUSY') return
   throw error

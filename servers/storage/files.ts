@@ -7,16 +7,16 @@ import { getErrorCode } from '../config/startup-error.js'
 import type { ObjectStore } from './content-store.js'
 import { LEAF_BYTES } from './unixfs-blocks.js'
 
-/** Codes of file systems that have no links, or do not link from the spool to the objects. */
+/** Error codes of file systems without hard links, or without links from the spool to the objects. */
 const CANNOT_LINK = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EXDEV', 'EMLINK'])
 
-/** Size of a piece that is read. With 256 KiB, 200 slow readers took 50 MiB and fragmented the memory. */
+/** Size of a piece that is read. With 256 KiB, 200 slow readers used 50 MiB and fragmented the memory. */
 const PIECE_BYTES = 65_536
 
 /**
- * Creates an object store of private files, in subfolders by the end of their names: `objects/<2>/<name>`.
+ * Creates an object store of private files. Subfolders are the last two characters of the names: `objects/<2>/<name>`.
  *
- * @param options.isSynced - whether an object survives a loss of power; otherwise only the end of the process
+ * @param options.isSynced - whether an object survives a power failure, or only a crash of the process
  */
 export function createFileObjectStore(folder: string, { isSynced } = { isSynced: true }): ObjectStore {
   const toPath = (name: string): string => join(folder, name.slice(-2), name)
@@ -24,8 +24,8 @@ export function createFileObjectStore(folder: string, { isSynced } = { isSynced:
     async put(name, file) {
       const path = toPath(name)
       if (isSynced) await sync(file)
-      const made = await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-      // A link is atomic, as a rename is, but it never overwrites a file.
+      const createdFolder = await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+      // A link is atomic like a rename, but never overwrites a file.
       await link(file, path).catch(async (error: unknown) => {
         if (!CANNOT_LINK.has(getErrorCode(error) ?? '')) throw error
         await copyFile(file, path, constants.COPYFILE_EXCL)
@@ -34,7 +34,7 @@ export function createFileObjectStore(folder: string, { isSynced } = { isSynced:
       await chmod(path, 0o600)
       if (!isSynced) return
       await sync(dirname(path))
-      if (made !== undefined) await sync(folder)
+      if (createdFolder !== undefined) await sync(folder)
     },
 
     async *read(name) {
@@ -44,9 +44,9 @@ export function createFileObjectStore(folder: string, { isSynced } = { isSynced:
           const buffers = Array.from({ length: LEAF_BYTES / PIECE_BYTES }, () => Buffer.allocUnsafeSlow(PIECE_BYTES))
           const { bytesRead } = await file.readv(buffers)
           if (bytesRead === 0) return
-          // Each is released once it was read, which may be minutes after the one before.
-          for (let left = bytesRead; left > 0; left -= PIECE_BYTES) {
-            yield* buffers.splice(0, 1).map((buffer) => buffer.subarray(0, left))
+          // Release each buffer as soon as it is read: a slow reader may need minutes for each.
+          for (let remaining = bytesRead; remaining > 0; remaining -= PIECE_BYTES) {
+            yield* buffers.splice(0, 1).map((buffer) => buffer.subarray(0, remaining))
           }
         }
       } finally {
@@ -62,9 +62,9 @@ export function createFileObjectStore(folder: string, { isSynced } = { isSynced:
     },
 
     async *list() {
-      // Made with the first object.
+      // The folder is otherwise created with the first object.
       await mkdir(folder, { recursive: true, mode: 0o700 })
-      for await (const one of await opendir(folder, { recursive: true })) if (one.isFile()) yield one.name
+      for await (const item of await opendir(folder, { recursive: true })) if (item.isFile()) yield item.name
     }
   }
 }
@@ -102,29 +102,30 @@ function ignoreMissing(error: unknown): void {
 
 const DAY_MILLISECONDS = 86_400_000
 
-/** Prefix of this process's files. It is random, since process ids are reused, and machines may share a folder. */
-const OWN = `${hostname()}~${process.pid}~${randomBytes(4).toString('hex')}`
+/** Prefix of this process's files. It has a random part, because process ids are reused. */
+const OWN_PREFIX = `${hostname()}~${process.pid}~${randomBytes(4).toString('hex')}`
 
-/** Folder of files for bodies that arrive. Callers delete them; the next start deletes those that a crash left. */
+/** Folder for bodies that are being received. Callers delete their files; the next start deletes orphans of a crash. */
 export interface Spool {
-  /** Returns the path of a new file. Open it with mode 0600. */
+  /** Returns the path of a new file, which the caller opens with mode 0600. */
   newFile(): string
 }
 
-/** Creates the folder of a spool if it is missing, and deletes files of processes that have ended. */
+/** Creates the folder if it is missing, and deletes files of processes that have ended. */
 export function openSpool(folder: string): Spool {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   for (const name of readdirSync(folder)) {
     const path = join(folder, name)
-    if (isLeft(path, name)) rmSync(path, { force: true })
+    if (isOrphan(path, name)) rmSync(path, { force: true })
   }
-  return { newFile: () => join(folder, `${OWN}~${randomBytes(8).toString('hex')}`) }
+  return { newFile: () => join(folder, `${OWN_PREFIX}~${randomBytes(8).toString('hex')}`) }
 }
 
-function isLeft(path: string, name: string): boolean {
+/** Whether the process that created a file has ended. */
+function isOrphan(path: string, name: string): boolean {
   const [host = '', pid = '', start = ''] = name.split('~')
-  if (`${host}~${pid}~${start}` === OWN) return false
-  // A container that was made again has another name.
+  if (`${host}~${pid}~${start}` === OWN_PREFIX) return false
+  // The process ran on another host, or in a container that was recreated with another name.
   if (host !== hostname()) {
     const { mtimeMs } = statSync(path, { throwIfNoEntry: false }) ?? { mtimeMs: 0 }
     return Date.now() - mtimeMs > DAY_MILLISECONDS

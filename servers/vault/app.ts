@@ -12,7 +12,7 @@ import { serveDocument } from '../openapi/document.js'
 import { startContentWork, type ContentWork } from '../process/content-work.js'
 import { createContentStarter, type Contents } from '../process/start-server.js'
 import type { EntryChange, EntryWrite, KeyedEntry } from '../storage/content-store.js'
-import { createBytesBound, createDiskBound, storeBound } from '../storage/disk-space.js'
+import { createBytesBound, createDiskBound, createStoreBound } from '../storage/disk-space.js'
 import {
   acquireMemory,
   streamBackup,
@@ -63,12 +63,12 @@ function collectGarbage({ contents }: VaultServerParts, how?: { isFull: boolean 
 }
 
 /** Creates functions that assert a bound of the whole store. They run before content is written. */
-function createBounds(parts: VaultServerParts): ReturnType<typeof storeBound>[] {
+function createBounds(parts: VaultServerParts): ReturnType<typeof createStoreBound>[] {
   const { env, contents, usedPercent } = parts
   const { VAULT_MAX_STORE_BYTES: maxBytes } = env
   const bytes = maxBytes === undefined ? [] : [createBytesBound(() => contents.storedBytes(), maxBytes)]
   const makeSpace = (): Promise<void> => collectGarbage(parts, { isFull: true })
-  return [createDiskBound(usedPercent), ...bytes].map((measure) => storeBound(measure, makeSpace))
+  return [createDiskBound(usedPercent), ...bytes].map((measure) => createStoreBound(measure, makeSpace))
 }
 
 type Answer = (req: Request, res: Response) => Promise<void>

@@ -1,7 +1,7 @@
 import type { ChallengeUseStore, QuotaStore, SessionStore, Store, StoreLifecycle } from '../ports.js'
 import { memoryStores } from './memory/index.js'
 
-/** The parts of a store. Each may use another engine, and one object may be several parts. */
+/** Parts of a store. Each may use a different engine, and one object may serve as several parts. */
 export interface StoreParts {
   sessions: SessionStore & StoreLifecycle
   challengeUses: ChallengeUseStore & StoreLifecycle
@@ -9,7 +9,7 @@ export interface StoreParts {
 }
 
 /**
- * Makes one store of parts, such as a durable and a fast one. `ping` asks all parts, `close` closes each once.
+ * Combines parts into one store, such as a durable and a fast one. `ping` pings all parts; `close` closes each once.
  *
  * @example
  * const durable = sqliteStore('./auth.db')

@@ -1,7 +1,10 @@
 import { createRequire } from 'node:module'
 import { isObject } from '../protocol/json.js'
 
-/** Loads a package at run time: our declarations never name its types. @throws Error that names the command */
+/**
+ * Loads a package at run time, so that our type declarations do not depend on it.
+ * @throws Error that names the command to install or rebuild it
+ */
 export function loadPackage(name: string, store: string, version = ''): unknown {
   try {
     return createRequire(import.meta.url)(name)

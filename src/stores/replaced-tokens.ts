@@ -7,7 +7,7 @@ const RECORD_BYTES = HASH_BYTES + TIME_BYTES
 const HASH_CHARACTERS = (HASH_BYTES / 3) * 4
 const RECORD_CHARACTERS = (RECORD_BYTES / 3) * 4
 
-/** The bytes that a session remembers replaced tokens in, the newest first: the oldest beyond them are forgotten. */
+/** Maximum size of a session's replaced tokens in bytes, newest first. Older ones are dropped. */
 export const REPLACED_BYTES = RECORD_BYTES * MAX_REPLACED_TOKENS
 
 /** Packs a replaced token for its session: the first 18 bytes of the hash, then 6 bytes of time. */
@@ -18,7 +18,7 @@ export function packReplacedToken(hash: string, replacedAtSeconds: number): Buff
   return record
 }
 
-/** Creates a session with its refresh tokens. Replaced ones are unpacked only when read: most refreshes do not. */
+/** Creates a session with its refresh tokens. Replaced tokens are parsed on first access, which most refreshes skip. */
 export function createStoredSession(
   session: Session,
   refreshTokenHash: string,
@@ -35,7 +35,7 @@ export function createStoredSession(
 }
 
 export function parseReplacedTokens(bytes: Buffer): ReplacedToken[] {
-  // A record is a whole number of base64url's groups of 3 bytes: all are encoded at once, in a third of the time.
+  // The record size is a multiple of 3 bytes, so one call can encode all records, in a third of the time.
   const text = bytes.toString('base64url')
   return Array.from({ length: Math.floor(bytes.length / RECORD_BYTES) }, (_, index) => {
     const start = index * RECORD_CHARACTERS

@@ -1,37 +1,38 @@
-/** Both clocks at one moment. */
+/** Readings of both clocks at one moment. */
 type Sample = { wallSeconds: number; monotonicSeconds: number }
 
-/** Two windows of the default length. */
+/** Length of two challenge windows of the default length. */
 const DEFAULT_SUSTAINED_SECONDS = 600
 
-/** How far the two clocks may drift apart: whole seconds of callers and instances, and what NTP slews. */
+/** Allowed drift between the clocks: rounding to whole seconds, differences between instances, and NTP slewing. */
 const TOLERANCE_SECONDS = 5
 const SLEW = 0.001
 
 /**
- * The time that a sweep may delete by. At the start and after a jump ahead, the wall clock counts once it has agreed
- * with the monotonic clock for two challenge windows. Until then the time continues from the last one that counted.
+ * Clock that decides which rows a sweep may delete. At the start and after a jump, the wall clock is trusted once it
+ * has agreed with the monotonic clock for two challenge windows. Until then, time continues from the last trusted
+ * reading.
  */
 export class SweepClock {
   readonly #monotonicSeconds: () => number
   #sustainedSeconds: number
   #agreedSince: Sample | undefined
-  /** The last sample that counted. */
+  /** Last reading at which the wall clock was trusted. */
   #trusted: Sample | undefined
 
-  /** @param monotonicSeconds - a monotonic clock @param sustainedSeconds - for how long the clocks have to agree */
+  /** @param monotonicSeconds - reads a monotonic clock @param sustainedSeconds - how long both clocks must agree */
   constructor(monotonicSeconds = (): number => performance.now() / 1000, sustainedSeconds = DEFAULT_SUSTAINED_SECONDS) {
     this.#monotonicSeconds = monotonicSeconds
     this.#sustainedSeconds = sustainedSeconds
   }
 
-  /** Learns the length of challenge windows, where they are longer than the default. */
+  /** Learns the length of challenge windows if they are longer than the default. */
   observeWindow({ window, expiresAtSeconds }: { window: number; expiresAtSeconds: number }): void {
     if (this.#sustainedSeconds === 0) return
     this.#sustainedSeconds = Math.max(this.#sustainedSeconds, (2 * expiresAtSeconds) / (window + 1))
   }
 
-  /** Returns at most `wallSeconds`; -Infinity in the first two windows. */
+  /** Returns the trusted time, at most `wallSeconds`; -Infinity until the clock was trusted for the first time. */
   sweepSeconds(wallSeconds: number): number {
     const now = { wallSeconds, monotonicSeconds: this.#monotonicSeconds() }
     if (this.#agreedSince === undefined || isJump(this.#agreedSince, now)) this.#agreedSince = now

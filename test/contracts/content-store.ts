@@ -167,7 +167,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await refusal(store.writeEntry(createEntry('k', '!', { quota })))).toMatchObject({
         code: 'ERR_STORAGE_FULL',
         status: 507,
-        message: 'Storage full: 11 bytes with this, at most 10'
+        message: 'Storage full: 11 bytes with this write, at most 10'
       })
       expect(await store.readContents([computeCid('!')])).toEqual([undefined])
     })
@@ -175,7 +175,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
     it('refuses the entry that is too many, and lets one take the place of another', async () => {
       for (const text of ['a', 'b', 'c']) await store.writeEntry(createEntry('k', text, { quota }))
       expect(await refusal(store.writeEntry(createEntry('k', 'd', { quota })))).toMatchObject({
-        message: 'Storage full: 4 entries with this, at most 3'
+        message: 'Storage full: 4 entries with this write, at most 3'
       })
       await store.writeEntry(createEntry('k', 'd', { quota, replaces: { cid: computeCid('a') } }))
       expect(await readTexts(store, 'k')).toEqual(['b', 'c', 'd'])
@@ -323,7 +323,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       await store.writeFile(createFile('x'.repeat(88), { bounds }))
       expect(await refusal(store.writeFile(createFile('y', { bounds })))).toMatchObject({
         code: 'ERR_STORAGE_FULL',
-        message: 'Storage full: 600 of 600 bytes in use by all, 513 needed'
+        message: 'Storage full: 600 of 600 bytes used by all users, 513 needed'
       })
     })
 

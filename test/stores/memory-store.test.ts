@@ -159,14 +159,14 @@ describe('AgedMap', () => {
         let list: string[] = []
         for (const [index, [verb, number]] of steps.entries()) {
           const key = String(number)
-          if (verb === 'oldest') expect(map.oldest()?.[0]).toBe(list[0])
+          if (verb === 'oldest') expect(map.findOldest()?.[0]).toBe(list[0])
           else list = list.filter((one) => one !== key)
           if (verb === 'delete') map.delete(key)
           if (verb === 'set') map.set(key, index)
           if (verb === 'set') list.push(key)
           expect(map.size).toBe(list.length)
         }
-        expect(map.oldest()?.[0]).toBe(list[0])
+        expect(map.findOldest()?.[0]).toBe(list[0])
         for (const key of list)
           expect(map.get(key)).toBe(steps.findLastIndex(([verb, number]) => verb === 'set' && String(number) === key))
       })
@@ -177,7 +177,7 @@ describe('AgedMap', () => {
     // The walk of version 0.1 stood still at the oldest, and with it each table that the Map had replaced since.
     const map = new AgedMap<object>()
     map.set('oldest', {})
-    expect(map.oldest()?.[0]).toBe('oldest')
+    expect(map.findOldest()?.[0]).toBe('oldest')
     const values = Array.from({ length: 500 }, (_, index) => {
       const value = {}
       map.set(String(index % 10), value)
@@ -188,7 +188,7 @@ describe('AgedMap', () => {
     await new Promise((resolve) => setImmediate(resolve))
     ;(runInNewContext('gc') as () => void)()
     expect(values.filter((value) => value.deref() !== undefined)).toHaveLength(10)
-    expect(map.oldest()?.[0]).toBe('oldest')
+    expect(map.findOldest()?.[0]).toBe('oldest')
   })
 })
 

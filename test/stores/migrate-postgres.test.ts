@@ -17,7 +17,7 @@ import { postgresDialect } from '../../src/stores/sql/dialect.js'
 import type { SqlQuery } from '../../src/stores/sql/query.js'
 import { createSessionStatements } from '../../src/stores/sql/session-verbs.js'
 import { createQuotaTable } from '../../src/stores/postgres/quota-table.js'
-import { storeStatements, createStoreVerbs } from '../../src/stores/sql/store-verbs.js'
+import { createStoreStatements, createStoreVerbs } from '../../src/stores/sql/store-verbs.js'
 import { TABLES } from '../../src/stores/sql/tables.js'
 
 const STEPS: readonly PostgresMigration[] = [
@@ -108,7 +108,7 @@ describe('migratePostgres', () => {
     await migratePostgres(databases[0]!, STEPS.slice(0, 1), options)
     await expect(check()).rejects.toMatchObject({
       code: 'ERR_CONFIG',
-      message: expect.stringContaining('of version 1,')
+      message: expect.stringContaining('have version 1,')
     })
   })
 
@@ -120,7 +120,7 @@ describe('migratePostgres', () => {
     await expect(migratePostgres(databases[0]!, STEPS, { ...options, mode: 'check' })).rejects.toMatchObject({
       code: 'ERR_CONFIG',
       message:
-        'express-did-auth: the tables of animals_schema are of version 3, for code that knows version 3; this one knows 2: update express-did-auth'
+        'express-did-auth: the tables of animals_schema have version 3, which needs code for version 3; this code knows version 2: update express-did-auth'
     })
   })
 })
@@ -129,7 +129,7 @@ describe('the statements of the PostgreSQL store', () => {
   it('name the schema of every function', () => {
     const folder = fileURLToPath(new URL('../../src/stores/postgres', import.meta.url))
     expect(readdirSync(folder).flatMap((file) => unqualifiedFunctionsIn(`${folder}/${file}`))).toEqual([])
-    const shared = [createSessionStatements(postgresDialect), storeStatements(postgresDialect), TABLES]
+    const shared = [createSessionStatements(postgresDialect), createStoreStatements(postgresDialect), TABLES]
     const texts = JSON.stringify(shared).match(/"(?:[^"\\]|\\.)*"/g) ?? []
     expect(texts.length).toBeGreaterThan(20)
     expect(texts.flatMap((text) => unqualifiedFunctions(text))).toEqual([])

@@ -88,10 +88,10 @@ describe('a PostgreSQL store says in one line what is wrong:', () => {
     await runOn(engine.url(), 'ALTER DATABASE app SET default_transaction_read_only = on')
     const store = postgresStore(good(), { timeoutSeconds: TEST_TIMEOUT_SECONDS })
     const error: unknown = await store.createSession(createSession('a')).catch((reason: unknown) => reason)
-    expect(lineOf(error)).toMatch(/^ERR_STORE this PostgreSQL is read-only, as a standby is: cannot execute/)
+    expect(lineOf(error)).toMatch(/^ERR_STORE this PostgreSQL server is read-only, as a standby is: cannot execute/)
     expect(getPostgresCode(error)).toBe('25006')
     const ping: unknown = await store.ping().catch((reason: unknown) => reason)
-    expect(lineOf(ping)).toMatch(/^ERR_STORE this PostgreSQL is read-only/)
+    expect(lineOf(ping)).toMatch(/^ERR_STORE this PostgreSQL server is read-only/)
     await runOn(engine.url(), 'ALTER DATABASE app RESET default_transaction_read_only')
     await store.ping()
     await store.createSession(createSession('a'))
@@ -105,7 +105,7 @@ describe('a PostgreSQL store says in one line what is wrong:', () => {
     const sessions = names.map((name) => createSession(name, { did: `did:example:${name}` }))
     const lines = await Promise.all(sessions.map((session) => store.createSession(session).then(() => 'good', lineOf)))
     const line =
-      /^ERR_STORE PostgreSQL has no connection left: the pools together are larger than max_connections: .*\(53300\)$/
+      /^ERR_STORE PostgreSQL has no free connection: the pools together are larger than max_connections: .*\(53300\)$/
     expect(new Set(lines.map((one) => (line.test(one) ? 'refused' : one)))).toEqual(new Set(['good', 'refused']))
     await store.ping()
     await store.close()

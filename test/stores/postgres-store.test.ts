@@ -78,9 +78,9 @@ describe('postgresStore', () => {
 
   it('refuses at once what is neither a URL nor a pool', () => {
     expect(() => postgresStore(undefined as never)).toThrow(
-      'needs a URL or a Pool of the package pg, and received undefined'
+      'needs a URL or a Pool of the package pg, but received undefined'
     )
-    expect(() => postgresStore({ host: 'db' } as never)).toThrow('and received object')
+    expect(() => postgresStore({ host: 'db' } as never)).toThrow('but received object')
   })
 
   it('continues when a pool that could not open a connection can again', async () => {

@@ -147,7 +147,7 @@ describe('a Redis that is full', () => {
 
 describe('the set-up of a Redis for sessions', () => {
   const durable = ['--appendonly', 'yes', '--appendfsync', 'always']
-  const losses = expect.stringContaining('Redis may lose logouts, refreshes and used challenges that were acknowledged')
+  const losses = expect.stringContaining('Redis may lose acknowledged logouts, refreshes and used challenges')
 
   it.each([
     ['nothing is synced', [], [losses]],

@@ -5,7 +5,7 @@ import { createClient } from 'redis'
 import { setupDidAuth, type Store } from '../../src/index.js'
 import { redisQuotas, redisStore } from '../../src/stores/redis/index.js'
 import { RedisConnection } from '../../src/stores/redis/redis-connection.js'
-import { createQuotas } from '../../src/stores/redis/redis-quotas.js'
+import { createRedisQuotas } from '../../src/stores/redis/redis-quotas.js'
 import { toUserTag } from '../../src/stores/redis/redis-keys.js'
 import { openRedisStore } from '../../src/stores/redis/redis-store.js'
 import { SweepClock } from '../../src/stores/sweep-clock.js'
@@ -117,7 +117,7 @@ describe('quotas in Redis', () => {
   it('have a bound for strangers: a client that names many DIDs neither fills Redis nor displaces a user', async () => {
     const keyPrefix = newPrefix()
     const connection = new RedisConnection(redis.url, { keyPrefix })
-    const quotas = createQuotas(connection, 4)
+    const quotas = createRedisQuotas(connection, 4)
     try {
       await quotas.chargeQuota(createCharge({ key: 'user' }))
       const strangers = Array.from({ length: 400 }, (_, index) =>

@@ -5,7 +5,7 @@ import { createStoreVerbs } from '../../src/stores/sql/store-verbs.js'
 import { GroupCommit, type ServedVerbs } from '../../src/stores/sqlite/serve-sqlite.js'
 import { TABLES } from '../../src/stores/sql/tables.js'
 import { prepareTables } from '../../src/stores/sqlite/prepare-tables.js'
-import { openConnection, type SqlConnection, type SqlStatement } from '../../src/stores/sqlite/sqlite-engine.js'
+import { openConnection, type SqliteConnection, type SqliteStatement } from '../../src/stores/sqlite/sqlite-engine.js'
 import type { Request } from '../../src/stores/sqlite/sqlite-thread.js'
 import { hashToken, createRotation, createSession, createUse } from '../../src/testing/store-case.js'
 import { engines } from '../support/sqlite-stores.js'
@@ -18,7 +18,7 @@ type Call = [verb: string, ...args: unknown[]]
 
 /** The outcome of each verb of a group, in their order: what it answered, or the code or text of its error. */
 async function runGroup(
-  connection: SqlConnection,
+  connection: SqliteConnection,
   calls: Call[],
   hooks: Partial<ServedVerbs> = {},
   verbs: SqlVerbs = createStoreVerbs(sqliteDialect)
@@ -38,16 +38,16 @@ const create = (name: string, details = {}): Call => ['createSession', createSes
 const rotate = (from: number, to: number): Call => ['rotateRefreshToken', createRotation('a', from, to)]
 
 describe.each(engines)('a group of verbs on a database by %s', (engine) => {
-  const openMemory = (): SqlConnection => {
+  const openMemory = (): SqliteConnection => {
     const connection = openConnection(':memory:', engine, { synchronous: 'FULL', busyMilliseconds: 0 })
     prepareTables(connection, TABLES, 'did_auth_numbers')
     return connection
   }
-  const hashIn = (connection: SqlConnection): string => {
+  const hashIn = (connection: SqliteConnection): string => {
     const { hash } = connection.prepare('SELECT hex(token_hash) AS hash FROM did_auth_sessions').get()!
     return Buffer.from(String(hash), 'hex').toString('base64url')
   }
-  const sessionsIn = (connection: SqlConnection): unknown =>
+  const sessionsIn = (connection: SqliteConnection): unknown =>
     connection
       .prepare('SELECT session_id FROM did_auth_sessions ORDER BY number')
       .all()
@@ -87,7 +87,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
   it('is one transaction: it begins and commits once', async () => {
     const connection = openMemory()
     const texts: string[] = []
-    const noted: SqlConnection = {
+    const noted: SqliteConnection = {
       exec: (text) => connection.exec(text),
       close: () => connection.close(),
       prepare(text) {
@@ -118,7 +118,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     const outcomes = await runGroup(connection, [create('a'), another, rotate(0, 1), ['noSuchVerb'], rotate(1, 2)])
     expect(outcomes).toEqual([
       0,
-      'there is a session with this id',
+      'a session with this id already exists',
       'rotate',
       'express-did-auth: no such verb: noSuchVerb',
       'rotate'
@@ -131,16 +131,16 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     await runGroup(connection, [create('a')])
     const another = create('a', { refreshTokenHash: hashToken('another', 0) })
     const causes: string[] = []
-    const onFailure = (verb: string): boolean => {
+    const recover = (verb: string): boolean => {
       causes.push(verb)
       if (causes.length === 1) connection.exec('DELETE FROM did_auth_sessions')
       return true
     }
-    expect(await runGroup(connection, [another, create('b')], { onFailure })).toEqual([0, 0])
+    expect(await runGroup(connection, [another, create('b')], { recover })).toEqual([0, 0])
     expect(causes).toEqual(['createSession'])
     const blocked = create('a', { refreshTokenHash: hashToken('another', 1) })
-    expect(await runGroup(connection, [blocked], { onFailure: () => true })).toEqual([
-      'there is a session with this id'
+    expect(await runGroup(connection, [blocked], { recover: () => true })).toEqual([
+      'a session with this id already exists'
     ])
   })
 
@@ -214,7 +214,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
 })
 
 /** A connection whose statements can be made to fail, to interrupt a transaction at any point. */
-interface FaultyConnection extends SqlConnection {
+interface FaultyConnection extends SqliteConnection {
   /** Lets `statements` more work, and the next one fail: undone (`before`), or although it was done (`after`). */
   failAt(statements: number, when: 'before' | 'after'): void
   /** Whether the failure happened; nothing fails any more then. */
@@ -222,7 +222,7 @@ interface FaultyConnection extends SqlConnection {
 }
 
 /** Wraps a connection. Only prepared statements fail, which all verbs are made of, `BEGIN` and `COMMIT` included. */
-function faultyConnection(connection: SqlConnection): FaultyConnection {
+function faultyConnection(connection: SqliteConnection): FaultyConnection {
   let left = Infinity
   let when: 'before' | 'after' = 'before'
   const counted = <T>(run: () => T): T => {
@@ -233,7 +233,7 @@ function faultyConnection(connection: SqlConnection): FaultyConnection {
     throw new Error('disk I/O error')
   }
   return {
-    prepare(text): SqlStatement {
+    prepare(text): SqliteStatement {
       const statement = connection.prepare(text)
       return {
         get: (...values) => counted(() => statement.get(...values)),

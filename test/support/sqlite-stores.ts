@@ -1,5 +1,5 @@
 import type { Store } from '../../src/ports.js'
-import { openConnection, type EngineName, type SqlConnection } from '../../src/stores/sqlite/sqlite-engine.js'
+import { openConnection, type EngineName, type SqliteConnection } from '../../src/stores/sqlite/sqlite-engine.js'
 import type { SweepTimes } from '../../src/stores/sql/sql-store.js'
 import { openSqliteStore, type SqliteStoreOptions } from '../../src/stores/sqlite/sqlite-store.js'
 import { SweepClock } from '../../src/stores/sweep-clock.js'
@@ -26,7 +26,7 @@ export interface SqliteFile {
    * A connection to look into the file, or into another, of the same engine as the stores: two of them in one process
    * would drop each other's locks.
    */
-  inspect(file?: string): SqlConnection
+  inspect(file?: string): SqliteConnection
   /** All rows that a text answers. */
   rows(text: string, file?: string): Record<string, unknown>[]
   /** Closes everything, and removes the folder. */
@@ -42,7 +42,7 @@ export function sqliteFile(engine: EngineName = engines[0]!): SqliteFile {
     open.push(one)
     return one
   }
-  const inspect = (name = file): SqlConnection =>
+  const inspect = (name = file): SqliteConnection =>
     opened(openConnection(name, engine, { synchronous: 'NORMAL', busyMilliseconds: 100 }))
   return {
     file,

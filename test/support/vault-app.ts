@@ -1,6 +1,6 @@
 import request from 'supertest'
 import { memoryStore, type Store } from 'express-did-auth'
-import { chooseSqliteEngine, openSqliteConnection, type SqlConnection } from 'express-did-auth/server-kit'
+import { chooseSqliteEngine, openSqliteConnection, type SqliteConnection } from 'express-did-auth/server-kit'
 import { join } from 'node:path'
 import { readEnv, type ServerName } from '../../servers/config/read-env.js'
 import type { Identity } from '../../servers/config/service-identity.js'
@@ -153,7 +153,7 @@ export class VaultUser {
 }
 
 /** The database of a vault, to look into or to damage it. Close it again. */
-export function openDatabase(file: string): SqlConnection {
+export function openDatabase(file: string): SqliteConnection {
   return openSqliteConnection(file, chooseSqliteEngine(), { synchronous: 'FULL', busyMilliseconds: 5_000 })
 }
 

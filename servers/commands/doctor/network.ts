@@ -4,7 +4,7 @@ import { migrateStore } from 'express-did-auth/stores/postgres'
 import type { ServerEnv } from '../../config/read-env.js'
 import { describeReason, describeFailure } from '../../config/startup-error.js'
 import { askChainId } from '../../observability/health-checks.js'
-import { askRedis, connectDatabase, connectRedis, throwUnusable } from '../../storage/connections.js'
+import { pingRedis, connectDatabase, connectRedis, throwUnusable } from '../../storage/connections.js'
 import { readBoundedText } from '../service-under-test.js'
 import { change, note, type Finding, type Found } from './finding.js'
 
@@ -36,7 +36,7 @@ export async function checkEngines(env: ServerEnv): Promise<Found> {
     }),
     findFault('redis', env.REDIS_URL, async (url) => {
       const quotas = await connectRedis(url)
-      await askRedis(quotas).finally(() => quotas.close())
+      await pingRedis(quotas).finally(() => quotas.close())
     })
   ])
 }

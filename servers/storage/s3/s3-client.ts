@@ -5,43 +5,43 @@ import { readBounded } from 'express-did-auth/server-kit'
 
 /** Address and access keys of a bucket. */
 export interface S3Bucket {
-  /** `https://host[:port]`, without the bucket. */
+  /** URL `https://host[:port]`, without the bucket. */
   readonly endpoint: string
   readonly bucket: string
-  /** Region, which is part of every signature. Most storage outside of AWS expects `us-east-1`. */
+  /** Region, which is part of each signature. Most storage services outside of AWS expect `us-east-1`. */
   readonly region: string
   readonly accessKeyId: string
   readonly secretAccessKey: string
-  /** Whether the bucket is part of the path, not of the host name. */
+  /** Whether the bucket is part of the path instead of the host name. */
   readonly forcePathStyle: boolean
 }
 
 /** Time limits for the storage, in milliseconds. */
 export interface S3Deadlines {
-  /** Time to connect and to begin the response to a request that has no body. */
+  /** Time to connect, and until the response to a request without a body begins. */
   readonly answer: number
-  /** Time from one piece of a body to the next, and from the last piece of an upload to the response. */
+  /** Time between two pieces of a body, and between the last piece of an upload and the response. */
   readonly stall: number
-  /** Time from the first attempt to the beginning of the last one. */
+  /** Time between the starts of the first and the last attempt. */
   readonly retries: number
 }
 
-/** A request. It may be repeated: names of objects are never reused, so that a second PUT stores the same bytes. */
+/** A request. It is idempotent: names of objects are never reused, so a repeated PUT stores the same bytes. */
 export interface S3Request {
   readonly method: 'GET' | 'PUT' | 'DELETE'
-  /** Key of an object; empty: the bucket itself. */
+  /** Key of an object, or an empty text for the bucket itself. */
   readonly key: string
   readonly query?: Readonly<Record<string, string>>
   /** Index of the first byte to read. Default 0. */
   readonly start?: number
-  /** File to upload. Its hash is signed, so that the storage refuses bytes that were changed on the way. */
+  /** File to upload. Its hash is signed, so that the storage refuses bytes that were changed in transit. */
   readonly body?: { readonly file: string; readonly byteCount: number; readonly sha256: string }
 }
 
-/** A response with status 2xx. */
+/** A response with a 2xx status. */
 export interface S3Answer {
   readonly status: number
-  /** Body of the response. It fails if the storage pauses too long; the reader may pause. */
+  /** Body of the response. It fails if the storage stalls; the reader may be slow. */
   readonly chunks: AsyncIterable<Uint8Array>
   /** Closes the connection if the body was not read to its end. */
   end(): void
@@ -51,14 +51,14 @@ type S3ErrorOptions = Partial<Pick<S3Error, 'code' | 'isTemporary' | 'retryAfter
 
 /**
  * Error of the object storage, with a system error code as the port requires. ENOENT: no such object; ENOSPC: no space;
- * EACCES: the keys are not accepted; EIO: anything else. Its text never contains a key or an address.
+ * EACCES: the access keys are refused; EIO: anything else. The message never contains a key or an address.
  */
 export class S3Error extends Error {
   override readonly name = 'S3Error'
   readonly code: 'ENOENT' | 'ENOSPC' | 'EACCES' | 'EIO'
   /** Whether the same request may succeed a moment later. */
   readonly isTemporary: boolean
-  /** Whole seconds that the storage asks its clients to wait. */
+  /** Seconds that the storage asks its clients to wait. */
   readonly retryAfterSeconds: number | undefined
 
   constructor(message: string, { code = 'EIO', isTemporary = false, retryAfterSeconds, cause }: S3ErrorOptions = {}) {
@@ -76,11 +76,11 @@ const MAX_ERROR_BYTES = 65_536
 const UPLOAD_PIECE_BYTES = 262_144
 const EMPTY_SHA256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
 
-/** Sends signed requests to one bucket, with deadlines. Tries up to three times if a failure may be temporary. */
+/** Sends signed requests to one bucket, with deadlines. Makes up to three attempts if failures may be temporary. */
 export class S3Client {
   readonly #bucket: S3Bucket
   readonly #deadlines: S3Deadlines
-  /** Cache of the signer for derived keys. */
+  /** Signing keys that the signer has derived. */
   readonly #derivedKeys = new Map<string, ArrayBuffer>()
 
   constructor(bucket: S3Bucket, deadlines: Partial<S3Deadlines> = {}) {
@@ -88,18 +88,18 @@ export class S3Client {
     this.#deadlines = { ...DEADLINES, ...deadlines }
   }
 
-  /** @returns a response that the caller reads to its end or ends @throws S3Error of the last attempt */
+  /** @returns a response, whose body the caller must read completely or `end` @throws S3Error of the last attempt */
   async call(request: S3Request): Promise<S3Answer> {
     return this.#repeat(() => this.#attempt(request))
   }
 
-  /** @returns the whole body of a response @throws S3Error of the last attempt; also if the body is longer */
+  /** @returns the body of a response @throws S3Error of the last attempt, or if the body is longer than `maxBytes` */
   async callForText(request: S3Request, maxBytes: number): Promise<string> {
     return this.#repeat(async () => readText((await this.#attempt(request)).chunks, maxBytes))
   }
 
   async #repeat<T>(attempt: () => Promise<T>): Promise<T> {
-    const end = performance.now() + this.#deadlines.retries
+    const deadlineAt = performance.now() + this.#deadlines.retries
     for (let attempts = 1; ; attempts += 1) {
       try {
         return await attempt()
@@ -107,7 +107,7 @@ export class S3Client {
         if (!(error instanceof S3Error) || !error.isTemporary || attempts === MAX_ATTEMPTS) throw error
         const backoff = FIRST_PAUSE_MILLISECONDS * 4 ** (attempts - 1) * (0.5 + Math.random())
         const wait = 1_000 * (error.retryAfterSeconds ?? 0) + backoff
-        if (performance.now() + wait > end) throw error
+        if (performance.now() + wait > deadlineAt) throw error
         await pause(wait)
       }
     }
@@ -136,7 +136,7 @@ export class S3Client {
     }
   }
 
-  /** The URL and the headers of a request, signed by AWS Signature Version 4 for five to fifteen minutes. */
+  /** Returns URL and headers of a request, with AWS Signature Version 4, which is valid for five to fifteen minutes. */
   async #sign({ method, key, query = {}, start = 0, body }: S3Request): Promise<{ url: URL; headers: Headers }> {
     const { endpoint, bucket, forcePathStyle, region, accessKeyId, secretAccessKey } = this.#bucket
     const target = new URL(endpoint)
@@ -154,7 +154,7 @@ export class S3Client {
       headers: { 'X-Amz-Content-Sha256': body?.sha256 ?? EMPTY_SHA256 }
     })
     const { url, headers } = await signer.sign()
-    // Not signed, because proxies change it; and said, because `fetch` would ask for compressed answers.
+    // `fetch` would otherwise request compressed responses. The header is not signed, because proxies change it.
     headers.set('Accept-Encoding', 'identity')
     if (body !== undefined) headers.set('Content-Length', String(body.byteCount))
     if (start > 0) headers.set('Range', `bytes=${start}-`)
@@ -188,13 +188,13 @@ export class S3Client {
   }
 }
 
-/** Aborts a request that waits for its other side too long. */
+/** Aborts a request if the storage does not respond in time. */
 class Deadline {
   readonly #controller = new AbortController()
   readonly signal = this.#controller.signal
   #timer: NodeJS.Timeout | undefined
 
-  /** Does nothing after the limit has expired: an upload in progress then ends. */
+  /** Starts the time again. Does nothing after the deadline has expired: a running upload then fails. */
   restart(milliseconds: number): void {
     this.stop()
     if (this.signal.aborted) return
@@ -212,34 +212,36 @@ class Deadline {
 }
 
 async function readText(chunks: AsyncIterable<Uint8Array>, maxBytes: number): Promise<string> {
-  return (await readBounded(chunks, maxBytes, () => new S3Error('Object storage answered too much'))).toString()
+  return (
+    await readBounded(chunks, maxBytes, () => new S3Error('The response of the object storage is too long'))
+  ).toString()
 }
 
-/** No whole answer: no connection, a broken one, or a deadline. `fetch` says why in the cause of its own error. */
+/** Converts a network failure or an expired deadline. `fetch` puts the reason into the cause of its own error. */
 function toFailure(method: string, error: unknown): S3Error {
   if (error instanceof S3Error) return error
   const cause = typeof error === 'object' && error !== null && 'cause' in error ? error.cause : error
   return new S3Error(`Object storage did not answer ${method}`, { isTemporary: true, cause })
 }
 
-/** Failures that pass, by status; AWS says RequestTimeout with a 400. */
+/** Statuses of temporary failures. AWS also sends the code RequestTimeout with status 400. */
 const TEMPORARY = new Set([408, 429, 500, 502, 503, 504])
 
-/** The error for an answer; of its body, only the code is used. */
+/** Converts an error response. Only the error code of its body is used. */
 function toRefusal(method: string, { status, headers }: Response, text: string): S3Error {
-  const [, said = ''] = /<Code>(\w{1,64})<\/Code>/.exec(text) ?? []
+  const [, errorCode = ''] = /<Code>(\w{1,64})<\/Code>/.exec(text) ?? []
   const retryAfter = headers.get('retry-after') ?? ''
-  return new S3Error(`Object storage answered ${status}${said && ` ${said}`} to ${method}`, {
-    code: findCode(status, said),
-    isTemporary: TEMPORARY.has(status) || said === 'RequestTimeout',
+  return new S3Error(`Object storage answered ${status}${errorCode && ` ${errorCode}`} to ${method}`, {
+    code: toSystemCode(status, errorCode),
+    isTemporary: TEMPORARY.has(status) || errorCode === 'RequestTimeout',
     retryAfterSeconds: /^\d{1,5}$/.test(retryAfter) ? Number(retryAfter) : undefined
   })
 }
 
-function findCode(status: number, said: string): S3Error['code'] {
-  // Quotas of Ceph, MinIO, Garage and others; a full disk is 507 with all of them.
-  if (status === 507 || /QuotaExceeded|StorageFull|InsufficientStorage/.test(said)) return 'ENOSPC'
-  // A bucket that is not there, or the page of a proxy before the storage, must not look like lost content.
-  if (status === 404 && said === 'NoSuchKey') return 'ENOENT'
+function toSystemCode(status: number, errorCode: string): S3Error['code'] {
+  // Codes of an exceeded quota in Ceph, MinIO, Garage and others. All of them send 507 for a full disk.
+  if (status === 507 || /QuotaExceeded|StorageFull|InsufficientStorage/.test(errorCode)) return 'ENOSPC'
+  // A missing bucket, or the error page of a proxy, must not look like lost content.
+  if (status === 404 && errorCode === 'NoSuchKey') return 'ENOENT'
   return status === 401 || status === 403 ? 'EACCES' : 'EIO'
 }

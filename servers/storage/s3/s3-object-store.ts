@@ -4,35 +4,35 @@ import type { ObjectStore } from '../content-store.js'
 import { splitIntoLeaves, isCid, LEAF_BYTES } from '../unixfs-blocks.js'
 import { S3Client, S3Error, type S3Bucket, type S3Deadlines, type S3Request } from './s3-client.js'
 
-/** A bucket, and how this store uses it. */
+/** Options of {@link createS3ObjectStore}. */
 export interface S3StoreOptions extends S3Bucket {
-  /** Prefix of all keys, such as `vault/`. All below it belongs to this store, which reads, lists and deletes it. */
+  /** Prefix of all keys, such as `vault/`. This store owns all keys with the prefix, and may delete them. */
   readonly prefix: string
   readonly deadlines?: Partial<S3Deadlines>
 }
 
-/** A page of at most a thousand keys; each takes a few hundred bytes, and at most 1 KiB of key. */
+/** Maximum size of a page of 1,000 keys. A key has at most 1 KiB, and its properties a few hundred bytes. */
 const MAX_LIST_BYTES = 4_194_304
 
-/** Objects in a bucket. */
+/** An object store in a bucket. */
 export interface S3ObjectStore extends ObjectStore {
-  /** Resolves when the bucket answers, and accepts the keys. @throws S3Error */
+  /** Resolves if the bucket is available and accepts the access keys. @throws S3Error */
   ping(): Promise<void>
 }
 
 /**
- * Objects in storage that speaks S3: AWS, Ceph, MinIO, Garage, R2, OpenStack Swift. PUT, GET, DELETE and ListObjectsV2
- * are all it asks for. Each failure is an S3Error with a code of the system, as files have them.
+ * Creates an object store in S3-compatible storage: AWS, Ceph, MinIO, Garage, R2, OpenStack Swift. It needs only PUT,
+ * GET, DELETE and ListObjectsV2. Each failure is an S3Error with a system error code.
  */
 export function createS3ObjectStore({ prefix, deadlines, ...bucket }: S3StoreOptions): S3ObjectStore {
   const client = new S3Client(bucket, deadlines)
 
   /**
-   * The bytes of an object as they come. A reader may be slower than the storage's timeout: the rest is requested again
-   * when a connection breaks that brought something.
+   * Reads the bytes of an object as they arrive. A reader may be slower than the storage's timeout. If a connection
+   * breaks after it has delivered bytes, the remaining bytes are requested again.
    */
   async function* readChunks(name: string): AsyncGenerator<Uint8Array> {
-    for (let position = 0, begun = 0; ; begun = position) {
+    for (let position = 0, startPosition = 0; ; startPosition = position) {
       const answer = await client.call({ method: 'GET', key: prefix + name, start: position })
       try {
         if (answer.status !== (position === 0 ? 200 : 206))
@@ -43,16 +43,16 @@ export function createS3ObjectStore({ prefix, deadlines, ...bucket }: S3StoreOpt
         }
         return
       } catch (error) {
-        if (position === begun) throw error
+        if (position === startPosition) throw error
       } finally {
         answer.end()
       }
     }
   }
 
-  async function listPage(query: Readonly<Record<string, string>>): Promise<ObjectList> {
-    const all = { 'list-type': '2', prefix, ...query }
-    return parseObjectList(await client.callForText({ method: 'GET', key: '', query: all }, MAX_LIST_BYTES))
+  async function listPage(parameters: Readonly<Record<string, string>>): Promise<ObjectList> {
+    const query = { 'list-type': '2', prefix, ...parameters }
+    return parseObjectList(await client.callForText({ method: 'GET', key: '', query }, MAX_LIST_BYTES))
   }
 
   return {
@@ -65,7 +65,7 @@ export function createS3ObjectStore({ prefix, deadlines, ...bucket }: S3StoreOpt
 
     read: (name) => splitIntoLeaves(readChunks(name)),
 
-    /** Deletes an object. Its bytes cannot be overwritten, because only the storage knows where they are. */
+    /** Deletes an object. S3 cannot overwrite bytes in place. */
     async delete(name) {
       try {
         await client.callForText({ method: 'DELETE', key: prefix + name }, LEAF_BYTES)
@@ -78,13 +78,13 @@ export function createS3ObjectStore({ prefix, deadlines, ...bucket }: S3StoreOpt
       for (let query: Record<string, string> | undefined = {}; query !== undefined;) {
         const { keys, continuationToken } = await listPage(query)
         for (const key of keys) {
-          if (!key.startsWith(prefix)) throw new S3Error('Object storage listed what was not asked for')
+          if (!key.startsWith(prefix)) throw new S3Error('Object storage listed keys without the requested prefix')
           const name = key.slice(prefix.length)
-          // Callers delete listed objects that they do not know. Objects of others are therefore not listed.
+          // Callers delete listed objects that they do not know, so objects of other applications are not listed.
           if (isObjectName(name)) yield name
         }
         if (continuationToken !== undefined && continuationToken === query['continuation-token'])
-          throw new S3Error('Object storage lists without end')
+          throw new S3Error('Object storage repeats the same page of its list')
         query = continuationToken === undefined ? undefined : { 'continuation-token': continuationToken }
       }
     },
@@ -99,7 +99,7 @@ function isObjectName(name: string): boolean {
   return isCid(name.slice(0, -17)) && /^\.[0-9a-f]{16}$/.test(name.slice(-17))
 }
 
-/** Creates the body of an upload. The file is read here for its hash, and again for the upload. */
+/** Creates the body of an upload. The file is read for its hash, and later again for the upload. */
 async function createBody(file: string): Promise<NonNullable<S3Request['body']>> {
   const hash = createHash('sha256')
   let byteCount = 0
@@ -123,28 +123,28 @@ const END = '</Contents>'
 const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }
 
 /**
- * Reads what we need of a ListObjectsV2 answer: `Contents/Key`, `IsTruncated`, `NextContinuationToken`.
+ * Parses `Contents/Key`, `IsTruncated` and `NextContinuationToken` of a ListObjectsV2 response.
  *
- * @throws S3Error for all else, so that an answer that was cut never passes for a short list
+ * @throws S3Error for any other text, so that a truncated response is never taken for a short list
  */
 export function parseObjectList(text: string): ObjectList {
   const [, content] = DOCUMENT.exec(text) ?? []
-  // No comment, CDATA or document type, in which these fields would mean something else.
+  // Refuse comments, CDATA and document types, in which these elements would have another meaning.
   if (content === undefined || content.includes('<!')) throw createUnreadableError()
   const [head = '', ...parts] = content.split('<Contents>')
-  let rest = head
+  let outside = head
   const keys = parts.map((part) => {
     const end = part.indexOf(END)
     if (end === -1) throw createUnreadableError()
-    rest += part.slice(end + END.length)
+    outside += part.slice(end + END.length)
     return readElement(part.slice(0, end), 'Key')
   })
-  const isTruncated = readElement(rest, 'IsTruncated')
+  const isTruncated = readElement(outside, 'IsTruncated')
   if (isTruncated !== 'true' && isTruncated !== 'false') throw createUnreadableError()
-  return { keys, ...(isTruncated === 'true' && { continuationToken: readElement(rest, 'NextContinuationToken') }) }
+  return { keys, ...(isTruncated === 'true' && { continuationToken: readElement(outside, 'NextContinuationToken') }) }
 }
 
-/** Returns the text of an element that exists once and is not empty. */
+/** Returns the text of an element, which must exist exactly once and not be empty. */
 function readElement(content: string, name: string): string {
   const [, text = '', ...others] = content.split(`<${name}>`)
   const end = text.indexOf(`</${name}>`)
@@ -160,5 +160,5 @@ function readElement(content: string, name: string): string {
 }
 
 function createUnreadableError(): S3Error {
-  return new S3Error('Object storage answered no list of objects')
+  return new S3Error('The response of the object storage is no list of objects')
 }

@@ -1,50 +1,50 @@
 import { postgresDialect, sqliteDialect, createStatements } from 'express-did-auth/server-kit'
 import type { Dialect, SqlStatement } from 'express-did-auth/server-kit'
 
-/** Whose tables: relay and vault have their own, also on one database. */
+/** Server that owns the tables. Relay and vault have separate tables, even in one database. */
 export type TablePrefix = 'relay' | 'vault'
 
-/** Differences between the two engines in statements on contents. */
-export interface ContentDialect extends Pick<Dialect, 'fn' | 'greatest' | 'deleteRows'> {
-  /** Creates statements, each prepared under its name in its group; `~` precedes the names of tables. */
+/** Parts of statements on contents that differ between SQLite and PostgreSQL. */
+export interface ContentDialect extends Pick<Dialect, 'schemaPrefix' | 'greatest' | 'deleteRows'> {
+  /** Creates named statements of a group. In their texts, `~` stands for the prefix of table names. */
   readonly statements: <K extends string>(group: string, texts: Readonly<Record<K, string>>) => Record<K, SqlStatement>
-  /** A condition: a text is one of those in a parameter, which is an array as JSON. */
+  /** A condition: the column's value is in a parameter, which is a JSON array of texts. */
   readonly isIn: (column: string, parameter: string) => string
-  /** A condition: a text is one that a query finds and locks; those that another transaction has are left aside. */
+  /** A condition: the column's value is in the result of a query, which locks its rows and skips locked ones. */
   readonly isFree: (column: string, select: string) => string
-  /** Suffix of a query that locks its rows, and skips rows that another transaction has locked. */
+  /** Suffix of a query that locks its rows and skips rows that another transaction has locked. */
   readonly skipLocked: string
   /** Suffix of a query whose rows must not change until the transaction ends. */
   readonly forUpdate: string
   /** Suffix of a query on contents `c` whose rows must not be deleted until the transaction ends. */
   readonly forReference: string
   /**
-   * A table of one row; reading it locks the name of the content `$1` until the transaction ends, for writers together
-   * or for one that removes it. Undefined if there is only one writer.
+   * A subquery of one row. Reading it locks the cid `$1` until the transaction ends: `shared` by several writers, or
+   * `exclusive` by one transaction that removes the content. Undefined if the engine has only one writer.
    */
-  readonly lockContent: ((mode: 'shared' | 'alone') => string) | undefined
+  readonly lockContent: ((mode: 'shared' | 'exclusive') => string) | undefined
   /**
-   * A statement that locks the contents `c` of a query and remembers them for the rest of the transaction, except for
-   * those that another transaction has locked. Undefined if there is only one writer.
+   * A statement that locks the contents `c` of a query, except for those that another transaction has locked, and
+   * stores their cids until the transaction ends. Undefined if the engine has only one writer.
    */
   readonly lockFree: ((select: string) => string) | undefined
-  /** A condition: content is one of those that `lockFree` locked, or of those in a parameter where there is none. */
+  /** A condition: `lockFree` has locked the content. Without `lockFree`: the parameter contains its cid. */
   readonly isLocked: (column: string, parameter: string) => string
-  /** A number that no pin of the same content ever had, larger than all before. */
+  /** A revision for a pin, which is larger than all earlier ones. */
   readonly nextRevision: string
-  /** Statements around a deletion that overwrites the deleted bytes, if the engine can. */
+  /** Statements before and after a deletion that overwrites the deleted bytes. Undefined if the engine cannot do it. */
   readonly overwriting: { readonly on: SqlStatement; readonly off: SqlStatement } | undefined
 }
 
 const createStatementsOn =
   (prefix: string): ContentDialect['statements'] =>
   (group, texts) => {
-    const own = Object.entries<string>(texts).map(([name, text]) => [
+    const completeTexts = Object.entries<string>(texts).map(([name, text]) => [
       name,
       text.replaceAll('~', prefix).replaceAll(/\s+/g, ' ')
     ])
-    // The keys are those of the texts.
-    return createStatements(`${prefix}${group}_`, Object.fromEntries(own) as typeof texts)
+    // The result has the keys of `texts`.
+    return createStatements(`${prefix}${group}_`, Object.fromEntries(completeTexts) as typeof texts)
   }
 
 function isInJson(column: string, parameter: string): string {
@@ -62,13 +62,13 @@ export const sqliteContents: ContentDialect = {
   lockContent: undefined,
   lockFree: undefined,
   isLocked: isInJson,
-  // Triggers keep the largest.
+  // Triggers record the largest revision.
   nextRevision: "(SELECT number + 1 FROM numbers WHERE name = 'revisions')",
-  // Only in a takedown: else it doubles what a deletion writes.
+  // Used only in a takedown, because it doubles the bytes that a deletion writes.
   overwriting: { on: { text: 'PRAGMA secure_delete = ON' }, off: { text: 'PRAGMA secure_delete = OFF' } }
 }
 
-/** @param tables - whose */
+/** Creates the dialect of PostgreSQL. */
 export function createPostgresContents(tables: TablePrefix): ContentDialect {
   const prefix = `${tables}_`
   const isIn = (column: string, array: string): string =>
@@ -86,14 +86,14 @@ export function createPostgresContents(tables: TablePrefix): ContentDialect {
       return `(SELECT ${lock}(pg_catalog.hashtextextended('${prefix}' || CAST($1 AS text), 0))) AS locked`
     },
     lockFree: (select) => `SELECT pg_catalog.set_config('did_auth.locked', coalesce(CAST((SELECT
-      pg_catalog.jsonb_agg(cid) FROM (${select} FOR UPDATE OF c SKIP LOCKED) found) AS text), '[]'), true)`,
+      pg_catalog.jsonb_agg(cid) FROM (${select} FOR UPDATE OF c SKIP LOCKED) free) AS text), '[]'), true)`,
     isLocked: (column) => isIn(column, "pg_catalog.current_setting('did_auth.locked')"),
     nextRevision: `pg_catalog.nextval('${prefix}revisions')`,
     overwriting: undefined
   }
 }
 
-/** Texts as a parameter of `isIn`. */
-export function list(texts: readonly string[]): string {
+/** Converts texts to a parameter of `isIn`. */
+export function toJsonArray(texts: readonly string[]): string {
   return JSON.stringify(texts)
 }

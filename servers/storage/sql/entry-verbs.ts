@@ -10,30 +10,36 @@ import type {
   Usage
 } from '../content-store.js'
 import { refuse } from '../storage-error.js'
-import { list as listOf, type ContentDialect } from './content-dialect.js'
-import { assertAllowed, FROM_KNOWN, heldContent, KNOWN, type ContentSteps } from './content-steps.js'
+import { toJsonArray, type ContentDialect } from './content-dialect.js'
+import {
+  assertAllowed,
+  FROM_STATE,
+  createHeldContentClause,
+  STATE_COLUMNS,
+  type ContentSteps
+} from './content-steps.js'
 import { UPLOAD_NEEDED, type ContentRow, type UploadNeeded } from './stored-content.js'
 
-/** State of a key's list, from the key's row. */
+/** State of a key's list, which is stored in a row of `lists`. */
 interface ListState {
   readonly entryCount: number
-  /** Hashes of all entries and their places, combined by XOR. A change of one entry therefore reads no others. */
+  /** Hashes of all entries and their numbers, combined by XOR, so that a change of one entry reads no others. */
   readonly hash: Buffer
 }
 
-/** An entry with its number, which is its position among the entries of its owner. */
+/** An entry with its number, by which the entries of an owner are ordered. */
 export interface Entry extends ContentInfo {
   readonly number: number
 }
 
-/** State of a key that has no entries. */
+/** State of an empty list. */
 const NO_LIST: ListState = { entryCount: 0, hash: Buffer.alloc(32) }
 
-/** A write, in the form for the database. */
+/** A write with its content as a row. */
 export interface EntryRequest extends Omit<EntryWrite, 'content'> {
   readonly content: ContentRow
   readonly tracksPins: boolean
-  /** Number of an entry that is copied from another store. */
+  /** Number of an entry that is copied from another store. Default: the owner's next number. */
   readonly number?: number
 }
 
@@ -44,7 +50,7 @@ interface OwnedList extends EntryPlace {
 
 export type EntrySteps = ReturnType<typeof createEntrySteps>
 
-/** Changes of the entries of one key with all that follows: steps of a transaction that has locked the owner. */
+/** Creates steps that change the entries of a key, in a transaction that has locked the owner. */
 export function createEntrySteps({ statements, isIn, greatest }: ContentDialect) {
   const s = statements('change', {
     remove: `DELETE FROM ~entries WHERE owner = $1 AND key = $2 AND ${isIn('cid', '$3')}`,
@@ -61,7 +67,7 @@ export function createEntrySteps({ statements, isIn, greatest }: ContentDialect)
     await (entryCount === 0 ? query(s.deleteList, [did, key]) : query(s.setList, [did, key, entryCount, hash]))
   }
 
-  /** Removes and adds entries, and counts. @returns the list as it is then */
+  /** Removes and adds entries, and updates the owner's usage and the list. @returns the new state of the list */
   async function change(
     query: SqlQuery,
     { id, list, ...place }: OwnedList,
@@ -70,32 +76,32 @@ export function createEntrySteps({ statements, isIn, greatest }: ContentDialect)
   ): Promise<ListState> {
     const hash = Buffer.from(list.hash)
     for (const entry of [...removed, ...added]) addToHash(hash, entry)
-    const more = added.length - removed.length
-    const after = { entryCount: list.entryCount + more, hash }
+    const countChange = added.length - removed.length
+    const changedList = { entryCount: list.entryCount + countChange, hash }
     const lastNumber = Math.max(0, ...added.map(({ number }) => number))
     await Promise.all([
-      removed.length === 0 ? undefined : query(s.remove, [id, place.key, listOf(removed.map(({ cid }) => cid))]),
+      removed.length === 0 ? undefined : query(s.remove, [id, place.key, toJsonArray(removed.map(({ cid }) => cid))]),
       ...added.map(({ cid, number, byteCount }) => query(s.add, [id, place.key, cid, number, byteCount])),
-      query(s.count, [id, sum(added) - sum(removed), more, lastNumber]),
-      writeList(query, place, after)
+      query(s.count, [id, sum(added) - sum(removed), countChange, lastNumber]),
+      writeList(query, place, changedList)
     ])
-    return after
+    return changedList
   }
 
   return { writeList, change }
 }
 
-/** The verbs of entries. A write locks its owner's row before it reads, so that those of one user are serialised. */
+/** Creates the verbs of entries. A write first locks the owner's row, so that the writes of a user are serialized. */
 export function createEntryVerbs(dialect: ContentDialect, content: ContentSteps, entries: EntrySteps) {
   const { isIn, lockContent } = dialect
-  // A row for each of the entries that a write may take the place of; one at least.
+  // Gives one row for each entry that a write may replace, or one row without an entry.
   const joinEntries = (condition = ''): string => `LEFT JOIN ~lists l ON l.did = $2 AND l.key = $3
     LEFT JOIN ~owners o ON o.did = $2 LEFT JOIN ~entries e ON e.owner = o.id AND e.key = $3 ${condition}`
   const columns = 'l.entry_count, l.hash, e.number, e.cid, e.byte_count'
   const isLast = `CASE WHEN EXISTS (SELECT 1 FROM ~entries later WHERE later.owner = e.owner AND later.key = e.key
     AND later.number > e.number) THEN 0 ELSE 1 END AS is_last`
-  const removable = `SELECT ${columns} FROM (SELECT CAST($1 AS text) AS cid) one ${joinEntries()}`
-  // A row of a list has a hash, that of an entry has none. They are of one moment.
+  const removable = `SELECT ${columns} FROM (SELECT CAST($1 AS text) AS cid) single ${joinEntries()}`
+  // Only rows of lists have a hash. One statement reads lists and entries in the same snapshot.
   const selectRows = (
     condition = ''
   ): string => `SELECT key, hash, entry_count, 0 AS number, NULL AS cid, 0 AS byte_count
@@ -104,83 +110,84 @@ export function createEntryVerbs(dialect: ContentDialect, content: ContentSteps,
       FROM ~entries WHERE owner = (SELECT id FROM ~owners WHERE did = $1) ${condition} ORDER BY number`
   const s = dialect.statements('entry', {
     lockOwner: `SELECT id FROM ~owners WHERE did = $1 ${dialect.forUpdate}`,
-    // Content first, and only then an owner is locked, or made.
-    lockBoth: `${lockContent === undefined ? '' : heldContent(dialect)}
+    // Locks the content before it locks or creates the owner.
+    lockBoth: `${lockContent === undefined ? '' : createHeldContentClause(dialect)}
       INSERT INTO ~owners AS o (did, byte_count, entry_count, last_number)
         SELECT $2, 0, 0, (SELECT number FROM ~numbers WHERE name = 'reserved')
         ${lockContent === undefined ? '' : `FROM ${lockContent('shared')}`} WHERE true
       ON CONFLICT (did) DO UPDATE SET byte_count = o.byte_count RETURNING id, byte_count, entry_count, last_number,
         ${lockContent === undefined ? '1' : '(SELECT pg_catalog.count(*) FROM held)'} AS held`,
-    stateOfAll: `SELECT ${KNOWN}, ${columns}, 0 AS is_last ${FROM_KNOWN} ${joinEntries()}`,
-    stateOfNamed: `SELECT ${KNOWN}, ${columns}, ${isLast} ${FROM_KNOWN} ${joinEntries(`AND ${isIn('e.cid', '$4')}`)}`,
+    stateOfAll: `SELECT ${STATE_COLUMNS}, ${columns}, 0 AS is_last ${FROM_STATE} ${joinEntries()}`,
+    stateOfNamed: `SELECT ${STATE_COLUMNS}, ${columns}, ${isLast}
+      ${FROM_STATE} ${joinEntries(`AND ${isIn('e.cid', '$4')}`)}`,
     removableAll: removable,
     removableOne: `${removable} AND e.cid = $1`,
     listState: 'SELECT entry_count, hash FROM ~lists WHERE did = $1 AND key = $2',
-    ofList: selectRows('AND key = $2'),
-    ofOwner: selectRows(),
+    readList: selectRows('AND key = $2'),
+    readOwner: selectRows(),
     usage: 'SELECT byte_count, entry_count FROM ~owners WHERE did = $1'
   })
 
   const transactions = {
     async writeEntry(query: SqlQuery, write: EntryRequest, nowSeconds: number): Promise<EntryChange | UploadNeeded> {
-      const { did, key, replaces, content: written } = write
-      const { cid, byteCount } = written
+      const { did, key, replaces, content: newContent } = write
+      const { cid, byteCount } = newContent
       const names = replaces === 'nothing' || replaces === 'all' ? [cid] : [replaces.cid, cid]
-      const [locked, isClaimed, { rows }] = await Promise.all([
+      const [owners, isUploadClaimed, { rows }] = await Promise.all([
         query(s.lockBoth, [cid, did]),
-        content.claimUpload(query, written),
+        content.claimUpload(query, newContent),
         replaces === 'all'
           ? query(s.stateOfAll, [cid, did, key])
-          : query(s.stateOfNamed, [cid, did, key, listOf(names)])
+          : query(s.stateOfNamed, [cid, did, key, toJsonArray(names)])
       ])
-      const [row = {}, known = {}] = [locked.rows[0], rows[0]]
-      const found = { known, isHeld: Number(row.held) === 1, isClaimed, nowSeconds }
-      assertAllowed(known)
-      const list = toListState(known)
-      assertMet(write, list)
+      const [owner = {}, row = {}] = [owners.rows[0], rows[0]]
+      const state = { row, isHeld: Number(owner.held) === 1, isUploadClaimed, nowSeconds }
+      assertAllowed(row)
+      const list = toListState(row)
+      assertPrecondition(write, list)
       const replaced = listReplaced(write, rows.filter(isEntry))
-      if (replaced !== undefined) assertQuota(toUsage(row), replaced, write)
-      if (await content.needsUpload(query, written, found)) return UPLOAD_NEEDED
-      const number = write.number ?? Number(row.last_number) + 1
-      const owned = { id: Number(row.id), did, key, list }
+      if (replaced !== undefined) assertQuota(toUsage(owner), replaced, write)
+      if (await content.needsUpload(query, newContent, state)) return UPLOAD_NEEDED
+      const number = write.number ?? Number(owner.last_number) + 1
+      const ownedList = { id: Number(owner.id), did, key, list }
       const released = (replaced ?? []).filter((entry) => entry.cid !== cid)
-      const [, after, isPinChanged, unpinned] = await Promise.all([
-        content.place(query, written, found),
-        replaced === undefined ? list : entries.change(query, owned, replaced, [{ number, cid, byteCount }]),
+      const [, changedList, isPinChanged, unpinned] = await Promise.all([
+        content.place(query, newContent, state),
+        replaced === undefined ? list : entries.change(query, ownedList, replaced, [{ number, cid, byteCount }]),
         content.requestPins(query, [cid], write.tracksPins),
         content.release(query, released, nowSeconds)
       ])
-      const isPinOpen = isPinChanged || known.pin_state === 'pin'
-      return { etag: toEtag(after), changedPins: [...(isPinOpen ? [cid] : []), ...unpinned] }
+      const isPinOpen = isPinChanged || row.pin_state === 'pin'
+      return { etag: toEtag(changedList), changedPins: [...(isPinOpen ? [cid] : []), ...unpinned] }
     },
 
     async removeEntries(query: SqlQuery, removal: EntryRemoval, nowSeconds: number): Promise<EntryChange> {
       const { did, key, cid } = removal
-      const [locked, { rows }] = await Promise.all([
+      const [owners, { rows }] = await Promise.all([
         query(s.lockOwner, [did]),
         query(cid === undefined ? s.removableAll : s.removableOne, [cid ?? '', did, key])
       ])
       const list = toListState(rows[0])
-      assertMet(removal, list)
+      assertPrecondition(removal, list)
       const removed = rows.filter(isEntry).map(toEntry)
-      // The first write of an owner may be committed between the two statements.
-      if (locked.rows.length === 0 || removed.length === 0) return { etag: toEtag(list), changedPins: [] }
-      const [after, changedPins] = await Promise.all([
-        entries.change(query, { id: Number(locked.rows[0]?.id), did, key, list }, removed, []),
+      // If there is no owner but there are entries, the owner's first write was committed between the two statements.
+      if (owners.rows.length === 0 || removed.length === 0) return { etag: toEtag(list), changedPins: [] }
+      const [changedList, changedPins] = await Promise.all([
+        entries.change(query, { id: Number(owners.rows[0]?.id), did, key, list }, removed, []),
         content.release(query, removed, nowSeconds)
       ])
-      return { etag: toEtag(after), changedPins }
+      return { etag: toEtag(changedList), changedPins }
     }
   }
 
   const reads = {
     async describeList(query: SqlQuery, { did, key }: EntryPlace) {
-      const found = toListState((await query(s.listState, [did, key])).rows[0])
-      return { etag: toEtag(found), entryCount: found.entryCount }
+      const list = toListState((await query(s.listState, [did, key])).rows[0])
+      return { etag: toEtag(list), entryCount: list.entryCount }
     },
 
     async listEntries(query: SqlQuery, { did, key }: EntryPlace) {
-      const rows = assertUndamaged((await query(s.ofList, [did, key])).rows)
+      const rows = assertUndamaged((await query(s.readList, [did, key])).rows)
       return {
         etag: toEtag(toListState(rows.find((row) => !isEntry(row)))),
         entries: rows.filter(isEntry).map(toContentInfo)
@@ -188,7 +195,7 @@ export function createEntryVerbs(dialect: ContentDialect, content: ContentSteps,
     },
 
     async listOwnEntries(query: SqlQuery, did: string) {
-      const rows = assertUndamaged((await query(s.ofOwner, [did])).rows)
+      const rows = assertUndamaged((await query(s.readOwner, [did])).rows)
       return rows.filter(isEntry).map((row) => ({ key: String(row.key), ...toContentInfo(row) }))
     },
 
@@ -200,28 +207,28 @@ export function createEntryVerbs(dialect: ContentDialect, content: ContentSteps,
   return { transactions, reads }
 }
 
-/** Keys of one owner whose list is not the one that was written. @param rows - of lists and of entries */
+/** Finds the keys of an owner whose entries do not match their list. @param rows - rows of lists and of entries */
 export function findDamagedKeys(rows: readonly SqlRow[]): string[] {
-  const byKey = new Map<string, SqlRow[]>()
+  const rowsByKey = new Map<string, SqlRow[]>()
   for (const row of rows) {
     const key = String(row.key)
-    const others = byKey.get(key)
-    if (others === undefined) byKey.set(key, [row])
-    else others.push(row)
+    const keyRows = rowsByKey.get(key)
+    if (keyRows === undefined) rowsByKey.set(key, [row])
+    else keyRows.push(row)
   }
-  const isDamaged = (own: readonly SqlRow[]): boolean => {
-    const written = toListState(own.find((row) => !isEntry(row)))
-    const found = computeListState(own.filter(isEntry).map(toEntry))
-    return found.entryCount !== written.entryCount || !found.hash.equals(written.hash)
+  const isDamaged = (keyRows: readonly SqlRow[]): boolean => {
+    const expected = toListState(keyRows.find((row) => !isEntry(row)))
+    const actual = computeListState(keyRows.filter(isEntry).map(toEntry))
+    return actual.entryCount !== expected.entryCount || !actual.hash.equals(expected.hash)
   }
-  return [...byKey].flatMap(([key, own]) => (isDamaged(own) ? [key] : []))
+  return [...rowsByKey].flatMap(([key, keyRows]) => (isDamaged(keyRows) ? [key] : []))
 }
 
 function assertUndamaged(rows: readonly SqlRow[]): readonly SqlRow[] {
   return findDamagedKeys(rows).length === 0 ? rows : refuse({ refused: 'ERR_STORAGE', detail: 'a list is damaged' })
 }
 
-/** A row of a list alone, or joined to no entry, has no cid. */
+/** Whether a row contains an entry. Rows that contain only a list have no cid. */
 function isEntry({ cid }: SqlRow): boolean {
   return cid !== null
 }
@@ -230,22 +237,25 @@ function toUsage({ byte_count, entry_count }: SqlRow): Usage {
   return { byteCount: Number(byte_count ?? 0), entryCount: Number(entry_count ?? 0) }
 }
 
-/** Which entries a write takes the place of; undefined when the list stays as it is. */
-function listReplaced({ content, replaces }: EntryRequest, found: readonly SqlRow[]): readonly Entry[] | undefined {
-  if (replaces === 'nothing') return found.length === 0 ? [] : undefined
-  const [only] = found
-  const isSame = found.length === 1 && only?.cid === content.cid && (replaces === 'all' || only.is_last === 1)
-  return isSame ? undefined : found.map(toEntry)
+/** Returns the entries that a write replaces; undefined if the list does not change. */
+function listReplaced({ content, replaces }: EntryRequest, rows: readonly SqlRow[]): readonly Entry[] | undefined {
+  if (replaces === 'nothing') return rows.length === 0 ? [] : undefined
+  const [row] = rows
+  const isSame = rows.length === 1 && row?.cid === content.cid && (replaces === 'all' || row.is_last === 1)
+  return isSame ? undefined : rows.map(toEntry)
 }
 
-/** Asserts an owner's quota. A write that needs no more space passes even if the quota was lowered below the usage. */
+/**
+ * Asserts an owner's quota. If the usage is above a lowered quota, writes that do not increase the usage still pass.
+ */
 function assertQuota(before: Usage, replaced: readonly Entry[], { content, quota }: EntryRequest): void {
   const bytes = replaced.reduce((sum, { byteCount }) => sum - byteCount, before.byteCount + content.byteCount)
   const entries = before.entryCount + 1 - replaced.length
-  const isFull = (detail: string): never => refuse({ refused: 'ERR_STORAGE_FULL', detail })
-  if (bytes > Math.max(quota.maxBytes, before.byteCount)) isFull(`${bytes} bytes with this, at most ${quota.maxBytes}`)
+  const refuseFull = (detail: string): never => refuse({ refused: 'ERR_STORAGE_FULL', detail })
+  if (bytes > Math.max(quota.maxBytes, before.byteCount))
+    refuseFull(`${bytes} bytes with this write, at most ${quota.maxBytes}`)
   if (entries > Math.max(quota.maxEntries, before.entryCount)) {
-    isFull(`${entries} entries with this, at most ${quota.maxEntries}`)
+    refuseFull(`${entries} entries with this write, at most ${quota.maxEntries}`)
   }
 }
 
@@ -253,14 +263,14 @@ function toEtag({ hash }: ListState): string {
   return `"${hash.toString('base64url')}"`
 }
 
-/** @throws what refuses a write whose conditions do not hold for a list */
-function assertMet({ ifMatch, ifNoneMatch }: Precondition, list: ListState): void {
+/** Asserts the precondition of a write. @throws Error of {@link refuse} with ERR_PRECONDITION */
+function assertPrecondition({ ifMatch, ifNoneMatch }: Precondition, list: ListState): void {
   const isEmpty = list.entryCount === 0
   const isMet = ifMatch === undefined || (ifMatch === '*' ? !isEmpty : ifMatch.includes(toEtag(list)))
   if (!isMet || (ifNoneMatch === '*' && !isEmpty)) refuse({ refused: 'ERR_PRECONDITION', etag: toEtag(list) })
 }
 
-/** The list of a row, which has none where nothing was joined. */
+/** Returns the list state in a row; the empty list if the row contains no list. */
 export function toListState(row: SqlRow | undefined): ListState {
   if (row === undefined || row.hash === null) return NO_LIST
   return { entryCount: Number(row.entry_count), hash: Buffer.from(row.hash as Uint8Array) }
@@ -278,10 +288,10 @@ export function toEntry(row: SqlRow): Entry {
   return { number: Number(row.number), ...toContentInfo(row) }
 }
 
-/** Adds an entry to the hash of a list, or removes it. */
+/** Adds an entry to the hash of a list, or removes it: XOR does both. */
 function addToHash(sum: Buffer, { number, cid, byteCount }: Entry): void {
-  const one = hash('sha256', `${number} ${cid} ${byteCount}`, 'buffer')
-  for (let index = 0; index < sum.length; index += 1) sum[index] = (sum[index] ?? 0) ^ (one[index] ?? 0)
+  const entryHash = hash('sha256', `${number} ${cid} ${byteCount}`, 'buffer')
+  for (let index = 0; index < sum.length; index += 1) sum[index] = (sum[index] ?? 0) ^ (entryHash[index] ?? 0)
 }
 
 export function computeListState(entries: readonly Entry[]): ListState {

@@ -3,30 +3,30 @@ import type { SqlQuery, SqlRow } from 'express-did-auth/server-kit'
 import type { FileWrite } from '../content-store.js'
 import { refuse } from '../storage-error.js'
 import type { ContentDialect } from './content-dialect.js'
-import { assertAllowed, FROM_KNOWN, isUnused, KNOWN, type ContentSteps } from './content-steps.js'
+import { assertAllowed, FROM_STATE, isUnused, STATE_COLUMNS, type ContentSteps } from './content-steps.js'
 import { toContentInfo } from './entry-verbs.js'
 import { UPLOAD_NEEDED, type ContentRow } from './stored-content.js'
 
-/** A file as a database gets it. One that was posted elsewhere has no `post`: it was counted there. */
+/** A write of a file with its content as a row. Without `post`, it is not counted for a user, as for a copied file. */
 export interface FileRequest {
   readonly content: ContentRow
   readonly expiresAtSeconds: number
   readonly nowSeconds: number
   readonly tracksPins: boolean
-  /** Quotas of a post. `usedBytes`: approximate size of all files. */
+  /** Quotas of a post. `usedBytes` is the approximate size of all files. */
   readonly post?: Pick<FileWrite, 'did' | 'bounds'> & { readonly usedBytes: number }
 }
 
 const DELETED_AT_ONCE = 100
-/** Size of a file's rows and their indexes, which counts in addition to its bytes. */
+/** Size of a file's rows and index entries, which is counted in addition to its bytes. */
 const FILE_OVERHEAD_BYTES = 512
 
 /** Creates the verbs of the relay's files. A user's posts are counted exactly, in the transaction of the post. */
-export function createFileVerbs({ statements, isFree, fn, greatest }: ContentDialect, content: ContentSteps) {
-  const sum = (bytes: string): string => `coalesce(${fn}sum(${bytes}), 0)`
-  const ended = `SELECT cid FROM ~files WHERE expires_at <= $1 ORDER BY expires_at LIMIT ${DELETED_AT_ONCE}`
+export function createFileVerbs({ statements, isFree, schemaPrefix, greatest }: ContentDialect, content: ContentSteps) {
+  const sum = (bytes: string): string => `coalesce(${schemaPrefix}sum(${bytes}), 0)`
+  const selectExpired = `SELECT cid FROM ~files WHERE expires_at <= $1 ORDER BY expires_at LIMIT ${DELETED_AT_ONCE}`
   const s = statements('file', {
-    state: `SELECT ${KNOWN}, f.expires_at ${FROM_KNOWN} LEFT JOIN ~files f ON f.cid = $1`,
+    state: `SELECT ${STATE_COLUMNS}, f.expires_at ${FROM_STATE} LEFT JOIN ~files f ON f.cid = $1`,
     charge: `INSERT INTO ~posts AS p (did_hash, byte_count, ends_at) SELECT $1, $2, $3
         WHERE NOT EXISTS (SELECT 1 FROM ~files WHERE cid = $4 AND expires_at > $5)
       ON CONFLICT (did_hash) DO UPDATE SET ends_at = excluded.ends_at,
@@ -36,56 +36,57 @@ export function createFileVerbs({ statements, isFree, fn, greatest }: ContentDia
     put: `INSERT INTO ~files AS f (cid, byte_count, expires_at) VALUES ($1, $2, $3)
       ON CONFLICT (cid) DO UPDATE SET expires_at = ${greatest('f.expires_at', 'excluded.expires_at')}`,
     find: `SELECT f.cid, f.byte_count, f.expires_at, (SELECT 1 FROM ~denied WHERE cid = $1) AS denied
-      FROM (SELECT 1 AS one) one LEFT JOIN ~files f ON f.cid = $1 AND f.expires_at > $2`,
-    // The CROSS JOIN makes SQLite begin with unreferenced content. Otherwise it reads all contents: 6.8 s for a million
-    // entries, compared with 0.6 ms.
+      FROM (SELECT 1 AS one) single LEFT JOIN ~files f ON f.cid = $1 AND f.expires_at > $2`,
+    // The CROSS JOIN makes SQLite begin with unreferenced content. Otherwise it reads all contents, which takes 6.8 s
+    // instead of 0.6 ms for a million entries.
     sum: `SELECT (SELECT ${sum('byte_count')} FROM ~owners) + (SELECT ${sum('byte_count')} FROM ~garbage)
       + (SELECT ${sum(`byte_count + ${FILE_OVERHEAD_BYTES}`)} FROM ~files) + (SELECT ${sum('c.byte_count')}
         FROM ~unreferenced u CROSS JOIN ~contents c WHERE c.cid = u.cid AND ${isUnused('c')}) AS sum`,
-    deleteEnded: `DELETE FROM ~files WHERE ${isFree('cid', ended)} AND expires_at <= $1 RETURNING cid, byte_count`,
+    deleteEnded: `DELETE FROM ~files WHERE ${isFree('cid', selectExpired)} AND expires_at <= $1
+      RETURNING cid, byte_count`,
     deletePosts: `DELETE FROM ~posts WHERE ends_at <= $1
       AND ${isFree('did_hash', 'SELECT did_hash FROM ~posts WHERE ends_at <= $1 LIMIT 1000')}`
   })
 
   const transactions = {
-    /** @returns `neededBytes`: additional space for the file */
+    /** @returns `neededBytes`: space that the file needs in addition */
     async writeFile(query: SqlQuery, file: FileRequest) {
-      const { content: written, expiresAtSeconds, nowSeconds, post } = file
-      const { cid, byteCount } = written
+      const { content: newContent, expiresAtSeconds, nowSeconds, post } = file
+      const { cid, byteCount } = newContent
       const slotSeconds = post?.bounds.slotSeconds ?? 1
       const endsAt = (Math.floor(nowSeconds / slotSeconds) + 1) * slotSeconds
-      // A hash, so that the table does not reveal who posted how much.
-      const user = post && createHash('sha256').update(post.did).digest('base64url')
-      const [isHeld, isClaimed, states, charged] = await Promise.all([
+      // The table contains hashes, so that it does not reveal who posted how much.
+      const didHash = post && createHash('sha256').update(post.did).digest('base64url')
+      const [isHeld, isUploadClaimed, states, charged] = await Promise.all([
         content.lock(query, cid, 'shared'),
-        content.claimUpload(query, written),
+        content.claimUpload(query, newContent),
         query(s.state, [cid]),
-        post && query(s.charge, [user, byteCount, endsAt, cid, nowSeconds])
+        post && query(s.charge, [didHash, byteCount, endsAt, cid, nowSeconds])
       ])
-      const known = states.rows[0] ?? {}
-      const found = { known, isHeld, isClaimed, nowSeconds }
-      assertAllowed(known)
-      const neededBytes = known.expires_at === null ? byteCount + FILE_OVERHEAD_BYTES : 0
+      const row = states.rows[0] ?? {}
+      const state = { row, isHeld, isUploadClaimed, nowSeconds }
+      assertAllowed(row)
+      const neededBytes = row.expires_at === null ? byteCount + FILE_OVERHEAD_BYTES : 0
       if (post !== undefined) {
         const { bounds, usedBytes } = post
         if (Number(charged?.rows[0]?.byte_count ?? 0) > bounds.maxBytesPerDid)
           refuse({ refused: 'ERR_TOO_MANY_REQUESTS', retryAfterSeconds: endsAt - nowSeconds })
-        // An uploaded object may be counted already.
-        const isCounted = neededBytes === 0 || written.object?.isUploaded === true
-        const detail = `${usedBytes} of ${bounds.maxStoreBytes} bytes in use by all, ${neededBytes} needed`
+        // An uploaded object may already be counted as garbage.
+        const isCounted = neededBytes === 0 || newContent.object?.isUploaded === true
+        const detail = `${usedBytes} of ${bounds.maxStoreBytes} bytes used by all users, ${neededBytes} needed`
         if (!isCounted && usedBytes + neededBytes > bounds.maxStoreBytes)
           refuse({ refused: 'ERR_STORAGE_FULL', detail })
       }
-      if (await content.needsUpload(query, written, found)) {
-        if (charged?.rowCount === 1) await query(s.refund, [user, byteCount])
+      if (await content.needsUpload(query, newContent, state)) {
+        if (charged?.rowCount === 1) await query(s.refund, [didHash, byteCount])
         return UPLOAD_NEEDED
       }
       const [, , isPinChanged] = await Promise.all([
-        content.place(query, written, found),
+        content.place(query, newContent, state),
         query(s.put, [cid, byteCount, expiresAtSeconds]),
         content.requestPins(query, [cid], file.tracksPins)
       ])
-      return { changedPins: isPinChanged || known.pin_state === 'pin' ? [cid] : [], neededBytes }
+      return { changedPins: isPinChanged || row.pin_state === 'pin' ? [cid] : [], neededBytes }
     },
 
     async deleteExpiredFiles(query: SqlQuery, beforeSeconds: number): Promise<boolean> {

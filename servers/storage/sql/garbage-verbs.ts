@@ -1,79 +1,83 @@
 import type { SqlQuery } from 'express-did-auth/server-kit'
-import { list, type ContentDialect } from './content-dialect.js'
+import { toJsonArray, type ContentDialect } from './content-dialect.js'
 import { listCids, type ContentSteps } from './content-steps.js'
 import { toEntry, toEntryPlace, toListState, type EntrySteps } from './entry-verbs.js'
 
-const AT_ONCE = 100
-/** An unfinished upload is garbage after so long. */
+/** Rows in a batch. */
+const BATCH_ROWS = 100
+/** Age from which an unfinished upload is garbage. */
 const UPLOAD_SECONDS = 3_600
-/** Maximum number of entries that one transaction of a takedown removes: it has to end within the time of a verb. */
-const ENTRIES_AT_ONCE = 1_000
+/** Maximum number of entries that one step of a takedown removes, so that it ends within the time limit of a verb. */
+const BATCH_ENTRIES = 1_000
 
 /** Creates the verbs that delete unreferenced content, objects that no content uses, and content that is taken down. */
 export function createGarbageVerbs(dialect: ContentDialect, content: ContentSteps, entries: EntrySteps) {
   const { isIn, isFree, skipLocked, overwriting } = dialect
   const s = dialect.statements('garbage', {
-    claim: `SELECT cid FROM ~unreferenced WHERE cid > $1 ORDER BY cid LIMIT ${AT_ONCE} ${skipLocked}`,
+    claim: `SELECT cid FROM ~unreferenced WHERE cid > $1 ORDER BY cid LIMIT ${BATCH_ROWS} ${skipLocked}`,
     lockRows: `SELECT cid FROM ~contents WHERE ${isIn('cid', '$1')} ORDER BY cid ${skipLocked}`,
-    // Rows that another transaction has locked stay. So do rows whose deletion may still be rolled back.
+    // Keeps rows that another transaction has locked, and rows of content whose deletion may still be rolled back.
     settle: `DELETE FROM ~unreferenced WHERE ${isIn('cid', '$1')} AND (${isIn('cid', '$2')}
       OR NOT EXISTS (SELECT 1 FROM ~contents c WHERE c.cid = ~unreferenced.cid))`,
-    // These uploads can no longer be claimed, so that their objects may be deleted.
+    // Uploads that are marked as removed can no longer be claimed, so their objects may be deleted.
     abandon: `UPDATE ~garbage SET kind = 'removed' WHERE kind = 'upload'
       AND ${isFree('object', `SELECT object FROM ~garbage WHERE kind = 'upload' AND since <= $1`)}`,
-    // Downloads must reach 4 KiB/s after 5 s. The slowest reader of a removed object is finished after that time.
+    // Downloads must reach 4 KiB/s after 5 s. So the slowest reader of a removed object has finished after this time.
     find: `SELECT object, kind FROM ~garbage WHERE object > $1
         AND (kind = 'takedown' OR (kind = 'removed' AND since + 5 + byte_count / 4096 <= $2))
-      ORDER BY object LIMIT ${AT_ONCE}`,
+      ORDER BY object LIMIT ${BATCH_ROWS}`,
     forget: `DELETE FROM ~garbage WHERE ${isIn('object', '$1')}`,
     deny: `INSERT INTO ~denied (cid, reason, at) VALUES ($1, $2, $3)
       ON CONFLICT (cid) DO UPDATE SET reason = excluded.reason, at = excluded.at`,
     allow: 'DELETE FROM ~denied WHERE cid = $1',
     isDenied: 'SELECT 1 FROM ~denied WHERE cid = $1',
     owners: `SELECT id, did FROM ~owners WHERE id IN (SELECT owner FROM ~entries WHERE cid = $1 ORDER BY owner
-      LIMIT ${ENTRIES_AT_ONCE}) ORDER BY id ${dialect.forUpdate}`,
+      LIMIT ${BATCH_ENTRIES}) ORDER BY id ${dialect.forUpdate}`,
     entries: `SELECT e.owner, o.did, e.key, e.number, e.cid, e.byte_count, l.entry_count, l.hash
       FROM ~entries e JOIN ~owners o ON o.id = e.owner LEFT JOIN ~lists l ON l.did = o.did AND l.key = e.key
-      WHERE e.cid = $1 AND e.owner <= $2 ORDER BY e.owner LIMIT ${ENTRIES_AT_ONCE}`,
+      WHERE e.cid = $1 AND e.owner <= $2 ORDER BY e.owner LIMIT ${BATCH_ENTRIES}`,
     settleDenied: 'DELETE FROM ~unreferenced WHERE cid = $1',
     deleteFile: 'DELETE FROM ~files WHERE cid = $1',
-    // Entries whose owner is lost exist in a damaged database only.
+    // Only a damaged database contains entries without an owner.
     deleteLost: 'DELETE FROM ~entries WHERE cid = $1',
-    objectOf: `SELECT object FROM ~contents WHERE cid = $1 ${dialect.forUpdate}`,
+    lockObject: `SELECT object FROM ~contents WHERE cid = $1 ${dialect.forUpdate}`,
     markContent: `INSERT INTO ~garbage (object, kind, since, byte_count)
         SELECT object, 'takedown', $2, byte_count FROM ~contents WHERE cid = $1 AND object IS NOT NULL
       ON CONFLICT (object) DO UPDATE SET kind = excluded.kind`,
     deleteContent: 'DELETE FROM ~contents WHERE cid = $1',
-    // Names of objects begin with the cid. An object that is being written is skipped: it could appear after deletion.
+    // Names of objects begin with the cid. Skips running uploads, whose object could appear after its deletion.
     markGarbage: `UPDATE ~garbage SET kind = 'takedown' WHERE object > $1 AND object < $2 AND kind <> 'upload'`,
     probe: "UPDATE ~numbers SET number = number + 1 WHERE name = 'probes'"
   })
 
   const transactions = {
-    /** Deletes a page of unreferenced content. @returns where the next page begins; undefined at the end */
+    /**
+     * Deletes a page of unreferenced content.
+     * @returns the cid after which the next page begins; undefined at the end
+     */
     async collectUnreferenced(query: SqlQuery, afterCid: string, nowSeconds: number): Promise<string | undefined> {
       const claimed = listCids((await query(s.claim, [afterCid])).rows)
       if (claimed.length === 0) return undefined
-      const locked = listCids((await query(s.lockRows, [list(claimed)])).rows)
+      const locked = listCids((await query(s.lockRows, [toJsonArray(claimed)])).rows)
       if (locked.length > 0) await content.dropUnused(query, locked, true, nowSeconds)
-      await query(s.settle, [list(claimed), list(locked)])
-      return claimed.length < AT_ONCE ? undefined : claimed.at(-1)
+      await query(s.settle, [toJsonArray(claimed), toJsonArray(locked)])
+      return claimed.length < BATCH_ROWS ? undefined : claimed.at(-1)
     },
 
-    /** Refuses content from now on. It waits for writers of the content, so that none of them restores it later. */
+    /** Refuses content from now on. Waits for running writers of the content, so that none of them restores it. */
     async deny(query: SqlQuery, cid: string, reason: string, nowSeconds: number): Promise<void> {
-      await Promise.all([content.lock(query, cid, 'alone'), query(s.deny, [cid, reason, nowSeconds])])
+      await Promise.all([content.lock(query, cid, 'exclusive'), query(s.deny, [cid, reason, nowSeconds])])
     },
 
     /**
-     * Removes some entries of denied content, and with the last ones the content.
+     * Removes a batch of entries of denied content, and the content itself with the last batch.
      *
-     * @returns `wasInRow`: whether bytes of the content may have been in the database
+     * @returns `wasInRow`: whether the database may have contained bytes of the content
      */
     async takeDownStep(query: SqlQuery, cid: string, nowSeconds: number) {
       const owners = (await query(s.owners, [cid])).rows
       const { rows } = await query(s.entries, [cid, owners.at(-1)?.id ?? 0])
-      // Each row belongs to another list.
+      // Each row belongs to a different list.
       const removals = rows.map((row) =>
         entries.change(
           query,
@@ -84,12 +88,12 @@ export function createGarbageVerbs(dialect: ContentDialect, content: ContentStep
       )
       await Promise.all(removals)
       // The next step removes the remaining entries. No new ones can be written.
-      const isDone = rows.length < ENTRIES_AT_ONCE && owners.length < ENTRIES_AT_ONCE
+      const isDone = rows.length < BATCH_ENTRIES && owners.length < BATCH_ENTRIES
       if (!isDone) return { removed: rows.length, isDone, wasInRow: false }
-      // The order is the same as the collector's, so that the two never deadlock.
+      // Same order as in the garbage collector, so that the two never deadlock.
       await query(s.settleDenied, [cid])
       const [file, lost] = [await query(s.deleteFile, [cid]), await query(s.deleteLost, [cid])]
-      const object = (await query(s.objectOf, [cid])).rows[0]?.object
+      const object = (await query(s.lockObject, [cid])).rows[0]?.object
       await query(s.markContent, [cid, nowSeconds])
       if (overwriting !== undefined) await query(overwriting.on)
       try {
@@ -105,13 +109,13 @@ export function createGarbageVerbs(dialect: ContentDialect, content: ContentStep
   }
 
   const singles = {
-    /** Uploads that began an hour before a time, and have not ended, are garbage. */
+    /** Marks unfinished uploads as garbage that began an hour or more before a time. */
     async abandonUploads(query: SqlQuery, beforeSeconds: number): Promise<void> {
       await query(s.abandon, [beforeSeconds - UPLOAD_SECONDS])
     },
 
     async forgetGarbage(query: SqlQuery, objects: readonly string[]): Promise<void> {
-      await query(s.forget, [list(objects)])
+      await query(s.forget, [toJsonArray(objects)])
     },
 
     async allow(query: SqlQuery, cid: string): Promise<boolean> {
@@ -124,7 +128,7 @@ export function createGarbageVerbs(dialect: ContentDialect, content: ContentStep
   }
 
   const reads = {
-    /** Objects to delete, in the order of their names. Several collectors may delete them. */
+    /** Finds objects to delete, in the order of their names. Several collectors may delete the same object. */
     async findGarbage(query: SqlQuery, after: string, readUntil: number) {
       const { rows } = await query(s.find, [after, readUntil])
       const items = rows.map(({ object, kind }) => ({ object: String(object), overwrite: kind === 'takedown' }))

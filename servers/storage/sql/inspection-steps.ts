@@ -7,27 +7,28 @@ import type { DatabaseCheck } from './inspection-verbs.js'
 import type { ObjectWriter, ObjectWriterParts } from './object-writer.js'
 import { readPages, readRows, type RowsName } from './page-verbs.js'
 
-const OBJECTS = 200
-/** Unlimited quota, because the source store has already granted the space. */
+/** Objects in a batch. */
+const BATCH_OBJECTS = 200
+/** Unlimited quota for copies, because the source store has already granted the space. */
 const NO_QUOTA = { maxBytes: Infinity, maxEntries: Infinity }
 
-/** Access of an operator's commands to a store, from which or to which they copy while servers use it. */
+/** Access to a store for an operator's commands, while servers may use the store. */
 export type ContentInspection = ReturnType<typeof createInspectionSteps>
 
-/** Creates the actions of commands on a store. Each runs a few short verbs. */
+/** Creates the actions of commands on a store. Each action runs several short verbs. */
 export function createInspectionSteps(
   verbs: VerbMethods<ContentVerbs>,
   { objects, nowSeconds }: Pick<ObjectWriterParts, 'objects' | 'nowSeconds'>,
   writer: ObjectWriter
 ) {
-  /** Corrects faulty rows, a page at a time. @returns their number */
+  /** Corrects faulty rows page by page. @returns the number of faulty rows */
   async function correctEach(
-    what: RowsName,
+    name: RowsName,
     { isDryRun }: CheckMode,
     correct: (cids: readonly string[]) => Promise<void>
   ): Promise<number> {
     let count = 0
-    for await (const { items } of readRows(verbs, what)) {
+    for await (const { items } of readRows(verbs, name)) {
       count += items.length
       if (!isDryRun && items.length > 0) await correct(listCids(items))
     }
@@ -47,10 +48,11 @@ export function createInspectionSteps(
     },
 
     /**
-     * Corrects what follows from entries.
+     * Checks the data that is derived from entries, and corrects it.
      *
-     * @returns `owners`: users whose usage was counted wrong. `damagedLists`: they are not those that were written;
-     *   where damage is accepted, what is left is the list from then on. `unusedContents`: nothing uses them; deleted
+     * @returns `owners`: number of owners with a wrong usage. `damagedLists`: lists whose entries do not match; if
+     *   damage is accepted, the remaining entries become the list. `unusedContents`: number of unused contents, which
+     *   are deleted
      */
     async recount(mode: CheckMode) {
       const { isDryRun, acceptsDamage = false } = mode
@@ -66,12 +68,12 @@ export function createInspectionSteps(
       const unusedContents = await correctEach('unusedContents', mode, (cids) =>
         verbs.addUnreferenced(cids, nowSeconds())
       )
-      let after: string | undefined = isDryRun ? undefined : ''
-      while (after !== undefined) after = await verbs.collectUnreferenced(after, nowSeconds())
+      let afterCid: string | undefined = isDryRun ? undefined : ''
+      while (afterCid !== undefined) afterCid = await verbs.collectUnreferenced(afterCid, nowSeconds())
       return { owners, damagedLists, unusedContents }
     },
 
-    /** Finds objects that no content names, and leaves them to the collector. @returns how many */
+    /** Finds objects that no content uses, and marks them as garbage. @returns their number */
     async checkObjects({ isDryRun }: CheckMode): Promise<number> {
       let unused = 0
       const check = async (names: readonly string[]): Promise<void> => {
@@ -80,19 +82,20 @@ export function createInspectionSteps(
         if (!isDryRun && unknown.length > 0) await verbs.addGarbage(unknown, nowSeconds())
       }
       const names: string[] = []
-      for await (const name of objects.list()) if (names.push(name) === OBJECTS) await check(names.splice(0))
+      for await (const name of objects.list()) if (names.push(name) === BATCH_OBJECTS) await check(names.splice(0))
       await check(names)
       return unused
     },
 
-    /** Derives the pin ledger from the stored content. */
+    /** Corrects the pin ledger by the stored content. @returns the numbers of missing and surplus pins */
     async trackPins(mode: CheckMode): Promise<{ toPin: number; toUnpin: number }> {
       const toPin = await correctEach('missingPins', mode, verbs.addMissingPins)
       return { toPin, toUnpin: await correctEach('surplusPins', mode, verbs.removeSurplusPins) }
     },
 
     /**
-     * Stores an entry under the number that it has elsewhere, which is its place in its list, without a pin.
+     * Stores an entry with the number that it has in another store, so that its position stays the same. Requests no
+     * pin.
      *
      * @throws ServerError ERR_TAKEN_DOWN, ERR_STORAGE_FULL, ERR_STORAGE
      */
@@ -101,7 +104,10 @@ export function createInspectionSteps(
       await writer.store(content, (row) => verbs.writeEntry({ ...write, content: row }, nowSeconds()))
     },
 
-    /** Stores a file without counting it for a user, or extends the expiry of a stored one. @throws as `importEntry` */
+    /**
+     * Stores a file, or extends the expiry of a stored one, without counting it for a user.
+     * @throws as `importEntry`
+     */
     async importFile(content: NewContent, expiresAtSeconds: number): Promise<void> {
       const file = { expiresAtSeconds, nowSeconds: nowSeconds(), tracksPins: false }
       await writer.store(content, (row) => verbs.writeFile({ ...file, content: row }))

@@ -10,9 +10,12 @@ import type { ContentVerbs } from './content-verbs.js'
 import { readPages } from './page-verbs.js'
 import { isWhole, MAX_ROW_BYTES, createStoredContent, type ContentRow, type UploadNeeded } from './stored-content.js'
 
-/** A collector is faster than an upload once, where a clock jumps or a process was stopped; not twice. */
+/**
+ * Maximum number of uploads for one write. A collector may delete an upload if the clock jumps or the process pauses.
+ */
 const MAX_UPLOADS = 3
 
+/** Dependencies of the object writer. */
 export interface ObjectWriterParts {
   readonly objects: ObjectStore
   readonly spool: Spool
@@ -20,12 +23,12 @@ export interface ObjectWriterParts {
   readonly nowSeconds: () => number
 }
 
-/** Writer of content to the object store and the database. */
+/** Writer that stores content in the object store and the database. */
 export type ObjectWriter = ReturnType<typeof createObjectWriter>
 
 /**
- * Creates the writer of content. It uploads large content before the database refers to it. If the process ends in
- * between, no content is lost, and no unknown object is left.
+ * Creates the writer of content. It uploads a large object after its name is registered as garbage, and before content
+ * refers to it. If the process ends in between, no content is lost, and the object is deleted later.
  */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function createObjectWriter({ objects, spool, verbs, nowSeconds }: ObjectWriterParts) {
@@ -47,11 +50,11 @@ export function createObjectWriter({ objects, spool, verbs, nowSeconds }: Object
     { cid, byteCount, leafHashes, source }: NewContent,
     verb: (row: ContentRow) => Promise<T | UploadNeeded>
   ): Promise<{ outcome: T; isUploaded: boolean }> {
-    const info = { cid, byteCount, leafHashes: ownBytes(leafHashes) }
+    const info = { cid, byteCount, leafHashes: copyView(leafHashes) }
     try {
       if (byteCount <= MAX_ROW_BYTES) {
         const bytes = 'file' in source ? await readFile(source.file) : source
-        const outcome = await verb({ ...info, bytes: ownBytes(bytes) })
+        const outcome = await verb({ ...info, bytes: copyView(bytes) })
         if (!isUploadNeeded(outcome)) return { outcome, isUploaded: false }
       }
       for (let uploads = 0; uploads < MAX_UPLOADS; uploads += 1) {
@@ -62,7 +65,7 @@ export function createObjectWriter({ objects, spool, verbs, nowSeconds }: Object
         const second = await verb({ ...info, object: { name, isUploaded: true } }).catch(async (error: unknown) => {
           const code = getErrorCode(error)
           const kind = code === 'ERR_TAKEN_DOWN' ? 'takedown' : 'removed'
-          // A refused write takes nothing into use. After another failure, the object may be in use.
+          // A refused write does not use the object. After any other failure, the object may be in use.
           if (code !== 'ERR_STORAGE') await verbs.discardUpload({ cid, byteCount, name }, kind, nowSeconds())
           throw error
         })
@@ -71,7 +74,7 @@ export function createObjectWriter({ objects, spool, verbs, nowSeconds }: Object
     } catch (error) {
       throw toStorageError(error)
     }
-    throw new ServerError('ERR_STORAGE', { detail: 'each upload was collected' })
+    throw new ServerError('ERR_STORAGE', { detail: 'the uploads were deleted as garbage' })
   }
 
   async function repair(content: NewContent): Promise<void> {
@@ -82,10 +85,11 @@ export function createObjectWriter({ objects, spool, verbs, nowSeconds }: Object
     repair,
 
     /**
-     * Stores content. Large content that was stored before is read, and repaired if it is damaged, because its writer
-     * is told that it is stored; small content is compared in the write's transaction.
+     * Stores content. If large content is already stored, it is verified, and repaired if it is damaged. Small content
+     * is compared in the write's transaction.
      *
-     * @throws as `verb`, which writes it; ServerError ERR_STORAGE_FULL, ERR_STORAGE
+     * @param verb - writes the row
+     * @throws as `verb`; ServerError ERR_STORAGE_FULL, ERR_STORAGE
      */
     async store<T extends object>(
       content: NewContent,
@@ -93,12 +97,12 @@ export function createObjectWriter({ objects, spool, verbs, nowSeconds }: Object
     ): Promise<T> {
       const { outcome, isUploaded } = await write(content, verb)
       if (isUploaded || content.byteCount <= MAX_ROW_BYTES) return outcome
-      const [found] = await verbs.findContents([content.cid])
-      if (!(await isWhole(found && createStoredContent(found, objects)))) await repair(content)
+      const [stored] = await verbs.findContents([content.cid])
+      if (!(await isWhole(stored && createStoredContent(stored, objects)))) await repair(content)
       return outcome
     },
 
-    /** Deletes objects that are garbage, also those behind one that cannot be. @throws the first failure at last */
+    /** Deletes objects that are garbage. Continues after a failure. @throws the first failure at the end */
     async deleteGarbage(readUntil: number): Promise<void> {
       let failure: unknown
       for await (const { items } of readPages('', (after: string) => verbs.findGarbage(after, readUntil))) {
@@ -122,7 +126,7 @@ function isUploadNeeded(outcome: object | undefined): outcome is UploadNeeded {
   return outcome !== undefined && 'upload' in outcome
 }
 
-/** Copies a view of a larger buffer. A message to another thread would otherwise copy the whole buffer. */
-function ownBytes(bytes: Uint8Array): Uint8Array {
+/** Copies bytes that are a view of a larger buffer: a message to a thread would otherwise contain the whole buffer. */
+function copyView(bytes: Uint8Array): Uint8Array {
   return bytes.byteLength === bytes.buffer.byteLength ? bytes : new Uint8Array(bytes)
 }

@@ -11,46 +11,47 @@ import { createPostgresObjectStore } from './postgres-object-store.js'
 import { createSqlContentStore, type ContentStoreSettings, type OpenContentStore } from './sql-content-store.js'
 import { createContentMigrations } from './tables.js'
 
+/** Options of {@link openPostgresContentStore}. */
 export interface PostgresContentStoreOptions extends ContentStoreSettings {
   /** Database of the caller, who closes it. */
   readonly database: PostgresDatabase
   readonly tables: TablePrefix
-  /** Migrates the tables before the first statement. Default: the tables are up to date. */
+  /** Migrates or checks the tables before the first statement. Default: no check. */
   readonly migrate?: () => Promise<unknown>
   /** Folder of this instance, which contains `spool/`. */
   readonly folder: string
-  /** Store of large content. Default: the database, since instances share no disk. */
+  /** Store of large content. Default: the database, because instances share no disk. */
   readonly objects?: ObjectStore
 }
 
-/** Codes of constraint errors, after which a transaction is repeated: a collector or another writer was faster. */
+/** SQLSTATEs of constraint errors, after which a transaction is repeated: a concurrent transaction was faster. */
 const REPEAT_ON = ['23503', '23505']
 
-/** Opens storage in PostgreSQL, for any number of instances. It sends no query yet. @throws StartError */
+/** Opens storage in PostgreSQL, for any number of instances, without sending a query yet. @throws StartError */
 export function openPostgresContentStore(options: PostgresContentStoreOptions): OpenContentStore {
   const { folder, database, tables } = options
   const spool = startStep(`Cannot use ${folder} (DATA_DIR)`, () => openSpool(join(folder, 'spool')))
   const open = createLazy(options.migrate ?? (() => Promise.resolve()))
   const objects = options.objects ?? createPostgresObjectStore(database, tables, open)
   const { verbs, transactions } = createContentVerbs(createPostgresContents(tables), createDatabaseVerbs(tables))
-  // The database locks the owner's row as well, but there waiting writes of one user would use all connections.
+  // The database also locks the owner's row, but writes of one user that wait there could use all connections.
   const owners = new KeyedLock()
   const run: RunVerb = async (name, args) => {
     await open()
-    const [write] = args
+    const [firstArgument] = args
     const settings = { repeatOn: REPEAT_ON, isRepeatable: !SINGLE_USE.has(name) }
     const work = (query: SqlQuery): Promise<unknown> => runVerb(verbs, name, query, args)
     if (!transactions.has(name)) return work((statement, values) => database.query(statement, values, settings))
-    return owners.run(readField(write, 'did'), () => database.transaction(work, settings))
+    return owners.run(readField(firstArgument, 'did'), () => database.transaction(work, settings))
   }
   return createSqlContentStore({ verbs, run, objects, spool, close: async () => undefined }, options)
 }
 
-/** Runs the work of one key one after the other, and that of different keys side by side. */
+/** Runs work with the same key one after another, and work with different keys concurrently. */
 export class KeyedLock {
   readonly #last = new Map<unknown, Promise<unknown>>()
 
-  /** @param key - undefined: at once */
+  /** @param key - undefined to run the work at once */
   async run<T>(key: unknown, work: () => Promise<T>): Promise<T> {
     if (key === undefined) return work()
     const running = (this.#last.get(key) ?? Promise.resolve()).then(work, work)
@@ -64,7 +65,9 @@ export class KeyedLock {
   }
 }
 
-/** Looks for the foreign keys, and not for what they rule out: a backup may have been restored without them. */
+/**
+ * Creates verbs that check checksums, foreign keys and indexes. A backup may have been restored without foreign keys.
+ */
 function createDatabaseVerbs(tables: TablePrefix): DatabaseVerbs {
   const { faults } = createPostgresContents(tables).statements('database', {
     faults: `SELECT 'checksums: ' || CAST(checksum_failures AS text) || ' pages of this database are damaged' AS damage, NULL AS index
@@ -85,13 +88,13 @@ function createDatabaseVerbs(tables: TablePrefix): DatabaseVerbs {
       return { damage: listTexts('damage'), indexes: listTexts('index') }
     },
     rebuildIndexes: async (query, indexes) => {
-      // Names of indexes of this server's tables, quoted by PostgreSQL.
+      // PostgreSQL has quoted these names of indexes.
       for (const index of indexes) await query({ text: `REINDEX INDEX ${index}` })
     }
   }
 }
 
-/** Creates the tables of a server's content, or brings them up to date, as `migratePostgres` does. */
+/** Creates or migrates the tables of a server's content, as `migratePostgres` does. */
 export async function migrateContent(
   database: PostgresDatabase,
   tables: TablePrefix,

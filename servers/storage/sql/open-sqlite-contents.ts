@@ -13,7 +13,7 @@ import {
   type VerbMethods
 } from 'express-did-auth/server-kit'
 import { describeReason, startStep } from '../../config/startup-error.js'
-import { makeReserve } from '../disk-space.js'
+import { createReserve } from '../disk-space.js'
 import { createFileObjectStore, openSpool } from '../files.js'
 import type { ObjectStore } from '../content-store.js'
 import { createSqlContentStore, type ContentStoreSettings, type OpenContentStore } from './sql-content-store.js'
@@ -21,12 +21,13 @@ import { createSqliteVerbs, type SqliteVerbs } from './sqlite-verbs.js'
 import type { ThreadSettings } from './sqlite-worker.js'
 import { SQLITE_TABLES } from './tables.js'
 
+/** Options of {@link openContentStore}. */
 export interface ContentStoreOptions extends ContentStoreSettings {
-  /** Folder of the server, which contains the database, `objects/` and `spool/`. */
+  /** Folder of the server, with the database, `objects/` and `spool/`. */
   readonly folder: string
-  /** File name, such as `vault.db`. */
+  /** File name of the database, such as `vault.db`. */
   readonly database: string
-  /** Whether a write survives a loss of power. Without that, writes are faster. Default true. */
+  /** Whether a write survives a power failure. If false, writes are faster. Default true. */
   readonly isDurable?: boolean
   /** Store of large content. Default: files in `objects/`. */
   readonly objects?: ObjectStore
@@ -34,10 +35,10 @@ export interface ContentStoreOptions extends ContentStoreSettings {
 
 const TRIES = 5
 const PAUSE_MILLISECONDS = 300
-/** Space that a copy of the file and the log of changes need, as a multiple of the file. */
-const COPIES = 2.2
+/** Space that VACUUM needs for a copy and the write-ahead log, as a multiple of the file size. */
+const VACUUM_FACTOR = 2.2
 
-/** Opens storage in a folder, which several processes may share. Creates missing files. @throws StartError */
+/** Opens storage in a folder, which several processes may share, and creates missing files. @throws StartError */
 export async function openContentStore(options: ContentStoreOptions): Promise<OpenContentStore> {
   const { folder, isDurable = true } = options
   const file = join(folder, options.database)
@@ -56,45 +57,45 @@ export async function openContentStore(options: ContentStoreOptions): Promise<Op
     objects,
     spool,
     erase: (wasInRow: boolean) => rewriteFile(file, createMethods(verbs, threads.run), wasInRow),
-    // Removals may have used it.
-    onProbe: () => makeReserve(file),
+    // A removal on a full disk may have deleted the reserve.
+    onProbe: () => createReserve(file),
     close: threads.close
   }
   return createSqlContentStore(engineParts, options)
 }
 
-/** On the caller's thread, so that what is wrong with the folder is known at once. */
+/** Prepares the folder on the caller's thread, so that faults are reported at once. */
 function openFolder(folder: string, file: string) {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const engine = chooseSqliteEngine()
   const opened = { ...prepareSqliteFile(file, engine, SQLITE_TABLES, 'numbers'), engine }
-  makeReserve(file)
+  createReserve(file)
   return { opened, spool: openSpool(join(folder, 'spool')) }
 }
 
 /**
- * Rewrites a database without what was deleted, and empties its log of changes.
+ * Rewrites a database without deleted bytes, and empties its write-ahead log.
  *
- * @param isRewritten - false: only the log may have deleted bytes
- * @returns what may still have them, in words
+ * @param isRewritten - false if only the log may contain deleted bytes
+ * @returns descriptions of files that may still contain deleted bytes
  */
 async function rewriteFile(file: string, verbs: VerbMethods<SqliteVerbs>, isRewritten: boolean): Promise<string[]> {
   const vacuum = async (): Promise<string | undefined> => {
     const [{ size }, { bavail, bsize }] = await Promise.all([stat(file), statfs(file)])
-    if (size * COPIES > bavail * bsize) return 'there is no space for a copy'
+    if (size * VACUUM_FACTOR > bavail * bsize) return 'not enough disk space for a copy'
     await verbs.vacuum()
     return undefined
   }
   const remains: string[] = []
-  const what = isRewritten ? await tryOften(vacuum) : undefined
-  if (what !== undefined) remains.push(`${file} was not rewritten: ${what}`)
-  const log = await tryOften(async () => ((await verbs.truncateLog()) ? undefined : 'something reads it'))
-  if (log !== undefined) remains.push(`${file}-wal was not emptied: ${log}`)
+  const vacuumFailure = isRewritten ? await retry(vacuum) : undefined
+  if (vacuumFailure !== undefined) remains.push(`${file} was not rewritten: ${vacuumFailure}`)
+  const logFailure = await retry(async () => ((await verbs.truncateLog()) ? undefined : 'another process reads it'))
+  if (logFailure !== undefined) remains.push(`${file}-wal was not emptied: ${logFailure}`)
   return remains
 }
 
-/** @returns why it failed in the end; undefined when it did not */
-async function tryOften(work: () => Promise<string | undefined>): Promise<string | undefined> {
+/** Repeats work until it succeeds, up to five times. @returns the last failure, or undefined after a success */
+async function retry(work: () => Promise<string | undefined>): Promise<string | undefined> {
   for (let tries = 1; ; tries += 1) {
     const failure = await work().catch((error: unknown) => describeReason(error))
     if (failure === undefined || tries === TRIES) return failure

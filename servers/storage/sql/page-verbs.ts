@@ -2,18 +2,19 @@ import type { SqlQuery, SqlRow, VerbMethods } from 'express-did-auth/server-kit'
 import type { ContentDialect } from './content-dialect.js'
 import { isUnused } from './content-steps.js'
 
-const ROWS = 500
+/** Rows in a page. */
+const PAGE_ROWS = 500
 
-/** A page of items, and the place where the next page begins; undefined after the last page. */
-export type Page<T, Place> = { readonly items: readonly T[]; readonly next: Place | undefined }
+/** A page of items, and the key after which the next page begins; undefined after the last page. */
+export type Page<T, Key> = { readonly items: readonly T[]; readonly next: Key | undefined }
 
-/** Rows that are read in pages: their table, the columns of their order, and optionally a condition. */
-const ROWS_OF = {
+/** Sources of rows that are read in pages: table, columns of the order, and optionally a condition on rows `c`. */
+const ROW_SOURCES = {
   denied: ['~denied', 'cid'],
   files: ['~files', 'cid'],
   lists: ['~lists', 'did,key'],
   pins: ['~pins', 'cid'],
-  /** Lists that can no longer be read, because their owner is lost. */
+  /** Lists without an owner, which cannot be read. */
   lostLists: ['~lists', 'did,key', 'NOT EXISTS (SELECT 1 FROM ~owners o WHERE o.did = c.did)'],
   unusedContents: [
     '~contents',
@@ -28,21 +29,22 @@ const ROWS_OF = {
   surplusPins: [
     '~pins',
     'cid',
-    `c.state <> 'unpin' AND ${isUnused('c')} AND NOT EXISTS (SELECT 1 FROM ~contents there WHERE there.cid = c.cid)`
+    `c.state <> 'unpin' AND ${isUnused('c')} AND NOT EXISTS (SELECT 1 FROM ~contents stored WHERE stored.cid = c.cid)`
   ]
 } as const
-export type RowsName = keyof typeof ROWS_OF
+/** Name of a row source. */
+export type RowsName = keyof typeof ROW_SOURCES
 
-const listColumns = (name: RowsName): string[] => ROWS_OF[name][1].split(',')
+const listColumns = (name: RowsName): string[] => ROW_SOURCES[name][1].split(',')
 
-/** Creates the verb that reads pages of rows. It is short, because servers may be running. The last page is empty. */
-export function pageVerbs({ statements }: ContentDialect) {
-  const createPageText = ([table, order, isFound]: readonly [string, string, string?]): string => {
+/** Creates the verb that reads a page of rows. Pages are small, because servers may be running. The last is empty. */
+export function createPageVerbs({ statements }: ContentDialect) {
+  const createPageText = ([table, order, condition]: readonly [string, string, string?]): string => {
     const after = order === 'cid' ? '$1' : '$1, $2'
-    const selected = isFound === undefined ? '*' : `${order}, CASE WHEN ${isFound} THEN 1 ELSE 0 END AS is_found`
-    return `SELECT ${selected} FROM ${table} c WHERE (${order}) > (${after}) ORDER BY ${order} LIMIT ${ROWS}`
+    const selected = condition === undefined ? '*' : `${order}, CASE WHEN ${condition} THEN 1 ELSE 0 END AS is_found`
+    return `SELECT ${selected} FROM ${table} c WHERE (${order}) > (${after}) ORDER BY ${order} LIMIT ${PAGE_ROWS}`
   }
-  const texts = Object.entries(ROWS_OF).map(([name, rows]) => [name, createPageText(rows)])
+  const texts = Object.entries(ROW_SOURCES).map(([name, rows]) => [name, createPageText(rows)])
   const s = statements('page', Object.fromEntries(texts) as Record<RowsName, string>)
   const reads = {
     async readPage(query: SqlQuery, name: RowsName, after: readonly unknown[]): Promise<Page<SqlRow, unknown[]>> {
@@ -55,19 +57,19 @@ export function pageVerbs({ statements }: ContentDialect) {
   return { reads }
 }
 
-/** All rows of a name, in pages. */
-export function readRows({ readPage }: VerbMethods<ReturnType<typeof pageVerbs>['reads']>, name: RowsName) {
+/** Reads all rows of a source, in pages. */
+export function readRows({ readPage }: VerbMethods<ReturnType<typeof createPageVerbs>['reads']>, name: RowsName) {
   const start = listColumns(name).map((): unknown => '')
   return readPages(start, (after: readonly unknown[]) => readPage(name, after))
 }
 
-/** All pages, each from the place where the one before ended. */
-export async function* readPages<P extends Page<unknown, unknown>, Place>(
-  first: NoInfer<Place>,
-  read: (after: Place) => Promise<P & { readonly next: Place | undefined }>
+/** Reads all pages, each beginning after the end of the previous one. */
+export async function* readPages<P extends Page<unknown, unknown>, Key>(
+  start: NoInfer<Key>,
+  read: (after: Key) => Promise<P & { readonly next: Key | undefined }>
 ): AsyncGenerator<P, void> {
-  for (let after: Place | undefined = first; after !== undefined;) {
-    const page: P & { readonly next: Place | undefined } = await read(after)
+  for (let after: Key | undefined = start; after !== undefined;) {
+    const page: P & { readonly next: Key | undefined } = await read(after)
     yield page
     after = page.next
   }

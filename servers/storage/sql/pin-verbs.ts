@@ -1,17 +1,18 @@
 import type { SqlQuery, SqlRow } from 'express-did-auth/server-kit'
 import type { ClaimRequest, PinTask } from '../content-store.js'
-import { list, type ContentDialect } from './content-dialect.js'
+import { toJsonArray, type ContentDialect } from './content-dialect.js'
 import { listCids } from './content-steps.js'
 
-/** After so long, a node has carried out an earlier call, or never will. */
+/** Time after which a node has executed an earlier call, or never will. */
 const DOUBT_SECONDS = 60
 
 /**
- * The verbs of the pin ledger. A pin that is `pin` or `unpin` is open, `pinned` is done. Each statement claims rows, or
- * leaves those aside that another one has. A lease outlives a change of the desired state, as its call does.
+ * Creates the verbs of the pin ledger. A pin in state `pin` or `unpin` is an open task; `pinned` is done. Claims skip
+ * rows that another transaction has locked. A change of the desired state does not end a lease, because its call
+ * continues.
  */
-export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, fn }: ContentDialect) {
-  // A lease that ended is a claimant that has ended half way, or is so late that another one has to be made.
+export function createPinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, schemaPrefix }: ContentDialect) {
+  // If a lease has expired, its worker has crashed or is late. The task is claimed again, with a new revision.
   const claim = (condition = ''): string => `WITH due AS (SELECT cid AS due_cid, claimed_until > 0 AS is_late,
       CASE WHEN claimed_until > 0 THEN ${nextRevision} ELSE revision END AS due_revision
       FROM ~pins WHERE state <> 'pinned' AND retry_at <= $1 AND claimed_until <= $1 ${condition}
@@ -19,23 +20,24 @@ export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, f
     UPDATE ~pins SET revision = due_revision, claimed_revision = due_revision, claimed_until = $3,
       is_in_doubt = CASE WHEN is_late THEN 1 ELSE is_in_doubt END, retry_at = CASE WHEN is_late THEN 0 ELSE retry_at END
     FROM due WHERE cid = due_cid RETURNING cid, state, revision, attempts, is_in_doubt, retry_at`
-  const failed = `SELECT cid FROM ~pins WHERE state <> 'pinned' AND retry_at > $1 AND attempts > 0`
-  const lost = `SELECT cid FROM ~pins WHERE ${isIn('cid', '$1')} AND state = 'pinned'`
-  const [free, ofTask] = ['claimed_revision = 0, claimed_until = 0', 'WHERE cid = $1 AND revision = $2']
+  const selectFailed = `SELECT cid FROM ~pins WHERE state <> 'pinned' AND retry_at > $1 AND attempts > 0`
+  const selectLost = `SELECT cid FROM ~pins WHERE ${isIn('cid', '$1')} AND state = 'pinned'`
+  const [free, whereTask] = ['claimed_revision = 0, claimed_until = 0', 'WHERE cid = $1 AND revision = $2']
   const s = statements('pin', {
     claimDue: claim(),
     claimNamed: claim(`AND ${isIn('cid', '$4')}`),
-    pinned: `UPDATE ~pins SET state = 'pinned', attempts = 0, retry_at = 0, ${free} ${ofTask} AND state = 'pin'`,
-    unpinned: `DELETE FROM ~pins ${ofTask} AND state = 'unpin'`,
-    finishLater: `UPDATE ~pins SET is_in_doubt = 0, attempts = 0, retry_at = $3, ${free} ${ofTask} AND state <> 'pinned'`,
-    postpone: `UPDATE ~pins SET attempts = attempts + 1, retry_at = $3, ${free} ${ofTask} AND state <> 'pinned'`,
+    pinned: `UPDATE ~pins SET state = 'pinned', attempts = 0, retry_at = 0, ${free} ${whereTask} AND state = 'pin'`,
+    unpinned: `DELETE FROM ~pins ${whereTask} AND state = 'unpin'`,
+    finishLater: `UPDATE ~pins SET is_in_doubt = 0, attempts = 0, retry_at = $3, ${free}
+      ${whereTask} AND state <> 'pinned'`,
+    postpone: `UPDATE ~pins SET attempts = attempts + 1, retry_at = $3, ${free} ${whereTask} AND state <> 'pinned'`,
     release: `UPDATE ~pins SET is_in_doubt = CASE WHEN $3 = 1 THEN 1 ELSE is_in_doubt END, ${free}
       WHERE cid = $1 AND claimed_revision = $2`,
     open: `SELECT cid FROM ~pins WHERE ${isIn('cid', '$1')} AND state <> 'pinned'`,
-    countOpen: `SELECT ${fn}count(*) AS number FROM ~pins WHERE state <> 'pinned'`,
-    // Tasks that wait because they are in doubt are skipped: they have had no failure since.
-    retry: `UPDATE ~pins SET retry_at = $1 WHERE ${isFree('cid', failed)}`,
-    again: `UPDATE ~pins SET state = 'pin', revision = ${nextRevision} WHERE ${isFree('cid', lost)}`
+    countOpen: `SELECT ${schemaPrefix}count(*) AS number FROM ~pins WHERE state <> 'pinned'`,
+    // Skips tasks that wait because they are in doubt, which have no failures.
+    retry: `UPDATE ~pins SET retry_at = $1 WHERE ${isFree('cid', selectFailed)}`,
+    again: `UPDATE ~pins SET state = 'pin', revision = ${nextRevision} WHERE ${isFree('cid', selectLost)}`
   })
 
   const singles = {
@@ -43,8 +45,8 @@ export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, f
       const values = [nowSeconds, limit, nowSeconds + leaseSeconds]
       const { rows } = await (cids === undefined
         ? query(s.claimDue, values)
-        : query(s.claimNamed, [...values, list(cids)]))
-      return rows.toSorted(orderByAge).map(toTask)
+        : query(s.claimNamed, [...values, toJsonArray(cids)]))
+      return rows.toSorted(compareByAge).map(toTask)
     },
 
     async finish(query: SqlQuery, task: PinTask, nowSeconds: number): Promise<boolean> {
@@ -58,7 +60,7 @@ export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, f
 
     async postpone(query: SqlQuery, { cid, revision }: PinTask, retryAtSeconds: number, wasCalled = true) {
       const { rowCount } = await query(s.postpone, [cid, revision, retryAtSeconds])
-      // The call failed, and the node may carry it out after the next one.
+      // The node may still execute the failed call after the call for the new desired state.
       if (rowCount === 0) await query(s.release, [cid, revision, wasCalled ? 1 : 0])
       return rowCount === 1
     },
@@ -67,15 +69,15 @@ export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, f
       await query(s.retry, [nowSeconds])
     },
 
-    /** The node has lost what it pinned. @returns how many of these are to be pinned again */
+    /** Requests pins again that the node has lost. @returns their number */
     async pinAgain(query: SqlQuery, cids: readonly string[]): Promise<number> {
-      return (await query(s.again, [list(cids)])).rowCount
+      return (await query(s.again, [toJsonArray(cids)])).rowCount
     }
   }
 
   const reads = {
     async findOpenPins(query: SqlQuery, cids: readonly string[]): Promise<string[]> {
-      return listCids((await query(s.open, [list(cids)])).rows)
+      return listCids((await query(s.open, [toJsonArray(cids)])).rows)
     },
 
     async countOpen(query: SqlQuery): Promise<number> {
@@ -86,8 +88,8 @@ export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, f
   return { singles, reads }
 }
 
-function orderByAge(one: SqlRow, other: SqlRow): number {
-  return Number(one.retry_at) - Number(other.retry_at) || Number(one.revision) - Number(other.revision)
+function compareByAge(left: SqlRow, right: SqlRow): number {
+  return Number(left.retry_at) - Number(right.retry_at) || Number(left.revision) - Number(right.revision)
 }
 
 function toTask({ cid, state, revision, attempts, is_in_doubt }: SqlRow): PinTask {

@@ -1,18 +1,20 @@
 import { createReadStream } from 'node:fs'
 import type { PostgresDatabase, SqlResult, SqlStatement } from 'express-did-auth/stores/postgres'
 import type { ObjectStore } from '../content-store.js'
-import { storeFailure } from '../storage-error.js'
+import { toVerbError } from '../storage-error.js'
 import { splitIntoLeaves, LEAF_BYTES } from '../unixfs-blocks.js'
 import { createPostgresContents, type TablePrefix } from './content-dialect.js'
 
-const NAMES = 1_000
+/** Names in a page of the list. */
+const PAGE_NAMES = 1_000
 
 /**
- * Objects as rows of pieces, for instances that share no disk. Each piece is read by a statement of its own, so that no
- * connection waits for a slow reader, and no more than a piece is in memory.
+ * Creates an object store in PostgreSQL, for instances that share no disk. An object is stored as pieces, one per row.
+ * Each piece is read by its own statement, so that no connection waits for a slow reader, and only one piece is in
+ * memory.
  *
- * @param open - brings the tables up to date
- * @throws ServerError ERR_STORAGE_FULL, ERR_STORAGE; DidAuthError ERR_BUSY, from each of its verbs
+ * @param open - migrates or checks the tables before the first statement
+ * @throws ServerError ERR_STORAGE_FULL, ERR_STORAGE; DidAuthError ERR_BUSY, from each method
  */
 export function createPostgresObjectStore(
   database: Pick<PostgresDatabase, 'query'>,
@@ -27,7 +29,7 @@ export function createPostgresObjectStore(
       WHERE o.name = $1 AND o.is_whole`,
     piece: 'SELECT bytes FROM ~object_pieces WHERE object = $1 AND number = $2',
     delete: 'DELETE FROM ~objects WHERE name = $1',
-    list: `SELECT name FROM ~objects WHERE name > $1 ORDER BY name LIMIT ${NAMES}`
+    list: `SELECT name FROM ~objects WHERE name > $1 ORDER BY name LIMIT ${PAGE_NAMES}`
   })
 
   async function query(statement: SqlStatement, values: readonly unknown[], isRepeatable = true): Promise<SqlResult> {
@@ -35,7 +37,7 @@ export function createPostgresObjectStore(
       await open()
       return await database.query(statement, values, { isRepeatable })
     } catch (error) {
-      throw storeFailure(error)
+      throw toVerbError(error)
     }
   }
 
@@ -49,23 +51,23 @@ export function createPostgresObjectStore(
 
     async put(name, file) {
       const { rowCount } = await query(s.begin, [name], false)
-      if (rowCount === 0) throw Object.assign(new Error(`there is an object ${name}`), { code: 'EEXIST' })
+      if (rowCount === 0) throw Object.assign(new Error(`the object ${name} already exists`), { code: 'EEXIST' })
       let number = 0
       for await (const piece of splitIntoLeaves(createReadStream(file, { highWaterMark: LEAF_BYTES }))) {
         await query(s.addPiece, [name, number, piece])
         number += 1
       }
       if (number === 0) await query(s.addPiece, [name, 0, Buffer.alloc(0)])
-      const { rowCount: found } = await query(s.finish, [name])
-      if (found === 0) throw Object.assign(new Error(`the object ${name} was deleted`), { code: 'ENOENT' })
+      const { rowCount: finished } = await query(s.finish, [name])
+      if (finished === 0) throw Object.assign(new Error(`the object ${name} was deleted`), { code: 'ENOENT' })
     },
 
     async *read(name) {
       let bytes = await readBytes(s.open, [name])
-      if (bytes === undefined) throw Object.assign(new Error(`there is no object ${name}`), { code: 'ENOENT' })
+      if (bytes === undefined) throw Object.assign(new Error(`the object ${name} does not exist`), { code: 'ENOENT' })
       for (let number = 1; bytes !== undefined; number += 1) {
         yield bytes
-        // A shorter one is the last.
+        // Only the last piece is shorter.
         if (bytes.length < LEAF_BYTES) return
         bytes = await readBytes(s.piece, [name, number])
       }

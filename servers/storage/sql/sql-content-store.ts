@@ -8,7 +8,7 @@ import {
 } from 'express-did-auth/server-kit'
 import type { ContentStore, ObjectStore } from '../content-store.js'
 import type { Spool } from '../files.js'
-import { storeFailure } from '../storage-error.js'
+import { toVerbError } from '../storage-error.js'
 import { createInspectionSteps, type ContentInspection } from './inspection-steps.js'
 import { listCids } from './content-steps.js'
 import type { ContentVerbs } from './content-verbs.js'
@@ -16,42 +16,42 @@ import { createObjectWriter } from './object-writer.js'
 import { readRows } from './page-verbs.js'
 import { createStoredContent } from './stored-content.js'
 
-/** Minimum time for which the sum of all files is used before it is computed again. */
+/** Minimum time for which the total size of all files is used before it is computed again. */
 const SUM_SECONDS = 10
-/** The same as a multiple of the time that computing took, which grows with the files: 0.1 s for a million. */
+/** The same time as a multiple of the duration of the computation, which is 0.1 s for a million files. */
 const SUM_FACTOR = 100
 
-/** Parts of an engine. */
+/** Parts of the storage that depend on the engine. */
 export interface SqlContentEngine {
   readonly verbs: ContentVerbs
   readonly run: RunVerb
   readonly objects: ObjectStore
   readonly spool: Spool
-  /** Erases remaining bytes of content that was taken down. @returns descriptions of places that may still have them */
+  /** Erases remaining bytes of removed content. @returns descriptions of places that may still contain such bytes */
   readonly erase?: (wasInRow: boolean) => Promise<string[]>
   readonly onProbe?: () => void
   close(): Promise<void>
 }
 
-/** Open storage of a server, on either engine. */
+/** Open content storage of a server, on either engine. */
 export interface OpenContentStore {
   readonly store: ContentStore
   /** Access for an operator's commands. */
   readonly inspection: ContentInspection
-  /** Files for bodies that are arriving. */
+  /** Files for bodies that are being received. */
   readonly spool: Spool
 }
 
-/** Settings of both engines. */
+/** Options of both engines. */
 export interface ContentStoreSettings {
-  /** Whether there is an IPFS node, so that new content is to be pinned. Default false. */
+  /** Whether new content is pinned, because there is an IPFS node. Default false. */
   readonly tracksPins?: boolean
   readonly clock?: Clock
-  /** Returns the seconds since an arbitrary moment. Changes of the system clock do not affect them. */
+  /** Returns monotonic seconds since an arbitrary moment, which changes of the system clock do not affect. */
   readonly monotonicSeconds?: () => number
 }
 
-/** Creates the storage of relay or vault in SQL and objects: runs verbs in the right order, and background work. */
+/** Creates the storage of relay or vault in SQL and objects. It runs verbs in the right order, and background work. */
 export function createSqlContentStore(
   engine: SqlContentEngine,
   { tracksPins = false, clock = systemClock, monotonicSeconds = () => performance.now() / 1_000 }: ContentStoreSettings
@@ -59,18 +59,19 @@ export function createSqlContentStore(
   const { objects, spool } = engine
   const verbs = createMethods(engine.verbs, (name, args) =>
     engine.run(name, args).catch((error: unknown) => {
-      throw storeFailure(error)
+      throw toVerbError(error)
     })
   )
   const now = (): number => clock.nowSeconds()
   const parts = { objects, spool, verbs, nowSeconds: now }
   const writer = createObjectWriter(parts)
   const sweepClock = new SweepClock(monotonicSeconds)
-  // The time until the sweep clock trusts the wall clock begins now, before the first sweep.
+  // Make the first reading now, so that the sweep clock trusts the wall clock as early as possible.
   sweepClock.sweepSeconds(now())
 
-  // The bound of all files is approximate: no row counts them, which every post would wait for. Each instance adds what
-  // it stored to a sum that it reads every 10 s or longer; several may exceed the bound by what they store meanwhile.
+  // The bound of all files is approximate, because every post would wait for the lock of an exact counter. Each
+  // instance reads the sum every 10 s or less often, and adds the files that it stores. Meanwhile, several instances
+  // together may exceed the bound.
   let usedBytes = 0
   let isFreshUntil = -Infinity
   const sumOnce = createSingleFlight<number>()
@@ -86,11 +87,11 @@ export function createSqlContentStore(
   }
 
   const collectGarbage: ContentStore['collectGarbage'] = async (nowSeconds, { isFull } = { isFull: false }) => {
-    let after: string | undefined = ''
-    while (after !== undefined) after = await verbs.collectUnreferenced(after, nowSeconds)
+    let afterCid: string | undefined = ''
+    while (afterCid !== undefined) afterCid = await verbs.collectUnreferenced(afterCid, nowSeconds)
     const uploadsBefore = Math.min(nowSeconds, sweepClock.sweepSeconds(now()))
     if (Number.isFinite(uploadsBefore)) await verbs.abandonUploads(uploadsBefore)
-    // Any time is before it, where nothing is kept for readers.
+    // The largest time includes all garbage, for the case that no reader has to finish.
     await writer.deleteGarbage(objects.breaksReaders === true && !isFull ? nowSeconds : Number.MAX_SAFE_INTEGER)
     isFreshUntil = -Infinity
   }
@@ -116,13 +117,13 @@ export function createSqlContentStore(
     },
 
     async readContents(cids) {
-      const found = await verbs.findContents(cids)
-      return found.map((one) => one && createStoredContent(one, objects))
+      const contents = await verbs.findContents(cids)
+      return contents.map((content) => content && createStoredContent(content, objects))
     },
     repairContent: (content) => writer.repair(content),
 
     async takeDown(cid, reason, nowSeconds) {
-      // At once, however much there is to remove: nothing is added from now on.
+      // First refuse the content, so that nothing is added while the entries are removed.
       await verbs.deny(cid, reason, nowSeconds)
       let [removed, step] = [0, { removed: 0, isDone: false, wasInRow: false }]
       while (!step.isDone) {
@@ -130,7 +131,7 @@ export function createSqlContentStore(
         removed += step.removed
       }
       await collectGarbage(nowSeconds)
-      // The log, replicas and backups of PostgreSQL may have it, as a disk's snapshots may: nothing here can name them.
+      // Logs, replicas and backups of PostgreSQL and snapshots of disks may also contain it. They are unknown here.
       return { removed, remains: (await engine.erase?.(step.wasInRow)) ?? [] }
     },
 
@@ -145,15 +146,15 @@ export function createSqlContentStore(
     async comparePins(listOnNode, { isDryRun } = { isDryRun: false }) {
       const onNode = await listOnNode()
       let others = onNode.size
-      const absent: string[][] = []
+      const absentPages: string[][] = []
       for await (const { items } of readRows(verbs, 'pins')) {
         others -= listCids(items).filter((cid) => onNode.has(cid)).length
-        const absentHere = items.filter(({ state, cid }) => state === 'pinned' && !onNode.has(String(cid)))
-        if (absentHere.length > 0) absent.push(listCids(absentHere))
+        const absentItems = items.filter(({ state, cid }) => state === 'pinned' && !onNode.has(String(cid)))
+        if (absentItems.length > 0) absentPages.push(listCids(absentItems))
       }
-      const onNodeNow = absent.length === 0 ? onNode : await listOnNode()
+      const onNodeNow = absentPages.length === 0 ? onNode : await listOnNode()
       let missing = 0
-      for (const cids of absent) {
+      for (const cids of absentPages) {
         const lost = cids.filter((cid) => !onNodeNow.has(cid))
         missing += isDryRun ? lost.length : await verbs.pinAgain(lost)
       }

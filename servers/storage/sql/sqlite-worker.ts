@@ -1,4 +1,4 @@
-/** A thread of a content store, which reads or writes its database. */
+/** Worker thread of a content store, which runs verbs on its database. */
 import { parentPort, workerData } from 'node:worker_threads'
 import {
   isDamaged,
@@ -7,49 +7,49 @@ import {
   getSqliteCode,
   type ThreadDatabase
 } from 'express-did-auth/server-kit'
-import { useReserve } from '../disk-space.js'
+import { deleteReserve } from '../disk-space.js'
 import { REMOVALS } from './content-verbs.js'
 import { createSqliteVerbs } from './sqlite-verbs.js'
 
 /** Settings of a thread of a content store. */
 export interface ThreadSettings extends ThreadDatabase {
-  /** Shared by the threads: 1 once one of them has found that the file is damaged. */
+  /** Flag that the threads share: 1 once one of them has found that the file is damaged. */
   readonly damage: Int32Array
 }
 
-/** The second is how SQLite reports a disk quota. */
+/** Codes of a full disk, and of an exceeded disk quota. */
 const NO_SPACE: ReadonlySet<string> = new Set(['SQLITE_FULL', 'SQLITE_IOERR_WRITE'])
 const MAX_LOG_BYTES = 16_777_216
-/** Half of the memory for pages: both threads have a cache. */
+/** Size of a thread's page cache. Both threads have one. */
 const CACHE_KIBIBYTES = 16_384
 
 if (parentPort === null) throw new Error('express-did-auth: this file is started by openContentStore')
 const { damage, ...database } = workerData as ThreadSettings
 const { file } = database
 const { connection, assertInPlace } = openThreadDatabase(database)
-// A large write makes the log of changes long. The log is shortened once its changes are in the file.
+// A large write extends the write-ahead log. SQLite truncates the log after a checkpoint.
 connection.exec(`PRAGMA journal_size_limit = ${MAX_LOG_BYTES}; PRAGMA cache_size = -${CACHE_KIBIBYTES}`)
 
-const { verbs, reads, ofFile } = createSqliteVerbs()
+const { verbs, reads, fileVerbs } = createSqliteVerbs()
 serveSqlite(parentPort, connection, {
   verbs,
   // These verbs run outside of transactions.
-  reads: new Set([...reads, ...ofFile]),
+  reads: new Set([...reads, ...fileVerbs]),
   /** Refuses writes to a file that is damaged or no longer at its path. */
   beforeGroup() {
     if (damage[0] === 1) throw Object.assign(new Error('the database is damaged'), { code: 'SQLITE_CORRUPT' })
     assertInPlace()
   },
-  /** Makes space for a removal on a full disk: reuses the log from its start, and releases the reserve. */
-  onFailure(verb, error) {
+  /** Records damage. Frees space for removals on a full disk: restarts the log, and deletes the reserve file. */
+  recover(verb, error) {
     if (isDamaged(error)) damage[0] = 1
     if (!REMOVALS.has(verb) || !NO_SPACE.has(getSqliteCode(error))) return false
     try {
       connection.exec('PRAGMA wal_checkpoint(RESTART)')
     } catch {
-      // Changes that cannot be written to the file stay in the log.
+      // The log stays as it is. The reserve may be enough.
     }
-    useReserve(file)
+    deleteReserve(file)
     return true
   }
 })

@@ -6,10 +6,10 @@ import { ServerError } from '../../http/server-error.js'
 import { isMissing, toStorageError } from '../storage-error.js'
 import { computeCidFromLeaves, LEAF_BYTES } from '../unixfs-blocks.js'
 
-/** Content up to this size is in its row, larger content in an object. */
+/** Maximum size of content that is stored in its row. Larger content is stored in an object. */
 export const MAX_ROW_BYTES = 65_536
 
-/** New content in the form for the database: its bytes if they belong in the row, otherwise the name of an object. */
+/** New content as a row, with its bytes if it is small, and otherwise with the name of its object. */
 export interface ContentRow extends ContentInfo {
   readonly leafHashes: Uint8Array
   readonly bytes?: Uint8Array
@@ -20,35 +20,35 @@ export interface ContentRow extends ContentInfo {
 export const UPLOAD_NEEDED = { upload: true } as const
 export type UploadNeeded = typeof UPLOAD_NEEDED
 
-/** Stored state of content. Content that has neither bytes nor object is damaged. */
+/** Content from a verified row. It is damaged if it has neither bytes nor object. */
 export interface FoundContent extends Omit<ContentRow, 'object'> {
   readonly object?: string
 }
 
 const HASH_BYTES = 32
 
-/** Returns content that is verified: bytes of a row before, by their cid; pieces of an object when read, by a hash. */
-export function createStoredContent(found: FoundContent, objects: Pick<ObjectStore, 'read'>): StoredContent {
-  const { cid, byteCount } = found
+/** Creates stored content from a row. Pieces of an object are verified by their hashes when they are read. */
+export function createStoredContent(content: FoundContent, objects: Pick<ObjectStore, 'read'>): StoredContent {
+  const { cid, byteCount } = content
   const pieces = async (): Promise<AsyncIterable<Uint8Array>> => {
-    const all = verifyPieces(found, objects)
-    const first = await all.next()
-    // The first piece is released when it is read. Reading the rest may take minutes.
-    const ahead = first.done === true ? [] : [first.value]
+    const remaining = verifyPieces(content, objects)
+    const first = await remaining.next()
+    // `splice` releases the first piece when it is read, because reading the others may take minutes.
+    const readAhead = first.done === true ? [] : [first.value]
     return (async function* () {
       try {
-        if (ahead.length > 0) yield* ahead.splice(0)
-        yield* all
+        if (readAhead.length > 0) yield* readAhead.splice(0)
+        yield* remaining
       } finally {
-        await all.return(undefined)
+        await remaining.return(undefined)
       }
     })()
   }
   const bytes = async (): Promise<Uint8Array> => {
-    if (found.bytes !== undefined) return found.bytes
-    const all: Uint8Array[] = []
-    for await (const piece of verifyPieces(found, objects)) all.push(piece)
-    return Buffer.concat(all)
+    if (content.bytes !== undefined) return content.bytes
+    const allPieces: Uint8Array[] = []
+    for await (const piece of verifyPieces(content, objects)) allPieces.push(piece)
+    return Buffer.concat(allPieces)
   }
   return { cid, byteCount, bytes, pieces }
 }
@@ -62,34 +62,34 @@ async function* verifyPieces(
     return
   }
   if (object === undefined) throw new ServerError('ERR_CONTENT_MISSING')
-  let [start, left] = [0, byteCount]
-  const leaf: Uint8Array[] = []
+  let [hashStart, remainingBytes] = [0, byteCount]
+  const leafPieces: Uint8Array[] = []
   let hash = createHash('sha256')
   try {
     for await (const piece of objects.read(object)) {
-      leaf.push(piece)
+      leafPieces.push(piece)
       hash.update(piece)
-      left -= piece.length
-      if (left > 0 && (byteCount - left) % LEAF_BYTES !== 0) continue
-      const isLeaf = hash.digest().equals(leafHashes.subarray(start, start + HASH_BYTES))
-      if (!isLeaf) throw new ServerError('ERR_CONTENT_MISSING')
-      start += HASH_BYTES
+      remainingBytes -= piece.length
+      if (remainingBytes > 0 && (byteCount - remainingBytes) % LEAF_BYTES !== 0) continue
+      const isValid = hash.digest().equals(leafHashes.subarray(hashStart, hashStart + HASH_BYTES))
+      if (!isValid) throw new ServerError('ERR_CONTENT_MISSING')
+      hashStart += HASH_BYTES
       hash = createHash('sha256')
-      // Each piece is released once it was read.
-      while (leaf.length > 0) yield* leaf.splice(0, 1)
+      // `splice` releases each piece when it is read.
+      while (leafPieces.length > 0) yield* leafPieces.splice(0, 1)
     }
   } catch (error) {
     throw getErrorCode(error) === 'ENOENT'
       ? new ServerError('ERR_CONTENT_MISSING', { cause: error })
       : toStorageError(error)
   }
-  if (left !== 0) throw new ServerError('ERR_CONTENT_MISSING')
+  if (remainingBytes !== 0) throw new ServerError('ERR_CONTENT_MISSING')
 }
 
-/** Whether content is stored and undamaged to its last byte. */
+/** Whether content is stored and completely undamaged. */
 export async function isWhole(content: StoredContent | undefined): Promise<boolean> {
   try {
-    // Each piece is verified by reading it.
+    // Reading verifies each piece.
     if (content !== undefined) for await (const _piece of await content.pieces());
     return content !== undefined
   } catch (error) {
@@ -98,18 +98,18 @@ export async function isWhole(content: StoredContent | undefined): Promise<boole
   }
 }
 
-/** Converts a row to stored content. Bytes and object are omitted if bytes or hashes do not match the cid. */
+/** Parses and verifies a row. Omits bytes and object if the bytes or the leaf hashes do not match the cid. */
 export function toFoundContent(row: SqlRow): FoundContent {
   const { cid, byte_count, leaf_hashes, object, bytes } = row
   const info = { cid: String(cid), byteCount: Number(byte_count) }
   const leafHashes = toBytes(leaf_hashes) ?? new Uint8Array()
-  const inRow = toBytes(bytes)
-  const hashes = inRow === undefined ? leafHashes : createHash('sha256').update(inRow).digest()
-  if (computeCidFromLeaves(hashes, inRow?.length ?? info.byteCount) !== info.cid) return { ...info, leafHashes }
+  const rowBytes = toBytes(bytes)
+  const hashes = rowBytes === undefined ? leafHashes : createHash('sha256').update(rowBytes).digest()
+  if (computeCidFromLeaves(hashes, rowBytes?.length ?? info.byteCount) !== info.cid) return { ...info, leafHashes }
   return {
     ...info,
     leafHashes,
-    ...(inRow !== undefined && { bytes: inRow }),
+    ...(rowBytes !== undefined && { bytes: rowBytes }),
     ...(typeof object === 'string' && { object })
   }
 }

@@ -2,19 +2,22 @@ import type { PostgresMigration } from 'express-did-auth/stores/postgres'
 import type { TablePrefix } from './content-dialect.js'
 
 /**
- * The tables of contents, as PostgreSQL has them; SQLite's follow from them (`prepareSqliteFile`). `~` is the prefix.
+ * Tables of contents in PostgreSQL. `prepareSqliteFile` derives the tables of SQLite. `~` stands for the prefix.
  *
- * `contents`: each once; small content in its row, larger in an object. In PostgreSQL, foreign keys ensure that content
- * is there as long as an entry or a file has it. `bytes` comes last, because SQLite reads a row from its beginning.
- * `unreferenced`: content without a use that could not be deleted at once. `garbage`: objects to be deleted. `upload`:
- * it is being written, and may still come into use; `takedown`: it is overwritten first. `denied`: what was taken down.
- *
- * `entries.number` is counted in the row of their owner, which each write locks: so it is the order of commits. `lists`
- * has a row for each key that has entries: how many, and the hash of them all, which reveals damage and is the ETag.
- * They are found without `owners`, so that no one damaged row makes a list shorter.
- *
- * `posts`: what a user posted within a time slot, under a hash. `numbers`: `reserved` is the number that entries of new
- * owners come after, `probes` a row that a probe can write, `revisions` (SQLite) the last revision of a pin.
+ * - `contents`: one row per cid. Small content is stored in its row, large content in an object. In PostgreSQL, foreign
+ *   keys prevent the deletion of content that an entry or a file uses. `bytes` is the last column, because SQLite reads
+ *   rows from the beginning.
+ * - `unreferenced`: unused content that could not be deleted at once.
+ * - `garbage`: objects to delete. Kind `upload`: the upload is running, and its object may still come into use. Kind
+ *   `takedown`: the object is overwritten before it is deleted.
+ * - `denied`: cids that were taken down.
+ * - `owners`, `entries`: each write locks its owner's row and takes the entry's `number` from it. The numbers are
+ *   therefore in the order of commits.
+ * - `lists`: for each key with entries, their number and a hash of all. The hash reveals damage, and is the ETag. A
+ *   list is found without `owners`, so that a single damaged row never makes a list look shorter.
+ * - `posts`: bytes that a user has posted within a time slot, by the hash of the DID.
+ * - `numbers`: entries of new owners have numbers above `reserved`. A probe writes `probes`. In SQLite, `revisions` is
+ *   the last revision of a pin.
  */
 const TABLES = `
 CREATE TABLE ~numbers (name text COLLATE "C" PRIMARY KEY, number bigint NOT NULL) WITHOUT ROWID;
@@ -82,7 +85,8 @@ CREATE INDEX ~posts_by_end ON ~posts (ends_at);
 CREATE INDEX ~pins_open ON ~pins (retry_at, revision) WHERE state <> 'pinned';
 INSERT INTO ~numbers VALUES ('probes', 0), ('reserved', 0);`
 
-const OF_POSTGRES = `
+/** Additional statements for PostgreSQL. */
+const POSTGRES_ADDITIONS = `
 CREATE SEQUENCE ~revisions;
 CREATE TABLE ~objects (name text COLLATE "C" PRIMARY KEY, is_whole boolean NOT NULL DEFAULT false);
 CREATE TABLE ~object_pieces (
@@ -94,26 +98,27 @@ CREATE TABLE ~object_pieces (
 ALTER TABLE ~contents ALTER bytes SET STORAGE EXTERNAL;
 ALTER TABLE ~object_pieces ALTER bytes SET STORAGE EXTERNAL;`
 
-const OF_SQLITE = `
+/** Additional statements for SQLite. */
+const SQLITE_ADDITIONS = `
 INSERT INTO numbers VALUES ('revisions', 0);
 CREATE TRIGGER pins_added AFTER INSERT ON pins BEGIN
   UPDATE numbers SET number = max(number, new.revision) WHERE name = 'revisions'; END;
 CREATE TRIGGER pins_changed AFTER UPDATE OF revision ON pins WHEN new.revision > old.revision BEGIN
   UPDATE numbers SET number = max(number, new.revision) WHERE name = 'revisions'; END;`
 
-/** The statements of a text, of which each ends with a line. */
+/** Splits a text into statements. Each statement ends with `;` at the end of a line. */
 function splitStatements(text: string, prefix: string): string[] {
   return text
     .trim()
     .slice(0, -1)
     .split(';\n')
-    .map((one) => one.replaceAll('~', prefix))
+    .map((statement) => statement.replaceAll('~', prefix))
 }
 
-export const SQLITE_TABLES: readonly string[] = splitStatements(TABLES + OF_SQLITE, '')
+export const SQLITE_TABLES: readonly string[] = splitStatements(TABLES + SQLITE_ADDITIONS, '')
 
-/** The steps of the schema in PostgreSQL; their version is in the table `<prefix>_schema`. */
+/** Creates the migration steps for PostgreSQL. The table `<prefix>_schema` contains the version. */
 export function createContentMigrations(tables: TablePrefix): PostgresMigration[] {
-  const statements = splitStatements(TABLES.replaceAll(' WITHOUT ROWID', '') + OF_POSTGRES, `${tables}_`)
+  const statements = splitStatements(TABLES.replaceAll(' WITHOUT ROWID', '') + POSTGRES_ADDITIONS, `${tables}_`)
   return [{ statements, needsCode: 1 }]
 }

@@ -1,10 +1,10 @@
 /**
- * A Map with fast access to its oldest entry. `map.entries().next()` would walk each time over the gaps that deleted
- * entries leave, milliseconds in a Map of a million entries. This one remembers its position and passes each gap once.
+ * A Map with fast access to its oldest entry. `map.entries().next()` skips the gaps of deleted entries on every call,
+ * which takes milliseconds in a Map of a million entries. This class remembers its position and skips each gap once.
  */
 export class AgedMap<V> {
   readonly #entries = new Map<string, V>()
-  /** Place at which the search for the oldest entry continues. */
+  /** Iterator at which the search for the oldest entry continues. */
   #walk: MapIterator<[string, V]> | undefined
   #oldest: [key: string, value: V] | undefined
   /** Entries that were set or deleted since the walk began. */
@@ -18,7 +18,7 @@ export class AgedMap<V> {
     return this.#entries.get(key)
   }
 
-  /** Makes an entry the youngest, also where the key was there before. */
+  /** Sets an entry and makes it the newest, also if the key already exists. */
   set(key: string, value: V): void {
     this.delete(key)
     this.#entries.set(key, value)
@@ -31,18 +31,18 @@ export class AgedMap<V> {
   }
 
   /** Returns the entry that was set first. */
-  oldest(): [key: string, value: V] | undefined {
+  findOldest(): [key: string, value: V] | undefined {
     while (this.#oldest === undefined && this.#entries.size > 0) {
       this.#walk ??= this.#entries.entries()
-      const place = this.#walk.next()
-      if (place.done !== true) this.#oldest = place.value
+      const step = this.#walk.next()
+      if (step.done !== true) this.#oldest = step.value
       // An iterator that has reached the end never returns entries that are added later.
       else this.#walk = undefined
     }
     return this.#oldest
   }
 
-  /** Ends an idle iterator: it prevents garbage collection of all tables that the Map has replaced since. */
+  /** Drops an idle iterator. It would prevent garbage collection of all hash tables that the Map has replaced since. */
   #endStaleWalk(): void {
     this.#changes += 1
     if (this.#changes <= this.#entries.size >> 2) return

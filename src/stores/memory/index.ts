@@ -6,22 +6,22 @@ import { MemorySessions } from './memory-sessions.js'
 
 /** Bounds of a memory store. */
 export interface MemoryStoreOptions {
-  /** Sessions held; beyond it those that were never refreshed are evicted first. Default 1,000,000. */
+  /** Maximum number of sessions. Beyond it, those that were never refreshed are evicted first. Default 1,000,000. */
   maxSessions?: number
-  /** Uses of challenges held; beyond it new logins are refused until a window ends. Default 1,000,000. */
+  /** Maximum number of challenge uses. Beyond it, logins are refused until a window ends. Default 1,000,000. */
   maxChallengeUses?: number
-  /** Quotas held of each kind; beyond it the one that began first is deleted. Default 100,000. */
+  /** Maximum number of quotas of each kind. Beyond it, the one that began first is deleted. Default 100,000. */
   maxQuotas?: number
-  /** Seconds by a monotonic clock, for tests. Default: `performance.now()`. */
+  /** Reads a monotonic clock, in seconds, for tests. Default: `performance.now()`. */
   monotonicSeconds?: () => number
 }
 
-/** Stores that keep sessions in memory: they lose them all at a restart. */
+/** Stores that hold sessions in memory, and therefore lose them at a restart. */
 export const memoryStores = new WeakSet()
 
 /**
- * A store in this process's memory, bounded in count and time. A restart loses it, and ends all sessions. A session
- * needs up to 400 bytes, and twice as many once it was refreshed 16 times.
+ * Creates a store in the memory of this process, bounded in count and time. A restart deletes it, and with it all
+ * sessions. A session needs up to 400 bytes, and up to 800 once it has been refreshed 16 times.
  *
  * @example
  * setupDidAuth(app, { ...config, store: memoryStore({ maxSessions: 10_000 }) })
@@ -35,7 +35,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     sessionsByService.set(service, sessions)
     return sessions
   }
-  // Each verb runs to its end without a pause, which is what makes it atomic.
+  // Each verb runs synchronously to its end, and is therefore atomic.
   const store: Store = {
     createSession: async (session) => getSessions(session.service).create(session),
     findSession: async (service, sessionId) => getSessions(service).find(sessionId),
@@ -45,7 +45,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     listSessions: async (service, user, nowSeconds) => getSessions(service).list(user, nowSeconds),
     ...createChallengeUses(maxChallengeUses, clock),
     ...createMemoryQuotas(maxQuotas),
-    // Memory is always available, and has nothing to release.
+    // Memory is always available, and there is nothing to release.
     ping: async () => undefined,
     close: async () => undefined
   }
@@ -55,17 +55,17 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
 
 type Window = { expiresAtSeconds: number; countsByUser: Map<string, Record<ChallengeFlow, number>> }
 
-/** Creates one map per window, which a sweep deletes at least a minute after the window's end. */
+/** Creates a store with one map per window. A sweep deletes the map at least a minute after the window's end. */
 function createChallengeUses(maxUses: number, clock: SweepClock): ChallengeUseStore {
   const windows = new Map<string, Window>()
   let size = 0
-  /** End of the newest window whose uses were deleted: a clock that is set back must not make them valid again. */
+  /** End of the newest deleted window. If the clock is set back, challenges of that window must not be valid again. */
   let deletedUntilSeconds = -Infinity
   const createId = (service: string, window: number): string => `${window} ${service}`
 
-  const deleteEndedWindows = (endedSeconds: number): void => {
+  const deleteEndedWindows = (endSeconds: number): void => {
     for (const [id, { expiresAtSeconds, countsByUser }] of windows) {
-      if (expiresAtSeconds > endedSeconds) continue
+      if (expiresAtSeconds > endSeconds) continue
       windows.delete(id)
       size -= countsByUser.size
       deletedUntilSeconds = Math.max(deletedUntilSeconds, expiresAtSeconds)
@@ -88,7 +88,7 @@ function createChallengeUses(maxUses: number, clock: SweepClock): ChallengeUseSt
         clock.observeWindow(use)
         deleteEndedWindows(clock.sweepSeconds(nowSeconds) - USES_OUTLIVE_WINDOW_SECONDS)
         if (size >= maxUses) return 'full'
-        // Nonces of EIP-4361 end later than a window of the same number.
+        // Nonces of EIP-4361 expire later than the window of the same number.
         window.expiresAtSeconds = Math.max(window.expiresAtSeconds, expiresAtSeconds)
         windows.set(createId(service, use.window), window)
         window.countsByUser.set(did, counts)

@@ -8,19 +8,19 @@ import { packReplacedToken, REPLACED_BYTES, createStoredSession } from '../repla
 import type { SweepClock } from '../sweep-clock.js'
 import { AgedMap } from './aged-map.js'
 
-/** Expired sessions that are deleted when one is created: never a long pause. */
+/** Maximum number of expired sessions that are deleted when one is created, so that there is never a long pause. */
 const PURGED_AT_ONCE = 2
 
 /** Sessions of one service. */
 export class MemorySessions {
   readonly #maxSessions: number
   readonly #clock: SweepClock
-  /** Sessions by id, in the order of creation. Evicted first, so that new DIDs evict no returning user. */
+  /** Sessions by id, in the order of creation. They are evicted first, so that new DIDs evict no returning user. */
   readonly #neverRefreshed = new AgedMap<SessionRecord>()
   /** Sessions by id, in the order of their last refresh. */
   readonly #refreshed = new AgedMap<SessionRecord>()
-  /** The head of each user's chain. */
-  readonly #newestOf = new Map<string, SessionRecord>()
+  /** Newest session of each user: the head of the user's chain. */
+  readonly #newestByUser = new Map<string, SessionRecord>()
 
   constructor(maxSessions: number, clock: SweepClock) {
     this.#maxSessions = maxSessions
@@ -30,12 +30,12 @@ export class MemorySessions {
   create({ sessionId, did, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds }: NewSession): number {
     const user = canonicalDid(did)
     this.#deleteExpired(this.#clock.sweepSeconds(nowSeconds))
-    this.#trimSessionsOf(user, nowSeconds)
+    this.#trimChain(user, nowSeconds)
     const evicted = this.#evict(nowSeconds)
     const record: SessionRecord = {
-      // V8 stores a concatenated id as a tree of its parts until it is copied, which needs more memory.
+      // V8 stores a concatenated string as a tree of its parts, which needs more memory. Copying flattens it.
       sessionId: Buffer.from(sessionId).toString(),
-      // One string is both key and value if the spellings agree.
+      // If the spellings are equal, key and value share one string.
       did: did === user ? user : did,
       state: 'active',
       tokenClaims: tokenClaims && JSON.stringify(tokenClaims),
@@ -44,20 +44,20 @@ export class MemorySessions {
       expiresAtSeconds,
       refreshTokenHash,
       replaced: '',
-      older: this.#newestOf.get(user)
+      older: this.#newestByUser.get(user)
     }
     this.#neverRefreshed.set(record.sessionId, record)
-    this.#newestOf.set(user, record)
+    this.#newestByUser.set(user, record)
     return evicted
   }
 
   find(sessionId: string): StoredSession | undefined {
-    const record = this.#recordOf(sessionId)
+    const record = this.#findRecord(sessionId)
     return record && toStoredSession(record)
   }
 
   rotate(rotation: Rotation): RefreshVerdict {
-    const record = this.#recordOf(rotation.sessionId)
+    const record = this.#findRecord(rotation.sessionId)
     if (record === undefined) return 'unknown'
     const verdict = judgeRefresh(toStoredSession(record), rotation)
     if (verdict === 'rotate') {
@@ -76,23 +76,23 @@ export class MemorySessions {
   }
 
   end(sessionId: string, state: 'loggedOut' | 'revoked', nowSeconds: number): boolean {
-    const record = this.#recordOf(sessionId)
+    const record = this.#findRecord(sessionId)
     if (record === undefined || !isActive(record, nowSeconds)) return false
     record.state = state
     return true
   }
 
   revokeAll(user: string, nowSeconds: number): number {
-    const active = this.#activeOf(user, nowSeconds)
+    const active = this.#listActive(user, nowSeconds)
     for (const record of active) record.state = 'revoked'
     return active.length
   }
 
   list(user: string, nowSeconds: number): Session[] {
-    return this.#activeOf(user, nowSeconds).map(toSession)
+    return this.#listActive(user, nowSeconds).map(toSession)
   }
 
-  #recordOf(sessionId: string): SessionRecord | undefined {
+  #findRecord(sessionId: string): SessionRecord | undefined {
     return this.#neverRefreshed.get(sessionId) ?? this.#refreshed.get(sessionId)
   }
 
@@ -100,36 +100,36 @@ export class MemorySessions {
     this.#neverRefreshed.delete(record.sessionId)
     this.#refreshed.delete(record.sessionId)
     const user = canonicalDid(record.did)
-    const chain = this.#chainOf(user)
+    const chain = this.#listChain(user)
     const newer = chain[chain.indexOf(record) - 1]
     if (newer !== undefined) newer.older = record.older
-    else if (record.older !== undefined) this.#newestOf.set(user, record.older)
-    else this.#newestOf.delete(user)
+    else if (record.older !== undefined) this.#newestByUser.set(user, record.older)
+    else this.#newestByUser.delete(user)
   }
 
-  #chainOf(user: string): SessionRecord[] {
+  #listChain(user: string): SessionRecord[] {
     const chain: SessionRecord[] = []
-    for (let record = this.#newestOf.get(user); record !== undefined; record = record.older) chain.push(record)
+    for (let record = this.#newestByUser.get(user); record !== undefined; record = record.older) chain.push(record)
     return chain
   }
 
-  #activeOf(user: string, nowSeconds: number): SessionRecord[] {
-    return this.#chainOf(user).filter((record) => isActive(record, nowSeconds))
+  #listActive(user: string, nowSeconds: number): SessionRecord[] {
+    return this.#listChain(user).filter((record) => isActive(record, nowSeconds))
   }
 
-  /** Shortens the user's chain: drops expired sessions first, then ended ones, then the oldest. */
-  #trimSessionsOf(user: string, nowSeconds: number): void {
-    const chain = this.#chainOf(user)
+  /** Makes room for a new session of a user: deletes an expired session, else one that has ended, else the oldest. */
+  #trimChain(user: string, nowSeconds: number): void {
+    const chain = this.#listChain(user)
     if (chain.length < MAX_SESSIONS_PER_DID) return
     const expired = chain.findLast((record) => nowSeconds >= record.expiresAtSeconds)
-    const last = expired ?? chain.findLast((record) => record.state !== 'active') ?? chain.at(-1)
-    if (last !== undefined) this.#delete(last)
+    const surplus = expired ?? chain.findLast((record) => record.state !== 'active') ?? chain.at(-1)
+    if (surplus !== undefined) this.#delete(surplus)
   }
 
   #deleteExpired(sweepSeconds: number): void {
     for (let purged = 0; purged < PURGED_AT_ONCE; purged += 1) {
-      const oldest = [this.#neverRefreshed.oldest()?.[1], this.#refreshed.oldest()?.[1]]
-      const expired = oldest.find((record) => record !== undefined && sweepSeconds >= record.expiresAtSeconds)
+      const candidates = [this.#neverRefreshed.findOldest()?.[1], this.#refreshed.findOldest()?.[1]]
+      const expired = candidates.find((record) => record !== undefined && sweepSeconds >= record.expiresAtSeconds)
       if (expired === undefined) return
       this.#delete(expired)
     }
@@ -137,7 +137,7 @@ export class MemorySessions {
 
   #evict(nowSeconds: number): number {
     if (this.#neverRefreshed.size + this.#refreshed.size < this.#maxSessions) return 0
-    const record = (this.#neverRefreshed.oldest() ?? this.#refreshed.oldest())?.[1]
+    const record = (this.#neverRefreshed.findOldest() ?? this.#refreshed.findOldest())?.[1]
     if (record === undefined) return 0
     this.#delete(record)
     return isActive(record, nowSeconds) ? 1 : 0
@@ -146,13 +146,13 @@ export class MemorySessions {
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] }
 
-/** A session in memory: flat and small, because there may be a million. */
+/** A session in memory. It is flat and small, because there may be a million. */
 interface SessionRecord extends Writable<Omit<StoredSession, 'tokenClaims' | 'replacedTokens'>> {
-  /** JSON, which is small and cannot be changed from outside. */
+  /** Claims as JSON text, which is small and immutable. */
   tokenClaims: string | undefined
-  /** Output of `packReplacedToken`, one character per byte: a Buffer would need more memory than its content. */
+  /** Output of `packReplacedToken` as a string of one character per byte. A Buffer would need more memory. */
   replaced: string
-  /** The user's session before this one: each user's sessions are a chain, the newest first. */
+  /** Next older session of the user. Each user's sessions form a chain, the newest first. */
   older: SessionRecord | undefined
 }
 
@@ -160,7 +160,7 @@ function isActive({ state, expiresAtSeconds }: SessionRecord, nowSeconds: number
   return state === 'active' && nowSeconds < expiresAtSeconds
 }
 
-/** Returns a copy that a caller may keep. */
+/** Returns a copy, which later changes of the record do not affect. */
 function toSession({ sessionId, did, state, tokenClaims, ...times }: SessionRecord): Session {
   const { createdAtSeconds, rotatedAtSeconds, expiresAtSeconds } = times
   const claims = tokenClaims === undefined ? undefined : (JSON.parse(tokenClaims) as JsonObject)

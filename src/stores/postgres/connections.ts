@@ -5,44 +5,44 @@ import type { Client } from '../../ports.js'
 import { isObject } from '../../protocol/json.js'
 import { within } from '../../time.js'
 import { loadPackage } from '../load-package.js'
-import { createExpiredError, isConnectionLost, getPostgresCode, READ_ONLY, storeError } from './postgres-error.js'
+import { createTimeoutError, isConnectionLost, getPostgresCode, READ_ONLY, toStoreError } from './postgres-error.js'
 
-/** A connection, as a pool lends it: a `PoolClient` of the package pg. */
+/** A connection that a pool lends: a `PoolClient` of the package pg. */
 export interface PostgresClient {
   query(statement: {
     name?: string
     text: string
     values?: unknown[]
   }): Promise<{ readonly rows: unknown[]; readonly rowCount: number | null; readonly command: string }>
-  /** Gives the connection back, or closes it. */
+  /** Returns the connection to the pool, or closes it if it is broken. */
   release(isBroken?: boolean): void
   on(event: 'error', listener: (error: Error) => void): unknown
-  /** The socket of a `Client` of pg, which closes it only once the server has answered. */
+  /** Socket of a `Client` of pg. The client itself closes it only after the server has answered. */
   readonly connection?: { readonly stream?: { destroy(): unknown } }
 }
 
-/** A `Pool` of the package pg, or anything of its form. */
+/** A `Pool` of the package pg, or an object with the same members. */
 export interface PostgresPool {
   readonly totalCount: number
   readonly idleCount: number
-  /** A `Pool` of pg says how many connections it has at most. */
+  /** Options of a `Pool` of pg. `max`: maximum number of connections. */
   readonly options?: { readonly max?: number }
   connect(): Promise<PostgresClient>
   end(): Promise<void>
   on(event: 'error', listener: (error: Error) => void): unknown
 }
 
-/** After this time a connection is replaced, so that a failover or a new address is noticed. */
+/** Time after which a connection is replaced, so that a failover or a new address is noticed. */
 const MAX_LIFETIME_SECONDS = 1_800
 
-/** @throws TypeError when `url`, which no error repeats, is none of PostgreSQL; Error when pg is not installed */
+/** @throws TypeError for an invalid URL, without repeating the URL; Error if pg is not installed */
 export function openPool(
   url: string,
   { poolSize, ca, prepare, timeoutSeconds }: { poolSize: number; ca?: string; prepare: boolean; timeoutSeconds: number }
 ): PostgresPool {
   const milliseconds = timeoutSeconds * 1000
   const { Pool } = loadPackage('pg', 'postgres') as { Pool: new (options: object) => PostgresPool }
-  // PgBouncer accepts no settings with a new connection.
+  // PgBouncer does not accept settings with a new connection.
   const settings = {
     statement_timeout: milliseconds * 0.75,
     lock_timeout: milliseconds / 2,
@@ -61,18 +61,18 @@ export function openPool(
   })
 }
 
-/** @throws TypeError where a source is neither a URL nor a pool */
+/** @throws TypeError if a source is neither a URL nor a pool */
 export function assertPool(source: unknown): asserts source is PostgresPool {
   if (isObject(source) && ['connect', 'end', 'on'].every((name) => typeof source[name] === 'function')) return
   const received = source === undefined ? 'undefined' : typeof source
   throw new TypeError(
-    `express-did-auth: a PostgreSQL store needs a URL or a Pool of the package pg, and received ${received}`
+    `express-did-auth: a PostgreSQL store needs a URL or a Pool of the package pg, but received ${received}`
   )
 }
 
-/** Removes `sslmode` from a URL if certificates are given, because pg would ignore them for it. */
+/** Returns the URL, without `sslmode` if certificates are passed, because pg would otherwise ignore them. */
 function parseUrl(text: string, hasCertificates: boolean): string {
-  // The error of `new URL` would repeat the text, password and all.
+  // The error of `new URL` would contain the text with its password.
   if (!URL.canParse(text) || !/^postgres(ql)?:/.test(text)) {
     throw new TypeError('express-did-auth: a PostgreSQL store needs a URL such as postgres://user@host/database')
   }
@@ -82,33 +82,34 @@ function parseUrl(text: string, hasCertificates: boolean): string {
   return url.href
 }
 
-/** Limit of the wait of all verbs of a request, as a multiple of one verb's, so that it is answered soon. */
-const WAITS_A_REQUEST = 2
-/** Time since the last success within which the database counts as busy, and not as unavailable. */
-const AT_WORK_MILLISECONDS = 2_000
+/** Time limit for all waits of one request together, as a multiple of the time limit for one verb's wait. */
+const WAITS_PER_REQUEST = 2
+/** Time since the last success within which the database counts as busy and not as unavailable. */
+const RECENT_SUCCESS_MILLISECONDS = 2_000
 const NO_CLIENT = { network: '', isGone: () => false }
 
-/** Pools that have a listener. One that was given may outlive many stores. */
-const heard = new WeakSet<PostgresPool>()
+/** Pools that have our error listener. A pool of the caller may outlive many stores. */
+const poolsWithListener = new WeakSet<PostgresPool>()
 
 /**
- * Lends connections of a pool, each for one verb and its time. A bounded number of verbs wait, for a bounded time and
- * in turn by client network. A connection without answer in time is closed: what was asked may have been done.
+ * Lends connections of a pool, each for one verb and until its deadline. A bounded number of verbs wait, for a bounded
+ * time; client networks take turns. A connection that misses the deadline is closed; its statement may have run.
  */
-export class Connections {
+export class PooledConnections {
   readonly #pool: PostgresPool
   readonly #maxConnecting: number
   readonly #queue: FairQueue<Waiting>
   readonly #waitingMilliseconds: number
-  /** The read-only answers until a connection was made: older ones lead to a former primary. */
+  /** Generation of each connection. Connections of earlier generations may lead to a former primary. */
   readonly #generations = new WeakMap<PostgresClient, number>()
+  /** Number of answers that the server is read-only. */
   #generation = 0
   #connecting = 0
-  /** Milliseconds that requests have waited. Those that had a connection, or want one, are first, to end soon. */
-  readonly #begun = new WeakMap<Client, number>()
-  #endedWellAt = -Infinity
+  /** Milliseconds that each request has waited. Requests with an entry have priority, so that they finish soon. */
+  readonly #waitedMilliseconds = new WeakMap<Client, number>()
+  #lastSuccessAt = -Infinity
 
-  /** Lets at most `poolSize` verbs ask the pool at once, which may open connections; the others wait here. */
+  /** At most `poolSize` verbs may request a connection from the pool at once; the others wait in this queue. */
   constructor(pool: PostgresPool, bounds: Record<'poolSize' | 'maxWaiting' | 'waitingMilliseconds', number>) {
     const { poolSize, maxWaiting, waitingMilliseconds } = bounds
     this.#pool = pool
@@ -117,37 +118,40 @@ export class Connections {
     this.#waitingMilliseconds = waitingMilliseconds
     followClients()
     // The pool drops an idle connection that breaks. Without a listener, the event would end the process.
-    if (!heard.has(pool)) pool.on('error', ignore)
-    heard.add(pool)
+    if (!poolsWithListener.has(pool)) pool.on('error', ignore)
+    poolsWithListener.add(pool)
   }
 
   get waiting(): number {
     return this.#connecting + this.#queue.size
   }
 
-  /** @throws DidAuthError ERR_BUSY where too many wait, or for too long; Error without connection or answer in time */
-  async use<T>(endOfTime: number, work: (client: PostgresClient) => Promise<T>): Promise<T> {
-    const client = await this.#take(endOfTime)
+  /**
+   * @throws DidAuthError ERR_BUSY if too many verbs wait, or one waits too long; ERR_STORE if the deadline passes; as
+   * `work`
+   */
+  async use<T>(deadlineAt: number, work: (client: PostgresClient) => Promise<T>): Promise<T> {
+    const client = await this.#take(deadlineAt)
     let result: T
     try {
-      result = await limitTime(work(client), endOfTime)
+      result = await limitTime(work(client), deadlineAt)
     } catch (error) {
       if (getPostgresCode(error) === READ_ONLY) this.#generation += 1
       if (isConnectionLost(error)) close(client)
       else client.release()
       throw error
     }
-    this.#endedWellAt = performance.now()
+    this.#lastSuccessAt = performance.now()
     client.release()
     return result
   }
 
-  async #take(endOfTime: number): Promise<PostgresClient> {
+  async #take(deadlineAt: number): Promise<PostgresClient> {
     for (;;) {
-      const client = await this.#connect(endOfTime)
+      const client = await this.#connect(deadlineAt)
       if (!this.#generations.has(client)) {
         this.#generations.set(client, this.#generation)
-        // A listener is required, as for the pool. The promise of the running statement is rejected as well.
+        // A listener is required, as for the pool. The promise of the running statement is rejected in any case.
         client.on('error', ignore)
       }
       if (this.#generations.get(client) === this.#generation) return client
@@ -155,23 +159,23 @@ export class Connections {
     }
   }
 
-  async #connect(endOfTime: number): Promise<PostgresClient> {
+  async #connect(deadlineAt: number): Promise<PostgresClient> {
     if (this.#connecting >= this.#maxConnecting) await this.#wait()
     else this.#connecting += 1
     const client = getCurrentClient()
-    if (client !== undefined && !this.#begun.has(client)) this.#begun.set(client, 0)
-    // A pool may throw instead of rejecting: where it cannot read a certificate.
+    if (client !== undefined && !this.#waitedMilliseconds.has(client)) this.#waitedMilliseconds.set(client, 0)
+    // A pool may throw instead of rejecting, for example if it cannot read a certificate.
     const connecting = Promise.resolve().then(() => this.#pool.connect())
     try {
-      return await limitTime(connecting, endOfTime)
+      return await limitTime(connecting, deadlineAt)
     } catch (error) {
       // The connection may still open; return it to the pool.
       connecting.then((client) => client.release(), ignore)
-      throw storeError(error)
+      throw toStoreError(error)
     } finally {
       let next = this.#queue.next()
-      while (next?.isOver === true) next = this.#queue.next()
-      // The next one asks in this one's place.
+      while (next?.hasExpired === true) next = this.#queue.next()
+      // The next verb takes this verb's place.
       if (next === undefined) this.#connecting -= 1
       else next.resume()
     }
@@ -179,39 +183,42 @@ export class Connections {
 
   #wait(): Promise<void> {
     const client = getCurrentClient() ?? NO_CLIENT
-    const waited = this.#begun.get(client) ?? 0
-    const since = performance.now()
-    const milliseconds = Math.min(this.#waitingMilliseconds, WAITS_A_REQUEST * this.#waitingMilliseconds - waited)
+    const waitedBefore = this.#waitedMilliseconds.get(client) ?? 0
+    const startedAt = performance.now()
+    const milliseconds = Math.min(
+      this.#waitingMilliseconds,
+      WAITS_PER_REQUEST * this.#waitingMilliseconds - waitedBefore
+    )
     return new Promise((resolve, reject) => {
-      const ending = (settle: () => void) => (): void => {
+      const createEnding = (settle: () => void) => (): void => {
         clearTimeout(timer)
-        if (client !== NO_CLIENT) this.#begun.set(client, waited + performance.now() - since)
+        if (client !== NO_CLIENT) this.#waitedMilliseconds.set(client, waitedBefore + performance.now() - startedAt)
         settle()
       }
-      const refuse = ending(() => reject(createBusyError()))
-      const waiting: Waiting = { client, isOver: false, resume: ending(resolve), refuse }
+      const refuse = createEnding(() => reject(createBusyError()))
+      const waiting: Waiting = { client, hasExpired: false, resume: createEnding(resolve), refuse }
       const expire = (): void => {
-        waiting.isOver = true
-        const isAtWork = performance.now() - this.#endedWellAt < AT_WORK_MILLISECONDS
-        reject(isAtWork ? createBusyError() : createExpiredError())
+        waiting.hasExpired = true
+        const isBusy = performance.now() - this.#lastSuccessAt < RECENT_SUCCESS_MILLISECONDS
+        reject(isBusy ? createBusyError() : createTimeoutError())
       }
-      const timer = setTimeout(ending(expire), milliseconds)
-      this.#queue.add(waiting, this.#begun.has(client))
+      const timer = setTimeout(createEnding(expire), milliseconds)
+      this.#queue.add(waiting, this.#waitedMilliseconds.has(client))
     })
   }
 }
 
-/** A verb in the queue. One whose time is over stays there until its turn. */
+/** A verb in the queue. If it expires, it stays in the queue until its turn. */
 interface Waiting extends WaitingTask {
-  isOver: boolean
+  hasExpired: boolean
 }
 
-/** @param endOfTime - milliseconds by `performance.now`, until which a verb may last */
-export function limitTime<T>(work: Promise<T>, endOfTime: number): Promise<T> {
-  return within(endOfTime - performance.now(), work, createExpiredError)
+/** @param deadlineAt - end of the time of a verb, in milliseconds by `performance.now` */
+export function limitTime<T>(work: Promise<T>, deadlineAt: number): Promise<T> {
+  return within(deadlineAt - performance.now(), work, createTimeoutError)
 }
 
-/** Closes a connection, also a silent one: it does not wait for the answers of statements that were sent. */
+/** Closes a connection without waiting for the answers to statements, so that silent connections are closed too. */
 function close(client: PostgresClient): void {
   client.release(true)
   client.connection?.stream?.destroy()
@@ -222,5 +229,5 @@ function createBusyError(): DidAuthError {
 }
 
 function ignore(): void {
-  // The promise that waits is rejected.
+  // The promise of the waiting caller is rejected.
 }

@@ -1,5 +1,5 @@
 export { migrateStore, postgresStore, type PostgresStoreOptions } from './postgres-store.js'
-// The parts of the store, for tables of one's own as the servers have theirs.
+// Parts of the store, for applications that add their own tables, as the servers do.
 export { migratePostgres, type PostgresMigration, type PostgresMigrationOptions } from './migrate-postgres.js'
 export { PostgresDatabase, type PostgresDatabaseOptions, type RepeatOptions } from './postgres-database.js'
 export type { SqlQuery, SqlResult, SqlRow, SqlStatement } from '../sql/query.js'

@@ -1,53 +1,60 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { DidAuthError } from '../../errors.js'
-import { isConflict, isConnectionLost, getPostgresCode, READ_ONLY, storeError } from './postgres-error.js'
+import { isConflict, isConnectionLost, getPostgresCode, READ_ONLY, toStoreError } from './postgres-error.js'
 import type { SqlQuery, SqlResult, SqlRow, SqlStatement } from '../sql/query.js'
-import { assertPool, Connections, openPool, limitTime, type PostgresClient, type PostgresPool } from './connections.js'
+import {
+  assertPool,
+  PooledConnections,
+  openPool,
+  limitTime,
+  type PostgresClient,
+  type PostgresPool
+} from './connections.js'
 
-/** Options of the connection to a database. */
+/** Options of {@link PostgresDatabase}. */
 export interface PostgresDatabaseOptions {
-  /** Most connections, where a URL is given. Default 10. All instances together stay below `max_connections` − 10. */
+  /** Maximum number of connections, with a URL. All instances together: below `max_connections` − 10. Default 10. */
   poolSize?: number
-  /** Whether statements are prepared. Default true; false behind PgBouncer. */
+  /** Whether statements are prepared. Set it to false behind PgBouncer. Default true. */
   prepare?: boolean
-  /** Verbs that may wait for a connection; more are refused at once. Default 200. */
+  /** Maximum number of verbs that wait for a connection. Further ones are refused at once. Default 200. */
   maxWaiting?: number
-  /** Certificates of the authority that signed the server's, as PEM text, where a URL is given. */
+  /** CA certificates that verify the server's certificate, as PEM text, with a URL. */
   ca?: string
-  /** Seconds after which a verb is given up; a quarter of it is how long a verb waits for others. Default 4. */
+  /** Time limit for a verb, in seconds. A verb waits for a connection for at most a quarter of it. Default 4. */
   timeoutSeconds?: number
 }
 
 /** Options for repeating a failed attempt. */
 export interface RepeatOptions {
   /**
-   * Whether it may be done twice, also when others have changed something in between: it is repeated once after a lost
-   * connection. Default false: a transaction is repeated only if the connection was lost before its COMMIT was sent.
+   * Whether the work may be done twice, even if others change data in between. Then it is repeated once after a lost
+   * connection. Default false: a transaction is repeated only if the connection was lost before COMMIT was sent.
    */
   isRepeatable?: boolean
-  /** SQLSTATEs on which it is repeated in addition to 40001, 40P01 and 55P03. */
+  /** SQLSTATEs after which the work is repeated, in addition to 40001, 40P01 and 55P03. */
   repeatOn?: readonly string[]
-  /** Seconds that it may last, instead of the `timeoutSeconds` of the database. */
+  /** Time limit in seconds. Default: `timeoutSeconds` of the database. */
   timeoutSeconds?: number
 }
 
-/** Options whose `isRepeatable` is asked after a failure, since it may depend on how far the work came. */
+/** Options with `isRepeatable` as a function. It is called after a failure, because the progress may decide. */
 type AttemptOptions = Omit<RepeatOptions, 'isRepeatable'> & { readonly isRepeatable: () => boolean }
 
 const MAX_RETRIES = 5
 const [SHORTEST_PAUSE, LONGEST_PAUSE] = [5, 50]
 
 /**
- * A database of PostgreSQL. Every statement and every transaction takes one connection, once, and has ended after
- * `timeoutSeconds` at the latest, waiting included. What was refused for the sake of another transaction is run again.
+ * A PostgreSQL database. Every statement and every transaction uses one connection and ends within `timeoutSeconds`,
+ * including the wait for a connection. After a conflict with another transaction, it is run again.
  *
- * @throws DidAuthError from each method: ERR_STORE when the database is unavailable, with the reason as its cause;
- *   ERR_BUSY when too many wait, or for longer than a quarter of `timeoutSeconds`
+ * @throws DidAuthError from each method: ERR_STORE if the database is unavailable, with the reason as its cause;
+ *   ERR_BUSY if too many verbs wait, or one waits longer than a quarter of `timeoutSeconds`
  */
 export class PostgresDatabase {
   readonly #pool: PostgresPool
   readonly #isOwnPool: boolean
-  readonly #connections: Connections
+  readonly #connections: PooledConnections
   readonly #timeoutSeconds: number
   readonly #prepare: boolean
   readonly #retries = new Map<string, number>()
@@ -55,7 +62,7 @@ export class PostgresDatabase {
 
   /**
    * @param source - a URL `postgres://user:password@host/database`, or a pool of pg, which stays open after `close`
-   * @throws TypeError or Error when the URL is none, or the package pg is not installed
+   * @throws TypeError if the source is invalid; Error if the package pg is not installed
    */
   constructor(source: string | PostgresPool, options: PostgresDatabaseOptions = {}) {
     const { poolSize = 10, prepare = true, maxWaiting = 200, ca, timeoutSeconds = 4 } = options
@@ -70,10 +77,14 @@ export class PostgresDatabase {
     }
     const waitingMilliseconds = timeoutSeconds * 250
     const connectionCount = this.#pool.options?.max ?? poolSize
-    this.#connections = new Connections(this.#pool, { poolSize: connectionCount, maxWaiting, waitingMilliseconds })
+    this.#connections = new PooledConnections(this.#pool, {
+      poolSize: connectionCount,
+      maxWaiting,
+      waitingMilliseconds
+    })
   }
 
-  /** Runs one statement in a transaction of its own. */
+  /** Runs one statement in its own transaction. */
   query(statement: SqlStatement, values: readonly unknown[] = [], options: RepeatOptions = {}): Promise<SqlResult> {
     const isRepeatable = (): boolean => options.isRepeatable === true
     const work = (client: PostgresClient, isRepeat: boolean): Promise<SqlResult> =>
@@ -82,9 +93,9 @@ export class PostgresDatabase {
   }
 
   /**
-   * Runs statements in one transaction of READ COMMITTED, which is repeated from its start on a conflict. Statements
-   * that need no answer of the one before may be sent without waiting for it. `work` changes nothing but the database,
-   * because each repetition calls it; what it throws takes the transaction back, and is thrown as it is.
+   * Runs statements in one READ COMMITTED transaction, which is repeated from the beginning after a conflict. A
+   * statement may be sent before the previous one is answered. `work` must change only the database, because each
+   * repetition calls it again. If it throws, the transaction is rolled back, and this method throws the same error.
    */
   async transaction<T>(work: (query: SqlQuery) => Promise<T>, options: RepeatOptions = {}): Promise<T> {
     let isCommitSent = false
@@ -98,7 +109,7 @@ export class PostgresDatabase {
             throw error
           })
         )
-        // After a failure or a refusal, branches of the work that are still under way send nothing.
+        // After a failure, branches of the work that are still running must send nothing.
         let hasEnded = false
         const query: SqlQuery = async (statement, values) => {
           if (hasEnded || failures.length > 0)
@@ -113,11 +124,11 @@ export class PostgresDatabase {
           return { result }
         } catch (error) {
           hasEnded = true
-          // Statements that were sent together fail together; only the first of them says why.
+          // Statements that were sent together fail together. Only the first error names the cause.
           const [failure] = failures
-          const isOfWork = !failures.includes(error)
-          if (isOfWork || !isConnectionLost(failure)) await run({ text: 'ROLLBACK' })
-          if (isOfWork) return { thrown: error }
+          const isThrownByWork = !failures.includes(error)
+          if (isThrownByWork || !isConnectionLost(failure)) await run({ text: 'ROLLBACK' })
+          if (isThrownByWork) return { thrown: error }
           throw failure
         }
       },
@@ -128,21 +139,21 @@ export class PostgresDatabase {
   }
 
   /**
-   * Waits for work that may last longer than a verb, such as a migration by another instance.
-   * @throws DidAuthError ERR_STORE when the time of a verb is over, and the work continues; as the work
+   * Waits at most the time of a verb for work that may take longer, such as a migration by another instance.
+   * @throws DidAuthError ERR_STORE if the time has passed, while the work continues, or if the work fails otherwise
    */
   async inTime<T>(work: Promise<T>): Promise<T> {
     return limitTime(work, performance.now() + this.#timeoutSeconds * 1000).catch((error: unknown) => {
-      throw storeError(error)
+      throw toStoreError(error)
     })
   }
 
-  /** Closes its own pool. */
+  /** Closes the pool if it was created from a URL. */
   async close(): Promise<void> {
     if (this.#isOwnPool) await (this.#closing ??= this.#pool.end())
   }
 
-  /** Connections, verbs that wait for one, and how often what was repeated, by its SQLSTATE. */
+  /** Numbers of connections, of waiting verbs, and of repetitions by SQLSTATE. */
   get stats(): { total: number; idle: number; waiting: number; retriesByCode: Record<string, number> } {
     const { totalCount: total, idleCount: idle } = this.#pool
     return { total, idle, waiting: this.#connections.waiting, retriesByCode: Object.fromEntries(this.#retries) }
@@ -152,18 +163,18 @@ export class PostgresDatabase {
     work: (client: PostgresClient, isRepeat: boolean) => Promise<T>,
     { isRepeatable, repeatOn = [], timeoutSeconds = this.#timeoutSeconds }: AttemptOptions
   ): Promise<T> {
-    const endOfTime = performance.now() + timeoutSeconds * 1000
+    const deadlineAt = performance.now() + timeoutSeconds * 1000
     let isRepeat = false
     for (let retries = 0; ; retries += 1) {
       try {
-        return await this.#connections.use(endOfTime, (client) => work(client, isRepeat))
+        return await this.#connections.use(deadlineAt, (client) => work(client, isRepeat))
       } catch (error) {
-        // Too many wait, and another attempt would be one more; or there is no connection, or no time.
+        // Too many verbs wait, there is no connection, or the time is over. Another attempt would not help.
         if (error instanceof DidAuthError) throw error
-        const isHarmless: boolean = !isRepeat && (isRepeatable() || getPostgresCode(error) === READ_ONLY)
-        const isLost: boolean = isConnectionLost(error) && isHarmless
+        const mayRepeat: boolean = !isRepeat && (isRepeatable() || getPostgresCode(error) === READ_ONLY)
+        const isLost: boolean = isConnectionLost(error) && mayRepeat
         const isRetried = retries < MAX_RETRIES && (isLost || isConflict(error, repeatOn))
-        if (!isRetried || performance.now() >= endOfTime) throw storeError(error)
+        if (!isRetried || performance.now() >= deadlineAt) throw toStoreError(error)
         isRepeat = isRepeat || isLost
         const code = getPostgresCode(error) || 'connection lost'
         this.#retries.set(code, (this.#retries.get(code) ?? 0) + 1)
@@ -175,13 +186,13 @@ export class PostgresDatabase {
   async #run(client: PostgresClient, { name, text }: SqlStatement, values: readonly unknown[], isRepeat: boolean) {
     const isNamed = this.#prepare && name !== undefined
     const { rows, rowCount, command } = await client.query({ ...(isNamed && { name }), text, values: [...values] })
-    // A transaction in which a statement failed is rolled back by COMMIT.
+    // COMMIT rolls a transaction back if one of its statements has failed.
     if (text === 'COMMIT' && command !== 'COMMIT') throw new Error('PostgreSQL rolled the transaction back')
     return { rows: rows as SqlRow[], rowCount: rowCount ?? 0, isRepeat }
   }
 }
 
-/** Sends a statement when the one before was answered, unless the connection is pipelined. */
+/** Sends each statement only after the previous one is answered, unless the connection is pipelined. */
 function sendInOrder(client: PostgresClient & { pipeline?: unknown }, run: SqlQuery): SqlQuery {
   if (client.pipeline === true) return run
   let last: Promise<unknown> = Promise.resolve()

@@ -10,9 +10,9 @@ import { PostgresDatabase, type PostgresDatabaseOptions, type RepeatOptions } fr
 import type { PostgresPool } from './connections.js'
 import { QUOTA_TABLES, createQuotaTable } from './quota-table.js'
 
-/** The connection and the bounds of a PostgreSQL store. */
+/** Options of {@link postgresStore}. */
 export interface PostgresStoreOptions extends PostgresDatabaseOptions {
-  /** Whether the store makes its tables and brings them up to date. Default true; else `migrateStore` does it. */
+  /** Whether the store creates and migrates its tables. If false, call `migrateStore`. Default true. */
   migrate?: boolean
   /** Approximate maximum of sessions, checked every 10 s. Evicts never refreshed ones first. Default 10,000,000. */
   maxSessions?: number
@@ -22,7 +22,7 @@ export interface PostgresStoreOptions extends PostgresDatabaseOptions {
   maxQuotas?: number
 }
 
-/** A step that was published never changes: another is added. */
+/** Migration steps. A published step never changes; changes are new steps. */
 const MIGRATIONS: readonly PostgresMigration[] = [
   {
     needsCode: 1,
@@ -31,19 +31,20 @@ const MIGRATIONS: readonly PostgresMigration[] = [
 ]
 
 const SCHEMA = { schemaTable: 'did_auth_schema' }
+/** Interval at which the sizes of the tables are read. */
 const SIZE_SECONDS = 10
 const SWEEP_ROWS = 1_000
 
 /**
- * A store in a database of PostgreSQL 13 or later, for any number of instances. It needs the package pg.
+ * Creates a store in a database of PostgreSQL 13 or later, for any number of instances. It needs the package pg.
  *
- * What a login, refresh or logout has been answered survives a crash, and a failover to a synchronous standby. Quotas
- * are in unlogged tables, which are empty after a crash: they only count again. The store can be made while the
- * database is unavailable; its verbs reject until it is there.
+ * Acknowledged logins, refreshes and logouts survive a crash, and a failover to a synchronous standby. Quotas are in
+ * unlogged tables, which are empty after a crash: counting restarts at 0. The store can be created while the database
+ * is unavailable; its verbs reject until the database is available.
  *
- * @param source - a URL such as `postgres://user:password@host/database`, or a `Pool` of the package pg, which stays
- *   yours to close
- * @throws TypeError at once when the URL is none of PostgreSQL, Error when the package pg is not installed
+ * @param source - a URL such as `postgres://user:password@host/database`, or a `Pool` of the package pg, which the
+ *   caller closes
+ * @throws TypeError if the URL is invalid; Error if the package pg is not installed
  * @example
  * setupDidAuth(app, { ...config, store: postgresStore('postgres://app@localhost/app') })
  */
@@ -52,10 +53,10 @@ export function postgresStore(source: string | PostgresPool | PostgresDatabase, 
 }
 
 /**
- * Makes the tables of {@link postgresStore} or brings them up to date, for those whose service may not: its user then
- * needs only SELECT, INSERT, UPDATE and DELETE.
+ * Creates or migrates the tables of {@link postgresStore}. Use it if the service's database user may not do so: that
+ * user then needs only SELECT, INSERT, UPDATE and DELETE.
  *
- * @returns the statements that were run, or with `mode: 'print'` are to be run
+ * @returns the statements that have been run; with `mode: 'print'`, those that would be run
  * @throws DidAuthError ERR_CONFIG, ERR_STORE, as {@link migratePostgres}
  * @example
  * await migrateStore('postgres://owner@host/database')
@@ -72,7 +73,7 @@ export async function migrateStore(
   }
 }
 
-/** Opens the store of {@link postgresStore}; tests pass their own clocks. Each statement is its own transaction. */
+/** Creates the store of {@link postgresStore}. Tests pass other clocks. Each statement is its own transaction. */
 export function openPostgresStore(
   source: string | PostgresPool | PostgresDatabase,
   options: PostgresStoreOptions = {},
@@ -80,17 +81,17 @@ export function openPostgresStore(
 ): Store {
   const { migrate = true, maxSessions = 10_000_000, maxChallengeUses = 1_000_000, maxQuotas = 1_000_000 } = options
   const database = source instanceof PostgresDatabase ? source : new PostgresDatabase(source, options)
-  /** The first verb looks after the tables. A database that is unavailable at the start is tried again by the next. */
+  /** Migrates or checks the tables, in the first verb. If the database is unavailable, the next verb tries again. */
   const open = createLazy(() => migratePostgres(database, MIGRATIONS, { ...SCHEMA, mode: migrate ? 'apply' : 'check' }))
   let isOpen = false
-  const queryWith =
+  const createQuery =
     (options: RepeatOptions): SqlQuery =>
     async (statement, values) => {
       if (!isOpen) await database.inTime(open())
       isOpen = true
       return database.query(statement, values, options)
     }
-  const [repeatable, single] = [queryWith({ isRepeatable: true }), queryWith({})]
+  const [repeatable, single] = [createQuery({ isRepeatable: true }), createQuery({})]
   const verbs = createStoreVerbs(postgresDialect)
   const methods = createMethods(verbs, (name, args) =>
     runVerb(verbs, name, STORE_SINGLE_USE.has(name) ? single : repeatable, args)

@@ -4,14 +4,14 @@ import { createStatements, type SqlQuery } from '../sql/query.js'
 import { computeRowKey } from '../sql/tables.js'
 import type { SqlEngine } from '../sql/sql-store.js'
 
-/** The tables of quotas, one for each kind, so that quotas of strangers displace none of users. */
-const TABLES: Readonly<Record<QuotaCharge['kind'], string>> = {
+/** Tables of quotas, one for each kind, so that quotas of strangers cannot displace those of users. */
+const TABLE_BY_KIND: Readonly<Record<QuotaCharge['kind'], string>> = {
   request: 'did_auth_request_quotas',
   anonymous: 'did_auth_anonymous_quotas'
 }
 
-/** Unlogged: written at half the cost, and empty after a crash or a failover, so that quotas begin again. */
-export const QUOTA_TABLES: readonly string[] = Object.values(TABLES).flatMap((name) => [
+/** Statements that create the tables. Unlogged tables cost half as much to write, and are empty after a crash. */
+export const QUOTA_TABLES: readonly string[] = Object.values(TABLE_BY_KIND).flatMap((name) => [
   `CREATE UNLOGGED TABLE ${name} (
     quota_key bytea PRIMARY KEY,
     count bigint NOT NULL,
@@ -22,12 +22,12 @@ export const QUOTA_TABLES: readonly string[] = Object.values(TABLES).flatMap((na
 
 const STATEMENTS = { request: createQuotaStatements('request'), anonymous: createQuotaStatements('anonymous') }
 
-/** Quotas for several instances. A statement whose answer was lost is repeated: at worst a charge counts twice. */
+/** Creates quotas for several instances. If an answer is lost, its statement is repeated; a charge may count twice. */
 export function createQuotaTable(query: SqlQuery, maxQuotas: number): SqlEngine['quotas'] {
   return {
     async chargeQuota({ service, kind, key, cost, limit = Infinity, nowSeconds, timeSlotSeconds }) {
       const quotaKey = computeRowKey(service, key)
-      // A cost above the limit begins no slot.
+      // A cost above the limit does not begin a slot.
       if (cost <= limit) {
         const values = [quotaKey, cost, Math.min(limit, Number.MAX_SAFE_INTEGER), nowSeconds, timeSlotSeconds]
         const { rows } = await query(STATEMENTS[kind].charge, values)
@@ -41,11 +41,11 @@ export function createQuotaTable(query: SqlQuery, maxQuotas: number): SqlEngine[
     async trim(repeat) {
       for (const { surplus, deleteFirst } of Object.values(STATEMENTS)) {
         const { rows } = await query(surplus, [maxQuotas])
-        let left = Number(rows[0]?.rows)
+        let remaining = Number(rows[0]?.rows)
         await repeat(async (limit) => {
-          if (left <= 0) return 0
-          const { rowCount } = await query(deleteFirst, [Math.min(limit, left)])
-          left -= rowCount
+          if (remaining <= 0) return 0
+          const { rowCount } = await query(deleteFirst, [Math.min(limit, remaining)])
+          remaining -= rowCount
           return rowCount
         })
       }
@@ -60,27 +60,27 @@ export function createQuotaTable(query: SqlQuery, maxQuotas: number): SqlEngine[
 }
 
 function createQuotaStatements(kind: QuotaCharge['kind']) {
-  const { deleteRows, isAlone, rowCount } = postgresDialect
-  const table = TABLES[kind]
-  // A slot that ends later than two slots from now was begun by a clock that ran far ahead, and must refuse no user.
+  const { deleteRows, tryLock, rowCount } = postgresDialect
+  const table = TABLE_BY_KIND[kind]
+  // If a slot ends more than two slots from now, the clock was far ahead when it began. A new slot replaces it.
   const isRunning = (now: string, slot: string): string =>
-    `known.resets_at > ${now}::bigint AND known.resets_at <= ${now} + 2 * ${slot}::bigint`
+    `stored.resets_at > ${now}::bigint AND stored.resets_at <= ${now} + 2 * ${slot}::bigint`
   const running = isRunning('$4', '$5')
   return createStatements(`${table}_`, {
-    /** Adds the cost to the count of the running slot, or begins one, and does neither beyond the limit. */
-    charge: `INSERT INTO ${table} AS known (quota_key, count, resets_at)
+    /** Adds the cost to the count of the running slot, or begins a slot. Does nothing beyond the limit. */
+    charge: `INSERT INTO ${table} AS stored (quota_key, count, resets_at)
       VALUES ($1, $2::bigint, $4::bigint + $5::bigint)
       ON CONFLICT (quota_key) DO UPDATE SET
-        count = CASE WHEN ${running} THEN known.count + excluded.count ELSE excluded.count END,
-        resets_at = CASE WHEN ${running} THEN known.resets_at ELSE excluded.resets_at END
-      WHERE NOT (${running}) OR known.count + excluded.count <= $3::bigint
+        count = CASE WHEN ${running} THEN stored.count + excluded.count ELSE excluded.count END,
+        resets_at = CASE WHEN ${running} THEN stored.resets_at ELSE excluded.resets_at END
+      WHERE NOT (${running}) OR stored.count + excluded.count <= $3::bigint
       RETURNING count, resets_at`,
-    find: `SELECT count, resets_at FROM ${table} AS known WHERE quota_key = $1 AND ${isRunning('$2', '$3')}`,
-    deleteEnded: deleteRows(table, `${isAlone(table)} AND one.resets_at <= $1 ORDER BY one.resets_at LIMIT $2`),
-    // Counted where the estimate is over the bound: a deletion does not change the estimate.
+    find: `SELECT count, resets_at FROM ${table} AS stored WHERE quota_key = $1 AND ${isRunning('$2', '$3')}`,
+    deleteEnded: deleteRows(table, `${tryLock(table)} AND target.resets_at <= $1 ORDER BY target.resets_at LIMIT $2`),
+    // Rows are counted if the estimate exceeds the bound, because deletions do not change the estimate at once.
     surplus: `SELECT CASE WHEN ${rowCount(table, '')} > CAST($1 AS bigint)
       THEN (SELECT pg_catalog.count(*) FROM ${table}) - CAST($1 AS bigint) ELSE 0 END AS rows`,
-    deleteFirst: deleteRows(table, `${isAlone(table)} ORDER BY one.resets_at LIMIT $1`)
+    deleteFirst: deleteRows(table, `${tryLock(table)} ORDER BY target.resets_at LIMIT $1`)
   })
 }
 

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
 import type { StoreLifecycle } from '../../ports.js'
 import { within } from '../../time.js'
-import { assertNoCluster, assertRedisSource, prepareClient, createSender } from './redis-source.js'
+import { assertNoCluster, assertRedisSource, createClientFactory, createSender } from './redis-source.js'
 import type { OwnClient, RedisSource, Send } from './redis-source.js'
 
-/** Milliseconds for a verb with all that it sends: below the 5 s that a verb of a store has. */
+/** Time limit for a verb with all of its commands. It is below the 5 s that a verb of a store may take. */
 const VERB_MILLISECONDS = 3_500
-/** Verbs that wait for Redis at a time; one more is rejected at once. It bounds the queue of commands as well. */
+/** Maximum number of verbs in flight; further ones are rejected at once. It also bounds the queue of commands. */
 const MAX_PENDING = 10_000
 /** Pause between two attempts to connect. */
 const RETRY_MILLISECONDS = 100
@@ -15,7 +15,7 @@ const WAIT_MILLISECONDS = 1_000
 /** Lifetime of the key that a ping writes. */
 const PING_MILLISECONDS = 60_000
 
-/** A Lua script of one key: one verb, atomic, and at home in a cluster. */
+/** A Lua script on one key. It is one verb, is atomic, and runs in a cluster too. */
 export type RedisScript = { readonly text: string; readonly sha1: string }
 
 type Arguments = readonly (string | number)[]
@@ -25,31 +25,33 @@ export function createRedisScript(text: string): RedisScript {
 }
 
 export interface RedisConnectionOptions {
-  /** Default: `eda:`. */
+  /** Prefix of all keys. Default: `eda:`. */
   readonly keyPrefix?: string | undefined
   /** Number of replicas that must have received a write. Default 0. */
   readonly waitReplicas?: number
-  /** Called with each new connection before verbs use it; a rejection rejects them. */
+  /** Called with each new connection before verbs use it. If it rejects, so do these verbs. */
   readonly onConnect?: (send: Send) => Promise<void>
 }
 
-/** A client, and the promise that it can be used. */
+/** A client and its state. */
 interface Channel {
+  /** Resolves when the client is connected and prepared. */
   readonly ready: Promise<Send>
-  /** Client of this connection; undefined if it was passed in. */
+  /** Client that this store has created; undefined if the caller passed one in. */
   readonly client: OwnClient | undefined
+  /** Milliseconds by `performance.now`. */
   readonly openedAt: number
   /** Verbs in flight. */
   pending: number
   isLost: boolean
-  /** The wait for replicas that runs, and the one that begins after it. */
+  /** The running wait for replicas, and the next one, which begins after it. */
   running: Promise<void>
   next: Promise<void> | undefined
 }
 
 /**
- * A verb that gets no answer is rejected within 3.5 s. With a URL, the next verb replaces a lost or silent connection;
- * what is in flight on it may still end. A client that was passed in reconnects by itself.
+ * A connection to Redis. A verb without an answer is rejected after 3.5 s. With a URL, the next verb replaces a lost or
+ * silent connection, on which verbs in flight may still complete. A client that was passed in reconnects on its own.
  */
 export class RedisConnection implements StoreLifecycle {
   readonly #prefix: string
@@ -59,7 +61,7 @@ export class RedisConnection implements StoreLifecycle {
   #pending = 0
   #isClosed = false
 
-  /** @throws TypeError when the source is neither URL nor client; Error when the package `redis` is not installed */
+  /** @throws TypeError if the source is neither URL nor client; Error if the package `redis` is not installed */
   constructor(
     source: RedisSource,
     { keyPrefix = 'eda:', waitReplicas = 0, onConnect = () => Promise.resolve() }: RedisConnectionOptions = {}
@@ -72,24 +74,27 @@ export class RedisConnection implements StoreLifecycle {
       this.#open = () => ({ client: undefined, ready: prepare(createSender(source)) })
       return
     }
-    const newClient = prepareClient(source)
+    const newClient = createClientFactory(source)
     this.#open = () => {
       const client = newClient()
       return { client, ready: connect(client).then(prepare) }
     }
   }
 
-  /** Sends one command on a key. @throws Error when Redis is unavailable or too slow, or refuses it */
+  /** Sends one command on a key. @throws Error if Redis is unavailable or too slow, or refuses the command */
   send(command: string, key: string, ...args: readonly string[]): Promise<unknown> {
     return this.#verb((send) => send(this.#prefix + key, [command, this.#prefix + key, ...args]))
   }
 
-  /** Runs a script. @throws Error when Redis is unavailable or too slow, or refuses it */
+  /** Runs a script. @throws Error if Redis is unavailable or too slow, or refuses the script */
   run(script: RedisScript, key: string, args: Arguments): Promise<unknown> {
     return this.#verb((send) => runScript(send, script, this.#prefix + key, args))
   }
 
-  /** Runs a script. @throws Error as `run`, and when too few replicas have the write, which stays on the primary */
+  /**
+   * Runs a script that writes. @throws Error as `run`, or if too few replicas have received the write, which then is
+   * still on the primary
+   */
   write(script: RedisScript, key: string, args: Arguments): Promise<unknown> {
     return this.#verb(async (send, channel) => {
       const answer = await runScript(send, script, this.#prefix + key, args)
@@ -98,12 +103,12 @@ export class RedisConnection implements StoreLifecycle {
     })
   }
 
-  /** Resolves when Redis accepted a write: a full Redis still answers PING. */
+  /** Resolves when Redis has accepted a write. PING would also succeed on a full Redis. */
   async ping(): Promise<void> {
     await this.send('SET', 'ping', '', 'PX', String(PING_MILLISECONDS))
   }
 
-  /** Ends the connections that were opened here. Verbs in flight are rejected. */
+  /** Closes the connection if this store has opened it, and rejects verbs in flight. */
   async close(): Promise<void> {
     this.#isClosed = true
     endClient(this.#channel)
@@ -114,12 +119,12 @@ export class RedisConnection implements StoreLifecycle {
   async #verb<T>(work: (send: Send, channel: Channel) => Promise<T>): Promise<T> {
     if (this.#isClosed) throw new Error('the Redis store is closed')
     if (this.#pending >= MAX_PENDING) throw new Error(`${String(MAX_PENDING)} calls wait for Redis`)
-    const channel = this.#current()
+    const channel = this.#getChannel()
     this.#pending += 1
     channel.pending += 1
     try {
       const answer = channel.ready.then((send) => work(send, channel))
-      return await within(VERB_MILLISECONDS, answer, createExpiredError)
+      return await within(VERB_MILLISECONDS, answer, createTimeoutError)
     } catch (error) {
       channel.isLost ||= isConnectionLost(error)
       throw error
@@ -130,19 +135,21 @@ export class RedisConnection implements StoreLifecycle {
     }
   }
 
-  #current(): Channel {
-    const known = this.#channel
-    if (known !== undefined && (!known.isLost || performance.now() - known.openedAt < RETRY_MILLISECONDS)) return known
+  /** Returns the current channel, or replaces it if it is lost. */
+  #getChannel(): Channel {
+    const current = this.#channel
+    const isRecent = current !== undefined && performance.now() - current.openedAt < RETRY_MILLISECONDS
+    if (current !== undefined && (!current.isLost || isRecent)) return current
     const waits = { running: Promise.resolve(), next: undefined }
     const channel: Channel = { ...this.#open(), openedAt: performance.now(), pending: 0, isLost: false, ...waits }
     const { client } = channel
-    // An error event that has no listener would end the process. A cluster's client opens its nodes again by itself.
+    // An error event without a listener would end the process. A cluster's client reopens its nodes on its own.
     client?.on('error', () => {
       channel.isLost ||= !('masters' in client)
     })
     channel.ready.catch(() => (channel.isLost = true))
     this.#channel = channel
-    if (known !== undefined) this.#endReplaced(known)
+    if (current !== undefined) this.#endReplaced(current)
     return channel
   }
 
@@ -150,7 +157,7 @@ export class RedisConnection implements StoreLifecycle {
     if (channel !== this.#channel && channel.pending === 0) endClient(channel)
   }
 
-  /** Waits for replicas. WAIT stops its connection and covers all earlier writes on it, so one serves many verbs. */
+  /** Waits for replicas. WAIT blocks its connection and covers all earlier writes on it, so verbs share one WAIT. */
   #waitForReplicas(send: Send, channel: Channel): Promise<void> {
     channel.next ??= channel.running.then(() => {
       const wait = this.#wait(send)
@@ -183,22 +190,25 @@ function endClient(channel: Channel | undefined): void {
   }
 }
 
-/** Runs a script by its hash, and by its text where Redis does not know it yet, as after a restart. */
+/** Runs a script by its hash. If Redis has not cached the script, as after a restart, sends its text. */
 async function runScript(send: Send, { text, sha1 }: RedisScript, key: string, args: Arguments): Promise<unknown> {
-  const rest = ['1', key, ...args.map(String)]
+  const keyAndArgs = ['1', key, ...args.map(String)]
   try {
-    return await send(key, ['EVALSHA', sha1, ...rest])
+    return await send(key, ['EVALSHA', sha1, ...keyAndArgs])
   } catch (error) {
     if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error
-    return send(key, ['EVAL', text, ...rest])
+    return send(key, ['EVAL', text, ...keyAndArgs])
   }
 }
 
-function createExpiredError(): Error {
+function createTimeoutError(): Error {
   return new Error(`Redis did not answer within ${String(VERB_MILLISECONDS)} ms`)
 }
 
-/** Whether an error is not Redis's own, which begins with a capital code. A former primary answers READONLY. */
+/**
+ * Whether the connection is unusable. Errors of Redis itself begin with a code in capitals and leave it usable, except
+ * for READONLY, which a former primary answers.
+ */
 function isConnectionLost(error: unknown): boolean {
   const message = error instanceof Error ? error.message : String(error)
   return !/^[A-Z]+ /.test(message) || message.startsWith('READONLY')

@@ -2,13 +2,13 @@ import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import type { QuotaCharge } from '../../ports.js'
 
-/** Characters of a session id that name its user, and with them the slot of a cluster: 6 bytes as base64url. */
+/** Length of the user tag, with which session ids begin and which selects the cluster slot: 6 bytes as base64url. */
 const TAG_CHARACTERS = 8
 const USER_CHARACTERS = 24
 const SERVICE_CHARACTERS = 16
 const QUOTA_CHARACTERS = 22
 
-/** Returns a user's id in keys and records, which is unique: 18 bytes of SHA-256 of the canonical DID, base64url. */
+/** Returns a user's unique id in keys and records: 18 bytes of SHA-256 of the canonical DID, as base64url. */
 export function toUserId(canonicalDid: string): string {
   return sha256(canonicalDid).slice(0, USER_CHARACTERS)
 }
@@ -18,24 +18,26 @@ export function toUserTag(canonicalDid: string): string {
   return toUserId(canonicalDid).slice(0, TAG_CHARACTERS)
 }
 
-/** Creates the key of a hash: all sessions of one tag, nearly always of one user. @param id - begins with the tag */
+/** Creates the key of a hash of all sessions of a tag, usually of one user. @param id - begins with the tag */
 export function createSessionsKey(service: string, id: string): string {
   return `${createSlot(service, id)}:s`
 }
 
-/** Creates the key of a user's uses of challenges. @param user - as of {@link toUserId} */
+/** Creates the key of a user's challenge uses. @param user - result of {@link toUserId} */
 export function createUsesKey(service: string, user: string): string {
   return `${createSlot(service, user)}:c:${user.slice(TAG_CHARACTERS)}`
 }
 
-/** Returns a user's key, which does not reveal its owner; for a stranger, the key of a bucket and the field in it. */
+/**
+ * Creates the key of a quota, which does not reveal its owner; for strangers, the key of a bucket and a field in it.
+ */
 export function createQuotaKey({ service, kind, key }: QuotaCharge, buckets: number): [key: string, field: string] {
   const name = sha256(`${kind} ${service} ${key}`).slice(0, QUOTA_CHARACTERS)
   if (kind === 'request') return [`q:${name}`, '']
   return [`a:${(Buffer.from(name, 'base64url').readUInt32BE() % buckets).toString(36)}`, name]
 }
 
-/** Creates the hash tag of all keys of one user of a service, which are therefore in one slot of a cluster. */
+/** Creates the hash tag of all keys of a user of a service, so that they are in one slot of a cluster. */
 function createSlot(service: string, id: string): string {
   return `{${sha256(service).slice(0, SERVICE_CHARACTERS)}:${id.slice(0, TAG_CHARACTERS)}}`
 }

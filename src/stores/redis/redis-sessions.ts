@@ -8,28 +8,28 @@ import type { SweepClock } from '../sweep-clock.js'
 import { createRedisScript, type RedisConnection } from './redis-connection.js'
 import { createSessionsKey, toUserId, type toUserTag } from './redis-keys.js'
 
-/** Seconds that Redis stores sessions after the end of the last, for instances whose clocks are behind. */
+/** Time for which Redis stores sessions after the last has expired, for instances whose clocks are behind. */
 const CLOCK_SKEW_SECONDS = 60
-/** Redis adds it to its clock, and refuses what has no 64 bits: about 950 years. */
+/** Maximum lifetime of a key, about 950 years. Redis adds it to its clock, and the sum must fit into 64 bits. */
 const MAX_MILLISECONDS = 3e13
 
-/** Written by their first letters. */
+/** States of a session, which are stored as their first letters. */
 const STATES = { a: 'active', l: 'loggedOut', r: 'revoked' } as const
 
-/** Characters of the replaced tokens, in base64url, that are stored next to a new one. */
-const REPLACED_KEPT = (REPLACED_BYTES / 3) * 4 * (1 - 1 / MAX_REPLACED_TOKENS)
+/** Characters of earlier replaced tokens, in base64url, that remain when one more is added. */
+const REMAINING_CHARACTERS = (REPLACED_BYTES / 3) * 4 * (1 - 1 / MAX_REPLACED_TOKENS)
 const DAY_MILLISECONDS = 86_400_000
 
 /**
- * KEYS[1] is a hash: the sessions of one user tag by id, and the newest number under '#'. Times are the caller's;
- * Redis's own clock counts only how long a key is stored. A session is a text of ten lines: state, created, rotated,
- * expires, number, user, hash of the refresh token, replaced tokens, DID, claims. DID and claims are JSON, which has no
- * line break.
+ * Functions of all scripts. KEYS[1] is a hash: the sessions of one user tag by id, and the newest number under '#'.
+ * Times are the caller's; the clock of Redis is used only for the lifetime of the key. A session is a text of ten
+ * lines: state, created, rotated, expires, number, user, hash of the refresh token, replaced tokens, DID, claims. DID
+ * and claims are JSON, which contains no line break.
  *
- * `rewrite` deletes first: a full Redis lets a script through that has written before, so that users who are logged in
- * refresh and log out there. It also writes sessions that stay as they are: a caller whose first answer was lost may
- * rely on what it did, and WAIT waits only for writes of its own connection. `keep` prolongs the key, by a day more
- * than is needed, so that few refreshes have to.
+ * `rewrite` deletes before it writes: a full Redis accepts writes of a script that has already deleted, so that users
+ * can still refresh and log out. Scripts also rewrite unchanged sessions: after a lost answer, a repetition must wait
+ * for the replicas as well, and WAIT covers only writes of its own connection. `extend` extends the lifetime of the key
+ * by a day more than needed, so that few refreshes have to do so.
  */
 const SHARED = `
 local key = KEYS[1]
@@ -44,7 +44,7 @@ local function rewrite(id, record)
   redis.call('HDEL', key, id)
   redis.call('HSET', key, id, record)
 end
-local function keep(milliseconds)
+local function extend(milliseconds)
   if redis.call('PTTL', key) < tonumber(milliseconds) then
     redis.call('PEXPIRE', key, string.format('%.0f', milliseconds + ${String(DAY_MILLISECONDS)}))
   end
@@ -58,8 +58,9 @@ end
 `
 
 /**
- * ARGV: session id, lines before its number, lines after it, user, now, end of what a sweep may delete, milliseconds to
- * keep it. Beyond 50 sessions of the user it deletes expired ones first, then those that ended, then the oldest.
+ * Creates a session. ARGV: session id, lines before its number, lines after it, user, now, time until which a sweep may
+ * delete, lifetime of the key in milliseconds. If the user has 50 sessions, it deletes an expired one first, then one
+ * that has ended, then the oldest.
  */
 const CREATE = createRedisScript(`${SHARED}
 local now, sweep = tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -75,20 +76,21 @@ each(function (id, record)
     others[#others + 1] = { id = id, rank = rank, number = tonumber(lines[5]) }
   end
 end)
-table.sort(others, function (one, other)
-  if one.rank ~= other.rank then return one.rank < other.rank end
-  return one.number < other.number
+table.sort(others, function (left, right)
+  if left.rank ~= right.rank then return left.rank < right.rank end
+  return left.number < right.number
 end)
 for index = 1, #others - ${String(MAX_SESSIONS_PER_DID - 1)} do redis.call('HDEL', key, others[index].id) end
 local number = redis.call('HINCRBY', key, '#', 1)
 redis.call('HSET', key, ARGV[1], join({ ARGV[2], string.format('%.0f', number), ARGV[3] }))
-keep(ARGV[7])
+extend(ARGV[7])
 return 1
 `)
 
 /**
- * ARGV: session id, presented hash, next hash, presented token as a replaced one, claims, now, next end, milliseconds
- * to keep it. Answers 1 when it rotated, else the unchanged session, for `judgeRefresh`.
+ * Rotates a refresh token. ARGV: session id, presented hash, next hash, presented token as a replaced one, claims, now,
+ * next expiry, lifetime of the key in milliseconds. Returns 1 if it has rotated, false if there is no such session, and
+ * otherwise the unchanged session, for `judgeRefresh`.
  */
 const ROTATE = createRedisScript(`${SHARED}
 local record = redis.call('HGET', key, ARGV[1])
@@ -99,13 +101,13 @@ if lines[7] ~= ARGV[2] or not isActive(lines, tonumber(ARGV[6])) then
   return record
 end
 lines[3], lines[4], lines[7], lines[10] = ARGV[6], ARGV[7], ARGV[3], ARGV[5]
-lines[8] = ARGV[4] .. string.sub(lines[8], 1, ${String(REPLACED_KEPT)})
+lines[8] = ARGV[4] .. string.sub(lines[8], 1, ${String(REMAINING_CHARACTERS)})
 rewrite(ARGV[1], join(lines))
-keep(ARGV[8])
+extend(ARGV[8])
 return 1
 `)
 
-/** ARGV: session id, new state, now. Answers 1 when the session was active. */
+/** Ends a session. ARGV: session id, new state, now. Returns 1 if the session was active. */
 const END = createRedisScript(`${SHARED}
 local record = redis.call('HGET', key, ARGV[1])
 if not record then return 0 end
@@ -119,7 +121,7 @@ rewrite(ARGV[1], join(lines))
 return 1
 `)
 
-/** ARGV: user, now. Answers how many sessions of the user were active. */
+/** Revokes all sessions of a user. ARGV: user, now. Returns the number of sessions that were active. */
 const REVOKE_ALL = createRedisScript(`${SHARED}
 local revoked = 0
 each(function (id, record)
@@ -133,14 +135,14 @@ end)
 return revoked
 `)
 
-/** Ids and sessions in turn, also where the client reads hashes as objects. */
+/** Lists ids and sessions in turn. As a script, it gives an array even if the client converts hashes to objects. */
 const LIST = createRedisScript(`return redis.call('HGETALL', KEYS[1])`)
 
 /**
- * The id of a session names its user, so that each verb is one script on one key, in a cluster too. Redis deletes a
- * user's sessions after the last of them has expired.
+ * Creates the store of sessions. A session id begins with the tag of its user, so that each verb is one script on one
+ * key, in a cluster too. Redis deletes a user's sessions after the last of them has expired.
  */
-export function createRedisSessions(redis: RedisConnection, tagOf: typeof toUserTag, clock: SweepClock): SessionStore {
+export function createRedisSessions(redis: RedisConnection, toTag: typeof toUserTag, clock: SweepClock): SessionStore {
   const endSession: SessionStore['endSession'] = async (service, sessionId, state, nowSeconds) =>
     (await redis.write(END, createSessionsKey(service, sessionId), [sessionId, state.charAt(0), nowSeconds])) === 1
 
@@ -150,10 +152,10 @@ export function createRedisSessions(redis: RedisConnection, tagOf: typeof toUser
     async createSession(session: NewSession): Promise<number> {
       const { service, sessionId, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds } = session
       const did = canonicalDid(session.did)
-      if (!sessionId.startsWith(tagOf(did))) {
+      if (!sessionId.startsWith(toTag(did))) {
         throw new TypeError('express-did-auth: the id of a session has to begin with the tag of its user')
       }
-      // The script writes the number of the session between both.
+      // The script inserts the number of the session between the two.
       const before = ['a', nowSeconds, nowSeconds, expiresAtSeconds].join('\n')
       const after = [toUserId(did), refreshTokenHash, '', JSON.stringify(session.did), toJson(tokenClaims)].join('\n')
       const sweepSeconds = Math.max(0, clock.sweepSeconds(nowSeconds))
@@ -165,7 +167,7 @@ export function createRedisSessions(redis: RedisConnection, tagOf: typeof toUser
         toUserId(did),
         ...times
       ])
-      // Redis evicts nothing, it refuses what has no space.
+      // Nothing is evicted: a full Redis refuses new sessions.
       return 0
     },
 
@@ -184,21 +186,21 @@ export function createRedisSessions(redis: RedisConnection, tagOf: typeof toUser
       if (typeof answer !== 'string') return 'unknown'
       const verdict = judgeRefresh(parseStoredSession(sessionId, answer), rotation)
       if (verdict !== 'reused') return verdict
-      // Another call may have ended it in between.
+      // Another call may have ended the session in the meantime.
       return (await endSession(service, sessionId, 'revoked', nowSeconds)) ? 'reused' : 'ended'
     },
 
     async revokeSessions(service, did, nowSeconds) {
-      return Number(await redis.write(REVOKE_ALL, createSessionsKey(service, tagOf(did)), [toUserId(did), nowSeconds]))
+      return Number(await redis.write(REVOKE_ALL, createSessionsKey(service, toTag(did)), [toUserId(did), nowSeconds]))
     },
 
     async listSessions(service, did, nowSeconds) {
-      const fields = (await redis.run(LIST, createSessionsKey(service, tagOf(did)), [])) as string[]
+      const fields = (await redis.run(LIST, createSessionsKey(service, toTag(did)), [])) as string[]
       return fields
         .flatMap((id, index) => (index % 2 === 1 || id === '#' ? [] : [parseSession(id, fields[index + 1] ?? '')]))
         .filter(({ user, session }) => user === toUserId(did) && session.state === 'active')
         .filter(({ session }) => nowSeconds < session.expiresAtSeconds)
-        .sort((one, other) => other.number - one.number)
+        .sort((left, right) => right.number - left.number)
         .map(({ session }) => session)
     }
   }

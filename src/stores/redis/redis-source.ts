@@ -2,24 +2,24 @@ import { DidAuthError } from '../../errors.js'
 import { isObject } from '../../protocol/json.js'
 import { loadPackage } from '../load-package.js'
 
-/** A node-redis client, or any object that sends a command as one: the name and its arguments. */
+/** A node-redis client, or any object with the same `sendCommand`, which takes a command and its arguments. */
 export interface RedisClient {
   sendCommand(args: string[]): Promise<unknown>
 }
 
-/** A client of a Redis Cluster as node-redis has it: it chooses the node by a key. */
+/** A node-redis client of a Redis Cluster, which selects the node by a key. */
 export interface RedisCluster {
   readonly masters: readonly unknown[]
   sendCommand(firstKey: string | undefined, isReadonly: boolean, args: string[]): Promise<unknown>
 }
 
 /**
- * A URL `redis://user:password@host:6379/0`, `rediss://` for TLS, several hosts separated by commas for a cluster; or a
- * connected client, which its caller closes.
+ * A URL or a connected client, which its caller closes. The URL is `redis://user:password@host:6379/0`, with
+ * `rediss://` for TLS, and with several hosts, separated by commas, for a cluster.
  */
 export type RedisSource = string | RedisClient | RedisCluster
 
-/** Sends one command to the node of a key, or to any node of a cluster without a key. */
+/** Sends one command to the node of a key, or to any node if there is no key. */
 export type Send = (key: string | undefined, args: readonly string[]) => Promise<unknown>
 
 /** A client that the store creates, connects and closes. */
@@ -40,7 +40,9 @@ const REDIS_URL = /^(rediss?):\/\/(?:([^:@/]*)(?::([^@/]*))?@)?([^@/?#\s]+)(?:\/
 export function assertRedisSource(source: unknown): asserts source is RedisSource {
   if (typeof source === 'string') return
   if (isObject(source) && typeof source.sendCommand === 'function') return
-  throw new TypeError('express-did-auth: a Redis store needs a URL, or a client with sendCommand as node-redis has it')
+  throw new TypeError(
+    'express-did-auth: a Redis store needs a URL, or a client with sendCommand such as that of node-redis'
+  )
 }
 
 export function createSender(client: RedisClient | RedisCluster): Send {
@@ -48,18 +50,22 @@ export function createSender(client: RedisClient | RedisCluster): Send {
   return (_key, args) => client.sendCommand([...args])
 }
 
-/** @returns makes a client that is not connected yet @throws TypeError for another URL; Error without the package */
-export function prepareClient(url: string): () => OwnClient {
+/**
+ * @returns a function that creates clients, which are not connected yet
+ * @throws TypeError for an invalid URL; Error if the package `redis` is not installed
+ */
+export function createClientFactory(url: string): () => OwnClient {
   const { isTls, hosts, database, ...credentials } = parseRedisUrl(url)
   const redis = loadPackage('redis', 'redis', '@6') as RedisPackage
   const socket = { tls: isTls, connectTimeout: CONNECT_MILLISECONDS }
   const shared = { ...credentials, RESP: 2, disableOfflineQueue: true }
-  const [first] = hosts
+  const [firstHost] = hosts
   if (hosts.length === 1) {
-    // The connection to one node is opened again by the next call, see RedisConnection.
-    return () => redis.createClient({ ...shared, database, socket: { ...socket, ...first, reconnectStrategy: false } })
+    // RedisConnection reconnects with the next verb.
+    return () =>
+      redis.createClient({ ...shared, database, socket: { ...socket, ...firstHost, reconnectStrategy: false } })
   }
-  // A cluster's client opens the connections to its nodes again by itself.
+  // A cluster's client reconnects to its nodes on its own.
   const rootNodes = hosts.map((host) => ({ socket: host }))
   const defaults = { ...shared, socket: { ...socket, reconnectStrategy: RECONNECT_MILLISECONDS } }
   return () => redis.createCluster({ rootNodes, defaults })
@@ -69,12 +75,12 @@ export interface RedisAddress {
   isTls: boolean
   username: string | undefined
   password: string | undefined
-  /** More than one of a cluster. */
+  /** Hosts; more than one for a cluster. */
   hosts: { host: string; port: number }[]
   database: number
 }
 
-/** @throws TypeError that never repeats the URL, which has a password */
+/** @throws TypeError, which never contains the URL, because the URL may contain a password */
 export function parseRedisUrl(url: string): RedisAddress {
   const [, scheme, username, password, hosts = '', database = '0'] = REDIS_URL.exec(url) ?? []
   try {
@@ -87,11 +93,11 @@ export function parseRedisUrl(url: string): RedisAddress {
     }
     if (scheme !== undefined && (address.hosts.length === 1 || address.database === 0)) return address
   } catch {
-    // The reason would repeat the URL.
+    // The error's text could contain the URL.
   }
   throw new TypeError(
     'express-did-auth: a Redis store needs a URL redis://user:password@host:6379/0, rediss:// for TLS, ' +
-      'or redis://host1:6379,host2:6379 for a cluster; encode special characters of the password by encodeURIComponent'
+      'or redis://host1:6379,host2:6379 for a cluster; encode the password with encodeURIComponent'
   )
 }
 
@@ -107,13 +113,13 @@ function parseHost(text: string): { host: string; port: number } {
 
 const SETTINGS = ['maxmemory-policy', 'appendonly', 'appendfsync', 'min-replicas-to-write'] as const
 
-/** @returns a warning where acknowledged writes can be lost @throws Error when Redis may evict sessions */
+/** @returns a warning if acknowledged writes can be lost @throws Error if Redis may evict sessions */
 export async function findDurabilityWarning(send: Send, waitReplicas: number): Promise<string | undefined> {
   const answers = await ignoreForbidden(Promise.all(SETTINGS.map((name) => send(undefined, ['CONFIG', 'GET', name]))))
   if (answers === undefined) {
     return 'Redis refuses CONFIG GET, so its durability is unknown: sessions need maxmemory-policy noeviction'
   }
-  // Name and value in turn, or an object: RESP 2 and 3.
+  // The answer is an array of name and value (RESP 2), or an object (RESP 3).
   const readValue = (answer: unknown): string => String(Object.values(answer as object).at(-1))
   const [policy, appendOnly, appendFsync, minReplicas] = answers.map(readValue)
   if (policy !== 'noeviction') {
@@ -123,12 +129,12 @@ export async function findDurabilityWarning(send: Send, waitReplicas: number): P
   const isReplicated = waitReplicas >= 1 && Number(minReplicas) >= 1
   if (isSynced || isReplicated) return undefined
   return (
-    'Redis may lose logouts, refreshes and used challenges that were acknowledged, so that they are undone: ' +
+    'Redis may lose acknowledged logouts, refreshes and used challenges, which are then undone: ' +
     'set appendonly yes and appendfsync always, or waitReplicas and min-replicas-to-write'
   )
 }
 
-/** @throws DidAuthError ERR_CONFIG where it is a node of a cluster, which would refuse the keys of other nodes */
+/** @throws DidAuthError ERR_CONFIG if Redis is a node of a cluster, which would refuse the keys of other nodes */
 export async function assertNoCluster(send: Send): Promise<void> {
   const info = await ignoreForbidden(send(undefined, ['INFO', 'cluster']))
   if (!String(info).includes('cluster_enabled:1')) return
@@ -136,9 +142,9 @@ export async function assertNoCluster(send: Send): Promise<void> {
   throw new DidAuthError('ERR_CONFIG', { message: `express-did-auth: this Redis is a node of a cluster: ${remedy}` })
 }
 
-/** Returns undefined if the connection's user may not ask, as with many hosted services. */
-function ignoreForbidden<T>(asked: Promise<T>): Promise<T | undefined> {
-  return asked.catch((error: unknown) => {
+/** Returns undefined if the user may not send the command, as with many hosted services. */
+function ignoreForbidden<T>(answer: Promise<T>): Promise<T | undefined> {
+  return answer.catch((error: unknown) => {
     if (error instanceof Error && /^(?:NOPERM|ERR) /.test(error.message)) return undefined
     throw error
   })

@@ -2,30 +2,33 @@ import type { Logger, QuotaStore, Store, StoreLifecycle } from '../../ports.js'
 import { SweepClock } from '../sweep-clock.js'
 import { createRedisChallengeUses } from './redis-challenge-uses.js'
 import { RedisConnection } from './redis-connection.js'
-import { createQuotas } from './redis-quotas.js'
+import { createRedisQuotas } from './redis-quotas.js'
 import { toUserTag } from './redis-keys.js'
 import { createRedisSessions } from './redis-sessions.js'
 import { findDurabilityWarning, parseRedisUrl, type RedisSource } from './redis-source.js'
 
-/** Options of quotas in Redis. */
+/** Options of {@link redisQuotas}. */
 export interface RedisQuotasOptions {
   /** Prefix of all keys. Default: `eda:`. */
   keyPrefix?: string
 }
 
-/** Options of a Redis store. */
+/** Options of {@link redisStore}. */
 export interface RedisStoreOptions extends RedisQuotasOptions {
-  /** Replicas that must have a write within 1 s, else the call is rejected. Needs the URL of one Redis. Default: 0. */
+  /**
+   * Number of replicas that must receive each write within 1 s; otherwise the call is rejected. Needs the URL of one
+   * Redis. Default: 0.
+   */
   waitReplicas?: number
-  /** Receives a warning when Redis may lose what it acknowledged. Default: a process warning, once. */
+  /** Receives a warning, once, if Redis may lose acknowledged writes. Default: a process warning. */
   logger?: Pick<Logger, 'warn'>
 }
 
 /**
- * Quotas in Redis or Valkey, for any number of instances. Needs the package `redis` unless a client is passed in.
- * Losing them counts again from 0. A Redis that is unavailable rejects the charge within 4 s.
+ * Creates quotas in Redis or Valkey, for any number of instances. Needs the package `redis` unless a client is passed
+ * in. If Redis loses its data, counting restarts at 0. If Redis is unavailable, a charge is rejected within 4 s.
  *
- * @throws TypeError when `source` is neither a URL nor a client; Error when the package `redis` is not installed
+ * @throws TypeError if `source` is neither a URL nor a client; Error if the package `redis` is not installed
  * @example
  * const durable = sqliteStore('./auth.db')
  * const quotas = redisQuotas('redis://localhost:6379')
@@ -33,20 +36,21 @@ export interface RedisStoreOptions extends RedisQuotasOptions {
  */
 export function redisQuotas(source: RedisSource, options: RedisQuotasOptions = {}): QuotaStore & StoreLifecycle {
   const redis = new RedisConnection(source, options)
-  return { ...createQuotas(redis), ping: () => redis.ping(), close: () => redis.close() }
+  return { ...createRedisQuotas(redis), ping: () => redis.ping(), close: () => redis.close() }
 }
 
 /**
- * A whole store in Redis or Valkey, for any number of instances. Needs the package `redis` unless a client is given.
+ * Creates a store in Redis or Valkey, for any number of instances. Needs the package `redis` unless a client is passed
+ * in.
  *
  * **Redis replicates asynchronously: a failover can lose acknowledged writes.** Then a logout is undone, and a replaced
- * refresh token or a used challenge is valid again. The store warns of it, unless `appendfsync` is `always`, or
- * `waitReplicas` and `min-replicas-to-write` are at least 1, which makes it rare. If that matters, store sessions and
- * challenge uses in a durable store, and quotas in {@link redisQuotas}.
+ * refresh token or a used challenge is valid again. The store warns of this unless `appendfsync` is `always`, or
+ * `waitReplicas` and `min-replicas-to-write` are at least 1, which makes such losses rare. If you cannot accept them,
+ * store sessions and challenge uses in a durable store, and quotas in {@link redisQuotas}.
  *
  * A full Redis (`maxmemory`) refuses new sessions. Unless `maxmemory-policy` is `noeviction`, each call is rejected.
  *
- * @throws TypeError when `source` is neither a URL nor a client; Error when the package `redis` is not installed
+ * @throws TypeError if `source` is neither a URL nor a client; Error if the package `redis` is not installed
  * @example
  * setupDidAuth(app, { ...config, store: redisStore('rediss://user:password@redis.example:6379', { waitReplicas: 1 }) })
  */
@@ -54,16 +58,18 @@ export function redisStore(source: RedisSource, options?: RedisStoreOptions): St
   return openRedisStore(source, options)
 }
 
-/** Opens the store of {@link redisStore}; tests pass their own tags of session ids, and clocks that jump. */
+/** Creates the store of {@link redisStore}. Tests pass other session tags and clocks. */
 export function openRedisStore(
   source: RedisSource,
   options: RedisStoreOptions = {},
-  tagOf = toUserTag,
+  toTag = toUserTag,
   clock = new SweepClock()
 ): Store {
   const { keyPrefix, waitReplicas = 0, logger } = options
   if (waitReplicas > 0 && (typeof source !== 'string' || parseRedisUrl(source).hosts.length > 1)) {
-    throw new TypeError('express-did-auth: waitReplicas needs the URL of one Redis, because WAIT is of one connection')
+    throw new TypeError(
+      'express-did-auth: waitReplicas needs the URL of one Redis, because WAIT covers only one connection'
+    )
   }
   let hasWarned = false
   const durable = new RedisConnection(source, {
@@ -77,17 +83,17 @@ export function openRedisStore(
       else logger.warn({ event: 'redis-durability' }, warning)
     }
   })
-  // WAIT stops its connection, and no request has to wait for the replicas because of another user's login.
-  const quick = waitReplicas > 0 ? new RedisConnection(source, { keyPrefix }) : durable
+  // WAIT blocks its connection. Quotas use another one, so that requests do not wait for the writes of other users.
+  const unblocked = waitReplicas > 0 ? new RedisConnection(source, { keyPrefix }) : durable
   return {
-    ...createRedisSessions(durable, tagOf, clock),
+    ...createRedisSessions(durable, toTag, clock),
     ...createRedisChallengeUses(durable),
-    ...createQuotas(quick),
+    ...createRedisQuotas(unblocked),
     async ping() {
-      await Promise.all([...new Set([durable, quick])].map((one) => one.ping()))
+      await Promise.all([...new Set([durable, unblocked])].map((connection) => connection.ping()))
     },
     async close() {
-      await Promise.all([durable.close(), quick.close()])
+      await Promise.all([durable.close(), unblocked.close()])
     }
   }
 }

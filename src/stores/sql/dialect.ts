@@ -1,53 +1,53 @@
 /** Parts of statements that differ between SQLite and PostgreSQL. All other text is the same for both. */
 export interface Dialect {
-  /** Before each function: PostgreSQL would else run one of the same name that another role made. */
-  readonly fn: string
-  /** Bytes as hexadecimal digits, which every client reads the same. */
+  /** Prefix of function calls. In PostgreSQL, it excludes functions of the same name that another role has created. */
+  readonly schemaPrefix: string
+  /** Returns bytes as hexadecimal digits, which every client reads in the same way. */
   readonly hex: (bytes: string) => string
-  /** The bytes of one expression, then those of another. */
+  /** Concatenates the bytes of two expressions. */
   readonly joinBytes: (first: string, second: string) => string
-  /** The larger of two numbers. */
+  /** Returns the larger of two numbers. */
   readonly greatest: (first: string, second: string) => string
-  /** A condition that holds for one of the transactions that ask at once, until it ends. */
-  readonly isAlone: (lock: string) => string
-  /** The time, in whole seconds since the Unix epoch. */
+  /** A condition that is true in only one of several concurrent transactions, until that transaction ends. */
+  readonly tryLock: (lock: string) => string
+  /** The database's time, in whole seconds since the Unix epoch. */
   readonly nowSeconds: string
-  /** Deletes rows `one` of a table, except for those that another transaction has locked. */
+  /** Deletes rows of a table (`target` in the condition), except rows that another transaction has locked. */
   readonly deleteRows: (table: string, condition: string) => string
-  /** About how many rows a table has; exact where it may be more than `bound`. */
+  /** Returns the approximate number of rows. In SQLite, it is exact if the table may have more than `bound`. */
   readonly rowCount: (table: string, bound: string) => string
-  /** Whether setting a column to the value that it has writes its index again: PostgreSQL compares (a HOT update). */
+  /** Whether an update rewrites an index if the column's value stays the same. PostgreSQL avoids it (HOT updates). */
   readonly rewritesIndexes: boolean
 }
 
 export const sqliteDialect: Dialect = {
-  fn: '',
+  schemaPrefix: '',
   hex: (bytes) => `hex(${bytes})`,
-  // `||` makes a text of the same bytes.
+  // `||` returns text with the same bytes.
   joinBytes: (first, second) => `CAST(${first} || ${second} AS BLOB)`,
   greatest: (first, second) => `max(${first}, ${second})`,
-  // There is one writer.
-  isAlone: () => 'true',
+  // SQLite has only one writer at a time.
+  tryLock: () => 'true',
   nowSeconds: "CAST(strftime('%s', 'now') AS INTEGER)",
   deleteRows: (table, condition) =>
-    `DELETE FROM ${table} WHERE rowid IN (SELECT one.rowid FROM ${table} one WHERE ${condition})`,
-  // The ids span at least as many numbers as there are rows, and counting ten million rows takes a second.
+    `DELETE FROM ${table} WHERE rowid IN (SELECT target.rowid FROM ${table} target WHERE ${condition})`,
+  // The range of ids is an upper bound of the number of rows. Counting ten million rows takes a second.
   rowCount: (table, bound) => `(SELECT CASE WHEN span < ${bound} THEN span ELSE (SELECT count(*) FROM ${table}) END
     FROM (SELECT coalesce((SELECT max(rowid) FROM ${table}) - (SELECT min(rowid) FROM ${table}) + 1, 0) AS span))`,
   rewritesIndexes: true
 }
 
 export const postgresDialect: Dialect = {
-  fn: 'pg_catalog.',
+  schemaPrefix: 'pg_catalog.',
   hex: (bytes) => `pg_catalog.encode(${bytes}, 'hex')`,
   joinBytes: (first, second) => `(CAST(${first} AS bytea) || ${second})`,
   greatest: (first, second) => `greatest(${first}, ${second})`,
-  isAlone: (lock) => `(SELECT pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtextextended('${lock}', 0)))`,
+  tryLock: (lock) => `(SELECT pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtextextended('${lock}', 0)))`,
   nowSeconds: 'CAST(extract(epoch FROM pg_catalog.now()) AS bigint)',
   deleteRows: (table, condition) => `DELETE FROM ${table} WHERE ctid = ANY(ARRAY(
-    SELECT one.ctid FROM ${table} one WHERE ${condition} FOR UPDATE OF one SKIP LOCKED))`,
-  // PostgreSQL's own estimate: an exact counter would be a row that all wait for. Each operator has the very types of
-  // one of PostgreSQL's own: else one that another role made would fit better.
+    SELECT target.ctid FROM ${table} target WHERE ${condition} FOR UPDATE OF target SKIP LOCKED))`,
+  // PostgreSQL's own estimate. An exact counter would be a row for which all transactions wait. The operands have the
+  // exact types of built-in operators: otherwise an operator of another role could match better.
   rowCount: (table) => `(SELECT CAST(reltuples AS bigint) FROM pg_catalog.pg_class
     WHERE oid = CAST(pg_catalog.to_regclass('${table}') AS oid))`,
   rewritesIndexes: false

@@ -8,23 +8,24 @@ import type { Dialect } from './dialect.js'
 import { createStatements, type SqlQuery, type SqlRow } from './query.js'
 import { computeRowKey, computeUserKey } from './tables.js'
 
-const SECONDS_A_DAY = 86_400
+const SECONDS_PER_DAY = 86_400
 
-/** More than a user's sessions ever are: SQLite and PostgreSQL have no common way to say "all". */
-const MANY = 1_000_000
+/** LIMIT that stands for "all", for which SQLite and PostgreSQL have no common syntax. No user has so many sessions. */
+const NO_LIMIT = 1_000_000
 
-/** States; a row stores the index. */
+/** States of a session. A row stores the index. */
 const STATES = ['active', 'loggedOut', 'revoked'] as const
 
 const SESSION_COLUMNS = 'session_id, did, state, token_claims, created_at, rotated_at, expires_at'
 
 /**
- * The verbs of sessions. What has to be atomic is one statement: having waited for the row of a session, it looks at it
- * again, so that of many rotations one finds its hash. A statement that is run twice leaves the same, or says so.
+ * Creates the verbs of sessions. Each atomic change is one statement. After it has waited for the lock of a row, it
+ * checks the row again, so that only one of several concurrent rotations matches the hash. Statements are idempotent,
+ * or report that they may be a repetition.
  */
 export function createSessionVerbs(dialect: Dialect) {
   const statements = createSessionStatements(dialect)
-  // Columns of indexes change once a day, and where setting them costs, the statement that does it is the second.
+  // Indexed columns change at most once a day. If writing them is expensive, try the statement without them first.
   const rotations = [...(dialect.rewritesIndexes ? [statements.rotate_same_day] : []), statements.rotate]
 
   const findSession = async (query: SqlQuery, service: string, sessionId: string): Promise<SqlRow | undefined> =>
@@ -33,28 +34,28 @@ export function createSessionVerbs(dialect: Dialect) {
   return {
     findSession,
 
-    /** @param isFull - whether another session has to go for it @returns how many active ones were evicted */
+    /** @param isFull - whether another session must be evicted @returns the number of evicted active sessions */
     async createSession(query: SqlQuery, session: NewSession, isFull: boolean): Promise<number> {
       const { service, sessionId, did, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds } = session
       const [key, user] = [computeRowKey(service, sessionId), computeUserKey(service, did)]
-      const ends = [nowSeconds, expiresAtSeconds, sweepDay(expiresAtSeconds)]
-      const values = [key, sessionId, user, did, toJson(tokenClaims), toBytes(refreshTokenHash), ...ends]
+      const times = [nowSeconds, expiresAtSeconds, computeSweepDay(expiresAtSeconds)]
+      const values = [key, sessionId, user, did, toJson(tokenClaims), toBytes(refreshTokenHash), ...times]
       const { rowCount } = await query(statements.insert, values)
-      if (rowCount === 0) throw new Error('there is a session with this id')
-      // A separate statement sees rows that others added meanwhile, so that the last of many at once trims.
+      if (rowCount === 0) throw new Error('a session with this id already exists')
+      // A separate statement sees rows that concurrent calls have added, so that the last of them trims the list.
       await query(statements.trim, [user, nowSeconds])
       if (!isFull) return 0
       const { rows } = await query(statements.evict, [key])
-      // Evicted rows may be of ended or expired sessions: only active ones count.
-      return rows.filter(({ state, expires_at: end }) => Number(state) === 0 && Number(end) > nowSeconds).length
+      // Evicted sessions may have ended or expired. Only active ones count.
+      return rows.filter(({ state, expires_at }) => Number(state) === 0 && Number(expires_at) > nowSeconds).length
     },
 
     async rotateRefreshToken(query: SqlQuery, rotation: Rotation): Promise<RefreshVerdict> {
       const { service, sessionId, presentedHash, nextHash, tokenClaims, nowSeconds, nextExpiresAtSeconds } = rotation
       const key = computeRowKey(service, sessionId)
       const tokens = [toBytes(presentedHash), toBytes(nextHash), packReplacedToken(presentedHash, nowSeconds)]
-      const ends = [nowSeconds, nextExpiresAtSeconds, sweepDay(nextExpiresAtSeconds), toDay(nowSeconds)]
-      const values = [key, ...tokens, toJson(tokenClaims), ...ends]
+      const times = [nowSeconds, nextExpiresAtSeconds, computeSweepDay(nextExpiresAtSeconds), toDay(nowSeconds)]
+      const values = [key, ...tokens, toJson(tokenClaims), ...times]
       let isRepeat = false
       for (const rotate of rotations) {
         const result = await query(rotate, values)
@@ -64,7 +65,7 @@ export function createSessionVerbs(dialect: Dialect) {
       const row = await findSession(query, service, sessionId)
       if (row === undefined) return 'unknown'
       const verdict = judgeRefresh(parseStoredSession(row), rotation)
-      // The first attempt did it, and its answer was lost.
+      // The first attempt rotated the token, and its result was lost.
       if (isRepeat && verdict === 'repeated') return 'rotate'
       // The statement above decides. Its refusal is final, even if the session looks valid afterwards.
       if (verdict !== 'reused') return verdict === 'rotate' ? 'replaced' : verdict
@@ -89,31 +90,35 @@ export function createSessionVerbs(dialect: Dialect) {
       return (await query(statements.list, [computeUserKey(service, did), nowSeconds])).rows
     },
 
-    /** Deletes sessions that expired before today. @returns how many */
+    /** Deletes sessions that expired before today. @returns their number */
     async deleteExpiredSessions(query: SqlQuery, nowSeconds: number, limit: number): Promise<number> {
       return (await query(statements.delete_expired, [toDay(nowSeconds), limit])).rowCount
     }
   }
 }
 
-export function createSessionStatements({ fn, hex, joinBytes, deleteRows, isAlone }: Dialect) {
+export function createSessionStatements({ schemaPrefix, hex, joinBytes, deleteRows, tryLock }: Dialect) {
   const table = 'did_auth_sessions'
-  const replaced = `${fn}substr(${joinBytes('$4', 'replaced')}, 1, ${String(REPLACED_BYTES)})`
+  const replaced = `${schemaPrefix}substr(${joinBytes('$4', 'replaced')}, 1, ${String(REPLACED_BYTES)})`
   const rotate = (set: string, condition: string): string =>
     `UPDATE ${table} SET token_hash = $3, replaced = ${replaced}, token_claims = $5, rotated_at = $6, expires_at = $7${set}
     WHERE session_key = $1 AND token_hash = $2 AND state = 0 AND expires_at > $6${condition}`
   return createStatements('did_auth_session_', {
-    // The same session again is the first attempt, whose answer was lost.
-    insert: `INSERT INTO ${table} AS known (session_key, session_id, user_key, did, token_claims, token_hash, created_at,
-        rotated_at, expires_at, sweep_day) VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8, $9)
+    // If the stored token hash is the same, this is a repetition: the result of the first attempt was lost.
+    insert: `INSERT INTO ${table} AS stored (session_key, session_id, user_key, did, token_claims, token_hash,
+        created_at, rotated_at, expires_at, sweep_day) VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8, $9)
       ON CONFLICT (session_key) DO UPDATE SET token_hash = excluded.token_hash
-        WHERE known.token_hash = excluded.token_hash`,
+        WHERE stored.token_hash = excluded.token_hash`,
     trim: deleteRows(
       table,
-      `one.session_key IN (SELECT session_key FROM ${table} WHERE user_key = $1
-        ORDER BY expires_at <= $2, state <> 0, number DESC LIMIT ${String(MANY)} OFFSET ${String(MAX_SESSIONS_PER_DID)})`
+      `target.session_key IN (SELECT session_key FROM ${table} WHERE user_key = $1
+        ORDER BY expires_at <= $2, state <> 0, number DESC
+        LIMIT ${String(NO_LIMIT)} OFFSET ${String(MAX_SESSIONS_PER_DID)})`
     ),
-    evict: `${deleteRows(table, 'one.session_key <> $1 ORDER BY one.refreshed_day NULLS FIRST, one.number LIMIT 1')}
+    evict: `${deleteRows(
+      table,
+      'target.session_key <> $1 ORDER BY target.refreshed_day NULLS FIRST, target.number LIMIT 1'
+    )}
       RETURNING state, expires_at`,
     find: `SELECT ${SESSION_COLUMNS}, ${hex('token_hash')} AS token_hash, ${hex('replaced')} AS replaced
       FROM ${table} WHERE session_key = $1`,
@@ -126,12 +131,12 @@ export function createSessionStatements({ fn, hex, joinBytes, deleteRows, isAlon
       ORDER BY number DESC`,
     delete_expired: deleteRows(
       table,
-      `${isAlone('did_auth_delete_sessions')} AND one.sweep_day <= $1 ORDER BY one.sweep_day LIMIT $2`
+      `${tryLock('did_auth_delete_sessions')} AND target.sweep_day <= $1 ORDER BY target.sweep_day LIMIT $2`
     )
   })
 }
 
-/** Parses a session from a row. PostgreSQL may answer numbers as text. */
+/** Parses a session from a row. PostgreSQL may return numbers as text. */
 export function parseSession(row: SqlRow): Session {
   return {
     sessionId: String(row.session_id),
@@ -144,25 +149,25 @@ export function parseSession(row: SqlRow): Session {
   }
 }
 
-/** Parses a row whose refresh tokens are hexadecimal digits. */
+/** Parses a session with its refresh tokens from a row, in which tokens are hexadecimal digits. */
 export function parseStoredSession(row: SqlRow): StoredSession {
   const hash = Buffer.from(String(row.token_hash), 'hex').toString('base64url')
   return createStoredSession(parseSession(row), hash, String(row.replaced), 'hex')
 }
 
-/** Writes claims as JSON in ASCII, which a database of any encoding accepts. */
+/** Converts claims to JSON in ASCII, which databases of every encoding accept. */
 function toJson(claims: JsonObject | undefined): string | null {
   const escape = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
   return claims === undefined ? null : JSON.stringify(claims).replace(/[\u0080-\uffff]/g, escape)
 }
 
-/** Returns the first day that begins after a moment: from then on all of its sessions have expired. */
-function sweepDay(expiresAtSeconds: number): number {
-  return Math.ceil(expiresAtSeconds / SECONDS_A_DAY)
+/** Returns the first day that begins at or after an expiry. From that day on, a sweep may delete the session. */
+function computeSweepDay(expiresAtSeconds: number): number {
+  return Math.ceil(expiresAtSeconds / SECONDS_PER_DAY)
 }
 
 function toDay(seconds: number): number {
-  return Math.floor(seconds / SECONDS_A_DAY)
+  return Math.floor(seconds / SECONDS_PER_DAY)
 }
 
 function toBytes(hash: string): Buffer {

@@ -5,26 +5,26 @@ import type { VerbMethods } from './query.js'
 import { parseSession, parseStoredSession } from './session-verbs.js'
 import type { FullTables, StoreVerbs, TableBounds } from './store-verbs.js'
 
-/** Seconds between two sweeps: each instance draws its own, so that they do not coincide. */
+/** Bounds of the pause between two sweeps, in seconds. The pause is random, so that instances do not sweep together. */
 const [SHORTEST_PAUSE, LONGEST_PAUSE] = [40, 80]
 /** Time limit for the sweep of one table, so that instances take turns. */
-const MILLISECONDS_A_TABLE = 2_000
-/** Time for which the uses of a closed window stay. */
+const TABLE_MILLISECONDS = 2_000
+/** Time for which challenge uses of a closed window are still stored. */
 const GRACE_SECONDS = 30
 
-/** Deletes rows, `limit` at a time, until there are fewer, the time of a table is over, or the store is closed. */
-export type RepeatDeletion = (deleteSome: (limit: number) => Promise<number>) => Promise<void>
+/** Deletes rows in batches of `limit` until a batch is smaller, the time limit has passed, or the store is closed. */
+export type RepeatDeletion = (deleteBatch: (limit: number) => Promise<number>) => Promise<void>
 
-/** A thread that owns a file of SQLite, or connections to PostgreSQL. */
+/** Threads that own a SQLite file, or connections to PostgreSQL. */
 export interface SqlEngine {
   readonly verbs: VerbMethods<StoreVerbs>
   readonly bounds: TableBounds
-  /** Seconds of the monotonic clock between two looks at the sizes of the tables. */
+  /** Interval at which the sizes of the tables are read, in seconds of the monotonic clock. */
   readonly sizeSeconds: number
-  /** Rows that one verb of a sweep deletes. */
+  /** Maximum number of rows that one verb of a sweep deletes. */
   readonly sweepRows: number
   readonly quotas: QuotaStore & {
-    /** Deletes quotas that are over the bound: those that end first. */
+    /** Deletes quotas above the bound, beginning with those that end first. */
     trim?(repeat: RepeatDeletion): Promise<void>
     /** Deletes quotas that ended before a time. */
     deleteEnded?(repeat: RepeatDeletion, endSeconds: number): Promise<void>
@@ -35,21 +35,21 @@ export interface SqlEngine {
 /** Clock and grace period, which tests replace. */
 export type SweepTimes = { readonly clock?: SweepClock; readonly graceSeconds?: number }
 
-/** Creates a store of sessions, uses of challenges and quotas in SQL, on either engine. */
+/** Creates a store of sessions, challenge uses and quotas in SQL, on either engine. */
 export function createSqlStore(engine: SqlEngine, times?: SweepTimes): Store {
   const { verbs, quotas } = engine
   const upkeep = new Upkeep(engine, times)
   return {
     async createSession(session) {
-      upkeep.see(session.nowSeconds)
-      return verbs.createSession(session, (await upkeep.full()).sessions)
+      upkeep.runIfDue(session.nowSeconds)
+      return verbs.createSession(session, (await upkeep.findFullTables()).sessions)
     },
     async findSession(service, sessionId) {
       const row = await verbs.findSession(service, sessionId)
       return row && parseStoredSession(row)
     },
     rotateRefreshToken(rotation) {
-      upkeep.see(rotation.nowSeconds)
+      upkeep.runIfDue(rotation.nowSeconds)
       return verbs.rotateRefreshToken(rotation)
     },
     endSession: verbs.endSession,
@@ -57,25 +57,28 @@ export function createSqlStore(engine: SqlEngine, times?: SweepTimes): Store {
     listSessions: async (...args) => (await verbs.listSessions(...args)).map(parseSession),
     countChallengeUses: verbs.countChallengeUses,
     async consumeChallenge(use) {
-      upkeep.see(use.nowSeconds, use)
-      return verbs.consumeChallenge(use, (await upkeep.full()).challengeUses)
+      upkeep.runIfDue(use.nowSeconds, use)
+      return verbs.consumeChallenge(use, (await upkeep.findFullTables()).challengeUses)
     },
     chargeQuota(charge) {
-      upkeep.see(charge.nowSeconds)
+      upkeep.runIfDue(charge.nowSeconds)
       return quotas.chargeQuota(charge)
     },
     ping() {
-      upkeep.see()
+      upkeep.runIfDue()
       return verbs.ping()
     },
     async close() {
-      await upkeep.end()
+      await upkeep.close()
       await engine.close()
     }
   }
 }
 
-/** Sweeps, and looks at the sizes of tables, without a timer: verbs start what is due, and none waits for it. */
+/**
+ * Sweeps the tables and reads their sizes, without a timer. Verbs start this work when it is due, without waiting
+ * for it.
+ */
 class Upkeep {
   readonly #engine: SqlEngine
   readonly #clock: SweepClock
@@ -94,12 +97,12 @@ class Upkeep {
     this.#graceSeconds = graceSeconds
   }
 
-  full(): Promise<FullTables> {
+  findFullTables(): Promise<FullTables> {
     return this.#full ?? this.#readSizes()
   }
 
-  /** Starts what is due, by the caller's time; also after the clock was set back. */
-  see(nowSeconds = this.#nowSeconds, window?: { window: number; expiresAtSeconds: number }): void {
+  /** Starts work that is due by the caller's time, also after the clock was set back. */
+  runIfDue(nowSeconds = this.#nowSeconds, window?: { window: number; expiresAtSeconds: number }): void {
     if (window !== undefined) this.#clock.observeWindow(window)
     this.#nowSeconds = nowSeconds
     if (this.#sweeping !== undefined || this.#isClosed || nowSeconds === -Infinity) return
@@ -107,12 +110,12 @@ class Upkeep {
     const isSweepDue = Math.abs(nowSeconds - this.#sweptAtSeconds) >= this.#pauseSeconds
     if (!areSizesDue && !isSweepDue) return
     this.#sweeping = this.#maintain(nowSeconds, isSweepDue)
-      // The engine is unavailable, which the verbs say. It is tried again when it is due again.
+      // The engine is unavailable, and the verbs report it. The next attempt is made when the work is due again.
       .catch(() => undefined)
       .finally(() => (this.#sweeping = undefined))
   }
 
-  async end(): Promise<void> {
+  async close(): Promise<void> {
     this.#isClosed = true
     await this.#sweeping
   }
@@ -120,37 +123,37 @@ class Upkeep {
   async #maintain(nowSeconds: number, isSweepDue: boolean): Promise<void> {
     const { verbs, quotas } = this.#engine
     await this.#readSizes()
-    // A failure, such as the time of a statement, must not keep the sweep from its work.
+    // A failure, such as a statement timeout, must not prevent the sweep.
     await quotas.trim?.(this.#repeat).catch(() => undefined)
     if (!isSweepDue) return
     this.#sweptAtSeconds = nowSeconds
     this.#pauseSeconds = SHORTEST_PAUSE + Math.random() * (LONGEST_PAUSE - SHORTEST_PAUSE)
     const sweepSeconds = this.#clock.sweepSeconds(nowSeconds)
     if (sweepSeconds === -Infinity) return
-    // A clock that was set back meanwhile counts: rows that it does not call expired stay.
+    // The clock may be set back during the sweep. Rows that have not expired by the new time must stay.
     const endSeconds = (): number => Math.min(sweepSeconds, this.#nowSeconds)
     await this.#repeat((limit) => verbs.deleteExpiredSessions(endSeconds(), limit))
     await this.#repeat((limit) => verbs.deleteClosedUses(this.#graceSeconds, limit))
     if (this.#isClosed) return
     await verbs.closeWindows(endSeconds() - USES_OUTLIVE_WINDOW_SECONDS, this.#graceSeconds)
     await quotas.deleteEnded?.(this.#repeat, endSeconds())
-    const { sessions, challengeUses } = await this.full()
+    const { sessions, challengeUses } = await this.findFullTables()
     if (sessions || challengeUses) await this.#readSizes()
   }
 
   #readSizes(): Promise<FullTables> {
     this.#sizesReadAt = performance.now()
     const { verbs, bounds } = this.#engine
-    const known = this.#full ?? { sessions: false, challengeUses: false }
+    const previous = this.#full ?? { sessions: false, challengeUses: false }
     // Ignore the error: if the engine is unavailable, the verbs throw it.
-    return (this.#full = verbs.findFullTables(bounds).catch(() => known))
+    return (this.#full = verbs.findFullTables(bounds).catch(() => previous))
   }
 
-  readonly #repeat: RepeatDeletion = async (deleteSome) => {
-    const end = performance.now() + MILLISECONDS_A_TABLE
+  readonly #repeat: RepeatDeletion = async (deleteBatch) => {
+    const deadlineAt = performance.now() + TABLE_MILLISECONDS
     const { sweepRows } = this.#engine
-    while (!this.#isClosed && performance.now() < end) {
-      if ((await deleteSome(sweepRows)) < sweepRows) return
+    while (!this.#isClosed && performance.now() < deadlineAt) {
+      if ((await deleteBatch(sweepRows)) < sweepRows) return
     }
   }
 }

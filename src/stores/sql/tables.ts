@@ -3,15 +3,15 @@ import type { Buffer } from 'node:buffer'
 import { canonicalDid } from '../../protocol/did.js'
 
 /**
- * Tables of sessions and of uses of challenges in PostgreSQL. `translateToSqlite` derives those of SQLite.
+ * Tables of sessions and challenge uses in PostgreSQL. `translateToSqlite` derives the tables of SQLite.
  *
- * Refreshing a session touches an index at most once a day, when one of two columns changes: `sweep_day`, the first day
- * (since the Unix epoch) on which a session is expired from the beginning on, and `refreshed_day`, the day of its last
- * refresh. That is NULL when there was none, and sorts first, so the same index finds those that are evicted first.
- * `number`: the order of creation. Claims are text, because jsonb refuses `\u0000`. Pages of sessions are half empty,
- * so that the next version of a row stays on its page.
+ * A refresh updates an index at most once a day, because only two indexed columns change. Both are days since the Unix
+ * epoch. `sweep_day` is the first day that begins after the session's expiry. `refreshed_day` is the day of the last
+ * refresh, or NULL if there was none. NULL sorts first, so this index also finds the sessions to evict first. `number`
+ * is the order of creation. Claims are text, because jsonb refuses `\u0000`. Pages of sessions are half empty, so that
+ * the next version of a row stays on its page.
  *
- * `did_auth_numbers`: `usesForgottenUntil` is the end of the newest closed window, `pings` a row that a ping can write.
+ * In `did_auth_numbers`, `usesForgottenUntil` is the end of the newest closed window, and `pings` is written by pings.
  */
 export const TABLES: readonly string[] = [
   `CREATE TABLE did_auth_sessions (
@@ -53,13 +53,13 @@ export const TABLES: readonly string[] = [
 
 const KEY_BYTES = 16
 
-/** Computes the key of a row, 16 bytes of SHA-256 over service and name: no service can name a row of another. */
+/** Computes the key of a row: 16 bytes of SHA-256 over service and name. Services never share a key. */
 export function computeRowKey(service: string, name: string): Buffer {
-  // A serviceUrl has no line feed.
+  // A serviceUrl contains no line feed, so different inputs never give the same text.
   return createHash('sha256').update(`${service}\n${name}`).digest().subarray(0, KEY_BYTES)
 }
 
-/** Computes the key of a user, whatever the spelling of the DID. */
+/** Computes the key of a user. All spellings of a DID have the same key. */
 export function computeUserKey(service: string, did: string): Buffer {
   return computeRowKey(service, canonicalDid(did))
 }

@@ -1,10 +1,17 @@
 import { resolve } from 'node:path'
-import { isFile, openConnection, rollBack, addCode, type EngineName, type SqlConnection } from './sqlite-engine.js'
+import {
+  isFile,
+  openConnection,
+  rollBack,
+  addSqliteCode,
+  type EngineName,
+  type SqliteConnection
+} from './sqlite-engine.js'
 import { findInode, type OpenedFile } from './thread-database.js'
 
 const VERSION = 1
 
-/** Replacements in PostgreSQL's statements, in order. Without `STRICT`, SQLite stores a text in a number's column. */
+/** Replacements in PostgreSQL's statements, in order. Without `STRICT`, SQLite would store text in a number column. */
 const DIFFERENCES: readonly (readonly [RegExp, string])[] = [
   [/ WITH \(fillfactor = \d+\)/, ''],
   [/(?<=^CREATE TABLE .*\))$/s, ' STRICT'],
@@ -19,17 +26,17 @@ const DIFFERENCES: readonly (readonly [RegExp, string])[] = [
   [/ NULLS FIRST/g, '']
 ]
 
-/** Translates a statement of PostgreSQL that creates a table or an index to SQLite; also `WITHOUT ROWID`. */
+/** Translates a PostgreSQL statement that creates a table or an index to SQLite. It may contain `WITHOUT ROWID`. */
 function translateToSqlite(statement: string): string {
   return DIFFERENCES.reduce((text, [pattern, replacement]) => text.replace(pattern, replacement), statement)
 }
 
 /**
- * Prepares the tables of a file on the caller's thread, so that what is wrong with it is known at once.
+ * Prepares the tables of a file on the caller's thread, so that faults of the file are reported at once.
  *
- * @param numbers - the table that has their version, with the columns `name` and `number`
- * @returns the file for the threads, which open no other: its absolute path and its inode
- * @throws Error when the file cannot be opened, or another version made the tables
+ * @param numbers - name of the table that contains the version, with the columns `name` and `number`
+ * @returns absolute path and inode of the file, so that threads open the same file
+ * @throws Error if the file cannot be opened, or its tables have another version
  */
 export function prepareFile(
   file: string,
@@ -47,23 +54,25 @@ export function prepareFile(
 }
 
 /**
- * Creates tables where they are missing; of two processes that start together one does it. Their version is a row,
- * since `user_version` belongs to the application. @throws Error when another version made the tables
+ * Creates tables if they are missing. If two processes start together, only one creates them. The version of the tables
+ * is a row, because `user_version` belongs to the application.
+ *
+ * @throws Error if the tables have another version
  */
-export function prepareTables(connection: SqlConnection, statements: readonly string[], numbers: string): void {
+export function prepareTables(connection: SqliteConnection, statements: readonly string[], numbers: string): void {
   try {
     connection.exec('BEGIN IMMEDIATE')
     if (connection.prepare('SELECT 1 FROM sqlite_master WHERE name = ?').get(numbers) === undefined) {
       for (const text of statements) connection.exec(translateToSqlite(text))
       connection.exec(`INSERT INTO ${numbers} (name, number) VALUES ('version', ${String(VERSION)})`)
     }
-    const found = connection.prepare(`SELECT number FROM ${numbers} WHERE name = 'version'`).get()?.number
-    if (found !== VERSION) {
-      throw new Error(`express-did-auth: the database has tables of version ${String(found)}, not ${String(VERSION)}`)
+    const version = connection.prepare(`SELECT number FROM ${numbers} WHERE name = 'version'`).get()?.number
+    if (version !== VERSION) {
+      throw new Error(`express-did-auth: the database has tables of version ${String(version)}, not ${String(VERSION)}`)
     }
     connection.exec('COMMIT')
   } catch (error) {
     rollBack(connection)
-    throw addCode(error)
+    throw addSqliteCode(error)
   }
 }

@@ -1,26 +1,26 @@
 import type { MessagePort } from 'node:worker_threads'
 import { runVerb, type SqlQuery, type SqlResult, type SqlStatement, type SqlVerbs } from '../sql/query.js'
-import { isBusy, rollBack, getSqliteCode, type SqlConnection, type SqlValue } from './sqlite-engine.js'
+import { isBusy, rollBack, getSqliteCode, type SqliteConnection, type SqliteValue } from './sqlite-engine.js'
 import { CLOSE, type Batch, type Reply, type Request } from './sqlite-thread.js'
 
-/** Verbs that a thread runs on its database, and hooks around them. */
+/** Verbs that a thread runs on its database, and hooks. */
 export interface ServedVerbs {
   readonly verbs: SqlVerbs
-  /** Verbs that write nothing: they are answered before the commit of the others, and run in no transaction. */
+  /** Verbs that write nothing. They run outside of transactions, and are answered before the others commit. */
   readonly reads: ReadonlySet<string>
-  /** Called in each transaction, before its first verb. What it throws fails the group. */
+  /** Called in each transaction before its first verb. If it throws, all verbs of the group fail. */
   readonly beforeGroup?: () => void
-  /** Called with the error of a verb. True: it removed the cause, and a verb that writes is run once more. */
-  readonly onFailure?: (verb: string, error: unknown) => boolean
+  /** Tries to remove the cause of a verb's error. If it returns true, a verb that writes is repeated once. */
+  readonly recover?: (verb: string, error: unknown) => boolean
 }
 
-/** Serves the verbs of a database in its own thread, in the order in which they arrive, for `SqliteThread`. */
-export function serveSqlite(port: MessagePort, connection: SqlConnection, served: ServedVerbs): void {
+/** Runs the verbs that a `SqliteThread` sends to this thread, in the order of arrival. */
+export function serveSqlite(port: MessagePort, connection: SqliteConnection, served: ServedVerbs): void {
   // The main thread has already warned that node:sqlite is experimental.
   process.removeAllListeners('warning')
   let replies: Reply[] = []
   let isJson = true
-  /** Number of messages posted: each message is answered at once, though its verbs may wait for another process. */
+  /** Number of posted messages. Every received message is answered at once, even if its verbs still have to wait. */
   let posted = 0
   const post = (): void => {
     port.postMessage(isJson ? JSON.stringify(replies) : replies)
@@ -32,15 +32,15 @@ export function serveSqlite(port: MessagePort, connection: SqlConnection, served
   }
   const group = new GroupCommit(connection, served, (reply) => replies.push(reply))
   const receive = async ([waitedMilliseconds, ...requests]: Batch): Promise<void> => {
-    const since = performance.now() - waitedMilliseconds
-    const before = posted
+    const calledAt = performance.now() - waitedMilliseconds
+    const postedBefore = posted
     for (const request of requests) {
       if (served.reads.has(request[1])) await group.read(request)
-      else group.add(request, since)
+      else group.add(request, calledAt)
     }
     flush()
     await group.run(flush)
-    if (posted === before) post()
+    if (posted === postedBefore) post()
   }
   let last = Promise.resolve()
   port.on('message', (message: string | Batch) => {
@@ -52,7 +52,7 @@ export function serveSqlite(port: MessagePort, connection: SqlConnection, served
     isJson = typeof message === 'string'
     // A read must not run in the middle of a transaction.
     last = last.then(() => receive(typeof message === 'string' ? (JSON.parse(message) as Batch) : message))
-    // A fault of the thread itself ends it, whatever Node does about rejections: the other side starts another.
+    // A fault of the thread itself must end the thread, whatever Node does about rejections. The caller starts another.
     last.catch((error: unknown) => {
       setImmediate(() => {
         throw error
@@ -61,37 +61,38 @@ export function serveSqlite(port: MessagePort, connection: SqlConnection, served
   })
 }
 
+/** A verb that waits for a transaction. */
 interface Waiting {
   readonly request: Request
-  /** Time of the call: milliseconds, by `performance.now`. */
-  readonly since: number
-  /** Whether it has failed once already. */
+  /** Time of the call, in milliseconds by `performance.now`. */
+  readonly calledAt: number
+  /** Whether the verb has already failed once. */
   readonly isRetry?: boolean
 }
 
-/** Time for which a verb waits for another process that writes; below the time limit of a store's verb. */
+/** Time for which a verb waits for another process that writes. It is below the time limit of a store's verb. */
 const BUSY_MILLISECONDS = 4_000
 const PAUSE_MILLISECONDS = 5
 
 /**
- * Runs verbs in groups, each group in one transaction: all verbs that arrived during the last commit. So a hundred
- * logins wait for one sync of the disk and not for a hundred. A verb is acknowledged after its commit, never before.
+ * Runs verbs in groups. A group is one transaction with all verbs that arrived during the last commit, so that a
+ * hundred logins wait for one disk sync instead of a hundred. A verb is acknowledged only after its commit.
  *
- * The verbs of a group run one after another, each in a savepoint: one that throws leaves nothing behind, and the group
- * goes on. While another process writes, it retries every few milliseconds, and the thread does other work in between.
+ * The verbs of a group run one after another, each in a savepoint: if one throws, only its own changes are rolled back.
+ * While another process writes, the group is retried every 5 ms, and the thread does other work in between.
  */
 export class GroupCommit {
-  readonly #connection: SqlConnection
+  readonly #connection: SqliteConnection
   readonly #run: RunStatement
   readonly #served: Omit<ServedVerbs, 'reads'>
   readonly #reply: (reply: Reply) => void
   #waiting: Waiting[] = []
-  /** How many of the first have to run one by one, because the commit of their group failed. */
+  /** Number of verbs, from the front, that run one by one because their group failed. */
   #singles = 0
   #timer: NodeJS.Timeout | undefined
   #isRunning = false
 
-  constructor(connection: SqlConnection, served: Omit<ServedVerbs, 'reads'>, reply: (reply: Reply) => void) {
+  constructor(connection: SqliteConnection, served: Omit<ServedVerbs, 'reads'>, reply: (reply: Reply) => void) {
     this.#connection = connection
     this.#run = createStatementRunner(connection)
     this.#served = served
@@ -102,13 +103,13 @@ export class GroupCommit {
     try {
       this.#reply([id, await this.#call(name, args)])
     } catch (error) {
-      this.#served.onFailure?.(name, error)
+      this.#served.recover?.(name, error)
       this.#reply(toFailure(id, error))
     }
   }
 
-  add(request: Request, since: number): void {
-    this.#waiting.push({ request, since })
+  add(request: Request, calledAt: number): void {
+    this.#waiting.push({ request, calledAt })
   }
 
   /** Runs the waiting verbs. @param onCommitted - called after the replies of each group */
@@ -136,20 +137,20 @@ export class GroupCommit {
     const replies: (() => void)[] = []
     try {
       this.#served.beforeGroup?.()
-      for (const one of group) {
-        const [id, name, ...args] = one.request
+      for (const waiting of group) {
+        const [id, name, ...args] = waiting.request
         this.#run(SAVE)
         try {
           const result = await this.#call(name, args)
           replies.push(() => this.#reply([id, result]))
         } catch (error) {
-          // Some failures, such as a full disk, have taken the whole transaction back.
+          // Some failures, such as a full disk, have rolled back the whole transaction.
           try {
             this.#run(UNDO)
           } catch {
             throw error
           }
-          replies.push(() => this.#fail(one, error))
+          replies.push(() => this.#fail(waiting, error))
         }
         this.#run(RELEASE)
       }
@@ -161,7 +162,7 @@ export class GroupCommit {
     for (const reply of replies) reply()
   }
 
-  /** Handles a lost transaction, as on a full disk: several verbs are tried again one by one. */
+  /** Handles a failed transaction, for example on a full disk: the verbs of a larger group are retried one by one. */
   #failGroup(group: readonly Waiting[], error: unknown): void {
     rollBack(this.#connection)
     const [first] = group
@@ -173,18 +174,18 @@ export class GroupCommit {
     this.#singles = group.length
   }
 
-  /** Answers or repeats a failed verb. No transaction is open, so that space can be freed. */
-  #fail(one: Waiting, error: unknown): void {
-    const [id, name] = one.request
-    const isRun = this.#served.onFailure?.(name, error) === true && one.isRetry !== true
-    if (isRun) this.#waiting.push({ ...one, isRetry: true })
+  /** Answers or repeats a failed verb. No transaction is open, so that `recover` can free disk space. */
+  #fail(waiting: Waiting, error: unknown): void {
+    const [id, name] = waiting.request
+    const isRepeated = this.#served.recover?.(name, error) === true && waiting.isRetry !== true
+    if (isRepeated) this.#waiting.push({ ...waiting, isRetry: true })
     else this.#reply(toFailure(id, error))
   }
 
   async #call(name: string, args: readonly unknown[]): Promise<unknown> {
-    // After a failure rolled back the whole transaction, further statements of the verb would be committed separately.
-    // PostgreSQL refuses them, and so does this, except for a PRAGMA, which is not part of a transaction.
-    // Branches of the verb that still run after its end are refused as well.
+    // If a failure rolls back the whole transaction, further statements of the verb would be committed separately.
+    // Refuse them, as PostgreSQL does, except for PRAGMA, which is not part of a transaction. Also refuse statements
+    // that a verb sends after its end.
     let failure: Error | undefined
     let hasEnded = false
     const query: SqlQuery = async (statement, values = []) => {
@@ -193,7 +194,7 @@ export class GroupCommit {
       try {
         return this.#run(statement, values)
       } catch (error) {
-        // Both packages throw instances of Error.
+        // Both engines throw instances of Error.
         failure ??= error as Error
         throw error
       }
@@ -206,12 +207,12 @@ export class GroupCommit {
   }
 
   #failToBegin(error: unknown): void {
-    // A transaction that began and was reported not to have would be in the way of the next.
+    // If the transaction has begun despite the error, it would block the next one.
     rollBack(this.#connection)
     const now = performance.now()
-    const isOver = ({ since }: Waiting): boolean => !isBusy(error) || now - since >= BUSY_MILLISECONDS
-    for (const one of this.#waiting) if (isOver(one)) this.#reply(toFailure(one.request[0], error))
-    this.#waiting = this.#waiting.filter((one) => !isOver(one))
+    const hasFailed = ({ calledAt }: Waiting): boolean => !isBusy(error) || now - calledAt >= BUSY_MILLISECONDS
+    for (const waiting of this.#waiting) if (hasFailed(waiting)) this.#reply(toFailure(waiting.request[0], error))
+    this.#waiting = this.#waiting.filter((waiting) => !hasFailed(waiting))
     this.#singles = Math.min(this.#singles, this.#waiting.length)
   }
 }
@@ -228,27 +229,30 @@ const COMMIT = { text: 'COMMIT' }
 
 type RunStatement = (statement: SqlStatement, values?: readonly unknown[]) => SqlResult
 
-/** Runs statements at once. A text says `$1` for a value, as for PostgreSQL; both engines bind values in order. */
-function createStatementRunner(connection: SqlConnection): RunStatement {
-  const known = new Map<string, (values: readonly unknown[]) => SqlResult>()
+/**
+ * Creates a function that runs statements synchronously. Texts contain `$1` as for PostgreSQL. It is replaced by `?`,
+ * because both engines bind values by position.
+ */
+function createStatementRunner(connection: SqliteConnection): RunStatement {
+  const prepared = new Map<string, (values: readonly unknown[]) => SqlResult>()
   const prepare = (text: string): ((values: readonly unknown[]) => SqlResult) => {
-    const places: number[] = []
+    const positions: number[] = []
     const statement = connection.prepare(
       text.replace(/\$(\d+)/g, (_, number: string) => {
-        places.push(Number(number) - 1)
+        positions.push(Number(number) - 1)
         return '?'
       })
     )
     const answersRows = /^\s*(?:SELECT|WITH|PRAGMA)|\bRETURNING\b/.test(text)
     const run = (values: readonly unknown[]): SqlResult => {
       // Verbs pass only values that the columns of their tables can have.
-      const bound = places.map((place) => values[place] as SqlValue)
+      const bound = positions.map((position) => values[position] as SqliteValue)
       const rows = answersRows ? statement.all(...bound) : []
       const rowCount = answersRows ? rows.length : Number(statement.run(...bound).changes)
       return { rows, rowCount, isRepeat: false }
     }
-    known.set(text, run)
+    prepared.set(text, run)
     return run
   }
-  return ({ text }, values = []) => (known.get(text) ?? prepare(text))(values)
+  return ({ text }, values = []) => (prepared.get(text) ?? prepare(text))(values)
 }

@@ -2,31 +2,32 @@ import { closeSync, openSync } from 'node:fs'
 import { isObject } from '../../protocol/json.js'
 import { loadPackage } from '../load-package.js'
 
-/** Both engines read whole numbers as numbers. */
-export type SqlValue = string | number | null | Uint8Array
-export type SqlRow = Readonly<Record<string, SqlValue>>
+/** A value that a statement binds or returns. Both engines return integers as numbers. */
+export type SqliteValue = string | number | null | Uint8Array
+/** Values of a row by column name. */
+export type SqliteRow = Readonly<Record<string, SqliteValue>>
 
-/** The methods that both engines have under the same names. Values replace the `?` of the text, in their order. */
-export interface SqlStatement {
-  get(...values: SqlValue[]): SqlRow | undefined
-  all(...values: SqlValue[]): SqlRow[]
-  run(...values: SqlValue[]): { readonly changes: number | bigint }
+/** A prepared statement, with the methods that both engines have. Values are bound to `?` in their order. */
+export interface SqliteStatement {
+  get(...values: SqliteValue[]): SqliteRow | undefined
+  all(...values: SqliteValue[]): SqliteRow[]
+  run(...values: SqliteValue[]): { readonly changes: number | bigint }
 }
 
 /** An open database of either engine. */
-export interface SqlConnection {
-  prepare(text: string): SqlStatement
+export interface SqliteConnection {
+  prepare(text: string): SqliteStatement
   exec(text: string): unknown
   close(): unknown
 }
 
-/** The implementation of SQLite: Node itself from 22.13 on, or the package. */
+/** The implementation of SQLite: Node's own from 22.13 on, or the package. */
 export type EngineName = 'node:sqlite' | 'better-sqlite3'
 
 export interface ConnectionOptions {
-  /** `FULL`: a commit survives the loss of power; `NORMAL`: the end of the process. The file is valid after both. */
+  /** `FULL`: commits survive a power failure. `NORMAL`: only a crash of the process. The file stays valid with both. */
   synchronous: 'FULL' | 'NORMAL'
-  /** Time for which a statement waits for another connection that writes. Default 5,000. */
+  /** Time for which a statement waits while another connection writes. Default 5,000. */
   busyMilliseconds?: number
 }
 
@@ -34,44 +35,44 @@ export interface ConnectionOptions {
 const OPENING_MILLISECONDS = 5_000
 const PAUSE_MILLISECONDS = 20
 
-/** Chooses Node's own engine if it has one, for which nothing has to be installed or compiled. */
+/** Returns Node's own engine if it exists, because nothing has to be installed or compiled for it. */
 export function chooseEngine(): EngineName {
   return loadNodeSqlite() === undefined ? 'better-sqlite3' : 'node:sqlite'
 }
 
 /**
- * Opens a path or `:memory:` in WAL mode, and creates its file for its owner's eyes only where there is none.
- * @throws Error with a `code` when the engine is missing, or the file cannot be opened
+ * Opens a path or `:memory:` in WAL mode. A missing file is created with access for its owner only.
+ * @throws Error if the engine is missing; Error with a `code` if the file cannot be opened
  */
 export function openConnection(
   file: string,
   engine: EngineName,
   { synchronous, busyMilliseconds = OPENING_MILLISECONDS }: ConnectionOptions
-): SqlConnection {
+): SqliteConnection {
   const open = loadEngine(engine)
   assertFileName(file)
-  let connection: SqlConnection | undefined
+  let connection: SqliteConnection | undefined
   try {
     if (isFile(file)) createPrivately(file)
     connection = open(file)
     connection.exec(`PRAGMA busy_timeout = ${String(OPENING_MILLISECONDS)}`)
-    if (isFile(file)) turnOnLog(connection)
+    if (isFile(file)) turnOnWal(connection)
     connection.exec(`PRAGMA synchronous = ${synchronous}`)
     connection.exec(`PRAGMA busy_timeout = ${String(busyMilliseconds)}`)
     return connection
   } catch (error) {
     connection?.close()
-    throw addCode(error)
+    throw addSqliteCode(error)
   }
 }
 
-/** Whether a name means a file on disk, which a second connection can open as well. */
+/** Whether a name is that of a file on disk, which several connections can open. */
 export function isFile(name: string): boolean {
   return name !== ':memory:'
 }
 
 /** Rolls back. Some failures, such as a full disk, have rolled the transaction back already. */
-export function rollBack(connection: Pick<SqlConnection, 'exec'>): void {
+export function rollBack(connection: Pick<SqliteConnection, 'exec'>): void {
   try {
     connection.exec('ROLLBACK')
   } catch (error) {
@@ -79,18 +80,18 @@ export function rollBack(connection: Pick<SqlConnection, 'exec'>): void {
   }
 }
 
-/** Refuses an empty name, which SQLite takes for a temporary file: all data would silently be lost at the end. */
+/** Refuses an empty name: SQLite would use a temporary file, and all data would silently be lost on close. */
 function assertFileName(file: unknown): asserts file is string {
   if (typeof file !== 'string') {
-    const reason = 'a SQLite store needs the name of its file; an open database cannot be shared'
+    const reason = 'a SQLite store needs the name of its file, and cannot use a database that is already open'
     throw new TypeError(`express-did-auth: ${reason}`)
   }
   if (file === '') throw new TypeError('express-did-auth: the name of the SQLite file is empty')
 }
 
 /**
- * Creates a file for its owner's eyes where there is none. SQLite gives its other files the same mode. An existing file
- * is not opened: closing it here would drop this process's locks on it (POSIX).
+ * Creates a missing file with access for its owner only. SQLite gives its other files the same mode. An existing file
+ * is not opened: closing it would release this process's locks on the file (POSIX).
  */
 function createPrivately(file: string): void {
   try {
@@ -100,8 +101,8 @@ function createPrivately(file: string): void {
   }
 }
 
-/** Turns on WAL. SQLite refuses it while another process does the same: this waits and retries. */
-function turnOnLog(connection: SqlConnection): void {
+/** Turns on WAL mode. While another process does the same, SQLite refuses it, so this function waits and retries. */
+function turnOnWal(connection: SqliteConnection): void {
   const sleeper = new Int32Array(new SharedArrayBuffer(4))
   for (let waited = 0; ; waited += PAUSE_MILLISECONDS) {
     try {
@@ -114,9 +115,9 @@ function turnOnLog(connection: SqlConnection): void {
   }
 }
 
-function loadEngine(engine: EngineName): (file: string) => SqlConnection {
+function loadEngine(engine: EngineName): (file: string) => SqliteConnection {
   if (engine === 'better-sqlite3') {
-    const Database = loadPackage('better-sqlite3', 'sqlite') as new (file: string, options: object) => SqlConnection
+    const Database = loadPackage('better-sqlite3', 'sqlite') as new (file: string, options: object) => SqliteConnection
     return (file) => new Database(file, { timeout: OPENING_MILLISECONDS })
   }
   const sqlite = loadNodeSqlite()
@@ -124,21 +125,21 @@ function loadEngine(engine: EngineName): (file: string) => SqlConnection {
   return (file) => new sqlite.DatabaseSync(file)
 }
 
-/** Loads `node:sqlite`. Node 22.5 to 22.12 have it only behind a flag, and return undefined without. */
-function loadNodeSqlite(): { DatabaseSync: new (file: string) => SqlConnection } | undefined {
+/** Loads `node:sqlite`. Node 22.5 to 22.12 have it only behind a flag; without the flag, this returns undefined. */
+function loadNodeSqlite(): { DatabaseSync: new (file: string) => SqliteConnection } | undefined {
   return process.getBuiltinModule('node:sqlite') as unknown as ReturnType<typeof loadNodeSqlite>
 }
 
-/** Primary result codes, by their numbers: `node:sqlite` reports numbers, better-sqlite3 names. */
+/** Names of primary result codes, by number: `node:sqlite` reports numbers, and better-sqlite3 reports names. */
 const PRIMARY_NAMES = (
   'ERROR INTERNAL PERM ABORT BUSY LOCKED NOMEM READONLY INTERRUPT IOERR CORRUPT NOTFOUND FULL CANTOPEN PROTOCOL EMPTY ' +
   'SCHEMA TOOBIG CONSTRAINT MISMATCH MISUSE NOLFS AUTH FORMAT RANGE NOTADB'
 ).split(' ')
 
-/** The extended result codes that tell a full disk, or a folder that can only be read. */
+/** Names of the extended result codes for a full disk or a read-only folder. */
 const EXTENDED_NAMES: Record<number, string> = { 778: 'IOERR_WRITE', 4874: 'IOERR_SHMSIZE', 1544: 'READONLY_DIRECTORY' }
 
-/** Returns an error's `code`, the same for both engines: `SQLITE_BUSY`, `SQLITE_FULL`, `ENOENT`; or an empty text. */
+/** Returns the same `code` for both engines, such as `SQLITE_BUSY` or `ENOENT`; an empty text if there is none. */
 export function getSqliteCode(error: unknown): string {
   if (!isObject(error)) return ''
   const { code, errcode } = error
@@ -147,18 +148,18 @@ export function getSqliteCode(error: unknown): string {
   return name === undefined ? 'SQLITE_ERROR' : `SQLITE_${name}`
 }
 
-/** Adds the {@link getSqliteCode} of an error to it. */
-export function addCode(error: unknown): unknown {
+/** Sets the `code` of an error to the result of {@link getSqliteCode}. */
+export function addSqliteCode(error: unknown): unknown {
   const code = getSqliteCode(error)
   return isObject(error) && code !== '' ? Object.assign(error, { code }) : error
 }
 
-/** Whether another connection was writing for too long. */
+/** Whether a statement failed because another connection was writing for too long. */
 export function isBusy(error: unknown): boolean {
   return getSqliteCode(error).startsWith('SQLITE_BUSY')
 }
 
-/** Whether a file is damaged, or no database. */
+/** Whether an error means that the file is damaged or is not a database. */
 export function isDamaged(error: unknown): boolean {
   return /^SQLITE_(CORRUPT|NOTADB)/.test(getSqliteCode(error))
 }

@@ -12,33 +12,33 @@ import { startSqliteThreads } from './sqlite-thread.js'
 import { startWorker } from './start-worker.js'
 import type { ThreadDatabase, ThreadRole } from './thread-database.js'
 
-/** Bounds of a SQLite store. */
+/** Options of {@link sqliteStore}. */
 export interface SqliteStoreOptions {
   /** Approximate maximum of sessions, checked every minute. Evicts never refreshed ones first. Default 10,000,000. */
   maxSessions?: number
   /** Approximate maximum of challenge uses. Beyond it, logins are refused until a window ends. Default 1,000,000. */
   maxChallengeUses?: number
-  /** Maximum of quotas of each kind, in memory. Beyond it, the one that began first is deleted. Default 100,000. */
+  /** Maximum number of quotas of each kind, in memory. Beyond it, the oldest is deleted. Default 100,000. */
   maxQuotas?: number
 }
 
-/** Counting the rows of a large table takes a second. */
+/** Interval at which the sizes of the tables are read. Counting the rows of a large table takes a second. */
 const SIZE_SECONDS = 60
-/** All verbs wait for a deletion in the one thread: 1,000 sessions took it 120 to 240 ms, 200 take 25 to 70 ms. */
+/** Batch size of a sweep. Verbs wait for each batch: 25 to 70 ms for 200 sessions, 120 to 240 ms for 1,000. */
 const SWEEP_ROWS = 200
 
 /**
- * A store in one SQLite file, for one process or for several on one machine. Before Node 22.13, it needs the package
- * better-sqlite3.
+ * Creates a store in one SQLite file, for one or several processes on one machine. Before Node 22.13, it needs the
+ * package better-sqlite3.
  *
- * What a login, refresh or logout has been answered survives a crash, and the loss of power too. Refresh tokens are in
- * the file only as hashes. A new file is readable only by its owner. Quotas are counted in memory, by each process.
- * A thread writes, and another one reads while it does. They end with `close()`. A file that is moved or deleted under
- * the store is written to no more: its verbs reject with the code SQLITE_READONLY_DBMOVED.
+ * Acknowledged logins, refreshes and logouts survive a crash and a power failure. The file contains refresh tokens only
+ * as hashes. A new file is readable only by its owner. Each process counts quotas in its memory. One thread writes, and
+ * another one reads while it writes. Both end with `close()`. If the file is moved or deleted while the store is open,
+ * verbs that write reject with the code SQLITE_READONLY_DBMOVED.
  *
- * @param file - path, or `:memory:`. Another copy of SQLite that opens the file in this process, as better-sqlite3
- *   next to Node's own, would drop the store's locks when it closes the file
- * @throws Error at once when there is no SQLite, the file cannot be opened, or another version of this package wrote it
+ * @param file - path, or `:memory:`. Do not open the file with another copy of SQLite in this process, such as
+ *   better-sqlite3 next to Node's own: when it closes the file, it would release the store's locks
+ * @throws Error if there is no SQLite, the file cannot be opened, or its tables have another version
  * @example
  * setupDidAuth(app, { ...config, store: sqliteStore('./auth.db') })
  */
@@ -46,7 +46,7 @@ export function sqliteStore(file: string, options?: SqliteStoreOptions): Store {
   return openSqliteStore(file, options)
 }
 
-/** Opens a store; tests pass another engine, or clocks that jump. */
+/** Creates the store of {@link sqliteStore}. Tests pass another engine or other clocks. */
 export function openSqliteStore(
   file: string,
   { maxSessions = 10_000_000, maxChallengeUses = 1_000_000, maxQuotas = 100_000 }: SqliteStoreOptions = {},

@@ -2,43 +2,45 @@ import type { Worker } from 'node:worker_threads'
 import type { RunVerb } from '../sql/query.js'
 import type { ThreadRole } from './thread-database.js'
 
-/** A verb to be run. */
+/** A request to run a verb. */
 export type Request = readonly [id: number, verb: string, ...args: unknown[]]
 
-/** Verbs, and for how many milliseconds the first of them has waited already. */
+/** A message with requests. `waitedMilliseconds`: time that the first of them has already waited. */
 export type Batch = readonly [waitedMilliseconds: number, ...requests: Request[]]
 
-/** A thread's answer to a verb; of an error, the fields that can cross threads. */
+/**
+ * A thread's reply to a request, with the result, or with those fields of an error that can be sent between threads.
+ */
 export type Reply = readonly [id: number, result: unknown, failure?: Readonly<Record<'message' | 'code', string>>]
 
-/** Asks a thread to close its database and end. Other messages are lists of verbs. */
+/** Message that makes a thread close its database and end. All other messages are batches. */
 export const CLOSE = 'close'
 
-/** Options for starting a thread, and for its messages. */
+/** Options of a {@link SqliteThread}. */
 export interface SqliteThreadOptions {
-  /** Starts the thread: once at once, and again for the next verb after it has ended. */
+  /** Starts the thread. Called at once, and again for the next verb after the thread has ended. */
   readonly start: () => Worker
-  /** Format of messages: `json` is cheaper, `clone` is needed for bytes. Default `json`. */
+  /** Format of messages: `json` is faster, `clone` is needed for bytes. Default `json`. */
   readonly format?: 'json' | 'clone'
 }
 
 /**
- * A thread that owns a database of SQLite, seen from the threads that call its verbs.
+ * A handle of a thread that owns a SQLite database, for the thread that calls its verbs.
  *
- * All verbs that are called in one round of the event loop form one message, and the next message waits for the first
- * reply to the last: messages are what costs, and under load each has many verbs. Verbs that a thread has not answered
- * when it ends are rejected; the next verb starts another.
+ * Messages between threads are expensive, so one message contains all verbs of a turn of the event loop. The next
+ * message waits for the first reply to the previous one, so that messages contain many verbs under load. If the thread
+ * ends, its unanswered verbs are rejected, and the next verb starts a new thread.
  */
 export class SqliteThread {
   readonly #options: SqliteThreadOptions
   #worker: Worker | undefined
   #lastId = 0
-  /** Verbs that are not sent yet. */
+  /** Requests that have not been sent yet. */
   #batch: Request[] = []
-  /** Time of the first call among them: milliseconds, by `performance.now`. */
+  /** Time of the first call in the batch, in milliseconds by `performance.now`. */
   #batchSince = 0
   readonly #pending = new Map<number, { resolve: (result: unknown) => void; reject: (error: Error) => void }>()
-  /** Whether the thread has a message that it did not answer yet. */
+  /** Whether the last message has not been answered yet. */
   #isAwaiting = false
   #isScheduled = false
   #closing: Promise<void> | undefined
@@ -49,7 +51,7 @@ export class SqliteThread {
     this.#worker = this.#start()
   }
 
-  /** Runs a verb. @throws Error with the `code` of SQLite, or when the store is closed or its thread ended */
+  /** Runs a verb. @throws Error with the `code` of SQLite, or if the store is closed or its thread has ended */
   readonly run: RunVerb = (verb, args) => {
     if (this.#closing !== undefined) return Promise.reject(new Error('express-did-auth: the store is closed'))
     return new Promise((resolve, reject) => {
@@ -61,7 +63,7 @@ export class SqliteThread {
     })
   }
 
-  /** Closes the database once everything that was accepted is answered. */
+  /** Closes the database after all accepted verbs have been answered. */
   close(): Promise<void> {
     return (this.#closing ??= this.#close())
   }
@@ -108,7 +110,7 @@ export class SqliteThread {
       this.#worker = undefined
       this.#rejectSent(cause ?? new Error('express-did-auth: the thread of the SQLite store has ended'))
     })
-    // An idle store does not keep the process alive.
+    // An idle store must not keep the process alive.
     worker.unref()
     return worker
   }
@@ -143,20 +145,21 @@ export class SqliteThread {
   }
 }
 
-/** Options for starting the threads of a database, and the verbs that each of them runs. */
+/** Options of {@link startSqliteThreads}. */
 export interface SqliteThreadsOptions extends Pick<SqliteThreadOptions, 'format'> {
   readonly start: (role: ThreadRole) => Worker
-  /** Verbs that run in the thread that reads. Empty for a database in memory, which has one connection. */
+  /** Verbs that may run in the reader thread. Empty for a database in memory, which has only one connection. */
   readonly reads: ReadonlySet<string>
 }
 
-/** Time of a write from which on the thread that reads is started, before a read has to wait for its start. */
+/** Duration of a write after which the reader thread is started, so that no later read waits for its start. */
 const SLOW_MILLISECONDS = 20
 
 /**
- * Starts the thread of a database, and another one for reads when one is called for the first time while a write waits
- * for the disk. While nothing is written, the first thread reads: its cache has the pages that it wrote. A read that is
- * called after the answer to a write sees it: the answer leaves after the commit, and each read begins a new snapshot.
+ * Starts the writer thread of a database. The reader thread is started on the first read during a write, or after a
+ * slow write. While nothing is written, the writer also reads, because its cache contains the pages that it has
+ * written. A read sees every write that was answered before: the answer is sent after the commit, and each read has a
+ * new snapshot.
  */
 export function startSqliteThreads({ start, format, reads }: SqliteThreadsOptions): {
   run: RunVerb
@@ -170,13 +173,14 @@ export function startSqliteThreads({ start, format, reads }: SqliteThreadsOption
   return {
     run: async (name, args) => {
       if (reads.has(name)) return (writes === 0 || isClosed ? writer : (reader ??= startAs('reader'))).run(name, args)
-      const since = performance.now()
+      const startedAt = performance.now()
       writes += 1
       try {
         return await writer.run(name, args)
       } finally {
         writes -= 1
-        if (performance.now() - since > SLOW_MILLISECONDS && !isClosed && reads.size > 0) reader ??= startAs('reader')
+        if (performance.now() - startedAt > SLOW_MILLISECONDS && !isClosed && reads.size > 0)
+          reader ??= startAs('reader')
       }
     },
     close: async () => {

@@ -1,25 +1,31 @@
 import { statSync } from 'node:fs'
-import { isFile, openConnection, type ConnectionOptions, type EngineName, type SqlConnection } from './sqlite-engine.js'
+import {
+  isFile,
+  openConnection,
+  type ConnectionOptions,
+  type EngineName,
+  type SqliteConnection
+} from './sqlite-engine.js'
 
-/** The task of a thread: it writes, or it reads while the other thread waits for the disk. */
+/** Role of a thread. The reader reads while the writer waits for the disk. */
 export type ThreadRole = 'writer' | 'reader'
 
-/** The file that a store has opened. */
+/** File that a store has opened. */
 export interface OpenedFile {
   /** Absolute path, or `:memory:`. */
   readonly file: string
-  /** Undefined for `:memory:`. */
+  /** Inode; undefined for `:memory:`. */
   readonly inode: number | undefined
 }
 
-/** The database of a thread, as its worker gets it. */
+/** Settings of a thread's database, which its worker receives. */
 export interface ThreadDatabase extends OpenedFile {
   readonly engine: EngineName
   readonly synchronous: ConnectionOptions['synchronous']
   readonly role: ThreadRole
 }
 
-/** Suffixes of the files in WAL mode: the database, its log of changes and the index of the log. */
+/** Suffixes of the files in WAL mode: the database, the write-ahead log and the index of the log. */
 const SUFFIXES = ['', '-wal', '-shm']
 /** Time for which a statement may block a thread while another process writes. */
 const BUSY_MILLISECONDS = { writer: 20, reader: 4_000 }
@@ -30,14 +36,13 @@ export function findInode(file: string): number | undefined {
 }
 
 /**
- * Opens the database of a thread. The connection of a reader refuses to write.
+ * Opens the database of a thread. A reader's connection refuses to write.
  *
- * @returns `assertInPlace` throws if one of the open files is no longer at its path: it was moved or deleted, and a
- *   write would be lost for the next process
+ * @returns `assertInPlace` throws if an open file was moved or deleted, because the next process would not see a write
  * @throws Error with the code SQLITE_READONLY_DBMOVED if the file is not the one that the store has opened
  */
 export function openThreadDatabase({ file, engine, synchronous, inode, role }: ThreadDatabase): {
-  connection: SqlConnection
+  connection: SqliteConnection
   assertInPlace: () => void
 } {
   const assertInode = (path: string, expected: number | undefined): void => {

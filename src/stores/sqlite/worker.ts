@@ -1,4 +1,4 @@
-/** The thread of a store's database. */
+/** Worker thread of a SQLite store, which runs verbs on its database. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { sqliteDialect } from '../sql/dialect.js'
 import { STORE_READS, createStoreVerbs } from '../sql/store-verbs.js'

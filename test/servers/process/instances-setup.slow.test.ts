@@ -67,7 +67,7 @@ describe('a server that cannot use its database as it is set up', () => {
       before: `CREATE TABLE did_auth_schema (version int PRIMARY KEY, needs_code int NOT NULL);
         INSERT INTO did_auth_schema VALUES (9, 8); GRANT SELECT ON did_auth_schema TO checked`,
       env: () => ({ DATABASE_URL: urlOf('app') }),
-      line: 'the tables of did_auth_schema are of version 9, for code that knows version 8; this one knows \\d+: update express-did-auth'
+      line: 'the tables of did_auth_schema have version 9, which needs code for version 8; this code knows version \\d+: update express-did-auth'
     }
   ])('ends with code 1 and one line about $what', async ({ env, before, line }) => {
     if (before !== undefined) await runOn(engine.url('app'), before)

@@ -325,6 +325,6 @@ describe('parseObjectList', () => {
     ['an entity without end', list(last + object('a&amp'))],
     ['a character that is none', list(last + object('&#x110000;'))]
   ])('refuses %s', (_what, text) =>
-    expect(() => parseObjectList(text)).toThrow('Object storage answered no list of objects')
+    expect(() => parseObjectList(text)).toThrow('The response of the object storage is no list of objects')
   )
 })

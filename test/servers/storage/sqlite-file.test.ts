@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import {
   chooseSqliteEngine,
   openSqliteConnection,
-  type SqlConnection,
+  type SqliteConnection,
   type SqlQuery
 } from 'express-did-auth/server-kit'
 import { sqliteContents } from '../../../servers/storage/sql/content-dialect.js'
@@ -36,7 +36,7 @@ beforeEach(async () => {
 afterEach(() => files.remove())
 
 /** A connection of another process. */
-function connect(): SqlConnection {
+function connect(): SqliteConnection {
   return openSqliteConnection(files.file, chooseSqliteEngine(), { synchronous: 'NORMAL', busyMilliseconds: 1_000 })
 }
 
@@ -226,7 +226,7 @@ describe('a takedown in a database file', () => {
     reader.prepare('SELECT * FROM contents').all()
     const { removed, remains } = await store.takeDown(computeCid(secret), 'order', NOW)
     expect(removed).toBe(1)
-    expect(remains).toContain(`${files.file}-wal was not emptied: something reads it`)
+    expect(remains).toContain(`${files.file}-wal was not emptied: another process reads it`)
     reader.exec('COMMIT')
     reader.close()
     expect(await store.takeDown(computeCid(secret), 'order', NOW)).toEqual({ removed: 0, remains: [] })

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, jest, afterAll, beforeAll, beforeEach } from '@jest/globals'
 import { join } from 'node:path'
-import { createDiskBound, storeBound, createDiskUsage } from '../../../servers/storage/disk-space.js'
+import { createDiskBound, createStoreBound, createDiskUsage } from '../../../servers/storage/disk-space.js'
 import { createFileObjectStore } from '../../../servers/storage/files.js'
 import type { OpenContentStore } from '../../../servers/storage/sql/sql-content-store.js'
 import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
@@ -36,7 +36,7 @@ describe('VAULT_MAX_BYTES_PER_DID', () =>
     await user.post('a', '1234').expect(201)
     await user.post('b', '€€').expect(201)
     for (const answer of [await user.post('a', '5'), await user.put('c', '5'), await user.put('a/id', '5')]) {
-      expect([answer.status, answer.text]).toEqual([507, 'Storage full: 11 bytes with this, at most 10'])
+      expect([answer.status, answer.text]).toEqual([507, 'Storage full: 11 bytes with this write, at most 10'])
     }
     expect((await user.get('keys')).body.keys).toHaveLength(2)
     await user.post('c', '').expect(201)
@@ -48,7 +48,7 @@ describe('VAULT_MAX_ENTRIES_PER_DID', () =>
     await user.post('a', '1').expect(201)
     const { id } = (await user.post('b', '2').expect(201)).body
     for (const answer of [await user.post('a', '3'), await user.put('c', '3'), await user.put('a/id', '3')]) {
-      expect([answer.status, answer.text]).toEqual([507, 'Storage full: 3 entries with this, at most 2'])
+      expect([answer.status, answer.text]).toEqual([507, 'Storage full: 3 entries with this write, at most 2'])
     }
     await user.put(`b/${id}`, '3').expect(200)
   }))
@@ -77,7 +77,7 @@ describe('the disk', () => {
     await user.post('a', 'eleven byte').expect(201)
     const late = await startUser(env, folderOf())
     const answer = await late.post('b', '1')
-    expect([answer.status, answer.text]).toEqual([507, 'Storage full: 11 of 10 bytes in use by all'])
+    expect([answer.status, answer.text]).toEqual([507, 'Storage full: 11 of 10 bytes used by all users'])
     await user.delete('a').expect(200)
   })
 
@@ -93,14 +93,14 @@ describe('the disk', () => {
     await roomy.put('a', '5'.repeat(100_000)).expect(200)
     expect(await listObjectNames(objects)).toHaveLength(2)
     const full = await startUser({ VAULT_MAX_STORE_BYTES: '50000' }, { contents: await open() })
-    await full.put('a', '6').expect(507, 'Storage full: 100000 of 50000 bytes in use by all')
+    await full.put('a', '6').expect(507, 'Storage full: 100000 of 50000 bytes used by all users')
     remove()
   })
 
   it('is asked about once a second at most', async () => {
     let asked = 0
     let nowMilliseconds = 0
-    const assertFree = storeBound(
+    const assertFree = createStoreBound(
       createDiskBound(() => Promise.resolve((asked += 1) * 45)),
       noSpace,
       () => nowMilliseconds
@@ -130,7 +130,7 @@ describe('the disk', () => {
       return Promise.resolve()
     }
     const slow = { ...createDiskBound(() => Promise.resolve(percent)), freshMilliseconds: 10_000 }
-    const assertFree = storeBound(slow, makeSpace, () => nowMilliseconds)
+    const assertFree = createStoreBound(slow, makeSpace, () => nowMilliseconds)
     await expect(assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
     garbage = 10
     nowMilliseconds = 1_000
@@ -141,7 +141,7 @@ describe('the disk', () => {
     let nowMilliseconds = 0
     let isGone = false
     const measure = (): Promise<number> => (isGone ? Promise.reject(new Error('slow')) : Promise.resolve(91))
-    const assertFree = storeBound(createDiskBound(measure), noSpace, () => nowMilliseconds)
+    const assertFree = createStoreBound(createDiskBound(measure), noSpace, () => nowMilliseconds)
     await expect(assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
     isGone = true
     nowMilliseconds = 5_000
@@ -149,7 +149,7 @@ describe('the disk', () => {
   })
 
   it('takes what it can when it cannot be measured', async () => {
-    const assertFree = storeBound(createDiskBound(createDiskUsage('/no/such/folder')), noSpace)
+    const assertFree = createStoreBound(createDiskBound(createDiskUsage('/no/such/folder')), noSpace)
     await expect(assertFree()).resolves.toBeUndefined()
   })
 
@@ -318,7 +318,7 @@ describe('the usage of one user', () => {
       expect([did, entries.length]).toEqual([user.did, 10_000])
       expect(entries.map((entry: { content: string }) => entry.content)).toEqual(contents)
       await user.read('key%205000').expect(200, [contents[5_000]])
-      await user.post('one-more', 'a').expect(507, 'Storage full: 10001 entries with this, at most 10000')
+      await user.post('one-more', 'a').expect(507, 'Storage full: 10001 entries with this write, at most 10000')
       await user.put('key%205000', 'new').expect(200)
       await user.read('key%205000').expect(200, ['new'])
     }))
