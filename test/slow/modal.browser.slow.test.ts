@@ -74,7 +74,7 @@ describe('RainbowKit with express-did-auth/client/siwe', () => {
     folder.remove()
   })
 
-  it('connects the wallet, signs in by one click, asks /me, stays logged in over a reload, and logs out', async () => {
+  it('connects the wallet, signs in with one click, stays logged in after a reload, and logs out', async () => {
     const signButton = '[data-testid=rk-auth-message-button]'
     const alice = wallet('alice')
     const { open, context, complaints } = await openProfile(browser, [alice])

@@ -35,7 +35,7 @@ const json = (body: object): RequestInit => ({
 })
 
 describe('examples/oidc-provider.mjs', () => {
-  it('gives the tokens of OpenID Connect to a client whose user logged in with a wallet', async () => {
+  it('issues OpenID Connect tokens to a client whose user logged in with a wallet', async () => {
     jest.spyOn(console, 'info').mockImplementation(() => undefined)
     jest.spyOn(console, 'warn').mockImplementation(() => undefined)
     const path = '../../examples/oidc-provider.mjs'

@@ -47,11 +47,11 @@ interface Linter {
 }
 const linter = createRequire(join(root, 'test/slow/node_modules/x.js'))('@redocly/openapi-core') as Linter
 
-describe.each(Object.entries(documents))('the document of %s', (name, document) => {
+describe.each(Object.entries(documents))('the OpenAPI document of %s', (name, document) => {
   it.each([
     ['as it is packed', {}],
     ['as GET /openapi.json answers it', { servers: [{ url: `https://${name}.example` }] }]
-  ])('is taken by redocly without an error or a warning, %s', async (_how, servers) => {
+  ])('passes redocly without an error or a warning, %s', async (_how, servers) => {
     const source = JSON.stringify({ ...document, ...servers })
     const config = await linter.createConfig({ extends: ['recommended'] })
     const problems = await linter.lintFromString({ source, absoluteRef: `/${name}.json`, config })
@@ -61,7 +61,7 @@ describe.each(Object.entries(documents))('the document of %s', (name, document) 
 
 describe.each(Object.entries(documents))('the client that openapi-typescript generates for %s', (name, document) =>
   it(
-    'compiles, and so does what uses it',
+    'compiles together with code that uses it',
     async () => {
       const file = (end: string): string => join(folder.path, `${name}${end}`)
       writeFileSync(file('.json'), JSON.stringify(document))

@@ -9,7 +9,7 @@ const PHONE: BrowserContextOptions = { viewport: { width: 390, height: 844 }, ha
 const TEXT = 'Meet me at the old oak.'
 const UNTIL = 4_102_444_800
 
-describe('the page of a link', () => {
+describe('the page /open', () => {
   const servers = new ServerProcesses({ LOG_LEVEL: 'silent' })
   let processes = {} as Record<'headers' | 'open reads', ServerProcess>
   let browser: Browser
@@ -40,7 +40,7 @@ describe('the page of a link', () => {
   it.each([
     ['headers', ['/request-auth', '/auth']],
     ['open reads', []]
-  ] as const)('leads a phone from the link to the text by one tap, at a server with %s', async (name, login) => {
+  ] as const)('shows the text of a link after one tap on a phone, at a server with %s', async (name, login) => {
     const server = processes[name]
     const link = await send(TEXT, server)
     const { open, requests, complaints, context } = await openProfile(browser, [], PHONE)
@@ -80,7 +80,7 @@ describe('the page of a link', () => {
     expect(complaints).toEqual([])
   })
 
-  it('says in a sentence what is wrong with a link', async () => {
+  it('explains in one sentence what is wrong with a link', async () => {
     const link = await send(TEXT)
     const { open, context } = await openProfile(browser)
     // Before a tap: nothing could be opened.
@@ -107,7 +107,7 @@ describe('the page of a link', () => {
   it.each([
     ['light', 1280],
     ['dark', 320]
-  ] as const)('is opened with only the keyboard, and accessible to axe, %s, %i px', async (colorScheme, width) => {
+  ] as const)('works with only the keyboard and passes the axe checks (%s, %i px)', async (colorScheme, width) => {
     const name = `${'plan_of_the_garden_'.repeat(8)}.pdf`
     const links = [await send(`${TEXT} https://example.com/${'long'.repeat(50)}`), await send(new File(['x'], name))]
     const { open } = await openProfile(browser, [], {

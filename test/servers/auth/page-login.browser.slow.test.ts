@@ -15,7 +15,7 @@ import {
 import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
 import { until } from '../../support/until.js'
 
-describe('logging in on the page in a browser', () => {
+describe('login on the page of the auth server', () => {
   const servers = new ServerProcesses({ LOG_LEVEL: 'silent' })
   /** A page of another origin. */
   const other: Server = createServer((_req, res) => res.setHeader('Content-Type', 'text/html').end('<title>x</title>'))
@@ -37,13 +37,13 @@ describe('logging in on the page in a browser', () => {
     await servers.killAll()
   })
 
-  it('is the address to open, in the last line of the start', async () => {
+  it('has its address in the last line that the server logs at startup', async () => {
     await until(() => all.output().includes('"event":"page"'))
     const last = all.output().trim().split('\n').at(-1) ?? ''
     expect(JSON.parse(last)).toMatchObject({ event: 'page', url: all.serviceUrl, msg: `open ${all.serviceUrl}` })
   })
 
-  it('says where to open it, at another address than its own', async () => {
+  it('tells a user at another address where to open the page', async () => {
     const { open } = await openProfile(browser)
     const own = await open(all.serviceUrl)
     const other = await open(all.serviceUrl.replace('localhost', '127.0.0.1'))
@@ -57,7 +57,7 @@ describe('logging in on the page in a browser', () => {
       expect([await own.isVisible(selector), await other.isVisible(selector)]).toEqual([true, false])
   })
 
-  it('watches the account of its wallet after a reload', async () => {
+  it('logs out when the wallet switches its account after a reload', async () => {
     const alice = wallet('alice')
     const { open } = await openProfile(browser, [alice])
     const page = await open(all.serviceUrl)
@@ -71,7 +71,7 @@ describe('logging in on the page in a browser', () => {
     await page.waitForSelector('#signed-in', { state: 'hidden' })
   })
 
-  it('goes from connecting a wallet to logging out with only the keyboard, and to no other host', async () => {
+  it('works from connecting a wallet to logging out with only the keyboard, and calls no other host', async () => {
     const alice = wallet('alice')
     const { open, requests, complaints } = await openProfile(browser, [alice])
     const page = await open(all.serviceUrl)
@@ -108,7 +108,7 @@ describe('logging in on the page in a browser', () => {
     ['light', 1280],
     ['dark', 1280],
     ['light', 320]
-  ] as const)('is accessible to axe in its main states, %s, and fits into %i px', async (colorScheme, width) => {
+  ] as const)('passes the axe checks in its main states, %s, and fits into %i px', async (colorScheme, width) => {
     // A colour that is changing slowly can lack contrast for a moment.
     const options = { colorScheme, viewport: { width, height: 800 }, reducedMotion: 'reduce' } as const
     const { open } = await openProfile(browser, [wallet('alice')], options)
@@ -135,7 +135,7 @@ describe('logging in on the page in a browser', () => {
     await expectNoFault()
   })
 
-  it('offers a wallet of the browser first, and the key of this tab where there is none', async () => {
+  it("highlights the browser's wallet, or the key of this tab if the browser has no wallet", async () => {
     const [some, none] = [await openProfile(browser, [wallet('alice')]), await openProfile(browser)]
     const [page, other] = [await some.open(all.serviceUrl), await none.open(all.serviceUrl)]
     await page.waitForSelector('#wallets button')
@@ -146,7 +146,7 @@ describe('logging in on the page in a browser', () => {
     expect(await other.evaluate(coloured('#use-tab-key'))).toBe(primary)
   })
 
-  it('folds later steps on a phone, and opens the second with a wallet', async () => {
+  it('collapses later steps on a phone, and opens the second step once a wallet is chosen', async () => {
     const { open } = await openProfile(browser, [], { viewport: { width: 390, height: 844 } })
     const page = await open(all.serviceUrl)
     const openSteps = (): Promise<string[]> => page.locator('.step[open] h2').allTextContents()
@@ -159,7 +159,7 @@ describe('logging in on the page in a browser', () => {
     expect(button?.width).toBe(card?.width)
   })
 
-  it('says what a link of localhost is, and what is missing without https', async () => {
+  it('warns that phones cannot open a localhost link, and hides relay and vault without https', async () => {
     const { open, context } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     await logInByTabKey(page)
@@ -174,7 +174,7 @@ describe('logging in on the page in a browser', () => {
     }
   })
 
-  it('shows nothing of the previous account once another one is chosen', async () => {
+  it('hides everything of the previous account once another account is chosen', async () => {
     const { open } = await openProfile(browser, [wallet('dora')])
     const page = await open(all.serviceUrl)
     await page.click('#wallets button')
@@ -197,7 +197,7 @@ describe('logging in on the page in a browser', () => {
     expect(await page.evaluate(ticks)).toEqual(['"✓"', ...Array<string>(3).fill('counter(step)')])
   })
 
-  it('shows nothing that is answered for the previous account', async () => {
+  it('ignores responses that arrive for the previous account', async () => {
     const { open } = await openProfile(browser, [wallet('erin')])
     const page = await open(all.serviceUrl)
     await page.click('#wallets button')
@@ -221,7 +221,7 @@ describe('logging in on the page in a browser', () => {
     expect(await page.locator('#sent, #notes li').locator('visible=true').count()).toBe(0)
   })
 
-  it('logs out a login of a wallet that is not the chosen one any more', async () => {
+  it('logs out a login that finishes after another wallet was chosen', async () => {
     const { open } = await openProfile(browser, [wallet('dora')])
     const page = await open(all.serviceUrl)
     let release = (): void => undefined
@@ -239,7 +239,7 @@ describe('logging in on the page in a browser', () => {
     expect((await page.locator('.steps [data-kind=good]').allTextContents()).join('')).toBe('')
   })
 
-  it('shows what the wallet signed, and tokens in full only when asked', async () => {
+  it('shows what the wallet signed, and shows full tokens only on request', async () => {
     const { open } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     await logInByTabKey(page)
@@ -255,7 +255,7 @@ describe('logging in on the page in a browser', () => {
     expect(await login.locator('pre').last().textContent()).toMatch(/"accessToken": "[\w-]+\.[\w-]+\.[\w-]+"/)
   })
 
-  it('logs in with the text of EIP-4361 when that is chosen, and shows it', async () => {
+  it('logs in with an EIP-4361 message if the user selects it, and shows the message', async () => {
     const alice = wallet('alice')
     const { open, complaints } = await openProfile(browser, [alice])
     const page = await open(all.serviceUrl)
@@ -275,7 +275,7 @@ describe('logging in on the page in a browser', () => {
     expect(complaints).toEqual([])
   })
 
-  it('logs in with cookies, and another origin of the same site can do nothing with them', async () => {
+  it('logs in with cookies, which another origin of the same site cannot use', async () => {
     const { open, complaints, context } = await openProfile(browser)
     const page = await open(withCookies.serviceUrl)
     await logInByTabKey(page)

@@ -31,7 +31,7 @@ const answerExpiry = (page: Page, seconds: string | undefined): Promise<unknown>
     await route.fulfill({ response, headers: seconds === undefined ? headers : { ...headers, ...exposed } })
   })
 
-describe('the page in a browser', () => {
+describe('the page of the auth server in a browser', () => {
   const servers = new ServerProcesses({ LOG_LEVEL: 'silent' })
   let [all, browser] = [] as unknown as [ServerProcess, Browser]
 
@@ -54,7 +54,7 @@ describe('the page in a browser', () => {
     return page
   }
 
-  it('sends a text through the relay, and another browser opens its link; the key is in no request', async () => {
+  it('sends a text through the relay and opens its link in another browser; no request contains the key', async () => {
     const sender = await openProfile(browser)
     const page = await sender.open(all.serviceUrl)
     await logInByTabKey(page)
@@ -79,7 +79,7 @@ describe('the page in a browser', () => {
     expect([...sender.complaints, ...receiver.complaints]).toEqual([])
   })
 
-  it('sends a file of bytes, which the other side saves', async () => {
+  it('sends a binary file, which the recipient saves', async () => {
     const { open, complaints } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     await logInByTabKey(page)
@@ -106,7 +106,7 @@ describe('the page in a browser', () => {
     expect(complaints).toEqual(['policy: connect-src blob'])
   })
 
-  it('keeps notes in the vault, which has ciphertexts; says it when another tab changed them', async () => {
+  it('stores notes in the vault as ciphertexts, and reports that another tab changed them', async () => {
     const { open, context } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     await logInByTabKey(page)
@@ -136,7 +136,7 @@ describe('the page in a browser', () => {
     expect(stored).toEqual([expect.stringMatching(/^eda1\.[\w-]{16}\.[\w-]+$/)])
   })
 
-  it('logs in once for all three servers: a wallet signs one text', async () => {
+  it('logs in to all three servers with one signature of the wallet', async () => {
     const alice = wallet('alice')
     const signed: WalletRequest[] = []
     const request = (asked: WalletRequest): Promise<unknown> => {
@@ -156,7 +156,7 @@ describe('the page in a browser', () => {
     expect(complaints).toEqual([])
   })
 
-  it('opens the notes in another browser by their recovery code, and not without it', async () => {
+  it('opens the notes in another browser only with their recovery code', async () => {
     const [page, other] = [await logInAs('carol'), await logInAs('carol')]
     await page.fill('#note', 'Buy oak')
     await page.click('#note-form button')
@@ -169,7 +169,7 @@ describe('the page in a browser', () => {
     await other.waitForSelector('#notes p:text-is("Buy oak")')
   })
 
-  it('logs in by a passkey, whose notes need no code: the same user after a reload', async () => {
+  it('logs in with a passkey: the same user after a reload, and notes without a recovery code', async () => {
     const { open, context, complaints } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     const devTools = await context.newCDPSession(page)
@@ -201,7 +201,7 @@ describe('the page in a browser', () => {
     expect(complaints).toEqual([])
   })
 
-  it('deletes no other note than the one that is shown, when the list changes while it is read', async () => {
+  it('deletes only the note that is shown when the list changes during a read', async () => {
     const { open } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     await logInByTabKey(page)
@@ -233,7 +233,7 @@ describe('the page in a browser', () => {
     ['locked', answering('eth_requestAccounts', []), 'named no account'],
     ['answering garbage for an account', answering('eth_requestAccounts', [42]), 'named no account'],
     ['answering nothing', answering('eth_requestAccounts', null), 'named no account']
-  ])('says what is wrong with a wallet that is %s, and continues with another', async (_what, bad, text) => {
+  ])('explains what is wrong with a wallet that is %s, and continues with another', async (_what, bad, text) => {
     const { open, complaints } = await openProfile(browser, [bad])
     const page = await open(all.serviceUrl)
     await page.click('#wallets button')
@@ -243,9 +243,9 @@ describe('the page in a browser', () => {
   })
 
   it.each([
-    ['what is no signature', answering('personal_sign', { r: 1 }), 'Your wallet failed'],
-    ['that its user declines', declining, 'You refused']
-  ])('says that a wallet answered a login with %s, and lets the user try again', async (_what, bad, text) => {
+    ['a value that is no signature', answering('personal_sign', { r: 1 }), 'Your wallet failed'],
+    ['a refusal by its user', declining, 'You refused']
+  ])('explains that a wallet answered a login with %s, and lets the user try again', async (_what, bad, text) => {
     const { open } = await openProfile(browser, [bad])
     const page = await open(all.serviceUrl)
     await page.click('#wallets button')
@@ -302,7 +302,7 @@ describe('the page in a browser', () => {
     expect(await ended.getAttribute('#session-status', 'data-kind')).toBe('bad')
   })
 
-  it('continues when the server restarts between two clicks', async () => {
+  it('continues after the server restarts between two clicks', async () => {
     const data = temporaryFolder()
     const first = await servers.start({ DATA_DIR: data.path })
     const { open } = await openProfile(browser)
@@ -320,7 +320,7 @@ describe('the page in a browser', () => {
     data.remove()
   })
 
-  it('says that it is offline, stays logged in, and continues afterwards', async () => {
+  it('reports that it is offline, stays logged in, and continues afterwards', async () => {
     const { open, context } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     await logInByTabKey(page)

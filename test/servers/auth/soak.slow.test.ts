@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { soak } from '../../bench/soak-users.js'
 import { ServerProcesses } from '../../support/server-process.js'
 
-describe('the three servers under mixed requests of many users', () => {
+describe('auth, relay and vault under mixed requests of many users', () => {
   const servers = new ServerProcesses({ LOG_LEVEL: 'warn', MAX_REQUESTS_PER_TIME_SLOT: '1000000' })
   let output = (): string => ''
   let wrong: string[] | undefined
@@ -14,9 +14,9 @@ describe('the three servers under mixed requests of many users', () => {
   })
   afterAll(() => servers.killAll())
 
-  it('answer each as documented', () => expect(wrong).toEqual([]))
+  it('answer every request as documented', () => expect(wrong).toEqual([]))
 
-  it('have nothing to log but that they are ready, where the page is, and the first refusal of a kind', () => {
+  it('log only that they are ready, the address of the page, and the first refusal of each code', () => {
     const events = output()
       .trim()
       .split('\n')

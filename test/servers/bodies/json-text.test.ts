@@ -99,8 +99,8 @@ describe('JsonTextDecoder', () => {
   )
 
   it.each([
-    ['nothing', ''],
-    ['no field', '{}'],
+    ['an empty body', ''],
+    ['an object without the field', '{}'],
     ['null', '{"file":null}'],
     ['an array', '{"file":["text"]}'],
     ['the field in another object', '{"a":{"file":"text"}}'],
@@ -118,7 +118,7 @@ describe('JsonTextDecoder', () => {
   it.each([
     ['half an object', '{"file":"text"'],
     ['more than an object', '{"file":"text"}}'],
-    ['a line feed as it is', '{"file":"a\nb"}'],
+    ['an unescaped line feed', '{"file":"a\nb"}'],
     ['an escape that JSON does not know', '{"file":"\\x41"}'],
     ['half an escape', '{"file":"\\u00"}'],
     ['single quotes', "{'file':'text'}"],
@@ -126,19 +126,19 @@ describe('JsonTextDecoder', () => {
     ['a character cut off', bytes('{"file":"', [0xe2, 0x82], '"}')],
     ['a character longer than needed', bytes('{"file":"', [0xc0, 0x80], '"}')],
     ['a surrogate in UTF-8', bytes('{"file":"', [0xed, 0xa0, 0x80], '"}')],
-    ['no UTF-8 in another field', bytes('{"file":"a","b":"', [0x80], '"}')],
+    ['invalid UTF-8 in another field', bytes('{"file":"a","b":"', [0x80], '"}')],
     ['UTF-16', Buffer.from('\ufeff{"file":"text"}', 'utf16le')]
   ])('refuses %s with ERR_JSON', (_what, body) => {
     for (const pieces of [[Infinity], [1]]) expect(decode(body, pieces)).toEqual({ code: 'ERR_JSON' })
   })
 
-  it('reads objects as JSON.parse does, wherever they are cut', () =>
+  it('reads objects as JSON.parse does, at any chunk boundaries', () =>
     fc.assert(
       fc.property(body, lengths, (text, pieces) => expect(decode(text, pieces)).toEqual(expected(text))),
       { numRuns: 3_000 }
     ))
 
-  it('judges bytes that were changed, left out or put in as JSON.parse does', () => {
+  it('treats changed, removed or inserted bytes as JSON.parse does', () => {
     const change = fc.record({ at: fc.nat(1_000), drop: fc.nat(2), put: fc.uint8Array({ maxLength: 3 }) })
     const structure = fc.record({
       at: fc.nat(1_000),
@@ -158,7 +158,7 @@ describe('JsonTextDecoder', () => {
     )
   })
 
-  it('reads long texts as JSON.parse does, with escapes near and far from each other', () => {
+  it('reads long texts as JSON.parse does, with escapes close together and far apart', () => {
     const run = fc.tuple(
       fc.integer({ min: 0, max: 3_000 }),
       fc.constantFrom('a', 'é', '€', '😀'),

@@ -117,12 +117,12 @@ describe('BodyReader', () => {
     ['{"file":"\\u0000aé€😀"}', { text: '\0aé€😀', bytes: 11 }],
     ['{"content":"text"}', { code: 'ERR_CONTENT', message: 'Invalid content' }],
     ['file=text', { code: 'ERR_JSON', message: 'Malformed JSON' }]
-  ])('answers to %s: %j', async (body, outcome) => {
+  ])('reads %s as %j', async (body, outcome) => {
     expect(await post(body)).toEqual(outcome)
   })
 
   it.each(['application/json; charset=utf-8', 'APPLICATION/JSON', 'application/vnd.api+json', 'application/json ;x=y'])(
-    'takes the content type %s',
+    'accepts the content type %s',
     async (type) => {
       expect(await post('{"file":"text"}', { type })).toEqual({ text: 'text', bytes: 4 })
     }
@@ -140,22 +140,22 @@ describe('BodyReader', () => {
   })
 
   describe.each([
-    ['as they are', (text: string) => JSON.stringify(text)],
-    ['as escapes', (text: string) => `"${text.replaceAll(/[^]/g, escapeOf)}"`]
-  ])('counts characters %s', (_how, spell) =>
+    ['that are written literally', (text: string) => JSON.stringify(text)],
+    ['that are written as escapes', (text: string) => `"${text.replaceAll(/[^]/g, escapeOf)}"`]
+  ])('the limit for characters %s', (_how, spell) =>
     it.each([
-      ['1 byte', 'a', 1],
-      ['2 bytes', 'é', 2],
-      ['3 bytes', '€', 3],
-      ['4 bytes', '😀', 4]
-    ])('accepts up to 1000 bytes of %s', async (_what, character, size) => {
+      ['1-byte', 'a', 1],
+      ['2-byte', 'é', 2],
+      ['3-byte', '€', 3],
+      ['4-byte', '😀', 4]
+    ])('accepts at most 1000 bytes of %s characters', async (_what, character, size) => {
       const text = character.repeat(Math.floor(MAX_BYTES / size)) + 'b'.repeat(MAX_BYTES % size)
       expect(await post(`{"file":${spell(text)}}`)).toEqual({ text, bytes: 1_000 })
       expect(await post(`{"file":${spell(`${text}c`)}}`)).toEqual(tooLarge)
     })
   )
 
-  it('refuses a body that is announced as longer than the longest spelling, before it is there', async () => {
+  it('refuses a body whose announced length exceeds the limit, before the body arrives', async () => {
     const socket = open()
     socket.write(
       'POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 7025\r\n\r\n{"file":"'
@@ -165,7 +165,7 @@ describe('BodyReader', () => {
     socket.destroy()
   })
 
-  it('refuses a body that becomes longer than the longest spelling', async () => {
+  it('refuses a body that grows beyond the limit', async () => {
     expect(await post(`{"file":"${' '.repeat(7_016)}`, { pieceBytes: 100 })).toEqual(tooLarge)
     expect(await post(`{"file":"${' '.repeat(7_015)}`, { pieceBytes: 100 })).toMatchObject({ code: 'ERR_JSON' })
   })
@@ -175,7 +175,7 @@ describe('BodyReader', () => {
     expect(await post(`{"file":${JSON.stringify(text)}}`, { pieceBytes: 1 })).toEqual({ text, bytes: 660 })
   })
 
-  it('answers no one when an upload is broken off, and holds nothing of it', async () => {
+  it('fails with ERR_JSON when an upload is aborted, and keeps nothing of it', async () => {
     const socket = open()
     socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"file":"')
     await new Promise<void>((resolve) => (arrived = resolve))
@@ -184,7 +184,7 @@ describe('BodyReader', () => {
     expect(outcomes).toEqual([{ code: 'ERR_JSON', message: 'Malformed JSON' }])
   })
 
-  it('does not wait for the body of a client that is gone already', async () => {
+  it('does not wait for the body of a client that has disconnected', async () => {
     const socket = open()
     const gone = new Promise<Outcome>((resolve) => {
       server.prependOnceListener('request', (req: IncomingMessage) => {
@@ -198,7 +198,7 @@ describe('BodyReader', () => {
     await until(() => outcomes.length === 1)
   })
 
-  it('does not wait for a body that somebody else has read', async () => {
+  it('does not wait for a body that was already read', async () => {
     const read = new Promise<Outcome>((resolve) => {
       server.prependOnceListener('request', (req: IncomingMessage) => {
         req.once('end', () => setImmediate(() => resolve(outcomeOf(req))))
@@ -209,7 +209,7 @@ describe('BodyReader', () => {
   })
 })
 
-describe('BodyReader, with content above 64 KiB', () => {
+describe('BodyReader with content above 64 KiB', () => {
   const long = 'a text that goes on and on €😀 '.repeat(60_000)
   const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
@@ -224,13 +224,17 @@ describe('BodyReader, with content above 64 KiB', () => {
   }
 
   it.each([
-    ['plain', JSON.stringify({ file: long }), long],
+    ['without escapes', JSON.stringify({ file: long }), long],
     ['with escapes', JSON.stringify({ file: `"\n\0${long}` }), `"\n\0${long}`],
-    ['spelled as escapes', `{"file":"${'\\u20ac'.repeat(50_000)}"}`, '€'.repeat(50_000)],
+    ['that is written only as escapes', `{"file":"${'\\u20ac'.repeat(50_000)}"}`, '€'.repeat(50_000)],
     ['between other fields', `{ "a": "${long}", "file": ${JSON.stringify(long)}, "b": [1] }`, long],
-    ['before a shorter one, which counts', JSON.stringify({ file: long }).replace(/}$/, ',"file":"short"}'), 'short'],
     [
-      'before a long one, which counts',
+      'before a shorter value of the same field, which wins',
+      JSON.stringify({ file: long }).replace(/}$/, ',"file":"short"}'),
+      'short'
+    ],
+    [
+      'before a long value of the same field, which wins',
       JSON.stringify({ file: long }).replace(/}$/, `,"file":"${long.slice(9)}"}`),
       long.slice(9)
     ],
@@ -243,13 +247,13 @@ describe('BodyReader, with content above 64 KiB', () => {
     expect(await postLong(body, { pieceBytes: 10_007 })).toEqual(outcome)
   })
 
-  it('refuses what is longer than the maximum, and keeps no file of it', async () => {
+  it('refuses content above the maximum, and keeps no file of it', async () => {
     maxBytes = 100_000
     expect(await post(`{"file":"${'a'.repeat(100_001)}"}`)).toMatchObject({ code: 'ERR_CONTENT_TOO_LARGE' })
     expect(await post(`{"file":"${'a'.repeat(100_000)}"}`)).toMatchObject({ bytes: 100_000 })
   })
 
-  it('deletes the file of a client that disconnects', async () => {
+  it('deletes the spool file when the client disconnects', async () => {
     maxBytes = 1_000_000
     const socket = sendHalf(200_000)
     await until(() => readdirSync(spoolFolder).length === 1)
@@ -275,7 +279,7 @@ describe('BodyReader, with content above 64 KiB', () => {
     socket.destroy()
   })
 
-  it('leaves a file that was moved where it is', async () => {
+  it('passes content as a file that the caller can move', async () => {
     const kept = join(tmpdir(), `kept-${randomBytes(8).toString('hex')}`)
     maxBytes = 1_000_000
     using = async ({ source }) => {
@@ -287,7 +291,7 @@ describe('BodyReader, with content above 64 KiB', () => {
     expect(await post(`{"file":"${'b'.repeat(70_000)}"}`)).toMatchObject({ bytes: 70_000 })
   })
 
-  it('refuses the 9th body above 64 KiB of one owner, while those of others are read', async () => {
+  it('refuses the ninth body above 64 KiB of one owner, and reads those of other owners', async () => {
     maxBytes = 1_000_000
     for (let count = 0; count < 8; count += 1) sendHalf(200_000)
     await until(() => readdirSync(spoolFolder).length === 8)
@@ -303,7 +307,7 @@ describe('BodyReader, with content above 64 KiB', () => {
   it.each([
     ['ENOSPC', 'ERR_STORAGE_FULL', 'Storage full'],
     ['EIO', 'ERR_STORAGE', 'Storage unavailable, try again']
-  ])('answers %s of the spool with %s', async (failure, code, message) => {
+  ])('reports %s of the spool as %s', async (failure, code, message) => {
     const working = bodies
     const newFile = () => {
       throw Object.assign(new Error('spool'), { code: failure })

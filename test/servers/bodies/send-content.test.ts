@@ -37,8 +37,8 @@ async function* cut(bytes: Uint8Array, length: number): AsyncGenerator<Uint8Arra
   for (let start = 0; start < bytes.length; start += length) yield bytes.subarray(start, start + length)
 }
 
-describe('jsonStringOf', () =>
-  it('spells pieces as JSON.stringify spells the whole, also where a character is cut', async () => {
+describe('encodeJsonString', () =>
+  it('encodes pieces as JSON.stringify encodes the whole text, also where a character is cut', async () => {
     const text = fc.oneof(
       fc.string({ unit: 'binary' }).filter((one) => one.isWellFormed()),
       fc.string({ unit: 'grapheme', minLength: 60, maxLength: 300 }),
@@ -55,7 +55,7 @@ describe('jsonStringOf', () =>
   }))
 
 describe('sendWhole', () => {
-  it.each(['GET', 'HEAD'])('sends a text with its length to %s', async (method) => {
+  it.each(['GET', 'HEAD'])('sends a text and its length in response to %s', async (method) => {
     let isSent = false
     const port = await servingPort((_req, res) =>
       sendWhole(res, '"é"', { 'Cache-Control': 'no-store' }, () => (isSent = true))
@@ -69,7 +69,7 @@ describe('sendWhole', () => {
     })
   })
 
-  it('closes the connection of a client that takes longer than 5 s and 4 KiB/s allow', async () => {
+  it('closes the connection after 5 s plus the time that the body takes at 4 KiB/s', async () => {
     jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] })
     let response: ServerResponse | undefined
     let isEnded = false
@@ -92,7 +92,7 @@ describe('sendWhole', () => {
 
 describe('sendChunks', () => {
   it.each([
-    ['nothing', '', 1],
+    ['an empty text', '', 1],
     ['a short text', 'é€😀"\n\u0001', 1],
     ['a long text', 'é€😀"\n\u0001'.repeat(100_000), PIECE_BYTES],
     ['a long text in short pieces', 'é€😀"\n\u0001'.repeat(20_000), 1_001]
@@ -104,7 +104,7 @@ describe('sendChunks', () => {
     expect(headers).toMatchObject({ 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store' })
   })
 
-  it('answers HEAD with the headers, reads one piece at most, and closes the source', async () => {
+  it('answers HEAD with the headers, reads at most one piece, and closes the source', async () => {
     const done: string[] = []
     async function* pieces() {
       try {
@@ -122,7 +122,7 @@ describe('sendChunks', () => {
     ['the next chunk', ['[1', ',2]']],
     ['the end', ['[1']]
   ])(
-    'ends, and closes the source, when the client disconnects while %s is awaited',
+    'ends and closes the source when the client disconnects during the wait for %s',
     async (_what, [first, ...rest]) => {
       let closed = 0
       let ended: Promise<void> | undefined
@@ -147,14 +147,14 @@ describe('sendChunks', () => {
     }
   )
 
-  it('throws what fails before the first bytes, so that it can be answered', async () => {
+  it('throws if the source fails before the first byte, so that the caller can answer', async () => {
     async function* pieces(): AsyncGenerator<Uint8Array> {
       throw new Error('missing')
     }
     expect(await ask(await serving(() => encodeJsonString(pieces())))).toMatchObject({ status: 500, text: 'missing' })
   })
 
-  it('breaks the connection when the source fails later', async () => {
+  it('aborts the connection if the source fails later', async () => {
     async function* pieces() {
       yield Buffer.alloc(PIECE_BYTES, 97)
       throw new Error('missing')
@@ -162,7 +162,7 @@ describe('sendChunks', () => {
     await expect(ask(await serving(pieces))).rejects.toThrow('aborted')
   })
 
-  describe('a client that does not read', () => {
+  describe('when the client does not read', () => {
     let pulled = 0
     let isClosed = false
     async function* endless() {
@@ -196,7 +196,7 @@ describe('sendChunks', () => {
       return { client, res: response! }
     }
 
-    it('holds one piece in addition to what the system has taken', async () => {
+    it('buffers at most one piece in addition to what the socket accepted', async () => {
       const { client, res } = await stalled()
       expect(pulled * PIECE_BYTES - res.socket!.bytesWritten).toBeLessThanOrEqual(PIECE_BYTES)
       client.destroy()
@@ -209,7 +209,7 @@ describe('sendChunks', () => {
       expect(isClosed).toBe(true)
     })
 
-    it('closes the connection below the minimum data rate: 120 s after what was read faster', async () => {
+    it('closes the connection after 120 s without reading', async () => {
       jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] })
       const { res } = await stalled()
       jest.advanceTimersByTime(119_000)

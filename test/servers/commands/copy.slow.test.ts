@@ -69,7 +69,7 @@ async function countEntries(): Promise<number> {
   return Number(row?.number ?? 0)
 }
 
-it('copy ends at any moment and continues: nothing is lost, nothing is there twice', async () => {
+it('copy continues after a kill at any moment, without losses or duplicates', async () => {
   const env = { DATA_DIR: folder.path, DATABASE_URL: database.url }
   const counts: number[] = []
   for (let round = 0; round < 6; round += 1) {

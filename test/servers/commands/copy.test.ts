@@ -98,8 +98,8 @@ async function everything(store: OpenContentStore['store']): Promise<unknown> {
   return Promise.all([...lists, ...users])
 }
 
-describe('copy', () => {
-  it('copies a vault: the same lists in their order with their ETags, once, also when it is run again', async () => {
+describe('the command copy', () => {
+  it('copies each entry of a vault once, with the order and ETags of its lists, also in a second run', async () => {
     const store = await local('vault')
     await fillVault(store)
     const evil = Array.from({ length: 501 }, (_, number) => computeCid(`evil ${number}`))
@@ -127,7 +127,7 @@ describe('copy', () => {
     expect(entries.at(-1)?.cid).toBe(computeCid('later'))
   })
 
-  it('adds what is new, and leaves what was changed in the database', async () => {
+  it('adds new entries, and keeps changes that were made in the database', async () => {
     const store = await local('vault')
     await fillVault(store, 8)
     await store.close()
@@ -150,7 +150,7 @@ describe('copy', () => {
     expect(cids).not.toContain(computeCid('refused'))
   })
 
-  it('brings large content to the bucket, from files and from the bucket itself', async () => {
+  it('copies large content to the bucket, from files and from the bucket itself', async () => {
     const fake = await startFakeS3()
     const options = fake.options()
     const filled = await local('vault')
@@ -186,7 +186,7 @@ describe('copy', () => {
     }
   })
 
-  it('serves the same from a server on the copy', async () => {
+  it('makes a server on the copy answer as the server on the original', async () => {
     const before = await testVault({}, { folder: join(folder.path, 'vault') })
     const user = await VaultUser.logIn(before.listener, ANN)
     for (const content of ['one', 'two', BIG]) await user.post('notes', content).expect(201)
@@ -207,7 +207,7 @@ describe('copy', () => {
     await after.close()
   })
 
-  it('copies files of the relay with their ends: the later one of a file that is there', async () => {
+  it('copies relay files with their expiry, and keeps the later expiry of an existing file', async () => {
     const store = await local('relay')
     const of = (text: string, ttlSeconds: number) => createFile(text, { nowSeconds: NOW, ttlSeconds })
     await store.writeFile(of('short', 1_000))
@@ -256,7 +256,7 @@ describe('copy', () => {
     expect(rows).toEqual(expect.arrayContaining(expected))
   })
 
-  it('leaves sessions behind, and finds nothing to copy where there are only sessions', async () => {
+  it('copies no sessions, and reports nothing to copy if only sessions exist', async () => {
     mkdirSync(join(folder.path, 'vault'))
     const sessions = openSqliteStore(join(folder.path, 'vault', 'auth.db'))
     const session = { service: 'https://vault.example', sessionId: 'of-vault', did: ANN.did, tokenClaims: undefined }
@@ -275,7 +275,7 @@ describe('copy', () => {
     expect(await runOn(database.url, 'SELECT * FROM did_auth_sessions')).toEqual([])
   })
 
-  it('names what is lost or damaged, copies the rest, and exits with 1', async () => {
+  it('names lost and damaged entries, copies the others, and exits with 1', async () => {
     const store = await local('vault')
     await fillVault(store, 8)
     await store.close()
@@ -297,7 +297,7 @@ describe('copy', () => {
     for (const key of ['key 1', 'key 2']) expect((await target.listEntries({ did: BEN.did, key })).entries).toEqual([])
   })
 
-  it('refuses while a server has the folder open', async () => {
+  it('refuses a folder that a server has open', async () => {
     const store = await local('vault')
     await store.writeEntry(createEntry('key', 'text'))
     await expect(copy()).rejects.toThrow(`${join(folder.path, 'vault', 'vault.db')} is in use: stop the servers first`)
@@ -306,7 +306,7 @@ describe('copy', () => {
     expect((await copy()).lines[0]).toContain('entries copied: 2 ')
   })
 
-  it('makes nothing in a folder that has nothing, and asks for a database', async () => {
+  it('creates nothing in an empty folder, and requires a database', async () => {
     const from = join(folder.path, 'nowhere')
     await expect(copy('--from', from)).rejects.toThrow(`There is nothing to copy in ${from} (DATA_DIR)`)
     expect(existsSync(from)).toBe(false)

@@ -19,8 +19,8 @@ async function keys(...args: string[]): Promise<string> {
   return lines.join('\n')
 }
 
-describe('keys new', () => {
-  it('prints all variables for .env, without a DID that follows from the key, others each time', async () => {
+describe('the command keys new', () => {
+  it('prints all variables for .env with new secrets each time, and without the derived DID', async () => {
     const first = await keys('new')
     const { PRIVATE_KEY: key, ...others } = parseEnv(first)
     expect(others).toEqual({ CHALLENGE_SECRET: HEX, RESOURCE_KEY: HEX })
@@ -33,12 +33,12 @@ describe('keys new', () => {
   it.each([
     ['rsk:testnet', { NETWORK_NAME: 'rsk:testnet' }],
     ['ethereum', { NETWORK_NAME: 'ethereum' }]
-  ])('prints JSON, and for the network %s the variable that the DID follows from', async (network, variable) => {
+  ])('prints JSON with the variable that determines the DID on the network %s', async (network, variable) => {
     const secrets = { PRIVATE_KEY: HEX, CHALLENGE_SECRET: HEX, RESOURCE_KEY: HEX }
     expect(JSON.parse(await keys('new', '--json', '--network', network))).toEqual({ ...secrets, ...variable })
   })
 
-  it('writes a file that only its owner reads, and never over another', async () => {
+  it('writes a file that only its owner can read, and overwrites none', async () => {
     const file = join(folder.path, '.env')
     expect(await keys('new', '--out', file)).toMatch(
       /^Wrote PRIVATE_KEY, CHALLENGE_SECRET, RESOURCE_KEY of did:ethr:rsk:0x[0-9a-f]{40} to .*\.env$/
@@ -57,5 +57,5 @@ describe('keys new', () => {
     ['new', '--size=4'],
     ['new', '--network', 'a b'],
     ['new', '--network', 'mainnet']
-  ])('refuses %j', (...args) => expect(keys(...args.flat())).rejects.toThrow(UsageError))
+  ])('refuses the arguments %j', (...args) => expect(keys(...args.flat())).rejects.toThrow(UsageError))
 })

@@ -39,8 +39,8 @@ async function openAll(): Promise<void> {
   }
 }
 
-describe('migrate', () => {
-  it('makes the tables that the servers need, once', async () => {
+describe('the command migrate', () => {
+  it('creates the tables of all servers, and does nothing in a second run', async () => {
     await expect(openAll()).rejects.toThrow(
       'Cannot use the database (DATABASE_URL): the tables of did_auth_schema are missing'
     )
@@ -59,7 +59,7 @@ describe('migrate', () => {
     ])
   })
 
-  it('changes nothing with --check, and exits with 1 and a line for each older part', async () => {
+  it('changes nothing with --check, and exits with 1 and a line for each outdated part', async () => {
     const { code, lines } = await migrate(['--check'])
     expect(code).toBe(1)
     expect(lines.map((line) => line.slice(0, line.indexOf(' missing')))).toEqual([
@@ -76,7 +76,7 @@ describe('migrate', () => {
     expect(await migrate(['--check'])).toEqual({ code: 0, lines: ['The tables are up to date.'] })
   })
 
-  it('prints SQL with --print that runs as it is and creates tables that the servers accept', async () => {
+  it('prints executable SQL with --print, which creates tables that the servers accept', async () => {
     const { lines } = await migrate(['--print'])
     expect(lines.at(0)).toBe('BEGIN;')
     expect(lines.at(-1)).toBe('COMMIT;')
@@ -86,7 +86,7 @@ describe('migrate', () => {
     expect(await migrate(['--print'])).toEqual({ code: 0, lines: ['-- The tables are up to date.'] })
   })
 
-  it('waits for a database that is started at the same time, and says so once', async () => {
+  it('waits for a database that starts at the same time, and reports it once', async () => {
     const engine = await startPostgres()
     try {
       await engine.stop()
@@ -105,7 +105,7 @@ describe('migrate', () => {
     }
   })
 
-  it('gives up where no database comes, with the reason', async () => {
+  it('gives up with the reason if no database starts', async () => {
     const server = createServer()
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const { port } = server.address() as AddressInfo
@@ -117,7 +117,7 @@ describe('migrate', () => {
     await away.close()
   })
 
-  it('says at once what cannot be waited for', async () => {
+  it('fails at once for a cause that waiting cannot fix', async () => {
     const url = new URL(database.url)
     url.pathname = '/of_nobody'
     await expect(migrate([], url.href)).rejects.toThrow(

@@ -31,7 +31,7 @@ const servers = ['auth', 'relay', 'vault'] as const
 const dockerfile = linesOf('Dockerfile')
 
 describe('compose.instances.yaml', () =>
-  it('gives the servers a role that is no superuser, and leaves the superuser no password', () => {
+  it("gives the servers a role without superuser rights, and removes the superuser's password", () => {
     const lines = linesOf('compose.instances.yaml')
     expect(lines.filter((line) => line.includes('POSTGRES_USER'))).toEqual([])
     expect(below(below(below(lines, 'configs:'), 'role:'), 'content: |')).toEqual([
@@ -43,13 +43,13 @@ describe('compose.instances.yaml', () =>
   }))
 
 describe('compose.yaml', () => {
-  it('has the three servers and an IPFS node of one version', () => {
+  it('defines the three servers and an IPFS node of a fixed version', () => {
     const names = services.filter((line) => /^\w/.test(line))
     expect(names).toEqual(['auth:', 'relay:', 'vault:', 'kubo:'])
     expect(below(services, 'kubo:')[0]).toMatch(/^image: ipfs\/kubo:v\d+\.\d+\.\d+$/)
   })
 
-  it.each(servers)('starts %s by its command, as all start, published on this machine only', (name) => {
+  it.each(servers)('starts %s with its own command, and publishes it only on this machine', (name) => {
     const service = below(services, `${name}:`)
     const port = serverPorts[name]
     expect(service.slice(0, 1)).toEqual(['<<: *server'])
@@ -58,13 +58,13 @@ describe('compose.yaml', () => {
     expect(below(service, 'ports:')).toEqual([`- 127.0.0.1:${port}:${port}`])
   })
 
-  it('gives the servers no more than they need, and 15 s to stop', () => {
+  it('gives the servers minimal rights, and 15 s to stop', () => {
     expect(common).toEqual(expect.arrayContaining(['init: true', 'read_only: true', 'stop_grace_period: 15s']))
     expect(below(common, 'cap_drop:')).toEqual(['- ALL'])
     expect(below(common, 'security_opt:')).toEqual(['- no-new-privileges:true'])
   })
 
-  it('shows the RPC port of the node only to relay and vault, on a network without a way out', () => {
+  it('exposes the RPC port of the node only to relay and vault, on an internal network', () => {
     const published = compose.filter((line) => /^ *- .*\d+:\d+/.test(line))
     expect(published).toHaveLength(servers.length)
     expect(below(below(compose, 'networks:'), 'ipfs-rpc:')).toEqual(['internal: true'])
@@ -80,7 +80,7 @@ describe('compose.yaml', () => {
     }
   })
 
-  it('keeps the node small: no capabilities but those of its entry point, restarts, a health check', () => {
+  it('limits the IPFS node to the capabilities of its entry point, with restarts and a health check', () => {
     const kubo = below(services, 'kubo:')
     expect(below(kubo, 'cap_drop:')).toEqual(['- ALL'])
     expect(below(kubo, 'cap_add:')).toEqual(['- CHOWN', '- SETGID', '- SETUID'])
@@ -123,20 +123,20 @@ describe('check-health.mjs', () => {
   it.each<[what: string, code: number, servers: Record<string, number | 'silent' | 'closed'>]>([
     ['a server at PORT that is ready', 0, { PORT: 200 }],
     ['a server at PORT that is not ready', 1, { PORT: 503 }],
-    ['none', 1, {}],
+    ['no server', 1, {}],
     [
-      'the three where a platform has set PORT',
+      'the three servers on a platform that has set PORT',
       0,
       { PORT: 'closed', AUTH_PORT: 200, RELAY_PORT: 200, VAULT_PORT: 200 }
     ],
-    ['auth alone', 0, { AUTH_PORT: 200 }],
-    ['the relay alone', 0, { RELAY_PORT: 200 }],
-    ['the vault alone', 0, { VAULT_PORT: 200 }],
-    ['three of which auth is not ready', 1, { AUTH_PORT: 503, RELAY_PORT: 200, VAULT_PORT: 200 }],
-    ['three of which the relay is not ready', 1, { AUTH_PORT: 200, RELAY_PORT: 503, VAULT_PORT: 200 }],
-    ['three of which the vault is not ready', 1, { AUTH_PORT: 200, RELAY_PORT: 200, VAULT_PORT: 503 }],
-    ['three of which one is silent', 1, { AUTH_PORT: 200, RELAY_PORT: 200, VAULT_PORT: 'silent' }]
-  ])('checks %s: exit code %d', async (_what, code, servers) => {
+    ['only auth', 0, { AUTH_PORT: 200 }],
+    ['only the relay', 0, { RELAY_PORT: 200 }],
+    ['only the vault', 0, { VAULT_PORT: 200 }],
+    ['three servers of which auth is not ready', 1, { AUTH_PORT: 503, RELAY_PORT: 200, VAULT_PORT: 200 }],
+    ['three servers of which the relay is not ready', 1, { AUTH_PORT: 200, RELAY_PORT: 503, VAULT_PORT: 200 }],
+    ['three servers of which the vault is not ready', 1, { AUTH_PORT: 200, RELAY_PORT: 200, VAULT_PORT: 503 }],
+    ['three servers of which one is silent', 1, { AUTH_PORT: 200, RELAY_PORT: 200, VAULT_PORT: 'silent' }]
+  ])('checks %s, and exits with code %d', async (_what, code, servers) => {
     const none = { AUTH_PORT: 'closed', RELAY_PORT: 'closed', VAULT_PORT: 'closed' } as const
     const env: Record<string, string> = {}
     for (const [name, status] of Object.entries({ ...none, ...servers })) {
@@ -145,7 +145,7 @@ describe('check-health.mjs', () => {
     expect(await exitCode(env)).toBe(code)
   })
 
-  it('asks the ports of the servers where no variable names one', () => {
+  it('checks the default ports of the servers if no variable names one', () => {
     const script = readFileSync(join(folder, 'check-health.mjs'), 'utf8')
     const ports = [...script.matchAll(/([A-Z]+)_PORT \|\| (\d+)/g)].map(([, name, port]) => [
       name!.toLowerCase(),
@@ -156,12 +156,12 @@ describe('check-health.mjs', () => {
 })
 
 describe('Dockerfile', () => {
-  it('compiles in one stage and runs in another, of one Debian and one Node', () => {
+  it('compiles in one stage and runs in another, with the same Debian and Node versions', () => {
     const stages = dockerfile.filter((line) => line.startsWith('FROM '))
     expect(stages).toEqual(['FROM node:22-bookworm AS build', 'FROM node:22-bookworm-slim'])
   })
 
-  it('contains what runs: no development packages, and no SQLite in addition to that of Node', () => {
+  it('contains no development packages, and no SQLite other than that of Node', () => {
     const run = dockerfile.join('\n').replaceAll(/ \\\n\s+/g, ' ')
     expect(run).toContain(
       [
@@ -199,7 +199,7 @@ describe('Dockerfile', () => {
     expect(last.slice(-2)).toEqual(['ENTRYPOINT ["node", "servers/dist/bin.js"]', 'CMD ["all"]'])
   })
 
-  it('copies what is there, and nothing that its ignore file leaves out', () => {
+  it('copies only files that exist, and none that its ignore file excludes', () => {
     const copied = dockerfile
       .filter((line) => line.startsWith('COPY ') && !line.includes('--from='))
       .flatMap((line) => line.split(' ').slice(1, -1))

@@ -37,7 +37,7 @@ describe('shareConnections', () => {
     ['an IPv6 network of 64 bits', (index: number) => `2001:db8::${index}`],
     // Users share a machine, and the default of HOST accepts nobody else.
     ['this machine', (index: number) => (index % 2 ? '127.0.0.1' : '::ffff:127.0.0.1')]
-  ])('gives %s at most a quarter of all connections', (_what, addressOf) => {
+  ])('limits %s to a quarter of all connections', (_what, addressOf) => {
     expect(openAt(true, five(addressOf))).toBe(2)
     expect(openAt(false, five(addressOf))).toBe(5)
   })
@@ -45,9 +45,9 @@ describe('shareConnections', () => {
   it.each([
     ['different addresses', (index: number) => `192.0.2.${index}`],
     ['different networks of 64 bits', (index: number) => `2001:db8:0:${index}::1`]
-  ])('lets %s have more', (_what, addressOf) => expect(openAt(true, five(addressOf))).toBe(5))
+  ])('does not limit %s', (_what, addressOf) => expect(openAt(true, five(addressOf))).toBe(5))
 
-  it('gives a share back when its connections close', () => {
+  it('frees the share of closed connections', () => {
     const server = newServer()
     shareConnections(server, 8, true)
     for (let round = 0; round < 5; round += 1) {

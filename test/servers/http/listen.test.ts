@@ -55,14 +55,14 @@ async function open(port: number, text: string): Promise<Socket> {
 afterEach(() => Promise.all(running.splice(0).map((server) => server.stop())))
 
 describe('listen', () => {
-  it('says in one sentence that a port is in use, and which variable names it', async () => {
+  it('reports in one sentence that a port is in use, and the variable that names it', async () => {
     const { port } = await start(answer)
     await expect(listen({ port, host: '127.0.0.1', variable: 'AUTH_PORT' })).rejects.toThrow(
       `Cannot listen on 127.0.0.1:${port} (HOST, AUTH_PORT): the port is in use`
     )
   })
 
-  it('answers 503 until it is told what to serve', async () => {
+  it('answers 503 until it receives a listener', async () => {
     const server = await listen({ port: 0, host: '127.0.0.1', variable: 'PORT' })
     running.push(server)
     const { status } = await fetch(server.url)
@@ -71,7 +71,7 @@ describe('listen', () => {
   })
 
   it.each([
-    ['no HTTP', 'hello\r\n\r\n', 400, 'Bad Request'],
+    ['bytes that are not HTTP', 'hello\r\n\r\n', 400, 'Bad Request'],
     ['a header without a name', 'GET / HTTP/1.1\r\n: a\r\n\r\n', 400, 'Bad Request'],
     ['a NUL in a header', 'GET / HTTP/1.1\r\nHost: a\u0000\r\n\r\n', 400, 'Bad Request'],
     [
@@ -102,7 +102,7 @@ describe('listen', () => {
     ])
   })
 
-  it('writes nothing into an answer that is under way', async () => {
+  it('adds nothing to a response that has begun', async () => {
     const { port } = await start((_req, res) => {
       res.write('begun')
     })
@@ -117,10 +117,10 @@ describe('listen', () => {
   })
 
   it.each([
-    ['says nothing', ''],
-    ['sends half its headers', 'GET / HTTP/1.1\r\nHo'],
-    ['sends half its body', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{']
-  ])('closes the connections of 50 clients of which each %s', async (_what, text) => {
+    ['send nothing', ''],
+    ['send half their headers', 'GET / HTTP/1.1\r\nHo'],
+    ['send half their body', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{']
+  ])('closes the connections of 50 clients that each %s', async (_what, text) => {
     const { port } = await start(answer, { headers: 200, request: 300, idle: 300 })
     const sockets = await Promise.all(Array.from({ length: 50 }, () => open(port, text)))
     await Promise.all(sockets.map(async (socket) => socket.closed || once(socket, 'close')))
@@ -128,8 +128,8 @@ describe('listen', () => {
   })
 })
 
-describe('listen, with maxConnections', () =>
-  it('closes further connections at once, and accepts new ones when others have ended', async () => {
+describe('listen with maxConnections', () =>
+  it('closes further connections at once, and accepts new ones after others have closed', async () => {
     const { port } = await start(answer, { headers: 60_000, request: 60_000, idle: 60_000, maxConnections: 10 })
     const half = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{'
     const accepted = await Promise.all(Array.from({ length: 10 }, () => open(port, half)))
@@ -147,15 +147,15 @@ describe('listen, with maxConnections', () =>
     expect(text).toBe('answer')
   }))
 
-describe('listen, with clients that keep their connections', () => {
+describe('listen with persistent connections', () => {
   const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
 
-  it('keeps a connection for 65 s after an answer, so that common clients never meet a reset', async () => {
+  it('keeps an idle connection open for 65 s, so that common clients never meet a reset', async () => {
     const { port } = await start(answer)
     expect((await ask(port, new Agent({ keepAlive: true }))).headers['keep-alive']).toBe('timeout=65')
   })
 
-  it('applies the limits of silence and of headers to a request, and not between two of them', async () => {
+  it('applies the idle and header timeouts to a request, and not between two requests', async () => {
     const { port } = await start(answer, { headers: 200, request: 200, idle: 200 })
     const [first, second] = await steadily(200, async () => {
       const socket = await open(port, get)
@@ -171,7 +171,7 @@ describe('listen, with clients that keep their connections', () => {
     ])
   })
 
-  it('closes the longest idle connection when all are open, and none that waits for an answer', async () => {
+  it('closes the longest idle connection at the maximum, and none that waits for a response', async () => {
     const held = heldBack()
     const { port } = await start((req, res) => (req.url === '/held' ? held.listener : answer)(req, res), {
       maxConnections: 4
@@ -192,7 +192,7 @@ describe('listen, with clients that keep their connections', () => {
   })
 })
 
-describe('listen, for uploads', () => {
+describe('listen during uploads', () => {
   const uploads = { idle: 400 }
   const head = 'POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 10\r\n\r\n'
 
@@ -204,7 +204,7 @@ describe('listen, for uploads', () => {
     return text
   }
 
-  it('takes a body that comes slowly and steadily for longer than no one may be silent', async () => {
+  it('accepts a slow and steady body that takes longer than the idle timeout', async () => {
     const { port } = await start(answer, uploads)
     const text = await steadily(200, async () => {
       const socket = await open(port, head)
@@ -218,13 +218,13 @@ describe('listen, for uploads', () => {
     expect(text).toMatch(/^HTTP\/1\.1 200 OK\r\n/)
   })
 
-  it('answers a body that comes to a halt with 408, and closes', async () => {
+  it('answers 408 to a body that stalls, and closes the connection', async () => {
     const { port } = await start(answer, uploads)
     const text = await steadily(200, async () => heard(await open(port, `${head}aaaaa`)))
     expect(text).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n[^]*\r\n\r\nRequest Timeout$/)
   })
 
-  it('closes the connection of a client that does not read its answer, also when that took long', async () => {
+  it('closes the connection of a client that does not read its response, also after a long wait', async () => {
     let closed: Promise<unknown> | undefined
     const { port } = await start((req, res) => {
       closed = once(req.socket, 'close')
@@ -240,7 +240,7 @@ describe('listen, for uploads', () => {
     expect((await told).length).toBeLessThan(32_000_000)
   })
 
-  it('waits for itself as long as it has to', async () => {
+  it('sets no time limit for the work of the server', async () => {
     const { text } = await steadily(200, async () => {
       const { listener, arrived, release } = heldBack()
       const { port } = await start(listener, uploads)
@@ -254,7 +254,7 @@ describe('listen, for uploads', () => {
   })
 })
 
-describe('listen, when a request is answered before its body was read', () => {
+describe('listen with a response before the end of the body', () => {
   const refusal: RequestListener = (_req, res) => {
     res.writeHead(401).end('refused')
   }
@@ -273,7 +273,7 @@ describe('listen, when a request is answered before its body was read', () => {
 
   // Cause: an upload may take an hour, and a refused one was dripped for so long, over all connections that there may
   // be.
-  it('ends the connections of 20 clients that let the rest drip, and serves others then', async () => {
+  it('closes the connections of 20 clients that drip the rest of the body, and then serves others', async () => {
     const { port } = await start(refusal, { rest: 300, maxConnections: 20 })
     const sockets = await Promise.all(Array.from({ length: 20 }, () => open(port, head)))
     const heard = sockets.map((socket) => once(socket, 'data'))
@@ -291,7 +291,7 @@ describe('listen, when a request is answered before its body was read', () => {
     expect(text).toBe('refused')
   })
 
-  it('ends the connection of a client that does not read the answer either', async () => {
+  it('closes the connection of a client that does not read the response either', async () => {
     let closed: Promise<unknown> | undefined
     const { port } = await start(
       (req, res) => {
@@ -310,7 +310,7 @@ describe('listen, when a request is answered before its body was read', () => {
     await dripping
   })
 
-  it('keeps the connection of a client that sends the rest in time, with requests behind it', async () => {
+  it('keeps the connection of a client that sends the rest in time, and serves its next requests', async () => {
     const { port } = await start(refusal, { rest: 1_000 })
     const statuses = await steadily(200, async () => {
       const socket = await open(port, 'POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{')
@@ -329,7 +329,7 @@ describe('listen, when a request is answered before its body was read', () => {
     expect(statuses).toBe(4)
   })
 
-  it('sends a long answer to a client that reads it slowly', async () => {
+  it('sends a long response to a client that reads slowly', async () => {
     const { port } = await start((_req, res) => void res.end(Buffer.alloc(32_000_000)), { rest: 100 })
     const socket = connect({ port, host: '127.0.0.1' })
     socket.write('GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
@@ -341,8 +341,8 @@ describe('listen, when a request is answered before its body was read', () => {
   })
 })
 
-describe('stop', () => {
-  it('finishes what is under way', async () => {
+describe('Listening.stop', () => {
+  it('finishes requests in flight', async () => {
     const { listener, arrived, release } = heldBack()
     const server = await start(listener)
     const asked = ask(server.port, new Agent({ keepAlive: true }))
@@ -356,7 +356,7 @@ describe('stop', () => {
     await stopped
   })
 
-  it('does not wait for connections that are kept alive', async () => {
+  it('does not wait for idle persistent connections', async () => {
     const server = await start(answer)
     const agent = new Agent({ keepAlive: true })
     await ask(server.port, agent)
@@ -371,7 +371,7 @@ describe('stop', () => {
     await expect(ask(server.port)).rejects.toThrow('ECONNREFUSED')
   })
 
-  it('cuts off what does not end in time', async () => {
+  it('cuts off requests that do not end in time', async () => {
     const { listener, arrived } = heldBack()
     const server = await start(listener, { stop: 100 })
     const asked = ask(server.port)

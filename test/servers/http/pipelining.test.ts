@@ -44,8 +44,8 @@ function send(port: number, text: string): Sent {
   return { socket, received: () => received }
 }
 
-describe('oneAtATime', () => {
-  it('begins a request of a connection when the one before is answered, in order', async () => {
+describe('handleOneAtATime', () => {
+  it('starts each request of a connection after the previous response, in order', async () => {
     let [underWay, most] = [0, 0]
     const port = await start((req, res) => {
       underWay += 1
@@ -62,7 +62,7 @@ describe('oneAtATime', () => {
     expect(most).toBe(1)
   })
 
-  it('closes a connection with 101 requests of which none is answered', async () => {
+  it('closes a connection with 101 unanswered requests', async () => {
     let begun = 0
     const port = await start(() => {
       begun += 1
@@ -72,7 +72,7 @@ describe('oneAtATime', () => {
     expect([received(), begun]).toEqual(['', 1])
   })
 
-  it('begins nothing more for a client that has gone', async () => {
+  it('starts no request of a client that has disconnected', async () => {
     const begun: string[] = []
     let isGone = false
     const port = await start((req, res) => {
@@ -90,7 +90,7 @@ describe('oneAtATime', () => {
     expect(begun).toEqual(['/0'])
   })
 
-  it('starts a newcomer before the rest of what others sent ahead', async () => {
+  it('starts a request of a new connection before the queued requests of others', async () => {
     const started: string[] = []
     const newcomers: Socket[] = []
     let finish = (): void => undefined
@@ -118,7 +118,7 @@ describe('oneAtATime', () => {
     expect(started.indexOf('/newcomer')).toBeLessThan(80)
   })
 
-  it('answers 12,000 requests over 40 connections that stay open, each exactly once', async () => {
+  it('answers 12,000 requests over 40 persistent connections exactly once each', async () => {
     const [connections, each] = [40, 300]
     const started = new Map<string, number>()
     const sockets = new Map<number | undefined, Socket>()

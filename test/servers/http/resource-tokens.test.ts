@@ -14,7 +14,7 @@ const [RELAY, VAULT] = ['https://relay.example', 'https://vault.example']
 const resources = { resources: [RELAY, VAULT], resourceKeys: [resourceKey(1)] }
 const bearer = (token: string) => ({ Authorization: `Bearer ${token}` })
 
-describe('the vault with TRUSTED_ISSUER', () => {
+describe('resource tokens at the vault', () => {
   const start = async (env: Record<string, string> = {}) => {
     const now = { clock: systemClock, challengeExpirationTimeInSeconds: 86_400 }
     const issuer = await startIssuer({ ...resources, ...now })
@@ -24,7 +24,7 @@ describe('the vault with TRUSTED_ISSUER', () => {
     return { issuer, vault, put }
   }
 
-  it('lets a user write and read with a token of auth, as the DID that logged in there', async () => {
+  it('allow writes and reads as the DID that logged in at auth', async () => {
     const { issuer, vault, put } = await start()
     const token = await issuer.tokenFor(VAULT)
     await put(token).expect(200)
@@ -33,13 +33,13 @@ describe('the vault with TRUSTED_ISSUER', () => {
     await request(vault.listener).get('/storage').set(bearer(token)).expect(200)
   })
 
-  it('refuses a token for the relay, and the access token of auth itself', async () => {
+  it('are refused if issued for the relay, as is an access token of auth', async () => {
     const { issuer, put } = await start()
     await put(await issuer.tokenFor(RELAY)).expect(401, 'Invalid access token')
     await put((await issuer.logIn()).accessToken).expect(401, 'Invalid access token')
   })
 
-  it('is 503 only for such tokens while auth was never there, and ready', async () => {
+  it('are answered 503 if auth has never responded, and the vault stays ready', async () => {
     const { issuer, vault, put } = await start()
     const token = await issuer.tokenFor(VAULT)
     issuer.answer = (req) => req.socket.destroy()
@@ -51,7 +51,7 @@ describe('the vault with TRUSTED_ISSUER', () => {
   })
 })
 
-describe('the relay with TRUSTED_ISSUER', () => {
+describe('resource tokens at the relay', () => {
   const start = async () => {
     const issuer = await startIssuer(resources)
     const relay = await startTestRelay({ TRUSTED_ISSUER: issuer.url, MAX_REQUESTS_PER_TIME_SLOT: '3' })
@@ -61,7 +61,7 @@ describe('the relay with TRUSTED_ISSUER', () => {
     return { issuer, relay, post }
   }
 
-  it('lets a user post and read with a token of auth, by the quota of that DID', async () => {
+  it('allow posts and reads, within the quota of their DID', async () => {
     const { issuer, relay, post } = await start()
     const token = await issuer.tokenFor(RELAY)
     const { cid } = (await post(`Bearer ${token}`).expect(200)).body as { cid: string }
@@ -71,14 +71,14 @@ describe('the relay with TRUSTED_ISSUER', () => {
     await read().expect(429)
   })
 
-  it('refuses a token for the vault, its own scheme with one, and Bearer with what is none', async () => {
+  it('are refused if issued for the vault, with the scheme DIDAuth, or if invalid', async () => {
     const { issuer, post } = await start()
     const token = await issuer.tokenFor(RELAY)
     await post(`Bearer ${await issuer.tokenFor(VAULT)}`).expect(401, 'Invalid access token')
     for (const header of [token, `DIDAuth ${token}`, 'Bearer x']) await post(header).expect(401, 'Invalid access token')
   })
 
-  it('has no such tokens without the variable', async () => {
+  it('are refused without TRUSTED_ISSUER', async () => {
     const issuer = await startIssuer(resources)
     const relay = await startTestRelay()
     afterTest(() => relay.end())
@@ -90,7 +90,7 @@ describe('the relay with TRUSTED_ISSUER', () => {
 })
 
 describe('the auth server', () => {
-  it('issues tokens for RESOURCES, and publishes discovery without them too', async () => {
+  it('issues tokens for RESOURCES, and publishes discovery also without RESOURCES', async () => {
     const issuing = await testAuthServer({ RESOURCES: RELAY })
     const { body } = await request(issuing.listener).get('/.well-known/did-auth.json').expect(200)
     expect(body).toMatchObject({ resources: [RELAY], jwks_uri: 'https://auth.example/.well-known/jwks.json' })
@@ -101,7 +101,7 @@ describe('the auth server', () => {
   })
 })
 
-describe('servers that run side by side', () => {
+describe('servers in one process', () => {
   const parts = (urls: [string, string][], env: object = {}) =>
     ({
       env: { RESOURCES: [], ...env },
@@ -114,7 +114,7 @@ describe('servers that run side by side', () => {
     ['vault', 'https://vault.example']
   ]
 
-  it('trust each other without a setting: auth issues for relay and vault', () => {
+  it('trust each other without configuration: auth issues tokens for relay and vault', () => {
     expect(createResourceOptions(parts(all, { RESOURCES: ['https://vault.example', 'https://a.example'] }))).toEqual({
       resources: ['https://vault.example', 'https://a.example', 'http://localhost:3001'],
       resourceKeys: resources.resourceKeys
@@ -126,7 +126,7 @@ describe('servers that run side by side', () => {
     expect(findTrustedIssuer(parts(all, { TRUSTED_ISSUER: other.issuer }))).toEqual(other)
   })
 
-  it('take tokens by keys of this process, while the public name of auth is unknown here', async () => {
+  it('verify tokens with the keys of auth in memory, also if its public name does not resolve', async () => {
     const unknown = 'https://auth.invalid'
     const issuer = await startIssuer({ ...resources, serviceUrl: unknown, clock: systemClock })
     const clock = Object.assign(new TestClock(), { seconds: systemClock.nowSeconds() })
@@ -145,7 +145,7 @@ describe('servers that run side by side', () => {
     expect(ready.dependencies).not.toHaveProperty('issuer')
   })
 
-  it('do not where a URL is neither https nor on this machine, or instances share no key', () => {
+  it('do not trust a URL that is neither https nor on this machine, or an issuer without a shared key', () => {
     const open: [string, string][] = [
       ['auth', 'http://192.168.1.5:3000'],
       ['vault', 'http://192.168.1.5:3002']

@@ -8,7 +8,7 @@ import type * as client from 'ipfs-http-client'
 import { startFaultyNode } from '../../support/faulty-ipfs-node.js'
 import { root } from '../../support/packed-package.js'
 
-it("a bundle of the IPFS client needs only Node, calls a node, and includes its packages' licences", async () => {
+it("the bundled IPFS client imports only Node, reaches a node, and includes its packages' licences", async () => {
   const folder = mkdtempSync(join(tmpdir(), 'did-auth-bundle-'))
   const faulty = await startFaultyNode()
   try {

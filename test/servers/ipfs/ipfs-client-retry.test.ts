@@ -11,7 +11,7 @@ jest.unstable_mockModule('../../../servers/ipfs/http-client.js', () => {
 const { createIpfsHttpNode } = await import('../../../servers/ipfs/ipfs-rpc-client.js')
 
 // Cause: its rejection was cached for ever, and nothing was pinned until the next start.
-it('a client of the IPFS node that does not load is tried again by the next call, and loaded once', async () => {
+it('an IPFS client that failed to load is loaded again by the next call, and only once', async () => {
   const faulty = await startFaultyNode()
   const [node, other] = [createIpfsHttpNode(faulty.url), createIpfsHttpNode(faulty.url)]
   await expect(node.ping()).rejects.toThrow('too many open files')

@@ -8,7 +8,7 @@ import { until } from '../../support/until.js'
 
 const table = ipfsFaults.flatMap((fault) => ipfsVerbs.map((verb) => ({ fault, verb })))
 
-describe('ipfsHttpNode with a node that fails', () => {
+describe('createIpfsHttpNode with a node that fails', () => {
   let faulty: FaultyIpfsNode
   const clients: IpfsHttpNode[] = []
 
@@ -30,20 +30,23 @@ describe('ipfsHttpNode with a node that fails', () => {
     await faulty.stop()
   })
 
-  it.each(table)('$verb: a node that $fault', async ({ fault, verb }) => {
-    await start(fault)
-    expect(await catchCode(askNode(clientWith(deadlineFor(fault, verb)), verb))).toBe(expectVerdict(fault, verb))
+  it.each(table)(
+    'gives $verb the documented outcome at a node that $fault, and then works again',
+    async ({ fault, verb }) => {
+      await start(fault)
+      expect(await catchCode(askNode(clientWith(deadlineFor(fault, verb)), verb))).toBe(expectVerdict(fault, verb))
 
-    await faulty.heal()
-    const [client] = clients
-    expect(await catchCode(askNode(client!, 'add'))).toBe('ok')
-    expect(await catchCode(askNode(client!, verb))).toBe('ok')
-  })
+      await faulty.heal()
+      const [client] = clients
+      expect(await catchCode(askNode(client!, 'add'))).toBe('ok')
+      expect(await catchCode(askNode(client!, verb))).toBe('ok')
+    }
+  )
 
   // Endless answers of one process to itself leave no time for others.
   const quietFaults = ipfsFaults.filter((fault) => !fault.endsWith('without end'))
   it.each(quietFaults.map((fault) => ({ fault })))(
-    'fails 20 calls at once, each for itself: $fault',
+    'fails each of 20 concurrent calls separately: $fault',
     async ({ fault }) => {
       await start(fault)
       // One pin is taken off only once.
@@ -55,19 +58,19 @@ describe('ipfsHttpNode with a node that fails', () => {
     }
   )
 
-  it('sends nothing where a redirect points to', async () => {
+  it('follows no redirect', async () => {
     await start('redirects')
     await Promise.all(ipfsVerbs.map((verb) => catchCode(askNode(clients[0]!, verb))))
     expect(faulty.redirected()).toBe(0)
   })
 
-  it('believes no list that names another cid: it says what the node says', async () => {
+  it('returns the CIDs that the node lists, even if they differ from the added CID', async () => {
     await start('answers another cid')
     expect(await clients[0]!.listPins()).toEqual(new Set([otherCid]))
   })
 
   it.each(['is silent', 'is silent after the head', 'drips', 'answers lines without end'] as const)(
-    'closes the connections of calls that it gave up: %s',
+    'closes the connections of calls that timed out: %s',
     async (fault) => {
       await start(fault)
       const client = clientWith(deadlineFor(fault, 'pin/ls'))
@@ -82,7 +85,7 @@ describe('ipfsHttpNode with a node that fails', () => {
     'answers a line without end',
     'answers lines without end',
     'answers a compressed line'
-  ] as const)('holds less than 48 MiB of what 5 calls are sent: %s', async (fault) => {
+  ] as const)('uses less than 48 MiB for the responses to 5 calls: %s', async (fault) => {
     await start(fault)
     await catchCode(askNode(clients[0]!, 'version'))
     const before = process.memoryUsage().rss
@@ -94,7 +97,7 @@ describe('ipfsHttpNode with a node that fails', () => {
     expect(Math.max(most, process.memoryUsage().rss - before)).toBeLessThan(48 * 1_048_576)
   })
 
-  it('leaves no unhandled rejection and no warning behind', async () => {
+  it('causes no unhandled rejection and no warning', async () => {
     const events: unknown[] = []
     const note = (event: unknown): void => void events.push(event)
     process.on('unhandledRejection', note).on('warning', note)

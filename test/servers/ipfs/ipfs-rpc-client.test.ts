@@ -13,7 +13,7 @@ import { pino } from 'pino'
 const ten = { bytes: Buffer.from('0123456789'), cid: 'bafkreiee3cmhp4guaqppw27zdilpajepf7kxhzvpaxaz7fv63opyql3yqi' }
 const other = 'bafkreifd5lk65wwv36bdddcrnbo3yhaupi3nd74fqt6ifxtlbdil6y5hsu'
 
-describe('ipfsHttpNode', () => {
+describe('createIpfsHttpNode', () => {
   const started: { faulty: FaultyIpfsNode; node: IpfsHttpNode }[] = []
   async function start(options: FaultyNodeOptions = {}, userinfo = ''): Promise<(typeof started)[number]> {
     const faulty = await startFaultyNode(options)
@@ -28,7 +28,7 @@ describe('ipfsHttpNode', () => {
     }
   })
 
-  it('adds, pins, lists, reads and unpins', async () => {
+  it('adds, pins, lists, reads and unpins content', async () => {
     const { faulty, node } = await start()
     await node.add(ten.cid, ten.bytes)
     faulty.pins.add(other)
@@ -40,7 +40,7 @@ describe('ipfsHttpNode', () => {
   })
 
   // Cause: the error of such a port has no code, and was taken for a bad response of a node.
-  it('is unavailable at a port that fetch blocks', async () => {
+  it('reports ERR_IPFS_UNAVAILABLE for a port that fetch blocks', async () => {
     await expect(createIpfsHttpNode('http://127.0.0.1:6000').ping()).rejects.toMatchObject({
       code: 'ERR_IPFS_UNAVAILABLE'
     })
@@ -52,7 +52,7 @@ describe('ipfsHttpNode', () => {
     `${ten.cid} is pinned indirectly under x`,
     // IPFS Cluster.
     'pin is not part of the pinset'
-  ])('removes a pin that is not there, where the node says: %s', async (message) => {
+  ])('treats a missing pin as removed if the node reports: %s', async (message) => {
     const { faulty, node } = await start()
     faulty.say(500, JSON.stringify({ Message: message, Code: 0, Type: 'error' }))
     await expect(node.unpin(ten.cid)).resolves.toBeUndefined()
@@ -66,25 +66,25 @@ describe('ipfsHttpNode', () => {
     [500, 'ERR_IPFS_UNAVAILABLE'],
     [502, 'ERR_IPFS_UNAVAILABLE'],
     [504, 'ERR_IPFS_UNAVAILABLE']
-  ])('takes status %i for %s', async (status, code) => {
+  ])('maps status %i to %s', async (status, code) => {
     const { faulty, node } = await start()
     faulty.say(status, '{"Message":"what it has to say"}')
     await expect(node.ping()).rejects.toMatchObject({ name: 'ServerError', code })
   })
 
-  it('is too slow where the node ran into its own timeout', async () => {
+  it('reports ERR_IPFS_TIMEOUT if the node ran into its own timeout', async () => {
     const { faulty, node } = await start()
     faulty.say(500, '{"Message":"context deadline exceeded"}')
     await expect(node.ping()).rejects.toMatchObject({ code: 'ERR_IPFS_TIMEOUT' })
   })
 
-  it('is unavailable where the name of the node is unknown', async () => {
+  it('reports ERR_IPFS_UNAVAILABLE if the host name of the node is unknown', async () => {
     await expect(createIpfsHttpNode('http://node.invalid:5001').add(ten.cid, ten.bytes)).rejects.toMatchObject({
       code: 'ERR_IPFS_UNAVAILABLE'
     })
   })
 
-  it('reads at most so many bytes', async () => {
+  it('refuses a response with more bytes than requested', async () => {
     const { node } = await start()
     await node.add(ten.cid, ten.bytes)
     await expect(node.read(ten.cid, 9)).rejects.toMatchObject({ code: 'ERR_IPFS_BAD_RESPONSE' })
@@ -93,13 +93,13 @@ describe('ipfsHttpNode', () => {
   it.each([
     ['me:p@ss:word', 'me:p%40ss:word@'],
     [':p@ss', ':p%40ss@']
-  ])('sends user and password of the URL in a header: %s', async (credentials, userinfo) => {
+  ])('sends the credentials of the URL in a header: %s', async (credentials, userinfo) => {
     const { faulty, node } = await start({ credentials }, userinfo)
     await node.add(ten.cid, ten.bytes)
     expect([...faulty.pins]).toEqual([ten.cid])
   })
 
-  it('shows user and password in no error', async () => {
+  it('shows the credentials in no error', async () => {
     const { faulty, node } = await start({ credentials: 'me:right' }, 'me:s3cret@')
     const errors: unknown[] = []
     const note = (error: unknown): void => void errors.push(error)
@@ -110,13 +110,13 @@ describe('ipfsHttpNode', () => {
     expect(inspect(errors, { depth: 8, showHidden: true })).not.toMatch(/s3cret|bWU6czNjcmV0/)
   })
 
-  it('uses the path of the URL in place of its own', async () => {
+  it('accepts a URL with or without the path of the API', async () => {
     const { faulty } = await start()
     for (const path of ['', '/', '/api/v0', '/api/v0/']) await createIpfsHttpNode(faulty.url + path).ping()
     expect(faulty.calls.version).toBe(4)
   })
 
-  it('asks again where the node had just ended the connection that was kept open', async () => {
+  it('retries if the node had just closed a persistent connection', async () => {
     const { faulty, node } = await start({ endsKept: true })
     await Promise.all([node.add(ten.cid, ten.bytes), node.ping(), node.ping()])
     await node.add(ten.cid, ten.bytes)
@@ -127,7 +127,7 @@ describe('ipfsHttpNode', () => {
   })
 
   it.each(['add', 'cat', 'pin/ls', 'pin/rm', 'version'] as const)(
-    'does not ask %s again when its time is over on a connection that was kept open',
+    'does not retry %s after a timeout on a persistent connection',
     async (verb) => {
       const { faulty, node } = await start()
       await node.add(ten.cid, ten.bytes)
@@ -153,13 +153,13 @@ describe('ipfsHttpNode', () => {
     }
   )
 
-  it('does not ask again where a new connection breaks', async () => {
+  it('does not retry if a new connection breaks', async () => {
     const { faulty, node } = await start({ fault: 'resets' })
     await expect(node.ping()).rejects.toMatchObject({ code: 'ERR_IPFS_UNAVAILABLE' })
     expect(faulty.calls.version).toBe(1)
   })
 
-  it('ends everything when it is closed', async () => {
+  it('ends all calls when it is closed', async () => {
     const { faulty, node } = await start()
     await node.ping()
     await faulty.fail('is silent')
@@ -172,7 +172,7 @@ describe('ipfsHttpNode', () => {
   })
 })
 
-describe('a list of pins', () => {
+describe('listPins', () => {
   let node: IpfsHttpNode
   /** The answer to the call that is under way. */
   let answer: ServerResponse | undefined
@@ -221,14 +221,14 @@ describe('a list of pins', () => {
     )
   }
 
-  it('may be longer than any other answer', async () => {
+  it('accepts a list that is longer than any other response', async () => {
     const listed = list()
     await send(20_000)
     answer!.end()
     expect(await listed).toBe(20_000)
   })
 
-  it('may take longer than the deadline of 1 s, as long as more of it comes', async () => {
+  it('accepts a list that takes longer than the deadline of 1 s while lines arrive', async () => {
     const listed = list()
     for (let piece = 0; piece < 4; piece += 1) {
       await send(10)
@@ -238,7 +238,7 @@ describe('a list of pins', () => {
     expect(await listed).toBe(40)
   })
 
-  it('is over when nothing comes for as long as the deadline', async () => {
+  it('fails if no line arrives within the deadline', async () => {
     const listed = list()
     await send(10)
     jest.advanceTimersByTime(999)
@@ -247,7 +247,7 @@ describe('a list of pins', () => {
     expect(await listed).toBe('ERR_IPFS_TIMEOUT')
   })
 
-  it('is over after a time of its own of 5 s, however much still comes', async () => {
+  it('fails after its total time limit of 5 s, even while lines arrive', async () => {
     const listed = list()
     for (let second = 0; second < 5; second += 1) {
       await send(1)
@@ -267,10 +267,10 @@ async function linesBeside(listener: RequestListener): Promise<string[]> {
   return lines
 }
 
-describe('hintAtLocalNode', () => {
+describe('logLocalNodeHint', () => {
   afterEach(closeServices)
 
-  it('names a node that answers, and the variable', async () => {
+  it('names a local node and the variable IPFS_API_URL', async () => {
     const asked: string[] = []
     const [line = '', ...others] = await linesBeside((req, res) => {
       asked.push(`${req.method!} ${req.url!}`)
@@ -284,10 +284,13 @@ describe('hintAtLocalNode', () => {
 
   it.each<[string, RequestListener]>([
     ['another service', (_req, res) => void res.writeHead(404).end()],
-    ['a redirect', (_req, res) => void res.writeHead(302, { Location: 'https://elsewhere.example' }).end()],
-    ['what says nothing, after 1 s', () => undefined],
-    ['what breaks the connection', (req) => void req.socket.destroy()]
-  ])('is silent next to %s', async (_what, listener) => {
+    [
+      'a server that redirects',
+      (_req, res) => void res.writeHead(302, { Location: 'https://elsewhere.example' }).end()
+    ],
+    ['a server that stays silent for 1 s', () => undefined],
+    ['a server that closes the connection', (req) => void req.socket.destroy()]
+  ])('logs nothing if the port belongs to %s', async (_what, listener) => {
     expect(await linesBeside(listener)).toEqual([])
   })
 })

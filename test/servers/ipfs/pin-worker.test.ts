@@ -46,8 +46,8 @@ afterEach(async () => {
 const add = (text: string, from = store) => from.writeEntry(createEntry('k', text))
 const remove = (text: string, from = store) => from.removeEntries({ did, key: 'k', cid: computeCid(text) })
 
-describe('the pin worker', () => {
-  it('pins what is written and unpins what is removed, before settle answers', async () => {
+describe('PinWorker', () => {
+  it('pins written content and unpins removed content before settle resolves', async () => {
     const worker = started()
     const { changedPins } = await add('a')
     expect(await worker.settle(changedPins)).toBe(true)
@@ -59,7 +59,7 @@ describe('the pin worker', () => {
     expect(await store.countOpen()).toBe(0)
   })
 
-  it('asks the node nothing for what is pinned already, nor for what it never pinned', async () => {
+  it('makes no call for content that is pinned already or was never pinned', async () => {
     const worker = started()
     node.pins.add('of another')
     await add('a')
@@ -74,7 +74,7 @@ describe('the pin worker', () => {
     ['is removed', ['remove'], []],
     ['is removed and written again', ['remove', 'add'], [a]]
   ] as const)(
-    'makes no call for content whose call is under way: it %s, and the node follows',
+    'waits for a call in flight when its content %s, and then updates the node',
     async (_what, steps, pins) => {
       const worker = started()
       node.isHolding = true
@@ -93,7 +93,7 @@ describe('the pin worker', () => {
     }
   )
 
-  it('makes at most 4 calls at once, and never two for one cid', async () => {
+  it('makes at most 4 calls at once, and never two for one CID', async () => {
     const worker = started()
     const texts = Array.from({ length: 30 }, (_, index) => `c${index}`)
     node.isHolding = true
@@ -114,7 +114,7 @@ describe('the pin worker', () => {
     expect([...node.pins]).toEqual([])
   })
 
-  it('carries out what a process before left open, with one call each', async () => {
+  it('finishes the calls that a previous process left open, with one call each', async () => {
     const texts = Array.from({ length: 200 }, (_, index) => `c${index}`)
     await Promise.all(texts.map((text) => add(text)))
     started().start()
@@ -122,7 +122,7 @@ describe('the pin worker', () => {
     expect(node.calls.sort()).toEqual(texts.map((text) => `add ${computeCid(text)}`).sort())
   })
 
-  it('repeats a call whose worker ended half way: after its lease, and once more after a minute of doubt', async () => {
+  it('repeats a call of a crashed worker after its lease, and again after a minute of doubt', async () => {
     node.isHolding = true
     await add('a')
     void started().settle([a])
@@ -140,8 +140,8 @@ describe('the pin worker', () => {
 
   it.each([
     [2, 'an outage', 'ipfs-unavailable', false],
-    [3, 'a matter of this pin, and the others go on', 'pin-failed', true]
-  ])('counts a time-out after %d failures of the same pin as %s', async (failures, _what, event, isSettled) => {
+    [3, 'a fault of only that pin', 'pin-failed', true]
+  ])('treats a timeout after %d failures of the same pin as %s', async (failures, _what, event, isSettled) => {
     await add('a')
     for (let attempt = 0; attempt < failures; attempt += 1) {
       const nowSeconds = files.clocks.seconds
@@ -156,7 +156,7 @@ describe('the pin worker', () => {
     expect(await worker.settle([b])).toBe(isSettled)
   })
 
-  it('leaves a call to the process that has its lease, and does what is left afterwards', async () => {
+  it('leaves a call to the process that holds its lease, and does the rest afterwards', async () => {
     const worker = started()
     const other = started(await files.open({ tracksPins: true }))
     node.isHolding = true
@@ -174,7 +174,7 @@ describe('the pin worker', () => {
     expect([...node.pins]).toEqual([])
   })
 
-  it('answers false after 2 s, and continues', async () => {
+  it('returns false from settle after 2 s, and continues the call', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'performance', 'Date'] })
     const worker = started()
     node.isHolding = true
@@ -188,7 +188,7 @@ describe('the pin worker', () => {
     await until(async () => (await store.countOpen()) === 0)
   })
 
-  it('lets a pin wait longer after each refusal or missing content, and others continue', async () => {
+  it('delays a pin longer after each refusal or missing content, while other pins continue', async () => {
     const worker = started()
     node.fault = (verb, cid) => (verb === 'add' && cid === a ? 'ERR_IPFS_BAD_RESPONSE' : undefined)
     await add('a')
@@ -208,8 +208,8 @@ describe('the pin worker', () => {
   })
 })
 
-describe('a node that is unavailable', () => {
-  it('is asked by the first write only, and gets the rest when a call succeeds', async () => {
+describe('PinWorker with an unavailable node', () => {
+  it('calls the node for the first write only, and sends the rest after a call succeeds', async () => {
     // The node is tried after 1 s as well, which slow writes take.
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] })
     const worker = started()
@@ -241,7 +241,7 @@ describe('a node that is unavailable', () => {
     return waited / 1_000
   }
 
-  it('is tried with one call after 1, 2, 4, 8, 16, 32, 60 and 60 s', async () => {
+  it('retries with one call after 1, 2, 4, 8, 16, 32, 60 and 60 s', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] })
     const worker = started()
     node.fault = () => 'ERR_IPFS_UNAVAILABLE'
@@ -252,7 +252,7 @@ describe('a node that is unavailable', () => {
     expect(waits).toEqual([1, 2, 4, 8, 16, 32, 60, 60])
   })
 
-  it('is tried for a write as well, but not within 5 s of its last failure', async () => {
+  it('also retries for a write, at the earliest 5 s after the last failure', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] })
     const worker = started()
     node.fault = () => 'ERR_IPFS_UNAVAILABLE'
@@ -268,7 +268,7 @@ describe('a node that is unavailable', () => {
     expect(await worker.settle([b])).toBe(true)
   })
 
-  it('answers those who wait already', async () => {
+  it('answers calls of settle that already wait', async () => {
     const worker = started()
     node.isHolding = true
     await Promise.all([add('a'), add('b')])
@@ -277,7 +277,7 @@ describe('a node that is unavailable', () => {
     expect(await Promise.all(answers)).toEqual([false, false])
   })
 
-  it('is asked no more once the worker has stopped', async () => {
+  it('makes no call after it was stopped', async () => {
     const worker = started()
     await add('a')
     await worker.stop()

@@ -5,7 +5,7 @@ import { startIpfsRpcServer, type IpfsRpcServer } from '../../support/ipfs-rpc-s
 const ten = { bytes: Buffer.from('0123456789'), cid: 'bafkreiee3cmhp4guaqppw27zdilpajepf7kxhzvpaxaz7fv63opyql3yqi' }
 const other = 'bafkreifd5lk65wwv36bdddcrnbo3yhaupi3nd74fqt6ifxtlbdil6y5hsu'
 
-describe('ipfsHttpNode with a real node', () => {
+describe('createIpfsHttpNode with a real node', () => {
   let real: IpfsRpcServer
   let node: IpfsHttpNode
   beforeAll(async () => {
@@ -15,7 +15,7 @@ describe('ipfsHttpNode with a real node', () => {
   afterAll(() => real.stop())
 
   it.each([
-    ['nothing', 0, 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku'],
+    ['0 bytes', 0, 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku'],
     ['10 bytes', 10, 'bafkreif7fs2yu2hwqtmvuo3y56hwmhe2jznqt2bmzd44zcgm5ecsrsxle4'],
     ['300 KiB', 307_200, 'bafybeid3gplkj54feuohu6wulukcaevq5z27bmyvwtkadvakexsyapdpuy'],
     ['5 MiB', 5_242_880, 'bafybeibmb7bb3k2r65uflxo4ftepetq2uvavrjc6c4py22uougwq35afk4']
@@ -29,21 +29,21 @@ describe('ipfsHttpNode with a real node', () => {
     expect(await real.pins()).toEqual([])
   })
 
-  it('takes a pin off that is not there', async () => {
+  it('unpins content that is not pinned', async () => {
     await node.unpin(other)
     expect(await real.pins()).toEqual([])
   })
 
-  it('pins what is pinned already', async () => {
+  it('pins content that is pinned already', async () => {
     await node.add(ten.cid, ten.bytes)
     await node.add(ten.cid, ten.bytes)
     expect(await real.pins()).toEqual([ten.cid])
     await node.unpin(ten.cid)
   })
 
-  it('answers ping', () => expect(node.ping()).resolves.toBeUndefined())
+  it('pings the node', () => expect(node.ping()).resolves.toBeUndefined())
 
-  it('is too slow with content that it does not have, for which it looks without end', () =>
+  it('times out for content that the node searches without end', () =>
     expect(createIpfsHttpNode(real.url, { deadlineMilliseconds: 300 }).read(other, 100)).rejects.toMatchObject({
       code: 'ERR_IPFS_TIMEOUT'
     }))

@@ -108,7 +108,7 @@ function codesOf(response: object): string[] {
 }
 
 describe.each(all)('the OpenAPI document of %s', (name, document) => {
-  it('is OpenAPI 3.1', () => {
+  it('is valid OpenAPI 3.1', () => {
     isOpenApi(document)
     expect(isOpenApi.errors ?? []).toEqual([])
   })
@@ -117,13 +117,13 @@ describe.each(all)('the OpenAPI document of %s', (name, document) => {
     expect(document).toMatchObject({ servers: [{ url: '/' }] })
   })
 
-  it('has the routes of the server, and no other', () => {
+  it('describes all routes of the server, and no others', () => {
     const documented = listOperations(document).map(({ method, path }) => `${method} ${path}`)
     const forms = (all: string[]) => all.map((route) => route.replaceAll(/\{\w+\}/g, '{}')).sort()
     expect(forms(documented)).toEqual(forms([...routes[name]!, ...ofEach]))
   })
 
-  it('has one name for each operation, and every parameter of its path', () => {
+  it('has a unique name for each operation, and every parameter of its path', () => {
     const operations = listOperations(document)
     expect(new Set(operations.map(({ operation }) => operation.operationId)).size).toBe(operations.length)
     for (const { path, operation } of operations) {
@@ -132,7 +132,7 @@ describe.each(all)('the OpenAPI document of %s', (name, document) => {
     }
   })
 
-  it('has one template for paths of one form, and no component that is not used', () => {
+  it('has one template for paths of one form, and no unused component', () => {
     const forms = Object.keys(document.paths).map((path) => path.replaceAll(/\{\w+\}/g, '{}'))
     expect(new Set(forms).size).toBe(forms.length)
     const text = JSON.stringify(document)
@@ -142,7 +142,7 @@ describe.each(all)('the OpenAPI document of %s', (name, document) => {
     }
   })
 
-  it('has status and text of each refusal as the tables of the code have them', () => {
+  it('describes status and text of each refusal as in the tables of the code', () => {
     for (const { operation } of listOperations(document)) {
       if (OPERATOR.includes(operation.operationId)) continue
       // Node refuses headers that are too large.
@@ -170,7 +170,7 @@ describe.each(all)('the OpenAPI document of %s', (name, document) => {
     expect(name === 'relay' || users.length > 0).toBe(true)
   })
 
-  it('refers to what it has', () => {
+  it('contains every component that it refers to', () => {
     const references = [...JSON.stringify(document).matchAll(/"#\/components\/(\w+)\/(\w+)"/g)]
     expect(references.length).toBeGreaterThan(10)
     const { components } = document as unknown as { components: Record<string, Record<string, unknown>> }
@@ -184,7 +184,7 @@ describe.each(all)('the OpenAPI document of %s', (name, document) => {
 })
 
 describe('the three OpenAPI documents', () => {
-  it('mean the same by one name of a component', () => {
+  it('define each shared component name identically', () => {
     for (const { components } of Object.values(documents)) {
       for (const kind of ['schemas', 'headers']) {
         const merged = Object.assign({}, ...Object.values(documents).map((one) => one.components[kind])) as object
@@ -194,7 +194,7 @@ describe('the three OpenAPI documents', () => {
     }
   })
 
-  it('have every error code of library and servers that a client can receive', () => {
+  it('contain every error code of library and servers that a client can receive', () => {
     const text = JSON.stringify(documents)
     // One is thrown at setup, and no route of the servers wants approvals.
     const others = ['ERR_CONFIG', 'ERR_INVALID', 'ERR_APPROVAL']
@@ -204,13 +204,13 @@ describe('the three OpenAPI documents', () => {
 })
 
 describe('the OpenAPI documents of auth and vault', () => {
-  it('describe the login by the same operations', () => {
+  it('describe login with the same operations', () => {
     const both = Object.keys(documents.vault.paths).filter((path) => path in documents.auth.paths)
     expect(both).toEqual(expect.arrayContaining([...authRoutes, sessionPath]))
     for (const path of both) expect(documents.vault.paths[path]).toEqual(documents.auth.paths[path])
   })
 
-  it('reserve the routes of the login among the keys', () => {
+  it('reserve the login routes among the keys', () => {
     const reserved = JSON.stringify(authRoutes.map((route) => route.slice(1)))
     const found = [...JSON.stringify(documents.vault).matchAll(/"not":\{"enum":(\[[^\]]*\])/g)].map(([, list]) => list)
     // One for each of the operations that change content.
@@ -219,7 +219,7 @@ describe('the OpenAPI documents of auth and vault', () => {
 })
 
 describe('the OpenAPI document of the relay', () =>
-  it("names the challenge that this package's client sends with its signature, as one that may be left out", () => {
+  it('describes the challenge that the client sends with its signature as optional', () => {
     const content = listOperations(documents.relay).find(({ path }) => path === '/auth')?.operation.requestBody
       ?.content['application/json']
     const [, bySignature] = (content?.schema as { oneOf: { required: string[]; properties: object }[] }).oneOf
@@ -246,7 +246,7 @@ describe('GET /openapi.json', () => {
     ['vault', () => testVault()]
   ]
 
-  it.each(servers)('answers the document of %s with the URL of the server', async (name, start) => {
+  it.each(servers)('returns the document of %s with the URL of the server', async (name, start) => {
     const server = await start()
     closing.push(() => server.close())
     const { body, headers } = await request(server.listener).get('/openapi.json').expect(200)
@@ -255,7 +255,7 @@ describe('GET /openapi.json', () => {
     await request(server.listener).get('/openapi.json').set('If-None-Match', headers.etag!).expect(304)
   })
 
-  it.each(servers)('names the status of every GET at %s with `If-None-Match: *`', async (name, start) => {
+  it.each(servers)('documents the status of every GET at %s with `If-None-Match: *`', async (name, start) => {
     const server = await start()
     closing.push(() => server.close())
     const { accessToken } =
@@ -270,7 +270,7 @@ describe('GET /openapi.json', () => {
     }
   })
 
-  it.each(servers)('names operations of %s that each have a route', async (name, start) => {
+  it.each(servers)('documents only operations of %s that have a route', async (name, start) => {
     const server = await start()
     closing.push(() => server.close())
     // A key that holds nothing is not found either; the recorded exchanges read one that holds something.

@@ -178,7 +178,7 @@ describe('recorded exchanges', () => {
     expect(contradictions(documents.vault, exchanges)).toEqual([])
   })
 
-  it('are found where they contradict', async () => {
+  it('are reported if they contradict the document', async () => {
     const { text, headers } = await post(`${servers.auth}/request-auth`, { did: createNumberedWallet(1).did })
     const good: Exchange = {
       method: 'POST',

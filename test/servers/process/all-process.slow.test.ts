@@ -22,7 +22,7 @@ describe('the three servers in one process', () => {
 
   afterEach(() => servers.killAll())
 
-  it('are one service at three URLs, each alive, ready and with a folder of its own', async () => {
+  it('are one service at three URLs, each alive, ready and with its own folder', async () => {
     const all = await startAll()
     expect(all.servers.map(({ server }) => server)).toEqual(['auth', 'relay', 'vault'])
     expect(new Set(all.servers.map(({ url }) => url)).size).toBe(3)
@@ -42,7 +42,7 @@ describe('the three servers in one process', () => {
     }
   })
 
-  it('take no token and no signature of each other', async () => {
+  it('accept no token and no signature of each other', async () => {
     const { servers: all } = await startAll()
     const [auth, , vault] = all as [(typeof all)[0], (typeof all)[0], (typeof all)[0]]
     const { accessToken, refreshToken } = await logIn(auth.url, wallet, domainOf(auth.url))
@@ -57,7 +57,7 @@ describe('the three servers in one process', () => {
     expect((await me(auth.url, own.accessToken)).status).toBe(401)
   })
 
-  it('hand over the keys of auth, whose public name this machine cannot resolve', async () => {
+  it('share the keys of auth, although its public name does not resolve on this machine', async () => {
     const { servers: all } = await startAll({ AUTH_SERVICE_URL: 'https://auth.invalid' })
     const [auth, , vault] = all as [(typeof all)[0], (typeof all)[0], (typeof all)[0]]
     const { accessToken } = await logIn(auth.url, wallet, 'auth.invalid')
@@ -68,7 +68,7 @@ describe('the three servers in one process', () => {
     expect(await post(`${vault.url}/notes`, { content: 'a note' }, bearer)).toMatchObject({ status: 201 })
   })
 
-  it('stop all at SIGTERM with exit code 0', async () => {
+  it('stop on SIGTERM with exit code 0', async () => {
     const all = await startAll()
     all.signal('SIGTERM')
     const ended = await all.ended
@@ -111,7 +111,7 @@ describe('the three servers in one process', () => {
   })
 
   // The database was closed under a start that went on: "ready" after "stopped", and exit code 1.
-  it.each([1, 2, 3])('stop with exit code 0 at a SIGTERM while they start, before server %d listens', async (count) => {
+  it.each([1, 2, 3])('stop with exit code 0 on a SIGTERM during startup, before server %d listens', async (count) => {
     const hook = `data:text/javascript,import net from 'node:net'
 const { listen } = net.Server.prototype
 let count = 0
@@ -129,7 +129,7 @@ net.Server.prototype.listen = function (...where) {
     }
   })
 
-  it('stop when npm was ended, whose shell hands no signal on, and without npm only when told', async () => {
+  it('stop when the shell of npm ends, and continue without npm when their shell ends', async () => {
     const ports = { AUTH_PORT: '0', RELAY_PORT: '0', VAULT_PORT: '0', DATA_DIR: servers.folder }
     const imports = scriptFile('test/support/server-imports.ts')
     const command = [process.execPath, ...nodeOptions, '--import', imports, scriptFile('servers/cli.ts'), 'all']

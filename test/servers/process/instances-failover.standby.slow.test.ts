@@ -50,7 +50,7 @@ describe('instances whose database fails over under load', () => {
     for (const log of logs) expect(log).not.toContain('deadlock detected')
   })
 
-  it('lose nothing that was acknowledged, with a synchronous standby', async () => {
+  it('lose nothing that was acknowledged with a synchronous standby', async () => {
     await runUnderLoad(targets, true, async (load) => {
       for (let failover = 0; failover < FAILOVERS; failover += 1) {
         const standby = await started(startStandby(primary))
@@ -68,7 +68,7 @@ describe('instances whose database fails over under load', () => {
     })
   })
 
-  it('are not ready while the synchronous standby is unavailable, as no write is answered then', async () => {
+  it('are not ready while the synchronous standby is unavailable, because no write completes', async () => {
     const standby = await started(startStandby(primary))
     await waitForStandby(primary, true)
     const [auth] = targets.auths as [string, ...string[]]
@@ -84,7 +84,7 @@ describe('instances whose database fails over under load', () => {
     expect(await statusesOf()).toEqual([200, 200])
   })
 
-  it('lose what an asynchronous standby had not received, as INSTANCES.md says', async () => {
+  it('lose writes that an asynchronous standby had not received, as INSTANCES.md says', async () => {
     const replication = await tcpProxy(primary.port)
     const standby = await started(startStandby(primary, replication.port))
     const load = await startInstanceLoad(targets, false)

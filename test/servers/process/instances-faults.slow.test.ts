@@ -42,7 +42,7 @@ async function startTargets(auths: number, vaults: number): Promise<{ targets: T
 }
 
 describe('instances that are killed under load', () => {
-  it('lose nothing that was acknowledged, and trouble no other', async () => {
+  it('lose nothing that was acknowledged, and do not affect other instances', async () => {
     const { targets, servers } = await startTargets(3, 2)
     await steadily(STANDSTILL_MILLISECONDS, () =>
       runUnderLoad(targets, false, async (load) => {
@@ -70,7 +70,7 @@ describe('instances that are killed under load', () => {
 })
 
 describe('instances whose database crashes under load', () =>
-  it('answer 503 with Retry-After, say so at /ready, and are back with it', async () => {
+  it('answer 503 with Retry-After, report it at /ready, and recover with the database', async () => {
     const { targets, servers } = await startTargets(2, 2)
     await runUnderLoad(targets, true, async (load) => {
       const waits: number[] = []
@@ -99,8 +99,8 @@ describe('instances whose database crashes under load', () =>
     })
   }))
 
-describe('one instance that does not reach the database', () => {
-  it('answers 503 with Retry-After, while the others serve, and heals', async () => {
+describe('an instance that cannot reach the database', () => {
+  it('answers 503 with Retry-After while the others serve, and recovers', async () => {
     const proxy = await tcpProxy(engine.port)
     const hidden = await instances.start('auth', {
       DATABASE_URL: `postgres://postgres@127.0.0.1:${proxy.port}/postgres`

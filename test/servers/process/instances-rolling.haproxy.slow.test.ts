@@ -43,7 +43,7 @@ describe('haproxy.cfg', () => {
     await database.drop()
   })
 
-  it('is valid, and so is that of DEPLOY.md for other machines', () => {
+  it('is valid, as is the configuration of DEPLOY.md for other machines', () => {
     expect(findConfigurationFaults(config)).toBe('')
     const block = readDocument('servers/DEPLOY.md').blocks.find(({ language }) => language === 'haproxy')!
     const { path: folder, remove } = temporaryFolder()
@@ -54,7 +54,7 @@ describe('haproxy.cfg', () => {
     remove()
   })
 
-  it('closes connections of an address that has a quarter of them', async () => {
+  it('limits an address to a quarter of all connections', async () => {
     const { path: folder, remove } = temporaryFolder()
     const file = join(folder, 'own.cfg')
     writeFileSync(file, readFileSync(config, 'utf8').replaceAll('gt 2048', 'gt 2'))
@@ -73,7 +73,7 @@ describe('haproxy.cfg', () => {
     remove()
   })
 
-  it('lets instances be replaced one after the other, and no request fails', async () => {
+  it('allows a rolling restart of the instances without a failed request', async () => {
     const ports = [await freePort(), await freePort()]
     const startOn = (port: number): Promise<ServerProcess> => instances.start('auth', { PORT: String(port) })
     const servers = await Promise.all(ports.map(startOn))

@@ -35,7 +35,7 @@ afterAll(() => engine.remove())
 
 const urlOf = (database: string, password = PASSWORD): string => engine.url(database, `checked:${password}`)
 
-describe('a server that cannot use its database as it is set up', () => {
+describe('a server with a misconfigured database', () => {
   /** Returns the line that the operator reads when the process ends by itself. */
   const lineOf = async (command: ServerCommand, env: Env): Promise<string> => {
     const started: unknown = await instances.start(command, env).catch((error: unknown) => error)
@@ -58,7 +58,7 @@ describe('a server that cannot use its database as it is set up', () => {
       line: 'PostgreSQL has no such database: database "missing" does not exist \\(3D000\\)'
     },
     {
-      what: 'tables that it may not make',
+      what: 'missing tables that it may not create',
       env: () => ({ DATABASE_URL: urlOf('app'), DATABASE_MIGRATE: 'false' }),
       line: 'the tables of \\w+_schema are missing, and version \\d+ is needed: run `node \\S+ migrate`'
     },
@@ -69,7 +69,7 @@ describe('a server that cannot use its database as it is set up', () => {
       env: () => ({ DATABASE_URL: urlOf('app') }),
       line: 'the tables of did_auth_schema are of version 9, for code that knows version 8; this one knows \\d+: update express-did-auth'
     }
-  ])('ends with code 1 and one line about $what', async ({ env, before, line }) => {
+  ])('exits with code 1 and one line about $what', async ({ env, before, line }) => {
     if (before !== undefined) await runOn(engine.url('app'), before)
     for (const command of ['auth', 'vault'] as const) {
       expect(await lineOf(command, env())).toMatch(new RegExp(`^${START}${line}$`))
@@ -77,13 +77,13 @@ describe('a server that cannot use its database as it is set up', () => {
   })
 })
 
-describe('a server whose engines are not there', () => {
+describe('a server whose engines are unavailable', () => {
   const readyOf = async (url: string): Promise<[number, unknown]> => {
     const { status, text } = await ask(`${url}/ready`)
     return [status, JSON.parse(text)]
   }
 
-  it('starts without its database, says so at /ready, and serves when it comes', async () => {
+  it('starts without its database, reports it at /ready, and serves once the database is available', async () => {
     const late = await startPostgres()
     try {
       await late.stop()
@@ -111,7 +111,7 @@ describe('a server whose engines are not there', () => {
     }
   })
 
-  it('says at /ready that REDIS_URL names another kind of server', async () => {
+  it('reports at /ready that REDIS_URL names another kind of server', async () => {
     const REDIS_URL = `redis://:${WRONG}@127.0.0.1:${engine.port}`
     const { url, output } = await instances.start('auth', { DATABASE_URL: urlOf('app'), REDIS_URL })
     const [status, state] = await readyOf(url)
@@ -122,7 +122,7 @@ describe('a server whose engines are not there', () => {
     expect(output() + JSON.stringify(state)).not.toMatch(new RegExp(`${WRONG}|${PASSWORD}`))
   })
 
-  it.each(['refuses', 'is silent'])('says at /ready that its bucket %s', async (how) => {
+  it.each(['refuses', 'is silent'])('reports at /ready that its bucket %s', async (how) => {
     const silent = createServer(() => undefined)
     await new Promise<void>((resolve) => void silent.listen(0, '127.0.0.1', resolve))
     const { port } = silent.address() as AddressInfo
@@ -150,7 +150,7 @@ describe('a server whose engines are not there', () => {
 })
 
 describe('instances whose database has a full disk', () => {
-  it('answer 507 at the vault and 503 at the auth server, read on, and work again when there is space', async () => {
+  it('answer 507 at the vault and 503 at auth, still read, and recover once there is space', async () => {
     const disk = await startFullDisk()
     try {
       const DATABASE_URL = disk.url

@@ -13,7 +13,7 @@ const domain = findDomain('auth')
 const STANDSTILL_MILLISECONDS = 1_500
 
 describe('ten instances that start together on an empty database', () => {
-  it('make its tables once, and are all ready', async () => {
+  it('create its tables once, and are all ready', async () => {
     const engine = await startPostgres({ log_statement: 'ddl' })
     const instances = new Instances({ DATABASE_URL: engine.url() })
     try {
@@ -58,7 +58,7 @@ describe('instances whose clocks differ', () => {
     await database.drop()
   })
 
-  it('are one service when they are 4 s apart', async () => {
+  it('act as one service with clocks that are 4 s apart', async () => {
     const [slow, fast] = await Promise.all([startAhead(-2), startAhead(2)])
     const urls = [slow.url, fast.url]
     for (const [here, there] of [urls, urls.toReversed()] as [string, string][]) {
@@ -79,7 +79,7 @@ describe('instances whose clocks differ', () => {
     }
   })
 
-  it('are not ready with a clock that is 60 s ahead, and take no signature twice', async () => {
+  it('are not ready with a clock that is 60 s ahead, and accept no signature twice', async () => {
     const { windowSeconds, endsAtSeconds } = windowThatEndsSoon()
     const env = { CHALLENGE_EXPIRATION_TIME_IN_SECONDS: String(windowSeconds), REFRESH_REUSE_GRACE_SECONDS: '10' }
     const right = await startAhead(0, env)

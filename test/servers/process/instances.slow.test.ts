@@ -66,7 +66,7 @@ afterAll(async () => {
 })
 
 describe('four auth servers on one database', () => {
-  it('let one of 50 use a refresh token, and keep the session of that one', async () => {
+  it('accept one of 50 concurrent uses of a refresh token, and keep the session of that one', async () => {
     const urlOf = createTurns(auths)
     await repeat(ROUNDS.refresh, async () => {
       const { refreshToken } = await logIn(urlOf(), nextWallet(), domain)
@@ -79,7 +79,7 @@ describe('four auth servers on one database', () => {
     note('N1', `${ROUNDS.refresh} refresh tokens, each used 50 times at once: one winner each`)
   })
 
-  it('refresh no token of a session once its log out was answered', async () => {
+  it('refresh no token of a session after its logout was answered', async () => {
     const urlOf = createTurns(auths)
     let winners = 0
     await repeat(ROUNDS.logOut, async () => {
@@ -115,7 +115,7 @@ describe('four auth servers on one database', () => {
 })
 
 describe('three vaults on one database', () => {
-  it('read what others wrote, as soon as it is answered', async () => {
+  it('read what other instances wrote as soon as the write is answered', async () => {
     const wallet = nextWallet()
     const { accessToken } = await logIn(vaults[0]!, wallet, findDomain('vault'))
     const expected: string[] = []
@@ -132,7 +132,7 @@ describe('three vaults on one database', () => {
     })
   })
 
-  it('let one of three write where all saw the same list', async () => {
+  it('accept one of three conditional writes with the same ETag', async () => {
     const wallet = nextWallet()
     const { accessToken } = await logIn(vaults[0]!, wallet, findDomain('vault'))
     const list = `/${wallet.did}/shared`
@@ -159,7 +159,7 @@ describe('three vaults on one database', () => {
 })
 
 describe('two relays on one database', () =>
-  it('find what the other received, with a token of the other', async () => {
+  it('serve files and accept tokens of each other', async () => {
     await repeat(1, async () => {
       const token = await relayLogIn(relays[0]!, nextWallet())
       for (const file of ['small', 'large '.repeat(50_000)]) {
@@ -170,7 +170,7 @@ describe('two relays on one database', () =>
     })
   }))
 
-describe('the database of all of them', () =>
-  it('had no deadlock', async () => {
+describe('the shared database', () =>
+  it('reports no deadlock', async () => {
     expect(await countDeadlocks(database.url)).toBe(0)
   }))

@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Opened } from '../../../servers/process/start-server.js'
 
 describe('Opened', () =>
-  it('closes once, in reverse order, one after another, also where one fails', async () => {
+  it('closes everything once, one after another in reverse order, also if one fails', async () => {
     const opened = new Opened()
     const steps: string[] = []
     const closing = (name: string, failure?: Error) => async (): Promise<void> => {

@@ -29,7 +29,7 @@ async function posted(file: string, user = wallet): Promise<string> {
 }
 
 describe('RELAY_MAX_FILE_BYTES', () =>
-  it('is 8 MiB by default: such a file is posted and fetched, one byte more is 413 with the maximum', async () => {
+  it('limits a file to 8 MiB by default, and answers 413 with the maximum above it', async () => {
     relay = await startTestRelay()
     const file = fileOf(8 * MEBIBYTE)
     const cid = await posted(file)
@@ -40,7 +40,7 @@ describe('RELAY_MAX_FILE_BYTES', () =>
   }))
 
 describe('RELAY_MAX_BYTES_PER_DID', () => {
-  it('bounds what a DID posts in 24 h, in all its spellings: 429 with the seconds that are left', async () => {
+  it('limits what a DID posts in 24 h, in any spelling, and answers 429 with the remaining seconds', async () => {
     relay = await startTestRelay({ RELAY_MAX_BYTES_PER_DID: '100' })
     await posted(fileOf(60, '1'))
     relay.clock.seconds += 100
@@ -56,7 +56,7 @@ describe('RELAY_MAX_BYTES_PER_DID', () => {
 })
 
 describe('RELAY_MAX_STORE_BYTES', () =>
-  it('bounds all files together: 507 with the numbers, and reads continue', async () => {
+  it('limits the bytes of all files, answers 507 with the numbers, and still serves reads', async () => {
     relay = await startTestRelay({ RELAY_MAX_STORE_BYTES: '10000' })
     const cid = await posted(fileOf(6_000, '1'))
     await posted(fileOf(6_000, '1'), other)
@@ -66,7 +66,7 @@ describe('RELAY_MAX_STORE_BYTES', () =>
   }))
 
 describe('MAX_REQUESTS_PER_TIME_SLOT', () =>
-  it('bounds file requests per DID and slot, across logins; one without a valid token counts for no DID', async () => {
+  it('limits file requests per DID and slot, across logins and without those of invalid tokens', async () => {
     relay = await startTestRelay({ MAX_REQUESTS_PER_TIME_SLOT: '3', TIME_SLOT_IN_SECONDS: '500' })
     const token = await logIn(relay, wallet)
     for (const wrong of ['', `${token}a`, 'Bearer a']) await getFile(relay, wrong, 'a')
@@ -106,7 +106,7 @@ async function statusesOf(headers: Record<string, string>): Promise<number[]> {
 }
 
 describe('a relay without RELAY_OPEN_READS', () =>
-  it('a read needs a token', async () => {
+  it('requires a token for reads', async () => {
     await start({})
     const { status, text } = await read()
     expect([status, text]).toEqual([401, 'Missing access token'])
@@ -115,7 +115,7 @@ describe('a relay without RELAY_OPEN_READS', () =>
 describe('RELAY_OPEN_READS=true', () => {
   beforeEach(() => start({ RELAY_OPEN_READS: 'true' }))
 
-  it('answers a read without a token as one with a token', async () => {
+  it('answers a read without a token as a read with a token', async () => {
     const [open, own] = [await read(), await getFile(relay, token, cid)]
     expect([open.status, open.text, open.headers['file-expires-in']]).toEqual([200, '{"file":"hello"}', '604800'])
     expect([open.text, open.headers['cache-control']]).toEqual([own.text, 'no-store'])
@@ -123,17 +123,17 @@ describe('RELAY_OPEN_READS=true', () => {
     expect((await read('missing')).status).toBe(404)
   })
 
-  it('opens nothing else', async () => {
+  it('opens no other route', async () => {
     const posted = await request(relay.listener).post('/file').send({ file: 'a' })
     expect([posted.status, posted.text]).toEqual([401, 'Missing access token'])
   })
 
-  it.each(['DIDAuth a', 'Bearer a', 'a.b.c'])('refuses the bad token %s', async (Authorization) => {
+  it.each(['DIDAuth a', 'Bearer a', 'a.b.c'])('refuses the invalid token %s', async (Authorization) => {
     const { status, text } = await read(cid, { Authorization })
     expect([status, text]).toEqual([401, 'Invalid access token'])
   })
 
-  it('bounds the reads of a client network, found or not, and neither those of others nor of users', async () => {
+  it('limits reads of a client network, including 404s, separately from other networks and users', async () => {
     for (const name of ['missing', 'a', cid]) await read(name)
     const refused = await read()
     expect([refused.status, refused.headers['retry-after']]).toEqual([429, '600'])
@@ -144,17 +144,17 @@ describe('RELAY_OPEN_READS=true', () => {
     expect((await read()).status).toBe(200)
   })
 
-  it('counts IPv6 by /64', async () => {
+  it('counts IPv6 addresses by /64', async () => {
     for (const host of ['1', '2', '3']) await read(cid, { 'X-Forwarded-For': `2001:db8::${host}` })
     expect((await read(cid, { 'X-Forwarded-For': '2001:db8::4' })).status).toBe(429)
   })
 
-  it('counts what a page of another site makes a browser read apart from the rest', async () => {
+  it('counts reads that a page of another site triggers in a browser separately', async () => {
     expect(await statusesOf({ 'Sec-Fetch-Site': 'cross-site' })).toEqual([200, 200, 200, 429])
     expect(await statusesOf({})).toEqual([200, 200, 200, 429])
   })
 
-  it('refuses what was taken down or has ended', async () => {
+  it('refuses files that were taken down or have expired', async () => {
     await relay.contents.takeDown(cid, 'test', relay.clock.seconds)
     expect((await read()).status).toBe(451)
     const { cid: other } = (await postFile(relay, token, 'other')).body
@@ -164,7 +164,7 @@ describe('RELAY_OPEN_READS=true', () => {
 })
 
 describe('RELAY_OPEN_READS=true with CORS_ORIGINS', () => {
-  it('counts the reads of such a page as those of the network', async () => {
+  it('counts the reads of a listed page with those of its network', async () => {
     await start({ RELAY_OPEN_READS: 'true', CORS_ORIGINS: 'https://page.example' })
     const page = { Origin: 'https://page.example', 'Sec-Fetch-Site': 'cross-site' }
     expect(await statusesOf({ 'Sec-Fetch-Site': 'cross-site' })).toEqual([200, 200, 200, 429])

@@ -29,14 +29,14 @@ const asked = () => [findFile.mock.calls.length, readContents.mock.calls.length]
 describe('a file of up to 1 MiB', () => {
   beforeEach(() => start())
 
-  it('is read from the store once for many that ask at once', async () => {
+  it('is read from the store once for many concurrent requests', async () => {
     const cid = await posted('a'.repeat(100_000))
     const answers = await Promise.all(Array.from({ length: 20 }, () => getFile(relay, token, cid)))
     expect(answers.map(({ status }) => status)).toEqual(Array<number>(20).fill(200))
     expect(readContents).toHaveBeenCalledTimes(1)
   })
 
-  it('is answered from memory then, and asked about once a second', async () => {
+  it('is then served from memory, and checked in the store once per second', async () => {
     const cid = await posted('hello')
     for (let count = 0; count < 3; count += 1) await getFile(relay, token, cid)
     expect(asked()).toEqual([1, 1])
@@ -45,7 +45,7 @@ describe('a file of up to 1 MiB', () => {
     expect(asked()).toEqual([2, 1])
   })
 
-  it('is streamed, without a length, where it has a byte more', async () => {
+  it('is streamed without a length if it is one byte longer', async () => {
     const cid = await posted(LONG_FILE)
     for (let count = 0; count < 2; count += 1) {
       const { body, headers } = await getFile(relay, token, cid)
@@ -55,7 +55,7 @@ describe('a file of up to 1 MiB', () => {
     expect(readContents).toHaveBeenCalledTimes(2)
   })
 
-  it('is 503 while the store cannot be asked about it, also from memory', async () => {
+  it('is answered 503 while the store is unavailable, also if it is cached', async () => {
     const cid = await posted('hello')
     await getFile(relay, token, cid)
     relay.clock.seconds += 1
@@ -68,8 +68,8 @@ describe('a file of up to 1 MiB', () => {
 describe('RELAY_MAX_MEMORY_BYTES', () =>
   it.each([
     ['two files of 10,000 bytes', '25000', 10_000],
-    ['two short files, each with 512 bytes beside it', '1100', 1]
-  ])('bounds what is in memory to %s: others are read from the store', async (_what, maxBytes, byteCount) => {
+    ['two short files, each with an overhead of 512 bytes', '1100', 1]
+  ])('limits the cache to %s, and reads other files from the store', async (_what, maxBytes, byteCount) => {
     await start({ RELAY_MAX_MEMORY_BYTES: maxBytes })
     const cids = await Promise.all(['1', '2', '3'].map((digit) => posted(digit.repeat(byteCount))))
     for (const cid of [...cids, cids[2]!, cids[1]!, cids[0]!]) {
@@ -90,7 +90,7 @@ describe('a posted file', () => {
   /** Files that are stored in a row, in a cached object, and in a streamed object. */
   const files = ['hello', 'b'.repeat(500_000), 'c\n'.repeat(400_000)]
 
-  it('is found after a restart', async () => {
+  it('can be read after a restart', async () => {
     await start()
     const cids = [await posted(files[0]!), await posted(files[1]!), await posted(files[2]!)]
     await relay.restart()
@@ -101,7 +101,7 @@ describe('a posted file', () => {
 describe('RELAY_FILE_TTL_SECONDS', () => {
   beforeEach(() => start())
 
-  it('is 7 days by default, from the last post on, also for what is in memory', async () => {
+  it('is 7 days by default, counted from the last post, also for cached files', async () => {
     const [once, twice] = [await postedLater('once'), await postedLater('twice')]
     relay.clock.seconds += WEEK_SECONDS - 1
     expect([await fetched(once), await fetched(twice)]).toEqual(['once', 'twice'])
@@ -114,7 +114,7 @@ describe('RELAY_FILE_TTL_SECONDS', () => {
     expect(await fetched(once)).toBe('once')
   })
 
-  it('ends with the bytes of the file: a sweep about every minute deletes them', async () => {
+  it('ends with a sweep about every minute, which deletes the bytes of expired files', async () => {
     await relay.end()
     const doNotFake = [
       'Date',
@@ -139,7 +139,7 @@ describe('RELAY_FILE_TTL_SECONDS', () => {
 })
 
 describe('SharedAnswers', () => {
-  it('lets 250 bytes of answers be sent at once, each answer counted once', () => {
+  it('allows 250 bytes of responses in flight, and counts each response once', () => {
     const answers = new SharedAnswers(new ByteBudget({ maxBytes: 250 }))
     const [first, second, third] = [Buffer.alloc(150), Buffer.alloc(100), Buffer.alloc(1)]
     const [one, two] = [answers.tryAcquire(first), answers.tryAcquire(first)]
@@ -155,7 +155,7 @@ describe('SharedAnswers', () => {
     expect(answers.tryAcquire(third)).toBeDefined()
   })
 
-  it('lets one client network send a quarter of the bytes, also of answers that others read', () => {
+  it('allows one client network a quarter of the bytes, also of responses that others read', () => {
     const answers = new SharedAnswers(new ByteBudget({ maxBytes: 400 }))
     const [first, second] = [Buffer.alloc(100), Buffer.alloc(1)]
     expect(answers.tryAcquire(first, 'a')).toBeDefined()

@@ -52,16 +52,16 @@ describe('POST /auth with a signature', () => {
   it.each([
     ['with a network', wallet.did],
     ['without a network', wallet.did.replace('rsk:', '')],
-    ['in other letters', `did:ethr:RSK:${wallet.address}`],
+    ['in another letter case', `did:ethr:RSK:${wallet.address}`],
     ['of a public key', `did:ethr:rsk:${SigningKey.computePublicKey(wallet.privateKey, true)}`]
-  ])('answers the token of a credential login to a DID %s, as received', async (_name, did) => {
+  ])('returns a token that names the DID as received: a DID %s', async (_name, did) => {
     const challenge = await challengeOf(did)
     const { status, body, headers } = await auth({ did, sig: sign(challenge), challenge })
     expect([status, Object.keys(body), userOfToken(body.token)]).toEqual([200, ['token'], did])
     expect(headers['cache-control']).toBe('no-store')
   })
 
-  it('takes the host of the service, its URL and LOGIN_DOMAINS, and no other domain', async () => {
+  it('accepts the host of the service, its URL and LOGIN_DOMAINS, and no other domain', async () => {
     for (const [domain, status] of [
       ...['relay.example', 'https://relay.example', 'app.example'].map((one) => [one, 200] as const),
       ...['evil.example', 'relay.example:443', 'RELAY.example', ''].map((one) => [one, 401] as const)
@@ -72,7 +72,7 @@ describe('POST /auth with a signature', () => {
     }
   })
 
-  it('takes the first line of older clients where LOGIN_DIALECTS has url', async () => {
+  it('accepts the login text of older clients if LOGIN_DIALECTS contains url', async () => {
     const other = await startTestRelay({ LOGIN_DIALECTS: 'login,url' })
     const challenge = await requestChallenge(other, wallet.did)
     const sig = wallet.personalSign(`URL: https://relay.example\nVerification code: ${challenge}`)
@@ -81,7 +81,7 @@ describe('POST /auth with a signature', () => {
     await other.end()
   })
 
-  it('refuses DIDs of other networks than NETWORKS, at the challenge and in both kinds of login', async () => {
+  it('refuses DIDs outside NETWORKS, for challenges and for both kinds of login', async () => {
     const did = `did:ethr:sepolia:${wallet.address.toLowerCase()}`
     const any = await startTestRelay()
     const foreign = await requestChallenge(any, did)
@@ -96,13 +96,13 @@ describe('POST /auth with a signature', () => {
     }
   })
 
-  it('does not start with more than six domains', async () => {
+  it('refuses to start with more than six domains', async () => {
     await expect(startTestRelay({ LOGIN_DOMAINS: 'a,b,c,d,e' })).rejects.toThrow(
       'LOGIN_DOMAINS: received ["relay.example","https://relay.example","a","b","c","d","e"]; give at most 6'
     )
   })
 
-  it('refuses another signature and another challenge, and leaves the challenge valid', async () => {
+  it('refuses another signature or challenge, and keeps the challenge valid', async () => {
     const challenge = await challengeOf()
     const other = await challengeOf()
     for (const [sig, over] of [
@@ -117,7 +117,7 @@ describe('POST /auth with a signature', () => {
     expect((await auth({ did: wallet.did, sig: sign(challenge), challenge })).status).toBe(200)
   })
 
-  it('is valid once, whether by signature or by credential, and until the challenge expires', async () => {
+  it('accepts a challenge once, by signature or by credential, and until it expires', async () => {
     const challenge = await challengeOf()
     const body = { did: wallet.did, sig: sign(challenge), challenge }
     expect((await auth(body)).status).toBe(200)
@@ -132,7 +132,7 @@ describe('POST /auth with a signature', () => {
 })
 
 describe('POST /auth with a signature and no challenge', () => {
-  it('takes the last challenge that was given to the DID, in any spelling, and none before it', async () => {
+  it('accepts the last challenge of the DID, in any spelling, and no earlier one', async () => {
     const first = await challengeOf()
     const last = await challengeOf(`did:ethr:rsk:${wallet.address}`)
     const body = { did: wallet.did, sig: sign(first) }
@@ -141,7 +141,7 @@ describe('POST /auth with a signature and no challenge', () => {
     expect((await auth({ ...body, challenge: first })).status).toBe(200)
   })
 
-  it('refuses a DID that never asked, and after a restart, where the challenge itself is still valid', async () => {
+  it('refuses a DID without a challenge, and after a restart, when the challenge itself is still valid', async () => {
     await expectRefusal({ did: createNumberedWallet(3).did, sig: sign('0'.repeat(128)) }, 'Invalid challenge response')
     const challenge = await challengeOf()
     await relay.restart()
@@ -168,7 +168,7 @@ describe('a malformed login by signature', () => {
     expect([status, text]).toEqual([400, 'Invalid request'])
   })
 
-  it('is answered 401 for what is no signature, or a DID whose key cannot be told, and logs nothing of it', async () => {
+  it('is answered 401 for an invalid signature or an unsupported DID, and logs neither', async () => {
     const challenge = await challengeOf()
     await expectRefusal({ did: wallet.did, sig: `0x${'f'.repeat(130)}`, challenge }, 'Invalid signature')
     await expectRefusal({ did: 'did:web:example.org', sig: sign(challenge), challenge }, 'Unsupported DID')
@@ -192,8 +192,8 @@ function authOf(curve = loadCurve()) {
   })
 }
 
-describe('relayAuth', () => {
-  it('remembers the challenges of the last 10,000 DIDs, and of no DID that cannot log in', async () => {
+describe('createRelayAuth', () => {
+  it('remembers the challenges of the last 10,000 DIDs that can log in', async () => {
     const { logIn, requestChallenge: ask } = authOf()
     const challenge = ask(wallet.did)
     for (let count = 0; count < 9_999; count += 1) ask(`did:ethr:0x${String(count).padStart(40, '0')}`)
@@ -204,7 +204,7 @@ describe('relayAuth', () => {
     await expect(logIn({ did: wallet.did, sig: sign(next) })).rejects.toMatchObject({ code: 'ERR_CHALLENGE' })
   })
 
-  it('computes nothing on the curve for a challenge that is not ours, or a signature that cannot be one', async () => {
+  it('skips curve operations for a foreign challenge or an impossible signature', async () => {
     const curve = { ...(await loadCurve()) }
     const [recover, decompress] = [jest.spyOn(curve, 'recover'), jest.spyOn(curve, 'decompress')]
     const { logIn, requestChallenge: ask } = authOf(Promise.resolve(curve))

@@ -45,24 +45,29 @@ const expectLogin = async (jwt: unknown): Promise<void> => {
   expect((await auth(jwt)).status).toBe(200)
 }
 
-describe('POST /auth', () => {
-  it('answers a token to a credential that holds the challenge', async () => {
+describe('POST /auth with a credential', () => {
+  it('returns a token for a credential that contains the challenge', async () => {
     const { status, body, headers } = await auth(loginCredential(wallet, await challengeOf()))
     expect([status, Object.keys(body)]).toEqual([200, ['token']])
     expect(headers['cache-control']).toBe('no-store')
     expect(userOfToken(body.token)).toBe(wallet.did)
   })
 
-  it.each(['ES256K', 'ES256K-R'] as const)('takes %s of a published client, made by did-jwt-vc', async (alg) => {
-    const signer = ES256KSigner(hexToBytes(wallet.privateKey), alg === 'ES256K-R')
-    const times = { nbf: START_SECONDS - 10, exp: START_SECONDS + 10 }
-    for (const more of [{}, { sub: wallet.did, aud: [serviceUrl], ...times }]) {
-      const { vc } = loginPayload(wallet.did, await challengeOf())
-      await expectLogin(await createVerifiableCredentialJwt({ ...more, vc } as never, { did: wallet.did, signer, alg }))
+  it.each(['ES256K', 'ES256K-R'] as const)(
+    'accepts %s credentials of published clients, issued by did-jwt-vc',
+    async (alg) => {
+      const signer = ES256KSigner(hexToBytes(wallet.privateKey), alg === 'ES256K-R')
+      const times = { nbf: START_SECONDS - 10, exp: START_SECONDS + 10 }
+      for (const more of [{}, { sub: wallet.did, aud: [serviceUrl], ...times }]) {
+        const { vc } = loginPayload(wallet.did, await challengeOf())
+        await expectLogin(
+          await createVerifiableCredentialJwt({ ...more, vc } as never, { did: wallet.did, signer, alg })
+        )
+      }
     }
-  })
+  )
 
-  it('takes further contexts, a key id in the header, and a reason in the claim', async () => {
+  it('accepts further contexts, a key ID in the header, and a reason in the claim', async () => {
     const claim = { claimType: 'challenge', claimValue: await challengeOf(), reason: 'login', essential: true }
     const { vc } = loginPayload(wallet.did, '')
     const contexts = ['https://a.example', 'https://www.w3.org/2018/credentials/v1']
@@ -71,7 +76,7 @@ describe('POST /auth', () => {
     await expectLogin(jwtByHand(header, payload, es256kBy(wallet.privateKey)))
   })
 
-  it('logs the issuer in, in the spelling that it has, no matter which other DID is named', async () => {
+  it('logs in the issuer as the credential spells it, and refuses another subject', async () => {
     const upper = wallet.did.replace(/[a-f](?=[0-9a-f]*$)/g, (letter) => letter.toUpperCase())
     const { body } = await auth(loginCredential({ ...wallet, did: upper }, await challengeOf(), { sub: wallet.did }))
     expect(userOfToken(body.token)).toBe(upper)
@@ -84,7 +89,7 @@ describe('POST /auth', () => {
     ['with a network', wallet.did],
     ['without a network', wallet.did.replace('rsk:', '')],
     ['of a public key', `did:ethr:rsk:${SigningKey.computePublicKey(wallet.privateKey, true)}`]
-  ])('takes a credential about the service, as did-jwt-vc makes it for a did:ethr %s', async (_name, did) => {
+  ])('accepts a credential about the service, as did-jwt-vc issues it for a did:ethr %s', async (_name, did) => {
     const { vc } = loginPayload(did, await challengeOf(did)) as { vc: { credentialSubject: object } }
     const about = (id: string) => ({ ...vc, credentialSubject: { ...vc.credentialSubject, id }, issuer: did })
     const signer = ES256KSigner(hexToBytes(wallet.privateKey), true)
@@ -110,7 +115,7 @@ describe('a login credential', () => {
     return loginCredential(wallet, challenge, { vc: { ...loginPayload(wallet.did, challenge).vc, ...changes } })
   }
 
-  it('is refused when it is malformed, lacks the context, or has not exactly the challenge claim', async () => {
+  it('is refused if malformed, without the context, or without exactly the challenge claim', async () => {
     const claim = (claimValue: unknown) => ({ claimType: 'challenge', claimValue })
     const good = claim(await challengeOf())
     const wrongClaims = [
@@ -136,7 +141,7 @@ describe('a login credential', () => {
     await expectLogin(loginCredential(wallet, await challengeOf(), { aud: serviceUrl }))
   })
 
-  it('may begin 60 s ahead, as the clock of a phone may be; that does not make its end later', async () => {
+  it('may start 60 s in the future to tolerate clock skew, which does not delay its expiry', async () => {
     for (const changes of [{ iat: START_SECONDS + 60 }, { nbf: START_SECONDS + 60, exp: START_SECONDS + 1 }]) {
       await expectLogin(loginCredential(wallet, await challengeOf(), changes))
     }
@@ -152,7 +157,7 @@ describe('a login credential', () => {
   it.each([
     [60, 200],
     [61, 401]
-  ])('made by did-jwt with a clock that is %i s ahead is answered %i', async (seconds, status) => {
+  ])('issued by did-jwt with a clock that is %i s ahead is answered %i', async (seconds, status) => {
     const signer = ES256KSigner(hexToBytes(wallet.privateKey))
     const { vc } = loginPayload(wallet.did, await challengeOf())
     // The relay reads the clock of the test; the library knows only the machine's.
@@ -162,7 +167,7 @@ describe('a login credential', () => {
     expect((await auth(jwt)).status).toBe(status)
   })
 
-  it('is refused when another key signed it, and the challenge stays valid', async () => {
+  it('is refused if another key signed it, and the challenge stays valid', async () => {
     const challenge = await challengeOf()
     for (const alg of ['ES256K', 'ES256K-R'] as const) {
       await expectRefusal(loginCredential({ ...stranger, did: wallet.did }, challenge, {}, alg))
@@ -185,7 +190,7 @@ describe('a login credential', () => {
     }
   })
 
-  it('is refused for a DID that has no key, or whose key is unknown without a network', async () => {
+  it('is refused for a DID without a key, or if its key is unknown without a network', async () => {
     for (const did of ['did:web:example.org', 'did:key:z6Mk', `did:ethr:0x02${'f'.repeat(64)}`]) {
       await expectRefusal(loginCredential({ ...wallet, did }, await challengeOf(did)), 'Unsupported DID')
     }
@@ -193,7 +198,7 @@ describe('a login credential', () => {
 })
 
 describe('a challenge', () => {
-  it('is valid for 300 s at least, and no longer than 310 s', async () => {
+  it('is valid for at least 300 s, and at most 310 s', async () => {
     const first = await challengeOf()
     relay.clock.seconds += 300
     await expectLogin(loginCredential(wallet, first))
@@ -206,7 +211,7 @@ describe('a challenge', () => {
     await expectRefusal(loginCredential(wallet, third), 'Invalid challenge response: expired')
   })
 
-  it('is refused when it is misspelled or of another DID, and is valid for other spellings of its DID', async () => {
+  it('is refused if misspelled or issued for another DID, and valid for any spelling of its DID', async () => {
     const challenge = await challengeOf(wallet.did.replace('rsk', 'RSK'))
     for (const wrong of [
       await challengeOf(stranger.did),
@@ -234,18 +239,18 @@ describe('a challenge', () => {
     await expectRefusal(jwt, 'Invalid challenge response: expired')
   })
 
-  it('gives one token to 50 copies of one credential at once', async () => {
+  it('gives one token for 50 concurrent copies of one credential', async () => {
     const jwt = loginCredential(wallet, await challengeOf())
     const answers = await Promise.all(Array.from({ length: 50 }, () => auth(jwt)))
     expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array<number>(49).fill(401)])
   })
 })
 
-describe('a challenge elsewhere', () => {
+describe('a challenge of another relay', () => {
   let other: TestRelay
   afterEach(() => other.end())
 
-  it('is refused when a relay with another secret issued it', async () => {
+  it('is refused if that relay has another secret', async () => {
     other = await startTestRelay({}, { challengeSecret: 'another secret of 32 bytes or more' })
     const challenge = await requestChallenge(other, wallet.did)
     await expectRefusal(loginCredential(wallet, challenge), 'Invalid challenge response')
@@ -253,9 +258,9 @@ describe('a challenge elsewhere', () => {
 
   const lostStore = Object.assign(memoryStore(), { consumeChallenge: () => Promise.reject(new Error('gone')) })
   it.each([
-    ['no further use can be remembered', memoryStore({ maxChallengeUses: 0 }), 'Busy, try again'],
+    ['the store has no space for another use', memoryStore({ maxChallengeUses: 0 }), 'Busy, try again'],
     ['the store is unavailable', lostStore, 'Store unavailable, try again']
-  ])('is answered with 503 when %s', async (_what, store, text) => {
+  ])('is answered 503 if %s', async (_what, store, text) => {
     other = await startTestRelay({}, { store })
     const answer = await auth(loginCredential(wallet, await requestChallenge(other, wallet.did)), other)
     expect([answer.status, answer.text]).toEqual([503, text])

@@ -22,7 +22,7 @@ afterEach(async () => {
   await relay.end()
 })
 
-describe('the relay next to a real IPFS node', () => {
+describe('the relay with a real IPFS node', () => {
   let node: IpfsRpcServer
 
   beforeAll(async () => {
@@ -31,7 +31,7 @@ describe('the relay next to a real IPFS node', () => {
 
   afterAll(() => node.stop())
 
-  it('pins what is posted under the cid that the node computes as well, and unpins what ended', async () => {
+  it('pins posted files under the CIDs that the node computes, and unpins expired files', async () => {
     await start(node.url)
     const { body: ready } = await request(relay.listener).get('/ready')
     expect(ready.dependencies).toMatchObject({ ipfs: 'ok' })

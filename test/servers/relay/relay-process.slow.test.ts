@@ -14,7 +14,7 @@ describe('the relay as a process', () => {
 
   afterEach(() => servers.killAll())
 
-  it('stops with exit code 0, and has its files, its used challenges and its tokens again', async () => {
+  it('stops with exit code 0, and keeps its files, used challenges and tokens after a restart', async () => {
     const first = await start()
     const jwt = await relayCredential(first.url, wallet)
     const { text } = await post(`${first.url}/auth`, { jwt })
@@ -30,7 +30,7 @@ describe('the relay as a process', () => {
     expect((await relayLogIn(second.url, wallet)).length).toBeGreaterThan(100)
   })
 
-  it('killed under load loses no file and no use that it acknowledged, and is ready again within 5 s (F4)', async () => {
+  it('loses no acknowledged file or use when killed under load, and is ready again within 5 s (F4)', async () => {
     for (let round = 0; round < rounds(1, 100); round += 1) await killUnderLoad(round)
   })
 
@@ -72,7 +72,7 @@ describe('the relay as a process', () => {
     await again.ended
   }
 
-  it('gives one token to one credential, also where two processes share a folder (F3)', async () => {
+  it('issues one token for one credential, also if two processes share a folder (F3)', async () => {
     const env = { SERVICE_URL: 'https://relay.example', MAX_REQUESTS_PER_TIME_SLOT: '1000000' }
     const [one, two] = await Promise.all([start(env), start(env)])
     for (let round = 1; round <= rounds(1, 100); round += 1) {

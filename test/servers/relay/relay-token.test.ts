@@ -79,7 +79,7 @@ const madeOf = (changes: object, header: object = { alg: 'ES256K', typ: 'JWT' },
   jwtByHand(header, { ...goodPayload, ...changes }, es256kBy(key))
 
 describe('the token of the relay', () => {
-  it('is a credential that the service issues about the user, for 600 s', () => {
+  it('is a credential of the service about the user that expires after 600 s', () => {
     const [header, payload] = token
       .split('.')
       .slice(0, 2)
@@ -88,7 +88,7 @@ describe('the token of the relay', () => {
     expect(payload).toEqual({ ...goodPayload, jti: expect.stringMatching(/^[\w-]{22}$/) })
   })
 
-  it('lives for RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS', async () => {
+  it('expires after RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS', async () => {
     const other = await startTestRelay({ RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS: '7' })
     const short = await logIn(other, wallet)
     other.clock.seconds += 6
@@ -98,13 +98,13 @@ describe('the token of the relay', () => {
     await other.end()
   })
 
-  it('is valid bare, and with the scheme DIDAuth in any letter case', async () => {
+  it('is accepted without a scheme, and with DIDAuth in any letter case', async () => {
     for (const authorization of [token, `DIDAuth ${token}`, `didauth ${token}`, `DIDAUTH  ${token}`]) {
       expect(await statusesOf(authorization)).toEqual([200, 200, 200])
     }
   })
 
-  it('is valid until its exp, also where it was seen before', async () => {
+  it('is valid until its exp, also if it was verified before', async () => {
     const fresh = madeOf({})
     relay.clock.seconds += 599
     expect(await statusesOf(token)).toEqual([200, 200, 200])
@@ -113,14 +113,14 @@ describe('the token of the relay', () => {
     expect(await answersTo(fresh)).toEqual(refusedWith('Expired access token'))
   })
 
-  it('is invalid 6 s before its nbf, and valid 5 s before', async () => {
+  it('is invalid 6 s before its nbf, and valid 5 s before it', async () => {
     expect(await answersTo(madeOf({ nbf: START_SECONDS + 6 }))).toEqual(refusedWith('Invalid access token'))
     expect(await statusesOf(madeOf({ nbf: START_SECONDS + 5 }))).toEqual([200, 200, 200])
     relay.clock.seconds -= 6
     expect(await answersTo(token)).toEqual(refusedWith('Invalid access token'))
   })
 
-  it('is valid until its exp when its key was replaced, and a credential may name that DID', async () => {
+  it('is valid until its exp after a key rotation, and a credential may name the previous DID', async () => {
     const old = createNumberedWallet(7)
     const rotated = await startTestRelay({}, { previousServiceDids: [old.did] })
     const byOld = madeOf({ iss: old.did }, undefined, old.privateKey)
@@ -134,7 +134,7 @@ describe('the token of the relay', () => {
     await rotated.end()
   })
 
-  it('missing is told apart', async () => {
+  it('is answered "Missing access token" if it is absent', async () => {
     expect(await answersTo(undefined)).toEqual(refusedWith('Missing access token'))
     expect(await answersTo('')).toEqual(refusedWith('Missing access token'))
   })
@@ -148,7 +148,7 @@ describe('the token of the relay', () => {
     ['no exp', { exp: undefined }],
     ['exp as text', { exp: '1900000000' }],
     ['exp with a fraction', { exp: START_SECONDS + 0.5 }],
-    ['exp beyond what is exact', { exp: 2 ** 53 }],
+    ['exp above the largest exact integer', { exp: 2 ** 53 }],
     ['no nbf', { nbf: undefined }],
     ['no iat', { iat: undefined }],
     ['iat as text', { iat: 'now' }],
@@ -158,7 +158,7 @@ describe('the token of the relay', () => {
     ['vc that is an array', { vc: [] }],
     ['vc without types', { vc: {} }],
     ['a type missing', { vc: { type: ['VerifiableCredential'] } }],
-    ['a type too many', { vc: { type: ['VerifiableCredential', 'RelayToken', 'Email'] } }],
+    ['an additional type', { vc: { type: ['VerifiableCredential', 'RelayToken', 'Email'] } }],
     ['types as text', { vc: { type: 'VerifiableCredential,RelayToken' } }]
   ])('is refused with these claims: %s', async (_name, changes) => {
     expect(await answersTo(madeOf(changes))).toEqual(refusedWith('Invalid access token'))
@@ -166,7 +166,7 @@ describe('the token of the relay', () => {
 
   it.each([
     ['another algorithm', { alg: 'ES256K-R', typ: 'JWT' }],
-    ['none', { alg: 'none' }],
+    ['the algorithm none', { alg: 'none' }],
     ['a key in its header', { alg: 'ES256K', jwk: {} }],
     ['a key id', { alg: 'ES256K', kid: 'a' }],
     ['another type', { alg: 'ES256K', typ: 'at+jwt' }]
@@ -174,7 +174,7 @@ describe('the token of the relay', () => {
     expect(await answersTo(madeOf({}, header))).toEqual(refusedWith('Invalid access token'))
   })
 
-  it('is refused when another key signed it', async () => {
+  it('is refused if another key signed it', async () => {
     expect(await answersTo(madeOf({}, undefined, wallet.privateKey))).toEqual(refusedWith('Invalid access token'))
   })
 
@@ -185,13 +185,13 @@ describe('the token of the relay', () => {
     }
   })
 
-  it('is refused when it has more than 4 KiB', async () => {
+  it('is refused if it is longer than 4 KiB', async () => {
     const long = madeOf({ jti: 'a'.repeat(3_000) })
     expect(long.length).toBeGreaterThan(4_096)
     expect(await answersTo(long)).toEqual(refusedWith('Invalid access token'))
   })
 
-  it('is never anything else that the service or a user signs', async () => {
+  it('cannot be replaced by another text that the service or a user signs', async () => {
     const accessToken = {
       iss: serviceWallet.did,
       aud: serviceUrl,
@@ -219,7 +219,7 @@ describe('the token of the relay', () => {
   })
 })
 
-describe('the token at did-jwt-vc, with the issuer resolved on a chain', () => {
+describe('the relay token at did-jwt-vc, with an issuer on a chain', () => {
   let chain: TestChain
 
   beforeAll(async () => {
@@ -228,7 +228,7 @@ describe('the token at did-jwt-vc, with the issuer resolved on a chain', () => {
 
   afterAll(() => chain.stop())
 
-  it('is verified as it is, and says who its subject is', async () => {
+  it('is valid, and names its subject', async () => {
     const networks = [{ name: 'rsk', chainId: 31, rpcUrl: chain.rpcUrl, registry: chain.registry }]
     // Two versions of did-resolver: one class to JavaScript.
     const resolver = new Resolver(getResolver({ networks }) as never)

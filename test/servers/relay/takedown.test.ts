@@ -36,11 +36,11 @@ const stored = (): string =>
     .map((file) => readFileSync(file, 'latin1'))
     .join()
 
-describe('relay takedown', () => {
+describe('the command relay takedown', () => {
   it.each([
     ['in a row', 'a secret that must go'],
     ['in an object', 'a secret that must go'.repeat(10_000)]
-  ])('removes a file %s with its bytes next to the relay, which soon answers 451', async (_where, file) => {
+  ])('removes a file %s and its bytes while the relay runs, which soon answers 451', async (_where, file) => {
     const cid = await posted(file)
     expect(await status(cid)).toBe(200)
     expect(stored()).toContain('a secret that must go')
@@ -61,7 +61,7 @@ describe('relay takedown', () => {
     ['an IPFS URL', (cid: string) => `ipfs://${cid}`],
     ['a gateway', (cid: string) => `https://ipfs.example/ipfs/${cid}?filename=${KEY}`],
     ['a gateway that names it first', (cid: string) => `https://${cid}.ipfs.dweb.link/`]
-  ])('finds the cid in %s, and never prints a key', async (_what, linkTo) => {
+  ])('finds the CID in %s, and prints no key', async (_what, linkTo) => {
     const cid = await posted('a secret that must go')
     for (const flag of ['--dry-run', undefined, '--allow']) {
       const [code, lines] = await run(linkTo(cid), ...(flag === undefined ? [] : [flag]))
@@ -83,7 +83,7 @@ describe('relay takedown', () => {
     expect(String(failure)).toBe('UsageError: Give one cid, or a link with one cid')
   })
 
-  it('says that there is no relay', async () => {
+  it('reports that no relay exists', async () => {
     const folder = temporaryFolder()
     const command = runCommand(createTakedownCommand('relay'), [await posted('a')], { DATA_DIR: folder.path })
     await expect(command).rejects.toThrow(`There is no relay in ${folder.path}/relay/relay.db (DATA_DIR)`)

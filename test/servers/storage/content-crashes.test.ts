@@ -10,12 +10,12 @@ import { until } from '../../support/until.js'
 const ROUNDS = Number(process.env.TEST_CRASH_ROUNDS ?? 1)
 
 const POINTS = [
-  ['put', 'before', 'its name is garbage, and nothing is written'],
-  ['link', 'before', 'the file is synced, and not in its place'],
-  ['link', 'after', 'the object is in its place, and its folder not synced'],
-  ['put', 'after', 'the object is whole, and not in use'],
-  ['delete', 'before', 'the collector claimed it, and it is there'],
-  ['delete', 'after', 'the collector deleted it, and its row is there']
+  ['put', 'before', 'the name is recorded as garbage, and nothing is written'],
+  ['link', 'before', 'the file is synced, but not yet linked'],
+  ['link', 'after', 'the object is linked, but its folder is not synced'],
+  ['put', 'after', 'the object is complete, but not in use'],
+  ['delete', 'before', 'the collector claimed the object, which still exists'],
+  ['delete', 'after', 'the collector deleted the object, whose row still exists']
 ] as const
 
 const points = (engine: string): readonly (readonly [verb: string, when: string, what: string, round: number])[] =>
@@ -23,68 +23,65 @@ const points = (engine: string): readonly (readonly [verb: string, when: string,
     Array.from({ length: ROUNDS }, (_, round) => [...point, round + 1] as const)
   )
 
-describe.each(contentEngines())(
-  'a process that is killed while it stores large content on %s, its collector next to it,',
-  (engine, make) => {
-    let files: ContentFolder
-    beforeEach(async () => {
-      files = await make()
-      // The writers' clock is the real one.
-      files.clocks.seconds = Math.floor(Date.now() / 1_000)
-    })
-    afterEach(() => files.remove())
+describe.each(contentEngines())('a killed writer of large content on %s, with a running collector', (engine, make) => {
+  let files: ContentFolder
+  beforeEach(async () => {
+    files = await make()
+    // The writers' clock is the real one.
+    files.clocks.seconds = Math.floor(Date.now() / 1_000)
+  })
+  afterEach(() => files.remove())
 
-    /** Returns the faults after the writers were killed. The next start clears their spool. */
-    const faults = async (...writers: Writer[]): Promise<string[]> => {
-      // A server may still run the last statement of a client that was killed.
-      const running = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'content-child'"
-      if (engine === 'PostgreSQL') await until(async () => (await files.query(running)).length === 0)
-      const store = await files.open()
-      const lines = writers.flatMap((writer) => writer.lines)
-      return [...(await faultsAfter(store, lines)), ...(await files.leaks(store))]
-    }
-
-    it.each(points(engine))(
-      'at %s %s: %s; loses nothing acknowledged and leaves nothing behind (round %d)',
-      async (verb, when) => {
-        const writer = startWriter(files.place, 'a', verb, when, '6')
-        expect(await writer.ended).toBe('SIGKILL')
-        expect(await faults(writer)).toEqual([])
-      }
-    )
-
-    it.each(Array.from({ length: ROUNDS }, (_, round) => 20 + ((round * 7) % 40)))(
-      'at any moment, after %d lines, loses nothing next to another process that writes to the same storage',
-      async (lines) => {
-        const [writer, another] = [startWriter(files.place, 'a'), startWriter(files.place, 'b')]
-        await Promise.all([writer.wrote(lines), another.wrote(20)])
-        await writer.end('SIGKILL')
-        await another.wrote(another.lines.length + 4)
-        await another.end('SIGKILL')
-        expect(await faults(writer, another)).toEqual([])
-      }
-    )
-
-    it('loses no upload to a collector that takes each for unfinished', async () => {
-      const collector = await files.open()
-      files.clocks.advance(20_000)
-      const writer = startWriter(files.place, 'a')
-      let isOver = false
-      const collecting = (async () => {
-        while (!isOver) {
-          await collector.collectGarbage(files.clocks.seconds)
-          await new Promise(setImmediate)
-        }
-      })()
-      await writer.wrote(30)
-      // Killed behind its upload, it would leave an object that this collector has forgotten.
-      await writer.end('SIGTERM')
-      isOver = true
-      await collecting
-      expect(await faults(writer)).toEqual([])
-    })
+  /** Returns the faults after the writers were killed. The next start clears their spool. */
+  const faults = async (...writers: Writer[]): Promise<string[]> => {
+    // A server may still run the last statement of a client that was killed.
+    const running = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'content-child'"
+    if (engine === 'PostgreSQL') await until(async () => (await files.query(running)).length === 0)
+    const store = await files.open()
+    const lines = writers.flatMap((writer) => writer.lines)
+    return [...(await faultsAfter(store, lines)), ...(await files.leaks(store))]
   }
-)
+
+  it.each(points(engine))(
+    'loses nothing acknowledged and leaves nothing behind at %s %s: %s (round %d)',
+    async (verb, when) => {
+      const writer = startWriter(files.place, 'a', verb, when, '6')
+      expect(await writer.ended).toBe('SIGKILL')
+      expect(await faults(writer)).toEqual([])
+    }
+  )
+
+  it.each(Array.from({ length: ROUNDS }, (_, round) => 20 + ((round * 7) % 40)))(
+    'loses nothing when killed after %d lines, while another process writes to the same storage',
+    async (lines) => {
+      const [writer, another] = [startWriter(files.place, 'a'), startWriter(files.place, 'b')]
+      await Promise.all([writer.wrote(lines), another.wrote(20)])
+      await writer.end('SIGKILL')
+      await another.wrote(another.lines.length + 4)
+      await another.end('SIGKILL')
+      expect(await faults(writer, another)).toEqual([])
+    }
+  )
+
+  it('loses no upload to a collector that considers every upload unfinished', async () => {
+    const collector = await files.open()
+    files.clocks.advance(20_000)
+    const writer = startWriter(files.place, 'a')
+    let isOver = false
+    const collecting = (async () => {
+      while (!isOver) {
+        await collector.collectGarbage(files.clocks.seconds)
+        await new Promise(setImmediate)
+      }
+    })()
+    await writer.wrote(30)
+    // Killed behind its upload, it would leave an object that this collector has forgotten.
+    await writer.end('SIGTERM')
+    isOver = true
+    await collecting
+    expect(await faults(writer)).toEqual([])
+  })
+})
 
 /** A writing process, with what it printed. */
 interface Writer {

@@ -11,7 +11,7 @@ afterEach(async () => {
 })
 
 // Cause: it was treated like any other outage, and the server waited for ever.
-it('a Redis that turns out to be a node of a cluster, once it answers, ends the start in one line', async () => {
+it('a Redis that turns out to be a cluster node once it responds ends the start with one line', async () => {
   const redis = await startRedis(['--cluster-enabled', 'yes'])
   closing.push(() => redis.stop())
   await redis.kill()

@@ -55,8 +55,8 @@ const statesOf = async (dependencies: readonly Dependency[]): Promise<Record<str
     )
   )
 
-describe('untilAvailable', () => {
-  it('asks again, and reports the reason once, in words', async () => {
+describe('waitUntilAvailable', () => {
+  it('retries, and reports each reason once, in words', async () => {
     const failures = [
       ['ECONNREFUSED', 'connect'],
       ['57P03', 'starting up (57P03)']
@@ -70,14 +70,14 @@ describe('untilAvailable', () => {
     expect(reported).toEqual(['the connection was refused', 'starting up (57P03)'])
   })
 
-  it('ends with one sentence where only another setup helps', async () => {
+  it('fails with one sentence if only another setup helps', async () => {
     const ask = () => Promise.reject(new DidAuthError('ERR_CONFIG', { cause: undefined }))
     await expect(waitUntilAvailable(ask, () => undefined)).rejects.toThrow(StartError)
   })
 })
 
-describe('an engine', () => {
-  it('is SQLite and files where the environment names none', async () => {
+describe('openContentEngine', () => {
+  it('uses SQLite and files if the environment names no engine', async () => {
     const { env, connections, open } = await openVault({})
     await expect(useExistingContents(env, async () => undefined)).rejects.toThrow('There is no vault in')
     const { dependencies, usedPercent } = await open()
@@ -87,7 +87,7 @@ describe('an engine', () => {
     expect(dependencies.find(({ name }) => name === 'clock')).toMatchObject({ failure: 'jumped' })
   })
 
-  it('is the database and the bucket that it names, which another instance shares', async () => {
+  it('uses the database and the bucket of the environment, which another instance shares', async () => {
     const { endpoint, bucket, region, accessKeyId, secretAccessKey } = s3.options()
     const variables = {
       DATABASE_URL: database.url,
@@ -113,7 +113,7 @@ describe('an engine', () => {
     expect(await one.usedPercent()).toBe(0)
   })
 
-  it('ends the start in one line where the database cannot be used as it is set up', async () => {
+  it('fails with one line if the database is misconfigured', async () => {
     const url = new URL(database.url)
     url.pathname = '/no_such_database'
     url.password = 'hunter2'
@@ -123,14 +123,14 @@ describe('an engine', () => {
     expect(String(failure)).not.toContain('hunter2')
   })
 
-  it('is opened where the database is unavailable', async () => {
+  it('opens while the database is unavailable', async () => {
     const { connections, open } = await openVault({ DATABASE_URL: 'postgres://root@127.0.0.1:1/app' })
     const { contents } = await open()
     await expect(contents.writeEntry(createEntry('k', 'a'))).rejects.toMatchObject({ code: 'ERR_STORAGE', status: 503 })
     expect(connections.areRemote).toBe(true)
   })
 
-  it('is no less ready while many wait for the database, and is asked again after a failure', async () => {
+  it('stays ready while many requests wait for the database, and checks again after a failure', async () => {
     const { env } = await openVault({})
     const busy = new DidAuthError('ERR_STORE', { cause: new DidAuthError('ERR_BUSY') })
     const outcomes = [busy, new Error('away'), undefined]
@@ -149,7 +149,7 @@ describe('an engine', () => {
 it.each([
   ['vault', 'FULL'],
   ['relay', 'NORMAL']
-] as const)('a %s on SQLite syncs its contents: %s', async (name, synchronous) => {
+] as const)('a %s on SQLite stores its contents with synchronous=%s', async (name, synchronous) => {
   const { open } = await openVault({}, name)
   await open()
   expect(startedWorkers.findLast(({ role }) => role === 'content')?.settings).toMatchObject({ synchronous })

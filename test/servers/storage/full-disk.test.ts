@@ -25,7 +25,7 @@ function runFull(folder: string): { disk: 'full' | 'limited'; said: unknown } {
 }
 
 describe('a content store on a full disk', () =>
-  it('refuses writes with 507, reads and removes on, and works again when there is space', () => {
+  it('refuses writes with 507, still reads and removes, and works again once there is space', () => {
     const { path, remove } = temporaryFolder()
     try {
       const { disk, said } = runFull(path)

@@ -42,7 +42,7 @@ async function openInstances(tables: TablePrefix): Promise<TestStore[]> {
   return [open(`${path}/${tables}-1`), open(`${path}/${tables}-2`)]
 }
 
-it('logs no error for valid requests that come at once to two vaults, two relays and two auth servers', async () => {
+it('PostgreSQL logs no error for concurrent valid requests to two vaults, relays and auth servers', async () => {
   const start = engine.log().length
   const [vaults, relays] = [await openInstances('vault'), await openInstances('relay')]
   await migrateStore(connect())

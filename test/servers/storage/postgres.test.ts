@@ -82,23 +82,23 @@ describe('round trips to the database', () => {
       1
     ],
     ['a claim of pins', () => store.claim({ limit: 20, nowSeconds: 0, leaseSeconds: 30 }), 1, 1],
-    ['a file that is found', () => store.findFile(computeCid('a'), 0), 1, 1]
-  ])('have a fixed number for %s', async (_what, verb, statements, trips) => {
+    ['a read of a file', () => store.findFile(computeCid('a'), 0), 1, 1]
+  ])('are constant in number for %s', async (_what, verb, statements, trips) => {
     expect(await costOf(verb)).toEqual([statements, trips])
   })
 
-  it('are those of one transaction for a replacement and a removal, unreferenced content included', async () => {
+  it('are those of one transaction for a replacement and a removal, with unreferenced content', async () => {
     await store.writeEntry(createEntry('k', 'a'))
     expect(await costOf(() => store.writeEntry(createEntry('k', 'b', { replaces: 'all' })))).toEqual([13, 3])
     expect(await costOf(() => store.removeEntries(place))).toEqual([10, 3])
   })
 
-  it('are three for a post, in addition to the sum of all files, which is read every 10 s', async () => {
+  it('are three for a post, plus the sum of all files, which is read every 10 s', async () => {
     await store.writeFile(createFile('a'))
     expect(await costOf(() => store.writeFile(createFile('b')))).toEqual([8, 3])
   })
 
-  it('are repeated for a post whose answer is lost, and charge its user once', async () => {
+  it('are repeated for a post whose response is lost, and charge its user once', async () => {
     const bounds = { maxStoreBytes: 1_000_000, maxBytesPerDid: 10, slotSeconds: 100 }
     pool.loseAnswerTo = 'COMMIT'
     await store.writeFile(createFile('12345', { bounds }))
@@ -134,7 +134,7 @@ describe('a change whose connection is cut', () => {
 
   // A second attempt would undo what another device has written or removed in between.
   it.each(changes)(
-    'before the answer to its COMMIT is an error, and is made once: %s',
+    'fails without a retry if cut before the response to its COMMIT: %s',
     async (_what, change, after) => {
       proxy.cut(COMMIT, 'before the answer')
       await expect(change()).rejects.toMatchObject(unavailable)
@@ -143,13 +143,13 @@ describe('a change whose connection is cut', () => {
     }
   )
 
-  it('after an upload is an error, and its object stays in use', async () => {
+  it('fails if cut after an upload, and its object stays in use', async () => {
     await expect(write(large, { replaces: 'all' })).rejects.toMatchObject(unavailable)
     expect(await files.leaks(store)).toEqual([])
     expect(await readTexts(store, 'k')).toEqual([String(large)])
   })
 
-  it('before its COMMIT was sent is made again', async () => {
+  it('is retried if cut before its COMMIT was sent', async () => {
     proxy.cut('vault_entry_stateOfNamed', 'before the answer')
     await write('new', { ifMatch: '*' })
     expect(proxy.cuts()).toBe(1)
@@ -157,8 +157,8 @@ describe('a change whose connection is cut', () => {
   })
 })
 
-describe('the database', () => {
-  it('has an index that is rebuilt', async () => {
+describe('a content store on PostgreSQL', () => {
+  it('rebuilds an invalid index', async () => {
     const { inspection } = await files.openAll()
     await files.query(`UPDATE pg_index SET indisvalid = false WHERE indexrelid = '~entries_by_cid'::regclass`)
     const found = { damage: [], indexes: ['vault_entries_by_cid'] }
@@ -166,7 +166,7 @@ describe('the database', () => {
     expect(await inspection.checkDatabase(dryRun)).toEqual({ damage: [], indexes: [] })
   })
 
-  it('has an index that `vault reconcile` finds and rebuilds', async () => {
+  it('has an invalid index, which `vault reconcile` finds and rebuilds', async () => {
     await (await files.open()).writeEntry(createEntry('k', 'a'))
     await files.query(`UPDATE pg_index SET indisvalid = false WHERE indexrelid = '~entries_by_cid'::regclass`)
     const identity = { PRIVATE_KEY: '1'.repeat(64), CHALLENGE_SECRET: 'a secret of the tests, longer than 32 bytes' }
@@ -180,7 +180,7 @@ describe('the database', () => {
     expect(await run('--dry-run')).toEqual([0, 'database: sound'])
   })
 
-  it('is damaged when it was restored without its foreign keys', async () => {
+  it('is damaged if it was restored without its foreign keys', async () => {
     const { inspection } = await files.openAll()
     await files.query('ALTER TABLE ~files DROP CONSTRAINT ~files_cid_fkey')
     const { damage } = await inspection.checkDatabase(dryRun)
@@ -189,7 +189,7 @@ describe('the database', () => {
   })
 
   it.each(['UPDATE ~object_pieces SET bytes = substr(bytes, 2)', 'DELETE FROM ~object_pieces WHERE number = 1'])(
-    'answers no content after %s, and has it again once that is written',
+    'returns no content after %s, until the content is written again',
     async (damage) => {
       const store = await files.open()
       await store.writeEntry(createEntry('k', large))
@@ -201,7 +201,7 @@ describe('the database', () => {
     }
   )
 
-  it('is 503 and not ready when it is unavailable', async () => {
+  it('answers 503 and is not ready while the database is unavailable', async () => {
     const store = await files.open({ source: 'postgres://nobody@127.0.0.1:1/none' })
     await expect(store.writeEntry(createEntry('k', 'a'))).rejects.toMatchObject(unavailable)
     await expect(store.readContents([computeCid('a')])).rejects.toMatchObject(unavailable)
@@ -218,7 +218,7 @@ describe('the database', () => {
     expect(await files.leaks(store)).toEqual([])
   })
 
-  describe('while a collector has claimed content', () => {
+  describe('content that a collector has claimed', () => {
     const unreferenced = "SELECT 1 FROM vault_unreferenced WHERE cid = '" + computeCid('a') + "' FOR UPDATE"
     const contents = "SELECT 1 FROM vault_contents WHERE cid = '" + computeCid('a') + "' FOR UPDATE"
     let opened: OpenedPostgres
@@ -228,7 +228,7 @@ describe('the database', () => {
       await files.query('INSERT INTO ~unreferenced SELECT cid, 1 FROM ~contents')
     })
 
-    it('lets another collector pass it, and one that finds it locked by a writer', async () => {
+    it('is skipped by another collector, also if a writer has locked it', async () => {
       for (const text of [unreferenced, contents])
         await opened.database.transaction(async (query) => {
           await query({ text })
@@ -237,7 +237,7 @@ describe('the database', () => {
       expect(await readTexts(opened.store, 'k')).toEqual(['a'])
     })
 
-    it('has a takedown wait for it before that locks the content, which the collector locks next', async () => {
+    it('makes a takedown wait before it locks the content, which the collector locks next', async () => {
       let takenDown: Promise<unknown> | undefined
       await opened.database.transaction(async (query) => {
         await query({ text: unreferenced })
@@ -250,7 +250,7 @@ describe('the database', () => {
     })
   })
 
-  it('is locked in the same order by two collectors and a takedown', async () => {
+  it('locks rows in the same order in two collectors and a takedown', async () => {
     const [one, two, other] = await Promise.all([1, 2, 3].map(() => files.open({ tracksPins: true })))
     const texts = ['a', 'b', 'c', 'd', 'e', 'f']
     for (let round = 0; round < 30; round += 1) {
@@ -266,7 +266,7 @@ describe('the database', () => {
   })
 
   // Cause: a takedown locked pin and content in another order than the collector, which runs after a removal.
-  it('is locked in the same order by a takedown and a removal of the last entry', async () => {
+  it('locks rows in the same order in a takedown and a removal of the last entry', async () => {
     const [one, other] = [await files.open({ tracksPins: true }), await files.open({ tracksPins: true })]
     for (let round = 0; round < 60; round += 1) {
       await one.writeEntry(createEntry('k', 'a'))
@@ -316,7 +316,7 @@ describe('a statement that fails', () => {
     ['findGarbage', '', NOW],
     ['isTakenDown', computeCid('a')]
   ]
-  it.each(calls)('fails its verb: %s (%#)', async (name, ...args) => {
+  it.each(calls)('makes its verb fail: %s (%#)', async (name, ...args) => {
     const { store, database } = await files.openAll({ tracksPins: true })
     for (const text of ['a', 'unused']) await store.writeEntry(createEntry(text, text))
     await store.writeFile(createFile('a'))
@@ -349,11 +349,11 @@ describe('a statement that fails', () => {
   })
 
   it.each([
-    ['put', (objects: ObjectStore, file: string) => objects.put('one', file), 300_000],
-    ['put of nothing', (objects: ObjectStore, file: string) => objects.put('one', file), 0],
-    ['delete', (objects: ObjectStore) => objects.delete('one'), 0],
-    ['list', (objects: ObjectStore) => listObjectNames(objects), 0]
-  ])('fails %s of an object', async (_verb, call, size) => {
+    ['put of an object', (objects: ObjectStore, file: string) => objects.put('one', file), 300_000],
+    ['put of an empty object', (objects: ObjectStore, file: string) => objects.put('one', file), 0],
+    ['delete of an object', (objects: ObjectStore) => objects.delete('one'), 0],
+    ['list of objects', (objects: ObjectStore) => listObjectNames(objects), 0]
+  ])('makes %s fail', async (_verb, call, size) => {
     const { database } = await files.openAll()
     const file = join(files.folder, 'body')
     writeFileSync(file, createLargeBytes('x', size))
@@ -372,7 +372,7 @@ describe('a statement that fails', () => {
   })
 })
 
-describe('a database on which another role may make functions', () => {
+describe('a database in which another role may create functions', () => {
   /** Functions as another role would make them: PostgreSQL prefers them to its own: their arguments fit better. */
   const HOSTILE = [
     ['hashtextextended(text, integer)', 'bigint', '0'],
@@ -380,7 +380,7 @@ describe('a database on which another role may make functions', () => {
     ['jsonb_array_elements_text(jsonb)', 'SETOF text', "''"]
   ] as const
 
-  it('is asked with the schema of each function', () => {
+  it('receives only function names with a schema', () => {
     const texts = createContentMigrations('vault').flatMap(({ statements }) => [...statements])
     const dialect = createPostgresContents('vault')
     const statements: ContentDialect['statements'] = (group, given) => {
@@ -394,7 +394,7 @@ describe('a database on which another role may make functions', () => {
     expect(texts.flatMap(unqualifiedFunctions)).toEqual([])
   })
 
-  it('runs none of them', async () => {
+  it('runs none of the functions of that role', async () => {
     await files.query('CREATE TABLE IF NOT EXISTS called (name text)')
     for (const [signature, result, value] of HOSTILE)
       await files.query(`CREATE FUNCTION public.${signature} RETURNS ${result} LANGUAGE sql

@@ -50,8 +50,8 @@ const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
     (error: unknown) => (error as { code?: unknown }).code
   )
 
-describe('wrong bytes from the storage', () =>
-  it('are never handed out', async () => {
+describe('wrong bytes from the object storage', () =>
+  it('are never returned', async () => {
     const [large = ''] = TEXTS
     await store.writeEntry(createEntry('a', large))
     s3.fault = ({ method }) => (method === 'GET' ? 'wrong bytes' : undefined)
@@ -75,7 +75,7 @@ describe('content stores on one bucket that fails at any moment', () => {
     { minLength: 40, maxLength: 40 }
   )
 
-  it('lose nothing that was acknowledged, hand out nothing else, and leave nothing behind', async () => {
+  it('lose nothing that was acknowledged, return nothing else, and leave nothing behind', async () => {
     const property = fc.asyncProperty(operations, async (sequence) => {
       // The lists that each key may have: one, or two while it is unknown whether a write happened.
       const possible = new Map(KEYS.map((key) => [key, ['']]))

@@ -22,8 +22,8 @@ describe('the ObjectStore contract on OpenStack Swift', () => objectStoreContrac
 describe('the ContentStore contract on SQLite, with objects on OpenStack Swift', () =>
   contentStoreContract(() => sqliteFolder(newStore())))
 
-describe('s3ObjectStore on OpenStack Swift', () => {
-  it('lists more than a page', async () => {
+describe('createS3ObjectStore on OpenStack Swift', () => {
+  it('lists more than one page', async () => {
     const { path, remove } = temporaryFolder()
     const file = join(path, 'body')
     writeFileSync(file, 'x')
@@ -39,13 +39,13 @@ describe('s3ObjectStore on OpenStack Swift', () => {
     ['secret key', { secretAccessKey: 'another' }, 'EACCES', '403 SignatureDoesNotMatch'],
     ['key', { accessKeyId: 'another' }, 'EACCES', '403 SignatureDoesNotMatch'],
     ['bucket', { bucket: 'another' }, 'EIO', '404 NoSuchBucket']
-  ])('is told a wrong %s', async (_what, wrong, code, said) => {
+  ])('reports a wrong %s', async (_what, wrong, code, said) => {
     const store = createS3ObjectStore({ ...swift.options('one/'), ...wrong })
     await expect(store.ping()).rejects.toMatchObject({ code, message: `Object storage answered ${said} to GET` })
   })
 
   // The last one: it does not come back.
-  it('whose disks are gone is unavailable, and nothing that it held is missing', async () => {
+  it('reports an outage, and no missing object, when the storage has lost its disks', async () => {
     const store = newStore()
     await swift.stopStorage()
     for (const verb of [

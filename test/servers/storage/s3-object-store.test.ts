@@ -72,8 +72,8 @@ const failureOf = (promise: Promise<unknown>): Promise<unknown> =>
     (error: unknown) => error
   )
 
-describe('an object of others below the prefix', () =>
-  it('is not listed, and ignored by a check of what is stored', async () => {
+describe('a foreign object below the prefix', () =>
+  it('is not listed, and is ignored by the check of stored objects', async () => {
     await objects.put(one, file)
     const foreign = ['backup.tar', `${one}.old`, `${one.slice(0, -16)}0123`, `2024/${one}`].map(
       (name) => `vault/${name}`
@@ -88,11 +88,11 @@ describe('an object of others below the prefix', () =>
     await stored.remove()
   }))
 
-describe('a failure that passes', () => {
+describe('a temporary failure', () => {
   const passing: S3Fault[] = ['reset', 'done and 500', 'slow down']
 
   it.each(everyVerb.flatMap(([verb]) => passing.map((fault) => [verb, fault] as const)))(
-    'is not noticed: %s, where the storage plays "%s" twice',
+    'is retried during %s if the storage fails twice with "%s"',
     async (verb, fault) => {
       await objects.put(one, file)
       play(fault, fault)
@@ -109,13 +109,13 @@ describe('a failure that passes', () => {
     expect(s3.requests).toHaveLength(3)
   })
 
-  it('is none for an upload that was cut: it is sent again from its beginning', async () => {
+  it('is retried from the beginning if it cut an upload', async () => {
     play('cut', 'cut')
     await objects.put(one, file)
     expect(s3.objects.get(`vault/${one}`)?.equals(bytes)).toBe(true)
   })
 
-  it('is not tried again for longer than the storage asks it to wait', async () => {
+  it('is not retried if the storage asks for a longer wait', async () => {
     s3.retryAfterSeconds = 60
     play('slow down')
     const error = await failureOf(objects.put(one, file))
@@ -125,7 +125,7 @@ describe('a failure that passes', () => {
     expect(s3.requests).toEqual([`PUT vault/${one}`, 'PUT SlowDown'])
   })
 
-  it('is tried again after as long as the storage asks for', async () => {
+  it('is retried after the wait that the storage asks for', async () => {
     s3.retryAfterSeconds = 1
     play('slow down')
     const start = performance.now()
@@ -135,8 +135,8 @@ describe('a failure that passes', () => {
   })
 })
 
-describe('storage that is unavailable', () => {
-  it.each(everyVerb)('is an error when it refuses connections: %s', async (_verb, run) => {
+describe('unavailable storage', () => {
+  it.each(everyVerb)('is an error if it refuses connections: %s', async (_verb, run) => {
     await s3.refuse()
     try {
       const error = await failureOf(run(objects))
@@ -147,33 +147,33 @@ describe('storage that is unavailable', () => {
     }
   })
 
-  it.each(everyVerb)('is an error when it is silent: %s', async (_verb, run) => {
+  it.each(everyVerb)('is an error if it is silent: %s', async (_verb, run) => {
     play('silent')
     expect(await failureOf(run(impatient()))).toMatchObject({ code: 'EIO', cause: { name: 'AbortError' } })
   })
 
-  it.each(['read', 'list'] as const)('is an error when it stops in the middle: %s', async (verb) => {
+  it.each(['read', 'list'] as const)('is an error if it stops in the middle: %s', async (verb) => {
     s3.objects.set(`vault/${one}`, bytes)
     play('stall', 'silent')
     expect(await failureOf(verbs[verb](impatient()))).toMatchObject({ code: 'EIO', cause: { name: 'AbortError' } })
   })
 
-  it('is none when it is slow, and continues', async () => {
+  it('is no error if it is slow but continues', async () => {
     s3.objects.set(`vault/${one}`, bytes)
     s3.fault = () => 'slow'
     expect((await readAll(objects, one)).equals(bytes)).toBe(true)
   })
 })
 
-describe('an object whose connection breaks while it is read', () => {
-  it('is read on from there, as long as each connection brings something', async () => {
+describe('an object whose connection breaks during a read', () => {
+  it('is read on from the break while each connection delivers bytes', async () => {
     s3.objects.set(`vault/${one}`, bytes)
     play('cut', 'cut', 'cut', 'cut', 'cut')
     expect((await readAll(objects, one)).equals(bytes)).toBe(true)
     expect(s3.requests).toHaveLength(6)
   })
 
-  it('is ENOENT where it was deleted meanwhile', async () => {
+  it('is ENOENT if it was deleted in between', async () => {
     s3.objects.set(`vault/${one}`, bytes)
     s3.fault = () => {
       if (s3.requests.length > 1) s3.objects.delete(`vault/${one}`)
@@ -182,7 +182,7 @@ describe('an object whose connection breaks while it is read', () => {
     expect(await failureOf(readAll(objects, one))).toMatchObject({ code: 'ENOENT' })
   })
 
-  it('is an error where the storage sends no part, but all from the beginning', async () => {
+  it('is an error if the storage ignores the range', async () => {
     s3.objects.set(`vault/${one}`, bytes)
     play('cut', 'no range')
     expect(await failureOf(readAll(objects, one))).toMatchObject({
@@ -191,7 +191,7 @@ describe('an object whose connection breaks while it is read', () => {
     })
   })
 
-  it('is an error where nothing comes any more', async () => {
+  it('is an error if no further bytes arrive', async () => {
     s3.objects.set(`vault/${one}`, bytes)
     play('cut', 'reset', 'reset', 'reset')
     expect(await failureOf(readAll(objects, one))).toMatchObject({ code: 'EIO' })
@@ -204,7 +204,7 @@ describe('a request that the storage refuses', () => {
     ['unknown key', { accessKeyId: 'another' }, 'EACCES', '403 InvalidAccessKeyId'],
     ['wrong region', { region: 'another' }, 'EACCES', '403 AuthorizationHeaderMalformed'],
     ['missing bucket', { bucket: 'another' }, 'EIO', '404 NoSuchBucket']
-  ])('is said in one line, and not tried again: %s', async (_what, wrong, code, said) => {
+  ])('is reported in one line, and not retried: %s', async (_what, wrong, code, said) => {
     const store = createS3ObjectStore({ ...s3.options(), ...wrong })
     for (const [verb, run] of everyVerb) {
       const method = verb === 'put' ? 'PUT' : verb === 'delete' ? 'DELETE' : 'GET'
@@ -215,14 +215,14 @@ describe('a request that the storage refuses', () => {
     expect(s3.requests).toHaveLength(2 * everyVerb.length)
   })
 
-  it('is a full storage when space is lacking', async () => {
+  it('is ERR_STORAGE_FULL if space is lacking', async () => {
     s3.fault = () => 'full'
     const error = await failureOf(objects.put(one, file))
     expect(error).toMatchObject({ code: 'ENOSPC' })
     expect(toStorageError(error)).toMatchObject({ code: 'ERR_STORAGE_FULL', status: 507 })
   })
 
-  it('is no lost content where a proxy or a missing bucket answers 404', async () => {
+  it('is not reported as missing content if a proxy or a missing bucket answers 404', async () => {
     s3.objects.set(`vault/${one}`, bytes)
     for (const fault of ['proxy 404', 'no bucket'] as const) {
       play(fault)
@@ -230,7 +230,7 @@ describe('a request that the storage refuses', () => {
     }
   })
 
-  it('shows no key, and nothing of a signature', async () => {
+  it('shows no key and no part of a signature', async () => {
     const { accessKeyId, secretAccessKey } = s3.options()
     for (const fault of ['silent', 'denied', 'no bucket', 'full', 'proxy 404'] as const) {
       s3.fault = () => fault
@@ -240,8 +240,8 @@ describe('a request that the storage refuses', () => {
   })
 })
 
-describe('a list', () => {
-  it('has all pages', async () => {
+describe('a list of objects', () => {
+  it('contains all pages', async () => {
     s3.pageLength = 3
     const names = Array.from({ length: 10 }, (_, number) => createObjectName(String(number))).sort()
     for (const name of names) s3.objects.set(`vault/${name}`, bytes)
@@ -250,13 +250,13 @@ describe('a list', () => {
     expect(s3.requests).toHaveLength(4)
   })
 
-  it('has only objects below its prefix, and no names of a foreign form', async () => {
+  it('contains only objects below its prefix, and no foreign names', async () => {
     const others = ['vault/a&b<c>"d" é\'', 'vault/backup.tar', `vault/another/${one}`, `vault/${one}0`, `vault/x${one}`]
     for (const key of [`vault/${one}`, ...others, `relay/${one}`, `vault${one}`, one]) s3.objects.set(key, bytes)
     expect(await listObjectNames(objects)).toEqual([one])
   })
 
-  it('is an error when it was cut, and no shorter list', async () => {
+  it('is an error if it was cut, and never a shorter list', async () => {
     s3.objects.set(`vault/${one}`, bytes)
     s3.fault = () => 'cut'
     expect(await failureOf(listObjectNames(objects))).toMatchObject({ code: 'EIO' })
@@ -264,7 +264,7 @@ describe('a list', () => {
 })
 
 describe('a slow reader of large objects', () => {
-  it('holds the storage back: of each object, little more than a piece is in memory', async () => {
+  it('applies backpressure: memory holds little more than one piece of each object', async () => {
     const [count, byteCount] = [20, 8_388_608]
     const large = createLargeBytes('y', byteCount)
     s3.objects.set('vault/large', large)
@@ -291,7 +291,7 @@ const last = '<IsTruncated>false</IsTruncated>'
 const object = (key: string): string => `<Contents><Key>${key}</Key><Size>5</Size></Contents>`
 
 describe('parseObjectList', () => {
-  it('reads keys, and the token of the next page, wherever they stand', () => {
+  it('reads keys and the token of the next page, in any order', () => {
     const head = '<Name>content</Name><Prefix>vault/</Prefix><KeyCount>2</KeyCount><IsTruncated>true</IsTruncated>'
     const owner = '<Contents><Owner><ID>1</ID></Owner><Key>vault/b</Key></Contents>'
     const text = list(`${head}${object('vault/a')}${owner}<NextContinuationToken>t+/=&amp;</NextContinuationToken>`)
@@ -307,8 +307,8 @@ describe('parseObjectList', () => {
     ]))
 
   it.each([
-    ['nothing', ''],
-    ['a page', '<html></html>'],
+    ['an empty text', ''],
+    ['an HTML page', '<html></html>'],
     ['another answer', '<Error><Code>SlowDown</Code></Error>'],
     ['a list that was cut', list(last + object('a')).slice(0, -5)],
     ['an object without end', list(`${last}<Contents><Key>a</Key>`)],
@@ -316,14 +316,14 @@ describe('parseObjectList', () => {
     ['an empty key', list(last + object(''))],
     ['two keys', list(last + object('a</Key><Key>b'))],
     ['elements in a key', list(last + object('<b>a</b>'))],
-    ['no word about more', list(object('a'))],
-    ['another word about more', list('<IsTruncated>maybe</IsTruncated>')],
-    ['more without a token', list('<IsTruncated>true</IsTruncated>')],
+    ['no IsTruncated', list(object('a'))],
+    ['an invalid IsTruncated', list('<IsTruncated>maybe</IsTruncated>')],
+    ['IsTruncated without a token', list('<IsTruncated>true</IsTruncated>')],
     ['a comment', list(`${last}<!-- ${object('a')} -->`)],
     ['CDATA', list(last + object('<![CDATA[a]]>'))],
-    ['an entity of its own', list(last + object('&own;'))],
+    ['an unknown entity', list(last + object('&own;'))],
     ['an entity without end', list(last + object('a&amp'))],
-    ['a character that is none', list(last + object('&#x110000;'))]
+    ['an invalid character', list(last + object('&#x110000;'))]
   ])('refuses %s', (_what, text) =>
     expect(() => parseObjectList(text)).toThrow('Object storage answered no list of objects')
   )

@@ -41,7 +41,7 @@ function connect(): SqlConnection {
 }
 
 describe('a takedown', () =>
-  it('fails where any of its statements fails, also one that overwrites what is deleted', async () => {
+  it('fails if any of its statements fails, including one that overwrites deleted content', async () => {
     const never = (): Promise<never> => Promise.reject(new Error('is not called'))
     const { verbs } = createContentVerbs(sqliteContents, { findFaults: never, rebuildIndexes: never })
     const failure = new Error('the statement failed')
@@ -62,7 +62,7 @@ describe('a takedown', () =>
     for (let failing = 0; failing < sent; failing += 1) expect((await run(failing)).outcome).toBe(failure)
   }))
 
-describe('the sum of all that is stored', () =>
+describe('the sum of all stored bytes', () =>
   it('does not read all contents', async () => {
     const other = connect()
     const plan: string[] = []
@@ -81,7 +81,7 @@ describe('the sum of all that is stored', () =>
   }))
 
 describe('a content store whose database another process writes to', () => {
-  it('reads on, and writes when the other has ended', async () => {
+  it('reads on, and writes once the other process has ended its transaction', async () => {
     await store.writeEntry(createEntry('k', 'a'))
     const other = connect()
     other.exec('BEGIN IMMEDIATE')
@@ -96,7 +96,7 @@ describe('a content store whose database another process writes to', () => {
     expect(await readTexts(store, 'k')).toEqual(['a', 'b'])
   })
 
-  it('answers 503 after 4 s', async () => {
+  it('fails with 503 after 4 s', async () => {
     const other = connect()
     other.exec('BEGIN IMMEDIATE')
     await expect(store.writeEntry(createEntry('k', 'b'))).rejects.toMatchObject(damaged)
@@ -107,12 +107,12 @@ describe('a content store whose database another process writes to', () => {
   })
 })
 
-describe('an index of a database file', () =>
+describe('lists of a damaged database file', () =>
   it.each([
     "UPDATE entries SET cid = 'bafkreia' WHERE number = 1",
     "UPDATE owners SET did = 'did:ethr:rsk:0xc'",
     'DELETE FROM owners'
-  ])('after %s is an error, and never a shorter list', async (change) => {
+  ])('fail after %s, and are never shorter', async (change) => {
     await store.writeEntry(createEntry('k', 'a'))
     await store.writeEntry(createEntry('k', 'b'))
     await files.query(change)
@@ -121,7 +121,7 @@ describe('an index of a database file', () =>
   }))
 
 describe('a database file', () => {
-  it('gives the correct content or an error when any byte is flipped', async () => {
+  it('returns correct content or an error if any byte is flipped', async () => {
     const texts = Array.from({ length: 30 }, (_, number) => `content ${number} `.repeat(20))
     for (const text of texts) await store.writeEntry(createEntry('k', text))
     await store.close()
@@ -148,7 +148,7 @@ describe('a database file', () => {
     }
   })
 
-  it('is not written to any more when it is damaged, and the store is not ready', async () => {
+  it('accepts no writes once damage was found, and the store is not ready', async () => {
     for (let number = 0; number < 100; number += 1)
       await store.writeEntry(createEntry(`key ${number}`, `${number} `.repeat(50)))
     await store.close()
@@ -163,13 +163,13 @@ describe('a database file', () => {
     await expect(store.writeFile(createFile('b'))).rejects.toMatchObject(damaged)
   })
 
-  it('is refused when another version made it, with both numbers', async () => {
+  it('is refused with both version numbers if another version created it', async () => {
     await store.close()
     await files.query("UPDATE numbers SET number = 2 WHERE name = 'version'")
     await expect(files.open()).rejects.toThrow('the database has tables of version 2, not 1')
   })
 
-  it('is 503 for every write when it was moved or deleted under the store, which is not ready', async () => {
+  it('refuses writes with 503 after it was moved or deleted, and the store is not ready', async () => {
     await store.writeEntry(createEntry('k', 'a'))
     expect(await readTexts(store, 'k')).toEqual(['a'])
     renameSync(files.folder, `${files.folder}-moved`)
@@ -195,7 +195,7 @@ describe('a takedown in a database file', () => {
       })
   }
 
-  it.each([100, 30_000, 300_000])('leaves no byte of %d in any file', async (size) => {
+  it.each([100, 30_000, 300_000])('leaves none of %d bytes in any file', async (size) => {
     for (let number = 0; number < 20; number += 1)
       await store.writeEntry(createEntry('others', `other ${number} `.repeat(300)))
     const content = secret.repeat(size).slice(0, size)
@@ -209,7 +209,7 @@ describe('a takedown in a database file', () => {
     expect(await readTexts(store, 'others')).toHaveLength(10)
   })
 
-  it('leaves no byte of content that was removed before', async () => {
+  it('leaves no byte of content that was removed earlier', async () => {
     const large = createLargeBytes(secret)
     await store.writeEntry(createEntry('k', secret))
     await store.writeEntry(createEntry('large', large))
@@ -219,7 +219,7 @@ describe('a takedown in a database file', () => {
     expect(filesWith(secret.slice(0, 20))).toEqual([])
   })
 
-  it('names the file that something reads, which may have bytes yet', async () => {
+  it('names a file that is being read, which may still contain bytes', async () => {
     await store.writeEntry(createEntry('k', secret))
     const reader = connect()
     reader.exec('BEGIN')

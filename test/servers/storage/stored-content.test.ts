@@ -23,16 +23,16 @@ function flipped(offset: number): Buffer {
 }
 
 describe('content in an object', () => {
-  it('is read whole where nothing is damaged', async () => {
+  it('is read completely if it is undamaged', async () => {
     expect(Buffer.compare(Buffer.from(await contentWith(large).bytes()), large)).toBe(0)
   })
 
-  it('damaged in its first piece is an answer', async () => {
+  it('fails before the first piece if that piece is damaged', async () => {
     await expect(contentWith(flipped(262_143)).pieces()).rejects.toMatchObject(missing)
     await expect(contentWith(flipped(262_143)).bytes()).rejects.toMatchObject(missing)
   })
 
-  it('damaged later breaks off before the damaged piece', async () => {
+  it('stops before a later piece that is damaged', async () => {
     let read = 0
     const reading = (async () => {
       for await (const piece of await contentWith(flipped(600_000)).pieces()) read += piece.length
@@ -41,7 +41,7 @@ describe('content in an object', () => {
     expect(read).toBe(524_288)
   })
 
-  it.each([0, 262_144, 699_999])('is missing when it ends after %d bytes', (size) =>
+  it.each([0, 262_144, 699_999])('is missing if it ends after %d bytes', (size) =>
     expect(contentWith(large.subarray(0, size)).bytes()).rejects.toMatchObject(missing)
   )
 
@@ -50,16 +50,16 @@ describe('content in an object', () => {
     ['too few hashes', { leaf_hashes: Buffer.alloc(32) }],
     ['another length', { byte_count: byteCount - 1 }],
     ['no object', { object: null }]
-  ])('whose row has %s is missing', (_what, change) =>
+  ])('is missing if its row has %s', (_what, change) =>
     expect(contentWith(large, change).pieces()).rejects.toMatchObject(missing)
   )
 })
 
-describe('content in an object that cannot be read now', () =>
+describe('content whose object cannot be read', () =>
   it.each([
     ['ENOENT', missing],
     ['EIO', { code: 'ERR_STORAGE', status: 503 }]
-  ])('is, where the store fails with %s, %j', async (code, failure) => {
+  ])('is reported after the storage error %s as %j', async (code, failure) => {
     const row = { cid, byte_count: byteCount, leaf_hashes: leafHashes, object: 'name' }
     const read = (): never => {
       throw Object.assign(new Error(code), { code })
@@ -71,7 +71,7 @@ describe('content in a row', () =>
   it.each([
     ['small', 'small'],
     ['smalL', undefined]
-  ])('reads the bytes %s as %s', async (bytes, read) => {
+  ])('is read from the bytes %s as %s', async (bytes, read) => {
     const { cid, leafHashes } = createContent('small')
     const row = { cid, byte_count: 5, leaf_hashes: leafHashes, object: null, bytes: Buffer.from(bytes) }
     const content = createStoredContent(toFoundContent(row), { read: () => [] as never })

@@ -36,7 +36,7 @@ describe('GET /ready of the vault', () => {
     jest.restoreAllMocks()
   })
 
-  it('is 503, as every write, when the database is no longer at its path', async () => {
+  it('answers 503, like every write, if the database was moved', async () => {
     const vault = await start()
     const user = await VaultUser.new(vault)
     await user.post('a', 'kept').expect(201)
@@ -47,7 +47,7 @@ describe('GET /ready of the vault', () => {
     await user.read('a').expect(200, ['kept'])
   })
 
-  it('writes at most once in 5 s, however often it is asked', async () => {
+  it('writes at most once in 5 s, however often it is requested', async () => {
     const vault = await start()
     const probe = jest.spyOn(vault.store, 'probe')
     const now = performance.now.bind(performance)
@@ -58,7 +58,7 @@ describe('GET /ready of the vault', () => {
     expect(probe).toHaveBeenCalledTimes(3)
   })
 
-  it('lists RPC and IPFS node, and is 200 without them', async () => {
+  it('reports RPC and IPFS node, and answers 200 without them', async () => {
     const node = new HandMadeNode()
     const { listener } = await start({ RPC_URL: await deadRpcUrl() }, { node })
     const ready = await request(listener).get('/ready').expect(200)
@@ -74,7 +74,7 @@ describe('GET /ready of the vault', () => {
 })
 
 describe('Pin-Status', () => {
-  it('is absent after a write that the node has pinned, and pending while the node is unavailable', async () => {
+  it('is absent after a pinned write, and pending while the node is unavailable', async () => {
     const node = new HandMadeNode()
     const vault = await start({}, { node })
     const user = await VaultUser.new(vault)
@@ -93,7 +93,7 @@ describe('Pin-Status', () => {
     await user.read('notes').expect(200, [])
   })
 
-  it('is absent after a delete of what another entry still has', async () => {
+  it('is absent after a delete of content that another entry still uses', async () => {
     const node = new HandMadeNode()
     const vault = await start({}, { node })
     const user = await VaultUser.new(vault)
@@ -106,7 +106,7 @@ describe('Pin-Status', () => {
 })
 
 describe('the log of the vault', () =>
-  it('names routes by their pattern, and has no key, DID, id or content', async () => {
+  it('names routes by their pattern, and contains no key, DID, ID or content', async () => {
     const { listener, log } = await start({ LOG_LEVEL: 'debug' })
     const user = await VaultUser.logIn(listener, createNumberedWallet(1))
     const { id } = (await user.post('planted-key', 'planted content').expect(201)).body
@@ -139,7 +139,7 @@ describe('the log of the vault', () =>
   }))
 
 describe('a vault whose tables are lost', () => {
-  it('answers 503 without a word about it', async () => {
+  it('answers 503 without details', async () => {
     const vault = await start()
     const user = await VaultUser.new(vault)
     // A user without entries is answered without a query for them.

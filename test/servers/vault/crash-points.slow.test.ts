@@ -18,12 +18,12 @@ describe('a vault that is killed', () => {
   })
 
   it.each(crashPoints.map(({ name }, place) => [name, place] as const))(
-    'has every write that was committed, and brings the node in step: %s',
+    'keeps every committed write, and brings the node in line: %s',
     (_name, place) => expect(outcomes[place]).toEqual([])
   )
 })
 
-describe('express-did-auth vault reconcile', () => {
+describe('the command vault reconcile', () => {
   let vault: VaultBesideNode
 
   beforeAll(async () => {
@@ -31,7 +31,7 @@ describe('express-did-auth vault reconcile', () => {
   })
   afterAll(() => vault.stop())
 
-  it('finds nothing wrong next to a server that writes, and every write of users is answered', async () => {
+  it('finds nothing wrong while a server writes, and does not disturb the writes of users', async () => {
     const server = await vault.start()
     const users = await vault.logIn(server.url, 4, 30_000)
     const load = startVaultLoad(server.url, users)

@@ -36,7 +36,7 @@ function ask(method: string, path: string): Promise<RawAnswer> {
 
 describe('a key', () => {
   it.each([
-    ['512 bytes of 4 each', encodeURIComponent('💥'.repeat(128))],
+    ['512 bytes in characters of 4 bytes', encodeURIComponent('💥'.repeat(128))],
     ['a slash', 'a%2Fb'],
     ['a percent sign', '100%25'],
     ['a plus sign', 'a+b'],
@@ -59,7 +59,7 @@ describe('a key', () => {
     await user.read(key).expect(200, [])
   })
 
-  it('is told apart by its exact code points', async () => {
+  it('is compared by its exact code points', async () => {
     for (const key of [
       'k',
       'K',
@@ -79,17 +79,17 @@ describe('a key', () => {
   })
 
   it.each([
-    ['513 bytes of many each', encodeURIComponent('€'.repeat(171))],
+    ['513 bytes in characters of 3 bytes', encodeURIComponent('€'.repeat(171))],
     ['NUL', '%00'],
     ['a line feed', 'a%0Ab'],
-    ['the first of C1', '%C2%80'],
-    ['the last of C1', '%C2%9F']
-  ])('may not be %s: 400 to every write, and nothing to read', async (_what, key) => {
+    ['the first control character of C1', '%C2%80'],
+    ['the last control character of C1', '%C2%9F']
+  ])('may not be %s: writes are answered 400, and a read is empty', async (_what, key) => {
     expect(await writesTo(key)).toEqual(Array(5).fill([400, 'Invalid key']))
     await user.read(key).expect(200, [])
   })
 
-  it('may not be one or two dots, also where a client has not resolved them', async () => {
+  it('may not be one or two dots, also if the client does not resolve them', async () => {
     // Clients resolve `.` and `%2e` before they ask; bytes on the wire do not.
     for (const key of ['%2e', '%2E%2e', '.', '..']) {
       const { status, text } = await ask('DELETE', key)
@@ -99,7 +99,7 @@ describe('a key', () => {
   })
 
   it.each(['%ff', '%', '%2', '%zz', '%E0%A4%A', '%C0%80', '%ED%A0%80', 'a%ffb'])(
-    'is 400 on every verb when it is badly percent-encoded: %s',
+    'is answered 400 by every method if its percent-encoding is invalid: %s',
     async (key) => {
       for (const [method = '', path = ''] of [
         ['POST', key],
@@ -118,7 +118,7 @@ describe('a key', () => {
     }
   )
 
-  it('is no route when it is empty', async () => {
+  it('is no route if it is empty', async () => {
     for (const [method = '', path = ''] of [
       ['POST', ''],
       ['PUT', ''],
@@ -133,7 +133,7 @@ describe('a key', () => {
     }
   })
 
-  it('is no route with a slash after it: an empty id must not mean all', async () => {
+  it('is no route with a trailing slash, because an empty ID must not mean all entries', async () => {
     await user.post('notes', 'a').expect(201)
     for (const [method, path] of [
       ['POST', 'notes/'],
@@ -156,7 +156,7 @@ describe('a key', () => {
 describe('a reserved key', () => {
   const names = ['request-signup', 'signup', 'request-auth', 'auth', 'logout', 'refresh-token']
 
-  it.each(names)('%s is 400 on PUT and DELETE, in every spelling', async (name) => {
+  it.each(names)('%s is refused with 400 by PUT and DELETE, in any spelling', async (name) => {
     const first = `%${name.charCodeAt(0).toString(16)}${name.slice(1)}`
     for (const key of [name, name.toUpperCase(), name[0]!.toUpperCase() + name.slice(1), first]) {
       for (const answer of [
@@ -171,7 +171,7 @@ describe('a reserved key', () => {
     expect((await user.get('keys')).body).toEqual({ keys: [] })
   })
 
-  it.each(names)('%s is the route of that name on POST, and 400 where that route does not hear it', async (name) => {
+  it.each(names)('%s is the login route for POST, and is refused with 400 in other spellings', async (name) => {
     for (const key of [name, `${name}/`]) {
       // Every route of the library refuses `{ content }` in its own way.
       const { status, text } = await user.post(key, 'a')
@@ -188,7 +188,7 @@ describe('a reserved key', () => {
   })
 
   // Cause: Express knows no case, so that a write under the key LOGOUT logged its user out.
-  it('logs nobody out in capitals', async () => {
+  it('does not log a user out when it is written in capitals', async () => {
     const { did, personalSign } = createWallet()
     const asked = await request(vault.listener).get(`/request-auth/${did}`).expect(200)
     const sig = personalSign(createLoginText('vault.example', (asked.body as { challenge: string }).challenge))
@@ -203,7 +203,7 @@ describe('GET /:did/:key on PostgreSQL', () => {
   const prepare = usePostgresContents()
 
   // Cause: PostgreSQL refuses a text with NUL, which was answered as 503.
-  it('answers [] for a DID and for a key with NUL, and writes name no such id', async () => {
+  it('returns [] for a DID or a key with NUL, and treats an ID with NUL as unknown', async () => {
     const contents = await prepare()
     const onPostgres = await testVault({}, { contents: await contents.openAll() })
     const owner = await VaultUser.new(onPostgres)
@@ -222,14 +222,14 @@ describe('GET /:did/:key on PostgreSQL', () => {
 
 describe('GET /:did/:key', () => {
   it.each(['nobody', 'did:', 'did:web:', 'auth', 'signup', '%00', 'did%3Aweb%3Aa%2F', 'x'.repeat(9_000), '__proto__'])(
-    'answers [] for what is no DID: %s',
+    'returns [] for an invalid DID: %s',
     async (did) => {
       const answer = await request(vault.listener).get(`/${did}/notes`).expect(200)
       expect(answer.text).toBe('[]')
     }
   )
 
-  it('answers [] for a DID that has nothing', async () => {
+  it('returns [] for a DID without entries', async () => {
     await user.post('notes', 'a').expect(201)
     for (const did of [createNumberedWallet(3).did, 'did:web:example.com', `${user.did}0`]) {
       const answer = await request(vault.listener).get(`/${did}/notes`).expect(200)
@@ -237,7 +237,7 @@ describe('GET /:did/:key', () => {
     }
   })
 
-  it('leaves the library its routes of two segments', async () => {
+  it('leaves routes of two segments to the library', async () => {
     for (const name of ['request-auth', 'request-signup']) {
       const answer = await request(vault.listener).get(`/${name}/${user.did}`).expect(200)
       expect(Object.keys(answer.body)).toEqual(['challenge'])

@@ -39,7 +39,7 @@ const forget = (): void => node.contents.clear()
 const DAMAGES: [string, () => void][] = [
   ['a row is lost', () => sql("DELETE FROM contents WHERE bytes = CAST('first' AS BLOB)")],
   [
-    'a byte of an object is another',
+    'a byte of each object is changed',
     () => {
       for (const file of filesIn(join(vault.folder, 'objects'))) writeFileSync(file, 'b', { flag: 'r+' })
     }
@@ -47,8 +47,8 @@ const DAMAGES: [string, () => void][] = [
   ['everything is lost', () => sql('DELETE FROM contents')]
 ]
 
-describe('content that is damaged here', () => {
-  it.each(DAMAGES)('makes the whole answer 502 where no node has it: %s', async (_what, damage) => {
+describe('damaged content of the vault', () => {
+  it.each(DAMAGES)('is answered 502 for the whole list if no node has it: %s', async (_what, damage) => {
     forget()
     damage()
     const answer = await user.read('notes').set('If-None-Match', '"other"').expect(502, 'Content missing')
@@ -60,7 +60,7 @@ describe('content that is damaged here', () => {
     )
   })
 
-  it.each(DAMAGES)('is read from the node, verified and put back: %s', async (_what, damage) => {
+  it.each(DAMAGES)('is read from the node, verified and repaired: %s', async (_what, damage) => {
     damage()
     expect((await user.read('notes').expect(200)).body).toEqual(CONTENTS)
     await user.read('else').expect(200, ['whole'])
@@ -72,7 +72,7 @@ describe('content that is damaged here', () => {
     expect(node.reads).toHaveLength(reads)
   })
 
-  it('comes back when its owner writes it again, and can be replaced and deleted', async () => {
+  it('is restored when its owner writes it again, and can be replaced and deleted', async () => {
     forget()
     sql('DELETE FROM contents')
     await user.read('notes').expect(502)
@@ -86,14 +86,14 @@ describe('content that is damaged here', () => {
   })
 })
 
-describe('a node that is asked for missing content', () => {
+describe('a request to the IPFS node for missing content', () => {
   beforeEach(() => {
     node.reads.length = 0
     sql("DELETE FROM contents WHERE bytes = CAST('first' AS BLOB)")
   })
 
   it.each(['ERR_IPFS_UNAVAILABLE', 'ERR_IPFS_TIMEOUT', 'ERR_IPFS_BAD_RESPONSE'] as const)(
-    'and fails makes it 502, until it answers: %s',
+    'leads to 502 while the node fails with %s, and then succeeds',
     async (fault) => {
       node.fault = () => fault
       await user.read('notes').expect(502, 'Content missing')
@@ -102,13 +102,13 @@ describe('a node that is asked for missing content', () => {
     }
   )
 
-  it('is asked once for all who read it at once', async () => {
+  it('is sent once for concurrent readers', async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => user.read('notes')))
     expect(answers.map(({ status }) => status)).toEqual(Array(20).fill(200))
     expect(node.reads).toHaveLength(1)
   })
 
-  it('is not asked for more than 16 contents at once', async () => {
+  it('is sent for at most 16 contents at once', async () => {
     for (let number = 0; number < 20; number += 1) await user.post(`key${number}`, `content ${number}`).expect(201)
     sql("DELETE FROM contents WHERE CAST(bytes AS TEXT) LIKE 'content %'")
     let open = (): void => undefined
@@ -121,14 +121,14 @@ describe('a node that is asked for missing content', () => {
     expect((await Promise.all(asked)).sort()).toEqual([...Array<number>(16).fill(200), ...Array<number>(4).fill(502)])
   })
 
-  it('gives a reader what cannot be put back', async () => {
+  it('answers a reader even if the content cannot be stored', async () => {
     const repair = jest.spyOn(vault.store, 'repairContent').mockRejectedValue(new Error('read-only'))
     expect((await user.read('notes').expect(200)).body).toEqual(CONTENTS)
     repair.mockRestore()
     expect(vault.log()).toContainEqual(expect.objectContaining({ event: 'repair-failed', level: 'error' }))
   })
 
-  it('does not bring back what was taken down meanwhile', async () => {
+  it('does not restore content that was taken down in the meantime', async () => {
     let open = (): void => undefined
     node.gate = new Promise((resolve) => (open = resolve))
     const reading = user.read('notes').then(({ status }) => status)

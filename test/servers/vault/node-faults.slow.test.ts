@@ -79,7 +79,7 @@ describe('a vault whose node fails', () => {
     verbs.filter((_, index) => isFullSize || index === place % verbs.length).map((verb) => [fault, verb] as const)
   )
 
-  it('answers as documented, stores nothing by halves, and brings the healed node in step (F7)', async () => {
+  it('answers as documented, stores no partial write, and brings the healed node in line (F7)', async () => {
     const wrong = await runForAll(cases, ([fault, verb]) => askWithFault(fault, verb))
     expect(wrong.flat()).toEqual([])
   })

@@ -22,7 +22,7 @@ describe('the vault as a process', () => {
 
   const start = (more: Record<string, string> = {}) => servers.start(more, [], 'vault')
 
-  it('keeps entries and sessions over a stop and a start', async () => {
+  it('keeps entries and sessions after a restart', async () => {
     const first = await start()
     const tokens = await logIn(first.url, wallet, domain)
     const bearer = { Authorization: `DIDAuth ${tokens.accessToken}` }
@@ -49,7 +49,7 @@ describe('the vault as a process', () => {
     expect(modes).toEqual([0o700, 0o600, 0o600])
   })
 
-  it('takes no token and no signature of the auth server with the same identity', async () => {
+  it('accepts no token and no signature of the auth server with the same identity', async () => {
     const vault = await start()
     const auth = await servers.start({ SERVICE_URL: 'https://auth.example' }, [], 'auth')
     expect(auth.serviceDid).toBe(vault.serviceDid)
@@ -63,7 +63,7 @@ describe('the vault as a process', () => {
     expect((await post(`${there.url}/auth`, { did, sig })).status).toBe(200)
   })
 
-  it('starts and works without its IPFS node, and says so', async () => {
+  it('starts and works without its IPFS node, and reports it at /ready', async () => {
     const { url, output } = await start({ IPFS_API_URL: await deadRpcUrl() })
     expect(JSON.parse((await ask(`${url}/ready`)).text)).toEqual({
       status: 'ready',
@@ -80,7 +80,7 @@ describe('the vault as a process', () => {
     expect(JSON.parse(told)).toMatchObject({ level: 'warn', reason: 'ERR_IPFS_UNAVAILABLE', code: 'ECONNREFUSED' })
   })
 
-  it('pins what was written while its node was unavailable, after a kill and a start, without a write', async () => {
+  it('pins content written during an outage of its node after a kill and a start, without a new write', async () => {
     const node = await startFaultyNode()
     try {
       await node.fail('refuses')
@@ -102,7 +102,7 @@ describe('the vault as a process', () => {
     }
   })
 
-  it('stops at once while its node keeps it waiting', async () => {
+  it('stops at once while it waits for its node', async () => {
     const node = await startFaultyNode()
     try {
       await node.fail('is silent')
@@ -121,7 +121,7 @@ describe('the vault as a process', () => {
     }
   })
 
-  it('says in a sentence why it cannot start: its database is that of another program', async () => {
+  it('reports in one sentence that its database belongs to another program', async () => {
     mkdirSync(join(servers.folder, 'vault'))
     const file = join(servers.folder, 'vault', 'vault.db')
     new Database(file).exec('CREATE TABLE entries (name TEXT)').close()
@@ -174,8 +174,8 @@ describe('the vault as a process', () => {
     }
   }
 
-  it('loses no acknowledged write and keeps no half when it is killed, and is ready again within 5 s', () =>
+  it('loses no acknowledged write and keeps no partial write when killed, and is ready within 5 s', () =>
     lossesAfter('SIGKILL'))
 
-  it('stops on SIGTERM under writes with exit code 0, and loses nothing', () => lossesAfter('SIGTERM'))
+  it('stops on SIGTERM during writes with exit code 0, and loses nothing', () => lossesAfter('SIGTERM'))
 })

@@ -94,8 +94,8 @@ async function expectRepair(wouldBe: Record<number, string>, done: Record<number
   expect(await run()).toEqual({ isInOrder: true, lines: sound })
 }
 
-describe('vault reconcile', () => {
-  it('finds nothing wrong in a vault that is in order, and asks the node for its pins only', async () => {
+describe('the command vault reconcile', () => {
+  it('finds nothing wrong in an undamaged vault, and asks the node only for its pins', async () => {
     await fill()
     const calls = node.calls.length
     for (const isDryRun of [true, false]) expect(await run(isDryRun)).toEqual({ isInOrder: true, lines: sound })
@@ -105,7 +105,7 @@ describe('vault reconcile', () => {
   it.each([
     ['a row is lost', () => sql(`DELETE FROM contents WHERE cid = '${one}'`)],
     ['an object is lost', () => rmSync(join(folder.path, 'objects'), { recursive: true })]
-  ])('puts content back from the node where %s', async (_what, damage) => {
+  ])('restores content from the node if %s', async (_what, damage) => {
     await fill()
     damage()
     await expectRepair(
@@ -114,7 +114,7 @@ describe('vault reconcile', () => {
     )
   })
 
-  it('names what is missing here and there, and does not believe a node that has other bytes', async () => {
+  it('names content that is missing everywhere, and refuses wrong bytes of a node', async () => {
     await fill()
     sql(`DELETE FROM contents WHERE cid = '${one}'`)
     node.contents.set(one, Buffer.from('oNe'))
@@ -123,14 +123,14 @@ describe('vault reconcile', () => {
     await expect(opened.store.readContents([one])).resolves.toEqual([undefined])
   })
 
-  it('counts usage again', async () => {
+  it('corrects the counted usage', async () => {
     await fill()
     sql('UPDATE owners SET byte_count = byte_count + 7')
     await expectRepair({ 2: 'index: usage to correct for 2 users' }, { 2: 'index: usage corrected for 2 users' })
     expect(await opened.store.readUsage(alice)).toEqual({ byteCount: 6, entryCount: 2 })
   })
 
-  it('deletes content and objects that nothing uses', async () => {
+  it('deletes unused content and unused objects', async () => {
     await fill()
     sql("INSERT INTO contents (cid, byte_count, leaf_hashes, bytes) VALUES ('x', 1, x'00', x'00')")
     mkdirSync(join(folder.path, 'objects', 'ff'), { recursive: true })
@@ -144,7 +144,7 @@ describe('vault reconcile', () => {
     expect(readdirSync(join(folder.path, 'objects', 'ff'))).not.toContain(`${one}.00ff`)
   })
 
-  it('never takes a shorter list for right, and says what to do', async () => {
+  it('never accepts a shorter list without --accept-damage, and names the remedy', async () => {
     await fill()
     sql(`DELETE FROM entries WHERE cid = '${one}'`)
     const what =
@@ -161,7 +161,7 @@ describe('vault reconcile', () => {
     expect((await opened.store.listEntries({ did: alice, key: 'k' })).entries).toHaveLength(1)
   })
 
-  it('has content pinned that was written while no node was configured', async () => {
+  it('pins content that was written while no node was configured', async () => {
     await close()
     await open(false)
     await fill()
@@ -179,7 +179,7 @@ describe('vault reconcile', () => {
     expect(node.pins.size).toBe(4)
   })
 
-  it('has pinned again what the node lost, and leaves the pins of others unchanged', async () => {
+  it('restores pins that the node lost, and leaves the pins of others unchanged', async () => {
     await fill()
     node.pins.delete(one)
     node.pins.add('of another')
@@ -193,7 +193,7 @@ describe('vault reconcile', () => {
     expect(node.pins.has('of another')).toBe(true)
   })
 
-  it('says that the node cannot be asked', async () => {
+  it('reports that the node is unavailable', async () => {
     await fill()
     node.fault = () => 'ERR_IPFS_UNAVAILABLE'
     const { isInOrder, lines } = await run()
@@ -203,7 +203,7 @@ describe('vault reconcile', () => {
     ])
   })
 
-  it('rebuilds an index that is damaged', async () => {
+  it('rebuilds a damaged index', async () => {
     await fill()
     // The definition of the index changes in SQLite, so that its content is that of another.
     const database = new Database(getDatabase({ folder: folder.path })).unsafeMode()
@@ -218,7 +218,7 @@ describe('vault reconcile', () => {
     expect((await run()).lines[0]).toBe('database: sound')
   })
 
-  it('is never in order on a damaged file', async () => {
+  it('never reports success for a damaged file', async () => {
     for (let number = 0; number < 300; number += 1) await add(alice, `k${number}`, `content ${number}`.padEnd(500))
     await close()
     const file = getDatabase({ folder: folder.path })
@@ -231,7 +231,7 @@ describe('vault reconcile', () => {
     expect(lines[0]).toMatch(/^database: the file is damaged: .*restore the last backup/)
   })
 
-  it('exits with 0 where all is in order, and with 1 where content is missing', async () => {
+  it('exits with 0 if all is in order, and with 1 if content is missing', async () => {
     const { store } = await openContentStore({ folder: join(folder.path, 'vault'), database: 'vault.db' })
     await store.writeEntry(createEntry('k', large))
     await store.close()

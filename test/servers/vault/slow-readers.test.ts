@@ -62,7 +62,7 @@ async function openUntilRefused(vault: TestVault, addressOf: (number: number) =>
 }
 
 describe('clients of one network that read slowly', () => {
-  it('get a quarter of the memory, and a client of another network is answered', async () => {
+  it('get a quarter of the memory, while a client of another network is answered', async () => {
     const { count, leave } = await openUntilRefused(behindProxy, (number) => `2001:db8::${number + 1}`)
     expect(count).toBeGreaterThan(SHARE / 2)
     expect(count).toBeLessThanOrEqual(SHARE)
@@ -75,13 +75,13 @@ describe('clients of one network that read slowly', () => {
     leave()
   })
 
-  it('do not get more by a header that no proxy wrote', async () => {
+  it('get no more memory by a header that no proxy set', async () => {
     const { count, leave } = await openUntilRefused(withoutProxy, (number) => `192.0.2.${number}`)
     expect(count).toBeLessThanOrEqual(SHARE)
     leave()
   })
 
-  it('wait for their own turns, and a client of another network is answered', async () => {
+  it('wait for their own turns, while a client of another network is answered', async () => {
     let [waiting, goOn] = [0, (): void => undefined]
     const gate = new Promise<void>((resolve) => (goOn = resolve))
     beforeList = () => ((waiting += 1), gate)

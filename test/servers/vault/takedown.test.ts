@@ -42,11 +42,11 @@ async function posted(content: string): Promise<string> {
 const backups = 'Backups, replicas and their logs, snapshots of the disk and other IPFS nodes may still have it.'
 const pinned = 'Its pin is removed by the running server when the IPFS node answers.'
 
-describe('vault takedown', () => {
+describe('the command vault takedown', () => {
   it.each([
     ['in rows', secret],
     ['in an object', secret.repeat(10_000)]
-  ])('removes content %s for all users with its bytes, next to the server, which answers 451', async (_where, text) => {
+  ])('removes content %s of all users and its bytes while the server runs, which answers 451', async (_where, text) => {
     const id = await posted(text)
     expect(stored()).toContain(secret)
     const lines = [`Removed 3 entries. ${id} is refused from now on.`, pinned, backups]
@@ -59,7 +59,7 @@ describe('vault takedown', () => {
     await bob!.put('letters', text).expect(451, 'Taken down')
   })
 
-  it('--allow lets users store the content again', async () => {
+  it('lets users store the content again with --allow', async () => {
     const id = await posted(secret)
     await run('takedown', id)
     expect(await run('takedown', id, '--allow')).toEqual({ code: 0, lines: [`${id} is allowed again.`] })
@@ -67,7 +67,7 @@ describe('vault takedown', () => {
     await bob!.post('letters', secret).expect(201, { id })
   })
 
-  it('has its pin removed by the server, and no other', async () => {
+  it('makes the server remove the pin of the content, and no other pin', async () => {
     const id = await posted(secret)
     expect(node.pins.has(id)).toBe(true)
     await run('takedown', id)
@@ -78,7 +78,7 @@ describe('vault takedown', () => {
     expect([node.pins.has(id), node.pins.size]).toEqual([false, 1])
   })
 
-  it('--dry-run says what it would do and changes nothing, wherever it stands', async () => {
+  it('changes nothing with --dry-run in any position, and reports what it would do', async () => {
     const id = await posted(secret)
     const lines = [`Would remove ${id} (${secret.length} bytes), and refuse it from now on.`]
     expect(await run('takedown', id, '--dry-run')).toEqual({ code: 0, lines })
@@ -86,7 +86,7 @@ describe('vault takedown', () => {
     await bob!.read('letters').expect(200, JSON.stringify([secret]))
   })
 
-  it('refuses content that is not stored here', async () => {
+  it('blocks content that is not stored', async () => {
     const id = await posted(secret)
     await alice!.delete('letters').expect(200)
     await alice!.delete('copies').expect(200)
@@ -96,13 +96,13 @@ describe('vault takedown', () => {
   })
 
   it.each([
-    ['no cid', ['takedown']],
-    ['what is no cid', ['takedown', 'QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWnPbdG']],
+    ['a takedown without a CID', ['takedown']],
+    ['an invalid CID', ['takedown', 'QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWnPbdG']],
     ['an unknown flag', ['takedown', 'bafkreiesman3rdmkb7gdz2a557csbk7ohm2huxeq4qpunwtohlnqochcre', '--force']],
-    ['a flag of takedown', ['reconcile', '--allow']]
+    ['a flag of another command', ['reconcile', '--allow']]
   ])('refuses %s', (_what, args) => expect(run(...args)).rejects.toThrow(UsageError))
 
-  it('refuses a folder without a vault, and makes none', async () => {
+  it('refuses a folder without a vault, and creates none', async () => {
     const empty = temporaryFolder()
     const reconciled = runVault(['reconcile'], { DATA_DIR: empty.path })
     await expect(reconciled).rejects.toThrow(`There is no vault in ${join(empty.path, 'vault', 'vault.db')} (DATA_DIR)`)

@@ -29,9 +29,9 @@ async function posted(key: string, content: string): Promise<string> {
 describe('POST /:key', () => {
   it.each([
     ['five bytes', 'hello', HELLO],
-    ['nothing', '', EMPTY],
+    ['an empty text', '', EMPTY],
     ['1 MiB', 'a'.repeat(1_048_576), MEBIBYTE]
-  ])('answers 201 with the cid by which a node would name it: %s', async (_what, content, id) => {
+  ])('answers 201 with the CID that an IPFS node would compute: %s', async (_what, content, id) => {
     const answer = await user.post('notes', content).expect(201)
     expect(answer.text).toBe(`{"id":"${id}"}`)
     expect(answer.headers['content-type']).toBe('application/json; charset=utf-8')
@@ -39,7 +39,7 @@ describe('POST /:key', () => {
     await user.read('notes').expect(200, [content])
   })
 
-  it('answers the same content again with 201 and the same id, adds nothing and leaves it in its place', async () => {
+  it('answers a duplicate with 201 and the same ID, and changes neither usage nor order', async () => {
     const id = await posted('notes', 'a')
     await user.post('notes', 'b').expect(201)
     await user.post('notes', 'a').expect(201, { id })
@@ -58,14 +58,14 @@ describe('PUT /:key', () =>
   }))
 
 describe('PUT /:key/:id', () => {
-  it('replaces one entry, which counts as newly written', async () => {
+  it('replaces one entry, which moves to the end of the list', async () => {
     const id = await posted('notes', 'a')
     await user.post('notes', 'b').expect(201)
     await user.put(`notes/${id}`, 'hello').expect(200, { id: HELLO })
     await user.read('notes').expect(200, ['b', 'hello'])
   })
 
-  it('adds where the id is not under the key, whatever it is', async () => {
+  it('adds an entry if the ID is not under the key, whatever the ID is', async () => {
     await user.post('notes', 'a').expect(201)
     const elsewhere = await posted('else', 'b')
     let count = 0
@@ -88,7 +88,7 @@ describe('PUT /:key/:id', () => {
 })
 
 describe('DELETE /:key', () => {
-  it('deletes all content under the key, with an empty answer', async () => {
+  it('deletes all content under the key, with an empty response', async () => {
     for (const content of ['a', 'b', 'c'.repeat(1_000_000)]) await user.post('notes', content).expect(201)
     await user.post('else', 'd').expect(201)
     const answer = await user.delete('notes').expect(200)
@@ -97,7 +97,7 @@ describe('DELETE /:key', () => {
     await user.read('else').expect(200, ['d'])
   })
 
-  it('answers 200 where nothing is', () => user.delete('notes').expect(200, ''))
+  it('answers 200 if the key has no entries', () => user.delete('notes').expect(200, ''))
 })
 
 describe('DELETE /:key/:id', () => {
@@ -111,15 +111,18 @@ describe('DELETE /:key/:id', () => {
     await user.read('else').expect(200, ['b'])
   })
 
-  it.each([HELLO, 'no-cid', '%00', '%2e%2e%2fnotes', '*', '%25'])('answers 200 where %s is not there', async (id) => {
-    await user.post('notes', 'a').expect(201)
-    await user.delete(`notes/${id}`).expect(200, '')
-    await user.read('notes').expect(200, ['a'])
-  })
+  it.each([HELLO, 'no-cid', '%00', '%2e%2e%2fnotes', '*', '%25'])(
+    'answers 200 if the entry %s does not exist',
+    async (id) => {
+      await user.post('notes', 'a').expect(201)
+      await user.delete(`notes/${id}`).expect(200, '')
+      await user.read('notes').expect(200, ['a'])
+    }
+  )
 })
 
-describe('a user', () => {
-  it('changes nothing of another, with whatever key and id', async () => {
+describe('a user of the vault', () => {
+  it('cannot change entries of another user, with any key and ID', async () => {
     const id = await posted('notes', 'mine')
     await other.put(`notes/${id}`, 'theirs').expect(200)
     await other.put('notes', 'theirs').expect(200)
@@ -130,7 +133,7 @@ describe('a user', () => {
     expect((await user.get('keys')).body).toEqual({ keys: [{ key: 'notes', entries: [{ id, size: 4 }] }] })
   })
 
-  it('is one, however the DID is spelt', async () => {
+  it('is the same in any spelling of the DID', async () => {
     const wallet = createWallet()
     const { did, address } = wallet
     const spelling = did.replace(/0x.*/, address)
@@ -148,10 +151,10 @@ describe('a user', () => {
   })
 })
 
-describe('preconditions', () => {
+describe('conditional writes', () => {
   const etagOf = async (key: string): Promise<string> => (await user.read(key)).headers.etag ?? ''
 
-  it('each write answers the ETag that the next read has', async () => {
+  it('return the ETag of the next read', async () => {
     const { id } = (await user.post('k', 'a')).body
     for (const write of [
       () => user.post('k', 'b'),
@@ -167,7 +170,7 @@ describe('preconditions', () => {
     }
   })
 
-  it('a write with the ETag of the list happens, and once more it is 412 with the current one', async () => {
+  it('succeed with the current ETag, and are answered 412 with the new one afterwards', async () => {
     await user.post('k', 'a').expect(201)
     for (const write of [
       () => user.post('k', 'b'),
@@ -192,7 +195,7 @@ describe('preconditions', () => {
     ['If-Match', '*, "a"'],
     ['If-Match', ''],
     ['If-None-Match', '"a"']
-  ])('a write with %s: %s is 400, since it may not mean what it says', async (name, value) => {
+  ])('are refused with 400 for the ambiguous header %s: %s', async (name, value) => {
     await user.post('k', 'a').expect(201)
     const { status, text } = await user.put('k', 'b').set(name, value)
     expect([status, text.startsWith('Invalid request: ')]).toEqual([400, true])
@@ -231,7 +234,7 @@ describe('content', () => {
     ['line ends', 'a\r\nb\rc\nd\u2028e\u2029f'],
     ['an emoji', '💥👩‍👩‍👧‍👦'],
     ['256 KiB and one byte', 'b'.repeat(262_145)]
-  ])('comes back exactly: %s', async (_what, content) => {
+  ])('is returned exactly: %s', async (_what, content) => {
     await user.post('notes', content).expect(201)
     expect((await user.read('notes').expect(200)).body).toEqual([content])
     await user.put('notes', `${content}2`).expect(200)
@@ -240,10 +243,10 @@ describe('content', () => {
 
   // How bodies are parsed is proved where it is done: test/servers/http.
   it.each([
-    ['with a number', '{"content":7}', 'Invalid content'],
-    ['that are no JSON', '{"content":"a",}', 'Malformed JSON'],
-    ['that are no UTF-8', Buffer.from([...Buffer.from('{"content":"'), 0xff, 0x22, 0x7d]), 'Malformed JSON']
-  ])('is 400 in bodies %s, and changes nothing', async (_what, body, text) => {
+    ['whose content is a number', '{"content":7}', 'Invalid content'],
+    ['that is not JSON', '{"content":"a",}', 'Malformed JSON'],
+    ['that is not UTF-8', Buffer.from([...Buffer.from('{"content":"'), 0xff, 0x22, 0x7d]), 'Malformed JSON']
+  ])('is refused with 400 in a body %s, and changes nothing', async (_what, body, text) => {
     await user.post('notes', 'kept').expect(201)
     expect(await sendByAll(body)).toEqual(Array(3).fill([400, text]))
     await user.read('notes').expect(200, ['kept'])
@@ -258,7 +261,7 @@ describe('content', () => {
     expect((await user.get('storage')).body).toMatchObject({ used: 1_048_576, usedEntries: 1 })
   })
 
-  it('has the maximum that VAULT_MAX_CONTENT_BYTES says', async () => {
+  it('is limited by VAULT_MAX_CONTENT_BYTES', async () => {
     const small = await testVault({ VAULT_MAX_CONTENT_BYTES: '4' }, { folder: vault.folder })
     const late = await VaultUser.new(small)
     await late.post('notes', '💥').expect(201)

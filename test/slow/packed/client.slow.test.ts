@@ -21,7 +21,7 @@ export const etagOf = (error: DidAuthClientError): string | undefined => (error.
 export const end: () => void = auth.subscribe((session) => session?.did.length)
 `
 
-describe('the client of the package as a page gets it', () => {
+describe('the packed client in a page', () => {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'did-auth-client-')))
   const project = join(folder, 'project')
   const slow = (name: string): string => join(root, 'test/slow/node_modules', name)
@@ -47,13 +47,13 @@ describe('the client of the package as a page gets it', () => {
     expect(await runIn(project, process.execPath, file)).toBe('http://localhost:3000 function\n')
   }
 
-  it('goes into a page by esbuild', async () => {
+  it('can be bundled by esbuild', async () => {
     const options = ['--bundle', '--minify', '--format=esm', '--outfile=by-esbuild.mjs']
     await runIn(project, join(root, 'node_modules/.bin/esbuild'), 'page.js', ...options)
     await expectToRun('esbuild', 'by-esbuild.mjs')
   }, 60_000)
 
-  it('goes into a page by Vite', async () => {
+  it('can be bundled by Vite', async () => {
     // The polyfill that Vite adds for old browsers needs a document.
     const config = 'export default { build: { modulePreload: { polyfill: false } } }\n'
     writeFileSync(join(project, 'vite.config.js'), config)
@@ -63,7 +63,7 @@ describe('the client of the package as a page gets it', () => {
     await expectToRun('Vite', `dist/assets/${file!}`)
   }, 120_000)
 
-  it('goes into a page by webpack', async () => {
+  it('can be bundled by webpack', async () => {
     const script = `import webpack from ${JSON.stringify(slow('webpack/lib/index.js'))}
 const output = { path: import.meta.dirname, filename: 'by-webpack.mjs', publicPath: '', globalObject: 'globalThis' }
 webpack({ mode: 'production', target: 'web', entry: './page.js', output }, (error, stats) => {
@@ -76,10 +76,10 @@ webpack({ mode: 'production', target: 'web', entry: './page.js', output }, (erro
   }, 120_000)
 
   it.each([
-    ["Node's types and no DOM", { types: ['node'], lib: ['ES2023'] }],
-    ["the DOM and no types of Node's", { types: [], lib: ['ES2023', 'DOM'] }]
+    ['Node types and no DOM', { types: ['node'], lib: ['ES2023'] }],
+    ['the DOM and no Node types', { types: [], lib: ['ES2023', 'DOM'] }]
   ])(
-    'has types for strict users with %s, whose libraries are checked too',
+    'has types for strict users with %s, who check libraries too',
     async (_name, kind) => {
       writeFileSync(join(project, 'consumer.ts'), CONSUMER)
       const options = {

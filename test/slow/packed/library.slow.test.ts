@@ -130,7 +130,7 @@ async function visit(url: string): Promise<void> {
   expect(await answer.json()).toEqual({ did: wallet.did })
 }
 
-describe('the package as a user gets it', () => {
+describe('the packed library', () => {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'did-auth-package-')))
   const project = join(folder, 'project')
   let packed: PackedPackage = { tarball: '', files: [] }
@@ -150,7 +150,7 @@ describe('the package as a user gets it', () => {
 
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-  it('holds the build, documents, the examples and what the page for operators links to, and nothing else', () => {
+  it('contains only the build, documents, examples and what the page for operators links to', () => {
     const documents = ['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md', 'package.json']
     const isBuild = (path: string): boolean => /^dist\/.+\.(?:js|d\.ts)$/.test(path)
     const isLinked = (path: string): boolean => /^(?:examples\/|servers\/docker\/|[\w/]+\/[A-Z]+\.md$)/.test(path)
@@ -158,7 +158,7 @@ describe('the package as a user gets it', () => {
     expect(packed.files.filter((path) => path.includes('.test.'))).toEqual([])
   })
 
-  it('holds every file that package.json names', () => {
+  it('contains every file that package.json names', () => {
     const targets = Object.values(packageJson.exports).flatMap((target) =>
       typeof target === 'string' ? [target] : Object.values(target)
     )
@@ -176,7 +176,7 @@ describe('the package as a user gets it', () => {
     await runIn(folder, bin('attw'), packed.tarball, ...options)
   })
 
-  it('brings along 28 packages at most, besides Express', () => {
+  it('installs at most 28 packages in addition to Express', () => {
     const express = listTree(project, 'express')
     const ours = [...listTree(project, 'express-did-auth')].filter((path) => !express.has(path))
     process.stdout.write(`P8: ${ours.length} packages besides Express, ours included\n`)
@@ -187,14 +187,14 @@ describe('the package as a user gets it', () => {
   // npm has Bun and Deno only for Linux. Where nothing may be left out, all run.
   const runtimes = RUNTIMES.filter(({ command: [program = ''] }) => process.env.NO_SKIPS === '1' || existsSync(program))
   it.each(runtimes)(
-    'runs library, client and verifier on $name',
+    'works with client and verifier on $name',
     async ({ name, command: [program = '', ...options] }) => {
       cpSync(join(root, 'test/slow/packed/runtime.mjs'), join(project, 'runtime.mjs'))
       expect(await runIn(project, program, ...options, 'runtime.mjs')).toBe(`${name}\n${RUNTIME_OUTPUT}`)
     }
   )
 
-  it.each(['express', 'express4'])('runs by require() on %s', async (version) => {
+  it.each(['express', 'express4'])('works with require() and %s', async (version) => {
     const inside = join(project, `with ${version}`)
     mkdirSync(join(inside, 'node_modules'), { recursive: true })
     symlinkSync(join(root, 'node_modules', version), join(inside, 'node_modules/express'))
@@ -213,7 +213,7 @@ describe('the package as a user gets it', () => {
         "--banner:js=import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)"
       ]
     ]
-  ])('goes into a bundle of esbuild%s, whose curve is the WebAssembly build', async (_kind, outfile, more) => {
+  ])('can be bundled by esbuild%s, with the WebAssembly build of the curve', async (_kind, outfile, more) => {
     const source = `import { didOfPrivateKey, loadCurve } from 'express-did-auth'
 Promise.all([loadCurve(), didOfPrivateKey('01'.repeat(32))]).then(([{ kind }, did]) => console.log(kind, did))
 `
@@ -236,7 +236,11 @@ Promise.all([loadCurve(), didOfPrivateKey('01'.repeat(32))]).then(([{ kind }, di
     ],
     ['commonjs', ['ts'], { module: 'commonjs', moduleResolution: 'bundler', esModuleInterop: true, ...checked }],
     ['both kinds under nodenext', ['mts', 'cts'], { module: 'nodenext', ...checked }],
-    ['esnext, whose bundler resolves', ['ts'], { module: 'esnext', moduleResolution: 'bundler', skipLibCheck: true }]
+    [
+      'esnext with the resolution of a bundler',
+      ['ts'],
+      { module: 'esnext', moduleResolution: 'bundler', skipLibCheck: true }
+    ]
   ])(
     'has types for strict consumers of modules of %s',
     async (kind, endings, options, compiler = 'node_modules/typescript') => {
@@ -250,7 +254,7 @@ Promise.all([loadCurve(), didOfPrivateKey('01'.repeat(32))]).then(([{ kind }, di
     }
   )
 
-  it('guards a route of a NestJS application, compiled to CommonJS', async () => {
+  it('guards a route of a NestJS application that is compiled to CommonJS', async () => {
     const inside = join(project, 'nest')
     mkdirSync(inside)
     writeFileSync(join(inside, 'package.json'), '{ "private": true, "type": "commonjs" }\n')

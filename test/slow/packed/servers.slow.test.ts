@@ -14,7 +14,7 @@ const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
 /** Node has SQLite itself from there on. */
 const hasSqlite = major > 22 || (major === 22 && minor >= 13)
 
-describe('express-did-auth-servers as a user gets it', () => {
+describe('the packed express-did-auth-servers', () => {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'did-auth-servers-')))
   const project = join(folder, 'project')
   const nodes = join(folder, 'nodes')
@@ -89,7 +89,7 @@ describe('express-did-auth-servers as a user gets it', () => {
   }
 
   it.each(['auth', 'relay', 'vault'])(
-    'runs npx express-did-auth-servers %s with nothing else to install',
+    'runs npx express-did-auth-servers %s without further packages',
     async (name) => {
       expect(await statusOf('npx', ['--no', 'express-did-auth-servers', name])).toBe(200)
     },
@@ -125,7 +125,7 @@ describe('express-did-auth-servers as a user gets it', () => {
 
   // Relay and vault join them with the storage that asks Node for SQLite.
   it.each(['n22', 'n24'])(
-    'runs the auth server on %s, where nothing was compiled',
+    'runs the auth server on %s without compiled packages',
     async (node) => {
       rmSync(join(project, 'node_modules/better-sqlite3'), { recursive: true })
       try {
@@ -139,20 +139,23 @@ describe('express-did-auth-servers as a user gets it', () => {
     120_000
   )
 
-  it('is what the bin of the library hands over to', async () => {
+  it('is started by the bin of the library', async () => {
     expect(await statusOf(process.execPath, [bin('express-did-auth'), 'auth'])).toBe(200)
   })
 
-  it.each(['express-did-auth', 'express-did-auth-servers'])('tells the version of %s', async (name) => {
+  it.each(['express-did-auth', 'express-did-auth-servers'])('prints the version of %s', async (name) => {
     expect(await saidBy(process.execPath, name, '--version')).toEqual([0, `${version}\n`])
   })
 
-  it.each(['express-did-auth', 'express-did-auth-servers'])('says on Node 18 which one %s needs', async (name) => {
-    const sentence = new RegExp(`^${name} needs Node 20\\.19 or newer; this is 18\\.[\\d.]+\\.\\n$`)
-    expect(await saidBy(nodeOf('n18'), name, 'auth')).toEqual([1, expect.stringMatching(sentence)])
-  })
+  it.each(['express-did-auth', 'express-did-auth-servers'])(
+    'names the Node version that %s needs on Node 18',
+    async (name) => {
+      const sentence = new RegExp(`^${name} needs Node 20\\.19 or newer; this is 18\\.[\\d.]+\\.\\n$`)
+      expect(await saidBy(nodeOf('n18'), name, 'auth')).toEqual([1, expect.stringMatching(sentence)])
+    }
+  )
 
-  it('is named by the bin of the library where it is not installed, with the command that runs it', async () => {
+  it('is named by the bin of the library if it is not installed, with the command that runs it', async () => {
     const inside = join(folder, 'alone')
     mkdirSync(inside)
     cpSync(join(project, 'node_modules/express-did-auth'), inside, { recursive: true })

@@ -82,7 +82,7 @@ function sessionBackend(isCareful: boolean): Express {
   return app
 }
 
-describe('conformance --siwe', () => {
+describe('the command conformance --siwe', () => {
   it.each<[SiweFault | undefined, string]>([
     [undefined, ''],
     ['one nonce for all', 'siwe-nonce'],
@@ -98,7 +98,7 @@ describe('conformance --siwe', () => {
     ['text behind the message', 'siwe-other-text'],
     ['nonce kept by the client', 'siwe-single-use siwe-race'],
     ['status 200 for all', '']
-  ])('finds "%s" of a backend with tokens in bodies', async (fault, expected) => {
+  ])('detects "%s" in a backend with tokens in bodies', async (fault, expected) => {
     const report = await score(toy(fault), '/siwe', '--domain', DOMAIN)
     expect(idsOf(report, 'failed').join(' ')).toBe(expected)
     // A nonce that the client stores is in a cookie, and the session checks run with any cookie.
@@ -111,12 +111,12 @@ describe('conformance --siwe', () => {
     ['scripts of any page', 'scripts of any page', 'HttpOnly; SameSite=Strict', 'siwe-csrf'],
     ['a cookie for scripts', undefined, 'SameSite=Lax', 'siwe-cookies'],
     ['a cookie that goes along from any page', undefined, 'HttpOnly; SameSite=None', 'siwe-cookies']
-  ])('finds %s of a backend with cookies', async (_what, fault, attributes, expected) => {
+  ])('detects %s in a backend with cookies', async (_what, fault, attributes, expected) => {
     const report = await score(toy(fault, `sid=1; Path=/; ${attributes}`), '/siwe', '--domain', DOMAIN)
     expect([idsOf(report, 'failed').join(' '), idsOf(report, 'skipped')]).toEqual([expected, []])
   })
 
-  it('finds what a backend of siwe with express-session misses that only compares the nonce', async () => {
+  it('detects the faults of a siwe backend with express-session that compares only the nonce', async () => {
     const report = await score(sessionBackend(false), '', '--domain', DOMAIN)
     expect(idsOf(report, 'failed')).toEqual([
       'siwe-nonce',
@@ -128,18 +128,18 @@ describe('conformance --siwe', () => {
     ])
   })
 
-  it('gives a careful backend of siwe with express-session full marks', async () => {
+  it('finds no fault in a careful siwe backend with express-session', async () => {
     const report = await score(sessionBackend(true), '', '--domain', DOMAIN)
     expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], []])
   })
 
-  it('gives the auth server full marks', async () => {
+  it('finds no fault in the auth server', async () => {
     const { listener } = await testAuthServer({ USE_COOKIES: 'true' })
     const report = await score(listener, '/siwe', '--domain', 'auth.example')
     expect([idsOf(report, 'failed'), idsOf(report, 'skipped'), report.total]).toEqual([[], [], 14])
   })
 
-  it('knows other paths, and gives no mark where a valid login fails', async () => {
+  it('supports other paths, and passes no check if a valid login fails', async () => {
     const app = express()
     app.use((req, _res, next) => {
       req.url = req.url.replace('/api/challenge', '/siwe/nonce').replace('/api/login', '/siwe/verify')

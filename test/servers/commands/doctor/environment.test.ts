@@ -43,14 +43,14 @@ async function doctor(
   return { code, findings, ids: findings.map(({ id, level }) => `${level} ${id}`) }
 }
 
-describe('doctor', () => {
-  it('finds nothing in an environment that is in order, and exits with 0', async () => {
+describe('the command doctor', () => {
+  it('finds nothing in a valid environment, and exits with 0', async () => {
     expect(await doctor({})).toMatchObject({ code: 0, findings: [] })
     const SERVICE_URL = 'https://auth.example.com'
     expect(await doctor({ SERVICE_URL, TRUST_PROXY: '1' })).toMatchObject({ code: 0, findings: [] })
   })
 
-  it('tells every wrong variable with the line to change, where a server would not start', async () => {
+  it('names every invalid variable and the line to change if a server would not start', async () => {
     const { code, findings } = await doctor({ AUTH_PORT: 'x', LOG_LEVEL: 'loud', PRIVATE_KEY: 'ab'.repeat(40) })
     expect(code).toBe(1)
     expect(findings.map(({ what, change }) => [what, change])).toEqual([
@@ -67,19 +67,19 @@ describe('doctor', () => {
       ['change weak-key']
     ],
     ['a key of one byte', { PRIVATE_KEY: '01'.repeat(32) }, ['change weak-key']],
-    ['one secret for both', { CHALLENGE_SECRET: KEY }, ['change one-secret']],
+    ['one secret for key and challenges', { CHALLENGE_SECRET: KEY }, ['change one-secret']],
     [
-      'more login domains than a server starts with',
+      'more login domains than a server accepts',
       { SERVICE_URL: 'http://localhost:3000', LOGIN_DOMAINS: 'a,b,c,d,e' },
       ['change login-domains']
     ],
     ['a secret of words', { CHALLENGE_SECRET: 'my very long challenge secret of the company' }, ['change weak-secret']],
     [
-      'a server for all without a URL',
+      'a server on all addresses without a URL',
       { HOST: '0.0.0.0' },
       ['change service-url', 'change service-url', 'change service-url']
     ],
-    ['http for others', { SERVICE_URL: 'http://auth.example.com' }, ['change http']],
+    ['http on a public host', { SERVICE_URL: 'http://auth.example.com' }, ['change http']],
     [
       'cookies over http',
       { SERVICE_URL: 'http://auth.example.com', USE_COOKIES: 'true' },
@@ -98,11 +98,11 @@ describe('doctor', () => {
     ],
     ['the demo page on this machine', { SERVICE_URL: 'http://localhost:3000', PAGE: 'true' }, []],
     [
-      'everything beside a wrong variable',
+      'other faults in addition to an invalid variable',
       { PORT: 'x', CHALLENGE_SECRET: 'a'.repeat(64), SERVICE_URL: 'auth.example.com', S3_BUCKET: 'b' },
       [...Array.from({ length: 5 }, () => 'change invalid-variable'), 'change weak-secret', 'change service-url']
     ]
-  ])('finds %s', async (_what, env, expected) => {
+  ])('reports the findings for %s', async (_what, env, expected) => {
     const { code, ids } = await doctor(env)
     expect(ids).toEqual(expected)
     expect(code).toBe(expected.some((one) => one.startsWith('change')) ? 1 : 0)
@@ -114,7 +114,7 @@ describe('doctor', () => {
     expect(await remedyFor({ VAULT_SERVICE_URL: 'vault.example' })).toEqual(['VAULT_SERVICE_URL=https://vault.example'])
   })
 
-  it('finds what browsers refuse to the pages of an application', async () => {
+  it('finds settings with which browsers refuse the pages of an application', async () => {
     const own = { SERVICE_URL: 'https://auth.example.com', TRUST_PROXY: '1' }
     const app = 'https://app.example.com'
     const both = { TRUSTED_ORIGINS: app, CORS_ORIGINS: app }
@@ -137,7 +137,7 @@ describe('doctor', () => {
     expect(await pages({ ...other, USE_COOKIES: 'true' })).toEqual(['change same-site'])
   })
 
-  it('asks RPC nodes for their chain: a wrong one and silence need a change, unless the node is a default', async () => {
+  it('checks the chain of RPC nodes; a wrong or silent node needs a change unless it is a default', async () => {
     const url = await serving(answeringResults(() => ({ result: '0x1e' })))
     expect((await doctor({ RPC_URL: url })).ids).toEqual([])
     expect((await doctor({ RPC_URL: url, NETWORK_NAME: '0x1e' })).ids).toEqual([])
@@ -153,7 +153,7 @@ describe('doctor', () => {
     })
   })
 
-  it('finds a database and a Redis that are not there, also where the rest is not enough for a server', async () => {
+  it('finds an unavailable database and Redis, also if other variables are missing', async () => {
     const gone = await serving(() => undefined)
     closeServices()
     const address = `user:customer-key@${new URL(gone).host}`
@@ -188,7 +188,7 @@ describe('doctor', () => {
     expect(readdirSync(folder.path)).toEqual(['file'])
   })
 
-  it('finds a SERVICE_DID of another key, by the variable or the file in DATA_DIR', async () => {
+  it('finds a SERVICE_DID of another key, from a variable or a file in DATA_DIR', async () => {
     const own = (await didOfPrivateKey(KEY)).replace('rsk:', '')
     const SERVICE_DID = `did:ethr:rsk:0x${'1'.repeat(40)}`
     expect((await doctor({ SERVICE_DID: own })).ids).toEqual([])
@@ -202,7 +202,7 @@ describe('doctor', () => {
     expect(moved.findings).toMatchObject([{ id: 'service-did', change: `SERVICE_DID=${own}` }])
   })
 
-  it('finds a TRUSTED_ISSUER without keys, save where auth runs in the same process', async () => {
+  it('finds a TRUSTED_ISSUER without keys, unless auth runs in the same process', async () => {
     const gone = await deadRpcUrl()
     const reason = `${gone} (TRUSTED_ISSUER) gives no keys: the connection was refused`
     const alone = await doctor({ TRUSTED_ISSUER: gone }, ['--server', 'vault'])
@@ -212,7 +212,7 @@ describe('doctor', () => {
     expect((await doctor({ TRUSTED_ISSUER: issuer.url }, ['--server', 'relay'])).ids).toEqual([])
   })
 
-  it('finds an IPFS node whose RPC port other machines reach', async () => {
+  it('finds an IPFS node whose RPC port other machines can reach', async () => {
     const node = await serving((_req, res) => res.end('{"Version":"0.30.0"}'))
     const env = { IPFS_API_URL: node.replace('127.0.0.1', 'localhost') }
     expect((await doctor(env, [], { addresses: [] })).ids).toEqual([])
@@ -220,7 +220,7 @@ describe('doctor', () => {
     expect((await doctor(env, ['--server', 'auth'], { addresses: ['127.0.0.1'] })).ids).toEqual([])
   })
 
-  it('prints for people what, why and the line, and colours on a terminal unless NO_COLOR is set', async () => {
+  it('prints what, why and the line to change, in colour on a terminal unless NO_COLOR is set', async () => {
     const print = async (isTerminal: boolean, env = {}) => {
       const lines: string[] = []
       const all = { ...GOOD, SERVICE_URL: 'https://auth.example.com', ...env }
@@ -249,14 +249,14 @@ describe('isWeak', () => {
     'changeme-changeme-changeme-changeme',
     '0123456789'.repeat(4),
     'this is the secret of our company'
-  ])('tells that %s can be guessed', (secret) => expect(isWeak(secret)).toBe(true))
+  ])('returns true for %s', (secret) => expect(isWeak(secret)).toBe(true))
 
-  it.each([SECRET, 'q7v+9Zr2mLk0Yx4NfWbT8sJcUe1HdGpA'])('takes %s for random', (secret) =>
+  it.each([SECRET, 'q7v+9Zr2mLk0Yx4NfWbT8sJcUe1HdGpA'])('returns false for the random secret %s', (secret) =>
     expect(isWeak(secret)).toBe(false)
   )
 })
 
-describe('siteOf', () => {
+describe('findSite', () => {
   it.each([
     ['https://auth.example.com', 'https://example.com'],
     ['http://auth.example.com', 'http://example.com'],

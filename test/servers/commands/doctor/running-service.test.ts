@@ -42,17 +42,17 @@ async function doctor(args: string[], env: Record<string, string> = {}, dependen
   return { code, findings, ids: findings.map(({ id, level }) => `${level} ${id}`) }
 }
 
-describe('doctor <url>', () => {
-  it('finds nothing at a service in order, and exits with 0', async () => {
+describe('the command doctor <url>', () => {
+  it('finds nothing wrong with a valid service, and exits with 0', async () => {
     expect(await doctor([await service()])).toEqual({ code: 0, findings: [], ids: [] })
   })
 
-  it('says that nothing answers there', async () => {
+  it('reports that no server responds at the URL', async () => {
     const { code, findings } = await doctor([await deadRpcUrl()])
     expect([code, findings]).toMatchObject([1, [{ id: 'unavailable', level: 'change' }]])
   })
 
-  it('waits for a silent service, or for one that begins an answer, no longer than its time limit', async () => {
+  it('limits the wait for a service that is silent or stops in the middle of a response', async () => {
     const silent = await serving(() => undefined)
     const stuck = await serving((_req, res) => void res.writeHead(200).write('{'))
     const startedAt = performance.now()
@@ -64,7 +64,7 @@ describe('doctor <url>', () => {
     expect(performance.now() - startedAt).toBeLessThan(14_000)
   })
 
-  it('finds why /ready is 503, and what the server works without', async () => {
+  it('explains why /ready is 503, and names an optional dependency that is unavailable', async () => {
     const { store, state } = breakableStore('ping')
     const { listener } = await testAuthServer({ RPC_URL: await deadRpcUrl() }, { store })
     const url = await serving(listener)
@@ -88,7 +88,7 @@ describe('doctor <url>', () => {
     )
   })
 
-  it('finds that a server is starting or draining, also when it issues no challenge', async () => {
+  it('reports that a server is starting, also if it issues no challenge', async () => {
     const starting = (_req: Request, res: ServerResponse) =>
       void res
         .writeHead(503, { 'Content-Type': 'application/json' })
@@ -103,13 +103,13 @@ describe('doctor <url>', () => {
     ['a redirect', (res: ServerResponse) => res.writeHead(302, { Location: 'https://elsewhere.example/' }).end()],
     ['broken JSON', (res: ServerResponse) => res.setHeader('Content-Type', 'application/json').end('{"challenge')],
     ['401 for everything', (res: ServerResponse) => res.writeHead(401).end('Unauthorized')]
-  ])('says that there is no such service where the answer is %s', async (_what, answer) => {
+  ])('reports that the URL issues no challenge if the response is %s', async (_what, answer) => {
     const { code, findings } = await doctor([await serving((_req, res) => void answer(res))])
     expect([code, findings]).toMatchObject([1, [{ id: 'no-challenge', level: 'change' }]])
     expect(findings[0]?.what).toMatch(/^It issues no challenge: POST \/request-auth answered \d+/)
   })
 
-  it.each(['/logout', '/refresh-token', '/auth'])('continues when %s is not answered', async (path) => {
+  it.each(['/logout', '/refresh-token', '/auth'])('continues when %s gets no response', async (path) => {
     const cut = (app: Express) => app.use(path, (req) => void req.socket.destroy())
     const { code, findings } = await doctor([await service({}, {}, cut), '--origin', PAGE])
     expect(code).toBe(1)
@@ -118,13 +118,13 @@ describe('doctor <url>', () => {
     )
   })
 
-  it('reads no more than 1 MiB of an answer', async () => {
+  it('reads at most 1 MiB of a response', async () => {
     const endless = (app: Express) => app.use('/siwe/nonce', (_req, res) => sendForever(res, Buffer.alloc(65_536, 'x')))
     const { findings } = await doctor([await service({}, {}, endless)])
     expect(findings).toMatchObject([{ id: 'unanswered', what: expect.stringContaining('more than 1 MiB') }])
   })
 
-  it('prints answers of the service without what commands a terminal', async () => {
+  it('strips terminal control characters from responses of the service', async () => {
     const url = await serving((_req, res) => res.writeHead(500).end('\u009b2J\u202eno'))
     const { lines } = await runCommand(runDoctor, [url])
     expect(lines[0]).toBe('CHANGE  It issues no challenge: POST /request-auth answered 500 "2Jno" (no-challenge)')
@@ -138,7 +138,7 @@ describe('doctor <url>', () => {
     ])
   })
 
-  it('compares proxies with what the environment trusts', async () => {
+  it('compares proxies in front of the service with TRUST_PROXY', async () => {
     const [direct, proxied] = [await service(), await service({}, { Via: '1.1 proxy' })]
     const env = (SERVICE_URL: string, TRUST_PROXY: string) => ({ SERVICE_URL, TRUST_PROXY })
     expect((await doctor([proxied], env(proxied, 'off'))).ids).toEqual(['change trust-proxy'])
@@ -147,7 +147,7 @@ describe('doctor <url>', () => {
     expect((await doctor([proxied])).ids).toEqual(['note trust-proxy'])
   })
 
-  it('finds what browsers refuse to a page, and its host as a login domain', async () => {
+  it('finds headers that browsers refuse to a page, and a host that is no login domain', async () => {
     const url = await service()
     const { findings, code } = await doctor([url, '--origin', PAGE])
     expect(code).toBe(1)
@@ -159,7 +159,7 @@ describe('doctor <url>', () => {
     ])
   })
 
-  it('finds a page whose EIP-4361 messages are refused, and a cache that gives one nonce to all', async () => {
+  it('finds a page whose EIP-4361 messages are refused, and a cache that repeats one nonce', async () => {
     const cache = (app: Express) => app.get('/siwe/nonce', (_req, res) => void res.send('a'.repeat(64)))
     const [url, cached] = [await service({ siwe: true }), await service({ siwe: true }, {}, cache)]
     const foreign = { id: 'siwe-domain', level: 'note', what: `EIP-4361 messages of ${PAGE} are refused` }
@@ -170,7 +170,7 @@ describe('doctor <url>', () => {
     expect((await doctor([cached])).ids).toEqual(['change siwe-nonce'])
   })
 
-  it('finds a header that the cors() of an application forgot', async () => {
+  it('finds a header that the cors() options of an application lack', async () => {
     const allow = (app: Express) =>
       app.use(cors({ origin: PAGE, allowedHeaders: ['Authorization', 'Content-Type'], exposedHeaders: '*' }))
     const url = await service({ loginDomains: ['localhost:8080'] }, {}, allow)
@@ -178,7 +178,7 @@ describe('doctor <url>', () => {
     expect(findings.map(({ what }) => what)).toEqual([`A page of ${PAGE} may not send idempotency-key`])
   })
 
-  it('finds that a page of CORS_ORIGINS is no site of EIP-4361 messages, and nothing about a trusted one', async () => {
+  it('finds a page of CORS_ORIGINS that is no EIP-4361 domain, and accepts a trusted page', async () => {
     const idsFor = async (env: Record<string, string>) => {
       const { listener } = await testAuthServer({ CORS_ORIGINS: PAGE, ...env })
       return (await doctor([await serving(listener), '--origin', PAGE])).ids
@@ -188,7 +188,7 @@ describe('doctor <url>', () => {
     expect(await idsFor(trusted)).toEqual(['note service-url'])
   })
 
-  it('finds a page whose logins are refused as those of a foreign page', async () => {
+  it('finds a page whose logins are refused as cross-origin', async () => {
     const page = 'http://127.0.0.1:5173'
     const allow = (app: Express) =>
       app.use(cors({ origin: page, credentials: true, allowedHeaders: ALLOWED, exposedHeaders: EXPOSED }))
@@ -198,7 +198,7 @@ describe('doctor <url>', () => {
     expect((await doctor([trusting, '--origin', page])).ids).toEqual([])
   })
 
-  it('finds pages of another site, to which no browser sends the cookies', async () => {
+  it('finds pages of another site, to which browsers send no cookies', async () => {
     const allow = (app: Express) =>
       app.use(
         cors({ origin: 'https://app.example', credentials: true, allowedHeaders: ALLOWED, exposedHeaders: EXPOSED })
