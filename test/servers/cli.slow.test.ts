@@ -20,14 +20,14 @@ describe('the command express-did-auth', () => {
     expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: `${sentence}\n` })
 
   it('prints the usage with --help, and only the lines of one command after that command', async () => {
-    const commandsOf = async (...args: string[]) => {
+    const readCommands = async (...args: string[]) => {
       const { code, stdout, stderr } = await runCli(args)
       expect([code, stderr]).toEqual([0, ''])
       // The usage names the start of this process, which was not by npx.
       expect(stdout).toMatch(/^usage: node \S+ <command>\n/)
       return [...stdout.matchAll(/^ {2}(\w+)/gm)].map(([, command]) => command!)
     }
-    const all = [
+    const allCommands = [
       'auth',
       'relay',
       'vault',
@@ -42,10 +42,10 @@ describe('the command express-did-auth', () => {
       'conformance',
       'conformance'
     ]
-    expect(await commandsOf('--help')).toEqual(all)
-    expect(await commandsOf('-h')).toEqual(all)
-    for (const command of new Set(all)) {
-      expect(await commandsOf(command, '--help')).toEqual(all.filter((one) => one === command))
+    expect(await readCommands('--help')).toEqual(allCommands)
+    expect(await readCommands('-h')).toEqual(allCommands)
+    for (const command of new Set(allCommands)) {
+      expect(await readCommands(command, '--help')).toEqual(allCommands.filter((one) => one === command))
     }
   })
 
@@ -98,8 +98,8 @@ describe('the command express-did-auth', () => {
   })
 
   it('exits with 2 for an unknown command and without a command', async () => {
-    const wrong = [['relax'], ['constructor'], [], ['auth', 'relay'], ['vault', 'reconsider']]
-    const runs = await Promise.all(wrong.map((args) => runCli(args)))
+    const invalidCommands = [['relax'], ['constructor'], [], ['auth', 'relay'], ['vault', 'reconsider']]
+    const runs = await Promise.all(invalidCommands.map((args) => runCli(args)))
     for (const { code, stdout, stderr } of runs) {
       expect([code, stdout, stderr]).toEqual([2, '', expect.stringMatching(/^[^\n]+\n\nusage: /)])
     }
@@ -129,9 +129,9 @@ describe('the command express-did-auth', () => {
       '  - RPC_URL: received (not shown); give an http(s) URL',
       ''
     ])
-    const ofAll = await runCli(['all'], { AUTH_PORT: '0', RELAY_PORT: 'y', VAULT_PORT: 'z', HOST: '' })
-    expect(ofAll).toMatchObject({ code: 1, stdout: '' })
-    expect(ofAll.stderr.split('\n').slice(1)).toEqual([
+    const allRun = await runCli(['all'], { AUTH_PORT: '0', RELAY_PORT: 'y', VAULT_PORT: 'z', HOST: '' })
+    expect(allRun).toMatchObject({ code: 1, stdout: '' })
+    expect(allRun.stderr.split('\n').slice(1)).toEqual([
       '  - RELAY_PORT: received "y"; give a port, 0 to 65535',
       '  - VAULT_PORT: received "z"; give a port, 0 to 65535',
       ''
@@ -140,7 +140,7 @@ describe('the command express-did-auth', () => {
 
   // Their import takes as long as that of the library. A process in which they are missing shows when they are loaded.
   it('starts all servers without did-jwt and did-jwt-vc, which load with the first token of each kind', async () => {
-    const statusesOf = async (missing: string): Promise<number[]> => {
+    const readLoginStatuses = async (missing: string): Promise<number[]> => {
       const { servers: started, signal, ended } = await servers.start({ TEST_MISSING: missing }, [], 'all')
       const [auth, relay] = started as [ReadyServer, ReadyServer]
       const statuses = []
@@ -152,15 +152,15 @@ describe('the command express-did-auth', () => {
       await ended
       return statuses
     }
-    expect(await statusesOf('did-jwt')).toEqual([500, 500])
-    expect(await statusesOf('did-jwt-vc')).toEqual([200, 500])
-    expect(await statusesOf('')).toEqual([200, 200])
+    expect(await readLoginStatuses('did-jwt')).toEqual([500, 500])
+    expect(await readLoginStatuses('did-jwt-vc')).toEqual([200, 500])
+    expect(await readLoginStatuses('')).toEqual([200, 200])
   })
 
   it('reports that the port is in use', async () => {
-    const other = createServer()
-    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
-    const address = other.address()
+    const occupant = createServer()
+    await new Promise<void>((resolve) => occupant.listen(0, '127.0.0.1', resolve))
+    const address = occupant.address()
     const PORT = typeof address === 'object' ? String(address?.port) : ''
     const reason = 'the port is in use'
     const env = { DATA_DIR: servers.folder }
@@ -172,7 +172,7 @@ describe('the command express-did-auth', () => {
       await runCli(['auth'], { ...env, PORT: '0', METRICS_PORT: PORT }),
       `Cannot listen on 127.0.0.1:${PORT} (METRICS_HOST, METRICS_PORT): ${reason}`
     )
-    other.close()
+    occupant.close()
   })
 
   it('reports that the database file is no SQLite database', async () => {
@@ -200,12 +200,12 @@ describe('the command express-did-auth', () => {
   })
 
   it('all stops the other servers and exits with 1 if one cannot start', async () => {
-    const other = createServer()
-    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
-    const { port } = other.address() as AddressInfo
+    const occupant = createServer()
+    await new Promise<void>((resolve) => occupant.listen(0, '127.0.0.1', resolve))
+    const { port } = occupant.address() as AddressInfo
     const env = { DATA_DIR: servers.folder, AUTH_PORT: '0', RELAY_PORT: '0', VAULT_PORT: String(port) }
     const { code, stdout, stderr } = await runCli(['all'], env)
-    other.close()
+    occupant.close()
     const sentence = `Cannot listen on 127.0.0.1:${port} (HOST, VAULT_PORT): the port is in use\n`
     expect([code, stderr]).toEqual([1, sentence])
     // None says that it is ready before all of them listen.
@@ -240,8 +240,8 @@ describe('the command express-did-auth', () => {
   it('loads .env of the working directory, lets the environment override it, and logs the file', async () => {
     const run = (args: string[], env: Record<string, string> = {}) => spawnCli(args, env, [], servers.folder)
     expect((await run(['keys', 'new', '--out', '.env']).ended).code).toBe(0)
-    const wrong = 'SERVICE_ULR=https://relay.example\nSERVICE_URL=localhost:3001\nTRUST_PROXY=true\n'
-    appendFileSync(`${servers.folder}/.env`, `PORT=0\nLOG_LEVEL=loud\n${wrong}`)
+    const faultyLines = 'SERVICE_ULR=https://relay.example\nSERVICE_URL=localhost:3001\nTRUST_PROXY=true\n'
+    appendFileSync(`${servers.folder}/.env`, `PORT=0\nLOG_LEVEL=loud\n${faultyLines}`)
     const text = readFileSync(`${servers.folder}/.env`, 'utf8')
     const { ended, output, child } = run(['relay'], { LOG_LEVEL: 'info' })
     await until(() => output().includes('"event":"ready"') || child.exitCode !== null)

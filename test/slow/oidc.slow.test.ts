@@ -11,7 +11,7 @@ const alice = createNumberedWallet(1)
 const CALLBACK = 'http://localhost:3001/callback'
 
 /** A browser with cookies, which follows no redirect by itself. */
-function browserOf(origin: string) {
+function createBrowser(origin: string) {
   const cookies = new Map<string, { value: string; path: string }>()
   return async (path: string, init: RequestInit = {}): Promise<Response> => {
     const url = new URL(path, origin)
@@ -28,7 +28,7 @@ function browserOf(origin: string) {
   }
 }
 
-const json = (body: object): RequestInit => ({
+const createJsonRequest = (body: object): RequestInit => ({
   method: 'POST',
   headers: { 'Content-Type': 'application/json', Origin: 'http://localhost:3000' },
   body: JSON.stringify(body)
@@ -42,8 +42,8 @@ describe('examples/oidc-provider.mjs', () => {
     const example = await runExample(() => import(path))
     afterTest(example.stop)
     if (!example.server.listening) await once(example.server, 'listening')
-    const browse = browserOf(`http://127.0.0.1:${String((example.server.address() as AddressInfo).port)}`)
-    const redirected = async (response: Response): Promise<string> => {
+    const browse = createBrowser(`http://127.0.0.1:${String((example.server.address() as AddressInfo).port)}`)
+    const expectRedirect = async (response: Response): Promise<string> => {
       expect([302, 303]).toContain(response.status)
       return response.headers.get('location') ?? ''
     }
@@ -60,22 +60,22 @@ describe('examples/oidc-provider.mjs', () => {
       code_challenge: createHash('sha256').update(verifier).digest('base64url'),
       code_challenge_method: 'S256'
     })
-    const interaction = await redirected(await browse(`/oidc/auth?${query.toString()}`))
+    const interaction = await expectRedirect(await browse(`/oidc/auth?${query.toString()}`))
     expect(interaction).toMatch(/^\/interaction\/[\w-]+$/)
     expect((await browse(interaction)).status).toBe(200)
 
     // Login continues only with the session of a wallet's login, and only from this service's own page.
-    const goOn = { method: 'POST', headers: { Origin: 'http://localhost:3000' } }
-    expect((await browse(interaction, goOn)).status).toBe(401)
-    const { challenge } = (await (await browse('/request-auth', json({ did: alice.did }))).json()) as {
+    const ownRequest = { method: 'POST', headers: { Origin: 'http://localhost:3000' } }
+    expect((await browse(interaction, ownRequest)).status).toBe(401)
+    const { challenge } = (await (await browse('/request-auth', createJsonRequest({ did: alice.did }))).json()) as {
       challenge: string
     }
     const sig = alice.personalSign(createLoginText('localhost:3000', challenge))
-    expect((await browse('/auth', json({ did: alice.did, sig }))).status).toBe(200)
+    expect((await browse('/auth', createJsonRequest({ did: alice.did, sig }))).status).toBe(200)
     const foreign = { method: 'POST', headers: { Origin: 'https://evil.example' } }
     expect((await browse(interaction, foreign)).status).toBe(403)
-    const resumed = await redirected(await browse(interaction, goOn))
-    const callback = new URL(await redirected(await browse(resumed)))
+    const resumed = await expectRedirect(await browse(interaction, ownRequest))
+    const callback = new URL(await expectRedirect(await browse(resumed)))
     expect(callback.href.startsWith(`${CALLBACK}?`)).toBe(true)
     expect(callback.searchParams.get('state')).toBe('a state')
 
@@ -98,6 +98,6 @@ describe('examples/oidc-provider.mjs', () => {
     expect(payload).toMatchObject({ sub: alice.did, nonce: 'a nonce' })
 
     // Cause: the provider's own session answered for the previous user after another one had logged in.
-    expect(await redirected(await browse(`/oidc/auth?${query.toString()}`))).toMatch(/^\/interaction\/[\w-]+$/)
+    expect(await expectRedirect(await browse(`/oidc/auth?${query.toString()}`))).toMatch(/^\/interaction\/[\w-]+$/)
   })
 })

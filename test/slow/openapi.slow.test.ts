@@ -63,14 +63,17 @@ describe.each(Object.entries(documents))('the client that openapi-typescript gen
   it(
     'compiles together with code that uses it',
     async () => {
-      const file = (end: string): string => join(folder.path, `${name}${end}`)
-      writeFileSync(file('.json'), JSON.stringify(document))
+      const getPath = (end: string): string => join(folder.path, `${name}${end}`)
+      writeFileSync(getPath('.json'), JSON.stringify(document))
       const bin = join(root, 'test/slow/node_modules/openapi-typescript/bin/cli.js')
-      await run(process.execPath, [bin, file('.json'), '--output', file('-types.ts')], { cwd: folder.path })
-      const types = readFileSync(file('-types.ts'), 'utf8')
+      await run(process.execPath, [bin, getPath('.json'), '--output', getPath('-types.ts')], { cwd: folder.path })
+      const types = readFileSync(getPath('-types.ts'), 'utf8')
       expect(types).toContain('export interface paths')
-      writeFileSync(file('.ts'), `import type { paths } from './${name}-types.js'${helpers}${uses[name]!}\nexport {}\n`)
-      const args = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2023', file('.ts')]
+      writeFileSync(
+        getPath('.ts'),
+        `import type { paths } from './${name}-types.js'${helpers}${uses[name]!}\nexport {}\n`
+      )
+      const args = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2023', getPath('.ts')]
       const tsc = run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), ...args], { cwd: folder.path })
       await tsc.catch((error: unknown) => {
         throw new Error((error as { stdout: string }).stdout)

@@ -8,7 +8,7 @@ import { createLoginText, createNumberedWallet } from '../../support/wallet.js'
 const wallet = createNumberedWallet(1)
 
 /** A store that cannot be reached. */
-const lostStore = (): Store => Object.assign(memoryStore(), { ping: () => Promise.reject(new Error('gone')) })
+const createLostStore = (): Store => Object.assign(memoryStore(), { ping: () => Promise.reject(new Error('gone')) })
 
 async function logIn(listener: Parameters<typeof request>[0]): Promise<{ accessToken: string; refreshToken: string }> {
   const { body } = await request(listener).post('/request-auth').send({ did: wallet.did }).expect(200)
@@ -29,10 +29,10 @@ describe('environment variables of the auth server', () => {
   it('MAX_REQUESTS_PER_TIME_SLOT limits the requests of a user', async () => {
     const { listener } = await testAuthServer({ MAX_REQUESTS_PER_TIME_SLOT: '2' })
     const { accessToken } = await logIn(listener)
-    const me = () => request(listener).get('/me').set('Authorization', `DIDAuth ${accessToken}`)
-    await me().expect(200)
-    await me().expect(200)
-    await me().expect(429)
+    const getMe = () => request(listener).get('/me').set('Authorization', `DIDAuth ${accessToken}`)
+    await getMe().expect(200)
+    await getMe().expect(200)
+    await getMe().expect(429)
   })
 
   it('CHALLENGE_EXPIRATION_TIME_IN_SECONDS limits the lifetime of a challenge', async () => {
@@ -65,11 +65,11 @@ describe('environment variables of the auth server', () => {
     'TRUST_PROXY=%s reads the client address from the proxy: each address has its own budget',
     async (TRUST_PROXY) => {
       const { listener } = await testAuthServer({ TRUST_PROXY, MAX_REQUESTS_PER_TIME_SLOT: '1' })
-      const challenge = (address: string) =>
+      const requestChallenge = (address: string) =>
         request(listener).get(`/request-auth/${wallet.did}`).set('X-Forwarded-For', address)
-      for (let count = 0; count < 10; count += 1) await challenge('192.0.2.1').expect(200)
-      await challenge('192.0.2.1').expect(429)
-      await challenge('192.0.2.2').expect(200)
+      for (let count = 0; count < 10; count += 1) await requestChallenge('192.0.2.1').expect(200)
+      await requestChallenge('192.0.2.1').expect(429)
+      await requestChallenge('192.0.2.2').expect(200)
     }
   )
 
@@ -114,7 +114,7 @@ describe('environment variables of the auth server', () => {
 
 describe('GET /health', () =>
   it('checks no dependency', async () => {
-    const { listener } = await testAuthServer({}, { store: lostStore() })
+    const { listener } = await testAuthServer({}, { store: createLostStore() })
     const response = await request(listener).get('/health').expect(200)
     expect(response.body).toEqual({ status: 'ok' })
     await request(listener).head('/health').expect(200)
@@ -129,7 +129,7 @@ describe('GET /ready', () => {
   })
 
   it('answers 503 while the store is unavailable', async () => {
-    const { listener } = await testAuthServer({}, { store: lostStore() })
+    const { listener } = await testAuthServer({}, { store: createLostStore() })
     const response = await request(listener).get('/ready').expect(503)
     expect(response.body).toMatchObject({
       status: 'not ready',
@@ -146,14 +146,14 @@ describe('GET /ready', () => {
   })
 
   it('sends the RPC node a password without a user name', async () => {
-    const seen: (string | undefined)[] = []
+    const authorizations: (string | undefined)[] = []
     const node = await startRpcNode((req, res) => {
-      seen.push(req.headers.authorization)
+      authorizations.push(req.headers.authorization)
       answeringResults(() => ({ result: '0x1e' }))(req, res)
     })
     const { listener } = await testAuthServer({ RPC_URL: node.rpcUrl.replace('//', '//:p%25ss@') })
     await request(listener).get('/ready').expect(200)
-    expect(seen).toEqual([`Basic ${Buffer.from(':p%ss').toString('base64')}`])
+    expect(authorizations).toEqual([`Basic ${Buffer.from(':p%ss').toString('base64')}`])
     node.stop()
   })
 

@@ -15,15 +15,15 @@ describe('the page /open', () => {
   let browser: Browser
 
   beforeAll(async () => {
-    const start = (name: string, env: Record<string, string>): Promise<ServerProcess> =>
+    const startServer = (name: string, env: Record<string, string>): Promise<ServerProcess> =>
       servers.start({ DATA_DIR: `${servers.folder}/${name}`, ...env }, [], 'all')
-    const [headers, openReads, started] = await Promise.all([
-      start('headers', {}),
-      start('open-reads', { RELAY_OPEN_READS: 'true' }),
+    const [headers, openReads, launchedBrowser] = await Promise.all([
+      startServer('headers', {}),
+      startServer('open-reads', { RELAY_OPEN_READS: 'true' }),
       launchBrowser()
     ])
     processes = { headers, 'open reads': openReads }
-    browser = started
+    browser = launchedBrowser
   })
   afterEach(() => Promise.all(browser.contexts().map((context) => context.close())))
   afterAll(async () => {
@@ -53,8 +53,8 @@ describe('the page /open', () => {
     await page.tap('#open')
     await page.waitForSelector(`#text:focus:text-is("${TEXT}")`)
     const [cid = '', key = ''] = /#r=(\w+)\.([\w-]+)&/.exec(link)?.slice(1) ?? []
-    const asked = requests.filter((url) => url.startsWith(origin)).map((url) => url.slice(origin.length))
-    expect([...new Set(asked)]).toEqual([...login, `/file/${cid}`])
+    const requestedPaths = requests.filter((url) => url.startsWith(origin)).map((url) => url.slice(origin.length))
+    expect([...new Set(requestedPaths)]).toEqual([...login, `/file/${cid}`])
     expect(requests.filter((url) => url !== link && url.includes(key))).toEqual([])
     expect([complaints, await context.cookies()]).toEqual([[], []])
     expect(await page.evaluate('localStorage.length + sessionStorage.length')).toBe(0)
@@ -70,8 +70,8 @@ describe('the page /open', () => {
     const page = await open(link)
     await page.tap('#open')
     await page.waitForSelector('#save:focus')
-    const shown = await page.locator('#opened-file dd').allTextContents()
-    expect(shown).toEqual([name, type, '98 KiB'])
+    const shownDetails = await page.locator('#opened-file dd').allTextContents()
+    expect(shownDetails).toEqual([name, type, '98 KiB'])
     const [download] = await Promise.all([page.waitForEvent('download'), page.tap('#save')])
     expect(download.suggestedFilename()).toBe(name)
     const chunks: Buffer[] = []

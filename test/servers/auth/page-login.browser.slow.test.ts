@@ -18,7 +18,9 @@ import { until } from '../../support/until.js'
 describe('login on the page of the auth server', () => {
   const servers = new ServerProcesses({ LOG_LEVEL: 'silent' })
   /** A page of another origin. */
-  const other: Server = createServer((_req, res) => res.setHeader('Content-Type', 'text/html').end('<title>x</title>'))
+  const otherOrigin: Server = createServer((_req, res) =>
+    res.setHeader('Content-Type', 'text/html').end('<title>x</title>')
+  )
   let [all, withCookies, browser] = [] as unknown as [ServerProcess, ServerProcess, Browser]
 
   beforeAll(async () => {
@@ -26,13 +28,13 @@ describe('login on the page of the auth server', () => {
       servers.start({ DATA_DIR: `${servers.folder}/all` }, [], 'all'),
       servers.start({ DATA_DIR: `${servers.folder}/cookies`, USE_COOKIES: 'true' }),
       launchBrowser(),
-      new Promise<void>((resolve) => void other.listen(0, '127.0.0.1', resolve))
+      new Promise<void>((resolve) => void otherOrigin.listen(0, '127.0.0.1', resolve))
     ])
   })
   afterEach(() => Promise.all(browser.contexts().map((context) => context.close())))
   afterAll(async () => {
-    other.closeAllConnections()
-    other.close()
+    otherOrigin.closeAllConnections()
+    otherOrigin.close()
     await browser.close()
     await servers.killAll()
   })
@@ -45,16 +47,16 @@ describe('login on the page of the auth server', () => {
 
   it('tells a user at another address where to open the page', async () => {
     const { open } = await openProfile(browser)
-    const own = await open(all.serviceUrl)
-    const other = await open(all.serviceUrl.replace('localhost', '127.0.0.1'))
-    await other.waitForSelector('#elsewhere')
-    expect(await other.innerText('#elsewhere')).toBe(
+    const ownPage = await open(all.serviceUrl)
+    const otherPage = await open(all.serviceUrl.replace('localhost', '127.0.0.1'))
+    await otherPage.waitForSelector('#elsewhere')
+    expect(await otherPage.innerText('#elsewhere')).toBe(
       `Open the page at ${all.serviceUrl}: at this address, relay and vault refuse it.`
     )
-    expect(await own.isVisible('#elsewhere')).toBe(false)
+    expect(await ownPage.isVisible('#elsewhere')).toBe(false)
     // A passkey belongs to a name: at an address of numbers, neither button nor hint speaks of one.
     for (const selector of ['#use-passkey', '#passkey-hint'])
-      expect([await own.isVisible(selector), await other.isVisible(selector)]).toEqual([true, false])
+      expect([await ownPage.isVisible(selector), await otherPage.isVisible(selector)]).toEqual([true, false])
   })
 
   it('logs out when the wallet switches its account after a reload', async () => {
@@ -136,23 +138,23 @@ describe('login on the page of the auth server', () => {
   })
 
   it("highlights the browser's wallet, or the key of this tab if the browser has no wallet", async () => {
-    const [some, none] = [await openProfile(browser, [wallet('alice')]), await openProfile(browser)]
-    const [page, other] = [await some.open(all.serviceUrl), await none.open(all.serviceUrl)]
+    const [withWallet, withoutWallet] = [await openProfile(browser, [wallet('alice')]), await openProfile(browser)]
+    const [page, otherPage] = [await withWallet.open(all.serviceUrl), await withoutWallet.open(all.serviceUrl)]
     await page.waitForSelector('#wallets button')
-    const coloured = (selector: string): string =>
+    const createColorScript = (selector: string): string =>
       `getComputedStyle(document.querySelector('${selector}')).backgroundColor`
-    const primary = await page.evaluate(coloured('#wallets button'))
-    expect(await page.evaluate(coloured('#use-tab-key'))).not.toBe(primary)
-    expect(await other.evaluate(coloured('#use-tab-key'))).toBe(primary)
+    const primary = await page.evaluate(createColorScript('#wallets button'))
+    expect(await page.evaluate(createColorScript('#use-tab-key'))).not.toBe(primary)
+    expect(await otherPage.evaluate(createColorScript('#use-tab-key'))).toBe(primary)
   })
 
   it('collapses later steps on a phone, and opens the second step once a wallet is chosen', async () => {
     const { open } = await openProfile(browser, [], { viewport: { width: 390, height: 844 } })
     const page = await open(all.serviceUrl)
-    const openSteps = (): Promise<string[]> => page.locator('.step[open] h2').allTextContents()
-    expect(await openSteps()).toEqual(['Choose a wallet'])
+    const readOpenSteps = (): Promise<string[]> => page.locator('.step[open] h2').allTextContents()
+    expect(await readOpenSteps()).toEqual(['Choose a wallet'])
     await page.click('#use-tab-key')
-    expect(await openSteps()).toEqual(['Choose a wallet', 'Log in'])
+    expect(await readOpenSteps()).toEqual(['Choose a wallet', 'Log in'])
     const [button, card] = await Promise.all(
       ['#log-in', '#wallet-chosen'].map((selector) => page.locator(selector).boundingBox())
     )
@@ -205,19 +207,19 @@ describe('login on the page of the auth server', () => {
     await page.fill('#note', 'Buy oak')
     await page.click('#note-form button:enabled')
     await waitForAnswer(page, 'vault', 'Added.')
-    const held: (() => void)[] = []
+    const releases: (() => void)[] = []
     await page.route(/\/(?:me|file|notes)$/, async (route) => {
-      await new Promise<void>((resolve) => held.push(resolve))
+      await new Promise<void>((resolve) => releases.push(resolve))
       await route.continue()
     })
     for (const button of ['#ask-me', '#send-form button', '#read-notes']) await page.click(button)
-    await until(() => held.length === 3)
+    await until(() => releases.length === 3)
     await page.click('#other-wallet')
     await logInByTabKey(page)
-    for (const release of held) release()
+    for (const release of releases) release()
     await page.waitForSelector('[aria-busy=true]', { state: 'detached' })
-    const good = await page.locator('.steps [data-kind=good]').allTextContents()
-    expect(good.filter((text) => text !== '')).toEqual(['Logged in.'])
+    const successTexts = await page.locator('.steps [data-kind=good]').allTextContents()
+    expect(successTexts.filter((text) => text !== '')).toEqual(['Logged in.'])
     expect(await page.locator('#sent, #notes li').locator('visible=true').count()).toBe(0)
   })
 
@@ -243,12 +245,12 @@ describe('login on the page of the auth server', () => {
     const { open } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     await logInByTabKey(page)
-    const entry = (name: string) => page.locator('.exchange', { hasText: name })
-    await entry('personal_sign').locator('summary').click()
-    expect(await entry('personal_sign').locator('pre').first().textContent()).toMatch(
+    const findExchange = (name: string) => page.locator('.exchange', { hasText: name })
+    await findExchange('personal_sign').locator('summary').click()
+    expect(await findExchange('personal_sign').locator('pre').first().textContent()).toMatch(
       /^Login to localhost:\d+\nVerification code: [0-9a-f]{14}…[0-9a-f]{6}$/
     )
-    const login = entry('Exchange the signature')
+    const login = findExchange('Exchange the signature')
     await login.locator('summary').click()
     expect(await login.locator('pre').last().textContent()).toMatch(/"accessToken": "[\w-]{14}…[\w-]{6}"/)
     await login.locator('button').click()
@@ -287,10 +289,10 @@ describe('login on the page of the auth server', () => {
     await login.locator('summary').click()
     expect(await login.locator('pre').last().textContent()).toContain('HttpOnly')
     // Another port is another origin, but the same site: the browser sends it the cookies.
-    const foreign = await open(`http://localhost:${(other.address() as AddressInfo).port}/`)
+    const foreign = await open(`http://localhost:${(otherOrigin.address() as AddressInfo).port}/`)
     const me = JSON.stringify(`${withCookies.serviceUrl}/me`)
-    const read = `fetch(${me}, { credentials: 'include' }).then((answer) => answer.status, () => 'refused')`
-    expect(await foreign.evaluate(read)).toBe('refused')
+    const readScript = `fetch(${me}, { credentials: 'include' }).then((answer) => answer.status, () => 'refused')`
+    expect(await foreign.evaluate(readScript)).toBe('refused')
     const [answer] = await Promise.all([
       foreign.waitForResponse(`${withCookies.serviceUrl}/logout`),
       foreign.evaluate(`

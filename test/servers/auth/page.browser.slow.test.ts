@@ -6,16 +6,16 @@ import { ServerProcesses, type ServerProcess } from '../../support/server-proces
 import { temporaryFolder } from '../../support/store-folder.js'
 
 /** The same wallet, which answers one method as no wallet should. */
-const answering = (method: string, answer: unknown): PageWallet => {
+const createAnsweringWallet = (method: string, answer: unknown): PageWallet => {
   const alice = wallet('alice')
-  const request = async (asked: WalletRequest): Promise<unknown> =>
-    asked.method === method ? answer : alice.request(asked)
+  const request = async (walletRequest: WalletRequest): Promise<unknown> =>
+    walletRequest.method === method ? answer : alice.request(walletRequest)
   return { info: alice.info, on: alice.on.bind(alice), request }
 }
 
 /** Its user lets the page know the address, and signs nothing. */
-const declining: PageWallet = {
-  ...answering('', undefined),
+const decliningWallet: PageWallet = {
+  ...createAnsweringWallet('', undefined),
   request: async ({ method }) => {
     if (method === 'eth_requestAccounts') return [wallet('alice').address]
     throw new WalletError(4001, 'User rejected the request.')
@@ -72,9 +72,9 @@ describe('the page of the auth server in a browser', () => {
 
     const receiver = await openProfile(browser)
     receiver.context.on('request', (request) => void sent.push(`${request.url()} ${request.postData() ?? ''}`))
-    const other = await receiver.open(link)
-    await other.click('#open')
-    await other.waitForSelector('#text:text-is("Meet me at the old oak.")')
+    const receiverPage = await receiver.open(link)
+    await receiverPage.click('#open')
+    await receiverPage.waitForSelector('#text:text-is("Meet me at the old oak.")')
     expect(sent.filter((text) => text.replace(link, '').includes(key) || text.includes('old oak'))).toEqual([])
     expect([...sender.complaints, ...receiver.complaints]).toEqual([])
   })
@@ -116,14 +116,14 @@ describe('the page of the auth server in a browser', () => {
       await page.waitForSelector(`#notes p:text-is("${note}")`)
     }
     // A tab that the page opens has its storage of the session: wallet and recovery code of the notes.
-    const [other] = await Promise.all([context.waitForEvent('page'), page.evaluate(`void open(location.href)`)])
-    await other.click('#read-notes')
-    await other.waitForSelector('#notes li:nth-child(2)')
-    await other.click('#notes li:first-child button:text-is("Edit")')
-    await other.fill('#notes textarea', 'Buy two oaks')
-    await other.click('#notes button:text-is("Save")')
-    await waitForAnswer(other, 'vault', 'Replaced.')
-    expect(await other.locator('#notes p').allTextContents()).toEqual(['Ask Ada', 'Buy two oaks'])
+    const [otherPage] = await Promise.all([context.waitForEvent('page'), page.evaluate(`void open(location.href)`)])
+    await otherPage.click('#read-notes')
+    await otherPage.waitForSelector('#notes li:nth-child(2)')
+    await otherPage.click('#notes li:first-child button:text-is("Edit")')
+    await otherPage.fill('#notes textarea', 'Buy two oaks')
+    await otherPage.click('#notes button:text-is("Save")')
+    await waitForAnswer(otherPage, 'vault', 'Replaced.')
+    expect(await otherPage.locator('#notes p').allTextContents()).toEqual(['Ask Ada', 'Buy two oaks'])
 
     await page.click('#notes li:first-child button:text-is("Delete")')
     await waitForAnswer(page, 'vault', 'Another device or tab changed the notes meanwhile.')
@@ -139,9 +139,9 @@ describe('the page of the auth server in a browser', () => {
   it('logs in to all three servers with one signature of the wallet', async () => {
     const alice = wallet('alice')
     const signed: WalletRequest[] = []
-    const request = (asked: WalletRequest): Promise<unknown> => {
-      if (asked.method === 'personal_sign') signed.push(asked)
-      return alice.request(asked)
+    const request = (walletRequest: WalletRequest): Promise<unknown> => {
+      if (walletRequest.method === 'personal_sign') signed.push(walletRequest)
+      return alice.request(walletRequest)
     }
     const { open, complaints } = await openProfile(browser, [{ info: alice.info, on: alice.on.bind(alice), request }])
     const page = await open(all.serviceUrl)
@@ -157,16 +157,16 @@ describe('the page of the auth server in a browser', () => {
   })
 
   it('opens the notes in another browser only with their recovery code', async () => {
-    const [page, other] = [await logInAs('carol'), await logInAs('carol')]
+    const [page, otherPage] = [await logInAs('carol'), await logInAs('carol')]
     await page.fill('#note', 'Buy oak')
     await page.click('#note-form button')
     await page.waitForSelector('#vault-code-new')
     const code = await page.inputValue('#vault-code')
-    await other.click('#read-notes')
-    await waitForAnswer(other, 'vault', 'recovery code')
-    await other.fill('#vault-code', code.toLowerCase().replace('-', ' '))
-    await other.click('#read-notes')
-    await other.waitForSelector('#notes p:text-is("Buy oak")')
+    await otherPage.click('#read-notes')
+    await waitForAnswer(otherPage, 'vault', 'recovery code')
+    await otherPage.fill('#vault-code', code.toLowerCase().replace('-', ' '))
+    await otherPage.click('#read-notes')
+    await otherPage.waitForSelector('#notes p:text-is("Buy oak")')
   })
 
   it('logs in with a passkey: the same user after a reload, and notes without a recovery code', async () => {
@@ -210,13 +210,13 @@ describe('the page of the auth server in a browser', () => {
       await page.click('#note-form button')
       await page.waitForSelector(`#notes p:text-is("${note}")`)
     }
-    const [other] = await Promise.all([page.waitForEvent('popup'), page.evaluate(`void open(location.href)`)])
-    await other.click('#read-notes')
-    await other.waitForSelector('#notes li:nth-child(3)')
+    const [otherPage] = await Promise.all([page.waitForEvent('popup'), page.evaluate(`void open(location.href)`)])
+    await otherPage.click('#read-notes')
+    await otherPage.waitForSelector('#notes li:nth-child(3)')
     const isRead = (url: URL): boolean => /\/did:ethr:[^/]+\/notes$/.test(decodeURIComponent(url.pathname))
     await page.route(isRead, async (route) => {
-      await other.click('#notes li:first-child button:text-is("Delete")')
-      await waitForAnswer(other, 'vault', 'Deleted.')
+      await otherPage.click('#notes li:first-child button:text-is("Delete")')
+      await waitForAnswer(otherPage, 'vault', 'Deleted.')
       await route.continue()
     })
     await page.click('#read-notes')
@@ -230,37 +230,48 @@ describe('the page of the auth server in a browser', () => {
   it.each([
     ['rejecting', wallet('alice').rejecting(), 'rejected'],
     ['busy', wallet('alice').busy(), 'pending'],
-    ['locked', answering('eth_requestAccounts', []), 'named no account'],
-    ['answering garbage for an account', answering('eth_requestAccounts', [42]), 'named no account'],
-    ['answering nothing', answering('eth_requestAccounts', null), 'named no account']
-  ])('explains what is wrong with a wallet that is %s, and continues with another', async (_what, bad, text) => {
-    const { open, complaints } = await openProfile(browser, [bad])
-    const page = await open(all.serviceUrl)
-    await page.click('#wallets button')
-    await waitForAnswer(page, 'wallet', text)
-    await logInByTabKey(page)
-    expect(complaints).toEqual([])
-  })
+    ['locked', createAnsweringWallet('eth_requestAccounts', []), 'named no account'],
+    ['answering garbage for an account', createAnsweringWallet('eth_requestAccounts', [42]), 'named no account'],
+    ['answering nothing', createAnsweringWallet('eth_requestAccounts', null), 'named no account']
+  ])(
+    'explains what is wrong with a wallet that is %s, and continues with another',
+    async (_what, faultyWallet, text) => {
+      const { open, complaints } = await openProfile(browser, [faultyWallet])
+      const page = await open(all.serviceUrl)
+      await page.click('#wallets button')
+      await waitForAnswer(page, 'wallet', text)
+      await logInByTabKey(page)
+      expect(complaints).toEqual([])
+    }
+  )
 
   it.each([
-    ['a value that is no signature', answering('personal_sign', { r: 1 }), 'Your wallet failed'],
-    ['a refusal by its user', declining, 'You refused']
-  ])('explains that a wallet answered a login with %s, and lets the user try again', async (_what, bad, text) => {
-    const { open } = await openProfile(browser, [bad])
-    const page = await open(all.serviceUrl)
-    await page.click('#wallets button')
-    await page.click('#log-in')
-    await waitForAnswer(page, 'session', text)
-    expect(await page.getAttribute('#session-status', 'data-kind')).toBe('bad')
-    expect(await page.isEnabled('#log-in')).toBe(true)
-  })
+    ['a value that is no signature', createAnsweringWallet('personal_sign', { r: 1 }), 'Your wallet failed'],
+    ['a refusal by its user', decliningWallet, 'You refused']
+  ])(
+    'explains that a wallet answered a login with %s, and lets the user try again',
+    async (_what, faultyWallet, text) => {
+      const { open } = await openProfile(browser, [faultyWallet])
+      const page = await open(all.serviceUrl)
+      await page.click('#wallets button')
+      await page.click('#log-in')
+      await waitForAnswer(page, 'session', text)
+      expect(await page.getAttribute('#session-status', 'data-kind')).toBe('bad')
+      expect(await page.isEnabled('#log-in')).toBe(true)
+    }
+  )
 
   it('lists two wallets that announce themselves late', async () => {
-    const late = (seed: string, afterMs: number) => {
-      const one = wallet(seed)
-      return { info: one.info, afterMs, on: one.on.bind(one), request: one.request.bind(one) }
+    const createLateWallet = (seed: string, afterMs: number) => {
+      const lateWallet = wallet(seed)
+      return {
+        info: lateWallet.info,
+        afterMs,
+        on: lateWallet.on.bind(lateWallet),
+        request: lateWallet.request.bind(lateWallet)
+      }
     }
-    const { open } = await openProfile(browser, [late('alice', 900), late('bob', 1_400)])
+    const { open } = await openProfile(browser, [createLateWallet('alice', 900), createLateWallet('bob', 1_400)])
     const page = await open(all.serviceUrl)
     await page.waitForSelector('#wallets button:nth-child(2)')
     expect(await page.locator('#wallets button').allTextContents()).toEqual(['alice', 'bob'])
@@ -283,23 +294,23 @@ describe('the page of the auth server in a browser', () => {
   })
 
   it('ends another session of the same user', async () => {
-    const [ended, page] = [await logInAs('alice'), await logInAs('alice')]
+    const [endedPage, page] = [await logInAs('alice'), await logInAs('alice')]
     const before = await page.locator('#sessions li').count()
     await page.click('#sessions li:has-text("Another") button')
     await waitForAnswer(page, 'session', 'Ended.')
     expect(await page.locator('#sessions li').count()).toBe(before - 1)
     // Which of the others it was depends on their order: end them all.
     while ((await page.locator('#sessions button').count()) > 0) {
-      const left = await page.locator('#sessions button').count()
+      const remaining = await page.locator('#sessions button').count()
       await page.locator('#sessions button').first().click()
       await page
         .locator('#sessions button')
-        .nth(left - 1)
+        .nth(remaining - 1)
         .waitFor({ state: 'detached' })
     }
-    await ended.click('#refresh')
-    await ended.waitForSelector('#signed-out')
-    expect(await ended.getAttribute('#session-status', 'data-kind')).toBe('bad')
+    await endedPage.click('#refresh')
+    await endedPage.waitForSelector('#signed-out')
+    expect(await endedPage.getAttribute('#session-status', 'data-kind')).toBe('bad')
   })
 
   it('continues after the server restarts between two clicks', async () => {

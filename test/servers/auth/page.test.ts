@@ -11,7 +11,7 @@ import { testServer } from '../../support/test-app.js'
 
 const folder = scriptFile('servers/auth/page')
 const silent = pino({ level: 'silent' })
-const three = new Map<ServerName, string>([
+const allServiceUrls = new Map<ServerName, string>([
   ['auth', 'https://auth.example'],
   ['relay', 'https://relay.example/files'],
   ['vault', 'https://vault.example']
@@ -28,7 +28,7 @@ describe('the page of the auth server', () => {
     testServer('auth', variables, memoryStore(), (shell) => createAuthApp({ ...shell, page, serviceUrls }))
 
   it.each(['/', '/open'])('is served at %s with the URLs of relay and vault', async (path) => {
-    const { listener } = await serve(three)
+    const { listener } = await serve(allServiceUrls)
     const { text, headers } = await request(listener).get(path).expect(200)
     expect(headers['content-type']).toBe('text/html; charset=utf-8')
     expect(text).toContain('data-auth="https://auth.example" data-siwe="true" data-relay="https://relay.example/files"')
@@ -38,7 +38,7 @@ describe('the page of the auth server', () => {
   })
 
   it('may connect only to itself, relay and vault, and runs nothing inline', async () => {
-    const { listener } = await serve(three)
+    const { listener } = await serve(allServiceUrls)
     const { headers } = await request(listener).get('/').expect(200)
     expect(headers['content-security-policy']).toBe(
       "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
@@ -48,7 +48,7 @@ describe('the page of the auth server', () => {
   })
 
   it('stays connected to the popup of a wallet (Cross-Origin-Opener-Policy)', async () => {
-    const { listener } = await serve(three)
+    const { listener } = await serve(allServiceUrls)
     const opener = 'cross-origin-opener-policy'
     expect((await request(listener).get('/')).headers[opener]).toBe('same-origin-allow-popups')
     expect((await request(listener).get('/me')).headers[opener]).toBe('same-origin')
@@ -62,7 +62,7 @@ describe('the page of the auth server', () => {
   })
 
   it('names cookie mode with USE_COOKIES', async () => {
-    const { listener } = await serve(three, { USE_COOKIES: 'true' })
+    const { listener } = await serve(allServiceUrls, { USE_COOKIES: 'true' })
     expect((await request(listener).get('/')).text).toContain('data-mode="cookie"')
   })
 
@@ -79,7 +79,7 @@ describe('the page of the auth server', () => {
     ['/page.css', 'text/css; charset=utf-8'],
     ['/page.svg', 'image/svg+xml']
   ])('includes %s, which browsers revalidate by its ETag', async (path, type) => {
-    const { listener } = await serve(three)
+    const { listener } = await serve(allServiceUrls)
     const { headers } = await request(listener).get(path).expect(200)
     expect(headers).toMatchObject({ 'content-type': type, 'cache-control': 'no-cache' })
     const etag = String(headers.etag)
@@ -104,9 +104,9 @@ describe('the page of the auth server', () => {
 
 describe('CORS headers for the page', () => {
   const origin = 'https://auth.example'
-  const ask = async (name: ServerName, variables: Record<string, string>, from: string) => {
+  const requestPreflight = async (name: ServerName, variables: Record<string, string>, from: string) => {
     const { listener } = await testServer(name, variables, memoryStore(), (shell) => ({
-      listener: createApp({ ...shell, serviceUrls: three }, [], []),
+      listener: createApp({ ...shell, serviceUrls: allServiceUrls }, [], []),
       ready: Promise.resolve(),
       close: () => Promise.resolve()
     }))
@@ -119,7 +119,7 @@ describe('CORS headers for the page', () => {
   it.each(['relay', 'vault'] as const)(
     'are sent by the %s for the origin of auth, with the request headers of its clients',
     async (name) => {
-      expect(await ask(name, {}, origin)).toMatchObject({
+      expect(await requestPreflight(name, {}, origin)).toMatchObject({
         'access-control-allow-origin': origin,
         'access-control-allow-headers': 'Authorization,Content-Type,DID-Approval,Idempotency-Key,If-Match,If-None-Match'
       })
@@ -128,15 +128,15 @@ describe('CORS headers for the page', () => {
 
   it('are sent for no other origin, not by auth itself, and not without the page', async () => {
     const allowed = 'access-control-allow-origin'
-    expect(await ask('vault', {}, 'https://relay.example')).not.toHaveProperty(allowed)
-    expect(await ask('auth', {}, origin)).not.toHaveProperty(allowed)
-    expect(await ask('vault', { PAGE: 'false' }, origin)).not.toHaveProperty(allowed)
+    expect(await requestPreflight('vault', {}, 'https://relay.example')).not.toHaveProperty(allowed)
+    expect(await requestPreflight('auth', {}, origin)).not.toHaveProperty(allowed)
+    expect(await requestPreflight('vault', { PAGE: 'false' }, origin)).not.toHaveProperty(allowed)
   })
 
   it('are sent in addition to those for CORS_ORIGINS', async () => {
     const variables = { CORS_ORIGINS: 'https://app.example' }
     for (const from of [origin, 'https://app.example']) {
-      expect(await ask('relay', variables, from)).toMatchObject({ 'access-control-allow-origin': from })
+      expect(await requestPreflight('relay', variables, from)).toMatchObject({ 'access-control-allow-origin': from })
     }
   })
 })

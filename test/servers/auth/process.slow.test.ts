@@ -62,20 +62,23 @@ describe('the auth server as a process', () => {
   })
 
   it('accepts a refresh token only at the service that issued it, also on a shared database', async () => {
-    const [here, there] = await Promise.all([servers.start(), servers.start({ SERVICE_URL: 'https://other.example' })])
-    const { refreshToken, accessToken } = await logIn(here.url, wallet, domain)
-    expect((await refresh(there.url, refreshToken)).status).toBe(401)
-    expect((await me(there.url, accessToken)).status).toBe(401)
-    expect((await refresh(here.url, refreshToken)).status).toBe(200)
+    const [issuing, other] = await Promise.all([
+      servers.start(),
+      servers.start({ SERVICE_URL: 'https://other.example' })
+    ])
+    const { refreshToken, accessToken } = await logIn(issuing.url, wallet, domain)
+    expect((await refresh(other.url, refreshToken)).status).toBe(401)
+    expect((await me(other.url, accessToken)).status).toBe(401)
+    expect((await refresh(issuing.url, refreshToken)).status).toBe(200)
   })
 
   it('acts as one service when two processes start at once on an empty folder', async () => {
-    const [one, other] = await Promise.all([servers.start(), servers.start()])
-    expect(one.serviceDid).toBe(other.serviceDid)
-    const { accessToken, refreshToken } = await logIn(one.url, wallet, domain)
-    expect((await me(other.url, accessToken)).status).toBe(200)
+    const [first, second] = await Promise.all([servers.start(), servers.start()])
+    expect(first.serviceDid).toBe(second.serviceDid)
+    const { accessToken, refreshToken } = await logIn(first.url, wallet, domain)
+    expect((await me(second.url, accessToken)).status).toBe(200)
     const answers = await Promise.all(
-      Array.from({ length: 20 }, (_, index) => refresh(index % 2 === 0 ? one.url : other.url, refreshToken))
+      Array.from({ length: 20 }, (_, index) => refresh(index % 2 === 0 ? first.url : second.url, refreshToken))
     )
     expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array<number>(19).fill(401)])
   })

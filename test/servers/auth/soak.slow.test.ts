@@ -5,16 +5,16 @@ import { ServerProcesses } from '../../support/server-process.js'
 describe('auth, relay and vault under mixed requests of many users', () => {
   const servers = new ServerProcesses({ LOG_LEVEL: 'warn', MAX_REQUESTS_PER_TIME_SLOT: '1000000' })
   let output = (): string => ''
-  let wrong: string[] | undefined
+  let wrongAnswers: string[] | undefined
 
   beforeAll(async () => {
-    const all = await servers.start({}, [], 'all')
-    output = all.output
-    wrong = await soak(all.servers, 2_000)
+    const allServers = await servers.start({}, [], 'all')
+    output = allServers.output
+    wrongAnswers = await soak(allServers.servers, 2_000)
   })
   afterAll(() => servers.killAll())
 
-  it('answer every request as documented', () => expect(wrong).toEqual([]))
+  it('answer every request as documented', () => expect(wrongAnswers).toEqual([]))
 
   it('log only that they are ready, the address of the page, and the first refusal of each code', () => {
     const events = output()

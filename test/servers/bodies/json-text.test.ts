@@ -25,7 +25,7 @@ function decode(body: string | Buffer, pieceLengths: readonly number[] = [Infini
 }
 
 /** Returns the outcome that `JSON.parse` gives. */
-function expected(body: string | Buffer): Outcome {
+function computeExpected(body: string | Buffer): Outcome {
   let value: unknown
   try {
     value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(body)))
@@ -81,13 +81,13 @@ const body = fc
   .array(fc.tuple(space, name, space, space, value, space), { maxLength: 4 })
   .chain((fields) =>
     fc.tuple(space, space).map(([before, after]) => {
-      const inner = fields.map(([a, key, b, c, one, d]) => `${a}${key}${b}:${c}${one}${d}`).join(',')
+      const inner = fields.map(([a, key, b, c, fieldValue, d]) => `${a}${key}${b}:${c}${fieldValue}${d}`).join(',')
       return `${before}{${inner}}${after}`
     })
   )
   .filter((text) => text.length < 1_000)
 
-const bytes = (...parts: (string | number[])[]) => Buffer.concat(parts.map((part) => Buffer.from(part as string)))
+const concatBytes = (...parts: (string | number[])[]) => Buffer.concat(parts.map((part) => Buffer.from(part as string)))
 
 describe('JsonTextDecoder', () => {
   it.each([
@@ -122,11 +122,11 @@ describe('JsonTextDecoder', () => {
     ['an escape that JSON does not know', '{"file":"\\x41"}'],
     ['half an escape', '{"file":"\\u00"}'],
     ['single quotes', "{'file':'text'}"],
-    ['a byte that UTF-8 does not have', bytes('{"file":"a', [0xff], '"}')],
-    ['a character cut off', bytes('{"file":"', [0xe2, 0x82], '"}')],
-    ['a character longer than needed', bytes('{"file":"', [0xc0, 0x80], '"}')],
-    ['a surrogate in UTF-8', bytes('{"file":"', [0xed, 0xa0, 0x80], '"}')],
-    ['invalid UTF-8 in another field', bytes('{"file":"a","b":"', [0x80], '"}')],
+    ['a byte that UTF-8 does not have', concatBytes('{"file":"a', [0xff], '"}')],
+    ['a character cut off', concatBytes('{"file":"', [0xe2, 0x82], '"}')],
+    ['a character longer than needed', concatBytes('{"file":"', [0xc0, 0x80], '"}')],
+    ['a surrogate in UTF-8', concatBytes('{"file":"', [0xed, 0xa0, 0x80], '"}')],
+    ['invalid UTF-8 in another field', concatBytes('{"file":"a","b":"', [0x80], '"}')],
     ['UTF-16', Buffer.from('\ufeff{"file":"text"}', 'utf16le')]
   ])('refuses %s with ERR_JSON', (_what, body) => {
     for (const pieces of [[Infinity], [1]]) expect(decode(body, pieces)).toEqual({ code: 'ERR_JSON' })
@@ -134,7 +134,7 @@ describe('JsonTextDecoder', () => {
 
   it('reads objects as JSON.parse does, at any chunk boundaries', () =>
     fc.assert(
-      fc.property(body, lengths, (text, pieces) => expect(decode(text, pieces)).toEqual(expected(text))),
+      fc.property(body, lengths, (text, pieces) => expect(decode(text, pieces)).toEqual(computeExpected(text))),
       { numRuns: 3_000 }
     ))
 
@@ -152,7 +152,7 @@ describe('JsonTextDecoder', () => {
         const bytes = Buffer.from(text)
         const place = at % (bytes.length + 1)
         const changed = Buffer.concat([bytes.subarray(0, place), put, bytes.subarray(place + drop)])
-        expect(decode(changed, pieces)).toEqual(expected(changed))
+        expect(decode(changed, pieces)).toEqual(computeExpected(changed))
       }),
       { numRuns: 3_000 }
     )

@@ -63,7 +63,7 @@ describe('ByteBudget', () => {
 
 describe('MinimumRate', () => {
   /** A transfer that may end; `after` lets time pass, in which bytes arrive evenly. */
-  function transfer() {
+  function startTransfer() {
     const state = { isTooSlow: false }
     const rate = new MinimumRate(() => (state.isTooSlow = true))
     const after = (milliseconds: number, bytesPerSecond = 0): boolean => {
@@ -77,20 +77,20 @@ describe('MinimumRate', () => {
   }
 
   it('ends a transfer that sends no byte for 5 s', () => {
-    const { after } = transfer()
+    const { after } = startTransfer()
     expect([after(4_900), after(100)]).toEqual([false, true])
   })
 
   it('ends a transfer below 4 KiB/s, and none at 4 KiB/s', () =>
-    expect([transfer().after(600_000, 4_096), transfer().after(30_000, 3_000)]).toEqual([false, true]))
+    expect([startTransfer().after(600_000, 4_096), startTransfer().after(30_000, 3_000)]).toEqual([false, true]))
 
   it('allows a pause of 15 s after a fast start, and no longer pause', () => {
-    const { after } = transfer()
+    const { after } = startTransfer()
     expect([after(1_000, 1_048_576), after(14_900), after(100)]).toEqual([false, false, true])
   })
 
   it('does not count the time during which it is paused', () => {
-    const { rate, after } = transfer()
+    const { rate, after } = startTransfer()
     after(4_000)
     rate.pause()
     rate.pause()
@@ -101,7 +101,7 @@ describe('MinimumRate', () => {
   })
 
   it('ends no transfer after it was stopped', () => {
-    const { rate, after } = transfer()
+    const { rate, after } = startTransfer()
     rate.stop()
     expect(after(60_000)).toBe(false)
     expect(jest.getTimerCount()).toBe(0)

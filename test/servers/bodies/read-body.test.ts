@@ -25,16 +25,16 @@ let server: Server
 let port: number
 let maxBytes = MAX_BYTES
 /** Called with the content while it exists. */
-let using: ((content: NewContent) => Promise<void>) | undefined
+let onContent: ((content: NewContent) => Promise<void>) | undefined
 /** The outcomes of requests, in the order in which they ended. */
 const outcomes: Outcome[] = []
 const sockets: Socket[] = []
-let arrived: (() => void) | undefined
+let onRequest: (() => void) | undefined
 
 beforeAll(async () => {
   server = createServer((req, res) => {
-    arrived?.()
-    void outcomeOf(req).then((outcome) => {
+    onRequest?.()
+    void readOutcome(req).then((outcome) => {
       outcomes.push(outcome)
       res.end(JSON.stringify(outcome))
     })
@@ -48,7 +48,7 @@ afterEach(async () => {
   await until(() => readdirSync(spoolFolder).length === 0)
   outcomes.length = 0
   maxBytes = MAX_BYTES
-  using = undefined
+  onContent = undefined
 })
 afterAll(() => {
   server.close()
@@ -56,14 +56,14 @@ afterAll(() => {
   rmSync(spoolFolder, { recursive: true })
 })
 
-async function outcomeOf(req: IncomingMessage): Promise<Outcome> {
+async function readOutcome(req: IncomingMessage): Promise<Outcome> {
   const owner = String(req.headers['x-owner'] ?? 'did:ethr:rsk:0x1')
   try {
     return await bodies.read(req, { field: 'file', maxBytes, owner }, async (content) => {
-      await using?.(content)
+      await onContent?.(content)
       const { source, ...hashed } = content
       const bytes = Buffer.from('file' in source ? readFileSync(source.file) : source)
-      expect(hashed).toEqual(hashedContentOf(bytes))
+      expect(hashed).toEqual(computeHashedContent(bytes))
       expect('file' in source).toBe(bytes.length > 65_536)
       const text = bytes.toString()
       return { text, bytes: bytes.length }
@@ -103,7 +103,7 @@ function post(body: string | Buffer, { type = 'application/json', pieceBytes, ow
 }
 
 /** A connection that the end of the test closes. */
-function open(): Socket {
+function openConnection(): Socket {
   const socket = connect(port, '127.0.0.1')
   socket.on('error', () => undefined)
   sockets.push(socket)
@@ -141,7 +141,7 @@ describe('BodyReader', () => {
 
   describe.each([
     ['that are written literally', (text: string) => JSON.stringify(text)],
-    ['that are written as escapes', (text: string) => `"${text.replaceAll(/[^]/g, escapeOf)}"`]
+    ['that are written as escapes', (text: string) => `"${text.replaceAll(/[^]/g, toEscape)}"`]
   ])('the limit for characters %s', (_how, spell) =>
     it.each([
       ['1-byte', 'a', 1],
@@ -156,7 +156,7 @@ describe('BodyReader', () => {
   )
 
   it('refuses a body whose announced length exceeds the limit, before the body arrives', async () => {
-    const socket = open()
+    const socket = openConnection()
     socket.write(
       'POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 7025\r\n\r\n{"file":"'
     )
@@ -176,36 +176,36 @@ describe('BodyReader', () => {
   })
 
   it('fails with ERR_JSON when an upload is aborted, and keeps nothing of it', async () => {
-    const socket = open()
+    const socket = openConnection()
     socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"file":"')
-    await new Promise<void>((resolve) => (arrived = resolve))
+    await new Promise<void>((resolve) => (onRequest = resolve))
     socket.destroy()
     await until(() => outcomes.length === 1)
     expect(outcomes).toEqual([{ code: 'ERR_JSON', message: 'Malformed JSON' }])
   })
 
   it('does not wait for the body of a client that has disconnected', async () => {
-    const socket = open()
-    const gone = new Promise<Outcome>((resolve) => {
+    const socket = openConnection()
+    const outcomeAfterClose = new Promise<Outcome>((resolve) => {
       server.prependOnceListener('request', (req: IncomingMessage) => {
-        req.once('close', () => resolve(outcomeOf(req)))
+        req.once('close', () => resolve(readOutcome(req)))
       })
     })
     socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"file":"')
-    await new Promise<void>((resolve) => (arrived = resolve))
+    await new Promise<void>((resolve) => (onRequest = resolve))
     socket.destroy()
-    expect(await gone).toMatchObject({ code: 'ERR_JSON' })
+    expect(await outcomeAfterClose).toMatchObject({ code: 'ERR_JSON' })
     await until(() => outcomes.length === 1)
   })
 
   it('does not wait for a body that was already read', async () => {
-    const read = new Promise<Outcome>((resolve) => {
+    const outcomeAfterRead = new Promise<Outcome>((resolve) => {
       server.prependOnceListener('request', (req: IncomingMessage) => {
-        req.once('end', () => setImmediate(() => resolve(outcomeOf(req))))
+        req.once('end', () => setImmediate(() => resolve(readOutcome(req))))
       })
     })
     await post('{"file":"text"}')
-    expect(await read).toMatchObject({ code: 'ERR_JSON' })
+    expect(await outcomeAfterRead).toMatchObject({ code: 'ERR_JSON' })
   })
 })
 
@@ -280,12 +280,12 @@ describe('BodyReader with content above 64 KiB', () => {
   })
 
   it('passes content as a file that the caller can move', async () => {
-    const kept = join(tmpdir(), `kept-${randomBytes(8).toString('hex')}`)
+    const movedPath = join(tmpdir(), `kept-${randomBytes(8).toString('hex')}`)
     maxBytes = 1_000_000
-    using = async ({ source }) => {
+    onContent = async ({ source }) => {
       if (!('file' in source)) return
-      renameSync(source.file, kept)
-      renameSync(kept, source.file)
+      renameSync(source.file, movedPath)
+      renameSync(movedPath, source.file)
       expect(readFileSync(source.file, 'utf8')).toBe('b'.repeat(70_000))
     }
     expect(await post(`{"file":"${'b'.repeat(70_000)}"}`)).toMatchObject({ bytes: 70_000 })
@@ -308,36 +308,36 @@ describe('BodyReader with content above 64 KiB', () => {
     ['ENOSPC', 'ERR_STORAGE_FULL', 'Storage full'],
     ['EIO', 'ERR_STORAGE', 'Storage unavailable, try again']
   ])('reports %s of the spool as %s', async (failure, code, message) => {
-    const working = bodies
+    const workingReader = bodies
     const newFile = () => {
       throw Object.assign(new Error('spool'), { code: failure })
     }
     bodies = new BodyReader({ newFile })
     const outcome = await postLong(JSON.stringify({ file: long }))
-    bodies = working
+    bodies = workingReader
     expect(outcome).toEqual({ code, message })
   })
 
   /** Sends half of a body, and answers the connection. */
   function sendHalf(length: number): Socket {
-    const socket = open()
+    const socket = openConnection()
     const head = `POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`
     socket.write(`${head}{"file":"${'a'.repeat(length / 2)}`)
     return socket
   }
 })
 
-function escapeOf(unit: string): string {
+function toEscape(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
 /** Waits until something is so; the time limit of the test is the only one. */
-async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await isSo())) await new Promise(setImmediate)
+async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise(setImmediate)
 }
 
 /** Returns the hash of content that is in memory whole, for comparison with a hasher of parts. */
-function hashedContentOf(bytes: Uint8Array) {
+function computeHashedContent(bytes: Uint8Array) {
   const leafCount = Math.max(1, Math.ceil(bytes.length / 262_144))
   const leaves = Array.from({ length: leafCount }, (_, index) => bytes.subarray(index * 262_144, (index + 1) * 262_144))
   const hashes = leaves.map((leaf) => createHash('sha256').update(leaf).digest())

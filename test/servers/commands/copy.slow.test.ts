@@ -35,21 +35,21 @@ beforeEach(async () => {
 afterEach(() => database.drop())
 
 /** The ETags of all lists, which tell their entries, the numbers of these and their order. */
-async function etagsOf(store: ContentStore): Promise<string[]> {
+async function readEtags(store: ContentStore): Promise<string[]> {
   const places = users.flatMap((did) => KEYS.map((key) => ({ did, key })))
   const etags: string[] = []
   for (const place of places) etags.push((await store.listEntries(place)).etag)
   return etags
 }
 
-async function localEtags(): Promise<string[]> {
+async function readLocalEtags(): Promise<string[]> {
   const { store } = await openContentStore({ folder: join(folder.path, 'vault'), database: 'vault.db' })
-  const etags = await etagsOf(store)
+  const etags = await readEtags(store)
   await store.close()
   return etags
 }
 
-async function movedEtags(): Promise<string[]> {
+async function readMovedEtags(): Promise<string[]> {
   const pool = new PostgresDatabase(database.url)
   const env = readEnv(
     { DATA_DIR: join(folder.path, 'instance'), DATABASE_URL: database.url },
@@ -58,7 +58,7 @@ async function movedEtags(): Promise<string[]> {
     'operate'
   )
   try {
-    return await etagsOf((await openPostgresContents(pool, env, undefined)).store)
+    return await readEtags((await openPostgresContents(pool, env, undefined)).store)
   } finally {
     await pool.close()
   }
@@ -86,9 +86,9 @@ it('copy continues after a kill at any moment, without losses or duplicates', as
   expect(counts.at(-1)).toBeLessThan(ENTRIES)
   const { code, stdout } = await runCli(['copy'], env)
   expect(code).toBe(0)
-  const [, copied, known] = /entries copied: (\d+) \(already there: (\d+)\)/.exec(stdout) ?? []
-  expect(Number(copied) + Number(known)).toBe(ENTRIES)
-  expect(Number(known)).toBeGreaterThanOrEqual(counts.at(-1)!)
+  const [, copied, present] = /entries copied: (\d+) \(already there: (\d+)\)/.exec(stdout) ?? []
+  expect(Number(copied) + Number(present)).toBe(ENTRIES)
+  expect(Number(present)).toBeGreaterThanOrEqual(counts.at(-1)!)
   expect(await countEntries()).toBe(ENTRIES)
-  expect(await movedEtags()).toEqual(await localEtags())
+  expect(await readMovedEtags()).toEqual(await readLocalEtags())
 })

@@ -55,14 +55,14 @@ async function copy(...args: string[]): Promise<{ code: number; lines: string[] 
 }
 
 /** Opens the store of one machine. Close it before it is copied. */
-async function local(name: 'relay' | 'vault', tracksPins = false): Promise<OpenContentStore['store']> {
+async function openLocal(name: 'relay' | 'vault', tracksPins = false): Promise<OpenContentStore['store']> {
   const { store } = await openContentStore({ folder: join(folder.path, name), database: `${name}.db`, tracksPins })
   open.push(store)
   return store
 }
 
 /** The same server's store in the database. */
-async function moved(name: 'relay' | 'vault'): Promise<OpenContentStore> {
+async function openMoved(name: 'relay' | 'vault'): Promise<OpenContentStore> {
   const env = readEnv({ DATA_DIR: join(folder.path, 'instance'), DATABASE_URL: database.url }, name, false, 'operate')
   const opened = await openPostgresContents(pool, env, undefined)
   open.push(opened.store)
@@ -86,7 +86,7 @@ async function fillVault(store: OpenContentStore['store'], entriesEach = 120): P
 }
 
 /** All that a store tells of its users: lists with ETags and bytes, in their order, and usage. */
-async function everything(store: OpenContentStore['store']): Promise<unknown> {
+async function readEverything(store: OpenContentStore['store']): Promise<unknown> {
   const lists = [ANN, BEN].flatMap(({ did }) =>
     ['key 0', 'key 1', 'key 2', 'key 3', 'big', 'empty', 'none'].map(async (key) => {
       const { etag, entries } = await store.listEntries({ did, key })
@@ -100,16 +100,16 @@ async function everything(store: OpenContentStore['store']): Promise<unknown> {
 
 describe('the command copy', () => {
   it('copies each entry of a vault once, with the order and ETags of its lists, also in a second run', async () => {
-    const store = await local('vault')
+    const store = await openLocal('vault')
     await fillVault(store)
     const evil = Array.from({ length: 501 }, (_, number) => computeCid(`evil ${number}`))
     await Promise.all(evil.map((cid) => store.takeDown(cid, 'takedown', NOW)))
-    const before = await everything(store)
+    const before = await readEverything(store)
     await store.close()
     const line = 'vault: entries copied: 242 (already there: 0)'
     expect(await copy()).toEqual({ code: 0, lines: [line, expect.stringContaining('Not copied: sessions')] })
-    const target = await moved('vault')
-    expect(await everything(target.store)).toEqual(before)
+    const target = await openMoved('vault')
+    expect(await readEverything(target.store)).toEqual(before)
     const denied = await runOn(database.url, 'SELECT cid FROM vault_denied')
     expect(denied.map(({ cid }) => cid).toSorted()).toEqual(evil.toSorted())
     expect(await target.inspection.recount({ isDryRun: true })).toEqual({
@@ -128,17 +128,17 @@ describe('the command copy', () => {
   })
 
   it('adds new entries, and keeps changes that were made in the database', async () => {
-    const store = await local('vault')
+    const store = await openLocal('vault')
     await fillVault(store, 8)
     await store.close()
     await copy()
-    const target = await moved('vault')
+    const target = await openMoved('vault')
     await target.store.writeEntry(createEntry('key 0', 'there', { did: ANN.did }))
     await target.store.takeDown(computeCid('refused'), 'takedown', NOW)
-    const again = await local('vault')
-    await again.writeEntry(createEntry('key 0', 'here', { did: ANN.did }))
-    await again.writeEntry(createEntry('key 0', 'refused', { did: ANN.did }))
-    await again.close()
+    const reopened = await openLocal('vault')
+    await reopened.writeEntry(createEntry('key 0', 'here', { did: ANN.did }))
+    await reopened.writeEntry(createEntry('key 0', 'refused', { did: ANN.did }))
+    await reopened.close()
     const { code, lines } = await copy()
     expect(code).toBe(0)
     expect(lines.slice(0, 2)).toEqual([
@@ -153,14 +153,14 @@ describe('the command copy', () => {
   it('copies large content to the bucket, from files and from the bucket itself', async () => {
     const fake = await startFakeS3()
     const options = fake.options()
-    const filled = await local('vault')
+    const filled = await openLocal('vault')
     await filled.writeEntry(createEntry('key', BIG))
     await filled.close()
     const objects = createS3ObjectStore(options)
-    const beside = await openContentStore({ folder: join(folder.path, 'vault'), database: 'vault.db', objects })
-    await beside.store.writeEntry(createEntry('key', `${BIG}other`))
-    const { etag } = await beside.store.describeList(createEntry('key', ''))
-    await beside.store.close()
+    const bucketStore = await openContentStore({ folder: join(folder.path, 'vault'), database: 'vault.db', objects })
+    await bucketStore.store.writeEntry(createEntry('key', `${BIG}other`))
+    const { etag } = await bucketStore.store.describeList(createEntry('key', ''))
+    await bucketStore.store.close()
     bucket = {
       S3_ENDPOINT: options.endpoint,
       S3_BUCKET: options.bucket,
@@ -191,38 +191,38 @@ describe('the command copy', () => {
     const user = await VaultUser.logIn(before.listener, ANN)
     for (const content of ['one', 'two', BIG]) await user.post('notes', content).expect(201)
     await user.put(`notes/${computeCid('one')}`, 'three').expect(200)
-    const answers = [await user.read('notes').expect(200), await user.head('notes').expect(200)]
+    const originalAnswers = [await user.read('notes').expect(200), await user.head('notes').expect(200)]
     await before.close()
     expect((await copy()).code).toBe(0)
-    const after = await testVault({}, { contents: await moved('vault') })
+    const after = await testVault({}, { contents: await openMoved('vault') })
     const reader = new VaultUser(after.listener, ANN.did, '')
-    const there = [await reader.read('notes').expect(200), await reader.head('notes').expect(200)]
+    const copiedAnswers = [await reader.read('notes').expect(200), await reader.head('notes').expect(200)]
     const pick = ({ body, headers }: { body: unknown; headers: Record<string, unknown> }): unknown => [
       body,
       headers.etag,
       headers['content-length']
     ]
-    expect(there.map(pick)).toEqual(answers.map(pick))
-    await reader.head('notes').set('If-None-Match', String(answers[0]?.headers.etag)).expect(304)
+    expect(copiedAnswers.map(pick)).toEqual(originalAnswers.map(pick))
+    await reader.head('notes').set('If-None-Match', String(originalAnswers[0]?.headers.etag)).expect(304)
     await after.close()
   })
 
   it('copies relay files with their expiry, and keeps the later expiry of an existing file', async () => {
-    const store = await local('relay')
-    const of = (text: string, ttlSeconds: number) => createFile(text, { nowSeconds: NOW, ttlSeconds })
-    await store.writeFile(of('short', 1_000))
-    await store.writeFile(of(BIG, 2_000))
+    const store = await openLocal('relay')
+    const createRelayFile = (text: string, ttlSeconds: number) => createFile(text, { nowSeconds: NOW, ttlSeconds })
+    await store.writeFile(createRelayFile('short', 1_000))
+    await store.writeFile(createRelayFile(BIG, 2_000))
     await store.writeFile(createFile('ended', { nowSeconds: NOW - 2_000, ttlSeconds: 1_000 }))
     await store.close()
     expect((await copy()).lines.slice(0, 2)).toEqual([
       'relay: files copied: 2 (already there: 0)',
       expect.stringContaining('Not copied: sessions (users log in again); expired files')
     ])
-    const again = await local('relay')
-    await again.writeFile(of('short', 5_000))
-    await again.close()
-    const { store: target } = await moved('relay')
-    await target.writeFile(of(BIG, 9_000))
+    const reopened = await openLocal('relay')
+    await reopened.writeFile(createRelayFile('short', 5_000))
+    await reopened.close()
+    const { store: target } = await openMoved('relay')
+    await target.writeFile(createRelayFile(BIG, 9_000))
     expect((await copy()).lines[0]).toContain('relay: files copied: 1 (already there: 1)')
     expect(await target.findFile(computeCid('short'), NOW)).toMatchObject({ expiresAtSeconds: NOW + 5_000 })
     expect(await target.findFile(computeCid(BIG), NOW)).toMatchObject({ expiresAtSeconds: NOW + 9_000 })
@@ -232,7 +232,7 @@ describe('the command copy', () => {
   })
 
   it('copies the desired state of pins', async () => {
-    const store = await local('vault', true)
+    const store = await openLocal('vault', true)
     await store.writeEntry(createEntry('key', 'pinned'))
     const [task] = await store.claim({ limit: 1, nowSeconds: NOW, leaseSeconds: 60 })
     await store.finish(task!, NOW)
@@ -264,7 +264,7 @@ describe('the command copy', () => {
     await sessions.createSession({ ...session, refreshTokenHash, nowSeconds: NOW, expiresAtSeconds: NOW + 3_600 })
     await sessions.close()
     await expect(copy()).rejects.toThrow(`There is nothing to copy in ${folder.path} (DATA_DIR)`)
-    const store = await local('vault')
+    const store = await openLocal('vault')
     await store.writeEntry(createEntry('key', 'text'))
     await store.close()
     const { lines } = await copy('--from', folder.path)
@@ -276,7 +276,7 @@ describe('the command copy', () => {
   })
 
   it('names lost and damaged entries, copies the others, and exits with 1', async () => {
-    const store = await local('vault')
+    const store = await openLocal('vault')
     await fillVault(store, 8)
     await store.close()
     const file = openDatabase(join(folder.path, 'vault', 'vault.db'))
@@ -292,13 +292,13 @@ describe('the command copy', () => {
       expect.stringContaining(`vault: NOT copied: the list "key 2" of ${BEN.did} is damaged`),
       expect.stringContaining(`vault: NOT copied: the list "key 1" of ${BEN.did} is damaged`)
     ])
-    const { store: target } = await moved('vault')
+    const { store: target } = await openMoved('vault')
     expect((await target.listEntries({ did: ANN.did, key: 'key 1' })).entries).toHaveLength(2)
     for (const key of ['key 1', 'key 2']) expect((await target.listEntries({ did: BEN.did, key })).entries).toEqual([])
   })
 
   it('refuses a folder that a server has open', async () => {
-    const store = await local('vault')
+    const store = await openLocal('vault')
     await store.writeEntry(createEntry('key', 'text'))
     await expect(copy()).rejects.toThrow(`${join(folder.path, 'vault', 'vault.db')} is in use: stop the servers first`)
     await store.writeEntry(createEntry('key', 'more'))
@@ -310,7 +310,7 @@ describe('the command copy', () => {
     const from = join(folder.path, 'nowhere')
     await expect(copy('--from', from)).rejects.toThrow(`There is nothing to copy in ${from} (DATA_DIR)`)
     expect(existsSync(from)).toBe(false)
-    const none = runCommand(runCopy, [], { DATA_DIR: from })
-    await expect(none).rejects.toThrow('No database is configured: set DATABASE_URL')
+    const withoutDatabase = runCommand(runCopy, [], { DATA_DIR: from })
+    await expect(withoutDatabase).rejects.toThrow('No database is configured: set DATABASE_URL')
   })
 })

@@ -23,12 +23,12 @@ const migrate = (args: string[] = [], url = database.url, lines: string[] = []) 
 /** Opens everything that servers open, which may make no tables. */
 async function openAll(): Promise<void> {
   const { path, remove } = temporaryFolder()
-  const given = { DATABASE_URL: database.url, DATABASE_MIGRATE: 'false', DATA_DIR: path }
-  const [env, vault] = [readEnv(given, 'relay', false, 'operate'), readEnv(given, 'vault', false, 'operate')]
+  const variables = { DATABASE_URL: database.url, DATABASE_MIGRATE: 'false', DATA_DIR: path }
+  const [env, vault] = [readEnv(variables, 'relay', false, 'operate'), readEnv(variables, 'vault', false, 'operate')]
   const connections = await Connections.open(env)
   try {
-    for (const one of [env, vault]) {
-      const { sessions, contents, close } = await openContentEngine(one, connections)
+    for (const serverEnv of [env, vault]) {
+      const { sessions, contents, close } = await openContentEngine(serverEnv, connections)
       await sessions.ping()
       await contents.store.probe()
       await close()
@@ -110,11 +110,11 @@ describe('the command migrate', () => {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const { port } = server.address() as AddressInfo
     await new Promise((resolve) => server.close(resolve))
-    const away = new PostgresDatabase(`postgres://root:secret@127.0.0.1:${port}/auth`)
-    const waiting = waitFor(away, () => undefined, 1)
+    const unavailable = new PostgresDatabase(`postgres://root:secret@127.0.0.1:${port}/auth`)
+    const waiting = waitFor(unavailable, () => undefined, 1)
     await expect(waiting).rejects.toThrow('Cannot use the database (DATABASE_URL): the connection was refused')
     await expect(waiting).rejects.not.toThrow('secret')
-    await away.close()
+    await unavailable.close()
   })
 
   it('fails at once for a cause that waiting cannot fix', async () => {

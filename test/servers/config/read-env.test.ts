@@ -11,7 +11,7 @@ import { StartError } from '../../../servers/config/startup-error.js'
 import { folderOfEachTest } from '../../support/folder-of-each-test.js'
 
 /** The message that a wrong environment is refused with. */
-function refusal(env: Record<string, string>, isOneOfAll = false): string {
+function readRefusal(env: Record<string, string>, isOneOfAll = false): string {
   try {
     readEnv(env, 'auth', isOneOfAll)
   } catch (error) {
@@ -123,11 +123,11 @@ describe('readEnv', () => {
 
   it('requires a shared identity from instances that share a database', () => {
     const env = { DATABASE_URL: 'postgres://db.example/did_auth', CHALLENGE_SECRET: 'a'.repeat(32) }
-    expect(refusal(env, true).split('\n').slice(1)).toEqual([
+    expect(readRefusal(env, true).split('\n').slice(1)).toEqual([
       '  - PRIVATE_KEY: missing; with DATABASE_URL give the same to every instance',
       '  - AUTH_SERVICE_URL: missing; with DATABASE_URL give the same to every instance'
     ])
-    expect(refusal({ ...env, RESOURCES: 'https://a.example' }, true)).toContain('\n  - RESOURCE_KEY: missing; with')
+    expect(readRefusal({ ...env, RESOURCES: 'https://a.example' }, true)).toContain('\n  - RESOURCE_KEY: missing; with')
     expect(readEnv(env, 'auth', false, 'operate').DATABASE_URL).toBe(env.DATABASE_URL)
   })
 
@@ -152,12 +152,12 @@ describe('readEnv', () => {
       (value) => ['TRUST_PROXY', value] as const
     )
   ])('refuses %s=%s', (name, value, problem = '') => {
-    expect(refusal({ [name]: value })).toContain(`${name}: received ${problem}`)
-    expect(refusal({ [name]: value })).not.toContain('password')
+    expect(readRefusal({ [name]: value })).toContain(`${name}: received ${problem}`)
+    expect(readRefusal({ [name]: value })).not.toContain('password')
   })
 
   it('names the missing variables of a bucket', () => {
-    expect(refusal({ S3_ENDPOINT: 'https://s3.example', S3_BUCKET: 'b-1' }).split('\n').slice(1)).toEqual([
+    expect(readRefusal({ S3_ENDPOINT: 'https://s3.example', S3_BUCKET: 'b-1' }).split('\n').slice(1)).toEqual([
       '  - S3_ACCESS_KEY_ID: missing; it is needed with S3_ENDPOINT, S3_BUCKET',
       '  - S3_SECRET_ACCESS_KEY: missing; it is needed with S3_ENDPOINT, S3_BUCKET'
     ])
@@ -171,8 +171,8 @@ describe('readEnv', () => {
   it.each(['http://ipfs.example', 'http://10.0.0.1:5001', 'http://127.example:5001', 'http://localhost.example'])(
     'refuses IPFS_API_URL=%s unless IPFS_ALLOW_INSECURE is set',
     (IPFS_API_URL) => {
-      expect(refusal({ IPFS_API_URL })).toContain('IPFS_API_URL: neither https nor on this machine')
-      expect(refusal({ IPFS_API_URL })).not.toContain(IPFS_API_URL)
+      expect(readRefusal({ IPFS_API_URL })).toContain('IPFS_API_URL: neither https nor on this machine')
+      expect(readRefusal({ IPFS_API_URL })).not.toContain(IPFS_API_URL)
       expect(readEnv({ IPFS_API_URL, IPFS_ALLOW_INSECURE: 'true' }, 'auth', false).IPFS_API_URL).toBe(IPFS_API_URL)
     }
   )
@@ -180,7 +180,7 @@ describe('readEnv', () => {
   it.each(['http://user:50%off@127.0.0.1:5001', 'https://%zz@ipfs.example'])(
     'refuses the badly encoded credentials of %s without showing them',
     (IPFS_API_URL) => {
-      expect(refusal({ IPFS_API_URL })).toContain(
+      expect(readRefusal({ IPFS_API_URL })).toContain(
         'IPFS_API_URL: received (not shown); write % in the user or password of the URL as %25'
       )
       expect(readEnv({ IPFS_API_URL: IPFS_API_URL.replace('%', '%25') }, 'vault', false).IPFS_API_URL).toContain('%25')
@@ -191,12 +191,14 @@ describe('readEnv', () => {
     'accepts at most 1000000000 seconds as %s',
     (name) => {
       expect(readEnv({ [name]: '1000000000' }, 'auth', false)).toMatchObject({ [name]: 1_000_000_000 })
-      expect(refusal({ [name]: '1000000001' })).toContain(`${name}: received "1000000001"; give a number of seconds`)
+      expect(readRefusal({ [name]: '1000000001' })).toContain(
+        `${name}: received "1000000001"; give a number of seconds`
+      )
     }
   )
 
   it('names all invalid variables in one message', () => {
-    const message = refusal({
+    const message = readRefusal({
       PORT: '65536',
       SERVICE_URL: 'a b',
       SERVICE_DID: 'did:',
@@ -238,13 +240,13 @@ describe('readEnv', () => {
   })
 
   it('names an insecure address of a node in addition to other problems', () => {
-    const message = refusal({ PORT: 'x', IPFS_API_URL: 'http://10.0.0.1:5001' })
+    const message = readRefusal({ PORT: 'x', IPFS_API_URL: 'http://10.0.0.1:5001' })
     expect(message.split('\n').slice(1)).toEqual([
       '  - PORT: received "x"; give a port, 0 to 65535',
       '  - IPFS_API_URL: neither https nor on this machine; give such a URL, or IPFS_ALLOW_INSECURE=true'
     ])
     const allowed = { PORT: 'x', IPFS_API_URL: 'http://10.0.0.1:5001', IPFS_ALLOW_INSECURE: 'true' }
-    expect(refusal(allowed)).not.toContain('IPFS')
+    expect(readRefusal(allowed)).not.toContain('IPFS')
   })
 
   it.each([
@@ -258,14 +260,19 @@ describe('readEnv', () => {
     ['DATABASE_URL', 'mysql://user:password@db.example/x'],
     ['REDIS_URL', 'redis://user:password@a.example, b.example']
   ])('does not show an invalid %s', (name, value) => {
-    const message = refusal({ [name]: value })
+    const message = readRefusal({ [name]: value })
     expect(message).toContain(`${name}: received (not shown); `)
     expect(message).not.toContain(value)
   })
 
   it('does not show a private key in the wrong variable', () => {
     const key = 'ab'.repeat(32)
-    const message = refusal({ SERVICE_DID: key, PORT: `0x${key}`, PRIVATE_KEY_FILE: key, CHALLENGE_SECRET_FILE: key })
+    const message = readRefusal({
+      SERVICE_DID: key,
+      PORT: `0x${key}`,
+      PRIVATE_KEY_FILE: key,
+      CHALLENGE_SECRET_FILE: key
+    })
     expect(message.split('\n')).toHaveLength(5)
     expect(message).not.toContain(key)
   })
@@ -281,7 +288,7 @@ describe('readEnv', () => {
       address: { port: 8000, variable: 'AUTH_PORT' },
       SERVICE_URL: 'https://auth.example'
     })
-    expect(refusal({ AUTH_PORT: 'x' }, true)).toContain('AUTH_PORT: received "x"')
+    expect(readRefusal({ AUTH_PORT: 'x' }, true)).toContain('AUTH_PORT: received "x"')
   })
 })
 
@@ -342,7 +349,7 @@ describe('variables <NAME>_FILE', () => {
   it('are refused together with the plain variable, and if the file is unreadable or empty', () => {
     const file = `${folder.path}/empty`
     writeFileSync(file, '\n')
-    const message = refusal({
+    const message = readRefusal({
       PRIVATE_KEY: 'ab'.repeat(32),
       PRIVATE_KEY_FILE: file,
       CHALLENGE_SECRET_FILE: file,
@@ -380,7 +387,7 @@ describe('findMisspellings', () => {
   it('ignores empty values', () => expect(findMisspellings({ SERVICE_ULR: '' })).toEqual([]))
 
   it('adds its suggestions to the message about an invalid environment, without values', () =>
-    expect(refusal({ PORT: 'http', PRIVATE_KYE: 'secret' })).toMatch(
+    expect(readRefusal({ PORT: 'http', PRIVATE_KYE: 'secret' })).toMatch(
       /^Wrong environment:\n {2}- PORT: .*\n {2}- PRIVATE_KYE: unknown; is it PRIVATE_KEY\?$/
     ))
 })

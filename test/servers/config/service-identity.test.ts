@@ -10,8 +10,8 @@ const coordinate = expect.stringMatching(/^[\w-]{43}$/)
 
 describe('loadIdentity', () => {
   const folder = folderOfEachTest()
-  const load = (given: Partial<Parameters<typeof loadIdentity>[0]> = {}): ReturnType<typeof loadIdentity> =>
-    loadIdentity({ DATA_DIR: folder.path, ...given })
+  const load = (options: Partial<Parameters<typeof loadIdentity>[0]> = {}): ReturnType<typeof loadIdentity> =>
+    loadIdentity({ DATA_DIR: folder.path, ...options })
 
   it('creates key and secret once, readable only by their owner, and no other file', async () => {
     const DATA_DIR = join(folder.path, 'made', 'here')
@@ -44,8 +44,8 @@ describe('loadIdentity', () => {
   })
 
   it('uses the keys of RESOURCE_KEY in their order', async () => {
-    const given = [1, 2].map((number) => Buffer.alloc(32, number).toString('hex'))
-    const { resourceKeys } = await load({ name: 'auth', RESOURCE_KEY: given })
+    const keys = [1, 2].map((number) => Buffer.alloc(32, number).toString('hex'))
+    const { resourceKeys } = await load({ name: 'auth', RESOURCE_KEY: keys })
     expect(resourceKeys).toEqual([resourceKey(1), resourceKey(2)])
     expect(readdirSync(folder.path)).not.toContain('resource-key')
     await expect(load({ name: 'auth', RESOURCE_KEY: ['f'.repeat(64)] })).rejects.toThrow('Cannot use the folder')
@@ -63,13 +63,13 @@ describe('loadIdentity', () => {
   })
 
   it('reads several keys of a file, separated by commas or line breaks, and refuses an invalid key', async () => {
-    const given = [1, 2].map((number) => Buffer.alloc(32, number).toString('hex'))
+    const keys = [1, 2].map((number) => Buffer.alloc(32, number).toString('hex'))
     const file = join(folder.path, 'resource-key')
     for (const separator of [',', '\n', '\r\n']) {
-      writeFileSync(file, `${given.join(separator)}\n`)
+      writeFileSync(file, `${keys.join(separator)}\n`)
       expect((await load({ name: 'auth' })).resourceKeys).toEqual([resourceKey(1), resourceKey(2)])
     }
-    writeFileSync(file, `${given.join()},half-a-key`)
+    writeFileSync(file, `${keys.join()},half-a-key`)
     await expect(load({ name: 'auth' })).rejects.toThrow(`The file ${file} does not contain private keys of P-256`)
   })
 

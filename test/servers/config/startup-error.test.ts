@@ -23,13 +23,13 @@ describe('startStep', () => {
   })
 
   it('reports the first line of an error without a code, and a command if better-sqlite3 was not built', () => {
-    const failing = (message: string) => () => {
+    const failWith = (message: string) => () => {
       startStep('Cannot use it', () => {
         throw new Error(message)
       })
     }
-    expect(failing('one line\nand more')).toThrow(/^Cannot use it: one line$/)
-    expect(failing('Could not locate the bindings file. Tried:\n → a\n → b')).toThrow(
+    expect(failWith('one line\nand more')).toThrow(/^Cannot use it: one line$/)
+    expect(failWith('Could not locate the bindings file. Tried:\n → a\n → b')).toThrow(
       'Cannot use it: better-sqlite3 has no native part for this Node: npm rebuild better-sqlite3'
     )
   })

@@ -10,31 +10,31 @@ import { root } from '../../support/packed-package.js'
 
 const folder = join(root, 'servers/docker')
 /** A file without its comments. */
-const linesOf = (name: string): string[] =>
+const readLines = (name: string): string[] =>
   readFileSync(join(folder, name), 'utf8')
     .split('\n')
     .filter((line) => line.trim() !== '' && !line.trim().startsWith('#'))
 
 /** The lines below a line of YAML, as far as they are further in, without their own depth. */
-function below(lines: readonly string[], head: string): string[] {
+function findBlock(lines: readonly string[], head: string): string[] {
   const start = lines.indexOf(head)
   if (start < 0) throw new Error(`no line "${head}"`)
-  const rest = lines.slice(start + 1)
-  const end = rest.findIndex((line) => !line.startsWith('  '))
-  return rest.slice(0, end < 0 ? rest.length : end).map((line) => line.slice(2))
+  const following = lines.slice(start + 1)
+  const end = following.findIndex((line) => !line.startsWith('  '))
+  return following.slice(0, end < 0 ? following.length : end).map((line) => line.slice(2))
 }
 
-const compose = linesOf('compose.yaml')
-const services = below(compose, 'services:')
-const common = below(compose, 'x-server: &server')
+const compose = readLines('compose.yaml')
+const services = findBlock(compose, 'services:')
+const serverDefaults = findBlock(compose, 'x-server: &server')
 const servers = ['auth', 'relay', 'vault'] as const
-const dockerfile = linesOf('Dockerfile')
+const dockerfile = readLines('Dockerfile')
 
 describe('compose.instances.yaml', () =>
   it("gives the servers a role without superuser rights, and removes the superuser's password", () => {
-    const lines = linesOf('compose.instances.yaml')
+    const lines = readLines('compose.instances.yaml')
     expect(lines.filter((line) => line.includes('POSTGRES_USER'))).toEqual([])
-    expect(below(below(below(lines, 'configs:'), 'role:'), 'content: |')).toEqual([
+    expect(findBlock(findBlock(findBlock(lines, 'configs:'), 'role:'), 'content: |')).toEqual([
       '\\set password `echo "$$POSTGRES_PASSWORD"`',
       "CREATE ROLE did_auth LOGIN PASSWORD :'password';",
       'CREATE DATABASE did_auth OWNER did_auth;',
@@ -46,47 +46,48 @@ describe('compose.yaml', () => {
   it('defines the three servers and an IPFS node of a fixed version', () => {
     const names = services.filter((line) => /^\w/.test(line))
     expect(names).toEqual(['auth:', 'relay:', 'vault:', 'kubo:'])
-    expect(below(services, 'kubo:')[0]).toMatch(/^image: ipfs\/kubo:v\d+\.\d+\.\d+$/)
+    expect(findBlock(services, 'kubo:')[0]).toMatch(/^image: ipfs\/kubo:v\d+\.\d+\.\d+$/)
   })
 
   it.each(servers)('starts %s with its own command, and publishes it only on this machine', (name) => {
-    const service = below(services, `${name}:`)
+    const service = findBlock(services, `${name}:`)
     const port = serverPorts[name]
     expect(service.slice(0, 1)).toEqual(['<<: *server'])
     expect(service).toContain(`command: [${name}]`)
-    expect(below(service, 'environment:')).toContain(`PORT: '${port}'`)
-    expect(below(service, 'ports:')).toEqual([`- 127.0.0.1:${port}:${port}`])
+    expect(findBlock(service, 'environment:')).toContain(`PORT: '${port}'`)
+    expect(findBlock(service, 'ports:')).toEqual([`- 127.0.0.1:${port}:${port}`])
   })
 
   it('gives the servers minimal rights, and 15 s to stop', () => {
-    expect(common).toEqual(expect.arrayContaining(['init: true', 'read_only: true', 'stop_grace_period: 15s']))
-    expect(below(common, 'cap_drop:')).toEqual(['- ALL'])
-    expect(below(common, 'security_opt:')).toEqual(['- no-new-privileges:true'])
+    expect(serverDefaults).toEqual(expect.arrayContaining(['init: true', 'read_only: true', 'stop_grace_period: 15s']))
+    expect(findBlock(serverDefaults, 'cap_drop:')).toEqual(['- ALL'])
+    expect(findBlock(serverDefaults, 'security_opt:')).toEqual(['- no-new-privileges:true'])
   })
 
   it('exposes the RPC port of the node only to relay and vault, on an internal network', () => {
     const published = compose.filter((line) => /^ *- .*\d+:\d+/.test(line))
     expect(published).toHaveLength(servers.length)
-    expect(below(below(compose, 'networks:'), 'ipfs-rpc:')).toEqual(['internal: true'])
-    const onNetwork = (name: string): boolean => below(below(services, name), 'networks:').includes('- ipfs-rpc')
-    expect(['auth:', 'relay:', 'vault:', 'kubo:'].filter(onNetwork)).toEqual(['relay:', 'vault:', 'kubo:'])
-    expect(below(services, 'kubo:')).not.toContain('ports:')
-    expect(below(compose, 'x-ipfs: &ipfs')).toEqual([
+    expect(findBlock(findBlock(compose, 'networks:'), 'ipfs-rpc:')).toEqual(['internal: true'])
+    const isOnNetwork = (name: string): boolean =>
+      findBlock(findBlock(services, name), 'networks:').includes('- ipfs-rpc')
+    expect(['auth:', 'relay:', 'vault:', 'kubo:'].filter(isOnNetwork)).toEqual(['relay:', 'vault:', 'kubo:'])
+    expect(findBlock(services, 'kubo:')).not.toContain('ports:')
+    expect(findBlock(compose, 'x-ipfs: &ipfs')).toEqual([
       'IPFS_API_URL: ${IPFS_API_URL-http://kubo:5001}',
       "IPFS_ALLOW_INSECURE: 'true'"
     ])
     for (const name of ['relay:', 'vault:']) {
-      expect(below(below(services, name), 'environment:')).toContain('<<: [*environment, *ipfs]')
+      expect(findBlock(findBlock(services, name), 'environment:')).toContain('<<: [*environment, *ipfs]')
     }
   })
 
   it('limits the IPFS node to the capabilities of its entry point, with restarts and a health check', () => {
-    const kubo = below(services, 'kubo:')
-    expect(below(kubo, 'cap_drop:')).toEqual(['- ALL'])
-    expect(below(kubo, 'cap_add:')).toEqual(['- CHOWN', '- SETGID', '- SETUID'])
-    expect(below(kubo, 'security_opt:')).toEqual(['- no-new-privileges:true'])
+    const kubo = findBlock(services, 'kubo:')
+    expect(findBlock(kubo, 'cap_drop:')).toEqual(['- ALL'])
+    expect(findBlock(kubo, 'cap_add:')).toEqual(['- CHOWN', '- SETGID', '- SETUID'])
+    expect(findBlock(kubo, 'security_opt:')).toEqual(['- no-new-privileges:true'])
     expect(kubo).toContain('restart: unless-stopped')
-    expect(below(kubo, 'healthcheck:')[0]).toMatch(/^test: \[CMD, ipfs, /)
+    expect(findBlock(kubo, 'healthcheck:')[0]).toMatch(/^test: \[CMD, ipfs, /)
   })
 })
 
@@ -98,7 +99,7 @@ describe('check-health.mjs', () => {
   })
 
   /** The port of a server that answers `/ready` with this status, or not at all. */
-  const portOf = async (status: number | 'silent'): Promise<string> => {
+  const startServer = async (status: number | 'silent'): Promise<string> => {
     const url = await serving((req, res) => {
       if (status !== 'silent') res.writeHead(req.url === '/ready' ? status : 404).end()
     })
@@ -106,14 +107,14 @@ describe('check-health.mjs', () => {
   }
 
   /** A port that refuses connections: a client's end of a connection takes it, so that no server can be given it. */
-  const closedPort = async (): Promise<string> => {
-    const client = connect(Number(await portOf('silent')), '127.0.0.1')
+  const reserveClosedPort = async (): Promise<string> => {
+    const client = connect(Number(await startServer('silent')), '127.0.0.1')
     clients.push(client)
     await once(client, 'connect')
     return String(client.localPort)
   }
 
-  const exitCode = async (env: Record<string, string>): Promise<number | null> => {
+  const runCheck = async (env: Record<string, string>): Promise<number | null> => {
     const child = spawn(process.execPath, [join(folder, 'check-health.mjs')], { env })
     const [code] = (await once(child, 'exit')) as [number | null]
     return code
@@ -137,12 +138,12 @@ describe('check-health.mjs', () => {
     ['three servers of which the vault is not ready', 1, { AUTH_PORT: 200, RELAY_PORT: 200, VAULT_PORT: 503 }],
     ['three servers of which one is silent', 1, { AUTH_PORT: 200, RELAY_PORT: 200, VAULT_PORT: 'silent' }]
   ])('checks %s, and exits with code %d', async (_what, code, servers) => {
-    const none = { AUTH_PORT: 'closed', RELAY_PORT: 'closed', VAULT_PORT: 'closed' } as const
+    const closedPorts = { AUTH_PORT: 'closed', RELAY_PORT: 'closed', VAULT_PORT: 'closed' } as const
     const env: Record<string, string> = {}
-    for (const [name, status] of Object.entries({ ...none, ...servers })) {
-      env[name] = status === 'closed' ? await closedPort() : await portOf(status)
+    for (const [name, status] of Object.entries({ ...closedPorts, ...servers })) {
+      env[name] = status === 'closed' ? await reserveClosedPort() : await startServer(status)
     }
-    expect(await exitCode(env)).toBe(code)
+    expect(await runCheck(env)).toBe(code)
   })
 
   it('checks the default ports of the servers if no variable names one', () => {
@@ -173,15 +174,15 @@ describe('Dockerfile', () => {
       ].join(' && ')
     )
     // A package stays while anything but development asks for it.
-    const reasonsFor = (name: string): string[] =>
+    const findReasons = (name: string): string[] =>
       ['package.json', 'servers/package.json'].flatMap((file) =>
         Object.entries(JSON.parse(readFileSync(join(root, file), 'utf8')) as Record<string, object>)
           .filter(([kind, packages]) => /(?:^d|D)ependencies$/.test(kind) && Object.hasOwn(packages, name))
           .map(([kind]) => `${file} ${kind}`)
       )
     // The build bundles it.
-    expect(reasonsFor('ipfs-http-client')).toEqual(['package.json devDependencies'])
-    expect(reasonsFor('better-sqlite3').sort()).toEqual([
+    expect(findReasons('ipfs-http-client')).toEqual(['package.json devDependencies'])
+    expect(findReasons('better-sqlite3').sort()).toEqual([
       'package.json peerDependencies',
       'servers/package.json optionalDependencies'
     ])
@@ -204,10 +205,14 @@ describe('Dockerfile', () => {
       .filter((line) => line.startsWith('COPY ') && !line.includes('--from='))
       .flatMap((line) => line.split(' ').slice(1, -1))
     expect(copied.filter((path) => !existsSync(join(root, path)))).toEqual([])
-    const [everything, ...rest] = linesOf('Dockerfile.dockerignore')
-    expect(everything).toBe('*')
-    const allowed = rest.filter((line) => line.startsWith('!'))
-    expect(rest.filter((line) => !line.startsWith('!'))).toEqual(['servers/dist', 'servers/node_modules', '**/.env*'])
+    const [firstPattern, ...patterns] = readLines('Dockerfile.dockerignore')
+    expect(firstPattern).toBe('*')
+    const allowed = patterns.filter((line) => line.startsWith('!'))
+    expect(patterns.filter((line) => !line.startsWith('!'))).toEqual([
+      'servers/dist',
+      'servers/node_modules',
+      '**/.env*'
+    ])
     const isAllowed = (path: string): boolean => allowed.some((one) => `${path}/`.startsWith(`${one.slice(1)}/`))
     expect(copied.filter((path) => !isAllowed(path))).toEqual([])
     expect(allowed).toHaveLength(7)

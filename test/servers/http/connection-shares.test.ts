@@ -16,11 +16,11 @@ class Connection extends EventEmitter {
 }
 
 /** A server that is given connections in place of receiving them. */
-const newServer = (): Server => createServer().removeAllListeners('connection')
+const createIdleServer = (): Server => createServer().removeAllListeners('connection')
 
 /** How many of so many connections from each address are open at a server with 8. */
-function openAt(perNetwork: boolean, addresses: readonly string[]): number {
-  const server = newServer()
+function countOpen(perNetwork: boolean, addresses: readonly string[]): number {
+  const server = createIdleServer()
   shareConnections(server, 8, perNetwork)
   const connections = addresses.map((address) => new Connection(address))
   for (const connection of connections) server.emit('connection', connection)
@@ -28,8 +28,8 @@ function openAt(perNetwork: boolean, addresses: readonly string[]): number {
 }
 
 describe('shareConnections', () => {
-  const five = (addressOf: (index: number) => string): string[] =>
-    Array.from({ length: 5 }, (_, index) => addressOf(index))
+  const createAddresses = (getAddress: (index: number) => string): string[] =>
+    Array.from({ length: 5 }, (_, index) => getAddress(index))
 
   it.each([
     ['an IPv4 address', () => '192.0.2.1'],
@@ -37,18 +37,18 @@ describe('shareConnections', () => {
     ['an IPv6 network of 64 bits', (index: number) => `2001:db8::${index}`],
     // Users share a machine, and the default of HOST accepts nobody else.
     ['this machine', (index: number) => (index % 2 ? '127.0.0.1' : '::ffff:127.0.0.1')]
-  ])('limits %s to a quarter of all connections', (_what, addressOf) => {
-    expect(openAt(true, five(addressOf))).toBe(2)
-    expect(openAt(false, five(addressOf))).toBe(5)
+  ])('limits %s to a quarter of all connections', (_what, getAddress) => {
+    expect(countOpen(true, createAddresses(getAddress))).toBe(2)
+    expect(countOpen(false, createAddresses(getAddress))).toBe(5)
   })
 
   it.each([
     ['different addresses', (index: number) => `192.0.2.${index}`],
     ['different networks of 64 bits', (index: number) => `2001:db8:0:${index}::1`]
-  ])('does not limit %s', (_what, addressOf) => expect(openAt(true, five(addressOf))).toBe(5))
+  ])('does not limit %s', (_what, getAddress) => expect(countOpen(true, createAddresses(getAddress))).toBe(5))
 
   it('frees the share of closed connections', () => {
-    const server = newServer()
+    const server = createIdleServer()
     shareConnections(server, 8, true)
     for (let round = 0; round < 5; round += 1) {
       const connection = new Connection('192.0.2.1')

@@ -11,7 +11,7 @@ import { testAuthServer } from '../../support/test-app.js'
 
 const env = readEnv({}, 'auth', false)
 const silent = pino({ level: 'silent' })
-const newApp = () => createApp({ env, log: silent, dependencies: [] }, [], [])
+const createTestApp = () => createApp({ env, log: silent, dependencies: [] }, [], [])
 
 describe('every response of a server', () => {
   it.each([
@@ -70,7 +70,7 @@ describe('addFallbacks', () => {
     ['/broken/%ff', 400, 'ERR_PATH', 'Malformed path'],
     ['/broken/a', 500, 'ERR_INTERNAL', 'Internal error']
   ])('answers %s with problem details if the client accepts them', async (path, status, code, title) => {
-    const app = newApp()
+    const app = createTestApp()
     app.get('/broken/:name', () => {
       throw new Error('secret')
     })
@@ -85,9 +85,9 @@ describe('addFallbacks', () => {
 })
 
 describe('an unhandled error of a route', () => {
-  const failing = (error: unknown) => {
+  const createFailingApp = (error: unknown) => {
     const lines: string[] = []
-    const app = newApp()
+    const app = createTestApp()
     app.get('/broken/:name', () => {
       throw error
     })
@@ -99,7 +99,7 @@ describe('an unhandled error of a route', () => {
     ['an error', new RangeError('secret of a user\n    at secret (place)'), { name: 'RangeError' }],
     ['a string', 'secret', { name: 'string', stack: '' }]
   ])('is answered 500 without its message, which the log omits too: %s', async (_what, error, cause) => {
-    const { listener, lines } = failing(error)
+    const { listener, lines } = createFailingApp(error)
     expect((await request(listener).get('/broken/a').expect(500)).text).toBe('Internal error')
     expect(lines).toHaveLength(1)
     expect(JSON.parse(lines[0]!)).toMatchObject({ event: 'request-failed', code: 'ERR_INTERNAL', cause })
@@ -107,7 +107,7 @@ describe('an unhandled error of a route', () => {
   })
 
   it('is answered 400 for an undecodable path parameter, and not logged as a failure', async () => {
-    const { listener, lines } = failing('never')
+    const { listener, lines } = createFailingApp('never')
     expect((await request(listener).get('/broken/%ff').expect(400)).text).toBe('Malformed path')
     expect(lines.map((line) => JSON.parse(line).event)).toEqual(['first-refusal'])
   })
@@ -160,8 +160,8 @@ describe('CORS', () => {
 
   it('allows no other origin', async () => {
     const { listener } = await testAuthServer({ CORS_ORIGINS: origin })
-    for (const other of ['https://evil.example', 'null', 'https://app.example.evil.example']) {
-      const { headers } = await request(listener).get('/health').set('Origin', other)
+    for (const foreignOrigin of ['https://evil.example', 'null', 'https://app.example.evil.example']) {
+      const { headers } = await request(listener).get('/health').set('Origin', foreignOrigin)
       expect(headers).not.toHaveProperty('access-control-allow-origin')
     }
   })

@@ -7,7 +7,7 @@ import { createServerLog } from '../../../servers/observability/logger.js'
 const identity = { serviceDid: 'did:ethr:rsk:0x1', privateKey: '1'.repeat(64), challengeSecret: 's'.repeat(32) }
 
 /** The options that an environment becomes. */
-function optionsOf(variables: Record<string, string>) {
+function createOptions(variables: Record<string, string>) {
   const env = readEnv(variables, 'auth', false)
   const log = createServerLog(env, false, { write: () => undefined })
   const parts = { env, identity, serviceUrl: 'https://auth.example', log, store: memoryStore() }
@@ -24,7 +24,7 @@ describe('createDidAuthConfig', () => {
       ABSOLUTE_SESSION_DURATION_IN_HOURS: '12',
       ERROR_FORMAT: 'problem'
     }
-    expect(optionsOf(variables)).toMatchObject({
+    expect(createOptions(variables)).toMatchObject({
       loginDomains: ['app.example', 'www.example'],
       loginDialects: ['url'],
       networks: [''],
@@ -35,7 +35,7 @@ describe('createDidAuthConfig', () => {
   })
 
   it('leaves absent options to the defaults of the library', () =>
-    expect(optionsOf({})).toMatchObject({
+    expect(createOptions({})).toMatchObject({
       loginDomains: undefined,
       cookiePrefix: undefined,
       absoluteSessionDurationInHours: undefined,
@@ -45,13 +45,14 @@ describe('createDidAuthConfig', () => {
 
 describe('getMaxRequests', () =>
   it('returns 1,000 for relay and vault, undefined for auth, or the value of the variable', () => {
-    const of = (name: 'auth' | 'relay' | 'vault', variables = {}) => getMaxRequests(readEnv(variables, name, false))
-    expect([of('auth'), of('relay'), of('vault')]).toEqual([undefined, 1_000, 1_000])
-    expect(of('relay', { MAX_REQUESTS_PER_TIME_SLOT: '3' })).toBe(3)
+    const getLimit = (name: 'auth' | 'relay' | 'vault', variables = {}) =>
+      getMaxRequests(readEnv(variables, name, false))
+    expect([getLimit('auth'), getLimit('relay'), getLimit('vault')]).toEqual([undefined, 1_000, 1_000])
+    expect(getLimit('relay', { MAX_REQUESTS_PER_TIME_SLOT: '3' })).toBe(3)
   }))
 
 describe('createSiweOptions', () => {
-  const optionsFor = (
+  const createSiwe = (
     variables: Record<string, string>,
     serviceDid = identity.serviceDid,
     serviceUrl = 'https://a.example'
@@ -59,8 +60,8 @@ describe('createSiweOptions', () => {
   const did = `did:ethr:rsk:0x${'1'.repeat(40)}`
 
   it('enables EIP-4361 on the network of the service, and disables it with SIWE=false', () => {
-    expect(optionsFor({}, did)).toEqual({ path: '/siwe', network: 'rsk' })
-    expect(optionsFor({ SIWE: 'false' }, did)).toBeUndefined()
+    expect(createSiwe({}, did)).toEqual({ path: '/siwe', network: 'rsk' })
+    expect(createSiwe({ SIWE: 'false' }, did)).toBeUndefined()
   })
 
   it.each([
@@ -75,13 +76,13 @@ describe('createSiweOptions', () => {
     ['rsk without NETWORK_NAME', 'did:web:a.example', {}, 'rsk'],
     ['the first of NETWORKS in preference to rsk', 'did:web:a.example', { NETWORKS: 'sepolia' }, 'sepolia']
   ])('chooses %s', (_what, serviceDid, variables, network) =>
-    expect(optionsFor(variables, serviceDid)?.network).toBe(network)
+    expect(createSiwe(variables, serviceDid)?.network).toBe(network)
   )
 
   it('disables EIP-4361 if no host of a page is known, unless SIWE is set', () => {
-    expect(optionsFor({}, did, 'urn:service')).toBeUndefined()
-    expect(optionsFor({ LOGIN_DOMAINS: 'https://app.example' }, did, 'urn:service')).toBeUndefined()
-    expect(optionsFor({ LOGIN_DOMAINS: 'app.example' }, did, 'urn:service')).toBeDefined()
-    expect(optionsFor({ SIWE: 'true' }, did, 'urn:service')).toBeDefined()
+    expect(createSiwe({}, did, 'urn:service')).toBeUndefined()
+    expect(createSiwe({ LOGIN_DOMAINS: 'https://app.example' }, did, 'urn:service')).toBeUndefined()
+    expect(createSiwe({ LOGIN_DOMAINS: 'app.example' }, did, 'urn:service')).toBeDefined()
+    expect(createSiwe({ SIWE: 'true' }, did, 'urn:service')).toBeDefined()
   })
 })

@@ -9,11 +9,11 @@ import { steadily, until } from '../../support/until.js'
 import { scaled } from '../../support/time-factor.js'
 
 const LONG = scaled(30_000)
-const unhurried = { headers: LONG, request: LONG, idle: LONG, check: 50, stop: LONG }
+const generousLimits = { headers: LONG, request: LONG, idle: LONG, check: 50, stop: LONG }
 const running: Listening[] = []
 
-async function start(listener: RequestListener, differing: Partial<ListenLimits> = {}): Promise<Listening> {
-  const server = await listen({ port: 0, host: '127.0.0.1', variable: 'PORT' }, { ...unhurried, ...differing })
+async function start(listener: RequestListener, changedLimits: Partial<ListenLimits> = {}): Promise<Listening> {
+  const server = await listen({ port: 0, host: '127.0.0.1', variable: 'PORT' }, { ...generousLimits, ...changedLimits })
   server.serve(listener)
   running.push(server)
   return server
@@ -24,7 +24,7 @@ const answer: RequestListener = (req, res) => {
 }
 
 /** An answer that is held back until the test lets it go. */
-function heldBack(): { listener: RequestListener; arrived: Promise<void>; release: () => void } {
+function createHeldAnswer(): { listener: RequestListener; arrived: Promise<void>; release: () => void } {
   let release = (): void => undefined
   let arrive = (): void => undefined
   const arrived = new Promise<void>((resolve) => (arrive = resolve))
@@ -134,8 +134,8 @@ describe('listen with maxConnections', () =>
     const half = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{'
     const accepted = await Promise.all(Array.from({ length: 10 }, () => open(port, half)))
     const refused = await Promise.all(Array.from({ length: 10 }, () => open(port, half)))
-    const isClosed = (socket: Socket) => new Promise<void>((resolve) => void socket.on('close', resolve))
-    await Promise.all(refused.filter(({ closed }) => !closed).map(isClosed))
+    const waitForClose = (socket: Socket) => new Promise<void>((resolve) => void socket.on('close', resolve))
+    await Promise.all(refused.filter(({ closed }) => !closed).map(waitForClose))
     expect(accepted.some((socket) => socket.destroyed)).toBe(false)
     for (const socket of accepted) socket.destroy()
     let text: string | undefined
@@ -172,12 +172,12 @@ describe('listen with persistent connections', () => {
   })
 
   it('closes the longest idle connection at the maximum, and none that waits for a response', async () => {
-    const held = heldBack()
-    const { port } = await start((req, res) => (req.url === '/held' ? held.listener : answer)(req, res), {
+    const heldAnswer = createHeldAnswer()
+    const { port } = await start((req, res) => (req.url === '/held' ? heldAnswer.listener : answer)(req, res), {
       maxConnections: 4
     })
     const waiting = await open(port, get.replace('/', '/held'))
-    await held.arrived
+    await heldAnswer.arrived
     const [first, second] = [await open(port, get), await open(port, '')]
     await once(first, 'data')
     second.write(get)
@@ -186,7 +186,7 @@ describe('listen with persistent connections', () => {
     expect((await ask(port)).text).toBe('answer')
     await closed
     expect([waiting.destroyed, second.destroyed]).toEqual([false, false])
-    held.release()
+    heldAnswer.release()
     expect(String(await once(waiting, 'data'))).toContain('answer')
     for (const socket of [waiting, second]) socket.destroy()
   })
@@ -197,7 +197,7 @@ describe('listen during uploads', () => {
   const head = 'POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 10\r\n\r\n'
 
   /** Everything that a connection is told until it is closed. */
-  async function heard(socket: Socket): Promise<string> {
+  async function readUntilClosed(socket: Socket): Promise<string> {
     let text = ''
     socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
     await once(socket, 'close')
@@ -208,19 +208,19 @@ describe('listen during uploads', () => {
     const { port } = await start(answer, uploads)
     const text = await steadily(200, async () => {
       const socket = await open(port, head)
-      const told = heard(socket)
+      const received = readUntilClosed(socket)
       for (let sent = 0; sent < 10; sent += 1) {
         socket.write('a')
         await pause(80)
       }
-      return told
+      return received
     })
     expect(text).toMatch(/^HTTP\/1\.1 200 OK\r\n/)
   })
 
   it('answers 408 to a body that stalls, and closes the connection', async () => {
     const { port } = await start(answer, uploads)
-    const text = await steadily(200, async () => heard(await open(port, `${head}aaaaa`)))
+    const text = await steadily(200, async () => readUntilClosed(await open(port, `${head}aaaaa`)))
     expect(text).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n[^]*\r\n\r\nRequest Timeout$/)
   })
 
@@ -235,27 +235,27 @@ describe('listen during uploads', () => {
     socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
     await until(() => closed !== undefined)
     await closed
-    const told = heard(socket)
+    const received = readUntilClosed(socket)
     socket.resume()
-    expect((await told).length).toBeLessThan(32_000_000)
+    expect((await received).length).toBeLessThan(32_000_000)
   })
 
   it('sets no time limit for the work of the server', async () => {
     const { text } = await steadily(200, async () => {
-      const { listener, arrived, release } = heldBack()
+      const { listener, arrived, release } = createHeldAnswer()
       const { port } = await start(listener, uploads)
-      const asked = ask(port)
+      const response = ask(port)
       await arrived
       await pause(800)
       release()
-      return asked
+      return response
     })
     expect(text).toBe('answer')
   })
 })
 
 describe('listen with a response before the end of the body', () => {
-  const refusal: RequestListener = (_req, res) => {
+  const refuse: RequestListener = (_req, res) => {
     res.writeHead(401).end('refused')
   }
   const head = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n'
@@ -274,11 +274,11 @@ describe('listen with a response before the end of the body', () => {
   // Cause: an upload may take an hour, and a refused one was dripped for so long, over all connections that there may
   // be.
   it('closes the connections of 20 clients that drip the rest of the body, and then serves others', async () => {
-    const { port } = await start(refusal, { rest: 300, maxConnections: 20 })
+    const { port } = await start(refuse, { rest: 300, maxConnections: 20 })
     const sockets = await Promise.all(Array.from({ length: 20 }, () => open(port, head)))
-    const heard = sockets.map((socket) => once(socket, 'data'))
+    const firstData = sockets.map((socket) => once(socket, 'data'))
     const dripping = sockets.map(drip)
-    for (const [bytes] of await Promise.all(heard)) expect(String(bytes)).toMatch(/^HTTP\/1\.1 401 /)
+    for (const [bytes] of await Promise.all(firstData)) expect(String(bytes)).toMatch(/^HTTP\/1\.1 401 /)
     await Promise.all(dripping)
     let text: string | undefined
     await until(
@@ -311,7 +311,7 @@ describe('listen with a response before the end of the body', () => {
   })
 
   it('keeps the connection of a client that sends the rest in time, and serves its next requests', async () => {
-    const { port } = await start(refusal, { rest: 1_000 })
+    const { port } = await start(refuse, { rest: 1_000 })
     const statuses = await steadily(200, async () => {
       const socket = await open(port, 'POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{')
       let text = ''
@@ -343,16 +343,16 @@ describe('listen with a response before the end of the body', () => {
 
 describe('Listening.stop', () => {
   it('finishes requests in flight', async () => {
-    const { listener, arrived, release } = heldBack()
+    const { listener, arrived, release } = createHeldAnswer()
     const server = await start(listener)
-    const asked = ask(server.port, new Agent({ keepAlive: true }))
+    const response = ask(server.port, new Agent({ keepAlive: true }))
     await arrived
     let isStopped = false
     const stopped = server.stop().then(() => (isStopped = true))
     await pause(60)
     expect(isStopped).toBe(false)
     release()
-    expect((await asked).text).toBe('answer')
+    expect((await response).text).toBe('answer')
     await stopped
   })
 
@@ -372,10 +372,10 @@ describe('Listening.stop', () => {
   })
 
   it('cuts off requests that do not end in time', async () => {
-    const { listener, arrived } = heldBack()
+    const { listener, arrived } = createHeldAnswer()
     const server = await start(listener, { stop: 100 })
-    const asked = ask(server.port)
-    const refused = expect(asked).rejects.toThrow('socket hang up')
+    const response = ask(server.port)
+    const refused = expect(response).rejects.toThrow('socket hang up')
     await arrived
     await server.stop()
     await refused

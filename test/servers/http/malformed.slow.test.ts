@@ -19,10 +19,16 @@ const wallet = createNumberedWallet(1)
 const COUNT = rounds(400, 10_000)
 const sig = wallet.personalSign('another message')
 const credentialJwt = 'eyJhbGciOiJFUzI1NksifQ.e30.AAAA'
-const goodWith = (accessToken: string) => ({ did: wallet.did, sig, accessToken, refreshToken: 'token', credentialJwt })
+const createValidFields = (accessToken: string) => ({
+  did: wallet.did,
+  sig,
+  accessToken,
+  refreshToken: 'token',
+  credentialJwt
+})
 
 /** Starts a server; `isAlive` does with it what its users do. */
-const starts = {
+const serverStarters = {
   auth: async (env: Record<string, string>) => {
     const { listener, log, close } = await testAuthServer(env)
     const isAlive = async (url: string): Promise<boolean> => {
@@ -30,31 +36,31 @@ const starts = {
       const { accessToken } = await logIn(url, wallet, 'auth.example')
       return (await me(url, accessToken)).status === 200
     }
-    return { listener, log, close, isAlive, requests: malformedRequests(goodWith('e30.e30.AA')) }
+    return { listener, log, close, isAlive, requests: malformedRequests(createValidFields('e30.e30.AA')) }
   },
   relay: async (env: Record<string, string>) => {
     const relay = await startTestRelay(env)
     const token = await relayLogIn(relay, wallet)
-    const requests = malformedRelayRequests(goodWith(token), wallet, await requestChallenge(relay, wallet.did))
+    const requests = malformedRelayRequests(createValidFields(token), wallet, await requestChallenge(relay, wallet.did))
     const isAlive = async (url: string): Promise<boolean> =>
       (await relayGet(url, token, await relayPost(url, token, 'alive'))).text === '{"file":"alive"}'
     return { ...relay, close: relay.end, isAlive, requests }
   },
   vault: async (env: Record<string, string>) => {
     // Its token in a body, also where the vault under test has cookies.
-    const first = await testVault()
-    const accessToken = await logInAt(first.listener, wallet)
-    const vault = await testVault(env, { folder: first.folder })
+    const loginVault = await testVault()
+    const accessToken = await logInAt(loginVault.listener, wallet)
+    const vault = await testVault(env, { folder: loginVault.folder })
     const close = async (): Promise<void> => {
       await vault.close()
-      await first.close()
+      await loginVault.close()
     }
     const isAlive = async (url: string): Promise<boolean> => {
       const headers = { Authorization: `DIDAuth ${accessToken}` }
       const { status } = await post(`${url}/alive`, { content: 'still' }, headers)
       return status === 201 && (await ask(`${url}/${wallet.did}/alive`)).text === '["still"]'
     }
-    return { ...vault, close, isAlive, requests: malformedVaultRequests(goodWith(accessToken)) }
+    return { ...vault, close, isAlive, requests: malformedVaultRequests(createValidFields(accessToken)) }
   }
 }
 
@@ -72,7 +78,7 @@ describe('malformed requests', () => {
     ['vault', cookies],
     ['vault', cors]
   ] as const)('cause at %s no 5xx, stack, HTML, logged error or hang, and leave it running: %j', async (name, env) => {
-    const { listener, log, close, isAlive, requests } = await starts[name]({
+    const { listener, log, close, isAlive, requests } = await serverStarters[name]({
       MAX_REQUESTS_PER_TIME_SLOT: '100000',
       ...env
     })

@@ -20,14 +20,14 @@ async function start(listener: RequestListener): Promise<number> {
 }
 
 /** A connection whose answers are read and dropped. */
-async function open(port: number): Promise<Socket> {
+async function openConnection(port: number): Promise<Socket> {
   const socket = connect(port, '127.0.0.1').resume()
   socket.on('error', () => undefined)
   await once(socket, 'connect')
   return socket
 }
 
-const requests = (count: number): string =>
+const createRequests = (count: number): string =>
   Array.from({ length: count }, (_, index) => `GET /${index} HTTP/1.1\r\nHost: a\r\n\r\n`).join('')
 
 interface Sent {
@@ -46,20 +46,20 @@ function send(port: number, text: string): Sent {
 
 describe('handleOneAtATime', () => {
   it('starts each request of a connection after the previous response, in order', async () => {
-    let [underWay, most] = [0, 0]
+    let [inFlight, mostInFlight] = [0, 0]
     const port = await start((req, res) => {
-      underWay += 1
-      most = Math.max(most, underWay)
+      inFlight += 1
+      mostInFlight = Math.max(mostInFlight, inFlight)
       setTimeout(() => {
-        underWay -= 1
+        inFlight -= 1
         res.end(`<${req.url!}>`)
       }, 5)
     })
-    const { received } = send(port, requests(100))
+    const { received } = send(port, createRequests(100))
     await until(() => received().includes('</99>'))
     const answers = [...received().matchAll(/<\/(\d+)>/g)].map(([, number]) => Number(number))
     expect(answers).toEqual(Array.from({ length: 100 }, (_, index) => index))
-    expect(most).toBe(1)
+    expect(mostInFlight).toBe(1)
   })
 
   it('closes a connection with 101 unanswered requests', async () => {
@@ -67,7 +67,7 @@ describe('handleOneAtATime', () => {
     const port = await start(() => {
       begun += 1
     })
-    const { socket, received } = send(port, requests(101))
+    const { socket, received } = send(port, createRequests(101))
     await once(socket, 'close')
     expect([received(), begun]).toEqual(['', 1])
   })
@@ -82,7 +82,7 @@ describe('handleOneAtATime', () => {
         res.end()
       })
     })
-    const { socket } = send(port, requests(5))
+    const { socket } = send(port, createRequests(5))
     await until(() => begun.length > 0)
     socket.destroy()
     await until(() => isGone)
@@ -109,17 +109,17 @@ describe('handleOneAtATime', () => {
         if (count === 41) resolve()
       })
     })
-    const sockets = await Promise.all(Array.from({ length: 41 }, () => open(port)))
+    const sockets = await Promise.all(Array.from({ length: 41 }, () => openConnection(port)))
     await accepted
     newcomers.push(...sockets.splice(40))
-    for (const socket of sockets) socket.write(requests(99))
+    for (const socket of sockets) socket.write(createRequests(99))
     await finished
     // Each of the 40 may have its first request started at once, and some of those that wait.
     expect(started.indexOf('/newcomer')).toBeLessThan(80)
   })
 
   it('answers 12,000 requests over 40 persistent connections exactly once each', async () => {
-    const [connections, each] = [40, 300]
+    const [connections, requestCount] = [40, 300]
     const started = new Map<string, number>()
     const sockets = new Map<number | undefined, Socket>()
     const bodies: string[] = []
@@ -142,18 +142,18 @@ describe('handleOneAtATime', () => {
       })
       res.on('close', () => {
         const [socket, number] = [sockets.get(req.socket.remotePort), Number(req.url!.slice(1)) + 1]
-        if (socket !== undefined && number < each) sendNext(socket, number)
-        else if (bodies.length === connections * each) finish()
+        if (socket !== undefined && number < requestCount) sendNext(socket, number)
+        else if (bodies.length === connections * requestCount) finish()
       })
     })
     for (let count = 0; count < connections; count += 1) {
-      const socket = await open(port)
+      const socket = await openConnection(port)
       sockets.set(socket.localPort, socket)
     }
     for (const socket of sockets.values()) sendNext(socket, 0)
     await finished
     expect([started.size, Math.max(...started.values())]).toEqual([12_000, 1])
-    const expected = Array.from({ length: each }, (_, number) => `{"number":${number}}`)
+    const expected = Array.from({ length: requestCount }, (_, number) => `{"number":${number}}`)
     expect(new Set(bodies)).toEqual(new Set(expected))
     expect(bodies).toHaveLength(12_000)
   })
@@ -164,8 +164,8 @@ describe('handleOneAtATime', () => {
       begun += 1
       if (begun === 3) res.end('third')
     })
-    const all = Array.from({ length: 3 }, () => send(port, requests(1)))
-    await until(() => all.some(({ received }) => received().endsWith('third')))
+    const exchanges = Array.from({ length: 3 }, () => send(port, createRequests(1)))
+    await until(() => exchanges.some(({ received }) => received().endsWith('third')))
     expect(begun).toBe(3)
   })
 })

@@ -12,15 +12,16 @@ import { systemClock } from '../../../src/time.js'
 const { did } = createNumberedWallet(1)
 const [RELAY, VAULT] = ['https://relay.example', 'https://vault.example']
 const resources = { resources: [RELAY, VAULT], resourceKeys: [resourceKey(1)] }
-const bearer = (token: string) => ({ Authorization: `Bearer ${token}` })
+const createBearer = (token: string) => ({ Authorization: `Bearer ${token}` })
 
 describe('resource tokens at the vault', () => {
   const start = async (env: Record<string, string> = {}) => {
-    const now = { clock: systemClock, challengeExpirationTimeInSeconds: 86_400 }
-    const issuer = await startIssuer({ ...resources, ...now })
+    const currentTime = { clock: systemClock, challengeExpirationTimeInSeconds: 86_400 }
+    const issuer = await startIssuer({ ...resources, ...currentTime })
     const vault = await testVault({ TRUSTED_ISSUER: issuer.url, ...env })
     afterTest(() => vault.close())
-    const put = (token: string) => request(vault.listener).put('/notes').set(bearer(token)).send({ content: 'a note' })
+    const put = (token: string) =>
+      request(vault.listener).put('/notes').set(createBearer(token)).send({ content: 'a note' })
     return { issuer, vault, put }
   }
 
@@ -30,7 +31,7 @@ describe('resource tokens at the vault', () => {
     await put(token).expect(200)
     const { body } = await request(vault.listener).get(`/${did}/notes`).expect(200)
     expect(body).toEqual(['a note'])
-    await request(vault.listener).get('/storage').set(bearer(token)).expect(200)
+    await request(vault.listener).get('/storage').set(createBearer(token)).expect(200)
   })
 
   it('are refused if issued for the relay, as is an access token of auth', async () => {
@@ -65,7 +66,7 @@ describe('resource tokens at the relay', () => {
     const { issuer, relay, post } = await start()
     const token = await issuer.tokenFor(RELAY)
     const { cid } = (await post(`Bearer ${token}`).expect(200)).body as { cid: string }
-    const read = () => request(relay.listener).get(`/file/${cid}`).set(bearer(token))
+    const read = () => request(relay.listener).get(`/file/${cid}`).set(createBearer(token))
     expect((await read().expect(200)).body).toEqual({ file: 'a file' })
     await read().expect(200)
     await read().expect(429)
@@ -84,7 +85,7 @@ describe('resource tokens at the relay', () => {
     afterTest(() => relay.end())
     const send = request(relay.listener)
       .post('/file')
-      .set(bearer(await issuer.tokenFor(RELAY)))
+      .set(createBearer(await issuer.tokenFor(RELAY)))
     await send.send({ file: 'a file' }).expect(401, 'Invalid access token')
   })
 })
@@ -102,59 +103,64 @@ describe('the auth server', () => {
 })
 
 describe('servers in one process', () => {
-  const parts = (urls: [string, string][], env: object = {}) =>
+  const createParts = (urls: [string, string][], env: object = {}) =>
     ({
       env: { RESOURCES: [], ...env },
       identity: { resourceKeys: resources.resourceKeys },
       serviceUrls: new Map(urls)
     }) as unknown as Parameters<typeof createResourceOptions>[0]
-  const all: [string, string][] = [
+  const allUrls: [string, string][] = [
     ['auth', 'http://localhost:3000'],
     ['relay', 'http://localhost:3001'],
     ['vault', 'https://vault.example']
   ]
 
   it('trust each other without configuration: auth issues tokens for relay and vault', () => {
-    expect(createResourceOptions(parts(all, { RESOURCES: ['https://vault.example', 'https://a.example'] }))).toEqual({
+    expect(
+      createResourceOptions(createParts(allUrls, { RESOURCES: ['https://vault.example', 'https://a.example'] }))
+    ).toEqual({
       resources: ['https://vault.example', 'https://a.example', 'http://localhost:3001'],
       resourceKeys: resources.resourceKeys
     })
-    const handedOver = { issuer: 'http://localhost:3000', keys: resources.resourceKeys }
-    expect(findTrustedIssuer(parts(all))).toEqual(handedOver)
-    expect(findTrustedIssuer(parts(all, { TRUSTED_ISSUER: 'http://localhost:3000' }))).toEqual(handedOver)
-    const other = { issuer: 'https://b.example' }
-    expect(findTrustedIssuer(parts(all, { TRUSTED_ISSUER: other.issuer }))).toEqual(other)
+    const sharedIssuer = { issuer: 'http://localhost:3000', keys: resources.resourceKeys }
+    expect(findTrustedIssuer(createParts(allUrls))).toEqual(sharedIssuer)
+    expect(findTrustedIssuer(createParts(allUrls, { TRUSTED_ISSUER: 'http://localhost:3000' }))).toEqual(sharedIssuer)
+    const otherIssuer = { issuer: 'https://b.example' }
+    expect(findTrustedIssuer(createParts(allUrls, { TRUSTED_ISSUER: otherIssuer.issuer }))).toEqual(otherIssuer)
   })
 
   it('verify tokens with the keys of auth in memory, also if its public name does not resolve', async () => {
-    const unknown = 'https://auth.invalid'
-    const issuer = await startIssuer({ ...resources, serviceUrl: unknown, clock: systemClock })
+    const unresolvableUrl = 'https://auth.invalid'
+    const issuer = await startIssuer({ ...resources, serviceUrl: unresolvableUrl, clock: systemClock })
     const clock = Object.assign(new TestClock(), { seconds: systemClock.nowSeconds() })
-    const shell = { serviceUrls: new Map([['auth', unknown]] as const), identity: { resourceKeys: [resourceKey(1)] } }
+    const shell = {
+      serviceUrls: new Map([['auth', unresolvableUrl]] as const),
+      identity: { resourceKeys: [resourceKey(1)] }
+    }
     const [vault, relay] = [await testVault({}, shell), await startTestRelay({}, { ...shell, clock })]
     afterTest(() => Promise.all([vault.close(), relay.end()]))
     const put = request(vault.listener)
       .put('/notes')
-      .set(bearer(await issuer.tokenFor(VAULT)))
+      .set(createBearer(await issuer.tokenFor(VAULT)))
     await put.send({ content: 'a note' }).expect(200)
     const post = request(relay.listener)
       .post('/file')
-      .set(bearer(await issuer.tokenFor(RELAY)))
+      .set(createBearer(await issuer.tokenFor(RELAY)))
     await post.send({ file: 'a file' }).expect(200)
     const ready = (await request(relay.listener).get('/ready').expect(200)).body as { dependencies: object }
     expect(ready.dependencies).not.toHaveProperty('issuer')
   })
 
   it('do not trust a URL that is neither https nor on this machine, or an issuer without a shared key', () => {
-    const open: [string, string][] = [
+    const publicUrls: [string, string][] = [
       ['auth', 'http://192.168.1.5:3000'],
       ['vault', 'http://192.168.1.5:3002']
     ]
-    expect(createResourceOptions(parts(open))).toEqual({})
-    expect(findTrustedIssuer(parts(open))).toBeUndefined()
-    const withoutKey = { ...parts(all), identity: { resourceKeys: [] } as never }
+    expect(createResourceOptions(createParts(publicUrls))).toEqual({})
+    expect(findTrustedIssuer(createParts(publicUrls))).toBeUndefined()
+    const withoutKey = { ...createParts(allUrls), identity: { resourceKeys: [] } as never }
     expect(createResourceOptions(withoutKey)).toEqual({})
     expect(findTrustedIssuer(withoutKey)).toBeUndefined()
-    expect(createResourceOptions(parts([['auth', 'http://localhost:3000']]))).toEqual({})
+    expect(createResourceOptions(createParts([['auth', 'http://localhost:3000']]))).toEqual({})
   })
 })

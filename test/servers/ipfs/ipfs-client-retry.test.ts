@@ -13,12 +13,12 @@ const { createIpfsHttpNode } = await import('../../../servers/ipfs/ipfs-rpc-clie
 // Cause: its rejection was cached for ever, and nothing was pinned until the next start.
 it('an IPFS client that failed to load is loaded again by the next call, and only once', async () => {
   const faulty = await startFaultyNode()
-  const [node, other] = [createIpfsHttpNode(faulty.url), createIpfsHttpNode(faulty.url)]
+  const [node, otherNode] = [createIpfsHttpNode(faulty.url), createIpfsHttpNode(faulty.url)]
   await expect(node.ping()).rejects.toThrow('too many open files')
   await node.ping()
-  await other.ping()
+  await otherNode.ping()
   expect({ loads, calls: faulty.calls.version }).toEqual({ loads: 2, calls: 2 })
   node.close()
-  other.close()
+  otherNode.close()
   await faulty.stop()
 })

@@ -6,13 +6,13 @@ import { askNode, catchCode, deadlineFor, expectVerdict } from '../../support/ip
 import { scaled } from '../../support/time-factor.js'
 import { until } from '../../support/until.js'
 
-const table = ipfsFaults.flatMap((fault) => ipfsVerbs.map((verb) => ({ fault, verb })))
+const cases = ipfsFaults.flatMap((fault) => ipfsVerbs.map((verb) => ({ fault, verb })))
 
 describe('createIpfsHttpNode with a node that fails', () => {
   let faulty: FaultyIpfsNode
   const clients: IpfsHttpNode[] = []
 
-  function clientWith(deadlineMilliseconds: number): IpfsHttpNode {
+  function createClient(deadlineMilliseconds: number): IpfsHttpNode {
     const client = createIpfsHttpNode(faulty.url, { deadlineMilliseconds, listMilliseconds: deadlineMilliseconds })
     clients.push(client)
     return client
@@ -21,7 +21,7 @@ describe('createIpfsHttpNode with a node that fails', () => {
   /** Starts a node that has content, and lets it fail. */
   async function start(fault: IpfsFault): Promise<void> {
     faulty = await startFaultyNode({ slowMilliseconds: scaled(600_000) })
-    await askNode(clientWith(scaled(30_000)), 'add')
+    await askNode(createClient(scaled(30_000)), 'add')
     await faulty.fail(fault)
   }
 
@@ -30,11 +30,11 @@ describe('createIpfsHttpNode with a node that fails', () => {
     await faulty.stop()
   })
 
-  it.each(table)(
+  it.each(cases)(
     'gives $verb the documented outcome at a node that $fault, and then works again',
     async ({ fault, verb }) => {
       await start(fault)
-      expect(await catchCode(askNode(clientWith(deadlineFor(fault, verb)), verb))).toBe(expectVerdict(fault, verb))
+      expect(await catchCode(askNode(createClient(deadlineFor(fault, verb)), verb))).toBe(expectVerdict(fault, verb))
 
       await faulty.heal()
       const [client] = clients
@@ -51,10 +51,10 @@ describe('createIpfsHttpNode with a node that fails', () => {
       await start(fault)
       // One pin is taken off only once.
       const verbs = ipfsVerbs.filter((verb) => verb !== 'pin/rm')
-      const client = clientWith(Math.max(...verbs.map((verb) => deadlineFor(fault, verb))))
-      const asked = Array.from({ length: 20 }, (_, index) => verbs[index % verbs.length]!)
-      const codes = await Promise.all(asked.map((verb) => catchCode(askNode(client, verb))))
-      expect(codes).toEqual(asked.map((verb) => expectVerdict(fault, verb)))
+      const client = createClient(Math.max(...verbs.map((verb) => deadlineFor(fault, verb))))
+      const calledVerbs = Array.from({ length: 20 }, (_, index) => verbs[index % verbs.length]!)
+      const codes = await Promise.all(calledVerbs.map((verb) => catchCode(askNode(client, verb))))
+      expect(codes).toEqual(calledVerbs.map((verb) => expectVerdict(fault, verb)))
     }
   )
 
@@ -73,7 +73,7 @@ describe('createIpfsHttpNode with a node that fails', () => {
     'closes the connections of calls that timed out: %s',
     async (fault) => {
       await start(fault)
-      const client = clientWith(deadlineFor(fault, 'pin/ls'))
+      const client = createClient(deadlineFor(fault, 'pin/ls'))
       await Promise.all(Array.from({ length: 10 }, () => catchCode(askNode(client, 'pin/ls'))))
       await until(() => faulty.underWay() === 0)
     }
@@ -89,12 +89,12 @@ describe('createIpfsHttpNode with a node that fails', () => {
     await start(fault)
     await catchCode(askNode(clients[0]!, 'version'))
     const before = process.memoryUsage().rss
-    let most = 0
-    const timer = setInterval(() => (most = Math.max(most, process.memoryUsage().rss - before)), 5)
-    const ask = (verb: IpfsVerb) => catchCode(askNode(clientWith(deadlineFor(fault, verb)), verb))
+    let peakBytes = 0
+    const timer = setInterval(() => (peakBytes = Math.max(peakBytes, process.memoryUsage().rss - before)), 5)
+    const ask = (verb: IpfsVerb) => catchCode(askNode(createClient(deadlineFor(fault, verb)), verb))
     await Promise.all(ipfsVerbs.map(ask))
     clearInterval(timer)
-    expect(Math.max(most, process.memoryUsage().rss - before)).toBeLessThan(48 * 1_048_576)
+    expect(Math.max(peakBytes, process.memoryUsage().rss - before)).toBeLessThan(48 * 1_048_576)
   })
 
   it('causes no unhandled rejection and no warning', async () => {
@@ -103,7 +103,7 @@ describe('createIpfsHttpNode with a node that fails', () => {
     process.on('unhandledRejection', note).on('warning', note)
     try {
       await start('refuses')
-      const client = clientWith(100)
+      const client = createClient(100)
       for (const fault of ipfsFaults) {
         await faulty.fail(fault)
         await Promise.all(Array.from({ length: 15 }, (_, index) => catchCode(askNode(client, ipfsVerbs[index % 5]!))))

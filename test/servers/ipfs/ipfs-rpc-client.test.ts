@@ -10,8 +10,8 @@ import { IpfsCall } from '../../../servers/ipfs/ipfs-call.js'
 import { closeServices, serving } from '../../support/server-client.js'
 import { pino } from 'pino'
 
-const ten = { bytes: Buffer.from('0123456789'), cid: 'bafkreiee3cmhp4guaqppw27zdilpajepf7kxhzvpaxaz7fv63opyql3yqi' }
-const other = 'bafkreifd5lk65wwv36bdddcrnbo3yhaupi3nd74fqt6ifxtlbdil6y5hsu'
+const content = { bytes: Buffer.from('0123456789'), cid: 'bafkreiee3cmhp4guaqppw27zdilpajepf7kxhzvpaxaz7fv63opyql3yqi' }
+const otherCid = 'bafkreifd5lk65wwv36bdddcrnbo3yhaupi3nd74fqt6ifxtlbdil6y5hsu'
 
 describe('createIpfsHttpNode', () => {
   const started: { faulty: FaultyIpfsNode; node: IpfsHttpNode }[] = []
@@ -30,12 +30,12 @@ describe('createIpfsHttpNode', () => {
 
   it('adds, pins, lists, reads and unpins content', async () => {
     const { faulty, node } = await start()
-    await node.add(ten.cid, ten.bytes)
-    faulty.pins.add(other)
-    expect(await node.listPins()).toEqual(new Set([ten.cid, other]))
-    expect(Buffer.from(await node.read(ten.cid, 10)).toString()).toBe('0123456789')
-    await node.unpin(ten.cid)
-    expect([...faulty.pins]).toEqual([other])
+    await node.add(content.cid, content.bytes)
+    faulty.pins.add(otherCid)
+    expect(await node.listPins()).toEqual(new Set([content.cid, otherCid]))
+    expect(Buffer.from(await node.read(content.cid, 10)).toString()).toBe('0123456789')
+    await node.unpin(content.cid)
+    expect([...faulty.pins]).toEqual([otherCid])
     expect(faulty.calls).toEqual({ add: 1, cat: 1, 'pin/ls': 1, 'pin/rm': 1, version: 0 })
   })
 
@@ -48,14 +48,14 @@ describe('createIpfsHttpNode', () => {
 
   it.each([
     'not pinned or pinned indirectly',
-    `${ten.cid} is not pinned`,
-    `${ten.cid} is pinned indirectly under x`,
+    `${content.cid} is not pinned`,
+    `${content.cid} is pinned indirectly under x`,
     // IPFS Cluster.
     'pin is not part of the pinset'
   ])('treats a missing pin as removed if the node reports: %s', async (message) => {
     const { faulty, node } = await start()
     faulty.say(500, JSON.stringify({ Message: message, Code: 0, Type: 'error' }))
-    await expect(node.unpin(ten.cid)).resolves.toBeUndefined()
+    await expect(node.unpin(content.cid)).resolves.toBeUndefined()
   })
 
   it.each([
@@ -79,15 +79,15 @@ describe('createIpfsHttpNode', () => {
   })
 
   it('reports ERR_IPFS_UNAVAILABLE if the host name of the node is unknown', async () => {
-    await expect(createIpfsHttpNode('http://node.invalid:5001').add(ten.cid, ten.bytes)).rejects.toMatchObject({
+    await expect(createIpfsHttpNode('http://node.invalid:5001').add(content.cid, content.bytes)).rejects.toMatchObject({
       code: 'ERR_IPFS_UNAVAILABLE'
     })
   })
 
   it('refuses a response with more bytes than requested', async () => {
     const { node } = await start()
-    await node.add(ten.cid, ten.bytes)
-    await expect(node.read(ten.cid, 9)).rejects.toMatchObject({ code: 'ERR_IPFS_BAD_RESPONSE' })
+    await node.add(content.cid, content.bytes)
+    await expect(node.read(content.cid, 9)).rejects.toMatchObject({ code: 'ERR_IPFS_BAD_RESPONSE' })
   })
 
   it.each([
@@ -95,17 +95,17 @@ describe('createIpfsHttpNode', () => {
     [':p@ss', ':p%40ss@']
   ])('sends the credentials of the URL in a header: %s', async (credentials, userinfo) => {
     const { faulty, node } = await start({ credentials }, userinfo)
-    await node.add(ten.cid, ten.bytes)
-    expect([...faulty.pins]).toEqual([ten.cid])
+    await node.add(content.cid, content.bytes)
+    expect([...faulty.pins]).toEqual([content.cid])
   })
 
   it('shows the credentials in no error', async () => {
     const { faulty, node } = await start({ credentials: 'me:right' }, 'me:s3cret@')
     const errors: unknown[] = []
-    const note = (error: unknown): void => void errors.push(error)
-    await node.add(ten.cid, ten.bytes).catch(note)
+    const addError = (error: unknown): void => void errors.push(error)
+    await node.add(content.cid, content.bytes).catch(addError)
     await faulty.fail('refuses')
-    await node.ping().catch(note)
+    await node.ping().catch(addError)
     expect(errors).toHaveLength(2)
     expect(inspect(errors, { depth: 8, showHidden: true })).not.toMatch(/s3cret|bWU6czNjcmV0/)
   })
@@ -118,10 +118,10 @@ describe('createIpfsHttpNode', () => {
 
   it('retries if the node had just closed a persistent connection', async () => {
     const { faulty, node } = await start({ endsKept: true })
-    await Promise.all([node.add(ten.cid, ten.bytes), node.ping(), node.ping()])
-    await node.add(ten.cid, ten.bytes)
-    await node.unpin(ten.cid)
-    expect(Buffer.from(await node.read(ten.cid, 10)).toString()).toBe('0123456789')
+    await Promise.all([node.add(content.cid, content.bytes), node.ping(), node.ping()])
+    await node.add(content.cid, content.bytes)
+    await node.unpin(content.cid)
+    expect(Buffer.from(await node.read(content.cid, 10)).toString()).toBe('0123456789')
     expect(await node.listPins()).toEqual(new Set())
     expect(faulty.calls).toEqual({ add: 2, cat: 1, 'pin/ls': 1, 'pin/rm': 1, version: 2 })
   })
@@ -130,18 +130,18 @@ describe('createIpfsHttpNode', () => {
     'does not retry %s after a timeout on a persistent connection',
     async (verb) => {
       const { faulty, node } = await start()
-      await node.add(ten.cid, ten.bytes)
+      await node.add(content.cid, content.bytes)
       const before = faulty.calls[verb]
       await faulty.fail('is silent')
       jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask', 'performance', 'Date'] })
-      const asked = {
-        add: () => node.add(ten.cid, ten.bytes),
-        cat: () => node.read(ten.cid, 10),
+      const call = {
+        add: () => node.add(content.cid, content.bytes),
+        cat: () => node.read(content.cid, 10),
         'pin/ls': () => node.listPins(),
-        'pin/rm': () => node.unpin(ten.cid),
+        'pin/rm': () => node.unpin(content.cid),
         version: () => node.ping()
       }[verb]()
-      const refused = expect(asked).rejects.toMatchObject({ code: 'ERR_IPFS_TIMEOUT' })
+      const refused = expect(call).rejects.toMatchObject({ code: 'ERR_IPFS_TIMEOUT' })
       await until(() => faulty.underWay() === 1)
       jest.advanceTimersByTime(scaled(30_000))
       await refused
@@ -163,12 +163,12 @@ describe('createIpfsHttpNode', () => {
     const { faulty, node } = await start()
     await node.ping()
     await faulty.fail('is silent')
-    const asked = [node.add(ten.cid, ten.bytes), node.read(ten.cid, 10), node.listPins()]
-    const ended = Promise.allSettled(asked)
-    await until(() => faulty.underWay() === asked.length)
+    const calls = [node.add(content.cid, content.bytes), node.read(content.cid, 10), node.listPins()]
+    const outcomes = Promise.allSettled(calls)
+    await until(() => faulty.underWay() === calls.length)
     node.close()
-    expect(await ended).toMatchObject(asked.map(() => ({ reason: { code: 'ERR_IPFS_UNAVAILABLE' } })))
-    await expect(node.unpin(ten.cid)).rejects.toMatchObject({ code: 'ERR_IPFS_UNAVAILABLE' })
+    expect(await outcomes).toMatchObject(calls.map(() => ({ reason: { code: 'ERR_IPFS_UNAVAILABLE' } })))
+    await expect(node.unpin(content.cid)).rejects.toMatchObject({ code: 'ERR_IPFS_UNAVAILABLE' })
   })
 })
 
@@ -179,12 +179,12 @@ describe('listPins', () => {
   let pinsSent = 0
 
   /** Counts lines that arrived, for each of which the deadline begins again. */
-  const arrived = jest.spyOn(IpfsCall.prototype, 'restartDeadline')
+  const arrivedLines = jest.spyOn(IpfsCall.prototype, 'restartDeadline')
 
   beforeEach(async () => {
     answer = undefined
     pinsSent = 0
-    arrived.mockClear()
+    arrivedLines.mockClear()
     const url = await serving((_req, res) => {
       answer = res.writeHead(200, { 'Content-Type': 'application/json' })
     })
@@ -198,7 +198,7 @@ describe('listPins', () => {
   })
 
   /** Lines about so many pins, each another than all before. */
-  function linesOf(count: number): string {
+  function createPinLines(count: number): string {
     const hash = Buffer.alloc(32)
     return Array.from({ length: count }, () => {
       hash.writeUInt32BE((pinsSent += 1))
@@ -209,12 +209,12 @@ describe('listPins', () => {
   /** Sends lines, and waits until the client has read them. */
   async function send(count: number): Promise<void> {
     await until(() => answer !== undefined)
-    answer!.write(linesOf(count))
-    await until(() => arrived.mock.calls.length === pinsSent)
+    answer!.write(createPinLines(count))
+    await until(() => arrivedLines.mock.calls.length === pinsSent)
   }
 
   /** Asks for the list. What it ends with is caught at once, because it may come before somebody awaits it. */
-  function list(): Promise<number | string> {
+  function listOutcome(): Promise<number | string> {
     return node.listPins().then(
       (pins) => pins.size,
       (error: unknown) => (error as { code: string }).code
@@ -222,14 +222,14 @@ describe('listPins', () => {
   }
 
   it('accepts a list that is longer than any other response', async () => {
-    const listed = list()
+    const listed = listOutcome()
     await send(20_000)
     answer!.end()
     expect(await listed).toBe(20_000)
   })
 
   it('accepts a list that takes longer than the deadline of 1 s while lines arrive', async () => {
-    const listed = list()
+    const listed = listOutcome()
     for (let piece = 0; piece < 4; piece += 1) {
       await send(10)
       jest.advanceTimersByTime(999)
@@ -239,7 +239,7 @@ describe('listPins', () => {
   })
 
   it('fails if no line arrives within the deadline', async () => {
-    const listed = list()
+    const listed = listOutcome()
     await send(10)
     jest.advanceTimersByTime(999)
     await send(10)
@@ -248,7 +248,7 @@ describe('listPins', () => {
   })
 
   it('fails after its total time limit of 5 s, even while lines arrive', async () => {
-    const listed = list()
+    const listed = listOutcome()
     for (let second = 0; second < 5; second += 1) {
       await send(1)
       jest.advanceTimersByTime(999)
@@ -260,7 +260,7 @@ describe('listPins', () => {
 })
 
 /** Returns the lines that are logged with such a listener. */
-async function linesBeside(listener: RequestListener): Promise<string[]> {
+async function readLogLines(listener: RequestListener): Promise<string[]> {
   const lines: string[] = []
   const log = pino({ base: null, timestamp: false }, { write: (line: string) => lines.push(line) })
   await logLocalNodeHint(log, await serving(listener))
@@ -271,12 +271,12 @@ describe('logLocalNodeHint', () => {
   afterEach(closeServices)
 
   it('names a local node and the variable IPFS_API_URL', async () => {
-    const asked: string[] = []
-    const [line = '', ...others] = await linesBeside((req, res) => {
-      asked.push(`${req.method!} ${req.url!}`)
+    const requests: string[] = []
+    const [line = '', ...others] = await readLogLines((req, res) => {
+      requests.push(`${req.method!} ${req.url!}`)
       res.end('{"Version":"0.42.0"}')
     })
-    expect(asked).toEqual(['POST /api/v0/version'])
+    expect(requests).toEqual(['POST /api/v0/version'])
     const { msg } = JSON.parse(line) as { msg: string }
     expect(msg).toMatch(/^an IPFS node answers at http:\/\/127\.0\.0\.1:\d+: with IPFS_API_URL /)
     expect(others).toEqual([])
@@ -291,6 +291,6 @@ describe('logLocalNodeHint', () => {
     ['a server that stays silent for 1 s', () => undefined],
     ['a server that closes the connection', (req) => void req.socket.destroy()]
   ])('logs nothing if the port belongs to %s', async (_what, listener) => {
-    expect(await linesBeside(listener)).toEqual([])
+    expect(await readLogLines(listener)).toEqual([])
   })
 })

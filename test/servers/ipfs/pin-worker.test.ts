@@ -21,7 +21,7 @@ let store: TestStore
 let captured = captureLog()
 let workers: PinWorker[] = []
 
-const started = (other: TestStore = store): PinWorker => {
+const startWorker = (other: TestStore = store): PinWorker => {
   const clock = { nowSeconds: () => files.clocks.seconds }
   const worker = new PinWorker({ ledger: other, store: other, node, log: pino({}, captured.destination), clock })
   workers.push(worker)
@@ -48,7 +48,7 @@ const remove = (text: string, from = store) => from.removeEntries({ did, key: 'k
 
 describe('PinWorker', () => {
   it('pins written content and unpins removed content before settle resolves', async () => {
-    const worker = started()
+    const worker = startWorker()
     const { changedPins } = await add('a')
     expect(await worker.settle(changedPins)).toBe(true)
     await add('b')
@@ -60,7 +60,7 @@ describe('PinWorker', () => {
   })
 
   it('makes no call for content that is pinned already or was never pinned', async () => {
-    const worker = started()
+    const worker = startWorker()
     node.pins.add('of another')
     await add('a')
     await worker.settle([a])
@@ -76,7 +76,7 @@ describe('PinWorker', () => {
   ] as const)(
     'waits for a call in flight when its content %s, and then updates the node',
     async (_what, steps, pins) => {
-      const worker = started()
+      const worker = startWorker()
       node.isHolding = true
       await add('a')
       const first = worker.settle([a])
@@ -94,7 +94,7 @@ describe('PinWorker', () => {
   )
 
   it('makes at most 4 calls at once, and never two for one CID', async () => {
-    const worker = started()
+    const worker = startWorker()
     const texts = Array.from({ length: 30 }, (_, index) => `c${index}`)
     node.isHolding = true
     await Promise.all(texts.map((text) => add(text)))
@@ -117,7 +117,7 @@ describe('PinWorker', () => {
   it('finishes the calls that a previous process left open, with one call each', async () => {
     const texts = Array.from({ length: 200 }, (_, index) => `c${index}`)
     await Promise.all(texts.map((text) => add(text)))
-    started().start()
+    startWorker().start()
     await until(async () => (await store.countOpen()) === 0)
     expect(node.calls.sort()).toEqual(texts.map((text) => `add ${computeCid(text)}`).sort())
   })
@@ -125,16 +125,16 @@ describe('PinWorker', () => {
   it('repeats a call of a crashed worker after its lease, and again after a minute of doubt', async () => {
     node.isHolding = true
     await add('a')
-    void started().settle([a])
+    void startWorker().settle([a])
     await node.heldCall('add', a)
-    const other = started(await files.open({ tracksPins: true }))
+    const otherWorker = startWorker(await files.open({ tracksPins: true }))
     node.isHolding = false
-    expect(await other.settle([a])).toBe(false)
+    expect(await otherWorker.settle([a])).toBe(false)
     files.clocks.advance(20)
-    expect(await other.settle([a])).toBe(false)
+    expect(await otherWorker.settle([a])).toBe(false)
     expect(node.calls).toEqual([`add ${a}`, `add ${a}`])
     files.clocks.advance(60)
-    expect(await other.settle([a])).toBe(true)
+    expect(await otherWorker.settle([a])).toBe(true)
     expect(node.calls).toHaveLength(3)
   })
 
@@ -150,21 +150,21 @@ describe('PinWorker', () => {
     }
     await add('b')
     node.fault = (_verb, cid) => (cid === a ? 'ERR_IPFS_TIMEOUT' : undefined)
-    const worker = started()
+    const worker = startWorker()
     expect(await worker.settle([a])).toBe(false)
     expect(captured.log().map((line) => line.event)).toEqual([event])
     expect(await worker.settle([b])).toBe(isSettled)
   })
 
   it('leaves a call to the process that holds its lease, and does the rest afterwards', async () => {
-    const worker = started()
-    const other = started(await files.open({ tracksPins: true }))
+    const worker = startWorker()
+    const otherWorker = startWorker(await files.open({ tracksPins: true }))
     node.isHolding = true
     await add('a')
     const settled = worker.settle([a])
     const call = await node.heldCall('add', a)
     await remove('a')
-    expect(await other.settle([a])).toBe(false)
+    expect(await otherWorker.settle([a])).toBe(false)
     expect(node.calls).toEqual([`add ${a}`])
     node.isHolding = false
     call.finish()
@@ -176,7 +176,7 @@ describe('PinWorker', () => {
 
   it('returns false from settle after 2 s, and continues the call', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'performance', 'Date'] })
-    const worker = started()
+    const worker = startWorker()
     node.isHolding = true
     await add('a')
     const settled = worker.settle([a])
@@ -189,7 +189,7 @@ describe('PinWorker', () => {
   })
 
   it('delays a pin longer after each refusal or missing content, while other pins continue', async () => {
-    const worker = started()
+    const worker = startWorker()
     node.fault = (verb, cid) => (verb === 'add' && cid === a ? 'ERR_IPFS_BAD_RESPONSE' : undefined)
     await add('a')
     for (const wait of [1, 2, 4]) {
@@ -212,7 +212,7 @@ describe('PinWorker with an unavailable node', () => {
   it('calls the node for the first write only, and sends the rest after a call succeeds', async () => {
     // The node is tried after 1 s as well, which slow writes take.
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] })
-    const worker = started()
+    const worker = startWorker()
     node.fault = () => 'ERR_IPFS_UNAVAILABLE'
     const texts = Array.from({ length: 20 }, (_, index) => `c${index}`)
     for (const text of texts) {
@@ -243,7 +243,7 @@ describe('PinWorker with an unavailable node', () => {
 
   it('retries with one call after 1, 2, 4, 8, 16, 32, 60 and 60 s', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] })
-    const worker = started()
+    const worker = startWorker()
     node.fault = () => 'ERR_IPFS_UNAVAILABLE'
     await Promise.all([add('a'), add('b')])
     expect(await worker.settle([a])).toBe(false)
@@ -254,7 +254,7 @@ describe('PinWorker with an unavailable node', () => {
 
   it('also retries for a write, at the earliest 5 s after the last failure', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] })
-    const worker = started()
+    const worker = startWorker()
     node.fault = () => 'ERR_IPFS_UNAVAILABLE'
     await add('a')
     expect(await worker.settle([a])).toBe(false)
@@ -269,7 +269,7 @@ describe('PinWorker with an unavailable node', () => {
   })
 
   it('answers calls of settle that already wait', async () => {
-    const worker = started()
+    const worker = startWorker()
     node.isHolding = true
     await Promise.all([add('a'), add('b')])
     const answers = [a, b].map((cid) => worker.settle([cid]))
@@ -278,7 +278,7 @@ describe('PinWorker with an unavailable node', () => {
   })
 
   it('makes no call after it was stopped', async () => {
-    const worker = started()
+    const worker = startWorker()
     await add('a')
     await worker.stop()
     expect(await worker.settle([a])).toBe(false)

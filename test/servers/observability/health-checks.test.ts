@@ -22,15 +22,15 @@ describe('GET /ready', () => {
   })
 
   it('explains why a required dependency is unavailable, and reports it once', async () => {
-    const told: unknown[] = []
-    const full = Object.assign(new Error('disk I/O'), { code: 'SQLITE_FULL' })
-    const failing = async (): Promise<void> => Promise.reject(full)
+    const reports: unknown[] = []
+    const diskError = Object.assign(new Error('disk I/O'), { code: 'SQLITE_FULL' })
+    const fail = async (): Promise<void> => Promise.reject(diskError)
     const dependencies = [
-      { name: 'store', isNeeded: true, check: failing },
-      { name: 'ipfs', isNeeded: false, check: failing }
+      { name: 'store', isNeeded: true, check: fail },
+      { name: 'ipfs', isNeeded: false, check: fail }
     ]
     let milliseconds = 0
-    const onNotReady = (reasons: unknown): void => void told.push(reasons)
+    const onNotReady = (reasons: unknown): void => void reports.push(reasons)
     const { answer } = createReadiness(dependencies, { onNotReady, nowMilliseconds: () => milliseconds })
     const app = express().get('/ready', answer)
     for (milliseconds of [0, 1_000]) {
@@ -40,7 +40,7 @@ describe('GET /ready', () => {
         reasons: { store: 'the disk is full' }
       })
     }
-    expect(told).toEqual([{ store: 'the disk is full' }])
+    expect(reports).toEqual([{ store: 'the disk is full' }])
   })
 
   it('answers 200 after the clock of a single server jumped, and says by how much', async () => {

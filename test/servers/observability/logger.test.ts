@@ -5,7 +5,7 @@ import { nameVariables } from '../../../servers/config/variable-names.js'
 import { testAuthServer } from '../../support/test-app.js'
 
 /** Returns the lines that a log writes. */
-function linesOf(
+function writeLines(
   format: 'pretty' | 'json' | undefined,
   isTerminal: boolean,
   write: (log: ReturnType<typeof createServerLog>) => void
@@ -16,7 +16,7 @@ function linesOf(
   return lines
 }
 
-const withoutTime = (line: string): string => line.replace(/^\d\d:\d\d:\d\d\.\d{3}/, 'TIME')
+const hideTime = (line: string): string => line.replace(/^\d\d:\d\d:\d\d\.\d{3}/, 'TIME')
 
 describe('createServerLog', () => {
   it.each([
@@ -25,13 +25,13 @@ describe('createServerLog', () => {
     ['json', true, 'json'],
     ['pretty', false, 'pretty']
   ] as const)('uses for LOG_FORMAT %s, terminal %s, the format %s', (format, isTerminal, expected) => {
-    const [line = ''] = linesOf(format, isTerminal, (log) => log.info({ event: 'a' }, 'text'))
+    const [line = ''] = writeLines(format, isTerminal, (log) => log.info({ event: 'a' }, 'text'))
     expect(line.startsWith('{') ? 'json' : 'pretty').toBe(expected)
     expect(line.endsWith('\n')).toBe(true)
   })
 
   it('writes one readable line per event on a terminal', () => {
-    const lines = linesOf('pretty', true, (log) => {
+    const lines = writeLines('pretty', true, (log) => {
       writeLine(log, { event: 'ready', url: 'http://127.0.0.1:3000' }, 'ready at http://localhost:3000')
       const code = 'ERR_ACCESS_TOKEN'
       logRequest(log, { method: 'GET', route: '/me', status: 401, code, seconds: 0.0012345 })
@@ -40,7 +40,7 @@ describe('createServerLog', () => {
       log.warn({ event: 'first-refusal', code: 'ERR_DID', reason: { check: 'did' }, text: 'two words' }, 'refused')
       log.debug({ event: 'request-refused' }, 'not at this level')
     })
-    expect(lines.map(withoutTime)).toEqual([
+    expect(lines.map(hideTime)).toEqual([
       'TIME  INFO   auth   ready at http://localhost:3000\n',
       'TIME  INFO   auth   GET /me 401 1.235 ms ERR_ACCESS_TOKEN\n',
       'TIME  INFO   auth   GET /ready 503 1 ms\n',
@@ -49,8 +49,8 @@ describe('createServerLog', () => {
   })
 
   it('escapes a line feed in a field', () => {
-    const lines = linesOf('pretty', true, (log) => log.info({ text: 'a\nb' }, 'message'))
-    expect(lines.map(withoutTime)).toEqual(['TIME  INFO   auth   message  text="a\\nb"\n'])
+    const lines = writeLines('pretty', true, (log) => log.info({ text: 'a\nb' }, 'message'))
+    expect(lines.map(hideTime)).toEqual(['TIME  INFO   auth   message  text="a\\nb"\n'])
   })
 })
 

@@ -9,7 +9,7 @@ import { testVault } from '../../support/vault-app.js'
 import { createNumberedWallet } from '../../support/wallet.js'
 
 describe('Metrics', () => {
-  const linesOf = async (metrics: Metrics): Promise<string[]> =>
+  const readLines = async (metrics: Metrics): Promise<string[]> =>
     (await metrics.read()).text.split('\n').filter((line) => line.startsWith('did_auth_'))
 
   it('reads a gauge of several servers on each request', async () => {
@@ -17,25 +17,25 @@ describe('Metrics', () => {
     let open = 3
     metrics.watch('did_auth_pins_open', () => [{ labels: { server: 'relay' }, value: open }])
     metrics.watch('did_auth_pins_open', () => Promise.resolve([{ labels: { server: 'vault' }, value: 1 }]))
-    expect(await linesOf(metrics)).toEqual([
+    expect(await readLines(metrics)).toEqual([
       'did_auth_pins_open{server="relay"} 3',
       'did_auth_pins_open{server="vault"} 1'
     ])
     open = 0
-    expect(await linesOf(metrics)).toContain('did_auth_pins_open{server="relay"} 0')
+    expect(await readLines(metrics)).toContain('did_auth_pins_open{server="relay"} 0')
   })
 
   it('omits a gauge that cannot be read', async () => {
     const metrics = new Metrics()
     metrics.watch('did_auth_pins_open', () => Promise.reject(new Error('away')))
-    expect(await linesOf(metrics)).toEqual([])
+    expect(await readLines(metrics)).toEqual([])
   })
 
   it('reports when a task last succeeded', async () => {
     const metrics = new Metrics()
     const vault = await testVault({}, { metrics })
     const isShown = (line: string) => /^did_auth_task_success\w+\{server="vault",task="collector"\} \d{10}$/.test(line)
-    await until(async () => (await linesOf(metrics)).some(isShown))
+    await until(async () => (await readLines(metrics)).some(isShown))
     await vault.close()
   })
 })

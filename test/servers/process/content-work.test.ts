@@ -73,10 +73,10 @@ describe('repeatWork', () => {
   })
 
   it('abandons work that does not end within 3 s of stop, and ignores its failure', async () => {
-    let fails: (error: Error) => void = () => undefined
+    let rejectWork: (error: Error) => void = () => undefined
     const work = (): Promise<void> =>
       new Promise((_resolve, reject) => {
-        fails = reject
+        rejectWork = reject
       })
     const { stop } = repeatWork(work, fail)
     let isStopped = false
@@ -85,7 +85,7 @@ describe('repeatWork', () => {
     expect(isStopped).toBe(false)
     await jest.advanceTimersByTimeAsync(1)
     await stopping
-    fails(new Error('closed'))
+    rejectWork(new Error('closed'))
     await jest.advanceTimersByTimeAsync(200_000)
   })
 })

@@ -37,8 +37,8 @@ afterEach(async () => {
 
 async function startTargets(auths: number, vaults: number): Promise<{ targets: Targets; servers: ServerProcess[] }> {
   const [auth, vault] = await Promise.all([instances.startMany(auths, 'auth'), instances.startMany(vaults, 'vault')])
-  const urls = (servers: readonly ServerProcess[]): string[] => servers.map(({ url }) => url)
-  return { targets: { auths: urls(auth), vaults: urls(vault) }, servers: [...auth, ...vault] }
+  const getUrls = (servers: readonly ServerProcess[]): string[] => servers.map(({ url }) => url)
+  return { targets: { auths: getUrls(auth), vaults: getUrls(vault) }, servers: [...auth, ...vault] }
 }
 
 describe('instances that are killed under load', () => {
@@ -102,25 +102,25 @@ describe('instances whose database crashes under load', () =>
 describe('an instance that cannot reach the database', () => {
   it('answers 503 with Retry-After while the others serve, and recovers', async () => {
     const proxy = await tcpProxy(engine.port)
-    const hidden = await instances.start('auth', {
+    const isolated = await instances.start('auth', {
       DATABASE_URL: `postgres://postgres@127.0.0.1:${proxy.port}/postgres`
     })
     const { targets } = await startTargets(2, 1)
-    const { accessToken } = await logIn(hidden.url, createNumberedWallet(1), findDomain('auth'))
+    const { accessToken } = await logIn(isolated.url, createNumberedWallet(1), findDomain('auth'))
     await steadily(STANDSTILL_MILLISECONDS, () =>
       runUnderLoad(targets, false, async (load) => {
         proxy.blackHole(true)
         const startedAt = performance.now()
-        const { status, headers } = await me(hidden.url, accessToken)
+        const { status, headers } = await me(isolated.url, accessToken)
         const refusedAfter = Math.round(performance.now() - startedAt)
         expect([status, headers.has('retry-after')]).toEqual([503, true])
-        await until(async () => (await ask(`${hidden.url}/ready`)).status === 503)
+        await until(async () => (await ask(`${isolated.url}/ready`)).status === 503)
         await waitForWrites(load)
         proxy.blackHole(false)
         const healingAt = performance.now()
-        await until(async () => (await me(hidden.url, accessToken)).status === 200)
+        await until(async () => (await me(isolated.url, accessToken)).status === 200)
         const healedAfter = Math.round(performance.now() - healingAt)
-        await until(async () => (await ask(`${hidden.url}/ready`)).status === 200)
+        await until(async () => (await ask(`${isolated.url}/ready`)).status === 200)
         note(
           'N5',
           `a black hole: 503 after ${refusedAfter} ms, well again after ${healedAfter} ms; the others ${formatCounts(load)}, p99 ${load.p99()} ms`

@@ -6,19 +6,19 @@ describe('Opened', () =>
   it('closes everything once, one after another in reverse order, also if one fails', async () => {
     const opened = new Opened()
     const steps: string[] = []
-    const closing = (name: string, failure?: Error) => async (): Promise<void> => {
+    const createCloser = (name: string, failure?: Error) => async (): Promise<void> => {
       steps.push(`${name} begins`)
       await nextTurn()
       steps.push(`${name} ends`)
       if (failure !== undefined) throw failure
     }
     const failure = new Error('broken')
-    opened.add(closing('first'))
-    opened.add(closing('second', failure))
-    opened.add(closing('third'))
+    opened.add(createCloser('first'))
+    opened.add(createCloser('second', failure))
+    opened.add(createCloser('third'))
     expect(await opened.close()).toEqual([failure])
-    const each = ['third', 'second', 'first'].flatMap((name) => [`${name} begins`, `${name} ends`])
-    expect(steps).toEqual(each)
+    const expectedSteps = ['third', 'second', 'first'].flatMap((name) => [`${name} begins`, `${name} ends`])
+    expect(steps).toEqual(expectedSteps)
     expect(await opened.close()).toEqual([])
-    expect(steps).toEqual(each)
+    expect(steps).toEqual(expectedSteps)
   }))

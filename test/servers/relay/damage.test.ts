@@ -22,13 +22,13 @@ afterEach(async () => {
   await relay.end()
 })
 
-const posted = async (file: string): Promise<string> => (await postFile(relay, token, file)).body.cid
+const storeFile = async (file: string): Promise<string> => (await postFile(relay, token, file)).body.cid
 
 /** The file of the only object. */
-const objectFile = (): string => filesIn(join(relay.folder, 'relay', 'objects'))[0]!
+const findObjectFile = (): string => filesIn(join(relay.folder, 'relay', 'objects'))[0]!
 
 function damageAt(position: number): void {
-  const file = openSync(objectFile(), 'r+')
+  const file = openSync(findObjectFile(), 'r+')
   writeSync(file, 'X', position)
   closeSync(file)
 }
@@ -45,16 +45,16 @@ describe('GET /file/{cid} of a damaged file', () => {
     ['a cached file', 300_000],
     ['a streamed file', 8 * LEAF_BYTES]
   ])('answers 502 if the first 256 KiB are damaged, and if the file is missing: %s', async (_name, byteCount) => {
-    const cid = await posted('a'.repeat(byteCount))
+    const cid = await storeFile('a'.repeat(byteCount))
     damageAt(7)
     const damaged = await getFile(relay, token, cid)
     expect([damaged.status, damaged.text]).toEqual([502, 'Content missing'])
-    rmSync(objectFile())
+    rmSync(findObjectFile())
     expect((await getFile(relay, token, cid)).status).toBe(502)
   })
 
   it('breaks the connection if a later part is damaged, and never sends wrong bytes', async () => {
-    const cid = await posted('a'.repeat(8 * LEAF_BYTES))
+    const cid = await storeFile('a'.repeat(8 * LEAF_BYTES))
     damageAt(6 * LEAF_BYTES)
     await expect(readOverHttp(cid)).rejects.toThrow()
   })
@@ -77,8 +77,8 @@ describe('GET /file/{cid} of a damaged file that the IPFS node stores', () => {
     ['streamed, lost', 8 * LEAF_BYTES, undefined]
   ])('returns the whole file, and repairs it: %s', async (_name, byteCount, position) => {
     const text = 'a'.repeat(byteCount)
-    const cid = await posted(text)
-    if (position === undefined) rmSync(objectFile())
+    const cid = await storeFile(text)
+    if (position === undefined) rmSync(findObjectFile())
     else damageAt(position)
     expect(await readOverHttp(cid)).toBe(`{"file":"${text}"}`)
     expect(relay.log().filter(({ event }) => event === 'content-repaired')).toHaveLength(1)
@@ -88,7 +88,7 @@ describe('GET /file/{cid} of a damaged file that the IPFS node stores', () => {
   })
 
   it('answers 502 if the node returns other bytes', async () => {
-    const cid = await posted('a'.repeat(300_000))
+    const cid = await storeFile('a'.repeat(300_000))
     node.contents.set(cid, Buffer.from('b'.repeat(300_000)))
     damageAt(7)
     expect((await getFile(relay, token, cid)).status).toBe(502)

@@ -37,7 +37,7 @@ describe('POST /file', () => {
   })
 
   it('returns one CID for one content, in any spelling and from any user', async () => {
-    const other = await logIn(relay, createNumberedWallet(2))
+    const otherToken = await logIn(relay, createNumberedWallet(2))
     for (const body of [
       '{"file":"hello world"}',
       ' { "file" : "hello world" } ',
@@ -46,9 +46,9 @@ describe('POST /file', () => {
       '{"file":"first","file":"hello world"}'
     ]) {
       expect((await postBody(body)).body.cid).toBe(HELLO_CID)
-      expect((await getFile(relay, other, HELLO_CID)).text).toBe('{"file":"hello world"}')
+      expect((await getFile(relay, otherToken, HELLO_CID)).text).toBe('{"file":"hello world"}')
     }
-    expect((await postFile(relay, other, 'hello world')).body.cid).toBe(HELLO_CID)
+    expect((await postFile(relay, otherToken, 'hello world')).body.cid).toBe(HELLO_CID)
   })
 
   it('stores the exact text, which GET then returns', async () => {
@@ -128,17 +128,17 @@ describe('GET /file/{cid}', () => {
   ])('returns the remaining lifetime of a %s file, which a new post restarts', async (_what, length) => {
     const file = 'e'.repeat(length)
     const { cid } = (await postFile(relay, token, file)).body
-    const told: unknown[] = []
+    const lifetimes: unknown[] = []
     for (const seconds of [0, 50]) {
       relay.clock.seconds += seconds
       for (let count = 0; count < 2; count += 1) {
-        told.push((await getFile(relay, token, cid)).headers['file-expires-in'])
+        lifetimes.push((await getFile(relay, token, cid)).headers['file-expires-in'])
       }
     }
     await postFile(relay, token, file)
     relay.clock.seconds += 1
-    told.push((await getFile(relay, token, cid)).headers['file-expires-in'])
-    expect(told).toEqual(['604800', '604800', '604750', '604750', '604799'])
+    lifetimes.push((await getFile(relay, token, cid)).headers['file-expires-in'])
+    expect(lifetimes).toEqual(['604800', '604800', '604750', '604750', '604799'])
   })
 })
 
@@ -166,13 +166,13 @@ describe('GET /ready', () => {
   })
 
   it('reports store and signer, and answers 503 if the file store is unavailable', async () => {
-    const other = await startTestRelay()
-    const ready = await request(other.listener).get('/ready').expect(200)
+    const otherRelay = await startTestRelay()
+    const ready = await request(otherRelay.listener).get('/ready').expect(200)
     expect(ready.body).toEqual({
       status: 'ready',
       dependencies: { store: 'ok', clock: 'ok', signer: 'ok', ipfs: 'none' }
     })
-    await other.end()
+    await otherRelay.end()
     const closed = await request((await startClosed()).listener)
       .get('/ready')
       .expect(503)
@@ -192,13 +192,13 @@ async function startClosed(): Promise<TestRelay> {
 
 describe('the log of the relay', () =>
   it('names routes, and contains no CID, DID or token', async () => {
-    const other = await startTestRelay()
-    const otherToken = await logIn(other, wallet)
-    const { cid } = (await postFile(other, otherToken, 'hello world')).body
-    await getFile(other, otherToken, cid)
-    await getFile(other, otherToken, 'missing')
-    await request(other.listener).post('/auth').send({ jwt: 'a.b.c' })
-    const requests = other.log().filter(({ event }) => event === 'request')
+    const otherRelay = await startTestRelay()
+    const otherToken = await logIn(otherRelay, wallet)
+    const { cid } = (await postFile(otherRelay, otherToken, 'hello world')).body
+    await getFile(otherRelay, otherToken, cid)
+    await getFile(otherRelay, otherToken, 'missing')
+    await request(otherRelay.listener).post('/auth').send({ jwt: 'a.b.c' })
+    const requests = otherRelay.log().filter(({ event }) => event === 'request')
     expect(requests.map(({ method, route, status }) => [method, route, status])).toEqual([
       ['POST', '/request-auth', 200],
       ['POST', '/auth', 200],
@@ -207,8 +207,8 @@ describe('the log of the relay', () =>
       ['GET', '/file', 404],
       ['POST', '/auth', 401]
     ])
-    const text = JSON.stringify(other.log())
+    const text = JSON.stringify(otherRelay.log())
     for (const secret of [cid, wallet.did.slice(-40), otherToken.slice(-20), 'hello world'])
       expect(text).not.toContain(secret)
-    await other.end()
+    await otherRelay.end()
   }))

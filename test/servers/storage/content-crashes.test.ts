@@ -18,7 +18,7 @@ const POINTS = [
   ['delete', 'after', 'the collector deleted the object, whose row still exists']
 ] as const
 
-const points = (engine: string): readonly (readonly [verb: string, when: string, what: string, round: number])[] =>
+const listPoints = (engine: string): readonly (readonly [verb: string, when: string, what: string, round: number])[] =>
   POINTS.filter(([verb]) => engine === 'SQLite' || verb !== 'link').flatMap((point) =>
     Array.from({ length: ROUNDS }, (_, round) => [...point, round + 1] as const)
   )
@@ -33,21 +33,21 @@ describe.each(contentEngines())('a killed writer of large content on %s, with a 
   afterEach(() => files.remove())
 
   /** Returns the faults after the writers were killed. The next start clears their spool. */
-  const faults = async (...writers: Writer[]): Promise<string[]> => {
+  const findFaults = async (...writers: Writer[]): Promise<string[]> => {
     // A server may still run the last statement of a client that was killed.
     const running = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'content-child'"
     if (engine === 'PostgreSQL') await until(async () => (await files.query(running)).length === 0)
     const store = await files.open()
     const lines = writers.flatMap((writer) => writer.lines)
-    return [...(await faultsAfter(store, lines)), ...(await files.leaks(store))]
+    return [...(await findFaultsAfter(store, lines)), ...(await files.leaks(store))]
   }
 
-  it.each(points(engine))(
+  it.each(listPoints(engine))(
     'loses nothing acknowledged and leaves nothing behind at %s %s: %s (round %d)',
     async (verb, when) => {
       const writer = startWriter(files.place, 'a', verb, when, '6')
       expect(await writer.ended).toBe('SIGKILL')
-      expect(await faults(writer)).toEqual([])
+      expect(await findFaults(writer)).toEqual([])
     }
   )
 
@@ -59,7 +59,7 @@ describe.each(contentEngines())('a killed writer of large content on %s, with a 
       await writer.end('SIGKILL')
       await another.wrote(another.lines.length + 4)
       await another.end('SIGKILL')
-      expect(await faults(writer, another)).toEqual([])
+      expect(await findFaults(writer, another)).toEqual([])
     }
   )
 
@@ -79,7 +79,7 @@ describe.each(contentEngines())('a killed writer of large content on %s, with a 
     await writer.end('SIGTERM')
     isOver = true
     await collecting
-    expect(await faults(writer)).toEqual([])
+    expect(await findFaults(writer)).toEqual([])
   })
 })
 
@@ -95,11 +95,11 @@ interface Writer {
 
 /** Starts test/support/content-child.ts. */
 function startWriter(place: string, name: string, ...point: string[]): Writer {
-  const support = (file: string): URL => new URL(`../../support/${file}`, import.meta.url)
-  const imports = pathToFileURL(fileURLToPath(support('server-imports.ts'))).href
+  const resolveSupport = (file: string): URL => new URL(`../../support/${file}`, import.meta.url)
+  const imports = pathToFileURL(fileURLToPath(resolveSupport('server-imports.ts'))).href
   const child: ChildProcess = spawn(
     process.execPath,
-    ['--import', 'tsx', '--import', imports, fileURLToPath(support('content-child.ts')), place, name, ...point],
+    ['--import', 'tsx', '--import', imports, fileURLToPath(resolveSupport('content-child.ts')), place, name, ...point],
     { stdio: ['ignore', 'pipe', 'inherit'], env: { PATH: process.env.PATH } }
   )
   const lines: string[] = []
@@ -109,11 +109,11 @@ function startWriter(place: string, name: string, ...point: string[]): Writer {
   })
   const wrote = (count: number): Promise<void> =>
     new Promise((resolve, reject) => {
-      const look = (): void => {
+      const checkCount = (): void => {
         if (lines.length >= count) resolve()
       }
-      output.on('line', look)
-      look()
+      output.on('line', checkCount)
+      checkCount()
       void ended.then(() => reject(new Error(`the writer ended after ${lines.length} lines`)))
     })
   const end = (signal: 'SIGKILL' | 'SIGTERM'): Promise<unknown> => {
@@ -130,7 +130,7 @@ interface Step {
 }
 
 /** Returns the faults of a store after writers were killed, based on the lines that they printed. */
-async function faultsAfter(store: TestStore, lines: readonly string[]): Promise<string[]> {
+async function findFaultsAfter(store: TestStore, lines: readonly string[]): Promise<string[]> {
   const faults: string[] = []
   const steps = lines.map((line): Step => {
     const verb = line.slice(0, line.indexOf(' '))
@@ -138,12 +138,12 @@ async function faultsAfter(store: TestStore, lines: readonly string[]): Promise<
     return { verb, key, text }
   })
   for (const key of new Set(steps.map((step) => step.key))) {
-    const { certain, possible } = expected(steps.filter((step) => step.key === key))
-    const found = (await readTexts(store, key)).map((text) =>
+    const { certain, possible } = computeExpected(steps.filter((step) => step.key === key))
+    const storedTexts = (await readTexts(store, key)).map((text) =>
       text.slice(0, text.indexOf(' ', text.indexOf(' ') + 1) + 1)
     )
-    const isOne = [certain, possible].some((one) => one.join() === found.join())
-    if (!isOne) faults.push(`${key} has ${found.join()}, not ${certain.join()} or ${possible.join()}`)
+    const isExpected = [certain, possible].some((one) => one.join() === storedTexts.join())
+    if (!isExpected) faults.push(`${key} has ${storedTexts.join()}, not ${certain.join()} or ${possible.join()}`)
   }
   const usage = await store.readUsage(did)
   const entries = await store.listOwnEntries(did)
@@ -153,7 +153,7 @@ async function faultsAfter(store: TestStore, lines: readonly string[]): Promise<
 }
 
 /** Returns the certain content of a key, and the content if the write that was not acknowledged happened. */
-function expected(steps: readonly Step[]): { certain: string[]; possible: string[] } {
+function computeExpected(steps: readonly Step[]): { certain: string[]; possible: string[] } {
   let certain: string[] = []
   let possible: string[] = []
   for (const { verb, text } of steps) {

@@ -42,7 +42,7 @@ async function openVault(variables: Record<string, string>, name: 'relay' | 'vau
   return { env, connections, open }
 }
 
-const statesOf = async (dependencies: readonly Dependency[]): Promise<Record<string, unknown>> =>
+const readStates = async (dependencies: readonly Dependency[]): Promise<Record<string, unknown>> =>
   Object.fromEntries(
     await Promise.all(
       dependencies.map(async ({ name, isNeeded, check }) => {
@@ -82,7 +82,7 @@ describe('openContentEngine', () => {
     await expect(useExistingContents(env, async () => undefined)).rejects.toThrow('There is no vault in')
     const { dependencies, usedPercent } = await open()
     expect(connections.areRemote).toBe(false)
-    expect(await statesOf(dependencies)).toEqual({ store: [true, 'ok'], clock: [false, 'ok'] })
+    expect(await readStates(dependencies)).toEqual({ store: [true, 'ok'], clock: [false, 'ok'] })
     expect(await usedPercent()).toBeGreaterThan(0)
     expect(dependencies.find(({ name }) => name === 'clock')).toMatchObject({ failure: 'jumped' })
   })
@@ -97,20 +97,20 @@ describe('openContentEngine', () => {
       S3_ACCESS_KEY_ID: accessKeyId,
       S3_SECRET_ACCESS_KEY: secretAccessKey
     }
-    const one = await (await openVault(variables)).open()
-    const other = await (await openVault(variables)).open()
+    const first = await (await openVault(variables)).open()
+    const second = await (await openVault(variables)).open()
     const large = createLargeBytes('x')
-    await one.contents.writeEntry(createEntry('k', large))
-    await one.contents.writeEntry(createEntry('k', 'small'))
-    expect(await readTexts(other.contents, 'k')).toEqual([String(large), 'small'])
+    await first.contents.writeEntry(createEntry('k', large))
+    await first.contents.writeEntry(createEntry('k', 'small'))
+    expect(await readTexts(second.contents, 'k')).toEqual([String(large), 'small'])
     expect(s3.requests.some((request) => request.startsWith(`PUT vault/${computeCid(large)}.`))).toBe(true)
-    expect(await statesOf(one.dependencies)).toEqual({
+    expect(await readStates(first.dependencies)).toEqual({
       database: [true, 'ok'],
       objects: [true, 'ok'],
       clock: [true, 'ok']
     })
-    expect(await other.contents.readUsage(did)).toMatchObject({ entryCount: 2 })
-    expect(await one.usedPercent()).toBe(0)
+    expect(await second.contents.readUsage(did)).toMatchObject({ entryCount: 2 })
+    expect(await first.usedPercent()).toBe(0)
   })
 
   it('fails with one line if the database is misconfigured', async () => {
@@ -132,8 +132,8 @@ describe('openContentEngine', () => {
 
   it('stays ready while many requests wait for the database, and checks again after a failure', async () => {
     const { env } = await openVault({})
-    const busy = new DidAuthError('ERR_STORE', { cause: new DidAuthError('ERR_BUSY') })
-    const outcomes = [busy, new Error('away'), undefined]
+    const busyError = new DidAuthError('ERR_STORE', { cause: new DidAuthError('ERR_BUSY') })
+    const outcomes = [busyError, new Error('away'), undefined]
     const ping = (): Promise<void> => {
       const error = outcomes.shift()
       return error === undefined ? Promise.resolve() : Promise.reject(error)

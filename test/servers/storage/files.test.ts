@@ -44,9 +44,9 @@ describe('createFileObjectStore', () => {
     const sync = jest.spyOn(Object.getPrototypeOf(handle) as FileHandle, 'sync')
     sync.mockImplementation(async function (this: FileHandle) {
       const { ino, nlink } = await this.stat()
-      const own = statSync(file).ino
+      const bodyInode = statSync(file).ino
       const name = ino === statSync(join(folder, 'objects')).ino ? 'objects' : 'its folder'
-      synced.push(ino === own ? (nlink === 1 ? 'content' : 'content too late') : name)
+      synced.push(ino === bodyInode ? (nlink === 1 ? 'content' : 'content too late') : name)
     })
     await handle.close()
     mkdirSync(join(folder, 'objects'))
@@ -74,7 +74,7 @@ describe('createFileObjectStore', () => {
 })
 
 describe('openSpool', () => {
-  const ended = spawnSync(process.execPath, ['-p', 'process.pid'], { encoding: 'utf8' }).stdout.trim()
+  const endedPid = spawnSync(process.execPath, ['-p', 'process.pid'], { encoding: 'utf8' }).stdout.trim()
 
   it('returns an unused file name, a new one on each call', () => {
     const spool = openSpool(join(folder, 'spool'))
@@ -85,14 +85,16 @@ describe('openSpool', () => {
 
   it('deletes files of ended processes, and none of running ones', () => {
     mkdirSync(join(folder, 'spool'))
-    const left = [`${hostname()}~${ended}~aa~1`, `${hostname()}~${process.pid}~of a start before~1`]
-    const stays = [`${hostname()}~1~aa~1`, 'another machine~1~aa~1']
-    for (const name of [...left, ...stays]) writeFileSync(join(folder, 'spool', name), '')
-    const mine = openSpool(join(folder, 'spool')).newFile()
-    writeFileSync(mine, '')
-    expect(readdirSync(join(folder, 'spool')).sort()).toEqual([...stays, mine.slice(folder.length + 7)].sort())
+    const abandonedFiles = [`${hostname()}~${endedPid}~aa~1`, `${hostname()}~${process.pid}~of a start before~1`]
+    const foreignFiles = [`${hostname()}~1~aa~1`, 'another machine~1~aa~1']
+    for (const name of [...abandonedFiles, ...foreignFiles]) writeFileSync(join(folder, 'spool', name), '')
+    const ownFile = openSpool(join(folder, 'spool')).newFile()
+    writeFileSync(ownFile, '')
+    expect(readdirSync(join(folder, 'spool')).sort()).toEqual(
+      [...foreignFiles, ownFile.slice(folder.length + 7)].sort()
+    )
     expect(readdirSync(join(folder, 'spool'))).toHaveLength(3)
     openSpool(join(folder, 'spool'))
-    expect(existsSync(mine)).toBe(true)
+    expect(existsSync(ownFile)).toBe(true)
   })
 })

@@ -58,7 +58,7 @@ describe('round trips to the database', () => {
   afterEach(() => pool.end())
 
   /** Statements and round trips of a verb, for a user who is known already. */
-  async function costOf(verb: () => Promise<unknown>): Promise<[statements: number, trips: number]> {
+  async function measureCost(verb: () => Promise<unknown>): Promise<[statements: number, trips: number]> {
     await store.writeEntry(createEntry('other', 'of the user'))
     pool.reset()
     await verb()
@@ -84,18 +84,18 @@ describe('round trips to the database', () => {
     ['a claim of pins', () => store.claim({ limit: 20, nowSeconds: 0, leaseSeconds: 30 }), 1, 1],
     ['a read of a file', () => store.findFile(computeCid('a'), 0), 1, 1]
   ])('are constant in number for %s', async (_what, verb, statements, trips) => {
-    expect(await costOf(verb)).toEqual([statements, trips])
+    expect(await measureCost(verb)).toEqual([statements, trips])
   })
 
   it('are those of one transaction for a replacement and a removal, with unreferenced content', async () => {
     await store.writeEntry(createEntry('k', 'a'))
-    expect(await costOf(() => store.writeEntry(createEntry('k', 'b', { replaces: 'all' })))).toEqual([13, 3])
-    expect(await costOf(() => store.removeEntries(place))).toEqual([10, 3])
+    expect(await measureCost(() => store.writeEntry(createEntry('k', 'b', { replaces: 'all' })))).toEqual([13, 3])
+    expect(await measureCost(() => store.removeEntries(place))).toEqual([10, 3])
   })
 
   it('are three for a post, plus the sum of all files, which is read every 10 s', async () => {
     await store.writeFile(createFile('a'))
-    expect(await costOf(() => store.writeFile(createFile('b')))).toEqual([8, 3])
+    expect(await measureCost(() => store.writeFile(createFile('b')))).toEqual([8, 3])
   })
 
   it('are repeated for a post whose response is lost, and charge its user once', async () => {
@@ -124,7 +124,7 @@ describe('a change whose connection is cut', () => {
   })
   afterEach(() => proxy.close())
 
-  const write = (content: string | Uint8Array, rest = {}) => store.writeEntry(createEntry('k', content, rest))
+  const write = (content: string | Uint8Array, options = {}) => store.writeEntry(createEntry('k', content, options))
   const changes: [what: string, change: () => Promise<unknown>, after: string[]][] = [
     ['a write', () => write('new'), ['before', 'new']],
     ['a replacement', () => write('new', { replaces: 'all' }), ['new']],
@@ -161,8 +161,8 @@ describe('a content store on PostgreSQL', () => {
   it('rebuilds an invalid index', async () => {
     const { inspection } = await files.openAll()
     await files.query(`UPDATE pg_index SET indisvalid = false WHERE indexrelid = '~entries_by_cid'::regclass`)
-    const found = { damage: [], indexes: ['vault_entries_by_cid'] }
-    for (const mode of [dryRun, forReal]) expect(await inspection.checkDatabase(mode)).toEqual(found)
+    const report = { damage: [], indexes: ['vault_entries_by_cid'] }
+    for (const mode of [dryRun, forReal]) expect(await inspection.checkDatabase(mode)).toEqual(report)
     expect(await inspection.checkDatabase(dryRun)).toEqual({ damage: [], indexes: [] })
   })
 
@@ -194,8 +194,8 @@ describe('a content store on PostgreSQL', () => {
       const store = await files.open()
       await store.writeEntry(createEntry('k', large))
       await files.query(damage)
-      const [found] = await store.readContents([computeCid(large)])
-      await expect(found!.bytes()).rejects.toMatchObject({ code: 'ERR_CONTENT_MISSING' })
+      const [content] = await store.readContents([computeCid(large)])
+      await expect(content!.bytes()).rejects.toMatchObject({ code: 'ERR_CONTENT_MISSING' })
       await store.writeEntry(createEntry('k', large))
       expect(await readTexts(store, 'k')).toEqual([String(large)])
     }
@@ -251,30 +251,30 @@ describe('a content store on PostgreSQL', () => {
   })
 
   it('locks rows in the same order in two collectors and a takedown', async () => {
-    const [one, two, other] = await Promise.all([1, 2, 3].map(() => files.open({ tracksPins: true })))
+    const [first, second, third] = await Promise.all([1, 2, 3].map(() => files.open({ tracksPins: true })))
     const texts = ['a', 'b', 'c', 'd', 'e', 'f']
     for (let round = 0; round < 30; round += 1) {
-      await Promise.all(texts.map((text) => one!.writeEntry(createEntry('k', text))))
+      await Promise.all(texts.map((text) => first!.writeEntry(createEntry('k', text))))
       await files.query('INSERT INTO ~unreferenced SELECT cid, 1 FROM ~contents ON CONFLICT DO NOTHING')
-      const removals = texts.slice(3).map((text) => one!.removeEntries({ ...place, cid: computeCid(text) }))
-      const collections = [one!, two!].map((store) => store.collectGarbage(NOW))
-      await Promise.all([...removals, ...collections, other!.takeDown(computeCid('a'), 'order', NOW)])
-      await one!.allow(computeCid('a'))
+      const removals = texts.slice(3).map((text) => first!.removeEntries({ ...place, cid: computeCid(text) }))
+      const collections = [first!, second!].map((store) => store.collectGarbage(NOW))
+      await Promise.all([...removals, ...collections, third!.takeDown(computeCid('a'), 'order', NOW)])
+      await first!.allow(computeCid('a'))
     }
     expect(files.retries()).not.toHaveProperty('40P01')
-    expect(await files.leaks(one!)).toEqual([])
+    expect(await files.leaks(first!)).toEqual([])
   })
 
   // Cause: a takedown locked pin and content in another order than the collector, which runs after a removal.
   it('locks rows in the same order in a takedown and a removal of the last entry', async () => {
-    const [one, other] = [await files.open({ tracksPins: true }), await files.open({ tracksPins: true })]
+    const [first, second] = [await files.open({ tracksPins: true }), await files.open({ tracksPins: true })]
     for (let round = 0; round < 60; round += 1) {
-      await one.writeEntry(createEntry('k', 'a'))
-      await Promise.all([one.removeEntries(place), other.takeDown(computeCid('a'), 'order', NOW)])
-      await one.allow(computeCid('a'))
+      await first.writeEntry(createEntry('k', 'a'))
+      await Promise.all([first.removeEntries(place), second.takeDown(computeCid('a'), 'order', NOW)])
+      await first.allow(computeCid('a'))
     }
     expect(files.retries()).not.toHaveProperty('40P01')
-    expect(await files.leaks(one)).toEqual([])
+    expect(await files.leaks(first)).toEqual([])
   })
 })
 
@@ -383,10 +383,10 @@ describe('a database in which another role may create functions', () => {
   it('receives only function names with a schema', () => {
     const texts = createContentMigrations('vault').flatMap(({ statements }) => [...statements])
     const dialect = createPostgresContents('vault')
-    const statements: ContentDialect['statements'] = (group, given) => {
-      const made = dialect.statements(group, given)
-      texts.push(...Object.values<{ text: string }>(made).map(({ text }) => text))
-      return made
+    const statements: ContentDialect['statements'] = (group, context) => {
+      const groupStatements = dialect.statements(group, context)
+      texts.push(...Object.values<{ text: string }>(groupStatements).map(({ text }) => text))
+      return groupStatements
     }
     const never = (): Promise<never> => Promise.reject(new Error('is not called'))
     createContentVerbs({ ...dialect, statements }, { findFaults: never, rebuildIndexes: never })

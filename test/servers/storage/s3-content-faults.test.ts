@@ -25,7 +25,7 @@ let s3: FakeS3
 let files: SqliteFolder
 let store: TestStore
 /** Its object store gives up early. */
-let impatient: TestStore
+let impatientStore: TestStore
 let folders = 0
 
 beforeAll(async () => {
@@ -37,14 +37,14 @@ beforeEach(async () => {
   files = sqliteFolder(createS3ObjectStore(options))
   store = await files.open()
   const deadlines = { answer: 300, stall: 300, retries: 0 }
-  impatient = await files.open({ objects: createS3ObjectStore({ ...options, deadlines }) })
+  impatientStore = await files.open({ objects: createS3ObjectStore({ ...options, deadlines }) })
 })
 afterEach(async () => {
   s3.fault = () => undefined
   await files.remove()
 })
 
-const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
+const catchCode = (promise: Promise<unknown>): Promise<unknown> =>
   promise.then(
     () => 'done',
     (error: unknown) => (error as { code?: unknown }).code
@@ -80,22 +80,22 @@ describe('content stores on one bucket that fails at any moment', () => {
       // The lists that each key may have: one, or two while it is unknown whether a write happened.
       const possible = new Map(KEYS.map((key) => [key, ['']]))
       for (const key of KEYS) await store.removeEntries({ did, key })
-      for (const { verb, key, text, faults: coming } of sequence) {
-        const queue = [...coming]
+      for (const { verb, key, text, faults: upcomingFaults } of sequence) {
+        const queue = [...upcomingFaults]
         s3.fault = () => queue.shift()
         const before = possible.get(key) ?? []
-        if (verb === 'collect') await codeOf(impatient.collectGarbage(files.clocks.seconds, { isFull: true }))
+        if (verb === 'collect') await catchCode(impatientStore.collectGarbage(files.clocks.seconds, { isFull: true }))
         if (verb === 'read') {
-          const read = await readTexts(impatient, key).catch((error: unknown) => error)
+          const read = await readTexts(impatientStore, key).catch((error: unknown) => error)
           if (Array.isArray(read)) expect(before).toContain(read.join())
           else expect(REFUSALS).toContain((read as { code?: unknown }).code)
         }
         if (verb === 'remove') {
-          await impatient.removeEntries({ did, key })
+          await impatientStore.removeEntries({ did, key })
           possible.set(key, [''])
         }
         if (verb === 'write') {
-          const outcome = await codeOf(impatient.writeEntry(createEntry(key, text, { replaces: 'all' })))
+          const outcome = await catchCode(impatientStore.writeEntry(createEntry(key, text, { replaces: 'all' })))
           expect(['done', ...REFUSALS]).toContain(outcome)
           possible.set(key, outcome === 'done' ? [text] : [...before, text])
         }

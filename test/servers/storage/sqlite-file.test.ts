@@ -25,7 +25,7 @@ import {
 } from '../../support/content-stores.js'
 
 const place = { did, key: 'k' }
-const damaged = { code: 'ERR_STORAGE', status: 503 }
+const storageError = { code: 'ERR_STORAGE', status: 503 }
 
 let files: SqliteFolder
 let store: TestStore
@@ -64,18 +64,18 @@ describe('a takedown', () =>
 
 describe('the sum of all stored bytes', () =>
   it('does not read all contents', async () => {
-    const other = connect()
+    const otherProcess = connect()
     const plan: string[] = []
     await createFileVerbs(sqliteContents, createContentSteps(sqliteContents)).reads.storedBytes(({ text }) => {
       plan.push(
-        ...other
+        ...otherProcess
           .prepare(`EXPLAIN QUERY PLAN ${text}`)
           .all()
           .map(({ detail }) => String(detail))
       )
       return Promise.resolve({ rows: [], rowCount: 0, isRepeat: false })
     })
-    other.close()
+    otherProcess.close()
     expect(plan).toContainEqual(expect.stringMatching(/^SEARCH c /))
     expect(plan).not.toContainEqual(expect.stringMatching(/^SCAN c\b/))
   }))
@@ -83,25 +83,25 @@ describe('the sum of all stored bytes', () =>
 describe('a content store whose database another process writes to', () => {
   it('reads on, and writes once the other process has ended its transaction', async () => {
     await store.writeEntry(createEntry('k', 'a'))
-    const other = connect()
-    other.exec('BEGIN IMMEDIATE')
+    const otherProcess = connect()
+    otherProcess.exec('BEGIN IMMEDIATE')
     let isWritten = false
     const written = store.writeEntry(createEntry('k', 'b')).then(() => (isWritten = true))
     await new Promise(setImmediate)
     expect(await readTexts(store, 'k')).toEqual(['a'])
     expect(isWritten).toBe(false)
-    other.exec('COMMIT')
-    other.close()
+    otherProcess.exec('COMMIT')
+    otherProcess.close()
     await written
     expect(await readTexts(store, 'k')).toEqual(['a', 'b'])
   })
 
   it('fails with 503 after 4 s', async () => {
-    const other = connect()
-    other.exec('BEGIN IMMEDIATE')
-    await expect(store.writeEntry(createEntry('k', 'b'))).rejects.toMatchObject(damaged)
-    other.exec('ROLLBACK')
-    other.close()
+    const otherProcess = connect()
+    otherProcess.exec('BEGIN IMMEDIATE')
+    await expect(store.writeEntry(createEntry('k', 'b'))).rejects.toMatchObject(storageError)
+    otherProcess.exec('ROLLBACK')
+    otherProcess.close()
     await store.writeEntry(createEntry('k', 'c'))
     expect(await readTexts(store, 'k')).toEqual(['c'])
   })
@@ -116,8 +116,8 @@ describe('lists of a damaged database file', () =>
     await store.writeEntry(createEntry('k', 'a'))
     await store.writeEntry(createEntry('k', 'b'))
     await files.query(change)
-    await expect(store.listEntries(place)).rejects.toMatchObject(damaged)
-    await expect(store.listOwnEntries(did)).rejects.toMatchObject(damaged)
+    await expect(store.listEntries(place)).rejects.toMatchObject(storageError)
+    await expect(store.listOwnEntries(did)).rejects.toMatchObject(storageError)
   }))
 
 describe('a database file', () => {
@@ -158,9 +158,9 @@ describe('a database file', () => {
     writeFileSync(files.file, bytes)
     store = await files.open()
     await store.probe()
-    await expect(store.listEntries({ did, key: 'key 1' })).rejects.toMatchObject(damaged)
-    await expect(store.probe()).rejects.toMatchObject(damaged)
-    await expect(store.writeFile(createFile('b'))).rejects.toMatchObject(damaged)
+    await expect(store.listEntries({ did, key: 'key 1' })).rejects.toMatchObject(storageError)
+    await expect(store.probe()).rejects.toMatchObject(storageError)
+    await expect(store.writeFile(createFile('b'))).rejects.toMatchObject(storageError)
   })
 
   it('is refused with both version numbers if another version created it', async () => {
@@ -173,9 +173,9 @@ describe('a database file', () => {
     await store.writeEntry(createEntry('k', 'a'))
     expect(await readTexts(store, 'k')).toEqual(['a'])
     renameSync(files.folder, `${files.folder}-moved`)
-    await expect(store.probe()).rejects.toMatchObject(damaged)
-    await expect(store.writeEntry(createEntry('k', 'b'))).rejects.toMatchObject(damaged)
-    await expect(store.removeEntries(place)).rejects.toMatchObject(damaged)
+    await expect(store.probe()).rejects.toMatchObject(storageError)
+    await expect(store.writeEntry(createEntry('k', 'b'))).rejects.toMatchObject(storageError)
+    await expect(store.removeEntries(place)).rejects.toMatchObject(storageError)
     expect(await readTexts(store, 'k')).toEqual(['a'])
     renameSync(`${files.folder}-moved`, files.folder)
     await store.probe()
@@ -186,7 +186,7 @@ describe('a takedown in a database file', () => {
   const secret = 'a secret that has to go '
 
   /** Names of files that have these bytes anywhere. */
-  function filesWith(bytes: string): string[] {
+  function findFilesWith(bytes: string): string[] {
     return readdirSync(files.folder, { recursive: true })
       .map(String)
       .filter((name) => {
@@ -203,9 +203,9 @@ describe('a takedown in a database file', () => {
     for (let number = 0; number < 10; number += 1) {
       await store.removeEntries({ did, key: 'others', cid: computeCid(`other ${number} `.repeat(300)) })
     }
-    expect(filesWith(secret)).not.toEqual([])
+    expect(findFilesWith(secret)).not.toEqual([])
     expect(await store.takeDown(computeCid(content), 'order', NOW)).toEqual({ removed: 1, remains: [] })
-    expect(filesWith(secret)).toEqual([])
+    expect(findFilesWith(secret)).toEqual([])
     expect(await readTexts(store, 'others')).toHaveLength(10)
   })
 
@@ -216,7 +216,7 @@ describe('a takedown in a database file', () => {
     await store.removeEntries({ did, key: 'k' })
     expect(await store.takeDown(computeCid(secret), 'order', NOW)).toEqual({ removed: 0, remains: [] })
     expect(await store.takeDown(computeCid(large), 'order', NOW)).toEqual({ removed: 1, remains: [] })
-    expect(filesWith(secret.slice(0, 20))).toEqual([])
+    expect(findFilesWith(secret.slice(0, 20))).toEqual([])
   })
 
   it('names a file that is being read, which may still contain bytes', async () => {
@@ -230,6 +230,6 @@ describe('a takedown in a database file', () => {
     reader.exec('COMMIT')
     reader.close()
     expect(await store.takeDown(computeCid(secret), 'order', NOW)).toEqual({ removed: 0, remains: [] })
-    expect(filesWith(secret)).toEqual([])
+    expect(findFilesWith(secret)).toEqual([])
   })
 })

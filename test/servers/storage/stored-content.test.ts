@@ -7,7 +7,7 @@ const { cid, byteCount, leafHashes } = createContent(large)
 const missing = { code: 'ERR_CONTENT_MISSING', status: 502 }
 
 /** Content whose object is these bytes, in pieces as the object store yields them. */
-function contentWith(bytes: Uint8Array, changes: Record<string, unknown> = {}) {
+function createContentWith(bytes: Uint8Array, changes: Record<string, unknown> = {}) {
   const row = { cid, byte_count: byteCount, leaf_hashes: leafHashes, object: 'name', ...changes }
   return createStoredContent(toFoundContent(row), {
     read: async function* () {
@@ -16,7 +16,7 @@ function contentWith(bytes: Uint8Array, changes: Record<string, unknown> = {}) {
   })
 }
 
-function flipped(offset: number): Buffer {
+function flipByte(offset: number): Buffer {
   const bytes = Buffer.from(large)
   bytes[offset]! ^= 1
   return bytes
@@ -24,25 +24,25 @@ function flipped(offset: number): Buffer {
 
 describe('content in an object', () => {
   it('is read completely if it is undamaged', async () => {
-    expect(Buffer.compare(Buffer.from(await contentWith(large).bytes()), large)).toBe(0)
+    expect(Buffer.compare(Buffer.from(await createContentWith(large).bytes()), large)).toBe(0)
   })
 
   it('fails before the first piece if that piece is damaged', async () => {
-    await expect(contentWith(flipped(262_143)).pieces()).rejects.toMatchObject(missing)
-    await expect(contentWith(flipped(262_143)).bytes()).rejects.toMatchObject(missing)
+    await expect(createContentWith(flipByte(262_143)).pieces()).rejects.toMatchObject(missing)
+    await expect(createContentWith(flipByte(262_143)).bytes()).rejects.toMatchObject(missing)
   })
 
   it('stops before a later piece that is damaged', async () => {
     let read = 0
     const reading = (async () => {
-      for await (const piece of await contentWith(flipped(600_000)).pieces()) read += piece.length
+      for await (const piece of await createContentWith(flipByte(600_000)).pieces()) read += piece.length
     })()
     await expect(reading).rejects.toMatchObject(missing)
     expect(read).toBe(524_288)
   })
 
   it.each([0, 262_144, 699_999])('is missing if it ends after %d bytes', (size) =>
-    expect(contentWith(large.subarray(0, size)).bytes()).rejects.toMatchObject(missing)
+    expect(createContentWith(large.subarray(0, size)).bytes()).rejects.toMatchObject(missing)
   )
 
   it.each([
@@ -51,7 +51,7 @@ describe('content in an object', () => {
     ['another length', { byte_count: byteCount - 1 }],
     ['no object', { object: null }]
   ])('is missing if its row has %s', (_what, change) =>
-    expect(contentWith(large, change).pieces()).rejects.toMatchObject(missing)
+    expect(createContentWith(large, change).pieces()).rejects.toMatchObject(missing)
   )
 })
 

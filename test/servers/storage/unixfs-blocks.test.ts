@@ -15,10 +15,10 @@ interface CidVector {
 
 const vectors = JSON.parse(readFileSync(new URL('../../vectors/cids.json', import.meta.url), 'utf8')) as CidVector[]
 
-const importedCid = async (bytes: Uint8Array): Promise<string | undefined> => (await importBlocks(bytes)).at(-1)?.cid
+const importCid = async (bytes: Uint8Array): Promise<string | undefined> => (await importBlocks(bytes)).at(-1)?.cid
 
 /** Bytes that do not repeat themselves. */
-function noise(byteCount: number, seed: number): Buffer {
+function createNoise(byteCount: number, seed: number): Buffer {
   const bytes = createHash('shake256', { outputLength: byteCount + 1 })
     .update(String(seed))
     .digest()
@@ -43,8 +43,8 @@ describe('cidOf', () => {
     )
     await fc.assert(
       fc.asyncProperty(sizes, fc.integer(), async (size, seed) => {
-        const bytes = noise(size, seed)
-        expect(cidOf(bytes)).toBe(await importedCid(bytes))
+        const bytes = createNoise(size, seed)
+        expect(cidOf(bytes)).toBe(await importCid(bytes))
       }),
       { numRuns: 60 }
     )
@@ -73,7 +73,7 @@ describe('LeafHasher', () => {
   it('computes the same CID for content that arrives in parts of any size', () => {
     const sizes = fc.array(fc.integer({ min: 0, max: 300_000 }), { maxLength: 6 })
     const property = fc.property(sizes, fc.nat(), (parts, seed) => {
-      const bytes = noise(
+      const bytes = createNoise(
         parts.reduce((sum, size) => sum + size, 0),
         seed
       )

@@ -51,10 +51,11 @@ describe('GET /ready of the vault', () => {
     const vault = await start()
     const probe = jest.spyOn(vault.store, 'probe')
     const now = performance.now.bind(performance)
-    let passed = 0
-    const later = jest.spyOn(performance, 'now').mockImplementation(() => now() + passed)
-    for (passed = 0; passed < 12_000; passed += 1_000) await request(vault.listener).get('/ready').expect(200)
-    later.mockRestore()
+    let passedMilliseconds = 0
+    const clockSpy = jest.spyOn(performance, 'now').mockImplementation(() => now() + passedMilliseconds)
+    for (passedMilliseconds = 0; passedMilliseconds < 12_000; passedMilliseconds += 1_000)
+      await request(vault.listener).get('/ready').expect(200)
+    clockSpy.mockRestore()
     expect(probe).toHaveBeenCalledTimes(3)
   })
 
@@ -64,8 +65,8 @@ describe('GET /ready of the vault', () => {
     const ready = await request(listener).get('/ready').expect(200)
     expect(ready.body.dependencies).toEqual({ store: 'ok', clock: 'ok', signer: 'ok', rpc: 'unavailable', ipfs: 'ok' })
     node.fault = () => 'ERR_IPFS_UNAVAILABLE'
-    const { listener: another } = await start({}, { node })
-    const { body } = await request(another).get('/ready').expect(200)
+    const { listener: otherListener } = await start({}, { node })
+    const { body } = await request(otherListener).get('/ready').expect(200)
     expect(body).toEqual({
       status: 'ready',
       dependencies: { store: 'ok', clock: 'ok', signer: 'ok', ipfs: 'unavailable' }
@@ -171,11 +172,11 @@ describe('large content that a PUT replaces', () =>
       const user = await VaultUser.new(vault)
       await user.put('a', 'x'.repeat(100_000)).expect(200)
       await user.put('a', 'y'.repeat(100_001)).expect(200)
-      const objects = (): number[] => filesIn(join(vault.folder, 'objects')).map((file) => statSync(file).size)
-      expect(objects().sort()).toEqual([100_000, 100_001])
+      const readObjectSizes = (): number[] => filesIn(join(vault.folder, 'objects')).map((file) => statSync(file).size)
+      expect(readObjectSizes().sort()).toEqual([100_000, 100_001])
       await jest.advanceTimersByTimeAsync(2_000)
       // The collector has begun; its deletions are not the clock's.
-      await until(() => objects().join() === '100001')
+      await until(() => readObjectSizes().join() === '100001')
     } finally {
       jest.useRealTimers()
     }

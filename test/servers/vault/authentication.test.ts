@@ -44,12 +44,12 @@ async function startLimited(env: Record<string, string>): Promise<TestVault> {
 }
 
 /** The answers of all guarded routes to a header. */
-async function answersTo(authorization: string | undefined): Promise<string[]> {
+async function readAnswers(authorization: string | undefined): Promise<string[]> {
   const answers: string[] = []
   for (const [verb, path] of GUARDED) {
-    const asked = request(vault.listener)[verb](path)
-    if (authorization !== undefined) asked.set('Authorization', authorization)
-    const { status, text, headers } = await (verb === 'get' || verb === 'delete' ? asked : asked.send({ content: 'a' }))
+    const call = request(vault.listener)[verb](path)
+    if (authorization !== undefined) call.set('Authorization', authorization)
+    const { status, text, headers } = await (verb === 'get' || verb === 'delete' ? call : call.send({ content: 'a' }))
     if (status === 401) expect(headers['www-authenticate']).toBe('DIDAuth realm="https://vault.example"')
     answers.push(status === 401 ? `401 ${text}` : String(status))
   }
@@ -57,7 +57,7 @@ async function answersTo(authorization: string | undefined): Promise<string[]> {
 }
 
 /** Returns claims as in a valid access token of the user. */
-function claimsWith(changes: object): object {
+function createClaims(changes: object): object {
   const now = Math.floor(Date.now() / 1_000)
   const ids = { jti: 'j', sid: 's' }
   const claims = {
@@ -72,27 +72,30 @@ function claimsWith(changes: object): object {
   return { ...claims, use: 'access', ...changes }
 }
 
-const byService = es256k(serviceWallet.privateKey)
+const signAsService = es256k(serviceWallet.privateKey)
 const vc = { '@context': ['https://www.w3.org/2018/credentials/v1'], type: ['VerifiableCredential'] }
 
 describe('an access token at the vault', () => {
   it('opens every guarded route if the service issued it', async () => {
-    const token = forgeJwt(HEADER, claimsWith({}), byService)
-    expect(await answersTo(`DIDAuth ${token}`)).toEqual(['201', ...Array<string>(7).fill('200')])
+    const token = forgeJwt(HEADER, createClaims({}), signAsService)
+    expect(await readAnswers(`DIDAuth ${token}`)).toEqual(['201', ...Array<string>(7).fill('200')])
     await user.read('notes').expect(200, [])
   })
 
   it.each<[string, () => string | undefined]>([
     ['no token', () => undefined],
     ['a refresh token', () => `DIDAuth ${Buffer.alloc(32, 7).toString('base64url')}`],
-    ['a token signed by another key', () => `DIDAuth ${forgeJwt(HEADER, claimsWith({}), es256k(wallet.privateKey))}`],
+    ['a token signed by another key', () => `DIDAuth ${forgeJwt(HEADER, createClaims({}), es256k(wallet.privateKey))}`],
     [
       'a token for another service',
-      () => `DIDAuth ${forgeJwt(HEADER, claimsWith({ aud: 'https://auth.example' }), byService)}`
+      () => `DIDAuth ${forgeJwt(HEADER, createClaims({ aud: 'https://auth.example' }), signAsService)}`
     ],
-    ['a relay token', () => `DIDAuth ${forgeJwt(HEADER, claimsWith({ use: 'relay', aud: undefined, vc }), byService)}`]
+    [
+      'a relay token',
+      () => `DIDAuth ${forgeJwt(HEADER, createClaims({ use: 'relay', aud: undefined, vc }), signAsService)}`
+    ]
   ])('is refused by every guarded route with 401, and changes nothing: %s', async (_what, authorization) => {
-    const answers = await answersTo(authorization())
+    const answers = await readAnswers(authorization())
     expect(answers).toHaveLength(8)
     for (const answer of answers) expect(answer).toMatch(/^401 (?:Invalid|Missing) access token$/)
     await user.read('notes').expect(200, ['kept'])
@@ -100,8 +103,8 @@ describe('an access token at the vault', () => {
 
   it('is answered 401 with "Expired access token" after its exp', async () => {
     const now = Math.floor(Date.now() / 1_000)
-    const token = forgeJwt(HEADER, claimsWith({ iat: now - 600, nbf: now - 600, exp: now }), byService)
-    expect(await answersTo(`DIDAuth ${token}`)).toEqual(Array(8).fill('401 Expired access token'))
+    const token = forgeJwt(HEADER, createClaims({ iat: now - 600, nbf: now - 600, exp: now }), signAsService)
+    expect(await readAnswers(`DIDAuth ${token}`)).toEqual(Array(8).fill('401 Expired access token'))
     await user.read('notes').expect(200, ['kept'])
   })
 
@@ -161,18 +164,18 @@ describe('a vault with USE_COOKIES', () => {
   it('opens every guarded route to a cookie from its own origin', async () => {
     const statuses: number[] = []
     for (const [verb, path] of GUARDED) {
-      const asked = request(listener)[verb](path).set('Cookie', cookie).set('Origin', origin)
-      statuses.push((await (verb === 'get' || verb === 'delete' ? asked : asked.send({ content: 'a' }))).status)
+      const call = request(listener)[verb](path).set('Cookie', cookie).set('Origin', origin)
+      statuses.push((await (verb === 'get' || verb === 'delete' ? call : call.send({ content: 'a' }))).status)
     }
     expect(statuses).toEqual([201, 200, 200, 200, 200, 200, 200, 200])
   })
 
   it.each(['https://evil.example', 'null'])(
     'refuses a write from the origin %s with 403, also to an invalid key',
-    async (foreign) => {
+    async (foreignOrigin) => {
       for (const [verb, path] of [...GUARDED.slice(0, 5), ['put', '/auth'] as const]) {
-        const asked = request(listener)[verb](path).set('Cookie', cookie).set('Origin', foreign)
-        const { status, text } = await (verb === 'delete' ? asked : asked.send({ content: 'a' }))
+        const call = request(listener)[verb](path).set('Cookie', cookie).set('Origin', foreignOrigin)
+        const { status, text } = await (verb === 'delete' ? call : call.send({ content: 'a' }))
         expect([verb, status, text]).toEqual([verb, 403, 'Cross-origin request refused'])
       }
       await request(listener).get(`/${wallet.did}/notes`).expect(200, [])

@@ -17,7 +17,7 @@ beforeEach(async () => {
 })
 
 /** Every write under a key, with its answers. */
-async function writesTo(key: string): Promise<[number, string][]> {
+async function tryWrites(key: string): Promise<[number, string][]> {
   const answers = [
     await user.post(key, 'a'),
     await user.put(key, 'a'),
@@ -85,7 +85,7 @@ describe('a key', () => {
     ['the first control character of C1', '%C2%80'],
     ['the last control character of C1', '%C2%9F']
   ])('may not be %s: writes are answered 400, and a read is empty', async (_what, key) => {
-    expect(await writesTo(key)).toEqual(Array(5).fill([400, 'Invalid key']))
+    expect(await tryWrites(key)).toEqual(Array(5).fill([400, 'Invalid key']))
     await user.read(key).expect(200, [])
   })
 
@@ -157,8 +157,8 @@ describe('a reserved key', () => {
   const names = ['request-signup', 'signup', 'request-auth', 'auth', 'logout', 'refresh-token']
 
   it.each(names)('%s is refused with 400 by PUT and DELETE, in any spelling', async (name) => {
-    const first = `%${name.charCodeAt(0).toString(16)}${name.slice(1)}`
-    for (const key of [name, name.toUpperCase(), name[0]!.toUpperCase() + name.slice(1), first]) {
+    const partlyEncoded = `%${name.charCodeAt(0).toString(16)}${name.slice(1)}`
+    for (const key of [name, name.toUpperCase(), name[0]!.toUpperCase() + name.slice(1), partlyEncoded]) {
       for (const answer of [
         await user.put(key, 'a'),
         await user.put(`${key}/id`, 'a'),
@@ -181,8 +181,15 @@ describe('a reserved key', () => {
     }
     const encoded = Buffer.from(name).toString('hex').replace(/../g, '%$&')
     const upper = name.toUpperCase()
-    const first = `%${name.charCodeAt(0).toString(16)}${name.slice(1)}`
-    for (const key of [encoded, encoded.toUpperCase(), first, upper, `${upper}/`, upper.charAt(0) + name.slice(1)]) {
+    const partlyEncoded = `%${name.charCodeAt(0).toString(16)}${name.slice(1)}`
+    for (const key of [
+      encoded,
+      encoded.toUpperCase(),
+      partlyEncoded,
+      upper,
+      `${upper}/`,
+      upper.charAt(0) + name.slice(1)
+    ]) {
       await user.post(key, 'a').expect(400, 'Reserved key')
     }
   })
@@ -190,8 +197,10 @@ describe('a reserved key', () => {
   // Cause: Express knows no case, so that a write under the key LOGOUT logged its user out.
   it('does not log a user out when it is written in capitals', async () => {
     const { did, personalSign } = createWallet()
-    const asked = await request(vault.listener).get(`/request-auth/${did}`).expect(200)
-    const sig = personalSign(createLoginText('vault.example', (asked.body as { challenge: string }).challenge))
+    const challengeAnswer = await request(vault.listener).get(`/request-auth/${did}`).expect(200)
+    const sig = personalSign(
+      createLoginText('vault.example', (challengeAnswer.body as { challenge: string }).challenge)
+    )
     const login = await request(vault.listener).post('/auth').send({ did, sig }).expect(200)
     const body = { refreshToken: (login.body as { refreshToken: string }).refreshToken }
     await request(vault.listener).post('/LOGOUT').send(body).expect(400, 'Reserved key')

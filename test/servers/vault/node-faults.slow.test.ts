@@ -14,7 +14,7 @@ import { temporaryFolder } from '../../support/store-folder.js'
 import { createNumberedWallet } from '../../support/wallet.js'
 
 const wallet = createNumberedWallet(3)
-const one = cidOf(Buffer.from('one'))
+const storedCid = cidOf(Buffer.from('one'))
 const missing = cidOf(Buffer.from('missing'))
 
 type Ask = (user: VaultUser) => request.Test
@@ -24,9 +24,9 @@ const verbs: [name: string, ask: Ask, status: number][] = [
   ['POST new', (user) => user.post('k', 'new'), 201],
   ['POST again', (user) => user.post('k', 'one'), 201],
   ['PUT key', (user) => user.put('k', 'new'), 200],
-  ['PUT entry', (user) => user.put(`k/${one}`, 'new'), 200],
+  ['PUT entry', (user) => user.put(`k/${storedCid}`, 'new'), 200],
   ['DELETE key', (user) => user.delete('k'), 200],
-  ['DELETE entry', (user) => user.delete(`k/${one}`), 200],
+  ['DELETE entry', (user) => user.delete(`k/${storedCid}`), 200],
   ['GET key', (user) => user.read('k'), 200],
   ['GET missing', (user) => user.read('gone'), 502],
   ['GET keys', (user) => user.get('keys'), 200],
@@ -40,7 +40,7 @@ async function askWithFault(fault: IpfsFault, [name, ask, expected]: (typeof ver
   const node = await startFaultyNode({ slowMilliseconds: 3_000 })
   const client = createIpfsHttpNode(node.url)
   const vault = await testVault({}, { node: client, folder: join(path, 'vault') })
-  const wrong: string[] = []
+  const faults: string[] = []
   try {
     const user = await VaultUser.logIn(vault.listener, wallet)
     await user.post('k', 'one').expect(201)
@@ -55,16 +55,17 @@ async function askWithFault(fault: IpfsFault, [name, ask, expected]: (typeof ver
     note('F7', `${fault}, ${name}: ${status} after ${(performance.now() - startedAt).toFixed(0)} ms`)
     // A node that is only slow, or whose fault is not one of reading, still has what is missing here.
     const isFetched = isMissing && status === 200 && text.includes('"missing"')
-    if (status !== expected && !isFetched) wrong.push(`${status} ${text}`)
-    if (headers['pin-status'] !== undefined && headers['pin-status'] !== 'pending') wrong.push('Pin-Status')
+    if (status !== expected && !isFetched) faults.push(`${status} ${text}`)
+    if (headers['pin-status'] !== undefined && headers['pin-status'] !== 'pending') faults.push('Pin-Status')
 
     await node.heal()
-    const again = isMissing ? await user.read('gone') : undefined
-    if (again !== undefined && again.status !== 200) wrong.push(`then ${again.status} ${again.text}`)
-    wrong.push(...(await drainPins(getDatabase(vault), () => node.pins)))
-    wrong.push(...(await findVaultFaults({ DATA_DIR: path, IPFS_API_URL: node.url })))
-    if (wrong.length > 0) wrong.push(...vault.log().map((line) => JSON.stringify(line)))
-    return wrong.map((text) => `${fault}, ${name}: ${text}`)
+    const healedRead = isMissing ? await user.read('gone') : undefined
+    if (healedRead !== undefined && healedRead.status !== 200)
+      faults.push(`then ${healedRead.status} ${healedRead.text}`)
+    faults.push(...(await drainPins(getDatabase(vault), () => node.pins)))
+    faults.push(...(await findVaultFaults({ DATA_DIR: path, IPFS_API_URL: node.url })))
+    if (faults.length > 0) faults.push(...vault.log().map((line) => JSON.stringify(line)))
+    return faults.map((text) => `${fault}, ${name}: ${text}`)
   } finally {
     await vault.close()
     client.close()
@@ -80,7 +81,7 @@ describe('a vault whose node fails', () => {
   )
 
   it('answers as documented, stores no partial write, and brings the healed node in line (F7)', async () => {
-    const wrong = await runForAll(cases, ([fault, verb]) => askWithFault(fault, verb))
-    expect(wrong.flat()).toEqual([])
+    const faults = await runForAll(cases, ([fault, verb]) => askWithFault(fault, verb))
+    expect(faults.flat()).toEqual([])
   })
 })

@@ -20,7 +20,7 @@ describe('the vault as a process', () => {
 
   afterEach(() => servers.killAll())
 
-  const start = (more: Record<string, string> = {}) => servers.start(more, [], 'vault')
+  const start = (variables: Record<string, string> = {}) => servers.start(variables, [], 'vault')
 
   it('keeps entries and sessions after a restart', async () => {
     const first = await start()
@@ -57,10 +57,10 @@ describe('the vault as a process', () => {
     const refused = await post(`${vault.url}/notes`, { content: 'a' }, { Authorization: `DIDAuth ${accessToken}` })
     expect([refused.status, refused.text]).toEqual([401, 'Invalid access token'])
     // The same domain, so that only the challenge differs.
-    const there = await servers.start({ DATA_DIR: servers.folder }, [], 'auth')
-    const { did, sig } = await signedLogin(there.url, wallet, domain)
+    const sameDomain = await servers.start({ DATA_DIR: servers.folder }, [], 'auth')
+    const { did, sig } = await signedLogin(sameDomain.url, wallet, domain)
     expect((await post(`${vault.url}/auth`, { did, sig })).status).toBe(401)
-    expect((await post(`${there.url}/auth`, { did, sig })).status).toBe(200)
+    expect((await post(`${sameDomain.url}/auth`, { did, sig })).status).toBe(200)
   })
 
   it('starts and works without its IPFS node, and reports it at /ready', async () => {
@@ -73,11 +73,11 @@ describe('the vault as a process', () => {
     const answer = await post(`${url}/notes`, { content: 'a' }, { Authorization: `DIDAuth ${accessToken}` })
     expect([answer.status, answer.headers.get('pin-status')]).toEqual([201, 'pending'])
     expect(await ask(`${url}/${wallet.did}/notes`)).toMatchObject({ status: 200, text: '["a"]' })
-    const told =
+    const warning =
       output()
         .split('\n')
         .find((line) => line.includes('ipfs-unavailable')) ?? '{}'
-    expect(JSON.parse(told)).toMatchObject({ level: 'warn', reason: 'ERR_IPFS_UNAVAILABLE', code: 'ECONNREFUSED' })
+    expect(JSON.parse(warning)).toMatchObject({ level: 'warn', reason: 'ERR_IPFS_UNAVAILABLE', code: 'ECONNREFUSED' })
   })
 
   it('pins content written during an outage of its node after a kill and a start, without a new write', async () => {
@@ -131,13 +131,13 @@ describe('the vault as a process', () => {
   })
 
   /** Users who write without end, until `end` ends the server; then what they lost. */
-  async function lossesAfter(end: 'SIGKILL' | 'SIGTERM'): Promise<void> {
-    const more = {
+  async function expectNoLossesAfter(end: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+    const variables = {
       LOG_LEVEL: 'warn',
       MAX_REQUESTS_PER_TIME_SLOT: '1000000',
       ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: '86400'
     }
-    let server = await start(more)
+    let server = await start(variables)
     const users: LoadUser[] = []
     for (let number = 0; number < 6; number += 1) {
       const { did } = createNumberedWallet(30_000 + number)
@@ -155,7 +155,7 @@ describe('the vault as a process', () => {
       await load.stop()
       expect(load.wrongAnswers).toEqual([])
 
-      server = await start(more)
+      server = await start(variables)
       expect(server.startMilliseconds).toBeLessThan(scaled(5_000))
       note('F4', `vault: ready again in ${server.startMilliseconds.toFixed(0)} ms`)
       expect(await findVaultLosses(server.url, users)).toEqual([])
@@ -175,7 +175,7 @@ describe('the vault as a process', () => {
   }
 
   it('loses no acknowledged write and keeps no partial write when killed, and is ready within 5 s', () =>
-    lossesAfter('SIGKILL'))
+    expectNoLossesAfter('SIGKILL'))
 
-  it('stops on SIGTERM during writes with exit code 0, and loses nothing', () => lossesAfter('SIGTERM'))
+  it('stops on SIGTERM during writes with exit code 0, and loses nothing', () => expectNoLossesAfter('SIGTERM'))
 })

@@ -28,7 +28,7 @@ async function startUser(
   return VaultUser.logIn(vault.listener, createNumberedWallet(1))
 }
 
-const folderOf = (): { folder: string } => ({ folder: vaults[0]!.folder })
+const getFolder = (): { folder: string } => ({ folder: vaults[0]!.folder })
 
 describe('VAULT_MAX_BYTES_PER_DID', () =>
   it('limits the bytes of a user, and answers 507 with the numbers', async () => {
@@ -54,29 +54,33 @@ describe('VAULT_MAX_ENTRIES_PER_DID', () =>
   }))
 
 describe('a vault with little disk space', () => {
-  const noSpace = (): Promise<void> => Promise.resolve()
+  const freeNothing = (): Promise<void> => Promise.resolve()
 
   it('refuses writes if more than 90 % is used, and still reads and deletes', async () => {
     let percent = 90
     const user = await startUser({}, { usedPercent: () => Promise.resolve(percent) })
     await user.post('a', 'kept').expect(201)
     percent = 90.1
-    const late = await startUser({}, { ...folderOf(), usedPercent: () => Promise.resolve(percent) })
-    for (const answer of [await late.post('a', '1'), await late.put('a', '1'), await late.put('a/id', '1')]) {
+    const laterUser = await startUser({}, { ...getFolder(), usedPercent: () => Promise.resolve(percent) })
+    for (const answer of [
+      await laterUser.post('a', '1'),
+      await laterUser.put('a', '1'),
+      await laterUser.put('a/id', '1')
+    ]) {
       expect([answer.status, answer.text]).toEqual([507, 'Storage full: 90 % of the disk used, at most 90 %'])
     }
-    await late.read('a').expect(200, ['kept'])
-    await late.get('backup').expect(200)
-    await late.delete('a').expect(200)
-    await late.read('a').expect(200, [])
+    await laterUser.read('a').expect(200, ['kept'])
+    await laterUser.get('backup').expect(200)
+    await laterUser.delete('a').expect(200)
+    await laterUser.read('a').expect(200, [])
   })
 
   it('refuses writes if all users together exceed VAULT_MAX_STORE_BYTES, and still deletes', async () => {
     const env = { VAULT_MAX_STORE_BYTES: '10' }
     const user = await startUser(env)
     await user.post('a', 'eleven byte').expect(201)
-    const late = await startUser(env, folderOf())
-    const answer = await late.post('b', '1')
+    const laterUser = await startUser(env, getFolder())
+    const answer = await laterUser.post('b', '1')
     expect([answer.status, answer.text]).toEqual([507, 'Storage full: 11 of 10 bytes in use by all'])
     await user.delete('a').expect(200)
   })
@@ -98,18 +102,18 @@ describe('a vault with little disk space', () => {
   })
 
   it('measures the disk at most once per second', async () => {
-    let asked = 0
+    let measurements = 0
     let nowMilliseconds = 0
     const assertFree = storeBound(
-      createDiskBound(() => Promise.resolve((asked += 1) * 45)),
-      noSpace,
+      createDiskBound(() => Promise.resolve((measurements += 1) * 45)),
+      freeNothing,
       () => nowMilliseconds
     )
     for (const now of [0, 1, 999]) {
       nowMilliseconds = now
       await assertFree()
     }
-    expect(asked).toBe(1)
+    expect(measurements).toBe(1)
     for (const [now, count] of [
       [1_000, 2],
       [1_999, 2],
@@ -118,7 +122,7 @@ describe('a vault with little disk space', () => {
     ] as const) {
       nowMilliseconds = now
       await (count === 4 ? expect(assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' }) : assertFree())
-      expect(asked).toBe(count)
+      expect(measurements).toBe(count)
     }
   })
 
@@ -141,7 +145,7 @@ describe('a vault with little disk space', () => {
     let nowMilliseconds = 0
     let isGone = false
     const measure = (): Promise<number> => (isGone ? Promise.reject(new Error('slow')) : Promise.resolve(91))
-    const assertFree = storeBound(createDiskBound(measure), noSpace, () => nowMilliseconds)
+    const assertFree = storeBound(createDiskBound(measure), freeNothing, () => nowMilliseconds)
     await expect(assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
     isGone = true
     nowMilliseconds = 5_000
@@ -149,7 +153,7 @@ describe('a vault with little disk space', () => {
   })
 
   it('accepts writes if the disk was never measured', async () => {
-    const assertFree = storeBound(createDiskBound(createDiskUsage('/no/such/folder')), noSpace)
+    const assertFree = storeBound(createDiskBound(createDiskUsage('/no/such/folder')), freeNothing)
     await expect(assertFree()).resolves.toBeUndefined()
   })
 
@@ -232,11 +236,11 @@ describe('the usage of one user', () => {
         user.did,
         entries.map(({ key, content }) => [key, content])
       )
-      const entryOf = (content: string) => ({ id: cidOf(Buffer.from(content)), size: content.length })
+      const toEntry = (content: string) => ({ id: cidOf(Buffer.from(content)), size: content.length })
       const expected = JSON.stringify({
         keys: names.map((key, number) => ({
           key,
-          entries: [number, number + names.length].map((one) => entryOf(`content ${one}`))
+          entries: [number, number + names.length].map((one) => toEntry(`content ${one}`))
         }))
       })
       const headers = { 'cache-control': 'no-store', 'content-type': 'application/json; charset=utf-8' }
@@ -261,10 +265,10 @@ describe('the usage of one user', () => {
     it('reports nothing available, and no negative number, after the quota was lowered', async () => {
       for (const content of ['123', '456']) await user.post('a', content).expect(201)
       const lowered = { VAULT_MAX_BYTES_PER_DID: '5', VAULT_MAX_ENTRIES_PER_DID: '1' }
-      const later = await testVault(lowered, { folder: vault.folder })
-      const again = new VaultUser(later.listener, user.did, user.authorization.slice('DIDAuth '.length))
-      const answer = await again.get('storage').expect(200)
-      await later.close()
+      const loweredVault = await testVault(lowered, { folder: vault.folder })
+      const sameUser = new VaultUser(loweredVault.listener, user.did, user.authorization.slice('DIDAuth '.length))
+      const answer = await sameUser.get('storage').expect(200)
+      await loweredVault.close()
       expect(answer.body).toEqual({ used: 6, available: 0, usedEntries: 2, availableEntries: 0 })
     })
   })

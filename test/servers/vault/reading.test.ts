@@ -34,7 +34,7 @@ function fill(key: string, contents: readonly string[]): Promise<void> {
 let filled = 0
 
 /** Contents of a mebibyte, all different, also from those of other tests; JSON has to escape the first. */
-function mebibytes(count: number): string[] {
+function createMebibytes(count: number): string[] {
   filled += 1
   return Array.from({ length: count }, (_, number) =>
     `${filled} ${number}${number === 0 ? '"' : ''}`.padEnd(MEBIBYTE, 'x')
@@ -42,22 +42,22 @@ function mebibytes(count: number): string[] {
 }
 
 /** An answer of which nothing is read yet. */
-function open(path: string): Promise<IncomingMessage> {
+function openAnswer(path: string): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const headers = { Authorization: user.authorization }
     httpRequest({ port, host: '127.0.0.1', path, agent: false, headers }, resolve).on('error', reject).end()
   })
 }
 
-async function textOf(answer: IncomingMessage): Promise<string> {
+async function readText(answer: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = []
   for await (const chunk of answer) chunks.push(chunk as Buffer)
   return Buffer.concat(chunks).toString()
 }
 
-const sql = (text: string): void => changeDatabase(vault, text)
+const runSql = (text: string): void => changeDatabase(vault, text)
 
-const errors = (): unknown[] => vault.log().filter(({ level }) => level === 'error')
+const readErrors = (): unknown[] => vault.log().filter(({ level }) => level === 'error')
 
 describe('GET /:did/:key', () => {
   it.each([
@@ -83,8 +83,8 @@ describe('GET /:did/:key', () => {
   it('returns JSON escapes and characters of several bytes correctly across pieces', async () => {
     const contents = [`${'é'.repeat(131_071)}"${'💥'.repeat(70_000)}\n`, '\\'.repeat(300_000), '€'.repeat(200_000)]
     await fill('notes', contents)
-    const answer = await open(`/${user.did}/notes`)
-    expect((await textOf(answer)) === JSON.stringify(contents)).toBe(true)
+    const answer = await openAnswer(`/${user.did}/notes`)
+    expect((await readText(answer)) === JSON.stringify(contents)).toBe(true)
   })
 
   it('returns 2,000 entries of a key in order', async () => {
@@ -100,30 +100,30 @@ describe('GET /:did/:key', () => {
   })
 
   it('breaks the connection if an entry is deleted during the response', async () => {
-    await fill('notes', mebibytes(24))
-    const answer = await open(`/${user.did}/notes`)
+    await fill('notes', createMebibytes(24))
+    const answer = await openAnswer(`/${user.did}/notes`)
     await user.delete('notes').expect(200)
-    await expect(textOf(answer)).rejects.toThrow('aborted')
+    await expect(readText(answer)).rejects.toThrow('aborted')
     await user.read('notes').expect(200, [])
   })
 
   it('breaks the connection if later content is damaged, and never shortens the list', async () => {
-    await fill('notes', mebibytes(24))
-    const answer = await open(`/${user.did}/notes`)
-    sql('UPDATE contents SET leaf_hashes = zeroblob(length(leaf_hashes)) WHERE byte_count = 1048576')
-    await expect(textOf(answer)).rejects.toThrow('aborted')
+    await fill('notes', createMebibytes(24))
+    const answer = await openAnswer(`/${user.did}/notes`)
+    runSql('UPDATE contents SET leaf_hashes = zeroblob(length(leaf_hashes)) WHERE byte_count = 1048576')
+    await expect(readText(answer)).rejects.toThrow('aborted')
   })
 
   it('returns the entries that it listed if one is added during the response', async () => {
-    const contents = mebibytes(12)
+    const contents = createMebibytes(12)
     await fill('notes', contents)
-    const answer = await open(`/${user.did}/notes`)
+    const answer = await openAnswer(`/${user.did}/notes`)
     await user.post('notes', 'new').expect(201)
-    expect(JSON.parse(await textOf(answer))).toEqual(contents)
+    expect(JSON.parse(await readText(answer))).toEqual(contents)
   })
 
   it('closes the files that it opened after HEAD of a long list', async () => {
-    await fill('notes', mebibytes(4))
+    await fill('notes', createMebibytes(4))
     const isOpen = (): boolean =>
       readdirSync('/proc/self/fd').some((fd) => {
         try {
@@ -139,17 +139,17 @@ describe('GET /:did/:key', () => {
   })
 
   it('logs no error when the client disconnects', async () => {
-    await fill('notes', mebibytes(8))
-    const before = errors().length
-    const answer = await open(`/${user.did}/notes`)
+    await fill('notes', createMebibytes(8))
+    const before = readErrors().length
+    const answer = await openAnswer(`/${user.did}/notes`)
     answer.destroy()
     await user.read('else').expect(200, [])
-    expect(errors()).toHaveLength(before)
+    expect(readErrors()).toHaveLength(before)
   })
 
   it('answers 503 if the list is not the one that was written, and never returns a shorter one', async () => {
     await fill('notes', ['a', 'b'])
-    sql('DELETE FROM entries WHERE number = 2 AND owner = (SELECT max(id) FROM owners)')
+    runSql('DELETE FROM entries WHERE number = 2 AND owner = (SELECT max(id) FROM owners)')
     await user.read('notes').expect(503, /^Storage unavailable/)
   })
 })
@@ -158,7 +158,7 @@ describe('an entry that is removed between the list and its content', () => {
   const folder = temporaryFolder()
   /** Awaited before content is read, once the list is known. */
   let beforeContents: () => Promise<unknown> = () => Promise.resolve()
-  let changing: TestVault
+  let changingVault: TestVault
   let writer: VaultUser
 
   beforeAll(async () => {
@@ -167,11 +167,11 @@ describe('an entry that is removed between the list and its content', () => {
       await beforeContents()
       return opened.store.readContents(cids)
     }
-    changing = await testVault({}, { contents: { ...opened, store: { ...opened.store, readContents } } })
-    writer = await VaultUser.new(changing)
+    changingVault = await testVault({}, { contents: { ...opened, store: { ...opened.store, readContents } } })
+    writer = await VaultUser.new(changingVault)
   })
   afterAll(async () => {
-    await changing.close()
+    await changingVault.close()
     folder.remove()
   })
 
@@ -241,7 +241,7 @@ describe('the ETag of a key', () => {
   it('is computed without reading content', async () => {
     await user.post('notes', 'unread').expect(201)
     const { etag } = (await user.read('notes').expect(200)).headers
-    sql("DELETE FROM contents WHERE bytes = CAST('unread' AS BLOB)")
+    runSql("DELETE FROM contents WHERE bytes = CAST('unread' AS BLOB)")
     await user.read('notes').set('If-None-Match', etag!).expect(304)
   })
 })

@@ -31,8 +31,8 @@ beforeAll(async () => {
   const vaults = [behindProxy, withoutProxy]
   ports = new Map(await Promise.all(vaults.map(async (one) => [one, await servingPort(one.listener)] as const)))
   user = await VaultUser.new(behindProxy)
-  const many = Array.from({ length: 9 }, (_, number) => ['many', `entry ${number}`] as const)
-  await fillVault(behindProxy, user.did, [...LONG_LIST.map((one) => ['long', one] as const), ...many])
+  const manyEntries = Array.from({ length: 9 }, (_, number) => ['many', `entry ${number}`] as const)
+  await fillVault(behindProxy, user.did, [...LONG_LIST.map((one) => ['long', one] as const), ...manyEntries])
 })
 afterAll(async () => {
   closeServices()
@@ -44,21 +44,21 @@ afterAll(async () => {
 /** Opens an answer on a connection of its own. Nothing of it is read yet. */
 async function open(vault: TestVault, path: string, address: string): Promise<IncomingMessage> {
   const headers = { 'X-Forwarded-For': address, Authorization: user.authorization }
-  const asked = request({ port: ports.get(vault), host: '127.0.0.1', path, agent: false, headers }).end()
-  const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+  const req = request({ port: ports.get(vault), host: '127.0.0.1', path, agent: false, headers }).end()
+  const [answer] = (await once(req, 'response')) as [IncomingMessage]
   return answer.on('error', () => undefined)
 }
 
 /** Opens answers that nobody reads, until one is refused, and at most as many as all memory takes. */
-async function openUntilRefused(vault: TestVault, addressOf: (number: number) => string) {
-  const held: IncomingMessage[] = []
-  for (let status = 200; status === 200 && held.length <= ALL;) {
-    const answer = await open(vault, `/${user.did}/long`, addressOf(held.length))
+async function openUntilRefused(vault: TestVault, getAddress: (number: number) => string) {
+  const openAnswers: IncomingMessage[] = []
+  for (let status = 200; status === 200 && openAnswers.length <= ALL;) {
+    const answer = await open(vault, `/${user.did}/long`, getAddress(openAnswers.length))
     status = answer.statusCode ?? 0
-    if (status === 200) held.push(answer)
+    if (status === 200) openAnswers.push(answer)
     else answer.destroy()
   }
-  return { count: held.length, leave: () => held.map((one) => one.destroy()) }
+  return { count: openAnswers.length, leave: () => openAnswers.map((one) => one.destroy()) }
 }
 
 describe('clients of one network that read slowly', () => {
@@ -82,14 +82,14 @@ describe('clients of one network that read slowly', () => {
   })
 
   it('wait for their own turns, while a client of another network is answered', async () => {
-    let [waiting, goOn] = [0, (): void => undefined]
-    const gate = new Promise<void>((resolve) => (goOn = resolve))
+    let [waiting, openGate] = [0, (): void => undefined]
+    const gate = new Promise<void>((resolve) => (openGate = resolve))
     beforeList = () => ((waiting += 1), gate)
     const crowd = Array.from({ length: 30 }, () => open(behindProxy, `/${user.did}/many`, '192.0.2.1'))
     while (waiting < 2) await new Promise(setImmediate)
     beforeList = () => Promise.resolve()
     expect((await open(behindProxy, `/${user.did}/many`, '192.0.2.2')).statusCode).toBe(200)
-    goOn()
+    openGate()
     expect((await Promise.all(crowd)).map(({ statusCode }) => statusCode)).toEqual(Array(30).fill(200))
   })
 })

@@ -10,7 +10,7 @@ const MEBIBYTE = 'bafybeigak7tvm4bb2et73p52j33zy2v6hgy46nijsjflrqih4keafnvdra'
 
 let vault: TestVault
 let user: VaultUser
-let other: VaultUser
+let otherUser: VaultUser
 
 beforeAll(async () => {
   vault = await testVault()
@@ -18,11 +18,11 @@ beforeAll(async () => {
 afterAll(() => vault.close())
 beforeEach(async () => {
   user = await VaultUser.new(vault)
-  other = await VaultUser.new(vault)
+  otherUser = await VaultUser.new(vault)
 })
 
 /** The id of content that is posted under a key of the user's. */
-async function posted(key: string, content: string): Promise<string> {
+async function postContent(key: string, content: string): Promise<string> {
   return (await user.post(key, content).expect(201)).body.id
 }
 
@@ -40,7 +40,7 @@ describe('POST /:key', () => {
   })
 
   it('answers a duplicate with 201 and the same ID, and changes neither usage nor order', async () => {
-    const id = await posted('notes', 'a')
+    const id = await postContent('notes', 'a')
     await user.post('notes', 'b').expect(201)
     await user.post('notes', 'a').expect(201, { id })
     await user.read('notes').expect(200, ['a', 'b'])
@@ -59,7 +59,7 @@ describe('PUT /:key', () =>
 
 describe('PUT /:key/:id', () => {
   it('replaces one entry, which moves to the end of the list', async () => {
-    const id = await posted('notes', 'a')
+    const id = await postContent('notes', 'a')
     await user.post('notes', 'b').expect(201)
     await user.put(`notes/${id}`, 'hello').expect(200, { id: HELLO })
     await user.read('notes').expect(200, ['b', 'hello'])
@@ -67,7 +67,7 @@ describe('PUT /:key/:id', () => {
 
   it('adds an entry if the ID is not under the key, whatever the ID is', async () => {
     await user.post('notes', 'a').expect(201)
-    const elsewhere = await posted('else', 'b')
+    const elsewhere = await postContent('else', 'b')
     let count = 0
     for (const id of [
       EMPTY,
@@ -103,7 +103,7 @@ describe('DELETE /:key', () => {
 describe('DELETE /:key/:id', () => {
   it('deletes one entry', async () => {
     await user.post('notes', 'a').expect(201)
-    const id = await posted('notes', 'b')
+    const id = await postContent('notes', 'b')
     await user.post('else', 'b').expect(201)
     const answer = await user.delete(`notes/${id}`).expect(200)
     expect([answer.text, answer.headers['content-length']]).toEqual(['', '0'])
@@ -123,12 +123,12 @@ describe('DELETE /:key/:id', () => {
 
 describe('a user of the vault', () => {
   it('cannot change entries of another user, with any key and ID', async () => {
-    const id = await posted('notes', 'mine')
-    await other.put(`notes/${id}`, 'theirs').expect(200)
-    await other.put('notes', 'theirs').expect(200)
-    await other.delete(`notes/${id}`).expect(200)
-    await other.delete('notes').expect(200)
-    await other.post(encodeURIComponent(`${user.did}/notes`), 'theirs').expect(201)
+    const id = await postContent('notes', 'mine')
+    await otherUser.put(`notes/${id}`, 'theirs').expect(200)
+    await otherUser.put('notes', 'theirs').expect(200)
+    await otherUser.delete(`notes/${id}`).expect(200)
+    await otherUser.delete('notes').expect(200)
+    await otherUser.post(encodeURIComponent(`${user.did}/notes`), 'theirs').expect(201)
     await user.read('notes').expect(200, ['mine'])
     expect((await user.get('keys')).body).toEqual({ keys: [{ key: 'notes', entries: [{ id, size: 4 }] }] })
   })
@@ -142,8 +142,8 @@ describe('a user of the vault', () => {
     const loud = await VaultUser.logIn(vault.listener, wallet, spelling)
     await quiet.post('notes', 'a').expect(201)
     await loud.post('notes', 'b').expect(201)
-    for (const one of [did, spelling, did.replace(/0x.*/, address.toUpperCase().replace('X', 'x'))]) {
-      await request(vault.listener).get(`/${one}/notes`).expect(200, ['a', 'b'])
+    for (const spelledDid of [did, spelling, did.replace(/0x.*/, address.toUpperCase().replace('X', 'x'))]) {
+      await request(vault.listener).get(`/${spelledDid}/notes`).expect(200, ['a', 'b'])
     }
     expect((await loud.get('storage')).body).toMatchObject({ usedEntries: 2 })
     await loud.delete('notes').expect(200)
@@ -152,7 +152,7 @@ describe('a user of the vault', () => {
 })
 
 describe('conditional writes', () => {
-  const etagOf = async (key: string): Promise<string> => (await user.read(key)).headers.etag ?? ''
+  const readEtag = async (key: string): Promise<string> => (await user.read(key)).headers.etag ?? ''
 
   it('return the ETag of the next read', async () => {
     const { id } = (await user.post('k', 'a')).body
@@ -166,7 +166,7 @@ describe('conditional writes', () => {
     ]) {
       const { headers } = await write()
       expect(headers.etag).toMatch(/^"[\w-]+"$/)
-      expect(headers.etag).toBe(await etagOf('k'))
+      expect(headers.etag).toBe(await readEtag('k'))
     }
   })
 
@@ -179,9 +179,9 @@ describe('conditional writes', () => {
       () => user.delete(`k/${EMPTY}`),
       () => user.delete('k')
     ]) {
-      const before = await etagOf('k')
+      const before = await readEtag('k')
       const { status, headers } = await write().set('If-Match', `"other", ${before}`)
-      expect([status < 300, headers.etag]).toEqual([true, await etagOf('k')])
+      expect([status < 300, headers.etag]).toEqual([true, await readEtag('k')])
       if (headers.etag === before) continue
       const refused = await write().set('If-Match', before)
       expect([refused.status, refused.text]).toEqual([412, 'Precondition failed'])
@@ -263,9 +263,9 @@ describe('content', () => {
 
   it('is limited by VAULT_MAX_CONTENT_BYTES', async () => {
     const small = await testVault({ VAULT_MAX_CONTENT_BYTES: '4' }, { folder: vault.folder })
-    const late = await VaultUser.new(small)
-    await late.post('notes', '💥').expect(201)
-    await late.post('notes', '12345').expect(413, 'Content too large: at most 4 bytes')
+    const limitedUser = await VaultUser.new(small)
+    await limitedUser.post('notes', '💥').expect(201)
+    await limitedUser.post('notes', '12345').expect(413, 'Content too large: at most 4 bytes')
     await small.close()
   })
 })

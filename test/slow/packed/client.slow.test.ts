@@ -24,7 +24,7 @@ export const end: () => void = auth.subscribe((session) => session?.did.length)
 describe('the packed client in a page', () => {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'did-auth-client-')))
   const project = join(folder, 'project')
-  const slow = (name: string): string => join(root, 'test/slow/node_modules', name)
+  const resolveSlowPackage = (name: string): string => join(root, 'test/slow/node_modules', name)
 
   beforeAll(async () => {
     mkdirSync(join(folder, 'checkout'))
@@ -57,14 +57,14 @@ describe('the packed client in a page', () => {
     // The polyfill that Vite adds for old browsers needs a document.
     const config = 'export default { build: { modulePreload: { polyfill: false } } }\n'
     writeFileSync(join(project, 'vite.config.js'), config)
-    await runIn(project, process.execPath, slow('vite/bin/vite.js'), 'build', '--logLevel=error')
+    await runIn(project, process.execPath, resolveSlowPackage('vite/bin/vite.js'), 'build', '--logLevel=error')
     // The parts that are loaded on demand are next to it.
     const file = readdirSync(join(project, 'dist/assets')).find((name) => /^index-.*\.js$/.test(name))
     await expectToRun('Vite', `dist/assets/${file!}`)
   }, 120_000)
 
   it('can be bundled by webpack', async () => {
-    const script = `import webpack from ${JSON.stringify(slow('webpack/lib/index.js'))}
+    const script = `import webpack from ${JSON.stringify(resolveSlowPackage('webpack/lib/index.js'))}
 const output = { path: import.meta.dirname, filename: 'by-webpack.mjs', publicPath: '', globalObject: 'globalThis' }
 webpack({ mode: 'production', target: 'web', entry: './page.js', output }, (error, stats) => {
   if (error || stats.hasErrors()) throw error ?? new Error(stats.toString())
@@ -92,7 +92,7 @@ webpack({ mode: 'production', target: 'web', entry: './page.js', output }, (erro
       const compilerOptions = { ...options, module: 'esnext', moduleResolution: 'bundler', ...kind }
       writeFileSync(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['consumer.ts'] }))
       // Before 5.7, `Uint8Array` has no type parameter.
-      for (const compiler of [join(root, 'node_modules/typescript'), slow('typescript5.7')]) {
+      for (const compiler of [join(root, 'node_modules/typescript'), resolveSlowPackage('typescript5.7')]) {
         await runIn(project, process.execPath, join(compiler, 'bin/tsc'), '-p', '.')
       }
     },

@@ -96,12 +96,12 @@ async function main(): Promise<void> {
 void main()
 `
 
-const slowPackage = (path: string): string => join(root, 'test/slow/node_modules', path)
+const resolveSlowPackage = (path: string): string => join(root, 'test/slow/node_modules', path)
 /** Bun and Deno as test/slow/package.json installs them: on Linux x64. */
 const RUNTIMES = [
   { name: 'Node', command: [process.execPath] },
-  { name: 'Bun', command: [slowPackage('@oven/bun-linux-x64/bin/bun')] },
-  { name: 'Deno', command: [slowPackage('@deno/linux-x64-glibc/deno'), 'run', '--allow-all', '--cached-only'] }
+  { name: 'Bun', command: [resolveSlowPackage('@oven/bun-linux-x64/bin/bun')] },
+  { name: 'Deno', command: [resolveSlowPackage('@deno/linux-x64-glibc/deno'), 'run', '--allow-all', '--cached-only'] }
 ]
 const RUNTIME_OUTPUT = `verified true
 POST /request-auth
@@ -169,19 +169,19 @@ describe('the packed library', () => {
   })
 
   it('passes publint and are-the-types-wrong', async () => {
-    const bin = (name: string): string => join(root, 'test/slow/node_modules/.bin', name)
-    await runIn(folder, bin('publint'), 'run', packed.tarball, '--strict')
+    const resolveBin = (name: string): string => join(root, 'test/slow/node_modules/.bin', name)
+    await runIn(folder, resolveBin('publint'), 'run', packed.tarball, '--strict')
     // Node 20.19 and newer load ES modules with require(). TypeScript's oldest resolution knows no `exports`.
     const options = ['--profile', 'node16', '--ignore-rules', 'cjs-resolves-to-esm']
-    await runIn(folder, bin('attw'), packed.tarball, ...options)
+    await runIn(folder, resolveBin('attw'), packed.tarball, ...options)
   })
 
   it('installs at most 28 packages in addition to Express', () => {
     const express = listTree(project, 'express')
-    const ours = [...listTree(project, 'express-did-auth')].filter((path) => !express.has(path))
-    process.stdout.write(`P8: ${ours.length} packages besides Express, ours included\n`)
-    expect(ours).toContain('node_modules/ethers')
-    expect(ours.length).toBeLessThanOrEqual(28)
+    const addedPackages = [...listTree(project, 'express-did-auth')].filter((path) => !express.has(path))
+    process.stdout.write(`P8: ${addedPackages.length} packages besides Express, ours included\n`)
+    expect(addedPackages).toContain('node_modules/ethers')
+    expect(addedPackages.length).toBeLessThanOrEqual(28)
   })
 
   // npm has Bun and Deno only for Linux. Where nothing may be left out, all run.

@@ -18,11 +18,11 @@ describe('the packed express-did-auth-servers', () => {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'did-auth-servers-')))
   const project = join(folder, 'project')
   const nodes = join(folder, 'nodes')
-  const bin = (name: string): string => join(project, 'node_modules/.bin', name)
-  const nodeOf = (name: string): string => join(nodes, 'node_modules', name, 'bin/node')
+  const resolveBin = (name: string): string => join(project, 'node_modules/.bin', name)
+  const resolveNode = (name: string): string => join(nodes, 'node_modules', name, 'bin/node')
   let packed: PackedPackage = { tarball: '', files: [] }
   const running: ChildProcess[] = []
-  const ended: Promise<unknown>[] = []
+  const exits: Promise<unknown>[] = []
 
   beforeAll(async () => {
     for (const name of ['checkout', 'project', 'nodes']) mkdirSync(join(folder, name))
@@ -48,22 +48,26 @@ describe('the packed express-did-auth-servers', () => {
   afterAll(async () => {
     // The whole process group ends, including the processes that npx started.
     for (const { pid, exitCode } of running) if (pid !== undefined && exitCode === null) process.kill(-pid, 'SIGKILL')
-    await Promise.all(ended)
+    await Promise.all(exits)
     rmSync(folder, { recursive: true, force: true })
   })
 
   /** Runs a command until it is ready, and answers the URL that it tells. */
-  async function urlOf(command: string, args: readonly string[], more: Record<string, string> = {}): Promise<string> {
-    const env = { PATH: process.env.PATH, PORT: '0', DATA_DIR: mkdtempSync(join(folder, 'data-')), ...more }
+  async function startServer(
+    command: string,
+    args: readonly string[],
+    variables: Record<string, string> = {}
+  ): Promise<string> {
+    const env = { PATH: process.env.PATH, PORT: '0', DATA_DIR: mkdtempSync(join(folder, 'data-')), ...variables }
     const child = spawn(command, args, { cwd: project, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
     running.push(child)
-    ended.push(once(child, 'exit'))
+    exits.push(once(child, 'exit'))
     let output = ''
     return new Promise<string>((resolve, reject) => {
       const onData = (chunk: Buffer): void => {
         output += chunk.toString()
-        const told = /"event":"ready".*?"url":"([^"]+)"/.exec(output)?.[1]
-        if (told !== undefined) resolve(told)
+        const readyUrl = /"event":"ready".*?"url":"([^"]+)"/.exec(output)?.[1]
+        if (readyUrl !== undefined) resolve(readyUrl)
       }
       child.stdout.on('data', onData)
       child.stderr.on('data', onData)
@@ -74,13 +78,13 @@ describe('the packed express-did-auth-servers', () => {
   }
 
   /** Runs a command until it is ready, and answers the status of `/ready`. */
-  async function statusOf(command: string, args: readonly string[]): Promise<number> {
-    return (await fetch(`${await urlOf(command, args)}/ready`)).status
+  async function readReadyStatus(command: string, args: readonly string[]): Promise<number> {
+    return (await fetch(`${await startServer(command, args)}/ready`)).status
   }
 
   /** Runs a command that ends by itself, and returns its output. */
-  async function saidBy(node: string, name: string, ...args: string[]): Promise<(number | string | null)[]> {
-    const child = spawn(node, [bin(name), ...args], { cwd: project, env: { PATH: process.env.PATH } })
+  async function runBin(node: string, name: string, ...args: string[]): Promise<(number | string | null)[]> {
+    const child = spawn(node, [resolveBin(name), ...args], { cwd: project, env: { PATH: process.env.PATH } })
     let output = ''
     child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
     child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()))
@@ -91,7 +95,7 @@ describe('the packed express-did-auth-servers', () => {
   it.each(['auth', 'relay', 'vault'])(
     'runs npx express-did-auth-servers %s without further packages',
     async (name) => {
-      expect(await statusOf('npx', ['--no', 'express-did-auth-servers', name])).toBe(200)
+      expect(await readReadyStatus('npx', ['--no', 'express-did-auth-servers', name])).toBe(200)
     },
     120_000
   )
@@ -101,8 +105,8 @@ describe('the packed express-did-auth-servers', () => {
     expect([isInstalled, packed.files.includes('THIRD-PARTY-LICENSES')]).toEqual([false, true])
     const node = await startIpfsRpcServer()
     try {
-      const more = { IPFS_API_URL: node.url, SERVICE_URL: 'https://vault.example' }
-      const url = await urlOf(process.execPath, [bin('express-did-auth-servers'), 'vault'], more)
+      const variables = { IPFS_API_URL: node.url, SERVICE_URL: 'https://vault.example' }
+      const url = await startServer(process.execPath, [resolveBin('express-did-auth-servers'), 'vault'], variables)
       const ready = (await (await fetch(`${url}/ready`)).json()) as { dependencies: Record<string, string> }
       expect(ready.dependencies.ipfs).toBe('ok')
       const wallet = createNumberedWallet(1)
@@ -129,7 +133,7 @@ describe('the packed express-did-auth-servers', () => {
     async (node) => {
       rmSync(join(project, 'node_modules/better-sqlite3'), { recursive: true })
       try {
-        expect(await statusOf(nodeOf(node), [bin('express-did-auth-servers'), 'auth'])).toBe(200)
+        expect(await readReadyStatus(resolveNode(node), [resolveBin('express-did-auth-servers'), 'auth'])).toBe(200)
       } finally {
         cpSync(join(root, 'node_modules/better-sqlite3'), join(project, 'node_modules/better-sqlite3'), {
           recursive: true
@@ -140,18 +144,18 @@ describe('the packed express-did-auth-servers', () => {
   )
 
   it('is started by the bin of the library', async () => {
-    expect(await statusOf(process.execPath, [bin('express-did-auth'), 'auth'])).toBe(200)
+    expect(await readReadyStatus(process.execPath, [resolveBin('express-did-auth'), 'auth'])).toBe(200)
   })
 
   it.each(['express-did-auth', 'express-did-auth-servers'])('prints the version of %s', async (name) => {
-    expect(await saidBy(process.execPath, name, '--version')).toEqual([0, `${version}\n`])
+    expect(await runBin(process.execPath, name, '--version')).toEqual([0, `${version}\n`])
   })
 
   it.each(['express-did-auth', 'express-did-auth-servers'])(
     'names the Node version that %s needs on Node 18',
     async (name) => {
       const sentence = new RegExp(`^${name} needs Node 20\\.19 or newer; this is 18\\.[\\d.]+\\.\\n$`)
-      expect(await saidBy(nodeOf('n18'), name, 'auth')).toEqual([1, expect.stringMatching(sentence)])
+      expect(await runBin(resolveNode('n18'), name, 'auth')).toEqual([1, expect.stringMatching(sentence)])
     }
   )
 

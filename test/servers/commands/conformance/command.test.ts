@@ -50,16 +50,16 @@ describe('the command conformance', () => {
       ]
       await vault.close()
       for (const [at, report] of reports.entries()) {
-        const notAsked = ['guard-expired-token', ...skipped, ...(at === 0 ? skippedAtAuth : [])]
-        expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], notAsked])
+        const skippedChecks = ['guard-expired-token', ...skipped, ...(at === 0 ? skippedAtAuth : [])]
+        expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], skippedChecks])
         expect(report.total).toBeGreaterThanOrEqual(45)
       }
     }
   )
 
   it('reads at most 1 MiB of a response, and fails the checks that requested it', async () => {
-    const endless = (res: ServerResponse) => sendForever(res, Buffer.alloc(65_536, 'x'))
-    const { app, clock } = await testApp({}, { before: (app) => app.use('/logout', (_req, res) => endless(res)) })
+    const sendEndlessly = (res: ServerResponse) => sendForever(res, Buffer.alloc(65_536, 'x'))
+    const { app, clock } = await testApp({}, { before: (app) => app.use('/logout', (_req, res) => sendEndlessly(res)) })
     const { checks } = await checkService(app, { clock })
     const details = checks.flatMap(({ outcome, detail }) => (outcome === 'failed' ? [detail] : []))
     expect(details).toContain('POST /logout answered more than 1 MiB')
@@ -130,13 +130,13 @@ describe('the command conformance', () => {
   })
 
   it('supports other paths, a service below a path, and users who have to sign up first', async () => {
-    const known = new Set<string>()
+    const signedUp = new Set<string>()
     const { app } = await testApp(
       {
         requestAuthPath: '/login/challenge',
         authPath: '/login',
-        signupBusinessLogic: ({ issuer }) => void known.add(issuer),
-        authenticationBusinessLogic: (did) => known.has(did)
+        signupBusinessLogic: ({ issuer }) => void signedUp.add(issuer),
+        authenticationBusinessLogic: (did) => signedUp.has(did)
       },
       { prefix: '/api' }
     )

@@ -41,14 +41,14 @@ async function score(listener: RequestListener, path = '/siwe', ...args: string[
   return JSON.parse(lines.join('')) as ConformanceReport
 }
 
-const toy = (fault?: SiweFault, cookie?: string): Express => {
+const createToyBackend = (fault?: SiweFault, cookie?: string): Express => {
   const app = express()
   addToySiweBackend(app, DOMAIN, fault, cookie)
   return app
 }
 
 /** A backend of siwe whose nonce lies in express-session; a careful one uses it up, and asks for its own site. */
-function sessionBackend(isCareful: boolean): Express {
+function createSessionBackend(isCareful: boolean): Express {
   const app = express()
   app.use(express.json())
   const cookie = { secure: false, sameSite: isCareful ? ('strict' as const) : undefined }
@@ -68,8 +68,8 @@ function sessionBackend(isCareful: boolean): Express {
       await parsed.verify({ signature, ...expected })
       if (isCareful) {
         // Taken before anything is awaited again, so that of two copies one is too late.
-        if (spent.has(nonce)) throw new Error('used')
-        spent.add(nonce)
+        if (usedNonces.has(nonce)) throw new Error('used')
+        usedNonces.add(nonce)
         req.session.nonce = undefined
       }
       res.send(true)
@@ -78,7 +78,7 @@ function sessionBackend(isCareful: boolean): Express {
       res.status(422).json({ message: 'Refused' })
     }
   })
-  const spent = new Set<string | undefined>()
+  const usedNonces = new Set<string | undefined>()
   return app
 }
 
@@ -99,7 +99,7 @@ describe('the command conformance --siwe', () => {
     ['nonce kept by the client', 'siwe-single-use siwe-race'],
     ['status 200 for all', '']
   ])('detects "%s" in a backend with tokens in bodies', async (fault, expected) => {
-    const report = await score(toy(fault), '/siwe', '--domain', DOMAIN)
+    const report = await score(createToyBackend(fault), '/siwe', '--domain', DOMAIN)
     expect(idsOf(report, 'failed').join(' ')).toBe(expected)
     // A nonce that the client stores is in a cookie, and the session checks run with any cookie.
     expect(idsOf(report, 'skipped')).toEqual(fault === 'nonce kept by the client' ? [] : SESSION_CHECKS)
@@ -112,12 +112,12 @@ describe('the command conformance --siwe', () => {
     ['a cookie for scripts', undefined, 'SameSite=Lax', 'siwe-cookies'],
     ['a cookie that goes along from any page', undefined, 'HttpOnly; SameSite=None', 'siwe-cookies']
   ])('detects %s in a backend with cookies', async (_what, fault, attributes, expected) => {
-    const report = await score(toy(fault, `sid=1; Path=/; ${attributes}`), '/siwe', '--domain', DOMAIN)
+    const report = await score(createToyBackend(fault, `sid=1; Path=/; ${attributes}`), '/siwe', '--domain', DOMAIN)
     expect([idsOf(report, 'failed').join(' '), idsOf(report, 'skipped')]).toEqual([expected, []])
   })
 
   it('detects the faults of a siwe backend with express-session that compares only the nonce', async () => {
-    const report = await score(sessionBackend(false), '', '--domain', DOMAIN)
+    const report = await score(createSessionBackend(false), '', '--domain', DOMAIN)
     expect(idsOf(report, 'failed')).toEqual([
       'siwe-nonce',
       'siwe-single-use',
@@ -129,7 +129,7 @@ describe('the command conformance --siwe', () => {
   })
 
   it('finds no fault in a careful siwe backend with express-session', async () => {
-    const report = await score(sessionBackend(true), '', '--domain', DOMAIN)
+    const report = await score(createSessionBackend(true), '', '--domain', DOMAIN)
     expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], []])
   })
 
