@@ -23,7 +23,7 @@ describe('the command express-did-auth', () => {
     const readCommands = async (...args: string[]) => {
       const { code, stdout, stderr } = await runCli(args)
       expect([code, stderr]).toEqual([0, ''])
-      // The usage names the start of this process, which was not by npx.
+      // The usage names the command that started this process, which is node and not npx.
       expect(stdout).toMatch(/^usage: node \S+ <command>\n/)
       return [...stdout.matchAll(/^ {2}(\w+)/gm)].map(([, command]) => command!)
     }
@@ -45,7 +45,7 @@ describe('the command express-did-auth', () => {
     expect(await readCommands('--help')).toEqual(allCommands)
     expect(await readCommands('-h')).toEqual(allCommands)
     for (const command of new Set(allCommands)) {
-      expect(await readCommands(command, '--help')).toEqual(allCommands.filter((one) => one === command))
+      expect(await readCommands(command, '--help')).toEqual(allCommands.filter((listed) => listed === command))
     }
   })
 
@@ -110,7 +110,7 @@ describe('the command express-did-auth', () => {
     await fillVault(vault, createNumberedWallet(1).did, [['key', 'content']])
     await vault.close()
     const file = getDatabase(vault)
-    // The first page says what the tables are; what is in them is no more.
+    // The first page, which defines the tables, remains. All rows are overwritten.
     writeFileSync(file, readFileSync(file).fill(0xaa, 4_096))
     expectSentence(
       await runCli(['vault', 'reconcile'], { DATA_DIR: servers.folder }),
@@ -138,7 +138,7 @@ describe('the command express-did-auth', () => {
     ])
   })
 
-  // Their import takes as long as that of the library. A process in which they are missing shows when they are loaded.
+  // Importing them takes as long as importing the library. Without them, a process fails at the first use.
   it('starts all servers without did-jwt and did-jwt-vc, which load with the first token of each kind', async () => {
     const readLoginStatuses = async (missing: string): Promise<number[]> => {
       const { servers: started, signal, ended } = await servers.start({ TEST_MISSING: missing }, [], 'all')
@@ -208,7 +208,7 @@ describe('the command express-did-auth', () => {
     occupant.close()
     const sentence = `Cannot listen on 127.0.0.1:${port} (HOST, VAULT_PORT): the port is in use\n`
     expect([code, stderr]).toEqual([1, sentence])
-    // None says that it is ready before all of them listen.
+    // No server logs that it is ready before all servers listen.
     const lines = stdout.trim().split('\n')
     const events = lines.map((line) => JSON.parse(line) as { event: string; server: string })
     expect(events.map(({ event, server }) => `${server} ${event}`).sort()).toEqual(['auth stopped', 'relay stopped'])
@@ -266,7 +266,7 @@ describe('the command express-did-auth', () => {
     expect((await run(['doctor', '--server', 'relay']).ended).stdout).toContain('LOG_LEVEL')
   })
 
-  // Node reads it at each connection: certificates would not be verified.
+  // Node reads NODE_TLS_REJECT_UNAUTHORIZED at each connection, and would stop verifying certificates.
   it('takes only server variables from .env, and names the others in one warning', async () => {
     writeFileSync(`${servers.folder}/.env`, 'NODE_TLS_REJECT_UNAUTHORIZED=0\nPORT=0\nPATH_OF_MINE=x\nRPC_URL_FILE=\n')
     const hook = `data:text/javascript,process.on('exit', () => console.log(process.env.NODE_TLS_REJECT_UNAUTHORIZED))`

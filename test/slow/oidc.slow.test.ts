@@ -10,12 +10,12 @@ import { createLoginText, createNumberedWallet } from '../support/wallet.js'
 const alice = createNumberedWallet(1)
 const CALLBACK = 'http://localhost:3001/callback'
 
-/** A browser with cookies, which follows no redirect by itself. */
+/** Creates a browser that stores cookies and follows no redirects. */
 function createBrowser(origin: string) {
   const cookies = new Map<string, { value: string; path: string }>()
   return async (path: string, init: RequestInit = {}): Promise<Response> => {
     const url = new URL(path, origin)
-    const sent = [...cookies].filter(([, one]) => url.pathname.startsWith(one.path))
+    const sent = [...cookies].filter(([, cookie]) => url.pathname.startsWith(cookie.path))
     const Cookie = sent.map(([name, { value }]) => `${name}=${value}`).join('; ')
     const headers = new Headers(init.headers)
     headers.set('Cookie', Cookie)
@@ -48,7 +48,7 @@ describe('examples/oidc-provider.mjs', () => {
       return response.headers.get('location') ?? ''
     }
 
-    // A client asks, with PKCE.
+    // A client starts the authorization with PKCE.
     const verifier = randomBytes(32).toString('base64url')
     const query = new URLSearchParams({
       client_id: 'shop',
@@ -79,7 +79,7 @@ describe('examples/oidc-provider.mjs', () => {
     expect(callback.href.startsWith(`${CALLBACK}?`)).toBe(true)
     expect(callback.searchParams.get('state')).toBe('a state')
 
-    // The client exchanges its code, and verifies who it is by the provider's keys.
+    // The client exchanges its code, and verifies the ID token with the provider's keys.
     const body = new URLSearchParams({
       grant_type: 'authorization_code',
       code: callback.searchParams.get('code') ?? '',
@@ -97,7 +97,7 @@ describe('examples/oidc-provider.mjs', () => {
     const { payload } = await jwtVerify(idToken, keys, expected)
     expect(payload).toMatchObject({ sub: alice.did, nonce: 'a nonce' })
 
-    // Cause: the provider's own session answered for the previous user after another one had logged in.
+    // Cause: the provider's session still identified the previous user after another user had logged in.
     expect(await expectRedirect(await browse(`/oidc/auth?${query.toString()}`))).toMatch(/^\/interaction\/[\w-]+$/)
   })
 })

@@ -40,7 +40,7 @@ const helpers = `
   export type Json<P extends keyof paths, M, S> = Content<At<P, M, S>, 'application/json'>
   export type Problem<P extends keyof paths, M, S> = Content<At<P, M, S>, 'application/problem+json'>`
 
-/** Part of openapi-typescript, and what `redocly lint` runs. */
+/** The linter that `redocly lint` runs. It is installed with openapi-typescript. */
 interface Linter {
   createConfig: (options: { extends: string[] }) => Promise<object>
   lintFromString: (options: { source: string; absoluteRef: string; config: object }) => Promise<{ message: string }[]>

@@ -7,7 +7,7 @@ import { createLoginText, createNumberedWallet } from '../../support/wallet.js'
 
 const wallet = createNumberedWallet(1)
 
-/** A store that cannot be reached. */
+/** Creates a store that is unavailable. */
 const createLostStore = (): Store => Object.assign(memoryStore(), { ping: () => Promise.reject(new Error('gone')) })
 
 async function logIn(listener: Parameters<typeof request>[0]): Promise<{ accessToken: string; refreshToken: string }> {

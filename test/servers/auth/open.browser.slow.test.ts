@@ -31,7 +31,7 @@ describe('the page /open', () => {
     await servers.killAll()
   })
 
-  /** Sends content as a program does. @returns the link to the page */
+  /** Sends content through the client of the relay. @returns the link to the page */
   async function send(content: string | File, server = processes.headers): Promise<string> {
     const relay = new RelayClient({ url: server.servers[1]!.serviceUrl, wallet: wallet('alice') })
     return `${relay.link(await relay.send(content), `${server.serviceUrl}/open`)}&until=${UNTIL}`
@@ -83,7 +83,7 @@ describe('the page /open', () => {
   it('explains in one sentence what is wrong with a link', async () => {
     const link = await send(TEXT)
     const { open, context } = await openProfile(browser)
-    // Before a tap: nothing could be opened.
+    // The page reports the fault before a tap, and shows no button.
     const page = await open(link.slice(0, -30))
     await page.waitForSelector('#open-status:text-is("The link is incomplete. Copy it again.")')
     expect(await page.isVisible('#open')).toBe(false)

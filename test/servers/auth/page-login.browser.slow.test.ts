@@ -17,7 +17,7 @@ import { until } from '../../support/until.js'
 
 describe('login on the page of the auth server', () => {
   const servers = new ServerProcesses({ LOG_LEVEL: 'silent' })
-  /** A page of another origin. */
+  /** Serves a page of another origin. */
   const otherOrigin: Server = createServer((_req, res) =>
     res.setHeader('Content-Type', 'text/html').end('<title>x</title>')
   )
@@ -54,7 +54,7 @@ describe('login on the page of the auth server', () => {
       `Open the page at ${all.serviceUrl}: at this address, relay and vault refuse it.`
     )
     expect(await ownPage.isVisible('#elsewhere')).toBe(false)
-    // A passkey belongs to a name: at an address of numbers, neither button nor hint speaks of one.
+    // A passkey belongs to a host name: at an IP address, the page shows neither its button nor its hint.
     for (const selector of ['#use-passkey', '#passkey-hint'])
       expect([await ownPage.isVisible(selector), await otherPage.isVisible(selector)]).toEqual([true, false])
   })
@@ -111,7 +111,7 @@ describe('login on the page of the auth server', () => {
     ['dark', 1280],
     ['light', 320]
   ] as const)('passes the axe checks in its main states, %s, and fits into %i px', async (colorScheme, width) => {
-    // A colour that is changing slowly can lack contrast for a moment.
+    // A colour transition can lack contrast for a moment.
     const options = { colorScheme, viewport: { width, height: 800 }, reducedMotion: 'reduce' } as const
     const { open } = await openProfile(browser, [wallet('alice')], options)
     const page = await open(all.serviceUrl)
@@ -124,7 +124,7 @@ describe('login on the page of the auth server', () => {
     await logInByTabKey(page)
     await page.click('#ask-me')
     await page.waitForSelector('#claims-details')
-    await page.evaluate(`for (const one of document.querySelectorAll('details')) one.open = true`)
+    await page.evaluate(`for (const details of document.querySelectorAll('details')) details.open = true`)
     await page.click('#send-form button')
     await page.waitForSelector('#sent')
     await page.fill('#note', 'Buy oak')
@@ -188,7 +188,7 @@ describe('login on the page of the auth server', () => {
     await waitForAnswer(page, 'vault', 'Added.')
     await page.click('#ask-me')
     await waitForAnswer(page, 'session', 'knows the DID')
-    const ticks = `[...document.querySelectorAll('.step h2')].map((one) => getComputedStyle(one, '::before').content)`
+    const ticks = `[...document.querySelectorAll('.step h2')].map((heading) => getComputedStyle(heading, '::before').content)`
     expect(await page.evaluate(ticks)).toEqual(Array(4).fill('"✓"'))
     await page.click('#other-wallet')
     await page.click('#use-tab-key')
@@ -288,7 +288,7 @@ describe('login on the page of the auth server', () => {
     const login = page.locator('.exchange', { hasText: 'Exchange the signature' })
     await login.locator('summary').click()
     expect(await login.locator('pre').last().textContent()).toContain('HttpOnly')
-    // Another port is another origin, but the same site: the browser sends it the cookies.
+    // Another port is another origin of the same site, to which the browser sends the cookies.
     const foreign = await open(`http://localhost:${(otherOrigin.address() as AddressInfo).port}/`)
     const me = JSON.stringify(`${withCookies.serviceUrl}/me`)
     const readScript = `fetch(${me}, { credentials: 'include' }).then((answer) => answer.status, () => 'refused')`

@@ -5,7 +5,7 @@ import { launchBrowser, logInByTabKey, openProfile, waitForAnswer } from '../../
 import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 
-/** The same wallet, which answers one method as no wallet should. */
+/** Creates a wallet that gives a fixed answer to one method. */
 const createAnsweringWallet = (method: string, answer: unknown): PageWallet => {
   const alice = wallet('alice')
   const request = async (walletRequest: WalletRequest): Promise<unknown> =>
@@ -13,7 +13,7 @@ const createAnsweringWallet = (method: string, answer: unknown): PageWallet => {
   return { info: alice.info, on: alice.on.bind(alice), request }
 }
 
-/** Its user lets the page know the address, and signs nothing. */
+/** Wallet whose user reveals the address, and declines to sign. */
 const decliningWallet: PageWallet = {
   ...createAnsweringWallet('', undefined),
   request: async ({ method }) => {
@@ -22,7 +22,7 @@ const decliningWallet: PageWallet = {
   }
 }
 
-/** The relay says for how many seconds it keeps what is posted, or does not say it. */
+/** Sets the File-Expires-In of the relay's responses, or removes it if `seconds` is undefined. */
 const answerExpiry = (page: Page, seconds: string | undefined): Promise<unknown> =>
   page.route('**/file', async (route) => {
     const response = await route.fetch()
@@ -44,7 +44,7 @@ describe('the page of the auth server in a browser', () => {
     await servers.killAll()
   })
 
-  /** A user in a browser of its own. */
+  /** Logs a user in, in a separate browser profile. */
   const logInAs = async (seed: string): Promise<Page> => {
     const { open } = await openProfile(browser, [wallet(seed)])
     const page = await open(all.serviceUrl)
@@ -96,7 +96,7 @@ describe('the page of the auth server in a browser', () => {
     const saved = await page.evaluate<number[]>(`
       fetch(document.querySelector('#save').href).then((answer) => answer.arrayBuffer(), () => []).then(
         (bytes) => [...new Uint8Array(bytes)])`)
-    // The policy lets the page save it, and not fetch it.
+    // The content security policy allows the page to save the file, and not to fetch it.
     expect(saved).toEqual([])
     const [download] = await Promise.all([page.waitForEvent('download'), page.click('#save')])
     expect(download.suggestedFilename()).toBe('map.bin')
@@ -115,7 +115,7 @@ describe('the page of the auth server in a browser', () => {
       await page.click('#note-form button')
       await page.waitForSelector(`#notes p:text-is("${note}")`)
     }
-    // A tab that the page opens has its storage of the session: wallet and recovery code of the notes.
+    // A tab that the page opens copies its sessionStorage, with the wallet and the recovery code of the notes.
     const [otherPage] = await Promise.all([context.waitForEvent('page'), page.evaluate(`void open(location.href)`)])
     await otherPage.click('#read-notes')
     await otherPage.waitForSelector('#notes li:nth-child(2)')
@@ -299,7 +299,7 @@ describe('the page of the auth server in a browser', () => {
     await page.click('#sessions li:has-text("Another") button')
     await waitForAnswer(page, 'session', 'Ended.')
     expect(await page.locator('#sessions li').count()).toBe(before - 1)
-    // Which of the others it was depends on their order: end them all.
+    // The ended session depends on the order of the list: the loop ends all others.
     while ((await page.locator('#sessions button').count()) > 0) {
       const remaining = await page.locator('#sessions button').count()
       await page.locator('#sessions button').first().click()

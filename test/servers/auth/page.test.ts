@@ -23,7 +23,7 @@ describe('the page of the auth server', () => {
     page = loadPage(folder, silent)!
   })
 
-  /** The auth server with the page, next to other servers. */
+  /** Creates the auth server with the page, for these service URLs. */
   const serve = (serviceUrls: ReadonlyMap<ServerName, string>, variables: Record<string, string> = {}) =>
     testServer('auth', variables, memoryStore(), (shell) => createAuthApp({ ...shell, page, serviceUrls }))
 

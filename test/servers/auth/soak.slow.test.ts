@@ -22,7 +22,7 @@ describe('auth, relay and vault under mixed requests of many users', () => {
       .split('\n')
       .map((line) => (JSON.parse(line) as { event: string }).event)
     const refusals = events.filter((event) => event === 'first-refusal')
-    // One line a code at most: the requests of this test are refused in few ways.
+    // At most one line per code, and the requests of this test cause few codes.
     expect(refusals.length).toBeLessThan(8)
     expect(events.filter((event) => event !== 'first-refusal')).toEqual(['ready', 'ready', 'ready', 'page'])
   })

@@ -5,7 +5,7 @@ import { JsonTextDecoder } from '../../../servers/bodies/json-text.js'
 /** Outcome of a body: its text, or the code of its refusal. */
 type Outcome = { text: string } | { code: string }
 
-/** Decodes a body that arrives in pieces of the given lengths, again and again. */
+/** Decodes a body that arrives in pieces of these lengths, which repeat. */
 function decode(body: string | Buffer, pieceLengths: readonly number[] = [Infinity]): Outcome {
   const bytes = Buffer.from(body)
   const parts: Buffer[] = []
@@ -40,7 +40,7 @@ function computeExpected(body: string | Buffer): Outcome {
 
 const lengths = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 5 })
 
-/** A string of JSON, in any spelling. */
+/** A JSON string in any spelling. */
 const spelledString = fc
   .array(
     fc.oneof(

@@ -62,7 +62,7 @@ describe('ByteBudget', () => {
 })
 
 describe('MinimumRate', () => {
-  /** A transfer that may end; `after` lets time pass, in which bytes arrive evenly. */
+  /** Starts a transfer. `after` advances the clock while bytes arrive evenly, and returns whether it was too slow. */
   function startTransfer() {
     const state = { isTooSlow: false }
     const rate = new MinimumRate(() => (state.isTooSlow = true))

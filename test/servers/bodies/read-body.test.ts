@@ -11,7 +11,7 @@ import { computeCid } from '../../support/content-stores.js'
 
 const MAX_BYTES = 1_000
 
-/** Outcome of one body: the text in bytes, or the code of its refusal. */
+/** Outcome of one body: its text and size, or the code of its refusal. */
 interface Outcome {
   text?: string
   bytes?: number
@@ -24,9 +24,9 @@ let bodies = new BodyReader({ newFile: () => join(spoolFolder, randomBytes(8).to
 let server: Server
 let port: number
 let maxBytes = MAX_BYTES
-/** Called with the content while it exists. */
+/** Receives the content while it exists. */
 let onContent: ((content: NewContent) => Promise<void>) | undefined
-/** The outcomes of requests, in the order in which they ended. */
+/** Outcomes of requests, in the order of their ends. */
 const outcomes: Outcome[] = []
 const sockets: Socket[] = []
 let onRequest: (() => void) | undefined
@@ -76,7 +76,7 @@ async function readOutcome(req: IncomingMessage): Promise<Outcome> {
 
 interface Sending {
   type?: string | undefined
-  /** Sent in pieces of this size, without its length being told before. */
+  /** Size of the pieces in which the body is sent, without Content-Length. */
   pieceBytes?: number
   owner?: string
 }
@@ -102,7 +102,7 @@ function post(body: string | Buffer, { type = 'application/json', pieceBytes, ow
   })
 }
 
-/** A connection that the end of the test closes. */
+/** Opens a connection that is closed after the test. */
 function openConnection(): Socket {
   const socket = connect(port, '127.0.0.1')
   socket.on('error', () => undefined)
@@ -213,7 +213,7 @@ describe('BodyReader with content above 64 KiB', () => {
   const long = 'a text that goes on and on €😀 '.repeat(60_000)
   const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
-  /** The outcome without the text, which no failure should print. */
+  /** Posts a long body, and returns the hash of its text: a failed test should not print the text. */
   async function postLong(
     body: string | Buffer,
     sending?: Sending
@@ -268,7 +268,7 @@ describe('BodyReader with content above 64 KiB', () => {
     jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] })
     const socket = sendHalf(200_000)
     await until(() => readdirSync(spoolFolder).length === 1)
-    // The clock advances in steps because the last bytes may still be on their way.
+    // The clock advances in steps because the last bytes may still be in flight.
     await until(() => {
       jest.advanceTimersByTime(1_000)
       return outcomes.length === 1
@@ -318,7 +318,7 @@ describe('BodyReader with content above 64 KiB', () => {
     expect(outcome).toEqual({ code, message })
   })
 
-  /** Sends half of a body, and answers the connection. */
+  /** Sends half of a body, and returns the connection. */
   function sendHalf(length: number): Socket {
     const socket = openConnection()
     const head = `POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`
@@ -331,12 +331,12 @@ function toEscape(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
-/** Waits until something is so; the time limit of the test is the only one. */
+/** Waits until the condition holds. Only the time limit of the test ends the wait. */
 async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await condition())) await new Promise(setImmediate)
 }
 
-/** Returns the hash of content that is in memory whole, for comparison with a hasher of parts. */
+/** Computes the hashes of complete content, for comparison with the hasher of pieces. */
 function computeHashedContent(bytes: Uint8Array) {
   const leafCount = Math.max(1, Math.ceil(bytes.length / 262_144))
   const leaves = Array.from({ length: leafCount }, (_, index) => bytes.subarray(index * 262_144, (index + 1) * 262_144))

@@ -13,7 +13,7 @@ afterEach(() => {
   closeServices()
 })
 
-/** Serves one answer, or the message of what it throws. */
+/** Serves one response, or 500 with the message of its error. */
 const serveChunks = (chunks: () => AsyncGenerator<Uint8Array>, headers?: Record<string, string>): Promise<number> =>
   servingPort((_req, res) => {
     sendChunks(res, chunks(), headers).catch((error: unknown) => {
@@ -32,7 +32,7 @@ async function ask(
   return { status: res.statusCode!, text: Buffer.concat(chunks).toString(), headers: res.headers }
 }
 
-/** Cuts bytes into pieces. */
+/** Cuts bytes into pieces of `length` bytes. */
 async function* cut(bytes: Uint8Array, length: number): AsyncGenerator<Uint8Array> {
   for (let start = 0; start < bytes.length; start += length) yield bytes.subarray(start, start + length)
 }
@@ -40,7 +40,7 @@ async function* cut(bytes: Uint8Array, length: number): AsyncGenerator<Uint8Arra
 describe('encodeJsonString', () =>
   it('encodes pieces as JSON.stringify encodes the whole text, also where a character is cut', async () => {
     const text = fc.oneof(
-      fc.string({ unit: 'binary' }).filter((one) => one.isWellFormed()),
+      fc.string({ unit: 'binary' }).filter((string) => string.isWellFormed()),
       fc.string({ unit: 'grapheme', minLength: 60, maxLength: 300 }),
       fc.constantFrom('', '\ufeff', '\ufeffa')
     )
@@ -179,7 +179,7 @@ describe('sendChunks', () => {
       }
     }
 
-    /** Resolves when the answer no longer gets on. */
+    /** Resolves when the response makes no more progress. */
     async function waitForStall(): Promise<{ client: Socket; res: ServerResponse }> {
       pulled = 0
       isClosed = false

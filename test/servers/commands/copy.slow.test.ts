@@ -25,7 +25,7 @@ beforeEach(async () => {
   for (const [user, did] of users.entries()) {
     const entries = Array.from({ length: ENTRIES / users.length }, (_, number): [string, string] => [
       KEYS[number % KEYS.length]!,
-      // Some is shared by all users, and some of each is an object.
+      // All users share some contents, and each user has some contents that are stored as objects.
       number % 5 === 0 ? `shared ${number}` : `${user} ${number} `.repeat(number % 200 === 1 ? 20_000 : 20)
     ])
     await fillVault({ store }, did, entries)
@@ -34,7 +34,7 @@ beforeEach(async () => {
 })
 afterEach(() => database.drop())
 
-/** The ETags of all lists, which tell their entries, the numbers of these and their order. */
+/** Reads the ETags of all lists, which depend on their entries, the numbers of the entries and their order. */
 async function readEtags(store: ContentStore): Promise<string[]> {
   const places = users.flatMap((did) => KEYS.map((key) => ({ did, key })))
   const etags: string[] = []

@@ -54,14 +54,14 @@ async function copy(...args: string[]): Promise<{ code: number; lines: string[] 
   return { code, lines: lines.filter((line) => !line.includes('up to date')) }
 }
 
-/** Opens the store of one machine. Close it before it is copied. */
+/** Opens the store in the folder. Close it before a copy. */
 async function openLocal(name: 'relay' | 'vault', tracksPins = false): Promise<OpenContentStore['store']> {
   const { store } = await openContentStore({ folder: join(folder.path, name), database: `${name}.db`, tracksPins })
   open.push(store)
   return store
 }
 
-/** The same server's store in the database. */
+/** Opens the store of the same server in the database. */
 async function openMoved(name: 'relay' | 'vault'): Promise<OpenContentStore> {
   const env = readEnv({ DATA_DIR: join(folder.path, 'instance'), DATABASE_URL: database.url }, name, false, 'operate')
   const opened = await openPostgresContents(pool, env, undefined)
@@ -69,7 +69,7 @@ async function openMoved(name: 'relay' | 'vault'): Promise<OpenContentStore> {
   return opened
 }
 
-/** Lists of two users, with content that they share, content of 1 MiB, and entries that were replaced and removed. */
+/** Writes lists of two users: shared content, content of 1 MiB, and entries that are replaced and removed. */
 async function fillVault(store: OpenContentStore['store'], entriesEach = 120): Promise<void> {
   for (const { did } of [ANN, BEN]) {
     for (let number = 0; number < entriesEach; number += 1) {
@@ -85,7 +85,7 @@ async function fillVault(store: OpenContentStore['store'], entriesEach = 120): P
   }
 }
 
-/** All that a store tells of its users: lists with ETags and bytes, in their order, and usage. */
+/** Reads everything of the users: lists with ETags and texts, in their order, and usage. */
 async function readEverything(store: OpenContentStore['store']): Promise<unknown> {
   const lists = [ANN, BEN].flatMap(({ did }) =>
     ['key 0', 'key 1', 'key 2', 'key 3', 'big', 'empty', 'none'].map(async (key) => {
@@ -119,7 +119,7 @@ describe('the command copy', () => {
     })
 
     expect((await copy()).lines[0]).toContain('entries copied: 0 (already there: 242)')
-    // Also of a user who had nothing: what comes from elsewhere later keeps its place before it.
+    // The entry of a new user also gets a number above all copied ones, and stays behind entries of a later copy.
     await target.store.writeEntry(createEntry('key', 'first', { did: 'did:ethr:rsk:0xc' }))
     expect(Number((await runOn(database.url, 'SELECT max(number) AS last FROM vault_entries'))[0]?.last)).toBe(126)
     await target.store.writeEntry(createEntry('key 0', 'later', { did: ANN.did }))

@@ -20,7 +20,7 @@ afterEach(() => database.drop())
 const migrate = (args: string[] = [], url = database.url, lines: string[] = []) =>
   runCommand(runMigrate, args, { DATABASE_URL: url }, lines)
 
-/** Opens everything that servers open, which may make no tables. */
+/** Opens all stores as servers do, without the right to create tables. */
 async function openAll(): Promise<void> {
   const { path, remove } = temporaryFolder()
   const variables = { DATABASE_URL: database.url, DATABASE_MIGRATE: 'false', DATA_DIR: path }

@@ -10,7 +10,7 @@ import {
 import { StartError } from '../../../servers/config/startup-error.js'
 import { folderOfEachTest } from '../../support/folder-of-each-test.js'
 
-/** The message that a wrong environment is refused with. */
+/** Returns the error message for an invalid environment. */
 function readRefusal(env: Record<string, string>, isOneOfAll = false): string {
   try {
     readEnv(env, 'auth', isOneOfAll)

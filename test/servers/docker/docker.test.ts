@@ -9,13 +9,13 @@ import { closeServices, serving } from '../../support/server-client.js'
 import { root } from '../../support/packed-package.js'
 
 const folder = join(root, 'servers/docker')
-/** A file without its comments. */
+/** Reads the lines of a file, without comments and empty lines. */
 const readLines = (name: string): string[] =>
   readFileSync(join(folder, name), 'utf8')
     .split('\n')
     .filter((line) => line.trim() !== '' && !line.trim().startsWith('#'))
 
-/** The lines below a line of YAML, as far as they are further in, without their own depth. */
+/** Finds the block below a line of YAML, and returns its lines with one level of indentation removed. */
 function findBlock(lines: readonly string[], head: string): string[] {
   const start = lines.indexOf(head)
   if (start < 0) throw new Error(`no line "${head}"`)
@@ -98,7 +98,7 @@ describe('check-health.mjs', () => {
     for (const client of clients.splice(0)) client.destroy()
   })
 
-  /** The port of a server that answers `/ready` with this status, or not at all. */
+  /** Starts a server that answers `/ready` with this status or stays silent, and returns its port. */
   const startServer = async (status: number | 'silent'): Promise<string> => {
     const url = await serving((req, res) => {
       if (status !== 'silent') res.writeHead(req.url === '/ready' ? status : 404).end()
@@ -106,7 +106,7 @@ describe('check-health.mjs', () => {
     return new URL(url).port
   }
 
-  /** A port that refuses connections: a client's end of a connection takes it, so that no server can be given it. */
+  /** Reserves a port that refuses connections: a client's connection occupies it, so no server can get it. */
   const reserveClosedPort = async (): Promise<string> => {
     const client = connect(Number(await startServer('silent')), '127.0.0.1')
     clients.push(client)
@@ -120,7 +120,7 @@ describe('check-health.mjs', () => {
     return code
   }
 
-  /** Exit codes for servers that answer `/ready` with a status, not at all, or are not there. */
+  /** Exit codes for servers that answer `/ready` with a status, stay silent, or refuse connections. */
   it.each<[what: string, code: number, servers: Record<string, number | 'silent' | 'closed'>]>([
     ['a server at PORT that is ready', 0, { PORT: 200 }],
     ['a server at PORT that is not ready', 1, { PORT: 503 }],
@@ -173,14 +173,14 @@ describe('Dockerfile', () => {
         'find'
       ].join(' && ')
     )
-    // A package stays while anything but development asks for it.
+    // `npm prune` keeps a package if any other list than devDependencies contains it.
     const findReasons = (name: string): string[] =>
       ['package.json', 'servers/package.json'].flatMap((file) =>
         Object.entries(JSON.parse(readFileSync(join(root, file), 'utf8')) as Record<string, object>)
           .filter(([kind, packages]) => /(?:^d|D)ependencies$/.test(kind) && Object.hasOwn(packages, name))
           .map(([kind]) => `${file} ${kind}`)
       )
-    // The build bundles it.
+    // The build bundles ipfs-http-client.
     expect(findReasons('ipfs-http-client')).toEqual(['package.json devDependencies'])
     expect(findReasons('better-sqlite3').sort()).toEqual([
       'package.json peerDependencies',
@@ -213,7 +213,8 @@ describe('Dockerfile', () => {
       'servers/node_modules',
       '**/.env*'
     ])
-    const isAllowed = (path: string): boolean => allowed.some((one) => `${path}/`.startsWith(`${one.slice(1)}/`))
+    const isAllowed = (path: string): boolean =>
+      allowed.some((pattern) => `${path}/`.startsWith(`${pattern.slice(1)}/`))
     expect(copied.filter((path) => !isAllowed(path))).toEqual([])
     expect(allowed).toHaveLength(7)
   })

@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import { shareConnections } from '../../../servers/http/connection-shares.js'
 
-/** A connection as far as its server sees it. */
+/** The members of a connection that its server uses. */
 class Connection extends EventEmitter {
   destroyed = false
   constructor(readonly remoteAddress: string) {
@@ -15,10 +15,10 @@ class Connection extends EventEmitter {
   }
 }
 
-/** A server that is given connections in place of receiving them. */
+/** Creates a server that receives connections only from the test. */
 const createIdleServer = (): Server => createServer().removeAllListeners('connection')
 
-/** How many of so many connections from each address are open at a server with 8. */
+/** Counts the open connections from these addresses at a server with a maximum of 8. */
 function countOpen(perNetwork: boolean, addresses: readonly string[]): number {
   const server = createIdleServer()
   shareConnections(server, 8, perNetwork)
@@ -35,7 +35,7 @@ describe('shareConnections', () => {
     ['an IPv4 address', () => '192.0.2.1'],
     ['an IPv4 address in the form of IPv6', (index: number) => (index % 2 ? '192.0.2.1' : '::ffff:192.0.2.1')],
     ['an IPv6 network of 64 bits', (index: number) => `2001:db8::${index}`],
-    // Users share a machine, and the default of HOST accepts nobody else.
+    // Several users may share this machine, and the default HOST accepts only local connections.
     ['this machine', (index: number) => (index % 2 ? '127.0.0.1' : '::ffff:127.0.0.1')]
   ])('limits %s to a quarter of all connections', (_what, getAddress) => {
     expect(countOpen(true, createAddresses(getAddress))).toBe(2)

@@ -6,7 +6,7 @@ import { createServerLog } from '../../../servers/observability/logger.js'
 
 const identity = { serviceDid: 'did:ethr:rsk:0x1', privateKey: '1'.repeat(64), challengeSecret: 's'.repeat(32) }
 
-/** The options that an environment becomes. */
+/** Creates the library's options from environment variables. */
 function createOptions(variables: Record<string, string>) {
   const env = readEnv(variables, 'auth', false)
   const log = createServerLog(env, false, { write: () => undefined })

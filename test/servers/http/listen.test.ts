@@ -23,7 +23,7 @@ const answer: RequestListener = (req, res) => {
   req.resume().on('end', () => res.end('answer'))
 }
 
-/** An answer that is held back until the test lets it go. */
+/** Creates a response that waits until the test releases it. */
 function createHeldAnswer(): { listener: RequestListener; arrived: Promise<void>; release: () => void } {
   let release = (): void => undefined
   let arrive = (): void => undefined
@@ -196,7 +196,7 @@ describe('listen during uploads', () => {
   const uploads = { idle: 400 }
   const head = 'POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 10\r\n\r\n'
 
-  /** Everything that a connection is told until it is closed. */
+  /** Reads everything that a connection receives until it is closed. */
   async function readUntilClosed(socket: Socket): Promise<string> {
     let text = ''
     socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
@@ -260,7 +260,7 @@ describe('listen with a response before the end of the body', () => {
   }
   const head = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n'
 
-  /** Sends a byte now and then, as long as the connection lives. */
+  /** Sends a byte every 20 ms while the connection is open. */
   function drip(socket: Socket): Promise<void> {
     const timer = setInterval(() => socket.write('a'), 20)
     return new Promise((resolve) => {
@@ -271,8 +271,7 @@ describe('listen with a response before the end of the body', () => {
     })
   }
 
-  // Cause: an upload may take an hour, and a refused one was dripped for so long, over all connections that there may
-  // be.
+  // Cause: an upload may take an hour. Clients dripped refused uploads for that time, over all allowed connections.
   it('closes the connections of 20 clients that drip the rest of the body, and then serves others', async () => {
     const { port } = await start(refuse, { rest: 300, maxConnections: 20 })
     const sockets = await Promise.all(Array.from({ length: 20 }, () => open(port, head)))

@@ -27,7 +27,7 @@ const createValidFields = (accessToken: string) => ({
   credentialJwt
 })
 
-/** Starts a server; `isAlive` does with it what its users do. */
+/** Functions that start each server. `isAlive` uses it as a client does. */
 const serverStarters = {
   auth: async (env: Record<string, string>) => {
     const { listener, log, close } = await testAuthServer(env)
@@ -47,7 +47,7 @@ const serverStarters = {
     return { ...relay, close: relay.end, isAlive, requests }
   },
   vault: async (env: Record<string, string>) => {
-    // Its token in a body, also where the vault under test has cookies.
+    // This vault answers tokens in bodies, even if the vault under test uses cookies.
     const loginVault = await testVault()
     const accessToken = await logInAt(loginVault.listener, wallet)
     const vault = await testVault(env, { folder: loginVault.folder })
@@ -88,7 +88,7 @@ describe('malformed requests', () => {
     const run = await runMalformed(server.port, takeSample(requests, COUNT))
     expect(run).toMatchObject({ faults: [], pages: 0 })
     expect(run.sent).toBeGreaterThanOrEqual(Math.min(COUNT, 2_000))
-    // More than 8 long bodies of one user at once are refused, also where their client has disconnected.
+    // The vault refuses more than 8 concurrent long bodies of a user, including those of disconnected clients.
     const allowed = name === 'vault' ? 'ERR_BUSY' : 'none'
     expect(log().filter(({ level, code }) => level === 'error' && code !== allowed)).toEqual([])
     expect(log().filter(({ event }) => event === 'request').length).toBeGreaterThan(200)

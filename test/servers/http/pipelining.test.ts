@@ -19,7 +19,7 @@ async function start(listener: RequestListener): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-/** A connection whose answers are read and dropped. */
+/** Opens a connection whose responses are read and dropped. */
 async function openConnection(port: number): Promise<Socket> {
   const socket = connect(port, '127.0.0.1').resume()
   socket.on('error', () => undefined)
@@ -97,7 +97,7 @@ describe('handleOneAtATime', () => {
     const finished = new Promise<void>((resolve) => (finish = resolve))
     const port = await start((req, res) => {
       started.push(req.url!)
-      // The bytes are in the server's socket when this returns: only a server that reads no socket can miss them.
+      // After this call the bytes are in the server's socket. Only a server that reads no sockets can miss them.
       if (started.length === 1) newcomers[0]?.write('GET /newcomer HTTP/1.1\r\nHost: a\r\n\r\n')
       res.end()
       if (started.length === 40 * 99 + 1) finish()
@@ -114,7 +114,7 @@ describe('handleOneAtATime', () => {
     newcomers.push(...sockets.splice(40))
     for (const socket of sockets) socket.write(createRequests(99))
     await finished
-    // Each of the 40 may have its first request started at once, and some of those that wait.
+    // The server may start the first request of each of the 40 connections, and some queued requests.
     expect(started.indexOf('/newcomer')).toBeLessThan(80)
   })
 
@@ -136,8 +136,8 @@ describe('handleOneAtATime', () => {
       req.on('data', (chunk: Buffer) => (body += chunk.toString()))
       req.on('end', () => {
         bodies.push(body)
-        // An answer that ends in this phase of the event loop makes the client send at once. Sockets are read before
-        // the next immediate: a request that was already queued for then would be started twice.
+        // A response that ends in this phase of the event loop makes the client send at once. Sockets are read
+        // before the next immediate, which would start a request a second time if it was already queued.
         setImmediate(() => res.end())
       })
       res.on('close', () => {

@@ -10,7 +10,7 @@ jest.unstable_mockModule('../../../servers/ipfs/http-client.js', () => {
 })
 const { createIpfsHttpNode } = await import('../../../servers/ipfs/ipfs-rpc-client.js')
 
-// Cause: its rejection was cached for ever, and nothing was pinned until the next start.
+// Cause: the failed import was cached, and no content was pinned until the next start.
 it('an IPFS client that failed to load is loaded again by the next call, and only once', async () => {
   const faulty = await startFaultyNode()
   const [node, otherNode] = [createIpfsHttpNode(faulty.url), createIpfsHttpNode(faulty.url)]

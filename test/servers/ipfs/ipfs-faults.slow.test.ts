@@ -18,7 +18,7 @@ describe('createIpfsHttpNode with a node that fails', () => {
     return client
   }
 
-  /** Starts a node that has content, and lets it fail. */
+  /** Starts a node that stores content, and then makes it fail. */
   async function start(fault: IpfsFault): Promise<void> {
     faulty = await startFaultyNode({ slowMilliseconds: scaled(600_000) })
     await askNode(createClient(scaled(30_000)), 'add')
@@ -43,13 +43,13 @@ describe('createIpfsHttpNode with a node that fails', () => {
     }
   )
 
-  // Endless answers of one process to itself leave no time for others.
+  // Node and client share this process, in which an endless response would starve all others.
   const quietFaults = ipfsFaults.filter((fault) => !fault.endsWith('without end'))
   it.each(quietFaults.map((fault) => ({ fault })))(
     'fails each of 20 concurrent calls separately: $fault',
     async ({ fault }) => {
       await start(fault)
-      // One pin is taken off only once.
+      // A pin can be removed only once.
       const verbs = ipfsVerbs.filter((verb) => verb !== 'pin/rm')
       const client = createClient(Math.max(...verbs.map((verb) => deadlineFor(fault, verb))))
       const calledVerbs = Array.from({ length: 20 }, (_, index) => verbs[index % verbs.length]!)
@@ -108,7 +108,7 @@ describe('createIpfsHttpNode with a node that fails', () => {
         await faulty.fail(fault)
         await Promise.all(Array.from({ length: 15 }, (_, index) => catchCode(askNode(client, ipfsVerbs[index % 5]!))))
       }
-      // Rejections are told of after the microtasks of the turn in which they happened.
+      // Node reports unhandled rejections after the microtasks of the same turn.
       for (let turn = 0; turn < 10; turn += 1) await new Promise(setImmediate)
     } finally {
       process.off('unhandledRejection', note).off('warning', note)

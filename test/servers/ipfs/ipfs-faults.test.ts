@@ -12,7 +12,7 @@ afterEach(async () => {
   await faulty.stop()
 })
 
-// Each verb with each fault: ipfs-faults.slow.test.ts.
+// See ipfs-faults.slow.test.ts for each verb with each fault.
 it.each(ipfsFaults)('createIpfsHttpNode reports what is wrong with a node that %s', async (fault) => {
   faulty = await startFaultyNode({ fault, slowMilliseconds: 600_000 })
   client = createIpfsHttpNode(faulty.url, { deadlineMilliseconds: deadlineFor(fault, 'add') })

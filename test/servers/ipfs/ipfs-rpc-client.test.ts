@@ -39,7 +39,7 @@ describe('createIpfsHttpNode', () => {
     expect(faulty.calls).toEqual({ add: 1, cat: 1, 'pin/ls': 1, 'pin/rm': 1, version: 0 })
   })
 
-  // Cause: the error of such a port has no code, and was taken for a bad response of a node.
+  // Cause: the error for a blocked port has no code, and was treated as a bad response of a node.
   it('reports ERR_IPFS_UNAVAILABLE for a port that fetch blocks', async () => {
     await expect(createIpfsHttpNode('http://127.0.0.1:6000').ping()).rejects.toMatchObject({
       code: 'ERR_IPFS_UNAVAILABLE'
@@ -50,7 +50,7 @@ describe('createIpfsHttpNode', () => {
     'not pinned or pinned indirectly',
     `${content.cid} is not pinned`,
     `${content.cid} is pinned indirectly under x`,
-    // IPFS Cluster.
+    // The message of IPFS Cluster.
     'pin is not part of the pinset'
   ])('treats a missing pin as removed if the node reports: %s', async (message) => {
     const { faulty, node } = await start()
@@ -146,7 +146,7 @@ describe('createIpfsHttpNode', () => {
       jest.advanceTimersByTime(scaled(30_000))
       await refused
       jest.useRealTimers()
-      // A repeated request would arrive before this one.
+      // A retry would arrive before this request.
       await faulty.heal()
       await node.ping()
       expect(faulty.calls[verb]).toBe(before + (verb === 'version' ? 2 : 1))
@@ -174,11 +174,11 @@ describe('createIpfsHttpNode', () => {
 
 describe('listPins', () => {
   let node: IpfsHttpNode
-  /** The answer to the call that is under way. */
+  /** Response to the call in flight. */
   let answer: ServerResponse | undefined
   let pinsSent = 0
 
-  /** Counts lines that arrived, for each of which the deadline begins again. */
+  /** Counts received lines, each of which restarts the deadline. */
   const arrivedLines = jest.spyOn(IpfsCall.prototype, 'restartDeadline')
 
   beforeEach(async () => {
@@ -189,7 +189,7 @@ describe('listPins', () => {
       answer = res.writeHead(200, { 'Content-Type': 'application/json' })
     })
     node = createIpfsHttpNode(url, { deadlineMilliseconds: 1_000, listMilliseconds: 5_000 })
-    // The deadlines of the client are the test's; connections take the time that they take.
+    // Only the client's deadlines use the fake clock. Connections run in real time.
     jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask', 'performance', 'Date'] })
   })
   afterEach(() => {
@@ -197,7 +197,7 @@ describe('listPins', () => {
     closeServices()
   })
 
-  /** Lines about so many pins, each another than all before. */
+  /** Creates lines about `count` further pins, all different. */
   function createPinLines(count: number): string {
     const hash = Buffer.alloc(32)
     return Array.from({ length: count }, () => {
@@ -206,14 +206,14 @@ describe('listPins', () => {
     }).join('')
   }
 
-  /** Sends lines, and waits until the client has read them. */
+  /** Sends lines about `count` pins, and waits until the client has read them. */
   async function send(count: number): Promise<void> {
     await until(() => answer !== undefined)
     answer!.write(createPinLines(count))
     await until(() => arrivedLines.mock.calls.length === pinsSent)
   }
 
-  /** Asks for the list. What it ends with is caught at once, because it may come before somebody awaits it. */
+  /** Lists pins, and returns their number or the error code. It catches an error at once, before the test awaits it. */
   function listOutcome(): Promise<number | string> {
     return node.listPins().then(
       (pins) => pins.size,
@@ -259,7 +259,7 @@ describe('listPins', () => {
   })
 })
 
-/** Returns the lines that are logged with such a listener. */
+/** Returns the lines that are logged if this listener serves the node's port. */
 async function readLogLines(listener: RequestListener): Promise<string[]> {
   const lines: string[] = []
   const log = pino({ base: null, timestamp: false }, { write: (line: string) => lines.push(line) })

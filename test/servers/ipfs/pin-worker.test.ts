@@ -210,7 +210,7 @@ describe('PinWorker', () => {
 
 describe('PinWorker with an unavailable node', () => {
   it('calls the node for the first write only, and sends the rest after a call succeeds', async () => {
-    // The node is tried after 1 s as well, which slow writes take.
+    // The worker also retries after 1 s, and slow writes can take that long.
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] })
     const worker = startWorker()
     node.fault = () => 'ERR_IPFS_UNAVAILABLE'
@@ -231,7 +231,7 @@ describe('PinWorker with an unavailable node', () => {
     expect(captured.log()[1]).toMatchObject({ level: 30, event: 'ipfs-available' })
   })
 
-  /** Lets time pass until the next call is tried, and waits until it has failed as well. */
+  /** Advances the clock to the next call, waits until it has failed, and returns the wait in seconds. */
   async function passToNextCall(): Promise<number> {
     const [before, calls] = [jest.now(), node.calls.length]
     files.clocks.advance(60)

@@ -4,7 +4,7 @@ import { writeLine, logRequest, createServerLog } from '../../../servers/observa
 import { nameVariables } from '../../../servers/config/variable-names.js'
 import { testAuthServer } from '../../support/test-app.js'
 
-/** Returns the lines that a log writes. */
+/** Writes to a log, and returns its lines. */
 function writeLines(
   format: 'pretty' | 'json' | undefined,
   isTerminal: boolean,

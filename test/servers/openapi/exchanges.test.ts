@@ -9,7 +9,7 @@ import { testAuthServer } from '../../support/test-app.js'
 import { testVault } from '../../support/vault-app.js'
 import { createNumberedWallet } from '../../support/wallet.js'
 
-/** A request that a server really answered. */
+/** A recorded request with its response. */
 interface Exchange {
   method: string
   path: string
@@ -19,7 +19,7 @@ interface Exchange {
   text: string
 }
 
-/** Replays exchanges against the schemas of a document, and answers what contradicts it. */
+/** Compares exchanges with the schemas of a document, and returns the contradictions. */
 function findContradictions(document: OpenApiDocument, exchanges: readonly Exchange[]): string[] {
   const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true })
   ajv.addSchema({ $id: 'document', components: document.components })
@@ -70,7 +70,7 @@ const servers = { auth: '', relay: '', vault: '', cookies: '' }
 const closing: (() => Promise<void>)[] = []
 const exchanges: Exchange[] = []
 
-/** `fetch` that takes down what it sent and received. */
+/** `fetch` that records requests and responses. */
 const recordingFetch: typeof fetch = async (input, init = {}) => {
   const response = await fetch(input, init)
   const copy = response.clone()

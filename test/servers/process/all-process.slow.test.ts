@@ -13,7 +13,7 @@ import { createNumberedWallet } from '../../support/wallet.js'
 
 const wallet = createNumberedWallet(1)
 
-/** The domain that a server expects in the login message. */
+/** Returns the domain that a server expects in the login message. */
 const getDomain = (url: string): string => url.replace('http://127.0.0.1', 'localhost')
 
 describe('the three servers in one process', () => {
@@ -86,7 +86,7 @@ describe('the three servers in one process', () => {
     for (const { url } of allServers.servers) await expect(ask(`${url}/health`)).rejects.toThrow('fetch failed')
   })
 
-  // Cause: with a database, /ready was 200 while all else was 503, and a balancer sent requests that failed.
+  // Cause: with a database, /ready was 200 while other routes were 503, and a load balancer sent requests that failed.
   it.each(['SQLite', 'PostgreSQL'])('answer /ready with 200 only once they serve requests, on %s', async (engine) => {
     const database = engine === 'SQLite' ? undefined : await testDatabase()
     const names = ['auth', 'relay', 'vault'] as const
@@ -118,7 +118,7 @@ describe('the three servers in one process', () => {
     await database?.drop()
   })
 
-  // The database was closed under a start that went on: "ready" after "stopped", and exit code 1.
+  // Cause: the stop closed the database while the start continued. It logged "ready" after "stopped" and exited with 1.
   it.each([1, 2, 3])('stop with exit code 0 on a SIGTERM during startup, before server %d listens', async (count) => {
     const hook = `data:text/javascript,import net from 'node:net'
 const { listen } = net.Server.prototype
@@ -142,7 +142,7 @@ net.Server.prototype.listen = function (...where) {
     const imports = scriptFile('test/support/server-imports.ts')
     const command = [process.execPath, ...nodeOptions, '--import', imports, scriptFile('servers/cli.ts'), 'all']
     const line = command.map((word) => `"${word}"`).join(' ')
-    /** Starts them below a shell, and ends only the shell. */
+    /** Starts the servers as children of a shell, and ends only the shell. */
     const orphan = async (env: Record<string, string>): Promise<{ output: () => string; kill: () => void }> => {
       const options = { cwd: root, env: { PATH: process.env.PATH, ...ports, ...env }, detached: true }
       const shell = spawn('sh', ['-c', `${line}; true`], options)

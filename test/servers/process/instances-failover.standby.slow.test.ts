@@ -20,7 +20,7 @@ const FAILOVERS = rounds(2, 20)
 
 describe('instances whose database fails over under load', () => {
   let primary: PostgresEngine
-  /** The address that moves. */
+  /** Address of the current primary, which moves at a failover. */
   let address: TcpProxy
   let instances: Instances
   let targets: Targets
@@ -59,7 +59,7 @@ describe('instances whose database fails over under load', () => {
         await primary.stop('immediate')
         await promote(standby)
         address.moveTo(standby.port)
-        // Until there is a standby again, nothing waits for one.
+        // Writes must not wait for a standby until the next one exists.
         await waitForStandby(standby, false)
         primary = standby
       }

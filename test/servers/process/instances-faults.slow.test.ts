@@ -17,7 +17,7 @@ import { createNumberedWallet } from '../../support/wallet.js'
 
 const KILLS = rounds(6, 100)
 const CRASHES = rounds(2, 20)
-/** A server that pauses for longer may give a verb up and answer 503: such an attempt proves nothing. */
+/** A longer pause of the machine may cause a timeout and a 503: the attempt is then repeated. */
 const STANDSTILL_MILLISECONDS = 2_000
 
 let engine: PostgresEngine
@@ -53,7 +53,7 @@ describe('instances that are killed under load', () => {
           const { server, url, signal, ended } = servers[index]!
           signal('SIGKILL')
           await ended
-          // Its clients find out by themselves. Another takes its place.
+          // Clients notice the failure themselves. A new instance takes its place.
           const next = await instances.start(server as 'auth' | 'vault')
           servers[index] = next
           for (const urls of [targets.auths, targets.vaults])

@@ -22,7 +22,7 @@ import { temporaryFolder } from '../../support/store-folder.js'
 import { steadily, until } from '../../support/until.js'
 
 const RESTARTS = rounds(1, 10)
-/** The balancer looks each second, twice. When nothing moves for longer, an instance is gone before it has noticed. */
+/** HAProxy needs two failed checks, one per second. After a longer pause, an instance may stop before it notices. */
 const STANDSTILL_MILLISECONDS = 1_000
 const config = join(root, 'servers/docker/haproxy.cfg')
 
@@ -48,7 +48,7 @@ describe('haproxy.cfg', () => {
     const block = readDocument('servers/DEPLOY.md').blocks.find(({ language }) => language === 'haproxy')!
     const { path: folder, remove } = temporaryFolder()
     const file = join(folder, 'haproxy.cfg')
-    // The certificates are the operator's.
+    // The test has no certificates.
     writeFileSync(file, block.code.replace(/ ssl crt \S+ alpn \S+$/m, ''))
     expect(findConfigurationFaults(file)).toBe('')
     remove()

@@ -36,7 +36,7 @@ afterAll(() => engine.remove())
 const createUrl = (database: string, password = PASSWORD): string => engine.url(database, `checked:${password}`)
 
 describe('a server with a misconfigured database', () => {
-  /** Returns the line that the operator reads when the process ends by itself. */
+  /** Returns the line that the operator reads when the process exits during the start. */
   const readStartLine = async (command: ServerCommand, env: Env): Promise<string> => {
     const started: unknown = await instances.start(command, env).catch((error: unknown) => error)
     expect(started).toBeInstanceOf(Error)
@@ -88,7 +88,7 @@ describe('a server whose engines are unavailable', () => {
     try {
       await lateEngine.stop()
       const { url, output } = await instances.start('auth', { DATABASE_URL: lateEngine.url() })
-      // Cause: the log had the stacks of three errors, and said that the server was ready.
+      // Cause: the log contained the stacks of three errors, and "ready".
       const waiting = { event: 'waiting', variable: 'DATABASE_URL', reason: 'the connection was refused' }
       expect(
         output()
@@ -139,7 +139,7 @@ describe('a server whose engines are unavailable', () => {
       expect([status, state]).toMatchObject([503, { dependencies: { database: 'ok', objects: 'unavailable' } }])
       expect((state as { reasons: object }).reasons).toEqual({ objects: expect.any(String) })
       expect(output() + JSON.stringify(state)).not.toMatch(new RegExp(`${SECRET_KEY}|${PASSWORD}`))
-      // Content that fits in a row needs no bucket.
+      // Content that fits into a row needs no bucket.
       const { accessToken } = await logIn(url, createNumberedWallet(2), findDomain('vault'))
       const headers = { Authorization: `DIDAuth ${accessToken}` }
       expect((await post(`${url}/notes`, { content: 'small' }, headers)).status).toBe(201)
@@ -173,7 +173,7 @@ describe('instances whose database has a full disk', () => {
       }
       let number = 0
       await until(() => addStatus(writeStatuses, write(`${(number += 1)} ${text}`), 507))
-      // A page of the table may have space for a few.
+      // A page of the table may still have space for a few rows.
       const requestChallenge = async () =>
         (await post(`${auth.url}/request-auth`, { did: createNumberedWallet((number += 1)).did })).status
       await until(() => addStatus(challengeStatuses, requestChallenge(), 503))

@@ -9,7 +9,7 @@ import { steadily } from '../../support/until.js'
 import { createNumberedWallet } from '../../support/wallet.js'
 
 const domain = findDomain('auth')
-/** A server that pauses for longer may give a verb up and answer 503: such an attempt proves nothing. */
+/** A longer pause of the machine may cause a timeout and a 503: the attempt is then repeated. */
 const STANDSTILL_MILLISECONDS = 1_500
 
 describe('ten instances that start together on an empty database', () => {
@@ -26,7 +26,7 @@ describe('ten instances that start together on an empty database', () => {
       const createdTables = engine.log().match(/CREATE (?:UNLOGGED )?TABLE (?!IF NOT EXISTS)\w+/g) ?? []
       expect(createdTables.length).toBeGreaterThan(10)
       expect(new Set(createdTables).size).toBe(createdTables.length)
-      // Each looks whether the tables are there.
+      // Each instance first queries the version tables, which do not exist yet.
       expect(engine.log()).not.toMatch(/ERROR: {2}(?!relation "\w+_schema" does not exist)/)
     } finally {
       await instances.killAll()
@@ -40,7 +40,7 @@ describe('instances whose clocks differ', () => {
   let instances: Instances
   let number = 60_000
 
-  /** An auth server whose clock is ahead. */
+  /** Starts an auth server whose clock is ahead. */
   const startAhead = (seconds: number, env: Record<string, string> = {}): Promise<ServerProcess> => {
     const hook = pathToFileURL(scriptFile('test/support/shift-clock.ts')).href
     return instances.start('auth', { ...env, TEST_CLOCK_SHIFT_SECONDS: String(seconds) }, [hook])
@@ -85,7 +85,7 @@ describe('instances whose clocks differ', () => {
     const right = await startAhead(0, env)
     const login = await signedLogin(right.url, createNextWallet(), domain)
     const opened = await post(`${right.url}/auth`, login)
-    // The other instance considers this window over: it sweeps with its first request.
+    // For the other instance this window has expired, and its first request sweeps expired uses.
     const fast = await startAhead(60, env)
     const { status, text } = await ask(`${fast.url}/ready`)
     expect([status, JSON.parse(text)]).toMatchObject([503, { dependencies: { clock: 'wrong', database: 'ok' } }])
@@ -100,7 +100,7 @@ describe('instances whose clocks differ', () => {
   })
 })
 
-/** The length of windows of challenges of which one ends in less than a minute, though not at once. */
+/** Finds a length of challenge windows with which a window ends within a minute, though not at once. */
 function findWindowThatEndsSoon(): { windowSeconds: number; endsAtSeconds: number } {
   const nowSeconds = Math.floor(Date.now() / 1_000)
   for (let endsAtSeconds = nowSeconds + 55; ; endsAtSeconds -= 1) {

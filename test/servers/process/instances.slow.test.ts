@@ -20,7 +20,7 @@ import { createNumberedWallet } from '../../support/wallet.js'
 
 const ROUNDS = { refresh: rounds(8, 200), logOut: rounds(40, 1_000), login: rounds(8, 100), write: rounds(20, 100) }
 
-/** A server that pauses for longer may give a verb up and answer 503: such a round proves nothing. */
+/** A longer pause of the machine may cause a timeout and a 503: the round is then repeated. */
 const STANDSTILL_MILLISECONDS = 1_500
 
 const domain = findDomain('auth')
@@ -38,7 +38,7 @@ const createBearer = (token: string) => ({ Authorization: `DIDAuth ${token}` })
 const sortStatuses = (answers: readonly Answer[]): number[] => answers.map(({ status }) => status).sort()
 const createOneSuccess = (count: number, others: number): number[] => [200, ...Array<number>(count - 1).fill(others)]
 
-/** Sends the same to all in turn, all at once. */
+/** Sends `count` concurrent requests to the servers in turn. */
 function spread<T>(count: number, servers: readonly string[], send: (url: string, index: number) => Promise<T>) {
   return Promise.all(Array.from({ length: count }, (_, index) => send(servers[index % servers.length]!, index)))
 }
@@ -123,7 +123,7 @@ describe('three vaults on one database', () => {
     const { accessToken } = await logIn(vaults[0]!, wallet, findDomain('vault'))
     const expected: string[] = []
     await repeat(ROUNDS.write, async (round) => {
-      // The larger ones do not lie in the row.
+      // The larger contents are stored as objects, not in rows.
       const content = `${round} `.repeat(round % 5 === 0 ? 60_000 : 20)
       const written = await post(`${vaults[round % 3]}/notes`, { content }, createBearer(accessToken))
       expect(written.status).toBe(201)

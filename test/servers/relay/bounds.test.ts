@@ -15,13 +15,13 @@ afterEach(() => relay.end())
 
 const getAnswer = ({ status, text }: Response) => [status, text]
 
-/** A file of so many bytes, different for each mark. */
+/** Creates a file of `byteCount` bytes that starts with `mark`. */
 const createFile = (byteCount: number, mark = '') => mark + 'a'.repeat(byteCount - mark.length)
 
 /** Posts with a new token, because time passes in these tests. */
 const post = async (file: string, user = wallet) => postFile(relay, await logIn(relay, user), file)
 
-/** Posts what is accepted, and answers the cid. */
+/** Posts a file that is accepted, and returns its CID. */
 async function postAccepted(file: string, user = wallet): Promise<string> {
   const answer = await post(file, user)
   expect(getAnswer(answer)).toEqual([200, expect.any(String)])
@@ -47,7 +47,7 @@ describe('RELAY_MAX_BYTES_PER_DID', () => {
     await postAccepted(createFile(40, '2'), { ...wallet, did: wallet.did.replace('rsk', 'RSK') })
     const refused = await post('b')
     expect(getAnswer(refused)).toEqual([429, 'Too many requests'])
-    // Slots begin at midnight of UTC; these tests begin at 8 o'clock.
+    // Slots start at midnight UTC, and these tests start at 8 o'clock.
     expect(refused.headers['retry-after']).toBe(String(DAY_SECONDS - 28_900))
     await postAccepted('b', otherWallet)
     relay.clock.seconds += DAY_SECONDS - 28_900
@@ -142,7 +142,7 @@ describe('RELAY_OPEN_READS=true', () => {
     const refused = await read()
     expect([refused.status, refused.headers['retry-after']]).toEqual([429, '600'])
     expect((await read(cid, { 'X-Forwarded-For': '203.0.113.2' })).status).toBe(200)
-    // The post counts for the user.
+    // The post counts against the quota of the user.
     for (const status of [200, 200, 429]) expect((await read(cid, { Authorization: token })).status).toBe(status)
     relay.clock.seconds += 600
     expect((await read()).status).toBe(200)

@@ -24,7 +24,7 @@ afterEach(async () => {
 
 const storeFile = async (file: string): Promise<string> => (await postFile(relay, token, file)).body.cid
 
-/** The file of the only object. */
+/** Finds the file of the only object. */
 const findObjectFile = (): string => filesIn(join(relay.folder, 'relay', 'objects'))[0]!
 
 function damageAt(position: number): void {
@@ -33,7 +33,7 @@ function damageAt(position: number): void {
   closeSync(file)
 }
 
-/** Reads over a connection that may break. */
+/** Reads a file over a connection that may break. */
 async function readOverHttp(cid: string): Promise<string> {
   const response = await fetch(`${await serving(relay.listener)}/file/${cid}`, { headers: { Authorization: token } })
   expect(response.status).toBe(200)

@@ -176,7 +176,7 @@ describe('a malformed login by signature', () => {
   })
 })
 
-/** The login without HTTP. */
+/** Creates the login of the relay without HTTP. */
 function createAuth(curve = loadCurve()) {
   const env = readEnv({ DATA_DIR: '.' }, 'relay', false)
   const { destination } = captureLog()

@@ -90,7 +90,7 @@ describe('POST /auth with a credential', () => {
   })
 
   // Published clients send this: DAF 6 and rif-id-core name the service in credentialSubject.id, which their library
-  // turns into `sub`. Cause: it was refused, because the subject was not the user.
+  // turns into `sub`. Cause: the relay refused a subject other than the user.
   it.each([
     ['with a network', wallet.did],
     ['without a network', wallet.did.replace('rsk:', '')],
@@ -119,7 +119,7 @@ describe('POST /auth with a credential', () => {
   })
 })
 
-// Form, type, issuer and dates of every credential: test/credentials.
+// See test/credentials for form, type, issuer and dates of credentials.
 describe('a login credential', () => {
   const createCredentialWith = async (changes: object) => {
     const challenge = await getChallenge()
@@ -187,7 +187,7 @@ describe('a login credential', () => {
   ])('issued by did-jwt with a clock that is %i s ahead is answered %i', async (seconds, status) => {
     const signer = ES256KSigner(hexToBytes(wallet.privateKey))
     const { vc } = loginPayload(wallet.did, await getChallenge())
-    // The relay reads the clock of the test; the library knows only the machine's.
+    // The relay uses the clock of the test, and did-jwt that of the machine.
     const now = jest.spyOn(Date, 'now').mockReturnValue((START_SECONDS + seconds) * 1_000)
     const jwt = await createJWT({ vc }, { issuer: wallet.did, signer }).finally(() => now.mockRestore())
     expect(parseJwt(jwt, 16_384)?.payload).toMatchObject({ iat: START_SECONDS + seconds })
@@ -210,7 +210,7 @@ describe('a login credential', () => {
       ['none', () => Buffer.from([0])],
       ['HS256', () => Buffer.alloc(32)],
       ['es256k', es256kBy(wallet.privateKey)],
-      // 64 bytes where there should be 65.
+      // The signature has 64 bytes in place of 65.
       ['ES256K-R', es256kBy(wallet.privateKey)]
     ] as const) {
       await expectRefusal(jwtByHand({ alg, typ: 'JWT' }, payload, sign))

@@ -47,7 +47,7 @@ describe('the relay with a real IPFS node', () => {
     expect(await node.pins()).toEqual([...foreignPins, ...cids].sort())
     relay.clock.seconds += WEEK_SECONDS
     await relay.contents.deleteExpiredFiles(relay.clock.seconds)
-    // The worker does the same every 10 s.
+    // The restart runs the pin worker at once, which otherwise runs every 10 s.
     await relay.restart()
     await until(async () => (await node.pins()).length === foreignPins.length)
     expect(await node.pins()).toEqual(foreignPins)

@@ -10,7 +10,7 @@ import { stretchDeadlines } from '../../support/stretch-deadlines.js'
 const wallet = createNumberedWallet(1)
 /** CID of `hello world`, as every IPFS node computes it. */
 const HELLO_CID = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e'
-/** CID of a file that is never posted here. */
+/** CID of a file that no test posts. */
 const MISSING_CID = 'bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq'
 
 let relay: TestRelay
@@ -183,7 +183,7 @@ describe('GET /ready', () => {
   })
 })
 
-/** A relay whose stores were closed. */
+/** Starts a relay and closes its stores. */
 async function startClosed(): Promise<TestRelay> {
   const closed = await startTestRelay()
   await closed.end()

@@ -50,7 +50,7 @@ describe('the relay as a process', () => {
           const jwt = await relayCredential(server.url, createNumberedWallet(8 * round + client + 1))
           if ((await post(`${server.url}/auth`, { jwt })).status === 200) usedCredentials.push(jwt)
         } catch (error) {
-          // A connection that breaks is a TypeError of fetch.
+          // Broken connections cause a TypeError of fetch, which is expected.
           if (error instanceof Error && /^(?:post|challenge|login): /.test(error.message))
             unexpectedErrors.push(error.message)
           return

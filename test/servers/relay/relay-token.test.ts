@@ -39,7 +39,7 @@ const verbs: readonly ['post' | 'get' | 'head', () => string][] = [
   ['head', () => `/file/${cid}`]
 ]
 
-/** The answers of every verb that wants a token: status, and text where there is one. */
+/** Reads status and text of every route that requires a token; HEAD has no text. */
 async function readAnswers(authorization: string | undefined): Promise<[number, string | undefined][]> {
   const answers: [number, string | undefined][] = []
   for (const [verb, path] of verbs) {
@@ -238,7 +238,7 @@ describe('the relay token at did-jwt-vc, with an issuer on a chain', () => {
 
   it('is valid, and names its subject', async () => {
     const networks = [{ name: 'rsk', chainId: 31, rpcUrl: chain.rpcUrl, registry: chain.registry }]
-    // Two versions of did-resolver: one class to JavaScript.
+    // The packages use two versions of did-resolver, whose types differ.
     const resolver = new Resolver(getResolver({ networks }) as never)
     const policies = { now: START_SECONDS }
     const { verifiableCredential } = await verifyCredential(token, resolver, { policies })

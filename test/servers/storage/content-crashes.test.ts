@@ -6,7 +6,7 @@ import { did, readTexts, type ContentFolder, type TestStore } from '../../suppor
 import { contentEngines } from '../../support/postgres-contents.js'
 import { until } from '../../support/until.js'
 
-/** How often each point is tried. */
+/** Number of attempts per crash point. */
 const ROUNDS = Number(process.env.TEST_CRASH_ROUNDS ?? 1)
 
 const POINTS = [
@@ -27,14 +27,14 @@ describe.each(contentEngines())('a killed writer of large content on %s, with a 
   let files: ContentFolder
   beforeEach(async () => {
     files = await make()
-    // The writers' clock is the real one.
+    // The writers use the real clock.
     files.clocks.seconds = Math.floor(Date.now() / 1_000)
   })
   afterEach(() => files.remove())
 
-  /** Returns the faults after the writers were killed. The next start clears their spool. */
+  /** Finds faults after the writers were killed. Opening the store clears their spool. */
   const findFaults = async (...writers: Writer[]): Promise<string[]> => {
-    // A server may still run the last statement of a client that was killed.
+    // PostgreSQL may still run the last statement of a killed client.
     const running = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'content-child'"
     if (engine === 'PostgreSQL') await until(async () => (await files.query(running)).length === 0)
     const store = await files.open()
@@ -75,7 +75,7 @@ describe.each(contentEngines())('a killed writer of large content on %s, with a 
       }
     })()
     await writer.wrote(30)
-    // Killed behind its upload, it would leave an object that this collector has forgotten.
+    // SIGKILL after an upload would leave an object that this collector no longer tracks.
     await writer.end('SIGTERM')
     isOver = true
     await collecting
@@ -83,17 +83,17 @@ describe.each(contentEngines())('a killed writer of large content on %s, with a 
   })
 })
 
-/** A writing process, with what it printed. */
+/** A writing process and the lines that it printed. */
 interface Writer {
   readonly lines: readonly string[]
-  /** Resolves when it has printed so many lines. */
+  /** Resolves when the process has printed `count` lines. */
   wrote(count: number): Promise<void>
   end(signal: 'SIGKILL' | 'SIGTERM'): Promise<unknown>
-  /** The signal that ended it. */
+  /** Resolves with the signal that ended the process. */
   readonly ended: Promise<string | null>
 }
 
-/** Starts test/support/content-child.ts. */
+/** Starts a process that runs test/support/content-child.ts. */
 function startWriter(place: string, name: string, ...point: string[]): Writer {
   const resolveSupport = (file: string): URL => new URL(`../../support/${file}`, import.meta.url)
   const imports = pathToFileURL(fileURLToPath(resolveSupport('server-imports.ts'))).href
@@ -129,7 +129,7 @@ interface Step {
   readonly text: string
 }
 
-/** Returns the faults of a store after writers were killed, based on the lines that they printed. */
+/** Compares a store with the lines that killed writers printed, and returns the faults. */
 async function findFaultsAfter(store: TestStore, lines: readonly string[]): Promise<string[]> {
   const faults: string[] = []
   const steps = lines.map((line): Step => {
@@ -142,7 +142,7 @@ async function findFaultsAfter(store: TestStore, lines: readonly string[]): Prom
     const storedTexts = (await readTexts(store, key)).map((text) =>
       text.slice(0, text.indexOf(' ', text.indexOf(' ') + 1) + 1)
     )
-    const isExpected = [certain, possible].some((one) => one.join() === storedTexts.join())
+    const isExpected = [certain, possible].some((texts) => texts.join() === storedTexts.join())
     if (!isExpected) faults.push(`${key} has ${storedTexts.join()}, not ${certain.join()} or ${possible.join()}`)
   }
   const usage = await store.readUsage(did)
@@ -152,7 +152,7 @@ async function findFaultsAfter(store: TestStore, lines: readonly string[]): Prom
   return faults
 }
 
-/** Returns the certain content of a key, and the content if the write that was not acknowledged happened. */
+/** Computes the acknowledged content of a key, and its content if the unacknowledged write happened. */
 function computeExpected(steps: readonly Step[]): { certain: string[]; possible: string[] } {
   let certain: string[] = []
   let possible: string[] = []

@@ -30,8 +30,11 @@ describe(`${OPERATIONS} operations of 20 writers on 5 users and 6 contents, with
 
   it('lose nothing acknowledged while objects fail and connections break', async () => {
     const race = { operations: OPERATIONS / 10, maxSeconds: MAX_SECONDS / 3, stores: 4 }
-    const beside = randomEnds(files)
-    const { faults, refusals, operations } = await raceOfWriters(files, { ...race, objects: failingObjects(), beside })
+    const { faults, refusals, operations } = await raceOfWriters(files, {
+      ...race,
+      objects: failingObjects(),
+      beside: randomEnds(files)
+    })
     expect({ faults, deadlocks: await countDeadlocks() }).toEqual({ faults: [], deadlocks: 0 })
     process.stdout.write(`race with faults: ${operations} operations, ${refusals.length} refused\n`)
   })

@@ -15,7 +15,7 @@ import {
 import { contentEngines } from '../../support/postgres-contents.js'
 import { KeyedLock } from '../../../servers/storage/sql/open-postgres-contents.js'
 
-/** Sequences of 30 operations. */
+/** Number of sequences of 30 operations. */
 const RUNS = Number(process.env.TEST_MODEL_RUNS ?? 10)
 
 describe.each(contentEngines())('content stores on %s', (engine, make) => {
@@ -80,7 +80,7 @@ describe.each(contentEngines())('content stores on %s', (engine, make) => {
     await stores[0]!.writeEntry(createEntry('last', 'a'))
     while ((await stores[0]!.countOpen()) > 0) {
       await Promise.all(stores.map((store) => node.work(store, files.clocks.seconds)))
-      // Waiting time of a task in doubt.
+      // A task in doubt waits for 60 s.
       files.clocks.advance(60)
     }
     const stored = await files.query('SELECT cid FROM ~contents')
@@ -92,14 +92,14 @@ describe.each(contentEngines())('content stores on %s', (engine, make) => {
 
 const LEASE_SECONDS = 30
 
-/** A node that carries out what it is asked, and notices when it is asked twice at once for one cid. */
+/** A node that records two concurrent calls for one CID as a fault. */
 class Node {
   readonly pins = new Set<string>()
   readonly faults: string[] = []
   readonly #underWay = new Set<string>()
   #calls = 0
 
-  /** Works until nothing is due. Every fifth call fails, after every seventh the worker is killed. */
+  /** Works until no task is due. Every fifth call fails, and every seventh kills the worker before it stores success. */
   async work(store: TestStore, nowSeconds: number): Promise<void> {
     for (;;) {
       const tasks = await store.claim({ limit: 3, nowSeconds, leaseSeconds: LEASE_SECONDS })

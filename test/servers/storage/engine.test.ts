@@ -27,7 +27,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close()
 })
 
-/** The connections of a vault's environment, and what opens its engine. */
+/** Opens the connections of a server, and returns a function that opens its engine. */
 async function openVault(variables: Record<string, string>, name: 'relay' | 'vault' = 'vault') {
   const { path, remove } = temporaryFolder()
   closing.push(remove)

@@ -64,7 +64,7 @@ describe('createFileObjectStore', () => {
 
   it('deletes existing and missing objects, and overwrites them first on request', async () => {
     await objects.put('one', file)
-    // The body is the same file, until its caller deletes it.
+    // `file` is a hard link to the object until the caller deletes it.
     await objects.delete('one', { overwrite: true })
     expect(readFileSync(file)).toEqual(Buffer.alloc(7))
     await objects.delete('one', { overwrite: true })

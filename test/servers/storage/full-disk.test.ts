@@ -13,9 +13,9 @@ const script = [
   resolveSupport('full-disk-child.ts')
 ]
 
-/** Runs the script where a folder is a disk of its own, or where no file may be longer, when that is not allowed. */
+/** Runs the script on a separate small disk or, if mounting is not allowed, with a limited file size. */
 function runFull(folder: string): { disk: 'full' | 'limited'; report: unknown } {
-  const command = script.map((one) => `'${one}'`).join(' ')
+  const command = script.map((argument) => `'${argument}'`).join(' ')
   const mount = `mount -t tmpfs -o size=24m tmpfs '${folder}' && exec ${command} '${folder}/vault'`
   const onDisk = spawnSync('unshare', ['-Urm', 'sh', '-c', mount], { encoding: 'utf8' })
   if (onDisk.status === 0) return { disk: 'full', report: JSON.parse(onDisk.stdout) }

@@ -38,7 +38,7 @@ const large = createLargeBytes('large')
 const dryRun = { isDryRun: true }
 const forReal = { isDryRun: false }
 const unavailable = { code: 'ERR_STORAGE', status: 503 }
-/** The statement on the wire, where `READ COMMITTED` begins a transaction. */
+/** COMMIT as sent on the wire. The NUL tells it from `READ COMMITTED`, which begins a transaction. */
 const COMMIT = 'COMMIT\0'
 
 const make = usePostgresContents()
@@ -57,7 +57,7 @@ describe('round trips to the database', () => {
   })
   afterEach(() => pool.end())
 
-  /** Statements and round trips of a verb, for a user who is known already. */
+  /** Measures statements and round trips of a verb, for a user who already has entries. */
   async function measureCost(verb: () => Promise<unknown>): Promise<[statements: number, trips: number]> {
     await store.writeEntry(createEntry('other', 'of the user'))
     pool.reset()
@@ -114,7 +114,7 @@ describe('a change whose connection is cut', () => {
     const url = new URL(files.url)
     proxy = await tcpProxy(Number(url.port))
     url.port = String(proxy.port)
-    // The transaction that takes an object into use is the one after its upload.
+    // The transaction after the upload marks the object as in use.
     const put: ObjectStore['put'] = async (...args) => {
       await files.objects.put(...args)
       if (proxy.cuts() === 0) proxy.cut(COMMIT, 'before the answer')
@@ -265,7 +265,7 @@ describe('a content store on PostgreSQL', () => {
     expect(await files.leaks(first!)).toEqual([])
   })
 
-  // Cause: a takedown locked pin and content in another order than the collector, which runs after a removal.
+  // Cause: a takedown and the collector, which runs after a removal, locked pin and content in different orders.
   it('locks rows in the same order in a takedown and a removal of the last entry', async () => {
     const [first, second] = [await files.open({ tracksPins: true }), await files.open({ tracksPins: true })]
     for (let round = 0; round < 60; round += 1) {
@@ -293,7 +293,7 @@ describe('a statement that fails', () => {
   const post = { expiresAtSeconds: NOW + 9, nowSeconds: NOW, tracksPins: true, post: { did, bounds, usedBytes: 0 } }
   const failure = new Error('the statement failed')
 
-  /** Rejects later than the other statements of its verb are sent. */
+  /** Rejects after the other statements of the verb were sent. */
   const fail = (): Promise<never> => {
     const failed = new Promise<never>((_resolve, reject) => setImmediate(() => reject(failure)))
     failed.catch(() => undefined)
@@ -322,7 +322,7 @@ describe('a statement that fails', () => {
     await store.writeFile(createFile('a'))
     await files.query("DELETE FROM ~entries WHERE key = 'unused'")
     await files.query('INSERT INTO ~unreferenced SELECT cid, 1 FROM ~contents')
-    /** Runs the verb, of which one statement fails, and takes back what it did. */
+    /** Runs the verb with one failing statement, and rolls it back. */
     const run = async (failing: number): Promise<{ outcome: unknown; sent: number }> => {
       let result: { outcome: unknown; sent: number } | undefined
       const work = async (query: SqlQuery): Promise<never> => {
@@ -373,7 +373,7 @@ describe('a statement that fails', () => {
 })
 
 describe('a database in which another role may create functions', () => {
-  /** Functions as another role would make them: PostgreSQL prefers them to its own: their arguments fit better. */
+  /** Functions that another role could create. PostgreSQL prefers them to its own: their arguments fit better. */
   const HOSTILE = [
     ['hashtextextended(text, integer)', 'bigint', '0'],
     ['nextval(text)', 'bigint', '1'],

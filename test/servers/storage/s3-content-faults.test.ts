@@ -13,18 +13,18 @@ import {
 } from '../../support/content-stores.js'
 import { startFakeS3, type FakeS3, type S3Fault } from '../../support/fake-s3.js'
 
-/** Sequences of 40 operations. */
+/** Number of sequences of 40 operations. */
 const RUNS = Number(process.env.TEST_MODEL_RUNS ?? 5)
 const KEYS = ['a', 'b']
 const TEXTS = ['one', 'two', 'three'].map((name) => String(createLargeBytes(name, 300_000)))
 
-/** Never ERR_CONTENT_MISSING: what cannot be read now is not lost. */
+/** Expected codes. ERR_CONTENT_MISSING is none of them, because unreadable content is not lost. */
 const REFUSALS = ['ERR_STORAGE', 'ERR_STORAGE_FULL']
 
 let s3: FakeS3
 let files: SqliteFolder
 let store: TestStore
-/** Its object store gives up early. */
+/** Store whose object store times out early. */
 let impatientStore: TestStore
 let folders = 0
 
@@ -77,7 +77,7 @@ describe('content stores on one bucket that fails at any moment', () => {
 
   it('lose nothing that was acknowledged, return nothing else, and leave nothing behind', async () => {
     const property = fc.asyncProperty(operations, async (sequence) => {
-      // The lists that each key may have: one, or two while it is unknown whether a write happened.
+      // The possible lists of each key. It has several while the outcome of a write is unknown.
       const possible = new Map(KEYS.map((key) => [key, ['']]))
       for (const key of KEYS) await store.removeEntries({ did, key })
       for (const { verb, key, text, faults: upcomingFaults } of sequence) {

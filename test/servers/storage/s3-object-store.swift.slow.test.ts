@@ -44,7 +44,7 @@ describe('createS3ObjectStore on OpenStack Swift', () => {
     await expect(store.ping()).rejects.toMatchObject({ code, message: `Object storage answered ${response} to GET` })
   })
 
-  // The last one: it does not come back.
+  // This test is the last one, because the storage does not recover.
   it('reports an outage, and no missing object, when the storage has lost its disks', async () => {
     const store = createStore()
     await swift.stopStorage()

@@ -40,11 +40,11 @@ afterEach(() => {
   s3.requests.length = 0
 })
 
-/** A store that does not wait long for what never comes. */
+/** Creates a store with short deadlines and without retries. */
 const createImpatientStore = (options: Partial<S3StoreOptions> = {}): S3ObjectStore =>
   createS3ObjectStore({ ...s3.options(), deadlines: { answer: 100, stall: 100, retries: 0 }, ...options })
 
-/** Plays faults one after the other, and none after the last. */
+/** Plays these faults one after the other, and then none. */
 function play(...faults: (S3Fault | undefined)[]): void {
   s3.fault = () => faults.shift()
 }
@@ -285,7 +285,7 @@ describe('a slow reader of large objects', () => {
     const before = process.memoryUsage().arrayBuffers
     const readers = Array.from({ length: count }, () => objects.read('large')[Symbol.asyncIterator]())
     for (const reader of readers) expect((await reader.next()).value).toHaveLength(262_144)
-    // Waits until the connections take no more bytes without being read.
+    // Waits until the buffers of the unread connections are full.
     let sentBefore = -1
     await until(async () => {
       const [lastPage, now] = [sentBefore, s3.sentBytes]

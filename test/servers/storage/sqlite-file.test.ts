@@ -35,7 +35,7 @@ beforeEach(async () => {
 })
 afterEach(() => files.remove())
 
-/** A connection of another process. */
+/** Opens a second connection, as another process would. */
 function connect(): SqlConnection {
   return openSqliteConnection(files.file, chooseSqliteEngine(), { synchronous: 'NORMAL', busyMilliseconds: 1_000 })
 }
@@ -45,7 +45,7 @@ describe('a takedown', () =>
     const never = (): Promise<never> => Promise.reject(new Error('is not called'))
     const { verbs } = createContentVerbs(sqliteContents, { findFaults: never, rebuildIndexes: never })
     const failure = new Error('the statement failed')
-    /** Runs a step in an empty database, of which one statement fails. */
+    /** Runs a step on an empty database with one failing statement. */
     const run = async (failing: number): Promise<{ outcome: unknown; sent: number }> => {
       let sent = 0
       const query: SqlQuery = () => {
@@ -133,7 +133,7 @@ describe('a database file', () => {
       for (const name of readdirSync(files.folder)) if (/-(wal|shm)$/.test(name)) rmSync(join(files.folder, name))
       writeFileSync(files.file, bytes)
       const outcome = await readAll().catch((error: unknown) => error)
-      // Content that is not found is an error to those who read a list of it.
+      // Missing content is an error for readers of its list.
       const isError = outcome instanceof Error || (outcome as string[]).includes('missing')
       if (!isError) expect(outcome).toEqual(texts)
     }
@@ -185,7 +185,7 @@ describe('a database file', () => {
 describe('a takedown in a database file', () => {
   const secret = 'a secret that has to go '
 
-  /** Names of files that have these bytes anywhere. */
+  /** Finds the files that contain these bytes. */
   function findFilesWith(bytes: string): string[] {
     return readdirSync(files.folder, { recursive: true })
       .map(String)

@@ -6,7 +6,7 @@ const large = createLargeBytes('large', 700_000)
 const { cid, byteCount, leafHashes } = createContent(large)
 const missing = { code: 'ERR_CONTENT_MISSING', status: 502 }
 
-/** Content whose object is these bytes, in pieces as the object store yields them. */
+/** Creates content whose object consists of these bytes, in pieces of 64 KiB. */
 function createContentWith(bytes: Uint8Array, changes: Record<string, unknown> = {}) {
   const row = { cid, byte_count: byteCount, leaf_hashes: leafHashes, object: 'name', ...changes }
   return createStoredContent(toFoundContent(row), {

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { cidOf, computeCidFromLeaves, isCid, LeafHasher } from '../../../servers/storage/unixfs-blocks.js'
 import { importBlocks } from '../../support/unixfs-importer.js'
 
-/** Content of one letter, repeated, with the cid that an IPFS node gives it. */
+/** Content of one repeated letter, with the CID that an IPFS node computes. */
 interface CidVector {
   letter: string
   byteCount: number
@@ -17,7 +17,7 @@ const vectors = JSON.parse(readFileSync(new URL('../../vectors/cids.json', impor
 
 const importCid = async (bytes: Uint8Array): Promise<string | undefined> => (await importBlocks(bytes)).at(-1)?.cid
 
-/** Bytes that do not repeat themselves. */
+/** Creates bytes without repetition. */
 function createNoise(byteCount: number, seed: number): Buffer {
   const bytes = createHash('shake256', { outputLength: byteCount + 1 })
     .update(String(seed))

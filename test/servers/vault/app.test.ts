@@ -143,7 +143,7 @@ describe('a vault whose tables are lost', () => {
   it('answers 503 without details', async () => {
     const vault = await start()
     const user = await VaultUser.new(vault)
-    // A user without entries is answered without a query for them.
+    // The vault answers a user without entries without a query for entries.
     await user.post('a', 'a').expect(201)
     changeDatabase(vault, 'DROP TABLE entries')
     for (const answer of [
@@ -175,7 +175,7 @@ describe('large content that a PUT replaces', () =>
       const readObjectSizes = (): number[] => filesIn(join(vault.folder, 'objects')).map((file) => statSync(file).size)
       expect(readObjectSizes().sort()).toEqual([100_000, 100_001])
       await jest.advanceTimersByTimeAsync(2_000)
-      // The collector has begun; its deletions are not the clock's.
+      // The collector has started, and its deletions run in real time.
       await until(() => readObjectSizes().join() === '100001')
     } finally {
       jest.useRealTimers()

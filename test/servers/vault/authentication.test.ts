@@ -7,7 +7,7 @@ import { createLoginText, createNumberedWallet } from '../../support/wallet.js'
 const HEADER = { alg: 'ES256K', typ: 'JWT' }
 const wallet = createNumberedWallet(1)
 
-/** Every route that is not open. */
+/** Every route that requires a token. */
 const GUARDED = [
   ['post', '/notes'],
   ['put', '/notes'],
@@ -37,13 +37,13 @@ afterEach(async () => {
   limited = undefined
 })
 
-/** A vault with another environment. */
+/** Starts a vault with other variables. */
 async function startLimited(env: Record<string, string>): Promise<TestVault> {
   limited = await testVault(env)
   return limited
 }
 
-/** The answers of all guarded routes to a header. */
+/** Reads the responses of all guarded routes to an Authorization header. */
 async function readAnswers(authorization: string | undefined): Promise<string[]> {
   const answers: string[] = []
   for (const [verb, path] of GUARDED) {
@@ -56,7 +56,7 @@ async function readAnswers(authorization: string | undefined): Promise<string[]>
   return answers
 }
 
-/** Returns claims as in a valid access token of the user. */
+/** Creates the claims of a valid access token of the user, with changes. */
 function createClaims(changes: object): object {
   const now = Math.floor(Date.now() / 1_000)
   const ids = { jti: 'j', sid: 's' }

@@ -8,7 +8,7 @@ import { findVaultLosses, startVaultLoad } from '../../support/vault-load.js'
 
 describe('a vault that is killed', () => {
   let outcomes: unknown[] = []
-  // Two processes each.
+  // Each point runs two processes.
   beforeAll(async () => {
     outcomes = await runForAll(crashPoints, async (point) => {
       const faults: string[] = []
@@ -52,7 +52,7 @@ describe('the command vault reconcile', () => {
       'pins: desired for all content and nothing else'
     ])
     expect(content).toMatch(/^content: \d+ contents? in use, all undamaged$/)
-    // A pin that came and went while the node was asked counts as one of others.
+    // A pin that was added and removed during the listing counts as a pin of others.
     expect(node).toMatch(/^IPFS node: has all pins of this vault, \w+ pins? of others$/)
     expect(load.wrongAnswers).toEqual([])
     expect(await findVaultLosses(server.url, users)).toEqual([])

@@ -15,7 +15,10 @@ beforeEach(async () => {
   vault = await testVault()
   user = await VaultUser.new(vault)
   port = await servingPort(vault.listener, 1_024)
-  await fillVault(vault, user.did, [...contents.map((one): [string, string] => ['many', one]), ['one', 'small']])
+  await fillVault(vault, user.did, [
+    ...contents.map((content): [string, string] => ['many', content]),
+    ['one', 'small']
+  ])
 })
 afterEach(async () => {
   closeServices()
@@ -28,7 +31,7 @@ interface Answer {
   text: string
 }
 
-/** A request on a connection of its own. */
+/** Opens a request on a separate connection. */
 function openRequest(path: string): { leave: () => void; answer: Promise<Answer> } {
   const req = request({ port, host: '127.0.0.1', path, agent: false })
   const answer = new Promise<Answer>((resolve, reject) => {
@@ -52,7 +55,7 @@ describe('50 clients that read a key of 10,000 entries at once', () => {
     const crowd = Array.from({ length: CROWD }, () =>
       openRequest(`/${user.did}/many`).answer.finally(() => (remaining -= 1))
     )
-    // At least one round while the crowd is there.
+    // At least one round runs while the crowd reads.
     do {
       expect((await openRequest('/health').answer).status).toBe(200)
       expect(await openRequest(`/${user.did}/one`).answer).toMatchObject({ status: 200, text: '["small"]' })

@@ -16,7 +16,7 @@ beforeEach(async () => {
   user = await VaultUser.new(vault)
 })
 
-/** Every write under a key, with its answers. */
+/** Tries every write under a key, and returns status and text of each. */
 async function tryWrites(key: string): Promise<[number, string][]> {
   const answers = [
     await user.post(key, 'a'),
@@ -28,7 +28,7 @@ async function tryWrites(key: string): Promise<[number, string][]> {
   return answers.map(({ status, text }) => [status, text])
 }
 
-/** A request of the user's whose path is sent as it is. */
+/** Sends a request of the user without normalizing its path. */
 function ask(method: string, path: string): Promise<RawAnswer> {
   const headers = { Authorization: user.authorization, 'Content-Type': 'application/json' }
   return rawRequest(vault.listener, method, `/${path}`, headers)
@@ -90,7 +90,7 @@ describe('a key', () => {
   })
 
   it('may not be one or two dots, also if the client does not resolve them', async () => {
-    // Clients resolve `.` and `%2e` before they ask; bytes on the wire do not.
+    // HTTP clients resolve `.` and `%2e` before they send. A raw request does not.
     for (const key of ['%2e', '%2E%2e', '.', '..']) {
       const { status, text } = await ask('DELETE', key)
       expect([key, status, text]).toEqual([key, 400, 'Invalid key'])
@@ -173,7 +173,7 @@ describe('a reserved key', () => {
 
   it.each(names)('%s is the login route for POST, and is refused with 400 in other spellings', async (name) => {
     for (const key of [name, `${name}/`]) {
-      // Every route of the library refuses `{ content }` in its own way.
+      // Each route of the library refuses `{ content }` with a different text.
       const { status, text } = await user.post(key, 'a')
       expect(name === 'logout' ? [status, text] : [status, text !== 'Reserved key']).toEqual(
         name === 'logout' ? [200, ''] : [401, true]
@@ -194,7 +194,7 @@ describe('a reserved key', () => {
     }
   })
 
-  // Cause: Express knows no case, so that a write under the key LOGOUT logged its user out.
+  // Cause: Express matches routes in any letter case, and a write under the key LOGOUT logged its user out.
   it('does not log a user out when it is written in capitals', async () => {
     const { did, personalSign } = createWallet()
     const challengeAnswer = await request(vault.listener).get(`/request-auth/${did}`).expect(200)
@@ -211,7 +211,7 @@ describe('a reserved key', () => {
 describe('GET /:did/:key on PostgreSQL', () => {
   const prepare = usePostgresContents()
 
-  // Cause: PostgreSQL refuses a text with NUL, which was answered as 503.
+  // Cause: PostgreSQL refuses text with NUL, and the vault answered 503.
   it('returns [] for a DID or a key with NUL, and treats an ID with NUL as unknown', async () => {
     const contents = await prepare()
     const onPostgres = await testVault({}, { contents: await contents.openAll() })

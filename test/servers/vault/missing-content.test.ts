@@ -6,7 +6,7 @@ import { HandMadeNode } from '../../support/hand-made-node.js'
 import { filesIn } from '../../support/store-folder.js'
 import { changeDatabase, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
 
-/** Three leaves of an object. */
+/** Content of three leaves, which is stored as an object. */
 const LARGE = 'a'.repeat(600_000)
 const CONTENTS = ['first', LARGE, 'last']
 const firstCid = cidOf(Buffer.from('first'))
@@ -32,10 +32,10 @@ afterEach(async () => {
 
 const runSql = (text: string): void => changeDatabase(vault, text)
 
-/** The node has none of it. */
+/** Deletes all content of the node. */
 const forget = (): void => node.contents.clear()
 
-/** Ways in which a disk damages content; storage has the others. */
+/** Ways in which a disk damages content. See test/servers/storage for others. */
 const DAMAGES: [string, () => void][] = [
   ['a row is lost', () => runSql("DELETE FROM contents WHERE bytes = CAST('first' AS BLOB)")],
   [
@@ -115,7 +115,7 @@ describe('a request to the IPFS node for missing content', () => {
     node.gate = new Promise((resolve) => (openGate = resolve))
     const reads = Array.from({ length: 20 }, async (_, number) => (await user.read(`key${number}`)).status)
     while (node.reads.length < 16) await new Promise(setImmediate)
-    // Only those who are refused are answered before the node answers.
+    // Only refused readers get a response before the node responds.
     await Promise.race(reads)
     openGate()
     expect((await Promise.all(reads)).sort()).toEqual([...Array<number>(16).fill(200), ...Array<number>(4).fill(502)])

@@ -19,7 +19,7 @@ const missing = cidOf(Buffer.from('missing'))
 
 type Ask = (user: VaultUser) => request.Test
 
-/** Every verb of the vault with what it is to answer, whatever the node does; `missing` is lost here. */
+/** Every verb of the vault with its status under any fault of the node. The vault has lost `missing`. */
 const verbs: [name: string, ask: Ask, status: number][] = [
   ['POST new', (user) => user.post('k', 'new'), 201],
   ['POST again', (user) => user.post('k', 'one'), 201],
@@ -34,7 +34,7 @@ const verbs: [name: string, ask: Ask, status: number][] = [
   ['GET backup', (user) => user.get('backup'), 502]
 ]
 
-/** Asks a vault once while its node fails, heals it, and reports what was wrong with the answer or is afterwards. */
+/** Sends a request while the node fails, heals the node, and returns faults of the response and of the stored data. */
 async function askWithFault(fault: IpfsFault, [name, ask, expected]: (typeof verbs)[number]): Promise<string[]> {
   const { path, remove } = temporaryFolder()
   const node = await startFaultyNode({ slowMilliseconds: 3_000 })
@@ -53,7 +53,7 @@ async function askWithFault(fault: IpfsFault, [name, ask, expected]: (typeof ver
     const startedAt = performance.now()
     const { status, text, headers } = await ask(user)
     note('F7', `${fault}, ${name}: ${status} after ${(performance.now() - startedAt).toFixed(0)} ms`)
-    // A node that is only slow, or whose fault is not one of reading, still has what is missing here.
+    // A node that is only slow, or fails other calls than reads, can still return the missing content.
     const isFetched = isMissing && status === 200 && text.includes('"missing"')
     if (status !== expected && !isFetched) faults.push(`${status} ${text}`)
     if (headers['pin-status'] !== undefined && headers['pin-status'] !== 'pending') faults.push('Pin-Status')
@@ -75,7 +75,7 @@ async function askWithFault(fault: IpfsFault, [name, ask, expected]: (typeof ver
 }
 
 describe('a vault whose node fails', () => {
-  // Each fault meets one verb, and at full size each.
+  // Each fault is combined with one verb, or with all verbs at full size.
   const cases = ipfsFaults.flatMap((fault, place) =>
     verbs.filter((_, index) => isFullSize || index === place % verbs.length).map((verb) => [fault, verb] as const)
   )

@@ -56,7 +56,7 @@ describe('the vault as a process', () => {
     const { accessToken } = await logIn(auth.url, wallet, 'auth.example')
     const refused = await post(`${vault.url}/notes`, { content: 'a' }, { Authorization: `DIDAuth ${accessToken}` })
     expect([refused.status, refused.text]).toEqual([401, 'Invalid access token'])
-    // The same domain, so that only the challenge differs.
+    // Both servers expect the same domain, so that only the challenge differs.
     const sameDomain = await servers.start({ DATA_DIR: servers.folder }, [], 'auth')
     const { did, sig } = await signedLogin(sameDomain.url, wallet, domain)
     expect((await post(`${vault.url}/auth`, { did, sig })).status).toBe(401)
@@ -94,7 +94,7 @@ describe('the vault as a process', () => {
       await node.heal()
       expect(node.pins.size).toBe(0)
       await start({ IPFS_API_URL: node.url })
-      // The killed process may have held the pin's lease, which lasts 20 s; the next look is up to 10 s later.
+      // The killed process may hold the lease of the pin for 20 s, and the worker runs every 10 s.
       await until(() => node.pins.size > 0)
       expect([...node.pins]).toEqual([(JSON.parse(answer.text) as { id: string }).id])
     } finally {
@@ -130,7 +130,7 @@ describe('the vault as a process', () => {
     expect(stderr).toBe(`Cannot use ${file} (DATA_DIR): its tables are not those of this server\n`)
   })
 
-  /** Users who write without end, until `end` ends the server; then what they lost. */
+  /** Ends the server by a signal while users write, and expects no losses after a restart. */
   async function expectNoLossesAfter(end: 'SIGKILL' | 'SIGTERM'): Promise<void> {
     const variables = {
       LOG_LEVEL: 'warn',

@@ -18,7 +18,7 @@ afterEach(async () => {
   vaults = []
 })
 
-/** A user of a vault, also of one that is there already, with another environment. */
+/** Starts a vault, also on the data of an earlier one, and logs a user in. */
 async function startUser(
   env: Record<string, string>,
   parts: { folder?: string; usedPercent?: () => Promise<number>; contents?: OpenContentStore } = {}
@@ -87,7 +87,7 @@ describe('a vault with little disk space', () => {
 
   it('counts replaced content, and deletes it before it refuses a write', async () => {
     const { path: folder, remove } = temporaryFolder()
-    // Its deletion breaks readers, as that of an object in a bucket does, so that it is kept for them.
+    // As in a bucket, deleting an object breaks its readers. The store therefore keeps replaced objects for a while.
     const objects = Object.assign(createFileObjectStore(join(folder, 'objects')), { breaksReaders: true })
     const open = () => openContentStore({ folder, database: 'vault.db', objects })
     const user = await startUser({}, { contents: await open() })
@@ -117,7 +117,7 @@ describe('a vault with little disk space', () => {
     for (const [now, count] of [
       [1_000, 2],
       [1_999, 2],
-      // Once more after space was made.
+      // The second measurement follows the attempt to free space.
       [2_000, 4]
     ] as const) {
       nowMilliseconds = now
@@ -229,7 +229,7 @@ describe('the usage of one user', () => {
     ])('returns the exact JSON if it is %s, and only its headers for HEAD', async (_how, size) => {
       const quotes = '"\\'.repeat(250)
       const names = ['é 💥', 'b', '__proto__', ...Array.from({ length: size }, (_, number) => `${quotes}${number}`)]
-      // Every key once, and then all of them once more.
+      // Each key gets one entry, and then each gets a second one.
       const entries = [...names, ...names].map((key, number) => ({ key, content: `content ${number}` }))
       await fillVault(
         vault,
@@ -240,7 +240,7 @@ describe('the usage of one user', () => {
       const expected = JSON.stringify({
         keys: names.map((key, number) => ({
           key,
-          entries: [number, number + names.length].map((one) => toEntry(`content ${one}`))
+          entries: [number, number + names.length].map((index) => toEntry(`content ${index}`))
         }))
       })
       const headers = { 'cache-control': 'no-store', 'content-type': 'application/json; charset=utf-8' }

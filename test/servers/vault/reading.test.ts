@@ -25,7 +25,7 @@ beforeEach(async () => {
   user = await VaultUser.new(vault)
 })
 
-/** Puts entries under a key of the user's. */
+/** Writes entries under a key of the user. */
 function fill(key: string, contents: readonly string[]): Promise<void> {
   const entries = contents.map((content) => [key, content] as const)
   return fillVault(vault, user.did, entries)
@@ -33,7 +33,7 @@ function fill(key: string, contents: readonly string[]): Promise<void> {
 
 let filled = 0
 
-/** Contents of a mebibyte, all different, also from those of other tests; JSON has to escape the first. */
+/** Creates contents of 1 MiB that differ from all earlier ones. The first contains a character that JSON escapes. */
 function createMebibytes(count: number): string[] {
   filled += 1
   return Array.from({ length: count }, (_, number) =>
@@ -41,7 +41,7 @@ function createMebibytes(count: number): string[] {
   )
 }
 
-/** An answer of which nothing is read yet. */
+/** Opens a response of which nothing is read yet. */
 function openAnswer(path: string): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const headers = { Authorization: user.authorization }
@@ -133,7 +133,7 @@ describe('GET /:did/:key', () => {
         }
       })
     await user.head('notes').expect(200)
-    // Sooner than a garbage collector would.
+    // The wait is too short for the JavaScript garbage collector to close the files.
     for (let turns = 0; turns < 50 && isOpen(); turns += 1) await new Promise((resolve) => setTimeout(resolve, 10))
     expect(isOpen()).toBe(false)
   })
@@ -156,7 +156,7 @@ describe('GET /:did/:key', () => {
 
 describe('an entry that is removed between the list and its content', () => {
   const folder = temporaryFolder()
-  /** Awaited before content is read, once the list is known. */
+  /** Runs after the list is read, and before its content. */
   let beforeContents: () => Promise<unknown> = () => Promise.resolve()
   let changingVault: TestVault
   let writer: VaultUser

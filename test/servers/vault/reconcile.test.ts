@@ -80,7 +80,7 @@ const soundReport = [
   'open: no pins'
 ]
 
-/** The report with some lines changed. */
+/** Creates the report with some lines changed. */
 const createReport = (changes: Record<number, string>): string[] =>
   soundReport.map((line, index) => changes[index] ?? line)
 
@@ -141,7 +141,7 @@ describe('the command vault reconcile', () => {
       { 2: 'index: 1 unused content deleted', 3: 'objects: 1 unused, deleted' }
     )
     await opened.store.collectGarbage(0)
-    // Another object may lie in the same folder: its name ends by chance.
+    // The folder may contain another object, because the end of a name is random.
     expect(readdirSync(join(folder.path, 'objects', 'ff'))).not.toContain(`${oneCid}.00ff`)
   })
 
@@ -206,7 +206,7 @@ describe('the command vault reconcile', () => {
 
   it('rebuilds a damaged index', async () => {
     await fill()
-    // The definition of the index changes in SQLite, so that its content is that of another.
+    // The changed definition in SQLite no longer matches the content of the index.
     const database = new Database(getDatabase({ folder: folder.path })).unsafeMode()
     database.exec('PRAGMA writable_schema = ON')
     database.exec("UPDATE sqlite_master SET sql = replace(sql, '(cid)', '(key)') WHERE name = 'entries_by_cid'")

@@ -6,13 +6,13 @@ import { closeServices, servingPort } from '../../support/server-client.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 import { fillVault, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
 
-/** More than the buffers of both systems take of an answer that nobody reads. */
+/** List that exceeds the socket buffers of server and client. */
 const LONG_LIST = Array.from({ length: 12 }, (_, number) => `${number}`.padEnd(1_048_576, 'x'))
-/** Answers of 1 MiB in memory that fit into a quarter of 128 MiB, and into all of it. */
+/** Numbers of responses of 1 MiB that fit into a quarter of 128 MiB, and into 128 MiB. */
 const [SHARE, ALL] = [32, 128]
 
 const folder = temporaryFolder()
-/** Awaited before a list is read. */
+/** Runs before a list is read. */
 let beforeList: () => Promise<unknown> = () => Promise.resolve()
 let behindProxy: TestVault
 let withoutProxy: TestVault
@@ -29,10 +29,10 @@ beforeAll(async () => {
   behindProxy = await testVault({ TRUST_PROXY: '1' }, { contents })
   withoutProxy = await testVault({}, { contents })
   const vaults = [behindProxy, withoutProxy]
-  ports = new Map(await Promise.all(vaults.map(async (one) => [one, await servingPort(one.listener)] as const)))
+  ports = new Map(await Promise.all(vaults.map(async (vault) => [vault, await servingPort(vault.listener)] as const)))
   user = await VaultUser.new(behindProxy)
   const manyEntries = Array.from({ length: 9 }, (_, number) => ['many', `entry ${number}`] as const)
-  await fillVault(behindProxy, user.did, [...LONG_LIST.map((one) => ['long', one] as const), ...manyEntries])
+  await fillVault(behindProxy, user.did, [...LONG_LIST.map((content) => ['long', content] as const), ...manyEntries])
 })
 afterAll(async () => {
   closeServices()
@@ -41,7 +41,7 @@ afterAll(async () => {
   folder.remove()
 })
 
-/** Opens an answer on a connection of its own. Nothing of it is read yet. */
+/** Opens a response on a separate connection, and reads nothing of it. */
 async function open(vault: TestVault, path: string, address: string): Promise<IncomingMessage> {
   const headers = { 'X-Forwarded-For': address, Authorization: user.authorization }
   const req = request({ port: ports.get(vault), host: '127.0.0.1', path, agent: false, headers }).end()
@@ -49,7 +49,7 @@ async function open(vault: TestVault, path: string, address: string): Promise<In
   return answer.on('error', () => undefined)
 }
 
-/** Opens answers that nobody reads, until one is refused, and at most as many as all memory takes. */
+/** Opens unread responses until the vault refuses one, and at most one more than fits into all memory. */
 async function openUntilRefused(vault: TestVault, getAddress: (number: number) => string) {
   const openAnswers: IncomingMessage[] = []
   for (let status = 200; status === 200 && openAnswers.length <= ALL;) {

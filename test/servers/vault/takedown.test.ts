@@ -30,7 +30,7 @@ const readStored = (): string =>
     .map((file) => readFileSync(file, 'latin1'))
     .join()
 
-/** Content under two keys of one user and one of another. */
+/** Posts content under two keys of one user and one key of another. */
 async function postCopies(content: string): Promise<string> {
   const { id } = (await alice!.post('letters', content).expect(201)).body
   await alice!.post('copies', content).expect(201)

@@ -5,7 +5,7 @@ import { createWallet, testVault, VaultUser, type TestVault } from '../../suppor
 // CIDs as `ipfs add --cid-version=1` computes them.
 const HELLO = 'bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq'
 const EMPTY = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku'
-/** CID of 1,048,576 times `a`: a node above four leaves. */
+/** CID of 1,048,576 times `a`, which is a node with four leaves. */
 const MEBIBYTE = 'bafybeigak7tvm4bb2et73p52j33zy2v6hgy46nijsjflrqih4keafnvdra'
 
 let vault: TestVault
@@ -21,7 +21,7 @@ beforeEach(async () => {
   otherUser = await VaultUser.new(vault)
 })
 
-/** The id of content that is posted under a key of the user's. */
+/** Posts content under a key of the user, and returns its ID. */
 async function postContent(key: string, content: string): Promise<string> {
   return (await user.post(key, content).expect(201)).body.id
 }
@@ -209,7 +209,7 @@ const VERBS = [
   ['put', 'notes/id']
 ] as const
 
-/** Sends a body, byte for byte, by each verb that takes content. */
+/** Sends a body, byte for byte, to each route that accepts content. */
 async function sendByAll(body: string | Buffer, type = 'application/json'): Promise<[number, string][]> {
   const answers: [number, string][] = []
   for (const [verb, path] of VERBS) {
@@ -241,7 +241,7 @@ describe('content', () => {
     expect((await user.read('notes').expect(200)).body).toEqual([`${content}2`])
   })
 
-  // How bodies are parsed is proved where it is done: test/servers/http.
+  // See test/servers/bodies for the parsing of bodies.
   it.each([
     ['whose content is a number', '{"content":7}', 'Invalid content'],
     ['that is not JSON', '{"content":"a",}', 'Malformed JSON'],

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { packBoth, root, runIn } from '../../support/packed-package.js'
 
-/** A page that runs in Node as well. It loads no part on demand: Vite and webpack do that through the document. */
+/** A page that also runs in Node. It loads no part on demand, because Vite and webpack need a document for that. */
 const PAGE = `import { DidAuthClient, findWallets, local } from 'express-did-auth/client'
 const auth = new DidAuthClient({ url: 'http://localhost:3000/', storage: local() })
 auth.ready.then(() => console.log(auth.url, typeof findWallets))
@@ -17,7 +17,7 @@ declare const storage: ClientStorage
 declare const wallet: Wallet
 export const auth = new DidAuthClient({ url: 'https://api.example', wallet, storage, signUp: { claims: [] } })
 export const answer: Promise<Response> = auth.fetch(new URL('https://api.example/notes'), { method: 'POST', body: 'a' })
-export const etagOf = (error: DidAuthClientError): string | undefined => (error.code === 'CONFLICT' ? error.etag : undefined)
+export const readEtag = (error: DidAuthClientError): string | undefined => (error.code === 'CONFLICT' ? error.etag : undefined)
 export const end: () => void = auth.subscribe((session) => session?.did.length)
 `
 
@@ -39,7 +39,7 @@ describe('the packed client in a page', () => {
 
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-  /** Verifies that the result of a bundler needs only the files next to it: it runs here as well. */
+  /** Verifies that a bundle needs only the files next to it, and that it runs in Node. */
   async function expectToRun(name: string, file: string): Promise<void> {
     const code = readFileSync(join(project, file))
     process.stdout.write(`client by ${name}: ${gzipSync(code, { level: 9 }).length} bytes of gzip\n`)
@@ -58,7 +58,7 @@ describe('the packed client in a page', () => {
     const config = 'export default { build: { modulePreload: { polyfill: false } } }\n'
     writeFileSync(join(project, 'vite.config.js'), config)
     await runIn(project, process.execPath, resolveSlowPackage('vite/bin/vite.js'), 'build', '--logLevel=error')
-    // The parts that are loaded on demand are next to it.
+    // The parts that load on demand are in the same folder.
     const file = readdirSync(join(project, 'dist/assets')).find((name) => /^index-.*\.js$/.test(name))
     await expectToRun('Vite', `dist/assets/${file!}`)
   }, 120_000)

@@ -59,7 +59,7 @@ export const verified: Promise<VerifiedToken> = verify.request(new Request('http
 export const answer = async (): Promise<Response> => (await signedIn(app, wallet('alice')))('/profile/1')
 `
 
-/** Packages that users have next to this one, in today's versions. */
+/** Packages that users install in addition, in current versions. */
 const NEIGHBOURS = ['express@5', '@types/express@5']
 const NEST = ['@nestjs/common@11', '@nestjs/core@11', '@nestjs/platform-express@11', 'reflect-metadata@0.2', 'rxjs@7']
 
@@ -97,7 +97,7 @@ void main()
 `
 
 const resolveSlowPackage = (path: string): string => join(root, 'test/slow/node_modules', path)
-/** Bun and Deno as test/slow/package.json installs them: on Linux x64. */
+/** Node, and Bun and Deno as test/slow/package.json installs them on Linux x64. */
 const RUNTIMES = [
   { name: 'Node', command: [process.execPath] },
   { name: 'Bun', command: [resolveSlowPackage('@oven/bun-linux-x64/bin/bun')] },
@@ -171,7 +171,7 @@ describe('the packed library', () => {
   it('passes publint and are-the-types-wrong', async () => {
     const resolveBin = (name: string): string => join(root, 'test/slow/node_modules/.bin', name)
     await runIn(folder, resolveBin('publint'), 'run', packed.tarball, '--strict')
-    // Node 20.19 and newer load ES modules with require(). TypeScript's oldest resolution knows no `exports`.
+    // Node 20.19 and newer load ES modules with require(). TypeScript's oldest resolution ignores `exports`.
     const options = ['--profile', 'node16', '--ignore-rules', 'cjs-resolves-to-esm']
     await runIn(folder, resolveBin('attw'), packed.tarball, ...options)
   })
@@ -184,7 +184,7 @@ describe('the packed library', () => {
     expect(addedPackages.length).toBeLessThanOrEqual(28)
   })
 
-  // npm has Bun and Deno only for Linux. Where nothing may be left out, all run.
+  // npm has Bun and Deno only for Linux. NO_SKIPS=1 requires all three runtimes.
   const runtimes = RUNTIMES.filter(({ command: [program = ''] }) => process.env.NO_SKIPS === '1' || existsSync(program))
   it.each(runtimes)(
     'works with client and verifier on $name',
@@ -218,7 +218,7 @@ describe('the packed library', () => {
 Promise.all([loadCurve(), didOfPrivateKey('01'.repeat(32))]).then(([{ kind }, did]) => console.log(kind, did))
 `
     writeFileSync(join(project, 'bundled.mjs'), source)
-    // Its parts import each other in a circle, which a bundle of ES modules does not start in the right order.
+    // Modules of @bitauth/libauth import each other in a cycle, which a bundle of ES modules starts in the wrong order.
     const options = ['--bundle', '--platform=node', '--external:@bitauth/libauth', outfile, ...more]
     await runIn(project, join(root, 'node_modules/.bin/esbuild'), 'bundled.mjs', ...options)
     const file = outfile.split('=')[1]!

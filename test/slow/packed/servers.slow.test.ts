@@ -11,7 +11,7 @@ import { createLoginText, createNumberedWallet } from '../../support/wallet.js'
 
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-/** Node has SQLite itself from there on. */
+/** Whether Node includes SQLite, which it does from 22.13 on. */
 const hasSqlite = major > 22 || (major === 22 && minor >= 13)
 
 describe('the packed express-did-auth-servers', () => {
@@ -29,7 +29,7 @@ describe('the packed express-did-auth-servers', () => {
     const { library, servers } = await packBoth(join(folder, 'checkout'))
     packed = servers
     for (const inside of [project, nodes]) writeFileSync(join(inside, 'package.json'), '{ "private": true }\n')
-    // Nothing is compiled here.
+    // Install scripts, which would compile packages, do not run.
     const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', '--loglevel=error']
     const platform = `${process.platform}-${process.arch}`
     const versions = ['18', '22', '24'].map((version) => `n${version}@npm:node-${platform}@${version}`)
@@ -40,7 +40,7 @@ describe('the packed express-did-auth-servers', () => {
       throw new Error('npm cannot install packages here: this test needs the registry', { cause })
     }
     if (hasSqlite) return
-    // Older ones use better-sqlite3, whose install script was not run: it was, for this checkout.
+    // Older versions use better-sqlite3, whose install script ran only in this checkout.
     const build = 'node_modules/better-sqlite3/build'
     cpSync(join(root, build), join(project, build), { recursive: true })
   })
@@ -52,7 +52,7 @@ describe('the packed express-did-auth-servers', () => {
     rmSync(folder, { recursive: true, force: true })
   })
 
-  /** Runs a command until it is ready, and answers the URL that it tells. */
+  /** Starts a server, waits until it is ready, and returns its URL. */
   async function startServer(
     command: string,
     args: readonly string[],
@@ -77,12 +77,12 @@ describe('the packed express-did-auth-servers', () => {
     })
   }
 
-  /** Runs a command until it is ready, and answers the status of `/ready`. */
+  /** Starts a server, waits until it is ready, and returns the status of `/ready`. */
   async function readReadyStatus(command: string, args: readonly string[]): Promise<number> {
     return (await fetch(`${await startServer(command, args)}/ready`)).status
   }
 
-  /** Runs a command that ends by itself, and returns its output. */
+  /** Runs a command until it exits, and returns its exit code and output. */
   async function runBin(node: string, name: string, ...args: string[]): Promise<(number | string | null)[]> {
     const child = spawn(node, [resolveBin(name), ...args], { cwd: project, env: { PATH: process.env.PATH } })
     let output = ''
@@ -127,7 +127,7 @@ describe('the packed express-did-auth-servers', () => {
     }
   }, 120_000)
 
-  // Relay and vault join them with the storage that asks Node for SQLite.
+  // Relay and vault use the same SQLite, and join once their storage uses that of Node.
   it.each(['n22', 'n24'])(
     'runs the auth server on %s without compiled packages',
     async (node) => {

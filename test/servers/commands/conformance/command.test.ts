@@ -45,7 +45,7 @@ describe('the command conformance', () => {
       const auth = await testAuthServer(env)
       const reports = [
         await checkService(auth.listener),
-        // Its guarded routes are its own.
+        // The vault has no /me: /storage is one of its guarded routes.
         await checkService(vault.listener, { protectedPath: '/storage' })
       ]
       await vault.close()
@@ -102,7 +102,7 @@ describe('the command conformance', () => {
     expect(failed).toEqual([form === 'POST' ? 'challenge-get' : 'challenge-post'])
   })
 
-  // Was quadratic: a stack was looked for behind each line feed of a run, through the whole rest of the run.
+  // Cause: the search for a stack restarted at each line feed of a run, and took quadratic time.
   it('reads a response of 1,000,000 line feeds only once', async () => {
     const { app, clock } = await testApp(
       {},

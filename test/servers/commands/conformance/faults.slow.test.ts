@@ -82,7 +82,7 @@ describe('the command conformance', () => {
   })
 })
 
-/** Changes each cookie that an answer sets; without a text it is not set. */
+/** Changes each cookie that a response sets. If `change` returns undefined, the cookie is not set. */
 function changeCookies(res: ServerResponse, change: (cookie: string) => string | undefined): void {
   const { writeHead } = res
   res.writeHead = function (this: ServerResponse, ...args: unknown[]) {

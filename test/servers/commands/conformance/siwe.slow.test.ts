@@ -11,7 +11,7 @@ import { closeServices, serving } from '../../../support/server-client.js'
 import { testAuthServer } from '../../../support/test-app.js'
 import { addToySiweBackend, type SiweFault } from '../../../support/toy-siwe-backend.js'
 
-/** The part of siwe that is used here; it is installed with the packages of the slow tests. */
+/** Part of the package siwe that these tests use. It is installed with the packages of the slow tests. */
 interface Siwe {
   generateNonce(): string
   SiweMessage: new (message: string) => {
@@ -34,7 +34,7 @@ const SESSION_CHECKS = ['siwe-csrf', 'siwe-cookies']
 
 afterEach(closeServices)
 
-/** Runs `conformance --siwe` and gives its report. */
+/** Runs `conformance --siwe` and returns its report. */
 async function score(listener: RequestListener, path = '/siwe', ...args: string[]): Promise<ConformanceReport> {
   const url = `${await serving(listener)}${path}`
   const { lines } = await runCommand(runConformance, ['--siwe', url, '--json', ...args])
@@ -47,7 +47,7 @@ const createToyBackend = (fault?: SiweFault, cookie?: string): Express => {
   return app
 }
 
-/** A backend of siwe whose nonce lies in express-session; a careful one uses it up, and asks for its own site. */
+/** Creates a siwe backend with its nonce in express-session. A careful one also consumes it and checks the domain. */
 function createSessionBackend(isCareful: boolean): Express {
   const app = express()
   app.use(express.json())
@@ -67,7 +67,7 @@ function createSessionBackend(isCareful: boolean): Express {
       const expected = isCareful ? { nonce: nonce ?? 'none', domain: DOMAIN } : { nonce }
       await parsed.verify({ signature, ...expected })
       if (isCareful) {
-        // Taken before anything is awaited again, so that of two copies one is too late.
+        // No await separates check and consumption, so that only one of two copies succeeds.
         if (usedNonces.has(nonce)) throw new Error('used')
         usedNonces.add(nonce)
         req.session.nonce = undefined

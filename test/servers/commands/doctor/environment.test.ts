@@ -22,7 +22,7 @@ const SECRET = '5f0c2b1e9a8d7c6b5a4938271605f4e3d2c1b0a99887766554433221100ffeed
 const KEY = '8f2a559490d5a3c1b7e6f0912d34c5a6978812fedcba0987654321abcdef0123'
 const VALID_ENV = { DATA_DIR: folder.path, PRIVATE_KEY: KEY, CHALLENGE_SECRET: SECRET, PAGE: 'false' }
 
-/** Runs the command, with no node of the internet. */
+/** Runs the command without public RPC nodes. */
 async function diagnose(
   env: Record<string, string>,
   args: string[] = [],
@@ -105,7 +105,7 @@ describe('the command doctor', () => {
   ])('reports the findings for %s', async (_what, env, expected) => {
     const { code, ids } = await diagnose(env)
     expect(ids).toEqual(expected)
-    expect(code).toBe(expected.some((one) => one.startsWith('change')) ? 1 : 0)
+    expect(code).toBe(expected.some((id) => id.startsWith('change')) ? 1 : 0)
   })
 
   it('names the scheme that a SERVICE_URL lacks', async () => {
@@ -167,7 +167,7 @@ describe('the command doctor', () => {
     })
     expect([code, ids.sort()]).toEqual([
       1,
-      // PRIVATE_KEY, and SERVICE_URL of each of the three.
+      // PRIVATE_KEY, and SERVICE_URL of each of the three servers.
       ['change database', ...Array.from({ length: 4 }, () => 'change invalid-variable'), 'change redis']
     ])
     expect(findings.filter(({ id }) => /database|redis/.test(id)).map(({ what }) => what)).toEqual([

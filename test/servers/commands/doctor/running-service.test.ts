@@ -19,7 +19,7 @@ const ALLOWED = ['Authorization', 'Content-Type', 'Idempotency-Key']
 const EXPOSED = ['Challenge-Expires-In', 'Idempotent-Replayed', 'Retry-After', 'WWW-Authenticate']
 const clock = { nowSeconds: () => Math.floor(Date.now() / 1_000) }
 
-/** Starts an application whose service URL is its address, with headers that a proxy or a wrong clock would send. */
+/** Starts an application at its service URL, with headers that a proxy or a wrong clock would send. */
 async function startService(
   config: Partial<DidAuthConfig> = {},
   headers: Record<string, string> = {},
@@ -60,7 +60,7 @@ describe('the command doctor <url>', () => {
       const { findings } = await diagnose([url], {}, { maxMilliseconds: 50 })
       expect(findings).toMatchObject([{ id: 'unavailable', what: `${url}/ does not answer: no answer in time` }])
     }
-    // Each single request may take 15 s.
+    // A single request may take 15 s.
     expect(performance.now() - startedAt).toBeLessThan(14_000)
   })
 
@@ -76,7 +76,7 @@ describe('the command doctor <url>', () => {
     }
     expect(await findReadiness()).toMatchObject([rpc])
     state.isBroken = true
-    // A remembered answer of the store would be fresh for 5 s.
+    // A new server, because the readiness of the first one is cached for 5 s.
     const broken = await serving((await testAuthServer({}, { store })).listener)
     expect((await diagnose([broken])).findings).toContainEqual(
       expect.objectContaining({
