@@ -37,7 +37,7 @@ afterAll(async () => {
   await database.drop()
 })
 afterEach(async () => {
-  await Promise.all(open.splice(0).map((one) => one.close()))
+  await Promise.all(open.splice(0).map((store) => store.close()))
   const [row] = await runOn(
     database.url,
     `SELECT string_agg(tablename, ', ') AS names FROM pg_tables WHERE tablename ~ '^(did_auth|relay|vault)_'

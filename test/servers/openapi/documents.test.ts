@@ -127,7 +127,7 @@ describe.each(allDocuments)('the OpenAPI document of %s', (name, document) => {
     const operations = listOperations(document)
     expect(new Set(operations.map(({ operation }) => operation.operationId)).size).toBe(operations.length)
     for (const { path, operation } of operations) {
-      const named = (operation.parameters ?? []).filter((one) => one.in === 'path').map((one) => one.name)
+      const named = (operation.parameters ?? []).filter((parameter) => parameter.in === 'path').map(({ name }) => name)
       expect(named).toEqual([...path.matchAll(/\{(\w+)\}/g)].map(([, parameter]) => parameter))
     }
   })
@@ -138,7 +138,7 @@ describe.each(allDocuments)('the OpenAPI document of %s', (name, document) => {
     const text = JSON.stringify(document)
     for (const kind of ['schemas', 'headers']) {
       const names = Object.keys(document.components[kind] as object)
-      expect(names.filter((one) => !text.includes(`"#/components/${kind}/${one}"`))).toEqual([])
+      expect(names.filter((name) => !text.includes(`"#/components/${kind}/${name}"`))).toEqual([])
     }
   })
 
@@ -157,14 +157,15 @@ describe.each(allDocuments)('the OpenAPI document of %s', (name, document) => {
         expect(codes.map((code) => [code, errors[code]?.status])).toEqual(codes.map((code) => [code, Number(status)]))
       }
       const isForUsers =
-        operation.security !== undefined && !operation.security.some((one) => Object.keys(one).length === 0)
+        operation.security !== undefined &&
+        !operation.security.some((requirement) => Object.keys(requirement).length === 0)
       if (isForUsers) expect(documentedCodes).toEqual(expect.arrayContaining(GUARD))
     }
   })
 
   it('offers the token as a header to tools that do not know the scheme DIDAuth', () => {
     const users = listOperations(document).filter(({ operation }) =>
-      operation.security?.some((one) => 'accessToken' in one)
+      operation.security?.some((requirement) => 'accessToken' in requirement)
     )
     for (const { operation } of users) expect(operation.security).toContainEqual({ accessHeader: [] })
     expect(name === 'relay' || users.length > 0).toBe(true)
@@ -187,7 +188,10 @@ describe('the three OpenAPI documents', () => {
   it('define each shared component name identically', () => {
     for (const { components } of Object.values(documents)) {
       for (const kind of ['schemas', 'headers']) {
-        const merged = Object.assign({}, ...Object.values(documents).map((one) => one.components[kind])) as object
+        const merged = Object.assign(
+          {},
+          ...Object.values(documents).map((document) => document.components[kind])
+        ) as object
         for (const [name, component] of Object.entries(components[kind] as object))
           expect(merged).toHaveProperty(name, component)
       }

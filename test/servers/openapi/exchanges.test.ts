@@ -58,12 +58,12 @@ function findContradictions(document: OpenApiDocument, exchanges: readonly Excha
 }
 
 function findOperation(document: OpenApiDocument, method: string, path: string): Operation | undefined {
-  const candidates = listOperations(document).filter((one) => {
-    const pattern = one.path.replaceAll(/\{\w+\}/g, '[^/]+')
-    return one.method === method.toLowerCase() && new RegExp(`^${pattern}$`).test(path)
+  const candidates = listOperations(document).filter((operation) => {
+    const pattern = operation.path.replaceAll(/\{\w+\}/g, '[^/]+')
+    return operation.method === method.toLowerCase() && new RegExp(`^${pattern}$`).test(path)
   })
   // A path without parameters comes before one with them.
-  return (candidates.find((one) => one.path === path) ?? candidates[0])?.operation
+  return (candidates.find((candidate) => candidate.path === path) ?? candidates[0])?.operation
 }
 
 const servers = { auth: '', relay: '', vault: '', cookies: '' }
@@ -206,7 +206,7 @@ describe('recorded exchanges', () => {
       }
     ]
     expect(findContradictions(documents.auth, [validExchange])).toEqual([])
-    expect(invalidExchanges.map((one) => findContradictions(documents.auth, [one]).length)).toEqual(
+    expect(invalidExchanges.map((exchange) => findContradictions(documents.auth, [exchange]).length)).toEqual(
       invalidExchanges.map(() => 1)
     )
   })

@@ -52,7 +52,7 @@ describe('repeatWork', () => {
     const error = new Error('no disk')
     const { stop } = repeatWork(
       () => Promise.reject(error),
-      (one) => failures.push(one)
+      (failure) => failures.push(failure)
     )
     await jest.advanceTimersByTimeAsync(72_000)
     expect(failures.length).toBeGreaterThanOrEqual(2)

@@ -57,7 +57,7 @@ describe('instances that are killed under load', () => {
           const next = await instances.start(server as 'auth' | 'vault')
           servers[index] = next
           for (const urls of [targets.auths, targets.vaults])
-            urls.splice(0, urls.length, ...urls.map((one) => (one === url ? next.url : one)))
+            urls.splice(0, urls.length, ...urls.map((other) => (other === url ? next.url : other)))
         }
         const rate = Math.round(load.acknowledged() / ((performance.now() - startedAt) / 1_000))
         note(

@@ -85,7 +85,7 @@ describe('instances whose clocks differ', () => {
     const right = await startAhead(0, env)
     const login = await signedLogin(right.url, createNextWallet(), domain)
     const opened = await post(`${right.url}/auth`, login)
-    // For the other instance this window has expired, and its first request sweeps expired uses.
+    // The other instance considers this window expired, and sweeps expired uses with its first request.
     const fast = await startAhead(60, env)
     const { status, text } = await ask(`${fast.url}/ready`)
     expect([status, JSON.parse(text)]).toMatchObject([503, { dependencies: { clock: 'wrong', database: 'ok' } }])

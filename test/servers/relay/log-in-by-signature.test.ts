@@ -63,8 +63,8 @@ describe('POST /auth with a signature', () => {
 
   it('accepts the host of the service, its URL and LOGIN_DOMAINS, and no other domain', async () => {
     for (const [domain, status] of [
-      ...['relay.example', 'https://relay.example', 'app.example'].map((one) => [one, 200] as const),
-      ...['evil.example', 'relay.example:443', 'RELAY.example', ''].map((one) => [one, 401] as const)
+      ...['relay.example', 'https://relay.example', 'app.example'].map((domain) => [domain, 200] as const),
+      ...['evil.example', 'relay.example:443', 'RELAY.example', ''].map((domain) => [domain, 401] as const)
     ]) {
       const challenge = await getChallenge()
       const login = postAuth({ did: wallet.did, sig: sign(challenge, domain), challenge })
@@ -110,7 +110,7 @@ describe('POST /auth with a signature', () => {
       [wallet.personalSign(challenge), challenge],
       [wallet.personalSign(`${createLoginText('relay.example', challenge)}\nMy credentials are: `), challenge],
       [sign(otherChallenge), challenge],
-      ...[await getChallenge(stranger.did), '0'.repeat(128), ''].map((one) => [sign(one), one] as const)
+      ...[await getChallenge(stranger.did), '0'.repeat(128), ''].map((invalid) => [sign(invalid), invalid] as const)
     ] as const) {
       await expectRefusal({ did: wallet.did, sig, challenge: sentChallenge }, 'Invalid challenge response')
     }

@@ -99,7 +99,7 @@ class Node {
   readonly #underWay = new Set<string>()
   #calls = 0
 
-  /** Works until no task is due. Every fifth call fails, and every seventh kills the worker before it stores success. */
+  /** Works until no task is due. Every fifth call fails, and every seventh kills the worker before it is recorded. */
   async work(store: TestStore, nowSeconds: number): Promise<void> {
     for (;;) {
       const tasks = await store.claim({ limit: 3, nowSeconds, leaseSeconds: LEASE_SECONDS })

@@ -87,7 +87,7 @@ describe('a vault with little disk space', () => {
 
   it('counts replaced content, and deletes it before it refuses a write', async () => {
     const { path: folder, remove } = temporaryFolder()
-    // As in a bucket, deleting an object breaks its readers. The store therefore keeps replaced objects for a while.
+    // Deleting an object breaks its readers, like in a bucket, so the store keeps replaced objects for a while.
     const objects = Object.assign(createFileObjectStore(join(folder, 'objects')), { breaksReaders: true })
     const open = () => openContentStore({ folder, database: 'vault.db', objects })
     const user = await startUser({}, { contents: await open() })

@@ -58,7 +58,7 @@ async function openUntilRefused(vault: TestVault, getAddress: (number: number) =
     if (status === 200) openAnswers.push(answer)
     else answer.destroy()
   }
-  return { count: openAnswers.length, leave: () => openAnswers.map((one) => one.destroy()) }
+  return { count: openAnswers.length, leave: () => openAnswers.map((answer) => answer.destroy()) }
 }
 
 describe('clients of one network that read slowly', () => {

@@ -140,7 +140,7 @@ describe('the command doctor', () => {
     expect(await examinePages({ ...otherSite, USE_COOKIES: 'true' })).toEqual(['change same-site'])
   })
 
-  it('checks the chain of RPC nodes; a wrong or silent node needs a change unless it is a default', async () => {
+  it('checks the chain of RPC nodes; a wrong or unavailable node needs a change unless it is a default', async () => {
     const url = await serving(answeringResults(() => ({ result: '0x1e' })))
     expect((await diagnose({ RPC_URL: url })).ids).toEqual([])
     expect((await diagnose({ RPC_URL: url, NETWORK_NAME: '0x1e' })).ids).toEqual([])
