@@ -10,7 +10,7 @@ import { until } from '../support/until.js'
 import { getDatabase, fillVault, testVault } from '../support/vault-app.js'
 import { createNumberedWallet } from '../support/wallet.js'
 
-describe('express-did-auth', () => {
+describe('the command express-did-auth', () => {
   const servers = new ServerProcesses()
 
   afterEach(() => servers.killAll())
@@ -19,15 +19,15 @@ describe('express-did-auth', () => {
   const expectSentence = ({ code, stdout, stderr }: Ended, sentence: string): void =>
     expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: `${sentence}\n` })
 
-  it('--help prints the usage, and only that of a command behind it', async () => {
-    const commandsOf = async (...args: string[]) => {
+  it('prints the usage with --help, and only the lines of one command after that command', async () => {
+    const readCommands = async (...args: string[]) => {
       const { code, stdout, stderr } = await runCli(args)
       expect([code, stderr]).toEqual([0, ''])
-      // The usage names the start of this process, which was not by npx.
+      // The usage names the command that started this process, which is node and not npx.
       expect(stdout).toMatch(/^usage: node \S+ <command>\n/)
       return [...stdout.matchAll(/^ {2}(\w+)/gm)].map(([, command]) => command!)
     }
-    const all = [
+    const allCommands = [
       'auth',
       'relay',
       'vault',
@@ -42,14 +42,14 @@ describe('express-did-auth', () => {
       'conformance',
       'conformance'
     ]
-    expect(await commandsOf('--help')).toEqual(all)
-    expect(await commandsOf('-h')).toEqual(all)
-    for (const command of new Set(all)) {
-      expect(await commandsOf(command, '--help')).toEqual(all.filter((one) => one === command))
+    expect(await readCommands('--help')).toEqual(allCommands)
+    expect(await readCommands('-h')).toEqual(allCommands)
+    for (const command of new Set(allCommands)) {
+      expect(await readCommands(command, '--help')).toEqual(allCommands.filter((listed) => listed === command))
     }
   })
 
-  it('doctor reads the .env that the servers read, and its hints run as they are printed', async () => {
+  it('doctor reads the same .env as the servers, and prints hints that run as they are', async () => {
     const keys = await runCli(['keys', 'new'])
     writeFileSync(join(servers.folder, '.env'), `${keys.stdout}SERVICE_ULR=x\nRELAY_FILE_TTL_SECONDS=x\n`)
     const env = {
@@ -66,7 +66,7 @@ describe('express-did-auth', () => {
     expect(resolve(servers.folder, hint!.slice('node '.length))).toBe(scriptFile('servers/cli.ts'))
   })
 
-  it('keys new makes the identity of a server, which doctor finds nothing against', async () => {
+  it('keys new creates the identity of a server, in which doctor finds no fault', async () => {
     const file = join(servers.folder, 'identity.env')
     const { code, stdout, stderr } = await runCli(['keys', 'new', '--out', file])
     expect([code, stdout, stderr]).toEqual([0, expect.stringMatching(/^Wrote PRIVATE_KEY, .* of did:/), ''])
@@ -80,7 +80,7 @@ describe('express-did-auth', () => {
     expect([checked.code, checked.stdout]).toEqual([0, expect.stringMatching(/\n(\d+) of \1 rules hold\.\n$/)])
   })
 
-  it('a wrong argument of a command is one sentence with the usage, and exit code 2', async () => {
+  it('answers an invalid argument with one sentence and the usage, and exits with 2', async () => {
     for (const args of [
       ['keys'],
       ['keys', 'old'],
@@ -97,20 +97,20 @@ describe('express-did-auth', () => {
     expect([code, stderr]).toEqual([1, expect.stringMatching(/^No answer from http:\/\/127\.0\.0\.1:1\/: \S.*\n$/)])
   })
 
-  it('any other command, and none, exits with 2', async () => {
-    const wrong = [['relax'], ['constructor'], [], ['auth', 'relay'], ['vault', 'reconsider']]
-    const runs = await Promise.all(wrong.map((args) => runCli(args)))
+  it('exits with 2 for an unknown command and without a command', async () => {
+    const invalidCommands = [['relax'], ['constructor'], [], ['auth', 'relay'], ['vault', 'reconsider']]
+    const runs = await Promise.all(invalidCommands.map((args) => runCli(args)))
     for (const { code, stdout, stderr } of runs) {
       expect([code, stdout, stderr]).toEqual([2, '', expect.stringMatching(/^[^\n]+\n\nusage: /)])
     }
   })
 
-  it('vault reconcile says that the database is damaged, and not that a server cannot start', async () => {
+  it('vault reconcile reports a damaged database, and not a server that cannot start', async () => {
     const vault = await testVault({}, { folder: join(servers.folder, 'vault') })
     await fillVault(vault, createNumberedWallet(1).did, [['key', 'content']])
     await vault.close()
     const file = getDatabase(vault)
-    // The first page says what the tables are; what is in them is no more.
+    // The first page, which defines the tables, remains. All rows are overwritten.
     writeFileSync(file, readFileSync(file).fill(0xaa, 4_096))
     expectSentence(
       await runCli(['vault', 'reconcile'], { DATA_DIR: servers.folder }),
@@ -118,7 +118,7 @@ describe('express-did-auth', () => {
     )
   })
 
-  it('names every wrong variable at once', async () => {
+  it('names every invalid variable in one message', async () => {
     const PRIVATE_KEY = 'ab'.repeat(33)
     const { code, stdout, stderr } = await runCli(['auth'], { PORT: 'x', PRIVATE_KEY, RPC_URL: 'node/customer-key' })
     expect([code, stdout]).toEqual([1, ''])
@@ -129,18 +129,18 @@ describe('express-did-auth', () => {
       '  - RPC_URL: received (not shown); give an http(s) URL',
       ''
     ])
-    const ofAll = await runCli(['all'], { AUTH_PORT: '0', RELAY_PORT: 'y', VAULT_PORT: 'z', HOST: '' })
-    expect(ofAll).toMatchObject({ code: 1, stdout: '' })
-    expect(ofAll.stderr.split('\n').slice(1)).toEqual([
+    const allRun = await runCli(['all'], { AUTH_PORT: '0', RELAY_PORT: 'y', VAULT_PORT: 'z', HOST: '' })
+    expect(allRun).toMatchObject({ code: 1, stdout: '' })
+    expect(allRun.stderr.split('\n').slice(1)).toEqual([
       '  - RELAY_PORT: received "y"; give a port, 0 to 65535',
       '  - VAULT_PORT: received "z"; give a port, 0 to 65535',
       ''
     ])
   })
 
-  // Their import takes as long as that of the library. A process in which they are missing shows when they are loaded.
-  it('all start without did-jwt and did-jwt-vc, which the first token of each kind loads', async () => {
-    const statusesOf = async (missing: string): Promise<number[]> => {
+  // Importing them takes as long as importing the library. Without them, a process fails at the first use.
+  it('starts all servers without did-jwt and did-jwt-vc, which load with the first token of each kind', async () => {
+    const readLoginStatuses = async (missing: string): Promise<number[]> => {
       const { servers: started, signal, ended } = await servers.start({ TEST_MISSING: missing }, [], 'all')
       const [auth, relay] = started as [ReadyServer, ReadyServer]
       const statuses = []
@@ -152,15 +152,15 @@ describe('express-did-auth', () => {
       await ended
       return statuses
     }
-    expect(await statusesOf('did-jwt')).toEqual([500, 500])
-    expect(await statusesOf('did-jwt-vc')).toEqual([200, 500])
-    expect(await statusesOf('')).toEqual([200, 200])
+    expect(await readLoginStatuses('did-jwt')).toEqual([500, 500])
+    expect(await readLoginStatuses('did-jwt-vc')).toEqual([200, 500])
+    expect(await readLoginStatuses('')).toEqual([200, 200])
   })
 
-  it('says that the port is in use', async () => {
-    const other = createServer()
-    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
-    const address = other.address()
+  it('reports that the port is in use', async () => {
+    const occupant = createServer()
+    await new Promise<void>((resolve) => occupant.listen(0, '127.0.0.1', resolve))
+    const address = occupant.address()
     const PORT = typeof address === 'object' ? String(address?.port) : ''
     const reason = 'the port is in use'
     const env = { DATA_DIR: servers.folder }
@@ -172,10 +172,10 @@ describe('express-did-auth', () => {
       await runCli(['auth'], { ...env, PORT: '0', METRICS_PORT: PORT }),
       `Cannot listen on 127.0.0.1:${PORT} (METRICS_HOST, METRICS_PORT): ${reason}`
     )
-    other.close()
+    occupant.close()
   })
 
-  it('says that the database is none', async () => {
+  it('reports that the database file is no SQLite database', async () => {
     mkdirSync(`${servers.folder}/auth`)
     const file = `${servers.folder}/auth/auth.db`
     writeFileSync(file, 'words '.repeat(1000))
@@ -183,7 +183,7 @@ describe('express-did-auth', () => {
     expectSentence(await runCli(['auth'], { PORT: '0', DATA_DIR: servers.folder }), sentence)
   })
 
-  it('all says what it does not read, and serves metrics of all servers on one port', async () => {
+  it('all warns about a variable that it ignores, and serves the metrics of all servers on one port', async () => {
     const server = await servers.start({ PORT: '1', METRICS_PORT: '0', PAGE: 'false' }, [], 'all')
     const lines = server.output().trim().split('\n')
     const events = lines.map((line) => JSON.parse(line) as Record<string, string>)
@@ -199,22 +199,22 @@ describe('express-did-auth', () => {
     expect((await server.ended).code).toBe(0)
   })
 
-  it('all stops the others when one cannot start, with exit code 1', async () => {
-    const other = createServer()
-    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
-    const { port } = other.address() as AddressInfo
+  it('all stops the other servers and exits with 1 if one cannot start', async () => {
+    const occupant = createServer()
+    await new Promise<void>((resolve) => occupant.listen(0, '127.0.0.1', resolve))
+    const { port } = occupant.address() as AddressInfo
     const env = { DATA_DIR: servers.folder, AUTH_PORT: '0', RELAY_PORT: '0', VAULT_PORT: String(port) }
     const { code, stdout, stderr } = await runCli(['all'], env)
-    other.close()
+    occupant.close()
     const sentence = `Cannot listen on 127.0.0.1:${port} (HOST, VAULT_PORT): the port is in use\n`
     expect([code, stderr]).toEqual([1, sentence])
-    // None says that it is ready before all of them listen.
+    // No server logs that it is ready before all servers listen.
     const lines = stdout.trim().split('\n')
     const events = lines.map((line) => JSON.parse(line) as { event: string; server: string })
     expect(events.map(({ event, server }) => `${server} ${event}`).sort()).toEqual(['auth stopped', 'relay stopped'])
   })
 
-  it('reconciles a vault and takes content down, while its server runs', async () => {
+  it('reconciles a vault and takes content down while its server runs', async () => {
     const vault = await servers.start({ SERVICE_URL: 'https://vault.example' }, [], 'vault')
     const owner = createNumberedWallet(1)
     const { accessToken } = await logIn(vault.url, owner, 'vault.example')
@@ -237,11 +237,11 @@ describe('express-did-auth', () => {
   })
 
   // Cause: no command read the file that `keys new --out .env` wrote, and the server started as another DID.
-  it('loads .env of the working directory, where the environment wins, and says so', async () => {
+  it('loads .env of the working directory, lets the environment override it, and logs the file', async () => {
     const run = (args: string[], env: Record<string, string> = {}) => spawnCli(args, env, [], servers.folder)
     expect((await run(['keys', 'new', '--out', '.env']).ended).code).toBe(0)
-    const wrong = 'SERVICE_ULR=https://relay.example\nSERVICE_URL=localhost:3001\nTRUST_PROXY=true\n'
-    appendFileSync(`${servers.folder}/.env`, `PORT=0\nLOG_LEVEL=loud\n${wrong}`)
+    const faultyLines = 'SERVICE_ULR=https://relay.example\nSERVICE_URL=localhost:3001\nTRUST_PROXY=true\n'
+    appendFileSync(`${servers.folder}/.env`, `PORT=0\nLOG_LEVEL=loud\n${faultyLines}`)
     const text = readFileSync(`${servers.folder}/.env`, 'utf8')
     const { ended, output, child } = run(['relay'], { LOG_LEVEL: 'info' })
     await until(() => output().includes('"event":"ready"') || child.exitCode !== null)
@@ -266,8 +266,8 @@ describe('express-did-auth', () => {
     expect((await run(['doctor', '--server', 'relay']).ended).stdout).toContain('LOG_LEVEL')
   })
 
-  // Node reads it at each connection: certificates would not be verified.
-  it('takes variables of the servers only from .env, and names the others in one warning', async () => {
+  // Node reads NODE_TLS_REJECT_UNAUTHORIZED at each connection, and would stop verifying certificates.
+  it('takes only server variables from .env, and names the others in one warning', async () => {
     writeFileSync(`${servers.folder}/.env`, 'NODE_TLS_REJECT_UNAUTHORIZED=0\nPORT=0\nPATH_OF_MINE=x\nRPC_URL_FILE=\n')
     const hook = `data:text/javascript,process.on('exit', () => console.log(process.env.NODE_TLS_REJECT_UNAUTHORIZED))`
     const { ended, output, child } = spawnCli(['relay'], {}, [hook], servers.folder)
@@ -295,7 +295,7 @@ describe('express-did-auth', () => {
     expect(server.serviceDid).toMatch(/^did:ethr:rsk:0x[0-9a-f]{40}$/)
   })
 
-  it('logs one line about what no one foresaw, and exits with 1', async () => {
+  it('logs one line about an unexpected error, and exits with 1', async () => {
     const secret = '0x1234567890abcdef'
     for (const failure of [
       'throw new Error(process.env.TEST_SECRET)',

@@ -1,7 +1,6 @@
 /**
- * A real IPFS node (js-ipfs) that knows no other node: `node ipfs-node.mjs [<repository>]`. It prints the URL of its
- * RPC API, and sends it to the process that forked it; it ends with that one. Without a repository, it has one until it
- * ends.
+ * A real IPFS node (js-ipfs) without peers: `node ipfs-node.mjs [<repository>]`. It prints the URL of its RPC API, and
+ * sends the URL to its parent process, with which it ends. Without an argument, it uses a temporary repository.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,7 +11,7 @@ import { HttpApi } from 'ipfs-http-server'
 const repo = process.argv[2] ?? mkdtempSync(join(tmpdir(), 'did-auth-ipfs-'))
 process.on('disconnect', () => process.exit())
 process.on('exit', () => {
-  // The first try may fail while other threads of the node still write.
+  // The first attempt may fail while other threads of the node still write.
   if (process.argv[2] === undefined) rmSync(repo, { recursive: true, force: true, maxRetries: 3 })
 })
 

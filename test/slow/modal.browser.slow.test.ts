@@ -11,7 +11,7 @@ import { launchBrowser, openProfile } from '../support/browser.js'
 import { root } from '../support/documents.js'
 import { temporaryFolder } from '../support/store-folder.js'
 
-/** SDKs of wallets that are imported by name: the package that stands in their place has no such exports. */
+/** Replaces wallet SDKs by an empty module: their stub package lacks the names that are imported. */
 const withoutSdks: Plugin = {
   name: 'without-sdks',
   setup({ onResolve, onLoad }) {
@@ -33,7 +33,7 @@ const bundle = (outdir: string): Promise<unknown> =>
     platform: 'browser',
     logLevel: 'error',
     define: { 'process.env.NODE_ENV': '"production"', global: 'globalThis' },
-    // The library's name means its sources.
+    // The name of the library resolves to its sources.
     alias: {
       'express-did-auth/client/siwe': join(root, 'src/client/siwe/index.ts'),
       'express-did-auth/client': join(root, 'src/client/index.ts')
@@ -74,11 +74,11 @@ describe('RainbowKit with express-did-auth/client/siwe', () => {
     folder.remove()
   })
 
-  it('connects the wallet, signs in by one click, asks /me, stays logged in over a reload, and logs out', async () => {
+  it('connects the wallet, signs in with one click, stays logged in after a reload, and logs out', async () => {
     const signButton = '[data-testid=rk-auth-message-button]'
     const alice = wallet('alice')
     const { open, context, complaints } = await openProfile(browser, [alice])
-    // The modal's own questions to nodes and icon hosts. The login needs none.
+    // Blocks requests of the modal to nodes and icon hosts, which the login does not need.
     await context.route(
       ({ href }) => !href.startsWith(url),
       (route) => route.abort()
@@ -86,7 +86,7 @@ describe('RainbowKit with express-did-auth/client/siwe', () => {
     const page = await open(url)
     await page.click('button:has-text("Connect Wallet")')
     await page.click(`button:has-text(${JSON.stringify(alice.info.name)})`)
-    // Until its nonce is there, the modal's button does nothing.
+    // The button of the modal does nothing until the nonce has arrived.
     await page.waitForFunction(`Object.entries(document.querySelector('${signButton}') ?? {}).some(
       ([name, value]) => name.startsWith('__reactProps') && value.onClick !== undefined)`)
     await page.click(signButton)

@@ -40,18 +40,18 @@ const helpers = `
   export type Json<P extends keyof paths, M, S> = Content<At<P, M, S>, 'application/json'>
   export type Problem<P extends keyof paths, M, S> = Content<At<P, M, S>, 'application/problem+json'>`
 
-/** Part of openapi-typescript, and what `redocly lint` runs. */
+/** The linter that `redocly lint` runs. It is installed with openapi-typescript. */
 interface Linter {
   createConfig: (options: { extends: string[] }) => Promise<object>
   lintFromString: (options: { source: string; absoluteRef: string; config: object }) => Promise<{ message: string }[]>
 }
 const linter = createRequire(join(root, 'test/slow/node_modules/x.js'))('@redocly/openapi-core') as Linter
 
-describe.each(Object.entries(documents))('the document of %s', (name, document) => {
+describe.each(Object.entries(documents))('the OpenAPI document of %s', (name, document) => {
   it.each([
     ['as it is packed', {}],
     ['as GET /openapi.json answers it', { servers: [{ url: `https://${name}.example` }] }]
-  ])('is taken by redocly without an error or a warning, %s', async (_how, servers) => {
+  ])('passes redocly without an error or a warning, %s', async (_how, servers) => {
     const source = JSON.stringify({ ...document, ...servers })
     const config = await linter.createConfig({ extends: ['recommended'] })
     const problems = await linter.lintFromString({ source, absoluteRef: `/${name}.json`, config })
@@ -61,16 +61,19 @@ describe.each(Object.entries(documents))('the document of %s', (name, document) 
 
 describe.each(Object.entries(documents))('the client that openapi-typescript generates for %s', (name, document) =>
   it(
-    'compiles, and so does what uses it',
+    'compiles together with code that uses it',
     async () => {
-      const file = (end: string): string => join(folder.path, `${name}${end}`)
-      writeFileSync(file('.json'), JSON.stringify(document))
+      const getPath = (end: string): string => join(folder.path, `${name}${end}`)
+      writeFileSync(getPath('.json'), JSON.stringify(document))
       const bin = join(root, 'test/slow/node_modules/openapi-typescript/bin/cli.js')
-      await run(process.execPath, [bin, file('.json'), '--output', file('-types.ts')], { cwd: folder.path })
-      const types = readFileSync(file('-types.ts'), 'utf8')
+      await run(process.execPath, [bin, getPath('.json'), '--output', getPath('-types.ts')], { cwd: folder.path })
+      const types = readFileSync(getPath('-types.ts'), 'utf8')
       expect(types).toContain('export interface paths')
-      writeFileSync(file('.ts'), `import type { paths } from './${name}-types.js'${helpers}${uses[name]!}\nexport {}\n`)
-      const args = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2023', file('.ts')]
+      writeFileSync(
+        getPath('.ts'),
+        `import type { paths } from './${name}-types.js'${helpers}${uses[name]!}\nexport {}\n`
+      )
+      const args = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2023', getPath('.ts')]
       const tsc = run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), ...args], { cwd: folder.path })
       await tsc.catch((error: unknown) => {
         throw new Error((error as { stdout: string }).stdout)

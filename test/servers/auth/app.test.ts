@@ -7,8 +7,8 @@ import { createLoginText, createNumberedWallet } from '../../support/wallet.js'
 
 const wallet = createNumberedWallet(1)
 
-/** A store that cannot be reached. */
-const lostStore = (): Store => Object.assign(memoryStore(), { ping: () => Promise.reject(new Error('gone')) })
+/** Creates a store that is unavailable. */
+const createLostStore = (): Store => Object.assign(memoryStore(), { ping: () => Promise.reject(new Error('gone')) })
 
 async function logIn(listener: Parameters<typeof request>[0]): Promise<{ accessToken: string; refreshToken: string }> {
   const { body } = await request(listener).post('/request-auth').send({ did: wallet.did }).expect(200)
@@ -17,7 +17,7 @@ async function logIn(listener: Parameters<typeof request>[0]): Promise<{ accessT
 }
 
 describe('GET /me', () =>
-  it('answers the DID of its caller', async () => {
+  it("returns the caller's DID", async () => {
     const { listener } = await testAuthServer()
     const { accessToken } = await logIn(listener)
     const response = await request(listener).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200)
@@ -25,30 +25,30 @@ describe('GET /me', () =>
     expect(response.headers['cache-control']).toBe('no-store')
   }))
 
-describe('the variables', () => {
-  it('MAX_REQUESTS_PER_TIME_SLOT bounds the requests of a user', async () => {
+describe('environment variables of the auth server', () => {
+  it('MAX_REQUESTS_PER_TIME_SLOT limits the requests of a user', async () => {
     const { listener } = await testAuthServer({ MAX_REQUESTS_PER_TIME_SLOT: '2' })
     const { accessToken } = await logIn(listener)
-    const me = () => request(listener).get('/me').set('Authorization', `DIDAuth ${accessToken}`)
-    await me().expect(200)
-    await me().expect(200)
-    await me().expect(429)
+    const getMe = () => request(listener).get('/me').set('Authorization', `DIDAuth ${accessToken}`)
+    await getMe().expect(200)
+    await getMe().expect(200)
+    await getMe().expect(429)
   })
 
-  it('CHALLENGE_EXPIRATION_TIME_IN_SECONDS bounds a challenge', async () => {
+  it('CHALLENGE_EXPIRATION_TIME_IN_SECONDS limits the lifetime of a challenge', async () => {
     const { listener } = await testAuthServer({ CHALLENGE_EXPIRATION_TIME_IN_SECONDS: '7' })
     const response = await request(listener).get(`/request-auth/${wallet.did}`).expect(200)
     expect(Number(response.headers['challenge-expires-in'])).toBeLessThanOrEqual(7)
   })
 
-  it('ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS is the life of an access token', async () => {
+  it('ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS sets the lifetime of an access token', async () => {
     const { listener } = await testAuthServer({ ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: '42' })
     const [, payload = ''] = (await logIn(listener)).accessToken.split('.')
     const { iat, exp } = JSON.parse(Buffer.from(payload, 'base64url').toString())
     expect(exp - iat).toBe(42)
   })
 
-  it('REPLAY_PROTECTION=window lets one signature log in twice', async () => {
+  it('REPLAY_PROTECTION=window accepts one signature twice', async () => {
     for (const [replay, status] of [
       ['window', 200],
       ['single-use', 401]
@@ -62,18 +62,18 @@ describe('the variables', () => {
   })
 
   it.each(['1', 'true', 'loopback', '10.0.0.0/8, 127.0.0.0/8, ::1'])(
-    'TRUST_PROXY=%s takes the client address from the proxy: each has its own budget',
+    'TRUST_PROXY=%s reads the client address from the proxy: each address has its own budget',
     async (TRUST_PROXY) => {
       const { listener } = await testAuthServer({ TRUST_PROXY, MAX_REQUESTS_PER_TIME_SLOT: '1' })
-      const challenge = (address: string) =>
+      const requestChallenge = (address: string) =>
         request(listener).get(`/request-auth/${wallet.did}`).set('X-Forwarded-For', address)
-      for (let count = 0; count < 10; count += 1) await challenge('192.0.2.1').expect(200)
-      await challenge('192.0.2.1').expect(429)
-      await challenge('192.0.2.2').expect(200)
+      for (let count = 0; count < 10; count += 1) await requestChallenge('192.0.2.1').expect(200)
+      await requestChallenge('192.0.2.1').expect(429)
+      await requestChallenge('192.0.2.2').expect(200)
     }
   )
 
-  it('TRUST_PROXY is off by default: a header changes no budget, and is warned of once', async () => {
+  it('TRUST_PROXY is off by default: X-Forwarded-For changes no budget and causes one warning', async () => {
     const { listener, log } = await testAuthServer({ MAX_REQUESTS_PER_TIME_SLOT: '1' })
     for (let count = 1; count <= 11; count += 1) {
       const address = `192.0.2.${count}`
@@ -83,7 +83,7 @@ describe('the variables', () => {
     expect(log().filter(({ event }) => event === 'trust-proxy-off')).toHaveLength(1)
   })
 
-  it('USE_COOKIES puts tokens into cookies, for USER_SESSION_DURATION_IN_HOURS and TRUSTED_ORIGINS', async () => {
+  it('USE_COOKIES stores tokens in cookies, with USER_SESSION_DURATION_IN_HOURS and TRUSTED_ORIGINS', async () => {
     const origin = 'https://app.example'
     const { listener } = await testAuthServer({
       USE_COOKIES: 'true',
@@ -100,7 +100,7 @@ describe('the variables', () => {
     ])
   })
 
-  it('SERVICE_DID that does not fit the key only warns', async () => {
+  it('a SERVICE_DID that does not match the key only logs a warning', async () => {
     const { listener, log } = await testAuthServer({ SERVICE_DID: createNumberedWallet(8).did })
     await logIn(listener)
     expect(log()).toContainEqual(expect.objectContaining({ level: 'warn', event: 'signer-address' }))
@@ -113,15 +113,15 @@ describe('the variables', () => {
 })
 
 describe('GET /health', () =>
-  it('asks no dependency', async () => {
-    const { listener } = await testAuthServer({}, { store: lostStore() })
+  it('checks no dependency', async () => {
+    const { listener } = await testAuthServer({}, { store: createLostStore() })
     const response = await request(listener).get('/health').expect(200)
     expect(response.body).toEqual({ status: 'ok' })
     await request(listener).head('/health').expect(200)
   }))
 
 describe('GET /ready', () => {
-  it('lists store and signer', async () => {
+  it('reports store, clock and signer', async () => {
     const { listener } = await testAuthServer()
     const response = await request(listener).get('/ready').expect(200)
     expect(response.body).toEqual({ status: 'ready', dependencies: { store: 'ok', clock: 'ok', signer: 'ok' } })
@@ -129,7 +129,7 @@ describe('GET /ready', () => {
   })
 
   it('answers 503 while the store is unavailable', async () => {
-    const { listener } = await testAuthServer({}, { store: lostStore() })
+    const { listener } = await testAuthServer({}, { store: createLostStore() })
     const response = await request(listener).get('/ready').expect(503)
     expect(response.body).toMatchObject({
       status: 'not ready',
@@ -137,7 +137,7 @@ describe('GET /ready', () => {
     })
   })
 
-  it('lists an RPC node that answers', async () => {
+  it('reports an RPC node that responds', async () => {
     const node = await startRpcNode(answeringResults(() => ({ result: '0x1e' })))
     const { listener } = await testAuthServer({ RPC_URL: node.rpcUrl.replace('//', '//user:p%40ss@') })
     const response = await request(listener).get('/ready').expect(200)
@@ -145,19 +145,19 @@ describe('GET /ready', () => {
     node.stop()
   })
 
-  it('gives the RPC node a password without a user as well', async () => {
-    const seen: (string | undefined)[] = []
+  it('sends the RPC node a password without a user name', async () => {
+    const authorizations: (string | undefined)[] = []
     const node = await startRpcNode((req, res) => {
-      seen.push(req.headers.authorization)
+      authorizations.push(req.headers.authorization)
       answeringResults(() => ({ result: '0x1e' }))(req, res)
     })
     const { listener } = await testAuthServer({ RPC_URL: node.rpcUrl.replace('//', '//:p%25ss@') })
     await request(listener).get('/ready').expect(200)
-    expect(seen).toEqual([`Basic ${Buffer.from(':p%ss').toString('base64')}`])
+    expect(authorizations).toEqual([`Basic ${Buffer.from(':p%ss').toString('base64')}`])
     node.stop()
   })
 
-  it('answers 200 while the RPC node refuses or answers garbage', async () => {
+  it('answers 200 while the RPC node refuses connections or returns garbage', async () => {
     const node = await startRpcNode(answering(200, '"garbage"'))
     for (const RPC_URL of [await deadRpcUrl(), node.rpcUrl]) {
       const { listener } = await testAuthServer({ RPC_URL })
@@ -170,7 +170,7 @@ describe('GET /ready', () => {
     node.stop()
   })
 
-  it('waits for a silent RPC node only so long, and asks it once for all who ask meanwhile', async () => {
+  it('limits the wait for a silent RPC node, and asks it once for concurrent requests', async () => {
     const node = await startRpcNode(() => undefined)
     const { listener } = await testAuthServer({ RPC_URL: node.rpcUrl })
     const answers = await Promise.all(Array.from({ length: 5 }, () => request(listener).get('/ready')))
@@ -181,8 +181,8 @@ describe('GET /ready', () => {
   })
 })
 
-describe('the log', () =>
-  it('has one line a request, with fixed fields and without its path', async () => {
+describe('the request log of the auth server', () =>
+  it('contains one line per request, with fixed fields and without the path', async () => {
     const { listener, log } = await testAuthServer()
     await request(listener).get(`/request-auth/${wallet.did}?a=b`).expect(200)
     await request(listener).get(`/${serviceWallet.did}`).expect(404)

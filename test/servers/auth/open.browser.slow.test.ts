@@ -9,21 +9,21 @@ const PHONE: BrowserContextOptions = { viewport: { width: 390, height: 844 }, ha
 const TEXT = 'Meet me at the old oak.'
 const UNTIL = 4_102_444_800
 
-describe('the page of a link', () => {
+describe('the page /open', () => {
   const servers = new ServerProcesses({ LOG_LEVEL: 'silent' })
   let processes = {} as Record<'headers' | 'open reads', ServerProcess>
   let browser: Browser
 
   beforeAll(async () => {
-    const start = (name: string, env: Record<string, string>): Promise<ServerProcess> =>
+    const startServer = (name: string, env: Record<string, string>): Promise<ServerProcess> =>
       servers.start({ DATA_DIR: `${servers.folder}/${name}`, ...env }, [], 'all')
-    const [headers, openReads, started] = await Promise.all([
-      start('headers', {}),
-      start('open-reads', { RELAY_OPEN_READS: 'true' }),
+    const [headers, openReads, launchedBrowser] = await Promise.all([
+      startServer('headers', {}),
+      startServer('open-reads', { RELAY_OPEN_READS: 'true' }),
       launchBrowser()
     ])
     processes = { headers, 'open reads': openReads }
-    browser = started
+    browser = launchedBrowser
   })
   afterEach(() => Promise.all(browser.contexts().map((context) => context.close())))
   afterAll(async () => {
@@ -31,7 +31,7 @@ describe('the page of a link', () => {
     await servers.killAll()
   })
 
-  /** Sends content as a program does. @returns the link to the page */
+  /** Sends content through the client of the relay. @returns the link to the page */
   async function send(content: string | File, server = processes.headers): Promise<string> {
     const relay = new RelayClient({ url: server.servers[1]!.serviceUrl, wallet: wallet('alice') })
     return `${relay.link(await relay.send(content), `${server.serviceUrl}/open`)}&until=${UNTIL}`
@@ -40,7 +40,7 @@ describe('the page of a link', () => {
   it.each([
     ['headers', ['/request-auth', '/auth']],
     ['open reads', []]
-  ] as const)('leads a phone from the link to the text by one tap, at a server with %s', async (name, login) => {
+  ] as const)('shows the text of a link after one tap on a phone, at a server with %s', async (name, login) => {
     const server = processes[name]
     const link = await send(TEXT, server)
     const { open, requests, complaints, context } = await openProfile(browser, [], PHONE)
@@ -53,8 +53,8 @@ describe('the page of a link', () => {
     await page.tap('#open')
     await page.waitForSelector(`#text:focus:text-is("${TEXT}")`)
     const [cid = '', key = ''] = /#r=(\w+)\.([\w-]+)&/.exec(link)?.slice(1) ?? []
-    const asked = requests.filter((url) => url.startsWith(origin)).map((url) => url.slice(origin.length))
-    expect([...new Set(asked)]).toEqual([...login, `/file/${cid}`])
+    const requestedPaths = requests.filter((url) => url.startsWith(origin)).map((url) => url.slice(origin.length))
+    expect([...new Set(requestedPaths)]).toEqual([...login, `/file/${cid}`])
     expect(requests.filter((url) => url !== link && url.includes(key))).toEqual([])
     expect([complaints, await context.cookies()]).toEqual([[], []])
     expect(await page.evaluate('localStorage.length + sessionStorage.length')).toBe(0)
@@ -70,8 +70,8 @@ describe('the page of a link', () => {
     const page = await open(link)
     await page.tap('#open')
     await page.waitForSelector('#save:focus')
-    const shown = await page.locator('#opened-file dd').allTextContents()
-    expect(shown).toEqual([name, type, '98 KiB'])
+    const shownDetails = await page.locator('#opened-file dd').allTextContents()
+    expect(shownDetails).toEqual([name, type, '98 KiB'])
     const [download] = await Promise.all([page.waitForEvent('download'), page.tap('#save')])
     expect(download.suggestedFilename()).toBe(name)
     const chunks: Buffer[] = []
@@ -80,10 +80,10 @@ describe('the page of a link', () => {
     expect(complaints).toEqual([])
   })
 
-  it('says in a sentence what is wrong with a link', async () => {
+  it('explains in one sentence what is wrong with a link', async () => {
     const link = await send(TEXT)
     const { open, context } = await openProfile(browser)
-    // Before a tap: nothing could be opened.
+    // The page reports the fault before a tap, and shows no button.
     const page = await open(link.slice(0, -30))
     await page.waitForSelector('#open-status:text-is("The link is incomplete. Copy it again.")')
     expect(await page.isVisible('#open')).toBe(false)
@@ -107,7 +107,7 @@ describe('the page of a link', () => {
   it.each([
     ['light', 1280],
     ['dark', 320]
-  ] as const)('is opened with only the keyboard, and accessible to axe, %s, %i px', async (colorScheme, width) => {
+  ] as const)('works with only the keyboard and passes the axe checks (%s, %i px)', async (colorScheme, width) => {
     const name = `${'plan_of_the_garden_'.repeat(8)}.pdf`
     const links = [await send(`${TEXT} https://example.com/${'long'.repeat(50)}`), await send(new File(['x'], name))]
     const { open } = await openProfile(browser, [], {

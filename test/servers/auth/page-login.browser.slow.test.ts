@@ -15,10 +15,12 @@ import {
 import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
 import { until } from '../../support/until.js'
 
-describe('logging in on the page in a browser', () => {
+describe('login on the page of the auth server', () => {
   const servers = new ServerProcesses({ LOG_LEVEL: 'silent' })
-  /** A page of another origin. */
-  const other: Server = createServer((_req, res) => res.setHeader('Content-Type', 'text/html').end('<title>x</title>'))
+  /** Serves a page of another origin. */
+  const otherOrigin: Server = createServer((_req, res) =>
+    res.setHeader('Content-Type', 'text/html').end('<title>x</title>')
+  )
   let [all, withCookies, browser] = [] as unknown as [ServerProcess, ServerProcess, Browser]
 
   beforeAll(async () => {
@@ -26,38 +28,38 @@ describe('logging in on the page in a browser', () => {
       servers.start({ DATA_DIR: `${servers.folder}/all` }, [], 'all'),
       servers.start({ DATA_DIR: `${servers.folder}/cookies`, USE_COOKIES: 'true' }),
       launchBrowser(),
-      new Promise<void>((resolve) => void other.listen(0, '127.0.0.1', resolve))
+      new Promise<void>((resolve) => void otherOrigin.listen(0, '127.0.0.1', resolve))
     ])
   })
   afterEach(() => Promise.all(browser.contexts().map((context) => context.close())))
   afterAll(async () => {
-    other.closeAllConnections()
-    other.close()
+    otherOrigin.closeAllConnections()
+    otherOrigin.close()
     await browser.close()
     await servers.killAll()
   })
 
-  it('is the address to open, in the last line of the start', async () => {
+  it('has its address in the last line that the server logs at startup', async () => {
     await until(() => all.output().includes('"event":"page"'))
     const last = all.output().trim().split('\n').at(-1) ?? ''
     expect(JSON.parse(last)).toMatchObject({ event: 'page', url: all.serviceUrl, msg: `open ${all.serviceUrl}` })
   })
 
-  it('says where to open it, at another address than its own', async () => {
+  it('tells a user at another address where to open the page', async () => {
     const { open } = await openProfile(browser)
-    const own = await open(all.serviceUrl)
-    const other = await open(all.serviceUrl.replace('localhost', '127.0.0.1'))
-    await other.waitForSelector('#elsewhere')
-    expect(await other.innerText('#elsewhere')).toBe(
+    const ownPage = await open(all.serviceUrl)
+    const otherPage = await open(all.serviceUrl.replace('localhost', '127.0.0.1'))
+    await otherPage.waitForSelector('#elsewhere')
+    expect(await otherPage.innerText('#elsewhere')).toBe(
       `Open the page at ${all.serviceUrl}: at this address, relay and vault refuse it.`
     )
-    expect(await own.isVisible('#elsewhere')).toBe(false)
-    // A passkey belongs to a name: at an address of numbers, neither button nor hint speaks of one.
+    expect(await ownPage.isVisible('#elsewhere')).toBe(false)
+    // A passkey belongs to a host name: at an IP address, the page shows neither its button nor its hint.
     for (const selector of ['#use-passkey', '#passkey-hint'])
-      expect([await own.isVisible(selector), await other.isVisible(selector)]).toEqual([true, false])
+      expect([await ownPage.isVisible(selector), await otherPage.isVisible(selector)]).toEqual([true, false])
   })
 
-  it('watches the account of its wallet after a reload', async () => {
+  it('logs out when the wallet switches its account after a reload', async () => {
     const alice = wallet('alice')
     const { open } = await openProfile(browser, [alice])
     const page = await open(all.serviceUrl)
@@ -71,7 +73,7 @@ describe('logging in on the page in a browser', () => {
     await page.waitForSelector('#signed-in', { state: 'hidden' })
   })
 
-  it('goes from connecting a wallet to logging out with only the keyboard, and to no other host', async () => {
+  it('works from connecting a wallet to logging out with only the keyboard, and calls no other host', async () => {
     const alice = wallet('alice')
     const { open, requests, complaints } = await openProfile(browser, [alice])
     const page = await open(all.serviceUrl)
@@ -108,8 +110,8 @@ describe('logging in on the page in a browser', () => {
     ['light', 1280],
     ['dark', 1280],
     ['light', 320]
-  ] as const)('is accessible to axe in its main states, %s, and fits into %i px', async (colorScheme, width) => {
-    // A colour that is changing slowly can lack contrast for a moment.
+  ] as const)('passes the axe checks in its main states, %s, and fits into %i px', async (colorScheme, width) => {
+    // A colour transition can lack contrast for a moment.
     const options = { colorScheme, viewport: { width, height: 800 }, reducedMotion: 'reduce' } as const
     const { open } = await openProfile(browser, [wallet('alice')], options)
     const page = await open(all.serviceUrl)
@@ -122,7 +124,7 @@ describe('logging in on the page in a browser', () => {
     await logInByTabKey(page)
     await page.click('#ask-me')
     await page.waitForSelector('#claims-details')
-    await page.evaluate(`for (const one of document.querySelectorAll('details')) one.open = true`)
+    await page.evaluate(`for (const details of document.querySelectorAll('details')) details.open = true`)
     await page.click('#send-form button')
     await page.waitForSelector('#sent')
     await page.fill('#note', 'Buy oak')
@@ -135,31 +137,31 @@ describe('logging in on the page in a browser', () => {
     await expectNoFault()
   })
 
-  it('offers a wallet of the browser first, and the key of this tab where there is none', async () => {
-    const [some, none] = [await openProfile(browser, [wallet('alice')]), await openProfile(browser)]
-    const [page, other] = [await some.open(all.serviceUrl), await none.open(all.serviceUrl)]
+  it("highlights the browser's wallet, or the key of this tab if the browser has no wallet", async () => {
+    const [withWallet, withoutWallet] = [await openProfile(browser, [wallet('alice')]), await openProfile(browser)]
+    const [page, otherPage] = [await withWallet.open(all.serviceUrl), await withoutWallet.open(all.serviceUrl)]
     await page.waitForSelector('#wallets button')
-    const coloured = (selector: string): string =>
+    const createColorScript = (selector: string): string =>
       `getComputedStyle(document.querySelector('${selector}')).backgroundColor`
-    const primary = await page.evaluate(coloured('#wallets button'))
-    expect(await page.evaluate(coloured('#use-tab-key'))).not.toBe(primary)
-    expect(await other.evaluate(coloured('#use-tab-key'))).toBe(primary)
+    const primary = await page.evaluate(createColorScript('#wallets button'))
+    expect(await page.evaluate(createColorScript('#use-tab-key'))).not.toBe(primary)
+    expect(await otherPage.evaluate(createColorScript('#use-tab-key'))).toBe(primary)
   })
 
-  it('folds later steps on a phone, and opens the second with a wallet', async () => {
+  it('collapses later steps on a phone, and opens the second step once a wallet is chosen', async () => {
     const { open } = await openProfile(browser, [], { viewport: { width: 390, height: 844 } })
     const page = await open(all.serviceUrl)
-    const openSteps = (): Promise<string[]> => page.locator('.step[open] h2').allTextContents()
-    expect(await openSteps()).toEqual(['Choose a wallet'])
+    const readOpenSteps = (): Promise<string[]> => page.locator('.step[open] h2').allTextContents()
+    expect(await readOpenSteps()).toEqual(['Choose a wallet'])
     await page.click('#use-tab-key')
-    expect(await openSteps()).toEqual(['Choose a wallet', 'Log in'])
+    expect(await readOpenSteps()).toEqual(['Choose a wallet', 'Log in'])
     const [button, card] = await Promise.all(
       ['#log-in', '#wallet-chosen'].map((selector) => page.locator(selector).boundingBox())
     )
     expect(button?.width).toBe(card?.width)
   })
 
-  it('says what a link of localhost is, and what is missing without https', async () => {
+  it('warns that phones cannot open a localhost link, and hides relay and vault without https', async () => {
     const { open, context } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     await logInByTabKey(page)
@@ -176,7 +178,7 @@ describe('logging in on the page in a browser', () => {
     }
   })
 
-  it('shows nothing of the previous account once another one is chosen', async () => {
+  it('hides everything of the previous account once another account is chosen', async () => {
     const { open } = await openProfile(browser, [wallet('dora')])
     const page = await open(all.serviceUrl)
     await page.click('#wallets button')
@@ -188,7 +190,7 @@ describe('logging in on the page in a browser', () => {
     await waitForAnswer(page, 'vault', 'Added.')
     await page.click('#ask-me')
     await waitForAnswer(page, 'session', 'knows the DID')
-    const ticks = `[...document.querySelectorAll('.step h2')].map((one) => getComputedStyle(one, '::before').content)`
+    const ticks = `[...document.querySelectorAll('.step h2')].map((heading) => getComputedStyle(heading, '::before').content)`
     expect(await page.evaluate(ticks)).toEqual(Array(4).fill('"✓"'))
     await page.click('#other-wallet')
     await page.click('#use-tab-key')
@@ -199,7 +201,7 @@ describe('logging in on the page in a browser', () => {
     expect(await page.evaluate(ticks)).toEqual(['"✓"', ...Array<string>(3).fill('counter(step)')])
   })
 
-  it('shows nothing that is answered for the previous account', async () => {
+  it('ignores responses that arrive for the previous account', async () => {
     const { open } = await openProfile(browser, [wallet('erin')])
     const page = await open(all.serviceUrl)
     await page.click('#wallets button')
@@ -207,23 +209,23 @@ describe('logging in on the page in a browser', () => {
     await page.fill('#note', 'Buy oak')
     await page.click('#note-form button:enabled')
     await waitForAnswer(page, 'vault', 'Added.')
-    const held: (() => void)[] = []
+    const releases: (() => void)[] = []
     await page.route(/\/(?:me|file|notes)$/, async (route) => {
-      await new Promise<void>((resolve) => held.push(resolve))
+      await new Promise<void>((resolve) => releases.push(resolve))
       await route.continue()
     })
     for (const button of ['#ask-me', '#send-form button', '#read-notes']) await page.click(button)
-    await until(() => held.length === 3)
+    await until(() => releases.length === 3)
     await page.click('#other-wallet')
     await logInByTabKey(page)
-    for (const release of held) release()
+    for (const release of releases) release()
     await page.waitForSelector('[aria-busy=true]', { state: 'detached' })
-    const outcomes = await page.locator('.steps [data-kind=success]').allTextContents()
-    expect(outcomes.filter((text) => text !== '')).toEqual(['Logged in.'])
+    const successTexts = await page.locator('.steps [data-kind=success]').allTextContents()
+    expect(successTexts.filter((text) => text !== '')).toEqual(['Logged in.'])
     expect(await page.locator('#sent, #notes li').locator('visible=true').count()).toBe(0)
   })
 
-  it('logs out a login of a wallet that is not the chosen one any more', async () => {
+  it('logs out a login that finishes after another wallet was chosen', async () => {
     const { open } = await openProfile(browser, [wallet('dora')])
     const page = await open(all.serviceUrl)
     let release = (): void => undefined
@@ -241,23 +243,23 @@ describe('logging in on the page in a browser', () => {
     expect((await page.locator('.steps [data-kind=success]').allTextContents()).join('')).toBe('')
   })
 
-  it('shows what the wallet signed, and tokens in full only when asked', async () => {
+  it('shows what the wallet signed, and shows full tokens only on request', async () => {
     const { open } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     await logInByTabKey(page)
-    const entry = (name: string) => page.locator('.exchange', { hasText: name })
-    await entry('personal_sign').locator('summary').click()
-    expect(await entry('personal_sign').locator('pre').first().textContent()).toMatch(
+    const findExchange = (name: string) => page.locator('.exchange', { hasText: name })
+    await findExchange('personal_sign').locator('summary').click()
+    expect(await findExchange('personal_sign').locator('pre').first().textContent()).toMatch(
       /^Login to localhost:\d+\nVerification code: [0-9a-f]{14}…[0-9a-f]{6}$/
     )
-    const login = entry('Exchange the signature')
+    const login = findExchange('Exchange the signature')
     await login.locator('summary').click()
     expect(await login.locator('pre').last().textContent()).toMatch(/"accessToken": "[\w-]{14}…[\w-]{6}"/)
     await login.locator('button').click()
     expect(await login.locator('pre').last().textContent()).toMatch(/"accessToken": "[\w-]+\.[\w-]+\.[\w-]+"/)
   })
 
-  it('logs in with the text of EIP-4361 when that is chosen, and shows it', async () => {
+  it('logs in with an EIP-4361 message if the user selects it, and shows the message', async () => {
     const alice = wallet('alice')
     const { open, complaints } = await openProfile(browser, [alice])
     const page = await open(all.serviceUrl)
@@ -277,7 +279,7 @@ describe('logging in on the page in a browser', () => {
     expect(complaints).toEqual([])
   })
 
-  it('logs in with cookies, and another origin of the same site can do nothing with them', async () => {
+  it('logs in with cookies, which another origin of the same site cannot use', async () => {
     const { open, complaints, context } = await openProfile(browser)
     const page = await open(withCookies.serviceUrl)
     await logInByTabKey(page)
@@ -288,11 +290,11 @@ describe('logging in on the page in a browser', () => {
     const login = page.locator('.exchange', { hasText: 'Exchange the signature' })
     await login.locator('summary').click()
     expect(await login.locator('pre').last().textContent()).toContain('HttpOnly')
-    // Another port is another origin, but the same site: the browser sends it the cookies.
-    const foreign = await open(`http://localhost:${(other.address() as AddressInfo).port}/`)
+    // Another port is another origin of the same site, to which the browser sends the cookies.
+    const foreign = await open(`http://localhost:${(otherOrigin.address() as AddressInfo).port}/`)
     const me = JSON.stringify(`${withCookies.serviceUrl}/me`)
-    const read = `fetch(${me}, { credentials: 'include' }).then((answer) => answer.status, () => 'refused')`
-    expect(await foreign.evaluate(read)).toBe('refused')
+    const readScript = `fetch(${me}, { credentials: 'include' }).then((answer) => answer.status, () => 'refused')`
+    expect(await foreign.evaluate(readScript)).toBe('refused')
     const [answer] = await Promise.all([
       foreign.waitForResponse(`${withCookies.serviceUrl}/logout`),
       foreign.evaluate(`

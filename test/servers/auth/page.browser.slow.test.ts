@@ -5,24 +5,24 @@ import { launchBrowser, logInByTabKey, openProfile, waitForAnswer } from '../../
 import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 
-/** The same wallet, which answers one method as no wallet should. */
-const answering = (method: string, answer: unknown): PageWallet => {
+/** Creates a wallet that gives a fixed answer to one method. */
+const createAnsweringWallet = (method: string, answer: unknown): PageWallet => {
   const alice = wallet('alice')
-  const request = async (asked: WalletRequest): Promise<unknown> =>
-    asked.method === method ? answer : alice.request(asked)
+  const request = async (walletRequest: WalletRequest): Promise<unknown> =>
+    walletRequest.method === method ? answer : alice.request(walletRequest)
   return { info: alice.info, on: alice.on.bind(alice), request }
 }
 
-/** Its user lets the page know the address, and signs nothing. */
-const declining: PageWallet = {
-  ...answering('', undefined),
+/** Wallet whose user reveals the address, and declines to sign. */
+const decliningWallet: PageWallet = {
+  ...createAnsweringWallet('', undefined),
   request: async ({ method }) => {
     if (method === 'eth_requestAccounts') return [wallet('alice').address]
     throw new WalletError(4001, 'User rejected the request.')
   }
 }
 
-/** The relay says for how many seconds it keeps what is posted, or does not say it. */
+/** Sets the File-Expires-In of the relay's responses, or removes it if `seconds` is undefined. */
 const answerExpiry = (page: Page, seconds: string | undefined): Promise<unknown> =>
   page.route('**/file', async (route) => {
     const response = await route.fetch()
@@ -31,7 +31,7 @@ const answerExpiry = (page: Page, seconds: string | undefined): Promise<unknown>
     await route.fulfill({ response, headers: seconds === undefined ? headers : { ...headers, ...exposed } })
   })
 
-describe('the page in a browser', () => {
+describe('the page of the auth server in a browser', () => {
   const servers = new ServerProcesses({ LOG_LEVEL: 'silent' })
   let [all, browser] = [] as unknown as [ServerProcess, Browser]
 
@@ -44,7 +44,7 @@ describe('the page in a browser', () => {
     await servers.killAll()
   })
 
-  /** A user in a browser of its own. */
+  /** Logs a user in, in a separate browser profile. */
   const logInAs = async (seed: string): Promise<Page> => {
     const { open } = await openProfile(browser, [wallet(seed)])
     const page = await open(all.serviceUrl)
@@ -54,7 +54,7 @@ describe('the page in a browser', () => {
     return page
   }
 
-  it('sends a text through the relay, and another browser opens its link; the key is in no request', async () => {
+  it('sends a text through the relay and opens its link in another browser; no request contains the key', async () => {
     const sender = await openProfile(browser)
     const page = await sender.open(all.serviceUrl)
     await logInByTabKey(page)
@@ -72,14 +72,14 @@ describe('the page in a browser', () => {
 
     const receiver = await openProfile(browser)
     receiver.context.on('request', (request) => void sent.push(`${request.url()} ${request.postData() ?? ''}`))
-    const other = await receiver.open(link)
-    await other.click('#open')
-    await other.waitForSelector('#text:text-is("Meet me at the old oak.")')
+    const receiverPage = await receiver.open(link)
+    await receiverPage.click('#open')
+    await receiverPage.waitForSelector('#text:text-is("Meet me at the old oak.")')
     expect(sent.filter((text) => text.replace(link, '').includes(key) || text.includes('old oak'))).toEqual([])
     expect([...sender.complaints, ...receiver.complaints]).toEqual([])
   })
 
-  it('sends a file of bytes, which the other side saves', async () => {
+  it('sends a binary file, which the recipient saves', async () => {
     const { open, complaints } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     await logInByTabKey(page)
@@ -96,7 +96,7 @@ describe('the page in a browser', () => {
     const saved = await page.evaluate<number[]>(`
       fetch(document.querySelector('#save').href).then((answer) => answer.arrayBuffer(), () => []).then(
         (bytes) => [...new Uint8Array(bytes)])`)
-    // The policy lets the page save it, and not fetch it.
+    // The content security policy allows the page to save the file, and not to fetch it.
     expect(saved).toEqual([])
     const [download] = await Promise.all([page.waitForEvent('download'), page.click('#save')])
     expect(download.suggestedFilename()).toBe('map.bin')
@@ -106,7 +106,7 @@ describe('the page in a browser', () => {
     expect(complaints).toEqual(['policy: connect-src blob'])
   })
 
-  it('keeps notes in the vault, which has ciphertexts; says it when another tab changed them', async () => {
+  it('stores notes in the vault as ciphertexts, and reports that another tab changed them', async () => {
     const { open, context } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     await logInByTabKey(page)
@@ -115,15 +115,15 @@ describe('the page in a browser', () => {
       await page.click('#note-form button')
       await page.waitForSelector(`#notes p:text-is("${note}")`)
     }
-    // A tab that the page opens has its storage of the session: wallet and recovery code of the notes.
-    const [other] = await Promise.all([context.waitForEvent('page'), page.evaluate(`void open(location.href)`)])
-    await other.click('#read-notes')
-    await other.waitForSelector('#notes li:nth-child(2)')
-    await other.click('#notes li:first-child button:text-is("Edit")')
-    await other.fill('#notes textarea', 'Buy two oaks')
-    await other.click('#notes button:text-is("Save")')
-    await waitForAnswer(other, 'vault', 'Replaced.')
-    expect(await other.locator('#notes p').allTextContents()).toEqual(['Ask Ada', 'Buy two oaks'])
+    // A tab that the page opens copies its sessionStorage, with the wallet and the recovery code of the notes.
+    const [otherPage] = await Promise.all([context.waitForEvent('page'), page.evaluate(`void open(location.href)`)])
+    await otherPage.click('#read-notes')
+    await otherPage.waitForSelector('#notes li:nth-child(2)')
+    await otherPage.click('#notes li:first-child button:text-is("Edit")')
+    await otherPage.fill('#notes textarea', 'Buy two oaks')
+    await otherPage.click('#notes button:text-is("Save")')
+    await waitForAnswer(otherPage, 'vault', 'Replaced.')
+    expect(await otherPage.locator('#notes p').allTextContents()).toEqual(['Ask Ada', 'Buy two oaks'])
 
     await page.click('#notes li:first-child button:text-is("Delete")')
     await waitForAnswer(page, 'vault', 'Another device or tab has changed the notes.')
@@ -136,12 +136,12 @@ describe('the page in a browser', () => {
     expect(stored).toEqual([expect.stringMatching(/^eda1\.[\w-]{16}\.[\w-]+$/)])
   })
 
-  it('logs in once for all three servers: a wallet signs one text', async () => {
+  it('logs in to all three servers with one signature of the wallet', async () => {
     const alice = wallet('alice')
     const signed: WalletRequest[] = []
-    const request = (asked: WalletRequest): Promise<unknown> => {
-      if (asked.method === 'personal_sign') signed.push(asked)
-      return alice.request(asked)
+    const request = (walletRequest: WalletRequest): Promise<unknown> => {
+      if (walletRequest.method === 'personal_sign') signed.push(walletRequest)
+      return alice.request(walletRequest)
     }
     const { open, complaints } = await openProfile(browser, [{ info: alice.info, on: alice.on.bind(alice), request }])
     const page = await open(all.serviceUrl)
@@ -156,20 +156,20 @@ describe('the page in a browser', () => {
     expect(complaints).toEqual([])
   })
 
-  it('opens the notes in another browser by their recovery code, and not without it', async () => {
-    const [page, other] = [await logInAs('carol'), await logInAs('carol')]
+  it('opens the notes in another browser only with their recovery code', async () => {
+    const [page, otherPage] = [await logInAs('carol'), await logInAs('carol')]
     await page.fill('#note', 'Buy oak')
     await page.click('#note-form button')
     await page.waitForSelector('#vault-code-new')
     const code = await page.inputValue('#vault-code')
-    await other.click('#read-notes')
-    await waitForAnswer(other, 'vault', 'recovery code')
-    await other.fill('#vault-code', code.toLowerCase().replace('-', ' '))
-    await other.click('#read-notes')
-    await other.waitForSelector('#notes p:text-is("Buy oak")')
+    await otherPage.click('#read-notes')
+    await waitForAnswer(otherPage, 'vault', 'recovery code')
+    await otherPage.fill('#vault-code', code.toLowerCase().replace('-', ' '))
+    await otherPage.click('#read-notes')
+    await otherPage.waitForSelector('#notes p:text-is("Buy oak")')
   })
 
-  it('logs in by a passkey, whose notes need no code: the same user after a reload', async () => {
+  it('logs in with a passkey: the same user after a reload, and notes without a recovery code', async () => {
     const { open, context, complaints } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     const devTools = await context.newCDPSession(page)
@@ -201,7 +201,7 @@ describe('the page in a browser', () => {
     expect(complaints).toEqual([])
   })
 
-  it('deletes no other note than the one that is shown, when the list changes while it is read', async () => {
+  it('deletes only the note that is shown when the list changes during a read', async () => {
     const { open } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     await logInByTabKey(page)
@@ -210,13 +210,13 @@ describe('the page in a browser', () => {
       await page.click('#note-form button')
       await page.waitForSelector(`#notes p:text-is("${note}")`)
     }
-    const [other] = await Promise.all([page.waitForEvent('popup'), page.evaluate(`void open(location.href)`)])
-    await other.click('#read-notes')
-    await other.waitForSelector('#notes li:nth-child(3)')
+    const [otherPage] = await Promise.all([page.waitForEvent('popup'), page.evaluate(`void open(location.href)`)])
+    await otherPage.click('#read-notes')
+    await otherPage.waitForSelector('#notes li:nth-child(3)')
     const isRead = (url: URL): boolean => /\/did:ethr:[^/]+\/notes$/.test(decodeURIComponent(url.pathname))
     await page.route(isRead, async (route) => {
-      await other.click('#notes li:first-child button:text-is("Delete")')
-      await waitForAnswer(other, 'vault', 'Deleted.')
+      await otherPage.click('#notes li:first-child button:text-is("Delete")')
+      await waitForAnswer(otherPage, 'vault', 'Deleted.')
       await route.continue()
     })
     await page.click('#read-notes')
@@ -230,37 +230,48 @@ describe('the page in a browser', () => {
   it.each([
     ['rejecting', wallet('alice').rejecting(), 'rejected'],
     ['busy', wallet('alice').busy(), 'pending'],
-    ['locked', answering('eth_requestAccounts', []), 'returned no account'],
-    ['answering garbage for an account', answering('eth_requestAccounts', [42]), 'returned no account'],
-    ['answering nothing', answering('eth_requestAccounts', null), 'returned no account']
-  ])('says what is wrong with a wallet that is %s, and continues with another', async (_what, bad, text) => {
-    const { open, complaints } = await openProfile(browser, [bad])
-    const page = await open(all.serviceUrl)
-    await page.click('#wallets button')
-    await waitForAnswer(page, 'wallet', text)
-    await logInByTabKey(page)
-    expect(complaints).toEqual([])
-  })
+    ['locked', createAnsweringWallet('eth_requestAccounts', []), 'returned no account'],
+    ['answering garbage for an account', createAnsweringWallet('eth_requestAccounts', [42]), 'returned no account'],
+    ['answering nothing', createAnsweringWallet('eth_requestAccounts', null), 'returned no account']
+  ])(
+    'explains what is wrong with a wallet that is %s, and continues with another',
+    async (_what, faultyWallet, text) => {
+      const { open, complaints } = await openProfile(browser, [faultyWallet])
+      const page = await open(all.serviceUrl)
+      await page.click('#wallets button')
+      await waitForAnswer(page, 'wallet', text)
+      await logInByTabKey(page)
+      expect(complaints).toEqual([])
+    }
+  )
 
   it.each([
-    ['what is no signature', answering('personal_sign', { r: 1 }), 'Your wallet failed'],
-    ['that its user declines', declining, 'You declined']
-  ])('says that a wallet answered a login with %s, and lets the user try again', async (_what, bad, text) => {
-    const { open } = await openProfile(browser, [bad])
-    const page = await open(all.serviceUrl)
-    await page.click('#wallets button')
-    await page.click('#log-in')
-    await waitForAnswer(page, 'session', text)
-    expect(await page.getAttribute('#session-status', 'data-kind')).toBe('error')
-    expect(await page.isEnabled('#log-in')).toBe(true)
-  })
+    ['a value that is no signature', createAnsweringWallet('personal_sign', { r: 1 }), 'Your wallet failed'],
+    ['a refusal by its user', decliningWallet, 'You declined']
+  ])(
+    'explains that a wallet answered a login with %s, and lets the user try again',
+    async (_what, faultyWallet, text) => {
+      const { open } = await openProfile(browser, [faultyWallet])
+      const page = await open(all.serviceUrl)
+      await page.click('#wallets button')
+      await page.click('#log-in')
+      await waitForAnswer(page, 'session', text)
+      expect(await page.getAttribute('#session-status', 'data-kind')).toBe('error')
+      expect(await page.isEnabled('#log-in')).toBe(true)
+    }
+  )
 
   it('lists two wallets that announce themselves late', async () => {
-    const late = (seed: string, afterMs: number) => {
-      const one = wallet(seed)
-      return { info: one.info, afterMs, on: one.on.bind(one), request: one.request.bind(one) }
+    const createLateWallet = (seed: string, afterMs: number) => {
+      const lateWallet = wallet(seed)
+      return {
+        info: lateWallet.info,
+        afterMs,
+        on: lateWallet.on.bind(lateWallet),
+        request: lateWallet.request.bind(lateWallet)
+      }
     }
-    const { open } = await openProfile(browser, [late('alice', 900), late('bob', 1_400)])
+    const { open } = await openProfile(browser, [createLateWallet('alice', 900), createLateWallet('bob', 1_400)])
     const page = await open(all.serviceUrl)
     await page.waitForSelector('#wallets button:nth-child(2)')
     expect(await page.locator('#wallets button').allTextContents()).toEqual(['alice', 'bob'])
@@ -283,26 +294,26 @@ describe('the page in a browser', () => {
   })
 
   it('ends another session of the same user', async () => {
-    const [ended, page] = [await logInAs('alice'), await logInAs('alice')]
+    const [endedPage, page] = [await logInAs('alice'), await logInAs('alice')]
     const before = await page.locator('#sessions li').count()
     await page.click('#sessions li:has-text("Another") button')
     await waitForAnswer(page, 'session', 'Ended.')
     expect(await page.locator('#sessions li').count()).toBe(before - 1)
-    // Which of the others it was depends on their order: end them all.
+    // The ended session depends on the order of the list: the loop ends all others.
     while ((await page.locator('#sessions button').count()) > 0) {
-      const left = await page.locator('#sessions button').count()
+      const remaining = await page.locator('#sessions button').count()
       await page.locator('#sessions button').first().click()
       await page
         .locator('#sessions button')
-        .nth(left - 1)
+        .nth(remaining - 1)
         .waitFor({ state: 'detached' })
     }
-    await ended.click('#refresh')
-    await ended.waitForSelector('#signed-out')
-    expect(await ended.getAttribute('#session-status', 'data-kind')).toBe('error')
+    await endedPage.click('#refresh')
+    await endedPage.waitForSelector('#signed-out')
+    expect(await endedPage.getAttribute('#session-status', 'data-kind')).toBe('error')
   })
 
-  it('continues when the server restarts between two clicks', async () => {
+  it('continues after the server restarts between two clicks', async () => {
     const data = temporaryFolder()
     const first = await servers.start({ DATA_DIR: data.path })
     const { open } = await openProfile(browser)
@@ -320,7 +331,7 @@ describe('the page in a browser', () => {
     data.remove()
   })
 
-  it('says that it is offline, stays logged in, and continues afterwards', async () => {
+  it('reports that it is offline, stays logged in, and continues afterwards', async () => {
     const { open, context } = await openProfile(browser)
     const page = await open(all.serviceUrl)
     await logInByTabKey(page)

@@ -11,24 +11,24 @@ import { testServer } from '../../support/test-app.js'
 
 const folder = scriptFile('servers/auth/page')
 const silent = pino({ level: 'silent' })
-const three = new Map<ServerName, string>([
+const allServiceUrls = new Map<ServerName, string>([
   ['auth', 'https://auth.example'],
   ['relay', 'https://relay.example/files'],
   ['vault', 'https://vault.example']
 ])
 
-describe('the page', () => {
+describe('the page of the auth server', () => {
   let page: Page
   beforeAll(() => {
     page = loadPage(folder, silent)!
   })
 
-  /** The auth server with the page, next to other servers. */
+  /** Creates the auth server with the page, for these service URLs. */
   const serve = (serviceUrls: ReadonlyMap<ServerName, string>, variables: Record<string, string> = {}) =>
     testServer('auth', variables, memoryStore(), (shell) => createAuthApp({ ...shell, page, serviceUrls }))
 
-  it.each(['/', '/open'])('is at %s, and says where relay and vault are', async (path) => {
-    const { listener } = await serve(three)
+  it.each(['/', '/open'])('is served at %s with the URLs of relay and vault', async (path) => {
+    const { listener } = await serve(allServiceUrls)
     const { text, headers } = await request(listener).get(path).expect(200)
     expect(headers['content-type']).toBe('text/html; charset=utf-8')
     expect(text).toContain('data-auth="https://auth.example" data-siwe="true" data-relay="https://relay.example/files"')
@@ -37,8 +37,8 @@ describe('the page', () => {
     )
   })
 
-  it('allows connections to itself and to the servers next to it, and nothing inline', async () => {
-    const { listener } = await serve(three)
+  it('may connect only to itself, relay and vault, and runs nothing inline', async () => {
+    const { listener } = await serve(allServiceUrls)
     const { headers } = await request(listener).get('/').expect(200)
     expect(headers['content-security-policy']).toBe(
       "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
@@ -47,26 +47,26 @@ describe('the page', () => {
     )
   })
 
-  it('keeps its ties to the popup of a wallet', async () => {
-    const { listener } = await serve(three)
+  it('stays connected to the popup of a wallet (Cross-Origin-Opener-Policy)', async () => {
+    const { listener } = await serve(allServiceUrls)
     const opener = 'cross-origin-opener-policy'
     expect((await request(listener).get('/')).headers[opener]).toBe('same-origin-allow-popups')
     expect((await request(listener).get('/me')).headers[opener]).toBe('same-origin')
   })
 
-  it('connects to nothing else where only auth runs', async () => {
+  it('connects only to itself if only auth runs', async () => {
     const { listener } = await serve(new Map([['auth', 'https://auth.example']]))
     const { text, headers } = await request(listener).get('/').expect(200)
     expect(headers['content-security-policy']).toContain("connect-src 'self';")
     expect(text).toContain('data-relay="" data-vault=""')
   })
 
-  it('says that cookies are used, where they are', async () => {
-    const { listener } = await serve(three, { USE_COOKIES: 'true' })
+  it('names cookie mode with USE_COOKIES', async () => {
+    const { listener } = await serve(allServiceUrls, { USE_COOKIES: 'true' })
     expect((await request(listener).get('/')).text).toContain('data-mode="cookie"')
   })
 
-  it('writes a URL with characters of HTML as text', async () => {
+  it('escapes the HTML characters of a URL', async () => {
     const { listener } = await serve(new Map([['relay', 'https://relay.example/?a&b<script>']]))
     expect((await request(listener).get('/')).text).toContain(
       'data-relay="https://relay.example/?a&#38;b&#60;script&#62;"'
@@ -78,8 +78,8 @@ describe('the page', () => {
     ['/open.js', 'text/javascript; charset=utf-8'],
     ['/page.css', 'text/css; charset=utf-8'],
     ['/page.svg', 'image/svg+xml']
-  ])('is made of %s, which a browser keeps until it has changed', async (path, type) => {
-    const { listener } = await serve(three)
+  ])('includes %s, which browsers revalidate by its ETag', async (path, type) => {
+    const { listener } = await serve(allServiceUrls)
     const { headers } = await request(listener).get(path).expect(200)
     expect(headers).toMatchObject({ 'content-type': type, 'cache-control': 'no-cache' })
     const etag = String(headers.etag)
@@ -87,12 +87,12 @@ describe('the page', () => {
     await request(listener).get(path).set('If-None-Match', '"other"').expect(200)
   })
 
-  it('has no script or style in its HTML', () =>
+  it('contains no inline script or style', () =>
     expect(['/', '/open'].map((path) => page.get(path)!.bytes).join()).not.toMatch(
       /<script(?![^>]* src=)|<style|\sstyle=|\son[a-z]+=/
     ))
 
-  it('is not there without a build: one warning, and 404', async () => {
+  it('is missing without a build: logs one warning, and answers 404', async () => {
     const warnings: unknown[] = []
     const log = pino({ level: 'warn' }, { write: (line: string) => warnings.push(JSON.parse(line)) })
     expect(loadPage(`${folder}/none`, log)).toBeUndefined()
@@ -102,11 +102,11 @@ describe('the page', () => {
   })
 })
 
-describe('CORS for the page', () => {
+describe('CORS headers for the page', () => {
   const origin = 'https://auth.example'
-  const ask = async (name: ServerName, variables: Record<string, string>, from: string) => {
+  const requestPreflight = async (name: ServerName, variables: Record<string, string>, from: string) => {
     const { listener } = await testServer(name, variables, memoryStore(), (shell) => ({
-      listener: createApp({ ...shell, serviceUrls: three }, [], []),
+      listener: createApp({ ...shell, serviceUrls: allServiceUrls }, [], []),
       ready: Promise.resolve(),
       close: () => Promise.resolve()
     }))
@@ -117,26 +117,26 @@ describe('CORS for the page', () => {
   }
 
   it.each(['relay', 'vault'] as const)(
-    'is allowed by the %s for the origin of auth, with the headers of its clients',
+    'are sent by the %s for the origin of auth, with the request headers of its clients',
     async (name) => {
-      expect(await ask(name, {}, origin)).toMatchObject({
+      expect(await requestPreflight(name, {}, origin)).toMatchObject({
         'access-control-allow-origin': origin,
         'access-control-allow-headers': 'Authorization,Content-Type,DID-Approval,Idempotency-Key,If-Match,If-None-Match'
       })
     }
   )
 
-  it('is allowed for no other origin, nor at auth itself, nor without the page', async () => {
+  it('are sent for no other origin, not by auth itself, and not without the page', async () => {
     const allowed = 'access-control-allow-origin'
-    expect(await ask('vault', {}, 'https://relay.example')).not.toHaveProperty(allowed)
-    expect(await ask('auth', {}, origin)).not.toHaveProperty(allowed)
-    expect(await ask('vault', { PAGE: 'false' }, origin)).not.toHaveProperty(allowed)
+    expect(await requestPreflight('vault', {}, 'https://relay.example')).not.toHaveProperty(allowed)
+    expect(await requestPreflight('auth', {}, origin)).not.toHaveProperty(allowed)
+    expect(await requestPreflight('vault', { PAGE: 'false' }, origin)).not.toHaveProperty(allowed)
   })
 
-  it('adds to CORS_ORIGINS', async () => {
+  it('are sent in addition to those for CORS_ORIGINS', async () => {
     const variables = { CORS_ORIGINS: 'https://app.example' }
     for (const from of [origin, 'https://app.example']) {
-      expect(await ask('relay', variables, from)).toMatchObject({ 'access-control-allow-origin': from })
+      expect(await requestPreflight('relay', variables, from)).toMatchObject({ 'access-control-allow-origin': from })
     }
   })
 })

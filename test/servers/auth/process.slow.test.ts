@@ -15,7 +15,7 @@ describe('the auth server as a process', () => {
 
   afterEach(() => servers.killAll())
 
-  it('logs a wallet in, and lets it refresh and log out', async () => {
+  it('logs in a wallet, refreshes its tokens and logs it out', async () => {
     const { url, serviceDid } = await servers.start({ SERVICE_URL: '' })
     const { accessToken, refreshToken } = await logIn(url, wallet, new URL(url).host.replace('127.0.0.1', 'localhost'))
     expect(await me(url, accessToken)).toMatchObject({ status: 200, text: JSON.stringify({ did: wallet.did }) })
@@ -28,7 +28,7 @@ describe('the auth server as a process', () => {
     expect((await refresh(url, next.refreshToken)).status).toBe(401)
   })
 
-  it('keeps sessions, used challenges and its identity over a restart', async () => {
+  it('keeps sessions, used challenges and its identity after a restart', async () => {
     const first = await servers.start()
     const login = await signedLogin(first.url, wallet, domain)
     const { status, text } = await post(`${first.url}/auth`, login)
@@ -50,7 +50,7 @@ describe('the auth server as a process', () => {
     expect((await refresh(second.url, refreshToken)).status).toBe(200)
   })
 
-  it('answers 503 at /ready for DRAIN_SECONDS before it stops, and continues with the rest', async () => {
+  it('answers 503 at /ready for DRAIN_SECONDS before it stops, and still serves other requests', async () => {
     const { url, signal, output, ended } = await servers.start({ DRAIN_SECONDS: '2' })
     expect((await ask(`${url}/ready`)).status).toBe(200)
     signal('SIGTERM')
@@ -61,26 +61,29 @@ describe('the auth server as a process', () => {
     expect((await ended).code).toBe(0)
   })
 
-  it('takes a refresh token only where it was issued, also on the same database', async () => {
-    const [here, there] = await Promise.all([servers.start(), servers.start({ SERVICE_URL: 'https://other.example' })])
-    const { refreshToken, accessToken } = await logIn(here.url, wallet, domain)
-    expect((await refresh(there.url, refreshToken)).status).toBe(401)
-    expect((await me(there.url, accessToken)).status).toBe(401)
-    expect((await refresh(here.url, refreshToken)).status).toBe(200)
+  it('accepts a refresh token only at the service that issued it, also on a shared database', async () => {
+    const [issuing, other] = await Promise.all([
+      servers.start(),
+      servers.start({ SERVICE_URL: 'https://other.example' })
+    ])
+    const { refreshToken, accessToken } = await logIn(issuing.url, wallet, domain)
+    expect((await refresh(other.url, refreshToken)).status).toBe(401)
+    expect((await me(other.url, accessToken)).status).toBe(401)
+    expect((await refresh(issuing.url, refreshToken)).status).toBe(200)
   })
 
-  it('is one service in two processes that start at once on an empty folder', async () => {
-    const [one, other] = await Promise.all([servers.start(), servers.start()])
-    expect(one.serviceDid).toBe(other.serviceDid)
-    const { accessToken, refreshToken } = await logIn(one.url, wallet, domain)
-    expect((await me(other.url, accessToken)).status).toBe(200)
+  it('acts as one service when two processes start at once on an empty folder', async () => {
+    const [first, second] = await Promise.all([servers.start(), servers.start()])
+    expect(first.serviceDid).toBe(second.serviceDid)
+    const { accessToken, refreshToken } = await logIn(first.url, wallet, domain)
+    expect((await me(second.url, accessToken)).status).toBe(200)
     const answers = await Promise.all(
-      Array.from({ length: 20 }, (_, index) => refresh(index % 2 === 0 ? one.url : other.url, refreshToken))
+      Array.from({ length: 20 }, (_, index) => refresh(index % 2 === 0 ? first.url : second.url, refreshToken))
     )
     expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array<number>(19).fill(401)])
   })
 
-  it('killed under load loses nothing that it acknowledged (F4)', async () => {
+  it('loses nothing that it acknowledged when it is killed under load (F4)', async () => {
     let server = await servers.start({ LOG_LEVEL: 'warn' })
     let slowestStart = 0
     for (let round = 0; round < rounds(1, 100); round += 1) {
@@ -98,7 +101,7 @@ describe('the auth server as a process', () => {
   })
 
   it.each(['SIGTERM', 'SIGINT'] as const)(
-    'stops on %s under load with exit code 0, and loses nothing (F14)',
+    'stops on %s under load with exit code 0 and loses nothing (F14)',
     async (signal) => {
       let server = await servers.start({ LOG_LEVEL: 'warn' })
       let slowestEnd = 0
@@ -121,7 +124,7 @@ describe('the auth server as a process', () => {
     }
   )
 
-  it('starts and serves without its RPC node, and says so', async () => {
+  it('starts and serves without its RPC node, and reports it at /ready', async () => {
     const { url } = await servers.start({ RPC_URL: await deadRpcUrl() })
     const { status, text } = await ask(`${url}/ready`)
     expect([status, JSON.parse(text)]).toEqual([

@@ -2,27 +2,27 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { soak } from '../../bench/soak-users.js'
 import { ServerProcesses } from '../../support/server-process.js'
 
-describe('the three servers under mixed requests of many users', () => {
+describe('auth, relay and vault under mixed requests of many users', () => {
   const servers = new ServerProcesses({ LOG_LEVEL: 'warn', MAX_REQUESTS_PER_TIME_SLOT: '1000000' })
   let output = (): string => ''
-  let wrong: string[] | undefined
+  let wrongAnswers: string[] | undefined
 
   beforeAll(async () => {
-    const all = await servers.start({}, [], 'all')
-    output = all.output
-    wrong = await soak(all.servers, 2_000)
+    const allServers = await servers.start({}, [], 'all')
+    output = allServers.output
+    wrongAnswers = await soak(allServers.servers, 2_000)
   })
   afterAll(() => servers.killAll())
 
-  it('answer each as documented', () => expect(wrong).toEqual([]))
+  it('answer every request as documented', () => expect(wrongAnswers).toEqual([]))
 
-  it('have nothing to log but that they are ready, where the page is, and the first refusal of a kind', () => {
+  it('log only that they are ready, the address of the page, and the first refusal of each code', () => {
     const events = output()
       .trim()
       .split('\n')
       .map((line) => (JSON.parse(line) as { event: string }).event)
     const refusals = events.filter((event) => event === 'first-refusal')
-    // One line a code at most: the requests of this test are refused in few ways.
+    // At most one line per code, and the requests of this test cause few codes.
     expect(refusals.length).toBeLessThan(8)
     expect(events.filter((event) => event !== 'first-refusal')).toEqual(['ready', 'ready', 'ready', 'page'])
   })

@@ -5,7 +5,7 @@ import { JsonTextDecoder } from '../../../servers/bodies/json-text.js'
 /** Outcome of a body: its text, or the code of its refusal. */
 type Outcome = { text: string } | { code: string }
 
-/** Decodes a body that arrives in pieces of the given lengths, again and again. */
+/** Decodes a body that arrives in pieces of these lengths, which repeat. */
 function decode(body: string | Buffer, pieceLengths: readonly number[] = [Infinity]): Outcome {
   const bytes = Buffer.from(body)
   const parts: Buffer[] = []
@@ -25,7 +25,7 @@ function decode(body: string | Buffer, pieceLengths: readonly number[] = [Infini
 }
 
 /** Returns the outcome that `JSON.parse` gives. */
-function expected(body: string | Buffer): Outcome {
+function computeExpected(body: string | Buffer): Outcome {
   let value: unknown
   try {
     value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(body)))
@@ -40,7 +40,7 @@ function expected(body: string | Buffer): Outcome {
 
 const lengths = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 5 })
 
-/** A string of JSON, in any spelling. */
+/** A JSON string in any spelling. */
 const spelledString = fc
   .array(
     fc.oneof(
@@ -81,13 +81,13 @@ const body = fc
   .array(fc.tuple(space, name, space, space, value, space), { maxLength: 4 })
   .chain((fields) =>
     fc.tuple(space, space).map(([before, after]) => {
-      const inner = fields.map(([a, key, b, c, one, d]) => `${a}${key}${b}:${c}${one}${d}`).join(',')
+      const inner = fields.map(([a, key, b, c, fieldValue, d]) => `${a}${key}${b}:${c}${fieldValue}${d}`).join(',')
       return `${before}{${inner}}${after}`
     })
   )
   .filter((text) => text.length < 1_000)
 
-const bytes = (...parts: (string | number[])[]) => Buffer.concat(parts.map((part) => Buffer.from(part as string)))
+const concatBytes = (...parts: (string | number[])[]) => Buffer.concat(parts.map((part) => Buffer.from(part as string)))
 
 describe('JsonTextDecoder', () => {
   it.each([
@@ -99,8 +99,8 @@ describe('JsonTextDecoder', () => {
   )
 
   it.each([
-    ['nothing', ''],
-    ['no field', '{}'],
+    ['an empty body', ''],
+    ['an object without the field', '{}'],
     ['null', '{"file":null}'],
     ['an array', '{"file":["text"]}'],
     ['the field in another object', '{"a":{"file":"text"}}'],
@@ -118,27 +118,27 @@ describe('JsonTextDecoder', () => {
   it.each([
     ['half an object', '{"file":"text"'],
     ['more than an object', '{"file":"text"}}'],
-    ['a line feed as it is', '{"file":"a\nb"}'],
+    ['an unescaped line feed', '{"file":"a\nb"}'],
     ['an escape that JSON does not know', '{"file":"\\x41"}'],
     ['half an escape', '{"file":"\\u00"}'],
     ['single quotes', "{'file':'text'}"],
-    ['a byte that UTF-8 does not have', bytes('{"file":"a', [0xff], '"}')],
-    ['a character cut off', bytes('{"file":"', [0xe2, 0x82], '"}')],
-    ['a character longer than needed', bytes('{"file":"', [0xc0, 0x80], '"}')],
-    ['a surrogate in UTF-8', bytes('{"file":"', [0xed, 0xa0, 0x80], '"}')],
-    ['no UTF-8 in another field', bytes('{"file":"a","b":"', [0x80], '"}')],
+    ['a byte that UTF-8 does not have', concatBytes('{"file":"a', [0xff], '"}')],
+    ['a character cut off', concatBytes('{"file":"', [0xe2, 0x82], '"}')],
+    ['a character longer than needed', concatBytes('{"file":"', [0xc0, 0x80], '"}')],
+    ['a surrogate in UTF-8', concatBytes('{"file":"', [0xed, 0xa0, 0x80], '"}')],
+    ['invalid UTF-8 in another field', concatBytes('{"file":"a","b":"', [0x80], '"}')],
     ['UTF-16', Buffer.from('\ufeff{"file":"text"}', 'utf16le')]
   ])('refuses %s with ERR_JSON', (_what, body) => {
     for (const pieces of [[Infinity], [1]]) expect(decode(body, pieces)).toEqual({ code: 'ERR_JSON' })
   })
 
-  it('reads objects as JSON.parse does, wherever they are cut', () =>
+  it('reads objects as JSON.parse does, at any chunk boundaries', () =>
     fc.assert(
-      fc.property(body, lengths, (text, pieces) => expect(decode(text, pieces)).toEqual(expected(text))),
+      fc.property(body, lengths, (text, pieces) => expect(decode(text, pieces)).toEqual(computeExpected(text))),
       { numRuns: 3_000 }
     ))
 
-  it('judges bytes that were changed, left out or put in as JSON.parse does', () => {
+  it('treats changed, removed or inserted bytes as JSON.parse does', () => {
     const change = fc.record({ at: fc.nat(1_000), drop: fc.nat(2), put: fc.uint8Array({ maxLength: 3 }) })
     const structure = fc.record({
       at: fc.nat(1_000),
@@ -152,13 +152,13 @@ describe('JsonTextDecoder', () => {
         const bytes = Buffer.from(text)
         const place = at % (bytes.length + 1)
         const changed = Buffer.concat([bytes.subarray(0, place), put, bytes.subarray(place + drop)])
-        expect(decode(changed, pieces)).toEqual(expected(changed))
+        expect(decode(changed, pieces)).toEqual(computeExpected(changed))
       }),
       { numRuns: 3_000 }
     )
   })
 
-  it('reads long texts as JSON.parse does, with escapes near and far from each other', () => {
+  it('reads long texts as JSON.parse does, with escapes close together and far apart', () => {
     const run = fc.tuple(
       fc.integer({ min: 0, max: 3_000 }),
       fc.constantFrom('a', 'é', '€', '😀'),

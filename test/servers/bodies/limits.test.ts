@@ -11,7 +11,7 @@ afterEach(() => {
 })
 
 describe('ByteBudget', () => {
-  it('acquires up to its maximum, and not a byte more', () => {
+  it('hands out its maximum, and not one byte more', () => {
     const budget = new ByteBudget({ maxBytes: 100 })
     const release = budget.acquire(60)
     expect(() => budget.acquire(41)).toThrow(busy)
@@ -21,7 +21,7 @@ describe('ByteBudget', () => {
     expect(() => budget.acquire(1)).toThrow(busy)
   })
 
-  it('gives one owner a quarter, while others have theirs', () => {
+  it('limits one owner to a quarter, while other owners get theirs', () => {
     const budget = new ByteBudget({ maxBytes: 100 })
     const release = budget.acquire(20, 'a')
     expect(() => budget.acquire(6, 'a')).toThrow(busy)
@@ -32,7 +32,7 @@ describe('ByteBudget', () => {
     expect(() => budget.acquire(1, 'a')).toThrow(busy)
   })
 
-  it('counts more than a share as the share, and gives it to an owner who has nothing else', () => {
+  it('counts a request above the share as the share, and grants it to an owner who holds nothing', () => {
     const budget = new ByteBudget({ maxBytes: 100 })
     const release = budget.acquire(90, 'a')
     expect(() => budget.acquire(1, 'a')).toThrow(busy)
@@ -41,7 +41,7 @@ describe('ByteBudget', () => {
     budget.acquire(25, 'a')
   })
 
-  it('releases once, however often it is asked to', () => {
+  it('releases bytes once, even if release is called again', () => {
     const budget = new ByteBudget({ maxBytes: 100, maxBytesPerOwner: 50 })
     const release = budget.acquire(50, 'a')
     budget.acquire(50, 'b')
@@ -51,7 +51,7 @@ describe('ByteBudget', () => {
     expect(() => budget.acquire(1, 'c')).toThrow(busy)
   })
 
-  it('charges nothing for what it refuses', () => {
+  it('charges nothing for a refused request', () => {
     const budget = new ByteBudget({ maxBytes: 100 })
     const release = budget.acquire(90)
     expect(() => budget.acquire(20, 'a')).toThrow(busy)
@@ -62,8 +62,8 @@ describe('ByteBudget', () => {
 })
 
 describe('MinimumRate', () => {
-  /** A transfer that may end; `after` lets time pass, in which bytes arrive evenly. */
-  function transfer() {
+  /** Starts a transfer. `after` advances the clock while bytes arrive evenly, and returns whether it was too slow. */
+  function startTransfer() {
     const state = { isTooSlow: false }
     const rate = new MinimumRate(() => (state.isTooSlow = true))
     const after = (milliseconds: number, bytesPerSecond = 0): boolean => {
@@ -76,21 +76,21 @@ describe('MinimumRate', () => {
     return { rate, after }
   }
 
-  it('ends a transfer without a byte after 5 s', () => {
-    const { after } = transfer()
+  it('ends a transfer that sends no byte for 5 s', () => {
+    const { after } = startTransfer()
     expect([after(4_900), after(100)]).toEqual([false, true])
   })
 
-  it('ends one below 4 KiB/s, and none at 4 KiB/s', () =>
-    expect([transfer().after(600_000, 4_096), transfer().after(30_000, 3_000)]).toEqual([false, true]))
+  it('ends a transfer below 4 KiB/s, and none at 4 KiB/s', () =>
+    expect([startTransfer().after(600_000, 4_096), startTransfer().after(30_000, 3_000)]).toEqual([false, true]))
 
-  it('bears a pause of 15 s after a fast start, and no longer one', () => {
-    const { after } = transfer()
+  it('allows a pause of 15 s after a fast start, and no longer pause', () => {
+    const { after } = startTransfer()
     expect([after(1_000, 1_048_576), after(14_900), after(100)]).toEqual([false, false, true])
   })
 
-  it('does not count the time in which the server waits for itself', () => {
-    const { rate, after } = transfer()
+  it('does not count the time during which it is paused', () => {
+    const { rate, after } = startTransfer()
     after(4_000)
     rate.pause()
     rate.pause()
@@ -100,8 +100,8 @@ describe('MinimumRate', () => {
     expect([after(900), after(100)]).toEqual([false, true])
   })
 
-  it('ends nothing once it has stopped', () => {
-    const { rate, after } = transfer()
+  it('ends no transfer after it was stopped', () => {
+    const { rate, after } = startTransfer()
     rate.stop()
     expect(after(60_000)).toBe(false)
     expect(jest.getTimerCount()).toBe(0)

@@ -11,7 +11,7 @@ import { computeCid } from '../../support/content-stores.js'
 
 const MAX_BYTES = 1_000
 
-/** Outcome of one body: the text in bytes, or the code of its refusal. */
+/** Outcome of one body: its text and size, or the code of its refusal. */
 interface Outcome {
   text?: string
   bytes?: number
@@ -24,17 +24,17 @@ let bodies = new BodyReader({ newFile: () => join(spoolFolder, randomBytes(8).to
 let server: Server
 let port: number
 let maxBytes = MAX_BYTES
-/** Called with the content while it exists. */
-let using: ((content: NewContent) => Promise<void>) | undefined
-/** The outcomes of requests, in the order in which they ended. */
+/** Receives the content while it exists. */
+let onContent: ((content: NewContent) => Promise<void>) | undefined
+/** Outcomes of requests, in the order of their ends. */
 const outcomes: Outcome[] = []
 const sockets: Socket[] = []
-let arrived: (() => void) | undefined
+let onRequest: (() => void) | undefined
 
 beforeAll(async () => {
   server = createServer((req, res) => {
-    arrived?.()
-    void outcomeOf(req).then((outcome) => {
+    onRequest?.()
+    void readOutcome(req).then((outcome) => {
       outcomes.push(outcome)
       res.end(JSON.stringify(outcome))
     })
@@ -48,7 +48,7 @@ afterEach(async () => {
   await until(() => readdirSync(spoolFolder).length === 0)
   outcomes.length = 0
   maxBytes = MAX_BYTES
-  using = undefined
+  onContent = undefined
 })
 afterAll(() => {
   server.close()
@@ -56,14 +56,14 @@ afterAll(() => {
   rmSync(spoolFolder, { recursive: true })
 })
 
-async function outcomeOf(req: IncomingMessage): Promise<Outcome> {
+async function readOutcome(req: IncomingMessage): Promise<Outcome> {
   const owner = String(req.headers['x-owner'] ?? 'did:ethr:rsk:0x1')
   try {
     return await bodies.read(req, { field: 'file', maxBytes, owner }, async (content) => {
-      await using?.(content)
+      await onContent?.(content)
       const { source, ...hashed } = content
       const bytes = Buffer.from('file' in source ? readFileSync(source.file) : source)
-      expect(hashed).toEqual(hashedContentOf(bytes))
+      expect(hashed).toEqual(computeHashedContent(bytes))
       expect('file' in source).toBe(bytes.length > 65_536)
       const text = bytes.toString()
       return { text, bytes: bytes.length }
@@ -76,7 +76,7 @@ async function outcomeOf(req: IncomingMessage): Promise<Outcome> {
 
 interface Sending {
   type?: string | undefined
-  /** Sent in pieces of this size, without its length being told before. */
+  /** Size of the pieces in which the body is sent, without Content-Length. */
   pieceBytes?: number
   owner?: string
 }
@@ -102,8 +102,8 @@ function post(body: string | Buffer, { type = 'application/json', pieceBytes, ow
   })
 }
 
-/** A connection that the end of the test closes. */
-function open(): Socket {
+/** Opens a connection that is closed after the test. */
+function openConnection(): Socket {
   const socket = connect(port, '127.0.0.1')
   socket.on('error', () => undefined)
   sockets.push(socket)
@@ -117,12 +117,12 @@ describe('BodyReader', () => {
     ['{"file":"\\u0000aé€😀"}', { text: '\0aé€😀', bytes: 11 }],
     ['{"content":"text"}', { code: 'ERR_CONTENT', message: 'Invalid content' }],
     ['file=text', { code: 'ERR_JSON', message: 'Malformed JSON' }]
-  ])('answers to %s: %j', async (body, outcome) => {
+  ])('reads %s as %j', async (body, outcome) => {
     expect(await post(body)).toEqual(outcome)
   })
 
   it.each(['application/json; charset=utf-8', 'APPLICATION/JSON', 'application/vnd.api+json', 'application/json ;x=y'])(
-    'takes the content type %s',
+    'accepts the content type %s',
     async (type) => {
       expect(await post('{"file":"text"}', { type })).toEqual({ text: 'text', bytes: 4 })
     }
@@ -140,23 +140,23 @@ describe('BodyReader', () => {
   })
 
   describe.each([
-    ['as they are', (text: string) => JSON.stringify(text)],
-    ['as escapes', (text: string) => `"${text.replaceAll(/[^]/g, escapeOf)}"`]
-  ])('counts characters %s', (_how, spell) =>
+    ['that are written literally', (text: string) => JSON.stringify(text)],
+    ['that are written as escapes', (text: string) => `"${text.replaceAll(/[^]/g, toEscape)}"`]
+  ])('the limit for characters %s', (_how, spell) =>
     it.each([
-      ['1 byte', 'a', 1],
-      ['2 bytes', 'é', 2],
-      ['3 bytes', '€', 3],
-      ['4 bytes', '😀', 4]
-    ])('accepts up to 1000 bytes of %s', async (_what, character, size) => {
+      ['1-byte', 'a', 1],
+      ['2-byte', 'é', 2],
+      ['3-byte', '€', 3],
+      ['4-byte', '😀', 4]
+    ])('accepts at most 1000 bytes of %s characters', async (_what, character, size) => {
       const text = character.repeat(Math.floor(MAX_BYTES / size)) + 'b'.repeat(MAX_BYTES % size)
       expect(await post(`{"file":${spell(text)}}`)).toEqual({ text, bytes: 1_000 })
       expect(await post(`{"file":${spell(`${text}c`)}}`)).toEqual(tooLarge)
     })
   )
 
-  it('refuses a body that is announced as longer than the longest spelling, before it is there', async () => {
-    const socket = open()
+  it('refuses a body whose announced length exceeds the limit, before the body arrives', async () => {
+    const socket = openConnection()
     socket.write(
       'POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 7025\r\n\r\n{"file":"'
     )
@@ -165,7 +165,7 @@ describe('BodyReader', () => {
     socket.destroy()
   })
 
-  it('refuses a body that becomes longer than the longest spelling', async () => {
+  it('refuses a body that grows beyond the limit', async () => {
     expect(await post(`{"file":"${' '.repeat(7_016)}`, { pieceBytes: 100 })).toEqual(tooLarge)
     expect(await post(`{"file":"${' '.repeat(7_015)}`, { pieceBytes: 100 })).toMatchObject({ code: 'ERR_JSON' })
   })
@@ -175,45 +175,45 @@ describe('BodyReader', () => {
     expect(await post(`{"file":${JSON.stringify(text)}}`, { pieceBytes: 1 })).toEqual({ text, bytes: 660 })
   })
 
-  it('answers no one when an upload is broken off, and holds nothing of it', async () => {
-    const socket = open()
+  it('fails with ERR_JSON when an upload is aborted, and keeps nothing of it', async () => {
+    const socket = openConnection()
     socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"file":"')
-    await new Promise<void>((resolve) => (arrived = resolve))
+    await new Promise<void>((resolve) => (onRequest = resolve))
     socket.destroy()
     await until(() => outcomes.length === 1)
     expect(outcomes).toEqual([{ code: 'ERR_JSON', message: 'Malformed JSON' }])
   })
 
-  it('does not wait for the body of a client that is gone already', async () => {
-    const socket = open()
-    const gone = new Promise<Outcome>((resolve) => {
+  it('does not wait for the body of a client that has disconnected', async () => {
+    const socket = openConnection()
+    const outcomeAfterClose = new Promise<Outcome>((resolve) => {
       server.prependOnceListener('request', (req: IncomingMessage) => {
-        req.once('close', () => resolve(outcomeOf(req)))
+        req.once('close', () => resolve(readOutcome(req)))
       })
     })
     socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"file":"')
-    await new Promise<void>((resolve) => (arrived = resolve))
+    await new Promise<void>((resolve) => (onRequest = resolve))
     socket.destroy()
-    expect(await gone).toMatchObject({ code: 'ERR_JSON' })
+    expect(await outcomeAfterClose).toMatchObject({ code: 'ERR_JSON' })
     await until(() => outcomes.length === 1)
   })
 
-  it('does not wait for a body that somebody else has read', async () => {
-    const read = new Promise<Outcome>((resolve) => {
+  it('does not wait for a body that was already read', async () => {
+    const outcomeAfterRead = new Promise<Outcome>((resolve) => {
       server.prependOnceListener('request', (req: IncomingMessage) => {
-        req.once('end', () => setImmediate(() => resolve(outcomeOf(req))))
+        req.once('end', () => setImmediate(() => resolve(readOutcome(req))))
       })
     })
     await post('{"file":"text"}')
-    expect(await read).toMatchObject({ code: 'ERR_JSON' })
+    expect(await outcomeAfterRead).toMatchObject({ code: 'ERR_JSON' })
   })
 })
 
-describe('BodyReader, with content above 64 KiB', () => {
+describe('BodyReader with content above 64 KiB', () => {
   const long = 'a text that goes on and on €😀 '.repeat(60_000)
   const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
-  /** The outcome without the text, which no failure should print. */
+  /** Posts a long body, and returns the hash of its text: a failed test should not print the text. */
   async function postLong(
     body: string | Buffer,
     sending?: Sending
@@ -224,13 +224,17 @@ describe('BodyReader, with content above 64 KiB', () => {
   }
 
   it.each([
-    ['plain', JSON.stringify({ file: long }), long],
+    ['without escapes', JSON.stringify({ file: long }), long],
     ['with escapes', JSON.stringify({ file: `"\n\0${long}` }), `"\n\0${long}`],
-    ['spelled as escapes', `{"file":"${'\\u20ac'.repeat(50_000)}"}`, '€'.repeat(50_000)],
+    ['that is written only as escapes', `{"file":"${'\\u20ac'.repeat(50_000)}"}`, '€'.repeat(50_000)],
     ['between other fields', `{ "a": "${long}", "file": ${JSON.stringify(long)}, "b": [1] }`, long],
-    ['before a shorter one, which counts', JSON.stringify({ file: long }).replace(/}$/, ',"file":"short"}'), 'short'],
     [
-      'before a long one, which counts',
+      'before a shorter value of the same field, which wins',
+      JSON.stringify({ file: long }).replace(/}$/, ',"file":"short"}'),
+      'short'
+    ],
+    [
+      'before a long value of the same field, which wins',
       JSON.stringify({ file: long }).replace(/}$/, `,"file":"${long.slice(9)}"}`),
       long.slice(9)
     ],
@@ -243,13 +247,13 @@ describe('BodyReader, with content above 64 KiB', () => {
     expect(await postLong(body, { pieceBytes: 10_007 })).toEqual(outcome)
   })
 
-  it('refuses what is longer than the maximum, and keeps no file of it', async () => {
+  it('refuses content above the maximum, and keeps no file of it', async () => {
     maxBytes = 100_000
     expect(await post(`{"file":"${'a'.repeat(100_001)}"}`)).toMatchObject({ code: 'ERR_CONTENT_TOO_LARGE' })
     expect(await post(`{"file":"${'a'.repeat(100_000)}"}`)).toMatchObject({ bytes: 100_000 })
   })
 
-  it('deletes the file of a client that disconnects', async () => {
+  it('deletes the spool file when the client disconnects', async () => {
     maxBytes = 1_000_000
     const socket = sendHalf(200_000)
     await until(() => readdirSync(spoolFolder).length === 1)
@@ -264,7 +268,7 @@ describe('BodyReader, with content above 64 KiB', () => {
     jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] })
     const socket = sendHalf(200_000)
     await until(() => readdirSync(spoolFolder).length === 1)
-    // The clock advances in steps because the last bytes may still be on their way.
+    // The clock advances in steps because the last bytes may still be in flight.
     await until(() => {
       jest.advanceTimersByTime(1_000)
       return outcomes.length === 1
@@ -275,19 +279,19 @@ describe('BodyReader, with content above 64 KiB', () => {
     socket.destroy()
   })
 
-  it('leaves a file that was moved where it is', async () => {
-    const kept = join(tmpdir(), `kept-${randomBytes(8).toString('hex')}`)
+  it('passes content as a file that the caller can move', async () => {
+    const movedPath = join(tmpdir(), `kept-${randomBytes(8).toString('hex')}`)
     maxBytes = 1_000_000
-    using = async ({ source }) => {
+    onContent = async ({ source }) => {
       if (!('file' in source)) return
-      renameSync(source.file, kept)
-      renameSync(kept, source.file)
+      renameSync(source.file, movedPath)
+      renameSync(movedPath, source.file)
       expect(readFileSync(source.file, 'utf8')).toBe('b'.repeat(70_000))
     }
     expect(await post(`{"file":"${'b'.repeat(70_000)}"}`)).toMatchObject({ bytes: 70_000 })
   })
 
-  it('refuses the 9th body above 64 KiB of one owner, while those of others are read', async () => {
+  it('refuses the ninth body above 64 KiB of one owner, and reads those of other owners', async () => {
     maxBytes = 1_000_000
     for (let count = 0; count < 8; count += 1) sendHalf(200_000)
     await until(() => readdirSync(spoolFolder).length === 8)
@@ -303,37 +307,37 @@ describe('BodyReader, with content above 64 KiB', () => {
   it.each([
     ['ENOSPC', 'ERR_STORAGE_FULL', 'Storage full'],
     ['EIO', 'ERR_STORAGE', 'Storage unavailable, try again']
-  ])('answers %s of the spool with %s', async (failure, code, message) => {
-    const working = bodies
+  ])('reports %s of the spool as %s', async (failure, code, message) => {
+    const workingReader = bodies
     const newFile = () => {
       throw Object.assign(new Error('spool'), { code: failure })
     }
     bodies = new BodyReader({ newFile })
     const outcome = await postLong(JSON.stringify({ file: long }))
-    bodies = working
+    bodies = workingReader
     expect(outcome).toEqual({ code, message })
   })
 
-  /** Sends half of a body, and answers the connection. */
+  /** Sends half of a body, and returns the connection. */
   function sendHalf(length: number): Socket {
-    const socket = open()
+    const socket = openConnection()
     const head = `POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`
     socket.write(`${head}{"file":"${'a'.repeat(length / 2)}`)
     return socket
   }
 })
 
-function escapeOf(unit: string): string {
+function toEscape(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
-/** Waits until something is so; the time limit of the test is the only one. */
-async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await isSo())) await new Promise(setImmediate)
+/** Waits until the condition holds. Only the time limit of the test ends the wait. */
+async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise(setImmediate)
 }
 
-/** Returns the hash of content that is in memory whole, for comparison with a hasher of parts. */
-function hashedContentOf(bytes: Uint8Array) {
+/** Computes the hashes of complete content, for comparison with the hasher of pieces. */
+function computeHashedContent(bytes: Uint8Array) {
   const leafCount = Math.max(1, Math.ceil(bytes.length / 262_144))
   const leaves = Array.from({ length: leafCount }, (_, index) => bytes.subarray(index * 262_144, (index + 1) * 262_144))
   const hashes = leaves.map((leaf) => createHash('sha256').update(leaf).digest())

@@ -13,8 +13,8 @@ afterEach(() => {
   closeServices()
 })
 
-/** Serves one answer, or the message of what it throws. */
-const serving = (chunks: () => AsyncGenerator<Uint8Array>, headers?: Record<string, string>): Promise<number> =>
+/** Serves one response, or 500 with the message of its error. */
+const serveChunks = (chunks: () => AsyncGenerator<Uint8Array>, headers?: Record<string, string>): Promise<number> =>
   servingPort((_req, res) => {
     sendChunks(res, chunks(), headers).catch((error: unknown) => {
       res.writeHead(500).end((error as Error).message)
@@ -32,15 +32,15 @@ async function ask(
   return { status: res.statusCode!, text: Buffer.concat(chunks).toString(), headers: res.headers }
 }
 
-/** Cuts bytes into pieces. */
+/** Cuts bytes into pieces of `length` bytes. */
 async function* cut(bytes: Uint8Array, length: number): AsyncGenerator<Uint8Array> {
   for (let start = 0; start < bytes.length; start += length) yield bytes.subarray(start, start + length)
 }
 
-describe('jsonStringOf', () =>
-  it('spells pieces as JSON.stringify spells the whole, also where a character is cut', async () => {
+describe('encodeJsonString', () =>
+  it('encodes pieces as JSON.stringify encodes the whole text, also where a character is cut', async () => {
     const text = fc.oneof(
-      fc.string({ unit: 'binary' }).filter((one) => one.isWellFormed()),
+      fc.string({ unit: 'binary' }).filter((string) => string.isWellFormed()),
       fc.string({ unit: 'grapheme', minLength: 60, maxLength: 300 }),
       fc.constantFrom('', '\ufeff', '\ufeffa')
     )
@@ -55,7 +55,7 @@ describe('jsonStringOf', () =>
   }))
 
 describe('sendWhole', () => {
-  it.each(['GET', 'HEAD'])('sends a text with its length to %s', async (method) => {
+  it.each(['GET', 'HEAD'])('sends a text and its length in response to %s', async (method) => {
     let isSent = false
     const port = await servingPort((_req, res) =>
       sendWhole(res, '"é"', { 'Cache-Control': 'no-store' }, () => (isSent = true))
@@ -69,7 +69,7 @@ describe('sendWhole', () => {
     })
   })
 
-  it('closes the connection of a client that takes longer than 5 s and 4 KiB/s allow', async () => {
+  it('closes the connection after 5 s plus the time that the body takes at 4 KiB/s', async () => {
     jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] })
     let response: ServerResponse | undefined
     let isEnded = false
@@ -92,80 +92,83 @@ describe('sendWhole', () => {
 
 describe('sendChunks', () => {
   it.each([
-    ['nothing', '', 1],
+    ['an empty text', '', 1],
     ['a short text', 'é€😀"\n\u0001', 1],
     ['a long text', 'é€😀"\n\u0001'.repeat(100_000), PIECE_BYTES],
     ['a long text in short pieces', 'é€😀"\n\u0001'.repeat(20_000), 1_001]
   ])('sends %s', async (_what, text, pieceLength) => {
-    const chunks = () => encodeJsonString(cut(Buffer.from(text), pieceLength), '{"file":', '}')
-    const port = await serving(chunks, { 'Cache-Control': 'no-store' })
+    const createChunks = () => encodeJsonString(cut(Buffer.from(text), pieceLength), '{"file":', '}')
+    const port = await serveChunks(createChunks, { 'Cache-Control': 'no-store' })
     const { status, text: json, headers } = await ask(port)
     expect([status, json === JSON.stringify({ file: text })]).toEqual([200, true])
     expect(headers).toMatchObject({ 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store' })
   })
 
-  it('answers HEAD with the headers, reads one piece at most, and closes the source', async () => {
-    const done: string[] = []
-    async function* pieces() {
+  it('answers HEAD with the headers, reads at most one piece, and closes the source', async () => {
+    const events: string[] = []
+    async function* yieldPieces() {
       try {
         yield Buffer.from('first')
-        done.push('read on')
+        events.push('read on')
       } finally {
-        done.push('closed')
+        events.push('closed')
       }
     }
-    const { status, text } = await ask(await serving(() => encodeJsonString(pieces())), 'HEAD')
-    expect([status, text, done]).toEqual([200, '', ['closed']])
+    const { status, text } = await ask(await serveChunks(() => encodeJsonString(yieldPieces())), 'HEAD')
+    expect([status, text, events]).toEqual([200, '', ['closed']])
   })
 
   it.each([
     ['the next chunk', ['[1', ',2]']],
     ['the end', ['[1']]
   ])(
-    'ends, and closes the source, when the client disconnects while %s is awaited',
-    async (_what, [first, ...rest]) => {
+    'ends and closes the source when the client disconnects during the wait for %s',
+    async (_what, [first, ...laterChunks]) => {
       let closed = 0
-      let ended: Promise<void> | undefined
-      async function* pieces(gone: Promise<unknown>) {
+      let sending: Promise<void> | undefined
+      async function* yieldPieces(disconnected: Promise<unknown>) {
         try {
           yield Buffer.from(first!)
-          await gone
-          for (const chunk of rest) yield Buffer.from(chunk)
+          await disconnected
+          for (const chunk of laterChunks) yield Buffer.from(chunk)
         } finally {
           closed += 1
         }
       }
       const port = await servingPort((_req, res) => {
-        ended = sendChunks(res, pieces(once(res, 'close')))
+        sending = sendChunks(res, yieldPieces(once(res, 'close')))
       })
-      const asked = get({ port, host: '127.0.0.1', agent: false })
-      const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+      const req = get({ port, host: '127.0.0.1', agent: false })
+      const [answer] = (await once(req, 'response')) as [IncomingMessage]
       answer.on('error', () => undefined)
-      asked.destroy()
-      await ended
+      req.destroy()
+      await sending
       expect(closed).toBe(1)
     }
   )
 
-  it('throws what fails before the first bytes, so that it can be answered', async () => {
-    async function* pieces(): AsyncGenerator<Uint8Array> {
+  it('throws if the source fails before the first byte, so that the caller can answer', async () => {
+    async function* yieldPieces(): AsyncGenerator<Uint8Array> {
       throw new Error('missing')
     }
-    expect(await ask(await serving(() => encodeJsonString(pieces())))).toMatchObject({ status: 500, text: 'missing' })
+    expect(await ask(await serveChunks(() => encodeJsonString(yieldPieces())))).toMatchObject({
+      status: 500,
+      text: 'missing'
+    })
   })
 
-  it('breaks the connection when the source fails later', async () => {
-    async function* pieces() {
+  it('aborts the connection if the source fails later', async () => {
+    async function* yieldPieces() {
       yield Buffer.alloc(PIECE_BYTES, 97)
       throw new Error('missing')
     }
-    await expect(ask(await serving(pieces))).rejects.toThrow('aborted')
+    await expect(ask(await serveChunks(yieldPieces))).rejects.toThrow('aborted')
   })
 
-  describe('a client that does not read', () => {
+  describe('when the client does not read', () => {
     let pulled = 0
     let isClosed = false
-    async function* endless() {
+    async function* yieldEndlessly() {
       try {
         for (;;) {
           pulled += 1
@@ -176,42 +179,42 @@ describe('sendChunks', () => {
       }
     }
 
-    /** Resolves when the answer no longer gets on. */
-    async function stalled(): Promise<{ client: Socket; res: ServerResponse }> {
+    /** Resolves when the response makes no more progress. */
+    async function waitForStall(): Promise<{ client: Socket; res: ServerResponse }> {
       pulled = 0
       isClosed = false
       let response: ServerResponse | undefined
       const port = await servingPort((_req, res) => {
         response = res
-        void sendChunks(res, endless())
+        void sendChunks(res, yieldEndlessly())
       })
       const client = connect(port, '127.0.0.1').pause()
       client.on('error', () => undefined)
       client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
-      for (let still = 0, before = 0; still < 200; still += 1) {
+      for (let quietTurns = 0, before = 0; quietTurns < 200; quietTurns += 1) {
         await new Promise(setImmediate)
-        if (pulled === 0 || pulled !== before) still = 0
+        if (pulled === 0 || pulled !== before) quietTurns = 0
         before = pulled
       }
       return { client, res: response! }
     }
 
-    it('holds one piece in addition to what the system has taken', async () => {
-      const { client, res } = await stalled()
+    it('buffers at most one piece in addition to what the socket accepted', async () => {
+      const { client, res } = await waitForStall()
       expect(pulled * PIECE_BYTES - res.socket!.bytesWritten).toBeLessThanOrEqual(PIECE_BYTES)
       client.destroy()
     })
 
     it('closes the source when the client disconnects', async () => {
-      const { client } = await stalled()
+      const { client } = await waitForStall()
       client.destroy()
       while (!isClosed) await new Promise(setImmediate)
       expect(isClosed).toBe(true)
     })
 
-    it('closes the connection below the minimum data rate: 120 s after what was read faster', async () => {
+    it('closes the connection after 120 s without reading', async () => {
       jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] })
-      const { res } = await stalled()
+      const { res } = await waitForStall()
       jest.advanceTimersByTime(119_000)
       expect(res.destroyed).toBe(false)
       jest.advanceTimersByTime(2_000)

@@ -25,7 +25,7 @@ beforeEach(async () => {
   for (const [user, did] of users.entries()) {
     const entries = Array.from({ length: ENTRIES / users.length }, (_, number): [string, string] => [
       KEYS[number % KEYS.length]!,
-      // Some is shared by all users, and some of each is an object.
+      // All users share some contents, and each user has some contents that are stored as objects.
       number % 5 === 0 ? `shared ${number}` : `${user} ${number} `.repeat(number % 200 === 1 ? 20_000 : 20)
     ])
     await fillVault({ store }, did, entries)
@@ -34,22 +34,22 @@ beforeEach(async () => {
 })
 afterEach(() => database.drop())
 
-/** The ETags of all lists, which tell their entries, the numbers of these and their order. */
-async function etagsOf(store: ContentStore): Promise<string[]> {
+/** Reads the ETags of all lists, which depend on their entries, the numbers of the entries and their order. */
+async function readEtags(store: ContentStore): Promise<string[]> {
   const places = users.flatMap((did) => KEYS.map((key) => ({ did, key })))
   const etags: string[] = []
   for (const place of places) etags.push((await store.listEntries(place)).etag)
   return etags
 }
 
-async function localEtags(): Promise<string[]> {
+async function readLocalEtags(): Promise<string[]> {
   const { store } = await openContentStore({ folder: join(folder.path, 'vault'), database: 'vault.db' })
-  const etags = await etagsOf(store)
+  const etags = await readEtags(store)
   await store.close()
   return etags
 }
 
-async function movedEtags(): Promise<string[]> {
+async function readMovedEtags(): Promise<string[]> {
   const pool = new PostgresDatabase(database.url)
   const env = readEnv(
     { DATA_DIR: join(folder.path, 'instance'), DATABASE_URL: database.url },
@@ -58,7 +58,7 @@ async function movedEtags(): Promise<string[]> {
     'operate'
   )
   try {
-    return await etagsOf((await openPostgresContents(pool, env, undefined)).store)
+    return await readEtags((await openPostgresContents(pool, env, undefined)).store)
   } finally {
     await pool.close()
   }
@@ -69,7 +69,7 @@ async function countEntries(): Promise<number> {
   return Number(row?.number ?? 0)
 }
 
-it('copy ends at any moment and continues: nothing is lost, nothing is there twice', async () => {
+it('copy continues after a kill at any moment, without losses or duplicates', async () => {
   const env = { DATA_DIR: folder.path, DATABASE_URL: database.url }
   const counts: number[] = []
   for (let round = 0; round < 6; round += 1) {
@@ -86,9 +86,9 @@ it('copy ends at any moment and continues: nothing is lost, nothing is there twi
   expect(counts.at(-1)).toBeLessThan(ENTRIES)
   const { code, stdout } = await runCli(['copy'], env)
   expect(code).toBe(0)
-  const [, copied, known] = /entries copied: (\d+) \(already there: (\d+)\)/.exec(stdout) ?? []
-  expect(Number(copied) + Number(known)).toBe(ENTRIES)
-  expect(Number(known)).toBeGreaterThanOrEqual(counts.at(-1)!)
+  const [, copied, present] = /entries copied: (\d+) \(already there: (\d+)\)/.exec(stdout) ?? []
+  expect(Number(copied) + Number(present)).toBe(ENTRIES)
+  expect(Number(present)).toBeGreaterThanOrEqual(counts.at(-1)!)
   expect(await countEntries()).toBe(ENTRIES)
-  expect(await movedEtags()).toEqual(await localEtags())
+  expect(await readMovedEtags()).toEqual(await readLocalEtags())
 })

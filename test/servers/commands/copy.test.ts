@@ -37,7 +37,7 @@ afterAll(async () => {
   await database.drop()
 })
 afterEach(async () => {
-  await Promise.all(open.splice(0).map((one) => one.close()))
+  await Promise.all(open.splice(0).map((store) => store.close()))
   const [row] = await runOn(
     database.url,
     `SELECT string_agg(tablename, ', ') AS names FROM pg_tables WHERE tablename ~ '^(did_auth|relay|vault)_'
@@ -54,22 +54,22 @@ async function copy(...args: string[]): Promise<{ code: number; lines: string[] 
   return { code, lines: lines.filter((line) => !line.includes('up to date')) }
 }
 
-/** Opens the store of one machine. Close it before it is copied. */
-async function local(name: 'relay' | 'vault', tracksPins = false): Promise<OpenContentStore['store']> {
+/** Opens the store in the folder. Close it before a copy. */
+async function openLocal(name: 'relay' | 'vault', tracksPins = false): Promise<OpenContentStore['store']> {
   const { store } = await openContentStore({ folder: join(folder.path, name), database: `${name}.db`, tracksPins })
   open.push(store)
   return store
 }
 
-/** The same server's store in the database. */
-async function moved(name: 'relay' | 'vault'): Promise<OpenContentStore> {
+/** Opens the store of the same server in the database. */
+async function openMoved(name: 'relay' | 'vault'): Promise<OpenContentStore> {
   const env = readEnv({ DATA_DIR: join(folder.path, 'instance'), DATABASE_URL: database.url }, name, false, 'operate')
   const opened = await openPostgresContents(pool, env, undefined)
   open.push(opened.store)
   return opened
 }
 
-/** Lists of two users, with content that they share, content of 1 MiB, and entries that were replaced and removed. */
+/** Writes lists of two users: shared content, content of 1 MiB, and entries that are replaced and removed. */
 async function fillVault(store: OpenContentStore['store'], entriesEach = 120): Promise<void> {
   for (const { did } of [ANN, BEN]) {
     for (let number = 0; number < entriesEach; number += 1) {
@@ -85,8 +85,8 @@ async function fillVault(store: OpenContentStore['store'], entriesEach = 120): P
   }
 }
 
-/** All that a store tells of its users: lists with ETags and bytes, in their order, and usage. */
-async function everything(store: OpenContentStore['store']): Promise<unknown> {
+/** Reads everything of the users: lists with ETags and texts, in their order, and usage. */
+async function readEverything(store: OpenContentStore['store']): Promise<unknown> {
   const lists = [ANN, BEN].flatMap(({ did }) =>
     ['key 0', 'key 1', 'key 2', 'key 3', 'big', 'empty', 'none'].map(async (key) => {
       const { etag, entries } = await store.listEntries({ did, key })
@@ -98,18 +98,18 @@ async function everything(store: OpenContentStore['store']): Promise<unknown> {
   return Promise.all([...lists, ...users])
 }
 
-describe('copy', () => {
-  it('copies a vault: the same lists in their order with their ETags, once, also when it is run again', async () => {
-    const store = await local('vault')
+describe('the command copy', () => {
+  it('copies each entry of a vault once, with the order and ETags of its lists, also in a second run', async () => {
+    const store = await openLocal('vault')
     await fillVault(store)
     const evil = Array.from({ length: 501 }, (_, number) => computeCid(`evil ${number}`))
     await Promise.all(evil.map((cid) => store.takeDown(cid, 'takedown', NOW)))
-    const before = await everything(store)
+    const before = await readEverything(store)
     await store.close()
     const line = 'vault: entries copied: 242 (already there: 0)'
     expect(await copy()).toEqual({ code: 0, lines: [line, expect.stringContaining('Not copied: sessions')] })
-    const target = await moved('vault')
-    expect(await everything(target.store)).toEqual(before)
+    const target = await openMoved('vault')
+    expect(await readEverything(target.store)).toEqual(before)
     const denied = await runOn(database.url, 'SELECT cid FROM vault_denied')
     expect(denied.map(({ cid }) => cid).toSorted()).toEqual(evil.toSorted())
     expect(await target.inspection.recount({ isDryRun: true })).toEqual({
@@ -119,7 +119,7 @@ describe('copy', () => {
     })
 
     expect((await copy()).lines[0]).toContain('entries copied: 0 (already there: 242)')
-    // Also of a user who had nothing: what comes from elsewhere later keeps its place before it.
+    // The entry of a new user also gets a number above all copied ones, and stays behind entries of a later copy.
     await target.store.writeEntry(createEntry('key', 'first', { did: 'did:ethr:rsk:0xc' }))
     expect(Number((await runOn(database.url, 'SELECT max(number) AS last FROM vault_entries'))[0]?.last)).toBe(126)
     await target.store.writeEntry(createEntry('key 0', 'later', { did: ANN.did }))
@@ -127,18 +127,18 @@ describe('copy', () => {
     expect(entries.at(-1)?.cid).toBe(computeCid('later'))
   })
 
-  it('adds what is new, and leaves what was changed in the database', async () => {
-    const store = await local('vault')
+  it('adds new entries, and keeps changes that were made in the database', async () => {
+    const store = await openLocal('vault')
     await fillVault(store, 8)
     await store.close()
     await copy()
-    const target = await moved('vault')
+    const target = await openMoved('vault')
     await target.store.writeEntry(createEntry('key 0', 'there', { did: ANN.did }))
     await target.store.takeDown(computeCid('refused'), 'takedown', NOW)
-    const again = await local('vault')
-    await again.writeEntry(createEntry('key 0', 'here', { did: ANN.did }))
-    await again.writeEntry(createEntry('key 0', 'refused', { did: ANN.did }))
-    await again.close()
+    const reopened = await openLocal('vault')
+    await reopened.writeEntry(createEntry('key 0', 'here', { did: ANN.did }))
+    await reopened.writeEntry(createEntry('key 0', 'refused', { did: ANN.did }))
+    await reopened.close()
     const { code, lines } = await copy()
     expect(code).toBe(0)
     expect(lines.slice(0, 2)).toEqual([
@@ -150,17 +150,17 @@ describe('copy', () => {
     expect(cids).not.toContain(computeCid('refused'))
   })
 
-  it('brings large content to the bucket, from files and from the bucket itself', async () => {
+  it('copies large content to the bucket, from files and from the bucket itself', async () => {
     const fake = await startFakeS3()
     const options = fake.options()
-    const filled = await local('vault')
+    const filled = await openLocal('vault')
     await filled.writeEntry(createEntry('key', BIG))
     await filled.close()
     const objects = createS3ObjectStore(options)
-    const beside = await openContentStore({ folder: join(folder.path, 'vault'), database: 'vault.db', objects })
-    await beside.store.writeEntry(createEntry('key', `${BIG}other`))
-    const { etag } = await beside.store.describeList(createEntry('key', ''))
-    await beside.store.close()
+    const bucketStore = await openContentStore({ folder: join(folder.path, 'vault'), database: 'vault.db', objects })
+    await bucketStore.store.writeEntry(createEntry('key', `${BIG}other`))
+    const { etag } = await bucketStore.store.describeList(createEntry('key', ''))
+    await bucketStore.store.close()
     bucket = {
       S3_ENDPOINT: options.endpoint,
       S3_BUCKET: options.bucket,
@@ -186,43 +186,43 @@ describe('copy', () => {
     }
   })
 
-  it('serves the same from a server on the copy', async () => {
+  it('makes a server on the copy answer as the server on the original', async () => {
     const before = await testVault({}, { folder: join(folder.path, 'vault') })
     const user = await VaultUser.logIn(before.listener, ANN)
     for (const content of ['one', 'two', BIG]) await user.post('notes', content).expect(201)
     await user.put(`notes/${computeCid('one')}`, 'three').expect(200)
-    const answers = [await user.read('notes').expect(200), await user.head('notes').expect(200)]
+    const originalAnswers = [await user.read('notes').expect(200), await user.head('notes').expect(200)]
     await before.close()
     expect((await copy()).code).toBe(0)
-    const after = await testVault({}, { contents: await moved('vault') })
+    const after = await testVault({}, { contents: await openMoved('vault') })
     const reader = new VaultUser(after.listener, ANN.did, '')
-    const there = [await reader.read('notes').expect(200), await reader.head('notes').expect(200)]
+    const copiedAnswers = [await reader.read('notes').expect(200), await reader.head('notes').expect(200)]
     const pick = ({ body, headers }: { body: unknown; headers: Record<string, unknown> }): unknown => [
       body,
       headers.etag,
       headers['content-length']
     ]
-    expect(there.map(pick)).toEqual(answers.map(pick))
-    await reader.head('notes').set('If-None-Match', String(answers[0]?.headers.etag)).expect(304)
+    expect(copiedAnswers.map(pick)).toEqual(originalAnswers.map(pick))
+    await reader.head('notes').set('If-None-Match', String(originalAnswers[0]?.headers.etag)).expect(304)
     await after.close()
   })
 
-  it('copies files of the relay with their ends: the later one of a file that is there', async () => {
-    const store = await local('relay')
-    const of = (text: string, ttlSeconds: number) => createFile(text, { nowSeconds: NOW, ttlSeconds })
-    await store.writeFile(of('short', 1_000))
-    await store.writeFile(of(BIG, 2_000))
+  it('copies relay files with their expiry, and keeps the later expiry of an existing file', async () => {
+    const store = await openLocal('relay')
+    const createRelayFile = (text: string, ttlSeconds: number) => createFile(text, { nowSeconds: NOW, ttlSeconds })
+    await store.writeFile(createRelayFile('short', 1_000))
+    await store.writeFile(createRelayFile(BIG, 2_000))
     await store.writeFile(createFile('ended', { nowSeconds: NOW - 2_000, ttlSeconds: 1_000 }))
     await store.close()
     expect((await copy()).lines.slice(0, 2)).toEqual([
       'relay: files copied: 2 (already there: 0)',
       expect.stringContaining('Not copied: sessions (users log in again); expired files')
     ])
-    const again = await local('relay')
-    await again.writeFile(of('short', 5_000))
-    await again.close()
-    const { store: target } = await moved('relay')
-    await target.writeFile(of(BIG, 9_000))
+    const reopened = await openLocal('relay')
+    await reopened.writeFile(createRelayFile('short', 5_000))
+    await reopened.close()
+    const { store: target } = await openMoved('relay')
+    await target.writeFile(createRelayFile(BIG, 9_000))
     expect((await copy()).lines[0]).toContain('relay: files copied: 1 (already there: 1)')
     expect(await target.findFile(computeCid('short'), NOW)).toMatchObject({ expiresAtSeconds: NOW + 5_000 })
     expect(await target.findFile(computeCid(BIG), NOW)).toMatchObject({ expiresAtSeconds: NOW + 9_000 })
@@ -232,7 +232,7 @@ describe('copy', () => {
   })
 
   it('copies the desired state of pins', async () => {
-    const store = await local('vault', true)
+    const store = await openLocal('vault', true)
     await store.writeEntry(createEntry('key', 'pinned'))
     const [task] = await store.claim({ limit: 1, nowSeconds: NOW, leaseSeconds: 60 })
     await store.finish(task!, NOW)
@@ -256,7 +256,7 @@ describe('copy', () => {
     expect(rows).toEqual(expect.arrayContaining(expected))
   })
 
-  it('leaves sessions behind, and finds nothing to copy where there are only sessions', async () => {
+  it('copies no sessions, and reports nothing to copy if only sessions exist', async () => {
     mkdirSync(join(folder.path, 'vault'))
     const sessions = openSqliteStore(join(folder.path, 'vault', 'auth.db'))
     const session = { service: 'https://vault.example', sessionId: 'of-vault', did: ANN.did, tokenClaims: undefined }
@@ -264,7 +264,7 @@ describe('copy', () => {
     await sessions.createSession({ ...session, refreshTokenHash, nowSeconds: NOW, expiresAtSeconds: NOW + 3_600 })
     await sessions.close()
     await expect(copy()).rejects.toThrow(`There is nothing to copy in ${folder.path} (DATA_DIR)`)
-    const store = await local('vault')
+    const store = await openLocal('vault')
     await store.writeEntry(createEntry('key', 'text'))
     await store.close()
     const { lines } = await copy('--from', folder.path)
@@ -275,8 +275,8 @@ describe('copy', () => {
     expect(await runOn(database.url, 'SELECT * FROM did_auth_sessions')).toEqual([])
   })
 
-  it('names what is lost or damaged, copies the rest, and exits with 1', async () => {
-    const store = await local('vault')
+  it('names lost and damaged entries, copies the others, and exits with 1', async () => {
+    const store = await openLocal('vault')
     await fillVault(store, 8)
     await store.close()
     const file = openDatabase(join(folder.path, 'vault', 'vault.db'))
@@ -292,13 +292,13 @@ describe('copy', () => {
       expect.stringContaining(`vault: NOT copied: the list "key 2" of ${BEN.did} is damaged`),
       expect.stringContaining(`vault: NOT copied: the list "key 1" of ${BEN.did} is damaged`)
     ])
-    const { store: target } = await moved('vault')
+    const { store: target } = await openMoved('vault')
     expect((await target.listEntries({ did: ANN.did, key: 'key 1' })).entries).toHaveLength(2)
     for (const key of ['key 1', 'key 2']) expect((await target.listEntries({ did: BEN.did, key })).entries).toEqual([])
   })
 
-  it('refuses while a server has the folder open', async () => {
-    const store = await local('vault')
+  it('refuses a folder that a server has open', async () => {
+    const store = await openLocal('vault')
     await store.writeEntry(createEntry('key', 'text'))
     await expect(copy()).rejects.toThrow(`${join(folder.path, 'vault', 'vault.db')} is in use: stop the servers first`)
     await store.writeEntry(createEntry('key', 'more'))
@@ -306,11 +306,11 @@ describe('copy', () => {
     expect((await copy()).lines[0]).toContain('entries copied: 2 ')
   })
 
-  it('makes nothing in a folder that has nothing, and asks for a database', async () => {
+  it('creates nothing in an empty folder, and requires a database', async () => {
     const from = join(folder.path, 'nowhere')
     await expect(copy('--from', from)).rejects.toThrow(`There is nothing to copy in ${from} (DATA_DIR)`)
     expect(existsSync(from)).toBe(false)
-    const none = runCommand(runCopy, [], { DATA_DIR: from })
-    await expect(none).rejects.toThrow('No database is configured: set DATABASE_URL')
+    const withoutDatabase = runCommand(runCopy, [], { DATA_DIR: from })
+    await expect(withoutDatabase).rejects.toThrow('No database is configured: set DATABASE_URL')
   })
 })

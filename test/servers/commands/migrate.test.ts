@@ -20,15 +20,15 @@ afterEach(() => database.drop())
 const migrate = (args: string[] = [], url = database.url, lines: string[] = []) =>
   runCommand(runMigrate, args, { DATABASE_URL: url }, lines)
 
-/** Opens everything that servers open, which may make no tables. */
+/** Opens all stores as servers do, without the right to create tables. */
 async function openAll(): Promise<void> {
   const { path, remove } = temporaryFolder()
-  const given = { DATABASE_URL: database.url, DATABASE_MIGRATE: 'false', DATA_DIR: path }
-  const [env, vault] = [readEnv(given, 'relay', false, 'operate'), readEnv(given, 'vault', false, 'operate')]
+  const variables = { DATABASE_URL: database.url, DATABASE_MIGRATE: 'false', DATA_DIR: path }
+  const [env, vault] = [readEnv(variables, 'relay', false, 'operate'), readEnv(variables, 'vault', false, 'operate')]
   const connections = await Connections.open(env)
   try {
-    for (const one of [env, vault]) {
-      const { sessions, contents, close } = await openContentEngine(one, connections)
+    for (const serverEnv of [env, vault]) {
+      const { sessions, contents, close } = await openContentEngine(serverEnv, connections)
       await sessions.ping()
       await contents.store.probe()
       await close()
@@ -39,8 +39,8 @@ async function openAll(): Promise<void> {
   }
 }
 
-describe('migrate', () => {
-  it('makes the tables that the servers need, once', async () => {
+describe('the command migrate', () => {
+  it('creates the tables of all servers, and does nothing in a second run', async () => {
     await expect(openAll()).rejects.toThrow(
       'Cannot use the database (DATABASE_URL): the tables of did_auth_schema are missing'
     )
@@ -59,7 +59,7 @@ describe('migrate', () => {
     ])
   })
 
-  it('changes nothing with --check, and exits with 1 and a line for each older part', async () => {
+  it('changes nothing with --check, and exits with 1 and a line for each outdated part', async () => {
     const { code, lines } = await migrate(['--check'])
     expect(code).toBe(1)
     expect(lines.map((line) => line.slice(0, line.indexOf(' missing')))).toEqual([
@@ -76,7 +76,7 @@ describe('migrate', () => {
     expect(await migrate(['--check'])).toEqual({ code: 0, lines: ['The tables are up to date.'] })
   })
 
-  it('prints SQL with --print that runs as it is and creates tables that the servers accept', async () => {
+  it('prints executable SQL with --print, which creates tables that the servers accept', async () => {
     const { lines } = await migrate(['--print'])
     expect(lines.at(0)).toBe('BEGIN;')
     expect(lines.at(-1)).toBe('COMMIT;')
@@ -86,7 +86,7 @@ describe('migrate', () => {
     expect(await migrate(['--print'])).toEqual({ code: 0, lines: ['-- The tables are up to date.'] })
   })
 
-  it('waits for a database that is started at the same time, and says so once', async () => {
+  it('waits for a database that starts at the same time, and reports it once', async () => {
     const engine = await startPostgres()
     try {
       await engine.stop()
@@ -105,19 +105,19 @@ describe('migrate', () => {
     }
   })
 
-  it('gives up where no database comes, with the reason', async () => {
+  it('gives up with the reason if no database starts', async () => {
     const server = createServer()
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const { port } = server.address() as AddressInfo
     await new Promise((resolve) => server.close(resolve))
-    const away = new PostgresDatabase(`postgres://root:secret@127.0.0.1:${port}/auth`)
-    const waiting = waitFor(away, () => undefined, 1)
+    const unavailable = new PostgresDatabase(`postgres://root:secret@127.0.0.1:${port}/auth`)
+    const waiting = waitFor(unavailable, () => undefined, 1)
     await expect(waiting).rejects.toThrow('Cannot use the database (DATABASE_URL): the connection was refused')
     await expect(waiting).rejects.not.toThrow('secret')
-    await away.close()
+    await unavailable.close()
   })
 
-  it('says at once what cannot be waited for', async () => {
+  it('fails at once for a cause that waiting cannot fix', async () => {
     const url = new URL(database.url)
     url.pathname = '/of_nobody'
     await expect(migrate([], url.href)).rejects.toThrow(

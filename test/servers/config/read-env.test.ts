@@ -10,8 +10,8 @@ import {
 import { StartError } from '../../../servers/config/startup-error.js'
 import { folderOfEachTest } from '../../support/folder-of-each-test.js'
 
-/** The message that a wrong environment is refused with. */
-function refusal(env: Record<string, string>, isOneOfAll = false): string {
+/** Returns the error message for an invalid environment. */
+function readRefusal(env: Record<string, string>, isOneOfAll = false): string {
   try {
     readEnv(env, 'auth', isOneOfAll)
   } catch (error) {
@@ -22,7 +22,7 @@ function refusal(env: Record<string, string>, isOneOfAll = false): string {
 }
 
 describe('readEnv', () => {
-  it('completes an empty environment, and leaves to the library what the library knows', () =>
+  it('fills in the defaults of an empty environment, except those of the library', () =>
     expect(readEnv({}, 'auth', false)).toEqual({
       name: 'auth',
       address: { port: 3000, host: '127.0.0.1', variable: 'PORT' },
@@ -55,7 +55,7 @@ describe('readEnv', () => {
       VAULT_MAX_ENTRIES_PER_DID: 10_000
     }))
 
-  it('takes an empty variable for an absent one', () =>
+  it('treats an empty variable as absent', () =>
     expect(
       readEnv({ PORT: '', RPC_URL: '', USE_COOKIES: '', PRIVATE_KEY: '', PRIVATE_KEY_FILE: '' }, 'auth', false)
     ).toEqual(readEnv({}, 'auth', false)))
@@ -107,7 +107,7 @@ describe('readEnv', () => {
     expect(readEnv({ [name]: text }, 'auth', false, 'operate')).toMatchObject({ [name]: value })
   )
 
-  it('reads what belongs to a bucket', () => {
+  it('reads the variables of a bucket', () => {
     const env = {
       S3_ENDPOINT: 'https://s3.example',
       S3_BUCKET: 'did-auth',
@@ -121,13 +121,13 @@ describe('readEnv', () => {
     })
   })
 
-  it('demands of instances that share a database the identity that they share', () => {
+  it('requires a shared identity from instances that share a database', () => {
     const env = { DATABASE_URL: 'postgres://db.example/did_auth', CHALLENGE_SECRET: 'a'.repeat(32) }
-    expect(refusal(env, true).split('\n').slice(1)).toEqual([
+    expect(readRefusal(env, true).split('\n').slice(1)).toEqual([
       '  - PRIVATE_KEY: missing; with DATABASE_URL give the same to every instance',
       '  - AUTH_SERVICE_URL: missing; with DATABASE_URL give the same to every instance'
     ])
-    expect(refusal({ ...env, RESOURCES: 'https://a.example' }, true)).toContain('\n  - RESOURCE_KEY: missing; with')
+    expect(readRefusal({ ...env, RESOURCES: 'https://a.example' }, true)).toContain('\n  - RESOURCE_KEY: missing; with')
     expect(readEnv(env, 'auth', false, 'operate').DATABASE_URL).toBe(env.DATABASE_URL)
   })
 
@@ -152,35 +152,35 @@ describe('readEnv', () => {
       (value) => ['TRUST_PROXY', value] as const
     )
   ])('refuses %s=%s', (name, value, problem = '') => {
-    expect(refusal({ [name]: value })).toContain(`${name}: received ${problem}`)
-    expect(refusal({ [name]: value })).not.toContain('password')
+    expect(readRefusal({ [name]: value })).toContain(`${name}: received ${problem}`)
+    expect(readRefusal({ [name]: value })).not.toContain('password')
   })
 
-  it('names what a bucket lacks', () => {
-    expect(refusal({ S3_ENDPOINT: 'https://s3.example', S3_BUCKET: 'b-1' }).split('\n').slice(1)).toEqual([
+  it('names the missing variables of a bucket', () => {
+    expect(readRefusal({ S3_ENDPOINT: 'https://s3.example', S3_BUCKET: 'b-1' }).split('\n').slice(1)).toEqual([
       '  - S3_ACCESS_KEY_ID: missing; it is needed with S3_ENDPOINT, S3_BUCKET',
       '  - S3_SECRET_ACCESS_KEY: missing; it is needed with S3_ENDPOINT, S3_BUCKET'
     ])
   })
 
   it.each(['http://127.0.0.1:5001', 'http://localhost:5001', 'http://[::1]:5001', 'https://ipfs.example'])(
-    'takes IPFS_API_URL=%s, which no one can listen to',
+    'accepts IPFS_API_URL=%s, which is https or on this machine',
     (IPFS_API_URL) => expect(readEnv({ IPFS_API_URL }, 'vault', false).IPFS_API_URL).toBe(IPFS_API_URL)
   )
 
   it.each(['http://ipfs.example', 'http://10.0.0.1:5001', 'http://127.example:5001', 'http://localhost.example'])(
-    'refuses IPFS_API_URL=%s unless IPFS_ALLOW_INSECURE',
+    'refuses IPFS_API_URL=%s unless IPFS_ALLOW_INSECURE is set',
     (IPFS_API_URL) => {
-      expect(refusal({ IPFS_API_URL })).toContain('IPFS_API_URL: neither https nor on this machine')
-      expect(refusal({ IPFS_API_URL })).not.toContain(IPFS_API_URL)
+      expect(readRefusal({ IPFS_API_URL })).toContain('IPFS_API_URL: neither https nor on this machine')
+      expect(readRefusal({ IPFS_API_URL })).not.toContain(IPFS_API_URL)
       expect(readEnv({ IPFS_API_URL, IPFS_ALLOW_INSECURE: 'true' }, 'auth', false).IPFS_API_URL).toBe(IPFS_API_URL)
     }
   )
 
   it.each(['http://user:50%off@127.0.0.1:5001', 'https://%zz@ipfs.example'])(
-    'refuses %s, whose user or password cannot be told, without showing it',
+    'refuses the badly encoded credentials of %s without showing them',
     (IPFS_API_URL) => {
-      expect(refusal({ IPFS_API_URL })).toContain(
+      expect(readRefusal({ IPFS_API_URL })).toContain(
         'IPFS_API_URL: received (not shown); write % in the user or password of the URL as %25'
       )
       expect(readEnv({ IPFS_API_URL: IPFS_API_URL.replace('%', '%25') }, 'vault', false).IPFS_API_URL).toContain('%25')
@@ -188,15 +188,17 @@ describe('readEnv', () => {
   )
 
   it.each(['TIME_SLOT_IN_SECONDS', 'CHALLENGE_EXPIRATION_TIME_IN_SECONDS', 'REFRESH_REUSE_GRACE_SECONDS'])(
-    'takes at most 1000000000 seconds as %s',
+    'accepts at most 1000000000 seconds as %s',
     (name) => {
       expect(readEnv({ [name]: '1000000000' }, 'auth', false)).toMatchObject({ [name]: 1_000_000_000 })
-      expect(refusal({ [name]: '1000000001' })).toContain(`${name}: received "1000000001"; give a number of seconds`)
+      expect(readRefusal({ [name]: '1000000001' })).toContain(
+        `${name}: received "1000000001"; give a number of seconds`
+      )
     }
   )
 
-  it('names everything that is wrong in one message', () => {
-    const message = refusal({
+  it('names all invalid variables in one message', () => {
+    const message = readRefusal({
       PORT: '65536',
       SERVICE_URL: 'a b',
       SERVICE_DID: 'did:',
@@ -237,14 +239,14 @@ describe('readEnv', () => {
     ])
   })
 
-  it('names an address of a node that is not safe next to what else is wrong', () => {
-    const message = refusal({ PORT: 'x', IPFS_API_URL: 'http://10.0.0.1:5001' })
+  it('names an insecure address of a node in addition to other problems', () => {
+    const message = readRefusal({ PORT: 'x', IPFS_API_URL: 'http://10.0.0.1:5001' })
     expect(message.split('\n').slice(1)).toEqual([
       '  - PORT: received "x"; give a port, 0 to 65535',
       '  - IPFS_API_URL: neither https nor on this machine; give such a URL, or IPFS_ALLOW_INSECURE=true'
     ])
     const allowed = { PORT: 'x', IPFS_API_URL: 'http://10.0.0.1:5001', IPFS_ALLOW_INSECURE: 'true' }
-    expect(refusal(allowed)).not.toContain('IPFS')
+    expect(readRefusal(allowed)).not.toContain('IPFS')
   })
 
   it.each([
@@ -257,20 +259,25 @@ describe('readEnv', () => {
     ['RPC_URL', 'node.example/key-of-a-customer'],
     ['DATABASE_URL', 'mysql://user:password@db.example/x'],
     ['REDIS_URL', 'redis://user:password@a.example, b.example']
-  ])('does not show a %s that is wrong', (name, value) => {
-    const message = refusal({ [name]: value })
+  ])('does not show an invalid %s', (name, value) => {
+    const message = readRefusal({ [name]: value })
     expect(message).toContain(`${name}: received (not shown); `)
     expect(message).not.toContain(value)
   })
 
-  it('does not show a private key in the wrong place', () => {
+  it('does not show a private key in the wrong variable', () => {
     const key = 'ab'.repeat(32)
-    const message = refusal({ SERVICE_DID: key, PORT: `0x${key}`, PRIVATE_KEY_FILE: key, CHALLENGE_SECRET_FILE: key })
+    const message = readRefusal({
+      SERVICE_DID: key,
+      PORT: `0x${key}`,
+      PRIVATE_KEY_FILE: key,
+      CHALLENGE_SECRET_FILE: key
+    })
     expect(message.split('\n')).toHaveLength(5)
     expect(message).not.toContain(key)
   })
 
-  it('reads port and URL of one server of all by their own names', () => {
+  it('reads port and URL of one server of `all` from its own variables', () => {
     const env = {
       AUTH_PORT: '8000',
       AUTH_SERVICE_URL: 'https://auth.example',
@@ -281,12 +288,12 @@ describe('readEnv', () => {
       address: { port: 8000, variable: 'AUTH_PORT' },
       SERVICE_URL: 'https://auth.example'
     })
-    expect(refusal({ AUTH_PORT: 'x' }, true)).toContain('AUTH_PORT: received "x"')
+    expect(readRefusal({ AUTH_PORT: 'x' }, true)).toContain('AUTH_PORT: received "x"')
   })
 })
 
-describe('examineEnv', () =>
-  it('reads on without a wrong variable, as if it were absent', () => {
+describe('readValidEnv', () =>
+  it('ignores an invalid variable as if it were absent, and returns the problems', () => {
     const { env, problems } = readValidEnv({ PORT: 'x', LOG_LEVEL: 'debug', S3_BUCKET: 'b' }, 'auth', false)
     expect(env).toMatchObject({ LOG_LEVEL: 'debug', address: { port: 3000, variable: 'PORT' } })
     expect(problems.map((problem) => problem.split(':')[0])).toEqual([
@@ -299,7 +306,7 @@ describe('examineEnv', () =>
   }))
 
 describe('readEnvs', () => {
-  it('names what is wrong for any server in one message, each problem once', () => {
+  it('names the problems of all servers in one message, each once', () => {
     const env = { AUTH_PORT: 'x', RELAY_PORT: 'y', VAULT_PORT: 'z', RELAY_MAX_FILE_BYTES: '0' }
     const lines = [
       'Wrong environment:',
@@ -311,38 +318,38 @@ describe('readEnvs', () => {
     expect(() => readEnvs(env, ['auth', 'relay', 'vault'], true)).toThrow(new StartError(lines.join('\n  - ')))
   })
 
-  it('names what is wrong for one of them only', () =>
+  it('names a problem of only one server', () =>
     expect(() => readEnvs({ VAULT_PORT: 'z' }, ['auth', 'vault'], true)).toThrow(
       new StartError('Wrong environment:\n  - VAULT_PORT: received "z"; give a port, 0 to 65535')
     ))
 })
 
 describe('readUnusedVariables', () => {
-  it('names what `all` does not read', () => {
+  it('names the variables that `all` does not read', () => {
     const env = { PORT: '1', SERVICE_URL: '', AUTH_PORT: '2' }
     expect(readUnusedVariables(env, ['auth', 'relay', 'vault'], true)).toEqual(['PORT'])
   })
 
-  it('names what is read by `all` only', () => {
+  it('names the variables that only `all` reads', () => {
     const env = { PORT: '1', AUTH_PORT: '2', AUTH_SERVICE_URL: 'https://auth.example', RELAY_PORT: '3' }
     expect(readUnusedVariables(env, ['auth'], false)).toEqual(['AUTH_PORT', 'AUTH_SERVICE_URL'])
     expect(readUnusedVariables({ PORT: '1' }, ['auth'], false)).toEqual([])
   })
 })
 
-describe('a secret in a file', () => {
+describe('variables <NAME>_FILE', () => {
   const folder = folderOfEachTest()
 
-  it('is read from the file that <NAME>_FILE names, without the line feed at its end', () => {
+  it('name the file of a secret, which is read without its final line feed', () => {
     const file = `${folder.path}/secret`
     writeFileSync(file, `${'s'.repeat(40)}\n`)
     expect(readEnv({ CHALLENGE_SECRET_FILE: file }, 'auth', false).CHALLENGE_SECRET).toBe('s'.repeat(40))
   })
 
-  it('is refused together with the variable itself, when it cannot be read, and when it is empty', () => {
+  it('are refused together with the plain variable, and if the file is unreadable or empty', () => {
     const file = `${folder.path}/empty`
     writeFileSync(file, '\n')
-    const message = refusal({
+    const message = readRefusal({
       PRIVATE_KEY: 'ab'.repeat(32),
       PRIVATE_KEY_FILE: file,
       CHALLENGE_SECRET_FILE: file,
@@ -368,19 +375,19 @@ describe('findMisspellings', () => {
     ['AUTH_SERVICE_ULR', 'AUTH_SERVICE_URL'],
     ['PRIVATE_KEY_FIL', 'PRIVATE_KEY_FILE'],
     ['PROT', 'PORT']
-  ])('names %s, which may be %s', (variable, known) =>
+  ])('suggests for %s the variable %s', (variable, known) =>
     expect(findMisspellings({ [variable]: 'a value' })).toEqual([{ variable, known }])
   )
 
   it.each(['SERVICE_URL', 'VAULT_PORT', 'PAGER', 'POST', 'HOME', 'PATH', 'SERVICE_LRU_', 'SERVICE', ''])(
-    'does not change %s',
+    'suggests nothing for %s',
     (variable) => expect(findMisspellings({ [variable]: 'a value' })).toEqual([])
   )
 
   it('ignores empty values', () => expect(findMisspellings({ SERVICE_ULR: '' })).toEqual([]))
 
-  it('is part of what is said about a wrong environment, without the value', () =>
-    expect(refusal({ PORT: 'http', PRIVATE_KYE: 'secret' })).toMatch(
+  it('adds its suggestions to the message about an invalid environment, without values', () =>
+    expect(readRefusal({ PORT: 'http', PRIVATE_KYE: 'secret' })).toMatch(
       /^Wrong environment:\n {2}- PORT: .*\n {2}- PRIVATE_KYE: unknown; is it PRIVATE_KEY\?$/
     ))
 })

@@ -10,10 +10,10 @@ const coordinate = expect.stringMatching(/^[\w-]{43}$/)
 
 describe('loadIdentity', () => {
   const folder = folderOfEachTest()
-  const load = (given: Partial<Parameters<typeof loadIdentity>[0]> = {}): ReturnType<typeof loadIdentity> =>
-    loadIdentity({ DATA_DIR: folder.path, ...given })
+  const load = (options: Partial<Parameters<typeof loadIdentity>[0]> = {}): ReturnType<typeof loadIdentity> =>
+    loadIdentity({ DATA_DIR: folder.path, ...options })
 
-  it('makes key and secret once, for the eyes of their owner only, and leaves nothing else behind', async () => {
+  it('creates key and secret once, readable only by their owner, and no other file', async () => {
     const DATA_DIR = join(folder.path, 'made', 'here')
     const identity = await load({ DATA_DIR })
     expect(identity.privateKey).toMatch(/^[0-9a-f]{64}$/)
@@ -25,7 +25,7 @@ describe('loadIdentity', () => {
     expect(statSync(DATA_DIR).mode & 0o777).toBe(0o700)
   })
 
-  it('derives the DID from the key, on rsk or the network that is named', async () => {
+  it('derives the DID from the key, on rsk or the configured network', async () => {
     const { privateKey, did } = createNumberedWallet(7)
     const [PRIVATE_KEY, address] = [[privateKey], did.slice(-42)]
     expect((await load({ PRIVATE_KEY })).serviceDid).toBe(`did:ethr:rsk:${address}`)
@@ -34,7 +34,7 @@ describe('loadIdentity', () => {
     expect((await load({ PRIVATE_KEY, SERVICE_DID: 'did:web:a' })).serviceDid).toBe('did:web:a')
   })
 
-  it('makes a key for resource tokens only of auth, and none where instances have to share one', async () => {
+  it('creates a key for resource tokens only for auth, and none if instances have to share it', async () => {
     const { resourceKeys } = await load({ name: 'auth' })
     expect(resourceKeys).toEqual([{ kty: 'EC', crv: 'P-256', x: coordinate, y: coordinate, d: coordinate }])
     expect((await load({ name: 'auth' })).resourceKeys).toEqual(resourceKeys)
@@ -43,15 +43,15 @@ describe('loadIdentity', () => {
     expect((await load({ name: 'auth', DATABASE_URL: 'postgres://db.example/x' })).resourceKeys).toEqual([])
   })
 
-  it('takes the keys of RESOURCE_KEY in their order', async () => {
-    const given = [1, 2].map((number) => Buffer.alloc(32, number).toString('hex'))
-    const { resourceKeys } = await load({ name: 'auth', RESOURCE_KEY: given })
+  it('uses the keys of RESOURCE_KEY in their order', async () => {
+    const keys = [1, 2].map((number) => Buffer.alloc(32, number).toString('hex'))
+    const { resourceKeys } = await load({ name: 'auth', RESOURCE_KEY: keys })
     expect(resourceKeys).toEqual([resourceKey(1), resourceKey(2)])
     expect(readdirSync(folder.path)).not.toContain('resource-key')
     await expect(load({ name: 'auth', RESOURCE_KEY: ['f'.repeat(64)] })).rejects.toThrow('Cannot use the folder')
   })
 
-  it('signs with the first of several keys, and names the DIDs of the others', async () => {
+  it('signs with the first of several keys, and returns the DIDs of the others', async () => {
     const [next, previous] = [createNumberedWallet(7), createNumberedWallet(8)]
     const rotated = { serviceDid: next.did, privateKey: next.privateKey, previousServiceDids: [previous.did] }
     expect(await load({ PRIVATE_KEY: [next.privateKey, previous.privateKey] })).toMatchObject(rotated)
@@ -62,29 +62,29 @@ describe('loadIdentity', () => {
     await expect(load()).rejects.toThrow('does not contain a secret of 64 hex digits')
   })
 
-  it('takes several keys of the file, at commas or line breaks, and refuses what is none', async () => {
-    const given = [1, 2].map((number) => Buffer.alloc(32, number).toString('hex'))
+  it('reads several keys of a file, separated by commas or line breaks, and refuses an invalid key', async () => {
+    const keys = [1, 2].map((number) => Buffer.alloc(32, number).toString('hex'))
     const file = join(folder.path, 'resource-key')
     for (const separator of [',', '\n', '\r\n']) {
-      writeFileSync(file, `${given.join(separator)}\n`)
+      writeFileSync(file, `${keys.join(separator)}\n`)
       expect((await load({ name: 'auth' })).resourceKeys).toEqual([resourceKey(1), resourceKey(2)])
     }
-    writeFileSync(file, `${given.join()},half-a-key`)
+    writeFileSync(file, `${keys.join()},half-a-key`)
     await expect(load({ name: 'auth' })).rejects.toThrow(`The file ${file} does not contain private keys of P-256`)
   })
 
-  it('gives the keys of auth to each server of its process', async () => {
+  it('shares the keys of auth with each server of its process', async () => {
     const { resourceKeys } = await loadIdentity({ DATA_DIR: folder.path, name: 'auth' }, true)
     const vault = await loadIdentity({ DATA_DIR: folder.path, name: 'vault' }, true)
     expect(vault.resourceKeys).toEqual(resourceKeys)
   })
 
-  it('keeps no secret that was given', async () => {
+  it('stores no secret that the environment contains', async () => {
     await load({ PRIVATE_KEY: [createNumberedWallet(7).privateKey], CHALLENGE_SECRET: 'a'.repeat(32) })
     expect(readdirSync(folder.path)).toEqual([])
   })
 
-  it('refuses a file that holds something else, without showing or replacing it', async () => {
+  it('refuses an invalid file, without showing or replacing it', async () => {
     const file = join(folder.path, 'private-key')
     writeFileSync(file, 'half-a-key')
     await expect(load()).rejects.toThrow(
@@ -92,7 +92,7 @@ describe('loadIdentity', () => {
     )
   })
 
-  it.each(['0', 'f'])('refuses a file of 64 times %s, which is no key', async (digit) => {
+  it.each(['0', 'f'])('refuses a file of 64 times %s, which is no valid key', async (digit) => {
     const file = join(folder.path, 'private-key')
     writeFileSync(file, digit.repeat(64))
     await expect(load()).rejects.toThrow(
@@ -100,7 +100,7 @@ describe('loadIdentity', () => {
     )
   })
 
-  it('says in one sentence that the folder cannot be used', async () => {
+  it('reports in one sentence that the folder cannot be used', async () => {
     const file = join(folder.path, 'file')
     writeFileSync(file, '')
     const DATA_DIR = join(file, 'data')

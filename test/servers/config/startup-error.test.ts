@@ -13,7 +13,7 @@ describe('startStep', () => {
     ['SQLITE_READONLY_DBMOVED', 'its file, or the log of it, was moved or deleted'],
     ['SQLITE_STRANGE_THING', 'SQLITE_STRANGE_THING'],
     ['ESTRANGE', 'ESTRANGE']
-  ])('says of %s: %s', (code, reason) => {
+  ])('explains %s as: %s', (code, reason) => {
     const step = (): void => {
       startStep('Cannot use it', () => {
         throw Object.assign(new Error('open /somewhere'), { code })
@@ -22,19 +22,19 @@ describe('startStep', () => {
     expect(step).toThrow(`Cannot use it: ${reason}`)
   })
 
-  it('says one line of what has no code, and a command where better-sqlite3 was not built', () => {
-    const failing = (message: string) => () => {
+  it('reports the first line of an error without a code, and a command if better-sqlite3 was not built', () => {
+    const failWith = (message: string) => () => {
       startStep('Cannot use it', () => {
         throw new Error(message)
       })
     }
-    expect(failing('one line\nand more')).toThrow(/^Cannot use it: one line$/)
-    expect(failing('Could not locate the bindings file. Tried:\n → a\n → b')).toThrow(
+    expect(failWith('one line\nand more')).toThrow(/^Cannot use it: one line$/)
+    expect(failWith('Could not locate the bindings file. Tried:\n → a\n → b')).toThrow(
       'Cannot use it: better-sqlite3 has no native part for this Node: npm rebuild better-sqlite3'
     )
   })
 
-  it('keeps the command that installs what is missing, whose own reason is a code', () => {
+  it('keeps the install command of a missing package, although its cause has a code', () => {
     const cause = Object.assign(new Error('Cannot find module'), { code: 'MODULE_NOT_FOUND' })
     const step = (): void => {
       startStep('Cannot use it', () => {
@@ -44,7 +44,7 @@ describe('startStep', () => {
     expect(step).toThrow('Cannot use it: it needs the package better-sqlite3: npm install better-sqlite3')
   })
 
-  it('leaves a sentence as it is', () => {
+  it('rethrows a StartError unchanged', () => {
     const sentence = new StartError('The file is empty')
     expect(() =>
       startStep('Cannot use it', () => {
@@ -54,8 +54,8 @@ describe('startStep', () => {
   })
 })
 
-describe('sentenceOf', () =>
-  it('never shows a stack', () => {
+describe('describeFailure', () =>
+  it('never contains a stack', () => {
     expect(describeFailure(new StartError('No.'))).toBe('No.')
     expect(describeFailure(new TypeError('nothing works'), 'copy')).toBe('copy failed: nothing works')
     expect(describeFailure('nothing', 'auth')).toBe('auth failed: nothing')
@@ -68,4 +68,4 @@ describe('ownCommand', () =>
     ['/usr/local/bin/express-did-auth-servers', 'express-did-auth-servers keys new'],
     [resolve('servers/dist/bin.js'), 'node servers/dist/bin.js keys new'],
     [resolve('../servers/dist/bin.js'), 'node ../servers/dist/bin.js keys new']
-  ])('maps %s to %s', (script, command) => expect(ownCommand('keys new', script)).toBe(command)))
+  ])('maps the script %s to %s', (script, command) => expect(ownCommand('keys new', script)).toBe(command)))

@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import { shareConnections } from '../../../servers/http/connection-shares.js'
 
-/** A connection as far as its server sees it. */
+/** The members of a connection that its server uses. */
 class Connection extends EventEmitter {
   destroyed = false
   constructor(readonly remoteAddress: string) {
@@ -15,12 +15,12 @@ class Connection extends EventEmitter {
   }
 }
 
-/** A server that is given connections in place of receiving them. */
-const newServer = (): Server => createServer().removeAllListeners('connection')
+/** Creates a server that receives connections only from the test. */
+const createIdleServer = (): Server => createServer().removeAllListeners('connection')
 
-/** How many of so many connections from each address are open at a server with 8. */
-function openAt(perNetwork: boolean, addresses: readonly string[]): number {
-  const server = newServer()
+/** Counts the open connections from these addresses at a server with a maximum of 8. */
+function countOpen(perNetwork: boolean, addresses: readonly string[]): number {
+  const server = createIdleServer()
   shareConnections(server, 8, perNetwork)
   const connections = addresses.map((address) => new Connection(address))
   for (const connection of connections) server.emit('connection', connection)
@@ -28,27 +28,27 @@ function openAt(perNetwork: boolean, addresses: readonly string[]): number {
 }
 
 describe('shareConnections', () => {
-  const five = (addressOf: (index: number) => string): string[] =>
-    Array.from({ length: 5 }, (_, index) => addressOf(index))
+  const createAddresses = (getAddress: (index: number) => string): string[] =>
+    Array.from({ length: 5 }, (_, index) => getAddress(index))
 
   it.each([
     ['an IPv4 address', () => '192.0.2.1'],
     ['an IPv4 address in the form of IPv6', (index: number) => (index % 2 ? '192.0.2.1' : '::ffff:192.0.2.1')],
     ['an IPv6 network of 64 bits', (index: number) => `2001:db8::${index}`],
-    // Users share a machine, and the default of HOST accepts nobody else.
+    // Several users may share this machine, and the default HOST accepts only local connections.
     ['this machine', (index: number) => (index % 2 ? '127.0.0.1' : '::ffff:127.0.0.1')]
-  ])('gives %s at most a quarter of all connections', (_what, addressOf) => {
-    expect(openAt(true, five(addressOf))).toBe(2)
-    expect(openAt(false, five(addressOf))).toBe(5)
+  ])('limits %s to a quarter of all connections', (_what, getAddress) => {
+    expect(countOpen(true, createAddresses(getAddress))).toBe(2)
+    expect(countOpen(false, createAddresses(getAddress))).toBe(5)
   })
 
   it.each([
     ['different addresses', (index: number) => `192.0.2.${index}`],
     ['different networks of 64 bits', (index: number) => `2001:db8:0:${index}::1`]
-  ])('lets %s have more', (_what, addressOf) => expect(openAt(true, five(addressOf))).toBe(5))
+  ])('does not limit %s', (_what, getAddress) => expect(countOpen(true, createAddresses(getAddress))).toBe(5))
 
-  it('gives a share back when its connections close', () => {
-    const server = newServer()
+  it('frees the share of closed connections', () => {
+    const server = createIdleServer()
     shareConnections(server, 8, true)
     for (let round = 0; round < 5; round += 1) {
       const connection = new Connection('192.0.2.1')

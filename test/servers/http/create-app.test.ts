@@ -11,9 +11,9 @@ import { testAuthServer } from '../../support/test-app.js'
 
 const env = readEnv({}, 'auth', false)
 const silent = pino({ level: 'silent' })
-const newApp = () => createApp({ env, log: silent, dependencies: [] }, [], [])
+const createTestApp = () => createApp({ env, log: silent, dependencies: [] }, [], [])
 
-describe('every answer', () => {
+describe('every response of a server', () => {
   it.each([
     ['GET', '/nothing', 404, 'Not found'],
     ['POST', '/health', 404, 'Not found'],
@@ -28,7 +28,7 @@ describe('every answer', () => {
     expect(response.headers['x-content-type-options']).toBe('nosniff')
   })
 
-  it('carries security headers, and not the name of Express', async () => {
+  it('carries security headers, and does not name Express', async () => {
     const { listener } = await testAuthServer()
     const { headers } = await request(listener).get('/health').expect(200)
     expect(headers['content-security-policy']).toContain("default-src 'self'")
@@ -53,8 +53,8 @@ describe('every answer', () => {
   })
 })
 
-describe('a server that starts', () =>
-  it('is alive, and neither ready nor of use yet', async () => {
+describe('startingApp', () =>
+  it('answers /health with 200, and /ready and other routes with 503', async () => {
     const identity = { serviceDid: 'did:ethr:rsk:0x01', privateKey: '', challengeSecret: '' }
     const serviceUrl = 'https://service.example'
     const parts = { env, log: silent, dependencies: [], identity, serviceUrl, store: memoryStore() }
@@ -64,13 +64,13 @@ describe('a server that starts', () =>
     await request(listener).post('/request-auth').expect(503)
   }))
 
-describe('a request that no route answers', () => {
+describe('addFallbacks', () => {
   it.each([
     ['/nothing', 404, 'ERR_NOT_FOUND', 'Not found'],
     ['/broken/%ff', 400, 'ERR_PATH', 'Malformed path'],
     ['/broken/a', 500, 'ERR_INTERNAL', 'Internal error']
-  ])('is a problem for a client that asks for one: %s', async (path, status, code, title) => {
-    const app = newApp()
+  ])('answers %s with problem details if the client accepts them', async (path, status, code, title) => {
+    const app = createTestApp()
     app.get('/broken/:name', () => {
       throw new Error('secret')
     })
@@ -84,10 +84,10 @@ describe('a request that no route answers', () => {
   })
 })
 
-describe('an error that no route has answered', () => {
-  const failing = (error: unknown) => {
+describe('an unhandled error of a route', () => {
+  const createFailingApp = (error: unknown) => {
     const lines: string[] = []
-    const app = newApp()
+    const app = createTestApp()
     app.get('/broken/:name', () => {
       throw error
     })
@@ -97,17 +97,17 @@ describe('an error that no route has answered', () => {
 
   it.each([
     ['an error', new RangeError('secret of a user\n    at secret (place)'), { name: 'RangeError' }],
-    ['no error', 'secret', { name: 'string', stack: '' }]
-  ])('is 500 without its message, which the log does not have either: %s', async (_what, error, cause) => {
-    const { listener, lines } = failing(error)
+    ['a string', 'secret', { name: 'string', stack: '' }]
+  ])('is answered 500 without its message, which the log omits too: %s', async (_what, error, cause) => {
+    const { listener, lines } = createFailingApp(error)
     expect((await request(listener).get('/broken/a').expect(500)).text).toBe('Internal error')
     expect(lines).toHaveLength(1)
     expect(JSON.parse(lines[0]!)).toMatchObject({ event: 'request-failed', code: 'ERR_INTERNAL', cause })
     expect(lines[0]).not.toContain('secret')
   })
 
-  it('is 400 for a path parameter that cannot be decoded, and no failure in the log', async () => {
-    const { listener, lines } = failing('never')
+  it('is answered 400 for an undecodable path parameter, and not logged as a failure', async () => {
+    const { listener, lines } = createFailingApp('never')
     expect((await request(listener).get('/broken/%ff').expect(400)).text).toBe('Malformed path')
     expect(lines.map((line) => JSON.parse(line).event)).toEqual(['first-refusal'])
   })
@@ -123,7 +123,7 @@ describe('CORS', () => {
     await request(listener).options('/auth').set('Origin', origin).expect(404)
   })
 
-  it('answers the preflight of an origin that is listed', async () => {
+  it('answers the preflight of a listed origin', async () => {
     const { listener } = await testAuthServer({ CORS_ORIGINS: origin })
     const { headers, text } = await request(listener)
       .options('/me')
@@ -142,7 +142,7 @@ describe('CORS', () => {
     expect(headers).not.toHaveProperty('access-control-allow-credentials')
   })
 
-  it("exposes this package's headers, on refusals too", async () => {
+  it("exposes this package's headers, also on refusals", async () => {
     const { listener } = await testAuthServer({ CORS_ORIGINS: `https://other.example,${origin}` })
     const { headers } = await request(listener).get('/me').set('Origin', origin).expect(401)
     expect(headers['access-control-expose-headers']).toBe(
@@ -158,10 +158,10 @@ describe('CORS', () => {
     expect(headers['access-control-allow-credentials']).toBe('true')
   })
 
-  it('allows nothing to other origins', async () => {
+  it('allows no other origin', async () => {
     const { listener } = await testAuthServer({ CORS_ORIGINS: origin })
-    for (const other of ['https://evil.example', 'null', 'https://app.example.evil.example']) {
-      const { headers } = await request(listener).get('/health').set('Origin', other)
+    for (const foreignOrigin of ['https://evil.example', 'null', 'https://app.example.evil.example']) {
+      const { headers } = await request(listener).get('/health').set('Origin', foreignOrigin)
       expect(headers).not.toHaveProperty('access-control-allow-origin')
     }
   })

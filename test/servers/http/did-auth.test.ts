@@ -6,16 +6,16 @@ import { createServerLog } from '../../../servers/observability/logger.js'
 
 const identity = { serviceDid: 'did:ethr:rsk:0x1', privateKey: '1'.repeat(64), challengeSecret: 's'.repeat(32) }
 
-/** The options that an environment becomes. */
-function optionsOf(variables: Record<string, string>) {
+/** Creates the library's options from environment variables. */
+function createOptions(variables: Record<string, string>) {
   const env = readEnv(variables, 'auth', false)
   const log = createServerLog(env, false, { write: () => undefined })
   const parts = { env, identity, serviceUrl: 'https://auth.example', log, store: memoryStore() }
   return createDidAuthConfig(parts, () => Promise.resolve(''))
 }
 
-describe('didAuthConfig', () => {
-  it('passes the options of sessions, domains, cookies and errors on', () => {
+describe('createDidAuthConfig', () => {
+  it('passes on the options of sessions, domains, cookies and errors', () => {
     const variables = {
       LOGIN_DOMAINS: 'app.example,www.example',
       LOGIN_DIALECTS: 'url',
@@ -24,7 +24,7 @@ describe('didAuthConfig', () => {
       ABSOLUTE_SESSION_DURATION_IN_HOURS: '12',
       ERROR_FORMAT: 'problem'
     }
-    expect(optionsOf(variables)).toMatchObject({
+    expect(createOptions(variables)).toMatchObject({
       loginDomains: ['app.example', 'www.example'],
       loginDialects: ['url'],
       networks: [''],
@@ -34,8 +34,8 @@ describe('didAuthConfig', () => {
     })
   })
 
-  it('leaves them to the defaults of the library where they are absent', () =>
-    expect(optionsOf({})).toMatchObject({
+  it('leaves absent options to the defaults of the library', () =>
+    expect(createOptions({})).toMatchObject({
       loginDomains: undefined,
       cookiePrefix: undefined,
       absoluteSessionDurationInHours: undefined,
@@ -43,45 +43,46 @@ describe('didAuthConfig', () => {
     }))
 })
 
-describe('maxRequestsOf', () =>
-  it('is 1,000 at relay and vault, and left to the library at auth, unless the variable says it', () => {
-    const of = (name: 'auth' | 'relay' | 'vault', variables = {}) => getMaxRequests(readEnv(variables, name, false))
-    expect([of('auth'), of('relay'), of('vault')]).toEqual([undefined, 1_000, 1_000])
-    expect(of('relay', { MAX_REQUESTS_PER_TIME_SLOT: '3' })).toBe(3)
+describe('getMaxRequests', () =>
+  it('returns 1,000 for relay and vault, undefined for auth, or the value of the variable', () => {
+    const getLimit = (name: 'auth' | 'relay' | 'vault', variables = {}) =>
+      getMaxRequests(readEnv(variables, name, false))
+    expect([getLimit('auth'), getLimit('relay'), getLimit('vault')]).toEqual([undefined, 1_000, 1_000])
+    expect(getLimit('relay', { MAX_REQUESTS_PER_TIME_SLOT: '3' })).toBe(3)
   }))
 
-describe('siweOf', () => {
-  const optionsFor = (
+describe('createSiweOptions', () => {
+  const createSiwe = (
     variables: Record<string, string>,
     serviceDid = identity.serviceDid,
     serviceUrl = 'https://a.example'
   ) => createSiweOptions({ env: readEnv(variables, 'auth', false), identity: { ...identity, serviceDid }, serviceUrl })
   const did = `did:ethr:rsk:0x${'1'.repeat(40)}`
 
-  it('is on with the network of the service, and off with SIWE=false', () => {
-    expect(optionsFor({}, did)).toEqual({ path: '/siwe', network: 'rsk' })
-    expect(optionsFor({ SIWE: 'false' }, did)).toBeUndefined()
+  it('enables EIP-4361 on the network of the service, and disables it with SIWE=false', () => {
+    expect(createSiwe({}, did)).toEqual({ path: '/siwe', network: 'rsk' })
+    expect(createSiwe({ SIWE: 'false' }, did)).toBeUndefined()
   })
 
   it.each([
-    ['the first accepted network, where that of the service is none', did, { NETWORKS: 'ethereum,0x89' }, ''],
+    ["the first of NETWORKS if it lacks the service's network", did, { NETWORKS: 'ethereum,0x89' }, ''],
     ['the network of the service in any letter case', did, { NETWORKS: 'ethereum,RSK' }, 'rsk'],
     [
-      'NETWORK_NAME for a service of another method',
+      'NETWORK_NAME for a service with another DID method',
       'did:web:a.example',
       { NETWORK_NAME: 'rsk:testnet' },
       'rsk:testnet'
     ],
-    ['rsk without it', 'did:web:a.example', {}, 'rsk'],
-    ['an accepted network before that', 'did:web:a.example', { NETWORKS: 'sepolia' }, 'sepolia']
-  ])('takes %s', (_what, serviceDid, variables, network) =>
-    expect(optionsFor(variables, serviceDid)?.network).toBe(network)
+    ['rsk without NETWORK_NAME', 'did:web:a.example', {}, 'rsk'],
+    ['the first of NETWORKS in preference to rsk', 'did:web:a.example', { NETWORKS: 'sepolia' }, 'sepolia']
+  ])('chooses %s', (_what, serviceDid, variables, network) =>
+    expect(createSiwe(variables, serviceDid)?.network).toBe(network)
   )
 
-  it('is off where no host of a page is known, unless SIWE is set: setup then names what is missing', () => {
-    expect(optionsFor({}, did, 'urn:service')).toBeUndefined()
-    expect(optionsFor({ LOGIN_DOMAINS: 'https://app.example' }, did, 'urn:service')).toBeUndefined()
-    expect(optionsFor({ LOGIN_DOMAINS: 'app.example' }, did, 'urn:service')).toBeDefined()
-    expect(optionsFor({ SIWE: 'true' }, did, 'urn:service')).toBeDefined()
+  it('disables EIP-4361 if no host of a page is known, unless SIWE is set', () => {
+    expect(createSiwe({}, did, 'urn:service')).toBeUndefined()
+    expect(createSiwe({ LOGIN_DOMAINS: 'https://app.example' }, did, 'urn:service')).toBeUndefined()
+    expect(createSiwe({ LOGIN_DOMAINS: 'app.example' }, did, 'urn:service')).toBeDefined()
+    expect(createSiwe({ SIWE: 'true' }, did, 'urn:service')).toBeDefined()
   })
 })

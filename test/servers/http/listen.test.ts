@@ -9,11 +9,11 @@ import { steadily, until } from '../../support/until.js'
 import { scaled } from '../../support/time-factor.js'
 
 const LONG = scaled(30_000)
-const unhurried = { headers: LONG, request: LONG, idle: LONG, check: 50, stop: LONG }
+const generousLimits = { headers: LONG, request: LONG, idle: LONG, check: 50, stop: LONG }
 const running: Listening[] = []
 
-async function start(listener: RequestListener, differing: Partial<ListenLimits> = {}): Promise<Listening> {
-  const server = await listen({ port: 0, host: '127.0.0.1', variable: 'PORT' }, { ...unhurried, ...differing })
+async function start(listener: RequestListener, changedLimits: Partial<ListenLimits> = {}): Promise<Listening> {
+  const server = await listen({ port: 0, host: '127.0.0.1', variable: 'PORT' }, { ...generousLimits, ...changedLimits })
   server.serve(listener)
   running.push(server)
   return server
@@ -23,8 +23,8 @@ const answer: RequestListener = (req, res) => {
   req.resume().on('end', () => res.end('answer'))
 }
 
-/** An answer that is held back until the test lets it go. */
-function heldBack(): { listener: RequestListener; arrived: Promise<void>; release: () => void } {
+/** Creates a response that waits until the test releases it. */
+function createHeldAnswer(): { listener: RequestListener; arrived: Promise<void>; release: () => void } {
   let release = (): void => undefined
   let arrive = (): void => undefined
   const arrived = new Promise<void>((resolve) => (arrive = resolve))
@@ -55,14 +55,14 @@ async function open(port: number, text: string): Promise<Socket> {
 afterEach(() => Promise.all(running.splice(0).map((server) => server.stop())))
 
 describe('listen', () => {
-  it('says in one sentence that a port is in use, and which variable names it', async () => {
+  it('reports in one sentence that a port is in use, and the variable that names it', async () => {
     const { port } = await start(answer)
     await expect(listen({ port, host: '127.0.0.1', variable: 'AUTH_PORT' })).rejects.toThrow(
       `Cannot listen on 127.0.0.1:${port} (HOST, AUTH_PORT): the port is in use`
     )
   })
 
-  it('answers 503 until it is told what to serve', async () => {
+  it('answers 503 until it receives a listener', async () => {
     const server = await listen({ port: 0, host: '127.0.0.1', variable: 'PORT' })
     running.push(server)
     const { status } = await fetch(server.url)
@@ -71,7 +71,7 @@ describe('listen', () => {
   })
 
   it.each([
-    ['no HTTP', 'hello\r\n\r\n', 400, 'Bad Request'],
+    ['bytes that are not HTTP', 'hello\r\n\r\n', 400, 'Bad Request'],
     ['a header without a name', 'GET / HTTP/1.1\r\n: a\r\n\r\n', 400, 'Bad Request'],
     ['a NUL in a header', 'GET / HTTP/1.1\r\nHost: a\u0000\r\n\r\n', 400, 'Bad Request'],
     [
@@ -102,7 +102,7 @@ describe('listen', () => {
     ])
   })
 
-  it('writes nothing into an answer that is under way', async () => {
+  it('adds nothing to a response that has begun', async () => {
     const { port } = await start((_req, res) => {
       res.write('begun')
     })
@@ -117,10 +117,10 @@ describe('listen', () => {
   })
 
   it.each([
-    ['says nothing', ''],
-    ['sends half its headers', 'GET / HTTP/1.1\r\nHo'],
-    ['sends half its body', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{']
-  ])('closes the connections of 50 clients of which each %s', async (_what, text) => {
+    ['send nothing', ''],
+    ['send half their headers', 'GET / HTTP/1.1\r\nHo'],
+    ['send half their body', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{']
+  ])('closes the connections of 50 clients that each %s', async (_what, text) => {
     const { port } = await start(answer, { headers: 200, request: 300, idle: 300 })
     const sockets = await Promise.all(Array.from({ length: 50 }, () => open(port, text)))
     await Promise.all(sockets.map(async (socket) => socket.closed || once(socket, 'close')))
@@ -128,14 +128,14 @@ describe('listen', () => {
   })
 })
 
-describe('listen, with maxConnections', () =>
-  it('closes further connections at once, and accepts new ones when others have ended', async () => {
+describe('listen with maxConnections', () =>
+  it('closes further connections at once, and accepts new ones after others have closed', async () => {
     const { port } = await start(answer, { headers: 60_000, request: 60_000, idle: 60_000, maxConnections: 10 })
     const half = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{'
     const accepted = await Promise.all(Array.from({ length: 10 }, () => open(port, half)))
     const refused = await Promise.all(Array.from({ length: 10 }, () => open(port, half)))
-    const isClosed = (socket: Socket) => new Promise<void>((resolve) => void socket.on('close', resolve))
-    await Promise.all(refused.filter(({ closed }) => !closed).map(isClosed))
+    const waitForClose = (socket: Socket) => new Promise<void>((resolve) => void socket.on('close', resolve))
+    await Promise.all(refused.filter(({ closed }) => !closed).map(waitForClose))
     expect(accepted.some((socket) => socket.destroyed)).toBe(false)
     for (const socket of accepted) socket.destroy()
     let text: string | undefined
@@ -147,15 +147,15 @@ describe('listen, with maxConnections', () =>
     expect(text).toBe('answer')
   }))
 
-describe('listen, with clients that keep their connections', () => {
+describe('listen with persistent connections', () => {
   const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
 
-  it('keeps a connection for 65 s after an answer, so that common clients never meet a reset', async () => {
+  it('keeps an idle connection open for 65 s, so that common clients never meet a reset', async () => {
     const { port } = await start(answer)
     expect((await ask(port, new Agent({ keepAlive: true }))).headers['keep-alive']).toBe('timeout=65')
   })
 
-  it('applies the limits of silence and of headers to a request, and not between two of them', async () => {
+  it('applies the idle and header timeouts to a request, and not between two requests', async () => {
     const { port } = await start(answer, { headers: 200, request: 200, idle: 200 })
     const [first, second] = await steadily(200, async () => {
       const socket = await open(port, get)
@@ -171,13 +171,13 @@ describe('listen, with clients that keep their connections', () => {
     ])
   })
 
-  it('closes the longest idle connection when all are open, and none that waits for an answer', async () => {
-    const held = heldBack()
-    const { port } = await start((req, res) => (req.url === '/held' ? held.listener : answer)(req, res), {
+  it('closes the longest idle connection at the maximum, and none that waits for a response', async () => {
+    const heldAnswer = createHeldAnswer()
+    const { port } = await start((req, res) => (req.url === '/held' ? heldAnswer.listener : answer)(req, res), {
       maxConnections: 4
     })
     const waiting = await open(port, get.replace('/', '/held'))
-    await held.arrived
+    await heldAnswer.arrived
     const [first, second] = [await open(port, get), await open(port, '')]
     await once(first, 'data')
     second.write(get)
@@ -186,45 +186,45 @@ describe('listen, with clients that keep their connections', () => {
     expect((await ask(port)).text).toBe('answer')
     await closed
     expect([waiting.destroyed, second.destroyed]).toEqual([false, false])
-    held.release()
+    heldAnswer.release()
     expect(String(await once(waiting, 'data'))).toContain('answer')
     for (const socket of [waiting, second]) socket.destroy()
   })
 })
 
-describe('listen, for uploads', () => {
+describe('listen during uploads', () => {
   const uploads = { idle: 400 }
   const head = 'POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 10\r\n\r\n'
 
-  /** Everything that a connection is told until it is closed. */
-  async function heard(socket: Socket): Promise<string> {
+  /** Reads everything that a connection receives until it is closed. */
+  async function readUntilClosed(socket: Socket): Promise<string> {
     let text = ''
     socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
     await once(socket, 'close')
     return text
   }
 
-  it('takes a body that comes slowly and steadily for longer than no one may be silent', async () => {
+  it('accepts a slow and steady body that takes longer than the idle timeout', async () => {
     const { port } = await start(answer, uploads)
     const text = await steadily(200, async () => {
       const socket = await open(port, head)
-      const told = heard(socket)
+      const received = readUntilClosed(socket)
       for (let sent = 0; sent < 10; sent += 1) {
         socket.write('a')
         await pause(80)
       }
-      return told
+      return received
     })
     expect(text).toMatch(/^HTTP\/1\.1 200 OK\r\n/)
   })
 
-  it('answers a body that comes to a halt with 408, and closes', async () => {
+  it('answers 408 to a body that stalls, and closes the connection', async () => {
     const { port } = await start(answer, uploads)
-    const text = await steadily(200, async () => heard(await open(port, `${head}aaaaa`)))
+    const text = await steadily(200, async () => readUntilClosed(await open(port, `${head}aaaaa`)))
     expect(text).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n[^]*\r\n\r\nRequest Timeout$/)
   })
 
-  it('closes the connection of a client that does not read its answer, also when that took long', async () => {
+  it('closes the connection of a client that does not read its response, also after a long wait', async () => {
     let closed: Promise<unknown> | undefined
     const { port } = await start((req, res) => {
       closed = once(req.socket, 'close')
@@ -235,32 +235,32 @@ describe('listen, for uploads', () => {
     socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
     await until(() => closed !== undefined)
     await closed
-    const told = heard(socket)
+    const received = readUntilClosed(socket)
     socket.resume()
-    expect((await told).length).toBeLessThan(32_000_000)
+    expect((await received).length).toBeLessThan(32_000_000)
   })
 
-  it('waits for itself as long as it has to', async () => {
+  it('sets no time limit for the work of the server', async () => {
     const { text } = await steadily(200, async () => {
-      const { listener, arrived, release } = heldBack()
+      const { listener, arrived, release } = createHeldAnswer()
       const { port } = await start(listener, uploads)
-      const asked = ask(port)
+      const response = ask(port)
       await arrived
       await pause(800)
       release()
-      return asked
+      return response
     })
     expect(text).toBe('answer')
   })
 })
 
-describe('listen, when a request is answered before its body was read', () => {
-  const refusal: RequestListener = (_req, res) => {
+describe('listen with a response before the end of the body', () => {
+  const refuse: RequestListener = (_req, res) => {
     res.writeHead(401).end('refused')
   }
   const head = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n'
 
-  /** Sends a byte now and then, as long as the connection lives. */
+  /** Sends a byte every 20 ms while the connection is open. */
   function drip(socket: Socket): Promise<void> {
     const timer = setInterval(() => socket.write('a'), 20)
     return new Promise((resolve) => {
@@ -271,14 +271,13 @@ describe('listen, when a request is answered before its body was read', () => {
     })
   }
 
-  // Cause: an upload may take an hour, and a refused one was dripped for so long, over all connections that there may
-  // be.
-  it('ends the connections of 20 clients that let the rest drip, and serves others then', async () => {
-    const { port } = await start(refusal, { rest: 300, maxConnections: 20 })
+  // Cause: an upload may take an hour. Clients dripped refused uploads for that time, over all allowed connections.
+  it('closes the connections of 20 clients that drip the rest of the body, and then serves others', async () => {
+    const { port } = await start(refuse, { rest: 300, maxConnections: 20 })
     const sockets = await Promise.all(Array.from({ length: 20 }, () => open(port, head)))
-    const heard = sockets.map((socket) => once(socket, 'data'))
+    const firstData = sockets.map((socket) => once(socket, 'data'))
     const dripping = sockets.map(drip)
-    for (const [bytes] of await Promise.all(heard)) expect(String(bytes)).toMatch(/^HTTP\/1\.1 401 /)
+    for (const [bytes] of await Promise.all(firstData)) expect(String(bytes)).toMatch(/^HTTP\/1\.1 401 /)
     await Promise.all(dripping)
     let text: string | undefined
     await until(
@@ -291,7 +290,7 @@ describe('listen, when a request is answered before its body was read', () => {
     expect(text).toBe('refused')
   })
 
-  it('ends the connection of a client that does not read the answer either', async () => {
+  it('closes the connection of a client that does not read the response either', async () => {
     let closed: Promise<unknown> | undefined
     const { port } = await start(
       (req, res) => {
@@ -310,8 +309,8 @@ describe('listen, when a request is answered before its body was read', () => {
     await dripping
   })
 
-  it('keeps the connection of a client that sends the rest in time, with requests behind it', async () => {
-    const { port } = await start(refusal, { rest: 1_000 })
+  it('keeps the connection of a client that sends the rest in time, and serves its next requests', async () => {
+    const { port } = await start(refuse, { rest: 1_000 })
     const statuses = await steadily(200, async () => {
       const socket = await open(port, 'POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{')
       let text = ''
@@ -329,7 +328,7 @@ describe('listen, when a request is answered before its body was read', () => {
     expect(statuses).toBe(4)
   })
 
-  it('sends a long answer to a client that reads it slowly', async () => {
+  it('sends a long response to a client that reads slowly', async () => {
     const { port } = await start((_req, res) => void res.end(Buffer.alloc(32_000_000)), { rest: 100 })
     const socket = connect({ port, host: '127.0.0.1' })
     socket.write('GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
@@ -341,22 +340,22 @@ describe('listen, when a request is answered before its body was read', () => {
   })
 })
 
-describe('stop', () => {
-  it('finishes what is under way', async () => {
-    const { listener, arrived, release } = heldBack()
+describe('Listening.stop', () => {
+  it('finishes requests in flight', async () => {
+    const { listener, arrived, release } = createHeldAnswer()
     const server = await start(listener)
-    const asked = ask(server.port, new Agent({ keepAlive: true }))
+    const response = ask(server.port, new Agent({ keepAlive: true }))
     await arrived
     let isStopped = false
     const stopped = server.stop().then(() => (isStopped = true))
     await pause(60)
     expect(isStopped).toBe(false)
     release()
-    expect((await asked).text).toBe('answer')
+    expect((await response).text).toBe('answer')
     await stopped
   })
 
-  it('does not wait for connections that are kept alive', async () => {
+  it('does not wait for idle persistent connections', async () => {
     const server = await start(answer)
     const agent = new Agent({ keepAlive: true })
     await ask(server.port, agent)
@@ -371,11 +370,11 @@ describe('stop', () => {
     await expect(ask(server.port)).rejects.toThrow('ECONNREFUSED')
   })
 
-  it('cuts off what does not end in time', async () => {
-    const { listener, arrived } = heldBack()
+  it('cuts off requests that do not end in time', async () => {
+    const { listener, arrived } = createHeldAnswer()
     const server = await start(listener, { stop: 100 })
-    const asked = ask(server.port)
-    const refused = expect(asked).rejects.toThrow('socket hang up')
+    const response = ask(server.port)
+    const refused = expect(response).rejects.toThrow('socket hang up')
     await arrived
     await server.stop()
     await refused

@@ -19,10 +19,16 @@ const wallet = createNumberedWallet(1)
 const COUNT = rounds(400, 10_000)
 const sig = wallet.personalSign('another message')
 const credentialJwt = 'eyJhbGciOiJFUzI1NksifQ.e30.AAAA'
-const goodWith = (accessToken: string) => ({ did: wallet.did, sig, accessToken, refreshToken: 'token', credentialJwt })
+const createValidFields = (accessToken: string) => ({
+  did: wallet.did,
+  sig,
+  accessToken,
+  refreshToken: 'token',
+  credentialJwt
+})
 
-/** Starts a server; `isAlive` does with it what its users do. */
-const starts = {
+/** Functions that start each server. `isAlive` uses it as a client does. */
+const serverStarters = {
   auth: async (env: Record<string, string>) => {
     const { listener, log, close } = await testAuthServer(env)
     const isAlive = async (url: string): Promise<boolean> => {
@@ -30,31 +36,31 @@ const starts = {
       const { accessToken } = await logIn(url, wallet, 'auth.example')
       return (await me(url, accessToken)).status === 200
     }
-    return { listener, log, close, isAlive, requests: malformedRequests(goodWith('e30.e30.AA')) }
+    return { listener, log, close, isAlive, requests: malformedRequests(createValidFields('e30.e30.AA')) }
   },
   relay: async (env: Record<string, string>) => {
     const relay = await startTestRelay(env)
     const token = await relayLogIn(relay, wallet)
-    const requests = malformedRelayRequests(goodWith(token), wallet, await requestChallenge(relay, wallet.did))
+    const requests = malformedRelayRequests(createValidFields(token), wallet, await requestChallenge(relay, wallet.did))
     const isAlive = async (url: string): Promise<boolean> =>
       (await relayGet(url, token, await relayPost(url, token, 'alive'))).text === '{"file":"alive"}'
     return { ...relay, close: relay.end, isAlive, requests }
   },
   vault: async (env: Record<string, string>) => {
-    // Its token in a body, also where the vault under test has cookies.
-    const first = await testVault()
-    const accessToken = await logInAt(first.listener, wallet)
-    const vault = await testVault(env, { folder: first.folder })
+    // This vault answers tokens in bodies, even if the vault under test uses cookies.
+    const loginVault = await testVault()
+    const accessToken = await logInAt(loginVault.listener, wallet)
+    const vault = await testVault(env, { folder: loginVault.folder })
     const close = async (): Promise<void> => {
       await vault.close()
-      await first.close()
+      await loginVault.close()
     }
     const isAlive = async (url: string): Promise<boolean> => {
       const headers = { Authorization: `DIDAuth ${accessToken}` }
       const { status } = await post(`${url}/alive`, { content: 'still' }, headers)
       return status === 201 && (await ask(`${url}/${wallet.did}/alive`)).text === '["still"]'
     }
-    return { ...vault, close, isAlive, requests: malformedVaultRequests(goodWith(accessToken)) }
+    return { ...vault, close, isAlive, requests: malformedVaultRequests(createValidFields(accessToken)) }
   }
 }
 
@@ -71,27 +77,24 @@ describe('malformed requests', () => {
     ['vault', {}],
     ['vault', cookies],
     ['vault', cors]
-  ] as const)(
-    'get from %s no 5xx, stack or HTML, log no error, never hang, and leave it alive: %j',
-    async (name, env) => {
-      const { listener, log, close, isAlive, requests } = await starts[name]({
-        MAX_REQUESTS_PER_TIME_SLOT: '100000',
-        ...env
-      })
-      expect(requests.length).toBeGreaterThan(2_000)
-      const server = await listen({ port: 0, host: '127.0.0.1', variable: 'PORT' })
-      server.serve(listener)
-      const run = await runMalformed(server.port, takeSample(requests, COUNT))
-      expect(run).toMatchObject({ faults: [], pages: 0 })
-      expect(run.sent).toBeGreaterThanOrEqual(Math.min(COUNT, 2_000))
-      // More than 8 long bodies of one user at once are refused, also where their client has disconnected.
-      const allowed = name === 'vault' ? 'ERR_BUSY' : 'none'
-      expect(log().filter(({ level, code }) => level === 'error' && code !== allowed)).toEqual([])
-      expect(log().filter(({ event }) => event === 'request').length).toBeGreaterThan(200)
-      expect(await isAlive(server.url)).toBe(true)
-      expect((await ask(`${server.url}/ready`)).status).toBe(200)
-      await server.stop()
-      await close()
-    }
-  )
+  ] as const)('cause at %s no 5xx, stack, HTML, logged error or hang, and leave it running: %j', async (name, env) => {
+    const { listener, log, close, isAlive, requests } = await serverStarters[name]({
+      MAX_REQUESTS_PER_TIME_SLOT: '100000',
+      ...env
+    })
+    expect(requests.length).toBeGreaterThan(2_000)
+    const server = await listen({ port: 0, host: '127.0.0.1', variable: 'PORT' })
+    server.serve(listener)
+    const run = await runMalformed(server.port, takeSample(requests, COUNT))
+    expect(run).toMatchObject({ faults: [], pages: 0 })
+    expect(run.sent).toBeGreaterThanOrEqual(Math.min(COUNT, 2_000))
+    // The vault refuses more than 8 concurrent long bodies of a user, including those of disconnected clients.
+    const allowed = name === 'vault' ? 'ERR_BUSY' : 'none'
+    expect(log().filter(({ level, code }) => level === 'error' && code !== allowed)).toEqual([])
+    expect(log().filter(({ event }) => event === 'request').length).toBeGreaterThan(200)
+    expect(await isAlive(server.url)).toBe(true)
+    expect((await ask(`${server.url}/ready`)).status).toBe(200)
+    await server.stop()
+    await close()
+  })
 })

@@ -19,15 +19,15 @@ async function start(listener: RequestListener): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-/** A connection whose answers are read and dropped. */
-async function open(port: number): Promise<Socket> {
+/** Opens a connection whose responses are read and dropped. */
+async function openConnection(port: number): Promise<Socket> {
   const socket = connect(port, '127.0.0.1').resume()
   socket.on('error', () => undefined)
   await once(socket, 'connect')
   return socket
 }
 
-const requests = (count: number): string =>
+const createRequests = (count: number): string =>
   Array.from({ length: count }, (_, index) => `GET /${index} HTTP/1.1\r\nHost: a\r\n\r\n`).join('')
 
 interface Sent {
@@ -44,35 +44,35 @@ function send(port: number, text: string): Sent {
   return { socket, received: () => received }
 }
 
-describe('oneAtATime', () => {
-  it('begins a request of a connection when the one before is answered, in order', async () => {
-    let [underWay, most] = [0, 0]
+describe('handleOneAtATime', () => {
+  it('starts each request of a connection after the previous response, in order', async () => {
+    let [inFlight, mostInFlight] = [0, 0]
     const port = await start((req, res) => {
-      underWay += 1
-      most = Math.max(most, underWay)
+      inFlight += 1
+      mostInFlight = Math.max(mostInFlight, inFlight)
       setTimeout(() => {
-        underWay -= 1
+        inFlight -= 1
         res.end(`<${req.url!}>`)
       }, 5)
     })
-    const { received } = send(port, requests(100))
+    const { received } = send(port, createRequests(100))
     await until(() => received().includes('</99>'))
     const answers = [...received().matchAll(/<\/(\d+)>/g)].map(([, number]) => Number(number))
     expect(answers).toEqual(Array.from({ length: 100 }, (_, index) => index))
-    expect(most).toBe(1)
+    expect(mostInFlight).toBe(1)
   })
 
-  it('closes a connection with 101 requests of which none is answered', async () => {
+  it('closes a connection with 101 unanswered requests', async () => {
     let begun = 0
     const port = await start(() => {
       begun += 1
     })
-    const { socket, received } = send(port, requests(101))
+    const { socket, received } = send(port, createRequests(101))
     await once(socket, 'close')
     expect([received(), begun]).toEqual(['', 1])
   })
 
-  it('begins nothing more for a client that has gone', async () => {
+  it('starts no request of a client that has disconnected', async () => {
     const begun: string[] = []
     let isGone = false
     const port = await start((req, res) => {
@@ -82,7 +82,7 @@ describe('oneAtATime', () => {
         res.end()
       })
     })
-    const { socket } = send(port, requests(5))
+    const { socket } = send(port, createRequests(5))
     await until(() => begun.length > 0)
     socket.destroy()
     await until(() => isGone)
@@ -90,14 +90,14 @@ describe('oneAtATime', () => {
     expect(begun).toEqual(['/0'])
   })
 
-  it('starts a newcomer before the rest of what others sent ahead', async () => {
+  it('starts a request of a new connection before the queued requests of others', async () => {
     const started: string[] = []
     const newcomers: Socket[] = []
     let finish = (): void => undefined
     const finished = new Promise<void>((resolve) => (finish = resolve))
     const port = await start((req, res) => {
       started.push(req.url!)
-      // The bytes are in the server's socket when this returns: only a server that reads no socket can miss them.
+      // After this call the bytes are in the server's socket. Only a server that reads no sockets can miss them.
       if (started.length === 1) newcomers[0]?.write('GET /newcomer HTTP/1.1\r\nHost: a\r\n\r\n')
       res.end()
       if (started.length === 40 * 99 + 1) finish()
@@ -109,17 +109,17 @@ describe('oneAtATime', () => {
         if (count === 41) resolve()
       })
     })
-    const sockets = await Promise.all(Array.from({ length: 41 }, () => open(port)))
+    const sockets = await Promise.all(Array.from({ length: 41 }, () => openConnection(port)))
     await accepted
     newcomers.push(...sockets.splice(40))
-    for (const socket of sockets) socket.write(requests(99))
+    for (const socket of sockets) socket.write(createRequests(99))
     await finished
-    // Each of the 40 may have its first request started at once, and some of those that wait.
+    // The server may start the first request of each of the 40 connections, and some queued requests.
     expect(started.indexOf('/newcomer')).toBeLessThan(80)
   })
 
-  it('answers 12,000 requests over 40 connections that stay open, each exactly once', async () => {
-    const [connections, each] = [40, 300]
+  it('answers 12,000 requests over 40 persistent connections exactly once each', async () => {
+    const [connections, requestCount] = [40, 300]
     const started = new Map<string, number>()
     const sockets = new Map<number | undefined, Socket>()
     const bodies: string[] = []
@@ -136,24 +136,24 @@ describe('oneAtATime', () => {
       req.on('data', (chunk: Buffer) => (body += chunk.toString()))
       req.on('end', () => {
         bodies.push(body)
-        // An answer that ends in this phase of the event loop makes the client send at once. Sockets are read before
-        // the next immediate: a request that was already queued for then would be started twice.
+        // A response that ends in this phase of the event loop makes the client send at once. Sockets are read
+        // before the next immediate, which would start a request a second time if it was already queued.
         setImmediate(() => res.end())
       })
       res.on('close', () => {
         const [socket, number] = [sockets.get(req.socket.remotePort), Number(req.url!.slice(1)) + 1]
-        if (socket !== undefined && number < each) sendNext(socket, number)
-        else if (bodies.length === connections * each) finish()
+        if (socket !== undefined && number < requestCount) sendNext(socket, number)
+        else if (bodies.length === connections * requestCount) finish()
       })
     })
     for (let count = 0; count < connections; count += 1) {
-      const socket = await open(port)
+      const socket = await openConnection(port)
       sockets.set(socket.localPort, socket)
     }
     for (const socket of sockets.values()) sendNext(socket, 0)
     await finished
     expect([started.size, Math.max(...started.values())]).toEqual([12_000, 1])
-    const expected = Array.from({ length: each }, (_, number) => `{"number":${number}}`)
+    const expected = Array.from({ length: requestCount }, (_, number) => `{"number":${number}}`)
     expect(new Set(bodies)).toEqual(new Set(expected))
     expect(bodies).toHaveLength(12_000)
   })
@@ -164,8 +164,8 @@ describe('oneAtATime', () => {
       begun += 1
       if (begun === 3) res.end('third')
     })
-    const all = Array.from({ length: 3 }, () => send(port, requests(1)))
-    await until(() => all.some(({ received }) => received().endsWith('third')))
+    const exchanges = Array.from({ length: 3 }, () => send(port, createRequests(1)))
+    await until(() => exchanges.some(({ received }) => received().endsWith('third')))
     expect(begun).toBe(3)
   })
 })

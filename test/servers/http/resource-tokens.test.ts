@@ -12,34 +12,35 @@ import { systemClock } from '../../../src/time.js'
 const { did } = createNumberedWallet(1)
 const [RELAY, VAULT] = ['https://relay.example', 'https://vault.example']
 const resources = { resources: [RELAY, VAULT], resourceKeys: [resourceKey(1)] }
-const bearer = (token: string) => ({ Authorization: `Bearer ${token}` })
+const createBearer = (token: string) => ({ Authorization: `Bearer ${token}` })
 
-describe('the vault with TRUSTED_ISSUER', () => {
+describe('resource tokens at the vault', () => {
   const start = async (env: Record<string, string> = {}) => {
-    const now = { clock: systemClock, challengeExpirationTimeInSeconds: 86_400 }
-    const issuer = await startIssuer({ ...resources, ...now })
+    const currentTime = { clock: systemClock, challengeExpirationTimeInSeconds: 86_400 }
+    const issuer = await startIssuer({ ...resources, ...currentTime })
     const vault = await testVault({ TRUSTED_ISSUER: issuer.url, ...env })
     afterTest(() => vault.close())
-    const put = (token: string) => request(vault.listener).put('/notes').set(bearer(token)).send({ content: 'a note' })
+    const put = (token: string) =>
+      request(vault.listener).put('/notes').set(createBearer(token)).send({ content: 'a note' })
     return { issuer, vault, put }
   }
 
-  it('lets a user write and read with a token of auth, as the DID that logged in there', async () => {
+  it('allow writes and reads as the DID that logged in at auth', async () => {
     const { issuer, vault, put } = await start()
     const token = await issuer.tokenFor(VAULT)
     await put(token).expect(200)
     const { body } = await request(vault.listener).get(`/${did}/notes`).expect(200)
     expect(body).toEqual(['a note'])
-    await request(vault.listener).get('/storage').set(bearer(token)).expect(200)
+    await request(vault.listener).get('/storage').set(createBearer(token)).expect(200)
   })
 
-  it('refuses a token for the relay, and the access token of auth itself', async () => {
+  it('are refused if issued for the relay, as is an access token of auth', async () => {
     const { issuer, put } = await start()
     await put(await issuer.tokenFor(RELAY)).expect(401, 'Invalid access token')
     await put((await issuer.logIn()).accessToken).expect(401, 'Invalid access token')
   })
 
-  it('is 503 only for such tokens while auth was never there, and ready', async () => {
+  it('are answered 503 if auth has never responded, and the vault stays ready', async () => {
     const { issuer, vault, put } = await start()
     const token = await issuer.tokenFor(VAULT)
     issuer.answer = (req) => req.socket.destroy()
@@ -51,7 +52,7 @@ describe('the vault with TRUSTED_ISSUER', () => {
   })
 })
 
-describe('the relay with TRUSTED_ISSUER', () => {
+describe('resource tokens at the relay', () => {
   const start = async () => {
     const issuer = await startIssuer(resources)
     const relay = await startTestRelay({ TRUSTED_ISSUER: issuer.url, MAX_REQUESTS_PER_TIME_SLOT: '3' })
@@ -61,36 +62,36 @@ describe('the relay with TRUSTED_ISSUER', () => {
     return { issuer, relay, post }
   }
 
-  it('lets a user post and read with a token of auth, by the quota of that DID', async () => {
+  it('allow posts and reads, within the quota of their DID', async () => {
     const { issuer, relay, post } = await start()
     const token = await issuer.tokenFor(RELAY)
     const { cid } = (await post(`Bearer ${token}`).expect(200)).body as { cid: string }
-    const read = () => request(relay.listener).get(`/file/${cid}`).set(bearer(token))
+    const read = () => request(relay.listener).get(`/file/${cid}`).set(createBearer(token))
     expect((await read().expect(200)).body).toEqual({ file: 'a file' })
     await read().expect(200)
     await read().expect(429)
   })
 
-  it('refuses a token for the vault, its own scheme with one, and Bearer with what is none', async () => {
+  it('are refused if issued for the vault, with the scheme DIDAuth, or if invalid', async () => {
     const { issuer, post } = await start()
     const token = await issuer.tokenFor(RELAY)
     await post(`Bearer ${await issuer.tokenFor(VAULT)}`).expect(401, 'Invalid access token')
     for (const header of [token, `DIDAuth ${token}`, 'Bearer x']) await post(header).expect(401, 'Invalid access token')
   })
 
-  it('has no such tokens without the variable', async () => {
+  it('are refused without TRUSTED_ISSUER', async () => {
     const issuer = await startIssuer(resources)
     const relay = await startTestRelay()
     afterTest(() => relay.end())
     const send = request(relay.listener)
       .post('/file')
-      .set(bearer(await issuer.tokenFor(RELAY)))
+      .set(createBearer(await issuer.tokenFor(RELAY)))
     await send.send({ file: 'a file' }).expect(401, 'Invalid access token')
   })
 })
 
 describe('the auth server', () => {
-  it('issues tokens for RESOURCES, and publishes discovery without them too', async () => {
+  it('issues tokens for RESOURCES, and publishes discovery also without RESOURCES', async () => {
     const issuing = await testAuthServer({ RESOURCES: RELAY })
     const { body } = await request(issuing.listener).get('/.well-known/did-auth.json').expect(200)
     expect(body).toMatchObject({ resources: [RELAY], jwks_uri: 'https://auth.example/.well-known/jwks.json' })
@@ -101,60 +102,65 @@ describe('the auth server', () => {
   })
 })
 
-describe('servers that run side by side', () => {
-  const parts = (urls: [string, string][], env: object = {}) =>
+describe('servers in one process', () => {
+  const createParts = (urls: [string, string][], env: object = {}) =>
     ({
       env: { RESOURCES: [], ...env },
       identity: { resourceKeys: resources.resourceKeys },
       serviceUrls: new Map(urls)
     }) as unknown as Parameters<typeof createResourceOptions>[0]
-  const all: [string, string][] = [
+  const allUrls: [string, string][] = [
     ['auth', 'http://localhost:3000'],
     ['relay', 'http://localhost:3001'],
     ['vault', 'https://vault.example']
   ]
 
-  it('trust each other without a setting: auth issues for relay and vault', () => {
-    expect(createResourceOptions(parts(all, { RESOURCES: ['https://vault.example', 'https://a.example'] }))).toEqual({
+  it('trust each other without configuration: auth issues tokens for relay and vault', () => {
+    expect(
+      createResourceOptions(createParts(allUrls, { RESOURCES: ['https://vault.example', 'https://a.example'] }))
+    ).toEqual({
       resources: ['https://vault.example', 'https://a.example', 'http://localhost:3001'],
       resourceKeys: resources.resourceKeys
     })
-    const handedOver = { issuer: 'http://localhost:3000', keys: resources.resourceKeys }
-    expect(findTrustedIssuer(parts(all))).toEqual(handedOver)
-    expect(findTrustedIssuer(parts(all, { TRUSTED_ISSUER: 'http://localhost:3000' }))).toEqual(handedOver)
-    const other = { issuer: 'https://b.example' }
-    expect(findTrustedIssuer(parts(all, { TRUSTED_ISSUER: other.issuer }))).toEqual(other)
+    const sharedIssuer = { issuer: 'http://localhost:3000', keys: resources.resourceKeys }
+    expect(findTrustedIssuer(createParts(allUrls))).toEqual(sharedIssuer)
+    expect(findTrustedIssuer(createParts(allUrls, { TRUSTED_ISSUER: 'http://localhost:3000' }))).toEqual(sharedIssuer)
+    const otherIssuer = { issuer: 'https://b.example' }
+    expect(findTrustedIssuer(createParts(allUrls, { TRUSTED_ISSUER: otherIssuer.issuer }))).toEqual(otherIssuer)
   })
 
-  it('take tokens by keys of this process, while the public name of auth is unknown here', async () => {
-    const unknown = 'https://auth.invalid'
-    const issuer = await startIssuer({ ...resources, serviceUrl: unknown, clock: systemClock })
+  it('verify tokens with the keys of auth in memory, also if its public name does not resolve', async () => {
+    const unresolvableUrl = 'https://auth.invalid'
+    const issuer = await startIssuer({ ...resources, serviceUrl: unresolvableUrl, clock: systemClock })
     const clock = Object.assign(new TestClock(), { seconds: systemClock.nowSeconds() })
-    const shell = { serviceUrls: new Map([['auth', unknown]] as const), identity: { resourceKeys: [resourceKey(1)] } }
+    const shell = {
+      serviceUrls: new Map([['auth', unresolvableUrl]] as const),
+      identity: { resourceKeys: [resourceKey(1)] }
+    }
     const [vault, relay] = [await testVault({}, shell), await startTestRelay({}, { ...shell, clock })]
     afterTest(() => Promise.all([vault.close(), relay.end()]))
     const put = request(vault.listener)
       .put('/notes')
-      .set(bearer(await issuer.tokenFor(VAULT)))
+      .set(createBearer(await issuer.tokenFor(VAULT)))
     await put.send({ content: 'a note' }).expect(200)
     const post = request(relay.listener)
       .post('/file')
-      .set(bearer(await issuer.tokenFor(RELAY)))
+      .set(createBearer(await issuer.tokenFor(RELAY)))
     await post.send({ file: 'a file' }).expect(200)
     const ready = (await request(relay.listener).get('/ready').expect(200)).body as { dependencies: object }
     expect(ready.dependencies).not.toHaveProperty('issuer')
   })
 
-  it('do not where a URL is neither https nor on this machine, or instances share no key', () => {
-    const open: [string, string][] = [
+  it('do not trust a URL that is neither https nor on this machine, or an issuer without a shared key', () => {
+    const publicUrls: [string, string][] = [
       ['auth', 'http://192.168.1.5:3000'],
       ['vault', 'http://192.168.1.5:3002']
     ]
-    expect(createResourceOptions(parts(open))).toEqual({})
-    expect(findTrustedIssuer(parts(open))).toBeUndefined()
-    const withoutKey = { ...parts(all), identity: { resourceKeys: [] } as never }
+    expect(createResourceOptions(createParts(publicUrls))).toEqual({})
+    expect(findTrustedIssuer(createParts(publicUrls))).toBeUndefined()
+    const withoutKey = { ...createParts(allUrls), identity: { resourceKeys: [] } as never }
     expect(createResourceOptions(withoutKey)).toEqual({})
     expect(findTrustedIssuer(withoutKey)).toBeUndefined()
-    expect(createResourceOptions(parts([['auth', 'http://localhost:3000']]))).toEqual({})
+    expect(createResourceOptions(createParts([['auth', 'http://localhost:3000']]))).toEqual({})
   })
 })

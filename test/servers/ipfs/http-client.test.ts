@@ -8,7 +8,7 @@ import type * as client from 'ipfs-http-client'
 import { startFaultyNode } from '../../support/faulty-ipfs-node.js'
 import { root } from '../../support/packed-package.js'
 
-it("a bundle of the IPFS client needs only Node, calls a node, and includes its packages' licences", async () => {
+it("the bundled IPFS client imports only Node, reaches a node, and includes its packages' licences", async () => {
   const folder = mkdtempSync(join(tmpdir(), 'did-auth-bundle-'))
   const faulty = await startFaultyNode()
   try {
@@ -24,7 +24,7 @@ it("a bundle of the IPFS client needs only Node, calls a node, and includes its 
     await create({ url: faulty.url }).version()
     expect(faulty.calls.version).toBe(1)
     const notices = readFileSync(noticesFile, 'utf8')
-    // The versions that package.json overrides; an old one of each has a known fault.
+    // The versions that package.json overrides, because older ones have known vulnerabilities.
     for (const name of [/^ipfs-http-client 60\./m, /^nanoid 5\./m, /^parse-duration 2\./m])
       expect(notices).toMatch(name)
     const chapters = notices.split(`\n${'-'.repeat(80)}\n`).slice(1)

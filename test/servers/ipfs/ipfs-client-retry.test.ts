@@ -10,15 +10,15 @@ jest.unstable_mockModule('../../../servers/ipfs/http-client.js', () => {
 })
 const { createIpfsHttpNode } = await import('../../../servers/ipfs/ipfs-rpc-client.js')
 
-// Cause: its rejection was cached for ever, and nothing was pinned until the next start.
-it('a client of the IPFS node that does not load is tried again by the next call, and loaded once', async () => {
+// Cause: the failed import was cached, and no content was pinned until the next start.
+it('an IPFS client that failed to load is loaded again by the next call, and only once', async () => {
   const faulty = await startFaultyNode()
-  const [node, other] = [createIpfsHttpNode(faulty.url), createIpfsHttpNode(faulty.url)]
+  const [node, otherNode] = [createIpfsHttpNode(faulty.url), createIpfsHttpNode(faulty.url)]
   await expect(node.ping()).rejects.toThrow('too many open files')
   await node.ping()
-  await other.ping()
+  await otherNode.ping()
   expect({ loads, calls: faulty.calls.version }).toEqual({ loads: 2, calls: 2 })
   node.close()
-  other.close()
+  otherNode.close()
   await faulty.stop()
 })

@@ -12,8 +12,8 @@ afterEach(async () => {
   await faulty.stop()
 })
 
-// Each verb with each fault: ipfs-faults.slow.test.ts.
-it.each(ipfsFaults)('ipfsHttpNode says of a node that %s what is wrong with it', async (fault) => {
+// See ipfs-faults.slow.test.ts for each verb with each fault.
+it.each(ipfsFaults)('createIpfsHttpNode reports what is wrong with a node that %s', async (fault) => {
   faulty = await startFaultyNode({ fault, slowMilliseconds: 600_000 })
   client = createIpfsHttpNode(faulty.url, { deadlineMilliseconds: deadlineFor(fault, 'add') })
   expect(await catchCode(askNode(client, 'add'))).toBe(expectVerdict(fault, 'add'))

@@ -21,7 +21,7 @@ let store: TestStore
 let captured = captureLog()
 let workers: PinWorker[] = []
 
-const started = (other: TestStore = store): PinWorker => {
+const startWorker = (other: TestStore = store): PinWorker => {
   const clock = { nowSeconds: () => files.clocks.seconds }
   const worker = new PinWorker({ ledger: other, store: other, node, log: pino({}, captured.destination), clock })
   workers.push(worker)
@@ -46,9 +46,9 @@ afterEach(async () => {
 const add = (text: string, from = store) => from.writeEntry(createEntry('k', text))
 const remove = (text: string, from = store) => from.removeEntries({ did, key: 'k', cid: computeCid(text) })
 
-describe('the pin worker', () => {
-  it('pins what is written and unpins what is removed, before settle answers', async () => {
-    const worker = started()
+describe('PinWorker', () => {
+  it('pins written content and unpins removed content before settle resolves', async () => {
+    const worker = startWorker()
     const { changedPins } = await add('a')
     expect(await worker.settle(changedPins)).toBe(true)
     await add('b')
@@ -59,8 +59,8 @@ describe('the pin worker', () => {
     expect(await store.countOpen()).toBe(0)
   })
 
-  it('asks the node nothing for what is pinned already, nor for what it never pinned', async () => {
-    const worker = started()
+  it('makes no call for content that is pinned already or was never pinned', async () => {
+    const worker = startWorker()
     node.pins.add('of another')
     await add('a')
     await worker.settle([a])
@@ -74,9 +74,9 @@ describe('the pin worker', () => {
     ['is removed', ['remove'], []],
     ['is removed and written again', ['remove', 'add'], [a]]
   ] as const)(
-    'makes no call for content whose call is under way: it %s, and the node follows',
+    'waits for a call in flight when its content %s, and then updates the node',
     async (_what, steps, pins) => {
-      const worker = started()
+      const worker = startWorker()
       node.isHolding = true
       await add('a')
       const first = worker.settle([a])
@@ -93,8 +93,8 @@ describe('the pin worker', () => {
     }
   )
 
-  it('makes at most 4 calls at once, and never two for one cid', async () => {
-    const worker = started()
+  it('makes at most 4 calls at once, and never two for one CID', async () => {
+    const worker = startWorker()
     const texts = Array.from({ length: 30 }, (_, index) => `c${index}`)
     node.isHolding = true
     await Promise.all(texts.map((text) => add(text)))
@@ -114,34 +114,34 @@ describe('the pin worker', () => {
     expect([...node.pins]).toEqual([])
   })
 
-  it('carries out what a process before left open, with one call each', async () => {
+  it('finishes the calls that a previous process left open, with one call each', async () => {
     const texts = Array.from({ length: 200 }, (_, index) => `c${index}`)
     await Promise.all(texts.map((text) => add(text)))
-    started().start()
+    startWorker().start()
     await until(async () => (await store.countOpen()) === 0)
     expect(node.calls.sort()).toEqual(texts.map((text) => `add ${computeCid(text)}`).sort())
   })
 
-  it('repeats a call whose worker ended half way: after its lease, and once more after a minute of doubt', async () => {
+  it('repeats a call of a crashed worker after its lease, and again after a minute of doubt', async () => {
     node.isHolding = true
     await add('a')
-    void started().settle([a])
+    void startWorker().settle([a])
     await node.heldCall('add', a)
-    const other = started(await files.open({ tracksPins: true }))
+    const otherWorker = startWorker(await files.open({ tracksPins: true }))
     node.isHolding = false
-    expect(await other.settle([a])).toBe(false)
+    expect(await otherWorker.settle([a])).toBe(false)
     files.clocks.advance(20)
-    expect(await other.settle([a])).toBe(false)
+    expect(await otherWorker.settle([a])).toBe(false)
     expect(node.calls).toEqual([`add ${a}`, `add ${a}`])
     files.clocks.advance(60)
-    expect(await other.settle([a])).toBe(true)
+    expect(await otherWorker.settle([a])).toBe(true)
     expect(node.calls).toHaveLength(3)
   })
 
   it.each([
     [2, 'an outage', 'ipfs-unavailable', false],
-    [3, 'a matter of this pin, and the others go on', 'pin-failed', true]
-  ])('counts a time-out after %d failures of the same pin as %s', async (failures, _what, event, isSettled) => {
+    [3, 'a fault of only that pin', 'pin-failed', true]
+  ])('treats a timeout after %d failures of the same pin as %s', async (failures, _what, event, isSettled) => {
     await add('a')
     for (let attempt = 0; attempt < failures; attempt += 1) {
       const nowSeconds = files.clocks.seconds
@@ -150,21 +150,21 @@ describe('the pin worker', () => {
     }
     await add('b')
     node.fault = (_verb, cid) => (cid === a ? 'ERR_IPFS_TIMEOUT' : undefined)
-    const worker = started()
+    const worker = startWorker()
     expect(await worker.settle([a])).toBe(false)
     expect(captured.log().map((line) => line.event)).toEqual([event])
     expect(await worker.settle([b])).toBe(isSettled)
   })
 
-  it('leaves a call to the process that has its lease, and does what is left afterwards', async () => {
-    const worker = started()
-    const other = started(await files.open({ tracksPins: true }))
+  it('leaves a call to the process that holds its lease, and does the rest afterwards', async () => {
+    const worker = startWorker()
+    const otherWorker = startWorker(await files.open({ tracksPins: true }))
     node.isHolding = true
     await add('a')
     const settled = worker.settle([a])
     const call = await node.heldCall('add', a)
     await remove('a')
-    expect(await other.settle([a])).toBe(false)
+    expect(await otherWorker.settle([a])).toBe(false)
     expect(node.calls).toEqual([`add ${a}`])
     node.isHolding = false
     call.finish()
@@ -174,9 +174,9 @@ describe('the pin worker', () => {
     expect([...node.pins]).toEqual([])
   })
 
-  it('answers false after 2 s, and continues', async () => {
+  it('returns false from settle after 2 s, and continues the call', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'performance', 'Date'] })
-    const worker = started()
+    const worker = startWorker()
     node.isHolding = true
     await add('a')
     const settled = worker.settle([a])
@@ -188,8 +188,8 @@ describe('the pin worker', () => {
     await until(async () => (await store.countOpen()) === 0)
   })
 
-  it('lets a pin wait longer after each refusal or missing content, and others continue', async () => {
-    const worker = started()
+  it('delays a pin longer after each refusal or missing content, while other pins continue', async () => {
+    const worker = startWorker()
     node.fault = (verb, cid) => (verb === 'add' && cid === a ? 'ERR_IPFS_BAD_RESPONSE' : undefined)
     await add('a')
     for (const wait of [1, 2, 4]) {
@@ -208,11 +208,11 @@ describe('the pin worker', () => {
   })
 })
 
-describe('a node that is unavailable', () => {
-  it('is asked by the first write only, and gets the rest when a call succeeds', async () => {
-    // The node is tried after 1 s as well, which slow writes take.
+describe('PinWorker with an unavailable node', () => {
+  it('calls the node for the first write only, and sends the rest after a call succeeds', async () => {
+    // The worker also retries after 1 s, and slow writes can take that long.
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] })
-    const worker = started()
+    const worker = startWorker()
     node.fault = () => 'ERR_IPFS_UNAVAILABLE'
     const texts = Array.from({ length: 20 }, (_, index) => `c${index}`)
     for (const text of texts) {
@@ -231,7 +231,7 @@ describe('a node that is unavailable', () => {
     expect(captured.log()[1]).toMatchObject({ level: 30, event: 'ipfs-available' })
   })
 
-  /** Lets time pass until the next call is tried, and waits until it has failed as well. */
+  /** Advances the clock to the next call, waits until it has failed, and returns the wait in seconds. */
   async function passToNextCall(): Promise<number> {
     const [before, calls] = [jest.now(), node.calls.length]
     files.clocks.advance(60)
@@ -241,9 +241,9 @@ describe('a node that is unavailable', () => {
     return waited / 1_000
   }
 
-  it('is tried with one call after 1, 2, 4, 8, 16, 32, 60 and 60 s', async () => {
+  it('retries with one call after 1, 2, 4, 8, 16, 32, 60 and 60 s', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] })
-    const worker = started()
+    const worker = startWorker()
     node.fault = () => 'ERR_IPFS_UNAVAILABLE'
     await Promise.all([add('a'), add('b')])
     expect(await worker.settle([a])).toBe(false)
@@ -252,9 +252,9 @@ describe('a node that is unavailable', () => {
     expect(waits).toEqual([1, 2, 4, 8, 16, 32, 60, 60])
   })
 
-  it('is tried for a write as well, but not within 5 s of its last failure', async () => {
+  it('also retries for a write, at the earliest 5 s after the last failure', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] })
-    const worker = started()
+    const worker = startWorker()
     node.fault = () => 'ERR_IPFS_UNAVAILABLE'
     await add('a')
     expect(await worker.settle([a])).toBe(false)
@@ -268,8 +268,8 @@ describe('a node that is unavailable', () => {
     expect(await worker.settle([b])).toBe(true)
   })
 
-  it('answers those who wait already', async () => {
-    const worker = started()
+  it('answers calls of settle that already wait', async () => {
+    const worker = startWorker()
     node.isHolding = true
     await Promise.all([add('a'), add('b')])
     const answers = [a, b].map((cid) => worker.settle([cid]))
@@ -277,8 +277,8 @@ describe('a node that is unavailable', () => {
     expect(await Promise.all(answers)).toEqual([false, false])
   })
 
-  it('is asked no more once the worker has stopped', async () => {
-    const worker = started()
+  it('makes no call after it was stopped', async () => {
+    const worker = startWorker()
     await add('a')
     await worker.stop()
     expect(await worker.settle([a])).toBe(false)

@@ -2,49 +2,49 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { createIpfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
 import { startIpfsRpcServer, type IpfsRpcServer } from '../../support/ipfs-rpc-server.js'
 
-const ten = { bytes: Buffer.from('0123456789'), cid: 'bafkreiee3cmhp4guaqppw27zdilpajepf7kxhzvpaxaz7fv63opyql3yqi' }
-const other = 'bafkreifd5lk65wwv36bdddcrnbo3yhaupi3nd74fqt6ifxtlbdil6y5hsu'
+const content = { bytes: Buffer.from('0123456789'), cid: 'bafkreiee3cmhp4guaqppw27zdilpajepf7kxhzvpaxaz7fv63opyql3yqi' }
+const otherCid = 'bafkreifd5lk65wwv36bdddcrnbo3yhaupi3nd74fqt6ifxtlbdil6y5hsu'
 
-describe('ipfsHttpNode with a real node', () => {
-  let real: IpfsRpcServer
+describe('createIpfsHttpNode with a real node', () => {
+  let realNode: IpfsRpcServer
   let node: IpfsHttpNode
   beforeAll(async () => {
-    real = await startIpfsRpcServer()
-    node = createIpfsHttpNode(real.url)
+    realNode = await startIpfsRpcServer()
+    node = createIpfsHttpNode(realNode.url)
   })
-  afterAll(() => real.stop())
+  afterAll(() => realNode.stop())
 
   it.each([
-    ['nothing', 0, 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku'],
+    ['0 bytes', 0, 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku'],
     ['10 bytes', 10, 'bafkreif7fs2yu2hwqtmvuo3y56hwmhe2jznqt2bmzd44zcgm5ecsrsxle4'],
     ['300 KiB', 307_200, 'bafybeid3gplkj54feuohu6wulukcaevq5z27bmyvwtkadvakexsyapdpuy'],
     ['5 MiB', 5_242_880, 'bafybeibmb7bb3k2r65uflxo4ftepetq2uvavrjc6c4py22uougwq35afk4']
   ])('adds, pins, lists, reads and unpins %s', async (_what, size, cid) => {
     const bytes = Buffer.alloc(size, 'a')
     await node.add(cid, bytes)
-    expect(await real.pins()).toEqual([cid])
+    expect(await realNode.pins()).toEqual([cid])
     expect(await node.listPins()).toEqual(new Set([cid]))
     expect(Buffer.compare(await node.read(cid, size), bytes)).toBe(0)
     await node.unpin(cid)
-    expect(await real.pins()).toEqual([])
+    expect(await realNode.pins()).toEqual([])
   })
 
-  it('takes a pin off that is not there', async () => {
-    await node.unpin(other)
-    expect(await real.pins()).toEqual([])
+  it('unpins content that is not pinned', async () => {
+    await node.unpin(otherCid)
+    expect(await realNode.pins()).toEqual([])
   })
 
-  it('pins what is pinned already', async () => {
-    await node.add(ten.cid, ten.bytes)
-    await node.add(ten.cid, ten.bytes)
-    expect(await real.pins()).toEqual([ten.cid])
-    await node.unpin(ten.cid)
+  it('pins content that is pinned already', async () => {
+    await node.add(content.cid, content.bytes)
+    await node.add(content.cid, content.bytes)
+    expect(await realNode.pins()).toEqual([content.cid])
+    await node.unpin(content.cid)
   })
 
-  it('answers ping', () => expect(node.ping()).resolves.toBeUndefined())
+  it('pings the node', () => expect(node.ping()).resolves.toBeUndefined())
 
-  it('is too slow with content that it does not have, for which it looks without end', () =>
-    expect(createIpfsHttpNode(real.url, { deadlineMilliseconds: 300 }).read(other, 100)).rejects.toMatchObject({
+  it('times out for content that the node searches without end', () =>
+    expect(createIpfsHttpNode(realNode.url, { deadlineMilliseconds: 300 }).read(otherCid, 100)).rejects.toMatchObject({
       code: 'ERR_IPFS_TIMEOUT'
     }))
 })

@@ -4,7 +4,7 @@ import request from 'supertest'
 import { createClockCheck, createReadiness, createSteadyClock } from '../../../servers/observability/health-checks.js'
 
 describe('GET /ready', () => {
-  it('is 503 from the moment on in which the process begins to stop', async () => {
+  it('answers 503 as soon as the process begins to stop', async () => {
     const drain = new AbortController()
     const store = { name: 'store', isNeeded: true, check: async () => undefined }
     const app = express().get('/ready', createReadiness([store], { draining: drain.signal }).answer)
@@ -14,23 +14,23 @@ describe('GET /ready', () => {
     expect((await request(app).get('/ready').expect(503)).body).toEqual({ status: 'draining', dependencies })
   })
 
-  it('is 503 while the server starts, though its dependencies are available', async () => {
+  it('answers 503 while the server starts, although its dependencies are available', async () => {
     const store = { name: 'store', isNeeded: true, check: async () => undefined }
     const app = express().get('/ready', createReadiness([store], { isStarting: true }).answer)
     const body = { status: 'starting', dependencies: { store: 'ok' } }
     expect((await request(app).get('/ready').expect(503)).body).toEqual(body)
   })
 
-  it('says why a needed dependency is unavailable, and tells it once', async () => {
-    const told: unknown[] = []
-    const full = Object.assign(new Error('disk I/O'), { code: 'SQLITE_FULL' })
-    const failing = async (): Promise<void> => Promise.reject(full)
+  it('explains why a required dependency is unavailable, and reports it once', async () => {
+    const reports: unknown[] = []
+    const diskError = Object.assign(new Error('disk I/O'), { code: 'SQLITE_FULL' })
+    const fail = async (): Promise<void> => Promise.reject(diskError)
     const dependencies = [
-      { name: 'store', isNeeded: true, check: failing },
-      { name: 'ipfs', isNeeded: false, check: failing }
+      { name: 'store', isNeeded: true, check: fail },
+      { name: 'ipfs', isNeeded: false, check: fail }
     ]
     let milliseconds = 0
-    const onNotReady = (reasons: unknown): void => void told.push(reasons)
+    const onNotReady = (reasons: unknown): void => void reports.push(reasons)
     const { answer } = createReadiness(dependencies, { onNotReady, nowMilliseconds: () => milliseconds })
     const app = express().get('/ready', answer)
     for (milliseconds of [0, 1_000]) {
@@ -40,10 +40,10 @@ describe('GET /ready', () => {
         reasons: { store: 'the disk is full' }
       })
     }
-    expect(told).toEqual([{ store: 'the disk is full' }])
+    expect(reports).toEqual([{ store: 'the disk is full' }])
   })
 
-  it('is 200 after a jump of the clock of a single server, and says by how much', async () => {
+  it('answers 200 after the clock of a single server jumped, and says by how much', async () => {
     const check = async (): Promise<void> => Promise.reject(new Error('62 s ahead of the time that has passed'))
     const app = express().get(
       '/ready',
@@ -56,7 +56,7 @@ describe('GET /ready', () => {
     })
   })
 
-  it('asks again after a request was answered 503, at most twice a second, though the last answer was good', async () => {
+  it('checks again after a 503 response, at most twice per second, although the last check passed', async () => {
     let milliseconds = 0
     let questions = 0
     const check = async (): Promise<void> => {
@@ -81,31 +81,31 @@ describe('GET /ready', () => {
   })
 })
 
-describe('clockCheck', () => {
+describe('createClockCheck', () => {
   const check = (reference: number, times: number[] = [1_000, 1_000]): Promise<void> =>
     createClockCheck({ name: 'the database', read: () => Promise.resolve(reference) }, 10, () => times.shift() ?? NaN)()
 
-  it('accepts the difference that it was given', async () => {
+  it('accepts the allowed difference', async () => {
     await check(990)
     await check(1_010)
   })
 
-  it('tells a larger difference, and its side', async () => {
+  it('reports a larger difference and its direction', async () => {
     await expect(check(938)).rejects.toThrow('62 s ahead of the database')
     await expect(check(1_011)).rejects.toThrow('11 s behind the database')
   })
 
-  it('says nothing where the other clock cannot be read', () =>
+  it('passes if the other clock cannot be read', () =>
     createClockCheck({ name: 'the database', read: () => Promise.reject(new Error('away')) }, 10)())
 
-  it('does not take a slow answer for a difference', async () => {
+  it('does not mistake a slow response for a difference', async () => {
     await check(1_000, [1_000, 1_060])
     await check(1_060, [1_000, 1_060])
   })
 })
 
-describe('steadyClock', () =>
-  it('shows a jump of the wall clock for at least ten minutes, and takes the new time then', async () => {
+describe('createSteadyClock', () =>
+  it('reports a jump of the wall clock for at least ten minutes, and then accepts the new time', async () => {
     let [wall, steady] = [10_000, 0]
     const read = createSteadyClock(
       () => wall,

@@ -4,8 +4,8 @@ import { writeLine, logRequest, createServerLog } from '../../../servers/observa
 import { nameVariables } from '../../../servers/config/variable-names.js'
 import { testAuthServer } from '../../support/test-app.js'
 
-/** Returns the lines that a log writes. */
-function linesOf(
+/** Writes to a log, and returns its lines. */
+function writeLines(
   format: 'pretty' | 'json' | undefined,
   isTerminal: boolean,
   write: (log: ReturnType<typeof createServerLog>) => void
@@ -16,22 +16,22 @@ function linesOf(
   return lines
 }
 
-const withoutTime = (line: string): string => line.replace(/^\d\d:\d\d:\d\d\.\d{3}/, 'TIME')
+const hideTime = (line: string): string => line.replace(/^\d\d:\d\d:\d\d\.\d{3}/, 'TIME')
 
-describe('the log of a server', () => {
+describe('createServerLog', () => {
   it.each([
     [undefined, true, 'pretty'],
     [undefined, false, 'json'],
     ['json', true, 'json'],
     ['pretty', false, 'pretty']
-  ] as const)('has for LOG_FORMAT %s, terminal %s, the format %s', (format, isTerminal, expected) => {
-    const [line = ''] = linesOf(format, isTerminal, (log) => log.info({ event: 'a' }, 'text'))
+  ] as const)('uses for LOG_FORMAT %s, terminal %s, the format %s', (format, isTerminal, expected) => {
+    const [line = ''] = writeLines(format, isTerminal, (log) => log.info({ event: 'a' }, 'text'))
     expect(line.startsWith('{') ? 'json' : 'pretty').toBe(expected)
     expect(line.endsWith('\n')).toBe(true)
   })
 
-  it('has one readable line for each event on a terminal', () => {
-    const lines = linesOf('pretty', true, (log) => {
+  it('writes one readable line per event on a terminal', () => {
+    const lines = writeLines('pretty', true, (log) => {
       writeLine(log, { event: 'ready', url: 'http://127.0.0.1:3000' }, 'ready at http://localhost:3000')
       const code = 'ERR_ACCESS_TOKEN'
       logRequest(log, { method: 'GET', route: '/me', status: 401, code, seconds: 0.0012345 })
@@ -40,7 +40,7 @@ describe('the log of a server', () => {
       log.warn({ event: 'first-refusal', code: 'ERR_DID', reason: { check: 'did' }, text: 'two words' }, 'refused')
       log.debug({ event: 'request-refused' }, 'not at this level')
     })
-    expect(lines.map(withoutTime)).toEqual([
+    expect(lines.map(hideTime)).toEqual([
       'TIME  INFO   auth   ready at http://localhost:3000\n',
       'TIME  INFO   auth   GET /me 401 1.235 ms ERR_ACCESS_TOKEN\n',
       'TIME  INFO   auth   GET /ready 503 1 ms\n',
@@ -48,14 +48,14 @@ describe('the log of a server', () => {
     ])
   })
 
-  it('keeps a line feed of a field within the line', () => {
-    const lines = linesOf('pretty', true, (log) => log.info({ text: 'a\nb' }, 'message'))
-    expect(lines.map(withoutTime)).toEqual(['TIME  INFO   auth   message  text="a\\nb"\n'])
+  it('escapes a line feed in a field', () => {
+    const lines = writeLines('pretty', true, (log) => log.info({ text: 'a\nb' }, 'message'))
+    expect(lines.map(hideTime)).toEqual(['TIME  INFO   auth   message  text="a\\nb"\n'])
   })
 })
 
 describe('the log of the auth server', () => {
-  it('has the code of a refusal in the line of its request', async () => {
+  it('contains the code of a refusal in the line of its request', async () => {
     const { listener, log } = await testAuthServer()
     await request(listener).get('/me').expect(401)
     await request(listener).get('/nowhere').expect(404)
@@ -69,7 +69,7 @@ describe('the log of the auth server', () => {
   })
 
   // Cause: warnings named options of the library, which an operator cannot set.
-  it('names the variable that decides', async () => {
+  it('names the variable that caused a refusal', async () => {
     const { listener, log } = await testAuthServer({ NETWORKS: 'sepolia', SIWE: 'false' })
     const did = 'did:ethr:rsk:0x7e5f4552091a69125d5dfcb7b8c2659029395bdf'
     await request(listener).post('/request-auth').set('X-Forwarded-For', '1.2.3.4').send({ did }).expect(401)

@@ -8,34 +8,34 @@ import { until } from '../../support/until.js'
 import { testVault } from '../../support/vault-app.js'
 import { createNumberedWallet } from '../../support/wallet.js'
 
-describe('metrics', () => {
-  const linesOf = async (metrics: Metrics): Promise<string[]> =>
+describe('Metrics', () => {
+  const readLines = async (metrics: Metrics): Promise<string[]> =>
     (await metrics.read()).text.split('\n').filter((line) => line.startsWith('did_auth_'))
 
-  it('reads a gauge of several servers each time', async () => {
+  it('reads a gauge of several servers on each request', async () => {
     const metrics = new Metrics()
     let open = 3
     metrics.watch('did_auth_pins_open', () => [{ labels: { server: 'relay' }, value: open }])
     metrics.watch('did_auth_pins_open', () => Promise.resolve([{ labels: { server: 'vault' }, value: 1 }]))
-    expect(await linesOf(metrics)).toEqual([
+    expect(await readLines(metrics)).toEqual([
       'did_auth_pins_open{server="relay"} 3',
       'did_auth_pins_open{server="vault"} 1'
     ])
     open = 0
-    expect(await linesOf(metrics)).toContain('did_auth_pins_open{server="relay"} 0')
+    expect(await readLines(metrics)).toContain('did_auth_pins_open{server="relay"} 0')
   })
 
-  it('leaves out a gauge that cannot be read', async () => {
+  it('omits a gauge that cannot be read', async () => {
     const metrics = new Metrics()
     metrics.watch('did_auth_pins_open', () => Promise.reject(new Error('away')))
-    expect(await linesOf(metrics)).toEqual([])
+    expect(await readLines(metrics)).toEqual([])
   })
 
-  it('tells when a task last succeeded', async () => {
+  it('reports when a task last succeeded', async () => {
     const metrics = new Metrics()
     const vault = await testVault({}, { metrics })
     const isShown = (line: string) => /^did_auth_task_success\w+\{server="vault",task="collector"\} \d{10}$/.test(line)
-    await until(async () => (await linesOf(metrics)).some(isShown))
+    await until(async () => (await readLines(metrics)).some(isShown))
     await vault.close()
   })
 })
@@ -45,7 +45,7 @@ describe('GET /metrics', () => {
   const served = serveMetrics(metrics, { port: 0, host: '127.0.0.1', variable: 'METRICS_PORT' })
   afterAll(async () => (await served).stop())
 
-  it('counts requests by route, method and status, whatever their path says', async () => {
+  it('counts requests by route, method and status, and never by their path', async () => {
     const { listener } = await testAuthServer({}, { metrics })
     await request(listener)
       .get(`/request-auth/${createNumberedWallet(1).did}`)
@@ -70,7 +70,7 @@ describe('GET /metrics', () => {
     expect(text).not.toContain('did:ethr')
   })
 
-  it('is all that its port answers', async () => {
+  it('is the only route of its port', async () => {
     const { url } = await served
     const { status, text } = await ask(`${url}/`)
     expect([status, text]).toEqual([404, 'Not found'])

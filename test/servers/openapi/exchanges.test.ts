@@ -9,7 +9,7 @@ import { testAuthServer } from '../../support/test-app.js'
 import { testVault } from '../../support/vault-app.js'
 import { createNumberedWallet } from '../../support/wallet.js'
 
-/** A request that a server really answered. */
+/** A recorded request with its response. */
 interface Exchange {
   method: string
   path: string
@@ -19,23 +19,23 @@ interface Exchange {
   text: string
 }
 
-/** Replays exchanges against the schemas of a document, and answers what contradicts it. */
-function contradictions(document: OpenApiDocument, exchanges: readonly Exchange[]): string[] {
+/** Compares exchanges with the schemas of a document, and returns the contradictions. */
+function findContradictions(document: OpenApiDocument, exchanges: readonly Exchange[]): string[] {
   const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true })
   ajv.addSchema({ $id: 'document', components: document.components })
   const isValid = (schema: object, value: unknown): boolean => {
     const text = JSON.stringify(schema).replaceAll('"#/components/', '"document#/components/')
     return ajv.validate(JSON.parse(text) as object, value)
   }
-  const found = exchanges.flatMap(({ method, path, sent, status, headers, text }) => {
-    const operation = operationFor(document, method, path)
+  const faults = exchanges.flatMap(({ method, path, sent, status, headers, text }) => {
+    const operation = findOperation(document, method, path)
     const where = `${method} ${path} ${status}`
     if (operation === undefined) return [`${where}: no operation`]
     const response = operation.responses[String(status)]
     if (response === undefined) return [`${where}: no such response`]
     const requestSchema = operation.requestBody?.content['application/json']?.schema
-    const isGood = status < 300
-    if (isGood && requestSchema !== undefined && !isValid(requestSchema, sent ?? {}))
+    const isSuccess = status < 300
+    if (isSuccess && requestSchema !== undefined && !isValid(requestSchema, sent ?? {}))
       return [`${where}: request ${text}`]
     for (const [name, header] of Object.entries(response.headers ?? {})) {
       const value = headers.get(name)
@@ -45,7 +45,7 @@ function contradictions(document: OpenApiDocument, exchanges: readonly Exchange[
           : { $ref: `${String((header as { $ref?: string }).$ref)}/schema` }
       if (value !== null && !isValid(schema, value)) return [`${where}: header ${name} ${value}`]
     }
-    const setsCookies = isGood && headers.getSetCookie().length > 0
+    const setsCookies = isSuccess && headers.getSetCookie().length > 0
     if (setsCookies && response.headers?.['Set-Cookie'] === undefined) return [`${where}: no Set-Cookie`]
     if (text === '') return []
     const type = (headers.get('content-type') ?? '').split(';')[0]!
@@ -54,24 +54,24 @@ function contradictions(document: OpenApiDocument, exchanges: readonly Exchange[
     const value: unknown = type.endsWith('json') ? JSON.parse(text) : text
     return isValid(schema, value) ? [] : [`${where}: ${text} ${JSON.stringify(ajv.errors)}`]
   })
-  return found
+  return faults
 }
 
-function operationFor(document: OpenApiDocument, method: string, path: string): Operation | undefined {
-  const candidates = listOperations(document).filter((one) => {
-    const pattern = one.path.replaceAll(/\{\w+\}/g, '[^/]+')
-    return one.method === method.toLowerCase() && new RegExp(`^${pattern}$`).test(path)
+function findOperation(document: OpenApiDocument, method: string, path: string): Operation | undefined {
+  const candidates = listOperations(document).filter((operation) => {
+    const pattern = operation.path.replaceAll(/\{\w+\}/g, '[^/]+')
+    return operation.method === method.toLowerCase() && new RegExp(`^${pattern}$`).test(path)
   })
   // A path without parameters comes before one with them.
-  return (candidates.find((one) => one.path === path) ?? candidates[0])?.operation
+  return (candidates.find((candidate) => candidate.path === path) ?? candidates[0])?.operation
 }
 
 const servers = { auth: '', relay: '', vault: '', cookies: '' }
 const closing: (() => Promise<void>)[] = []
 const exchanges: Exchange[] = []
 
-/** `fetch` that takes down what it sent and received. */
-const recording: typeof fetch = async (input, init = {}) => {
+/** `fetch` that records requests and responses. */
+const recordingFetch: typeof fetch = async (input, init = {}) => {
   const response = await fetch(input, init)
   const copy = response.clone()
   const sent: unknown = typeof init.body === 'string' && init.body.endsWith('}') ? JSON.parse(init.body) : undefined
@@ -108,22 +108,26 @@ describe('recorded exchanges', () => {
   it.each(['auth', 'cookies'] as const)('match the document of the auth server (%s)', async (name) => {
     exchanges.length = 0
     const url = new URL(servers[name])
-    await checkConformance({ url, protectedPath: '/me', fetch: recording })
+    await checkConformance({ url, protectedPath: '/me', fetch: recordingFetch })
     const tokens = name === 'auth' ? await logIn(servers.auth, createNumberedWallet(5), 'auth.example') : undefined
     const headers = { Authorization: `DIDAuth ${tokens?.accessToken ?? 'x.y.z'}`, Accept: 'application/problem+json' }
     for (const path of ['/session', '/sessions', '/health', '/ready'])
-      await recording(`${url.origin}${path}`, { headers })
-    await recording(`${url.origin}/sessions/AAAA`, { method: 'DELETE', headers })
+      await recordingFetch(`${url.origin}${path}`, { headers })
+    await recordingFetch(`${url.origin}/sessions/AAAA`, { method: 'DELETE', headers })
     expect(exchanges.length).toBeGreaterThan(15)
-    expect(contradictions(documents.auth, exchanges)).toEqual([])
+    expect(findContradictions(documents.auth, exchanges)).toEqual([])
   })
 
   it('match the document of the relay', async () => {
     exchanges.length = 0
     const wallet = createNumberedWallet(6)
     const send = async (path: string, body: object, headers: Record<string, string> = {}) => {
-      const all = { 'Content-Type': 'application/json', ...headers }
-      const answer = await recording(servers.relay + path, { method: 'POST', headers: all, body: JSON.stringify(body) })
+      const allHeaders = { 'Content-Type': 'application/json', ...headers }
+      const answer = await recordingFetch(servers.relay + path, {
+        method: 'POST',
+        headers: allHeaders,
+        body: JSON.stringify(body)
+      })
       return (await answer.json()) as Record<string, string>
     }
     const { challenge = '' } = await send('/request-auth', { did: wallet.did })
@@ -134,20 +138,20 @@ describe('recorded exchanges', () => {
     const sig = wallet.personalSign(`Login to relay.example\nVerification code: ${second.challenge!}`)
     await send('/auth', { did: wallet.did, sig })
     for (const Accept of ['*/*', 'application/problem+json']) {
-      await recording(`${servers.relay}/file/${cid}`, { headers: { Authorization: token, Accept } })
-      await recording(`${servers.relay}/file/${cid.slice(0, -1)}`, { headers: { Authorization: token, Accept } })
-      await recording(`${servers.relay}/file/${cid}`, { headers: { Accept } })
+      await recordingFetch(`${servers.relay}/file/${cid}`, { headers: { Authorization: token, Accept } })
+      await recordingFetch(`${servers.relay}/file/${cid.slice(0, -1)}`, { headers: { Authorization: token, Accept } })
+      await recordingFetch(`${servers.relay}/file/${cid}`, { headers: { Accept } })
       for (const [path, body] of [
         ['/request-auth', '{}'],
         ['/auth', `{"jwt":"${jwt}"}`],
         ['/file', '{"file":7}']
       ] as const) {
         const headers = { 'Content-Type': 'application/json', Authorization: token, Accept }
-        await recording(servers.relay + path, { method: 'POST', headers, body })
+        await recordingFetch(servers.relay + path, { method: 'POST', headers, body })
       }
     }
     expect(exchanges.length).toBeGreaterThan(15)
-    expect(contradictions(documents.relay, exchanges)).toEqual([])
+    expect(findContradictions(documents.relay, exchanges)).toEqual([])
   })
 
   it('match the document of the vault', async () => {
@@ -156,7 +160,7 @@ describe('recorded exchanges', () => {
     const { accessToken } = await logIn(servers.vault, wallet, 'vault.example')
     const user = { Authorization: `DIDAuth ${accessToken}`, 'Content-Type': 'application/json' }
     const ask = (method: string, path: string, content?: unknown, headers: Record<string, string> = {}) =>
-      recording(servers.vault + path, {
+      recordingFetch(servers.vault + path, {
         method,
         headers: { ...user, ...headers },
         ...(content !== undefined && { body: JSON.stringify({ content }) })
@@ -165,8 +169,8 @@ describe('recorded exchanges', () => {
     await ask('PUT', `/notes/${id}`, 'Bread')
     await ask('PUT', '/notes', 'Oat milk')
     for (const path of [`/${wallet.did}/notes`, '/keys', '/storage', '/backup', '/session']) await ask('GET', path)
-    const { headers } = await recording(`${servers.vault}/${wallet.did}/notes`)
-    await recording(`${servers.vault}/${wallet.did}/notes`, { headers: { 'If-None-Match': headers.get('etag')! } })
+    const { headers } = await recordingFetch(`${servers.vault}/${wallet.did}/notes`)
+    await recordingFetch(`${servers.vault}/${wallet.did}/notes`, { headers: { 'If-None-Match': headers.get('etag')! } })
     await ask('PUT', '/notes', 'Late', { 'If-Match': '"other"' })
     await ask('PUT', '/notes', 7)
     await ask('PUT', '/auth', 'reserved')
@@ -174,13 +178,13 @@ describe('recorded exchanges', () => {
     await ask('DELETE', '/notes')
     await ask('DELETE', '/notes', undefined, { Authorization: 'DIDAuth x.y.z', Accept: 'application/problem+json' })
     expect(exchanges.length).toBeGreaterThan(15)
-    await checkConformance({ url: new URL(servers.vault), protectedPath: '/storage', fetch: recording })
-    expect(contradictions(documents.vault, exchanges)).toEqual([])
+    await checkConformance({ url: new URL(servers.vault), protectedPath: '/storage', fetch: recordingFetch })
+    expect(findContradictions(documents.vault, exchanges)).toEqual([])
   })
 
-  it('are found where they contradict', async () => {
+  it('are reported if they contradict the document', async () => {
     const { text, headers } = await post(`${servers.auth}/request-auth`, { did: createNumberedWallet(1).did })
-    const good: Exchange = {
+    const validExchange: Exchange = {
       method: 'POST',
       path: '/request-auth',
       sent: { did: createNumberedWallet(1).did },
@@ -188,20 +192,22 @@ describe('recorded exchanges', () => {
       headers,
       text
     }
-    const wrong = [
-      { ...good, text: '{"challenge":7}' },
-      { ...good, sent: {} },
-      { ...good, status: 418 },
-      { ...good, path: '/other' },
-      { ...good, headers: new Headers({ 'Content-Type': 'text/html' }) },
+    const invalidExchanges = [
+      { ...validExchange, text: '{"challenge":7}' },
+      { ...validExchange, sent: {} },
+      { ...validExchange, status: 418 },
+      { ...validExchange, path: '/other' },
+      { ...validExchange, headers: new Headers({ 'Content-Type': 'text/html' }) },
       {
-        ...good,
+        ...validExchange,
         status: 401,
         text: '{"code":"ERR_OTHER"}',
         headers: new Headers({ 'Content-Type': 'application/problem+json' })
       }
     ]
-    expect(contradictions(documents.auth, [good])).toEqual([])
-    expect(wrong.map((one) => contradictions(documents.auth, [one]).length)).toEqual(wrong.map(() => 1))
+    expect(findContradictions(documents.auth, [validExchange])).toEqual([])
+    expect(invalidExchanges.map((exchange) => findContradictions(documents.auth, [exchange]).length)).toEqual(
+      invalidExchanges.map(() => 1)
+    )
   })
 })

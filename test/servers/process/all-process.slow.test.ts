@@ -13,8 +13,8 @@ import { createNumberedWallet } from '../../support/wallet.js'
 
 const wallet = createNumberedWallet(1)
 
-/** The domain that a server expects in the login message. */
-const domainOf = (url: string): string => url.replace('http://127.0.0.1', 'localhost')
+/** Returns the domain that a server expects in the login message. */
+const getDomain = (url: string): string => url.replace('http://127.0.0.1', 'localhost')
 
 describe('the three servers in one process', () => {
   const servers = new ServerProcesses()
@@ -22,12 +22,12 @@ describe('the three servers in one process', () => {
 
   afterEach(() => servers.killAll())
 
-  it('are one service at three URLs, each alive, ready and with a folder of its own', async () => {
-    const all = await startAll()
-    expect(all.servers.map(({ server }) => server)).toEqual(['auth', 'relay', 'vault'])
-    expect(new Set(all.servers.map(({ url }) => url)).size).toBe(3)
-    expect(new Set(all.servers.map(({ serviceDid }) => serviceDid)).size).toBe(1)
-    for (const { url, server, serviceUrl } of all.servers) {
+  it('are one service at three URLs, each alive, ready and with its own folder', async () => {
+    const allServers = await startAll()
+    expect(allServers.servers.map(({ server }) => server)).toEqual(['auth', 'relay', 'vault'])
+    expect(new Set(allServers.servers.map(({ url }) => url)).size).toBe(3)
+    expect(new Set(allServers.servers.map(({ serviceDid }) => serviceDid)).size).toBe(1)
+    for (const { url, server, serviceUrl } of allServers.servers) {
       expect(serviceUrl).toBe(url.replace('127.0.0.1', 'localhost'))
       expect(await ask(`${url}/health`)).toMatchObject({ status: 200, text: '{"status":"ok"}' })
       const { status, text } = await ask(`${url}/ready`)
@@ -42,24 +42,32 @@ describe('the three servers in one process', () => {
     }
   })
 
-  it('take no token and no signature of each other', async () => {
-    const { servers: all } = await startAll()
-    const [auth, , vault] = all as [(typeof all)[0], (typeof all)[0], (typeof all)[0]]
-    const { accessToken, refreshToken } = await logIn(auth.url, wallet, domainOf(auth.url))
+  it('accept no token and no signature of each other', async () => {
+    const { servers: readyServers } = await startAll()
+    const [auth, , vault] = readyServers as [
+      (typeof readyServers)[0],
+      (typeof readyServers)[0],
+      (typeof readyServers)[0]
+    ]
+    const { accessToken, refreshToken } = await logIn(auth.url, wallet, getDomain(auth.url))
     expect((await me(auth.url, accessToken)).status).toBe(200)
     const headers = { Authorization: `DIDAuth ${accessToken}` }
     expect((await ask(`${vault.url}/keys`, { headers })).status).toBe(401)
     expect((await post(`${vault.url}/refresh-token`, { refreshToken })).status).toBe(401)
-    const own = await logIn(vault.url, wallet, domainOf(vault.url))
-    expect((await ask(`${vault.url}/keys`, { headers: { Authorization: `DIDAuth ${own.accessToken}` } })).status).toBe(
-      200
-    )
-    expect((await me(auth.url, own.accessToken)).status).toBe(401)
+    const vaultTokens = await logIn(vault.url, wallet, getDomain(vault.url))
+    expect(
+      (await ask(`${vault.url}/keys`, { headers: { Authorization: `DIDAuth ${vaultTokens.accessToken}` } })).status
+    ).toBe(200)
+    expect((await me(auth.url, vaultTokens.accessToken)).status).toBe(401)
   })
 
-  it('hand over the keys of auth, whose public name this machine cannot resolve', async () => {
-    const { servers: all } = await startAll({ AUTH_SERVICE_URL: 'https://auth.invalid' })
-    const [auth, , vault] = all as [(typeof all)[0], (typeof all)[0], (typeof all)[0]]
+  it('share the keys of auth, although its public name does not resolve on this machine', async () => {
+    const { servers: readyServers } = await startAll({ AUTH_SERVICE_URL: 'https://auth.invalid' })
+    const [auth, , vault] = readyServers as [
+      (typeof readyServers)[0],
+      (typeof readyServers)[0],
+      (typeof readyServers)[0]
+    ]
     const { accessToken } = await logIn(auth.url, wallet, 'auth.invalid')
     const headers = { Authorization: `DIDAuth ${accessToken}` }
     const issued = await post(`${auth.url}/resource-token`, { resource: vault.serviceUrl }, headers)
@@ -68,17 +76,17 @@ describe('the three servers in one process', () => {
     expect(await post(`${vault.url}/notes`, { content: 'a note' }, bearer)).toMatchObject({ status: 201 })
   })
 
-  it('stop all at SIGTERM with exit code 0', async () => {
-    const all = await startAll()
-    all.signal('SIGTERM')
-    const ended = await all.ended
-    expect(ended).toMatchObject({ code: 0, stderr: '' })
-    const stopped = [...ended.stdout.matchAll(/"server":"(\w+)","event":"stopped"/g)].map(([, server]) => server)
+  it('stop on SIGTERM with exit code 0', async () => {
+    const allServers = await startAll()
+    allServers.signal('SIGTERM')
+    const exit = await allServers.ended
+    expect(exit).toMatchObject({ code: 0, stderr: '' })
+    const stopped = [...exit.stdout.matchAll(/"server":"(\w+)","event":"stopped"/g)].map(([, server]) => server)
     expect(stopped.sort()).toEqual(['auth', 'relay', 'vault'])
-    for (const { url } of all.servers) await expect(ask(`${url}/health`)).rejects.toThrow('fetch failed')
+    for (const { url } of allServers.servers) await expect(ask(`${url}/health`)).rejects.toThrow('fetch failed')
   })
 
-  // Cause: with a database, /ready was 200 while all else was 503, and a balancer sent requests that failed.
+  // Cause: with a database, /ready was 200 while other routes were 503, and a load balancer sent requests that failed.
   it.each(['SQLite', 'PostgreSQL'])('answer /ready with 200 only once they serve requests, on %s', async (engine) => {
     const database = engine === 'SQLite' ? undefined : await testDatabase()
     const names = ['auth', 'relay', 'vault'] as const
@@ -110,8 +118,8 @@ describe('the three servers in one process', () => {
     await database?.drop()
   })
 
-  // The database was closed under a start that went on: "ready" after "stopped", and exit code 1.
-  it.each([1, 2, 3])('stop with exit code 0 at a SIGTERM while they start, before server %d listens', async (count) => {
+  // Cause: the stop closed the database while the start continued. It logged "ready" after "stopped" and exited with 1.
+  it.each([1, 2, 3])('stop with exit code 0 on a SIGTERM during startup, before server %d listens', async (count) => {
     const hook = `data:text/javascript,import net from 'node:net'
 const { listen } = net.Server.prototype
 let count = 0
@@ -129,12 +137,12 @@ net.Server.prototype.listen = function (...where) {
     }
   })
 
-  it('stop when npm was ended, whose shell hands no signal on, and without npm only when told', async () => {
+  it('stop when the shell of npm ends, and continue without npm when their shell ends', async () => {
     const ports = { AUTH_PORT: '0', RELAY_PORT: '0', VAULT_PORT: '0', DATA_DIR: servers.folder }
     const imports = scriptFile('test/support/server-imports.ts')
     const command = [process.execPath, ...nodeOptions, '--import', imports, scriptFile('servers/cli.ts'), 'all']
     const line = command.map((word) => `"${word}"`).join(' ')
-    /** Starts them below a shell, and ends only the shell. */
+    /** Starts the servers as children of a shell, and ends only the shell. */
     const orphan = async (env: Record<string, string>): Promise<{ output: () => string; kill: () => void }> => {
       const options = { cwd: root, env: { PATH: process.env.PATH, ...ports, ...env }, detached: true }
       const shell = spawn('sh', ['-c', `${line}; true`], options)
@@ -145,10 +153,10 @@ net.Server.prototype.listen = function (...where) {
       shell.kill('SIGTERM')
       return { output: () => output, kill }
     }
-    const [ofNpm, ofNobody] = await Promise.all([orphan({ npm_lifecycle_event: 'start' }), orphan({})])
-    while (!ofNpm.output().includes('"event":"stopped"')) await pause(20)
+    const [npmRun, detachedRun] = await Promise.all([orphan({ npm_lifecycle_event: 'start' }), orphan({})])
+    while (!npmRun.output().includes('"event":"stopped"')) await pause(20)
     await pause(300)
-    expect(ofNobody.output()).not.toContain('"event":"stopping"')
-    ofNobody.kill()
+    expect(detachedRun.output()).not.toContain('"event":"stopping"')
+    detachedRun.kill()
   })
 })

@@ -5,7 +5,7 @@ describe('repeatWork', () => {
   beforeEach(() => void jest.useFakeTimers())
   afterEach(() => void jest.useRealTimers())
 
-  it('works now, and again 60 to 72 s after each end', async () => {
+  it('works at once, and again 60 to 72 s after each end', async () => {
     const ends: (() => void)[] = []
     const { stop } = repeatWork(() => new Promise((resolve) => ends.push(resolve)), fail)
     expect(ends).toHaveLength(1)
@@ -20,7 +20,7 @@ describe('repeatWork', () => {
     await stop()
   })
 
-  it('works within a second when it is due soon, once for many reasons, and after what is under way', async () => {
+  it('works within a second of soon(), once for several calls, and after work in progress', async () => {
     const ends: (() => void)[] = []
     const { soon, stop } = repeatWork(() => new Promise((resolve) => ends.push(resolve)), fail)
     soon()
@@ -47,12 +47,12 @@ describe('repeatWork', () => {
     expect(ends).toHaveLength(3)
   })
 
-  it('tells of a failure, and tries again', async () => {
+  it('reports a failure, and tries again', async () => {
     const failures: unknown[] = []
     const error = new Error('no disk')
     const { stop } = repeatWork(
       () => Promise.reject(error),
-      (one) => failures.push(one)
+      (failure) => failures.push(failure)
     )
     await jest.advanceTimersByTimeAsync(72_000)
     expect(failures.length).toBeGreaterThanOrEqual(2)
@@ -60,7 +60,7 @@ describe('repeatWork', () => {
     await stop()
   })
 
-  it('stops when the work has ended, which it tells to', async () => {
+  it('aborts the work on stop, and waits for its end', async () => {
     const events: string[] = []
     const { stop } = repeatWork(async (signal) => {
       await new Promise((resolve) => signal.addEventListener('abort', resolve))
@@ -72,11 +72,11 @@ describe('repeatWork', () => {
     expect(events).toEqual(['ended', 'stopped'])
   })
 
-  it('leaves work behind that does not end within 3 s, and says nothing of its failure', async () => {
-    let fails: (error: Error) => void = () => undefined
+  it('abandons work that does not end within 3 s of stop, and ignores its failure', async () => {
+    let rejectWork: (error: Error) => void = () => undefined
     const work = (): Promise<void> =>
       new Promise((_resolve, reject) => {
-        fails = reject
+        rejectWork = reject
       })
     const { stop } = repeatWork(work, fail)
     let isStopped = false
@@ -85,7 +85,7 @@ describe('repeatWork', () => {
     expect(isStopped).toBe(false)
     await jest.advanceTimersByTimeAsync(1)
     await stopping
-    fails(new Error('closed'))
+    rejectWork(new Error('closed'))
     await jest.advanceTimersByTimeAsync(200_000)
   })
 })

@@ -20,22 +20,22 @@ const FAILOVERS = rounds(2, 20)
 
 describe('instances whose database fails over under load', () => {
   let primary: PostgresEngine
-  /** The address that moves. */
+  /** Address of the current primary, which moves at a failover. */
   let address: TcpProxy
   let instances: Instances
   let targets: Targets
   const engines: PostgresEngine[] = []
   let number = 70_000
-  const nextWallet = () => createNumberedWallet((number += 1))
+  const createNextWallet = () => createNumberedWallet((number += 1))
 
-  const started = async (starting: Promise<PostgresEngine>): Promise<PostgresEngine> => {
+  const trackEngine = async (starting: Promise<PostgresEngine>): Promise<PostgresEngine> => {
     const engine = await starting
     engines.push(engine)
     return engine
   }
 
   beforeEach(async () => {
-    primary = await started(startPrimary())
+    primary = await trackEngine(startPrimary())
     address = await tcpProxy(primary.port)
     instances = new Instances({ DATABASE_URL: `postgres://postgres@127.0.0.1:${address.port}/postgres` })
     const [auths, vaults] = await Promise.all([instances.startMany(2, 'auth'), instances.startMany(2, 'vault')])
@@ -50,16 +50,16 @@ describe('instances whose database fails over under load', () => {
     for (const log of logs) expect(log).not.toContain('deadlock detected')
   })
 
-  it('lose nothing that was acknowledged, with a synchronous standby', async () => {
+  it('lose nothing that was acknowledged with a synchronous standby', async () => {
     await runUnderLoad(targets, true, async (load) => {
       for (let failover = 0; failover < FAILOVERS; failover += 1) {
-        const standby = await started(startStandby(primary))
+        const standby = await trackEngine(startStandby(primary))
         await waitForStandby(primary, true)
         await waitForWrites(load)
         await primary.stop('immediate')
         await promote(standby)
         address.moveTo(standby.port)
-        // Until there is a standby again, nothing waits for one.
+        // Writes must not wait for a standby until the next one exists.
         await waitForStandby(standby, false)
         primary = standby
       }
@@ -68,25 +68,25 @@ describe('instances whose database fails over under load', () => {
     })
   })
 
-  it('are not ready while the synchronous standby is unavailable, as no write is answered then', async () => {
-    const standby = await started(startStandby(primary))
+  it('are not ready while the synchronous standby is unavailable, because no write completes', async () => {
+    const standby = await trackEngine(startStandby(primary))
     await waitForStandby(primary, true)
     const [auth] = targets.auths as [string, ...string[]]
-    const statusesOf = async (): Promise<number[]> => {
-      const refused = await post(`${auth}/auth`, await signedLogin(auth, nextWallet(), findDomain('auth')))
+    const readStatuses = async (): Promise<number[]> => {
+      const refused = await post(`${auth}/auth`, await signedLogin(auth, createNextWallet(), findDomain('auth')))
       return [refused.status, (await ask(`${auth}/ready`)).status]
     }
-    expect(await statusesOf()).toEqual([200, 200])
+    expect(await readStatuses()).toEqual([200, 200])
     await standby.stop('immediate')
-    expect(await statusesOf()).toEqual([503, 503])
+    expect(await readStatuses()).toEqual([503, 503])
     await standby.start()
     await until(async () => (await ask(`${auth}/ready`)).status === 200)
-    expect(await statusesOf()).toEqual([200, 200])
+    expect(await readStatuses()).toEqual([200, 200])
   })
 
-  it('lose what an asynchronous standby had not received, as INSTANCES.md says', async () => {
+  it('lose writes that an asynchronous standby had not received, as INSTANCES.md says', async () => {
     const replication = await tcpProxy(primary.port)
-    const standby = await started(startStandby(primary, replication.port))
+    const standby = await trackEngine(startStandby(primary, replication.port))
     const load = await startInstanceLoad(targets, false)
     try {
       await waitForWrites(load)

@@ -17,7 +17,7 @@ import { createNumberedWallet } from '../../support/wallet.js'
 
 const KILLS = rounds(6, 100)
 const CRASHES = rounds(2, 20)
-/** A server that pauses for longer may give a verb up and answer 503: such an attempt proves nothing. */
+/** A longer pause of the machine may cause a timeout and a 503: the attempt is then repeated. */
 const STANDSTILL_MILLISECONDS = 2_000
 
 let engine: PostgresEngine
@@ -37,12 +37,12 @@ afterEach(async () => {
 
 async function startTargets(auths: number, vaults: number): Promise<{ targets: Targets; servers: ServerProcess[] }> {
   const [auth, vault] = await Promise.all([instances.startMany(auths, 'auth'), instances.startMany(vaults, 'vault')])
-  const urls = (servers: readonly ServerProcess[]): string[] => servers.map(({ url }) => url)
-  return { targets: { auths: urls(auth), vaults: urls(vault) }, servers: [...auth, ...vault] }
+  const getUrls = (servers: readonly ServerProcess[]): string[] => servers.map(({ url }) => url)
+  return { targets: { auths: getUrls(auth), vaults: getUrls(vault) }, servers: [...auth, ...vault] }
 }
 
 describe('instances that are killed under load', () => {
-  it('lose nothing that was acknowledged, and trouble no other', async () => {
+  it('lose nothing that was acknowledged, and do not affect other instances', async () => {
     const { targets, servers } = await startTargets(3, 2)
     await steadily(STANDSTILL_MILLISECONDS, () =>
       runUnderLoad(targets, false, async (load) => {
@@ -53,11 +53,11 @@ describe('instances that are killed under load', () => {
           const { server, url, signal, ended } = servers[index]!
           signal('SIGKILL')
           await ended
-          // Its clients find out by themselves. Another takes its place.
+          // Clients notice the failure themselves. A new instance takes its place.
           const next = await instances.start(server as 'auth' | 'vault')
           servers[index] = next
           for (const urls of [targets.auths, targets.vaults])
-            urls.splice(0, urls.length, ...urls.map((one) => (one === url ? next.url : one)))
+            urls.splice(0, urls.length, ...urls.map((other) => (other === url ? next.url : other)))
         }
         const rate = Math.round(load.acknowledged() / ((performance.now() - startedAt) / 1_000))
         note(
@@ -70,7 +70,7 @@ describe('instances that are killed under load', () => {
 })
 
 describe('instances whose database crashes under load', () =>
-  it('answer 503 with Retry-After, say so at /ready, and are back with it', async () => {
+  it('answer 503 with Retry-After, report it at /ready, and recover with the database', async () => {
     const { targets, servers } = await startTargets(2, 2)
     await runUnderLoad(targets, true, async (load) => {
       const waits: number[] = []
@@ -99,28 +99,28 @@ describe('instances whose database crashes under load', () =>
     })
   }))
 
-describe('one instance that does not reach the database', () => {
-  it('answers 503 with Retry-After, while the others serve, and heals', async () => {
+describe('an instance that cannot reach the database', () => {
+  it('answers 503 with Retry-After while the others serve, and recovers', async () => {
     const proxy = await tcpProxy(engine.port)
-    const hidden = await instances.start('auth', {
+    const isolated = await instances.start('auth', {
       DATABASE_URL: `postgres://postgres@127.0.0.1:${proxy.port}/postgres`
     })
     const { targets } = await startTargets(2, 1)
-    const { accessToken } = await logIn(hidden.url, createNumberedWallet(1), findDomain('auth'))
+    const { accessToken } = await logIn(isolated.url, createNumberedWallet(1), findDomain('auth'))
     await steadily(STANDSTILL_MILLISECONDS, () =>
       runUnderLoad(targets, false, async (load) => {
         proxy.blackHole(true)
         const startedAt = performance.now()
-        const { status, headers } = await me(hidden.url, accessToken)
+        const { status, headers } = await me(isolated.url, accessToken)
         const refusedAfter = Math.round(performance.now() - startedAt)
         expect([status, headers.has('retry-after')]).toEqual([503, true])
-        await until(async () => (await ask(`${hidden.url}/ready`)).status === 503)
+        await until(async () => (await ask(`${isolated.url}/ready`)).status === 503)
         await waitForWrites(load)
         proxy.blackHole(false)
         const healingAt = performance.now()
-        await until(async () => (await me(hidden.url, accessToken)).status === 200)
+        await until(async () => (await me(isolated.url, accessToken)).status === 200)
         const healedAfter = Math.round(performance.now() - healingAt)
-        await until(async () => (await ask(`${hidden.url}/ready`)).status === 200)
+        await until(async () => (await ask(`${isolated.url}/ready`)).status === 200)
         note(
           'N5',
           `a black hole: 503 after ${refusedAfter} ms, well again after ${healedAfter} ms; the others ${formatCounts(load)}, p99 ${load.p99()} ms`

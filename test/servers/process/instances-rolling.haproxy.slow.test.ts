@@ -22,7 +22,7 @@ import { temporaryFolder } from '../../support/store-folder.js'
 import { steadily, until } from '../../support/until.js'
 
 const RESTARTS = rounds(1, 10)
-/** The balancer looks each second, twice. When nothing moves for longer, an instance is gone before it has noticed. */
+/** HAProxy needs two failed checks, one per second. After a longer pause, an instance may stop before it notices. */
 const STANDSTILL_MILLISECONDS = 1_000
 const config = join(root, 'servers/docker/haproxy.cfg')
 
@@ -43,18 +43,18 @@ describe('haproxy.cfg', () => {
     await database.drop()
   })
 
-  it('is valid, and so is that of DEPLOY.md for other machines', () => {
+  it('is valid, as is the configuration of DEPLOY.md for other machines', () => {
     expect(findConfigurationFaults(config)).toBe('')
     const block = readDocument('servers/DEPLOY.md').blocks.find(({ language }) => language === 'haproxy')!
     const { path: folder, remove } = temporaryFolder()
     const file = join(folder, 'haproxy.cfg')
-    // The certificates are the operator's.
+    // The test has no certificates.
     writeFileSync(file, block.code.replace(/ ssl crt \S+ alpn \S+$/m, ''))
     expect(findConfigurationFaults(file)).toBe('')
     remove()
   })
 
-  it('closes connections of an address that has a quarter of them', async () => {
+  it('limits an address to a quarter of all connections', async () => {
     const { path: folder, remove } = temporaryFolder()
     const file = join(folder, 'own.cfg')
     writeFileSync(file, readFileSync(config, 'utf8').replaceAll('gt 2048', 'gt 2'))
@@ -73,7 +73,7 @@ describe('haproxy.cfg', () => {
     remove()
   })
 
-  it('lets instances be replaced one after the other, and no request fails', async () => {
+  it('allows a rolling restart of the instances without a failed request', async () => {
     const ports = [await freePort(), await freePort()]
     const startOn = (port: number): Promise<ServerProcess> => instances.start('auth', { PORT: String(port) })
     const servers = await Promise.all(ports.map(startOn))

@@ -9,11 +9,11 @@ import { steadily } from '../../support/until.js'
 import { createNumberedWallet } from '../../support/wallet.js'
 
 const domain = findDomain('auth')
-/** A server that pauses for longer may give a verb up and answer 503: such an attempt proves nothing. */
+/** A longer pause of the machine may cause a timeout and a 503: the attempt is then repeated. */
 const STANDSTILL_MILLISECONDS = 1_500
 
 describe('ten instances that start together on an empty database', () => {
-  it('make its tables once, and are all ready', async () => {
+  it('create its tables once, and are all ready', async () => {
     const engine = await startPostgres({ log_statement: 'ddl' })
     const instances = new Instances({ DATABASE_URL: engine.url() })
     try {
@@ -23,10 +23,10 @@ describe('ten instances that start together on an empty database', () => {
         instances.startMany(3, 'relay')
       ])
       for (const { url } of started.flat()) expect((await ask(`${url}/ready`)).status).toBe(200)
-      const made = engine.log().match(/CREATE (?:UNLOGGED )?TABLE (?!IF NOT EXISTS)\w+/g) ?? []
-      expect(made.length).toBeGreaterThan(10)
-      expect(new Set(made).size).toBe(made.length)
-      // Each looks whether the tables are there.
+      const createdTables = engine.log().match(/CREATE (?:UNLOGGED )?TABLE (?!IF NOT EXISTS)\w+/g) ?? []
+      expect(createdTables.length).toBeGreaterThan(10)
+      expect(new Set(createdTables).size).toBe(createdTables.length)
+      // Each instance first queries the version tables, which do not exist yet.
       expect(engine.log()).not.toMatch(/ERROR: {2}(?!relation "\w+_schema" does not exist)/)
     } finally {
       await instances.killAll()
@@ -40,12 +40,12 @@ describe('instances whose clocks differ', () => {
   let instances: Instances
   let number = 60_000
 
-  /** An auth server whose clock is ahead. */
+  /** Starts an auth server whose clock is ahead. */
   const startAhead = (seconds: number, env: Record<string, string> = {}): Promise<ServerProcess> => {
     const hook = pathToFileURL(scriptFile('test/support/shift-clock.ts')).href
     return instances.start('auth', { ...env, TEST_CLOCK_SHIFT_SECONDS: String(seconds) }, [hook])
   }
-  const nextWallet = () => createNumberedWallet((number += 1))
+  const createNextWallet = () => createNumberedWallet((number += 1))
 
   beforeEach(async () => {
     database = await testDatabase()
@@ -58,16 +58,16 @@ describe('instances whose clocks differ', () => {
     await database.drop()
   })
 
-  it('are one service when they are 4 s apart', async () => {
+  it('act as one service with clocks that are 4 s apart', async () => {
     const [slow, fast] = await Promise.all([startAhead(-2), startAhead(2)])
     const urls = [slow.url, fast.url]
-    for (const [here, there] of [urls, urls.toReversed()] as [string, string][]) {
+    for (const [issuingUrl, otherUrl] of [urls, urls.toReversed()] as [string, string][]) {
       await steadily(STANDSTILL_MILLISECONDS, async () => {
-        const login = await signedLogin(here, nextWallet(), domain)
-        const opened = await Promise.all([0, 1, 2, 3, 4, 5].map((one) => post(`${urls[one % 2]}/auth`, login)))
+        const login = await signedLogin(issuingUrl, createNextWallet(), domain)
+        const opened = await Promise.all([0, 1, 2, 3, 4, 5].map((index) => post(`${urls[index % 2]}/auth`, login)))
         expect(opened.map(({ status }) => status).sort()).toEqual([200, 401, 401, 401, 401, 401])
-        const tokens = await logIn(here, nextWallet(), domain)
-        expect((await me(there, tokens.accessToken)).status).toBe(200)
+        const tokens = await logIn(issuingUrl, createNextWallet(), domain)
+        expect((await me(otherUrl, tokens.accessToken)).status).toBe(200)
         const refreshed = await Promise.all(urls.map((url) => refresh(url, tokens.refreshToken)))
         expect(refreshed.map(({ status }) => status).sort()).toEqual([200, 401])
         const next = JSON.parse(refreshed.find(({ status }) => status === 200)!.text) as Tokens
@@ -79,18 +79,18 @@ describe('instances whose clocks differ', () => {
     }
   })
 
-  it('are not ready with a clock that is 60 s ahead, and take no signature twice', async () => {
-    const { windowSeconds, endsAtSeconds } = windowThatEndsSoon()
+  it('are not ready with a clock that is 60 s ahead, and accept no signature twice', async () => {
+    const { windowSeconds, endsAtSeconds } = findWindowThatEndsSoon()
     const env = { CHALLENGE_EXPIRATION_TIME_IN_SECONDS: String(windowSeconds), REFRESH_REUSE_GRACE_SECONDS: '10' }
     const right = await startAhead(0, env)
-    const login = await signedLogin(right.url, nextWallet(), domain)
+    const login = await signedLogin(right.url, createNextWallet(), domain)
     const opened = await post(`${right.url}/auth`, login)
-    // The other instance considers this window over: it sweeps with its first request.
+    // The other instance considers this window expired, and sweeps expired uses with its first request.
     const fast = await startAhead(60, env)
     const { status, text } = await ask(`${fast.url}/ready`)
     expect([status, JSON.parse(text)]).toMatchObject([503, { dependencies: { clock: 'wrong', database: 'ok' } }])
     expect((JSON.parse(text) as { reasons: { clock: string } }).reasons.clock).toMatch(/^\d\d s ahead of the database$/)
-    await logIn(fast.url, nextWallet(), domain)
+    await logIn(fast.url, createNextWallet(), domain)
     expect((await post(`${fast.url}/auth`, login)).status).toBe(401)
     expect((await post(`${right.url}/auth`, login)).status).toBe(401)
     const uses = await runOn(database.url, 'SELECT 1 FROM did_auth_challenge_uses WHERE expires_at = $1', [
@@ -100,8 +100,8 @@ describe('instances whose clocks differ', () => {
   })
 })
 
-/** The length of windows of challenges of which one ends in less than a minute, though not at once. */
-function windowThatEndsSoon(): { windowSeconds: number; endsAtSeconds: number } {
+/** Finds a length of challenge windows with which a window ends within a minute, though not at once. */
+function findWindowThatEndsSoon(): { windowSeconds: number; endsAtSeconds: number } {
   const nowSeconds = Math.floor(Date.now() / 1_000)
   for (let endsAtSeconds = nowSeconds + 55; ; endsAtSeconds -= 1) {
     for (let windowSeconds = 100; windowSeconds < 1_000; windowSeconds += 1) {

@@ -20,7 +20,7 @@ import { createNumberedWallet } from '../../support/wallet.js'
 
 const ROUNDS = { refresh: rounds(8, 200), logOut: rounds(40, 1_000), login: rounds(8, 100), write: rounds(20, 100) }
 
-/** A server that pauses for longer may give a verb up and answer 503: such a round proves nothing. */
+/** A longer pause of the machine may cause a timeout and a 503: the round is then repeated. */
 const STANDSTILL_MILLISECONDS = 1_500
 
 const domain = findDomain('auth')
@@ -32,13 +32,13 @@ let vaults: string[] = []
 let relays: string[] = []
 let number = 50_000
 
-const nextWallet = () => createNumberedWallet((number += 1))
-const urls = (servers: readonly ServerProcess[]): string[] => servers.map(({ url }) => url)
-const bearer = (token: string) => ({ Authorization: `DIDAuth ${token}` })
-const statusesOf = (answers: readonly Answer[]): number[] => answers.map(({ status }) => status).sort()
-const oneOf = (count: number, others: number): number[] => [200, ...Array<number>(count - 1).fill(others)]
+const createNextWallet = () => createNumberedWallet((number += 1))
+const getUrls = (servers: readonly ServerProcess[]): string[] => servers.map(({ url }) => url)
+const createBearer = (token: string) => ({ Authorization: `DIDAuth ${token}` })
+const sortStatuses = (answers: readonly Answer[]): number[] => answers.map(({ status }) => status).sort()
+const createOneSuccess = (count: number, others: number): number[] => [200, ...Array<number>(count - 1).fill(others)]
 
-/** Sends the same to all in turn, all at once. */
+/** Sends `count` concurrent requests to the servers in turn. */
 function spread<T>(count: number, servers: readonly string[], send: (url: string, index: number) => Promise<T>) {
   return Promise.all(Array.from({ length: count }, (_, index) => send(servers[index % servers.length]!, index)))
 }
@@ -55,9 +55,9 @@ beforeAll(async () => {
     instances.startMany(3, 'vault'),
     instances.startMany(2, 'relay')
   ])
-  auths = urls(auth)
-  vaults = urls(vault)
-  relays = urls(relay)
+  auths = getUrls(auth)
+  vaults = getUrls(vault)
+  relays = getUrls(relay)
 })
 
 afterAll(async () => {
@@ -66,25 +66,28 @@ afterAll(async () => {
 })
 
 describe('four auth servers on one database', () => {
-  it('let one of 50 use a refresh token, and keep the session of that one', async () => {
-    const urlOf = createTurns(auths)
+  it('accept one of 50 concurrent uses of a refresh token, and keep the session of that one', async () => {
+    const getNextUrl = createTurns(auths)
     await repeat(ROUNDS.refresh, async () => {
-      const { refreshToken } = await logIn(urlOf(), nextWallet(), domain)
+      const { refreshToken } = await logIn(getNextUrl(), createNextWallet(), domain)
       const answers = await spread(50, auths, (url) => refresh(url, refreshToken))
-      expect(statusesOf(answers)).toEqual(oneOf(50, 401))
+      expect(sortStatuses(answers)).toEqual(createOneSuccess(50, 401))
       const winner = JSON.parse(answers.find(({ status }) => status === 200)!.text) as Tokens
-      expect((await me(urlOf(), winner.accessToken)).status).toBe(200)
-      expect((await refresh(urlOf(), winner.refreshToken)).status).toBe(200)
+      expect((await me(getNextUrl(), winner.accessToken)).status).toBe(200)
+      expect((await refresh(getNextUrl(), winner.refreshToken)).status).toBe(200)
     })
     note('N1', `${ROUNDS.refresh} refresh tokens, each used 50 times at once: one winner each`)
   })
 
-  it('refresh no token of a session once its log out was answered', async () => {
-    const urlOf = createTurns(auths)
+  it('refresh no token of a session after its logout was answered', async () => {
+    const getNextUrl = createTurns(auths)
     let winners = 0
     await repeat(ROUNDS.logOut, async () => {
-      const { accessToken, refreshToken } = await logIn(urlOf(), nextWallet(), domain)
-      const [refreshed, loggedOut] = await Promise.all([refresh(urlOf(), refreshToken), logOut(urlOf(), accessToken)])
+      const { accessToken, refreshToken } = await logIn(getNextUrl(), createNextWallet(), domain)
+      const [refreshed, loggedOut] = await Promise.all([
+        refresh(getNextUrl(), refreshToken),
+        logOut(getNextUrl(), accessToken)
+      ])
       expect(loggedOut.status).toBe(200)
       expect([200, 401]).toContain(refreshed.status)
       const tokens = [refreshToken]
@@ -92,21 +95,21 @@ describe('four auth servers on one database', () => {
         winners += 1
         tokens.push((JSON.parse(refreshed.text) as Tokens).refreshToken)
       }
-      const late = await Promise.all(tokens.flatMap((token) => auths.map((url) => refresh(url, token))))
-      expect(new Set(statusesOf(late))).toEqual(new Set([401]))
+      const lateRefreshes = await Promise.all(tokens.flatMap((token) => auths.map((url) => refresh(url, token))))
+      expect(new Set(sortStatuses(lateRefreshes))).toEqual(new Set([401]))
     })
     note('N1', `${ROUNDS.logOut} refreshes racing a log out, ${winners} were first: no token is good after it`)
   })
 
   it('open one session for a signature that is sent 50 times', async () => {
-    const urlOf = createTurns(auths)
+    const getNextUrl = createTurns(auths)
     await repeat(ROUNDS.login, async () => {
-      const login = await signedLogin(urlOf(), nextWallet(), domain)
+      const login = await signedLogin(getNextUrl(), createNextWallet(), domain)
       const answers = await spread(50, auths, (url) => post(`${url}/auth`, login))
-      expect(statusesOf(answers)).toEqual(oneOf(50, 401))
+      expect(sortStatuses(answers)).toEqual(createOneSuccess(50, 401))
       const { accessToken } = JSON.parse(answers.find(({ status }) => status === 200)!.text) as Tokens
       for (const url of auths) {
-        const { text } = await ask(`${url}/sessions`, { headers: bearer(accessToken) })
+        const { text } = await ask(`${url}/sessions`, { headers: createBearer(accessToken) })
         expect(JSON.parse(text)).toHaveLength(1)
       }
     })
@@ -115,14 +118,14 @@ describe('four auth servers on one database', () => {
 })
 
 describe('three vaults on one database', () => {
-  it('read what others wrote, as soon as it is answered', async () => {
-    const wallet = nextWallet()
+  it('read what other instances wrote as soon as the write is answered', async () => {
+    const wallet = createNextWallet()
     const { accessToken } = await logIn(vaults[0]!, wallet, findDomain('vault'))
     const expected: string[] = []
     await repeat(ROUNDS.write, async (round) => {
-      // The larger ones do not lie in the row.
+      // The larger contents are stored as objects, not in rows.
       const content = `${round} `.repeat(round % 5 === 0 ? 60_000 : 20)
-      const written = await post(`${vaults[round % 3]}/notes`, { content }, bearer(accessToken))
+      const written = await post(`${vaults[round % 3]}/notes`, { content }, createBearer(accessToken))
       expect(written.status).toBe(201)
       if (!expected.includes(content)) expected.push(content)
       const read = await Promise.all(vaults.map((url) => ask(`${url}/${wallet.did}/notes`)))
@@ -132,8 +135,8 @@ describe('three vaults on one database', () => {
     })
   })
 
-  it('let one of three write where all saw the same list', async () => {
-    const wallet = nextWallet()
+  it('accept one of three conditional writes with the same ETag', async () => {
+    const wallet = createNextWallet()
     const { accessToken } = await logIn(vaults[0]!, wallet, findDomain('vault'))
     const list = `/${wallet.did}/shared`
     const winners = [0, 0, 0]
@@ -142,11 +145,11 @@ describe('three vaults on one database', () => {
       const answers = await spread(3, vaults, (url, index) =>
         ask(`${url}/shared`, {
           method: 'PUT',
-          headers: { ...bearer(accessToken), 'Content-Type': 'application/json', 'If-Match': etag },
+          headers: { ...createBearer(accessToken), 'Content-Type': 'application/json', 'If-Match': etag },
           body: JSON.stringify({ content: `of vault ${index}, after ${etag}` })
         })
       )
-      expect(statusesOf(answers)).toEqual([200, 412, 412])
+      expect(sortStatuses(answers)).toEqual([200, 412, 412])
       const winner = answers.findIndex(({ status }) => status === 200)
       winners[winner]! += 1
       const read = await Promise.all(vaults.map((url) => ask(url + list)))
@@ -159,9 +162,9 @@ describe('three vaults on one database', () => {
 })
 
 describe('two relays on one database', () =>
-  it('find what the other received, with a token of the other', async () => {
+  it('serve files and accept tokens of each other', async () => {
     await repeat(1, async () => {
-      const token = await relayLogIn(relays[0]!, nextWallet())
+      const token = await relayLogIn(relays[0]!, createNextWallet())
       for (const file of ['small', 'large '.repeat(50_000)]) {
         const cid = await relayPost(relays[0]!, token, file)
         const { status, text } = await relayGet(relays[1]!, token, cid)
@@ -170,7 +173,7 @@ describe('two relays on one database', () =>
     })
   }))
 
-describe('the database of all of them', () =>
-  it('had no deadlock', async () => {
+describe('the shared database', () =>
+  it('reports no deadlock', async () => {
     expect(await countDeadlocks(database.url)).toBe(0)
   }))

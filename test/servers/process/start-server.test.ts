@@ -3,22 +3,22 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { CloseStack } from '../../../servers/process/start-server.js'
 
 describe('CloseStack', () =>
-  it('closes once, in reverse order, one after another, also where one fails', async () => {
+  it('closes everything once, one after another in reverse order, also if one fails', async () => {
     const closeStack = new CloseStack()
     const steps: string[] = []
-    const closing = (name: string, failure?: Error) => async (): Promise<void> => {
+    const createCloser = (name: string, failure?: Error) => async (): Promise<void> => {
       steps.push(`${name} begins`)
       await nextTurn()
       steps.push(`${name} ends`)
       if (failure !== undefined) throw failure
     }
     const failure = new Error('broken')
-    closeStack.add(closing('first'))
-    closeStack.add(closing('second', failure))
-    closeStack.add(closing('third'))
+    closeStack.add(createCloser('first'))
+    closeStack.add(createCloser('second', failure))
+    closeStack.add(createCloser('third'))
     expect(await closeStack.close()).toEqual([failure])
-    const each = ['third', 'second', 'first'].flatMap((name) => [`${name} begins`, `${name} ends`])
-    expect(steps).toEqual(each)
+    const expectedSteps = ['third', 'second', 'first'].flatMap((name) => [`${name} begins`, `${name} ends`])
+    expect(steps).toEqual(expectedSteps)
     expect(await closeStack.close()).toEqual([])
-    expect(steps).toEqual(each)
+    expect(steps).toEqual(expectedSteps)
   }))

@@ -22,18 +22,18 @@ afterEach(async () => {
   await relay.end()
 })
 
-const posted = async (file: string): Promise<string> => (await postFile(relay, token, file)).body.cid
+const storeFile = async (file: string): Promise<string> => (await postFile(relay, token, file)).body.cid
 
-/** The file of the only object. */
-const objectFile = (): string => filesIn(join(relay.folder, 'relay', 'objects'))[0]!
+/** Finds the file of the only object. */
+const findObjectFile = (): string => filesIn(join(relay.folder, 'relay', 'objects'))[0]!
 
 function damageAt(position: number): void {
-  const file = openSync(objectFile(), 'r+')
+  const file = openSync(findObjectFile(), 'r+')
   writeSync(file, 'X', position)
   closeSync(file)
 }
 
-/** Reads over a connection that may break. */
+/** Reads a file over a connection that may break. */
 async function readOverHttp(cid: string): Promise<string> {
   const response = await fetch(`${await serving(relay.listener)}/file/${cid}`, { headers: { Authorization: token } })
   expect(response.status).toBe(200)
@@ -42,25 +42,25 @@ async function readOverHttp(cid: string): Promise<string> {
 
 describe('GET /file/{cid} of a damaged file', () => {
   it.each([
-    ['that is cached', 300_000],
-    ['that is streamed', 8 * LEAF_BYTES]
-  ])('%s is 502 where its first 256 KiB are damaged, and where it is missing', async (_name, byteCount) => {
-    const cid = await posted('a'.repeat(byteCount))
+    ['a cached file', 300_000],
+    ['a streamed file', 8 * LEAF_BYTES]
+  ])('answers 502 if the first 256 KiB are damaged, and if the file is missing: %s', async (_name, byteCount) => {
+    const cid = await storeFile('a'.repeat(byteCount))
     damageAt(7)
     const damaged = await getFile(relay, token, cid)
     expect([damaged.status, damaged.text]).toEqual([502, 'Content missing'])
-    rmSync(objectFile())
+    rmSync(findObjectFile())
     expect((await getFile(relay, token, cid)).status).toBe(502)
   })
 
-  it('breaks the connection where it is damaged later, and never sends what is wrong', async () => {
-    const cid = await posted('a'.repeat(8 * LEAF_BYTES))
+  it('breaks the connection if a later part is damaged, and never sends wrong bytes', async () => {
+    const cid = await storeFile('a'.repeat(8 * LEAF_BYTES))
     damageAt(6 * LEAF_BYTES)
     await expect(readOverHttp(cid)).rejects.toThrow()
   })
 })
 
-describe('GET /file/{cid} of a damaged file that the IPFS node has', () => {
+describe('GET /file/{cid} of a damaged file that the IPFS node stores', () => {
   const node = new HandMadeNode()
 
   beforeEach(async () => {
@@ -70,15 +70,15 @@ describe('GET /file/{cid} of a damaged file that the IPFS node has', () => {
   })
 
   it.each([
-    ['that is cached, damaged', 300_000, 7],
-    ['that is cached, lost', 300_000, undefined],
-    ['that is streamed, damaged at its start', 8 * LEAF_BYTES, 7],
-    ['that is streamed, damaged later', 8 * LEAF_BYTES, 6 * LEAF_BYTES + 1],
-    ['that is streamed, lost', 8 * LEAF_BYTES, undefined]
-  ])('%s, answers it whole, and has it again', async (_name, byteCount, position) => {
+    ['cached, damaged', 300_000, 7],
+    ['cached, lost', 300_000, undefined],
+    ['streamed, damaged at its start', 8 * LEAF_BYTES, 7],
+    ['streamed, damaged later', 8 * LEAF_BYTES, 6 * LEAF_BYTES + 1],
+    ['streamed, lost', 8 * LEAF_BYTES, undefined]
+  ])('returns the whole file, and repairs it: %s', async (_name, byteCount, position) => {
     const text = 'a'.repeat(byteCount)
-    const cid = await posted(text)
-    if (position === undefined) rmSync(objectFile())
+    const cid = await storeFile(text)
+    if (position === undefined) rmSync(findObjectFile())
     else damageAt(position)
     expect(await readOverHttp(cid)).toBe(`{"file":"${text}"}`)
     expect(relay.log().filter(({ event }) => event === 'content-repaired')).toHaveLength(1)
@@ -87,8 +87,8 @@ describe('GET /file/{cid} of a damaged file that the IPFS node has', () => {
     expect((await getFile(relay, token, cid)).status).toBe(200)
   })
 
-  it('is 502 where the node answers something else', async () => {
-    const cid = await posted('a'.repeat(300_000))
+  it('answers 502 if the node returns other bytes', async () => {
+    const cid = await storeFile('a'.repeat(300_000))
     node.contents.set(cid, Buffer.from('b'.repeat(300_000)))
     damageAt(7)
     expect((await getFile(relay, token, cid)).status).toBe(502)

@@ -23,30 +23,30 @@ async function start(variables: Record<string, string> = {}): Promise<void> {
 
 afterEach(() => relay.end())
 
-const posted = async (file: string): Promise<string> => (await postFile(relay, token, file)).body.cid
-const asked = () => [findFile.mock.calls.length, readContents.mock.calls.length]
+const storeFile = async (file: string): Promise<string> => (await postFile(relay, token, file)).body.cid
+const countStoreCalls = () => [findFile.mock.calls.length, readContents.mock.calls.length]
 
 describe('a file of up to 1 MiB', () => {
   beforeEach(() => start())
 
-  it('is read from the store once for many that ask at once', async () => {
-    const cid = await posted('a'.repeat(100_000))
+  it('is read from the store once for many concurrent requests', async () => {
+    const cid = await storeFile('a'.repeat(100_000))
     const answers = await Promise.all(Array.from({ length: 20 }, () => getFile(relay, token, cid)))
     expect(answers.map(({ status }) => status)).toEqual(Array<number>(20).fill(200))
     expect(readContents).toHaveBeenCalledTimes(1)
   })
 
-  it('is answered from memory then, and asked about once a second', async () => {
-    const cid = await posted('hello')
+  it('is then served from memory, and checked in the store once per second', async () => {
+    const cid = await storeFile('hello')
     for (let count = 0; count < 3; count += 1) await getFile(relay, token, cid)
-    expect(asked()).toEqual([1, 1])
+    expect(countStoreCalls()).toEqual([1, 1])
     relay.clock.seconds += 1
     for (let count = 0; count < 3; count += 1) expect((await getFile(relay, token, cid)).text).toBe('{"file":"hello"}')
-    expect(asked()).toEqual([2, 1])
+    expect(countStoreCalls()).toEqual([2, 1])
   })
 
-  it('is streamed, without a length, where it has a byte more', async () => {
-    const cid = await posted(LONG_FILE)
+  it('is streamed without a length if it is one byte longer', async () => {
+    const cid = await storeFile(LONG_FILE)
     for (let count = 0; count < 2; count += 1) {
       const { body, headers } = await getFile(relay, token, cid)
       expect(body.file === LONG_FILE).toBe(true)
@@ -55,8 +55,8 @@ describe('a file of up to 1 MiB', () => {
     expect(readContents).toHaveBeenCalledTimes(2)
   })
 
-  it('is 503 while the store cannot be asked about it, also from memory', async () => {
-    const cid = await posted('hello')
+  it('is answered 503 while the store is unavailable, also if it is cached', async () => {
+    const cid = await storeFile('hello')
     await getFile(relay, token, cid)
     relay.clock.seconds += 1
     findFile.mockRejectedValueOnce(new ServerError('ERR_STORAGE'))
@@ -68,10 +68,10 @@ describe('a file of up to 1 MiB', () => {
 describe('RELAY_MAX_MEMORY_BYTES', () =>
   it.each([
     ['two files of 10,000 bytes', '25000', 10_000],
-    ['two short files, each with 512 bytes beside it', '1100', 1]
-  ])('bounds what is in memory to %s: others are read from the store', async (_what, maxBytes, byteCount) => {
+    ['two short files, each with an overhead of 512 bytes', '1100', 1]
+  ])('limits the cache to %s, and reads other files from the store', async (_what, maxBytes, byteCount) => {
     await start({ RELAY_MAX_MEMORY_BYTES: maxBytes })
-    const cids = await Promise.all(['1', '2', '3'].map((digit) => posted(digit.repeat(byteCount))))
+    const cids = await Promise.all(['1', '2', '3'].map((digit) => storeFile(digit.repeat(byteCount))))
     for (const cid of [...cids, cids[2]!, cids[1]!, cids[0]!]) {
       expect((await getFile(relay, token, cid)).status).toBe(200)
     }
@@ -79,9 +79,9 @@ describe('RELAY_MAX_MEMORY_BYTES', () =>
   }))
 
 /** Posts and fetches with new tokens, because time passes in some of these tests. */
-const postedLater = async (file: string): Promise<string> =>
+const storeFileLater = async (file: string): Promise<string> =>
   (await postFile(relay, await logIn(relay, wallet), file)).body.cid
-async function fetched(cid: string): Promise<unknown> {
+async function fetchFile(cid: string): Promise<unknown> {
   const { status, body } = await getFile(relay, await logIn(relay, wallet), cid)
   return status === 200 ? body.file : status
 }
@@ -90,31 +90,31 @@ describe('a posted file', () => {
   /** Files that are stored in a row, in a cached object, and in a streamed object. */
   const files = ['hello', 'b'.repeat(500_000), 'c\n'.repeat(400_000)]
 
-  it('is found after a restart', async () => {
+  it('can be read after a restart', async () => {
     await start()
-    const cids = [await posted(files[0]!), await posted(files[1]!), await posted(files[2]!)]
+    const cids = [await storeFile(files[0]!), await storeFile(files[1]!), await storeFile(files[2]!)]
     await relay.restart()
-    for (const [index, cid] of cids.entries()) expect((await fetched(cid)) === files[index]).toBe(true)
+    for (const [index, cid] of cids.entries()) expect((await fetchFile(cid)) === files[index]).toBe(true)
   })
 })
 
 describe('RELAY_FILE_TTL_SECONDS', () => {
   beforeEach(() => start())
 
-  it('is 7 days by default, from the last post on, also for what is in memory', async () => {
-    const [once, twice] = [await postedLater('once'), await postedLater('twice')]
+  it('is 7 days by default, counted from the last post, also for cached files', async () => {
+    const [once, twice] = [await storeFileLater('once'), await storeFileLater('twice')]
     relay.clock.seconds += WEEK_SECONDS - 1
-    expect([await fetched(once), await fetched(twice)]).toEqual(['once', 'twice'])
-    expect(await postedLater('twice')).toBe(twice)
+    expect([await fetchFile(once), await fetchFile(twice)]).toEqual(['once', 'twice'])
+    expect(await storeFileLater('twice')).toBe(twice)
     relay.clock.seconds += 1
-    expect([await fetched(once), await fetched(twice)]).toEqual([404, 'twice'])
+    expect([await fetchFile(once), await fetchFile(twice)]).toEqual([404, 'twice'])
     relay.clock.seconds += WEEK_SECONDS - 1
-    expect(await fetched(twice)).toBe(404)
-    expect(await postedLater('once')).toBe(once)
-    expect(await fetched(once)).toBe('once')
+    expect(await fetchFile(twice)).toBe(404)
+    expect(await storeFileLater('once')).toBe(once)
+    expect(await fetchFile(once)).toBe('once')
   })
 
-  it('ends with the bytes of the file: a sweep about every minute deletes them', async () => {
+  it('ends with a sweep about every minute, which deletes the bytes of expired files', async () => {
     await relay.end()
     const doNotFake = [
       'Date',
@@ -128,7 +128,7 @@ describe('RELAY_FILE_TTL_SECONDS', () => {
     jest.useFakeTimers({ doNotFake: [...doNotFake] })
     try {
       relay = await startTestRelay()
-      const cids = [await postedLater('row'), await postedLater('o'.repeat(100_000))]
+      const cids = [await storeFileLater('row'), await storeFileLater('o'.repeat(100_000))]
       expect((await relay.contents.readContents(cids)).map((content) => content?.byteCount)).toEqual([3, 100_000])
       relay.clock.seconds += WEEK_SECONDS
       while ((await relay.contents.readContents(cids)).some(Boolean)) await jest.advanceTimersByTimeAsync(72_000)
@@ -139,23 +139,23 @@ describe('RELAY_FILE_TTL_SECONDS', () => {
 })
 
 describe('SharedAnswers', () => {
-  it('lets 250 bytes of answers be sent at once, each answer counted once', () => {
+  it('allows 250 bytes of responses in flight, and counts each response once', () => {
     const answers = new SharedAnswers(new ByteBudget({ maxBytes: 250 }))
     const [first, second, third] = [Buffer.alloc(150), Buffer.alloc(100), Buffer.alloc(1)]
-    const [one, two] = [answers.tryAcquire(first), answers.tryAcquire(first)]
-    expect([one, two, answers.tryAcquire(second), answers.tryAcquire(third)].map(Boolean)).toEqual([
+    const [releaseFirst, releaseSecond] = [answers.tryAcquire(first), answers.tryAcquire(first)]
+    expect([releaseFirst, releaseSecond, answers.tryAcquire(second), answers.tryAcquire(third)].map(Boolean)).toEqual([
       true,
       true,
       true,
       false
     ])
-    one?.()
+    releaseFirst?.()
     expect(answers.tryAcquire(third)).toBeUndefined()
-    two?.()
+    releaseSecond?.()
     expect(answers.tryAcquire(third)).toBeDefined()
   })
 
-  it('lets one client network send a quarter of the bytes, also of answers that others read', () => {
+  it('allows one client network a quarter of the bytes, also of responses that others read', () => {
     const answers = new SharedAnswers(new ByteBudget({ maxBytes: 400 }))
     const [first, second] = [Buffer.alloc(100), Buffer.alloc(1)]
     expect(answers.tryAcquire(first, 'a')).toBeDefined()

@@ -22,7 +22,7 @@ afterEach(async () => {
   await relay.end()
 })
 
-describe('the relay next to a real IPFS node', () => {
+describe('the relay with a real IPFS node', () => {
   let node: IpfsRpcServer
 
   beforeAll(async () => {
@@ -31,12 +31,12 @@ describe('the relay next to a real IPFS node', () => {
 
   afterAll(() => node.stop())
 
-  it('pins what is posted under the cid that the node computes as well, and unpins what ended', async () => {
+  it('pins posted files under the CIDs that the node computes, and unpins expired files', async () => {
     await start(node.url)
     const { body: ready } = await request(relay.listener).get('/ready')
     expect(ready.dependencies).toMatchObject({ ipfs: 'ok' })
     const token = await logIn(relay, wallet)
-    const others = await node.pins()
+    const foreignPins = await node.pins()
     const cids: string[] = []
     for (const file of ['hello world', '', 'é💥'.repeat(100_000), 'a'.repeat(1_048_576)]) {
       const { status, body } = await postFile(relay, token, file)
@@ -44,12 +44,12 @@ describe('the relay next to a real IPFS node', () => {
       cids.push(body.cid)
     }
     await until(async () => (await relay.contents.countOpen()) === 0)
-    expect(await node.pins()).toEqual([...others, ...cids].sort())
+    expect(await node.pins()).toEqual([...foreignPins, ...cids].sort())
     relay.clock.seconds += WEEK_SECONDS
     await relay.contents.deleteExpiredFiles(relay.clock.seconds)
-    // The worker does the same every 10 s.
+    // The restart runs the pin worker at once, which otherwise runs every 10 s.
     await relay.restart()
-    await until(async () => (await node.pins()).length === others.length)
-    expect(await node.pins()).toEqual(others)
+    await until(async () => (await node.pins()).length === foreignPins.length)
+    expect(await node.pins()).toEqual(foreignPins)
   })
 })

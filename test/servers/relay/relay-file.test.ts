@@ -10,7 +10,7 @@ import { stretchDeadlines } from '../../support/stretch-deadlines.js'
 const wallet = createNumberedWallet(1)
 /** CID of `hello world`, as every IPFS node computes it. */
 const HELLO_CID = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e'
-/** CID of a file that is never posted here. */
+/** CID of a file that no test posts. */
 const MISSING_CID = 'bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq'
 
 let relay: TestRelay
@@ -27,7 +27,7 @@ const postBody = (body: string, type = 'application/json') =>
   request(relay.listener).post('/file').set('Authorization', token).set('Content-Type', type).send(body)
 
 describe('POST /file', () => {
-  it('answers the cid and the URL of a file, which can then be fetched, and how long it stays', async () => {
+  it('returns the CID, URL and lifetime of a file, which can then be read', async () => {
     const posted = await postFile(relay, token, 'hello world')
     expect([posted.status, posted.body]).toEqual([200, { url: `relay://${HELLO_CID}`, cid: HELLO_CID }])
     expect(posted.headers['file-expires-in']).toBe('604800')
@@ -36,8 +36,8 @@ describe('POST /file', () => {
     expect(fetched.headers['content-type']).toBe('application/json; charset=utf-8')
   })
 
-  it('answers one cid for one content, in any spelling and from any user', async () => {
-    const other = await logIn(relay, createNumberedWallet(2))
+  it('returns one CID for one content, in any spelling and from any user', async () => {
+    const otherToken = await logIn(relay, createNumberedWallet(2))
     for (const body of [
       '{"file":"hello world"}',
       ' { "file" : "hello world" } ',
@@ -46,12 +46,12 @@ describe('POST /file', () => {
       '{"file":"first","file":"hello world"}'
     ]) {
       expect((await postBody(body)).body.cid).toBe(HELLO_CID)
-      expect((await getFile(relay, other, HELLO_CID)).text).toBe('{"file":"hello world"}')
+      expect((await getFile(relay, otherToken, HELLO_CID)).text).toBe('{"file":"hello world"}')
     }
-    expect((await postFile(relay, other, 'hello world')).body.cid).toBe(HELLO_CID)
+    expect((await postFile(relay, otherToken, 'hello world')).body.cid).toBe(HELLO_CID)
   })
 
-  it('gives back exactly what was posted', async () => {
+  it('stores the exact text, which GET then returns', async () => {
     const file = '\ufeff"\\\n\u0000\u2028é€💥</script>'
     const { body } = await postFile(relay, token, file)
     const fetched = await getFile(relay, token, body.cid)
@@ -69,7 +69,7 @@ describe('POST /file', () => {
     expect([status, text]).toEqual([400, refusal])
   })
 
-  it('refuses a stranger before the file has arrived', async () => {
+  it('refuses a request without a token before the file has arrived', async () => {
     const socket = connect(await servingPort(relay.listener), '127.0.0.1')
     const answered = once(socket, 'data')
     socket.write('POST /file HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n')
@@ -100,14 +100,14 @@ describe('GET /file/{cid}', () => {
     '?a=b',
     '%00',
     'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5'
-  ])('answers 404 when the path holds %s', async (name) => {
+  ])('answers 404 when the path contains %s', async (name) => {
     for (const verb of ['get', 'head'] as const) {
       const { status, text } = await request(relay.listener)[verb](`/file/${name}`).set('Authorization', token)
       expect([status, text]).toEqual([404, verb === 'get' ? 'Not found' : undefined])
     }
   })
 
-  it('answers 404 without a name, and with more than the name', async () => {
+  it('answers 404 without a CID, and with more than a CID', async () => {
     const { cid } = (await postFile(relay, token, 'a')).body
     for (const path of ['/file', '/file?a', `/file/${cid}/a`, `/file/${cid.toUpperCase()}`, `/file/ipfs/${cid}`]) {
       expect((await request(relay.listener).get(path).set('Authorization', token)).status).toBe(404)
@@ -123,33 +123,33 @@ describe('GET /file/{cid}', () => {
   })
 
   it.each([
-    ['in memory', 1],
+    ['cached', 1],
     ['streamed', 1_048_577]
-  ])('answers for how long a file %s stays, counted from the start when it is posted again', async (_what, length) => {
+  ])('returns the remaining lifetime of a %s file, which a new post restarts', async (_what, length) => {
     const file = 'e'.repeat(length)
     const { cid } = (await postFile(relay, token, file)).body
-    const told: unknown[] = []
+    const lifetimes: unknown[] = []
     for (const seconds of [0, 50]) {
       relay.clock.seconds += seconds
       for (let count = 0; count < 2; count += 1) {
-        told.push((await getFile(relay, token, cid)).headers['file-expires-in'])
+        lifetimes.push((await getFile(relay, token, cid)).headers['file-expires-in'])
       }
     }
     await postFile(relay, token, file)
     relay.clock.seconds += 1
-    told.push((await getFile(relay, token, cid)).headers['file-expires-in'])
-    expect(told).toEqual(['604800', '604800', '604750', '604750', '604799'])
+    lifetimes.push((await getFile(relay, token, cid)).headers['file-expires-in'])
+    expect(lifetimes).toEqual(['604800', '604800', '604750', '604750', '604799'])
   })
 })
 
-describe('other verbs and paths', () => {
-  it.each(['put', 'patch', 'delete'] as const)('answer 404 to %s', async (verb) => {
+describe('other methods and paths', () => {
+  it.each(['put', 'patch', 'delete'] as const)('are answered 404: %s', async (verb) => {
     for (const path of ['/file', `/file/${HELLO_CID}`, '/auth', '/request-auth', '/']) {
       expect((await request(relay.listener)[verb](path).set('Authorization', token)).status).toBe(404)
     }
   })
 
-  it('are not those of the auth server', async () => {
+  it('are answered 404, also if the auth server has them', async () => {
     for (const path of ['/signup', '/request-signup', '/refresh-token', '/logout', `/file/${HELLO_CID}`]) {
       expect((await request(relay.listener).post(path).set('Authorization', token).send({})).status).toBe(404)
     }
@@ -165,14 +165,14 @@ describe('GET /ready', () => {
     jest.restoreAllMocks()
   })
 
-  it('lists store and signer, and answers 503 when the store of files is unavailable', async () => {
-    const other = await startTestRelay()
-    const ready = await request(other.listener).get('/ready').expect(200)
+  it('reports store and signer, and answers 503 if the file store is unavailable', async () => {
+    const otherRelay = await startTestRelay()
+    const ready = await request(otherRelay.listener).get('/ready').expect(200)
     expect(ready.body).toEqual({
       status: 'ready',
       dependencies: { store: 'ok', clock: 'ok', signer: 'ok', ipfs: 'none' }
     })
-    await other.end()
+    await otherRelay.end()
     const closed = await request((await startClosed()).listener)
       .get('/ready')
       .expect(503)
@@ -183,22 +183,22 @@ describe('GET /ready', () => {
   })
 })
 
-/** A relay whose stores were closed. */
+/** Starts a relay and closes its stores. */
 async function startClosed(): Promise<TestRelay> {
   const closed = await startTestRelay()
   await closed.end()
   return closed
 }
 
-describe('the log', () =>
-  it('names routes, and neither a cid nor a DID nor a token', async () => {
-    const other = await startTestRelay()
-    const otherToken = await logIn(other, wallet)
-    const { cid } = (await postFile(other, otherToken, 'hello world')).body
-    await getFile(other, otherToken, cid)
-    await getFile(other, otherToken, 'missing')
-    await request(other.listener).post('/auth').send({ jwt: 'a.b.c' })
-    const requests = other.log().filter(({ event }) => event === 'request')
+describe('the log of the relay', () =>
+  it('names routes, and contains no CID, DID or token', async () => {
+    const otherRelay = await startTestRelay()
+    const otherToken = await logIn(otherRelay, wallet)
+    const { cid } = (await postFile(otherRelay, otherToken, 'hello world')).body
+    await getFile(otherRelay, otherToken, cid)
+    await getFile(otherRelay, otherToken, 'missing')
+    await request(otherRelay.listener).post('/auth').send({ jwt: 'a.b.c' })
+    const requests = otherRelay.log().filter(({ event }) => event === 'request')
     expect(requests.map(({ method, route, status }) => [method, route, status])).toEqual([
       ['POST', '/request-auth', 200],
       ['POST', '/auth', 200],
@@ -207,8 +207,8 @@ describe('the log', () =>
       ['GET', '/file', 404],
       ['POST', '/auth', 401]
     ])
-    const text = JSON.stringify(other.log())
+    const text = JSON.stringify(otherRelay.log())
     for (const secret of [cid, wallet.did.slice(-40), otherToken.slice(-20), 'hello world'])
       expect(text).not.toContain(secret)
-    await other.end()
+    await otherRelay.end()
   }))

@@ -14,7 +14,7 @@ describe('the relay as a process', () => {
 
   afterEach(() => servers.killAll())
 
-  it('stops with exit code 0, and has its files, its used challenges and its tokens again', async () => {
+  it('stops with exit code 0, and keeps its files, used challenges and tokens after a restart', async () => {
     const first = await start()
     const jwt = await relayCredential(first.url, wallet)
     const { text } = await post(`${first.url}/auth`, { jwt })
@@ -30,7 +30,7 @@ describe('the relay as a process', () => {
     expect((await relayLogIn(second.url, wallet)).length).toBeGreaterThan(100)
   })
 
-  it('killed under load loses no file and no use that it acknowledged, and is ready again within 5 s (F4)', async () => {
+  it('loses no acknowledged file or use when killed under load, and is ready again within 5 s (F4)', async () => {
     for (let round = 0; round < rounds(1, 100); round += 1) await killUnderLoad(round)
   })
 
@@ -39,46 +39,49 @@ describe('the relay as a process', () => {
     const tokens = await Promise.all(
       Array.from({ length: 8 }, (_, index) => relayLogIn(server.url, createNumberedWallet(8 * round + index + 1)))
     )
-    const kept: { cid: string; file: string }[] = []
-    const used: string[] = []
-    const wrong: unknown[] = []
+    const storedFiles: { cid: string; file: string }[] = []
+    const usedCredentials: string[] = []
+    const unexpectedErrors: unknown[] = []
     const load = tokens.map(async (token, client) => {
       for (let index = 0; ; index += 1) {
         try {
           const file = `${client} ${index} `.repeat(1 + index * 50)
-          kept.push({ file, cid: await relayPost(server.url, token, file) })
+          storedFiles.push({ file, cid: await relayPost(server.url, token, file) })
           const jwt = await relayCredential(server.url, createNumberedWallet(8 * round + client + 1))
-          if ((await post(`${server.url}/auth`, { jwt })).status === 200) used.push(jwt)
+          if ((await post(`${server.url}/auth`, { jwt })).status === 200) usedCredentials.push(jwt)
         } catch (error) {
-          // A connection that breaks is a TypeError of fetch.
-          if (error instanceof Error && /^(?:post|challenge|login): /.test(error.message)) wrong.push(error.message)
+          // Broken connections cause a TypeError of fetch, which is expected.
+          if (error instanceof Error && /^(?:post|challenge|login): /.test(error.message))
+            unexpectedErrors.push(error.message)
           return
         }
       }
     })
-    while (used.length < 50) await pause(5)
+    while (usedCredentials.length < 50) await pause(5)
     server.signal('SIGKILL')
     await Promise.all(load)
-    expect(wrong).toEqual([])
+    expect(unexpectedErrors).toEqual([])
 
-    const again = await start()
-    expect(again.startMilliseconds).toBeLessThan(scaled(5_000))
-    note('F4', `relay: ready again in ${again.startMilliseconds.toFixed(0)} ms`)
-    const token = await relayLogIn(again.url, wallet)
-    for (const { cid, file } of kept)
-      expect((await relayGet(again.url, token, cid)).text).toBe(JSON.stringify({ file }))
-    for (const jwt of used) expect((await post(`${again.url}/auth`, { jwt })).status).toBe(401)
-    again.signal('SIGKILL')
-    await again.ended
+    const restarted = await start()
+    expect(restarted.startMilliseconds).toBeLessThan(scaled(5_000))
+    note('F4', `relay: ready again in ${restarted.startMilliseconds.toFixed(0)} ms`)
+    const token = await relayLogIn(restarted.url, wallet)
+    for (const { cid, file } of storedFiles)
+      expect((await relayGet(restarted.url, token, cid)).text).toBe(JSON.stringify({ file }))
+    for (const jwt of usedCredentials) expect((await post(`${restarted.url}/auth`, { jwt })).status).toBe(401)
+    restarted.signal('SIGKILL')
+    await restarted.ended
   }
 
-  it('gives one token to one credential, also where two processes share a folder (F3)', async () => {
+  it('issues one token for one credential, also if two processes share a folder (F3)', async () => {
     const env = { SERVICE_URL: 'https://relay.example', MAX_REQUESTS_PER_TIME_SLOT: '1000000' }
-    const [one, two] = await Promise.all([start(env), start(env)])
+    const [firstRelay, secondRelay] = await Promise.all([start(env), start(env)])
     for (let round = 1; round <= rounds(1, 100); round += 1) {
-      const jwt = await relayCredential(one.url, createNumberedWallet(round))
+      const jwt = await relayCredential(firstRelay.url, createNumberedWallet(round))
       const answers = await Promise.all(
-        Array.from({ length: 50 }, (_, index) => post(`${(index % 2 === 0 ? one : two).url}/auth`, { jwt }))
+        Array.from({ length: 50 }, (_, index) =>
+          post(`${(index % 2 === 0 ? firstRelay : secondRelay).url}/auth`, { jwt })
+        )
       )
       expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array<number>(49).fill(401)])
     }

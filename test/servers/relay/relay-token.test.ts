@@ -39,8 +39,8 @@ const verbs: readonly ['post' | 'get' | 'head', () => string][] = [
   ['head', () => `/file/${cid}`]
 ]
 
-/** The answers of every verb that wants a token: status, and text where there is one. */
-async function answersTo(authorization: string | undefined): Promise<[number, string | undefined][]> {
+/** Reads status and text of every route that requires a token; HEAD has no text. */
+async function readAnswers(authorization: string | undefined): Promise<[number, string | undefined][]> {
   const answers: [number, string | undefined][] = []
   for (const [verb, path] of verbs) {
     const ask = request(relay.listener)[verb](path())
@@ -52,15 +52,15 @@ async function answersTo(authorization: string | undefined): Promise<[number, st
   return answers
 }
 
-const refusedWith = (text: string) => [
+const createRefusals = (text: string) => [
   [401, text],
   [401, text],
   [401, undefined]
 ]
-const statusesOf = async (authorization: string) => (await answersTo(authorization)).map(([status]) => status)
+const readStatuses = async (authorization: string) => (await readAnswers(authorization)).map(([status]) => status)
 
 /** Payload of a valid token. */
-const goodPayload = {
+const validPayload = {
   iss: serviceWallet.did,
   sub: wallet.did,
   iat: START_SECONDS,
@@ -75,68 +75,74 @@ const goodPayload = {
   }
 }
 
-const madeOf = (changes: object, header: object = { alg: 'ES256K', typ: 'JWT' }, key = serviceWallet.privateKey) =>
-  jwtByHand(header, { ...goodPayload, ...changes }, es256kBy(key))
+const createToken = (changes: object, header: object = { alg: 'ES256K', typ: 'JWT' }, key = serviceWallet.privateKey) =>
+  jwtByHand(header, { ...validPayload, ...changes }, es256kBy(key))
 
 describe('the token of the relay', () => {
-  it('is a credential that the service issues about the user, for 600 s', () => {
+  it('is a credential of the service about the user that expires after 600 s', () => {
     const [header, payload] = token
       .split('.')
       .slice(0, 2)
       .map((part) => JSON.parse(Buffer.from(part, 'base64url').toString()))
     expect(header).toEqual({ alg: 'ES256K', typ: 'JWT' })
-    expect(payload).toEqual({ ...goodPayload, jti: expect.stringMatching(/^[\w-]{22}$/) })
+    expect(payload).toEqual({ ...validPayload, jti: expect.stringMatching(/^[\w-]{22}$/) })
   })
 
-  it('lives for RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS', async () => {
-    const other = await startTestRelay({ RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS: '7' })
-    const short = await logIn(other, wallet)
-    other.clock.seconds += 6
-    expect((await postFile(other, short, 'a')).status).toBe(200)
-    other.clock.seconds += 1
-    expect((await postFile(other, short, 'a')).status).toBe(401)
-    await other.end()
+  it('expires after RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS', async () => {
+    const shortLivedRelay = await startTestRelay({ RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS: '7' })
+    const shortToken = await logIn(shortLivedRelay, wallet)
+    shortLivedRelay.clock.seconds += 6
+    expect((await postFile(shortLivedRelay, shortToken, 'a')).status).toBe(200)
+    shortLivedRelay.clock.seconds += 1
+    expect((await postFile(shortLivedRelay, shortToken, 'a')).status).toBe(401)
+    await shortLivedRelay.end()
   })
 
-  it('is valid bare, and with the scheme DIDAuth in any letter case', async () => {
+  it('is accepted without a scheme, and with DIDAuth in any letter case', async () => {
     for (const authorization of [token, `DIDAuth ${token}`, `didauth ${token}`, `DIDAUTH  ${token}`]) {
-      expect(await statusesOf(authorization)).toEqual([200, 200, 200])
+      expect(await readStatuses(authorization)).toEqual([200, 200, 200])
     }
   })
 
-  it('is valid until its exp, also where it was seen before', async () => {
-    const fresh = madeOf({})
+  it('is valid until its exp, also if it was verified before', async () => {
+    const unseenToken = createToken({})
     relay.clock.seconds += 599
-    expect(await statusesOf(token)).toEqual([200, 200, 200])
+    expect(await readStatuses(token)).toEqual([200, 200, 200])
     relay.clock.seconds += 1
-    expect(await answersTo(token)).toEqual(refusedWith('Expired access token'))
-    expect(await answersTo(fresh)).toEqual(refusedWith('Expired access token'))
+    expect(await readAnswers(token)).toEqual(createRefusals('Expired access token'))
+    expect(await readAnswers(unseenToken)).toEqual(createRefusals('Expired access token'))
   })
 
-  it('is invalid 6 s before its nbf, and valid 5 s before', async () => {
-    expect(await answersTo(madeOf({ nbf: START_SECONDS + 6 }))).toEqual(refusedWith('Invalid access token'))
-    expect(await statusesOf(madeOf({ nbf: START_SECONDS + 5 }))).toEqual([200, 200, 200])
+  it('is invalid 6 s before its nbf, and valid 5 s before it', async () => {
+    expect(await readAnswers(createToken({ nbf: START_SECONDS + 6 }))).toEqual(createRefusals('Invalid access token'))
+    expect(await readStatuses(createToken({ nbf: START_SECONDS + 5 }))).toEqual([200, 200, 200])
     relay.clock.seconds -= 6
-    expect(await answersTo(token)).toEqual(refusedWith('Invalid access token'))
+    expect(await readAnswers(token)).toEqual(createRefusals('Invalid access token'))
   })
 
-  it('is valid until its exp when its key was replaced, and a credential may name that DID', async () => {
-    const old = createNumberedWallet(7)
-    const rotated = await startTestRelay({}, { previousServiceDids: [old.did] })
-    const byOld = madeOf({ iss: old.did }, undefined, old.privateKey)
-    expect((await postFile(rotated, byOld, 'a')).status).toBe(200)
+  it('is valid until its exp after a key rotation, and a credential may name the previous DID', async () => {
+    const previousWallet = createNumberedWallet(7)
+    const rotated = await startTestRelay({}, { previousServiceDids: [previousWallet.did] })
+    const previousToken = createToken({ iss: previousWallet.did }, undefined, previousWallet.privateKey)
+    expect((await postFile(rotated, previousToken, 'a')).status).toBe(200)
     expect(
-      (await postFile(rotated, madeOf({ iss: old.did }, undefined, createNumberedWallet(8).privateKey), 'a')).status
+      (
+        await postFile(
+          rotated,
+          createToken({ iss: previousWallet.did }, undefined, createNumberedWallet(8).privateKey),
+          'a'
+        )
+      ).status
     ).toBe(401)
-    expect((await postFile(relay, byOld, 'a')).status).toBe(401)
-    const jwt = loginCredential(wallet, await requestChallenge(rotated, wallet.did), { sub: old.did })
+    expect((await postFile(relay, previousToken, 'a')).status).toBe(401)
+    const jwt = loginCredential(wallet, await requestChallenge(rotated, wallet.did), { sub: previousWallet.did })
     expect((await request(rotated.listener).post('/auth').send({ jwt })).status).toBe(200)
     await rotated.end()
   })
 
-  it('missing is told apart', async () => {
-    expect(await answersTo(undefined)).toEqual(refusedWith('Missing access token'))
-    expect(await answersTo('')).toEqual(refusedWith('Missing access token'))
+  it('is answered "Missing access token" if it is absent', async () => {
+    expect(await readAnswers(undefined)).toEqual(createRefusals('Missing access token'))
+    expect(await readAnswers('')).toEqual(createRefusals('Missing access token'))
   })
 
   it.each([
@@ -148,7 +154,7 @@ describe('the token of the relay', () => {
     ['no exp', { exp: undefined }],
     ['exp as text', { exp: '1900000000' }],
     ['exp with a fraction', { exp: START_SECONDS + 0.5 }],
-    ['exp beyond what is exact', { exp: 2 ** 53 }],
+    ['exp above the largest exact integer', { exp: 2 ** 53 }],
     ['no nbf', { nbf: undefined }],
     ['no iat', { iat: undefined }],
     ['iat as text', { iat: 'now' }],
@@ -158,40 +164,42 @@ describe('the token of the relay', () => {
     ['vc that is an array', { vc: [] }],
     ['vc without types', { vc: {} }],
     ['a type missing', { vc: { type: ['VerifiableCredential'] } }],
-    ['a type too many', { vc: { type: ['VerifiableCredential', 'RelayToken', 'Email'] } }],
+    ['an additional type', { vc: { type: ['VerifiableCredential', 'RelayToken', 'Email'] } }],
     ['types as text', { vc: { type: 'VerifiableCredential,RelayToken' } }]
   ])('is refused with these claims: %s', async (_name, changes) => {
-    expect(await answersTo(madeOf(changes))).toEqual(refusedWith('Invalid access token'))
+    expect(await readAnswers(createToken(changes))).toEqual(createRefusals('Invalid access token'))
   })
 
   it.each([
     ['another algorithm', { alg: 'ES256K-R', typ: 'JWT' }],
-    ['none', { alg: 'none' }],
+    ['the algorithm none', { alg: 'none' }],
     ['a key in its header', { alg: 'ES256K', jwk: {} }],
     ['a key id', { alg: 'ES256K', kid: 'a' }],
     ['another type', { alg: 'ES256K', typ: 'at+jwt' }]
   ])('is refused with this header: %s', async (_name, header) => {
-    expect(await answersTo(madeOf({}, header))).toEqual(refusedWith('Invalid access token'))
+    expect(await readAnswers(createToken({}, header))).toEqual(createRefusals('Invalid access token'))
   })
 
-  it('is refused when another key signed it', async () => {
-    expect(await answersTo(madeOf({}, undefined, wallet.privateKey))).toEqual(refusedWith('Invalid access token'))
+  it('is refused if another key signed it', async () => {
+    expect(await readAnswers(createToken({}, undefined, wallet.privateKey))).toEqual(
+      createRefusals('Invalid access token')
+    )
   })
 
   it('is refused with another signature or in another spelling', async () => {
     const [header = '', payload = '', signature = ''] = token.split('.')
-    for (const wrong of [`${header}.${payload}.${'A'.repeat(86)}`, `${token}.${signature}`, `${token}=`]) {
-      expect(await answersTo(wrong)).toEqual(refusedWith('Invalid access token'))
+    for (const invalidToken of [`${header}.${payload}.${'A'.repeat(86)}`, `${token}.${signature}`, `${token}=`]) {
+      expect(await readAnswers(invalidToken)).toEqual(createRefusals('Invalid access token'))
     }
   })
 
-  it('is refused when it has more than 4 KiB', async () => {
-    const long = madeOf({ jti: 'a'.repeat(3_000) })
-    expect(long.length).toBeGreaterThan(4_096)
-    expect(await answersTo(long)).toEqual(refusedWith('Invalid access token'))
+  it('is refused if it is longer than 4 KiB', async () => {
+    const longToken = createToken({ jti: 'a'.repeat(3_000) })
+    expect(longToken.length).toBeGreaterThan(4_096)
+    expect(await readAnswers(longToken)).toEqual(createRefusals('Invalid access token'))
   })
 
-  it('is never anything else that the service or a user signs', async () => {
+  it('cannot be replaced by another text that the service or a user signs', async () => {
     const accessToken = {
       iss: serviceWallet.did,
       aud: serviceUrl,
@@ -206,20 +214,20 @@ describe('the token of the relay', () => {
     const sdr = { ...accessToken, use: undefined, type: 'sdr', issuer: serviceWallet.did, subject: wallet.did }
     const sign = es256kBy(serviceWallet.privateKey)
     const header = { alg: 'ES256K', typ: 'JWT' }
-    for (const other of [
+    for (const otherText of [
       jwtByHand(header, accessToken, sign),
       jwtByHand(header, sdr, sign),
-      jwtByHand(header, { ...goodPayload, use: undefined }, sign),
+      jwtByHand(header, { ...validPayload, use: undefined }, sign),
       loginCredential(wallet, await requestChallenge(relay, wallet.did)),
       loginCredential(serviceWallet, await requestChallenge(relay, serviceWallet.did)),
       await requestChallenge(relay, wallet.did)
     ]) {
-      expect(await answersTo(other)).toEqual(refusedWith('Invalid access token'))
+      expect(await readAnswers(otherText)).toEqual(createRefusals('Invalid access token'))
     }
   })
 })
 
-describe('the token at did-jwt-vc, with the issuer resolved on a chain', () => {
+describe('the relay token at did-jwt-vc, with an issuer on a chain', () => {
   let chain: TestChain
 
   beforeAll(async () => {
@@ -228,9 +236,9 @@ describe('the token at did-jwt-vc, with the issuer resolved on a chain', () => {
 
   afterAll(() => chain.stop())
 
-  it('is verified as it is, and says who its subject is', async () => {
+  it('is valid, and names its subject', async () => {
     const networks = [{ name: 'rsk', chainId: 31, rpcUrl: chain.rpcUrl, registry: chain.registry }]
-    // Two versions of did-resolver: one class to JavaScript.
+    // The packages use two versions of did-resolver, whose types differ.
     const resolver = new Resolver(getResolver({ networks }) as never)
     const policies = { now: START_SECONDS }
     const { verifiableCredential } = await verifyCredential(token, resolver, { policies })

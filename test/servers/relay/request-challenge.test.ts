@@ -28,7 +28,7 @@ const ask = (body: unknown, type = 'application/json') =>
     .send(typeof body === 'string' ? body : JSON.stringify(body))
 
 describe('POST /request-auth', () => {
-  it('answers 64 bytes as 128 hexadecimal characters, which end in 300 s', async () => {
+  it('returns 64 bytes as 128 hexadecimal digits, which expire in 300 s', async () => {
     const { status, body, headers } = await ask({ did: wallet.did })
     expect(status).toBe(200)
     expect(Object.keys(body)).toEqual(['challenge'])
@@ -38,7 +38,7 @@ describe('POST /request-auth', () => {
     expect(headers['content-type']).toBe('application/json; charset=utf-8')
   })
 
-  it('computes the last 32 bytes from the first, the lower-cased DID and the 10 s slot, with its own key', async () => {
+  it('computes the last 32 bytes from the first 32, the lower-cased DID and the 10 s slot, by its own key', async () => {
     const upper = wallet.did.replace(/[a-f](?=[0-9a-f]*$)/g, (letter) => letter.toUpperCase())
     expect(upper).not.toBe(wallet.did)
     const challenge = await requestChallenge(relay, upper)
@@ -55,7 +55,7 @@ describe('POST /request-auth', () => {
     'did:web:example.org',
     'did:ethr:0x7e5f4552091a69125d5dfcb7b8c2659029395bdf',
     `did:example:${'a'.repeat(116)}`
-  ])('gives one for any DID of at most 128 characters: %s', async (did) => {
+  ])('issues a challenge for any DID of at most 128 characters: %s', async (did) => {
     expect((await ask({ did })).status).toBe(200)
   })
 
@@ -79,18 +79,18 @@ describe('POST /request-auth', () => {
     expect(headers['www-authenticate']).toBeUndefined()
   })
 
-  it('answers 400 to an absent body, and to one that is no JSON', async () => {
+  it('answers 400 to an absent body, and to a body that is not JSON', async () => {
     expect((await request(relay.listener).post('/request-auth')).status).toBe(400)
     expect((await ask('did=did:web:a', 'application/x-www-form-urlencoded')).text).toBe('Invalid request')
     expect((await ask(`{"did":"${wallet.did}"}`, 'text/plain')).text).toBe('Invalid request')
     expect((await ask('{"did":')).text).toBe('Malformed JSON')
   })
 
-  it('answers 413 beyond 20 KiB', async () => {
+  it('answers 413 to a body above 20 KiB', async () => {
     expect((await ask({ did: wallet.did, rest: 'a'.repeat(20 * 1024) })).status).toBe(413)
   })
 
-  it('spoils no challenge that was given out before, however often a stranger asks', async () => {
+  it('keeps earlier challenges valid, however often a stranger requests one', async () => {
     const challenge = await requestChallenge(relay, wallet.did)
     await Promise.all(Array.from({ length: 50 }, () => requestChallenge(relay, wallet.did)))
     const jwt = loginCredential(wallet, challenge)

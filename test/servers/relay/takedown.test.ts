@@ -27,27 +27,27 @@ async function run(...args: string[]): Promise<[number, string[]]> {
   return [code, lines]
 }
 
-const posted = async (file: string): Promise<string> => (await postFile(relay, token, file)).body.cid
-const status = async (cid: string): Promise<number> => (await getFile(relay, token, cid)).status
+const storeFile = async (file: string): Promise<string> => (await postFile(relay, token, file)).body.cid
+const readStatus = async (cid: string): Promise<number> => (await getFile(relay, token, cid)).status
 
 /** Returns everything in the folder of the relay. */
-const stored = (): string =>
+const readStored = (): string =>
   filesIn(join(relay.folder, 'relay'))
     .map((file) => readFileSync(file, 'latin1'))
     .join()
 
-describe('relay takedown', () => {
+describe('the command relay takedown', () => {
   it.each([
     ['in a row', 'a secret that must go'],
     ['in an object', 'a secret that must go'.repeat(10_000)]
-  ])('removes a file %s with its bytes next to the relay, which soon answers 451', async (_where, file) => {
-    const cid = await posted(file)
-    expect(await status(cid)).toBe(200)
-    expect(stored()).toContain('a secret that must go')
+  ])('removes a file %s and its bytes while the relay runs, which soon answers 451', async (_where, file) => {
+    const cid = await storeFile(file)
+    expect(await readStatus(cid)).toBe(200)
+    expect(readStored()).toContain('a secret that must go')
     const [code, lines] = await run(cid)
     expect(lines[0]).toBe(`Removed 1 file. ${cid} is refused from now on.`)
     expect(code).toBe(0)
-    expect(stored()).not.toContain('a secret that must go')
+    expect(readStored()).not.toContain('a secret that must go')
     relay.clock.seconds += 1
     const refused = await getFile(relay, token, cid)
     expect([refused.status, refused.text]).toEqual([451, 'Taken down'])
@@ -61,14 +61,14 @@ describe('relay takedown', () => {
     ['an IPFS URL', (cid: string) => `ipfs://${cid}`],
     ['a gateway', (cid: string) => `https://ipfs.example/ipfs/${cid}?filename=${KEY}`],
     ['a gateway that names it first', (cid: string) => `https://${cid}.ipfs.dweb.link/`]
-  ])('finds the cid in %s, and never prints a key', async (_what, linkTo) => {
-    const cid = await posted('a secret that must go')
+  ])('finds the CID in %s, and prints no key', async (_what, createLink) => {
+    const cid = await storeFile('a secret that must go')
     for (const flag of ['--dry-run', undefined, '--allow']) {
-      const [code, lines] = await run(linkTo(cid), ...(flag === undefined ? [] : [flag]))
+      const [code, lines] = await run(createLink(cid), ...(flag === undefined ? [] : [flag]))
       expect([code, lines.join()]).toEqual([0, expect.stringContaining(cid)])
       expect(lines.join()).not.toContain(KEY)
     }
-    expect(await status(cid)).toBe(404)
+    expect(await readStatus(cid)).toBe(404)
   })
 
   it.each([
@@ -83,9 +83,9 @@ describe('relay takedown', () => {
     expect(String(failure)).toBe('UsageError: Give one cid, or a link with one cid')
   })
 
-  it('says that there is no relay', async () => {
+  it('reports that no relay exists', async () => {
     const folder = temporaryFolder()
-    const command = runCommand(createTakedownCommand('relay'), [await posted('a')], { DATA_DIR: folder.path })
+    const command = runCommand(createTakedownCommand('relay'), [await storeFile('a')], { DATA_DIR: folder.path })
     await expect(command).rejects.toThrow(`There is no relay in ${folder.path}/relay/relay.db (DATA_DIR)`)
     folder.remove()
   })

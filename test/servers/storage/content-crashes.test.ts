@@ -6,103 +6,100 @@ import { did, readTexts, type ContentFolder, type TestStore } from '../../suppor
 import { contentEngines } from '../../support/postgres-contents.js'
 import { until } from '../../support/until.js'
 
-/** How often each point is tried. */
+/** Number of attempts per crash point. */
 const ROUNDS = Number(process.env.TEST_CRASH_ROUNDS ?? 1)
 
 const POINTS = [
-  ['put', 'before', 'its name is garbage, and nothing is written'],
-  ['link', 'before', 'the file is synced, and not in its place'],
-  ['link', 'after', 'the object is in its place, and its folder not synced'],
-  ['put', 'after', 'the object is whole, and not in use'],
-  ['delete', 'before', 'the collector claimed it, and it is there'],
-  ['delete', 'after', 'the collector deleted it, and its row is there']
+  ['put', 'before', 'the name is recorded as garbage, and nothing is written'],
+  ['link', 'before', 'the file is synced, but not yet linked'],
+  ['link', 'after', 'the object is linked, but its folder is not synced'],
+  ['put', 'after', 'the object is complete, but not in use'],
+  ['delete', 'before', 'the collector claimed the object, which still exists'],
+  ['delete', 'after', 'the collector deleted the object, whose row still exists']
 ] as const
 
-const points = (engine: string): readonly (readonly [verb: string, when: string, what: string, round: number])[] =>
+const listPoints = (engine: string): readonly (readonly [verb: string, when: string, what: string, round: number])[] =>
   POINTS.filter(([verb]) => engine === 'SQLite' || verb !== 'link').flatMap((point) =>
     Array.from({ length: ROUNDS }, (_, round) => [...point, round + 1] as const)
   )
 
-describe.each(contentEngines())(
-  'a process that is killed while it stores large content on %s, its collector next to it,',
-  (engine, make) => {
-    let files: ContentFolder
-    beforeEach(async () => {
-      files = await make()
-      // The writers' clock is the real one.
-      files.clocks.seconds = Math.floor(Date.now() / 1_000)
-    })
-    afterEach(() => files.remove())
+describe.each(contentEngines())('a killed writer of large content on %s, with a running collector', (engine, make) => {
+  let files: ContentFolder
+  beforeEach(async () => {
+    files = await make()
+    // The writers use the real clock.
+    files.clocks.seconds = Math.floor(Date.now() / 1_000)
+  })
+  afterEach(() => files.remove())
 
-    /** Returns the faults after the writers were killed. The next start clears their spool. */
-    const faults = async (...writers: Writer[]): Promise<string[]> => {
-      // A server may still run the last statement of a client that was killed.
-      const running = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'content-child'"
-      if (engine === 'PostgreSQL') await until(async () => (await files.query(running)).length === 0)
-      const store = await files.open()
-      const lines = writers.flatMap((writer) => writer.lines)
-      return [...(await faultsAfter(store, lines)), ...(await files.leaks(store))]
-    }
-
-    it.each(points(engine))(
-      'at %s %s: %s; loses nothing acknowledged and leaves nothing behind (round %d)',
-      async (verb, when) => {
-        const writer = startWriter(files.place, 'a', verb, when, '6')
-        expect(await writer.ended).toBe('SIGKILL')
-        expect(await faults(writer)).toEqual([])
-      }
-    )
-
-    it.each(Array.from({ length: ROUNDS }, (_, round) => 20 + ((round * 7) % 40)))(
-      'at any moment, after %d lines, loses nothing next to another process that writes to the same storage',
-      async (lines) => {
-        const [writer, another] = [startWriter(files.place, 'a'), startWriter(files.place, 'b')]
-        await Promise.all([writer.wrote(lines), another.wrote(20)])
-        await writer.end('SIGKILL')
-        await another.wrote(another.lines.length + 4)
-        await another.end('SIGKILL')
-        expect(await faults(writer, another)).toEqual([])
-      }
-    )
-
-    it('loses no upload to a collector that takes each for unfinished', async () => {
-      const collector = await files.open()
-      files.clocks.advance(20_000)
-      const writer = startWriter(files.place, 'a')
-      let isOver = false
-      const collecting = (async () => {
-        while (!isOver) {
-          await collector.collectGarbage(files.clocks.seconds)
-          await new Promise(setImmediate)
-        }
-      })()
-      await writer.wrote(30)
-      // Killed behind its upload, it would leave an object that this collector has forgotten.
-      await writer.end('SIGTERM')
-      isOver = true
-      await collecting
-      expect(await faults(writer)).toEqual([])
-    })
+  /** Finds faults after the writers were killed. Opening the store clears their spool. */
+  const findFaults = async (...writers: Writer[]): Promise<string[]> => {
+    // PostgreSQL may still run the last statement of a killed client.
+    const running = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'content-child'"
+    if (engine === 'PostgreSQL') await until(async () => (await files.query(running)).length === 0)
+    const store = await files.open()
+    const lines = writers.flatMap((writer) => writer.lines)
+    return [...(await findFaultsAfter(store, lines)), ...(await files.leaks(store))]
   }
-)
 
-/** A writing process, with what it printed. */
+  it.each(listPoints(engine))(
+    'loses nothing acknowledged and leaves nothing behind at %s %s: %s (round %d)',
+    async (verb, when) => {
+      const writer = startWriter(files.place, 'a', verb, when, '6')
+      expect(await writer.ended).toBe('SIGKILL')
+      expect(await findFaults(writer)).toEqual([])
+    }
+  )
+
+  it.each(Array.from({ length: ROUNDS }, (_, round) => 20 + ((round * 7) % 40)))(
+    'loses nothing when killed after %d lines, while another process writes to the same storage',
+    async (lines) => {
+      const [writer, another] = [startWriter(files.place, 'a'), startWriter(files.place, 'b')]
+      await Promise.all([writer.wrote(lines), another.wrote(20)])
+      await writer.end('SIGKILL')
+      await another.wrote(another.lines.length + 4)
+      await another.end('SIGKILL')
+      expect(await findFaults(writer, another)).toEqual([])
+    }
+  )
+
+  it('loses no upload to a collector that considers every upload unfinished', async () => {
+    const collector = await files.open()
+    files.clocks.advance(20_000)
+    const writer = startWriter(files.place, 'a')
+    let isOver = false
+    const collecting = (async () => {
+      while (!isOver) {
+        await collector.collectGarbage(files.clocks.seconds)
+        await new Promise(setImmediate)
+      }
+    })()
+    await writer.wrote(30)
+    // SIGKILL after an upload would leave an object that this collector no longer tracks.
+    await writer.end('SIGTERM')
+    isOver = true
+    await collecting
+    expect(await findFaults(writer)).toEqual([])
+  })
+})
+
+/** A writing process and the lines that it printed. */
 interface Writer {
   readonly lines: readonly string[]
-  /** Resolves when it has printed so many lines. */
+  /** Resolves when the process has printed `count` lines. */
   wrote(count: number): Promise<void>
   end(signal: 'SIGKILL' | 'SIGTERM'): Promise<unknown>
-  /** The signal that ended it. */
+  /** Resolves with the signal that ended the process. */
   readonly ended: Promise<string | null>
 }
 
-/** Starts test/support/content-child.ts. */
+/** Starts a process that runs test/support/content-child.ts. */
 function startWriter(place: string, name: string, ...point: string[]): Writer {
-  const support = (file: string): URL => new URL(`../../support/${file}`, import.meta.url)
-  const imports = pathToFileURL(fileURLToPath(support('server-imports.ts'))).href
+  const resolveSupport = (file: string): URL => new URL(`../../support/${file}`, import.meta.url)
+  const imports = pathToFileURL(fileURLToPath(resolveSupport('server-imports.ts'))).href
   const child: ChildProcess = spawn(
     process.execPath,
-    ['--import', 'tsx', '--import', imports, fileURLToPath(support('content-child.ts')), place, name, ...point],
+    ['--import', 'tsx', '--import', imports, fileURLToPath(resolveSupport('content-child.ts')), place, name, ...point],
     { stdio: ['ignore', 'pipe', 'inherit'], env: { PATH: process.env.PATH } }
   )
   const lines: string[] = []
@@ -112,11 +109,11 @@ function startWriter(place: string, name: string, ...point: string[]): Writer {
   })
   const wrote = (count: number): Promise<void> =>
     new Promise((resolve, reject) => {
-      const look = (): void => {
+      const checkCount = (): void => {
         if (lines.length >= count) resolve()
       }
-      output.on('line', look)
-      look()
+      output.on('line', checkCount)
+      checkCount()
       void ended.then(() => reject(new Error(`the writer ended after ${lines.length} lines`)))
     })
   const end = (signal: 'SIGKILL' | 'SIGTERM'): Promise<unknown> => {
@@ -132,8 +129,8 @@ interface Step {
   readonly text: string
 }
 
-/** Returns the faults of a store after writers were killed, based on the lines that they printed. */
-async function faultsAfter(store: TestStore, lines: readonly string[]): Promise<string[]> {
+/** Compares a store with the lines that killed writers printed, and returns the faults. */
+async function findFaultsAfter(store: TestStore, lines: readonly string[]): Promise<string[]> {
   const faults: string[] = []
   const steps = lines.map((line): Step => {
     const verb = line.slice(0, line.indexOf(' '))
@@ -141,12 +138,12 @@ async function faultsAfter(store: TestStore, lines: readonly string[]): Promise<
     return { verb, key, text }
   })
   for (const key of new Set(steps.map((step) => step.key))) {
-    const { certain, possible } = expected(steps.filter((step) => step.key === key))
-    const found = (await readTexts(store, key)).map((text) =>
+    const { certain, possible } = computeExpected(steps.filter((step) => step.key === key))
+    const storedTexts = (await readTexts(store, key)).map((text) =>
       text.slice(0, text.indexOf(' ', text.indexOf(' ') + 1) + 1)
     )
-    const isOne = [certain, possible].some((one) => one.join() === found.join())
-    if (!isOne) faults.push(`${key} has ${found.join()}, not ${certain.join()} or ${possible.join()}`)
+    const isExpected = [certain, possible].some((texts) => texts.join() === storedTexts.join())
+    if (!isExpected) faults.push(`${key} has ${storedTexts.join()}, not ${certain.join()} or ${possible.join()}`)
   }
   const usage = await store.readUsage(did)
   const entries = await store.listOwnEntries(did)
@@ -155,8 +152,8 @@ async function faultsAfter(store: TestStore, lines: readonly string[]): Promise<
   return faults
 }
 
-/** Returns the certain content of a key, and the content if the write that was not acknowledged happened. */
-function expected(steps: readonly Step[]): { certain: string[]; possible: string[] } {
+/** Computes the acknowledged content of a key, and its content if the unacknowledged write happened. */
+function computeExpected(steps: readonly Step[]): { certain: string[]; possible: string[] } {
   let certain: string[] = []
   let possible: string[] = []
   for (const { verb, text } of steps) {

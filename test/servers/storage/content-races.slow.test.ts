@@ -15,24 +15,27 @@ beforeEach(async () => {
 })
 afterEach(() => files.remove())
 
-const deadlocks = async (): Promise<number> => {
+const countDeadlocks = async (): Promise<number> => {
   const [row] = await files.query('SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()')
   return Number(row?.deadlocks)
 }
 
-describe(`${OPERATIONS} operations of 20 writers on 5 users and 6 contents, as many as 3 minutes take`, () => {
-  it('lose nothing, leave nothing behind, and there is no deadlock', async () => {
+describe(`${OPERATIONS} operations of 20 writers on 5 users and 6 contents, within 3 minutes`, () => {
+  it('lose nothing, leave nothing behind, and cause no deadlock', async () => {
     const race = { operations: OPERATIONS, maxSeconds: MAX_SECONDS, stores: 4 }
     const { faults, refusals, operations } = await raceOfWriters(files, race)
-    expect({ faults, refusals, deadlocks: await deadlocks() }).toEqual({ faults: [], refusals: [], deadlocks: 0 })
+    expect({ faults, refusals, deadlocks: await countDeadlocks() }).toEqual({ faults: [], refusals: [], deadlocks: 0 })
     process.stdout.write(`race: ${operations} operations, repeated ${JSON.stringify(files.retries())}\n`)
   })
 
-  it('lose nothing acknowledged while objects fail and connections end', async () => {
+  it('lose nothing acknowledged while objects fail and connections break', async () => {
     const race = { operations: OPERATIONS / 10, maxSeconds: MAX_SECONDS / 3, stores: 4 }
-    const beside = randomEnds(files)
-    const { faults, refusals, operations } = await raceOfWriters(files, { ...race, objects: failingObjects(), beside })
-    expect({ faults, deadlocks: await deadlocks() }).toEqual({ faults: [], deadlocks: 0 })
+    const { faults, refusals, operations } = await raceOfWriters(files, {
+      ...race,
+      objects: failingObjects(),
+      beside: randomEnds(files)
+    })
+    expect({ faults, deadlocks: await countDeadlocks() }).toEqual({ faults: [], deadlocks: 0 })
     process.stdout.write(`race with faults: ${operations} operations, ${refusals.length} refused\n`)
   })
 })

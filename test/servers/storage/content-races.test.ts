@@ -15,17 +15,17 @@ import {
 import { contentEngines } from '../../support/postgres-contents.js'
 import { KeyedLock } from '../../../servers/storage/sql/open-postgres-contents.js'
 
-/** Sequences of 30 operations. */
+/** Number of sequences of 30 operations. */
 const RUNS = Number(process.env.TEST_MODEL_RUNS ?? 10)
 
-describe.each(contentEngines())('on %s', (engine, make) => {
+describe.each(contentEngines())('content stores on %s', (engine, make) => {
   let files: ContentFolder
   beforeEach(async () => {
     files = await make()
   })
   afterEach(() => files.remove())
 
-  it('two content stores hold what the model does after any sequence of verbs, and as many objects', async () => {
+  it('match the model after any sequence of verbs, and store as many objects', async () => {
     const stores = [await files.open(), await files.open()]
     const property = fc.asyncProperty(operations, async (sequence) => {
       const { faults, large } = await runOnModel(stores, sequence)
@@ -37,21 +37,21 @@ describe.each(contentEngines())('on %s', (engine, make) => {
     await fc.assert(property, { numRuns: RUNS })
   })
 
-  describe('writers of the same few users and contents on several stores, collectors next to them,', () => {
-    it('lose nothing, leave nothing behind and never wait for each other in a circle', async () => {
+  describe('concurrent writers and collectors on several stores', () => {
+    it('lose nothing, leave nothing behind and never deadlock', async () => {
       const { faults, refusals } = await raceOfWriters(files, { operations: 400, stores: 4 })
       expect({ faults, refusals }).toEqual({ faults: [], refusals: [] })
       expect(files.retries()).not.toHaveProperty('40P01')
     })
 
-    it('lose nothing acknowledged when objects fail before and after they are written or deleted', async () => {
+    it('lose nothing acknowledged when objects fail before or after a write or deletion', async () => {
       const { faults, refusals } = await raceOfWriters(files, { operations: 200, stores: 2, objects: failingObjects() })
       expect(faults).toEqual([])
       expect(refusals).toContain('Storage unavailable, try again: EIO')
     })
 
     if (engine === 'PostgreSQL')
-      it('lose nothing acknowledged when connections end at any moment', async () => {
+      it('lose nothing acknowledged when connections break at any moment', async () => {
         const { faults, refusals } = await raceOfWriters(files, {
           operations: 300,
           stores: 3,
@@ -62,7 +62,7 @@ describe.each(contentEngines())('on %s', (engine, make) => {
       })
   })
 
-  it('three workers never call the node twice at once for a cid, and bring it in step whatever failed', async () => {
+  it('let three workers call the node once at a time per CID, and match its pins after failures', async () => {
     const stores = await Promise.all([1, 2, 3].map(() => files.open({ tracksPins: true })))
     const node = new Node()
     for (let round = 0; round < 12; round += 1) {
@@ -80,7 +80,7 @@ describe.each(contentEngines())('on %s', (engine, make) => {
     await stores[0]!.writeEntry(createEntry('last', 'a'))
     while ((await stores[0]!.countOpen()) > 0) {
       await Promise.all(stores.map((store) => node.work(store, files.clocks.seconds)))
-      // Waiting time of a task in doubt.
+      // A task in doubt waits for 60 s.
       files.clocks.advance(60)
     }
     const stored = await files.query('SELECT cid FROM ~contents')
@@ -92,14 +92,14 @@ describe.each(contentEngines())('on %s', (engine, make) => {
 
 const LEASE_SECONDS = 30
 
-/** A node that carries out what it is asked, and notices when it is asked twice at once for one cid. */
+/** A node that records two concurrent calls for one CID as a fault. */
 class Node {
   readonly pins = new Set<string>()
   readonly faults: string[] = []
   readonly #underWay = new Set<string>()
   #calls = 0
 
-  /** Works until nothing is due. Every fifth call fails, after every seventh the worker is killed. */
+  /** Works until no task is due. Every fifth call fails, and every seventh kills the worker before it is recorded. */
   async work(store: TestStore, nowSeconds: number): Promise<void> {
     for (;;) {
       const tasks = await store.claim({ limit: 3, nowSeconds, leaseSeconds: LEASE_SECONDS })
@@ -128,7 +128,7 @@ class Node {
 }
 
 describe('KeyedLock', () =>
-  it('runs the work of one key one after the other, also after a failure, and that of others next to it', async () => {
+  it('runs work of one key one at a time, also after a failure, and work of other keys concurrently', async () => {
     const lock = new KeyedLock()
     const begun: string[] = []
     const ends = new Map<string, (error?: Error) => void>()

@@ -10,8 +10,8 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close()
 })
 
-// Cause: it was treated like any other outage, and the server waited for ever.
-it('a Redis that turns out to be a node of a cluster, once it answers, ends the start in one line', async () => {
+// Cause: the server treated it like an outage, and waited forever.
+it('a Redis that turns out to be a cluster node once it responds ends the start with one line', async () => {
   const redis = await startRedis(['--cluster-enabled', 'yes'])
   closing.push(() => redis.stop())
   await redis.kill()

@@ -27,7 +27,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close()
 })
 
-/** The connections of a vault's environment, and what opens its engine. */
+/** Opens the connections of a server, and returns a function that opens its engine. */
 async function openVault(variables: Record<string, string>, name: 'relay' | 'vault' = 'vault') {
   const { path, remove } = temporaryFolder()
   closing.push(remove)
@@ -42,7 +42,7 @@ async function openVault(variables: Record<string, string>, name: 'relay' | 'vau
   return { env, connections, open }
 }
 
-const statesOf = async (dependencies: readonly Dependency[]): Promise<Record<string, unknown>> =>
+const readStates = async (dependencies: readonly Dependency[]): Promise<Record<string, unknown>> =>
   Object.fromEntries(
     await Promise.all(
       dependencies.map(async ({ name, isNeeded, check }) => {
@@ -55,8 +55,8 @@ const statesOf = async (dependencies: readonly Dependency[]): Promise<Record<str
     )
   )
 
-describe('untilAvailable', () => {
-  it('asks again, and reports the reason once, in words', async () => {
+describe('waitUntilAvailable', () => {
+  it('retries, and reports each reason once, in words', async () => {
     const failures = [
       ['ECONNREFUSED', 'connect'],
       ['57P03', 'starting up (57P03)']
@@ -70,24 +70,24 @@ describe('untilAvailable', () => {
     expect(reported).toEqual(['the connection was refused', 'starting up (57P03)'])
   })
 
-  it('ends with one sentence where only another setup helps', async () => {
+  it('fails with one sentence if only another setup helps', async () => {
     const ask = () => Promise.reject(new DidAuthError('ERR_CONFIG', { cause: undefined }))
     await expect(waitUntilAvailable(ask, () => undefined)).rejects.toThrow(StartError)
   })
 })
 
-describe('an engine', () => {
-  it('is SQLite and files where the environment names none', async () => {
+describe('openContentEngine', () => {
+  it('uses SQLite and files if the environment names no engine', async () => {
     const { env, connections, open } = await openVault({})
     await expect(useExistingContents(env, async () => undefined)).rejects.toThrow('There is no vault in')
     const { dependencies, usedPercent } = await open()
     expect(connections.areRemote).toBe(false)
-    expect(await statesOf(dependencies)).toEqual({ store: [true, 'ok'], clock: [false, 'ok'] })
+    expect(await readStates(dependencies)).toEqual({ store: [true, 'ok'], clock: [false, 'ok'] })
     expect(await usedPercent()).toBeGreaterThan(0)
     expect(dependencies.find(({ name }) => name === 'clock')).toMatchObject({ failure: 'jumped' })
   })
 
-  it('is the database and the bucket that it names, which another instance shares', async () => {
+  it('uses the database and the bucket of the environment, which another instance shares', async () => {
     const { endpoint, bucket, region, accessKeyId, secretAccessKey } = s3.options()
     const variables = {
       DATABASE_URL: database.url,
@@ -97,23 +97,23 @@ describe('an engine', () => {
       S3_ACCESS_KEY_ID: accessKeyId,
       S3_SECRET_ACCESS_KEY: secretAccessKey
     }
-    const one = await (await openVault(variables)).open()
-    const other = await (await openVault(variables)).open()
+    const first = await (await openVault(variables)).open()
+    const second = await (await openVault(variables)).open()
     const large = createLargeBytes('x')
-    await one.contents.writeEntry(createEntry('k', large))
-    await one.contents.writeEntry(createEntry('k', 'small'))
-    expect(await readTexts(other.contents, 'k')).toEqual([String(large), 'small'])
+    await first.contents.writeEntry(createEntry('k', large))
+    await first.contents.writeEntry(createEntry('k', 'small'))
+    expect(await readTexts(second.contents, 'k')).toEqual([String(large), 'small'])
     expect(s3.requests.some((request) => request.startsWith(`PUT vault/${computeCid(large)}.`))).toBe(true)
-    expect(await statesOf(one.dependencies)).toEqual({
+    expect(await readStates(first.dependencies)).toEqual({
       database: [true, 'ok'],
       objects: [true, 'ok'],
       clock: [true, 'ok']
     })
-    expect(await other.contents.readUsage(did)).toMatchObject({ entryCount: 2 })
-    expect(await one.usedPercent()).toBe(0)
+    expect(await second.contents.readUsage(did)).toMatchObject({ entryCount: 2 })
+    expect(await first.usedPercent()).toBe(0)
   })
 
-  it('ends the start in one line where the database cannot be used as it is set up', async () => {
+  it('fails with one line if the database is misconfigured', async () => {
     const url = new URL(database.url)
     url.pathname = '/no_such_database'
     url.password = 'hunter2'
@@ -123,17 +123,17 @@ describe('an engine', () => {
     expect(String(failure)).not.toContain('hunter2')
   })
 
-  it('is opened where the database is unavailable', async () => {
+  it('opens while the database is unavailable', async () => {
     const { connections, open } = await openVault({ DATABASE_URL: 'postgres://root@127.0.0.1:1/app' })
     const { contents } = await open()
     await expect(contents.writeEntry(createEntry('k', 'a'))).rejects.toMatchObject({ code: 'ERR_STORAGE', status: 503 })
     expect(connections.areRemote).toBe(true)
   })
 
-  it('is no less ready while many wait for the database, and is asked again after a failure', async () => {
+  it('stays ready while many requests wait for the database, and checks again after a failure', async () => {
     const { env } = await openVault({})
-    const busy = new DidAuthError('ERR_STORE', { cause: new DidAuthError('ERR_BUSY') })
-    const outcomes = [busy, new Error('away'), undefined]
+    const busyError = new DidAuthError('ERR_STORE', { cause: new DidAuthError('ERR_BUSY') })
+    const outcomes = [busyError, new Error('away'), undefined]
     const ping = (): Promise<void> => {
       const error = outcomes.shift()
       return error === undefined ? Promise.resolve() : Promise.reject(error)
@@ -149,7 +149,7 @@ describe('an engine', () => {
 it.each([
   ['vault', 'FULL'],
   ['relay', 'NORMAL']
-] as const)('a %s on SQLite syncs its contents: %s', async (name, synchronous) => {
+] as const)('a %s on SQLite stores its contents with synchronous=%s', async (name, synchronous) => {
   const { open } = await openVault({}, name)
   await open()
   expect(startedWorkers.findLast(({ role }) => role === 'content')?.settings).toMatchObject({ synchronous })

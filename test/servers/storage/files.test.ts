@@ -16,7 +16,7 @@ beforeEach(() => {
 })
 afterEach(() => remove())
 
-describe('fileObjectStore', () => {
+describe('createFileObjectStore', () => {
   let objects: ObjectStore
   let file: string
   beforeEach(() => {
@@ -25,7 +25,7 @@ describe('fileObjectStore', () => {
     writeFileSync(file, 'content', { mode: 0o644 })
   })
 
-  it('stores a file only for its owner, in a folder by the end of its name', async () => {
+  it('stores a file only for its owner, in a folder named after the end of its name', async () => {
     await objects.put('cid.12ab', file)
     const path = join(folder, 'objects', 'ab', 'cid.12ab')
     expect(readFileSync(path, 'utf8')).toBe('content')
@@ -37,16 +37,16 @@ describe('fileObjectStore', () => {
   it.each([
     { isSynced: true, expected: ['content', 'its folder', 'objects'] },
     { isSynced: false, expected: [] }
-  ])('syncs content before it is in its place, and then the folders: isSynced $isSynced', async (options) => {
+  ])('syncs content before it links it into place, and then the folders: isSynced $isSynced', async (options) => {
     const { isSynced, expected } = options
     const synced: string[] = []
     const handle = await open(file)
     const sync = jest.spyOn(Object.getPrototypeOf(handle) as FileHandle, 'sync')
     sync.mockImplementation(async function (this: FileHandle) {
       const { ino, nlink } = await this.stat()
-      const own = statSync(file).ino
+      const bodyInode = statSync(file).ino
       const name = ino === statSync(join(folder, 'objects')).ino ? 'objects' : 'its folder'
-      synced.push(ino === own ? (nlink === 1 ? 'content' : 'content too late') : name)
+      synced.push(ino === bodyInode ? (nlink === 1 ? 'content' : 'content too late') : name)
     })
     await handle.close()
     mkdirSync(join(folder, 'objects'))
@@ -55,16 +55,16 @@ describe('fileObjectStore', () => {
     expect(synced).toEqual(expected)
   })
 
-  it('overwrites nothing', async () => {
+  it('overwrites no existing object', async () => {
     await objects.put('one', file)
     writeFileSync(join(folder, 'other'), 'other')
     await expect(objects.put('one', join(folder, 'other'))).rejects.toMatchObject({ code: 'EEXIST' })
     expect(readFileSync(join(folder, 'objects', 'ne', 'one'), 'utf8')).toBe('content')
   })
 
-  it('deletes what is there and what is not, and overwrites it first where it is told to', async () => {
+  it('deletes existing and missing objects, and overwrites them first on request', async () => {
     await objects.put('one', file)
-    // The body is the same file, until its caller deletes it.
+    // `file` is a hard link to the object until the caller deletes it.
     await objects.delete('one', { overwrite: true })
     expect(readFileSync(file)).toEqual(Buffer.alloc(7))
     await objects.delete('one', { overwrite: true })
@@ -74,25 +74,27 @@ describe('fileObjectStore', () => {
 })
 
 describe('openSpool', () => {
-  const ended = spawnSync(process.execPath, ['-p', 'process.pid'], { encoding: 'utf8' }).stdout.trim()
+  const endedPid = spawnSync(process.execPath, ['-p', 'process.pid'], { encoding: 'utf8' }).stdout.trim()
 
-  it('names a file that is not there, each time another', () => {
+  it('returns an unused file name, a new one on each call', () => {
     const spool = openSpool(join(folder, 'spool'))
     const names = [spool.newFile(), spool.newFile()]
     expect(new Set(names).size).toBe(2)
     expect(names.some((name) => existsSync(name))).toBe(false)
   })
 
-  it('deletes what ended processes left, and nothing of those that run', () => {
+  it('deletes files of ended processes, and none of running ones', () => {
     mkdirSync(join(folder, 'spool'))
-    const left = [`${hostname()}~${ended}~aa~1`, `${hostname()}~${process.pid}~of a start before~1`]
-    const stays = [`${hostname()}~1~aa~1`, 'another machine~1~aa~1']
-    for (const name of [...left, ...stays]) writeFileSync(join(folder, 'spool', name), '')
-    const mine = openSpool(join(folder, 'spool')).newFile()
-    writeFileSync(mine, '')
-    expect(readdirSync(join(folder, 'spool')).sort()).toEqual([...stays, mine.slice(folder.length + 7)].sort())
+    const abandonedFiles = [`${hostname()}~${endedPid}~aa~1`, `${hostname()}~${process.pid}~of a start before~1`]
+    const foreignFiles = [`${hostname()}~1~aa~1`, 'another machine~1~aa~1']
+    for (const name of [...abandonedFiles, ...foreignFiles]) writeFileSync(join(folder, 'spool', name), '')
+    const ownFile = openSpool(join(folder, 'spool')).newFile()
+    writeFileSync(ownFile, '')
+    expect(readdirSync(join(folder, 'spool')).sort()).toEqual(
+      [...foreignFiles, ownFile.slice(folder.length + 7)].sort()
+    )
     expect(readdirSync(join(folder, 'spool'))).toHaveLength(3)
     openSpool(join(folder, 'spool'))
-    expect(existsSync(mine)).toBe(true)
+    expect(existsSync(ownFile)).toBe(true)
   })
 })

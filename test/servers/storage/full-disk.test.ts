@@ -3,35 +3,35 @@ import { spawnSync } from 'node:child_process'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { temporaryFolder } from '../../support/store-folder.js'
 
-const here = (name: string): string => fileURLToPath(new URL(`../../support/${name}`, import.meta.url))
+const resolveSupport = (name: string): string => fileURLToPath(new URL(`../../support/${name}`, import.meta.url))
 const script = [
   process.execPath,
   '--import',
   'tsx',
   '--import',
-  pathToFileURL(here('server-imports.ts')).href,
-  here('full-disk-child.ts')
+  pathToFileURL(resolveSupport('server-imports.ts')).href,
+  resolveSupport('full-disk-child.ts')
 ]
 
-/** Runs the script where a folder is a disk of its own, or where no file may be longer, when that is not allowed. */
-function runFull(folder: string): { disk: 'full' | 'limited'; said: unknown } {
-  const command = script.map((one) => `'${one}'`).join(' ')
+/** Runs the script on a separate small disk or, if mounting is not allowed, with a limited file size. */
+function runFull(folder: string): { disk: 'full' | 'limited'; report: unknown } {
+  const command = script.map((argument) => `'${argument}'`).join(' ')
   const mount = `mount -t tmpfs -o size=24m tmpfs '${folder}' && exec ${command} '${folder}/vault'`
   const onDisk = spawnSync('unshare', ['-Urm', 'sh', '-c', mount], { encoding: 'utf8' })
-  if (onDisk.status === 0) return { disk: 'full', said: JSON.parse(onDisk.stdout) }
+  if (onDisk.status === 0) return { disk: 'full', report: JSON.parse(onDisk.stdout) }
   const limit = `ulimit -f 1500 && exec ${command} '${folder}/vault'`
   const { stdout, stderr } = spawnSync('sh', ['-c', limit], { encoding: 'utf8' })
-  return { disk: 'limited', said: stdout === '' ? stderr : JSON.parse(stdout) }
+  return { disk: 'limited', report: stdout === '' ? stderr : JSON.parse(stdout) }
 }
 
 describe('a content store on a full disk', () =>
-  it('refuses writes with 507, reads and removes on, and works again when there is space', () => {
+  it('refuses writes with 507, still reads and removes, and works again once there is space', () => {
     const { path, remove } = temporaryFolder()
     try {
-      const { disk, said } = runFull(path)
+      const { disk, report } = runFull(path)
       const code = disk === 'full' ? 'ERR_STORAGE_FULL' : 'ERR_STORAGE'
       const outcome = { count: expect.any(Number), code }
-      const { removals, ...others } = said as { removals: string[]; tiny: { count: number } }
+      const { removals, ...others } = report as { removals: string[]; tiny: { count: number } }
       expect(others).toMatchObject({
         small: outcome,
         tiny: outcome,

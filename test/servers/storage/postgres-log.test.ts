@@ -23,7 +23,7 @@ beforeAll(async () => {
   engine = await startPostgres()
 })
 afterAll(async () => {
-  await Promise.all(databases.map((one) => one.close()))
+  await Promise.all(databases.map((database) => database.close()))
   await engine.remove()
   remove()
 })
@@ -42,12 +42,12 @@ async function openInstances(tables: TablePrefix): Promise<TestStore[]> {
   return [open(`${path}/${tables}-1`), open(`${path}/${tables}-2`)]
 }
 
-it('logs no error for valid requests that come at once to two vaults, two relays and two auth servers', async () => {
+it('PostgreSQL logs no error for concurrent valid requests to two vaults, relays and auth servers', async () => {
   const start = engine.log().length
   const [vaults, relays] = [await openInstances('vault'), await openInstances('relay')]
   await migrateStore(connect())
   const stores = [postgresStore(connect()), postgresStore(connect())]
-  // Few users and few contents, so that each is written while another removes it.
+  // The few users and contents make writers and removals of the same rows meet.
   const contents = ['a', 'b', 'c', 'd', createLargeBytes('large')]
   const work = async (writer: number, round: number): Promise<void> => {
     const [vault, relay, store] = [vaults[writer % 2]!, relays[writer % 2]!, stores[writer % 2]!]

@@ -38,7 +38,7 @@ const large = createLargeBytes('large')
 const dryRun = { isDryRun: true }
 const forReal = { isDryRun: false }
 const unavailable = { code: 'ERR_STORAGE', status: 503 }
-/** The statement on the wire, where `READ COMMITTED` begins a transaction. */
+/** COMMIT as sent on the wire. The NUL tells it from `READ COMMITTED`, which begins a transaction. */
 const COMMIT = 'COMMIT\0'
 
 const make = usePostgresContents()
@@ -57,8 +57,8 @@ describe('round trips to the database', () => {
   })
   afterEach(() => pool.end())
 
-  /** Statements and round trips of a verb, for a user who is known already. */
-  async function costOf(verb: () => Promise<unknown>): Promise<[statements: number, trips: number]> {
+  /** Measures statements and round trips of a verb, for a user who already has entries. */
+  async function measureCost(verb: () => Promise<unknown>): Promise<[statements: number, trips: number]> {
     await store.writeEntry(createEntry('other', 'of the user'))
     pool.reset()
     await verb()
@@ -82,23 +82,23 @@ describe('round trips to the database', () => {
       1
     ],
     ['a claim of pins', () => store.claim({ limit: 20, nowSeconds: 0, leaseSeconds: 30 }), 1, 1],
-    ['a file that is found', () => store.findFile(computeCid('a'), 0), 1, 1]
-  ])('have a fixed number for %s', async (_what, verb, statements, trips) => {
-    expect(await costOf(verb)).toEqual([statements, trips])
+    ['a read of a file', () => store.findFile(computeCid('a'), 0), 1, 1]
+  ])('are constant in number for %s', async (_what, verb, statements, trips) => {
+    expect(await measureCost(verb)).toEqual([statements, trips])
   })
 
-  it('are those of one transaction for a replacement and a removal, unreferenced content included', async () => {
+  it('are those of one transaction for a replacement and a removal, with unreferenced content', async () => {
     await store.writeEntry(createEntry('k', 'a'))
-    expect(await costOf(() => store.writeEntry(createEntry('k', 'b', { replaces: 'all' })))).toEqual([13, 3])
-    expect(await costOf(() => store.removeEntries(place))).toEqual([10, 3])
+    expect(await measureCost(() => store.writeEntry(createEntry('k', 'b', { replaces: 'all' })))).toEqual([13, 3])
+    expect(await measureCost(() => store.removeEntries(place))).toEqual([10, 3])
   })
 
-  it('are three for a post, in addition to the sum of all files, which is read every 10 s', async () => {
+  it('are three for a post, plus the sum of all files, which is read every 10 s', async () => {
     await store.writeFile(createFile('a'))
-    expect(await costOf(() => store.writeFile(createFile('b')))).toEqual([8, 3])
+    expect(await measureCost(() => store.writeFile(createFile('b')))).toEqual([8, 3])
   })
 
-  it('are repeated for a post whose answer is lost, and charge its user once', async () => {
+  it('are repeated for a post whose response is lost, and charge its user once', async () => {
     const bounds = { maxStoreBytes: 1_000_000, maxBytesPerDid: 10, slotSeconds: 100 }
     pool.loseAnswerTo = 'COMMIT'
     await store.writeFile(createFile('12345', { bounds }))
@@ -114,7 +114,7 @@ describe('a change whose connection is cut', () => {
     const url = new URL(files.url)
     proxy = await tcpProxy(Number(url.port))
     url.port = String(proxy.port)
-    // The transaction that takes an object into use is the one after its upload.
+    // The transaction after the upload marks the object as in use.
     const put: ObjectStore['put'] = async (...args) => {
       await files.objects.put(...args)
       if (proxy.cuts() === 0) proxy.cut(COMMIT, 'before the answer')
@@ -124,7 +124,7 @@ describe('a change whose connection is cut', () => {
   })
   afterEach(() => proxy.close())
 
-  const write = (content: string | Uint8Array, rest = {}) => store.writeEntry(createEntry('k', content, rest))
+  const write = (content: string | Uint8Array, options = {}) => store.writeEntry(createEntry('k', content, options))
   const changes: [what: string, change: () => Promise<unknown>, after: string[]][] = [
     ['a write', () => write('new'), ['before', 'new']],
     ['a replacement', () => write('new', { replaces: 'all' }), ['new']],
@@ -134,7 +134,7 @@ describe('a change whose connection is cut', () => {
 
   // A second attempt would undo what another device has written or removed in between.
   it.each(changes)(
-    'before the answer to its COMMIT is an error, and is made once: %s',
+    'fails without a retry if cut before the response to its COMMIT: %s',
     async (_what, change, after) => {
       proxy.cut(COMMIT, 'before the answer')
       await expect(change()).rejects.toMatchObject(unavailable)
@@ -143,13 +143,13 @@ describe('a change whose connection is cut', () => {
     }
   )
 
-  it('after an upload is an error, and its object stays in use', async () => {
+  it('fails if cut after an upload, and its object stays in use', async () => {
     await expect(write(large, { replaces: 'all' })).rejects.toMatchObject(unavailable)
     expect(await files.leaks(store)).toEqual([])
     expect(await readTexts(store, 'k')).toEqual([String(large)])
   })
 
-  it('before its COMMIT was sent is made again', async () => {
+  it('is retried if cut before its COMMIT was sent', async () => {
     proxy.cut('vault_entry_stateOfNamed', 'before the answer')
     await write('new', { ifMatch: '*' })
     expect(proxy.cuts()).toBe(1)
@@ -157,16 +157,16 @@ describe('a change whose connection is cut', () => {
   })
 })
 
-describe('the database', () => {
-  it('has an index that is rebuilt', async () => {
+describe('a content store on PostgreSQL', () => {
+  it('rebuilds an invalid index', async () => {
     const { inspection } = await files.openAll()
     await files.query(`UPDATE pg_index SET indisvalid = false WHERE indexrelid = '~entries_by_cid'::regclass`)
-    const found = { damage: [], indexes: ['vault_entries_by_cid'] }
-    for (const mode of [dryRun, forReal]) expect(await inspection.checkDatabase(mode)).toEqual(found)
+    const report = { damage: [], indexes: ['vault_entries_by_cid'] }
+    for (const mode of [dryRun, forReal]) expect(await inspection.checkDatabase(mode)).toEqual(report)
     expect(await inspection.checkDatabase(dryRun)).toEqual({ damage: [], indexes: [] })
   })
 
-  it('has an index that `vault reconcile` finds and rebuilds', async () => {
+  it('has an invalid index, which `vault reconcile` finds and rebuilds', async () => {
     await (await files.open()).writeEntry(createEntry('k', 'a'))
     await files.query(`UPDATE pg_index SET indisvalid = false WHERE indexrelid = '~entries_by_cid'::regclass`)
     const identity = { PRIVATE_KEY: '1'.repeat(64), CHALLENGE_SECRET: 'a secret of the tests, longer than 32 bytes' }
@@ -180,7 +180,7 @@ describe('the database', () => {
     expect(await run('--dry-run')).toEqual([0, 'database: sound'])
   })
 
-  it('is damaged when it was restored without its foreign keys', async () => {
+  it('is damaged if it was restored without its foreign keys', async () => {
     const { inspection } = await files.openAll()
     await files.query('ALTER TABLE ~files DROP CONSTRAINT ~files_cid_fkey')
     const { damage } = await inspection.checkDatabase(dryRun)
@@ -189,19 +189,19 @@ describe('the database', () => {
   })
 
   it.each(['UPDATE ~object_pieces SET bytes = substr(bytes, 2)', 'DELETE FROM ~object_pieces WHERE number = 1'])(
-    'answers no content after %s, and has it again once that is written',
+    'returns no content after %s, until the content is written again',
     async (damage) => {
       const store = await files.open()
       await store.writeEntry(createEntry('k', large))
       await files.query(damage)
-      const [found] = await store.readContents([computeCid(large)])
-      await expect(found!.bytes()).rejects.toMatchObject({ code: 'ERR_CONTENT_MISSING' })
+      const [content] = await store.readContents([computeCid(large)])
+      await expect(content!.bytes()).rejects.toMatchObject({ code: 'ERR_CONTENT_MISSING' })
       await store.writeEntry(createEntry('k', large))
       expect(await readTexts(store, 'k')).toEqual([String(large)])
     }
   )
 
-  it('is 503 and not ready when it is unavailable', async () => {
+  it('answers 503 and is not ready while the database is unavailable', async () => {
     const store = await files.open({ source: 'postgres://nobody@127.0.0.1:1/none' })
     await expect(store.writeEntry(createEntry('k', 'a'))).rejects.toMatchObject(unavailable)
     await expect(store.readContents([computeCid('a')])).rejects.toMatchObject(unavailable)
@@ -218,7 +218,7 @@ describe('the database', () => {
     expect(await files.leaks(store)).toEqual([])
   })
 
-  describe('while a collector has claimed content', () => {
+  describe('content that a collector has claimed', () => {
     const unreferenced = "SELECT 1 FROM vault_unreferenced WHERE cid = '" + computeCid('a') + "' FOR UPDATE"
     const contents = "SELECT 1 FROM vault_contents WHERE cid = '" + computeCid('a') + "' FOR UPDATE"
     let opened: OpenedPostgres
@@ -228,7 +228,7 @@ describe('the database', () => {
       await files.query('INSERT INTO ~unreferenced SELECT cid, 1 FROM ~contents')
     })
 
-    it('lets another collector pass it, and one that finds it locked by a writer', async () => {
+    it('is skipped by another collector, also if a writer has locked it', async () => {
       for (const text of [unreferenced, contents])
         await opened.database.transaction(async (query) => {
           await query({ text })
@@ -237,7 +237,7 @@ describe('the database', () => {
       expect(await readTexts(opened.store, 'k')).toEqual(['a'])
     })
 
-    it('has a takedown wait for it before that locks the content, which the collector locks next', async () => {
+    it('makes a takedown wait before it locks the content, which the collector locks next', async () => {
       let takenDown: Promise<unknown> | undefined
       await opened.database.transaction(async (query) => {
         await query({ text: unreferenced })
@@ -250,31 +250,31 @@ describe('the database', () => {
     })
   })
 
-  it('is locked in the same order by two collectors and a takedown', async () => {
-    const [one, two, other] = await Promise.all([1, 2, 3].map(() => files.open({ tracksPins: true })))
+  it('locks rows in the same order in two collectors and a takedown', async () => {
+    const [first, second, third] = await Promise.all([1, 2, 3].map(() => files.open({ tracksPins: true })))
     const texts = ['a', 'b', 'c', 'd', 'e', 'f']
     for (let round = 0; round < 30; round += 1) {
-      await Promise.all(texts.map((text) => one!.writeEntry(createEntry('k', text))))
+      await Promise.all(texts.map((text) => first!.writeEntry(createEntry('k', text))))
       await files.query('INSERT INTO ~unreferenced SELECT cid, 1 FROM ~contents ON CONFLICT DO NOTHING')
-      const removals = texts.slice(3).map((text) => one!.removeEntries({ ...place, cid: computeCid(text) }))
-      const collections = [one!, two!].map((store) => store.collectGarbage(NOW))
-      await Promise.all([...removals, ...collections, other!.takeDown(computeCid('a'), 'order', NOW)])
-      await one!.allow(computeCid('a'))
+      const removals = texts.slice(3).map((text) => first!.removeEntries({ ...place, cid: computeCid(text) }))
+      const collections = [first!, second!].map((store) => store.collectGarbage(NOW))
+      await Promise.all([...removals, ...collections, third!.takeDown(computeCid('a'), 'order', NOW)])
+      await first!.allow(computeCid('a'))
     }
     expect(files.retries()).not.toHaveProperty('40P01')
-    expect(await files.leaks(one!)).toEqual([])
+    expect(await files.leaks(first!)).toEqual([])
   })
 
-  // Cause: a takedown locked pin and content in another order than the collector, which runs after a removal.
-  it('is locked in the same order by a takedown and a removal of the last entry', async () => {
-    const [one, other] = [await files.open({ tracksPins: true }), await files.open({ tracksPins: true })]
+  // Cause: a takedown and the collector, which runs after a removal, locked pin and content in different orders.
+  it('locks rows in the same order in a takedown and a removal of the last entry', async () => {
+    const [first, second] = [await files.open({ tracksPins: true }), await files.open({ tracksPins: true })]
     for (let round = 0; round < 60; round += 1) {
-      await one.writeEntry(createEntry('k', 'a'))
-      await Promise.all([one.removeEntries(place), other.takeDown(computeCid('a'), 'order', NOW)])
-      await one.allow(computeCid('a'))
+      await first.writeEntry(createEntry('k', 'a'))
+      await Promise.all([first.removeEntries(place), second.takeDown(computeCid('a'), 'order', NOW)])
+      await first.allow(computeCid('a'))
     }
     expect(files.retries()).not.toHaveProperty('40P01')
-    expect(await files.leaks(one)).toEqual([])
+    expect(await files.leaks(first)).toEqual([])
   })
 })
 
@@ -293,7 +293,7 @@ describe('a statement that fails', () => {
   const post = { expiresAtSeconds: NOW + 9, nowSeconds: NOW, tracksPins: true, post: { did, bounds, usedBytes: 0 } }
   const failure = new Error('the statement failed')
 
-  /** Rejects later than the other statements of its verb are sent. */
+  /** Rejects after the other statements of the verb were sent. */
   const fail = (): Promise<never> => {
     const failed = new Promise<never>((_resolve, reject) => setImmediate(() => reject(failure)))
     failed.catch(() => undefined)
@@ -316,13 +316,13 @@ describe('a statement that fails', () => {
     ['findGarbage', '', NOW],
     ['isTakenDown', computeCid('a')]
   ]
-  it.each(calls)('fails its verb: %s (%#)', async (name, ...args) => {
+  it.each(calls)('makes its verb fail: %s (%#)', async (name, ...args) => {
     const { store, database } = await files.openAll({ tracksPins: true })
     for (const text of ['a', 'unused']) await store.writeEntry(createEntry(text, text))
     await store.writeFile(createFile('a'))
     await files.query("DELETE FROM ~entries WHERE key = 'unused'")
     await files.query('INSERT INTO ~unreferenced SELECT cid, 1 FROM ~contents')
-    /** Runs the verb, of which one statement fails, and takes back what it did. */
+    /** Runs the verb with one failing statement, and rolls it back. */
     const run = async (failing: number): Promise<{ outcome: unknown; sent: number }> => {
       let result: { outcome: unknown; sent: number } | undefined
       const work = async (query: SqlQuery): Promise<never> => {
@@ -349,11 +349,11 @@ describe('a statement that fails', () => {
   })
 
   it.each([
-    ['put', (objects: ObjectStore, file: string) => objects.put('one', file), 300_000],
-    ['put of nothing', (objects: ObjectStore, file: string) => objects.put('one', file), 0],
-    ['delete', (objects: ObjectStore) => objects.delete('one'), 0],
-    ['list', (objects: ObjectStore) => listObjectNames(objects), 0]
-  ])('fails %s of an object', async (_verb, call, size) => {
+    ['put of an object', (objects: ObjectStore, file: string) => objects.put('one', file), 300_000],
+    ['put of an empty object', (objects: ObjectStore, file: string) => objects.put('one', file), 0],
+    ['delete of an object', (objects: ObjectStore) => objects.delete('one'), 0],
+    ['list of objects', (objects: ObjectStore) => listObjectNames(objects), 0]
+  ])('makes %s fail', async (_verb, call, size) => {
     const { database } = await files.openAll()
     const file = join(files.folder, 'body')
     writeFileSync(file, createLargeBytes('x', size))
@@ -372,21 +372,21 @@ describe('a statement that fails', () => {
   })
 })
 
-describe('a database on which another role may make functions', () => {
-  /** Functions as another role would make them: PostgreSQL prefers them to its own: their arguments fit better. */
+describe('a database in which another role may create functions', () => {
+  /** Functions that another role could create. PostgreSQL prefers them to its own: their arguments fit better. */
   const HOSTILE = [
     ['hashtextextended(text, integer)', 'bigint', '0'],
     ['nextval(text)', 'bigint', '1'],
     ['jsonb_array_elements_text(jsonb)', 'SETOF text', "''"]
   ] as const
 
-  it('is asked with the schema of each function', () => {
+  it('receives only function names with a schema', () => {
     const texts = createContentMigrations('vault').flatMap(({ statements }) => [...statements])
     const dialect = createPostgresContents('vault')
-    const statements: ContentDialect['statements'] = (group, given) => {
-      const made = dialect.statements(group, given)
-      texts.push(...Object.values<{ text: string }>(made).map(({ text }) => text))
-      return made
+    const statements: ContentDialect['statements'] = (group, context) => {
+      const groupStatements = dialect.statements(group, context)
+      texts.push(...Object.values<{ text: string }>(groupStatements).map(({ text }) => text))
+      return groupStatements
     }
     const never = (): Promise<never> => Promise.reject(new Error('is not called'))
     createContentVerbs({ ...dialect, statements }, { findFaults: never, rebuildIndexes: never })
@@ -394,7 +394,7 @@ describe('a database on which another role may make functions', () => {
     expect(texts.flatMap(unqualifiedFunctions)).toEqual([])
   })
 
-  it('runs none of them', async () => {
+  it('runs none of the functions of that role', async () => {
     await files.query('CREATE TABLE IF NOT EXISTS called (name text)')
     for (const [signature, result, value] of HOSTILE)
       await files.query(`CREATE FUNCTION public.${signature} RETURNS ${result} LANGUAGE sql

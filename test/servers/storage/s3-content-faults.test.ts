@@ -13,19 +13,19 @@ import {
 } from '../../support/content-stores.js'
 import { startFakeS3, type FakeS3, type S3Fault } from '../../support/fake-s3.js'
 
-/** Sequences of 40 operations. */
+/** Number of sequences of 40 operations. */
 const RUNS = Number(process.env.TEST_MODEL_RUNS ?? 5)
 const KEYS = ['a', 'b']
 const TEXTS = ['one', 'two', 'three'].map((name) => String(createLargeBytes(name, 300_000)))
 
-/** Never ERR_CONTENT_MISSING: what cannot be read now is not lost. */
+/** Expected codes. ERR_CONTENT_MISSING is none of them, because unreadable content is not lost. */
 const REFUSALS = ['ERR_STORAGE', 'ERR_STORAGE_FULL']
 
 let s3: FakeS3
 let files: SqliteFolder
 let store: TestStore
-/** Its object store gives up early. */
-let impatient: TestStore
+/** Store whose object store times out early. */
+let impatientStore: TestStore
 let folders = 0
 
 beforeAll(async () => {
@@ -37,21 +37,21 @@ beforeEach(async () => {
   files = sqliteFolder(createS3ObjectStore(options))
   store = await files.open()
   const deadlines = { answer: 300, stall: 300, retries: 0 }
-  impatient = await files.open({ objects: createS3ObjectStore({ ...options, deadlines }) })
+  impatientStore = await files.open({ objects: createS3ObjectStore({ ...options, deadlines }) })
 })
 afterEach(async () => {
   s3.fault = () => undefined
   await files.remove()
 })
 
-const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
+const catchCode = (promise: Promise<unknown>): Promise<unknown> =>
   promise.then(
     () => 'done',
     (error: unknown) => (error as { code?: unknown }).code
   )
 
-describe('wrong bytes from the storage', () =>
-  it('are never handed out', async () => {
+describe('wrong bytes from the object storage', () =>
+  it('are never returned', async () => {
     const [large = ''] = TEXTS
     await store.writeEntry(createEntry('a', large))
     s3.fault = ({ method }) => (method === 'GET' ? 'wrong bytes' : undefined)
@@ -75,27 +75,27 @@ describe('content stores on one bucket that fails at any moment', () => {
     { minLength: 40, maxLength: 40 }
   )
 
-  it('lose nothing that was acknowledged, hand out nothing else, and leave nothing behind', async () => {
+  it('lose nothing that was acknowledged, return nothing else, and leave nothing behind', async () => {
     const property = fc.asyncProperty(operations, async (sequence) => {
-      // The lists that each key may have: one, or two while it is unknown whether a write happened.
+      // The possible lists of each key. It has several while the outcome of a write is unknown.
       const possible = new Map(KEYS.map((key) => [key, ['']]))
       for (const key of KEYS) await store.removeEntries({ did, key })
-      for (const { verb, key, text, faults: coming } of sequence) {
-        const queue = [...coming]
+      for (const { verb, key, text, faults: upcomingFaults } of sequence) {
+        const queue = [...upcomingFaults]
         s3.fault = () => queue.shift()
         const before = possible.get(key) ?? []
-        if (verb === 'collect') await codeOf(impatient.collectGarbage(files.clocks.seconds, { isFull: true }))
+        if (verb === 'collect') await catchCode(impatientStore.collectGarbage(files.clocks.seconds, { isFull: true }))
         if (verb === 'read') {
-          const read = await readTexts(impatient, key).catch((error: unknown) => error)
+          const read = await readTexts(impatientStore, key).catch((error: unknown) => error)
           if (Array.isArray(read)) expect(before).toContain(read.join())
           else expect(REFUSALS).toContain((read as { code?: unknown }).code)
         }
         if (verb === 'remove') {
-          await impatient.removeEntries({ did, key })
+          await impatientStore.removeEntries({ did, key })
           possible.set(key, [''])
         }
         if (verb === 'write') {
-          const outcome = await codeOf(impatient.writeEntry(createEntry(key, text, { replaces: 'all' })))
+          const outcome = await catchCode(impatientStore.writeEntry(createEntry(key, text, { replaces: 'all' })))
           expect(['done', ...REFUSALS]).toContain(outcome)
           possible.set(key, outcome === 'done' ? [text] : [...before, text])
         }

@@ -10,24 +10,24 @@ import { startSwift, type SwiftServer } from '../../support/swift-server.js'
 
 let swift: SwiftServer
 let stores = 0
-const newStore = (): S3ObjectStore => createS3ObjectStore(swift.options(`store-${(stores += 1)}/`))
+const createStore = (): S3ObjectStore => createS3ObjectStore(swift.options(`store-${(stores += 1)}/`))
 
 beforeAll(async () => {
   swift = await startSwift()
 })
 afterAll(() => swift.stop())
 
-describe('the ObjectStore contract on OpenStack Swift', () => objectStoreContract(newStore))
+describe('the ObjectStore contract on OpenStack Swift', () => objectStoreContract(createStore))
 
 describe('the ContentStore contract on SQLite, with objects on OpenStack Swift', () =>
-  contentStoreContract(() => sqliteFolder(newStore())))
+  contentStoreContract(() => sqliteFolder(createStore())))
 
-describe('s3ObjectStore on OpenStack Swift', () => {
-  it('lists more than a page', async () => {
+describe('createS3ObjectStore on OpenStack Swift', () => {
+  it('lists more than one page', async () => {
     const { path, remove } = temporaryFolder()
     const file = join(path, 'body')
     writeFileSync(file, 'x')
-    const store = newStore()
+    const store = createStore()
     const names = Array.from({ length: 1_005 }, (_, number) => createObjectName(String(number))).sort()
     for (let start = 0; start < names.length; start += 10)
       await Promise.all(names.slice(start, start + 10).map((name) => store.put(name, file)))
@@ -39,14 +39,14 @@ describe('s3ObjectStore on OpenStack Swift', () => {
     ['secret key', { secretAccessKey: 'another' }, 'EACCES', '403 SignatureDoesNotMatch'],
     ['key', { accessKeyId: 'another' }, 'EACCES', '403 SignatureDoesNotMatch'],
     ['bucket', { bucket: 'another' }, 'EIO', '404 NoSuchBucket']
-  ])('is told a wrong %s', async (_what, wrong, code, said) => {
+  ])('reports a wrong %s', async (_what, wrong, code, response) => {
     const store = createS3ObjectStore({ ...swift.options('one/'), ...wrong })
-    await expect(store.ping()).rejects.toMatchObject({ code, message: `Object storage answered ${said} to GET` })
+    await expect(store.ping()).rejects.toMatchObject({ code, message: `Object storage answered ${response} to GET` })
   })
 
-  // The last one: it does not come back.
-  it('whose disks are gone is unavailable, and nothing that it held is missing', async () => {
-    const store = newStore()
+  // This test is the last one, because the storage does not recover.
+  it('reports an outage, and no missing object, when the storage has lost its disks', async () => {
+    const store = createStore()
     await swift.stopStorage()
     for (const verb of [
       () => store.ping(),

@@ -25,7 +25,7 @@ import {
 } from '../../support/content-stores.js'
 
 const place = { did, key: 'k' }
-const damaged = { code: 'ERR_STORAGE', status: 503 }
+const storageError = { code: 'ERR_STORAGE', status: 503 }
 
 let files: SqliteFolder
 let store: TestStore
@@ -35,17 +35,17 @@ beforeEach(async () => {
 })
 afterEach(() => files.remove())
 
-/** A connection of another process. */
+/** Opens a second connection, as another process would. */
 function connect(): SqliteConnection {
   return openSqliteConnection(files.file, chooseSqliteEngine(), { synchronous: 'NORMAL', busyMilliseconds: 1_000 })
 }
 
 describe('a takedown', () =>
-  it('fails where any of its statements fails, also one that overwrites what is deleted', async () => {
+  it('fails if any of its statements fails, including one that overwrites deleted content', async () => {
     const never = (): Promise<never> => Promise.reject(new Error('is not called'))
     const { verbs } = createContentVerbs(sqliteContents, { findFaults: never, rebuildIndexes: never })
     const failure = new Error('the statement failed')
-    /** Runs a step in an empty database, of which one statement fails. */
+    /** Runs a step on an empty database with one failing statement. */
     const run = async (failing: number): Promise<{ outcome: unknown; sent: number }> => {
       let sent = 0
       const query: SqlQuery = () => {
@@ -62,66 +62,66 @@ describe('a takedown', () =>
     for (let failing = 0; failing < sent; failing += 1) expect((await run(failing)).outcome).toBe(failure)
   }))
 
-describe('the sum of all that is stored', () =>
+describe('the sum of all stored bytes', () =>
   it('does not read all contents', async () => {
-    const other = connect()
+    const otherProcess = connect()
     const plan: string[] = []
     await createFileVerbs(sqliteContents, createContentSteps(sqliteContents)).reads.storedBytes(({ text }) => {
       plan.push(
-        ...other
+        ...otherProcess
           .prepare(`EXPLAIN QUERY PLAN ${text}`)
           .all()
           .map(({ detail }) => String(detail))
       )
       return Promise.resolve({ rows: [], rowCount: 0, isRepeat: false })
     })
-    other.close()
+    otherProcess.close()
     expect(plan).toContainEqual(expect.stringMatching(/^SEARCH c /))
     expect(plan).not.toContainEqual(expect.stringMatching(/^SCAN c\b/))
   }))
 
 describe('a content store whose database another process writes to', () => {
-  it('reads on, and writes when the other has ended', async () => {
+  it('reads on, and writes once the other process has ended its transaction', async () => {
     await store.writeEntry(createEntry('k', 'a'))
-    const other = connect()
-    other.exec('BEGIN IMMEDIATE')
+    const otherProcess = connect()
+    otherProcess.exec('BEGIN IMMEDIATE')
     let isWritten = false
     const written = store.writeEntry(createEntry('k', 'b')).then(() => (isWritten = true))
     await new Promise(setImmediate)
     expect(await readTexts(store, 'k')).toEqual(['a'])
     expect(isWritten).toBe(false)
-    other.exec('COMMIT')
-    other.close()
+    otherProcess.exec('COMMIT')
+    otherProcess.close()
     await written
     expect(await readTexts(store, 'k')).toEqual(['a', 'b'])
   })
 
-  it('answers 503 after 4 s', async () => {
-    const other = connect()
-    other.exec('BEGIN IMMEDIATE')
-    await expect(store.writeEntry(createEntry('k', 'b'))).rejects.toMatchObject(damaged)
-    other.exec('ROLLBACK')
-    other.close()
+  it('fails with 503 after 4 s', async () => {
+    const otherProcess = connect()
+    otherProcess.exec('BEGIN IMMEDIATE')
+    await expect(store.writeEntry(createEntry('k', 'b'))).rejects.toMatchObject(storageError)
+    otherProcess.exec('ROLLBACK')
+    otherProcess.close()
     await store.writeEntry(createEntry('k', 'c'))
     expect(await readTexts(store, 'k')).toEqual(['c'])
   })
 })
 
-describe('an index of a database file', () =>
+describe('lists of a damaged database file', () =>
   it.each([
     "UPDATE entries SET cid = 'bafkreia' WHERE number = 1",
     "UPDATE owners SET did = 'did:ethr:rsk:0xc'",
     'DELETE FROM owners'
-  ])('after %s is an error, and never a shorter list', async (change) => {
+  ])('fail after %s, and are never shorter', async (change) => {
     await store.writeEntry(createEntry('k', 'a'))
     await store.writeEntry(createEntry('k', 'b'))
     await files.query(change)
-    await expect(store.listEntries(place)).rejects.toMatchObject(damaged)
-    await expect(store.listOwnEntries(did)).rejects.toMatchObject(damaged)
+    await expect(store.listEntries(place)).rejects.toMatchObject(storageError)
+    await expect(store.listOwnEntries(did)).rejects.toMatchObject(storageError)
   }))
 
 describe('a database file', () => {
-  it('gives the correct content or an error when any byte is flipped', async () => {
+  it('returns correct content or an error if any byte is flipped', async () => {
     const texts = Array.from({ length: 30 }, (_, number) => `content ${number} `.repeat(20))
     for (const text of texts) await store.writeEntry(createEntry('k', text))
     await store.close()
@@ -133,7 +133,7 @@ describe('a database file', () => {
       for (const name of readdirSync(files.folder)) if (/-(wal|shm)$/.test(name)) rmSync(join(files.folder, name))
       writeFileSync(files.file, bytes)
       const outcome = await readAll().catch((error: unknown) => error)
-      // Content that is not found is an error to those who read a list of it.
+      // Missing content is an error for readers of its list.
       const isError = outcome instanceof Error || (outcome as string[]).includes('missing')
       if (!isError) expect(outcome).toEqual(texts)
     }
@@ -143,12 +143,12 @@ describe('a database file', () => {
       try {
         return await readTexts(opened, 'k')
       } finally {
-        await opened.close()
+        await closeStack.close()
       }
     }
   })
 
-  it('is not written to any more when it is damaged, and the store is not ready', async () => {
+  it('accepts no writes once damage was found, and the store is not ready', async () => {
     for (let number = 0; number < 100; number += 1)
       await store.writeEntry(createEntry(`key ${number}`, `${number} `.repeat(50)))
     await store.close()
@@ -158,24 +158,24 @@ describe('a database file', () => {
     writeFileSync(files.file, bytes)
     store = await files.open()
     await store.probe()
-    await expect(store.listEntries({ did, key: 'key 1' })).rejects.toMatchObject(damaged)
-    await expect(store.probe()).rejects.toMatchObject(damaged)
-    await expect(store.writeFile(createFile('b'))).rejects.toMatchObject(damaged)
+    await expect(store.listEntries({ did, key: 'key 1' })).rejects.toMatchObject(storageError)
+    await expect(store.probe()).rejects.toMatchObject(storageError)
+    await expect(store.writeFile(createFile('b'))).rejects.toMatchObject(storageError)
   })
 
-  it('is refused when another version made it, with both numbers', async () => {
+  it('is refused with both version numbers if another version created it', async () => {
     await store.close()
     await files.query("UPDATE numbers SET number = 2 WHERE name = 'version'")
     await expect(files.open()).rejects.toThrow('the database has tables of version 2, not 1')
   })
 
-  it('is 503 for every write when it was moved or deleted under the store, which is not ready', async () => {
+  it('refuses writes with 503 after it was moved or deleted, and the store is not ready', async () => {
     await store.writeEntry(createEntry('k', 'a'))
     expect(await readTexts(store, 'k')).toEqual(['a'])
     renameSync(files.folder, `${files.folder}-moved`)
-    await expect(store.probe()).rejects.toMatchObject(damaged)
-    await expect(store.writeEntry(createEntry('k', 'b'))).rejects.toMatchObject(damaged)
-    await expect(store.removeEntries(place)).rejects.toMatchObject(damaged)
+    await expect(store.probe()).rejects.toMatchObject(storageError)
+    await expect(store.writeEntry(createEntry('k', 'b'))).rejects.toMatchObject(storageError)
+    await expect(store.removeEntries(place)).rejects.toMatchObject(storageError)
     expect(await readTexts(store, 'k')).toEqual(['a'])
     renameSync(`${files.folder}-moved`, files.folder)
     await store.probe()
@@ -185,8 +185,8 @@ describe('a database file', () => {
 describe('a takedown in a database file', () => {
   const secret = 'a secret that has to go '
 
-  /** Names of files that have these bytes anywhere. */
-  function filesWith(bytes: string): string[] {
+  /** Finds the files that contain these bytes. */
+  function findFilesWith(bytes: string): string[] {
     return readdirSync(files.folder, { recursive: true })
       .map(String)
       .filter((name) => {
@@ -195,7 +195,7 @@ describe('a takedown in a database file', () => {
       })
   }
 
-  it.each([100, 30_000, 300_000])('leaves no byte of %d in any file', async (size) => {
+  it.each([100, 30_000, 300_000])('leaves none of %d bytes in any file', async (size) => {
     for (let number = 0; number < 20; number += 1)
       await store.writeEntry(createEntry('others', `other ${number} `.repeat(300)))
     const content = secret.repeat(size).slice(0, size)
@@ -203,23 +203,23 @@ describe('a takedown in a database file', () => {
     for (let number = 0; number < 10; number += 1) {
       await store.removeEntries({ did, key: 'others', cid: computeCid(`other ${number} `.repeat(300)) })
     }
-    expect(filesWith(secret)).not.toEqual([])
+    expect(findFilesWith(secret)).not.toEqual([])
     expect(await store.takeDown(computeCid(content), 'order', NOW)).toEqual({ removed: 1, remains: [] })
-    expect(filesWith(secret)).toEqual([])
+    expect(findFilesWith(secret)).toEqual([])
     expect(await readTexts(store, 'others')).toHaveLength(10)
   })
 
-  it('leaves no byte of content that was removed before', async () => {
+  it('leaves no byte of content that was removed earlier', async () => {
     const large = createLargeBytes(secret)
     await store.writeEntry(createEntry('k', secret))
     await store.writeEntry(createEntry('large', large))
     await store.removeEntries({ did, key: 'k' })
     expect(await store.takeDown(computeCid(secret), 'order', NOW)).toEqual({ removed: 0, remains: [] })
     expect(await store.takeDown(computeCid(large), 'order', NOW)).toEqual({ removed: 1, remains: [] })
-    expect(filesWith(secret.slice(0, 20))).toEqual([])
+    expect(findFilesWith(secret.slice(0, 20))).toEqual([])
   })
 
-  it('names the file that something reads, which may have bytes yet', async () => {
+  it('names a file that is being read, which may still contain bytes', async () => {
     await store.writeEntry(createEntry('k', secret))
     const reader = connect()
     reader.exec('BEGIN')
@@ -230,6 +230,6 @@ describe('a takedown in a database file', () => {
     reader.exec('COMMIT')
     reader.close()
     expect(await store.takeDown(computeCid(secret), 'order', NOW)).toEqual({ removed: 0, remains: [] })
-    expect(filesWith(secret)).toEqual([])
+    expect(findFilesWith(secret)).toEqual([])
   })
 })

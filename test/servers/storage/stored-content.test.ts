@@ -6,8 +6,8 @@ const large = createLargeBytes('large', 700_000)
 const { cid, byteCount, leafHashes } = createContent(large)
 const missing = { code: 'ERR_CONTENT_MISSING', status: 502 }
 
-/** Content whose object is these bytes, in pieces as the object store yields them. */
-function contentWith(bytes: Uint8Array, changes: Record<string, unknown> = {}) {
+/** Creates content whose object consists of these bytes, in pieces of 64 KiB. */
+function createContentWith(bytes: Uint8Array, changes: Record<string, unknown> = {}) {
   const row = { cid, byte_count: byteCount, leaf_hashes: leafHashes, object: 'name', ...changes }
   return createStoredContent(toFoundContent(row), {
     read: async function* () {
@@ -16,33 +16,33 @@ function contentWith(bytes: Uint8Array, changes: Record<string, unknown> = {}) {
   })
 }
 
-function flipped(offset: number): Buffer {
+function flipByte(offset: number): Buffer {
   const bytes = Buffer.from(large)
   bytes[offset]! ^= 1
   return bytes
 }
 
 describe('content in an object', () => {
-  it('is read whole where nothing is damaged', async () => {
-    expect(Buffer.compare(Buffer.from(await contentWith(large).bytes()), large)).toBe(0)
+  it('is read completely if it is undamaged', async () => {
+    expect(Buffer.compare(Buffer.from(await createContentWith(large).bytes()), large)).toBe(0)
   })
 
-  it('damaged in its first piece is an answer', async () => {
-    await expect(contentWith(flipped(262_143)).pieces()).rejects.toMatchObject(missing)
-    await expect(contentWith(flipped(262_143)).bytes()).rejects.toMatchObject(missing)
+  it('fails before the first piece if that piece is damaged', async () => {
+    await expect(createContentWith(flipByte(262_143)).pieces()).rejects.toMatchObject(missing)
+    await expect(createContentWith(flipByte(262_143)).bytes()).rejects.toMatchObject(missing)
   })
 
-  it('damaged later breaks off before the damaged piece', async () => {
+  it('stops before a later piece that is damaged', async () => {
     let read = 0
     const reading = (async () => {
-      for await (const piece of await contentWith(flipped(600_000)).pieces()) read += piece.length
+      for await (const piece of await createContentWith(flipByte(600_000)).pieces()) read += piece.length
     })()
     await expect(reading).rejects.toMatchObject(missing)
     expect(read).toBe(524_288)
   })
 
-  it.each([0, 262_144, 699_999])('is missing when it ends after %d bytes', (size) =>
-    expect(contentWith(large.subarray(0, size)).bytes()).rejects.toMatchObject(missing)
+  it.each([0, 262_144, 699_999])('is missing if it ends after %d bytes', (size) =>
+    expect(createContentWith(large.subarray(0, size)).bytes()).rejects.toMatchObject(missing)
   )
 
   it.each([
@@ -50,16 +50,16 @@ describe('content in an object', () => {
     ['too few hashes', { leaf_hashes: Buffer.alloc(32) }],
     ['another length', { byte_count: byteCount - 1 }],
     ['no object', { object: null }]
-  ])('whose row has %s is missing', (_what, change) =>
-    expect(contentWith(large, change).pieces()).rejects.toMatchObject(missing)
+  ])('is missing if its row has %s', (_what, change) =>
+    expect(createContentWith(large, change).pieces()).rejects.toMatchObject(missing)
   )
 })
 
-describe('content in an object that cannot be read now', () =>
+describe('content whose object cannot be read', () =>
   it.each([
     ['ENOENT', missing],
     ['EIO', { code: 'ERR_STORAGE', status: 503 }]
-  ])('is, where the store fails with %s, %j', async (code, failure) => {
+  ])('is reported after the storage error %s as %j', async (code, failure) => {
     const row = { cid, byte_count: byteCount, leaf_hashes: leafHashes, object: 'name' }
     const read = (): never => {
       throw Object.assign(new Error(code), { code })
@@ -71,7 +71,7 @@ describe('content in a row', () =>
   it.each([
     ['small', 'small'],
     ['smalL', undefined]
-  ])('reads the bytes %s as %s', async (bytes, read) => {
+  ])('is read from the bytes %s as %s', async (bytes, read) => {
     const { cid, leafHashes } = createContent('small')
     const row = { cid, byte_count: 5, leaf_hashes: leafHashes, object: null, bytes: Buffer.from(bytes) }
     const content = createStoredContent(toFoundContent(row), { read: () => [] as never })

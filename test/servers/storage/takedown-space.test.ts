@@ -17,7 +17,7 @@ afterEach(() => files.remove())
 it.each([
   [2.5, []],
   [2.1, [expect.stringMatching(/vault[.]db was not rewritten: not enough disk space for a copy$/)]]
-])('a takedown with space for %d copies of the database leaves %j', async (space, remains) => {
+])('a takedown with space for %d copies of the database reports these remains: %j', async (space, remains) => {
   files = sqliteFolder()
   copies = space
   const store = await files.open()

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { cidOf, computeCidFromLeaves, isCid, LeafHasher } from '../../../servers/storage/unixfs-blocks.js'
 import { importBlocks } from '../../support/unixfs-importer.js'
 
-/** Content of one letter, repeated, with the cid that an IPFS node gives it. */
+/** Content of one repeated letter, with the CID that an IPFS node computes. */
 interface CidVector {
   letter: string
   byteCount: number
@@ -15,10 +15,10 @@ interface CidVector {
 
 const vectors = JSON.parse(readFileSync(new URL('../../vectors/cids.json', import.meta.url), 'utf8')) as CidVector[]
 
-const importedCid = async (bytes: Uint8Array): Promise<string | undefined> => (await importBlocks(bytes)).at(-1)?.cid
+const importCid = async (bytes: Uint8Array): Promise<string | undefined> => (await importBlocks(bytes)).at(-1)?.cid
 
-/** Bytes that do not repeat themselves. */
-function noise(byteCount: number, seed: number): Buffer {
+/** Creates bytes without repetition. */
+function createNoise(byteCount: number, seed: number): Buffer {
   const bytes = createHash('shake256', { outputLength: byteCount + 1 })
     .update(String(seed))
     .digest()
@@ -27,7 +27,7 @@ function noise(byteCount: number, seed: number): Buffer {
 
 describe('cidOf', () => {
   it.each(vectors)(
-    'gives $byteCount bytes $cid, as the importer does',
+    'returns for $byteCount bytes $cid, as the importer does',
     async ({ letter, byteCount, blockCount, cid }) => {
       const bytes = Buffer.alloc(byteCount, letter)
       expect(cidOf(bytes)).toBe(cid)
@@ -43,8 +43,8 @@ describe('cidOf', () => {
     )
     await fc.assert(
       fc.asyncProperty(sizes, fc.integer(), async (size, seed) => {
-        const bytes = noise(size, seed)
-        expect(cidOf(bytes)).toBe(await importedCid(bytes))
+        const bytes = createNoise(size, seed)
+        expect(cidOf(bytes)).toBe(await importCid(bytes))
       }),
       { numRuns: 60 }
     )
@@ -53,14 +53,14 @@ describe('cidOf', () => {
 
 describe('isCid', () => {
   const cid = 'bafkreif7fs2yu2hwqtmvuo3y56hwmhe2jznqt2bmzd44zcgm5ecsrsxle4'
-  it('accepts the cids of vectors', () => {
+  it('accepts the CIDs of the test vectors', () => {
     for (const vector of vectors) expect(isCid(vector.cid)).toBe(true)
   })
   it.each([
-    ['', 'nothing'],
+    ['', 'an empty text'],
     [cid.toUpperCase(), 'upper case'],
     [cid.slice(0, -1), 'one character less'],
-    [`${cid}a`, 'one more'],
+    [`${cid}a`, 'one character more'],
     [`${cid}\n`, 'a line feed more'],
     [cid.replace('b', 'z'), 'another base'],
     [cid.replace('2', '1'), 'a digit that base32 does not have'],
@@ -70,10 +70,10 @@ describe('isCid', () => {
 })
 
 describe('LeafHasher', () => {
-  it('computes the same for content that arrives in parts of any size', () => {
+  it('computes the same CID for content that arrives in parts of any size', () => {
     const sizes = fc.array(fc.integer({ min: 0, max: 300_000 }), { maxLength: 6 })
     const property = fc.property(sizes, fc.nat(), (parts, seed) => {
-      const bytes = noise(
+      const bytes = createNoise(
         parts.reduce((sum, size) => sum + size, 0),
         seed
       )
@@ -87,7 +87,7 @@ describe('LeafHasher', () => {
     fc.assert(property, { numRuns: 30 })
   })
 
-  it('tells no cid where hashes are missing or too many', () => {
+  it('returns no CID if hashes are missing or too many', () => {
     expect(computeCidFromLeaves(new Uint8Array(32), 262_145)).toBeUndefined()
     expect(computeCidFromLeaves(new Uint8Array(64), 262_144)).toBeUndefined()
   })

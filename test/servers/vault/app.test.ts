@@ -36,7 +36,7 @@ describe('GET /ready of the vault', () => {
     jest.restoreAllMocks()
   })
 
-  it('is 503, as every write, when the database is no longer at its path', async () => {
+  it('answers 503, like every write, if the database was moved', async () => {
     const vault = await start()
     const user = await VaultUser.new(vault)
     await user.post('a', 'kept').expect(201)
@@ -47,25 +47,26 @@ describe('GET /ready of the vault', () => {
     await user.read('a').expect(200, ['kept'])
   })
 
-  it('writes at most once in 5 s, however often it is asked', async () => {
+  it('writes at most once in 5 s, however often it is requested', async () => {
     const vault = await start()
     const probe = jest.spyOn(vault.store, 'probe')
     const now = performance.now.bind(performance)
-    let passed = 0
-    const later = jest.spyOn(performance, 'now').mockImplementation(() => now() + passed)
-    for (passed = 0; passed < 12_000; passed += 1_000) await request(vault.listener).get('/ready').expect(200)
-    later.mockRestore()
+    let passedMilliseconds = 0
+    const clockSpy = jest.spyOn(performance, 'now').mockImplementation(() => now() + passedMilliseconds)
+    for (passedMilliseconds = 0; passedMilliseconds < 12_000; passedMilliseconds += 1_000)
+      await request(vault.listener).get('/ready').expect(200)
+    clockSpy.mockRestore()
     expect(probe).toHaveBeenCalledTimes(3)
   })
 
-  it('lists RPC and IPFS node, and is 200 without them', async () => {
+  it('reports RPC and IPFS node, and answers 200 without them', async () => {
     const node = new HandMadeNode()
     const { listener } = await start({ RPC_URL: await deadRpcUrl() }, { node })
     const ready = await request(listener).get('/ready').expect(200)
     expect(ready.body.dependencies).toEqual({ store: 'ok', clock: 'ok', signer: 'ok', rpc: 'unavailable', ipfs: 'ok' })
     node.fault = () => 'ERR_IPFS_UNAVAILABLE'
-    const { listener: another } = await start({}, { node })
-    const { body } = await request(another).get('/ready').expect(200)
+    const { listener: otherListener } = await start({}, { node })
+    const { body } = await request(otherListener).get('/ready').expect(200)
     expect(body).toEqual({
       status: 'ready',
       dependencies: { store: 'ok', clock: 'ok', signer: 'ok', ipfs: 'unavailable' }
@@ -74,7 +75,7 @@ describe('GET /ready of the vault', () => {
 })
 
 describe('Pin-Status', () => {
-  it('is absent after a write that the node has pinned, and pending while the node is unavailable', async () => {
+  it('is absent after a pinned write, and pending while the node is unavailable', async () => {
     const node = new HandMadeNode()
     const vault = await start({}, { node })
     const user = await VaultUser.new(vault)
@@ -93,7 +94,7 @@ describe('Pin-Status', () => {
     await user.read('notes').expect(200, [])
   })
 
-  it('is absent after a delete of what another entry still has', async () => {
+  it('is absent after a delete of content that another entry still uses', async () => {
     const node = new HandMadeNode()
     const vault = await start({}, { node })
     const user = await VaultUser.new(vault)
@@ -106,7 +107,7 @@ describe('Pin-Status', () => {
 })
 
 describe('the log of the vault', () =>
-  it('names routes by their pattern, and has no key, DID, id or content', async () => {
+  it('names routes by their pattern, and contains no key, DID, ID or content', async () => {
     const { listener, log } = await start({ LOG_LEVEL: 'debug' })
     const user = await VaultUser.logIn(listener, createNumberedWallet(1))
     const { id } = (await user.post('planted-key', 'planted content').expect(201)).body
@@ -139,10 +140,10 @@ describe('the log of the vault', () =>
   }))
 
 describe('a vault whose tables are lost', () => {
-  it('answers 503 without a word about it', async () => {
+  it('answers 503 without details', async () => {
     const vault = await start()
     const user = await VaultUser.new(vault)
-    // A user without entries is answered without a query for them.
+    // The vault answers a user without entries without a query for entries.
     await user.post('a', 'a').expect(201)
     changeDatabase(vault, 'DROP TABLE entries')
     for (const answer of [
@@ -171,11 +172,11 @@ describe('large content that a PUT replaces', () =>
       const user = await VaultUser.new(vault)
       await user.put('a', 'x'.repeat(100_000)).expect(200)
       await user.put('a', 'y'.repeat(100_001)).expect(200)
-      const objects = (): number[] => filesIn(join(vault.folder, 'objects')).map((file) => statSync(file).size)
-      expect(objects().sort()).toEqual([100_000, 100_001])
+      const readObjectSizes = (): number[] => filesIn(join(vault.folder, 'objects')).map((file) => statSync(file).size)
+      expect(readObjectSizes().sort()).toEqual([100_000, 100_001])
       await jest.advanceTimersByTimeAsync(2_000)
-      // The collector has begun; its deletions are not the clock's.
-      await until(() => objects().join() === '100001')
+      // The collector has started, and its deletions run in real time.
+      await until(() => readObjectSizes().join() === '100001')
     } finally {
       jest.useRealTimers()
     }

@@ -7,7 +7,7 @@ import { createLoginText, createNumberedWallet } from '../../support/wallet.js'
 const HEADER = { alg: 'ES256K', typ: 'JWT' }
 const wallet = createNumberedWallet(1)
 
-/** Every route that is not open. */
+/** Every route that requires a token. */
 const GUARDED = [
   ['post', '/notes'],
   ['put', '/notes'],
@@ -37,27 +37,27 @@ afterEach(async () => {
   limited = undefined
 })
 
-/** A vault with another environment. */
+/** Starts a vault with other variables. */
 async function startLimited(env: Record<string, string>): Promise<TestVault> {
   limited = await testVault(env)
   return limited
 }
 
-/** The answers of all guarded routes to a header. */
-async function answersTo(authorization: string | undefined): Promise<string[]> {
+/** Reads the responses of all guarded routes to an Authorization header. */
+async function readAnswers(authorization: string | undefined): Promise<string[]> {
   const answers: string[] = []
   for (const [verb, path] of GUARDED) {
-    const asked = request(vault.listener)[verb](path)
-    if (authorization !== undefined) asked.set('Authorization', authorization)
-    const { status, text, headers } = await (verb === 'get' || verb === 'delete' ? asked : asked.send({ content: 'a' }))
+    const call = request(vault.listener)[verb](path)
+    if (authorization !== undefined) call.set('Authorization', authorization)
+    const { status, text, headers } = await (verb === 'get' || verb === 'delete' ? call : call.send({ content: 'a' }))
     if (status === 401) expect(headers['www-authenticate']).toBe('DIDAuth realm="https://vault.example"')
     answers.push(status === 401 ? `401 ${text}` : String(status))
   }
   return answers
 }
 
-/** Returns claims as in a valid access token of the user. */
-function claimsWith(changes: object): object {
+/** Creates the claims of a valid access token of the user, with changes. */
+function createClaims(changes: object): object {
   const now = Math.floor(Date.now() / 1_000)
   const ids = { jti: 'j', sid: 's' }
   const claims = {
@@ -72,42 +72,48 @@ function claimsWith(changes: object): object {
   return { ...claims, use: 'access', ...changes }
 }
 
-const byService = es256k(serviceWallet.privateKey)
+const signAsService = es256k(serviceWallet.privateKey)
 const vc = { '@context': ['https://www.w3.org/2018/credentials/v1'], type: ['VerifiableCredential'] }
 
-describe('a token', () => {
-  it('opens every guarded route when the service issued it', async () => {
-    const token = forgeJwt(HEADER, claimsWith({}), byService)
-    expect(await answersTo(`DIDAuth ${token}`)).toEqual(['201', ...Array<string>(7).fill('200')])
+describe('an access token at the vault', () => {
+  it('opens every guarded route if the service issued it', async () => {
+    const token = forgeJwt(HEADER, createClaims({}), signAsService)
+    expect(await readAnswers(`DIDAuth ${token}`)).toEqual(['201', ...Array<string>(7).fill('200')])
     await user.read('notes').expect(200, [])
   })
 
   it.each<[string, () => string | undefined]>([
-    ['none', () => undefined],
+    ['no token', () => undefined],
     ['a refresh token', () => `DIDAuth ${Buffer.alloc(32, 7).toString('base64url')}`],
-    ['another key', () => `DIDAuth ${forgeJwt(HEADER, claimsWith({}), es256k(wallet.privateKey))}`],
-    ['another service', () => `DIDAuth ${forgeJwt(HEADER, claimsWith({ aud: 'https://auth.example' }), byService)}`],
-    ['a relay token', () => `DIDAuth ${forgeJwt(HEADER, claimsWith({ use: 'relay', aud: undefined, vc }), byService)}`]
-  ])('is refused everywhere with 401, and changes nothing: %s', async (_what, authorization) => {
-    const answers = await answersTo(authorization())
+    ['a token signed by another key', () => `DIDAuth ${forgeJwt(HEADER, createClaims({}), es256k(wallet.privateKey))}`],
+    [
+      'a token for another service',
+      () => `DIDAuth ${forgeJwt(HEADER, createClaims({ aud: 'https://auth.example' }), signAsService)}`
+    ],
+    [
+      'a relay token',
+      () => `DIDAuth ${forgeJwt(HEADER, createClaims({ use: 'relay', aud: undefined, vc }), signAsService)}`
+    ]
+  ])('is refused by every guarded route with 401, and changes nothing: %s', async (_what, authorization) => {
+    const answers = await readAnswers(authorization())
     expect(answers).toHaveLength(8)
     for (const answer of answers) expect(answer).toMatch(/^401 (?:Invalid|Missing) access token$/)
     await user.read('notes').expect(200, ['kept'])
   })
 
-  it('is 401 with exactly that text when it is expired', async () => {
+  it('is answered 401 with "Expired access token" after its exp', async () => {
     const now = Math.floor(Date.now() / 1_000)
-    const token = forgeJwt(HEADER, claimsWith({ iat: now - 600, nbf: now - 600, exp: now }), byService)
-    expect(await answersTo(`DIDAuth ${token}`)).toEqual(Array(8).fill('401 Expired access token'))
+    const token = forgeJwt(HEADER, createClaims({ iat: now - 600, nbf: now - 600, exp: now }), signAsService)
+    expect(await readAnswers(`DIDAuth ${token}`)).toEqual(Array(8).fill('401 Expired access token'))
     await user.read('notes').expect(200, ['kept'])
   })
 
-  it('is asked of no reader, and a bad one does not trouble him', () =>
+  it('is not required for reading, which ignores an invalid token', () =>
     user.read('notes').set('Authorization', 'DIDAuth garbage').expect(200, ['kept']))
 })
 
 describe('a login at the vault', () =>
-  it('takes no signature over a challenge of the auth server with the same identity', async () => {
+  it('accepts no signature over a challenge of the auth server with the same identity', async () => {
     const { body } = await request(vault.listener).post('/request-auth').send({ did: wallet.did })
     for (const [domain, status] of [
       ['auth.example', 401],
@@ -119,7 +125,7 @@ describe('a login at the vault', () =>
   }))
 
 describe('a guarded request', () => {
-  it('is refused for its token first, then its key, then its body, then for want of space', async () => {
+  it('is refused for its token first, then for its key, its body and lack of space', async () => {
     const { listener } = await startLimited({ VAULT_MAX_BYTES_PER_DID: '1' })
     user = await VaultUser.logIn(listener, wallet)
     await request(listener).put('/auth').send({}).expect(401)
@@ -130,7 +136,7 @@ describe('a guarded request', () => {
     await user.put('notes', '12').expect(507)
   })
 
-  it('counts against the quota of requests, and reading does not', async () => {
+  it('counts against the request quota, unlike a read', async () => {
     const { listener } = await startLimited({ MAX_REQUESTS_PER_TIME_SLOT: '2' })
     user = await VaultUser.logIn(listener, wallet)
     await user.post('notes', 'a').expect(201)
@@ -155,21 +161,24 @@ describe('a vault with USE_COOKIES', () => {
     cookie = (headers['set-cookie'] as unknown as string[]).map((text) => text.split(';')[0]).join('; ')
   })
 
-  it('the cookie opens every guarded route from the own origin', async () => {
+  it('opens every guarded route to a cookie from its own origin', async () => {
     const statuses: number[] = []
     for (const [verb, path] of GUARDED) {
-      const asked = request(listener)[verb](path).set('Cookie', cookie).set('Origin', origin)
-      statuses.push((await (verb === 'get' || verb === 'delete' ? asked : asked.send({ content: 'a' }))).status)
+      const call = request(listener)[verb](path).set('Cookie', cookie).set('Origin', origin)
+      statuses.push((await (verb === 'get' || verb === 'delete' ? call : call.send({ content: 'a' }))).status)
     }
     expect(statuses).toEqual([201, 200, 200, 200, 200, 200, 200, 200])
   })
 
-  it.each(['https://evil.example', 'null'])('a write from the origin %s is 403, also to a bad key', async (foreign) => {
-    for (const [verb, path] of [...GUARDED.slice(0, 5), ['put', '/auth'] as const]) {
-      const asked = request(listener)[verb](path).set('Cookie', cookie).set('Origin', foreign)
-      const { status, text } = await (verb === 'delete' ? asked : asked.send({ content: 'a' }))
-      expect([verb, status, text]).toEqual([verb, 403, 'Cross-origin request refused'])
+  it.each(['https://evil.example', 'null'])(
+    'refuses a write from the origin %s with 403, also to an invalid key',
+    async (foreignOrigin) => {
+      for (const [verb, path] of [...GUARDED.slice(0, 5), ['put', '/auth'] as const]) {
+        const call = request(listener)[verb](path).set('Cookie', cookie).set('Origin', foreignOrigin)
+        const { status, text } = await (verb === 'delete' ? call : call.send({ content: 'a' }))
+        expect([verb, status, text]).toEqual([verb, 403, 'Cross-origin request refused'])
+      }
+      await request(listener).get(`/${wallet.did}/notes`).expect(200, [])
     }
-    await request(listener).get(`/${wallet.did}/notes`).expect(200, [])
-  })
+  )
 })

@@ -8,7 +8,7 @@ import { findVaultLosses, startVaultLoad } from '../../support/vault-load.js'
 
 describe('a vault that is killed', () => {
   let outcomes: unknown[] = []
-  // Two processes each.
+  // Each point runs two processes.
   beforeAll(async () => {
     outcomes = await runForAll(crashPoints, async (point) => {
       const faults: string[] = []
@@ -18,12 +18,12 @@ describe('a vault that is killed', () => {
   })
 
   it.each(crashPoints.map(({ name }, place) => [name, place] as const))(
-    'has every write that was committed, and brings the node in step: %s',
+    'keeps every committed write, and brings the node in line: %s',
     (_name, place) => expect(outcomes[place]).toEqual([])
   )
 })
 
-describe('express-did-auth vault reconcile', () => {
+describe('the command vault reconcile', () => {
   let vault: VaultBesideNode
 
   beforeAll(async () => {
@@ -31,7 +31,7 @@ describe('express-did-auth vault reconcile', () => {
   })
   afterAll(() => vault.stop())
 
-  it('finds nothing wrong next to a server that writes, and every write of users is answered', async () => {
+  it('finds nothing wrong while a server writes, and does not disturb the writes of users', async () => {
     const server = await vault.start()
     const users = await vault.logIn(server.url, 4, 30_000)
     const load = startVaultLoad(server.url, users)
@@ -52,7 +52,7 @@ describe('express-did-auth vault reconcile', () => {
       'pins: desired for all content and nothing else'
     ])
     expect(content).toMatch(/^content: \d+ contents? in use, all undamaged$/)
-    // A pin that came and went while the node was asked counts as one of others.
+    // A pin that was added and removed during the listing counts as a pin of others.
     expect(node).toMatch(/^IPFS node: has all pins of this vault, \w+ pins? of others$/)
     expect(load.wrongAnswers).toEqual([])
     expect(await findVaultLosses(server.url, users)).toEqual([])

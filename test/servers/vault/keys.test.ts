@@ -16,8 +16,8 @@ beforeEach(async () => {
   user = await VaultUser.new(vault)
 })
 
-/** Every write under a key, with its answers. */
-async function writesTo(key: string): Promise<[number, string][]> {
+/** Tries every write under a key, and returns status and text of each. */
+async function tryWrites(key: string): Promise<[number, string][]> {
   const answers = [
     await user.post(key, 'a'),
     await user.put(key, 'a'),
@@ -28,7 +28,7 @@ async function writesTo(key: string): Promise<[number, string][]> {
   return answers.map(({ status, text }) => [status, text])
 }
 
-/** A request of the user's whose path is sent as it is. */
+/** Sends a request of the user without normalizing its path. */
 function ask(method: string, path: string): Promise<RawAnswer> {
   const headers = { Authorization: user.authorization, 'Content-Type': 'application/json' }
   return rawRequest(vault.listener, method, `/${path}`, headers)
@@ -36,7 +36,7 @@ function ask(method: string, path: string): Promise<RawAnswer> {
 
 describe('a key', () => {
   it.each([
-    ['512 bytes of 4 each', encodeURIComponent('💥'.repeat(128))],
+    ['512 bytes in characters of 4 bytes', encodeURIComponent('💥'.repeat(128))],
     ['a slash', 'a%2Fb'],
     ['a percent sign', '100%25'],
     ['a plus sign', 'a+b'],
@@ -59,7 +59,7 @@ describe('a key', () => {
     await user.read(key).expect(200, [])
   })
 
-  it('is told apart by its exact code points', async () => {
+  it('is compared by its exact code points', async () => {
     for (const key of [
       'k',
       'K',
@@ -79,18 +79,18 @@ describe('a key', () => {
   })
 
   it.each([
-    ['513 bytes of many each', encodeURIComponent('€'.repeat(171))],
+    ['513 bytes in characters of 3 bytes', encodeURIComponent('€'.repeat(171))],
     ['NUL', '%00'],
     ['a line feed', 'a%0Ab'],
-    ['the first of C1', '%C2%80'],
-    ['the last of C1', '%C2%9F']
-  ])('may not be %s: 400 to every write, and nothing to read', async (_what, key) => {
-    expect(await writesTo(key)).toEqual(Array(5).fill([400, 'Invalid key']))
+    ['the first control character of C1', '%C2%80'],
+    ['the last control character of C1', '%C2%9F']
+  ])('may not be %s: writes are answered 400, and a read is empty', async (_what, key) => {
+    expect(await tryWrites(key)).toEqual(Array(5).fill([400, 'Invalid key']))
     await user.read(key).expect(200, [])
   })
 
-  it('may not be one or two dots, also where a client has not resolved them', async () => {
-    // Clients resolve `.` and `%2e` before they ask; bytes on the wire do not.
+  it('may not be one or two dots, also if the client does not resolve them', async () => {
+    // HTTP clients resolve `.` and `%2e` before they send. A raw request does not.
     for (const key of ['%2e', '%2E%2e', '.', '..']) {
       const { status, text } = await ask('DELETE', key)
       expect([key, status, text]).toEqual([key, 400, 'Invalid key'])
@@ -99,7 +99,7 @@ describe('a key', () => {
   })
 
   it.each(['%ff', '%', '%2', '%zz', '%E0%A4%A', '%C0%80', '%ED%A0%80', 'a%ffb'])(
-    'is 400 on every verb when it is badly percent-encoded: %s',
+    'is answered 400 by every method if its percent-encoding is invalid: %s',
     async (key) => {
       for (const [method = '', path = ''] of [
         ['POST', key],
@@ -118,7 +118,7 @@ describe('a key', () => {
     }
   )
 
-  it('is no route when it is empty', async () => {
+  it('is no route if it is empty', async () => {
     for (const [method = '', path = ''] of [
       ['POST', ''],
       ['PUT', ''],
@@ -133,7 +133,7 @@ describe('a key', () => {
     }
   })
 
-  it('is no route with a slash after it: an empty id must not mean all', async () => {
+  it('is no route with a trailing slash, because an empty ID must not mean all entries', async () => {
     await user.post('notes', 'a').expect(201)
     for (const [method, path] of [
       ['POST', 'notes/'],
@@ -156,9 +156,9 @@ describe('a key', () => {
 describe('a reserved key', () => {
   const names = ['request-signup', 'signup', 'request-auth', 'auth', 'logout', 'refresh-token']
 
-  it.each(names)('%s is 400 on PUT and DELETE, in every spelling', async (name) => {
-    const first = `%${name.charCodeAt(0).toString(16)}${name.slice(1)}`
-    for (const key of [name, name.toUpperCase(), name[0]!.toUpperCase() + name.slice(1), first]) {
+  it.each(names)('%s is refused with 400 by PUT and DELETE, in any spelling', async (name) => {
+    const partlyEncoded = `%${name.charCodeAt(0).toString(16)}${name.slice(1)}`
+    for (const key of [name, name.toUpperCase(), name[0]!.toUpperCase() + name.slice(1), partlyEncoded]) {
       for (const answer of [
         await user.put(key, 'a'),
         await user.put(`${key}/id`, 'a'),
@@ -171,9 +171,9 @@ describe('a reserved key', () => {
     expect((await user.get('keys')).body).toEqual({ keys: [] })
   })
 
-  it.each(names)('%s is the route of that name on POST, and 400 where that route does not hear it', async (name) => {
+  it.each(names)('%s is the login route for POST, and is refused with 400 in other spellings', async (name) => {
     for (const key of [name, `${name}/`]) {
-      // Every route of the library refuses `{ content }` in its own way.
+      // Each route of the library refuses `{ content }` with a different text.
       const { status, text } = await user.post(key, 'a')
       expect(name === 'logout' ? [status, text] : [status, text !== 'Reserved key']).toEqual(
         name === 'logout' ? [200, ''] : [401, true]
@@ -181,17 +181,26 @@ describe('a reserved key', () => {
     }
     const encoded = Buffer.from(name).toString('hex').replace(/../g, '%$&')
     const upper = name.toUpperCase()
-    const first = `%${name.charCodeAt(0).toString(16)}${name.slice(1)}`
-    for (const key of [encoded, encoded.toUpperCase(), first, upper, `${upper}/`, upper.charAt(0) + name.slice(1)]) {
+    const partlyEncoded = `%${name.charCodeAt(0).toString(16)}${name.slice(1)}`
+    for (const key of [
+      encoded,
+      encoded.toUpperCase(),
+      partlyEncoded,
+      upper,
+      `${upper}/`,
+      upper.charAt(0) + name.slice(1)
+    ]) {
       await user.post(key, 'a').expect(400, 'Reserved key')
     }
   })
 
-  // Cause: Express knows no case, so that a write under the key LOGOUT logged its user out.
-  it('logs nobody out in capitals', async () => {
+  // Cause: Express matches routes in any letter case, and a write under the key LOGOUT logged its user out.
+  it('does not log a user out when it is written in capitals', async () => {
     const { did, personalSign } = createWallet()
-    const asked = await request(vault.listener).get(`/request-auth/${did}`).expect(200)
-    const sig = personalSign(createLoginText('vault.example', (asked.body as { challenge: string }).challenge))
+    const challengeAnswer = await request(vault.listener).get(`/request-auth/${did}`).expect(200)
+    const sig = personalSign(
+      createLoginText('vault.example', (challengeAnswer.body as { challenge: string }).challenge)
+    )
     const login = await request(vault.listener).post('/auth').send({ did, sig }).expect(200)
     const body = { refreshToken: (login.body as { refreshToken: string }).refreshToken }
     await request(vault.listener).post('/LOGOUT').send(body).expect(400, 'Reserved key')
@@ -202,8 +211,8 @@ describe('a reserved key', () => {
 describe('GET /:did/:key on PostgreSQL', () => {
   const prepare = usePostgresContents()
 
-  // Cause: PostgreSQL refuses a text with NUL, which was answered as 503.
-  it('answers [] for a DID and for a key with NUL, and writes name no such id', async () => {
+  // Cause: PostgreSQL refuses text with NUL, and the vault answered 503.
+  it('returns [] for a DID or a key with NUL, and treats an ID with NUL as unknown', async () => {
     const contents = await prepare()
     const onPostgres = await testVault({}, { contents: await contents.openAll() })
     const owner = await VaultUser.new(onPostgres)
@@ -222,14 +231,14 @@ describe('GET /:did/:key on PostgreSQL', () => {
 
 describe('GET /:did/:key', () => {
   it.each(['nobody', 'did:', 'did:web:', 'auth', 'signup', '%00', 'did%3Aweb%3Aa%2F', 'x'.repeat(9_000), '__proto__'])(
-    'answers [] for what is no DID: %s',
+    'returns [] for an invalid DID: %s',
     async (did) => {
       const answer = await request(vault.listener).get(`/${did}/notes`).expect(200)
       expect(answer.text).toBe('[]')
     }
   )
 
-  it('answers [] for a DID that has nothing', async () => {
+  it('returns [] for a DID without entries', async () => {
     await user.post('notes', 'a').expect(201)
     for (const did of [createNumberedWallet(3).did, 'did:web:example.com', `${user.did}0`]) {
       const answer = await request(vault.listener).get(`/${did}/notes`).expect(200)
@@ -237,7 +246,7 @@ describe('GET /:did/:key', () => {
     }
   })
 
-  it('leaves the library its routes of two segments', async () => {
+  it('leaves routes of two segments to the library', async () => {
     for (const name of ['request-auth', 'request-signup']) {
       const answer = await request(vault.listener).get(`/${name}/${user.did}`).expect(200)
       expect(Object.keys(answer.body)).toEqual(['challenge'])

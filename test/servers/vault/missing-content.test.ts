@@ -6,10 +6,10 @@ import { HandMadeNode } from '../../support/hand-made-node.js'
 import { filesIn } from '../../support/store-folder.js'
 import { changeDatabase, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
 
-/** Three leaves of an object. */
+/** Content of three leaves, which is stored as an object. */
 const LARGE = 'a'.repeat(600_000)
 const CONTENTS = ['first', LARGE, 'last']
-const first = cidOf(Buffer.from('first'))
+const firstCid = cidOf(Buffer.from('first'))
 
 const node = new HandMadeNode()
 let vault: TestVault
@@ -30,25 +30,25 @@ afterEach(async () => {
   await vault.store.collectGarbage(0)
 })
 
-const sql = (text: string): void => changeDatabase(vault, text)
+const runSql = (text: string): void => changeDatabase(vault, text)
 
-/** The node has none of it. */
+/** Deletes all content of the node. */
 const forget = (): void => node.contents.clear()
 
-/** Ways in which a disk damages content; storage has the others. */
+/** Ways in which a disk damages content. See test/servers/storage for others. */
 const DAMAGES: [string, () => void][] = [
-  ['a row is lost', () => sql("DELETE FROM contents WHERE bytes = CAST('first' AS BLOB)")],
+  ['a row is lost', () => runSql("DELETE FROM contents WHERE bytes = CAST('first' AS BLOB)")],
   [
-    'a byte of an object is another',
+    'a byte of each object is changed',
     () => {
       for (const file of filesIn(join(vault.folder, 'objects'))) writeFileSync(file, 'b', { flag: 'r+' })
     }
   ],
-  ['everything is lost', () => sql('DELETE FROM contents')]
+  ['everything is lost', () => runSql('DELETE FROM contents')]
 ]
 
-describe('content that is damaged here', () => {
-  it.each(DAMAGES)('makes the whole answer 502 where no node has it: %s', async (_what, damage) => {
+describe('damaged content of the vault', () => {
+  it.each(DAMAGES)('is answered 502 for the whole list if no node has it: %s', async (_what, damage) => {
     forget()
     damage()
     const answer = await user.read('notes').set('If-None-Match', '"other"').expect(502, 'Content missing')
@@ -60,7 +60,7 @@ describe('content that is damaged here', () => {
     )
   })
 
-  it.each(DAMAGES)('is read from the node, verified and put back: %s', async (_what, damage) => {
+  it.each(DAMAGES)('is read from the node, verified and repaired: %s', async (_what, damage) => {
     damage()
     expect((await user.read('notes').expect(200)).body).toEqual(CONTENTS)
     await user.read('else').expect(200, ['whole'])
@@ -72,28 +72,28 @@ describe('content that is damaged here', () => {
     expect(node.reads).toHaveLength(reads)
   })
 
-  it('comes back when its owner writes it again, and can be replaced and deleted', async () => {
+  it('is restored when its owner writes it again, and can be replaced and deleted', async () => {
     forget()
-    sql('DELETE FROM contents')
+    runSql('DELETE FROM contents')
     await user.read('notes').expect(502)
     for (const content of CONTENTS) await user.post('again', content).expect(201)
     expect((await user.read('notes').expect(200)).body).toEqual(CONTENTS)
-    sql('DELETE FROM contents')
-    await user.put(`notes/${first}`, 'new').expect(200)
+    runSql('DELETE FROM contents')
+    await user.put(`notes/${firstCid}`, 'new').expect(200)
     await user.delete('again').expect(200)
     await user.put('notes', 'newer').expect(200)
     await user.read('notes').expect(200, ['newer'])
   })
 })
 
-describe('a node that is asked for missing content', () => {
+describe('a request to the IPFS node for missing content', () => {
   beforeEach(() => {
     node.reads.length = 0
-    sql("DELETE FROM contents WHERE bytes = CAST('first' AS BLOB)")
+    runSql("DELETE FROM contents WHERE bytes = CAST('first' AS BLOB)")
   })
 
   it.each(['ERR_IPFS_UNAVAILABLE', 'ERR_IPFS_TIMEOUT', 'ERR_IPFS_BAD_RESPONSE'] as const)(
-    'and fails makes it 502, until it answers: %s',
+    'leads to 502 while the node fails with %s, and then succeeds',
     async (fault) => {
       node.fault = () => fault
       await user.read('notes').expect(502, 'Content missing')
@@ -102,44 +102,44 @@ describe('a node that is asked for missing content', () => {
     }
   )
 
-  it('is asked once for all who read it at once', async () => {
+  it('is sent once for concurrent readers', async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => user.read('notes')))
     expect(answers.map(({ status }) => status)).toEqual(Array(20).fill(200))
     expect(node.reads).toHaveLength(1)
   })
 
-  it('is not asked for more than 16 contents at once', async () => {
+  it('is sent for at most 16 contents at once', async () => {
     for (let number = 0; number < 20; number += 1) await user.post(`key${number}`, `content ${number}`).expect(201)
-    sql("DELETE FROM contents WHERE CAST(bytes AS TEXT) LIKE 'content %'")
-    let open = (): void => undefined
-    node.gate = new Promise((resolve) => (open = resolve))
-    const asked = Array.from({ length: 20 }, async (_, number) => (await user.read(`key${number}`)).status)
+    runSql("DELETE FROM contents WHERE CAST(bytes AS TEXT) LIKE 'content %'")
+    let openGate = (): void => undefined
+    node.gate = new Promise((resolve) => (openGate = resolve))
+    const reads = Array.from({ length: 20 }, async (_, number) => (await user.read(`key${number}`)).status)
     while (node.reads.length < 16) await new Promise(setImmediate)
-    // Only those who are refused are answered before the node answers.
-    await Promise.race(asked)
-    open()
-    expect((await Promise.all(asked)).sort()).toEqual([...Array<number>(16).fill(200), ...Array<number>(4).fill(502)])
+    // Only refused readers get a response before the node responds.
+    await Promise.race(reads)
+    openGate()
+    expect((await Promise.all(reads)).sort()).toEqual([...Array<number>(16).fill(200), ...Array<number>(4).fill(502)])
   })
 
-  it('gives a reader what cannot be put back', async () => {
+  it('answers a reader even if the content cannot be stored', async () => {
     const repair = jest.spyOn(vault.store, 'repairContent').mockRejectedValue(new Error('read-only'))
     expect((await user.read('notes').expect(200)).body).toEqual(CONTENTS)
     repair.mockRestore()
     expect(vault.log()).toContainEqual(expect.objectContaining({ event: 'repair-failed', level: 'error' }))
   })
 
-  it('does not bring back what was taken down meanwhile', async () => {
-    let open = (): void => undefined
-    node.gate = new Promise((resolve) => (open = resolve))
+  it('does not restore content that was taken down in the meantime', async () => {
+    let openGate = (): void => undefined
+    node.gate = new Promise((resolve) => (openGate = resolve))
     const reading = user.read('notes').then(({ status }) => status)
     while (node.reads.length === 0) await new Promise(setImmediate)
-    expect(await vault.store.takeDown(first, 'test', 0)).toMatchObject({ removed: 1 })
-    open()
+    expect(await vault.store.takeDown(firstCid, 'test', 0)).toMatchObject({ removed: 1 })
+    openGate()
     expect(await reading).toBe(200)
-    expect(await vault.store.readContents([first])).toEqual([undefined])
+    expect(await vault.store.readContents([firstCid])).toEqual([undefined])
     expect((await user.read('notes').expect(200)).body).toEqual([LARGE, 'last'])
     await user.post('notes', 'first').expect(451, 'Taken down')
-    expect(await vault.store.allow(first)).toBe(true)
+    expect(await vault.store.allow(firstCid)).toBe(true)
     await user.post('notes', 'first').expect(201)
   })
 })

@@ -8,10 +8,10 @@ const RUNS = rounds(6, 1_000)
 const make = usePostgresContents()
 const clock = { nowSeconds: () => Math.floor(Date.now() / 1_000) }
 
-describe(`the vault answers, stores and pins as its model after each of 50 operations of 4 DIDs, ${RUNS} times`, () => {
-  it('on SQLite', () => expect(checkVaultModel(RUNS)).resolves.toBeUndefined())
+describe(`a vault after each of 50 operations of 4 DIDs, ${RUNS} times`, () => {
+  it('answers, stores and pins as the model on SQLite', () => expect(checkVaultModel(RUNS)).resolves.toBeUndefined())
 
-  it('on PostgreSQL', async () => {
+  it('answers, stores and pins as the model on PostgreSQL', async () => {
     const files = await make()
     await expect(checkVaultModel(RUNS, await files.openAll({ tracksPins: true, clock }))).resolves.toBeUndefined()
     await files.remove()

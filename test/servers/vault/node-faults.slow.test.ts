@@ -14,19 +14,19 @@ import { temporaryFolder } from '../../support/store-folder.js'
 import { createNumberedWallet } from '../../support/wallet.js'
 
 const wallet = createNumberedWallet(3)
-const one = cidOf(Buffer.from('one'))
+const storedCid = cidOf(Buffer.from('one'))
 const missing = cidOf(Buffer.from('missing'))
 
 type Ask = (user: VaultUser) => request.Test
 
-/** Every verb of the vault with what it is to answer, whatever the node does; `missing` is lost here. */
+/** Every verb of the vault with its status under any fault of the node. The vault has lost `missing`. */
 const verbs: [name: string, ask: Ask, status: number][] = [
   ['POST new', (user) => user.post('k', 'new'), 201],
   ['POST again', (user) => user.post('k', 'one'), 201],
   ['PUT key', (user) => user.put('k', 'new'), 200],
-  ['PUT entry', (user) => user.put(`k/${one}`, 'new'), 200],
+  ['PUT entry', (user) => user.put(`k/${storedCid}`, 'new'), 200],
   ['DELETE key', (user) => user.delete('k'), 200],
-  ['DELETE entry', (user) => user.delete(`k/${one}`), 200],
+  ['DELETE entry', (user) => user.delete(`k/${storedCid}`), 200],
   ['GET key', (user) => user.read('k'), 200],
   ['GET missing', (user) => user.read('gone'), 502],
   ['GET keys', (user) => user.get('keys'), 200],
@@ -34,13 +34,13 @@ const verbs: [name: string, ask: Ask, status: number][] = [
   ['GET backup', (user) => user.get('backup'), 502]
 ]
 
-/** Asks a vault once while its node fails, heals it, and reports what was wrong with the answer or is afterwards. */
+/** Sends a request while the node fails, heals the node, and returns faults of the response and of the stored data. */
 async function askWithFault(fault: IpfsFault, [name, ask, expected]: (typeof verbs)[number]): Promise<string[]> {
   const { path, remove } = temporaryFolder()
   const node = await startFaultyNode({ slowMilliseconds: 3_000 })
   const client = createIpfsHttpNode(node.url)
   const vault = await testVault({}, { node: client, folder: join(path, 'vault') })
-  const wrong: string[] = []
+  const faults: string[] = []
   try {
     const user = await VaultUser.logIn(vault.listener, wallet)
     await user.post('k', 'one').expect(201)
@@ -53,18 +53,19 @@ async function askWithFault(fault: IpfsFault, [name, ask, expected]: (typeof ver
     const startedAt = performance.now()
     const { status, text, headers } = await ask(user)
     note('F7', `${fault}, ${name}: ${status} after ${(performance.now() - startedAt).toFixed(0)} ms`)
-    // A node that is only slow, or whose fault is not one of reading, still has what is missing here.
+    // A node that is only slow, or fails other calls than reads, can still return the missing content.
     const isFetched = isMissing && status === 200 && text.includes('"missing"')
-    if (status !== expected && !isFetched) wrong.push(`${status} ${text}`)
-    if (headers['pin-status'] !== undefined && headers['pin-status'] !== 'pending') wrong.push('Pin-Status')
+    if (status !== expected && !isFetched) faults.push(`${status} ${text}`)
+    if (headers['pin-status'] !== undefined && headers['pin-status'] !== 'pending') faults.push('Pin-Status')
 
     await node.heal()
-    const again = isMissing ? await user.read('gone') : undefined
-    if (again !== undefined && again.status !== 200) wrong.push(`then ${again.status} ${again.text}`)
-    wrong.push(...(await drainPins(getDatabase(vault), () => node.pins)))
-    wrong.push(...(await findVaultFaults({ DATA_DIR: path, IPFS_API_URL: node.url })))
-    if (wrong.length > 0) wrong.push(...vault.log().map((line) => JSON.stringify(line)))
-    return wrong.map((text) => `${fault}, ${name}: ${text}`)
+    const healedRead = isMissing ? await user.read('gone') : undefined
+    if (healedRead !== undefined && healedRead.status !== 200)
+      faults.push(`then ${healedRead.status} ${healedRead.text}`)
+    faults.push(...(await drainPins(getDatabase(vault), () => node.pins)))
+    faults.push(...(await findVaultFaults({ DATA_DIR: path, IPFS_API_URL: node.url })))
+    if (faults.length > 0) faults.push(...vault.log().map((line) => JSON.stringify(line)))
+    return faults.map((text) => `${fault}, ${name}: ${text}`)
   } finally {
     await vault.close()
     client.close()
@@ -74,13 +75,13 @@ async function askWithFault(fault: IpfsFault, [name, ask, expected]: (typeof ver
 }
 
 describe('a vault whose node fails', () => {
-  // Each fault meets one verb, and at full size each.
+  // Each fault is combined with one verb, or with all verbs at full size.
   const cases = ipfsFaults.flatMap((fault, place) =>
     verbs.filter((_, index) => isFullSize || index === place % verbs.length).map((verb) => [fault, verb] as const)
   )
 
-  it('answers as documented, stores nothing by halves, and brings the healed node in step (F7)', async () => {
-    const wrong = await runForAll(cases, ([fault, verb]) => askWithFault(fault, verb))
-    expect(wrong.flat()).toEqual([])
+  it('answers as documented, stores no partial write, and brings the healed node in line (F7)', async () => {
+    const faults = await runForAll(cases, ([fault, verb]) => askWithFault(fault, verb))
+    expect(faults.flat()).toEqual([])
   })
 })

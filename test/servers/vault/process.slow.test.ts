@@ -20,9 +20,9 @@ describe('the vault as a process', () => {
 
   afterEach(() => servers.killAll())
 
-  const start = (more: Record<string, string> = {}) => servers.start(more, [], 'vault')
+  const start = (variables: Record<string, string> = {}) => servers.start(variables, [], 'vault')
 
-  it('keeps entries and sessions over a stop and a start', async () => {
+  it('keeps entries and sessions after a restart', async () => {
     const first = await start()
     const tokens = await logIn(first.url, wallet, domain)
     const bearer = { Authorization: `DIDAuth ${tokens.accessToken}` }
@@ -49,21 +49,21 @@ describe('the vault as a process', () => {
     expect(modes).toEqual([0o700, 0o600, 0o600])
   })
 
-  it('takes no token and no signature of the auth server with the same identity', async () => {
+  it('accepts no token and no signature of the auth server with the same identity', async () => {
     const vault = await start()
     const auth = await servers.start({ SERVICE_URL: 'https://auth.example' }, [], 'auth')
     expect(auth.serviceDid).toBe(vault.serviceDid)
     const { accessToken } = await logIn(auth.url, wallet, 'auth.example')
     const refused = await post(`${vault.url}/notes`, { content: 'a' }, { Authorization: `DIDAuth ${accessToken}` })
     expect([refused.status, refused.text]).toEqual([401, 'Invalid access token'])
-    // The same domain, so that only the challenge differs.
-    const there = await servers.start({ DATA_DIR: servers.folder }, [], 'auth')
-    const { did, sig } = await signedLogin(there.url, wallet, domain)
+    // Both servers expect the same domain, so that only the challenge differs.
+    const sameDomain = await servers.start({ DATA_DIR: servers.folder }, [], 'auth')
+    const { did, sig } = await signedLogin(sameDomain.url, wallet, domain)
     expect((await post(`${vault.url}/auth`, { did, sig })).status).toBe(401)
-    expect((await post(`${there.url}/auth`, { did, sig })).status).toBe(200)
+    expect((await post(`${sameDomain.url}/auth`, { did, sig })).status).toBe(200)
   })
 
-  it('starts and works without its IPFS node, and says so', async () => {
+  it('starts and works without its IPFS node, and reports it at /ready', async () => {
     const { url, output } = await start({ IPFS_API_URL: await deadRpcUrl() })
     expect(JSON.parse((await ask(`${url}/ready`)).text)).toEqual({
       status: 'ready',
@@ -73,14 +73,14 @@ describe('the vault as a process', () => {
     const answer = await post(`${url}/notes`, { content: 'a' }, { Authorization: `DIDAuth ${accessToken}` })
     expect([answer.status, answer.headers.get('pin-status')]).toEqual([201, 'pending'])
     expect(await ask(`${url}/${wallet.did}/notes`)).toMatchObject({ status: 200, text: '["a"]' })
-    const told =
+    const warning =
       output()
         .split('\n')
         .find((line) => line.includes('ipfs-unavailable')) ?? '{}'
-    expect(JSON.parse(told)).toMatchObject({ level: 'warn', reason: 'ERR_IPFS_UNAVAILABLE', code: 'ECONNREFUSED' })
+    expect(JSON.parse(warning)).toMatchObject({ level: 'warn', reason: 'ERR_IPFS_UNAVAILABLE', code: 'ECONNREFUSED' })
   })
 
-  it('pins what was written while its node was unavailable, after a kill and a start, without a write', async () => {
+  it('pins content written during an outage of its node after a kill and a start, without a new write', async () => {
     const node = await startFaultyNode()
     try {
       await node.fail('refuses')
@@ -94,7 +94,7 @@ describe('the vault as a process', () => {
       await node.heal()
       expect(node.pins.size).toBe(0)
       await start({ IPFS_API_URL: node.url })
-      // The killed process may have held the pin's lease, which lasts 20 s; the next look is up to 10 s later.
+      // The killed process may hold the lease of the pin for 20 s, and the worker runs every 10 s.
       await until(() => node.pins.size > 0)
       expect([...node.pins]).toEqual([(JSON.parse(answer.text) as { id: string }).id])
     } finally {
@@ -102,7 +102,7 @@ describe('the vault as a process', () => {
     }
   })
 
-  it('stops at once while its node keeps it waiting', async () => {
+  it('stops at once while it waits for its node', async () => {
     const node = await startFaultyNode()
     try {
       await node.fail('is silent')
@@ -121,7 +121,7 @@ describe('the vault as a process', () => {
     }
   })
 
-  it('says in a sentence why it cannot start: its database is that of another program', async () => {
+  it('reports in one sentence that its database belongs to another program', async () => {
     mkdirSync(join(servers.folder, 'vault'))
     const file = join(servers.folder, 'vault', 'vault.db')
     new Database(file).exec('CREATE TABLE entries (name TEXT)').close()
@@ -130,14 +130,14 @@ describe('the vault as a process', () => {
     expect(stderr).toBe(`Cannot use ${file} (DATA_DIR): its tables are not those of this server\n`)
   })
 
-  /** Users who write without end, until `end` ends the server; then what they lost. */
-  async function lossesAfter(end: 'SIGKILL' | 'SIGTERM'): Promise<void> {
-    const more = {
+  /** Ends the server by a signal while users write, and expects no losses after a restart. */
+  async function expectNoLossesAfter(end: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+    const variables = {
       LOG_LEVEL: 'warn',
       MAX_REQUESTS_PER_TIME_SLOT: '1000000',
       ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: '86400'
     }
-    let server = await start(more)
+    let server = await start(variables)
     const users: LoadUser[] = []
     for (let number = 0; number < 6; number += 1) {
       const { did } = createNumberedWallet(30_000 + number)
@@ -155,7 +155,7 @@ describe('the vault as a process', () => {
       await load.stop()
       expect(load.wrongAnswers).toEqual([])
 
-      server = await start(more)
+      server = await start(variables)
       expect(server.startMilliseconds).toBeLessThan(scaled(5_000))
       note('F4', `vault: ready again in ${server.startMilliseconds.toFixed(0)} ms`)
       expect(await findVaultLosses(server.url, users)).toEqual([])
@@ -174,8 +174,8 @@ describe('the vault as a process', () => {
     }
   }
 
-  it('loses no acknowledged write and keeps no half when it is killed, and is ready again within 5 s', () =>
-    lossesAfter('SIGKILL'))
+  it('loses no acknowledged write and keeps no partial write when killed, and is ready within 5 s', () =>
+    expectNoLossesAfter('SIGKILL'))
 
-  it('stops on SIGTERM under writes with exit code 0, and loses nothing', () => lossesAfter('SIGTERM'))
+  it('stops on SIGTERM during writes with exit code 0, and loses nothing', () => expectNoLossesAfter('SIGTERM'))
 })

@@ -18,7 +18,7 @@ afterEach(async () => {
   vaults = []
 })
 
-/** A user of a vault, also of one that is there already, with another environment. */
+/** Starts a vault, also on the data of an earlier one, and logs a user in. */
 async function startUser(
   env: Record<string, string>,
   parts: { folder?: string; usedPercent?: () => Promise<number>; contents?: OpenContentStore } = {}
@@ -28,10 +28,10 @@ async function startUser(
   return VaultUser.logIn(vault.listener, createNumberedWallet(1))
 }
 
-const folderOf = (): { folder: string } => ({ folder: vaults[0]!.folder })
+const getFolder = (): { folder: string } => ({ folder: vaults[0]!.folder })
 
 describe('VAULT_MAX_BYTES_PER_DID', () =>
-  it('lets a user write just so many bytes, and answers 507 with the numbers to one more', async () => {
+  it('limits the bytes of a user, and answers 507 with the numbers', async () => {
     const user = await startUser({ VAULT_MAX_BYTES_PER_DID: '10' })
     await user.post('a', '1234').expect(201)
     await user.post('b', '€€').expect(201)
@@ -43,7 +43,7 @@ describe('VAULT_MAX_BYTES_PER_DID', () =>
   }))
 
 describe('VAULT_MAX_ENTRIES_PER_DID', () =>
-  it('lets a user have just so many entries, and answers 507 with the numbers to one more', async () => {
+  it('limits the entries of a user, and answers 507 with the numbers', async () => {
     const user = await startUser({ VAULT_MAX_ENTRIES_PER_DID: '2' })
     await user.post('a', '1').expect(201)
     const { id } = (await user.post('b', '2').expect(201)).body
@@ -53,37 +53,41 @@ describe('VAULT_MAX_ENTRIES_PER_DID', () =>
     await user.put(`b/${id}`, '3').expect(200)
   }))
 
-describe('the disk', () => {
-  const noSpace = (): Promise<void> => Promise.resolve()
+describe('a vault with little disk space', () => {
+  const freeNothing = (): Promise<void> => Promise.resolve()
 
-  it('takes no more when over 90 % are used, and still reads and deletes', async () => {
+  it('refuses writes if more than 90 % is used, and still reads and deletes', async () => {
     let percent = 90
     const user = await startUser({}, { usedPercent: () => Promise.resolve(percent) })
     await user.post('a', 'kept').expect(201)
     percent = 90.1
-    const late = await startUser({}, { ...folderOf(), usedPercent: () => Promise.resolve(percent) })
-    for (const answer of [await late.post('a', '1'), await late.put('a', '1'), await late.put('a/id', '1')]) {
+    const laterUser = await startUser({}, { ...getFolder(), usedPercent: () => Promise.resolve(percent) })
+    for (const answer of [
+      await laterUser.post('a', '1'),
+      await laterUser.put('a', '1'),
+      await laterUser.put('a/id', '1')
+    ]) {
       expect([answer.status, answer.text]).toEqual([507, 'Storage full: 90 % of the disk used, at most 90 %'])
     }
-    await late.read('a').expect(200, ['kept'])
-    await late.get('backup').expect(200)
-    await late.delete('a').expect(200)
-    await late.read('a').expect(200, [])
+    await laterUser.read('a').expect(200, ['kept'])
+    await laterUser.get('backup').expect(200)
+    await laterUser.delete('a').expect(200)
+    await laterUser.read('a').expect(200, [])
   })
 
-  it('takes no more when all users together exceed VAULT_MAX_STORE_BYTES, and still deletes', async () => {
+  it('refuses writes if all users together exceed VAULT_MAX_STORE_BYTES, and still deletes', async () => {
     const env = { VAULT_MAX_STORE_BYTES: '10' }
     const user = await startUser(env)
     await user.post('a', 'eleven byte').expect(201)
-    const late = await startUser(env, folderOf())
-    const answer = await late.post('b', '1')
+    const laterUser = await startUser(env, getFolder())
+    const answer = await laterUser.post('b', '1')
     expect([answer.status, answer.text]).toEqual([507, 'Storage full: 11 of 10 bytes used by all users'])
     await user.delete('a').expect(200)
   })
 
-  it('counts what was replaced, and makes space of it before it refuses a write', async () => {
+  it('counts replaced content, and deletes it before it refuses a write', async () => {
     const { path: folder, remove } = temporaryFolder()
-    // Its deletion breaks readers, as that of an object in a bucket does, so that it is kept for them.
+    // Deleting an object breaks its readers, like in a bucket, so the store keeps replaced objects for a while.
     const objects = Object.assign(createFileObjectStore(join(folder, 'objects')), { breaksReaders: true })
     const open = () => openContentStore({ folder, database: 'vault.db', objects })
     const user = await startUser({}, { contents: await open() })
@@ -97,32 +101,32 @@ describe('the disk', () => {
     remove()
   })
 
-  it('is asked about once a second at most', async () => {
-    let asked = 0
+  it('measures the disk at most once per second', async () => {
+    let measurements = 0
     let nowMilliseconds = 0
     const assertFree = createStoreBound(
-      createDiskBound(() => Promise.resolve((asked += 1) * 45)),
-      noSpace,
+      createDiskBound(() => Promise.resolve((measurements += 1) * 45)),
+      freeNothing,
       () => nowMilliseconds
     )
     for (const now of [0, 1, 999]) {
       nowMilliseconds = now
       await assertFree()
     }
-    expect(asked).toBe(1)
+    expect(measurements).toBe(1)
     for (const [now, count] of [
       [1_000, 2],
       [1_999, 2],
-      // Once more after space was made.
+      // The second measurement follows the attempt to free space.
       [2_000, 4]
     ] as const) {
       nowMilliseconds = now
       await (count === 4 ? expect(assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' }) : assertFree())
-      expect(asked).toBe(count)
+      expect(measurements).toBe(count)
     }
   })
 
-  it('takes writes again once space was freed, and a second later when none could be', async () => {
+  it('accepts writes once space is freed, and checks again after a second if none was', async () => {
     let [nowMilliseconds, percent, garbage] = [0, 95, 0]
     const makeSpace = (): Promise<void> => {
       percent -= garbage
@@ -137,29 +141,29 @@ describe('the disk', () => {
     await assertFree()
   })
 
-  it('counts as it was last measured when it cannot be measured any more', async () => {
+  it('uses the last measurement if the disk cannot be measured any more', async () => {
     let nowMilliseconds = 0
     let isGone = false
     const measure = (): Promise<number> => (isGone ? Promise.reject(new Error('slow')) : Promise.resolve(91))
-    const assertFree = createStoreBound(createDiskBound(measure), noSpace, () => nowMilliseconds)
+    const assertFree = createStoreBound(createDiskBound(measure), freeNothing, () => nowMilliseconds)
     await expect(assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
     isGone = true
     nowMilliseconds = 5_000
     await expect(assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
   })
 
-  it('takes what it can when it cannot be measured', async () => {
-    const assertFree = createStoreBound(createDiskBound(createDiskUsage('/no/such/folder')), noSpace)
+  it('accepts writes if the disk was never measured', async () => {
+    const assertFree = createStoreBound(createDiskBound(createDiskUsage('/no/such/folder')), freeNothing)
     await expect(assertFree()).resolves.toBeUndefined()
   })
 
-  it('says a percentage of itself', async () => {
+  it('measures the used share of its disk in percent', async () => {
     const percent = await createDiskUsage('.')()
     expect(percent).toBeGreaterThan(0)
     expect(percent).toBeLessThan(100)
   })
 
-  it('is 507 when it is full under a write, and still reads and deletes', async () => {
+  it('answers 507 if the disk fills during a write, and still reads and deletes', async () => {
     const user = await startUser({})
     await user.post('a', 'kept').expect(201)
     const full = jest.spyOn(vaults[0]!.store, 'writeEntry').mockRejectedValue(new ServerError('ERR_STORAGE_FULL'))
@@ -185,7 +189,7 @@ describe('the usage of one user', () => {
   })
 
   describe('GET /keys', () => {
-    it('lists keys in the order of their first entries, each with ids and sizes', async () => {
+    it('lists keys in the order of their first entries, each with IDs and sizes', async () => {
       const ids: string[] = []
       for (const [key, content] of [
         ['b', 'one'],
@@ -214,7 +218,7 @@ describe('the usage of one user', () => {
       expect((await user.get('keys')).body.keys).toHaveLength(2)
     })
 
-    it('is empty for a user who has nothing', async () => {
+    it('returns no keys for a user without entries', async () => {
       const answer = await user.get('keys').expect(200)
       expect(answer.text).toBe('{"keys":[]}')
     })
@@ -222,21 +226,21 @@ describe('the usage of one user', () => {
     it.each([
       ['held in memory', 1],
       ['sent in chunks', 3_000]
-    ])('is the exact JSON with its length when it is %s, and only the length for HEAD', async (_how, size) => {
+    ])('returns the exact JSON if it is %s, and only its headers for HEAD', async (_how, size) => {
       const quotes = '"\\'.repeat(250)
       const names = ['é 💥', 'b', '__proto__', ...Array.from({ length: size }, (_, number) => `${quotes}${number}`)]
-      // Every key once, and then all of them once more.
+      // Each key gets one entry, and then each gets a second one.
       const entries = [...names, ...names].map((key, number) => ({ key, content: `content ${number}` }))
       await fillVault(
         vault,
         user.did,
         entries.map(({ key, content }) => [key, content])
       )
-      const entryOf = (content: string) => ({ id: cidOf(Buffer.from(content)), size: content.length })
+      const toEntry = (content: string) => ({ id: cidOf(Buffer.from(content)), size: content.length })
       const expected = JSON.stringify({
         keys: names.map((key, number) => ({
           key,
-          entries: [number, number + names.length].map((one) => entryOf(`content ${one}`))
+          entries: [number, number + names.length].map((index) => toEntry(`content ${index}`))
         }))
       })
       const headers = { 'cache-control': 'no-store', 'content-type': 'application/json; charset=utf-8' }
@@ -250,7 +254,7 @@ describe('the usage of one user', () => {
   })
 
   describe('GET /storage', () => {
-    it('counts bytes in UTF-8 and entries, and what is left of 64 MiB and 10,000', async () => {
+    it('counts UTF-8 bytes and entries, and what remains of 64 MiB and 10,000 entries', async () => {
       await user.post('a', '💥').expect(201)
       await user.post('b', '💥').expect(201)
       const answer = await user.get('storage').expect(200)
@@ -258,19 +262,19 @@ describe('the usage of one user', () => {
       expect(answer.headers['cache-control']).toBe('no-store')
     })
 
-    it('shows nothing left, and not less, where the quota was lowered', async () => {
+    it('reports nothing available, and no negative number, after the quota was lowered', async () => {
       for (const content of ['123', '456']) await user.post('a', content).expect(201)
       const lowered = { VAULT_MAX_BYTES_PER_DID: '5', VAULT_MAX_ENTRIES_PER_DID: '1' }
-      const later = await testVault(lowered, { folder: vault.folder })
-      const again = new VaultUser(later.listener, user.did, user.authorization.slice('DIDAuth '.length))
-      const answer = await again.get('storage').expect(200)
-      await later.close()
+      const loweredVault = await testVault(lowered, { folder: vault.folder })
+      const sameUser = new VaultUser(loweredVault.listener, user.did, user.authorization.slice('DIDAuth '.length))
+      const answer = await sameUser.get('storage').expect(200)
+      await loweredVault.close()
       expect(answer.body).toEqual({ used: 6, available: 0, usedEntries: 2, availableEntries: 0 })
     })
   })
 
   describe('GET /backup', () => {
-    it('holds every entry with key, id and content, in the order of writing', async () => {
+    it('contains every entry with key, ID and content, in the order of writing', async () => {
       const entries: { key: string; id: string; content: string }[] = []
       for (const [key, content] of [
         ['b', 'one'],
@@ -291,7 +295,7 @@ describe('the usage of one user', () => {
       })
     })
 
-    it('is empty for a user who has nothing', async () => {
+    it('is empty for a user without entries', async () => {
       const answer = await user.get('backup').expect(200)
       expect(answer.text).toBe(`{"did":"${user.did}","entries":[]}`)
     })

@@ -25,7 +25,7 @@ beforeEach(async () => {
   user = await VaultUser.new(vault)
 })
 
-/** Puts entries under a key of the user's. */
+/** Writes entries under a key of the user. */
 function fill(key: string, contents: readonly string[]): Promise<void> {
   const entries = contents.map((content) => [key, content] as const)
   return fillVault(vault, user.did, entries)
@@ -33,37 +33,37 @@ function fill(key: string, contents: readonly string[]): Promise<void> {
 
 let filled = 0
 
-/** Contents of a mebibyte, all different, also from those of other tests; JSON has to escape the first. */
-function mebibytes(count: number): string[] {
+/** Creates contents of 1 MiB that differ from all earlier ones. The first contains a character that JSON escapes. */
+function createMebibytes(count: number): string[] {
   filled += 1
   return Array.from({ length: count }, (_, number) =>
     `${filled} ${number}${number === 0 ? '"' : ''}`.padEnd(MEBIBYTE, 'x')
   )
 }
 
-/** An answer of which nothing is read yet. */
-function open(path: string): Promise<IncomingMessage> {
+/** Opens a response of which nothing is read yet. */
+function openAnswer(path: string): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const headers = { Authorization: user.authorization }
     httpRequest({ port, host: '127.0.0.1', path, agent: false, headers }, resolve).on('error', reject).end()
   })
 }
 
-async function textOf(answer: IncomingMessage): Promise<string> {
+async function readText(answer: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = []
   for await (const chunk of answer) chunks.push(chunk as Buffer)
   return Buffer.concat(chunks).toString()
 }
 
-const sql = (text: string): void => changeDatabase(vault, text)
+const runSql = (text: string): void => changeDatabase(vault, text)
 
-const errors = (): unknown[] => vault.log().filter(({ level }) => level === 'error')
+const readErrors = (): unknown[] => vault.log().filter(({ level }) => level === 'error')
 
 describe('GET /:did/:key', () => {
   it.each([
-    ['the largest that is read before it is sent, with its length', MEBIBYTE, String(MEBIBYTE)],
-    ['the smallest that is sent while it is read, chunked', MEBIBYTE + 1, undefined]
-  ])('answers the exact array: %s', async (_what, size, length) => {
+    ['the largest that is buffered, with its length', MEBIBYTE, String(MEBIBYTE)],
+    ['the smallest that is streamed, in chunks', MEBIBYTE + 1, undefined]
+  ])('returns the exact array: %s', async (_what, size, length) => {
     const contents = ['"', 'é', 'x'.repeat(size - 14)]
     await fill('notes', contents)
     const expected = JSON.stringify(contents)
@@ -80,14 +80,14 @@ describe('GET /:did/:key', () => {
     expect([head.headers['content-length'], head.headers.etag]).toEqual([length, headers.etag])
   })
 
-  it('answers what JSON escapes and UTF-8 spells with several bytes across pieces', async () => {
+  it('returns JSON escapes and characters of several bytes correctly across pieces', async () => {
     const contents = [`${'é'.repeat(131_071)}"${'💥'.repeat(70_000)}\n`, '\\'.repeat(300_000), '€'.repeat(200_000)]
     await fill('notes', contents)
-    const answer = await open(`/${user.did}/notes`)
-    expect((await textOf(answer)) === JSON.stringify(contents)).toBe(true)
+    const answer = await openAnswer(`/${user.did}/notes`)
+    expect((await readText(answer)) === JSON.stringify(contents)).toBe(true)
   })
 
-  it('answers 2,000 entries of a key in order', async () => {
+  it('returns 2,000 entries of a key in order', async () => {
     const contents = Array.from({ length: 2_000 }, (_, number) => `entry ${(number * 7) % 2_000}`)
     await fill('notes', contents)
     expect((await user.read('notes').expect(200)).body).toEqual(contents)
@@ -95,35 +95,35 @@ describe('GET /:did/:key', () => {
     await user.read('notes').expect(200, ['one'])
   })
 
-  it('answers HEAD of nothing with its length', async () => {
+  it('answers HEAD of an empty list with its length', async () => {
     expect((await user.head('nothing').expect(200)).headers['content-length']).toBe('2')
   })
 
-  it('breaks the connection when an entry is deleted while it is sent', async () => {
-    await fill('notes', mebibytes(24))
-    const answer = await open(`/${user.did}/notes`)
+  it('breaks the connection if an entry is deleted during the response', async () => {
+    await fill('notes', createMebibytes(24))
+    const answer = await openAnswer(`/${user.did}/notes`)
     await user.delete('notes').expect(200)
-    await expect(textOf(answer)).rejects.toThrow('aborted')
+    await expect(readText(answer)).rejects.toThrow('aborted')
     await user.read('notes').expect(200, [])
   })
 
-  it('breaks the connection when content is damaged behind what was sent, and never shortens the list', async () => {
-    await fill('notes', mebibytes(24))
-    const answer = await open(`/${user.did}/notes`)
-    sql('UPDATE contents SET leaf_hashes = zeroblob(length(leaf_hashes)) WHERE byte_count = 1048576')
-    await expect(textOf(answer)).rejects.toThrow('aborted')
+  it('breaks the connection if later content is damaged, and never shortens the list', async () => {
+    await fill('notes', createMebibytes(24))
+    const answer = await openAnswer(`/${user.did}/notes`)
+    runSql('UPDATE contents SET leaf_hashes = zeroblob(length(leaf_hashes)) WHERE byte_count = 1048576')
+    await expect(readText(answer)).rejects.toThrow('aborted')
   })
 
-  it('answers what it listed when something is added while it is sent', async () => {
-    const contents = mebibytes(12)
+  it('returns the entries that it listed if one is added during the response', async () => {
+    const contents = createMebibytes(12)
     await fill('notes', contents)
-    const answer = await open(`/${user.did}/notes`)
+    const answer = await openAnswer(`/${user.did}/notes`)
     await user.post('notes', 'new').expect(201)
-    expect(JSON.parse(await textOf(answer))).toEqual(contents)
+    expect(JSON.parse(await readText(answer))).toEqual(contents)
   })
 
-  it('closes what it reads from after HEAD of a long list', async () => {
-    await fill('notes', mebibytes(4))
+  it('closes the files that it opened after HEAD of a long list', async () => {
+    await fill('notes', createMebibytes(4))
     const isOpen = (): boolean =>
       readdirSync('/proc/self/fd').some((fd) => {
         try {
@@ -133,32 +133,32 @@ describe('GET /:did/:key', () => {
         }
       })
     await user.head('notes').expect(200)
-    // Sooner than a garbage collector would.
+    // The wait is too short for the JavaScript garbage collector to close the files.
     for (let turns = 0; turns < 50 && isOpen(); turns += 1) await new Promise((resolve) => setTimeout(resolve, 10))
     expect(isOpen()).toBe(false)
   })
 
-  it('logs no error when its client disconnects', async () => {
-    await fill('notes', mebibytes(8))
-    const before = errors().length
-    const answer = await open(`/${user.did}/notes`)
+  it('logs no error when the client disconnects', async () => {
+    await fill('notes', createMebibytes(8))
+    const before = readErrors().length
+    const answer = await openAnswer(`/${user.did}/notes`)
     answer.destroy()
     await user.read('else').expect(200, [])
-    expect(errors()).toHaveLength(before)
+    expect(readErrors()).toHaveLength(before)
   })
 
-  it('is 503 where the list is not the one that was written, and never a shorter one', async () => {
+  it('answers 503 if the list is not the one that was written, and never returns a shorter one', async () => {
     await fill('notes', ['a', 'b'])
-    sql('DELETE FROM entries WHERE number = 2 AND owner = (SELECT max(id) FROM owners)')
+    runSql('DELETE FROM entries WHERE number = 2 AND owner = (SELECT max(id) FROM owners)')
     await user.read('notes').expect(503, /^Storage unavailable/)
   })
 })
 
 describe('an entry that is removed between the list and its content', () => {
   const folder = temporaryFolder()
-  /** Awaited before content is read, once the list is known. */
+  /** Runs after the list is read, and before its content. */
   let beforeContents: () => Promise<unknown> = () => Promise.resolve()
-  let changing: TestVault
+  let changingVault: TestVault
   let writer: VaultUser
 
   beforeAll(async () => {
@@ -167,11 +167,11 @@ describe('an entry that is removed between the list and its content', () => {
       await beforeContents()
       return opened.store.readContents(cids)
     }
-    changing = await testVault({}, { contents: { ...opened, store: { ...opened.store, readContents } } })
-    writer = await VaultUser.new(changing)
+    changingVault = await testVault({}, { contents: { ...opened, store: { ...opened.store, readContents } } })
+    writer = await VaultUser.new(changingVault)
   })
   afterAll(async () => {
-    await changing.close()
+    await changingVault.close()
     folder.remove()
   })
 
@@ -184,7 +184,7 @@ describe('an entry that is removed between the list and its content', () => {
     ]
   ] as const
 
-  it.each(paths)('has the answer of %s listed again', async (_what, ask, expected) => {
+  it.each(paths)('makes the response of %s list its entries again', async (_what, ask, expected) => {
     await writer.put('notes', 'before').expect(200)
     let count = 0
     beforeContents = async () => {
@@ -196,7 +196,7 @@ describe('an entry that is removed between the list and its content', () => {
   })
 
   it.each(paths.map(([what, ask]) => [what, ask] as const))(
-    'is 503 ERR_BUSY for %s when it happens five times',
+    'makes %s answer 503 ERR_BUSY if it happens five times',
     async (_what, ask) => {
       await writer.put('notes', 'before').expect(200)
       let count = 0
@@ -211,7 +211,7 @@ describe('an entry that is removed between the list and its content', () => {
 })
 
 describe('the ETag of a key', () => {
-  it('saves a client that has it from reading again, until the key changes', async () => {
+  it('saves a client from reading again until the key changes', async () => {
     await user.post('notes', 'a').expect(201)
     const { etag } = (await user.read('notes').expect(200)).headers
     expect(etag).toMatch(/^"[\w-]{43}"$/)
@@ -225,7 +225,7 @@ describe('the ETag of a key', () => {
     expect(headers.etag).not.toBe(etag)
   })
 
-  it('tells orders apart', async () => {
+  it('changes with the order of the entries', async () => {
     await fill('notes', ['a', 'b'])
     const { etag, body } = await user.read('notes').then(({ headers, body }) => ({ etag: headers.etag, body }))
     const { id } = (await user.post('notes', 'a')).body
@@ -238,10 +238,10 @@ describe('the ETag of a key', () => {
     expect(later.headers.etag).not.toBe(etag)
   })
 
-  it('needs no content to be read', async () => {
+  it('is computed without reading content', async () => {
     await user.post('notes', 'unread').expect(201)
     const { etag } = (await user.read('notes').expect(200)).headers
-    sql("DELETE FROM contents WHERE bytes = CAST('unread' AS BLOB)")
+    runSql("DELETE FROM contents WHERE bytes = CAST('unread' AS BLOB)")
     await user.read('notes').set('If-None-Match', etag!).expect(304)
   })
 })

@@ -16,7 +16,7 @@ import { changeDatabase, getDatabase } from '../../support/vault-app.js'
 
 const [alice, bob] = ['did:ethr:rsk:0xa', 'did:ethr:rsk:0xb']
 const large = createLargeBytes('large', 600_000)
-const one = computeCid('one')
+const oneCid = computeCid('one')
 
 let folder: ReturnType<typeof temporaryFolder>
 let node: HandMadeNode
@@ -56,7 +56,7 @@ async function fill(): Promise<void> {
   await add(bob, 'k', large)
 }
 
-const sql = (text: string): void => changeDatabase({ folder: folder.path }, text)
+const runSql = (text: string): void => changeDatabase({ folder: folder.path }, text)
 
 async function run(
   isDryRun = false,
@@ -70,7 +70,7 @@ async function run(
   return { isInOrder, lines }
 }
 
-const sound = [
+const soundReport = [
   'database: sound',
   'content: 4 contents in use, all undamaged',
   'index: right for all users',
@@ -80,32 +80,33 @@ const sound = [
   'open: no pins'
 ]
 
-/** The report with some lines changed. */
-const reportWith = (changes: Record<number, string>): string[] => sound.map((line, index) => changes[index] ?? line)
+/** Creates the report with some lines changed. */
+const createReport = (changes: Record<number, string>): string[] =>
+  soundReport.map((line, index) => changes[index] ?? line)
 
 /** Verifies that --dry-run reports faults and changes nothing, that a run repairs, and that the next finds none. */
 async function expectRepair(wouldBe: Record<number, string>, done: Record<number, string>): Promise<void> {
   for (let round = 0; round < 2; round += 1) {
-    expect(await run(true)).toEqual({ isInOrder: false, lines: reportWith(wouldBe) })
+    expect(await run(true)).toEqual({ isInOrder: false, lines: createReport(wouldBe) })
   }
-  expect(await run()).toEqual({ isInOrder: true, lines: reportWith(done) })
+  expect(await run()).toEqual({ isInOrder: true, lines: createReport(done) })
   worker?.start()
   await worker?.settle([...(await opened.inspection.listUsedContents('', 100))].map(({ cid }) => cid))
-  expect(await run()).toEqual({ isInOrder: true, lines: sound })
+  expect(await run()).toEqual({ isInOrder: true, lines: soundReport })
 }
 
-describe('vault reconcile', () => {
-  it('finds nothing wrong in a vault that is in order, and asks the node for its pins only', async () => {
+describe('the command vault reconcile', () => {
+  it('finds nothing wrong in an undamaged vault, and asks the node only for its pins', async () => {
     await fill()
     const calls = node.calls.length
-    for (const isDryRun of [true, false]) expect(await run(isDryRun)).toEqual({ isInOrder: true, lines: sound })
+    for (const isDryRun of [true, false]) expect(await run(isDryRun)).toEqual({ isInOrder: true, lines: soundReport })
     expect(node.calls.slice(calls)).toEqual(['ping', 'ping'])
   })
 
   it.each([
-    ['a row is lost', () => sql(`DELETE FROM contents WHERE cid = '${one}'`)],
+    ['a row is lost', () => runSql(`DELETE FROM contents WHERE cid = '${oneCid}'`)],
     ['an object is lost', () => rmSync(join(folder.path, 'objects'), { recursive: true })]
-  ])('puts content back from the node where %s', async (_what, damage) => {
+  ])('restores content from the node if %s', async (_what, damage) => {
     await fill()
     damage()
     await expectRepair(
@@ -114,44 +115,44 @@ describe('vault reconcile', () => {
     )
   })
 
-  it('names what is missing here and there, and does not believe a node that has other bytes', async () => {
+  it('names content that is missing everywhere, and refuses wrong bytes of a node', async () => {
     await fill()
-    sql(`DELETE FROM contents WHERE cid = '${one}'`)
-    node.contents.set(one, Buffer.from('oNe'))
-    expect((await run(false, false)).lines[1]).toBe(`content: 4 contents in use, 1 missing: ${one}`)
+    runSql(`DELETE FROM contents WHERE cid = '${oneCid}'`)
+    node.contents.set(oneCid, Buffer.from('oNe'))
+    expect((await run(false, false)).lines[1]).toBe(`content: 4 contents in use, 1 missing: ${oneCid}`)
     expect((await run()).isInOrder).toBe(false)
-    await expect(opened.store.readContents([one])).resolves.toEqual([undefined])
+    await expect(opened.store.readContents([oneCid])).resolves.toEqual([undefined])
   })
 
-  it('counts usage again', async () => {
+  it('corrects the counted usage', async () => {
     await fill()
-    sql('UPDATE owners SET byte_count = byte_count + 7')
+    runSql('UPDATE owners SET byte_count = byte_count + 7')
     await expectRepair({ 2: 'index: usage to correct for 2 users' }, { 2: 'index: usage corrected for 2 users' })
     expect(await opened.store.readUsage(alice)).toEqual({ byteCount: 6, entryCount: 2 })
   })
 
-  it('deletes content and objects that nothing uses', async () => {
+  it('deletes unused content and unused objects', async () => {
     await fill()
-    sql("INSERT INTO contents (cid, byte_count, leaf_hashes, bytes) VALUES ('x', 1, x'00', x'00')")
+    runSql("INSERT INTO contents (cid, byte_count, leaf_hashes, bytes) VALUES ('x', 1, x'00', x'00')")
     mkdirSync(join(folder.path, 'objects', 'ff'), { recursive: true })
-    writeFileSync(join(folder.path, 'objects', 'ff', `${one}.00ff`), 'left')
+    writeFileSync(join(folder.path, 'objects', 'ff', `${oneCid}.00ff`), 'left')
     await expectRepair(
       { 2: 'index: 1 unused content to delete', 3: 'objects: 1 unused, to delete' },
       { 2: 'index: 1 unused content deleted', 3: 'objects: 1 unused, deleted' }
     )
     await opened.store.collectGarbage(0)
-    // Another object may lie in the same folder: its name ends by chance.
-    expect(readdirSync(join(folder.path, 'objects', 'ff'))).not.toContain(`${one}.00ff`)
+    // The folder may contain another object, because the end of a name is random.
+    expect(readdirSync(join(folder.path, 'objects', 'ff'))).not.toContain(`${oneCid}.00ff`)
   })
 
-  it('never takes a shorter list for right, and says what to do', async () => {
+  it('never accepts a shorter list without --accept-damage, and names the remedy', async () => {
     await fill()
-    sql(`DELETE FROM entries WHERE cid = '${one}'`)
-    const what =
+    runSql(`DELETE FROM entries WHERE cid = '${oneCid}'`)
+    const expectedLine =
       'index: usage corrected for 1 user, 1 unused content deleted, 1 list with entries missing or changed ' +
       '(restore the last backup, or reconcile --accept-damage): did:ethr:rsk:0xa "k"'
-    const found = await run()
-    expect([found.isInOrder, found.lines[2]]).toEqual([false, what])
+    const refused = await run()
+    expect([refused.isInOrder, refused.lines[2]]).toEqual([false, expectedLine])
     await expect(opened.store.listEntries({ did: alice, key: 'k' })).rejects.toMatchObject({ code: 'ERR_STORAGE' })
     const accepted = await run(false, true, true)
     expect([accepted.isInOrder, accepted.lines[2]]).toEqual([
@@ -161,7 +162,7 @@ describe('vault reconcile', () => {
     expect((await opened.store.listEntries({ did: alice, key: 'k' })).entries).toHaveLength(1)
   })
 
-  it('has content pinned that was written while no node was configured', async () => {
+  it('pins content that was written while no node was configured', async () => {
     await close()
     await open(false)
     await fill()
@@ -179,21 +180,21 @@ describe('vault reconcile', () => {
     expect(node.pins.size).toBe(4)
   })
 
-  it('has pinned again what the node lost, and leaves the pins of others unchanged', async () => {
+  it('restores pins that the node lost, and leaves the pins of others unchanged', async () => {
     await fill()
-    node.pins.delete(one)
+    node.pins.delete(oneCid)
     node.pins.add('of another')
     expect((await run(true)).lines[5]).toBe('IPFS node: 1 pin missing, to pin again, 1 pin of others')
     expect((await run()).lines.slice(5)).toEqual([
       'IPFS node: 1 pin missing, to pin again, 1 pin of others',
       'open: 1 pin, the running server carries them out'
     ])
-    expect(await worker?.settle([one])).toBe(true)
-    expect(node.pins.has(one)).toBe(true)
+    expect(await worker?.settle([oneCid])).toBe(true)
+    expect(node.pins.has(oneCid)).toBe(true)
     expect(node.pins.has('of another')).toBe(true)
   })
 
-  it('says that the node cannot be asked', async () => {
+  it('reports that the node is unavailable', async () => {
     await fill()
     node.fault = () => 'ERR_IPFS_UNAVAILABLE'
     const { isInOrder, lines } = await run()
@@ -203,9 +204,9 @@ describe('vault reconcile', () => {
     ])
   })
 
-  it('rebuilds an index that is damaged', async () => {
+  it('rebuilds a damaged index', async () => {
     await fill()
-    // The definition of the index changes in SQLite, so that its content is that of another.
+    // The changed definition in SQLite no longer matches the content of the index.
     const database = new Database(getDatabase({ folder: folder.path })).unsafeMode()
     database.exec('PRAGMA writable_schema = ON')
     database.exec("UPDATE sqlite_master SET sql = replace(sql, '(cid)', '(key)') WHERE name = 'entries_by_cid'")
@@ -218,7 +219,7 @@ describe('vault reconcile', () => {
     expect((await run()).lines[0]).toBe('database: sound')
   })
 
-  it('is never in order on a damaged file', async () => {
+  it('never reports success for a damaged file', async () => {
     for (let number = 0; number < 300; number += 1) await add(alice, `k${number}`, `content ${number}`.padEnd(500))
     await close()
     const file = getDatabase({ folder: folder.path })
@@ -231,13 +232,14 @@ describe('vault reconcile', () => {
     expect(lines[0]).toMatch(/^database: the file is damaged: .*restore the last backup/)
   })
 
-  it('exits with 0 where all is in order, and with 1 where content is missing', async () => {
+  it('exits with 0 if all is in order, and with 1 if content is missing', async () => {
     const { store } = await openContentStore({ folder: join(folder.path, 'vault'), database: 'vault.db' })
     await store.writeEntry(createEntry('k', large))
     await store.close()
-    const exitCode = async (): Promise<number> => (await runCommand(runReconcile, [], { DATA_DIR: folder.path })).code
-    expect(await exitCode()).toBe(0)
+    const readExitCode = async (): Promise<number> =>
+      (await runCommand(runReconcile, [], { DATA_DIR: folder.path })).code
+    expect(await readExitCode()).toBe(0)
     rmSync(join(folder.path, 'vault', 'objects'), { recursive: true })
-    expect(await exitCode()).toBe(1)
+    expect(await readExitCode()).toBe(1)
   })
 })

@@ -6,13 +6,13 @@ import { closeServices, servingPort } from '../../support/server-client.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 import { fillVault, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
 
-/** More than the buffers of both systems take of an answer that nobody reads. */
+/** List that exceeds the socket buffers of server and client. */
 const LONG_LIST = Array.from({ length: 12 }, (_, number) => `${number}`.padEnd(1_048_576, 'x'))
-/** Answers of 1 MiB in memory that fit into a quarter of 128 MiB, and into all of it. */
+/** Numbers of responses of 1 MiB that fit into a quarter of 128 MiB, and into 128 MiB. */
 const [SHARE, ALL] = [32, 128]
 
 const folder = temporaryFolder()
-/** Awaited before a list is read. */
+/** Runs before a list is read. */
 let beforeList: () => Promise<unknown> = () => Promise.resolve()
 let behindProxy: TestVault
 let withoutProxy: TestVault
@@ -29,10 +29,10 @@ beforeAll(async () => {
   behindProxy = await testVault({ TRUST_PROXY: '1' }, { contents })
   withoutProxy = await testVault({}, { contents })
   const vaults = [behindProxy, withoutProxy]
-  ports = new Map(await Promise.all(vaults.map(async (one) => [one, await servingPort(one.listener)] as const)))
+  ports = new Map(await Promise.all(vaults.map(async (vault) => [vault, await servingPort(vault.listener)] as const)))
   user = await VaultUser.new(behindProxy)
-  const many = Array.from({ length: 9 }, (_, number) => ['many', `entry ${number}`] as const)
-  await fillVault(behindProxy, user.did, [...LONG_LIST.map((one) => ['long', one] as const), ...many])
+  const manyEntries = Array.from({ length: 9 }, (_, number) => ['many', `entry ${number}`] as const)
+  await fillVault(behindProxy, user.did, [...LONG_LIST.map((content) => ['long', content] as const), ...manyEntries])
 })
 afterAll(async () => {
   closeServices()
@@ -41,28 +41,28 @@ afterAll(async () => {
   folder.remove()
 })
 
-/** Opens an answer on a connection of its own. Nothing of it is read yet. */
+/** Opens a response on a separate connection, and reads nothing of it. */
 async function open(vault: TestVault, path: string, address: string): Promise<IncomingMessage> {
   const headers = { 'X-Forwarded-For': address, Authorization: user.authorization }
-  const asked = request({ port: ports.get(vault), host: '127.0.0.1', path, agent: false, headers }).end()
-  const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+  const req = request({ port: ports.get(vault), host: '127.0.0.1', path, agent: false, headers }).end()
+  const [answer] = (await once(req, 'response')) as [IncomingMessage]
   return answer.on('error', () => undefined)
 }
 
-/** Opens answers that nobody reads, until one is refused, and at most as many as all memory takes. */
-async function openUntilRefused(vault: TestVault, addressOf: (number: number) => string) {
-  const held: IncomingMessage[] = []
-  for (let status = 200; status === 200 && held.length <= ALL;) {
-    const answer = await open(vault, `/${user.did}/long`, addressOf(held.length))
+/** Opens unread responses until the vault refuses one, and at most one more than fits into all memory. */
+async function openUntilRefused(vault: TestVault, getAddress: (number: number) => string) {
+  const openAnswers: IncomingMessage[] = []
+  for (let status = 200; status === 200 && openAnswers.length <= ALL;) {
+    const answer = await open(vault, `/${user.did}/long`, getAddress(openAnswers.length))
     status = answer.statusCode ?? 0
-    if (status === 200) held.push(answer)
+    if (status === 200) openAnswers.push(answer)
     else answer.destroy()
   }
-  return { count: held.length, leave: () => held.map((one) => one.destroy()) }
+  return { count: openAnswers.length, leave: () => openAnswers.map((answer) => answer.destroy()) }
 }
 
 describe('clients of one network that read slowly', () => {
-  it('get a quarter of the memory, and a client of another network is answered', async () => {
+  it('get a quarter of the memory, while a client of another network is answered', async () => {
     const { count, leave } = await openUntilRefused(behindProxy, (number) => `2001:db8::${number + 1}`)
     expect(count).toBeGreaterThan(SHARE / 2)
     expect(count).toBeLessThanOrEqual(SHARE)
@@ -75,21 +75,21 @@ describe('clients of one network that read slowly', () => {
     leave()
   })
 
-  it('do not get more by a header that no proxy wrote', async () => {
+  it('get no more memory by a header that no proxy set', async () => {
     const { count, leave } = await openUntilRefused(withoutProxy, (number) => `192.0.2.${number}`)
     expect(count).toBeLessThanOrEqual(SHARE)
     leave()
   })
 
-  it('wait for their own turns, and a client of another network is answered', async () => {
-    let [waiting, goOn] = [0, (): void => undefined]
-    const gate = new Promise<void>((resolve) => (goOn = resolve))
+  it('wait for their own turns, while a client of another network is answered', async () => {
+    let [waiting, openGate] = [0, (): void => undefined]
+    const gate = new Promise<void>((resolve) => (openGate = resolve))
     beforeList = () => ((waiting += 1), gate)
     const crowd = Array.from({ length: 30 }, () => open(behindProxy, `/${user.did}/many`, '192.0.2.1'))
     while (waiting < 2) await new Promise(setImmediate)
     beforeList = () => Promise.resolve()
     expect((await open(behindProxy, `/${user.did}/many`, '192.0.2.2')).statusCode).toBe(200)
-    goOn()
+    openGate()
     expect((await Promise.all(crowd)).map(({ statusCode }) => statusCode)).toEqual(Array(30).fill(200))
   })
 })

@@ -25,13 +25,13 @@ afterEach(() => vault.close())
 const run = (...args: string[]) => runVault(args, { DATA_DIR: folder.path, IPFS_API_URL: 'http://127.0.0.1:1' })
 
 /** Returns everything in the folder of the vault. */
-const stored = (): string =>
+const readStored = (): string =>
   filesIn(vault.folder)
     .map((file) => readFileSync(file, 'latin1'))
     .join()
 
-/** Content under two keys of one user and one of another. */
-async function posted(content: string): Promise<string> {
+/** Posts content under two keys of one user and one key of another. */
+async function postCopies(content: string): Promise<string> {
   const { id } = (await alice!.post('letters', content).expect(201)).body
   await alice!.post('copies', content).expect(201)
   await bob!.post('letters', content).expect(201)
@@ -39,19 +39,19 @@ async function posted(content: string): Promise<string> {
   return id
 }
 
-const backups = 'Backups, replicas and their logs, snapshots of the disk and other IPFS nodes may still have it.'
-const pinned = 'Its pin is removed by the running server when the IPFS node answers.'
+const backupHint = 'Backups, replicas and their logs, snapshots of the disk and other IPFS nodes may still have it.'
+const pinHint = 'Its pin is removed by the running server when the IPFS node answers.'
 
-describe('vault takedown', () => {
+describe('the command vault takedown', () => {
   it.each([
     ['in rows', secret],
     ['in an object', secret.repeat(10_000)]
-  ])('removes content %s for all users with its bytes, next to the server, which answers 451', async (_where, text) => {
-    const id = await posted(text)
-    expect(stored()).toContain(secret)
-    const lines = [`Removed 3 entries. ${id} is refused from now on.`, pinned, backups]
+  ])('removes content %s of all users and its bytes while the server runs, which answers 451', async (_where, text) => {
+    const id = await postCopies(text)
+    expect(readStored()).toContain(secret)
+    const lines = [`Removed 3 entries. ${id} is refused from now on.`, pinHint, backupHint]
     expect(await run('takedown', id)).toEqual({ code: 0, lines })
-    expect(stored()).not.toContain(secret)
+    expect(readStored()).not.toContain(secret)
     await alice!.read('letters').expect(200, '["harmless"]')
     await bob!.read('letters').expect(200, '[]')
     expect((await bob!.get('storage').expect(200)).body).toMatchObject({ used: 0, usedEntries: 0 })
@@ -59,16 +59,16 @@ describe('vault takedown', () => {
     await bob!.put('letters', text).expect(451, 'Taken down')
   })
 
-  it('--allow lets users store the content again', async () => {
-    const id = await posted(secret)
+  it('lets users store the content again with --allow', async () => {
+    const id = await postCopies(secret)
     await run('takedown', id)
     expect(await run('takedown', id, '--allow')).toEqual({ code: 0, lines: [`${id} is allowed again.`] })
     expect(await run('takedown', id, '--allow')).toEqual({ code: 0, lines: [`${id} was not taken down.`] })
     await bob!.post('letters', secret).expect(201, { id })
   })
 
-  it('has its pin removed by the server, and no other', async () => {
-    const id = await posted(secret)
+  it('makes the server remove the pin of the content, and no other pin', async () => {
+    const id = await postCopies(secret)
     expect(node.pins.has(id)).toBe(true)
     await run('takedown', id)
     expect(await vault.store.areSettled([id])).toBe(false)
@@ -78,16 +78,16 @@ describe('vault takedown', () => {
     expect([node.pins.has(id), node.pins.size]).toEqual([false, 1])
   })
 
-  it('--dry-run says what it would do and changes nothing, wherever it stands', async () => {
-    const id = await posted(secret)
+  it('changes nothing with --dry-run in any position, and reports what it would do', async () => {
+    const id = await postCopies(secret)
     const lines = [`Would remove ${id} (${secret.length} bytes), and refuse it from now on.`]
     expect(await run('takedown', id, '--dry-run')).toEqual({ code: 0, lines })
     expect(await run('takedown', '--dry-run', id)).toEqual({ code: 0, lines })
     await bob!.read('letters').expect(200, JSON.stringify([secret]))
   })
 
-  it('refuses content that is not stored here', async () => {
-    const id = await posted(secret)
+  it('blocks content that is not stored', async () => {
+    const id = await postCopies(secret)
     await alice!.delete('letters').expect(200)
     await alice!.delete('copies').expect(200)
     await bob!.delete('letters').expect(200)
@@ -96,13 +96,13 @@ describe('vault takedown', () => {
   })
 
   it.each([
-    ['no cid', ['takedown']],
-    ['what is no cid', ['takedown', 'QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWnPbdG']],
+    ['a takedown without a CID', ['takedown']],
+    ['an invalid CID', ['takedown', 'QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWnPbdG']],
     ['an unknown flag', ['takedown', 'bafkreiesman3rdmkb7gdz2a557csbk7ohm2huxeq4qpunwtohlnqochcre', '--force']],
-    ['a flag of takedown', ['reconcile', '--allow']]
+    ['a flag of another command', ['reconcile', '--allow']]
   ])('refuses %s', (_what, args) => expect(run(...args)).rejects.toThrow(UsageError))
 
-  it('refuses a folder without a vault, and makes none', async () => {
+  it('refuses a folder without a vault, and creates none', async () => {
     const empty = temporaryFolder()
     const reconciled = runVault(['reconcile'], { DATA_DIR: empty.path })
     await expect(reconciled).rejects.toThrow(`There is no vault in ${join(empty.path, 'vault', 'vault.db')} (DATA_DIR)`)

@@ -5,12 +5,12 @@ import { createWallet, testVault, VaultUser, type TestVault } from '../../suppor
 // CIDs as `ipfs add --cid-version=1` computes them.
 const HELLO = 'bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq'
 const EMPTY = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku'
-/** CID of 1,048,576 times `a`: a node above four leaves. */
+/** CID of 1,048,576 times `a`, which is a node with four leaves. */
 const MEBIBYTE = 'bafybeigak7tvm4bb2et73p52j33zy2v6hgy46nijsjflrqih4keafnvdra'
 
 let vault: TestVault
 let user: VaultUser
-let other: VaultUser
+let otherUser: VaultUser
 
 beforeAll(async () => {
   vault = await testVault()
@@ -18,20 +18,20 @@ beforeAll(async () => {
 afterAll(() => vault.close())
 beforeEach(async () => {
   user = await VaultUser.new(vault)
-  other = await VaultUser.new(vault)
+  otherUser = await VaultUser.new(vault)
 })
 
-/** The id of content that is posted under a key of the user's. */
-async function posted(key: string, content: string): Promise<string> {
+/** Posts content under a key of the user, and returns its ID. */
+async function postContent(key: string, content: string): Promise<string> {
   return (await user.post(key, content).expect(201)).body.id
 }
 
 describe('POST /:key', () => {
   it.each([
     ['five bytes', 'hello', HELLO],
-    ['nothing', '', EMPTY],
+    ['an empty text', '', EMPTY],
     ['1 MiB', 'a'.repeat(1_048_576), MEBIBYTE]
-  ])('answers 201 with the cid by which a node would name it: %s', async (_what, content, id) => {
+  ])('answers 201 with the CID that an IPFS node would compute: %s', async (_what, content, id) => {
     const answer = await user.post('notes', content).expect(201)
     expect(answer.text).toBe(`{"id":"${id}"}`)
     expect(answer.headers['content-type']).toBe('application/json; charset=utf-8')
@@ -39,8 +39,8 @@ describe('POST /:key', () => {
     await user.read('notes').expect(200, [content])
   })
 
-  it('answers the same content again with 201 and the same id, adds nothing and leaves it in its place', async () => {
-    const id = await posted('notes', 'a')
+  it('answers a duplicate with 201 and the same ID, and changes neither usage nor order', async () => {
+    const id = await postContent('notes', 'a')
     await user.post('notes', 'b').expect(201)
     await user.post('notes', 'a').expect(201, { id })
     await user.read('notes').expect(200, ['a', 'b'])
@@ -58,16 +58,16 @@ describe('PUT /:key', () =>
   }))
 
 describe('PUT /:key/:id', () => {
-  it('replaces one entry, which counts as newly written', async () => {
-    const id = await posted('notes', 'a')
+  it('replaces one entry, which moves to the end of the list', async () => {
+    const id = await postContent('notes', 'a')
     await user.post('notes', 'b').expect(201)
     await user.put(`notes/${id}`, 'hello').expect(200, { id: HELLO })
     await user.read('notes').expect(200, ['b', 'hello'])
   })
 
-  it('adds where the id is not under the key, whatever it is', async () => {
+  it('adds an entry if the ID is not under the key, whatever the ID is', async () => {
     await user.post('notes', 'a').expect(201)
-    const elsewhere = await posted('else', 'b')
+    const elsewhere = await postContent('else', 'b')
     let count = 0
     for (const id of [
       EMPTY,
@@ -88,7 +88,7 @@ describe('PUT /:key/:id', () => {
 })
 
 describe('DELETE /:key', () => {
-  it('deletes all content under the key, with an empty answer', async () => {
+  it('deletes all content under the key, with an empty response', async () => {
     for (const content of ['a', 'b', 'c'.repeat(1_000_000)]) await user.post('notes', content).expect(201)
     await user.post('else', 'd').expect(201)
     const answer = await user.delete('notes').expect(200)
@@ -97,13 +97,13 @@ describe('DELETE /:key', () => {
     await user.read('else').expect(200, ['d'])
   })
 
-  it('answers 200 where nothing is', () => user.delete('notes').expect(200, ''))
+  it('answers 200 if the key has no entries', () => user.delete('notes').expect(200, ''))
 })
 
 describe('DELETE /:key/:id', () => {
   it('deletes one entry', async () => {
     await user.post('notes', 'a').expect(201)
-    const id = await posted('notes', 'b')
+    const id = await postContent('notes', 'b')
     await user.post('else', 'b').expect(201)
     const answer = await user.delete(`notes/${id}`).expect(200)
     expect([answer.text, answer.headers['content-length']]).toEqual(['', '0'])
@@ -111,26 +111,29 @@ describe('DELETE /:key/:id', () => {
     await user.read('else').expect(200, ['b'])
   })
 
-  it.each([HELLO, 'no-cid', '%00', '%2e%2e%2fnotes', '*', '%25'])('answers 200 where %s is not there', async (id) => {
-    await user.post('notes', 'a').expect(201)
-    await user.delete(`notes/${id}`).expect(200, '')
-    await user.read('notes').expect(200, ['a'])
-  })
+  it.each([HELLO, 'no-cid', '%00', '%2e%2e%2fnotes', '*', '%25'])(
+    'answers 200 if the entry %s does not exist',
+    async (id) => {
+      await user.post('notes', 'a').expect(201)
+      await user.delete(`notes/${id}`).expect(200, '')
+      await user.read('notes').expect(200, ['a'])
+    }
+  )
 })
 
-describe('a user', () => {
-  it('changes nothing of another, with whatever key and id', async () => {
-    const id = await posted('notes', 'mine')
-    await other.put(`notes/${id}`, 'theirs').expect(200)
-    await other.put('notes', 'theirs').expect(200)
-    await other.delete(`notes/${id}`).expect(200)
-    await other.delete('notes').expect(200)
-    await other.post(encodeURIComponent(`${user.did}/notes`), 'theirs').expect(201)
+describe('a user of the vault', () => {
+  it('cannot change entries of another user, with any key and ID', async () => {
+    const id = await postContent('notes', 'mine')
+    await otherUser.put(`notes/${id}`, 'theirs').expect(200)
+    await otherUser.put('notes', 'theirs').expect(200)
+    await otherUser.delete(`notes/${id}`).expect(200)
+    await otherUser.delete('notes').expect(200)
+    await otherUser.post(encodeURIComponent(`${user.did}/notes`), 'theirs').expect(201)
     await user.read('notes').expect(200, ['mine'])
     expect((await user.get('keys')).body).toEqual({ keys: [{ key: 'notes', entries: [{ id, size: 4 }] }] })
   })
 
-  it('is one, however the DID is spelt', async () => {
+  it('is the same in any spelling of the DID', async () => {
     const wallet = createWallet()
     const { did, address } = wallet
     const spelling = did.replace(/0x.*/, address)
@@ -139,8 +142,8 @@ describe('a user', () => {
     const loud = await VaultUser.logIn(vault.listener, wallet, spelling)
     await quiet.post('notes', 'a').expect(201)
     await loud.post('notes', 'b').expect(201)
-    for (const one of [did, spelling, did.replace(/0x.*/, address.toUpperCase().replace('X', 'x'))]) {
-      await request(vault.listener).get(`/${one}/notes`).expect(200, ['a', 'b'])
+    for (const spelledDid of [did, spelling, did.replace(/0x.*/, address.toUpperCase().replace('X', 'x'))]) {
+      await request(vault.listener).get(`/${spelledDid}/notes`).expect(200, ['a', 'b'])
     }
     expect((await loud.get('storage')).body).toMatchObject({ usedEntries: 2 })
     await loud.delete('notes').expect(200)
@@ -148,10 +151,10 @@ describe('a user', () => {
   })
 })
 
-describe('preconditions', () => {
-  const etagOf = async (key: string): Promise<string> => (await user.read(key)).headers.etag ?? ''
+describe('conditional writes', () => {
+  const readEtag = async (key: string): Promise<string> => (await user.read(key)).headers.etag ?? ''
 
-  it('each write answers the ETag that the next read has', async () => {
+  it('return the ETag of the next read', async () => {
     const { id } = (await user.post('k', 'a')).body
     for (const write of [
       () => user.post('k', 'b'),
@@ -163,11 +166,11 @@ describe('preconditions', () => {
     ]) {
       const { headers } = await write()
       expect(headers.etag).toMatch(/^"[\w-]+"$/)
-      expect(headers.etag).toBe(await etagOf('k'))
+      expect(headers.etag).toBe(await readEtag('k'))
     }
   })
 
-  it('a write with the ETag of the list happens, and once more it is 412 with the current one', async () => {
+  it('succeed with the current ETag, and are answered 412 with the new one afterwards', async () => {
     await user.post('k', 'a').expect(201)
     for (const write of [
       () => user.post('k', 'b'),
@@ -176,9 +179,9 @@ describe('preconditions', () => {
       () => user.delete(`k/${EMPTY}`),
       () => user.delete('k')
     ]) {
-      const before = await etagOf('k')
+      const before = await readEtag('k')
       const { status, headers } = await write().set('If-Match', `"other", ${before}`)
-      expect([status < 300, headers.etag]).toEqual([true, await etagOf('k')])
+      expect([status < 300, headers.etag]).toEqual([true, await readEtag('k')])
       if (headers.etag === before) continue
       const refused = await write().set('If-Match', before)
       expect([refused.status, refused.text]).toEqual([412, 'Precondition failed'])
@@ -192,7 +195,7 @@ describe('preconditions', () => {
     ['If-Match', '*, "a"'],
     ['If-Match', ''],
     ['If-None-Match', '"a"']
-  ])('a write with %s: %s is 400, since it may not mean what it says', async (name, value) => {
+  ])('are refused with 400 for the ambiguous header %s: %s', async (name, value) => {
     await user.post('k', 'a').expect(201)
     const { status, text } = await user.put('k', 'b').set(name, value)
     expect([status, text.startsWith('Invalid request: ')]).toEqual([400, true])
@@ -206,7 +209,7 @@ const VERBS = [
   ['put', 'notes/id']
 ] as const
 
-/** Sends a body, byte for byte, by each verb that takes content. */
+/** Sends a body, byte for byte, to each route that accepts content. */
 async function sendByAll(body: string | Buffer, type = 'application/json'): Promise<[number, string][]> {
   const answers: [number, string][] = []
   for (const [verb, path] of VERBS) {
@@ -231,19 +234,19 @@ describe('content', () => {
     ['line ends', 'a\r\nb\rc\nd\u2028e\u2029f'],
     ['an emoji', '💥👩‍👩‍👧‍👦'],
     ['256 KiB and one byte', 'b'.repeat(262_145)]
-  ])('comes back exactly: %s', async (_what, content) => {
+  ])('is returned exactly: %s', async (_what, content) => {
     await user.post('notes', content).expect(201)
     expect((await user.read('notes').expect(200)).body).toEqual([content])
     await user.put('notes', `${content}2`).expect(200)
     expect((await user.read('notes').expect(200)).body).toEqual([`${content}2`])
   })
 
-  // How bodies are parsed is proved where it is done: test/servers/http.
+  // See test/servers/bodies for the parsing of bodies.
   it.each([
-    ['with a number', '{"content":7}', 'Invalid content'],
-    ['that are no JSON', '{"content":"a",}', 'Malformed JSON'],
-    ['that are no UTF-8', Buffer.from([...Buffer.from('{"content":"'), 0xff, 0x22, 0x7d]), 'Malformed JSON']
-  ])('is 400 in bodies %s, and changes nothing', async (_what, body, text) => {
+    ['whose content is a number', '{"content":7}', 'Invalid content'],
+    ['that is not JSON', '{"content":"a",}', 'Malformed JSON'],
+    ['that is not UTF-8', Buffer.from([...Buffer.from('{"content":"'), 0xff, 0x22, 0x7d]), 'Malformed JSON']
+  ])('is refused with 400 in a body %s, and changes nothing', async (_what, body, text) => {
     await user.post('notes', 'kept').expect(201)
     expect(await sendByAll(body)).toEqual(Array(3).fill([400, text]))
     await user.read('notes').expect(200, ['kept'])
@@ -258,11 +261,11 @@ describe('content', () => {
     expect((await user.get('storage')).body).toMatchObject({ used: 1_048_576, usedEntries: 1 })
   })
 
-  it('has the maximum that VAULT_MAX_CONTENT_BYTES says', async () => {
+  it('is limited by VAULT_MAX_CONTENT_BYTES', async () => {
     const small = await testVault({ VAULT_MAX_CONTENT_BYTES: '4' }, { folder: vault.folder })
-    const late = await VaultUser.new(small)
-    await late.post('notes', '💥').expect(201)
-    await late.post('notes', '12345').expect(413, 'Content too large: at most 4 bytes')
+    const limitedUser = await VaultUser.new(small)
+    await limitedUser.post('notes', '💥').expect(201)
+    await limitedUser.post('notes', '12345').expect(413, 'Content too large: at most 4 bytes')
     await small.close()
   })
 })

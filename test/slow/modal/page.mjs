@@ -1,4 +1,4 @@
-// The page of an app with RainbowKit, as its documentation and this package's explain it.
+// The page of an app with RainbowKit, as the documentation of RainbowKit and of this package describes it.
 import '@rainbow-me/rainbowkit/styles.css'
 import {
   ConnectButton,

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { packBoth, root, runIn } from '../../support/packed-package.js'
 
-/** A page that runs in Node as well. It loads no part on demand: Vite and webpack do that through the document. */
+/** A page that also runs in Node. It loads no part on demand, because Vite and webpack need a document for that. */
 const PAGE = `import { DidAuthClient, findWallets, local } from 'express-did-auth/client'
 const auth = new DidAuthClient({ url: 'http://localhost:3000/', storage: local() })
 auth.ready.then(() => console.log(auth.url, typeof findWallets))
@@ -17,14 +17,14 @@ declare const storage: ClientStorage
 declare const wallet: Wallet
 export const auth = new DidAuthClient({ url: 'https://api.example', wallet, storage, signUp: { claims: [] } })
 export const answer: Promise<Response> = auth.fetch(new URL('https://api.example/notes'), { method: 'POST', body: 'a' })
-export const etagOf = (error: DidAuthClientError): string | undefined => (error.code === 'CONFLICT' ? error.etag : undefined)
+export const readEtag = (error: DidAuthClientError): string | undefined => (error.code === 'CONFLICT' ? error.etag : undefined)
 export const end: () => void = auth.subscribe((session) => session?.did.length)
 `
 
-describe('the client of the package as a page gets it', () => {
+describe('the packed client in a page', () => {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'did-auth-client-')))
   const project = join(folder, 'project')
-  const slow = (name: string): string => join(root, 'test/slow/node_modules', name)
+  const resolveSlowPackage = (name: string): string => join(root, 'test/slow/node_modules', name)
 
   beforeAll(async () => {
     mkdirSync(join(folder, 'checkout'))
@@ -39,7 +39,7 @@ describe('the client of the package as a page gets it', () => {
 
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-  /** Verifies that the result of a bundler needs only the files next to it: it runs here as well. */
+  /** Verifies that a bundle needs only the files next to it, and that it runs in Node. */
   async function expectToRun(name: string, file: string): Promise<void> {
     const code = readFileSync(join(project, file))
     process.stdout.write(`client by ${name}: ${gzipSync(code, { level: 9 }).length} bytes of gzip\n`)
@@ -47,24 +47,24 @@ describe('the client of the package as a page gets it', () => {
     expect(await runIn(project, process.execPath, file)).toBe('http://localhost:3000 function\n')
   }
 
-  it('goes into a page by esbuild', async () => {
+  it('can be bundled by esbuild', async () => {
     const options = ['--bundle', '--minify', '--format=esm', '--outfile=by-esbuild.mjs']
     await runIn(project, join(root, 'node_modules/.bin/esbuild'), 'page.js', ...options)
     await expectToRun('esbuild', 'by-esbuild.mjs')
   }, 60_000)
 
-  it('goes into a page by Vite', async () => {
+  it('can be bundled by Vite', async () => {
     // The polyfill that Vite adds for old browsers needs a document.
     const config = 'export default { build: { modulePreload: { polyfill: false } } }\n'
     writeFileSync(join(project, 'vite.config.js'), config)
-    await runIn(project, process.execPath, slow('vite/bin/vite.js'), 'build', '--logLevel=error')
-    // The parts that are loaded on demand are next to it.
+    await runIn(project, process.execPath, resolveSlowPackage('vite/bin/vite.js'), 'build', '--logLevel=error')
+    // The parts that load on demand are in the same folder.
     const file = readdirSync(join(project, 'dist/assets')).find((name) => /^index-.*\.js$/.test(name))
     await expectToRun('Vite', `dist/assets/${file!}`)
   }, 120_000)
 
-  it('goes into a page by webpack', async () => {
-    const script = `import webpack from ${JSON.stringify(slow('webpack/lib/index.js'))}
+  it('can be bundled by webpack', async () => {
+    const script = `import webpack from ${JSON.stringify(resolveSlowPackage('webpack/lib/index.js'))}
 const output = { path: import.meta.dirname, filename: 'by-webpack.mjs', publicPath: '', globalObject: 'globalThis' }
 webpack({ mode: 'production', target: 'web', entry: './page.js', output }, (error, stats) => {
   if (error || stats.hasErrors()) throw error ?? new Error(stats.toString())
@@ -76,10 +76,10 @@ webpack({ mode: 'production', target: 'web', entry: './page.js', output }, (erro
   }, 120_000)
 
   it.each([
-    ["Node's types and no DOM", { types: ['node'], lib: ['ES2023'] }],
-    ["the DOM and no types of Node's", { types: [], lib: ['ES2023', 'DOM'] }]
+    ['Node types and no DOM', { types: ['node'], lib: ['ES2023'] }],
+    ['the DOM and no Node types', { types: [], lib: ['ES2023', 'DOM'] }]
   ])(
-    'has types for strict users with %s, whose libraries are checked too',
+    'has types for strict users with %s, who check libraries too',
     async (_name, kind) => {
       writeFileSync(join(project, 'consumer.ts'), CONSUMER)
       const options = {
@@ -92,7 +92,7 @@ webpack({ mode: 'production', target: 'web', entry: './page.js', output }, (erro
       const compilerOptions = { ...options, module: 'esnext', moduleResolution: 'bundler', ...kind }
       writeFileSync(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['consumer.ts'] }))
       // Before 5.7, `Uint8Array` has no type parameter.
-      for (const compiler of [join(root, 'node_modules/typescript'), slow('typescript5.7')]) {
+      for (const compiler of [join(root, 'node_modules/typescript'), resolveSlowPackage('typescript5.7')]) {
         await runIn(project, process.execPath, join(compiler, 'bin/tsc'), '-p', '.')
       }
     },

@@ -59,7 +59,7 @@ export const verified: Promise<VerifiedToken> = verify.request(new Request('http
 export const answer = async (): Promise<Response> => (await signedIn(app, wallet('alice')))('/profile/1')
 `
 
-/** Packages that users have next to this one, in today's versions. */
+/** Packages that users install in addition, in current versions. */
 const NEIGHBOURS = ['express@5', '@types/express@5']
 const NEST = ['@nestjs/common@11', '@nestjs/core@11', '@nestjs/platform-express@11', 'reflect-metadata@0.2', 'rxjs@7']
 
@@ -96,12 +96,12 @@ async function main(): Promise<void> {
 void main()
 `
 
-const slowPackage = (path: string): string => join(root, 'test/slow/node_modules', path)
-/** Bun and Deno as test/slow/package.json installs them: on Linux x64. */
+const resolveSlowPackage = (path: string): string => join(root, 'test/slow/node_modules', path)
+/** Node, and Bun and Deno as test/slow/package.json installs them on Linux x64. */
 const RUNTIMES = [
   { name: 'Node', command: [process.execPath] },
-  { name: 'Bun', command: [slowPackage('@oven/bun-linux-x64/bin/bun')] },
-  { name: 'Deno', command: [slowPackage('@deno/linux-x64-glibc/deno'), 'run', '--allow-all', '--cached-only'] }
+  { name: 'Bun', command: [resolveSlowPackage('@oven/bun-linux-x64/bin/bun')] },
+  { name: 'Deno', command: [resolveSlowPackage('@deno/linux-x64-glibc/deno'), 'run', '--allow-all', '--cached-only'] }
 ]
 const RUNTIME_OUTPUT = `verified true
 POST /request-auth
@@ -130,7 +130,7 @@ async function visit(url: string): Promise<void> {
   expect(await answer.json()).toEqual({ did: wallet.did })
 }
 
-describe('the package as a user gets it', () => {
+describe('the packed library', () => {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'did-auth-package-')))
   const project = join(folder, 'project')
   let packed: PackedPackage = { tarball: '', files: [] }
@@ -150,7 +150,7 @@ describe('the package as a user gets it', () => {
 
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-  it('holds the build, documents, the examples and what the page for operators links to, and nothing else', () => {
+  it('contains only the build, documents, examples and what the page for operators links to', () => {
     const documents = ['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md', 'package.json']
     const isBuild = (path: string): boolean => /^dist\/.+\.(?:js|d\.ts)$/.test(path)
     const isLinked = (path: string): boolean => /^(?:examples\/|servers\/docker\/|[\w/]+\/[A-Z]+\.md$)/.test(path)
@@ -158,7 +158,7 @@ describe('the package as a user gets it', () => {
     expect(packed.files.filter((path) => path.includes('.test.'))).toEqual([])
   })
 
-  it('holds every file that package.json names', () => {
+  it('contains every file that package.json names', () => {
     const targets = Object.values(packageJson.exports).flatMap((target) =>
       typeof target === 'string' ? [target] : Object.values(target)
     )
@@ -169,32 +169,32 @@ describe('the package as a user gets it', () => {
   })
 
   it('passes publint and are-the-types-wrong', async () => {
-    const bin = (name: string): string => join(root, 'test/slow/node_modules/.bin', name)
-    await runIn(folder, bin('publint'), 'run', packed.tarball, '--strict')
-    // Node 20.19 and newer load ES modules with require(). TypeScript's oldest resolution knows no `exports`.
+    const resolveBin = (name: string): string => join(root, 'test/slow/node_modules/.bin', name)
+    await runIn(folder, resolveBin('publint'), 'run', packed.tarball, '--strict')
+    // Node 20.19 and newer load ES modules with require(). TypeScript's oldest resolution ignores `exports`.
     const options = ['--profile', 'node16', '--ignore-rules', 'cjs-resolves-to-esm']
-    await runIn(folder, bin('attw'), packed.tarball, ...options)
+    await runIn(folder, resolveBin('attw'), packed.tarball, ...options)
   })
 
-  it('brings along 28 packages at most, besides Express', () => {
+  it('installs at most 28 packages in addition to Express', () => {
     const express = listTree(project, 'express')
-    const ours = [...listTree(project, 'express-did-auth')].filter((path) => !express.has(path))
-    process.stdout.write(`P8: ${ours.length} packages besides Express, ours included\n`)
-    expect(ours).toContain('node_modules/ethers')
-    expect(ours.length).toBeLessThanOrEqual(28)
+    const addedPackages = [...listTree(project, 'express-did-auth')].filter((path) => !express.has(path))
+    process.stdout.write(`P8: ${addedPackages.length} packages besides Express, ours included\n`)
+    expect(addedPackages).toContain('node_modules/ethers')
+    expect(addedPackages.length).toBeLessThanOrEqual(28)
   })
 
-  // npm has Bun and Deno only for Linux. Where nothing may be left out, all run.
+  // npm has Bun and Deno only for Linux. NO_SKIPS=1 requires all three runtimes.
   const runtimes = RUNTIMES.filter(({ command: [program = ''] }) => process.env.NO_SKIPS === '1' || existsSync(program))
   it.each(runtimes)(
-    'runs library, client and verifier on $name',
+    'works with client and verifier on $name',
     async ({ name, command: [program = '', ...options] }) => {
       cpSync(join(root, 'test/slow/packed/runtime.mjs'), join(project, 'runtime.mjs'))
       expect(await runIn(project, program, ...options, 'runtime.mjs')).toBe(`${name}\n${RUNTIME_OUTPUT}`)
     }
   )
 
-  it.each(['express', 'express4'])('runs by require() on %s', async (version) => {
+  it.each(['express', 'express4'])('works with require() and %s', async (version) => {
     const inside = join(project, `with ${version}`)
     mkdirSync(join(inside, 'node_modules'), { recursive: true })
     symlinkSync(join(root, 'node_modules', version), join(inside, 'node_modules/express'))
@@ -213,12 +213,12 @@ describe('the package as a user gets it', () => {
         "--banner:js=import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)"
       ]
     ]
-  ])('goes into a bundle of esbuild%s, whose curve is the WebAssembly build', async (_kind, outfile, more) => {
+  ])('can be bundled by esbuild%s, with the WebAssembly build of the curve', async (_kind, outfile, more) => {
     const source = `import { didOfPrivateKey, loadCurve } from 'express-did-auth'
 Promise.all([loadCurve(), didOfPrivateKey('01'.repeat(32))]).then(([{ kind }, did]) => console.log(kind, did))
 `
     writeFileSync(join(project, 'bundled.mjs'), source)
-    // Its parts import each other in a circle, which a bundle of ES modules does not start in the right order.
+    // Modules of @bitauth/libauth import each other in a cycle, which a bundle of ES modules starts in the wrong order.
     const options = ['--bundle', '--platform=node', '--external:@bitauth/libauth', outfile, ...more]
     await runIn(project, join(root, 'node_modules/.bin/esbuild'), 'bundled.mjs', ...options)
     const file = outfile.split('=')[1]!
@@ -236,7 +236,11 @@ Promise.all([loadCurve(), didOfPrivateKey('01'.repeat(32))]).then(([{ kind }, di
     ],
     ['commonjs', ['ts'], { module: 'commonjs', moduleResolution: 'bundler', esModuleInterop: true, ...checked }],
     ['both kinds under nodenext', ['mts', 'cts'], { module: 'nodenext', ...checked }],
-    ['esnext, whose bundler resolves', ['ts'], { module: 'esnext', moduleResolution: 'bundler', skipLibCheck: true }]
+    [
+      'esnext with the resolution of a bundler',
+      ['ts'],
+      { module: 'esnext', moduleResolution: 'bundler', skipLibCheck: true }
+    ]
   ])(
     'has types for strict consumers of modules of %s',
     async (kind, endings, options, compiler = 'node_modules/typescript') => {
@@ -250,7 +254,7 @@ Promise.all([loadCurve(), didOfPrivateKey('01'.repeat(32))]).then(([{ kind }, di
     }
   )
 
-  it('guards a route of a NestJS application, compiled to CommonJS', async () => {
+  it('guards a route of a NestJS application that is compiled to CommonJS', async () => {
     const inside = join(project, 'nest')
     mkdirSync(inside)
     writeFileSync(join(inside, 'package.json'), '{ "private": true, "type": "commonjs" }\n')

@@ -11,25 +11,25 @@ import { createLoginText, createNumberedWallet } from '../../support/wallet.js'
 
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-/** Node has SQLite itself from there on. */
+/** Whether Node includes SQLite, which it does from 22.13 on. */
 const hasSqlite = major > 22 || (major === 22 && minor >= 13)
 
-describe('express-did-auth-servers as a user gets it', () => {
+describe('the packed express-did-auth-servers', () => {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'did-auth-servers-')))
   const project = join(folder, 'project')
   const nodes = join(folder, 'nodes')
-  const bin = (name: string): string => join(project, 'node_modules/.bin', name)
-  const nodeOf = (name: string): string => join(nodes, 'node_modules', name, 'bin/node')
+  const resolveBin = (name: string): string => join(project, 'node_modules/.bin', name)
+  const resolveNode = (name: string): string => join(nodes, 'node_modules', name, 'bin/node')
   let packed: PackedPackage = { tarball: '', files: [] }
   const running: ChildProcess[] = []
-  const ended: Promise<unknown>[] = []
+  const exits: Promise<unknown>[] = []
 
   beforeAll(async () => {
     for (const name of ['checkout', 'project', 'nodes']) mkdirSync(join(folder, name))
     const { library, servers } = await packBoth(join(folder, 'checkout'))
     packed = servers
     for (const inside of [project, nodes]) writeFileSync(join(inside, 'package.json'), '{ "private": true }\n')
-    // Nothing is compiled here.
+    // Install scripts, which would compile packages, do not run.
     const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', '--loglevel=error']
     const platform = `${process.platform}-${process.arch}`
     const versions = ['18', '22', '24'].map((version) => `n${version}@npm:node-${platform}@${version}`)
@@ -40,7 +40,7 @@ describe('express-did-auth-servers as a user gets it', () => {
       throw new Error('npm cannot install packages here: this test needs the registry', { cause })
     }
     if (hasSqlite) return
-    // Older ones use better-sqlite3, whose install script was not run: it was, for this checkout.
+    // Older versions use better-sqlite3, whose install script ran only in this checkout.
     const build = 'node_modules/better-sqlite3/build'
     cpSync(join(root, build), join(project, build), { recursive: true })
   })
@@ -48,22 +48,26 @@ describe('express-did-auth-servers as a user gets it', () => {
   afterAll(async () => {
     // The whole process group ends, including the processes that npx started.
     for (const { pid, exitCode } of running) if (pid !== undefined && exitCode === null) process.kill(-pid, 'SIGKILL')
-    await Promise.all(ended)
+    await Promise.all(exits)
     rmSync(folder, { recursive: true, force: true })
   })
 
-  /** Runs a command until it is ready, and answers the URL that it tells. */
-  async function urlOf(command: string, args: readonly string[], more: Record<string, string> = {}): Promise<string> {
-    const env = { PATH: process.env.PATH, PORT: '0', DATA_DIR: mkdtempSync(join(folder, 'data-')), ...more }
+  /** Starts a server, waits until it is ready, and returns its URL. */
+  async function startServer(
+    command: string,
+    args: readonly string[],
+    variables: Record<string, string> = {}
+  ): Promise<string> {
+    const env = { PATH: process.env.PATH, PORT: '0', DATA_DIR: mkdtempSync(join(folder, 'data-')), ...variables }
     const child = spawn(command, args, { cwd: project, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
     running.push(child)
-    ended.push(once(child, 'exit'))
+    exits.push(once(child, 'exit'))
     let output = ''
     return new Promise<string>((resolve, reject) => {
       const onData = (chunk: Buffer): void => {
         output += chunk.toString()
-        const told = /"event":"ready".*?"url":"([^"]+)"/.exec(output)?.[1]
-        if (told !== undefined) resolve(told)
+        const readyUrl = /"event":"ready".*?"url":"([^"]+)"/.exec(output)?.[1]
+        if (readyUrl !== undefined) resolve(readyUrl)
       }
       child.stdout.on('data', onData)
       child.stderr.on('data', onData)
@@ -73,14 +77,14 @@ describe('express-did-auth-servers as a user gets it', () => {
     })
   }
 
-  /** Runs a command until it is ready, and answers the status of `/ready`. */
-  async function statusOf(command: string, args: readonly string[]): Promise<number> {
-    return (await fetch(`${await urlOf(command, args)}/ready`)).status
+  /** Starts a server, waits until it is ready, and returns the status of `/ready`. */
+  async function readReadyStatus(command: string, args: readonly string[]): Promise<number> {
+    return (await fetch(`${await startServer(command, args)}/ready`)).status
   }
 
-  /** Runs a command that ends by itself, and returns its output. */
-  async function saidBy(node: string, name: string, ...args: string[]): Promise<(number | string | null)[]> {
-    const child = spawn(node, [bin(name), ...args], { cwd: project, env: { PATH: process.env.PATH } })
+  /** Runs a command until it exits, and returns its exit code and output. */
+  async function runBin(node: string, name: string, ...args: string[]): Promise<(number | string | null)[]> {
+    const child = spawn(node, [resolveBin(name), ...args], { cwd: project, env: { PATH: process.env.PATH } })
     let output = ''
     child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
     child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()))
@@ -89,9 +93,9 @@ describe('express-did-auth-servers as a user gets it', () => {
   }
 
   it.each(['auth', 'relay', 'vault'])(
-    'runs npx express-did-auth-servers %s with nothing else to install',
+    'runs npx express-did-auth-servers %s without further packages',
     async (name) => {
-      expect(await statusOf('npx', ['--no', 'express-did-auth-servers', name])).toBe(200)
+      expect(await readReadyStatus('npx', ['--no', 'express-did-auth-servers', name])).toBe(200)
     },
     120_000
   )
@@ -101,8 +105,8 @@ describe('express-did-auth-servers as a user gets it', () => {
     expect([isInstalled, packed.files.includes('THIRD-PARTY-LICENSES')]).toEqual([false, true])
     const node = await startIpfsRpcServer()
     try {
-      const more = { IPFS_API_URL: node.url, SERVICE_URL: 'https://vault.example' }
-      const url = await urlOf(process.execPath, [bin('express-did-auth-servers'), 'vault'], more)
+      const variables = { IPFS_API_URL: node.url, SERVICE_URL: 'https://vault.example' }
+      const url = await startServer(process.execPath, [resolveBin('express-did-auth-servers'), 'vault'], variables)
       const ready = (await (await fetch(`${url}/ready`)).json()) as { dependencies: Record<string, string> }
       expect(ready.dependencies.ipfs).toBe('ok')
       const wallet = createNumberedWallet(1)
@@ -123,13 +127,13 @@ describe('express-did-auth-servers as a user gets it', () => {
     }
   }, 120_000)
 
-  // Relay and vault join them with the storage that asks Node for SQLite.
+  // Relay and vault use the same SQLite, and join once their storage uses that of Node.
   it.each(['n22', 'n24'])(
-    'runs the auth server on %s, where nothing was compiled',
+    'runs the auth server on %s without compiled packages',
     async (node) => {
       rmSync(join(project, 'node_modules/better-sqlite3'), { recursive: true })
       try {
-        expect(await statusOf(nodeOf(node), [bin('express-did-auth-servers'), 'auth'])).toBe(200)
+        expect(await readReadyStatus(resolveNode(node), [resolveBin('express-did-auth-servers'), 'auth'])).toBe(200)
       } finally {
         cpSync(join(root, 'node_modules/better-sqlite3'), join(project, 'node_modules/better-sqlite3'), {
           recursive: true
@@ -139,20 +143,23 @@ describe('express-did-auth-servers as a user gets it', () => {
     120_000
   )
 
-  it('is what the bin of the library hands over to', async () => {
-    expect(await statusOf(process.execPath, [bin('express-did-auth'), 'auth'])).toBe(200)
+  it('is started by the bin of the library', async () => {
+    expect(await readReadyStatus(process.execPath, [resolveBin('express-did-auth'), 'auth'])).toBe(200)
   })
 
-  it.each(['express-did-auth', 'express-did-auth-servers'])('tells the version of %s', async (name) => {
-    expect(await saidBy(process.execPath, name, '--version')).toEqual([0, `${version}\n`])
+  it.each(['express-did-auth', 'express-did-auth-servers'])('prints the version of %s', async (name) => {
+    expect(await runBin(process.execPath, name, '--version')).toEqual([0, `${version}\n`])
   })
 
-  it.each(['express-did-auth', 'express-did-auth-servers'])('says on Node 18 which one %s needs', async (name) => {
-    const sentence = new RegExp(`^${name} needs Node 20\\.19 or newer; this is 18\\.[\\d.]+\\.\\n$`)
-    expect(await saidBy(nodeOf('n18'), name, 'auth')).toEqual([1, expect.stringMatching(sentence)])
-  })
+  it.each(['express-did-auth', 'express-did-auth-servers'])(
+    'names the Node version that %s needs on Node 18',
+    async (name) => {
+      const sentence = new RegExp(`^${name} needs Node 20\\.19 or newer; this is 18\\.[\\d.]+\\.\\n$`)
+      expect(await runBin(resolveNode('n18'), name, 'auth')).toEqual([1, expect.stringMatching(sentence)])
+    }
+  )
 
-  it('is named by the bin of the library where it is not installed, with the command that runs it', async () => {
+  it('is named by the bin of the library if it is not installed, with the command that runs it', async () => {
     const inside = join(folder, 'alone')
     mkdirSync(inside)
     cpSync(join(project, 'node_modules/express-did-auth'), inside, { recursive: true })

@@ -13,15 +13,15 @@ const COOKIE_CHECKS = ['cookie-attributes', 'cookie-cross-origin', 'cookie-logou
 
 afterEach(closeServices)
 
-describe('conformance', () => {
-  it('gives the library full marks, with tokens in bodies', async () => {
+describe('the command conformance', () => {
+  it('finds no fault in the library with tokens in bodies', async () => {
     const { app, clock } = await testApp()
     const report = await checkService(app, { clock })
     expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], COOKIE_CHECKS])
     expect([report.passed, report.total]).toEqual([report.checks.length - 3, report.checks.length - 3])
   })
 
-  it('gives the library full marks for EIP-4361, whose section is there where the routes are', async () => {
+  it('finds no fault in EIP-4361 of the library, and checks it only if the routes exist', async () => {
     const report = await checkService((await testAuthServer()).listener)
     const section = report.checks.filter(({ id }) => id.startsWith('siwe-'))
     expect(section.map(({ outcome }) => outcome)).toEqual([...Array(12).fill('passed'), 'skipped', 'skipped'])
@@ -29,7 +29,7 @@ describe('conformance', () => {
     expect(checks.filter(({ id }) => id.startsWith('siwe-'))).toEqual([])
   })
 
-  it('gives the library full marks, with tokens in cookies', async () => {
+  it('finds no fault in the library with tokens in cookies', async () => {
     const { app, clock } = await testApp({ useCookies: true, cookiePrefix: '__Host-' })
     const report = await checkService(app, { clock })
     expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], []])
@@ -39,33 +39,33 @@ describe('conformance', () => {
     ['in bodies', {}, COOKIE_CHECKS, ['siwe-csrf', 'siwe-cookies']],
     ['in cookies', { USE_COOKIES: 'true' }, [], []]
   ] as const)(
-    'gives auth and vault full marks, with tokens %s, and leaves out what would take ten minutes',
+    'finds no fault in auth and vault with tokens %s, and skips a check that takes ten minutes',
     async (_how, env, skipped, skippedAtAuth) => {
       const vault = await testVault(env)
       const auth = await testAuthServer(env)
       const reports = [
         await checkService(auth.listener),
-        // Its guarded routes are its own.
+        // The vault has no /me: /storage is one of its guarded routes.
         await checkService(vault.listener, { protectedPath: '/storage' })
       ]
       await vault.close()
       for (const [at, report] of reports.entries()) {
-        const notAsked = ['guard-expired-token', ...skipped, ...(at === 0 ? skippedAtAuth : [])]
-        expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], notAsked])
+        const skippedChecks = ['guard-expired-token', ...skipped, ...(at === 0 ? skippedAtAuth : [])]
+        expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], skippedChecks])
         expect(report.total).toBeGreaterThanOrEqual(45)
       }
     }
   )
 
-  it('reads no more than 1 MiB of an answer, and fails the checks that requested it', async () => {
-    const endless = (res: ServerResponse) => sendForever(res, Buffer.alloc(65_536, 'x'))
-    const { app, clock } = await testApp({}, { before: (app) => app.use('/logout', (_req, res) => endless(res)) })
+  it('reads at most 1 MiB of a response, and fails the checks that requested it', async () => {
+    const sendEndlessly = (res: ServerResponse) => sendForever(res, Buffer.alloc(65_536, 'x'))
+    const { app, clock } = await testApp({}, { before: (app) => app.use('/logout', (_req, res) => sendEndlessly(res)) })
     const { checks } = await checkService(app, { clock })
     const details = checks.flatMap(({ outcome, detail }) => (outcome === 'failed' ? [detail] : []))
     expect(details).toContain('POST /logout answered more than 1 MiB')
   })
 
-  it('gives no mark to a server that refuses everybody', async () => {
+  it('passes no check of a server that refuses every request', async () => {
     const report = await checkService((_req, res) => res.writeHead(401, { 'Content-Type': 'text/plain' }).end('No'))
     expect([report.passed, report.total > 45]).toEqual([0, true])
     expect(report.checks[0]?.detail).toMatch(
@@ -73,7 +73,7 @@ describe('conformance', () => {
     )
   })
 
-  it('gives none for refused tokens where the guarded route refuses valid ones', async () => {
+  it('fails the token checks of a guarded route that refuses valid tokens too', async () => {
     const { app, clock } = await testApp(
       {},
       { before: (app) => app.use('/me', (_req, res) => void res.status(401).end()) }
@@ -82,12 +82,12 @@ describe('conformance', () => {
     expect(failed).toEqual(expect.arrayContaining(['guard-accepts', 'guard-alg-none', 'guard-foreign-key']))
   })
 
-  it('has no finding where errors are problems by default', async () => {
+  it('finds no fault if errors are problem details by default', async () => {
     const { app, clock } = await testApp({ errorFormat: 'problem' })
     expect(idsOf(await checkService(app, { clock }), 'failed')).toEqual([])
   })
 
-  it.each(['POST', 'GET'])('uses %s for challenges where it is the only form', async (form) => {
+  it.each(['POST', 'GET'])('uses %s for challenges if the service accepts only that method', async (form) => {
     const { app, clock } = await testApp(
       {},
       {
@@ -102,8 +102,8 @@ describe('conformance', () => {
     expect(failed).toEqual([form === 'POST' ? 'challenge-get' : 'challenge-post'])
   })
 
-  // Was quadratic: a stack was looked for behind each line feed of a run, through the whole rest of the run.
-  it('reads an answer of 1,000,000 line feeds once', async () => {
+  // Cause: the search for a stack restarted at each line feed of a run, and took quadratic time.
+  it('reads a response of 1,000,000 line feeds only once', async () => {
     const { app, clock } = await testApp(
       {},
       { before: (app) => app.use('/logout', (_req, res) => void res.status(400).end('\n'.repeat(1_000_000))) }
@@ -111,7 +111,7 @@ describe('conformance', () => {
     expect(idsOf(await checkService(app, { clock }), 'failed')).toContain('logout')
   })
 
-  it('prints no character that commands a terminal, in JSON neither', async () => {
+  it('prints no terminal control characters, neither as text nor as JSON', async () => {
     const evil = '\u009b31m \u202e \u{e0001} \u001b[2J'
     const url = await serving((_req, res) =>
       res.writeHead(400, { 'Content-Type': 'text/plain; charset=utf-8' }).end(evil)
@@ -123,20 +123,20 @@ describe('conformance', () => {
     }
   })
 
-  it('gives a server that others wrote full marks', async () => {
+  it('finds no fault in a server that does not use this library', async () => {
     const { app, clock } = startToyAuthServer()
     const report = await checkService(app, { clock })
     expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], COOKIE_CHECKS])
   })
 
-  it('knows other paths, a service below a path, and users who have to sign up first', async () => {
-    const known = new Set<string>()
+  it('supports other paths, a service below a path, and users who have to sign up first', async () => {
+    const signedUp = new Set<string>()
     const { app } = await testApp(
       {
         requestAuthPath: '/login/challenge',
         authPath: '/login',
-        signupBusinessLogic: ({ issuer }) => void known.add(issuer),
-        authenticationBusinessLogic: (did) => known.has(did)
+        signupBusinessLogic: ({ issuer }) => void signedUp.add(issuer),
+        authenticationBusinessLogic: (did) => signedUp.has(did)
       },
       { prefix: '/api' }
     )

@@ -7,7 +7,7 @@ import { startToyAuthServer, toyDomain, type Fault } from '../../../support/toy-
 
 afterEach(closeServices)
 
-describe('conformance', () => {
+describe('the command conformance', () => {
   // A fault that breaks several rules reports each of them, and no other.
   it.each<[Fault, string]>([
     ['one challenge for all', 'challenge-of-one-did'],
@@ -36,7 +36,7 @@ describe('conformance', () => {
     ['logout that keeps the session', 'logout-ends-refresh'],
     ['logout of all sessions', 'logout-one-session'],
     ['credentials for every origin', 'cors']
-  ])('finds "%s" by the check that is meant', async (fault, expected) => {
+  ])('detects "%s" with the expected check', async (fault, expected) => {
     const { app, clock } = startToyAuthServer(fault)
     const report = await checkService(app, { clock, domain: toyDomain })
     expect(idsOf(report, 'failed').join(' ')).toBe(expected)
@@ -69,7 +69,7 @@ describe('conformance', () => {
         if (req.url === '/logout') changeCookies(res, () => undefined)
       }
     ]
-  ])('finds %s by the check that is meant', async (_what, expected, breakIt) => {
+  ])('detects %s with the expected check', async (_what, expected, breakIt) => {
     const { app, clock } = await testApp({ useCookies: true })
     const report = await checkService(
       (req, res) => {
@@ -82,7 +82,7 @@ describe('conformance', () => {
   })
 })
 
-/** Changes each cookie that an answer sets; without a text it is not set. */
+/** Changes each cookie that a response sets. If `change` returns undefined, the cookie is not set. */
 function changeCookies(res: ServerResponse, change: (cookie: string) => string | undefined): void {
   const { writeHead } = res
   res.writeHead = function (this: ServerResponse, ...args: unknown[]) {

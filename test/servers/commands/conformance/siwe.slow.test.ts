@@ -11,7 +11,7 @@ import { closeServices, serving } from '../../../support/server-client.js'
 import { testAuthServer } from '../../../support/test-app.js'
 import { addToySiweBackend, type SiweFault } from '../../../support/toy-siwe-backend.js'
 
-/** The part of siwe that is used here; it is installed with the packages of the slow tests. */
+/** Part of the package siwe that these tests use. It is installed with the packages of the slow tests. */
 interface Siwe {
   generateNonce(): string
   SiweMessage: new (message: string) => {
@@ -34,21 +34,21 @@ const SESSION_CHECKS = ['siwe-csrf', 'siwe-cookies']
 
 afterEach(closeServices)
 
-/** Runs `conformance --siwe` and gives its report. */
+/** Runs `conformance --siwe` and returns its report. */
 async function score(listener: RequestListener, path = '/siwe', ...args: string[]): Promise<ConformanceReport> {
   const url = `${await serving(listener)}${path}`
   const { lines } = await runCommand(runConformance, ['--siwe', url, '--json', ...args])
   return JSON.parse(lines.join('')) as ConformanceReport
 }
 
-const toy = (fault?: SiweFault, cookie?: string): Express => {
+const createToyBackend = (fault?: SiweFault, cookie?: string): Express => {
   const app = express()
   addToySiweBackend(app, DOMAIN, fault, cookie)
   return app
 }
 
-/** A backend of siwe whose nonce lies in express-session; a careful one uses it up, and asks for its own site. */
-function sessionBackend(isCareful: boolean): Express {
+/** Creates a siwe backend with its nonce in express-session. A careful one also consumes it and checks the domain. */
+function createSessionBackend(isCareful: boolean): Express {
   const app = express()
   app.use(express.json())
   const cookie = { secure: false, sameSite: isCareful ? ('strict' as const) : undefined }
@@ -67,9 +67,9 @@ function sessionBackend(isCareful: boolean): Express {
       const expected = isCareful ? { nonce: nonce ?? 'none', domain: DOMAIN } : { nonce }
       await parsed.verify({ signature, ...expected })
       if (isCareful) {
-        // Taken before anything is awaited again, so that of two copies one is too late.
-        if (spent.has(nonce)) throw new Error('used')
-        spent.add(nonce)
+        // No await separates check and consumption, so that only one of two copies succeeds.
+        if (usedNonces.has(nonce)) throw new Error('used')
+        usedNonces.add(nonce)
         req.session.nonce = undefined
       }
       res.send(true)
@@ -78,11 +78,11 @@ function sessionBackend(isCareful: boolean): Express {
       res.status(422).json({ message: 'Refused' })
     }
   })
-  const spent = new Set<string | undefined>()
+  const usedNonces = new Set<string | undefined>()
   return app
 }
 
-describe('conformance --siwe', () => {
+describe('the command conformance --siwe', () => {
   it.each<[SiweFault | undefined, string]>([
     [undefined, ''],
     ['one nonce for all', 'siwe-nonce'],
@@ -98,8 +98,8 @@ describe('conformance --siwe', () => {
     ['text behind the message', 'siwe-other-text'],
     ['nonce kept by the client', 'siwe-single-use siwe-race'],
     ['status 200 for all', '']
-  ])('finds "%s" of a backend with tokens in bodies', async (fault, expected) => {
-    const report = await score(toy(fault), '/siwe', '--domain', DOMAIN)
+  ])('detects "%s" in a backend with tokens in bodies', async (fault, expected) => {
+    const report = await score(createToyBackend(fault), '/siwe', '--domain', DOMAIN)
     expect(idsOf(report, 'failed').join(' ')).toBe(expected)
     // A nonce that the client stores is in a cookie, and the session checks run with any cookie.
     expect(idsOf(report, 'skipped')).toEqual(fault === 'nonce kept by the client' ? [] : SESSION_CHECKS)
@@ -111,13 +111,13 @@ describe('conformance --siwe', () => {
     ['scripts of any page', 'scripts of any page', 'HttpOnly; SameSite=Strict', 'siwe-csrf'],
     ['a cookie for scripts', undefined, 'SameSite=Lax', 'siwe-cookies'],
     ['a cookie that goes along from any page', undefined, 'HttpOnly; SameSite=None', 'siwe-cookies']
-  ])('finds %s of a backend with cookies', async (_what, fault, attributes, expected) => {
-    const report = await score(toy(fault, `sid=1; Path=/; ${attributes}`), '/siwe', '--domain', DOMAIN)
+  ])('detects %s in a backend with cookies', async (_what, fault, attributes, expected) => {
+    const report = await score(createToyBackend(fault, `sid=1; Path=/; ${attributes}`), '/siwe', '--domain', DOMAIN)
     expect([idsOf(report, 'failed').join(' '), idsOf(report, 'skipped')]).toEqual([expected, []])
   })
 
-  it('finds what a backend of siwe with express-session misses that only compares the nonce', async () => {
-    const report = await score(sessionBackend(false), '', '--domain', DOMAIN)
+  it('detects the faults of a siwe backend with express-session that compares only the nonce', async () => {
+    const report = await score(createSessionBackend(false), '', '--domain', DOMAIN)
     expect(idsOf(report, 'failed')).toEqual([
       'siwe-nonce',
       'siwe-single-use',
@@ -128,18 +128,18 @@ describe('conformance --siwe', () => {
     ])
   })
 
-  it('gives a careful backend of siwe with express-session full marks', async () => {
-    const report = await score(sessionBackend(true), '', '--domain', DOMAIN)
+  it('finds no fault in a careful siwe backend with express-session', async () => {
+    const report = await score(createSessionBackend(true), '', '--domain', DOMAIN)
     expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], []])
   })
 
-  it('gives the auth server full marks', async () => {
+  it('finds no fault in the auth server', async () => {
     const { listener } = await testAuthServer({ USE_COOKIES: 'true' })
     const report = await score(listener, '/siwe', '--domain', 'auth.example')
     expect([idsOf(report, 'failed'), idsOf(report, 'skipped'), report.total]).toEqual([[], [], 14])
   })
 
-  it('knows other paths, and gives no mark where a valid login fails', async () => {
+  it('supports other paths, and passes no check if a valid login fails', async () => {
     const app = express()
     app.use((req, _res, next) => {
       req.url = req.url.replace('/api/challenge', '/siwe/nonce').replace('/api/login', '/siwe/verify')

@@ -20,10 +20,10 @@ afterAll(() => {
 
 const SECRET = '5f0c2b1e9a8d7c6b5a4938271605f4e3d2c1b0a99887766554433221100ffeed'
 const KEY = '8f2a559490d5a3c1b7e6f0912d34c5a6978812fedcba0987654321abcdef0123'
-const GOOD = { DATA_DIR: folder.path, PRIVATE_KEY: KEY, CHALLENGE_SECRET: SECRET, PAGE: 'false' }
+const VALID_ENV = { DATA_DIR: folder.path, PRIVATE_KEY: KEY, CHALLENGE_SECRET: SECRET, PAGE: 'false' }
 
-/** Runs the command, with no node of the internet. */
-async function doctor(
+/** Runs the command without public RPC nodes. */
+async function diagnose(
   env: Record<string, string>,
   args: string[] = [],
   dependencies: DoctorDependencies = {}
@@ -37,21 +37,21 @@ async function doctor(
         ...dependencies
       }),
     [...args, '--json'],
-    { ...GOOD, ...env }
+    { ...VALID_ENV, ...env }
   )
   const { findings } = JSON.parse(lines.join('')) as { findings: Finding[] }
   return { code, findings, ids: findings.map(({ id, level }) => `${level} ${id}`) }
 }
 
-describe('doctor', () => {
-  it('finds nothing in an environment that is in order, and exits with 0', async () => {
-    expect(await doctor({})).toMatchObject({ code: 0, findings: [] })
+describe('the command doctor', () => {
+  it('finds nothing in a valid environment, and exits with 0', async () => {
+    expect(await diagnose({})).toMatchObject({ code: 0, findings: [] })
     const SERVICE_URL = 'https://auth.example.com'
-    expect(await doctor({ SERVICE_URL, TRUST_PROXY: '1' })).toMatchObject({ code: 0, findings: [] })
+    expect(await diagnose({ SERVICE_URL, TRUST_PROXY: '1' })).toMatchObject({ code: 0, findings: [] })
   })
 
-  it('tells every wrong variable with the line to change, where a server would not start', async () => {
-    const { code, findings } = await doctor({ AUTH_PORT: 'x', LOG_LEVEL: 'loud', PRIVATE_KEY: 'ab'.repeat(40) })
+  it('names every invalid variable and the line to change if a server would not start', async () => {
+    const { code, findings } = await diagnose({ AUTH_PORT: 'x', LOG_LEVEL: 'loud', PRIVATE_KEY: 'ab'.repeat(40) })
     expect(code).toBe(1)
     expect(findings.map(({ what, change }) => [what, change])).toEqual([
       [expect.stringContaining('AUTH_PORT: received "x"'), 'AUTH_PORT=… (give a port, 0 to 65535)'],
@@ -67,19 +67,19 @@ describe('doctor', () => {
       ['change weak-key']
     ],
     ['a key of one byte', { PRIVATE_KEY: '01'.repeat(32) }, ['change weak-key']],
-    ['one secret for both', { CHALLENGE_SECRET: KEY }, ['change one-secret']],
+    ['one secret for key and challenges', { CHALLENGE_SECRET: KEY }, ['change one-secret']],
     [
-      'more login domains than a server starts with',
+      'more login domains than a server accepts',
       { SERVICE_URL: 'http://localhost:3000', LOGIN_DOMAINS: 'a,b,c,d,e' },
       ['change login-domains']
     ],
     ['a secret of words', { CHALLENGE_SECRET: 'my very long challenge secret of the company' }, ['change weak-secret']],
     [
-      'a server for all without a URL',
+      'a server on all addresses without a URL',
       { HOST: '0.0.0.0' },
       ['change service-url', 'change service-url', 'change service-url']
     ],
-    ['http for others', { SERVICE_URL: 'http://auth.example.com' }, ['change http']],
+    ['http on a public host', { SERVICE_URL: 'http://auth.example.com' }, ['change http']],
     [
       'cookies over http',
       { SERVICE_URL: 'http://auth.example.com', USE_COOKIES: 'true' },
@@ -98,73 +98,76 @@ describe('doctor', () => {
     ],
     ['the demo page on this machine', { SERVICE_URL: 'http://localhost:3000', PAGE: 'true' }, []],
     [
-      'everything beside a wrong variable',
+      'other faults in addition to an invalid variable',
       { PORT: 'x', CHALLENGE_SECRET: 'a'.repeat(64), SERVICE_URL: 'auth.example.com', S3_BUCKET: 'b' },
       [...Array.from({ length: 5 }, () => 'change invalid-variable'), 'change weak-secret', 'change service-url']
     ]
-  ])('finds %s', async (_what, env, expected) => {
-    const { code, ids } = await doctor(env)
+  ])('reports the findings for %s', async (_what, env, expected) => {
+    const { code, ids } = await diagnose(env)
     expect(ids).toEqual(expected)
-    expect(code).toBe(expected.some((one) => one.startsWith('change')) ? 1 : 0)
+    expect(code).toBe(expected.some((id) => id.startsWith('change')) ? 1 : 0)
   })
 
   it('names the scheme that a SERVICE_URL lacks', async () => {
-    const remedyFor = async (env: Record<string, string>) => (await doctor(env)).findings.map(({ change }) => change)
-    expect(await remedyFor({ SERVICE_URL: 'localhost:3000' })).toEqual(['SERVICE_URL=http://localhost:3000'])
-    expect(await remedyFor({ VAULT_SERVICE_URL: 'vault.example' })).toEqual(['VAULT_SERVICE_URL=https://vault.example'])
+    const findRemedies = async (env: Record<string, string>) =>
+      (await diagnose(env)).findings.map(({ change }) => change)
+    expect(await findRemedies({ SERVICE_URL: 'localhost:3000' })).toEqual(['SERVICE_URL=http://localhost:3000'])
+    expect(await findRemedies({ VAULT_SERVICE_URL: 'vault.example' })).toEqual([
+      'VAULT_SERVICE_URL=https://vault.example'
+    ])
   })
 
-  it('finds what browsers refuse to the pages of an application', async () => {
-    const own = { SERVICE_URL: 'https://auth.example.com', TRUST_PROXY: '1' }
+  it('finds settings with which browsers refuse the pages of an application', async () => {
+    const ownService = { SERVICE_URL: 'https://auth.example.com', TRUST_PROXY: '1' }
     const app = 'https://app.example.com'
-    const both = { TRUSTED_ORIGINS: app, CORS_ORIGINS: app }
-    const pages = async (env: Record<string, string>) => (await doctor({ ...own, ...env })).ids
-    expect(await pages({ ...both, LOGIN_DOMAINS: 'app.example.com' })).toEqual([])
-    expect(await pages(both)).toEqual(['note login-domains'])
-    expect(await pages({ TRUSTED_ORIGINS: app })).toEqual(['note cors-origins', 'note login-domains'])
-    expect(await pages({ CORS_ORIGINS: app, USE_COOKIES: 'true' })).toEqual([
+    const bothOrigins = { TRUSTED_ORIGINS: app, CORS_ORIGINS: app }
+    const examinePages = async (env: Record<string, string>) => (await diagnose({ ...ownService, ...env })).ids
+    expect(await examinePages({ ...bothOrigins, LOGIN_DOMAINS: 'app.example.com' })).toEqual([])
+    expect(await examinePages(bothOrigins)).toEqual(['note login-domains'])
+    expect(await examinePages({ TRUSTED_ORIGINS: app })).toEqual(['note cors-origins', 'note login-domains'])
+    expect(await examinePages({ CORS_ORIGINS: app, USE_COOKIES: 'true' })).toEqual([
       'change trusted-origins',
       'note siwe-domain',
       'note login-domains'
     ])
-    expect(await pages({ CORS_ORIGINS: app, SIWE: 'false' })).toEqual(['note login-domains'])
-    expect(await pages({ CORS_ORIGINS: app, LOGIN_DOMAINS: 'app.example.com' })).toEqual([])
-    const other = {
+    expect(await examinePages({ CORS_ORIGINS: app, SIWE: 'false' })).toEqual(['note login-domains'])
+    expect(await examinePages({ CORS_ORIGINS: app, LOGIN_DOMAINS: 'app.example.com' })).toEqual([])
+    const otherSite = {
       CORS_ORIGINS: 'https://app.other.com',
       LOGIN_DOMAINS: 'app.other.com',
       TRUSTED_ORIGINS: 'https://app.other.com'
     }
-    expect(await pages({ ...other, USE_COOKIES: 'true' })).toEqual(['change same-site'])
+    expect(await examinePages({ ...otherSite, USE_COOKIES: 'true' })).toEqual(['change same-site'])
   })
 
-  it('asks RPC nodes for their chain: a wrong one and silence need a change, unless the node is a default', async () => {
+  it('checks the chain of RPC nodes; a wrong or unavailable node needs a change unless it is a default', async () => {
     const url = await serving(answeringResults(() => ({ result: '0x1e' })))
-    expect((await doctor({ RPC_URL: url })).ids).toEqual([])
-    expect((await doctor({ RPC_URL: url, NETWORK_NAME: '0x1e' })).ids).toEqual([])
-    expect((await doctor({ RPC_URL: url, NETWORK_NAME: 'rsk:testnet' })).ids).toEqual(['change rpc-chain'])
-    expect((await doctor({ RPC_URL: url, NETWORK_NAME: 'unknown' })).ids).toEqual(['note rpc-chain'])
-    const silent = await serving((req) => req.socket.destroy())
-    const { findings, ids } = await doctor({ RPC_URL: `${silent}/customer-key` })
+    expect((await diagnose({ RPC_URL: url })).ids).toEqual([])
+    expect((await diagnose({ RPC_URL: url, NETWORK_NAME: '0x1e' })).ids).toEqual([])
+    expect((await diagnose({ RPC_URL: url, NETWORK_NAME: 'rsk:testnet' })).ids).toEqual(['change rpc-chain'])
+    expect((await diagnose({ RPC_URL: url, NETWORK_NAME: 'unknown' })).ids).toEqual(['note rpc-chain'])
+    const brokenNode = await serving((req) => req.socket.destroy())
+    const { findings, ids } = await diagnose({ RPC_URL: `${brokenNode}/customer-key` })
     expect(ids).toEqual(['change rpc-unavailable'])
     expect(JSON.stringify(findings)).not.toContain('customer-key')
-    expect(await doctor({}, [], { defaultNodes: { rsk: silent } })).toMatchObject({
+    expect(await diagnose({}, [], { defaultNodes: { rsk: brokenNode } })).toMatchObject({
       code: 0,
       ids: ['note rpc-unavailable']
     })
   })
 
-  it('finds a database and a Redis that are not there, also where the rest is not enough for a server', async () => {
-    const gone = await serving(() => undefined)
+  it('finds an unavailable database and Redis, also if other variables are missing', async () => {
+    const closedUrl = await serving(() => undefined)
     closeServices()
-    const address = `user:customer-key@${new URL(gone).host}`
-    const { code, findings, ids } = await doctor({
+    const address = `user:customer-key@${new URL(closedUrl).host}`
+    const { code, findings, ids } = await diagnose({
       DATABASE_URL: `postgres://${address}/did_auth`,
       REDIS_URL: `redis://${address}`,
       PRIVATE_KEY: ''
     })
     expect([code, ids.sort()]).toEqual([
       1,
-      // PRIVATE_KEY, and SERVICE_URL of each of the three.
+      // PRIVATE_KEY, and SERVICE_URL of each of the three servers.
       ['change database', ...Array.from({ length: 4 }, () => 'change invalid-variable'), 'change redis']
     ])
     expect(findings.filter(({ id }) => /database|redis/.test(id)).map(({ what }) => what)).toEqual([
@@ -177,54 +180,58 @@ describe('doctor', () => {
   it('finds a DATA_DIR that cannot be written to, and one whose disk is nearly full', async () => {
     const file = join(folder.path, 'file')
     writeFileSync(file, '')
-    const { findings } = await doctor({ DATA_DIR: file })
+    const { findings } = await diagnose({ DATA_DIR: file })
     expect(findings).toMatchObject([
       { id: 'data-dir', level: 'change', what: `${file} cannot be written to: a part of its path is a file` }
     ])
-    const full = await doctor({}, [], { usedPercent: () => Promise.resolve(90) })
+    const full = await diagnose({}, [], { usedPercent: () => Promise.resolve(90) })
     const remedy = expect.stringContaining('free space there, or DATA_DIR=')
     expect(full).toMatchObject({ code: 1, findings: [{ id: 'disk-full', level: 'change', change: remedy }] })
     expect(full.findings[0]?.what).toBe(`The disk of ${folder.path} (DATA_DIR) is 90 % full`)
     expect(readdirSync(folder.path)).toEqual(['file'])
   })
 
-  it('finds a SERVICE_DID of another key, by the variable or the file in DATA_DIR', async () => {
-    const own = (await didOfPrivateKey(KEY)).replace('rsk:', '')
+  it('finds a SERVICE_DID of another key, from a variable or a file in DATA_DIR', async () => {
+    const ownDid = (await didOfPrivateKey(KEY)).replace('rsk:', '')
     const SERVICE_DID = `did:ethr:rsk:0x${'1'.repeat(40)}`
-    expect((await doctor({ SERVICE_DID: own })).ids).toEqual([])
-    expect((await doctor({ SERVICE_DID: 'did:web:auth.example' })).ids).toEqual([])
-    const follows = { id: 'service-did', level: 'change', change: 'remove SERVICE_DID: it follows from the key' }
-    expect((await doctor({ SERVICE_DID })).findings).toMatchObject([follows])
+    expect((await diagnose({ SERVICE_DID: ownDid })).ids).toEqual([])
+    expect((await diagnose({ SERVICE_DID: 'did:web:auth.example' })).ids).toEqual([])
+    const expectedFinding = {
+      id: 'service-did',
+      level: 'change',
+      change: 'remove SERVICE_DID: it follows from the key'
+    }
+    expect((await diagnose({ SERVICE_DID })).findings).toMatchObject([expectedFinding])
     const data = temporaryFolder()
     afterTest(() => data.remove())
     writeFileSync(join(data.path, 'private-key'), KEY)
-    const moved = await doctor({ DATA_DIR: data.path, PRIVATE_KEY: '', SERVICE_DID: SERVICE_DID.replace('rsk:', '') })
-    expect(moved.findings).toMatchObject([{ id: 'service-did', change: `SERVICE_DID=${own}` }])
+    const moved = await diagnose({ DATA_DIR: data.path, PRIVATE_KEY: '', SERVICE_DID: SERVICE_DID.replace('rsk:', '') })
+    expect(moved.findings).toMatchObject([{ id: 'service-did', change: `SERVICE_DID=${ownDid}` }])
   })
 
-  it('finds a TRUSTED_ISSUER without keys, save where auth runs in the same process', async () => {
-    const gone = await deadRpcUrl()
-    const reason = `${gone} (TRUSTED_ISSUER) gives no keys: the connection was refused`
-    const alone = await doctor({ TRUSTED_ISSUER: gone }, ['--server', 'vault'])
-    expect(alone).toMatchObject({ code: 1, findings: [{ id: 'issuer', level: 'change', what: reason }] })
-    expect((await doctor({ TRUSTED_ISSUER: gone, AUTH_SERVICE_URL: gone })).ids).toEqual([])
+  it('finds a TRUSTED_ISSUER without keys, unless auth runs in the same process', async () => {
+    const deadUrl = await deadRpcUrl()
+    const reason = `${deadUrl} (TRUSTED_ISSUER) gives no keys: the connection was refused`
+    const vaultRun = await diagnose({ TRUSTED_ISSUER: deadUrl }, ['--server', 'vault'])
+    expect(vaultRun).toMatchObject({ code: 1, findings: [{ id: 'issuer', level: 'change', what: reason }] })
+    expect((await diagnose({ TRUSTED_ISSUER: deadUrl, AUTH_SERVICE_URL: deadUrl })).ids).toEqual([])
     const issuer = await startIssuer()
-    expect((await doctor({ TRUSTED_ISSUER: issuer.url }, ['--server', 'relay'])).ids).toEqual([])
+    expect((await diagnose({ TRUSTED_ISSUER: issuer.url }, ['--server', 'relay'])).ids).toEqual([])
   })
 
-  it('finds an IPFS node whose RPC port other machines reach', async () => {
+  it('finds an IPFS node whose RPC port other machines can reach', async () => {
     const node = await serving((_req, res) => res.end('{"Version":"0.30.0"}'))
     const env = { IPFS_API_URL: node.replace('127.0.0.1', 'localhost') }
-    expect((await doctor(env, [], { addresses: [] })).ids).toEqual([])
-    expect((await doctor(env, [], { addresses: ['127.0.0.1'] })).ids).toEqual(['change ipfs-open'])
-    expect((await doctor(env, ['--server', 'auth'], { addresses: ['127.0.0.1'] })).ids).toEqual([])
+    expect((await diagnose(env, [], { addresses: [] })).ids).toEqual([])
+    expect((await diagnose(env, [], { addresses: ['127.0.0.1'] })).ids).toEqual(['change ipfs-open'])
+    expect((await diagnose(env, ['--server', 'auth'], { addresses: ['127.0.0.1'] })).ids).toEqual([])
   })
 
-  it('prints for people what, why and the line, and colours on a terminal unless NO_COLOR is set', async () => {
+  it('prints what, why and the line to change, in colour on a terminal unless NO_COLOR is set', async () => {
     const print = async (isTerminal: boolean, env = {}) => {
       const lines: string[] = []
-      const all = { ...GOOD, SERVICE_URL: 'https://auth.example.com', ...env }
-      const commandLine = { args: [], env: all, out: (line: string) => lines.push(line), isTerminal }
+      const completeEnv = { ...VALID_ENV, SERVICE_URL: 'https://auth.example.com', ...env }
+      const commandLine = { args: [], env: completeEnv, out: (line: string) => lines.push(line), isTerminal }
       await runDoctor(commandLine, { defaultNodes: {}, usedPercent: () => Promise.resolve(50) })
       return lines.join('\n')
     }
@@ -249,14 +256,14 @@ describe('isWeak', () => {
     'changeme-changeme-changeme-changeme',
     '0123456789'.repeat(4),
     'this is the secret of our company'
-  ])('tells that %s can be guessed', (secret) => expect(isWeak(secret)).toBe(true))
+  ])('returns true for %s', (secret) => expect(isWeak(secret)).toBe(true))
 
-  it.each([SECRET, 'q7v+9Zr2mLk0Yx4NfWbT8sJcUe1HdGpA'])('takes %s for random', (secret) =>
+  it.each([SECRET, 'q7v+9Zr2mLk0Yx4NfWbT8sJcUe1HdGpA'])('returns false for the random secret %s', (secret) =>
     expect(isWeak(secret)).toBe(false)
   )
 })
 
-describe('siteOf', () => {
+describe('findSite', () => {
   it.each([
     ['https://auth.example.com', 'https://example.com'],
     ['http://auth.example.com', 'http://example.com'],

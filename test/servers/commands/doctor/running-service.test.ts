@@ -19,8 +19,8 @@ const ALLOWED = ['Authorization', 'Content-Type', 'Idempotency-Key']
 const EXPOSED = ['Challenge-Expires-In', 'Idempotent-Replayed', 'Retry-After', 'WWW-Authenticate']
 const clock = { nowSeconds: () => Math.floor(Date.now() / 1_000) }
 
-/** Starts an application whose service URL is its address, with headers that a proxy or a wrong clock would send. */
-async function service(
+/** Starts an application at its service URL, with headers that a proxy or a wrong clock would send. */
+async function startService(
   config: Partial<DidAuthConfig> = {},
   headers: Record<string, string> = {},
   before?: (app: Express) => void
@@ -35,50 +35,50 @@ async function service(
   return url
 }
 
-async function doctor(args: string[], env: Record<string, string> = {}, dependencies: DoctorDependencies = {}) {
+async function diagnose(args: string[], createEnv: Record<string, string> = {}, dependencies: DoctorDependencies = {}) {
   const run = (commandLine: CommandLine): Promise<number> => runDoctor(commandLine, dependencies)
-  const { code, lines } = await runCommand(run, [...args, '--json'], env)
+  const { code, lines } = await runCommand(run, [...args, '--json'], createEnv)
   const { findings } = JSON.parse(lines.join('')) as { findings: Finding[] }
   return { code, findings, ids: findings.map(({ id, level }) => `${level} ${id}`) }
 }
 
-describe('doctor <url>', () => {
-  it('finds nothing at a service in order, and exits with 0', async () => {
-    expect(await doctor([await service()])).toEqual({ code: 0, findings: [], ids: [] })
+describe('the command doctor <url>', () => {
+  it('finds nothing wrong with a valid service, and exits with 0', async () => {
+    expect(await diagnose([await startService()])).toEqual({ code: 0, findings: [], ids: [] })
   })
 
-  it('says that nothing answers there', async () => {
-    const { code, findings } = await doctor([await deadRpcUrl()])
+  it('reports that no server responds at the URL', async () => {
+    const { code, findings } = await diagnose([await deadRpcUrl()])
     expect([code, findings]).toMatchObject([1, [{ id: 'unavailable', level: 'change' }]])
   })
 
-  it('waits for a silent service, or for one that begins an answer, no longer than its time limit', async () => {
+  it('limits the wait for a service that is silent or stops in the middle of a response', async () => {
     const silent = await serving(() => undefined)
     const stuck = await serving((_req, res) => void res.writeHead(200).write('{'))
     const startedAt = performance.now()
     for (const url of [silent, stuck]) {
-      const { findings } = await doctor([url], {}, { maxMilliseconds: 50 })
+      const { findings } = await diagnose([url], {}, { maxMilliseconds: 50 })
       expect(findings).toMatchObject([{ id: 'unavailable', what: `${url}/ does not answer: no answer in time` }])
     }
-    // Each single request may take 15 s.
+    // A single request may take 15 s.
     expect(performance.now() - startedAt).toBeLessThan(14_000)
   })
 
-  it('finds why /ready is 503, and what the server works without', async () => {
+  it('explains why /ready is 503, and names an optional dependency that is unavailable', async () => {
     const { store, state } = breakableStore('ping')
     const { listener } = await testAuthServer({ RPC_URL: await deadRpcUrl() }, { store })
     const url = await serving(listener)
-    const ofReady = async () => (await doctor([url])).findings.filter(({ id }) => id === 'not-ready')
+    const findReadiness = async () => (await diagnose([url])).findings.filter(({ id }) => id === 'not-ready')
     const rpc = {
       level: 'note',
       what: '/ready answers 200: rpc is unavailable',
       change: expect.stringContaining('RPC')
     }
-    expect(await ofReady()).toMatchObject([rpc])
+    expect(await findReadiness()).toMatchObject([rpc])
     state.isBroken = true
-    // A remembered answer of the store would be fresh for 5 s.
+    // A new server, because the readiness of the first one is cached for 5 s.
     const broken = await serving((await testAuthServer({}, { store })).listener)
-    expect((await doctor([broken])).findings).toContainEqual(
+    expect((await diagnose([broken])).findings).toContainEqual(
       expect.objectContaining({
         id: 'not-ready',
         level: 'change',
@@ -88,12 +88,12 @@ describe('doctor <url>', () => {
     )
   })
 
-  it('finds that a server is starting or draining, also when it issues no challenge', async () => {
+  it('reports that a server is starting, also if it issues no challenge', async () => {
     const starting = (_req: Request, res: ServerResponse) =>
       void res
         .writeHead(503, { 'Content-Type': 'application/json' })
         .end(JSON.stringify({ status: 'starting', dependencies: { store: 'ok' } }))
-    const { ids, findings } = await doctor([await serving(starting as never)])
+    const { ids, findings } = await diagnose([await serving(starting as never)])
     expect(ids).toEqual(['change no-challenge', 'change not-ready'])
     expect(findings[1]?.what).toBe('/ready answers 503: starting')
   })
@@ -103,28 +103,29 @@ describe('doctor <url>', () => {
     ['a redirect', (res: ServerResponse) => res.writeHead(302, { Location: 'https://elsewhere.example/' }).end()],
     ['broken JSON', (res: ServerResponse) => res.setHeader('Content-Type', 'application/json').end('{"challenge')],
     ['401 for everything', (res: ServerResponse) => res.writeHead(401).end('Unauthorized')]
-  ])('says that there is no such service where the answer is %s', async (_what, answer) => {
-    const { code, findings } = await doctor([await serving((_req, res) => void answer(res))])
+  ])('reports that the URL issues no challenge if the response is %s', async (_what, answer) => {
+    const { code, findings } = await diagnose([await serving((_req, res) => void answer(res))])
     expect([code, findings]).toMatchObject([1, [{ id: 'no-challenge', level: 'change' }]])
     expect(findings[0]?.what).toMatch(/^It issues no challenge: POST \/request-auth answered \d+/)
   })
 
-  it.each(['/logout', '/refresh-token', '/auth'])('continues when %s is not answered', async (path) => {
+  it.each(['/logout', '/refresh-token', '/auth'])('continues when %s gets no response', async (path) => {
     const cut = (app: Express) => app.use(path, (req) => void req.socket.destroy())
-    const { code, findings } = await doctor([await service({}, {}, cut), '--origin', PAGE])
+    const { code, findings } = await diagnose([await startService({}, {}, cut), '--origin', PAGE])
     expect(code).toBe(1)
     expect(findings).toContainEqual(
       expect.objectContaining({ id: 'unanswered', what: expect.stringContaining('A request was not answered') })
     )
   })
 
-  it('reads no more than 1 MiB of an answer', async () => {
-    const endless = (app: Express) => app.use('/siwe/nonce', (_req, res) => sendForever(res, Buffer.alloc(65_536, 'x')))
-    const { findings } = await doctor([await service({}, {}, endless)])
+  it('reads at most 1 MiB of a response', async () => {
+    const sendEndlessly = (app: Express) =>
+      app.use('/siwe/nonce', (_req, res) => sendForever(res, Buffer.alloc(65_536, 'x')))
+    const { findings } = await diagnose([await startService({}, {}, sendEndlessly)])
     expect(findings).toMatchObject([{ id: 'unanswered', what: expect.stringContaining('more than 1 MiB') }])
   })
 
-  it('prints answers of the service without what commands a terminal', async () => {
+  it('strips terminal control characters from responses of the service', async () => {
     const url = await serving((_req, res) => res.writeHead(500).end('\u009b2J\u202eno'))
     const { lines } = await runCommand(runDoctor, [url])
     expect(lines[0]).toBe('CHANGE  It issues no challenge: POST /request-auth answered 500 "2Jno" (no-challenge)')
@@ -132,24 +133,24 @@ describe('doctor <url>', () => {
 
   it('finds a clock that is ten minutes ahead', async () => {
     const Date_ = new Date(Date.now() + 600_000).toUTCString()
-    const { findings } = await doctor([await service({}, { Date: Date_ })])
+    const { findings } = await diagnose([await startService({}, { Date: Date_ })])
     expect(findings).toMatchObject([
       { id: 'clock', level: 'change', what: expect.stringMatching(/ (?:599|600|601) s /) }
     ])
   })
 
-  it('compares proxies with what the environment trusts', async () => {
-    const [direct, proxied] = [await service(), await service({}, { Via: '1.1 proxy' })]
+  it('compares proxies in front of the service with TRUST_PROXY', async () => {
+    const [direct, proxied] = [await startService(), await startService({}, { Via: '1.1 proxy' })]
     const env = (SERVICE_URL: string, TRUST_PROXY: string) => ({ SERVICE_URL, TRUST_PROXY })
-    expect((await doctor([proxied], env(proxied, 'off'))).ids).toEqual(['change trust-proxy'])
-    expect((await doctor([proxied], env(proxied, '1'))).ids).toEqual([])
-    expect((await doctor([direct], env(direct, '1'))).ids).toEqual(['change trust-proxy'])
-    expect((await doctor([proxied])).ids).toEqual(['note trust-proxy'])
+    expect((await diagnose([proxied], env(proxied, 'off'))).ids).toEqual(['change trust-proxy'])
+    expect((await diagnose([proxied], env(proxied, '1'))).ids).toEqual([])
+    expect((await diagnose([direct], env(direct, '1'))).ids).toEqual(['change trust-proxy'])
+    expect((await diagnose([proxied])).ids).toEqual(['note trust-proxy'])
   })
 
-  it('finds what browsers refuse to a page, and its host as a login domain', async () => {
-    const url = await service()
-    const { findings, code } = await doctor([url, '--origin', PAGE])
+  it('finds headers that browsers refuse to a page, and a host that is no login domain', async () => {
+    const url = await startService()
+    const { findings, code } = await diagnose([url, '--origin', PAGE])
     expect(code).toBe(1)
     expect(findings.map(({ what }) => what)).toEqual([
       `A page of ${PAGE} may not read answers`,
@@ -159,51 +160,53 @@ describe('doctor <url>', () => {
     ])
   })
 
-  it('finds a page whose EIP-4361 messages are refused, and a cache that gives one nonce to all', async () => {
+  it('finds a page whose EIP-4361 messages are refused, and a cache that repeats one nonce', async () => {
     const cache = (app: Express) => app.get('/siwe/nonce', (_req, res) => void res.send('a'.repeat(64)))
-    const [url, cached] = [await service({ siwe: true }), await service({ siwe: true }, {}, cache)]
+    const [url, cached] = [await startService({ siwe: true }), await startService({ siwe: true }, {}, cache)]
     const foreign = { id: 'siwe-domain', level: 'note', what: `EIP-4361 messages of ${PAGE} are refused` }
-    expect((await doctor([url, '--origin', PAGE])).findings).toContainEqual(expect.objectContaining(foreign))
+    expect((await diagnose([url, '--origin', PAGE])).findings).toContainEqual(expect.objectContaining(foreign))
     expect(
-      (await doctor([await service({ siwe: { domains: ['localhost:8080'] } }), '--origin', PAGE])).ids
+      (await diagnose([await startService({ siwe: { domains: ['localhost:8080'] } }), '--origin', PAGE])).ids
     ).not.toContain('note siwe-domain')
-    expect((await doctor([cached])).ids).toEqual(['change siwe-nonce'])
+    expect((await diagnose([cached])).ids).toEqual(['change siwe-nonce'])
   })
 
-  it('finds a header that the cors() of an application forgot', async () => {
+  it('finds a header that the cors() options of an application lack', async () => {
     const allow = (app: Express) =>
       app.use(cors({ origin: PAGE, allowedHeaders: ['Authorization', 'Content-Type'], exposedHeaders: '*' }))
-    const url = await service({ loginDomains: ['localhost:8080'] }, {}, allow)
-    const { findings } = await doctor([url, '--origin', PAGE])
+    const url = await startService({ loginDomains: ['localhost:8080'] }, {}, allow)
+    const { findings } = await diagnose([url, '--origin', PAGE])
     expect(findings.map(({ what }) => what)).toEqual([`A page of ${PAGE} may not send idempotency-key`])
   })
 
-  it('finds that a page of CORS_ORIGINS is no site of EIP-4361 messages, and nothing about a trusted one', async () => {
-    const idsFor = async (env: Record<string, string>) => {
+  it('finds a page of CORS_ORIGINS that is no EIP-4361 domain, and accepts a trusted page', async () => {
+    const findIds = async (env: Record<string, string>) => {
       const { listener } = await testAuthServer({ CORS_ORIGINS: PAGE, ...env })
-      return (await doctor([await serving(listener), '--origin', PAGE])).ids
+      return (await diagnose([await serving(listener), '--origin', PAGE])).ids
     }
-    expect(await idsFor({})).toEqual(['note service-url', 'note siwe-domain', 'note login-domains'])
+    expect(await findIds({})).toEqual(['note service-url', 'note siwe-domain', 'note login-domains'])
     const trusted = { TRUSTED_ORIGINS: PAGE, LOGIN_DOMAINS: 'localhost:8080' }
-    expect(await idsFor(trusted)).toEqual(['note service-url'])
+    expect(await findIds(trusted)).toEqual(['note service-url'])
   })
 
-  it('finds a page whose logins are refused as those of a foreign page', async () => {
+  it('finds a page whose logins are refused as cross-origin', async () => {
     const page = 'http://127.0.0.1:5173'
     const allow = (app: Express) =>
       app.use(cors({ origin: page, credentials: true, allowedHeaders: ALLOWED, exposedHeaders: EXPOSED }))
     const config = { useCookies: true, loginDomains: ['127.0.0.1:5173'] }
-    expect((await doctor([await service(config, {}, allow), '--origin', page])).ids).toEqual(['change trusted-origins'])
-    const trusting = await service({ ...config, trustedOrigins: [page] }, {}, allow)
-    expect((await doctor([trusting, '--origin', page])).ids).toEqual([])
+    expect((await diagnose([await startService(config, {}, allow), '--origin', page])).ids).toEqual([
+      'change trusted-origins'
+    ])
+    const trusting = await startService({ ...config, trustedOrigins: [page] }, {}, allow)
+    expect((await diagnose([trusting, '--origin', page])).ids).toEqual([])
   })
 
-  it('finds pages of another site, to which no browser sends the cookies', async () => {
+  it('finds pages of another site, to which browsers send no cookies', async () => {
     const allow = (app: Express) =>
       app.use(
         cors({ origin: 'https://app.example', credentials: true, allowedHeaders: ALLOWED, exposedHeaders: EXPOSED })
       )
-    const url = await service({ useCookies: true, loginDomains: ['app.example'] }, {}, allow)
-    expect((await doctor([url], { TRUSTED_ORIGINS: 'https://app.example' })).ids).toEqual(['change same-site'])
+    const url = await startService({ useCookies: true, loginDomains: ['app.example'] }, {}, allow)
+    expect((await diagnose([url], { TRUSTED_ORIGINS: 'https://app.example' })).ids).toEqual(['change same-site'])
   })
 })
