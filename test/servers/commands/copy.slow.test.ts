@@ -86,9 +86,9 @@ it('copy ends at any moment and continues: nothing is lost, nothing is there twi
   expect(counts.at(-1)).toBeLessThan(ENTRIES)
   const { code, stdout } = await runCli(['copy'], env)
   expect(code).toBe(0)
-  const [, copied, known] = /entries copied: (\d+) \(already there: (\d+)\)/.exec(stdout) ?? []
-  expect(Number(copied) + Number(known)).toBe(ENTRIES)
-  expect(Number(known)).toBeGreaterThanOrEqual(counts.at(-1)!)
+  const [, copied, present] = /entries copied: (\d+) \(already in the database: (\d+)\)/.exec(stdout) ?? []
+  expect(Number(copied) + Number(present)).toBe(ENTRIES)
+  expect(Number(present)).toBeGreaterThanOrEqual(counts.at(-1)!)
   expect(await countEntries()).toBe(ENTRIES)
   expect(await movedEtags()).toEqual(await localEtags())
 })

@@ -25,7 +25,9 @@ describe('keys new', () => {
     const { PRIVATE_KEY: key, ...others } = parseEnv(first)
     expect(others).toEqual({ CHALLENGE_SECRET: HEX, RESOURCE_KEY: HEX })
     const did = `did:ethr:rsk:${computeAddress(`0x${key!}`).toLowerCase()}`
-    expect(first).toContain(`# Signs the tokens of the service, whose DID follows from it: ${did}\nPRIVATE_KEY=`)
+    expect(first).toContain(
+      `# Signs the tokens of the service. The DID of the service is derived from it: ${did}\nPRIVATE_KEY=`
+    )
     expect(readEnv(parseEnv(first), 'auth', false)).toMatchObject({ PRIVATE_KEY: [key], RESOURCE_KEY: [HEX] })
     expect(await keys('new')).not.toBe(first)
   })
@@ -41,12 +43,14 @@ describe('keys new', () => {
   it('writes a file that only its owner reads, and never over another', async () => {
     const file = join(folder.path, '.env')
     expect(await keys('new', '--out', file)).toMatch(
-      /^Wrote PRIVATE_KEY, CHALLENGE_SECRET, RESOURCE_KEY of did:ethr:rsk:0x[0-9a-f]{40} to .*\.env$/
+      /^Wrote PRIVATE_KEY, CHALLENGE_SECRET, RESOURCE_KEY of did:ethr:rsk:0x[0-9a-f]{40} to .*\.env\.$/
     )
     const written = readFileSync(file, 'utf8')
     expect(parseEnv(written)).toEqual({ PRIVATE_KEY: HEX, CHALLENGE_SECRET: HEX, RESOURCE_KEY: HEX })
     expect(statSync(file).mode & 0o777).toBe(0o600)
-    await expect(keys('new', '--out', file)).rejects.toThrow(`Cannot write ${file}: a file is in its place`)
+    await expect(keys('new', '--out', file)).rejects.toThrow(
+      `Cannot write ${file}: a file with this name exists already`
+    )
     expect(readFileSync(file, 'utf8')).toBe(written)
   })
 

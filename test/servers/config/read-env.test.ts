@@ -5,7 +5,7 @@ import {
   findMisspellings,
   readEnv,
   readEnvs,
-  readUnusedVariables
+  findUnusedVariables
 } from '../../../servers/config/read-env.js'
 import { StartError } from '../../../servers/config/startup-error.js'
 import { folderOfEachTest } from '../../support/folder-of-each-test.js'
@@ -124,8 +124,8 @@ describe('readEnv', () => {
   it('demands of instances that share a database the identity that they share', () => {
     const env = { DATABASE_URL: 'postgres://db.example/did_auth', CHALLENGE_SECRET: 'a'.repeat(32) }
     expect(refusal(env, true).split('\n').slice(1)).toEqual([
-      '  - PRIVATE_KEY: missing; with DATABASE_URL give the same to every instance',
-      '  - AUTH_SERVICE_URL: missing; with DATABASE_URL give the same to every instance'
+      '  - PRIVATE_KEY: missing; with DATABASE_URL, every instance needs the same value',
+      '  - AUTH_SERVICE_URL: missing; with DATABASE_URL, every instance needs the same value'
     ])
     expect(refusal({ ...env, RESOURCES: 'https://a.example' }, true)).toContain('\n  - RESOURCE_KEY: missing; with')
     expect(readEnv(env, 'auth', false, 'operate').DATABASE_URL).toBe(env.DATABASE_URL)
@@ -158,8 +158,8 @@ describe('readEnv', () => {
 
   it('names what a bucket lacks', () => {
     expect(refusal({ S3_ENDPOINT: 'https://s3.example', S3_BUCKET: 'b-1' }).split('\n').slice(1)).toEqual([
-      '  - S3_ACCESS_KEY_ID: missing; it is needed with S3_ENDPOINT, S3_BUCKET',
-      '  - S3_SECRET_ACCESS_KEY: missing; it is needed with S3_ENDPOINT, S3_BUCKET'
+      '  - S3_ACCESS_KEY_ID: missing; it is required together with S3_ENDPOINT, S3_BUCKET',
+      '  - S3_SECRET_ACCESS_KEY: missing; it is required together with S3_ENDPOINT, S3_BUCKET'
     ])
   })
 
@@ -216,7 +216,7 @@ describe('readEnv', () => {
       ERROR_FORMAT: 'json'
     })
     expect(message.split('\n')).toEqual([
-      'Wrong environment:',
+      'Invalid environment variables:',
       '  - PORT: received "65536"; give a port, 0 to 65535',
       '  - SERVICE_URL: received "a b"; give a URL of printable ASCII without space',
       '  - SERVICE_DID: received "did:"; give a DID, such as did:ethr:rsk:0x… (40 hex digits)',
@@ -241,7 +241,7 @@ describe('readEnv', () => {
     const message = refusal({ PORT: 'x', IPFS_API_URL: 'http://10.0.0.1:5001' })
     expect(message.split('\n').slice(1)).toEqual([
       '  - PORT: received "x"; give a port, 0 to 65535',
-      '  - IPFS_API_URL: neither https nor on this machine; give such a URL, or IPFS_ALLOW_INSECURE=true'
+      '  - IPFS_API_URL: neither https nor on this machine; give such a URL, or set IPFS_ALLOW_INSECURE=true'
     ])
     const allowed = { PORT: 'x', IPFS_API_URL: 'http://10.0.0.1:5001', IPFS_ALLOW_INSECURE: 'true' }
     expect(refusal(allowed)).not.toContain('IPFS')
@@ -302,7 +302,7 @@ describe('readEnvs', () => {
   it('names what is wrong for any server in one message, each problem once', () => {
     const env = { AUTH_PORT: 'x', RELAY_PORT: 'y', VAULT_PORT: 'z', RELAY_MAX_FILE_BYTES: '0' }
     const lines = [
-      'Wrong environment:',
+      'Invalid environment variables:',
       'AUTH_PORT: received "x"; give a port, 0 to 65535',
       'RELAY_MAX_FILE_BYTES: received "0"; give a number of bytes, at least 1',
       'RELAY_PORT: received "y"; give a port, 0 to 65535',
@@ -313,20 +313,20 @@ describe('readEnvs', () => {
 
   it('names what is wrong for one of them only', () =>
     expect(() => readEnvs({ VAULT_PORT: 'z' }, ['auth', 'vault'], true)).toThrow(
-      new StartError('Wrong environment:\n  - VAULT_PORT: received "z"; give a port, 0 to 65535')
+      new StartError('Invalid environment variables:\n  - VAULT_PORT: received "z"; give a port, 0 to 65535')
     ))
 })
 
-describe('readUnusedVariables', () => {
+describe('findUnusedVariables', () => {
   it('names what `all` does not read', () => {
     const env = { PORT: '1', SERVICE_URL: '', AUTH_PORT: '2' }
-    expect(readUnusedVariables(env, ['auth', 'relay', 'vault'], true)).toEqual(['PORT'])
+    expect(findUnusedVariables(env, ['auth', 'relay', 'vault'], true)).toEqual(['PORT'])
   })
 
   it('names what is read by `all` only', () => {
     const env = { PORT: '1', AUTH_PORT: '2', AUTH_SERVICE_URL: 'https://auth.example', RELAY_PORT: '3' }
-    expect(readUnusedVariables(env, ['auth'], false)).toEqual(['AUTH_PORT', 'AUTH_SERVICE_URL'])
-    expect(readUnusedVariables({ PORT: '1' }, ['auth'], false)).toEqual([])
+    expect(findUnusedVariables(env, ['auth'], false)).toEqual(['AUTH_PORT', 'AUTH_SERVICE_URL'])
+    expect(findUnusedVariables({ PORT: '1' }, ['auth'], false)).toEqual([])
   })
 })
 
@@ -349,7 +349,7 @@ describe('a secret in a file', () => {
       RPC_URL_FILE: folder.path
     })
     expect(message.split('\n')).toEqual([
-      'Wrong environment:',
+      'Invalid environment variables:',
       '  - PRIVATE_KEY: received together with PRIVATE_KEY_FILE; set only one of them',
       '  - CHALLENGE_SECRET_FILE: the file is empty',
       '  - RPC_URL_FILE: the file cannot be read'
@@ -368,8 +368,8 @@ describe('findMisspellings', () => {
     ['AUTH_SERVICE_ULR', 'AUTH_SERVICE_URL'],
     ['PRIVATE_KEY_FIL', 'PRIVATE_KEY_FILE'],
     ['PROT', 'PORT']
-  ])('names %s, which may be %s', (variable, known) =>
-    expect(findMisspellings({ [variable]: 'a value' })).toEqual([{ variable, known }])
+  ])('names %s, which may be %s', (variable, suggestion) =>
+    expect(findMisspellings({ [variable]: 'a value' })).toEqual([{ variable, suggestion }])
   )
 
   it.each(['SERVICE_URL', 'VAULT_PORT', 'PAGER', 'POST', 'HOME', 'PATH', 'SERVICE_LRU_', 'SERVICE', ''])(
@@ -381,6 +381,6 @@ describe('findMisspellings', () => {
 
   it('is part of what is said about a wrong environment, without the value', () =>
     expect(refusal({ PORT: 'http', PRIVATE_KYE: 'secret' })).toMatch(
-      /^Wrong environment:\n {2}- PORT: .*\n {2}- PRIVATE_KYE: unknown; is it PRIVATE_KEY\?$/
+      /^Invalid environment variables:\n {2}- PORT: .*\n {2}- PRIVATE_KYE: unknown variable; did you mean PRIVATE_KEY\?$/
     ))
 })

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { Opened } from '../../../servers/process/start-server.js'
+import { CloseStack } from '../../../servers/process/start-server.js'
 
-describe('Opened', () =>
+describe('CloseStack', () =>
   it('closes once, in reverse order, one after another, also where one fails', async () => {
-    const opened = new Opened()
+    const closeStack = new CloseStack()
     const steps: string[] = []
     const closing = (name: string, failure?: Error) => async (): Promise<void> => {
       steps.push(`${name} begins`)
@@ -13,12 +13,12 @@ describe('Opened', () =>
       if (failure !== undefined) throw failure
     }
     const failure = new Error('broken')
-    opened.add(closing('first'))
-    opened.add(closing('second', failure))
-    opened.add(closing('third'))
-    expect(await opened.close()).toEqual([failure])
+    closeStack.add(closing('first'))
+    closeStack.add(closing('second', failure))
+    closeStack.add(closing('third'))
+    expect(await closeStack.close()).toEqual([failure])
     const each = ['third', 'second', 'first'].flatMap((name) => [`${name} begins`, `${name} ends`])
     expect(steps).toEqual(each)
-    expect(await opened.close()).toEqual([])
+    expect(await closeStack.close()).toEqual([])
     expect(steps).toEqual(each)
   }))

@@ -39,8 +39,8 @@ async function posted(content: string): Promise<string> {
   return id
 }
 
-const backups = 'Backups, replicas and their logs, snapshots of the disk and other IPFS nodes may still have it.'
-const pinned = 'Its pin is removed by the running server when the IPFS node answers.'
+const backups = 'Copies may remain in backups, replicas and their logs, disk snapshots, and on other IPFS nodes.'
+const pinned = 'The running server removes its pin as soon as the IPFS node is available.'
 
 describe('vault takedown', () => {
   it.each([
@@ -80,7 +80,7 @@ describe('vault takedown', () => {
 
   it('--dry-run says what it would do and changes nothing, wherever it stands', async () => {
     const id = await posted(secret)
-    const lines = [`Would remove ${id} (${secret.length} bytes), and refuse it from now on.`]
+    const lines = [`Would remove ${id} (${secret.length} bytes) and refuse it from now on.`]
     expect(await run('takedown', id, '--dry-run')).toEqual({ code: 0, lines })
     expect(await run('takedown', '--dry-run', id)).toEqual({ code: 0, lines })
     await bob!.read('letters').expect(200, JSON.stringify([secret]))
