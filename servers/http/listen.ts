@@ -113,7 +113,7 @@ function bindServer(
     })
     server.listen(port, host, () => {
       server.removeAllListeners('error')
-      // Without a listener, a connection that cannot be accepted (no free file descriptor) would crash the server.
+      // If there were no listener, a connection that cannot be accepted (no free file descriptor) would crash the server.
       server.on('error', () => undefined)
       resolve(server.address() as AddressInfo)
     })

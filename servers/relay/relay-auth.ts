@@ -159,7 +159,7 @@ export function createRelayAuth(parts: RelayAuthParts) {
   }
 
   return {
-    /** Issues a challenge. @throws ServerError ERR_INVALID_REQUEST (`did` is invalid); DidAuthError ERR_DID_UNSUPPORTED */
+    /** Issues a challenge. @throws ServerError ERR_INVALID_REQUEST for no DID; DidAuthError ERR_DID_UNSUPPORTED */
     requestChallenge(did: string): string {
       if (!isDid(did)) throw new ServerError('ERR_INVALID_REQUEST')
       assertNetwork(did, networks)

@@ -270,6 +270,19 @@ describe('express-did-auth', () => {
     expect((await run(['doctor', '--server', 'relay']).ended).stdout).toContain('LOG_LEVEL')
   })
 
+  it.each(['auth', 'vault'])('warns once of a SERVICE_URL without a scheme at %s', async (name) => {
+    const env = { PORT: '0', SERVICE_URL: 'localhost:3000', PAGE: 'false' }
+    const { ended, output, child } = spawnCli([name], env, [], servers.folder)
+    await until(() => output().includes('"event":"ready"') || child.exitCode !== null)
+    child.kill()
+    const lines = (await ended).stdout.trim().split('\n')
+    const warnings = lines
+      .map((line) => JSON.parse(line) as Record<string, string>)
+      .filter(({ level }) => level === 'warn')
+    const msg = 'SERVICE_URL localhost:3000 is not an http(s) URL. Set SERVICE_URL=http://localhost:3000'
+    expect(warnings).toMatchObject([{ event: 'configuration', variable: 'SERVICE_URL', msg }])
+  })
+
   // Node reads it at each connection: certificates would not be verified.
   it('takes variables of the servers only from .env, and names the others in one warning', async () => {
     writeFileSync(`${servers.folder}/.env`, 'NODE_TLS_REJECT_UNAUTHORIZED=0\nPORT=0\nPATH_OF_MINE=x\nRPC_URL_FILE=\n')
