@@ -118,7 +118,7 @@ export class JsonTextDecoder {
     return quote + 1
   }
 
-  /** Whether the string that begins is the field's value. A wrong result for invalid JSON does not matter: `end` throws. */
+  /** Whether the string that begins is the field's value. A wrong result for invalid JSON is harmless: `end` throws. */
   #isValueOfField(): boolean {
     if (!this.#fieldNameNumbers.has(this.#stringCount - 1) || !/:\s*$/.test(this.#outline)) return false
     let depth = 0

@@ -113,7 +113,7 @@ function bindServer(
     })
     server.listen(port, host, () => {
       server.removeAllListeners('error')
-      // If there were no listener, a connection that cannot be accepted (no free file descriptor) would crash the server.
+      // An error listener keeps the server alive if it cannot accept a connection, such as without file descriptors.
       server.on('error', () => undefined)
       resolve(server.address() as AddressInfo)
     })
