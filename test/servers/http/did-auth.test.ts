@@ -51,7 +51,8 @@ describe('didAuthConfig', () => {
     const messages: unknown[] = []
     const write = (line: string): void => void messages.push(JSON.parse(line).msg)
     const log = createServerLog(env, false, { write })
-    const parts = { env, identity, serviceUrl, log, store: memoryStore() }
+    const serviceDid = `did:ethr:rsk:0x${'1'.repeat(40)}`
+    const parts = { env, identity: { ...identity, serviceDid }, serviceUrl, log, store: memoryStore() }
     const requireDid = setupDidAuth(express(), createDidAuthConfig(parts, es256kSigner(identity.privateKey)))
     await requireDid.close()
     expect(messages).toEqual([expect.stringMatching(/^access tokens /)])
