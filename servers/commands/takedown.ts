@@ -33,7 +33,7 @@ export function createTakedownCommand(server: 'relay' | 'vault'): (commandLine: 
 /** A cid within a link: `relay://<cid>#<key>`, `https://…#r=<cid>.<key>`, `ipfs://<cid>`, `https://…/ipfs/<cid>`. */
 const CID_IN_LINK = /(?<![A-Za-z0-9_-])baf[a-z2-7]{56}(?![A-Za-z0-9_-])/g
 
-/** Parses a cid, or a link that contains one. The UsageError does not quote the link, which may contain a key. */
+/** Parses a cid or a link. @throws UsageError that does not quote the link, because the link may contain a key */
 function parseReference(references: readonly string[]): string {
   const cids = new Set(references.flatMap((reference) => reference.match(CID_IN_LINK) ?? []))
   const [cid] = cids
