@@ -7,7 +7,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-// One of the tools that weigh much: .config/install.js installs it.
+// A large tool, which `.config/install.js slow` installs.
 const { Extractor, ExtractorConfig } = createRequire(new URL('../test/slow/package.json', import.meta.url))(
   '@microsoft/api-extractor'
 )
@@ -22,7 +22,7 @@ mkdirSync(reportFolder, { recursive: true })
 rmSync(reportTempFolder, { recursive: true, force: true })
 mkdirSync(reportTempFolder, { recursive: true })
 
-/** `.` becomes `index`, `./stores/sqlite` becomes `stores-sqlite`. */
+/** Returns the name of a report: `.` becomes `index`, `./stores/sqlite` becomes `stores-sqlite`. */
 const reportName = (entry) => (entry === '.' ? 'index' : entry.slice(2).replaceAll('/', '-'))
 
 function extract(entry, types) {
@@ -44,19 +44,19 @@ function extract(entry, types) {
         extractorMessageReporting: {
           default: { logLevel: 'warning', addToApiReportFile: true },
           'ae-missing-release-tag': { logLevel: 'none' },
-          // The report marks such names anyway. Line numbers in it would change with every edit of a comment.
+          // The report marks undocumented names itself. Warnings have line numbers, which change with every comment.
           'ae-undocumented': { logLevel: 'none' }
         },
-        // ESLint and reviewers check comments. TSDoc would refuse much valid JSDoc.
+        // ESLint and reviewers check comments. TSDoc refuses much valid JSDoc.
         tsdocMessageReporting: { default: { logLevel: 'none' } }
       }
     }
   })
-  // Not a local build: api-extractor then only compares. It is we who say when to write.
+  // api-extractor writes reports only in a local build. Otherwise it compares them.
   return Extractor.invoke(config, { localBuild: update, messageCallback: (message) => onMessage(entry, message) })
 }
 
-/** One line per finding, without the preamble about versions that the tool prints for each entry. */
+/** Prints one line per finding, without the tool's version messages for each entry. */
 function onMessage(entry, message) {
   message.handled = true
   if (message.logLevel === 'error' || (message.logLevel === 'warning' && !message.messageId.startsWith('console-'))) {
@@ -69,7 +69,7 @@ for (const [entry, target] of Object.entries(exports)) {
   if (typeof target === 'string') continue
   if (!existsSync(join(rootDir, target.types))) {
     failed = true
-    console.error(`package.json names the entry ${entry}, but the build makes no ${target.types}`)
+    console.error(`package.json names the entry ${entry}, but the build does not create ${target.types}.`)
     continue
   }
   const result = extract(entry, target.types)
@@ -78,10 +78,12 @@ for (const [entry, target] of Object.entries(exports)) {
     failed = true
   } else if (result.apiReportChanged && !update) {
     failed = true
-    console.error(`${report} is not what the sources say now; that is .cache/api/${reportName(entry)}.api.md.`)
-    console.error('If the change is meant: npm run api -- --update, and commit it.')
+    console.error(
+      `${report} differs from the public API of the sources, which is in .cache/api/${reportName(entry)}.api.md.`
+    )
+    console.error('If the change is intended, run npm run api -- --update and commit the report.')
   } else {
-    console.log(`${report}${result.apiReportChanged ? ' written' : ' agrees'}`)
+    console.log(`${report}${result.apiReportChanged ? ' written' : ' is up to date'}`)
   }
 }
 process.exitCode = failed ? 1 : 0

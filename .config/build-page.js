@@ -6,10 +6,10 @@ import { build } from 'esbuild'
 const source = fileURLToPath(new URL('../servers/auth/page', import.meta.url))
 
 /**
- * Bundles the page of the auth server. It takes a tenth of a second, so it is done at each build.
+ * Bundles the page of the auth server. Each build does this, because it takes only a tenth of a second.
  *
  * @param {string} folder - target folder
- * @param {{ fromSources?: boolean }} [options] - with the library's sources in place of its build
+ * @param {{ fromSources?: boolean }} [options] - bundle the library's sources instead of its build
  */
 export async function buildPage(folder, { fromSources = false } = {}) {
   mkdirSync(folder, { recursive: true })
@@ -24,7 +24,7 @@ export async function buildPage(folder, { fromSources = false } = {}) {
     minify: true,
     legalComments: 'none',
     logLevel: 'warning',
-    // Its `paths` let the library's name mean the sources.
+    // The `paths` of this file map the library's name to its sources.
     ...(fromSources ? { tsconfig: join(source, '../../../tsconfig.json') } : { tsconfigRaw: {} })
   })
 }

@@ -1,7 +1,6 @@
 /**
- * `npm run build`: the library to dist/, then the servers with the page and the IPFS client to servers/dist/, unless
- * they are newer than their sources. `node .config/build.js library` builds the library alone, `library clean` from
- * nothing.
+ * `npm run build` builds the library to dist/, and the servers with the page and the IPFS client to servers/dist/, unless
+ * they are up to date. `node .config/build.js library` builds only the library. `library clean` deletes old builds first.
  */
 import { cpSync, existsSync, mkdirSync, readdirSync, realpathSync, rmSync, statSync, utimesSync } from 'node:fs'
 import { writeFileSync } from 'node:fs'
@@ -10,37 +9,39 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { install, run } from './install.js'
 
 const rootDir = fileURLToPath(new URL('..', import.meta.url))
-/** Has the time at which the last complete build began. */
+/** Empty file whose time of modification is the time at which the last complete build began. */
 const stamp = join(rootDir, 'servers/dist/.built')
 const SOURCES = ['package-lock.json', 'package.json', 'tsconfig.json', '.config', 'src', 'servers']
-/** Names under the sources that the build or npm makes. */
-const MADE = ['dist', 'node_modules', 'THIRD-PARTY-LICENSES']
+/** Names within the sources that the build or npm creates. */
+const GENERATED = ['dist', 'node_modules', 'THIRD-PARTY-LICENSES']
 const OUTPUTS = ['dist/index.js', 'servers/dist/bin.js', 'servers/dist/auth/page/index.html']
 
-/** Whether library and servers are built, and no source or folder of sources has changed since. */
+/** Whether library and servers are built, and no source has changed since. */
 export function isBuilt() {
   if (!existsSync(stamp) || !OUTPUTS.every((file) => existsSync(join(rootDir, file)))) return false
   const builtAt = statSync(stamp).mtimeMs
   const isOlder = (path) => {
     const status = statSync(path)
-    // Building itself adds names to `servers`, and so changes the time of that folder.
+    // The build itself adds names to `servers`, which changes the time of that folder.
     if (status.mtimeMs > builtAt && path !== join(rootDir, 'servers')) return false
-    return !status.isDirectory() || readdirSync(path).every((name) => MADE.includes(name) || isOlder(join(path, name)))
+    return (
+      !status.isDirectory() || readdirSync(path).every((name) => GENERATED.includes(name) || isOlder(join(path, name)))
+    )
   }
   return SOURCES.every((path) => isOlder(join(rootDir, path)))
 }
 
-/** Compiles one of the two projects, as far as its sources are newer. @returns whether that worked */
+/** Compiles the changed files of one of the two projects. @returns whether that succeeded */
 async function compile(project) {
   const compiler = join(rootDir, 'node_modules/typescript/bin/tsc')
   return (await run(process.execPath, [compiler, '-b', join(rootDir, `.config/tsconfig.${project}.json`)])) === 0
 }
 
-/** Installs what building needs, and builds library and servers, unless they are built. @returns whether they are */
+/** Builds library and servers unless they are up to date. Installs packages first. @returns whether they are built */
 export async function build() {
   if (isBuilt()) return true
   if (!(await install())) return false
-  console.error('Building, about 10 s')
+  console.error('Building. This takes about 10 s.')
   const startedAt = new Date()
   rmSync(stamp, { force: true })
   if (!(await compile('servers'))) return false
@@ -64,7 +65,7 @@ export async function build() {
     console.error(`The build failed: ${error.message}`)
     return false
   } finally {
-    // Its process would run as long as the servers.
+    // Otherwise the process of esbuild would run as long as the servers.
     await (await import('esbuild')).stop()
   }
   writeFileSync(stamp, '')

@@ -5,7 +5,7 @@ import { build } from 'esbuild'
 
 const rootDir = fileURLToPath(new URL('..', import.meta.url))
 
-/** Node's own `fetch`, in place of a choice that the client makes at run time from packages for older runtimes. */
+/** Plugin that replaces the client's `fetch` packages for older runtimes by Node's own `fetch`. */
 const nodeFetch = {
   name: 'node-fetch',
   setup({ onResolve, onLoad }) {
@@ -21,11 +21,11 @@ module.exports = { default: fetch, fetch, Headers, Request, Response }`
 }
 
 /**
- * Bundles ipfs-http-client and its packages, in the versions of the lock file. The servers come with the bundle, so that
- * operators install no package for their IPFS node.
+ * Bundles ipfs-http-client and its packages, in the versions of the lock file. The servers include the bundle, so that
+ * operators need not install packages for their IPFS node.
  *
  * @param {string} file - the compiled `servers/ipfs/http-client.ts`, which is replaced
- * @param {string} noticesFile - for the licences of the packages in the bundle
+ * @param {string} noticesFile - receives the licences of the bundled packages
  */
 export async function bundleIpfsClient(file, noticesFile) {
   const { metafile } = await build({
@@ -48,24 +48,25 @@ import { createRequire } from 'node:module'
 const require = createRequire(import.meta.url)`
     }
   })
-  writeFileSync(noticesFile, noticesOf(metafile))
+  writeFileSync(noticesFile, formatNotices(metafile))
 }
 
-/** The licences of all packages that a bundle contains. A text that several packages have is printed once. */
-function noticesOf({ inputs }) {
+/** Formats the licences of all packages in a bundle. Identical texts are printed once. */
+function formatNotices({ inputs }) {
   const folders = new Set(Object.keys(inputs).flatMap((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? []))
   const packages = new Map()
   for (const folder of [...folders].sort()) {
     const { name, version, license, author } = JSON.parse(readFileSync(join(rootDir, folder, 'package.json'), 'utf8'))
     const holder = typeof author === 'object' ? author.name : (author ?? `the authors of ${name}`)
-    const own = readLicence(join(rootDir, folder))
-    // Some files only name the licences. The whole text of the Apache License is in the chapter of `long`.
-    const isComplete = /Permission (?:is hereby granted|to use)|Redistribution and use|the Apache License/.test(own)
-    const text = isComplete ? own : [own, standardText(license, holder)].join('\n\n').trim()
+    const licence = readLicence(join(rootDir, folder))
+    // Some files only name the licence. The full Apache License is in the chapter of the package `long`.
+    const isComplete = /Permission (?:is hereby granted|to use)|Redistribution and use|the Apache License/.test(licence)
+    const text = isComplete ? licence : [licence, getStandardText(license, holder)].join('\n\n').trim()
     packages.set(text, (packages.get(text) ?? new Set()).add(`${name} ${version} (${license})`))
   }
   const chapters = [...packages].map(([text, names]) => `${[...names].join('\n')}\n\n${text}\n`)
-  const head = 'dist/ipfs/http-client.js contains the following packages. Each chapter is their licence.\n'
+  const head =
+    'dist/ipfs/http-client.js contains the following packages. Each chapter is the licence of the packages above it.\n'
   return [head, ...chapters].join(`\n${'-'.repeat(80)}\n\n`)
 }
 
@@ -74,10 +75,11 @@ function readLicence(folder) {
   return files.map((name) => readFileSync(join(folder, name), 'utf8').trim()).join('\n\n')
 }
 
-/** The standard text of a licence, for packages that only name it. @throws Error for an unknown licence */
-function standardText(license, holder) {
+/** Returns the standard text of a licence for packages that only name it. @throws Error for an unknown licence */
+function getStandardText(license, holder) {
   const text = license.includes('MIT') ? MIT : license === 'ISC' ? ISC : undefined
-  if (text === undefined) throw new Error(`There is no text of the licence ${license} here`)
+  if (text === undefined)
+    throw new Error(`The text of the licence ${license} is unknown: add it to .config/bundle-ipfs-client.js`)
   return `Copyright (c) ${holder}\n\n${text}`
 }
 

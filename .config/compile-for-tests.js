@@ -8,15 +8,15 @@ const rootDir = fileURLToPath(new URL('..', import.meta.url))
 const options = { platform: 'node', format: 'esm', target: 'node20', logLevel: 'warning' }
 
 /**
- * Jest's globalSetup. Jest compiles TypeScript only where it runs it, and a thread or a process it does not run. So
- * what they run is compiled here, once and not by each of them, and no test runs an old build.
+ * Jest's globalSetup. Jest compiles only the TypeScript that it runs itself, not that of threads and child processes.
+ * This function compiles their files once, so that no test runs an old build.
  */
 export default async function compileForTests() {
   mkdirSync(`${rootDir}.cache`, { recursive: true })
   await Promise.all([compileWorkers(), compileForProcesses()])
 }
 
-/** The threads that own a database. test/support/start-sqlite-worker.ts starts them. */
+/** Compiles the threads that own a database. test/support/start-sqlite-worker.ts starts them. */
 async function compileWorkers() {
   const workers = {
     'sqlite-worker': 'src/stores/sqlite/worker.ts',
@@ -24,34 +24,35 @@ async function compileWorkers() {
   }
   await Promise.all(
     Object.entries(workers).map(async ([name, source]) => {
-      const own = `${rootDir}.cache/${name}-${process.pid}.mjs`
+      const temporaryFile = `${rootDir}.cache/${name}-${process.pid}.mjs`
       await build({
         ...options,
         entryPoints: [rootDir + source],
-        outfile: own,
+        outfile: temporaryFile,
         bundle: true,
         external: ['better-sqlite3']
       })
-      // Renamed at the end, because another run may be starting it.
-      renameSync(own, `${rootDir}.cache/${name}.mjs`)
+      // The file is replaced atomically, because another run may be starting it.
+      renameSync(temporaryFile, `${rootDir}.cache/${name}.mjs`)
     })
   )
 }
 
 /**
- * Compiles the files that processes run, each for itself. test/support/run-script.ts runs it; .config/remove-compiled.js removes it.
+ * Compiles the files that child processes run, without bundling. test/support/run-script.ts runs them, and
+ * .config/remove-compiled.js removes them.
  */
 async function compileForProcesses() {
   const outdir = `${rootDir}.cache/compiled-${process.pid}`
   const entryPoints = ['src', 'servers', 'test/support', 'test/protocol'].flatMap((folder) =>
     readdirSync(join(rootDir, folder), { recursive: true })
       .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts') && !file.endsWith('.d.ts'))
-      // Bundled, see below.
+      // The page is bundled below.
       .filter((file) => !file.startsWith(`auth${sep}page${sep}`))
       .map((file) => join(rootDir, folder, file))
   )
   await build({ ...options, entryPoints, outdir, outbase: rootDir })
-  // The client as a script, for tests in a browser: `didAuth.DidAuthClient`.
+  // Browser tests load the client as a script, as `didAuth.DidAuthClient`.
   await build({
     entryPoints: [`${rootDir}src/client/index.ts`],
     outfile: `${outdir}/client-script.js`,

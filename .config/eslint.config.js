@@ -5,7 +5,7 @@ import { plainLanguage } from './plain-language.js'
 
 const rootDir = fileURLToPath(new URL('..', import.meta.url))
 
-/** Rules that ESLint itself has no option for, each with the reason that the offender gets to read. */
+/** Restrictions for which ESLint has no option. Each message gives the reason. */
 const everywhere = [
   { selector: 'ExportDefaultDeclaration', message: 'Named exports only: one thing has one name everywhere.' },
   { selector: 'TSExportAssignment', message: 'Named exports only: one thing has one name everywhere.' },
@@ -22,7 +22,7 @@ const randomness = [
   'webcrypto'
 ]
 
-/** Globals that make a result depend on more than its arguments. The ports Clock and Random provide them instead. */
+/** Globals that make a result depend on more than its arguments. Pure code receives them through ports. */
 const impureGlobals = [
   ['Date', 'Time arrives as nowSeconds.'],
   ['performance', 'Time arrives as nowSeconds.'],
@@ -66,7 +66,7 @@ const expressPattern = {
 
 const noConcurrentTests = {
   selector: "MemberExpression[property.name='concurrent']",
-  message: 'Jest refuses lazy imports once one of the tests has ended: see allOf in test/support.'
+  message: 'Jest refuses lazy imports after one of the concurrent tests has ended. Use allOf of test/support.'
 }
 
 /** One object per folder, because a later setting of a rule replaces an earlier one and does not add to it. */
@@ -94,15 +94,15 @@ export default defineConfig(
       '@typescript-eslint/consistent-type-exports': 'error',
       '@typescript-eslint/explicit-module-boundary-types': 'error',
       '@typescript-eslint/no-confusing-void-expression': ['error', { ignoreArrowShorthand: true }],
-      // Comments as well, which prettier leaves as they are.
+      // The limit also applies to comments, which prettier does not wrap.
       'max-len': [
         'error',
         { code: 120, ignoreUrls: true, ignoreStrings: true, ignoreTemplateLiterals: true, ignoreRegExpLiterals: true }
       ],
-      // `declare global { namespace Express }` is the one way to say what req.user is.
+      // `declare global { namespace Express }` is the only way to declare req.user.
       '@typescript-eslint/no-namespace': ['error', { allowDeclarations: true }],
       '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
-      // A port is asynchronous for all its adapters, also for those that have the answer at hand.
+      // The methods of a port are async for all adapters, also for those that do not wait.
       '@typescript-eslint/require-await': 'off',
       '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],
       '@typescript-eslint/switch-exhaustiveness-check': 'error'
@@ -110,7 +110,7 @@ export default defineConfig(
   },
 
   {
-    // The page runs in a browser, whose types nothing else here has.
+    // The page runs in a browser, so it has its own TypeScript configuration with DOM types.
     files: ['servers/auth/page/**/*.ts'],
     languageOptions: { parserOptions: { project: './.config/tsconfig.client.json', tsconfigRootDir: rootDir } }
   },
@@ -118,7 +118,7 @@ export default defineConfig(
   { files: ['src/**/*.ts'], rules: { '@typescript-eslint/no-restricted-imports': restrictedImports(expressPattern) } },
   {
     files: ['src/stores/sql/*-verbs.ts', 'servers/storage/sql/*-{steps,verbs}.ts'],
-    // Verbs are called by their name, with the types that each is written with: once.
+    // The types of these functions are inferred, because callers derive them from the functions by name.
     rules: { '@typescript-eslint/explicit-module-boundary-types': 'off' }
   },
   {
@@ -129,7 +129,7 @@ export default defineConfig(
   },
   {
     files: ['src/adapters/secp256k1-bindings.d.ts'],
-    // A CommonJS module has a default export whether we like it or not.
+    // A CommonJS module always has a default export.
     rules: { 'no-restricted-syntax': 'off' }
   },
   { files: ['src/express/**/*.ts'], rules: { '@typescript-eslint/no-restricted-imports': 'off' } },
@@ -148,7 +148,7 @@ export default defineConfig(
   {
     files: ['test/**/*.ts'],
     rules: {
-      // Tests hand over wrong values on purpose, read JSON bodies that are `any`, and may know that a value is there.
+      // Tests pass wrong values on purpose, read JSON bodies of type `any`, and may assume that a value exists.
       '@typescript-eslint/explicit-module-boundary-types': 'off',
       '@typescript-eslint/no-non-null-assertion': 'off',
       '@typescript-eslint/no-unsafe-argument': 'off',

@@ -4,26 +4,26 @@ import { delimiter, join } from 'node:path'
 const SWIFT = ['swift-proxy', 'swift-object', 'swift-container', 'swift-account']
 
 /**
- * The Chromium for tests in a browser: the one that `CHROMIUM` names, else one on the `PATH`.
+ * Finds the Chromium for browser tests: the path in `CHROMIUM`, otherwise a program on the `PATH`.
  *
- * @returns undefined if there is none
+ * @returns its path; undefined if there is none
  */
-export function findChromium({ CHROMIUM: own = '', PATH: path = '' } = process.env) {
-  if (own !== '') return existsSync(own) ? own : undefined
+export function findChromium({ CHROMIUM: chosen = '', PATH: path = '' } = process.env) {
+  if (chosen !== '') return existsSync(chosen) ? chosen : undefined
   return findProgram(['chromium', 'chromium-browser', 'google-chrome'], path)
 }
 
-/** Returns the Redis or Valkey server for tests on the `PATH`; undefined if there is none. */
+/** Finds a Redis or Valkey server on the `PATH`. */
 export function findRedis({ PATH: path = '' } = process.env) {
   return findProgram(['redis-server', 'valkey-server'], path)
 }
 
-/** HAProxy, which Debian puts where only root looks. */
+/** Finds HAProxy, which Debian installs in a folder that is only on root's `PATH`. */
 export function findHaproxy({ PATH: path = '' } = process.env) {
   return findProgram(['haproxy'], [path, '/usr/sbin', '/usr/local/sbin'].join(delimiter))
 }
 
-/** Whether there is Debian's PostgreSQL, which can copy a running server; that of npm cannot. */
+/** Whether Debian's PostgreSQL is installed. It includes pg_basebackup, which the npm package lacks. */
 function hasStandby() {
   const folder = '/usr/lib/postgresql'
   const version = existsSync(folder) ? readdirSync(folder).at(-1) : undefined
@@ -31,9 +31,9 @@ function hasStandby() {
 }
 
 /**
- * Lists programs that tests need, npm does not have, and this machine lacks. Their tests are skipped, as the totals say.
+ * Lists missing programs that tests need and npm does not provide. Their tests are skipped, which the totals show.
  *
- * @returns of each that is missing: what it is, the files, as a pattern and for people, and the packages of Debian
+ * @returns for each missing program: its name, its test files (as a pattern and in words), and its Debian packages
  */
 export function missingEngines(environment = process.env) {
   const { PATH: path = '', TEST_REDIS_URL: redisUrl } = environment
@@ -42,7 +42,7 @@ export function missingEngines(environment = process.env) {
     missing.push(engine('a browser', 'browser', ['chromium']))
   }
   if (findRedis(environment) === undefined) {
-    // Most of them run on the Redis of `TEST_REDIS_URL` as well; faults need one that can be stopped.
+    // Most Redis tests can use the server of `TEST_REDIS_URL`. Tests of faults need a server that they can stop.
     if (!redisUrl) missing.push(engine('Redis', 'redis', ['redis-server']))
     missing.push(engine('faults of Redis', 'redis-faults', ['redis-server']))
   }

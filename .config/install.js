@@ -1,6 +1,6 @@
 /**
- * `node .config/install.js` installs the packages of this repository, `node .config/install.js slow` also those of
- * test/slow, which are mostly an IPFS node. Packages that are installed already are left alone, whoever installed them.
+ * `node .config/install.js` installs the packages of this repository. `node .config/install.js slow` also installs those
+ * of test/slow, mainly an IPFS node. Installed packages are not changed.
  */
 import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
@@ -12,8 +12,8 @@ const rootDir = fileURLToPath(new URL('..', import.meta.url))
 const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP']
 
 /**
- * Runs a program with the terminal of this process. Its output is written to stderr, because standard output may be
- * the log of a server. Signals are passed on, and then end this process as well.
+ * Runs a program with the terminal of this process. Its output goes to stderr, because standard output may be
+ * the log of a server. Signals are forwarded to the program. When it has ended, they also end this process.
  *
  * @returns its exit code
  */
@@ -24,7 +24,7 @@ export async function run(command, args, options = {}) {
     received = signal
     child.kill(signal)
   }
-  // Before the start: a signal that comes while it lasts would end this process only.
+  // Added before the start, because a signal during the start would otherwise end only this process.
   for (const signal of FORWARDED) process.on(signal, forward)
   child = spawn(command, args, { stdio: ['inherit', 2, 2], ...options })
   const code = await new Promise((resolve) => {
@@ -40,9 +40,9 @@ export async function run(command, args, options = {}) {
 }
 
 /**
- * Whether a folder has the packages of its lock file, by the record that npm keeps in node_modules. An installation
- * that failed or was interrupted leaves no record. Optional packages are not compared: npm leaves out those that this
- * platform does not need, and those whose installation failed.
+ * Whether the packages of a lock file are installed according to npm's record in node_modules. A failed or interrupted
+ * installation leaves no record. Optional packages are not compared, because npm omits those that this platform does
+ * not need or that fail to install.
  *
  * @param {string} folder
  * @param {{ withTools?: boolean }} [options] - false: development packages may be missing
@@ -52,13 +52,14 @@ export function isInstalled(folder, { withTools = true } = {}) {
   const record = join(folder, 'node_modules/.package-lock.json')
   try {
     const installed = readPackages(record)
-    // A package that was installed in another version after the lock file changed is intended.
+    // If the record is newer than the lock file, other versions were installed on purpose.
     const isRecent = statSync(record).mtimeMs > statSync(lockFile).mtimeMs
     return Object.entries(readPackages(lockFile)).every(([path, { version, integrity, ...wanted }]) => {
       if (!path.includes('node_modules/') || wanted.optional) return true
       if (!withTools && (wanted.dev || wanted.devOptional)) return true
-      const found = installed[path]
-      return found !== undefined && (isRecent || (found.version === version && found.integrity === integrity))
+      const installedPackage = installed[path]
+      if (installedPackage === undefined || isRecent) return installedPackage !== undefined
+      return installedPackage.version === version && installedPackage.integrity === integrity
     })
   } catch {
     return false
@@ -70,19 +71,19 @@ function readPackages(file) {
 }
 
 /**
- * Installs the packages of a folder, with those for development, unless they are installed.
+ * Installs the packages of a folder, including development packages, unless they are installed.
  *
- * @returns whether they are
+ * @returns whether they are installed
  */
 export async function install(path = '.', options) {
   const folder = join(rootDir, path)
   if (isInstalled(folder, options)) return true
-  console.error(`Installing packages${path === '.' ? '' : ` of ${path}`}, about a minute`)
+  console.error(`Installing packages${path === '.' ? '' : ` of ${path}`}. This takes about a minute.`)
   const flags = ['--include=dev', '--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error']
   const code = await run('npm', ['ci', ...flags, '--prefix', '.'], { cwd: folder, shell: process.platform === 'win32' })
   if (code === 0) return true
   const where = path === '.' ? '' : `cd ${path} && `
-  console.error(`The packages could not be installed; the reason is above. \`${where}npm ci\` tries it again.`)
+  console.error(`The packages could not be installed. The reason is above. Run \`${where}npm ci\` to try again.`)
   return false
 }
 

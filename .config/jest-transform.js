@@ -1,10 +1,10 @@
 import { transform } from 'esbuild'
 
-// Each process of Jest loads this file. One that runs tests frees all of its memory when it ends, and Jest reports one
-// that takes more than half a second as a leak: it ends without that.
+// Each Jest process loads this file. A worker frees all of its memory when it ends. Jest reports a leak if that takes
+// more than half a second, so workers exit without freeing memory.
 if (process.send !== undefined) process.once('exit', () => process.exit())
 
-// Jest takes its transforms from a default export. It waits for them wherever it runs ES modules.
+// Jest requires a default export for transforms. For ES modules it supports async transforms.
 export default {
   async processAsync(source, path) {
     const options = { loader: 'ts', format: 'esm', target: 'es2023', sourcemap: 'inline', sourcefile: path }

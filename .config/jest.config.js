@@ -15,13 +15,14 @@ const shared = {
   modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/servers/dist/']
 }
 
-/** Missing engines, which npm does not provide. Their tests are left out, which the totals reporter says. */
+/** Missing programs, which npm does not provide. Their tests are skipped, and the totals reporter lists them. */
 const missing = missingEngines()
 if (missing.length > 0 && process.env.NO_SKIPS === '1') {
-  for (const { what, packages } of missing) console.error(`NO_SKIPS=1, and there is no ${what}: ${packages.join(' ')}`)
+  for (const { what, packages } of missing)
+    console.error(`NO_SKIPS=1 requires ${what}, which is missing. Install ${packages.join(' ')}.`)
   process.exit(1)
 }
-const leftOut = missing.map(({ pattern }) => pattern)
+const skippedFiles = missing.map(({ pattern }) => pattern)
 Object.assign(process.env, {
   CHROMIUM: findChromium() ?? '',
   REDIS_SERVER: findRedis() ?? '',
@@ -30,24 +31,24 @@ Object.assign(process.env, {
 
 const moduleNameMapper = {
   '^[.]/(?:stores/sqlite/)?start-worker[.]js$': '<rootDir>/test/support/start-sqlite-worker.ts',
-  // The package's own name resolves to the sources, so that no test runs against an old build.
+  // The package's own name resolves to the sources, so that tests never use an old build.
   '^express-did-auth$': '<rootDir>/src/index.ts',
   '^express-did-auth/(?!package.json)(.*)$': ['<rootDir>/src/$1/index.ts', '<rootDir>/src/$1.ts'],
-  // Packages that an example and a recipe import. Only the slow tests install them.
+  // An example and a recipe import these packages, which only the slow tests install.
   '^oidc-provider$': '<rootDir>/test/slow/node_modules/oidc-provider/lib/index.js',
   '^hono$': '<rootDir>/test/slow/node_modules/hono/dist/index.js',
-  // NodeNext writes `./x.js` for x.ts; packages in node_modules mean the .js that they say, hence this order.
+  // Under NodeNext, sources import x.ts as `./x.js`. Packages in node_modules have real .js files, which come first.
   '^(\\.{1,2}/.*)\\.js$': ['$1.js', '$1.ts']
 }
 
-/** Files that take long: `npm run test:slow` runs them, `npm test` does not. */
+/** Slow test files, which `npm run test:slow` runs and `npm test` does not. */
 const SLOW = '[.]slow[.]test[.]ts$'
 
 const suite = (projects) => ({
   rootDir,
-  // Jest itself would use one core of two.
+  // Jest's default would use only one of two cores.
   maxWorkers: Math.max(2, availableParallelism() - 1),
-  // v8 coverage counts lines that the compiler made up.
+  // v8 coverage would count lines that the compiler generates.
   coverageProvider: 'babel',
   collectCoverageFrom: ['src/**/*.ts', 'servers/**/*.ts'],
   coverageDirectory: '<rootDir>/.cache/coverage',
@@ -60,13 +61,13 @@ const express5 = { ...shared, displayName: 'express5', moduleNameMapper }
 const express4 = {
   ...shared,
   displayName: 'express4',
-  // Code and tests alike get Express 4, whichever of them imports it.
+  // Both code and tests import Express 4.
   moduleNameMapper: { '^express$': 'express4', ...moduleNameMapper }
 }
 
-/** The slow files. Malformed requests are parsed by Express, so they are sent to both versions of it. */
+/** Slow tests. Express parses malformed requests, so those tests run with both of its versions. */
 export const slowSuite = suite([
-  { ...express5, testMatch: ['<rootDir>/test/**/*.slow.test.ts'], testPathIgnorePatterns: leftOut },
+  { ...express5, testMatch: ['<rootDir>/test/**/*.slow.test.ts'], testPathIgnorePatterns: skippedFiles },
   {
     ...express4,
     testMatch: [
@@ -77,11 +78,11 @@ export const slowSuite = suite([
 ])
 
 export default suite([
-  { ...express5, testMatch: ['<rootDir>/test/**/*.test.ts'], testPathIgnorePatterns: [SLOW, ...leftOut] },
+  { ...express5, testMatch: ['<rootDir>/test/**/*.test.ts'], testPathIgnorePatterns: [SLOW, ...skippedFiles] },
   {
     ...express4,
-    // Tests that depend on Express: parsers, errors, cookies, routers and middleware of the library, and one file per
-    // server that uses all of these. Rules that are independent of Express are tested once, on Express 5.
+    // Only tests that depend on Express also run with Express 4: parsers, errors, cookies, routers and middleware of
+    // the library, and one file per server that uses all of these.
     testMatch: [
       '<rootDir>/test/http/{approval,cookies,failures,guard-csrf,host,limits}.test.ts',
       '<rootDir>/test/http/{log-in,log-out,parser-refusal,read-request}.test.ts',

@@ -1,2 +1,2 @@
-// Jest takes its configuration from a default export.
+// Jest requires a default export for configurations.
 export { slowSuite as default } from './jest.config.js'

@@ -1,6 +1,6 @@
 /**
- * `npm start` and its like: installs and builds what is missing, then runs the bin in this process, so that signals
- * reach it. What is built runs without the packages for development.
+ * `npm start` and similar scripts: installs missing packages, builds, and runs the servers in this process, so that
+ * signals reach them. After a build, development packages are not needed.
  */
 import { build, isBuilt } from './build.js'
 import { install } from './install.js'

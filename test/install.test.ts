@@ -54,7 +54,7 @@ describe('.config/install.js', () => {
   const countCalls = (): number => (existsSync(calls) ? readFileSync(calls, 'utf8').split('\n').length - 1 : 0)
 
   it('installs once, with the tools, and says how long that takes', async () => {
-    expect(await start().ended).toEqual({ code: 0, said: 'Installing packages, about a minute\n' })
+    expect(await start().ended).toEqual({ code: 0, said: 'Installing packages. This takes about a minute.\n' })
     expect(await start().ended).toEqual({ code: 0, said: '' })
     expect(readFileSync(calls, 'utf8')).toMatch(/^ci --include=dev .*\n$/)
   })
@@ -81,7 +81,10 @@ describe('.config/install.js', () => {
 
   it('names the command that tries again when npm fails', async () => {
     const { code, said } = await start('exit 3').ended
-    expect([code, said]).toEqual([1, expect.stringContaining('could not be installed; the reason is above. `npm ci`')])
+    expect([code, said]).toEqual([
+      1,
+      expect.stringContaining('could not be installed. The reason is above. Run `npm ci`')
+    ])
   })
 
   it('passes a signal on to npm, ends with it, and installs the next time', async () => {

@@ -25,15 +25,15 @@ export const startAuth: StartServer = async (env, start) => {
   return () => serve(createAuthApp({ ...parts, page }))
 }
 
-/** Builds the reference auth server, with a page for people at the root. The store is its giver's to close. */
+/** Builds the reference auth server, with a page for users at the root path. The caller closes the store. */
 export function createAuthApp(parts: ServerAppParts & { page?: Page | undefined }): ServerApp {
   const { env, page } = parts
   const signer = es256kSigner(parts.identity.privateKey)
   const routes = [...authRoutes, ...Object.values(optionalPaths), '/resource-token', '/.well-known']
   const app = createApp(parts, routes, createDidAuthDependencies(signer, env.RPC_URL))
   const { sessionPath, sessionsPath } = optionalPaths
-  const others = { sessionPath, sessionsPath, siwe: createSiweOptions(parts), ...createResourceOptions(parts) }
-  const requireDid = setupDidAuth(app, { ...createDidAuthConfig(parts, signer), ...others })
+  const options = { sessionPath, sessionsPath, siwe: createSiweOptions(parts), ...createResourceOptions(parts) }
+  const requireDid = setupDidAuth(app, { ...createDidAuthConfig(parts, signer), ...options })
   app.get('/openapi.json', serveDocument('auth', parts.serviceUrl))
   app.get('/me', requireDid, (req, res) => {
     res.set('Cache-Control', 'no-store').json({ did: req.user?.did })

@@ -31,12 +31,15 @@ export function loadPage(folder: string, log: ServerAppParts['log']): Page | und
     const files = Object.entries(FILES)
     return new Map(files.map(([path, [name, type]]) => [path, { bytes: readFileSync(join(folder, name)), type }]))
   } catch (error) {
-    log.warn({ event: 'page-missing', reason: describeReason(error) }, 'the page is not built: npm run build')
+    log.warn(
+      { event: 'page-missing', reason: describeReason(error) },
+      'the page is not built, so the server has no page; run npm run build'
+    )
     return undefined
   }
 }
 
-/** Serves the page. */
+/** Adds the routes of the page. */
 export function addPage(app: Express, page: Page, parts: ServerAppParts): void {
   const { env, serviceUrl, serviceUrls } = parts
   /** Returns the URL of another server, to which the page may connect; empty if its name is not a URL. */
@@ -46,18 +49,18 @@ export function addPage(app: Express, page: Page, parts: ServerAppParts): void {
   }
   for (const [path, { bytes, type }] of page) {
     app.get(path, (req, res, next) => {
-      // Express also matches `/open/`. There the page would look for its files under a wrong path.
+      // Express also matches `/open/`, where relative URLs of the page would be wrong.
       if (req.path !== path) {
         next()
         return
       }
       let body = bytes
       if (type === HTML) {
-        const neighbours = { relay: getUrl('relay'), vault: getUrl('vault') }
+        const otherServers = { relay: getUrl('relay'), vault: getUrl('vault') }
         const siwe = String(createSiweOptions(parts) !== undefined)
-        body = Buffer.from(fillIn(String(bytes), env, { auth: serviceUrl, siwe, ...neighbours }))
+        body = Buffer.from(fillIn(String(bytes), env, { auth: serviceUrl, siwe, ...otherServers }))
         // Replaces the policies that all responses have. Wallets in a popup talk to the page that opened them.
-        res.set('Content-Security-Policy', createPolicy(Object.values(neighbours)))
+        res.set('Content-Security-Policy', createPolicy(Object.values(otherServers)))
         res.set('Cross-Origin-Opener-Policy', 'same-origin-allow-popups')
       }
       // Browsers cache the files, but revalidate them each time, so that files of two builds are never mixed.
@@ -69,7 +72,7 @@ export function addPage(app: Express, page: Page, parts: ServerAppParts): void {
   }
 }
 
-/** Everything from here, no script or style in the page itself, and calls to the three servers only. */
+/** Creates the policy: files of this server only, no inline script or style, and requests to the three servers only. */
 function createPolicy(urls: readonly string[]): string {
   const origins = urls.flatMap((url) => (url === '' ? [] : [new URL(url).origin]))
   return [
@@ -85,7 +88,7 @@ function createPolicy(urls: readonly string[]): string {
   ].join('; ')
 }
 
-/** The page learns from attributes of its root element where the servers are, and what they have: `data-relay="…"`. */
+/** Writes URLs and settings of the servers into attributes of the root element, such as `data-relay="…"`. */
 function fillIn(html: string, env: ServerEnv, values: Readonly<Record<string, string>>): string {
   const mode = env.USE_COOKIES === true ? 'cookie' : 'header'
   const relay = { 'open-reads': String(env.RELAY_OPEN_READS), 'file-bytes': String(env.RELAY_MAX_FILE_BYTES) }

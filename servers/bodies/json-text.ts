@@ -2,46 +2,49 @@ import { isUtf8 } from 'node:buffer'
 import { DidAuthError } from 'express-did-auth'
 import { ServerError } from '../http/server-error.js'
 
-/** Maximum number of characters outside of strings. This structure of a body is parsed in memory. */
+/** Maximum number of characters outside of strings, which are parsed in memory. */
 const MAX_CHARACTERS_AROUND = 1_024
 const MAX_STRINGS = 64
-/** Maximum length of an incomplete escape at the end of a chunk; a whole one has up to six characters. */
+/** Maximum length of an incomplete escape at the end of a chunk. A complete escape has up to six characters. */
 const MAX_CUT_ESCAPE = 5
 const NO_BYTES = new Uint8Array(0)
 
-/** Receiver of the decoded text, part by part. */
+/** Receiver of the decoded text, in parts. */
 export interface TextSink {
   write(bytes: Uint8Array): void
-  /** Discards the text so far, because the field begins. It may occur twice: the last one counts. */
+  /** Discards the text so far, because the field begins. If a field occurs twice, the last one counts. */
   restart(): void
 }
 
 /**
- * Decodes the text of one field while a JSON body arrives, as `JSON.parse` would read it, with bounded memory. Strings
- * are parsed as they arrive. The small structure around them is parsed at the end, with a number for each string.
+ * Decodes the text of one field while a JSON body arrives. It accepts the same JSON as `JSON.parse`, but with bounded
+ * memory. Strings are parsed as they arrive. The small structure around them is parsed at the end, with a number in
+ * place of each string.
  */
 export class JsonTextDecoder {
   readonly #field: string
   readonly #sink: TextSink
-  /** Bytes of a character that the last chunk cut. */
+  /** Bytes of an incomplete character at the end of the last chunk. */
   #cutBytes: Uint8Array = NO_BYTES
-  /** Characters of an escape that the last chunk cut. */
-  #cut = ''
+  /** Characters of an incomplete escape at the end of the last chunk. */
+  #cutEscape = ''
   #isEmpty = true
   #isAtStart = true
-  /** The body with numbers for its strings. */
+  /** The body with numbers in place of its strings. */
   #outline = ''
   #charactersAround = 0
   #stringCount = 0
   /** Numbers of the strings that equal the field's name. */
-  readonly #named = new Set<number>()
+  readonly #fieldNameNumbers = new Set<number>()
 
   #isInString = false
+  /** Whether the current string is the value of the field. */
   #isText = false
-  /** First characters of the string, at most one more than the field's name has. */
+  /** First characters of the string, at most one more than the length of the field's name. */
   #start = ''
   /** First half of a surrogate pair, if the last chunk ended with it. */
-  #high = ''
+  #highSurrogate = ''
+  /** Number of the string that is the last value of the field. */
   #textNumber = -1
   #isWellFormed = true
 
@@ -54,29 +57,30 @@ export class JsonTextDecoder {
   write(chunk: Buffer): void {
     this.#isEmpty &&= chunk.length === 0
     const bytes = this.#wholeCharacters(chunk)
-    const isInside = this.#isInString && this.#start.length > this.#field.length && this.#cut + this.#high === ''
+    const isInside =
+      this.#isInString && this.#start.length > this.#field.length && this.#cutEscape + this.#highSurrogate === ''
     if (isInside && isPlain(bytes)) {
       if (this.#isText) this.#sink.write(bytes)
       return
     }
-    const text = this.#cut + this.#textOf(bytes)
-    this.#cut = ''
+    const text = this.#cutEscape + this.#decodeBytes(bytes)
+    this.#cutEscape = ''
     for (let index = 0; index < text.length;) {
       index = this.#isInString ? this.#readString(text, index) : this.#readAround(text, index)
     }
   }
 
-  /** @throws ServerError ERR_CONTENT when the field holds no string, or half a character; DidAuthError ERR_JSON */
+  /** Ends the body. @throws ServerError ERR_CONTENT if the field is not a well-formed string; DidAuthError ERR_JSON */
   end(): void {
     if (this.#isEmpty) throw new ServerError('ERR_CONTENT')
     if (this.#isInString || this.#cutBytes.length > 0) throw new DidAuthError('ERR_JSON')
     const value = parse(this.#outline)
     const outline = typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.entries(value) : []
-    const [, text] = outline.findLast(([number]) => this.#named.has(Number(number))) ?? []
+    const [, text] = outline.findLast(([number]) => this.#fieldNameNumbers.has(Number(number))) ?? []
     if (text !== String(this.#textNumber) || !this.#isWellFormed) throw new ServerError('ERR_CONTENT')
   }
 
-  /** Returns the whole characters. A streaming `TextDecoder` takes three times as long as the rest of the decoding. */
+  /** Returns the complete characters. A streaming `TextDecoder` takes three times as long as all other decoding. */
   #wholeCharacters(chunk: Buffer): Buffer {
     const bytes = this.#cutBytes.length === 0 ? chunk : Buffer.concat([this.#cutBytes, chunk])
     const ends = [0, 1, 2, 3].map((cut) => Math.max(0, bytes.length - cut))
@@ -86,14 +90,14 @@ export class JsonTextDecoder {
     return bytes.subarray(0, end)
   }
 
-  #textOf(bytes: Buffer): string {
+  #decodeBytes(bytes: Buffer): string {
     const text = bytes.toString()
     const start = this.#isAtStart && text.startsWith('\ufeff') ? 1 : 0
     this.#isAtStart &&= text === ''
     return text.slice(start)
   }
 
-  /** Reads up to the next string. Returns the index after its opening quote. */
+  /** Reads the characters before the next string. Returns the index after its opening quote. */
   #readAround(text: string, start: number): number {
     const quote = text.indexOf('"', start)
     const around = text.slice(start, quote === -1 ? undefined : quote)
@@ -114,9 +118,9 @@ export class JsonTextDecoder {
     return quote + 1
   }
 
-  /** Whether the string that begins is the field's value. May be wrong for invalid JSON, which `end` then refuses. */
+  /** Whether the string that begins is the field's value. A wrong result for invalid JSON is harmless: `end` throws. */
   #isValueOfField(): boolean {
-    if (!this.#named.has(this.#stringCount - 1) || !/:\s*$/.test(this.#outline)) return false
+    if (!this.#fieldNameNumbers.has(this.#stringCount - 1) || !/:\s*$/.test(this.#outline)) return false
     let depth = 0
     for (const character of this.#outline) depth += Number('{['.includes(character)) - Number('}]'.includes(character))
     return depth === 1
@@ -124,25 +128,25 @@ export class JsonTextDecoder {
 
   /** Reads up to the end of the string or of the chunk. Returns the index of the next character. */
   #readString(text: string, start: number): number {
-    const quote = endOfString(text, start)
+    const quote = findStringEnd(text, start)
     const part = text.slice(start, quote === -1 ? undefined : quote)
-    const cut = quote === -1 ? cutEscape(part) : 0
+    const cut = quote === -1 ? countCutEscape(part) : 0
     this.#add(parse(`"${part.slice(0, part.length - cut)}"`) as string, quote !== -1)
     if (quote === -1) {
-      this.#cut = part.slice(part.length - cut)
+      this.#cutEscape = part.slice(part.length - cut)
       return text.length
     }
     this.#isInString = false
-    if (this.#start === this.#field) this.#named.add(this.#stringCount)
+    if (this.#start === this.#field) this.#fieldNameNumbers.add(this.#stringCount)
     this.#stringCount += 1
     return quote + 1
   }
 
   #add(part: string, isLast: boolean): void {
-    let text = this.#high + part
+    let text = this.#highSurrogate + part
     const last = text.charCodeAt(text.length - 1)
-    this.#high = !isLast && last >= 0xd800 && last < 0xdc00 ? text.slice(-1) : ''
-    if (this.#high !== '') text = text.slice(0, -1)
+    this.#highSurrogate = !isLast && last >= 0xd800 && last < 0xdc00 ? text.slice(-1) : ''
+    if (this.#highSurrogate !== '') text = text.slice(0, -1)
     if (this.#start.length <= this.#field.length) this.#start = (this.#start + text).slice(0, this.#field.length + 1)
     if (!this.#isText) return
     this.#isWellFormed &&= text.isWellFormed()
@@ -150,13 +154,13 @@ export class JsonTextDecoder {
   }
 }
 
-/** Whether a JSON string contains these bytes without escapes. Most of a long text is then copied only once. */
+/** Whether bytes within a JSON string need no decoding. Most of a long text is then copied only once. */
 function isPlain(bytes: Buffer): boolean {
   return !bytes.includes(0x22) && !bytes.includes(0x5c) && !/[\0-\x1f]/.test(bytes.toString('latin1'))
 }
 
 /** Returns the index of the first quote after an even number of backslashes; -1 if there is none. */
-function endOfString(text: string, start: number): number {
+function findStringEnd(text: string, start: number): number {
   for (let quote = text.indexOf('"', start); quote !== -1; quote = text.indexOf('"', quote + 1)) {
     if (countBackslashesBefore(text, quote, start) % 2 === 0) return quote
   }
@@ -164,7 +168,7 @@ function endOfString(text: string, start: number): number {
 }
 
 /** Returns the length of an incomplete escape at the end of the text; 0 if there is none. */
-function cutEscape(text: string): number {
+function countCutEscape(text: string): number {
   const last = text.lastIndexOf('\\')
   const length = text.length - last
   if (last === -1 || length > MAX_CUT_ESCAPE || countBackslashesBefore(text, last, 0) % 2 === 1) return 0
@@ -181,7 +185,7 @@ function parse(json: string): unknown {
   try {
     return JSON.parse(json)
   } catch {
-    // The cause is omitted, because a parser's message quotes the body.
+    // The cause is omitted, because the message of the parser quotes the body.
     throw new DidAuthError('ERR_JSON')
   }
 }

@@ -10,16 +10,16 @@ import { toStorageError } from '../storage/storage-error.js'
 import { LeafHasher } from '../storage/unixfs-blocks.js'
 import { JsonTextDecoder, type TextSink } from './json-text.js'
 
-/** Maximum number of characters for a byte of content, since a JSON string may escape each. */
+/** Maximum number of characters in a JSON string for a byte of content: an escape has six characters. */
 const MAX_ESCAPED = 6
 const ENVELOPE_BYTES = 1_024
 const MAX_FILES_PER_OWNER = 8
-/** Maximum size of content in memory. Longer content is written to a file in buffers of this size. */
+/** Maximum size in bytes of content in memory. Longer content is written to a file in buffers of this size. */
 const BUFFER_BYTES = 65_536
 
 export interface BodyRequest {
   field: string
-  /** Maximum size of the decoded text in UTF-8. */
+  /** Maximum size of the decoded text in bytes of UTF-8. */
   maxBytes: number
   /** Canonical DID. */
   owner: string
@@ -38,10 +38,10 @@ export class BodyReader {
   }
 
   /**
-   * Reads content and uses it. Its file is deleted afterwards, unless `use` has moved it.
+   * Reads content and passes it to `use`. Its file is deleted afterwards, unless `use` has moved it.
    *
    * @throws ServerError ERR_CONTENT, ERR_CONTENT_TOO_LARGE, ERR_STORAGE_FULL, ERR_STORAGE; DidAuthError ERR_JSON (also
-   * when the client disconnects), ERR_BUSY, ERR_REQUEST_TIMEOUT; what `use` throws
+   * when the client disconnects), ERR_BUSY, ERR_REQUEST_TIMEOUT; errors of `use`
    */
   async read<T>(
     req: IncomingMessage,
@@ -53,7 +53,7 @@ export class BodyReader {
     const announcedBytes = Number(req.headers['content-length'] ?? 0)
     const maxBodyBytes = maxBytes * MAX_ESCAPED + ENVELOPE_BYTES
     if (announcedBytes > maxBodyBytes) {
-      dropRest(req)
+      discardRest(req)
       throw tooLarge()
     }
     let release = (): void => undefined
@@ -84,56 +84,56 @@ export class BodyReader {
   }
 }
 
-/** Drops the rest of a body. If the connection were closed while the client sends, the response could be lost. */
-function dropRest(req: IncomingMessage): void {
+/** Discards the rest of a body. Closing the connection while the client sends could destroy the response. */
+function discardRest(req: IncomingMessage): void {
   // An error without a listener would end the process.
   req.on('error', () => undefined).resume()
 }
 
 /**
- * Receives the body of a request, chunk by chunk and no faster than the chunks are used. After a refusal the rest is
- * dropped.
+ * Receives the body of a request in chunks, no faster than `use` processes them. After an error the rest of the body is
+ * discarded.
  *
- * @param use - a promise that it returns is awaited before the next chunk; what it throws refuses the body
- * @throws DidAuthError ERR_JSON for a body that is not whole, or was read before; ERR_REQUEST_TIMEOUT for a slow one
+ * @param use - processes a chunk; the next chunk waits for its promise, and its error refuses the body
+ * @throws DidAuthError ERR_JSON for an incomplete body, or one that was read before; ERR_REQUEST_TIMEOUT for a slow one
  */
 function receiveBody(req: IncomingMessage, use: (chunk: Buffer) => Promise<unknown> | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
-    let inUse: Promise<unknown> | undefined
-    let isOver = false
-    /** Settles the promise after `use` has ended, because the caller then closes the file to which `use` writes. */
+    let pendingUse: Promise<unknown> | undefined
+    let isSettled = false
+    /** Settles the promise, but only after `use` has ended: the caller then closes the file to which `use` writes. */
     const settle = (error?: Error): void => {
-      if (isOver) return
-      isOver = true
+      if (isSettled) return
+      isSettled = true
       rate.stop()
       req.off('data', onData).off('end', onEnd).off('error', onBroken).off('close', onBroken)
-      if (error !== undefined) dropRest(req)
+      if (error !== undefined) discardRest(req)
       const end = (failure?: unknown): void => {
         if (error === undefined && failure === undefined) resolve()
         else reject(error ?? (failure as Error))
       }
-      void (inUse ?? Promise.resolve()).then(() => end(), end)
+      void (pendingUse ?? Promise.resolve()).then(() => end(), end)
     }
     const rate = new MinimumRate(() => settle(new DidAuthError('ERR_REQUEST_TIMEOUT')))
     const onData = (chunk: Buffer): void => {
       rate.add(chunk.length)
       try {
-        inUse = use(chunk)
+        pendingUse = use(chunk)
       } catch (error) {
         settle(error as Error)
         return
       }
-      if (inUse === undefined) return
+      if (pendingUse === undefined) return
       req.pause()
       rate.pause()
-      inUse.then(() => {
-        inUse = undefined
-        if (isOver) return
+      pendingUse.then(() => {
+        pendingUse = undefined
+        if (isSettled) return
         rate.resume()
         req.resume()
       }, settle)
     }
-    // The end may arrive while the request is paused after its last chunk.
+    // The event `end` may be emitted while the request is paused after its last chunk.
     const onEnd = (): void => settle()
     const onBroken = (): void => settle(new DidAuthError('ERR_JSON'))
     if (req.destroyed || req.readableEnded) onBroken()
@@ -143,9 +143,9 @@ function receiveBody(req: IncomingMessage, use: (chunk: Buffer) => Promise<unkno
 
 interface ContentSinkOptions {
   maxBytes: number
-  /** Content cannot be longer than this, also when `maxBytes` is more. */
+  /** Maximum length according to `Content-Length`, which may be less than `maxBytes`. */
   expectedBytes: number
-  /** Returns the name of a new file, if one is needed. @throws DidAuthError ERR_BUSY if the owner has too many */
+  /** Returns the name of a new file. @throws DidAuthError ERR_BUSY if the owner has too many files */
   newFile: () => string
 }
 
@@ -156,10 +156,10 @@ class ContentSink implements TextSink {
   #byteCount = 0
   #buffer: Buffer | undefined
   #usedBytes = 0
-  /** Full buffers that are not yet written. */
-  #full: Buffer[] = []
+  /** Full buffers that are not written yet. */
+  #fullBuffers: Buffer[] = []
   #file: { name: string; handle: FileHandle } | undefined
-  /** Whether the file's bytes do not belong to this content. */
+  /** Whether the file is empty or contains bytes of an earlier value of the field. */
   #isFileStale = true
 
   constructor(options: ContentSinkOptions) {
@@ -167,18 +167,18 @@ class ContentSink implements TextSink {
     this.#bufferBytes = Math.min(BUFFER_BYTES, options.expectedBytes)
   }
 
-  /** Whether the content is larger than `maxBytes`. The rest of it is then dropped. */
+  /** Whether the content is larger than `maxBytes`. The rest of it is then discarded. */
   get isTooLarge(): boolean {
     return this.#byteCount > this.#options.maxBytes
   }
 
-  /** Copies the bytes into buffers. A client may send them one by one, and each chunk needs additional memory. */
+  /** Copies the bytes into buffers, because a client may send single bytes, and each chunk costs additional memory. */
   write(bytes: Uint8Array): void {
     this.#byteCount += bytes.length
     if (this.isTooLarge) return
     for (let start = 0; start < bytes.length;) {
       if (this.#buffer !== undefined && this.#usedBytes === this.#bufferBytes) {
-        this.#full.push(this.#buffer)
+        this.#fullBuffers.push(this.#buffer)
         this.#buffer = undefined
         this.#usedBytes = 0
       }
@@ -194,54 +194,54 @@ class ContentSink implements TextSink {
     this.#hasher = new LeafHasher()
     this.#byteCount = 0
     this.#usedBytes = 0
-    this.#full = []
+    this.#fullBuffers = []
     this.#isFileStale = true
   }
 
-  /** Writes full buffers. Add nothing meanwhile. @throws ServerError ERR_STORAGE_FULL, ERR_STORAGE; as `newFile` */
+  /** Writes full buffers. Do not write meanwhile. @throws ServerError ERR_STORAGE_FULL, ERR_STORAGE; as `newFile` */
   flush(): Promise<unknown> | undefined {
-    return this.#full.length === 0 ? undefined : this.#write()
+    return this.#fullBuffers.length === 0 ? undefined : this.#write()
   }
 
   /** Returns the content. Call it once, at the end. @throws as {@link flush} */
   async finish(): Promise<NewContent> {
-    const rest = this.#buffer?.subarray(0, this.#usedBytes) ?? Buffer.alloc(0)
-    if (this.#full.length === 0 && this.#isFileStale) {
-      this.#hasher.update(rest)
-      return { ...this.#hasher.finish(), source: rest }
+    const lastBytes = this.#buffer?.subarray(0, this.#usedBytes) ?? Buffer.alloc(0)
+    if (this.#fullBuffers.length === 0 && this.#isFileStale) {
+      this.#hasher.update(lastBytes)
+      return { ...this.#hasher.finish(), source: lastBytes }
     }
-    this.#full.push(rest)
+    this.#fullBuffers.push(lastBytes)
     const { name, handle } = await this.#write()
-    await handle.close().catch(refuseSpool)
+    await handle.close().catch(throwStorageError)
     return { ...this.#hasher.finish(), source: { file: name } }
   }
 
   async dispose(): Promise<void> {
     if (this.#file === undefined) return
     const { name, handle } = this.#file
-    // The file is already closed if the content was used.
+    // `finish` has closed the file already, unless the body was refused.
     await handle.close().catch(() => undefined)
     await unlink(name).catch(() => undefined)
   }
 
   async #write(): Promise<{ name: string; handle: FileHandle }> {
-    const full = this.#full
-    this.#full = []
-    for (const buffer of full) this.#hasher.update(buffer)
+    const fullBuffers = this.#fullBuffers
+    this.#fullBuffers = []
+    for (const buffer of fullBuffers) this.#hasher.update(buffer)
     try {
       if (this.#file === undefined) {
         const name = this.#options.newFile()
         this.#file = { name, handle: await open(name, 'ax', 0o600) }
       } else if (this.#isFileStale) await this.#file.handle.truncate()
       this.#isFileStale = false
-      for (const buffer of full) await this.#file.handle.appendFile(buffer)
+      for (const buffer of fullBuffers) await this.#file.handle.appendFile(buffer)
       return this.#file
     } catch (error) {
-      return refuseSpool(error)
+      return throwStorageError(error)
     }
   }
 }
 
-function refuseSpool(error: unknown): never {
+function throwStorageError(error: unknown): never {
   throw toStorageError(error)
 }

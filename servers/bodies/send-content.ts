@@ -3,24 +3,24 @@ import { MAX_SENDING_CREDIT_MILLISECONDS, MinimumRate } from './limits.js'
 
 type Headers = Readonly<Record<string, string>>
 
-/** An answer, piece by piece. */
+/** Pieces of a response body. */
 export type Chunks = AsyncGenerator<Uint8Array, void, undefined>
 
-/** Size of a write. Progress is measured by the writes that the client has received. */
+/** Size of a write in bytes. The transfer rate is measured by complete writes. */
 const WRITE_BYTES = 65_536
 const JSON_TYPE = { 'Content-Type': 'application/json; charset=utf-8' }
 
 /**
  * Sends a JSON text in chunks, no faster than the client reads them. Only one chunk is in memory. A client below the
- * minimum data rate is disconnected. A failure after the first chunk breaks the connection, so that no client takes a
- * part for the whole.
+ * minimum transfer rate is disconnected. A failure after the first chunk closes the connection, so that the client
+ * notices that the text is incomplete.
  *
- * @param headers - in addition to Content-Type
- * @throws what the source throws before its first chunk
+ * @param headers - headers in addition to Content-Type
+ * @throws errors of the source before its first chunk
  */
 export async function sendChunks(res: ServerResponse, chunks: Chunks, headers: Headers = {}): Promise<void> {
   try {
-    // Also for HEAD: a source that was never started does not close its input.
+    // The first chunk is read also for HEAD, because a source that never started does not close its input.
     let first: IteratorResult<Uint8Array, void> | undefined = await chunks.next()
     if (res.destroyed) return
     res.writeHead(200, { ...JSON_TYPE, ...headers })
@@ -29,7 +29,7 @@ export async function sendChunks(res: ServerResponse, chunks: Chunks, headers: H
       return
     }
     const written = write(res, first, chunks)
-    // Not held while the rest is sent, which may take minutes.
+    // The first chunk is released, because sending the rest may take minutes.
     first = undefined
     await written
   } catch (error) {
@@ -41,13 +41,13 @@ export async function sendChunks(res: ServerResponse, chunks: Chunks, headers: H
 }
 
 /**
- * Sends a JSON text in one write, which costs less than a stream, within the time that the minimum data rate allows.
+ * Sends a JSON text in one write, which costs less than a stream. The minimum transfer rate limits the time.
  *
- * @param onEnd - called when the system has all of it, or the client has disconnected
+ * @param onEnd - called when the operating system has the whole text, or the client has disconnected
  */
 export function sendWhole(res: ServerResponse, json: string | Buffer, headers: Headers, onEnd?: () => void): void {
   const byteCount = Buffer.byteLength(json)
-  // A text leaves together with the headers, where bytes would be a write of their own.
+  // Node sends a string together with the headers. A buffer would need a second write.
   res.writeHead(200, { ...JSON_TYPE, 'Content-Length': byteCount, ...headers }).end(json)
   if (res.destroyed || !res.socket?.writableLength) {
     onEnd?.()
@@ -63,7 +63,7 @@ export function sendWhole(res: ServerResponse, json: string | Buffer, headers: H
 
 /**
  * Encodes content as a JSON string, with text before and after it. Pieces are UTF-8 and may end within a character.
- * Nothing is sent before the first piece was verified.
+ * It yields nothing before the first piece is verified.
  */
 export async function* encodeJsonString(pieces: AsyncIterable<Uint8Array>, before = '', after = ''): Chunks {
   const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
@@ -78,7 +78,7 @@ export async function* encodeJsonString(pieces: AsyncIterable<Uint8Array>, befor
 async function write(res: ServerResponse, next: IteratorResult<Uint8Array, void>, chunks: Chunks): Promise<void> {
   const rate = new MinimumRate(() => res.destroy(), MAX_SENDING_CREDIT_MILLISECONDS)
   rate.pause()
-  // The rate is what ends it: a socket is idle also while the client reads what the system has buffered.
+  // Only the rate limits the time. A socket also seems idle while the client reads data that the system has buffered.
   res.socket?.setTimeout(0)
   try {
     for (; next.done !== true; next = await chunks.next()) {
@@ -99,9 +99,9 @@ async function write(res: ServerResponse, next: IteratorResult<Uint8Array, void>
   }
 }
 
-/** Resolves when the system has taken the bytes, or the connection is closed. */
+/** Resolves when the operating system has accepted the bytes, or the connection is closed. */
 function waitUntilTaken(res: ServerResponse, writeNow: () => unknown): Promise<void> {
-  // Its `close` was emitted while the next chunk was read, and nothing follows it.
+  // If `close` was emitted while the next chunk was read, no further event follows.
   if (res.destroyed) return Promise.resolve()
   return new Promise((resolve) => {
     const done = (): void => {

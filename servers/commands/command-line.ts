@@ -5,7 +5,7 @@ import type { EnvFile } from '../config/read-env.js'
 /** Arguments, environment and output of a command. */
 export interface CommandLine {
   args: readonly string[]
-  /** Variables of the process, and those of `envFile` that it does not set. */
+  /** Variables of the process. Variables of `envFile` are included unless the process sets them as well. */
   env: Readonly<Record<string, string | undefined>>
   /** Writes a line to standard output. */
   out: (line: string) => void
@@ -13,12 +13,12 @@ export interface CommandLine {
   envFile?: EnvFile | undefined
 }
 
-/** Wrong arguments, in one sentence: the caller shows it with the usage, and exits with 2. */
+/** Error for wrong arguments. The caller prints its sentence with the usage, and exits with 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** Reads options, and so many positional arguments at least and at most. @throws UsageError for anything else */
+/** Parses options, and between `least` and `most` positional arguments. @throws UsageError for wrong arguments */
 export function readArguments<const T extends NonNullable<ParseArgsConfig['options']>>(
   args: readonly string[],
   options: T,
@@ -28,17 +28,17 @@ export function readArguments<const T extends NonNullable<ParseArgsConfig['optio
   try {
     parsed = parseArgs({ args: [...args], options, allowPositionals: true, strict: true })
   } catch (error) {
-    // Node adds advice on how to quote.
+    // Node's message continues with advice on quoting.
     const [sentence = ''] = error instanceof Error ? error.message.split('. ') : []
     throw new UsageError(sentence)
   }
   const { length } = parsed.positionals
-  if (length < least) throw new UsageError('An argument is missing')
+  if (length < least) throw new UsageError('A required argument is missing')
   if (length > most) throw new UsageError(`Unexpected argument: ${parsed.positionals.at(-1) ?? ''}`)
   return parsed
 }
 
-/** @throws UsageError when it is not an http(s) URL */
+/** Parses an argument as a URL. @throws UsageError if it is not an http(s) URL */
 export function readUrl(text: string): URL {
   const url = parseHttpUrl(text)
   if (url === undefined) throw new UsageError(`${text} is not an http(s) URL`)
@@ -46,24 +46,25 @@ export function readUrl(text: string): URL {
 }
 
 const CODES = { red: 31, green: 32, yellow: 33, dim: 2 } as const
-/** Colours a text, or leaves it as it is. */
+/** Adds colour to a text, or returns it unchanged. */
 export type Paint = (colour: keyof typeof CODES, text: string) => string
 
-/** Colours on a terminal, unless `NO_COLOR` is set. @see https://no-color.org */
+/** Creates a function that adds colours on a terminal, unless `NO_COLOR` is set. @see https://no-color.org */
 export function createPainter({ env, isTerminal }: Pick<CommandLine, 'env' | 'isTerminal'>): Paint {
   const isColoured = isTerminal && (env.NO_COLOR ?? '') === ''
   return (colour, text) => (isColoured ? `\u001B[${CODES[colour]}m${text}\u001B[0m` : text)
 }
 
-const COMMANDING = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
+/** Control characters, and invisible characters that change how a terminal shows text. */
+const TERMINAL_CONTROLS = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
 
-/** A text that may be a stranger's, without characters that command a terminal. */
+/** Removes characters that control a terminal from untrusted text. */
 export function toPrintable(text: string): string {
-  return text.replace(COMMANDING, '')
+  return text.replace(TERMINAL_CONTROLS, '')
 }
 
-/** JSON of texts that may be a stranger's: the same value, with characters that command a terminal as escapes. */
+/** Formats untrusted texts as JSON. Characters that control a terminal are escaped, so the value stays the same. */
 export function toPrintableJson(value: unknown): string {
-  const escaped = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
-  return JSON.stringify(value).replace(COMMANDING, (one) => one.split('').map(escaped).join(''))
+  const escapeUnit = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
+  return JSON.stringify(value).replace(TERMINAL_CONTROLS, (character) => character.split('').map(escapeUnit).join(''))
 }

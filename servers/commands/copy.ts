@@ -18,66 +18,70 @@ import { createNewContent } from '../storage/unixfs-blocks.js'
 import { readArguments, type CommandLine } from './command-line.js'
 import { migrateTables, waitFor } from './migrate.js'
 
-/** Time limit for each statement. It is long, since no client waits for a response. */
+/** Time limit for each SQL statement. It is long, because no client waits for a response. */
 const TIMEOUT_SECONDS = 60
-/** Number of parallel copies: enough that requests to the database and to the disk do not wait for each other. */
+/** Number of parallel copies: enough that reading the disk and writing the database overlap. */
 const PARALLEL = 8
-/** Number of entries and files after which a line reports the progress. */
+/** Number of entries and files between two progress lines. */
 const PROGRESS = 10_000
 
 const OPTIONS = { from: { type: 'string' } } as const
 
 /**
- * `copy`: brings the contents that one machine stored in `DATA_DIR` to a database, and to a bucket where the
- * environment names one. Sessions stay behind. It may end at any moment and be run again. `DATA_DIR` stays.
+ * Runs `copy`: copies the contents in `DATA_DIR` of one machine to a database, and to a bucket if one is configured.
+ * Sessions are not copied, and `DATA_DIR` is not changed. An interrupted copy continues when it is run again.
  *
- * @returns the exit code; 1: something could not be copied, and is named
- * @throws UsageError; StartError when there is nothing to copy, a server runs on it, or the database cannot be used
+ * @returns the exit code; 1 if something could not be copied, which the output names
+ * @throws UsageError; StartError if there is nothing to copy, a server uses it, or the database cannot be used
  */
 export async function runCopy({ args, env, out }: CommandLine): Promise<number> {
   const { values } = readArguments(args, OPTIONS, [0, 0])
-  const given = { ...env, ...(values.from !== undefined && { DATA_DIR: values.from }) }
-  const envs = readEnvs(given, ['relay', 'vault'], false, 'operate')
+  const sourceEnv = { ...env, ...(values.from !== undefined && { DATA_DIR: values.from }) }
+  const envs = readEnvs(sourceEnv, ['relay', 'vault'], false, 'operate')
   const [serverEnv] = envs
-  // No option: every user of the machine reads command lines, and the URL has a password.
-  if (serverEnv?.DATABASE_URL === undefined) throw new StartError('No database is configured: set DATABASE_URL')
-  const stored = envs.filter((one) => existsSync(requireDatabase(one)))
-  if (stored.length === 0) throw new StartError(`There is nothing to copy in ${serverEnv.DATA_DIR} (DATA_DIR)`)
-  for (const one of stored) assertUnused(requireDatabase(one))
+  // The URL is not a command-line option, because it contains a password and all local users can read command lines.
+  if (serverEnv?.DATABASE_URL === undefined) throw new StartError('No database is configured. Set DATABASE_URL.')
+  const storedServers = envs.filter((storedEnv) => existsSync(getDatabaseFile(storedEnv)))
+  if (storedServers.length === 0) {
+    throw new StartError(`There is nothing to copy: ${serverEnv.DATA_DIR} (DATA_DIR) has no data of relay or vault.`)
+  }
+  for (const storedEnv of storedServers) assertUnused(getDatabaseFile(storedEnv))
   const database = await connectDatabase(serverEnv, serverEnv.DATABASE_URL, TIMEOUT_SECONDS)
   try {
     await waitFor(database, out)
     await migrateTables(database, out)
     let isWhole = true
-    for (const one of stored) isWhole = (await copyServer(one, database, out)) && isWhole
-    out('Not copied: sessions (users log in again); expired files; quotas and posts of today (both count from zero).')
+    for (const storedEnv of storedServers) isWhole = (await copyServer(storedEnv, database, out)) && isWhole
+    out('Not copied: sessions (users have to log in again), expired files, and used quotas (counting restarts at 0).')
     return isWhole ? 0 : 1
   } catch (error) {
     if (error instanceof StartError) throw error
-    throw new StartError(`The copy was interrupted: ${describeReason(error)}; run it again`, { cause: error })
+    throw new StartError(`The copy was interrupted: ${describeReason(error)}. Run it again to continue.`, {
+      cause: error
+    })
   } finally {
     await database.close()
   }
 }
 
-function requireDatabase(env: ServerEnv): string {
+function getDatabaseFile(env: ServerEnv): string {
   return join(getDataFolder(env), `${env.name}.db`)
 }
 
-/** @throws StartError when another process has the file open */
+/** Asserts that no other process has a database file open. @throws StartError */
 function assertUnused(file: string): void {
   const options = { synchronous: 'FULL', busyMilliseconds: 0 } as const
   try {
     const connection = openSqliteConnection(file, chooseSqliteEngine(), options)
     try {
-      // SQLite leaves its log only where no other connection has the file open. The next one turns it on again.
+      // SQLite leaves WAL mode only if no other connection is open. The next connection turns WAL mode on again.
       connection.exec('PRAGMA journal_mode = DELETE')
     } finally {
       connection.close()
     }
   } catch (error) {
     if (getSqliteCode(error).startsWith('SQLITE_BUSY'))
-      throw new StartError(`${file} is in use: stop the servers first`)
+      throw new StartError(`${file} is in use. Stop the servers first.`)
     throw new StartError(`Cannot use ${file}: ${describeReason(error)}`)
   }
 }
@@ -97,7 +101,7 @@ async function copyServer(env: ServerEnv, database: PostgresDatabase, out: Comma
   }
 }
 
-/** Objects of a server on one machine, which had the bucket already, or has files. */
+/** Creates an object store that reads from files, and from the bucket what is not a file. */
 function findReadableObjects(files: ObjectStore, bucket: ObjectStore): ObjectStore {
   return {
     ...files,
@@ -113,42 +117,42 @@ function findReadableObjects(files: ObjectStore, bucket: ObjectStore): ObjectSto
 }
 
 /**
- * Copies all of a store that nothing writes to, to another one, which servers may use at the same time. Entries keep
- * their numbers, and so lists keep their order and their ETags. Each content is verified by its cid. Run again, it adds
- * what is new.
+ * Copies a store that no server writes to. Servers may already use the target. Entries keep their numbers, so lists
+ * keep their order and their ETags. Each content is verified against its cid. A repeated copy adds only new content.
  *
- * @param onProgress - gets how many entries and files were copied so far, now and then
- * @returns `known`: were there already; `refused`: are taken down there; `missing`: are lost or damaged here
+ * @param onProgress - receives the number of entries and files so far, after every 10,000
+ * @returns `present`: number that the target already had; `refused`: number that the target has taken down; `missing`:
+ *   cids of content that is lost or damaged in the source
  */
 async function copyContents(source: OpenContentStore, target: OpenContentStore, onProgress: (count: number) => void) {
   const { inspection } = source
   const nowSeconds = Math.floor(Date.now() / 1_000)
   const { damagedLists } = await inspection.recount({ isDryRun: true })
   const damaged = new Set(damagedLists.map(({ did, key }) => `${did} ${key}`))
-  const outcome = { copied: 0, known: 0, refused: 0, missing: new Set<string>(), damagedLists }
+  const outcome = { copied: 0, present: 0, refused: 0, missing: new Set<string>(), damagedLists }
 
   const eachRow = async (table: RowsName, work: (row: SqlRow) => Promise<void>): Promise<void> => {
     for await (const { items } of readRows(inspection, table)) {
-      // Sorted so that entries of many users are copied in parallel: writes of one user wait for each other.
-      const left = items.toSorted((one, other) => (String(one.key) < String(other.key) ? -1 : 1)).values()
+      // Writes of one user wait for each other. Sorted by key, the parallel writes belong to different users.
+      const remainingRows = items.toSorted((a, b) => (String(a.key) < String(b.key) ? -1 : 1)).values()
       const run = async (): Promise<void> => {
-        for (const row of left) await work(row)
+        for (const row of remainingRows) await work(row)
       }
       await Promise.all(Array.from({ length: PARALLEL }, run))
     }
   }
 
-  const see = (what: 'copied' | 'known'): void => {
-    outcome[what] += 1
-    const count = outcome.copied + outcome.known
+  const countResult = (result: 'copied' | 'present'): void => {
+    outcome[result] += 1
+    const count = outcome.copied + outcome.present
     if (count % PROGRESS === 0) onProgress(count)
   }
   const copyContent = async (cid: string, add: (content: NewContent) => Promise<void>): Promise<void> => {
     try {
-      const [found] = await source.store.readContents([cid])
-      if (found === undefined) throw new ServerError('ERR_CONTENT_MISSING')
-      await add(createNewContent(await found.bytes()))
-      see('copied')
+      const [content] = await source.store.readContents([cid])
+      if (content === undefined) throw new ServerError('ERR_CONTENT_MISSING')
+      await add(createNewContent(await content.bytes()))
+      countResult('copied')
     } catch (error) {
       const code = getErrorCode(error)
       if (code === 'ERR_CONTENT_MISSING') outcome.missing.add(cid)
@@ -166,39 +170,40 @@ async function copyContents(source: OpenContentStore, target: OpenContentStore, 
     const place = toEntryPlace(row)
     if (damaged.has(`${place.did} ${place.key}`)) return
     const entries = await inspection.listNumberedEntries(place)
-    const { entries: there } = await target.store.listEntries(place)
-    const known = new Set(there.map(({ cid }) => cid))
+    const { entries: targetEntries } = await target.store.listEntries(place)
+    const presentCids = new Set(targetEntries.map(({ cid }) => cid))
     for (const { cid, number } of entries) {
-      if (known.has(cid)) see('known')
+      if (presentCids.has(cid)) countResult('present')
       else await copyContent(cid, (content) => target.inspection.importEntry(content, { ...place, number }))
     }
   })
   await eachRow('files', async (row) => {
     const { cid, expiresAtSeconds } = toFileState(row)
     if (expiresAtSeconds <= nowSeconds) return
-    const there = (await target.store.isTakenDown(cid)) ? undefined : await target.store.findFile(cid, nowSeconds)
-    if (there !== undefined && there.expiresAtSeconds >= expiresAtSeconds) see('known')
+    const isTakenDown = await target.store.isTakenDown(cid)
+    const targetFile = isTakenDown ? undefined : await target.store.findFile(cid, nowSeconds)
+    if (targetFile !== undefined && targetFile.expiresAtSeconds >= expiresAtSeconds) countResult('present')
     else await copyContent(cid, (content) => target.inspection.importFile(content, expiresAtSeconds))
   })
-  // At last, because content that is not there is not pinned.
+  // Pins come last, because only stored content can be pinned.
   for await (const { items } of readRows(inspection, 'pins')) await target.inspection.importPins(items)
   return outcome
 }
 
-type Copied = Awaited<ReturnType<typeof copyContents>>
+type CopyOutcome = Awaited<ReturnType<typeof copyContents>>
 
-/** Says what was copied, and what was not. @returns whether all was */
-function report(name: string, outcome: Copied, out: CommandLine['out']): boolean {
-  const { copied, known, refused, missing, damagedLists } = outcome
-  out(`${name}: ${name === 'relay' ? 'files' : 'entries'} copied: ${copied} (already there: ${known})`)
-  if (refused > 0) out(`${name}: left out because they are taken down in the database: ${refused}`)
-  const onFolder = (command: string): string => `\`${ownCommand(command)}\` on this folder`
+/** Prints what was copied and what was not. @returns whether everything was copied */
+function report(name: string, outcome: CopyOutcome, out: CommandLine['out']): boolean {
+  const { copied, present, refused, missing, damagedLists } = outcome
+  out(`${name}: ${name === 'relay' ? 'files' : 'entries'} copied: ${copied} (already in the database: ${present})`)
+  if (refused > 0) out(`${name}: skipped, because the database has them as taken down: ${refused}`)
+  const formatCommand = (command: string): string => `\`${ownCommand(command)}\` with this DATA_DIR`
   for (const cid of missing) {
-    const remedy = `${onFolder(name)} repairs it from the IPFS node when it is read`
-    out(`${name}: NOT copied: ${cid} is missing or damaged here; ${remedy}`)
+    const remedy = `start ${formatCommand(name)}: it repairs content from the IPFS node when a client reads it`
+    out(`${name}: NOT copied: ${cid} is missing or damaged in DATA_DIR; ${remedy}`)
   }
   for (const { did, key } of damagedLists) {
-    const remedy = `run ${onFolder('vault reconcile --accept-damage')}, then copy again`
+    const remedy = `run ${formatCommand('vault reconcile --accept-damage')}, then copy again`
     out(`${name}: NOT copied: the list ${JSON.stringify(key)} of ${did} is damaged; ${remedy}`)
   }
   return missing.size + damagedLists.length === 0

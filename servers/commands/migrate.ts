@@ -8,7 +8,7 @@ import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
 const OPTIONS = { check: { type: 'boolean' }, print: { type: 'boolean' } } as const
 
-/** Time limit for a database that was started together with this command. */
+/** Time limit for a database that starts together with this command. */
 const WAIT_MILLISECONDS = 60_000
 
 type Mode = 'apply' | 'check' | 'print'
@@ -22,21 +22,21 @@ const PARTS: Readonly<Record<string, (database: PostgresDatabase, mode: Mode) =>
 }
 
 /**
- * Runs `migrate`: brings the tables of `DATABASE_URL` up to date, checks whether they are, or prints the SQL for it.
+ * Runs `migrate`: updates the tables of `DATABASE_URL`, checks whether they are up to date, or prints the SQL.
  *
  * @returns the exit code; 1: with `--check`, some tables are older
  * @throws UsageError; StartError if no database is configured, or it cannot be used
  */
 export async function runMigrate({ args, env, out }: CommandLine): Promise<number> {
   const { values } = readArguments(args, OPTIONS, [0, 0])
-  if (values.check === true && values.print === true) throw new UsageError('Give --check or --print')
+  if (values.check === true && values.print === true) throw new UsageError('--check and --print cannot be combined')
   const serverEnv = readEnv(env, 'auth', false, 'operate')
   const { DATABASE_URL: url } = serverEnv
-  const missing = 'No database is configured: set DATABASE_URL. SQLite migrates when a server starts.'
+  const missing = 'No database is configured. Set DATABASE_URL. SQLite needs no command: it migrates at each start.'
   if (url === undefined) throw new StartError(missing)
   const database = await connectDatabase(serverEnv, url)
   try {
-    // The output is input for psql, so that a message must be an SQL comment.
+    // The output is meant for psql, so each message must be an SQL comment.
     await waitFor(database, (line) => out(values.print === true ? `-- ${line}` : line))
     if (values.check === true) return await check(database, out)
     if (values.print === true) await print(database, out)
@@ -47,7 +47,7 @@ export async function runMigrate({ args, env, out }: CommandLine): Promise<numbe
   }
 }
 
-/** Brings all tables of a database up to date, with a line for each part. @throws StartError */
+/** Updates all tables of a database, and prints a line for each part. @throws StartError */
 export async function migrateTables(database: PostgresDatabase, out: Out): Promise<void> {
   for (const [name, migrate] of Object.entries(PARTS)) {
     const statements = await migrate(database, 'apply').catch(throwUnusable)
@@ -55,11 +55,11 @@ export async function migrateTables(database: PostgresDatabase, out: Out): Promi
   }
 }
 
-/** Waits for a database that is not there yet, and says so once. @throws StartError when it does not come */
+/** Waits until a database is available, and prints one line if it has to wait. @throws StartError after the limit */
 export async function waitFor(database: PostgresDatabase, out: Out, milliseconds = WAIT_MILLISECONDS): Promise<void> {
-  const ask = (): Promise<unknown> => migrateStore(database, { mode: 'print' })
-  const text = `Waiting for the database (DATABASE_URL), for up to ${milliseconds / 1_000} s.`
-  const reason = await waitUntilAvailable(ask, () => out(text), milliseconds)
+  const connect = (): Promise<unknown> => migrateStore(database, { mode: 'print' })
+  const text = `Waiting up to ${milliseconds / 1_000} s for the database (DATABASE_URL).`
+  const reason = await waitUntilAvailable(connect, () => out(text), milliseconds)
   if (reason !== undefined) throw new StartError(`Cannot use the database (DATABASE_URL): ${reason}`)
 }
 
@@ -69,8 +69,8 @@ async function check(database: PostgresDatabase, out: Out): Promise<number> {
     try {
       await migrate(database, 'check')
     } catch (error) {
-      const isOlder = error instanceof DidAuthError && error.code === 'ERR_CONFIG' && error.cause === undefined
-      if (!isOlder) throwUnusable(error)
+      const areOutdated = error instanceof DidAuthError && error.code === 'ERR_CONFIG' && error.cause === undefined
+      if (!areOutdated) throwUnusable(error)
       out(`${name}: ${describeEngineFault(error)}`)
       code = 1
     }

@@ -10,33 +10,33 @@ import { createNewContent } from '../storage/unixfs-blocks.js'
 import { readArguments, type CommandLine } from './command-line.js'
 
 const OPTIONS = { 'accept-damage': { type: 'boolean' }, 'dry-run': { type: 'boolean' } } as const
-/** Number of contents that are looked up at once. */
+/** Number of contents that are read from the store at once. */
 const BATCH = 100
 const MAX_NAMED = 10
-const REMEDY = 'with entries missing or changed (restore the last backup, or reconcile --accept-damage)'
+const REMEDY = 'with missing or changed entries (restore the last backup, or run reconcile --accept-damage)'
 
-/** Dependencies and options of `reconcile`. */
+/** Parts and options of `reconcile`. */
 export interface ReconcileParts {
   store: ContentReads & PinLedger
   inspection: ContentInspection
   /** IPFS node; undefined if none is configured. */
   node: Pick<IpfsNode, 'read' | 'listPins'> | undefined
   isDryRun: boolean
-  /** Whether lists that lost entries continue with the remaining ones. */
+  /** Whether lists with lost entries are accepted with their remaining entries. */
   acceptsDamage: boolean
 }
 
-/** Faults that a check found, and whether each is in order now. `sound` is printed if there are none. */
-type Finding = readonly [sound: string, ...found: (readonly [count: number, text: string, isInOrder: boolean])[]]
+/** Result lines of a check, and whether each fault is repaired. `sound` is printed if no line applies. */
+type Finding = readonly [sound: string, ...lines: (readonly [count: number, text: string, isInOrder: boolean])[]]
 
 /**
  * Runs `vault reconcile`. @returns the exit code: 0 if all is in order, otherwise 1
  * @throws UsageError; StartError if there is no vault, or its database cannot be opened
  */
-export async function runReconcile({ args, env: given, out }: CommandLine): Promise<number> {
+export async function runReconcile({ args, env: variables, out }: CommandLine): Promise<number> {
   const { values } = readArguments(args, OPTIONS, [0, 0])
   const [isDryRun, acceptsDamage] = [values['dry-run'] === true, values['accept-damage'] === true]
-  const env = readEnv(given, 'vault', false, 'operate')
+  const env = readEnv(variables, 'vault', false, 'operate')
   return useExistingContents(env, async ({ store, inspection }) => {
     const node = env.IPFS_API_URL === undefined ? undefined : createIpfsHttpNode(env.IPFS_API_URL)
     const isInOrder = reconcile({ store, inspection, node, isDryRun, acceptsDamage }, out)
@@ -45,18 +45,18 @@ export async function runReconcile({ args, env: given, out }: CommandLine): Prom
 }
 
 /**
- * Compares database, index, content, counters and pins with each other and with the IPFS node, and repairs what can be
- * derived. A server may be running meanwhile. Pins change in the ledger only: the server carries them out.
+ * Compares database, index, content, counters and pins with each other and with the IPFS node. It repairs everything
+ * that can be derived. A server may run at the same time. Pins change in the ledger only: the server carries them out.
  *
  * @returns whether all is in order now
  */
 export async function reconcile(parts: ReconcileParts, out: (line: string) => void): Promise<boolean> {
   let areInOrder = true
   for (const [subject, check] of Object.entries(CHECKS)) {
-    const [sound, ...all] = await check(parts)
-    const found = all.filter(([count]) => count > 0)
-    out(`${subject}: ${found.map(([, text]) => text).join(', ') || sound}`)
-    areInOrder &&= found.every(([, , isInOrder]) => isInOrder)
+    const [sound, ...lines] = await check(parts)
+    const relevantLines = lines.filter(([count]) => count > 0)
+    out(`${subject}: ${relevantLines.map(([, text]) => text).join(', ') || sound}`)
+    areInOrder &&= relevantLines.every(([, , isInOrder]) => isInOrder)
     // Results of the other checks would be meaningless for a damaged file.
     if (!areInOrder && check === checkDatabase) break
   }
@@ -76,12 +76,12 @@ const CHECKS: Readonly<Record<string, (parts: ReconcileParts) => Promise<Finding
 async function checkDatabase({ inspection, isDryRun }: ReconcileParts): Promise<Finding> {
   const { damage, indexes } = await inspection.checkDatabase({ isDryRun })
   const remedy = 'Stop the server, keep a copy of the folder, and restore the last backup.'
-  if (damage.length > 0) return ['', [1, `the file is damaged: ${formatName(damage)}. ${remedy}`, false]]
-  const done = isDryRun ? 'to rebuild' : 'rebuilt'
-  return ['sound', [indexes.length, `damaged indexes ${done}: ${formatName(indexes)}`, !isDryRun]]
+  if (damage.length > 0) return ['', [1, `the file is damaged: ${formatNames(damage)}. ${remedy}`, false]]
+  const state = isDryRun ? 'to rebuild' : 'rebuilt'
+  return ['sound', [indexes.length, `damaged indexes ${state}: ${formatNames(indexes)}`, !isDryRun]]
 }
 
-/** Reads all content that is in use and verifies it. What is missing or damaged is restored from the node. */
+/** Reads and verifies all content in use. Missing or damaged content is restored from the IPFS node. */
 async function checkContents(parts: ReconcileParts): Promise<Finding> {
   const { store, inspection, isDryRun } = parts
   let { node } = parts
@@ -93,10 +93,10 @@ async function checkContents(parts: ReconcileParts): Promise<Finding> {
     for (const [index, info] of batch.entries()) {
       total += 1
       if (await isWhole(contents[index])) continue
-      // Beside a running server, its last entry may have been deleted meanwhile.
+      // A running server may have deleted the last entry of this content in the meantime.
       if (contents[index] === undefined && (await inspection.countEntries(info.cid)) === 0) continue
       const outcome = await repair({ ...parts, node }, info)
-      // A node that is unavailable is not asked again for each.
+      // An unavailable node is not asked again for every missing content.
       if (outcome === 'unavailable') node = undefined
       if (outcome === 'repaired') repaired += 1
       else missing.push(info.cid)
@@ -106,8 +106,8 @@ async function checkContents(parts: ReconcileParts): Promise<Finding> {
   return [
     '',
     [1, `${formatCount(total, 'content')} in use`, true],
-    [repaired, `${repaired} ${isDryRun ? 'to put back' : 'put back'} from the IPFS node`, !isDryRun],
-    [missing.length, `${missing.length} missing: ${formatName(missing)}`, false],
+    [repaired, `${repaired} ${isDryRun ? 'to restore' : 'restored'} from the IPFS node`, !isDryRun],
+    [missing.length, `${missing.length} missing: ${formatNames(missing)}`, false],
     [repaired + missing.length === 0 ? 1 : 0, 'all undamaged', true]
   ]
 }
@@ -131,10 +131,10 @@ async function repair(
 async function checkCounts({ inspection, isDryRun, acceptsDamage }: ReconcileParts): Promise<Finding> {
   const { owners, damagedLists, unusedContents } = await inspection.recount({ isDryRun, acceptsDamage })
   const isAccepted = acceptsDamage && !isDryRun
-  const places = formatName(damagedLists.map(({ did, key }) => `${did} ${JSON.stringify(key)}`))
-  const damage = isAccepted ? 'accepted with what is left' : REMEDY
+  const places = formatNames(damagedLists.map(({ did, key }) => `${did} ${JSON.stringify(key)}`))
+  const damage = isAccepted ? 'accepted with the remaining entries' : REMEDY
   return [
-    'right for all users',
+    'correct for all users',
     [owners, `usage ${isDryRun ? 'to correct' : 'corrected'} for ${formatCount(owners, 'user')}`, !isDryRun],
     [
       unusedContents,
@@ -151,38 +151,39 @@ async function checkObjects({ inspection, isDryRun }: ReconcileParts): Promise<F
 }
 
 async function checkPins({ inspection, node, isDryRun }: ReconcileParts): Promise<Finding> {
-  // The ledger has no desired pins if there is no node.
-  if (node === undefined) return ['no IPFS node, IPFS_API_URL is not given']
+  // The ledger contains no desired pins if no node is configured.
+  if (node === undefined) return ['not compared, because no IPFS node is configured (IPFS_API_URL)']
   const { toPin, toUnpin } = await inspection.trackPins({ isDryRun })
   const text = `${formatCount(toPin, 'content')} to pin, ${formatCount(toUnpin, 'content')} to unpin`
-  return ['desired for all content and nothing else', [toPin + toUnpin, text, !isDryRun]]
+  return ['match the stored content', [toPin + toUnpin, text, !isDryRun]]
 }
 
 async function checkNode({ store, node, isDryRun }: ReconcileParts): Promise<Finding> {
-  if (node === undefined) return ['not compared']
+  if (node === undefined) return ['not configured']
   try {
     const { missing, others } = await store.comparePins(() => node.listPins(), { isDryRun })
-    const ofOthers = `${formatCount(others, 'pin')} of others`
-    const text = `${formatCount(missing, 'pin')} missing, to pin again, ${ofOthers}`
-    return [`has all pins of this vault, ${ofOthers}`, [missing, text, !isDryRun]]
+    const otherPins = formatCount(others, 'other pin')
+    const text = `${formatCount(missing, 'pin')} missing and to pin again, ${otherPins}`
+    return [`has all pins of this vault, ${otherPins}`, [missing, text, !isDryRun]]
   } catch (error) {
     if (!(error instanceof ServerError) || !error.code.startsWith('ERR_IPFS_')) throw error
-    return ['', [1, `its pins cannot be listed: ${error.message}`, false]]
+    return ['', [1, `cannot list its pins: ${error.message}`, false]]
   }
 }
 
 async function countOpenPins({ store, node }: ReconcileParts): Promise<Finding> {
   const open = await store.countOpen()
-  const who = node === undefined ? 'they wait until there is an IPFS node' : 'the running server carries them out'
-  return ['no pins', [open, `${formatCount(open, 'pin')}, ${who}`, true]]
+  const nextStep =
+    node === undefined ? 'waiting until an IPFS node is configured' : 'which the running server carries out'
+  return ['no pins', [open, `${formatCount(open, 'pin')}, ${nextStep}`, true]]
 }
 
-/** `no pins`, `1 pin`, `1,000 pins`. */
+/** Formats a count with its noun: `no pins`, `1 pin`, `1,000 pins`. */
 function formatCount(count: number, noun: string): string {
   return `${count === 0 ? 'no' : count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`
 }
 
-function formatName(names: readonly string[]): string {
+function formatNames(names: readonly string[]): string {
   const more = names.length - MAX_NAMED
   return names.slice(0, MAX_NAMED).join('; ') + (more > 0 ? ` and ${more} more` : '')
 }

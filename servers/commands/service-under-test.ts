@@ -4,7 +4,7 @@ import { addressOfPublicKey, checksumAddress, hashPersonalMessage, loginMessage 
 import { formatSiweMessage, isObject, readBounded, type SiweMessage } from 'express-did-auth/server-kit'
 
 const REQUEST_MILLISECONDS = 15_000
-/** Maximum size of a response. Responses of this protocol have a few KiB. */
+/** Maximum size of a response in bytes. Responses of this protocol have a few KiB. */
 const MAX_ANSWER_BYTES = 1_048_576
 
 /** Paths of the routes that are tested. */
@@ -16,13 +16,13 @@ export interface ServiceOptions {
   /** Base URL of the paths. */
   url: URL
   paths?: Partial<FlowPaths>
-  /** Domain after `Login to `. Default: the host of the realm that a 401 names, else the host of the URL. */
+  /** Domain after `Login to `. Default: the host of the realm in a 401 response, else the host of the URL. */
   domain?: string | undefined
-  /** A route behind the middleware, for GET. */
+  /** Path of a route that requires an access token, for GET. */
   protectedPath: string
   /** Whether users have to sign up before they log in. */
   signsUpFirst?: boolean
-  /** Maximum time to wait for an access token to expire. Default: not at all. */
+  /** Maximum time to wait for an access token to expire, in seconds. Default 0. */
   maxWaitSeconds?: number
   wait?: (seconds: number) => Promise<void>
   curve: Curve
@@ -38,19 +38,19 @@ export interface Exchange {
   status: number
   headers: Headers
   text: string
-  /** Body, if its type and its syntax are JSON. */
+  /** Parsed body. Empty if the content type or the syntax is not JSON. */
   json: Record<string, unknown>
   setCookies: readonly string[]
 }
 
-/** A wallet that was never used before. */
+/** A user with a new wallet. */
 export interface User {
   did: string
-  /** `personal_sign`: 65 bytes with `0x`. */
+  /** Signs as `personal_sign` does. Returns 65 bytes in hexadecimal with `0x`. */
   sign: (message: string) => string
 }
 
-/** Differences between an EIP-4361 message and a valid one; `end` is appended. */
+/** Fields that replace those of a valid EIP-4361 message; `end` is appended to the text. */
 export type SiweChanges = Partial<SiweMessage> & { end?: string }
 
 /** Result of a login. */
@@ -68,60 +68,61 @@ type Sent = { text?: string; headers?: Record<string, string> }
 type ProofChanges = { flow?: Flow; domain?: string; challenge?: string }
 type ChallengeRequest = { flow?: Flow; did?: string; headers?: Record<string, string> }
 
-/** A running service that is asked over HTTP, with everything that it answered so far. */
+/** Client of a running service. It records all requests and responses, and stores cookies if it has a cookie jar. */
 export class ServiceUnderTest {
   readonly exchanges: Exchange[] = []
   readonly paths: FlowPaths
   readonly options: ServiceOptions
   readonly #signedUp = new Set<string>()
   domain: string
-  /** Method of requesting challenges: GET if the service supports no other. */
+  /** Method for requesting challenges: GET if the service does not support POST. */
   challengeForm: 'POST' | 'GET' = 'POST'
-  readonly #jar: Map<string, string> | undefined
+  readonly #cookies: Map<string, string> | undefined
 
-  /** @param jar - where cookies are kept, as a browser does. Without, they are not */
-  constructor(options: ServiceOptions, jar?: Map<string, string>) {
+  /** @param cookies - cookie jar, as a browser has one. Default: cookies are neither stored nor sent */
+  constructor(options: ServiceOptions, cookies?: Map<string, string>) {
     this.options = options
     this.paths = { ...flowPaths, ...options.paths }
     this.domain = options.domain ?? options.url.host
-    this.#jar = jar
+    this.#cookies = cookies
   }
 
-  /** The same service, as a browser of its own asks it, with a copy of the cookies of this one. */
-  visit(): ServiceUnderTest {
-    return new ServiceUnderTest({ ...this.options, domain: this.domain, paths: this.paths }, new Map(this.#jar))
+  /** Returns a client of the same service, like a second browser, with a copy of this client's cookies. */
+  cloneBrowser(): ServiceUnderTest {
+    return new ServiceUnderTest({ ...this.options, domain: this.domain, paths: this.paths }, new Map(this.#cookies))
   }
 
-  /** Takes the paths that the service publishes, unless its asker named them. */
+  /** Reads the paths that the service publishes. Paths in the options take precedence. */
   async discover(): Promise<void> {
     const { json } = await this.send('GET', '/.well-known/did-auth.json')
     for (const [name, path] of Object.entries(isObject(json.paths) ? json.paths : {})) {
-      const isOwn = name in flowPaths && this.options.paths?.[name as keyof FlowPaths] === undefined
-      if (isOwn && typeof path === 'string' && path.startsWith('/')) this.paths[name as keyof FlowPaths] = path
+      const isUnset = name in flowPaths && this.options.paths?.[name as keyof FlowPaths] === undefined
+      if (isUnset && typeof path === 'string' && path.startsWith('/')) this.paths[name as keyof FlowPaths] = path
     }
   }
 
-  /** Sends a request, with a text as `application/json`. */
+  /** Sends a request. A `text` is sent as `application/json`. */
   async send(method: 'GET' | 'POST' | 'OPTIONS', path: string, { text, headers }: Sent = {}): Promise<Exchange> {
-    const { url, fetch: ask = fetch, signal } = this.options
-    const Cookie = [...(this.#jar ?? [])].map((pair) => pair.join('=')).join('; ')
+    const { url, fetch: sendRequest = fetch, signal } = this.options
+    const Cookie = [...(this.#cookies ?? [])].map((pair) => pair.join('=')).join('; ')
     const type = text === undefined ? {} : { 'Content-Type': 'application/json' }
-    const response = await ask(`${url.origin}${url.pathname.replace(/\/$/, '')}${path}`, {
+    const response = await sendRequest(`${url.origin}${url.pathname.replace(/\/$/, '')}${path}`, {
       method,
       redirect: 'manual',
       signal: AbortSignal.any([AbortSignal.timeout(REQUEST_MILLISECONDS), ...(signal ? [signal] : [])]),
       headers: { ...type, ...(Cookie !== '' && { Cookie }), ...headers },
       ...(text !== undefined && { body: text })
     })
-    const received = await readBoundedText(response, `${method} ${path}`)
+    const responseText = await readBoundedText(response, `${method} ${path}`)
     const isJson = /^application\/(?:[\w.]+\+)?json\b/i.test(response.headers.get('content-type') ?? '')
-    const json = isJson ? parseObject(received) : {}
-    const { status, headers: answered } = response
-    const setCookies = answered.getSetCookie()
-    for (const [, name = '', value = ''] of setCookies.flatMap((one) => [/^([^=;]+)=([^;]*)/.exec(one) ?? []])) {
-      this.#jar?.set(name, value)
+    const json = isJson ? parseObject(responseText) : {}
+    const { status, headers: responseHeaders } = response
+    const setCookies = responseHeaders.getSetCookie()
+    const pairs = setCookies.map((cookie) => /^([^=;]+)=([^;]*)/.exec(cookie) ?? [])
+    for (const [, name = '', value = ''] of pairs) {
+      this.#cookies?.set(name, value)
     }
-    const exchange = { method, path, status, headers: answered, text: received, json, setCookies }
+    const exchange = { method, path, status, headers: responseHeaders, text: responseText, json, setCookies }
     this.exchanges.push(exchange)
     return exchange
   }
@@ -130,18 +131,22 @@ export class ServiceUnderTest {
     return this.send('POST', path, { text: JSON.stringify(body), headers })
   }
 
-  /** Asks as a browser does before a POST of a page. @param names - of the request's headers, with commas */
+  /**
+   * Sends the preflight request with which a browser announces a POST of a page.
+   *
+   * @param names - header names of the announced request, separated by commas
+   */
   preflight(path: string, headers: Record<string, string>, names = 'content-type'): Promise<Exchange> {
-    const asked = { 'Access-Control-Request-Method': 'POST', 'Access-Control-Request-Headers': names }
-    return this.send('OPTIONS', path, { headers: { ...headers, ...asked } })
+    const announced = { 'Access-Control-Request-Method': 'POST', 'Access-Control-Request-Headers': names }
+    return this.send('OPTIONS', path, { headers: { ...headers, ...announced } })
   }
 
-  /** Creates a user. The key is not stored elsewhere. */
+  /** Creates a user with a random key, which only the returned function holds. */
   newUser(): User {
     const { curve } = this.options
     const key = randomBytes(32)
     const publicKey = curve.publicKeyOf(key)
-    // One number of 2^128 is no key.
+    // One of about 2^128 random numbers is not a valid key.
     if (publicKey === undefined) return this.newUser()
     return {
       did: `did:ethr:rsk:${addressOfPublicKey(curve, publicKey)}`,
@@ -152,20 +157,24 @@ export class ServiceUnderTest {
     }
   }
 
-  /** Asks for a challenge in the form that the service has; of a new user, unless a DID is given. */
-  askChallenge({ flow = 'auth', did = this.newUser().did, headers = {} }: ChallengeRequest = {}): Promise<Exchange> {
+  /** Requests a challenge by the method that the service supports. Default DID: that of a new user. */
+  requestChallenge({
+    flow = 'auth',
+    did = this.newUser().did,
+    headers = {}
+  }: ChallengeRequest = {}): Promise<Exchange> {
     const path = flow === 'auth' ? this.paths.requestAuth : this.paths.requestSignup
     if (this.challengeForm === 'POST') return this.post(path, { did }, headers)
     return this.send('GET', `${path}/${did}`, { headers })
   }
 
-  /** @returns the empty text for an answer without a challenge, which no check takes for one */
+  /** Requests a challenge and returns it; the empty string if the response contains none. */
   async challenge(request?: ChallengeRequest): Promise<string> {
-    const { challenge } = (await this.askChallenge(request)).json
+    const { challenge } = (await this.requestChallenge(request)).json
     return typeof challenge === 'string' ? challenge : ''
   }
 
-  /** The body of a login or sign up, which is good once unless domain or challenge are others. */
+  /** Creates the body of a login or sign-up. It is valid once, unless `changes` make it invalid. */
   async proof(user = this.newUser(), changes: ProofChanges = {}): Promise<{ did: string; sig: string }> {
     const { flow = 'auth', domain = this.domain } = changes
     const { did } = user
@@ -177,20 +186,20 @@ export class ServiceUnderTest {
     return { did, sig: user.sign(loginMessage(domain, challenge)) }
   }
 
-  /** Logs a new user in. @throws Error when the service refuses, so that the check that needs a session fails */
+  /** Logs a new user in. @throws Error if the service refuses, so that a check that needs a session fails */
   async logIn(user = this.newUser()): Promise<Session> {
     const exchange = await this.post(this.paths.auth, await this.proof(user))
     const session = readSession(user, exchange)
-    if (session === undefined) throw new Error(`no session: ${describe(exchange)}`)
+    if (session === undefined) throw new Error(`the login opened no session: ${describe(exchange)}`)
     return session
   }
 
-  /** A nonce for an EIP-4361 message, by GET, else by POST; undefined where there are none. Vaults answer a list. */
-  async siweNonce(account: object = {}): Promise<string | undefined> {
+  /** Requests a nonce for an EIP-4361 message, by GET, else by POST. Undefined if the service issues none. */
+  async requestSiweNonce(account: object = {}): Promise<string | undefined> {
     const path = this.paths.siweNonce
-    for (const asked of [() => this.send('GET', path), () => this.post(path, account)]) {
-      const { status, text, json } = await asked()
-      // A page is what an application answers for any path.
+    for (const send of [() => this.send('GET', path), () => this.post(path, account)]) {
+      const { status, text, json } = await send()
+      // Many applications answer any path with their HTML page. A vault answers this path with a list.
       if (status >= 300 || text.startsWith('<')) continue
       const { nonce = text.replaceAll('"', '') } = json
       return typeof nonce === 'string' && /^[A-Za-z0-9]{8,}$/.test(nonce) ? nonce : undefined
@@ -198,17 +207,20 @@ export class ServiceUnderTest {
     return undefined
   }
 
-  /** The body of a login by an EIP-4361 message that is good once, and what some backends read besides. */
-  async siweProof(user = this.newUser(), changes: SiweChanges = {}): Promise<Record<'message' | 'signature', string>> {
+  /** Creates the body of an EIP-4361 login, with fields that only some backends read. It is valid once. */
+  async createSiweProof(
+    user = this.newUser(),
+    changes: SiweChanges = {}
+  ): Promise<Record<'message' | 'signature', string>> {
     const address = checksumAddress(this.options.curve, user.did.slice(-42))
     const account = { address, walletAddress: address, chainId: 1 }
-    const { nonce = (await this.siweNonce(account)) ?? '', domain = this.domain, end = '', ...others } = changes
+    const { nonce = (await this.requestSiweNonce(account)) ?? '', domain = this.domain, end = '', ...others } = changes
     const [uri, issuedAt] = [`${this.options.url.protocol}//${domain}`, new Date().toISOString()]
     const message = formatSiweMessage({ address, domain, uri, chainId: 1, nonce, issuedAt, ...others }) + end
     return { message, signature: user.sign(message), ...account }
   }
 
-  guarded(session: Session, accessToken = session.accessToken): Promise<Exchange> {
+  readProtected(session: Session, accessToken = session.accessToken): Promise<Exchange> {
     return this.send('GET', this.options.protectedPath, { headers: createCredentials({ ...session, accessToken }) })
   }
 
@@ -222,13 +234,13 @@ export class ServiceUnderTest {
   }
 }
 
-/** The body of an answer as text, of which at most 1 MiB is read. @throws Error when it is larger */
-export async function readBoundedText({ body }: Response, what: string): Promise<string> {
-  const tooLong = (): Error => new Error(`${what} answered more than 1 MiB`)
+/** Reads the body of a response as text. @throws Error if it is larger than 1 MiB */
+export async function readBoundedText({ body }: Response, request: string): Promise<string> {
+  const tooLong = (): Error => new Error(`${request} answered with more than 1 MiB`)
   return new TextDecoder().decode(await readBounded(body, MAX_ANSWER_BYTES, tooLong))
 }
 
-/** The tokens of an answer, from body or cookies. */
+/** Reads the tokens of a response from its body or its cookies. Undefined if it has none. */
 export function readSession(user: User, answer: Exchange): Session | undefined {
   const { status, json, setCookies } = answer
   if (status !== 200) return undefined
@@ -247,23 +259,23 @@ function createCredentials({ accessToken, refreshToken, cookies }: Session): Rec
   return { Cookie: `${cookies.access}=${accessToken}; ${cookies.refresh}=${refreshToken}` }
 }
 
-/** The claims of a JWT, or its header, without checking its signature; empty if it is not a JWT. */
+/** Reads the claims of a JWT, or its header, without verifying its signature. Empty if it is not a JWT. */
 export function readClaims(jwt: string, part: 0 | 1 = 1): Record<string, unknown> {
   return parseObject(Buffer.from(jwt.split('.')[part] ?? '', 'base64url').toString())
 }
 
-/** The realm that a 401 names: the URL of the service as it knows itself, or its domain. */
+/** Reads the realm of a 401 response: the service's own URL, or its domain. */
 export function readRealm({ headers }: Exchange): string | undefined {
   return /realm="([^"]+)"/.exec(headers.get('www-authenticate') ?? '')?.[1]
 }
 
-/** An answer in one line, for the reader of a failed check. Without the body of a success, which may hold tokens. */
+/** Describes a response in one line. It omits the body of a success, which may contain tokens. */
 export function describe({ method, path, status, text }: Exchange): string {
   const shown = text.length > 80 ? `${text.slice(0, 80)}…` : text
   return `${method} ${path} answered ${status}${status < 400 || shown === '' ? '' : ` ${JSON.stringify(shown)}`}`
 }
 
-/** A JSON object; empty for anything else. */
+/** Parses a JSON object. Empty for any other text. */
 function parseObject(text: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(text)

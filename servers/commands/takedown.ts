@@ -9,17 +9,17 @@ const NOUNS = { relay: ['file', 'files'], vault: ['entry', 'entries'] } as const
 type Nouns = (typeof NOUNS)['relay' | 'vault']
 
 /**
- * Creates the command `takedown <cid or link>`: it removes content of relay or vault and refuses it from then on, or
- * allows it again. It may run next to the server, which removes the pin.
+ * Creates the command `takedown <cid or link>`. It removes content of relay or vault and refuses it from then on, or
+ * allows it again. It may run while the server runs. The server then removes the pin.
  *
- * @returns the command, whose exit code is 0: done, or nothing to do; 1: something of it remains here
- * @throws UsageError; StartError when nothing is stored there
+ * @returns the command. Its exit code is 0 if the work is done or not needed, and 1 if parts of the content remain
+ * @throws UsageError; StartError if the server has no data
  */
 export function createTakedownCommand(server: 'relay' | 'vault'): (commandLine: CommandLine) => Promise<number> {
-  return async ({ args, env: given, out }) => {
+  return async ({ args, env: variables, out }) => {
     const { values, positionals } = readArguments(args, OPTIONS, [1, Infinity])
     const cid = parseReference(positionals)
-    const env = readEnv(given, server, false, 'operate')
+    const env = readEnv(variables, server, false, 'operate')
     return useExistingContents(env, async ({ store }) => {
       if (values['dry-run'] === true) out(await plan(store, cid, values.allow === true))
       else if (values.allow === true)
@@ -33,21 +33,21 @@ export function createTakedownCommand(server: 'relay' | 'vault'): (commandLine: 
 /** A cid within a link: `relay://<cid>#<key>`, `https://…#r=<cid>.<key>`, `ipfs://<cid>`, `https://…/ipfs/<cid>`. */
 const CID_IN_LINK = /(?<![A-Za-z0-9_-])baf[a-z2-7]{56}(?![A-Za-z0-9_-])/g
 
-/** Parses the cid, or the link that contains one. @throws UsageError without the link, which may contain a key */
+/** Parses a cid or a link. @throws UsageError that does not quote the link, because the link may contain a key */
 function parseReference(references: readonly string[]): string {
   const cids = new Set(references.flatMap((reference) => reference.match(CID_IN_LINK) ?? []))
   const [cid] = cids
   if (cid === undefined || cids.size > 1 || references.length > 1)
-    throw new UsageError('Give one cid, or a link with one cid')
+    throw new UsageError('Give one cid, or one link that contains a cid')
   return cid
 }
 
 async function takeDown(store: ContentStore, cid: string, nouns: Nouns, out: CommandLine['out']): Promise<number> {
   const { removed, remains } = await store.takeDown(cid, 'takedown', systemClock.nowSeconds())
   out(`Removed ${removed} ${nouns[removed === 1 ? 0 : 1]}. ${cid} is refused from now on.`)
-  for (const sentence of remains) out(`Something may remain: ${sentence}.`)
-  if (!(await store.areSettled([cid]))) out('Its pin is removed by the running server when the IPFS node answers.')
-  out('Backups, replicas and their logs, snapshots of the disk and other IPFS nodes may still have it.')
+  for (const sentence of remains) out(`Parts of it may remain: ${sentence}.`)
+  if (!(await store.areSettled([cid]))) out('The running server removes its pin as soon as the IPFS node is available.')
+  out('Copies may remain in backups, replicas and their logs, disk snapshots, and on other IPFS nodes.')
   return remains.length === 0 ? 0 : 1
 }
 
@@ -56,6 +56,6 @@ async function plan(store: ContentStore, cid: string, isAllow: boolean): Promise
   if (isAllow) return isTakenDown ? `Would allow ${cid} again.` : `${cid} was not taken down.`
   if (isTakenDown) return `${cid} is already taken down.`
   const [content] = await store.readContents([cid])
-  if (content === undefined) return `${cid} is not stored here. Would refuse it from now on.`
-  return `Would remove ${cid} (${content.byteCount} bytes), and refuse it from now on.`
+  if (content === undefined) return `${cid} is not stored. Would refuse it from now on.`
+  return `Would remove ${cid} (${content.byteCount} bytes) and refuse it from now on.`
 }

@@ -6,12 +6,12 @@ import { z } from 'zod'
 
 const MEBIBYTE = 1_048_576
 const DAY_SECONDS = 86_400
-/** A quarter of the budget for uploads, which is what one user may upload at once: a larger body would never fit. */
+/** Maximum upload: a quarter of the memory budget for uploads, which is the share of one user. */
 const MAX_UPLOAD_BYTES = 64 * MEBIBYTE
 /** The longest time that the library accepts, in seconds or hours. */
 const MAX_TIME = 1e9
 
-// How kinds of variables are parsed. The message is the remedy.
+// Parsers for the kinds of variables. Each message is the remedy that the operator reads.
 const text = z.string()
 const port = createNumber('give a port, 0 to 65535', 0, 65_535)
 const seconds = createNumber('give a number of seconds, 1 to 1000000000', 1, MAX_TIME)
@@ -20,14 +20,14 @@ const hours = createNumber('give a number of hours above 0', Number.MIN_VALUE, M
 const bytes = createNumber('give a number of bytes, at least 1')
 const uploadBytes = bytes.refine((value) => value <= MAX_UPLOAD_BYTES, `give at most ${MAX_UPLOAD_BYTES}`)
 const connections = createNumber('give a number of connections, at least 1')
-const truth = z.enum(['true', 'false'], { error: 'give true or false' }).transform((value) => value === 'true')
+const boolean = z.enum(['true', 'false'], { error: 'give true or false' }).transform((value) => value === 'true')
 const printable = /^[\x21\x23-\x5b\x5d-\x7e]+$/
 const httpUrl = text
   .refine(isHttpUrl, 'give an http(s) URL')
   .refine(hasReadableUser, 'write % in the user or password of the URL as %25')
 const SECURE = 'https or on this machine'
 const list = text.transform(splitEntries)
-/** Keys of a variable or of a file, which may have one on each line. */
+/** List of keys, separated by commas, spaces or line breaks. */
 const keys = text.transform((value) => value.split(/[\s,]+/).filter((key) => key !== ''))
 /** Remedy for `mainnet`. */
 const NO_MAINNET = 'give ethereum for the main network of Ethereum, whose DIDs name no network: did:ethr:0x…'
@@ -36,13 +36,13 @@ const origins = list.refine(
   'give origins separated by commas, such as https://app.example'
 )
 
-/** Every variable of the servers, with how it is parsed. An absent one without default stays undefined. */
+/** Parsers of all variables. An absent variable without a default stays undefined. */
 export const variables = z.object({
   PORT: port.optional(),
   HOST: text.default('127.0.0.1'),
   SERVICE_URL: text.regex(printable, 'give a URL of printable ASCII without space').optional(),
   PRIVATE_KEY: keys
-    .refine((given) => given.length > 0 && given.every(isPrivateKey), 'give a private key of secp256k1, 64 hex digits')
+    .refine((list) => list.length > 0 && list.every(isPrivateKey), 'give a private key of secp256k1, 64 hex digits')
     .optional(),
   CHALLENGE_SECRET: text.refine((value) => Buffer.byteLength(value) >= 32, 'give 32 bytes or more').optional(),
   SERVICE_DID: text.refine(isKeyDid, 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)').optional(),
@@ -60,21 +60,21 @@ export const variables = z.object({
     )
     .optional(),
   DATABASE_POOL_SIZE: connections.default(10),
-  DATABASE_PREPARE: truth.default(true),
-  DATABASE_MIGRATE: truth.default(true),
+  DATABASE_PREPARE: boolean.default(true),
+  DATABASE_MIGRATE: boolean.default(true),
   DATABASE_SSL_CA: text.optional(),
   REDIS_URL: text
-    // The store parses the rest and reports what is wrong.
+    // The store parses the rest of the URL and reports its errors.
     .regex(/^rediss?:\/\/\S+$/, 'give a URL such as redis://host:6379, or redis://host1:6379,host2:6379 of a cluster')
     .optional(),
   S3_ENDPOINT: text.refine(isBucketUrl, 'give https://host[:port], without user and query').optional(),
   S3_BUCKET: text.regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'give the name of a bucket').optional(),
   S3_REGION: text.regex(/^[\w-]{1,64}$/, 'give a region, such as eu-central-1').default('us-east-1'),
-  // The id of the key is part of a header, in which a slash ends it.
+  // The key id is part of a header in which a slash separates fields, so it must not contain a slash.
   S3_ACCESS_KEY_ID: text.regex(/^[\w.:@+-]{1,128}$/, 'give the name of a key, without spaces').optional(),
   S3_SECRET_ACCESS_KEY: text.optional(),
-  S3_FORCE_PATH_STYLE: truth.default(true),
-  USE_COOKIES: truth.optional(),
+  S3_FORCE_PATH_STYLE: boolean.default(true),
+  USE_COOKIES: boolean.optional(),
   TRUSTED_ORIGINS: origins.default([]),
   CORS_ORIGINS: origins.default([]),
   TRUST_PROXY: text
@@ -95,7 +95,7 @@ export const variables = z.object({
   METRICS_HOST: text.default('127.0.0.1'),
   MAX_CONNECTIONS: connections.default(4_096),
   DRAIN_SECONDS: secondsOrNone.default(0),
-  PAGE: truth.default(true),
+  PAGE: boolean.default(true),
   REPLAY_PROTECTION: z.enum(['single-use', 'window'], { error: 'give single-use or window' }).optional(),
   REFRESH_REUSE_GRACE_SECONDS: secondsOrNone.optional(),
   LOGIN_DOMAINS: list
@@ -111,7 +111,7 @@ export const variables = z.object({
     )
     .optional(),
   NETWORKS: list
-    // An empty name in a list looks like a typing error.
+    // Lists have no empty names, so DIDs without a network are called `ethereum`.
     .transform((names) => names.map(toNetwork))
     .refine((names) => names.every(isNoMainnet), NO_MAINNET)
     .refine(
@@ -119,7 +119,7 @@ export const variables = z.object({
       'give networks separated by commas, such as rsk,ethereum (ethereum: DIDs without a network)'
     )
     .optional(),
-  SIWE: truth.optional(),
+  SIWE: boolean.optional(),
   RESOURCES: list
     .refine(
       (urls) => urls.length <= 48 && urls.every(isSecureUrl),
@@ -128,11 +128,11 @@ export const variables = z.object({
     .default([]),
   RESOURCE_KEY: keys
     .refine(
-      // Above and below, no number is a key of P-256.
-      (given) => given.length > 0 && given.every((key) => /^(?!f{8}|0{64})[0-9a-f]{64}$/i.test(key)),
+      // 0 is not a key of P-256, and most numbers from 0xffffffff… on exceed the order of the curve.
+      (list) => list.length > 0 && list.every((key) => /^(?!f{8}|0{64})[0-9a-f]{64}$/i.test(key)),
       'give private keys of P-256, 64 hex digits each'
     )
-    // Two keys of one name in the published set would be no set.
+    // The published key set must not contain a key twice.
     .transform((keys) => [...new Set(keys.map((key) => key.toLowerCase()))])
     .optional(),
   TRUSTED_ISSUER: text.refine(isSecureUrl, `give the SERVICE_URL of an auth server, ${SECURE}`).optional(),
@@ -145,26 +145,26 @@ export const variables = z.object({
   ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: seconds.optional(),
   USER_SESSION_DURATION_IN_HOURS: hours.optional(),
   IPFS_API_URL: httpUrl.optional(),
-  IPFS_ALLOW_INSECURE: truth.default(false),
+  IPFS_ALLOW_INSECURE: boolean.default(false),
   RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS: seconds.default(600),
   RELAY_MAX_FILE_BYTES: uploadBytes.default(8 * MEBIBYTE),
   RELAY_MAX_MEMORY_BYTES: bytes.default(64 * MEBIBYTE),
   RELAY_MAX_BYTES_PER_DID: bytes.default(64 * MEBIBYTE),
   RELAY_FILE_TTL_SECONDS: seconds.default(7 * DAY_SECONDS),
   RELAY_MAX_STORE_BYTES: bytes.default(8_192 * MEBIBYTE),
-  RELAY_OPEN_READS: truth.default(false),
+  RELAY_OPEN_READS: boolean.default(false),
   VAULT_MAX_CONTENT_BYTES: uploadBytes.default(MEBIBYTE),
   VAULT_MAX_BYTES_PER_DID: bytes.default(64 * MEBIBYTE),
   VAULT_MAX_ENTRIES_PER_DID: createNumber('give a number of entries, at least 1').default(10_000),
   VAULT_MAX_STORE_BYTES: bytes.optional()
 })
 
-/** Returns a network as DIDs name it: the main network of Ethereum has no name in a DID. */
+/** Returns the name of a network in DIDs, which is empty for the main network of Ethereum. */
 export function toNetwork(name: string): string {
   return name.toLowerCase() === 'ethereum' ? '' : name
 }
 
-/** Whether a network is not called `mainnet`, a name that no DID has. */
+/** Whether a network has another name than `mainnet`, which no DID contains. */
 export function isNoMainnet(name: string): boolean {
   return name.toLowerCase() !== 'mainnet'
 }
@@ -172,7 +172,10 @@ export function isNoMainnet(name: string): boolean {
 /** Names of all variables. */
 export const variableNames: readonly string[] = Object.keys(variables.shape)
 
-/** Never shown, and also read from the file that `<NAME>_FILE` names. URLs of nodes and databases often have a key. */
+/**
+ * Variables that are never shown, and that may also be read from the file in `<NAME>_FILE`. URLs of nodes and
+ * databases often contain a key or a password.
+ */
 export const secretVariables: readonly string[] = [
   'PRIVATE_KEY',
   'CHALLENGE_SECRET',
@@ -185,12 +188,12 @@ export const secretVariables: readonly string[] = [
   'S3_SECRET_ACCESS_KEY'
 ]
 
-function createNumber(remedy: string, least = 1, most = Infinity, form = /^\d{1,15}$/) {
-  const isInRange = (value: number): boolean => value >= least && value <= most
+function createNumber(remedy: string, min = 1, max = Infinity, form = /^\d{1,15}$/) {
+  const isInRange = (value: number): boolean => value >= min && value <= max
   return text.regex(form, remedy).transform(Number).refine(isInRange, remedy)
 }
 
-/** Splits a list at commas, or at line breaks as in a file that `<NAME>_FILE` names. */
+/** Splits a list at commas and at line breaks, which the file in `<NAME>_FILE` may contain. */
 function splitEntries(value: string): string[] {
   return value.split(/[,\r\n]/).flatMap((entry) => entry.trim() || [])
 }
@@ -216,7 +219,7 @@ function isBucketUrl(value: string): boolean {
   return username + password + search + hash === ''
 }
 
-/** Whether text is an address, a network, or a name that Express has for some networks. */
+/** Whether text is an IP address, a network such as `10.0.0.0/8`, or a network name of Express. */
 function isProxy(value: string): boolean {
   if (['loopback', 'linklocal', 'uniquelocal'].includes(value)) return true
   const [address = '', bits = '1', ...rest] = value.split('/')

@@ -4,37 +4,38 @@ import type { z } from 'zod'
 import { secretVariables, variableNames, variables } from './env-schema.js'
 import { StartError } from './startup-error.js'
 
-/** The three servers, and the default port of each. */
+/** Default port of each server. */
 export const serverPorts = { auth: 3000, relay: 3001, vault: 3002 } as const
 export type ServerName = keyof typeof serverPorts
 const serverNames = Object.keys(serverPorts) as ServerName[]
 
 export type Env = Readonly<Record<string, string | undefined>>
 
-/** A file of variables. */
+/** File with variables. */
 export interface EnvFile {
   name: string
   values: Env
-  /** Names in it that no server has. */
+  /** Names in the file that are not variables of the servers. */
   ignored: readonly string[]
 }
 
-/** Variables that each server has for itself under `all`, as `AUTH_PORT`. */
-const OWN_VARIABLES: readonly string[] = ['PORT', 'SERVICE_URL']
+/** Variables that are separate for each server under `all`, such as `AUTH_PORT`. */
+const PER_SERVER_VARIABLES: readonly string[] = ['PORT', 'SERVICE_URL']
 
-/** A private key in the wrong variable, and user and password in a URL. */
+/** Secrets that a value of another variable may contain by mistake: a private key, or user and password of a URL. */
 const KEY = /[0-9a-f]{64,}/gi
 const CREDENTIALS = /\/\/[^/]*@/g
 const MAX_SHOWN_LENGTH = 100
+/** Length up to which a name is short, so that many other names are one edit away. */
 const MAX_SHORT_NAME = 4
 
 /** The parsed environment of a server. */
 export type ServerEnv = z.output<typeof variables> & { name: ServerName; address: ServerAddress }
 
-/** Purpose of reading an environment. `operate`: a command of the operator, which needs no identity. */
+/** Purpose of reading an environment. `operate`: a command, which needs no identity of the service. */
 type Purpose = 'serve' | 'operate'
 
-/** Address on which a server listens, and the variables that set it. */
+/** Address on which a server listens, and the variables that configure it. */
 export interface ServerAddress {
   /** Port number; 0 selects a free port. */
   port: number
@@ -45,9 +46,9 @@ export interface ServerAddress {
 }
 
 /**
- * Reads the valid variables of one server. A variable that is invalid or empty counts as absent.
+ * Reads the variables of one server. Invalid and empty variables count as absent.
  *
- * @returns `problems`: all invalid variables, as `NAME: received "x"; remedy`. Secrets are not shown
+ * @returns `problems`: one text for each invalid variable, `NAME: received "x"; remedy`. Secrets are not shown
  */
 export function readValidEnv(
   env: Env,
@@ -55,71 +56,77 @@ export function readValidEnv(
   isOneOfAll: boolean,
   purpose: Purpose = 'serve'
 ): { env: ServerEnv; problems: string[] } {
-  const spelling = (variable: string): string =>
-    isOneOfAll && OWN_VARIABLES.includes(variable) ? ownSpelling(name, variable) : variable
+  const toEnvName = (variable: string): string =>
+    isOneOfAll && PER_SERVER_VARIABLES.includes(variable) ? nameForServer(name, variable) : variable
   const problems: string[] = []
   const values: Record<string, string | undefined> = {}
   for (const variable of variableNames) {
     const isSecret = secretVariables.includes(variable)
-    const value = isSecret ? readSecret(env, variable, problems) : env[spelling(variable)]
+    const value = isSecret ? readSecret(env, variable, problems) : env[toEnvName(variable)]
     if (value !== '') values[variable] = value
   }
   const { data, error } = variables.safeParse(values)
-  const wrong = new Map(error?.issues.map(({ path: [variable], message }) => [String(variable), message]))
-  for (const [variable, remedy] of wrong) {
-    problems.push(`${spelling(variable)}: received ${quoteValue(variable, values[variable] ?? '')}; ${remedy}`)
+  const remedies = new Map(error?.issues.map(({ path: [variable], message }) => [String(variable), message]))
+  for (const [variable, remedy] of remedies) {
+    problems.push(`${toEnvName(variable)}: received ${quoteValue(variable, values[variable] ?? '')}; ${remedy}`)
   }
-  const ofAuth = name === 'auth' && values.RESOURCES !== undefined ? ['RESOURCE_KEY'] : []
-  problems.push(...findConflicts(values, spelling, purpose === 'serve' ? [...SHARED_IDENTITY, ...ofAuth] : []))
-  // Each variable may be absent.
-  const right = data ?? variables.parse(Object.fromEntries(Object.entries(values).filter(([one]) => !wrong.has(one))))
-  const { PORT: port = serverPorts[name], HOST: host } = right
-  return { env: { ...right, name, address: { port, host, variable: spelling('PORT') } }, problems }
+  const authKeys = name === 'auth' && values.RESOURCES !== undefined ? ['RESOURCE_KEY'] : []
+  problems.push(...findConflicts(values, toEnvName, purpose === 'serve' ? [...SHARED_IDENTITY, ...authKeys] : []))
+  // The valid variables can be parsed without the invalid ones, because every variable is optional.
+  const isValid = ([variable]: [string, unknown]): boolean => !remedies.has(variable)
+  const parsed = data ?? variables.parse(Object.fromEntries(Object.entries(values).filter(isValid)))
+  const { PORT: port = serverPorts[name], HOST: host } = parsed
+  return { env: { ...parsed, name, address: { port, host, variable: toEnvName('PORT') } }, problems }
 }
 
-/** Reads the environments of servers, as {@link readValidEnv} does. @throws StartError that names all problems */
+/** Reads the environments of several servers. @throws StartError that names all problems of all of them */
 export function readEnvs(env: Env, names: readonly ServerName[], isAll: boolean, purpose?: Purpose): ServerEnv[] {
   const readings = names.map((name) => readValidEnv(env, name, isAll, purpose))
   const problems = new Set(readings.flatMap((reading) => reading.problems))
   if (problems.size === 0) return readings.map((reading) => reading.env)
-  // A missing variable may be present under a misspelt name.
-  for (const { variable, known } of findMisspellings(env)) problems.add(`${variable}: unknown; is it ${known}?`)
-  throw new StartError(['Wrong environment:', ...problems].join('\n  - '))
+  // A missing variable may be set under a misspelt name.
+  for (const { variable, suggestion } of findMisspellings(env)) {
+    problems.add(`${variable}: unknown variable; did you mean ${suggestion}?`)
+  }
+  throw new StartError(['Invalid environment variables:', ...problems].join('\n  - '))
 }
 
 /** Reads the environment of one server. @throws StartError as {@link readEnvs} does */
 export function readEnv(env: Env, name: ServerName, isOneOfAll: boolean, purpose?: Purpose): ServerEnv {
-  // One for each name.
-  const [read] = readEnvs(env, [name], isOneOfAll, purpose) as [ServerEnv]
-  return read
+  const [serverEnv] = readEnvs(env, [name], isOneOfAll, purpose) as [ServerEnv]
+  return serverEnv
 }
 
-/** Returns variables that are set without effect, for a warning: `PORT` under `all`, `AUTH_PORT` for one server. */
-export function readUnusedVariables(env: Env, names: readonly ServerName[], isAll: boolean): string[] {
-  const unused = isAll ? OWN_VARIABLES : names.flatMap(ownSpellings)
+/** Finds variables that have no effect, for a warning: `PORT` under `all`, or `AUTH_PORT` for a single server. */
+export function findUnusedVariables(env: Env, names: readonly ServerName[], isAll: boolean): string[] {
+  const unused = isAll ? PER_SERVER_VARIABLES : names.flatMap(namesForServer)
   return unused.filter((variable) => (env[variable] ?? '') !== '')
 }
 
-/** Finds the names that no server reads. */
+/** Finds variables that no server reads. */
 export function findUnknownVariables(env: Env): string[] {
-  const known = knownVariables()
-  return Object.keys(env).filter((variable) => !known.includes(variable))
+  const allNames = listAllNames()
+  return Object.keys(env).filter((variable) => !allNames.includes(variable))
 }
 
-/** Finds variables that no server reads, whose names are one edit away from that of one that is probably meant. */
-export function findMisspellings(env: Env): { variable: string; known: string }[] {
-  const known = knownVariables()
+/** Describes variables of a file that the servers ignore, in a sentence for the operator. */
+export function describeIgnoredVariables({ name, ignored }: EnvFile): string {
+  return `The servers ignore these variables of ${name}, because they do not have them: ${ignored.join(', ')}`
+}
+
+/** Finds unknown variables whose name is one edit away from a known name, which is probably meant. */
+export function findMisspellings(env: Env): { variable: string; suggestion: string }[] {
+  const allNames = listAllNames()
   return findUnknownVariables(env).flatMap((variable) => {
     if ((env[variable] ?? '') === '') return []
-    const meant = known.find((name) => isOneEditAway(variable, name))
-    return meant === undefined ? [] : [{ variable, known: meant }]
+    const suggestion = allNames.find((name) => isOneEditAway(variable, name))
+    return suggestion === undefined ? [] : [{ variable, suggestion }]
   })
 }
 
 /**
- * Whether a name became another one by a letter that is missing, too many or wrong, or by two that changed places.
- * Names of up to four letters have neighbours with a meaning of their own (`PAGE` and `PAGER`): there only the last
- * counts.
+ * Whether a name differs from a known name by one missing, additional or wrong letter, or by two swapped letters. For
+ * names of up to four letters only swapped letters count, because similar names are common (`PAGE` and `PAGER`).
  */
 function isOneEditAway(name: string, known: string): boolean {
   let start = 0
@@ -131,12 +138,14 @@ function isOneEditAway(name: string, known: string): boolean {
   return rest.slice(1) === knownRest || rest === knownRest.slice(1) || rest.slice(1) === knownRest.slice(1)
 }
 
-function knownVariables(): string[] {
-  return [...variableNames, ...secretVariables.map((name) => `${name}_FILE`), ...serverNames.flatMap(ownSpellings)]
+/** Lists all names that a server reads, including those of files and those under `all`. */
+function listAllNames(): string[] {
+  return [...variableNames, ...secretVariables.map((name) => `${name}_FILE`), ...serverNames.flatMap(namesForServer)]
 }
 
-const ownSpelling = (name: ServerName, variable: string): string => `${name.toUpperCase()}_${variable}`
-const ownSpellings = (name: ServerName): string[] => OWN_VARIABLES.map((variable) => ownSpelling(name, variable))
+const nameForServer = (name: ServerName, variable: string): string => `${name.toUpperCase()}_${variable}`
+const namesForServer = (name: ServerName): string[] =>
+  PER_SERVER_VARIABLES.map((variable) => nameForServer(name, variable))
 
 function quoteValue(variable: string, value: string): string {
   if (secretVariables.includes(variable)) return '(not shown)'
@@ -144,7 +153,7 @@ function quoteValue(variable: string, value: string): string {
   return JSON.stringify(text.length > MAX_SHOWN_LENGTH ? `${text.slice(0, MAX_SHOWN_LENGTH)}…` : text)
 }
 
-/** A secret, from its variable or the file that another one names. What is wrong with them is added to the problems. */
+/** Reads a secret from its variable, or from the file in `<NAME>_FILE`. Errors are added to `problems`. */
 function readSecret(env: Env, name: string, problems: string[]): string | undefined {
   const [value, file] = [env[name] ?? '', env[`${name}_FILE`] ?? '']
   if (file === '') return value
@@ -154,36 +163,38 @@ function readSecret(env: Env, name: string, problems: string[]): string | undefi
     if (content !== '') return content
     problems.push(`${name}_FILE: the file is empty`)
   } catch {
-    // The name is not shown: the variable may contain the secret itself.
+    // The file name is not shown, because the variable may contain the secret itself by mistake.
     problems.push(`${name}_FILE: the file cannot be read`)
   }
   return undefined
 }
 
-/** Variables that several instances share, and that no instance can generate for itself. */
+/** Variables that must be equal on all instances, so that no instance can generate them. */
 const SHARED_IDENTITY = ['PRIVATE_KEY', 'CHALLENGE_SECRET', 'SERVICE_URL']
-const OF_BUCKET = ['S3_ENDPOINT', 'S3_BUCKET', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY']
+const BUCKET_VARIABLES = ['S3_ENDPOINT', 'S3_BUCKET', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY']
 
 /**
- * Finds conflicts between variables that are valid on their own.
+ * Finds conflicts between variables that are valid individually.
  *
- * @param spelling - how the user spells a variable: `AUTH_SERVICE_URL` under `all`
- * @param shared - variables that instances share; none for an operator's command
+ * @param toEnvName - returns the name in the environment, such as `AUTH_SERVICE_URL` under `all`
+ * @param shared - variables that must be equal on all instances; none for a command
  */
-function findConflicts(values: Env, spelling: (variable: string) => string, shared: readonly string[]): string[] {
+function findConflicts(values: Env, toEnvName: (variable: string) => string, shared: readonly string[]): string[] {
   const { IPFS_API_URL: nodeUrl, IPFS_ALLOW_INSECURE: allowed = 'false', DATABASE_URL: database } = values
-  const isGiven = (variable: string): boolean => values[variable] !== undefined
-  // Anybody who can reach a node's RPC controls it.
+  const isSet = (variable: string): boolean => values[variable] !== undefined
+  // Everyone who can reach the RPC port of a node controls the node.
   const isExposed = nodeUrl !== undefined && allowed === 'false' && URL.canParse(nodeUrl) && !isSecureUrl(nodeUrl)
-  const ofBucket = OF_BUCKET.filter(isGiven)
-  // Otherwise each instance would generate an identity of its own, and refuse the tokens of the others.
-  const missingIdentity = database === undefined ? [] : shared.filter((variable) => !isGiven(variable))
-  const missingOfBucket = ofBucket.length > 0 ? OF_BUCKET.filter((variable) => !isGiven(variable)) : []
-  const exposed = 'IPFS_API_URL: neither https nor on this machine; give such a URL, or IPFS_ALLOW_INSECURE=true'
-  const ofInstances = 'missing; with DATABASE_URL give the same to every instance'
+  const bucketVariables = BUCKET_VARIABLES.filter(isSet)
+  // Otherwise each instance would generate its own identity, and refuse the tokens of the others.
+  const missingIdentity = database === undefined ? [] : shared.filter((variable) => !isSet(variable))
+  const missingOfBucket = bucketVariables.length > 0 ? BUCKET_VARIABLES.filter((name) => !isSet(name)) : []
+  const exposed = 'IPFS_API_URL: neither https nor on this machine; give such a URL, or set IPFS_ALLOW_INSECURE=true'
+  const missingOnInstance = 'missing; with DATABASE_URL, every instance needs the same value'
   return [
     ...(isExposed ? [exposed] : []),
-    ...missingIdentity.map((variable) => `${spelling(variable)}: ${ofInstances}`),
-    ...missingOfBucket.map((variable) => `${variable}: missing; it is needed with ${ofBucket.join(', ')}`)
+    ...missingIdentity.map((variable) => `${toEnvName(variable)}: ${missingOnInstance}`),
+    ...missingOfBucket.map(
+      (variable) => `${variable}: missing; it is required together with ${bucketVariables.join(', ')}`
+    )
   ]
 }

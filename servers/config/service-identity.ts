@@ -16,17 +16,17 @@ import { toNetwork, variables } from './env-schema.js'
 import type { ServerEnv } from './read-env.js'
 import { getErrorCode, StartError, startStep } from './startup-error.js'
 
-/** The identity of a server. All servers of one `DATA_DIR` share it. */
+/** Identity of a server. All servers with the same `DATA_DIR` share it. */
 export interface Identity {
   serviceDid: string
   /** 64 hexadecimal digits. */
   privateKey: string
-  /** DIDs of the keys that it replaced, whose tokens are still accepted. */
+  /** DIDs of replaced keys, whose tokens are still accepted. */
   previousServiceDids?: readonly string[]
   challengeSecret: string
   /**
-   * Keys of the auth server, if it runs in this process: the first signs tokens for other services. Empty where
-   * instances were given none to share.
+   * Keys of the auth server if it runs in this process. The first key signs tokens for other services. Empty if a
+   * database is configured without `RESOURCE_KEY`, because all instances need the same keys.
    */
   resourceKeys?: readonly ResourceKey[]
 }
@@ -36,10 +36,10 @@ const PRIVATE_KEY_FILE = 'private-key'
 type IdentityEnv = Pick<ServerEnv, 'DATA_DIR'> & Partial<ServerEnv>
 
 /**
- * Returns the identity from the environment, or the one in `DATA_DIR`, created there on the first run.
+ * Returns the identity from the environment or from `DATA_DIR`, where the first start creates it.
  *
- * @param isOneOfAll - whether the auth server runs in this process as well
- * @throws StartError naming the file, never its content, when the file is not usable
+ * @param isOneOfAll - whether the auth server also runs in this process
+ * @throws StartError that names the unusable file, but not its content
  */
 export async function loadIdentity(env: IdentityEnv, isOneOfAll = false): Promise<Identity> {
   const secrets = startStep(`Cannot use the folder ${env.DATA_DIR} (DATA_DIR)`, () => {
@@ -52,25 +52,25 @@ export async function loadIdentity(env: IdentityEnv, isOneOfAll = false): Promis
       resourceKeys: env.name === 'auth' || isOneOfAll ? readResourceSecrets(env).map(createResourceKey) : []
     }
   })
-  const { privateKeys, ...others } = secrets
+  const { privateKeys, ...otherSecrets } = secrets
   const network = env.NETWORK_NAME === undefined ? undefined : toNetwork(env.NETWORK_NAME)
   const dids = await Promise.all(privateKeys.map((key) => didOfPrivateKey(key, network)))
-  const [[privateKey = ''], [ownDid = '', ...previousServiceDids]] = [privateKeys, dids]
-  return { serviceDid: env.SERVICE_DID ?? ownDid, previousServiceDids, privateKey, ...others }
+  const [[privateKey = ''], [keyDid = '', ...previousServiceDids]] = [privateKeys, dids]
+  return { serviceDid: env.SERVICE_DID ?? keyDid, previousServiceDids, privateKey, ...otherSecrets }
 }
 
-/** Finds the private key of an environment, or that in `DATA_DIR`, without creating one. */
-export function findPrivateKey({ PRIVATE_KEY: given, DATA_DIR: folder }: IdentityEnv): string | undefined {
-  if (given !== undefined) return given[0]
+/** Finds the private key in the environment or in `DATA_DIR`, without creating one. */
+export function findPrivateKey({ PRIVATE_KEY: keys, DATA_DIR: folder }: IdentityEnv): string | undefined {
+  if (keys !== undefined) return keys[0]
   try {
     return variables.shape.PRIVATE_KEY.safeParse(readFileSync(join(folder, PRIVATE_KEY_FILE), 'utf8').trim()).data?.[0]
   } catch {
-    // The first start creates it.
+    // The file does not exist before the first start.
     return undefined
   }
 }
 
-/** Returns the keys of the variable, or of the file, which has the variable's form: several keys during a rotation. */
+/** Reads the keys from the variable or the file. During a rotation there are several. */
 function readResourceSecrets(env: IdentityEnv): readonly string[] {
   if (env.RESOURCE_KEY !== undefined) return env.RESOURCE_KEY
   if (env.DATABASE_URL !== undefined) return []
@@ -80,13 +80,13 @@ function readResourceSecrets(env: IdentityEnv): readonly string[] {
 function createResourceKey(secret: string): ResourceKey {
   const pair = createECDH('prime256v1')
   pair.setPrivateKey(secret, 'hex')
-  // One byte for its form, then both coordinates.
+  // The point is one byte for its format, followed by both coordinates.
   const point = pair.getPublicKey()
   const [x, y, d] = [point.subarray(1, 33), point.subarray(33), Buffer.from(secret, 'hex')]
   return { kty: 'EC', crv: 'P-256', x: x.toString('base64url'), y: y.toString('base64url'), d: d.toString('base64url') }
 }
 
-/** Reads the keys of a file, which has the form of a variable, or creates the file with one key. */
+/** Reads keys from a file, which has the format of the variable, or creates the file with one key. */
 function readOrCreateKeys(
   file: string,
   form: typeof variables.shape.PRIVATE_KEY | typeof variables.shape.RESOURCE_KEY,
@@ -105,28 +105,28 @@ function readOrCreateSecret(file: string): string {
   throw new StartError(`The file ${file} does not contain a secret of 64 hex digits: ${RESTORE}`)
 }
 
-/** Reads a file, or creates it with 32 random bytes: complete or not at all, also when two servers start at once. */
+/** Reads a file, or creates it with 32 random bytes. Creation is atomic, also if two servers start at once. */
 function readOrCreate(file: string): string {
-  if (!existsSync(file)) makeOnce(file)
+  if (!existsSync(file)) createOnce(file)
   return readFileSync(file, 'utf8').trim()
 }
 
-function makeOnce(file: string): void {
+function createOnce(file: string): void {
   const draft = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`
   try {
     writeFileSync(draft, `${randomBytes(32).toString('hex')}\n`, { flag: 'wx', mode: 0o600, flush: true })
-    // A link fails where a file exists: the first of two processes wins, and both read the same.
+    // linkSync fails if the file exists. So the first of two processes wins, and both read the same secret.
     linkSync(draft, file)
   } catch (error) {
     if (getErrorCode(error) !== 'EEXIST') throw error
   } finally {
     rmSync(draft, { force: true })
   }
-  keepName(join(file, '..'))
+  syncFolder(join(file, '..'))
 }
 
-/** Syncs a folder. Otherwise a loss of power could lose the file's name, and the service would get a new identity. */
-function keepName(folder: string): void {
+/** Syncs a folder. Otherwise a power loss could remove the new file's name, and the next start a new identity. */
+function syncFolder(folder: string): void {
   if (process.platform === 'win32') return
   const descriptor = openSync(folder, 'r')
   try {

@@ -1,32 +1,33 @@
 import { isLoopbackHost, parseHttpUrl } from 'express-did-auth/server-kit'
 import type { ServerEnv } from './read-env.js'
 
-/** A setting that is valid and probably not meant. */
+/** Warning about a setting that is valid but probably a mistake. */
 export interface SettingWarning {
   id: 'service-url' | 'trust-proxy/all'
   variable: string
-  /** The setting, in a sentence without its end. */
-  what: string
-  /** The line to write instead. */
+  /** The problem, in a sentence without a full stop. */
+  problem: string
+  /** The line to set instead. */
   remedy: string
 }
 
-/** Finds settings that a server starts with and that are probably not meant: each is worth a warning. */
+/** Finds settings that are valid but probably a mistake. The server starts and logs a warning for each. */
 export function findSettingWarnings({ address, SERVICE_URL: url, TRUST_PROXY: trusted }: ServerEnv): SettingWarning[] {
   const warnings: SettingWarning[] = []
   if (url !== undefined && parseHttpUrl(url) === undefined) {
     const variable = address.variable.replace('PORT', 'SERVICE_URL')
     const remedy = `${variable}=${suggestUrl(url)}`
-    warnings.push({ id: 'service-url', variable, what: `${variable} ${url} is not an http(s) URL`, remedy })
+    warnings.push({ id: 'service-url', variable, problem: `${variable} ${url} is not an http(s) URL`, remedy })
   }
   if (trusted === true) {
-    const [variable, what] = ['TRUST_PROXY', 'TRUST_PROXY=true lets every client choose its own address']
-    warnings.push({ id: 'trust-proxy/all', variable, what, remedy: 'TRUST_PROXY=1 (the number of proxies)' })
+    const problem = 'TRUST_PROXY=true lets every client choose its own address'
+    const remedy = 'TRUST_PROXY=1 (the number of proxies)'
+    warnings.push({ id: 'trust-proxy/all', variable: 'TRUST_PROXY', problem, remedy })
   }
   return warnings
 }
 
-/** Puts the scheme in front that was probably left out. */
+/** Adds the scheme that was probably forgotten. */
 function suggestUrl(text: string): string {
   const host = parseHttpUrl(`http://${text}`)?.hostname ?? ''
   return `${isLoopbackHost(host) ? 'http' : 'https'}://${text}`

@@ -2,12 +2,12 @@ import { basename, relative } from 'node:path'
 import { types } from 'node:util'
 import { nameVariables } from './variable-names.js'
 
-/** Why a server cannot start, in one sentence for the operator. */
+/** Error that explains in one sentence for the operator why a server or a command cannot start. */
 export class StartError extends Error {
   override readonly name: string = 'StartError'
 }
 
-const NO_NATIVE_PART = 'better-sqlite3 has no native part for this Node: npm rebuild better-sqlite3'
+const NO_NATIVE_PART = 'better-sqlite3 has no native module for this version of Node; run npm rebuild better-sqlite3'
 
 const REASONS: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: 'its certificate has expired',
@@ -18,12 +18,12 @@ const REASONS: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'the name server does not answer',
   ECONNREFUSED: 'the connection was refused',
   ECONNRESET: 'the connection was closed',
-  EEXIST: 'a file is in its place',
-  EISDIR: 'a folder is in its place',
+  EEXIST: 'a file with this name exists already',
+  EISDIR: 'it is a folder',
   ENOENT: 'it does not exist',
   ENOSPC: 'the disk is full',
   ENOTDIR: 'a part of its path is a file',
-  ENOTFOUND: 'no such host',
+  ENOTFOUND: 'this host name does not exist',
   EPERM: 'the operation is not permitted',
   EHOSTUNREACH: 'the host cannot be reached',
   EROFS: 'the disk is read-only',
@@ -35,64 +35,64 @@ const REASONS: Readonly<Record<string, string>> = {
   SQLITE_CORRUPT: 'the file is damaged',
   SQLITE_ERROR: 'its tables are not those of this server',
   SQLITE_FULL: 'the disk is full',
-  SQLITE_NOTADB: 'the file is no SQLite database',
-  SQLITE_READONLY: 'it can only be read',
-  SQLITE_READONLY_DBMOVED: 'its file, or the log of it, was moved or deleted',
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'its certificate is of an unknown authority',
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'its certificate is of an unknown authority',
+  SQLITE_NOTADB: 'the file is not an SQLite database',
+  SQLITE_READONLY: 'it is read-only',
+  SQLITE_READONLY_DBMOVED: 'its file or its write-ahead log was moved or deleted',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'an unknown authority issued its certificate',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'an unknown authority issued its certificate',
   UND_ERR_SOCKET: 'the connection was closed'
 }
 
 /** Returns the `code` of an error of Node or SQLite. */
 export function getErrorCode(error: unknown): string | undefined {
-  // Not `instanceof`: an error may be of another realm.
+  // `instanceof` would miss errors of another realm.
   if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
   return typeof error.code === 'string' ? error.code : undefined
 }
 
-/** Whether a value is an error, of whatever realm. */
+/** Whether a value is an error of any realm. */
 function isError(value: unknown): value is Error {
   return value instanceof Error || types.isNativeError(value)
 }
 
-/** Finds the reason of an error: errors of databases, which have a code, and of `fetch` have it as their cause. */
+/** Returns the error that names the reason. Errors with a code and those of `fetch` have it as their cause. */
 function findCause(error: unknown): unknown {
   const isWrapper = isError(error) && (getErrorCode(error) !== undefined || error.message === 'fetch failed')
   return isWrapper ? (error.cause ?? error) : error
 }
 
-/** Whether an error is that of `AbortSignal.timeout`, which has no code. */
+/** Whether an error comes from `AbortSignal.timeout`. It has no string code. */
 function isTimeout(error: unknown): boolean {
   return typeof error === 'object' && error !== null && 'name' in error && error.name === 'TimeoutError'
 }
 
-/** Returns why something failed, for people. */
+/** Describes in words why something failed. */
 export function describeReason(failure: unknown): string {
   const error = findCause(failure)
   const code = isTimeout(error) ? 'ETIMEDOUT' : getErrorCode(error)
-  // Extended codes of SQLite, such as SQLITE_READONLY_DIRECTORY, count as their primary code.
-  const known = code === undefined ? undefined : (REASONS[code] ?? REASONS[code.split('_').slice(0, 2).join('_')])
+  // Extended codes of SQLite, such as SQLITE_READONLY_DIRECTORY, fall back to their primary code.
+  const knownReason = code === undefined ? undefined : (REASONS[code] ?? REASONS[code.split('_').slice(0, 2).join('_')])
   const [line = ''] = (isError(error) ? error.message : String(error)).split('\n')
-  return known ?? code ?? (line.includes('bindings file') ? NO_NATIVE_PART : line)
+  return knownReason ?? code ?? (line.includes('bindings file') ? NO_NATIVE_PART : line)
 }
 
-/** Returns {@link describeReason}, or the error's message if its code is unknown: for errors that quote no secret. */
+/** Returns {@link describeReason}, or the message of an unknown code. Only for messages that contain no secrets. */
 export function describeReasonInWords(failure: unknown): string {
   const error = findCause(failure)
   const reason = describeReason(failure)
   return reason === getErrorCode(error) && isError(error) ? error.message : reason
 }
 
-/** Runs a step of the start. An error of the operating system becomes a sentence that begins with `what`. */
-export function startStep<T>(what: string, step: () => T): T {
+/** Runs a step of the start. An error becomes a StartError `<problem>: <reason>`. */
+export function startStep<T>(problem: string, step: () => T): T {
   try {
     return step()
   } catch (error) {
-    throw error instanceof StartError ? error : new StartError(`${what}: ${describeReason(error)}`, { cause: error })
+    throw error instanceof StartError ? error : new StartError(`${problem}: ${describeReason(error)}`, { cause: error })
   }
 }
 
-/** Returns the message for the operator after a command failed. It never contains a stack. */
+/** Returns the message for the operator after a command failed. It never contains a stack trace. */
 export function describeFailure(error: unknown, command = ''): string {
   if (error instanceof StartError) return error.message
   const reason = describeReasonInWords(error)
@@ -100,8 +100,8 @@ export function describeFailure(error: unknown, command = ''): string {
 }
 
 /**
- * A command, such as `keys new`, so that it runs as it is printed: by npx in a project, by the path of the program in a
- * checkout or a container, by its name where it is installed for the machine.
+ * Returns a command line for arguments such as `keys new` that the operator can copy. It uses npx in a project, the
+ * path of the program in a checkout or a container, and the plain name for a global installation.
  */
 export function ownCommand(args: string, script = process.argv[1] ?? ''): string {
   const name = basename(script)

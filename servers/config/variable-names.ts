@@ -1,6 +1,6 @@
 import { variableNames } from './env-schema.js'
 
-/** Variables of the options whose names differ; the domains of EIP-4361 are those of the service's own pages. */
+/** Variables whose names differ from those of the options that they set. */
 const OTHER_NAMES: Readonly<Record<string, string>> = {
   serviceSigner: 'PRIVATE_KEY',
   previousServiceDids: 'PRIVATE_KEY',
@@ -9,26 +9,26 @@ const OTHER_NAMES: Readonly<Record<string, string>> = {
   siwe: 'TRUSTED_ORIGINS'
 }
 
-/** Texts of the library that name what only its callers have. */
+/** Texts of the library that concern its callers, with the texts for operators of the servers. */
 const TEXTS: readonly [RegExp, string][] = [
   [/the app's `trust proxy` is off/, 'TRUST_PROXY is off'],
   [/pass a logger with debug for the reason/, 'LOG_LEVEL=debug shows the reason'],
   [/, siwe\.domains\b/, '']
 ]
 
-/** Returns the variable of an option of the library; the option itself where servers have none for it. */
+/** Returns the variable for an option of the library; the option itself if no variable sets it. */
 export function variableFor(option: string): string {
   const variable = option.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()
   return OTHER_NAMES[option] ?? (variableNames.includes(variable) ? variable : option)
 }
 
 /**
- * Returns a text of the library with variables in place of its options. Names of one word are replaced only where the
- * text says that they are options: `resources` is a word as well.
+ * Replaces the options in a text of the library by variables. An option of one word, such as `resources`, is replaced
+ * only where the text marks it as an option.
  */
 export function nameVariables(text: string): string {
-  const named = TEXTS.reduce((all, [part, replacement]) => all.replace(part, replacement), text)
-  return named
+  const adapted = TEXTS.reduce((current, [pattern, replacement]) => current.replace(pattern, replacement), text)
+  return adapted
     .replace(/\b[a-z]+(?:[A-Z][a-z]+)+\b/g, variableFor)
     .replace(/\bthe option (\w+) decides/, (sentence, option: string) => {
       const variable = variableFor(option)

@@ -2,23 +2,23 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { computeClientNetwork } from 'express-did-auth/server-kit'
 
-/** Largest part of all connections that one client network may hold. */
+/** Maximum fraction of all connections that one client network may hold. */
 const SHARE = 1 / 4
 
 /**
- * Bounds the connections of a server. When all are open, the one that has been idle longest is closed, so that clients
- * that only keep theirs open keep nobody out.
+ * Limits the connections of a server. When the maximum is reached, the connection that has been idle longest is closed,
+ * so that clients with idle connections cannot block others.
  *
  * @param max - maximum number of open connections; Node closes further ones immediately
- * @param perNetwork - Whether an address, or an IPv6 network of 64 bits, may hold at most a quarter: this machine too
+ * @param perNetwork - whether an IPv4 address or an IPv6 network of 64 bits may hold at most a quarter; also loopback
  */
 export function shareConnections(server: Server, max: number, perNetwork: boolean): void {
   const largestShare = Math.ceil(max * SHARE)
-  /** Open connections of each network that has one. */
+  /** Number of open connections of each network. */
   const counts = new Map<string, number>()
-  /** Requests of each connection that are not answered yet. Node announces those sent ahead at once. */
+  /** Number of unanswered requests of each connection. Node emits pipelined requests immediately. */
   const unanswered = new WeakMap<Socket, number>()
-  /** Connections without a request, the one that has been idle longest first. */
+  /** Connections without a request. The connection that has been idle longest comes first. */
   const idle = new Set<Socket>()
   let open = 0
   server.maxConnections = max
@@ -36,7 +36,7 @@ export function shareConnections(server: Server, max: number, perNetwork: boolea
       else counts.delete(network)
     })
     if (perNetwork && count > largestShare) socket.destroy()
-    // Node refuses a connection above the maximum before this listener could make a place: one is always free.
+    // Node refuses connections above the maximum before this listener runs, so one place always stays free.
     else if (open >= max) idle.values().next().value?.destroy()
   })
 

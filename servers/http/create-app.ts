@@ -28,7 +28,7 @@ const CORS = {
   maxAge: 600
 }
 
-/** Dependencies of every server. */
+/** Parts of every server. */
 export interface ServerAppParts {
   env: ServerEnv
   identity: Identity
@@ -36,36 +36,36 @@ export interface ServerAppParts {
   log: Logger
   /** Sessions, used challenges and quotas. */
   store: Store
-  /** The server's own storage, and its clock. */
+  /** Dependencies for `/ready`: the server's own storage and its clock. */
   dependencies: readonly Dependency[]
   metrics?: Metrics | undefined
-  /** Aborts when the process is about to stop: `/ready` answers 503 from then on. */
+  /** Aborts when the process is about to stop. `/ready` then answers 503. */
   draining?: AbortSignal | undefined
-  /** URLs of the servers of this process, as far as they have started. The page at the root of auth uses the others. */
+  /** URLs of the started servers of this process. The page of auth uses those of relay and vault. */
   serviceUrls?: ReadonlyMap<ServerName, string> | undefined
 }
 
-/** A server that does not listen yet. */
+/** Application of a server. */
 export interface ServerApp {
   listener: RequestListener
-  /** Resolves when it can be used; requests before that wait. */
+  /** Resolves when the application is ready. Earlier requests wait. */
   ready: Promise<void>
-  /** Closes the resources that the application has opened, after its last response. */
+  /** Closes the resources of the application. Call it after the last response. */
   close(): Promise<void>
 }
 
 /**
- * Creates an application with the handlers before the routes of every server: trust in proxies, security headers, CORS,
- * log and metrics, `/health` and `/ready`.
+ * Creates an application with the handlers that all servers need before their routes: trust proxy, security headers,
+ * CORS, log and metrics, `/health` and `/ready`.
  *
- * @param routes - first segments of paths by which log and metrics name requests that no route of Express handles
- * @param others - dependencies in addition to the server's own storage
- * @param isStarting - whether `/ready` is 503 in any case
+ * @param routes - first path segments by which log and metrics name requests
+ * @param otherDependencies - dependencies in addition to those of the parts
+ * @param isStarting - whether `/ready` always answers 503
  */
 export function createApp(
   { env, log, dependencies, metrics, draining, serviceUrls }: Omit<ServerAppParts, 'identity' | 'serviceUrl' | 'store'>,
   routes: readonly string[],
-  others: readonly Dependency[],
+  otherDependencies: readonly Dependency[],
   isStarting = false
 ): Express {
   const app = express()
@@ -75,7 +75,7 @@ export function createApp(
   app.use(helmet())
   const origins = listReadableOrigins({ env, serviceUrls })
   if (origins.length > 0) app.use(cors({ origin: origins, credentials: env.USE_COOKIES === true, ...CORS }))
-  // Only if it is reported: it costs as much as all security headers.
+  // Requests are only watched if log or metrics use it, because that costs as much as all security headers.
   if (metrics !== undefined || log.isLevelEnabled('info')) {
     const onEnd = (ended: EndedRequest): void => {
       logRequest(log, ended)
@@ -85,14 +85,18 @@ export function createApp(
   }
   app.get('/health', answerHealth)
   const onNotReady = (reasons: Readonly<Record<string, string>>): void =>
-    log.warn({ event: 'not-ready', reasons }, 'not ready')
-  const { answer, watchFailures } = createReadiness([...dependencies, ...others], { draining, isStarting, onNotReady })
+    log.warn({ event: 'not-ready', reasons }, 'a needed dependency is unavailable: /ready answers 503')
+  const { answer, watchFailures } = createReadiness([...dependencies, ...otherDependencies], {
+    draining,
+    isStarting,
+    onNotReady
+  })
   app.get('/ready', answer)
   app.use(watchFailures)
   return app
 }
 
-/** Creates the application of a server that starts: it answers `/health`, and 503 to `/ready` and everything else. */
+/** Creates the application for the time of the start. All requests except `/health` get 503. */
 export function startingApp(parts: ServerAppParts): RequestListener {
   const app = createApp(parts, [], [], true)
   const sendError = createServerErrorSender(parts)
@@ -100,32 +104,32 @@ export function startingApp(parts: ServerAppParts): RequestListener {
   return requestListener(app)
 }
 
-/** Returns a handler that passes the errors of an async one to the error handlers, on Express 4 as well. */
+/** Wraps an async handler so that its errors reach the error handlers, also on Express 4. */
 export const asyncHandler =
-  (answer: (req: Request, res: Response) => Promise<void>): RequestHandler =>
+  (handle: (req: Request, res: Response) => Promise<void>): RequestHandler =>
   (req, res, next) =>
-    void answer(req, res).catch(next)
+    void handle(req, res).catch(next)
 
-/** Adds the handlers after the routes: a response to every other request, and to every error. */
+/** Adds the handlers after the routes: they answer every other request with 404, and every error. */
 export function addFallbacks(app: Express, parts: Parameters<typeof createServerErrorSender>[0]): RequestListener {
   const sendError = createServerErrorSender(parts)
   app.use((req, res) => sendError(req, res, new ServerError('ERR_NOT_FOUND')))
   // Express recognises an error handler by its four parameters.
-  const lastErrors: ErrorRequestHandler = (error: unknown, req, res, _next) =>
+  const handleError: ErrorRequestHandler = (error: unknown, req, res, _next) =>
     sendError(req, res, error instanceof URIError ? new ServerError('ERR_PATH') : error)
-  app.use(lastErrors)
+  app.use(handleError)
   return requestListener(app)
 }
 
 /** Lists the origins whose pages may read responses. */
 export function listReadableOrigins({ env, serviceUrls }: Pick<ServerAppParts, 'env' | 'serviceUrls'>): string[] {
-  // Auth serves the page, which another server of the same process therefore trusts.
+  // The page of auth needs the responses of the other servers of the process.
   const authUrl = env.PAGE && env.name !== 'auth' ? (serviceUrls?.get('auth') ?? '') : ''
   const origin = parseHttpUrl(authUrl)?.origin
   return origin === undefined ? env.CORS_ORIGINS : [...env.CORS_ORIGINS, origin]
 }
 
-/** A URL that Express cannot parse passes all our handlers. Express has a page for it, and Node even logs some. */
+/** Creates a listener that answers 400 to a URL that Express cannot parse. Express would answer with an HTML page. */
 function requestListener(app: Express): RequestListener {
   return (req, res) => {
     const refuse = (): void => {

@@ -2,22 +2,23 @@ import { createHmac } from 'node:crypto'
 import { defaultPaths, type DidAuthConfig, type SiweOptions } from 'express-did-auth'
 import { networkOfDid } from 'express-did-auth/protocol'
 import { fetchIssuerKeys, isSecureUrl } from 'express-did-auth/server-kit'
+import type { Logger } from 'pino'
 import type { ServerAppParts } from './create-app.js'
-import { askChainId, type Dependency } from '../observability/health-checks.js'
+import { fetchChainId, type Dependency } from '../observability/health-checks.js'
 import type { ServerEnv } from '../config/read-env.js'
 
-/** Paths of routes that the library has off by default; those of EIP-4361 are below `siwePath`. */
+/** Paths of routes that are off in the library by default. The routes of EIP-4361 are below `siwePath`. */
 export const optionalPaths = { sessionPath: '/session', sessionsPath: '/sessions', siwePath: '/siwe' }
 
-/** How long `/ready` reuses an answer with keys: as long as tokens wait between two fetches. */
+/** Time for which `/ready` reuses fetched keys. It equals the minimum interval between two fetches of keys. */
 const FRESH_KEYS_MILLISECONDS = 30_000
 
 type Parts<K extends keyof ServerAppParts> = Pick<ServerAppParts, 'env' | K>
 
-/** Routes of the library that accept POST, by the names that log and metrics give them. */
+/** Routes of the library that accept POST, as log and metrics name them. */
 export const authRoutes: readonly string[] = Object.values(defaultPaths)
 
-/** The options of the library for an environment. Absent variables are undefined: the library's defaults apply. */
+/** Converts an environment to the library's options. Absent variables stay undefined, so that its defaults apply. */
 export function createDidAuthConfig(
   { env, identity, serviceUrl, log, store }: Parts<'identity' | 'serviceUrl' | 'log' | 'store'>,
   serviceSigner: DidAuthConfig['serviceSigner']
@@ -47,14 +48,28 @@ export function createDidAuthConfig(
     cookiePrefix: env.COOKIE_PREFIX,
     absoluteSessionDurationInHours: env.ABSOLUTE_SESSION_DURATION_IN_HOURS,
     errorFormat: env.ERROR_FORMAT,
-    // Not CORS_ORIGINS: pages that may read responses are not necessarily sites whose EIP-4361 messages may log in.
+    // CORS_ORIGINS is not included: a page that may read responses need not be trusted to log users in by EIP-4361.
     trustedOrigins: env.TRUSTED_ORIGINS,
     discovery: true,
-    logger: log
+    logger: createLibraryLogger(log)
   }
 }
 
-/** EIP-4361, on where a page's host is known, for users of the service's own network, or of the first accepted one. */
+/**
+ * Creates the logger of the library. It drops the library's warning about a `serviceUrl` without a scheme, because the
+ * server itself warns at its start, and names the variable that the operator has to change.
+ */
+function createLibraryLogger(log: Logger): NonNullable<DidAuthConfig['logger']> {
+  const warn = (fields: Record<string, unknown>, message: string): void => {
+    if (!/^serviceUrl ".*" has no scheme:/s.test(message)) log.warn(fields, message)
+  }
+  return { debug: log.debug.bind(log), info: log.info.bind(log), warn, error: log.error.bind(log) }
+}
+
+/**
+ * Returns the options of EIP-4361; undefined if it is off. By default it is on if the host of a page is known. Users
+ * get the network of the service's DID, or else the first accepted network.
+ */
 export function createSiweOptions({
   env,
   identity,
@@ -62,61 +77,61 @@ export function createSiweOptions({
 }: Parts<'identity' | 'serviceUrl'>): SiweOptions | undefined {
   const hasHost = /^https?:/i.test(serviceUrl) || env.LOGIN_DOMAINS?.some((domain) => !domain.includes('/')) === true
   if (!(env.SIWE ?? hasHost)) return undefined
-  const { NETWORKS: accepted, NETWORK_NAME: named = 'rsk' } = env
-  const own = networkOfDid(identity.serviceDid) ?? named
-  const isAccepted = accepted?.some((name) => name.toLowerCase() === own.toLowerCase()) ?? true
-  return { path: optionalPaths.siwePath, network: isAccepted ? own : accepted?.[0] }
+  const { NETWORKS: accepted, NETWORK_NAME: configuredNetwork = 'rsk' } = env
+  const network = networkOfDid(identity.serviceDid) ?? configuredNetwork
+  const isAccepted = accepted?.some((name) => name.toLowerCase() === network.toLowerCase()) ?? true
+  return { path: optionalPaths.siwePath, network: isAccepted ? network : accepted?.[0] }
 }
 
-/** Tokens for other services: those of RESOURCES, and relay and vault if they run in this process. */
+/** Returns the options of tokens for other services: RESOURCES, and relay and vault if they run in this process. */
 export function createResourceOptions({
   env,
   identity,
   serviceUrls
 }: Parts<'identity' | 'serviceUrls'>): Partial<DidAuthConfig> {
-  const beside = [serviceUrls?.get('relay'), serviceUrls?.get('vault')].filter(isSecureUrl)
-  const resources = [...new Set([...env.RESOURCES, ...beside])]
+  const localServices = [serviceUrls?.get('relay'), serviceUrls?.get('vault')].filter(isSecureUrl)
+  const resources = [...new Set([...env.RESOURCES, ...localServices])]
   const { resourceKeys = [] } = identity
   return resources.length > 0 && resourceKeys.length > 0 ? { resources, resourceKeys } : {}
 }
 
 /**
- * Finds the issuer whose tokens are accepted: TRUSTED_ISSUER, or the auth server of this process. Keys of the latter
- * are not fetched. Its public name may belong to another process on this machine, or resolve on other machines only.
+ * Finds the issuer whose tokens are accepted: TRUSTED_ISSUER, or the auth server of this process. The keys of that auth
+ * server are not fetched: on this machine, its public name may lead to another process, or may not resolve at all.
  */
 export function findTrustedIssuer({
   env,
   identity,
   serviceUrls
 }: Parts<'identity' | 'serviceUrls'>): DidAuthConfig['resourceIssuer'] {
-  const ownAuth = serviceUrls?.get('auth')
+  const localAuthUrl = serviceUrls?.get('auth')
   const { resourceKeys: keys = [] } = identity
-  // The auth server issues tokens only if it has a key that its instances share.
-  const issuer = env.TRUSTED_ISSUER ?? (keys.length > 0 && isSecureUrl(ownAuth) ? ownAuth : undefined)
+  // The local auth server issues such tokens only if it has a key that all its instances share.
+  const issuer = env.TRUSTED_ISSUER ?? (keys.length > 0 && isSecureUrl(localAuthUrl) ? localAuthUrl : undefined)
   if (issuer === undefined) return undefined
-  return issuer === ownAuth && keys.length > 0 ? { issuer, keys } : { issuer }
+  return issuer === localAuthUrl && keys.length > 0 ? { issuer, keys } : { issuer }
 }
 
-/** Returns the dependency on a trusted issuer whose keys are fetched; empty if there is none. */
-export function issuerDependency(trusted: DidAuthConfig['resourceIssuer']): Dependency[] {
+/** Returns the dependency on a trusted issuer, if its keys have to be fetched. */
+export function createIssuerDependencies(trusted: DidAuthConfig['resourceIssuer']): Dependency[] {
   if (trusted === undefined || trusted.keys !== undefined) return []
   const check = (): Promise<unknown> => fetchIssuerKeys(trusted.issuer)
   return [{ name: 'issuer', isNeeded: false, check, freshMilliseconds: FRESH_KEYS_MILLISECONDS, showsReason: true }]
 }
 
-/** The challenge secret of one server, so that a signature for one is invalid at another with the same identity. */
+/** Derives the challenge secret of a server, so that its challenges are invalid at servers with the same identity. */
 export function deriveChallengeSecret({ name }: Pick<ServerEnv, 'name'>, challengeSecret: string): string {
   return name === 'auth' ? challengeSecret : createHmac('sha256', challengeSecret).update(name).digest('hex')
 }
 
-/** Returns the quota of requests: higher for relay and vault than for auth. Undefined: the library's default. */
+/** Returns the rate limit of a server, which is higher for relay and vault. Undefined: the library's default. */
 export function getMaxRequests(env: Pick<ServerEnv, 'name' | 'MAX_REQUESTS_PER_TIME_SLOT'>): number | undefined {
   return env.MAX_REQUESTS_PER_TIME_SLOT ?? (env.name === 'auth' ? undefined : 1_000)
 }
 
-/** Creates the dependencies of DID login except its store. @param rpcUrl - URL of a node that resolves DIDs, if any */
+/** Creates the dependencies of DID login except the store. @param rpcUrl - node that resolves DIDs, if configured */
 export function createDidAuthDependencies(signer: DidAuthConfig['serviceSigner'], rpcUrl?: string): Dependency[] {
-  const own = { name: 'signer', isNeeded: true, check: () => signer('ready?') }
-  if (rpcUrl === undefined) return [own]
-  return [own, { name: 'rpc', isNeeded: false, check: (signal) => askChainId(rpcUrl, signal) }]
+  const signerDependency = { name: 'signer', isNeeded: true, check: () => signer('ready?') }
+  if (rpcUrl === undefined) return [signerDependency]
+  return [signerDependency, { name: 'rpc', isNeeded: false, check: (signal) => fetchChainId(rpcUrl, signal) }]
 }

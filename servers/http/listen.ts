@@ -8,24 +8,24 @@ import type { Metrics } from '../observability/metrics.js'
 import { shareConnections } from './connection-shares.js'
 import { handleOneAtATime } from './pipelining.js'
 
-/** Time limits for a client in milliseconds, and limits on the number of connections. */
+/** Time limits for clients in milliseconds, and limits for the number of connections. */
 const LIMITS = {
   headers: 10_000,
-  /** Time for headers and body. */
+  /** Time limit for headers and body. */
   request: 14_000,
-  /** Time in which no byte is transferred, while the server waits for the client. */
+  /** Time limit without a transferred byte while the server waits for the client. */
   idle: 14_000,
-  /** Time between two requests. Proxies and clients reuse connections, often for 60 s. */
+  /** Time limit between two requests. Proxies and clients often reuse connections for 60 s. */
   keepAlive: 65_000,
-  /** Time for the rest of a body after the response. */
+  /** Time limit for the rest of a body after the response. */
   rest: 5_000,
-  /** Time between two checks of headers and requests. */
+  /** Interval of checking the limits of headers and requests. */
   check: 1_000,
-  /** Time for requests in flight when the server stops. */
+  /** Time limit for requests in flight when the server stops. */
   stop: 8_000,
-  /** Open connections; further ones are closed immediately. Each may hold a body of up to 64 KiB in memory. */
+  /** Maximum number of open connections. Each may hold a body of up to 64 KiB in memory. */
   maxConnections: 4_096,
-  /** Whether a client network may have at most a quarter of them. Not behind a proxy, which has only one address. */
+  /** Whether a client network may hold at most a quarter of them. False behind a proxy, which has one address. */
   perNetwork: false
 }
 export type ListenLimits = typeof LIMITS
@@ -42,21 +42,21 @@ const STATUS: Readonly<Record<string, number>> = {
 /** A port on which a server listens. */
 export interface Listening {
   port: number
-  /** `http://<host>:<port>` where it really listens. */
+  /** `http://<host>:<port>` with the actual address and port. */
   url: string
-  /** Serves requests from now on. Earlier ones are answered with 503. */
+  /** Sets the listener for requests. Requests before the first call get 503. */
   serve(listener: RequestListener): void
   /** Finishes requests in flight, and refuses new ones. */
   stop(): Promise<void>
 }
 
 /**
- * Listens. The connection of a client that is slow with its headers or its body, or falls silent, is closed.
+ * Listens. Closes the connection of a client that exceeds a time limit for headers, body or silence.
  *
- * @param limits - where they differ from those of a server of short requests
+ * @param limits - override the defaults, which suit short requests
  * @throws StartError when it cannot listen
  */
-export async function listen(where: ServerAddress, limits: Partial<ListenLimits> = {}): Promise<Listening> {
+export async function listen(serverAddress: ServerAddress, limits: Partial<ListenLimits> = {}): Promise<Listening> {
   const { headers, request, idle, keepAlive, rest, check, stop, maxConnections, perNetwork } = { ...LIMITS, ...limits }
   const server = createServer({
     connectionsCheckingInterval: check,
@@ -67,20 +67,20 @@ export async function listen(where: ServerAddress, limits: Partial<ListenLimits>
   server.setTimeout(idle)
   shareConnections(server, maxConnections, perNetwork)
   let listener: RequestListener = (_req, res) => void res.writeHead(503).end()
-  const answers = new WeakMap<Duplex, ServerResponse>()
-  answerClientErrors(server, answers)
+  const responses = new WeakMap<Duplex, ServerResponse>()
+  answerClientErrors(server, responses)
   server.on(
     'request',
     handleOneAtATime((req, res) => {
-      answers.set(req.socket, res)
-      // Nothing that a client does after this answer would be heard.
+      responses.set(req.socket, res)
+      // A stopping server reads no further request on this connection.
       if (!server.listening) res.setHeader('Connection', 'close')
-      // When the answer is made, not when it is sent: a client might not read it.
+      // The time limit starts when the response is complete, not when it is sent, because a client might not read it.
       res.once('prefinish', () => endUnread(req, rest))
       listener(req, res)
     })
   )
-  const { port, address, family } = await bound(server, where)
+  const { port, address, family } = await bindServer(server, serverAddress)
   return {
     port,
     url: `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`,
@@ -90,9 +90,9 @@ export async function listen(where: ServerAddress, limits: Partial<ListenLimits>
 }
 
 /**
- * Ends the connection of a request that was answered before its body was read, when the rest of it takes too long: a
- * client could let it drip for as long as an upload may take, and such clients together hold all connections. Not at
- * once, because a reset could take the answer from a client that is still sending.
+ * Ends the connection of a request that was answered before its body was read, if the rest of the body takes too long.
+ * Otherwise slow clients could occupy all connections for the duration of an upload. The connection is not closed at
+ * once, because a reset could destroy the response while the client is still sending.
  */
 function endUnread(req: IncomingMessage, milliseconds: number): void {
   if (req.complete) return
@@ -102,7 +102,10 @@ function endUnread(req: IncomingMessage, milliseconds: number): void {
   req.once('close', () => clearTimeout(timer))
 }
 
-function bound(server: Server, { port, host, variable, hostVariable = 'HOST' }: ServerAddress): Promise<AddressInfo> {
+function bindServer(
+  server: Server,
+  { port, host, variable, hostVariable = 'HOST' }: ServerAddress
+): Promise<AddressInfo> {
   return new Promise((resolve, reject) => {
     server.once('error', (error) => {
       const sentence = `Cannot listen on ${host}:${port} (${hostVariable}, ${variable}): ${describeReason(error)}`
@@ -110,54 +113,54 @@ function bound(server: Server, { port, host, variable, hostVariable = 'HOST' }: 
     })
     server.listen(port, host, () => {
       server.removeAllListeners('error')
-      // A connection that could not be accepted, because files ran out, is lost; the server is not.
+      // An error listener keeps the server alive if it cannot accept a connection, such as without file descriptors.
       server.on('error', () => undefined)
       resolve(server.address() as AddressInfo)
     })
   })
 }
 
-/** Waits until the last response is sent, for at most `milliseconds`. */
+/** Stops listening, and waits at most `milliseconds` until all responses are sent. */
 function waitUntilClosed(server: Server, milliseconds: number): Promise<void> {
   return new Promise((resolve) => {
     // A keep-alive connection becomes idle only after the response in flight.
-    const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_MILLISECONDS)
-    const tooLate = setTimeout(() => server.closeAllConnections(), milliseconds)
+    const idleCheck = setInterval(() => server.closeIdleConnections(), SWEEP_MILLISECONDS)
+    const deadline = setTimeout(() => server.closeAllConnections(), milliseconds)
     server.close(() => {
-      clearInterval(sweep)
-      clearTimeout(tooLate)
+      clearInterval(idleCheck)
+      clearTimeout(deadline)
       resolve()
     })
     server.closeIdleConnections()
   })
 }
 
-/** Answers malformed HTTP and late clients below Express, in text. @param answers - what each connection waits for */
-function answerClientErrors(server: Server, answers: WeakMap<Duplex, ServerResponse>): void {
-  const ending = new WeakSet<Duplex>()
+/** Answers malformed HTTP and slow clients with a text. @param responses - last response of each connection */
+function answerClientErrors(server: Server, responses: WeakMap<Duplex, ServerResponse>): void {
+  const endingSockets = new WeakSet<Duplex>()
   const end = (socket: Duplex, status: number): void => {
     // A connection gets one error response, whatever follows the malformed request.
-    if (ending.has(socket)) return
-    ending.add(socket)
-    const answer = answers.get(socket)
-    const isAnswering = answer?.headersSent === true && !answer.writableFinished
-    if (!socket.writable || isAnswering) socket.destroy()
+    if (endingSockets.has(socket)) return
+    endingSockets.add(socket)
+    const response = responses.get(socket)
+    const isSending = response?.headersSent === true && !response.writableFinished
+    if (!socket.writable || isSending) socket.destroy()
     else {
-      socket.end(formatAnswer(status))
-      // The socket closes later, because a reset would destroy the response to a client that is still sending.
+      socket.end(formatResponse(status))
+      // The socket is closed later, because a reset could destroy the response while the client is still sending.
       setTimeout(() => socket.destroy(), LINGER_MILLISECONDS)
     }
   }
   server.on('clientError', (error, socket) => end(socket, STATUS[getErrorCode(error) ?? ''] ?? 400))
   server.on('timeout', (socket: Socket) => {
-    const answer = answers.get(socket)
-    if (answer === undefined || answer.headersSent) socket.destroy()
-    else if (!answer.req.complete) end(socket, 408)
-    // Else the client waits for the server.
+    const response = responses.get(socket)
+    if (response === undefined || response.headersSent) socket.destroy()
+    else if (!response.req.complete) end(socket, 408)
+    // Otherwise the client waits for the server, and the connection stays open.
   })
 }
 
-function formatAnswer(status: number): string {
+function formatResponse(status: number): string {
   const text = STATUS_CODES[status] ?? ''
   return [
     `HTTP/1.1 ${status} ${text}`,
@@ -170,9 +173,9 @@ function formatAnswer(status: number): string {
   ].join('\r\n')
 }
 
-/** Serves `GET /metrics` on a port of its own, which no proxy has to hide. @throws StartError when it cannot listen */
-export async function serveMetrics(metrics: Metrics, where: ServerAddress): Promise<Listening> {
-  const listening = await listen(where)
+/** Serves `GET /metrics` on a separate port that is not public. @throws StartError if it cannot listen */
+export async function serveMetrics(metrics: Metrics, address: ServerAddress): Promise<Listening> {
+  const listening = await listen(address)
   listening.serve((req, res) => {
     if (req.method !== 'GET' || req.url !== '/metrics') {
       res.writeHead(404, { 'Content-Type': 'text/plain; charset=utf-8' }).end('Not found')

@@ -1,9 +1,9 @@
 import type { RequestListener } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** Maximum number of requests that a connection may send before the first of them is answered. */
+/** Maximum number of unanswered requests of a connection. */
 const MAX_AHEAD = 100
-/** Requests sent ahead that are started, over all connections, before the event loop polls its sockets again. */
+/** Number of waiting requests that start in one tick of the event loop, over all connections. */
 const STARTS_PER_TICK = 16
 
 interface Connection {
@@ -14,15 +14,15 @@ interface Connection {
 }
 
 /**
- * Creates a listener that handles one request of a connection at a time. Node starts all pipelined requests at once: a
- * few kilobytes could then request gigabytes of responses, which wait in memory for the earlier ones.
+ * Creates a listener that handles one request of a connection at a time. Node starts all pipelined requests at once. A
+ * few kilobytes could then request gigabytes of responses, which wait in memory for earlier responses.
  *
- * A request that waited starts in a later tick, a few of them in each, round-robin by connection. Started in the tick
- * in which the answer before it ended, 500 connections with 99 requests each kept all other clients waiting for 9 s.
+ * A waiting request starts in a later tick. Each tick starts a few requests, round-robin by connection. When they
+ * started in the tick of the previous response, 500 connections with 99 requests each blocked all others for 9 s.
  */
 export function handleOneAtATime(listener: RequestListener): RequestListener {
   const connections = new WeakMap<Socket, Connection>()
-  const startLater = startsInLaterTicks()
+  const startLater = createTickQueue()
   return (req, res) => {
     const { socket } = req
     const connection = connections.get(socket) ?? { isBusy: false, waiting: [] }
@@ -41,14 +41,15 @@ export function handleOneAtATime(listener: RequestListener): RequestListener {
       })
       listener(req, res)
     }
-    // One request is running; the others wait.
+    // One request of the connection runs, and the others wait.
     if (!connection.isBusy) start()
     else if (waiting.length < MAX_AHEAD - 1) waiting.push(start)
     else socket.destroy()
   }
 }
 
-function startsInLaterTicks(): (start: () => void) => void {
+/** Creates a function that queues starts for later ticks. */
+function createTickQueue(): (start: () => void) => void {
   const starts: (() => void)[] = []
   const run = (): void => {
     const due = starts.splice(0, STARTS_PER_TICK)

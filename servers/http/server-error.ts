@@ -26,17 +26,17 @@ export const serverErrors = {
 export type ServerErrorCode = keyof typeof serverErrors
 
 export interface ServerErrorOptions {
-  /** Text after the fixed text: numbers, such as a maximum. It never contains parts of the request. */
+  /** Additional text, such as a maximum. It must not contain parts of the request. */
   detail?: string
   /** Cause of the error, for the log only. */
   cause?: unknown
   /** Time after which a retry makes sense, in whole seconds. */
   retryAfterSeconds?: number
-  /** The current entity tag, quoted, sent as `ETag`: with ERR_PRECONDITION. */
+  /** Current entity tag, quoted. It is sent as `ETag` with ERR_PRECONDITION. */
   etag?: string
 }
 
-/** Error of a request that relay or vault refuses; `code` is the reason. */
+/** Error for a request that relay or vault refuses. `code` is the reason. */
 export class ServerError extends Error {
   override readonly name = 'ServerError'
   readonly code: ServerErrorCode
@@ -56,7 +56,7 @@ export class ServerError extends Error {
 
 type SenderParts = { serviceUrl: string; env: Pick<ServerEnv, 'ERROR_FORMAT'>; log: Logger }
 
-/** Creates the function that answers every error of a server, in the format of the library's errors. */
+/** Creates the function that sends all errors of a server, in the format of the library. */
 export function createServerErrorSender({ serviceUrl, env, log }: SenderParts): SendError {
   return createErrorSender({
     serviceUrl,
@@ -74,7 +74,7 @@ export function createServerErrorSender({ serviceUrl, env, log }: SenderParts): 
   })
 }
 
-/** A message may quote anything of a user. */
+/** Removes the message from an error for the log, because it may quote data of a user. */
 function removeMessage(error: unknown): object {
   const { type: name, code, at } = describeError(error)
   return { name, code, stack: at.join('\n') }

@@ -8,19 +8,19 @@ import { isMissing } from '../storage/storage-error.js'
 import { createNewContent } from '../storage/unixfs-blocks.js'
 import type { IpfsNode } from './ipfs-node.js'
 
-/** Maximum number of parallel calls. Anybody may read, and each call of the node may take seconds. */
+/** Maximum number of parallel calls. Everyone may cause calls by reading, and each call may take seconds. */
 const MAX_CALLS = 16
 
-/** Dependencies of the repair. */
+/** Parts of the repair. */
 export type ContentRepairParts = { store: Pick<ContentReads, 'repairContent'>; node: IpfsNode | undefined; log: Logger }
 
 /**
- * Restores content that is missing or damaged here: reads its bytes from the IPFS node, verifies and stores them. The
- * caller waits for at most `milliseconds`; the repair then continues. @throws ServerError ERR_CONTENT_MISSING
+ * Restores content that is missing or damaged in the store: reads its bytes from the IPFS node, verifies and stores
+ * them. The caller waits at most `milliseconds`, and the repair continues. @throws ServerError ERR_CONTENT_MISSING
  */
 export type ContentRepair = (content: ContentInfo, milliseconds: number) => Promise<Uint8Array>
 
-/** Creates the repair of a store by its node. */
+/** Creates the function that repairs a store from the IPFS node. */
 export function createContentRepair({ store, node, log }: ContentRepairParts): ContentRepair {
   const fetchOnce = createSingleFlight<Uint8Array>()
   const calls = new ByteBudget({ maxBytes: MAX_CALLS })
@@ -35,10 +35,13 @@ export function createContentRepair({ store, node, log }: ContentRepairParts): C
       const content = createNewContent(bytes)
       if (content.cid !== cid) throw new ServerError('ERR_CONTENT_MISSING')
       await store.repairContent(content).then(
-        () => log.warn({ event: 'content-repaired' }, 'missing content was read from the IPFS node and stored again'),
-        // The reader has it all the same.
+        () => log.warn({ event: 'content-repaired' }, 'restored missing content from the IPFS node'),
+        // The reader gets the content even if it cannot be stored.
         (error: unknown) =>
-          log.error({ event: 'repair-failed', ...describeError(error) }, 'missing content could not be stored again')
+          log.error(
+            { event: 'repair-failed', ...describeError(error) },
+            'read missing content from the IPFS node, but could not store it'
+          )
       )
       return bytes
     } finally {
@@ -56,7 +59,7 @@ export function createContentRepair({ store, node, log }: ContentRepairParts): C
   }
 }
 
-/** Returns content that is restored while it is read. @param content - undefined if it is not stored */
+/** Returns content whose missing parts are restored while it is read. @param content - undefined if it is not stored */
 export function restoreWhileReading(
   content: StoredContent | undefined,
   restore: () => Promise<Uint8Array>
@@ -65,24 +68,26 @@ export function restoreWhileReading(
     if (!isMissing(error)) throw error
     return restore()
   }
-  const piecesFrom = async function* (pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
-    let sent = 0
+  const restorePieces = async function* (
+    pieces: AsyncIterable<Uint8Array>
+  ): AsyncGenerator<Uint8Array, void, undefined> {
+    let sentBytes = 0
     try {
       for await (const piece of pieces) {
-        sent += piece.length
+        sentBytes += piece.length
         yield piece
       }
     } catch (error) {
-      // Every piece that was sent was verified.
-      yield (await restoreMissing(error)).subarray(sent)
+      // The pieces before the damage were verified before they were sent.
+      yield (await restoreMissing(error)).subarray(sentBytes)
     }
   }
-  const restored = async function* (bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
+  const toPieces = async function* (bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
     yield bytes
   }
-  if (content === undefined) return { bytes: restore, pieces: async () => restored(await restore()) }
+  if (content === undefined) return { bytes: restore, pieces: async () => toPieces(await restore()) }
   return {
     bytes: () => content.bytes().catch(restoreMissing),
-    pieces: () => content.pieces().then(piecesFrom, async (error: unknown) => restored(await restoreMissing(error)))
+    pieces: () => content.pieces().then(restorePieces, async (error: unknown) => toPieces(await restoreMissing(error)))
   }
 }

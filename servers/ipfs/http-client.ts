@@ -1,2 +1,2 @@
-// The build replaces this file by a bundle of the package: .config/bundle-ipfs-client.js.
+// The build (.config/bundle-ipfs-client.js) replaces this file by a bundle of the package.
 export { create } from 'ipfs-http-client'

@@ -3,9 +3,9 @@ import { subscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
 import { ServerError, type ServerErrorCode } from '../http/server-error.js'
 
-/** One call to a node: its deadline, the most that its answer may be, and why it was ended early, if it was. */
+/** A call to an IPFS node with its deadline and its maximum response size. It may be ended early with an error code. */
 export class IpfsCall {
-  /** Bytes on the wire. May grow while the answer arrives. */
+  /** Maximum number of bytes received on the connection. It may grow while the response arrives. */
   maxBytes: number
   readonly #aborter = new AbortController()
   readonly #cleanups: (() => void)[] = []
@@ -23,12 +23,12 @@ export class IpfsCall {
     return this.#aborter.signal
   }
 
-  /** Ends the call and its connection. Only the first reason counts. */
+  /** Ends the call and its connection. Further calls of this method have no effect. */
   end(code: ServerErrorCode): void {
     this.#aborter.abort(new ServerError(code))
   }
 
-  /** Ends the call with ERR_IPFS_TIMEOUT when it is not over by then. */
+  /** Ends the call with ERR_IPFS_TIMEOUT if it is still running after this time. */
   endAfter(milliseconds: number): NodeJS.Timeout {
     const timer = setTimeout(() => this.end('ERR_IPFS_TIMEOUT'), milliseconds)
     this.#cleanups.push(() => clearTimeout(timer))
@@ -39,7 +39,7 @@ export class IpfsCall {
     this.#deadline.refresh()
   }
 
-  /** Counts the bytes of a connection from now on, when the request is sent on it. */
+  /** Counts the bytes that a connection receives from now on, because the request is sent on it. */
   watchConnection(socket: Socket): void {
     const bytesBefore = socket.bytesRead
     this.#isUnanswered = () => bytesBefore > 0 && socket.bytesRead === bytesBefore
@@ -55,17 +55,17 @@ export class IpfsCall {
     if (this.#bodyBytes > this.maxBytes) this.end('ERR_IPFS_BAD_RESPONSE')
   }
 
-  /** Executes the call, once. @throws ServerError as soon as the call is ended here; errors of the work */
+  /** Executes the call, once. @throws ServerError as soon as the call is ended; errors of `work` */
   async run<T>(work: () => Promise<T>): Promise<T> {
     const { signal } = this
     try {
       return await new Promise<T>((resolve, reject) => {
-        const refuse = (error: unknown): void => {
-          // A request that was ended here may fail with any error.
+        const rejectOnce = (error: unknown): void => {
+          // An ended request may fail with any error, so the reason of the end is used instead.
           reject(signal.aborted ? (signal.reason as ServerError) : (error as Error))
         }
-        signal.addEventListener('abort', refuse)
-        this.#send(work).then(resolve, refuse)
+        signal.addEventListener('abort', rejectOnce)
+        this.#send(work).then(resolve, rejectOnce)
       })
     } finally {
       for (const cleanUp of this.#cleanups.splice(0)) cleanUp()
@@ -73,8 +73,8 @@ export class IpfsCall {
   }
 
   /**
-   * Sends the request. A node closes idle connections, and a request in that moment is lost. It is sent again if a
-   * reused connection broke before the first byte of the response. Each attempt uses up a reused connection.
+   * Sends the request. A request is lost if the node closes an idle connection at the same time. It is sent again if a
+   * reused connection breaks before the first byte of the response. Each attempt consumes one reused connection.
    */
   async #send<T>(work: () => Promise<T>): Promise<T> {
     for (;;) {
@@ -101,9 +101,9 @@ const calls = new WeakMap<object, IpfsCall>()
 let isSubscribed = false
 
 /**
- * Watches the requests of calls, so that an answer that is too large, redirected or compressed ends its call. The
- * client reads answers to their end, and passes neither our dispatcher nor our body to `fetch`: only these channels, on
- * which Node announces every request, can limit it. Requests of others are ignored.
+ * Watches the requests of calls, so that a response that is too large, redirected or compressed ends its call. The
+ * client reads complete responses and accepts no dispatcher for `fetch`. Only these diagnostics channels, on which Node
+ * announces every request, can limit it. Other requests of the process are ignored.
  *
  * @see https://github.com/nodejs/undici/blob/main/docs/docs/api/DiagnosticsChannel.md
  */
@@ -120,7 +120,7 @@ function watchRequests(): void {
     if (call !== undefined) calls.set((message as RequestMessage).request, call)
   })
   watch('undici:client:sendHeaders', (call, { socket }) => call.watchConnection(socket))
-  // Available from Node 24 on. It is the only count of responses over HTTP/2, which Node 26 supports.
+  // This channel exists since Node 24. Responses over HTTP/2, which Node 26 supports, are only counted here.
   watch('undici:request:bodyChunkReceived', (call, { chunk }) => call.addBody(chunk.length))
   watch('undici:request:headers', (call, { response: { statusCode, headers } }) => {
     // Names and values alternate.

@@ -7,15 +7,15 @@ import { IpfsCall } from './ipfs-call.js'
 import type { IpfsNode } from './ipfs-node.js'
 
 const DEADLINES = { deadlineMilliseconds: 10_000, listMilliseconds: 300_000 }
-/** A head, and an answer of one line or an error. */
-const SHORT_ANSWER_BYTES = 65_536
-/** Bytes around one pin in a list, and how many pins there may be: about 500 MB of memory. */
+/** Maximum bytes of a response head with a one-line body or an error. */
+const SHORT_RESPONSE_BYTES = 65_536
+/** Maximum bytes of a pin in a list, and maximum number of pins. They need about 500 MB of memory. */
 const PIN_BYTES = 512
 const MAX_PINS = 4_000_000
-/** The encoding of an answer in chunks: at worst seven bytes around each one. */
-const CHUNKED = 8
+/** Maximum expansion by chunked transfer encoding: seven additional bytes for a chunk of one byte. */
+const CHUNKED_EXPANSION = 8
 
-/** Options with which every node splits content in the same way and computes the same cid. */
+/** Options that make every node split content in the same way, so that the cid is the same. */
 const ADD_OPTIONS = {
   cidVersion: 1,
   rawLeaves: true,
@@ -25,12 +25,12 @@ const ADD_OPTIONS = {
   wrapWithDirectory: false
 }
 
-/** A cid as the client answers it. */
+/** A cid as the client returns it. */
 type Cid = { toString(): string }
 
 type CallOptions = { signal: AbortSignal }
 
-/** The used part of ipfs-http-client, whose own types cannot be read under NodeNext. Its answers are unvalidated. */
+/** The used part of ipfs-http-client, whose own types do not work under NodeNext. Results are not validated. */
 interface IpfsClient {
   add(bytes: Uint8Array, options: CallOptions & Readonly<Record<string, unknown>>): Promise<{ cid: Cid } | undefined>
   cat(cid: string, options: CallOptions): AsyncIterable<Uint8Array>
@@ -41,34 +41,37 @@ interface IpfsClient {
   version(options: CallOptions): Promise<{ version?: unknown }>
 }
 
-type MakeClient = (endpoint: { url: string; headers: Record<string, string> }) => IpfsClient
+type CreateClient = (endpoint: { url: string; headers: Record<string, string> }) => IpfsClient
 
-/** A node behind its RPC API. */
+/** IPFS node that is used through its RPC API. */
 export interface IpfsHttpNode extends IpfsNode {
   /** Ends all calls with ERR_IPFS_UNAVAILABLE. */
   close(): void
 }
 
 /**
- * The node at a URL of its RPC API (Kubo, js-ipfs), through ipfs-http-client, which is loaded with the first call.
+ * Creates a client for the RPC API of a node (Kubo, js-ipfs). It uses ipfs-http-client, which the first call loads.
  *
- * Calls end after `deadlineMilliseconds`; a list of pins after so long without one more, and after `listMilliseconds`.
- * Answers are bounded: 64 KiB, the content that is read, or four million pins. Redirects are not followed.
+ * A call ends after `deadlineMilliseconds`. Listing pins ends after this time without a further pin, and after
+ * `listMilliseconds` in any case. Response sizes are limited. Redirects are not followed.
  *
- * @param url - its path, if any, replaces `/api/v0`; its user and password are sent in a header, and are in no error
+ * @param url - a path replaces `/api/v0`. User and password are sent in a header, and never appear in errors
  */
 export function createIpfsHttpNode(url: string, deadlines: Partial<typeof DEADLINES> = {}): IpfsHttpNode {
   const { deadlineMilliseconds, listMilliseconds } = { ...DEADLINES, ...deadlines }
   const { url: address, headers } = separateUser(url)
   const endpoint = { url: address.replace(/\/+$/, ''), headers: { 'Accept-Encoding': 'identity', ...headers } }
-  const loadClient = createLazy(async () => ((await import('./http-client.js')).create as MakeClient)(endpoint))
+  const loadClient = createLazy(async () => ((await import('./http-client.js')).create as CreateClient)(endpoint))
   const calls = new Set<IpfsCall>()
   let isClosed = false
 
-  async function ask<T>(maxAnswerBytes: number, work: (client: IpfsClient, call: IpfsCall) => Promise<T>): Promise<T> {
+  async function call<T>(
+    maxResponseBytes: number,
+    work: (client: IpfsClient, call: IpfsCall) => Promise<T>
+  ): Promise<T> {
     const client = await loadClient()
     if (isClosed) throw new ServerError('ERR_IPFS_UNAVAILABLE')
-    const call = new IpfsCall(maxAnswerBytes, deadlineMilliseconds)
+    const call = new IpfsCall(maxResponseBytes, deadlineMilliseconds)
     calls.add(call)
     try {
       return await call.run(() => work(client, call))
@@ -81,12 +84,12 @@ export function createIpfsHttpNode(url: string, deadlines: Partial<typeof DEADLI
 
   return {
     add: (cid, bytes) =>
-      ask(SHORT_ANSWER_BYTES, async (client, { signal }) => {
+      call(SHORT_RESPONSE_BYTES, async (client, { signal }) => {
         const added = await client.add(bytes, { ...ADD_OPTIONS, signal })
         assertSame(added?.cid, cid)
       }),
     unpin: (cid) =>
-      ask(SHORT_ANSWER_BYTES, async (client, { signal }) => {
+      call(SHORT_RESPONSE_BYTES, async (client, { signal }) => {
         try {
           assertSame(await client.pin.rm(cid, { signal }), cid)
         } catch (error) {
@@ -94,14 +97,14 @@ export function createIpfsHttpNode(url: string, deadlines: Partial<typeof DEADLI
         }
       }),
     read: (cid, maxBytes) =>
-      ask(maxBytes * CHUNKED + SHORT_ANSWER_BYTES, async (client, { signal }) => {
+      call(maxBytes * CHUNKED_EXPANSION + SHORT_RESPONSE_BYTES, async (client, { signal }) => {
         const tooLong = (): Error => new ServerError('ERR_IPFS_BAD_RESPONSE')
         const bytes = await readBounded(client.cat(cid, { signal }), maxBytes, tooLong)
         assertSame(cidOf(bytes), cid)
         return bytes
       }),
     listPins: () =>
-      ask(SHORT_ANSWER_BYTES, async (client, call) => {
+      call(SHORT_RESPONSE_BYTES, async (client, call) => {
         call.endAfter(listMilliseconds)
         const pins = new Set<string>()
         let count = 0
@@ -109,14 +112,14 @@ export function createIpfsHttpNode(url: string, deadlines: Partial<typeof DEADLI
           pins.add(String(cid))
           count += 1
           if (count > MAX_PINS) throw new ServerError('ERR_IPFS_BAD_RESPONSE')
-          // A line without end would be collected: only the next few pins are allowed for.
+          // The limit grows only with each pin, because the client would buffer a line without end.
           call.maxBytes += PIN_BYTES
           call.restartDeadline()
         }
         return pins
       }),
     ping: () =>
-      ask(SHORT_ANSWER_BYTES, async (client, { signal }) => {
+      call(SHORT_RESPONSE_BYTES, async (client, { signal }) => {
         const { version } = await client.version({ signal })
         if (typeof version !== 'string') throw new ServerError('ERR_IPFS_BAD_RESPONSE')
       }),
@@ -127,11 +130,11 @@ export function createIpfsHttpNode(url: string, deadlines: Partial<typeof DEADLI
   }
 }
 
-function assertSame(answered: Cid | undefined, cid: string): void {
-  if (answered === undefined || String(answered) !== cid) throw new ServerError('ERR_IPFS_BAD_RESPONSE')
+function assertSame(returned: Cid | undefined, cid: string): void {
+  if (returned === undefined || String(returned) !== cid) throw new ServerError('ERR_IPFS_BAD_RESPONSE')
 }
 
-/** Whether a node has no such pin to remove, as js-ipfs, Kubo and the proxy of IPFS Cluster word it. */
+/** Whether an error of js-ipfs, Kubo or the proxy of IPFS Cluster means that the pin to remove does not exist. */
 function isNotPinned(error: unknown): boolean {
   return (
     readStatus(error) === 500 &&
@@ -140,21 +143,22 @@ function isNotPinned(error: unknown): boolean {
 }
 
 /**
- * Converts the failure of a request to a code that describes the node.
+ * Converts the error of a request to a code that describes the node.
  *
- * - ERR_IPFS_UNAVAILABLE: trying again makes sense. No connection, one that broke, a port that `fetch` blocks, a status
- *   5xx or 429: a proxy answers so for a node that is down, and a node answers 500 where its disk is full.
+ * - ERR_IPFS_UNAVAILABLE: a retry makes sense. There is no connection, it broke, `fetch` blocks the port, or the status
+ *   is 5xx or 429. A proxy answers 5xx for a node that is down, and a node answers 500 if its disk is full.
  * - ERR_IPFS_TIMEOUT: the node itself ran into a timeout.
- * - ERR_IPFS_BAD_RESPONSE: all else. A status 4xx, no HTTP, no JSON: this is no IPFS node, or it does not let us in.
+ * - ERR_IPFS_BAD_RESPONSE: any other error, such as a status 4xx, no HTTP or no JSON. The server is not an IPFS node,
+ *   or it denies access.
  */
 function toErrorCode(error: unknown): ServerErrorCode {
   const status = readStatus(error)
   if (readErrorField(error, 'name') === 'TimeoutError') return 'ERR_IPFS_TIMEOUT'
   if (status !== undefined) return status >= 500 || status === 429 ? 'ERR_IPFS_UNAVAILABLE' : 'ERR_IPFS_BAD_RESPONSE'
-  return isConnectionTrouble(findReason(error)) ? 'ERR_IPFS_UNAVAILABLE' : 'ERR_IPFS_BAD_RESPONSE'
+  return isConnectionError(findReason(error)) ? 'ERR_IPFS_UNAVAILABLE' : 'ERR_IPFS_BAD_RESPONSE'
 }
 
-/** `fetch` says what went wrong in the cause of its own error. */
+/** Returns the cause of an error, in which `fetch` reports the reason. */
 function findReason(error: unknown): unknown {
   return readErrorField(error, 'cause') ?? error
 }
@@ -164,16 +168,16 @@ function readStatus(error: unknown): number | undefined {
   return typeof status === 'number' ? status : undefined
 }
 
-/** Not by class: errors may be of another realm. */
+/** Reads a field of an error without `instanceof`, because errors may be of another realm. */
 function readErrorField(value: unknown, name: 'cause' | 'message' | 'name' | 'response' | 'status'): unknown {
   return typeof value === 'object' && value !== null
     ? (value as Partial<Record<typeof name, unknown>>)[name]
     : undefined
 }
 
-/** Codes of the operating system, of DNS and of TLS, against those of an answer that is no HTTP. */
-function isConnectionTrouble(reason: unknown): boolean {
-  // A port that browsers block, such as 6000. It has no code.
+/** Whether an error comes from the operating system, DNS or TLS, and not from a response that is not HTTP. */
+function isConnectionError(reason: unknown): boolean {
+  // The error for a port that `fetch` blocks, such as 6000, has no code.
   if (readErrorField(reason, 'message') === 'bad port') return true
   const code = getErrorCode(reason)
   if (code === undefined || code.startsWith('HPE_')) return false
@@ -181,15 +185,15 @@ function isConnectionTrouble(reason: unknown): boolean {
   return true
 }
 
-/** Logs a line when an IPFS node answers where Kubo listens by default. It waits for 1 s at most, and never fails. */
+/** Logs a hint if an IPFS node answers on Kubo's default port. It waits at most 1 s and never rejects. */
 export async function logLocalNodeHint(log: Logger, url = 'http://127.0.0.1:5001'): Promise<void> {
   try {
     const options = { method: 'POST', redirect: 'error', signal: AbortSignal.timeout(1_000) } as const
     const { status, body } = await fetch(`${url}/api/v0/version`, options)
     await body?.cancel()
-    const sentence = `an IPFS node answers at ${url}: with IPFS_API_URL content goes there as well`
+    const sentence = `found an IPFS node at ${url}. Set IPFS_API_URL=${url} to store content there as well.`
     if (status === 200) log.info({ event: 'ipfs-found', url }, sentence)
   } catch {
-    // No node, as on most machines.
+    // Most machines have no IPFS node.
   }
 }

@@ -7,7 +7,7 @@ import type { ContentReads, PinLedger, PinTask } from '../storage/content-store.
 import { describeError } from '../observability/error-fields.js'
 import type { IpfsNode } from './ipfs-node.js'
 
-/** Dependencies of the pin worker. */
+/** Parts of the pin worker. */
 export interface PinWorkerParts {
   ledger: PinLedger
   store: Pick<ContentReads, 'readContents'>
@@ -19,48 +19,48 @@ export interface PinWorkerParts {
 const MAX_CALLS = 4
 const MAX_JOBS = 1_000
 const WAIT_MILLISECONDS = 2_000
-/** Interval of reading the ledger for tasks that another process left, or that failed and are due again. */
+/** Interval of reading the ledger for tasks that another process abandoned or that are due for a retry. */
 const POLL_MILLISECONDS = 10_000
-/** Duration of a lease: longer than a call may take. */
+/** Duration of a lease in seconds. It is longer than the time limit of a call. */
 const LEASE_SECONDS = 20
 const MAX_RETRY_SECONDS = 3_600
 const MAX_OUTAGE_WAIT_SECONDS = 60
-/** Number of timeouts of a task that count as an outage. Further ones mean that this pin is too much for the node. */
-const TIMEOUTS_OF_AN_OUTAGE = 3
-/** Minimum time after a failure before a caller may start a call during an outage. */
+/** Number of timeouts of a task that count as an outage. After more timeouts, the pin itself is the problem. */
+const MAX_OUTAGE_TIMEOUTS = 3
+/** Minimum time after a failure until a caller may start a call during an outage. */
 const CALLER_WAIT_MILLISECONDS = 5_000
 
 /**
- * Synchronizes the IPFS node's pins with the ledger: at once if the node answers, otherwise later, also after kill -9.
- * The lease of a task keeps other workers from it, in this process and in others.
+ * Synchronizes the pins of the IPFS node with the ledger: immediately if the node is available, otherwise later, even
+ * after a crash. A lease prevents other workers, in this process and in others, from taking the same task.
  *
- * It is a circuit breaker: after a failure that concerns all calls it makes none, and callers learn at once that the
- * pin is done later. It tries one call after 1, 2, 4 … 60 s, and after a success it resumes all.
+ * A circuit breaker opens after a failure that concerns all calls. Callers then learn immediately that the pin is
+ * pending. After 1, 2, 4 … 60 s the worker tries a single call, and after a success it resumes all calls.
  */
 export class PinWorker {
   readonly #parts: PinWorkerParts
-  /** Jobs by cid: those for which callers wait, and those whose call is running. */
+  /** Jobs by cid: callers wait for them, or their call is in flight. */
   readonly #jobs = new Map<string, { outcome: Promise<boolean>; resolve: (isDone: boolean) => void }>()
-  /** Cids of jobs that have no call yet. */
+  /** Cids of jobs whose call has not started. */
   #urgent: string[] = []
-  readonly #underWay = new Map<string, Promise<void>>()
-  /** Whether the ledger may have more tasks that are due. */
+  readonly #inFlight = new Map<string, Promise<void>>()
+  /** Whether the ledger may contain further due tasks. */
   #hasBacklog = false
   #isClaiming = false
   #isStopping = false
   #timer: NodeJS.Timeout | undefined
-  /** Maximum number of parallel calls: none during an outage, and one when the next attempt is due. */
+  /** Maximum number of parallel calls: 0 during an outage, and 1 when the next attempt is due. */
   #maxCalls = MAX_CALLS
   #isOutage = false
   #failedAt = 0
   #waitSeconds = 1
-  #tryTimer: NodeJS.Timeout | undefined
+  #retryTimer: NodeJS.Timeout | undefined
 
   constructor(parts: PinWorkerParts) {
     this.#parts = parts
   }
 
-  /** Carries out what the ledger has open, and from then on what fails or another process leaves. */
+  /** Starts to carry out the open tasks of the ledger, including retries and tasks that another process abandoned. */
   start(): void {
     this.#timer = setInterval(this.#work, POLL_MILLISECONDS).unref()
     this.#parts.ledger.retryNow(this.#parts.clock.nowSeconds()).then(this.#work, this.#fail)
@@ -69,7 +69,7 @@ export class PinWorker {
   /**
    * Carries out the open tasks of these cids now.
    *
-   * @returns true when the node has them as desired; false, when that takes more than 2 s, or is done later
+   * @returns whether the pins are as desired; false if that takes more than 2 s, or is pending
    */
   async settle(cids: readonly string[]): Promise<boolean> {
     if (cids.length + this.#jobs.size > MAX_JOBS) return cids.length === 0
@@ -80,21 +80,21 @@ export class PinWorker {
     }
   }
 
-  /** Waits 2 s at most. What is left stays in the ledger. */
+  /** Stops the worker. Waits at most 2 s for calls in flight. Unfinished tasks stay in the ledger. */
   async stop(): Promise<void> {
     this.#isStopping = true
     clearInterval(this.#timer)
-    clearTimeout(this.#tryTimer)
+    clearTimeout(this.#retryTimer)
     this.#releaseCallers()
-    await waitAtMost(WAIT_MILLISECONDS, Promise.all(this.#underWay.values()))
+    await waitAtMost(WAIT_MILLISECONDS, Promise.all(this.#inFlight.values()))
   }
 
   async #settle(cids: readonly string[]): Promise<boolean> {
     if (cids.length === 0) return true
-    const endsAt = performance.now() + WAIT_MILLISECONDS
-    while (performance.now() < endsAt && this.#mayCall()) {
+    const deadlineAt = performance.now() + WAIT_MILLISECONDS
+    while (performance.now() < deadlineAt && this.#mayCall()) {
       const outcomes = await Promise.all(cids.map((cid) => this.#enqueue(cid)))
-      // The desired state may have changed again meanwhile.
+      // Another write may have changed the desired state in the meantime.
       if (await this.#parts.ledger.areSettled(cids)) return true
       if (!outcomes.every(Boolean)) return false
     }
@@ -107,8 +107,8 @@ export class PinWorker {
   }
 
   #enqueue(cid: string): Promise<boolean> {
-    const present = this.#jobs.get(cid)
-    if (present !== undefined) return present.outcome
+    const job = this.#jobs.get(cid)
+    if (job !== undefined) return job.outcome
     this.#urgent.push(cid)
     void this.#claimAndRun()
     return this.#addJob(cid)
@@ -131,12 +131,12 @@ export class PinWorker {
     void this.#claimAndRun()
   }
 
-  /** Claims tasks while calls are free: first those that callers wait for, then those that are due. */
+  /** Claims tasks while fewer calls than the maximum are in flight: first urgent tasks, then due tasks. */
   async #claimAndRun(): Promise<void> {
     if (this.#isClaiming) return
     this.#isClaiming = true
     try {
-      while (this.#underWay.size < this.#maxCalls && (this.#urgent.length > 0 || this.#hasBacklog)) {
+      while (this.#inFlight.size < this.#maxCalls && (this.#urgent.length > 0 || this.#hasBacklog)) {
         if (this.#isStopping) break
         await this.#claim()
       }
@@ -148,7 +148,7 @@ export class PinWorker {
   }
 
   async #claim(): Promise<void> {
-    const limit = this.#maxCalls - this.#underWay.size
+    const limit = this.#maxCalls - this.#inFlight.size
     const cids = this.#urgent.splice(0, limit)
     if (cids.length === 0) this.#hasBacklog = false
     const request = { limit, nowSeconds: this.#parts.clock.nowSeconds(), leaseSeconds: LEASE_SECONDS }
@@ -159,8 +159,8 @@ export class PinWorker {
     })
     if (cids.length === 0 && tasks.length === limit) this.#hasBacklog = true
     for (const task of tasks) this.#run(task)
-    // Nothing is open for these, or they wait after a failure, or another process has them.
-    for (const cid of cids) if (!this.#underWay.has(cid)) this.#endJob(cid, false)
+    // These cids have no open task, or their task waits for a retry, or another process has leased it.
+    for (const cid of cids) if (!this.#inFlight.has(cid)) this.#endJob(cid, false)
   }
 
   #run(task: PinTask): void {
@@ -168,11 +168,11 @@ export class PinWorker {
     const work = this.#carryOut(task)
       .catch((error: unknown) => this.#fail(error))
       .then((isDone) => {
-        this.#underWay.delete(task.cid)
+        this.#inFlight.delete(task.cid)
         this.#endJob(task.cid, isDone)
         void this.#claimAndRun()
       })
-    this.#underWay.set(task.cid, work)
+    this.#inFlight.set(task.cid, work)
   }
 
   async #carryOut(task: PinTask): Promise<boolean> {
@@ -187,16 +187,16 @@ export class PinWorker {
       await (bytes === undefined ? node.unpin(task.cid) : node.add(task.cid, bytes))
     } catch (error) {
       const code = getErrorCode(error)
-      const isTooMuch = code === 'ERR_IPFS_TIMEOUT' && task.attempts >= TIMEOUTS_OF_AN_OUTAGE
-      const isOfPin = code === 'ERR_IPFS_BAD_RESPONSE' || code === 'ERR_CONTENT_MISSING' || isTooMuch
-      if (!isOfPin) this.#fail(error)
-      // The wait in an outage is not longer than the time until the next attempt.
-      const wait = Math.min(2 ** task.attempts, isOfPin ? MAX_RETRY_SECONDS : MAX_OUTAGE_WAIT_SECONDS)
-      const retryAtSeconds = this.#parts.clock.nowSeconds() + (isOfPin ? wait : wait - 1)
+      const isPinTooLarge = code === 'ERR_IPFS_TIMEOUT' && task.attempts >= MAX_OUTAGE_TIMEOUTS
+      const concernsPin = code === 'ERR_IPFS_BAD_RESPONSE' || code === 'ERR_CONTENT_MISSING' || isPinTooLarge
+      if (!concernsPin) this.#fail(error)
+      // During an outage, a task is due again when the next attempt starts.
+      const wait = Math.min(2 ** task.attempts, concernsPin ? MAX_RETRY_SECONDS : MAX_OUTAGE_WAIT_SECONDS)
+      const retryAtSeconds = this.#parts.clock.nowSeconds() + (concernsPin ? wait : wait - 1)
       const isPostponed = await ledger.postpone(task, retryAtSeconds, wasCalled)
-      // Content that was removed meanwhile is no failure.
+      // If the content was removed in the meantime, this is not a failure.
       if (!isPostponed) this.#hasBacklog = true
-      else if (isOfPin) log.error({ event: 'pin-failed', reason: code }, 'pinning failed, it will be retried')
+      else if (concernsPin) log.error({ event: 'pin-failed', reason: code }, 'a pin failed and will be retried')
       return !isPostponed
     }
     this.#endOutage()
@@ -213,8 +213,8 @@ export class PinWorker {
   #beginOutage(error: unknown): void {
     this.#maxCalls = 0
     this.#failedAt = performance.now()
-    clearTimeout(this.#tryTimer)
-    this.#tryTimer = setTimeout(() => {
+    clearTimeout(this.#retryTimer)
+    this.#retryTimer = setTimeout(() => {
       this.#maxCalls = Math.max(1, this.#maxCalls)
       this.#work()
     }, this.#waitSeconds * 1_000).unref()
@@ -225,17 +225,17 @@ export class PinWorker {
       error instanceof ServerError
         ? { event: 'ipfs-unavailable', reason: error.code, code: getErrorCode(error.cause) }
         : { event: 'pins-failed', ...describeError(error) }
-    this.#parts.log.warn(fields, 'pinning is paused')
+    this.#parts.log.warn(fields, 'pinning failed; it is paused and will be retried')
   }
 
   #endOutage(): void {
     this.#maxCalls = MAX_CALLS
     this.#waitSeconds = 1
-    if (this.#isOutage) this.#parts.log.info({ event: 'ipfs-available' }, 'pinning continues')
+    if (this.#isOutage) this.#parts.log.info({ event: 'ipfs-available' }, 'pinning works again and continues')
     this.#isOutage = false
   }
 
-  /** Callers do not wait for a node that is unavailable. Calls in progress continue. */
+  /** Releases callers that wait for an unavailable node. Calls in flight continue. */
   #releaseCallers(): void {
     for (const cid of this.#urgent) this.#endJob(cid, false)
     this.#urgent = []

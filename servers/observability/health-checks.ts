@@ -3,23 +3,23 @@ import { separateUser, waitAtMost, within } from 'express-did-auth/server-kit'
 import { describeReason } from '../config/startup-error.js'
 
 const CHECK_MILLISECONDS = 1_800
-/** How long an answer is reused, so that frequent checks cost the dependencies nothing. */
+/** Time for which a result is reused, so that frequent requests put no load on the dependencies. */
 const FRESH_MILLISECONDS = 500
-/** The same for a good answer of the server's own storage, which is asked by a write. */
+/** Time for which a success of the server's own storage is reused, because its check writes to the disk. */
 export const FRESH_WRITE_MILLISECONDS = 5_000
 
-/** A dependency, and whether the server needs it. */
+/** Dependency of a server that `/ready` checks. */
 export interface Dependency {
   name: string
   isNeeded: boolean
   check: (signal: AbortSignal) => Promise<unknown>
-  /** Time for which a success is reused, unless a request fails meanwhile. Default 500 ms, as for failures. */
+  /** Time for which a success is reused, unless a request gets 503 meanwhile. Default 500 ms, as for failures. */
   freshMilliseconds?: number
-  /** Name of its failure. Default `unavailable`. */
+  /** State after a failure. Default `unavailable`. */
   failure?: 'unavailable' | 'wrong' | 'jumped'
-  /** Name of its success. Default `ok`; `none` if no such dependency is configured. */
+  /** State after a success. Default `ok`; `none` if the dependency is not configured. */
   success?: 'ok' | 'none'
-  /** Whether the reason of its failure is listed although it is not needed: one that quotes no secret. */
+  /** Whether the reason of a failure is shown although the dependency is not needed. It must not quote secrets. */
   showsReason?: boolean
 }
 
@@ -27,42 +27,42 @@ export interface ReadinessOptions {
   draining?: AbortSignal | undefined
   /** Whether requests are not served yet. */
   isStarting?: boolean
-  /** Called when a needed dependency has become unavailable, with the reason of each. */
+  /** Called with all reasons when a needed dependency becomes unavailable. */
   onNotReady?: (reasons: Readonly<Record<string, string>>) => void
   nowMilliseconds?: () => number
 }
 
-/** Answers `GET /health`: the process is alive. No dependency is checked. */
+/** Answers `GET /health` with 200, without checking dependencies. */
 export const answerHealth: RequestHandler = (_req, res) => {
   sendState(res, { status: 'ok' })
 }
 
-/** Sends a state whatever `If-None-Match` says. Express answers 304 to `*`, which monitors take for a failure. */
+/** Sends a state regardless of `If-None-Match`. Express would answer 304 to `*`, which monitors count as a failure. */
 function sendState(res: Response, state: object): void {
   res.set('Cache-Control', 'no-store').type('json').end(JSON.stringify(state))
 }
 
 /**
- * Creates `GET /ready`: every dependency with its state, within 2 s. It is 503 while the server starts or drains, and
- * if a needed dependency is unavailable, with the reason. The server works without the others: taking it out of
- * service would not help.
+ * Creates `GET /ready`, which answers with the state of every dependency within 2 s. The status is 503 while the server
+ * starts or drains, and if a needed dependency is unavailable. Other dependencies do not change the status, because the
+ * server works without them.
  *
- * @returns `watchFailures` belongs before the routes: after a response of 503, `/ready` checks again
+ * @returns `watchFailures` has to be added before the routes: after a response of 503, `/ready` checks again
  */
 export function createReadiness(
   dependencies: readonly Dependency[],
   { draining, isStarting, onNotReady, nowMilliseconds = () => performance.now() }: ReadinessOptions = {}
 ): { answer: RequestHandler; watchFailures: RequestHandler } {
-  /** Result of the last check of each dependency: the reason of its failure, if there is one. */
-  const asked = new Map<Dependency, { reason: Promise<string | undefined>; askedAt: number; freshUntil: number }>()
+  /** Last check of each dependency. Its result is the reason of a failure, or undefined. */
+  const checks = new Map<Dependency, { reason: Promise<string | undefined>; checkedAt: number; freshUntil: number }>()
   let wasReady = true
 
-  const reasonNow = (dependency: Dependency): Promise<string | undefined> => {
-    const known = asked.get(dependency)
-    const askedAt = nowMilliseconds()
-    if (known !== undefined && askedAt < known.freshUntil) return known.reason
-    const current = { reason: findReasonAgainst(dependency), askedAt, freshUntil: Infinity }
-    asked.set(dependency, current)
+  const findReason = (dependency: Dependency): Promise<string | undefined> => {
+    const lastCheck = checks.get(dependency)
+    const checkedAt = nowMilliseconds()
+    if (lastCheck !== undefined && checkedAt < lastCheck.freshUntil) return lastCheck.reason
+    const current = { reason: checkDependency(dependency), checkedAt, freshUntil: Infinity }
+    checks.set(dependency, current)
     void current.reason.then((reason) => {
       const fresh = reason === undefined ? dependency.freshMilliseconds : undefined
       current.freshUntil = nowMilliseconds() + (fresh ?? FRESH_MILLISECONDS)
@@ -74,10 +74,10 @@ export function createReadiness(
     const states: Record<string, string> = {}
     const reasons: Record<string, string> = {}
     let isReady = true
-    const found = await Promise.all(dependencies.map(reasonNow))
+    const results = await Promise.all(dependencies.map(findReason))
     for (const [index, dependency] of dependencies.entries()) {
       const { name, isNeeded, success = 'ok', failure = 'unavailable', showsReason = failure === 'jumped' } = dependency
-      const reason = found[index]
+      const reason = results[index]
       states[name] = reason === undefined ? success : failure
       if (reason === undefined) continue
       if (isNeeded) isReady = false
@@ -94,15 +94,17 @@ export function createReadiness(
   const watchFailures: RequestHandler = (_req, res, next) => {
     res.once('finish', () => {
       if (res.statusCode !== 503) return
-      // Checks are not repeated at once: a client that alternates failures and `/ready` must not cause a write each.
-      for (const one of asked.values()) one.freshUntil = Math.min(one.freshUntil, one.askedAt + FRESH_MILLISECONDS)
+      // Each check may write. So a client that alternates failures and `/ready` must not cause a check each time.
+      for (const check of checks.values()) {
+        check.freshUntil = Math.min(check.freshUntil, check.checkedAt + FRESH_MILLISECONDS)
+      }
     })
     next()
   }
   return { answer, watchFailures }
 }
 
-async function findReasonAgainst({ check }: Dependency): Promise<string | undefined> {
+async function checkDependency({ check }: Dependency): Promise<string | undefined> {
   try {
     await within(CHECK_MILLISECONDS, check(AbortSignal.timeout(CHECK_MILLISECONDS)))
     return undefined
@@ -111,8 +113,8 @@ async function findReasonAgainst({ check }: Dependency): Promise<string | undefi
   }
 }
 
-/** Asks an RPC node for its chain id: hexadecimal with `0x`, as it answers it. */
-export async function askChainId(rpcUrl: string, signal: AbortSignal): Promise<string> {
+/** Requests the chain id of an RPC node, which is hexadecimal with `0x`. */
+export async function fetchChainId(rpcUrl: string, signal: AbortSignal): Promise<string> {
   const { url, headers } = separateUser(rpcUrl)
   const response = await fetch(url, {
     method: 'POST',
@@ -121,19 +123,19 @@ export async function askChainId(rpcUrl: string, signal: AbortSignal): Promise<s
     signal
   })
   const answer: unknown = await response.json()
-  if (typeof answer !== 'object' || answer === null || !('result' in answer)) throw new Error('no JSON-RPC answer')
+  if (typeof answer !== 'object' || answer === null || !('result' in answer)) throw new Error('no JSON-RPC response')
   return String(answer.result)
 }
 
-/** Time limit for reading another clock. It is less than the limit of a whole check. */
+/** Time limit for reading the reference clock. It is less than the limit of the whole check. */
 const CLOCK_MILLISECONDS = 1_500
-/** Time for which a jump of the clock is reported. */
+/** Time for which a jump of the wall clock is reported. */
 const REPORTED_SECONDS = 600
 
-/** Reads another clock, in seconds since the Unix epoch. */
+/** Clock to compare the wall clock with, in seconds since the Unix epoch. */
 export type ReferenceClock = () => Promise<number>
 
-/** Creates a check of the wall clock. It rejects if the clock differs from another by more than `maxSkewSeconds`. */
+/** Creates a check that rejects if the wall clock differs from the reference by more than `maxSkewSeconds`. */
 export function createClockCheck(
   { name, read }: { name: string; read: ReferenceClock },
   maxSkewSeconds: number,
@@ -142,9 +144,9 @@ export function createClockCheck(
   return async () => {
     const before = nowSeconds()
     const reference = await waitAtMost(CLOCK_MILLISECONDS, read()).catch(() => undefined)
-    // The engine with that clock is a dependency of its own.
+    // The reference clock belongs to an engine whose availability is checked separately.
     if (reference === undefined) return
-    // The reference was read at some moment between the two readings.
+    // The reference was read at some time between the two readings of the wall clock.
     const difference = reference < before ? before - reference : Math.min(0, nowSeconds() - reference)
     if (Math.abs(difference) <= maxSkewSeconds) return
     const side = difference > 0 ? 'ahead of' : 'behind'
@@ -152,16 +154,16 @@ export function createClockCheck(
   }
 }
 
-/** Creates a clock that no correction moves, for a single server. A jump of the wall clock shows for ten minutes. */
+/** Creates a reference clock from the monotonic clock, for a single server. It shows a jump for ten minutes. */
 export function createSteadyClock(
   nowSeconds = (): number => Date.now() / 1_000,
   monotonicSeconds = (): number => performance.now() / 1_000
 ): ReferenceClock {
-  const set = (): { wall: number; steady: number } => ({ wall: nowSeconds(), steady: monotonicSeconds() })
-  let older = set()
+  const readBoth = (): { wall: number; steady: number } => ({ wall: nowSeconds(), steady: monotonicSeconds() })
+  let older = readBoth()
   let newer = older
   return () => {
-    if (monotonicSeconds() - newer.steady >= REPORTED_SECONDS) [older, newer] = [newer, set()]
+    if (monotonicSeconds() - newer.steady >= REPORTED_SECONDS) [older, newer] = [newer, readBoth()]
     return Promise.resolve(older.wall + monotonicSeconds() - older.steady)
   }
 }

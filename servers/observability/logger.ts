@@ -5,10 +5,10 @@ import type { ServerEnv } from '../config/read-env.js'
 import { nameVariables, variableFor } from '../config/variable-names.js'
 
 /**
- * The log of a server on standard output: readable lines on a terminal, JSON otherwise, or as `LOG_FORMAT` says.
+ * Creates the log of a server on standard output. The default format is readable lines on a terminal, JSON otherwise.
  *
- * Lines are written synchronously: asynchronous writing by pino loses the order of the last lines, or repeats one, when
- * the process ends.
+ * Lines are written synchronously, because asynchronous writing by pino can reorder or repeat the last lines when the
+ * process ends.
  */
 export function createServerLog(
   env: Pick<ServerEnv, 'LOG_LEVEL' | 'LOG_FORMAT' | 'name'>,
@@ -23,13 +23,13 @@ export function createServerLog(
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
     hooks: { logMethod: writeWithVariables },
-    // A safety net: no log line of the servers has these fields.
+    // No log line of the servers has these fields. Redacting them is a second line of defence.
     redact: ['authorization', 'cookie', 'sig', 'accessToken', 'refreshToken', 'challenge', 'privateKey']
   }
   return pino(options, format === 'pretty' ? pretty : destination)
 }
 
-/** Writes a line as it is, with variables of servers in place of the options that texts of the library name. */
+/** Writes a line in which variables of the servers replace the options that texts of the library name. */
 function writeWithVariables(this: Logger, line: Parameters<LogFn>, write: LogFn): void {
   const [fields, message]: readonly unknown[] = line
   const text = typeof message === 'string' ? nameVariables(message) : undefined
@@ -46,7 +46,7 @@ function nameInReason(field: string, value: unknown): unknown {
   return field === 'option' ? variableFor(value) : nameVariables(value)
 }
 
-/** Writes a line that appears at every log level: that a server is ready, or the one address to open. */
+/** Writes a line at every log level, such as the ready line. */
 export function writeLine(log: Logger, fields: Readonly<Record<string, unknown>>, line: string): void {
   log.child({}, { level: 'info' }).info(fields, line)
 }
@@ -54,50 +54,50 @@ export function writeLine(log: Logger, fields: Readonly<Record<string, unknown>>
 /** A request that has ended. */
 export interface EndedRequest {
   method: string
-  /** One of a closed list: a path may hold a DID, or any other text of a client. */
+  /** Name from a fixed list. Paths are not logged, because they may contain a DID or other text of a client. */
   route: string
-  /** 0: the client disconnected before the response. */
+  /** Status code; 0 if the client disconnected before the response. */
   status: number
-  /** Code of the error that was answered. */
+  /** Error code of the response. */
   code?: string | undefined
   seconds: number
 }
 
-/** Reports each request when it ends. Never its path, headers, body or address. */
-export function watchRequests(routes: readonly string[], tell: (ended: EndedRequest) => void): RequestHandler {
-  const known = new Set(routes)
+/** Creates a handler that reports each request at its end, without path, headers, body or address. */
+export function watchRequests(routes: readonly string[], onEnd: (request: EndedRequest) => void): RequestHandler {
+  const routeNames = new Set(routes)
   return (req, res, next) => {
     const startedAt = performance.now()
-    const first = /^\/[^/?]*/.exec(req.url)?.[0].toLowerCase() ?? ''
+    const firstSegment = /^\/[^/?]*/.exec(req.url)?.[0].toLowerCase() ?? ''
     res.once('close', () => {
-      const route = known.has(first) ? first : findPattern(req)
+      const route = routeNames.has(firstSegment) ? firstSegment : findPattern(req)
       const status = res.headersSent ? res.statusCode : 0
       const code = findErrorCode(res)
-      tell({ method: req.method, route, status, code, seconds: (performance.now() - startedAt) / 1000 })
+      onEnd({ method: req.method, route, status, code, seconds: (performance.now() - startedAt) / 1000 })
     })
     next()
   }
 }
 
-/** The pattern of the Express route that handled a request: `/:did/:key`, never the values. */
+/** Returns the pattern of the Express route that handled a request, such as `/:did/:key`, without its values. */
 function findPattern(req: Request): string {
   const { path } = Object(req.route) as { path?: unknown }
   return typeof path === 'string' ? path : 'other'
 }
 
-/** Asked every few seconds by supervisors and load balancers. */
+/** Routes that supervisors and load balancers request every few seconds. */
 const PROBES: ReadonlySet<string> = new Set(['/health', '/ready'])
 
-/** One line a request; that a probe found all well is for debugging. */
+/** Logs one line for a request. Successful probes are logged at level debug. */
 export function logRequest(log: Logger, { seconds, ...fields }: EndedRequest): void {
   const level = PROBES.has(fields.route) && fields.status === 200 ? 'debug' : 'info'
   log[level]({ event: 'request', ...fields, milliseconds: Math.round(seconds * 1e6) / 1e3 }, 'request')
 }
 
-/** Fields that the line shows in places of their own, or that every line has. */
-const SHOWN = new Set(['time', 'level', 'server', 'msg', 'event'])
+/** Fields that a readable line shows at a fixed place, or omits. */
+const FIXED_FIELDS = new Set(['time', 'level', 'server', 'msg', 'event'])
 
-/** A JSON line of pino for people: time, level, server, message, and the other fields as `name=value`. */
+/** Formats a JSON line of pino for people: time, level, server, message, and the other fields as `name=value`. */
 function formatLine(line: string): string {
   const fields = JSON.parse(line) as Record<string, unknown>
   const { time, level, server, msg, event, method, route, status, code = '', milliseconds } = fields
@@ -107,8 +107,8 @@ function formatLine(line: string): string {
     return [`${head} `, method, route, status, milliseconds, 'ms', code].map(String).join(' ').trimEnd()
   }
   if (event === 'ready' || event === 'page' || event === 'waiting') return `${head}  ${String(msg)}`
-  const rest = Object.entries(fields).filter(([name]) => !SHOWN.has(name))
-  return [head, String(msg), ...rest.map(([name, value]) => `${name}=${toText(value)}`)].join('  ')
+  const otherFields = Object.entries(fields).filter(([name]) => !FIXED_FIELDS.has(name))
+  return [head, String(msg), ...otherFields.map(([name, value]) => `${name}=${toText(value)}`)].join('  ')
 }
 
 function toText(value: unknown): string {

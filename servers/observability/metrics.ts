@@ -4,16 +4,19 @@ import type { EndedRequest } from './logger.js'
 /** Values of a gauge, one for each combination of labels. */
 export type Samples = readonly { readonly labels: Readonly<Record<string, string>>; readonly value: number }[]
 
-/** Gauges of the servers in addition to those of requests, each with its help and its labels. */
+/** Gauges of the servers with their help texts and labels. */
 const GAUGES = {
-  // Each has labels, because a gauge without labels would show 0 if it cannot be read.
+  // Each gauge has labels, because a gauge without labels would show 0 if it cannot be read.
   did_auth_database_connections: {
-    help: 'Connections to PostgreSQL, and verbs that wait for one',
+    help: 'Connections to PostgreSQL, and operations that wait for one',
     labelNames: ['state']
   },
-  did_auth_database_retries_total: { help: 'Statements that were repeated, by SQLSTATE', labelNames: ['code'] },
-  did_auth_pins_open: { help: 'Changes of pins that the IPFS node has not carried out', labelNames: ['server'] },
-  did_auth_task_success_timestamp_seconds: { help: 'When a task last succeeded', labelNames: ['server', 'task'] }
+  did_auth_database_retries_total: { help: 'SQL statements that were retried, by SQLSTATE', labelNames: ['code'] },
+  did_auth_pins_open: { help: 'Pin changes that the IPFS node has not carried out yet', labelNames: ['server'] },
+  did_auth_task_success_timestamp_seconds: {
+    help: 'Unix time of the last success of a task in seconds',
+    labelNames: ['server', 'task']
+  }
 } as const
 type GaugeName = keyof typeof GAUGES
 
@@ -48,8 +51,8 @@ export class Metrics {
         ...texts,
         registers,
         async collect() {
-          const own = readers.filter((reader) => reader.name === name)
-          const results = await Promise.allSettled(own.map(async ({ read }) => read()))
+          const ownReaders = readers.filter((reader) => reader.name === name)
+          const results = await Promise.allSettled(ownReaders.map(async ({ read }) => read()))
           this.reset()
           for (const result of results) {
             if (result.status === 'rejected') continue
@@ -66,7 +69,7 @@ export class Metrics {
     this.#durations.observe(labels, seconds)
   }
 
-  /** Reads a gauge from now on, whenever metrics are read. One that fails is left out. */
+  /** Adds a reader of a gauge, which is called whenever metrics are read. A reader that fails is skipped. */
   watch(name: GaugeName, read: () => Samples | Promise<Samples>): void {
     this.#readers.push({ name, read })
   }

@@ -9,19 +9,20 @@ import type { Samples } from '../observability/metrics.js'
 import type { Contents } from './start-server.js'
 
 const MINUTE_MILLISECONDS = 60_000
-/** How long a stop waits for work in progress. */
+/** Maximum time for which a stop waits for work in progress. */
 const STOP_MILLISECONDS = 3_000
-/** How long work that is due soon waits for more reasons to do it. */
+/** Delay before requested work starts, so that further requests join it. */
 const SOON_MILLISECONDS = 1_000
-/** Maximum part of a minute that is added, so that processes that start together do not work together. */
+/** Maximum random extension of an interval, as a fraction, so that instances do not work at the same time. */
 const JITTER = 0.2
 
 /**
- * Starts the background work of a server that stores content: pins follow the ledger, and content that is no longer
- * needed is deleted about every minute.
+ * Starts the background work of a server that stores content. It changes pins as the ledger demands, and deletes
+ * unused content about every minute.
  *
- * @param task - name of `collect`, which deletes content that is no longer needed, in the metrics
- * @returns functions for routes. Without an IPFS node, `settlePins` leaves previous pins in the ledger
+ * @param task - name of `collect` in the metrics
+ * @param collect - deletes unused content
+ * @returns functions for routes. Without an IPFS node, `settlePins` leaves open pins in the ledger
  */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function startContentWork(
@@ -43,7 +44,10 @@ export function startContentWork(
       success = [{ labels: { server, task }, value: clock.nowSeconds() }]
     },
     (error) =>
-      log.warn({ event: 'sweep-failed', ...describeError(error) }, 'data that is no longer needed could not be deleted')
+      log.warn(
+        { event: 'sweep-failed', ...describeError(error) },
+        'expired or unused data could not be deleted; the next attempt follows in about a minute'
+      )
   )
   return {
     bodies: new BodyReader(spool),
@@ -56,14 +60,15 @@ export function startContentWork(
   }
 }
 
-/** Functions with which routes use the background work of a server that stores content. */
+/** Functions of the background work that routes use. */
 export type ContentWork = ReturnType<typeof startContentWork>
 
 /**
- * Runs work now and about every minute, never twice at once. The signal asks it to stop; it keeps no process alive.
+ * Runs work now and about every minute, but never in parallel. Its timers do not keep the process alive.
  *
- * @returns `soon` runs work within a second, or within a second after running work; `stop` resolves when no work is
- *   running, or after 3 s
+ * @param work - should stop when its signal aborts
+ * @returns `soon` runs the work within a second; if it is running, a second after it ends. `stop` resolves when no
+ *   work is running, or after 3 s
  */
 export function repeatWork(
   work: (signal: AbortSignal) => Promise<void>,
@@ -72,35 +77,35 @@ export function repeatWork(
   const stopping = new AbortController()
   let timer: NodeJS.Timeout | undefined
   let isWorking = false
-  /** Number of calls of `soon` since the work began last. */
-  let asked = 0
+  /** Number of calls of `soon` since the last run began. */
+  let requestCount = 0
   const runIn = (milliseconds: number): void => {
     clearTimeout(timer)
     timer = setTimeout(() => {
-      underWay = run()
+      currentRun = run()
     }, milliseconds).unref()
   }
   const run = async (): Promise<void> => {
     isWorking = true
-    asked = 0
+    requestCount = 0
     await work(stopping.signal).catch((error: unknown) => {
       if (!stopping.signal.aborted) onFailure(error)
     })
     isWorking = false
     if (stopping.signal.aborted) return
-    runIn(asked > 0 ? SOON_MILLISECONDS : MINUTE_MILLISECONDS * (1 + JITTER * Math.random()))
+    runIn(requestCount > 0 ? SOON_MILLISECONDS : MINUTE_MILLISECONDS * (1 + JITTER * Math.random()))
   }
-  let underWay = run()
+  let currentRun = run()
   return {
     soon: () => {
-      asked += 1
-      if (asked === 1 && !isWorking && !stopping.signal.aborted) runIn(SOON_MILLISECONDS)
+      requestCount += 1
+      if (requestCount === 1 && !isWorking && !stopping.signal.aborted) runIn(SOON_MILLISECONDS)
     },
     stop: async () => {
       stopping.abort()
       clearTimeout(timer)
-      // Work that waits for something unavailable is left behind: it is safe to end anywhere.
-      await waitAtMost(STOP_MILLISECONDS, underWay)
+      // Work that does not end in time is abandoned: it can be interrupted anywhere.
+      await waitAtMost(STOP_MILLISECONDS, currentRun)
     }
   }
 }

@@ -2,9 +2,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { findSettingWarnings } from '../config/setting-warnings.js'
 import {
+  describeIgnoredVariables,
   findMisspellings,
   readEnvs,
-  readUnusedVariables,
+  findUnusedVariables,
   type Env,
   type EnvFile,
   type ServerName
@@ -18,26 +19,26 @@ import { Metrics } from '../observability/metrics.js'
 import { Connections } from '../storage/connections.js'
 import { CloseStack, type StartParts, type StartServer } from './start-server.js'
 
-/** A little less than the 10 s after which many supervisors kill. */
+/** Time limit for a stop: a little less than the 10 s after which many supervisors kill a process. */
 const STOP_MILLISECONDS = 9_500
-const CHECK_MILLISECONDS = 250
+const PARENT_CHECK_MILLISECONDS = 250
 
-/** Loads what starts each server, when it is needed: that takes its time. */
+/** Functions that load a server when it is needed, because loading takes time. */
 export type Starters = Readonly<Record<ServerName, () => Promise<StartServer>>>
 
 /**
- * Starts servers in this process, and stops them at a signal. The ready lines name `envFile` as the file of settings.
+ * Starts servers in this process and stops them at a signal. The ready lines name `envFile`.
  *
- * @throws StartError when the environment is wrong, or one of them cannot start, once the others have stopped
+ * @throws StartError if the environment is invalid, or if a server cannot start. The other servers are then stopped
  */
 export async function runServers(
   names: readonly ServerName[],
   starters: Starters,
-  { env: given, envFile }: { env: Env; envFile?: EnvFile | undefined }
+  { env: variables, envFile }: { env: Env; envFile?: EnvFile | undefined }
 ): Promise<void> {
   const isAll = names.length > 1
-  // All environments are read first, so that one message names everything.
-  const envs = readEnvs(given, names, isAll)
+  // All environments are read first, so that one message names all problems.
+  const envs = readEnvs(variables, names, isAll)
   const plans = await Promise.all(
     envs.map(async (env) => ({
       env,
@@ -50,61 +51,63 @@ export async function runServers(
   if (first === undefined) return
   const { env, log } = first
   exitOnCrash(log)
-  for (const variable of readUnusedVariables(given, names, isAll)) {
-    const why = isAll ? 'not used by `all`, where each server has its own' : 'used by `all` only'
-    log.warn({ event: 'configuration', variable }, why)
+  for (const variable of findUnusedVariables(variables, names, isAll)) {
+    const sentence = isAll
+      ? `${variable} has no effect with the command \`all\`. Set AUTH_${variable}, RELAY_${variable} and VAULT_${variable}.`
+      : `${variable} has an effect only with the command \`all\`.`
+    log.warn({ event: 'configuration', variable }, sentence)
   }
-  for (const { variable, known } of findMisspellings(given)) {
-    log.warn({ event: 'configuration', variable }, `unknown; is it ${known}?`)
+  for (const { variable, suggestion } of findMisspellings(variables)) {
+    const sentence = `${variable} is not a variable of the servers. Did you mean ${suggestion}?`
+    log.warn({ event: 'configuration', variable }, sentence)
   }
-  // The servers of a process share some.
-  const warnings = new Map(envs.flatMap(findSettingWarnings).map((warning) => [warning.what, warning]))
-  for (const { variable, what, remedy } of warnings.values()) {
-    log.warn({ event: 'configuration', variable }, `${what}: ${remedy}`)
+  // Several servers of a process may have the same warning.
+  const warnings = new Map(envs.flatMap(findSettingWarnings).map((warning) => [warning.problem, warning]))
+  for (const { variable, problem, remedy } of warnings.values()) {
+    log.warn({ event: 'configuration', variable }, `${problem}. Set ${remedy}`)
   }
-
   if (envFile !== undefined && envFile.ignored.length > 0) {
-    const { name: file, ignored: variables } = envFile
-    log.warn({ event: 'configuration', file, variables }, `ignored, because no server has it: ${variables.join(', ')}`)
+    const { name: file, ignored } = envFile
+    log.warn({ event: 'configuration', file, variables: ignored }, describeIgnoredVariables(envFile))
   }
 
   const drain = new AbortController()
-  const shared = new CloseStack()
+  const sharedCloseStack = new CloseStack()
   const close = async (): Promise<unknown[]> => {
     const failures = await Promise.all(plans.map(({ closeStack }) => closeStack.close()))
-    return [...failures.flat(), ...(await shared.close())]
+    return [...failures.flat(), ...(await sharedCloseStack.close())]
   }
   stopAtSignal(log, drain, env.DRAIN_SECONDS, close)
   const { METRICS_PORT: port, METRICS_HOST: host } = env
   const metrics = port === undefined ? undefined : new Metrics()
   try {
     if (metrics !== undefined && port !== undefined) {
-      const where = { port, host, variable: 'METRICS_PORT', hostVariable: 'METRICS_HOST' }
-      const served = await serveMetrics(metrics, where)
-      shared.add(() => served.stop())
-      log.info({ event: 'metrics', url: `${served.url}/metrics` }, 'metrics')
+      const address = { port, host, variable: 'METRICS_PORT', hostVariable: 'METRICS_HOST' }
+      const metricsServer = await serveMetrics(metrics, address)
+      sharedCloseStack.add(() => metricsServer.stop())
+      log.info({ event: 'metrics', url: `${metricsServer.url}/metrics` }, 'serving Prometheus metrics')
     }
     const connections = await Connections.open(env)
-    shared.add(() => connections.close())
+    sharedCloseStack.add(() => connections.close())
     if (metrics !== undefined) connections.watch(metrics)
     let page: string | undefined
     const onPage = (url: string): string => (page = url)
     const serviceUrls: StartParts['serviceUrls'] = new Map()
-    const common = { connections, metrics, draining: drain.signal, serviceUrls, envFile: envFile?.name, onPage }
+    const sharedParts = { connections, metrics, draining: drain.signal, serviceUrls, envFile: envFile?.name, onPage }
     const serving: (() => Promise<void>)[] = []
     for (const { env, start, log, closeStack } of plans) {
-      serving.push(await start(env, { ...common, identity: await loadIdentity(env, isAll), log, closeStack }))
+      serving.push(await start(env, { ...sharedParts, identity: await loadIdentity(env, isAll), log, closeStack }))
       if (drain.signal.aborted) return
     }
     for (const serve of serving) {
       await serve()
       if (drain.signal.aborted) return
     }
-    if (page !== undefined) writeLine(log, { event: 'page', url: page }, `open ${page}`)
-    // Not awaited: nothing waits for a node that was not named.
+    if (page !== undefined) writeLine(log, { event: 'page', url: page }, `open ${page} in a browser`)
+    // Not awaited, because the start does not depend on a node that is not configured.
     if (env.IPFS_API_URL === undefined && names.some((name) => name !== 'auth')) void logLocalNodeHint(log)
   } catch (error) {
-    // A signal closes what a start is about to use, and then ends the process.
+    // After a signal, errors of the start are expected, because the signal closes its resources.
     if (drain.signal.aborted) return
     await close()
     throw error
@@ -112,27 +115,28 @@ export async function runServers(
 }
 
 /**
- * Stops at SIGTERM or SIGINT, also when the npm that started the process has ended, and exits with code 0. Further
- * signals change nothing: at Ctrl-C the terminal sends one and npm passes on another.
+ * Stops the servers at SIGTERM, at SIGINT, or when the npm that started the process has ended. Exits with code 0.
+ * Further signals are ignored: at Ctrl-C the terminal sends one signal, and npm forwards another.
  *
  * @param drain - aborted at the signal, so that `/ready` answers 503; `drainSeconds` later the servers stop listening
- * @param close - closes all that is open by then: a signal may come while servers start. Resolves to what failed
+ * @param close - closes all open resources, also during the start. Resolves to the errors
  */
 function stopAtSignal(log: Logger, drain: AbortController, drainSeconds: number, close: CloseStack['close']): void {
   const stop = async (signal: NodeJS.Signals): Promise<void> => {
     if (drain.signal.aborted) return
-    log.info({ event: 'stopping', signal }, 'stopping')
+    log.info({ event: 'stopping', signal }, 'stopping the servers')
     drain.abort()
     if (drainSeconds > 0) await pause(drainSeconds * 1_000)
     setTimeout(() => {
-      log.error({ event: 'stopped-late' }, 'requests in flight did not end in time')
+      log.error({ event: 'stopped-late' }, 'requests in flight did not end in time; exiting without them')
       process.exit(1)
     }, STOP_MILLISECONDS)
     const failures = await close()
-    for (const failure of failures) log.error({ event: 'stop-failed', ...describeError(failure) }, 'stop failed')
+    for (const failure of failures)
+      log.error({ event: 'stop-failed', ...describeError(failure) }, 'a resource could not be closed')
     process.exit(failures.length === 0 ? 0 : 1)
   }
-  // The command line has its own listeners until now.
+  // These listeners replace those of the command line, which exit at once.
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.removeAllListeners(signal)
     process.on(signal, () => void stop(signal))
@@ -140,13 +144,13 @@ function stopAtSignal(log: Logger, drain: AbortController, drainSeconds: number,
   watchNpm(() => void stop('SIGTERM'))
 }
 
-/** npm passes a signal to a shell in between. Some end without passing it on, and this process would keep its ports. */
-function watchNpm(end: () => void): void {
+/** Watches the parent process. Some shells between npm and this process end at a signal without forwarding it. */
+function watchNpm(onEnd: () => void): void {
   if (process.env.npm_lifecycle_event === undefined) return
   const { ppid } = process
   const check = setInterval(() => {
     if (process.ppid === ppid) return
     clearInterval(check)
-    end()
-  }, CHECK_MILLISECONDS).unref()
+    onEnd()
+  }, PARENT_CHECK_MILLISECONDS).unref()
 }

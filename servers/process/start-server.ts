@@ -10,7 +10,7 @@ import type { UsedPercent } from '../storage/disk-space.js'
 import { openContentEngine, type Engine } from '../storage/engine.js'
 import type { OpenContentStore } from '../storage/sql/sql-content-store.js'
 
-/** Relay and vault receive content: 8 MiB at the minimum data rate of 4 KiB/s are 34 minutes. */
+/** Time limit for requests of relay and vault: 8 MiB of content at the minimum rate of 4 KiB/s take 34 minutes. */
 const UPLOAD_MILLISECONDS = 3_600_000
 
 /** Resources that a server has opened. They are closed in reverse order, also if the rest of the start fails. */
@@ -29,22 +29,22 @@ export class CloseStack {
   }
 }
 
-/** Dependencies of the start of a server. */
+/** Parts for starting a server. */
 export interface StartParts extends Pick<ServerAppParts, 'identity' | 'log' | 'metrics' | 'draining'> {
   connections: Connections
-  /** URLs of the servers. Each server adds its own when it starts, in this order: auth, relay, vault. */
+  /** URLs of the servers. Each server adds its URL when it starts, in this order: auth, relay, vault. */
   serviceUrls: Map<ServerName, string>
-  /** File that was loaded into the environment. */
+  /** Name of the file that was loaded into the environment. */
   envFile: string | undefined
-  /** Called by the server that has a page for users. */
+  /** Called with the URL of the page for users by the server that serves it. */
   onPage: (url: string) => void
   closeStack: CloseStack
 }
 
-/** Storage of relay and vault in addition to sessions. */
+/** Parts of relay and vault for storing content. */
 export interface Contents {
   contents: OpenContentStore['store']
-  /** Files for bodies that are arriving. */
+  /** Temporary files for request bodies. */
   spool: OpenContentStore['spool']
   /** IPFS node; undefined if none is configured. */
   node: (IpfsNode & Partial<Pick<IpfsHttpNode, 'close'>>) | undefined
@@ -60,38 +60,38 @@ export function createContentStarter(build: (parts: ServerAppParts & Contents) =
     const engine = await openContentEngine(env, start.connections)
     const { store: contents, spool } = engine.contents
     const node = env.IPFS_API_URL === undefined ? undefined : createIpfsHttpNode(env.IPFS_API_URL)
-    const own = { contents, spool, node, usedPercent: engine.usedPercent }
-    const { parts, serve } = await openServer(env, start, engine, own)
-    return () => serve(build({ ...parts, ...own }))
+    const contentParts = { contents, spool, node, usedPercent: engine.usedPercent }
+    const { parts, serve } = await openServer(env, start, engine, contentParts)
+    return () => serve(build({ ...parts, ...contentParts }))
   }
 }
 
 /**
- * Listens, and waits until database and Redis answer: meanwhile all requests but `/health` and `/ready` are 503.
+ * Listens, and waits until database and Redis are available. Until then all requests except `/health` get 503.
  *
- * @param engine - closed when the server ends, and also when it cannot start
- * @returns what its application is built of; `serve` answers requests by it, and logs one line when it can be used
+ * @param engine - closed when the server stops, and also if it cannot start
+ * @returns `parts` for the application; `serve` answers requests with the application and logs the ready line
  * @throws StartError
  */
 export async function openServer(
   env: ServerEnv,
   start: StartParts,
   engine: Engine,
-  own?: Contents
+  contentParts?: Contents
 ): Promise<{ parts: ServerAppParts; serve: (app: ServerApp) => Promise<void> }> {
   const { connections, identity, log, metrics, draining, serviceUrls, envFile, closeStack } = start
   closeStack.add(() => engine.close())
-  const uploads = own && { request: UPLOAD_MILLISECONDS }
+  const uploads = contentParts && { request: UPLOAD_MILLISECONDS }
   const perNetwork = env.TRUST_PROXY === false || env.TRUST_PROXY === 0
   const server = await listen(env.address, { maxConnections: env.MAX_CONNECTIONS, perNetwork, ...uploads })
   let app: ServerApp | undefined
   closeStack.add(async () => {
     await server.stop()
     const closed = app?.close()
-    // Calls under way are made again after the next start.
-    own?.node?.close?.()
+    // Calls in flight are repeated after the next start.
+    contentParts?.node?.close?.()
     await closed
-    log.info({ event: 'stopped' }, 'stopped')
+    log.info({ event: 'stopped' }, 'the server has stopped')
   })
   const serviceUrl = env.SERVICE_URL ?? `http://localhost:${server.port}`
   serviceUrls.set(env.name, serviceUrl)
@@ -99,23 +99,24 @@ export async function openServer(
   const parts = { env, identity, serviceUrl, log, store, dependencies, metrics, draining, serviceUrls }
   server.serve(startingApp(parts))
   await connections.whenAvailable(({ name, variable }, reason) => {
-    const sentence = `waiting for ${name === 'redis' ? 'Redis' : 'the database'} (${variable}): ${reason}`
+    const engineName = name === 'redis' ? 'Redis' : 'the database'
+    const sentence = `waiting for ${engineName} (${variable}): ${reason}`
     log.warn({ event: 'waiting', dependency: name, variable, reason, url: server.url }, sentence)
   })
-  const serve = async (built: ServerApp): Promise<void> => {
-    app = built
+  const serve = async (serverApp: ServerApp): Promise<void> => {
+    app = serverApp
     server.serve(app.listener)
     await app.ready.catch((error: unknown) => {
-      // A database or a Redis elsewhere may be unavailable again: the server runs, and `/ready` says what it lacks.
+      // A remote database or Redis may be temporarily unavailable. The server then runs, and `/ready` reports it.
       if (!connections.areRemote || getErrorCode(error) !== 'ERR_STORE') throw error
     })
     if (draining?.aborted === true) return
     const { serviceDid } = identity
     const node = env.IPFS_API_URL === undefined ? '' : ` and on IPFS ${new URL(env.IPFS_API_URL).host}`
-    const content = own && `here${node}`
-    const [where, settings] = [content && `, content: ${content}`, envFile && `, settings of ${envFile}`]
+    const content = contentParts && `local${node}`
+    const [location, settings] = [content && `, content: ${content}`, envFile && `, settings from ${envFile}`]
     const ready = { event: 'ready', url: server.url, serviceUrl, serviceDid, content, envFile }
-    writeLine(log, ready, `ready at ${serviceUrl} as ${serviceDid}${where ?? ''}${settings ?? ''}`)
+    writeLine(log, ready, `ready at ${serviceUrl} as ${serviceDid}${location ?? ''}${settings ?? ''}`)
   }
   return { parts, serve }
 }

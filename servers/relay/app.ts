@@ -6,7 +6,7 @@ import type { Request, Response } from 'express'
 import { sendWhole } from '../bodies/send-content.js'
 import { asyncHandler, listReadableOrigins, createApp, addFallbacks } from '../http/create-app.js'
 import type { ServerApp, ServerAppParts } from '../http/create-app.js'
-import { createDidAuthDependencies, findTrustedIssuer, issuerDependency } from '../http/did-auth.js'
+import { createDidAuthDependencies, findTrustedIssuer, createIssuerDependencies } from '../http/did-auth.js'
 import { ServerError } from '../http/server-error.js'
 import { createIpfsDependency } from '../ipfs/ipfs-node.js'
 import { serveDocument } from '../openapi/document.js'
@@ -16,36 +16,39 @@ import { createDiskBound, createStoreBound } from '../storage/disk-space.js'
 import { createFileRelay } from './file-relay.js'
 import { loadServiceKey, RELAY_CHALLENGE_SECONDS, createRelayAuth, type LoginRequest } from './relay-auth.js'
 
-/** Dependencies of the relay. */
+/** Parts of the relay. */
 export interface RelayParts extends ServerAppParts, Contents {
   clock?: Clock
 }
 
-/** First segments of the routes, by which log and metrics name requests. */
+/** First path segments of the routes, as log and metrics name them. */
 const ROUTE_NAMES: readonly string[] = ['/request-auth', '/auth', '/file']
 const MAX_BODY_BYTES = MAX_CREDENTIAL_BYTES + 4_096
-/** Share of the store's limit above which removed content is deleted although clients may still be reading it. */
+/** Fill level of the store above which removed content is deleted even while clients may be reading it. */
 const NEARLY_FULL = 0.9
 
-type Answer = (req: Request, res: Response) => Promise<void>
+type Handler = (req: Request, res: Response) => Promise<void>
 
 const readJson = (req: Request): Promise<Body> => readBody(new ExpressRequest(req), MAX_BODY_BYTES)
 
 /** Starts the relay. @throws StartError */
 export const startRelay = createContentStarter(createRelayApp)
 
-/** Builds the relay. Its caller closes stores and node. @see specification, "Endpoints", "Component B" */
+/** Builds the relay. The caller closes stores and IPFS node. @see specification, "Endpoints", "Component B" */
 export function createRelayApp(parts: RelayParts): ServerApp {
   const { env, identity, serviceUrl, contents, node, clock = systemClock } = parts
   const signer = es256kSigner(identity.privateKey)
-  // No RPC node is a dependency, because the relay resolves no DIDs.
-  const ofLogin = [...createDidAuthDependencies(signer), ...issuerDependency(findTrustedIssuer(parts))]
-  const app = createApp(parts, ROUTE_NAMES, [...ofLogin, createIpfsDependency(node)])
+  // The relay resolves no DIDs, so an RPC node is not among its dependencies.
+  const loginDependencies = [
+    ...createDidAuthDependencies(signer),
+    ...createIssuerDependencies(findTrustedIssuer(parts))
+  ]
+  const app = createApp(parts, ROUTE_NAMES, [...loginDependencies, createIpfsDependency(node)])
   app.use(handleAsClient)
 
   const key = loadServiceKey(identity)
   const auth = createRelayAuth({ ...parts, key, signer, clock })
-  const collect = (how?: { isFull: boolean }): Promise<void> => contents.collectGarbage(clock.nowSeconds(), how)
+  const collect = (options?: { isFull: boolean }): Promise<void> => contents.collectGarbage(clock.nowSeconds(), options)
   const work = startContentWork(parts, clock, 'sweep', async (signal) => {
     while (!signal.aborted && (await contents.deleteExpiredFiles(clock.nowSeconds())));
     await collect({ isFull: (await contents.storedBytes()) > NEARLY_FULL * env.RELAY_MAX_STORE_BYTES })
@@ -53,46 +56,46 @@ export function createRelayApp(parts: RelayParts): ServerApp {
   const assertDiskFree = createStoreBound(createDiskBound(parts.usedPercent), collect)
   const relay = createFileRelay({ ...work, store: contents, assertDiskFree, env, clock })
   app.get('/openapi.json', serveDocument('relay', serviceUrl))
-  const callerOf = createCallerFinder(new Set([...env.TRUSTED_ORIGINS, ...listReadableOrigins(parts)]), parts.log)
+  const findCaller = createCallerFinder(new Set([...env.TRUSTED_ORIGINS, ...listReadableOrigins(parts)]), parts.log)
 
-  const requestAuth: Answer = async (req, res) => {
+  const requestAuth: Handler = async (req, res) => {
     const challenge = auth.requestChallenge(requireText(await readJson(req), 'did'))
-    sendFresh(res, { challenge }, { 'Challenge-Expires-In': String(RELAY_CHALLENGE_SECONDS) })
+    sendUncached(res, { challenge }, { 'Challenge-Expires-In': String(RELAY_CHALLENGE_SECONDS) })
   }
 
-  const logIn: Answer = async (req, res) => {
-    sendFresh(res, { token: await auth.logIn(parseLogin(await readJson(req))) })
+  const logIn: Handler = async (req, res) => {
+    sendUncached(res, { token: await auth.logIn(parseLogin(await readJson(req))) })
   }
 
-  const postFile: Answer = async (req, res) => {
+  const postFile: Handler = async (req, res) => {
     const did = await auth.authenticate(req.headers.authorization)
     const { cid, isPinned } = await relay.post(req, did)
     const headers = { 'File-Expires-In': String(env.RELAY_FILE_TTL_SECONDS) }
-    sendFresh(res, { url: `relay://${cid}`, cid }, isPinned ? headers : { ...headers, 'Pin-Status': 'pending' })
+    sendUncached(res, { url: `relay://${cid}`, cid }, isPinned ? headers : { ...headers, 'Pin-Status': 'pending' })
   }
 
-  const getFile: Answer = async (req, res) => {
-    await auth.admitRead(req.headers.authorization, () => callerOf(new ExpressRequest(req)))
+  const getFile: Handler = async (req, res) => {
+    await auth.admitRead(req.headers.authorization, () => findCaller(new ExpressRequest(req)))
     await relay.send(res, req.path.slice(1))
   }
 
   app.post('/request-auth', asyncHandler(requestAuth))
   app.post('/auth', asyncHandler(logIn))
   app.post('/file', asyncHandler(postFile))
-  const get = asyncHandler(getFile)
-  // The route has no parameter, so that a path that Express cannot decode is not found (404) and not refused (400).
+  const handleGet = asyncHandler(getFile)
+  // The route has no parameter, so that a path that Express cannot decode gets 404 instead of 400.
   app.use('/file', (req, res, next) => {
-    if (req.method === 'GET' || req.method === 'HEAD') get(req, res, next)
+    if (req.method === 'GET' || req.method === 'HEAD') handleGet(req, res, next)
     else next()
   })
   return { listener: addFallbacks(app, parts), ready: key.then(() => undefined), close: work.stop }
 }
 
-function sendFresh(res: Response, body: object, headers: Record<string, string> = {}): void {
+function sendUncached(res: Response, body: object, headers: Record<string, string> = {}): void {
   sendWhole(res, JSON.stringify(body), { 'Cache-Control': 'no-store', ...headers })
 }
 
-/** Parses one of the two proofs. Both are refused: they may name two users. @throws ServerError ERR_INVALID_REQUEST */
+/** Parses a login. Two proofs are refused: they may name two users. @throws ServerError ERR_INVALID_REQUEST */
 function parseLogin(body: Body): LoginRequest {
   if (readField(body, 'sig') === undefined) return { jwt: requireText(body, 'jwt') }
   if (readField(body, 'jwt') !== undefined) throw new ServerError('ERR_INVALID_REQUEST')
@@ -100,7 +103,7 @@ function parseLogin(body: Body): LoginRequest {
   return readField(body, 'challenge') === undefined ? login : { ...login, challenge: requireText(body, 'challenge') }
 }
 
-/** Returns the text of a field. @throws ServerError ERR_INVALID_REQUEST if it has none */
+/** Returns the text of a field. @throws ServerError ERR_INVALID_REQUEST if it is missing or not a string */
 function requireText(body: Body, name: string): string {
   const value = readField(body, name)
   if (typeof value !== 'string') throw new ServerError('ERR_INVALID_REQUEST')

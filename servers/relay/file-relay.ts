@@ -13,18 +13,18 @@ import type { ContentReads, FileStore } from '../storage/content-store.js'
 import type { createStoreBound } from '../storage/disk-space.js'
 import { isCid } from '../storage/unixfs-blocks.js'
 
-/** Duration of the quota window of a DID's posts. */
+/** Duration in seconds of the quota window for the posts of a DID. */
 const SLOT_SECONDS = 86_400
-/** Maximum size of a cached file. Larger files are streamed. */
+/** Maximum size in bytes of a cached file. Larger files are streamed. */
 const MAX_CACHED_BYTES = 1_048_576
-/** Memory of a cached file in addition to its answer: measured, rounded up. */
+/** Memory in bytes of a cached file in addition to its response, measured and rounded up. */
 const ENTRY_BYTES = 512
 /** Maximum number of bytes in a JSON string for each byte of the file. */
 const MAX_ESCAPED = 6
-/** Time limit for the IPFS node to return content that is damaged here. */
+/** Time limit for restoring damaged content from the IPFS node. */
 const REPAIR_MILLISECONDS = 10_000
 
-/** Dependencies of the file store of the relay. */
+/** Parts of the file store of the relay. */
 export interface FileRelayParts extends Pick<ContentWork, 'bodies' | 'repair' | 'settlePins'> {
   store: Pick<FileStore, 'writeFile' | 'findFile'> & Pick<ContentReads, 'readContents'>
   assertDiskFree: ReturnType<typeof createStoreBound>
@@ -32,16 +32,16 @@ export interface FileRelayParts extends Pick<ContentWork, 'bodies' | 'repair' | 
   clock: Clock
 }
 
-interface FoundFile {
-  /** Whole answer to a GET, if it is in memory. */
+interface StoredFile {
+  /** Complete response body of a GET, if it is in memory. */
   readonly answer: Buffer | undefined
   readonly expiresAtSeconds: number
 }
 
-interface CachedFile extends FoundFile {
+interface CachedFile extends StoredFile {
   readonly answer: Buffer
-  /** Time of the last query to the store about the file, in seconds since the Unix epoch. */
-  readonly askedAtSeconds: number
+  /** Time at which the store last confirmed the file, in seconds since the Unix epoch. */
+  readonly confirmedAtSeconds: number
 }
 
 /** Creates the file store of the relay: it stores posted files and sends them. */
@@ -53,20 +53,20 @@ export function createFileRelay({ store, bodies, repair, settlePins, assertDiskF
     maxSize: env.RELAY_MAX_MEMORY_BYTES,
     sizeCalculation: ({ answer }) => answer.length + ENTRY_BYTES
   })
-  /** Memory for files while they are read from the store; beyond it they are streamed. */
+  /** Memory for files while they are read from the store. Files that exceed it are streamed. */
   const reading = new ByteBudget({ maxBytes: 67_108_864 })
-  /** Memory for answers that are being sent, a quarter for each client network; beyond it they are streamed. */
+  /** Memory for responses that are being sent, at most a quarter for each client network. Others are streamed. */
   const sending = new SharedAnswers(new ByteBudget({ maxBytes: 33_554_432 }))
-  const askOnce = createSingleFlight<FoundFile>()
+  const refreshOnce = createSingleFlight<StoredFile>()
 
-  /** Asks the store about a file, and takes a small one into memory. */
-  async function ask(cid: string, nowSeconds: number, known: Buffer | undefined): Promise<FoundFile> {
+  /** Looks a file up in the store, and caches it if it is small. */
+  async function refresh(cid: string, nowSeconds: number, cachedAnswer: Buffer | undefined): Promise<StoredFile> {
     try {
       const file = await store.findFile(cid, nowSeconds)
       if (file === undefined) throw new ServerError('ERR_NOT_FOUND')
-      const answer = known ?? (await load(cid, file.byteCount))
+      const answer = cachedAnswer ?? (await load(cid, file.byteCount))
       const { expiresAtSeconds } = file
-      if (answer !== undefined) cache.set(cid, { answer, expiresAtSeconds, askedAtSeconds: nowSeconds })
+      if (answer !== undefined) cache.set(cid, { answer, expiresAtSeconds, confirmedAtSeconds: nowSeconds })
       return { answer, expiresAtSeconds }
     } catch (error) {
       cache.delete(cid)
@@ -86,7 +86,7 @@ export function createFileRelay({ store, bodies, repair, settlePins, assertDiskF
     }
   }
 
-  /** @throws ServerError ERR_NOT_FOUND when it expired since it was found */
+  /** Reads a file from the store. @throws ServerError ERR_NOT_FOUND if it has expired since the lookup */
   async function read(cid: string): Promise<ReturnType<typeof restoreWhileReading>> {
     const [content] = await store.readContents([cid])
     if (content === undefined) throw new ServerError('ERR_NOT_FOUND')
@@ -97,8 +97,8 @@ export function createFileRelay({ store, bodies, repair, settlePins, assertDiskF
     /**
      * Stores the file in a body for a canonical DID.
      *
-     * @returns `isPinned`: whether its pin is done, also of one that was posted before
-     * @throws ServerError ERR_STORAGE_FULL for the disk; as `BodyReader.read` and `FileStore.writeFile`
+     * @returns `isPinned`: whether the IPFS node has pinned it, now or after an earlier post
+     * @throws ServerError ERR_STORAGE_FULL for a full disk; as `BodyReader.read` and `FileStore.writeFile`
      */
     post(req: IncomingMessage, did: string): Promise<{ cid: string; isPinned: boolean }> {
       const body = { field: 'file', maxBytes: env.RELAY_MAX_FILE_BYTES, owner: did }
@@ -111,19 +111,19 @@ export function createFileRelay({ store, bodies, repair, settlePins, assertDiskF
     },
 
     /**
-     * Sends a file: from memory, or streamed from the store. The store is asked once a second about a file in memory,
-     * which may have expired or have been taken down by another process.
+     * Sends a file from memory, or streams it from the store. A cached file is looked up again once per second, because
+     * it may have expired, or another process may have taken it down.
      *
-     * @param name - the segment of the path, not validated
-     * @throws ServerError ERR_NOT_FOUND, ERR_TAKEN_DOWN, ERR_CONTENT_MISSING, ERR_STORAGE when nothing was sent yet
+     * @param name - path segment, which is not validated yet
+     * @throws ServerError ERR_NOT_FOUND, ERR_TAKEN_DOWN, ERR_CONTENT_MISSING, ERR_STORAGE before the first byte is sent
      */
     async send(res: Response, name: string): Promise<void> {
       if (!isCid(name)) throw new ServerError('ERR_NOT_FOUND')
       const nowSeconds = clock.nowSeconds()
       const cached = cache.get(name)
-      const isFresh = cached?.askedAtSeconds === nowSeconds
-      const found = isFresh ? cached : await askOnce(() => ask(name, nowSeconds, cached?.answer), name)
-      const { answer, expiresAtSeconds } = found
+      const isFresh = cached?.confirmedAtSeconds === nowSeconds
+      const file = isFresh ? cached : await refreshOnce(() => refresh(name, nowSeconds, cached?.answer), name)
+      const { answer, expiresAtSeconds } = file
       const headers = { 'Cache-Control': 'no-store', 'File-Expires-In': String(expiresAtSeconds - nowSeconds) }
       const release = answer && sending.tryAcquire(answer, computeClientNetwork(res.req.ip ?? ''))
       if (answer !== undefined && release !== undefined) {
@@ -136,7 +136,7 @@ export function createFileRelay({ store, bodies, repair, settlePins, assertDiskF
   }
 }
 
-/** Answers that are being sent. Each stays in memory until its last reader has received it, and is counted once. */
+/** Response bodies that are being sent. A body that several clients receive counts once against the memory budget. */
 export class SharedAnswers {
   readonly #budget: ByteBudget
   readonly #sent = new Map<Buffer, { readers: number; release: () => void }>()
@@ -146,8 +146,8 @@ export class SharedAnswers {
   }
 
   /**
-   * Counts a response that sends an answer, for the client network that requested the answer first. Returns undefined
-   * where the network's share, or the total, would be exceeded.
+   * Acquires memory for sending a body. It counts for the client network that requested the body first. Returns
+   * undefined if the share of the network or the total would be exceeded.
    */
   tryAcquire(answer: Buffer, network?: string): (() => void) | undefined {
     const release = this.#sent.get(answer)?.release ?? this.#budget.tryAcquire(answer.length, network)

@@ -43,14 +43,14 @@ const MAX_VERIFIED_TOKENS = 10_000
 const MAX_LAST_CHALLENGES = 10_000
 const RANDOM_BYTES = 32
 const SLOT_SECONDS = 10
-/** Earlier slots whose challenges are still valid. */
-const GOOD_SLOTS = 30
-/** Minimum number of seconds for which a challenge is valid. */
-export const RELAY_CHALLENGE_SECONDS = GOOD_SLOTS * SLOT_SECONDS
+/** Number of earlier time slots whose challenges are still valid. */
+const VALID_SLOTS = 30
+/** Minimum validity of a challenge in seconds. */
+export const RELAY_CHALLENGE_SECONDS = VALID_SLOTS * SLOT_SECONDS
 const CHALLENGE = /^[0-9a-f]{128}$/
-const OWN_TOKEN = /^(?:DIDAuth +)?([^ ]+)$/i
+const RELAY_TOKEN_HEADER = /^(?:DIDAuth +)?([^ ]+)$/i
 
-/** Dependencies of the relay's login. */
+/** Parts of the relay's login. */
 export interface RelayAuthParts extends Pick<
   ServerAppParts,
   'env' | 'identity' | 'serviceUrl' | 'log' | 'store' | 'serviceUrls'
@@ -60,32 +60,32 @@ export interface RelayAuthParts extends Pick<
   clock: Clock
 }
 
-/** A credential, or a signature over a challenge. Default challenge: the last that this process issued to the DID. */
+/** Credential, or signature over a challenge. Default challenge: the last one that this process issued to the DID. */
 export type LoginRequest = { jwt: string } | { did: string; sig: string; challenge?: string }
 
-/** Proof of a login. `isBy` returns whether the key of an address made it; `refusal` is the code if no key did. */
+/** Proof of a login. `isSignedByAddress` verifies its signature; `refusal` is the error code if it is invalid. */
 interface LoginProof {
   userDid: string
   challenge: string
-  isBy: (address: string) => boolean
+  isSignedByAddress: (address: string) => boolean
   refusal: 'ERR_CREDENTIAL' | 'ERR_CHALLENGE'
 }
 
 /**
- * The key that verifies the service's tokens: `publicKey` has 65 bytes, uncompressed. `tokenCurve` also knows the keys
- * that it replaced.
+ * Key that verifies the service's tokens. `publicKey` has 65 bytes, uncompressed. `tokenCurve` also accepts the
+ * signatures of replaced keys.
  */
 export type ServiceKey = { curve: Curve; tokenCurve: Pick<Curve, 'sha256' | 'verify'>; publicKey: Uint8Array }
 
-/** Loads the curve, and computes the public key. @throws TypeError for what is not a private key of secp256k1 */
+/** Loads the curve and computes the public key. @throws TypeError if the key is not a private key of secp256k1 */
 export async function loadServiceKey({ privateKey, previousServiceDids = [] }: Identity): Promise<ServiceKey> {
   const curve = await loadCurve()
   const publicKey = curve.publicKeyOf(Buffer.from(privateKey.replace(/^0x/, ''), 'hex'))
-  if (publicKey === undefined) throw new TypeError('PRIVATE_KEY is no private key of secp256k1')
+  if (publicKey === undefined) throw new TypeError('PRIVATE_KEY is not a private key of secp256k1')
   return { curve, tokenCurve: curveWithPreviousKeys(curve, previousServiceDids), publicKey }
 }
 
-/** Creates the relay's login, which also finds the user of a request. @throws StartError for too many domains */
+/** Creates the relay's login and authentication. @throws StartError for too many login domains */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function createRelayAuth(parts: RelayAuthParts) {
   const { env, identity, serviceUrl, key, signer, clock } = parts
@@ -103,19 +103,19 @@ export function createRelayAuth(parts: RelayAuthParts) {
     store
   }
   const trusted = findTrustedIssuer(parts)
-  const userOfResourceToken =
+  const verifyResourceToken =
     trusted && createResourceIssuer({ ...trusted, audience: serviceUrl, networks, clock, logger: parts.log })
-  /** Verified tokens of this service's key only, so that strangers cannot evict those of users. */
+  /** Cache of verified tokens. Invalid tokens are not stored, so strangers cannot evict the tokens of users. */
   const verified = new LRUCache<string, RelayTokenClaims>({ max: MAX_VERIFIED_TOKENS })
   /** Last challenge of each canonical DID. A challenge contains its own expiry. */
   const lastChallenges = new LRUCache<string, string>({ max: MAX_LAST_CHALLENGES })
 
-  const proofIn = (curve: Curve, request: LoginRequest, nowSeconds: number): LoginProof => {
+  const parseProof = (curve: Curve, request: LoginRequest, nowSeconds: number): LoginProof => {
     if ('jwt' in request) {
       const service = { dids: serviceDids, url: serviceUrl }
       const { userDid, challenge, parsed } = parseLoginCredential(request.jwt, service, nowSeconds)
-      const isBy = (address: string): boolean => signerAddresses(curve, parsed).includes(address)
-      return { userDid, challenge, isBy, refusal: 'ERR_CREDENTIAL' }
+      const isSignedByAddress = (address: string): boolean => signerAddresses(curve, parsed).includes(address)
+      return { userDid, challenge, isSignedByAddress, refusal: 'ERR_CREDENTIAL' }
     }
     const { did, sig, challenge = lastChallenges.get(canonicalDid(did)) ?? '' } = request
     if (!isDid(did)) throw new ServerError('ERR_INVALID_REQUEST')
@@ -124,13 +124,13 @@ export function createRelayAuth(parts: RelayAuthParts) {
     const messages = loginDialects.flatMap((dialect) =>
       loginDomains.map((domain) => loginMessage(domain, challenge, dialect))
     )
-    const isBy = (address: string): boolean =>
+    const isSignedByAddress = (address: string): boolean =>
       messages.some((message) => recoverPersonalSigner(curve, message, signature) === address)
-    return { userDid: did, challenge, isBy, refusal: 'ERR_CHALLENGE' }
+    return { userDid: did, challenge, isSignedByAddress, refusal: 'ERR_CHALLENGE' }
   }
 
-  const didOfOwnToken = async (authorization: string): Promise<string> => {
-    const token = OWN_TOKEN.exec(authorization)?.[1]
+  const verifyOwnToken = async (authorization: string): Promise<string> => {
+    const token = RELAY_TOKEN_HEADER.exec(authorization)?.[1]
     if (token === undefined) throw new DidAuthError('ERR_ACCESS_TOKEN')
     const nowSeconds = clock.nowSeconds()
     let claims = verified.get(token)
@@ -143,23 +143,23 @@ export function createRelayAuth(parts: RelayAuthParts) {
   }
 
   /**
-   * Whose a request is: a canonical DID, against whose quota it counts.
+   * Authenticates a request and counts it against the user's quota. Returns the canonical DID of the user.
    *
-   * @param authorization - the header: a token, bare or after `DIDAuth`; one of the trusted issuer after `Bearer`
+   * @param authorization - the header: a relay token, bare or after `DIDAuth`, or a token of the issuer after `Bearer`
    * @throws DidAuthError ERR_ACCESS_TOKEN_MISSING, ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED, ERR_TOO_MANY_REQUESTS,
    * ERR_STORE; ERR_DID_UNSUPPORTED, ERR_KEYS
    */
   const authenticate = async (authorization = ''): Promise<string> => {
     if (authorization === '') throw new DidAuthError('ERR_ACCESS_TOKEN_MISSING')
     const token = readBearerToken(authorization)
-    const user = token === undefined ? undefined : await userOfResourceToken?.(token)
-    const did = user?.canonicalDid ?? (await didOfOwnToken(authorization))
+    const user = token === undefined ? undefined : await verifyResourceToken?.(token)
+    const did = user?.canonicalDid ?? (await verifyOwnToken(authorization))
     await chargeUser(limits, did)
     return did
   }
 
   return {
-    /** @throws ServerError ERR_INVALID_REQUEST if `did` is invalid; DidAuthError ERR_DID_UNSUPPORTED for its network */
+    /** Issues a challenge. @throws ServerError ERR_INVALID_REQUEST for no DID; DidAuthError ERR_DID_UNSUPPORTED */
     requestChallenge(did: string): string {
       if (!isDid(did)) throw new ServerError('ERR_INVALID_REQUEST')
       assertNetwork(did, networks)
@@ -169,8 +169,8 @@ export function createRelayAuth(parts: RelayAuthParts) {
     },
 
     /**
-     * Exchanges a credential or a signature over a challenge for a token. A challenge is valid once. For a challenge
-     * that this service did not issue, nothing is computed on the curve.
+     * Exchanges a credential or a signature over a challenge for a token. A challenge is valid once. The signature is
+     * verified only if this service issued the challenge.
      *
      * @throws ServerError ERR_INVALID_REQUEST if `did` is not a DID
      * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED, ERR_SIGNATURE, ERR_DID_UNSUPPORTED, ERR_CHALLENGE,
@@ -179,14 +179,14 @@ export function createRelayAuth(parts: RelayAuthParts) {
     async logIn(request: LoginRequest): Promise<string> {
       const { curve } = await key
       const nowSeconds = clock.nowSeconds()
-      const { userDid, challenge, isBy, refusal } = proofIn(curve, request, nowSeconds)
+      const { userDid, challenge, isSignedByAddress, refusal } = parseProof(curve, request, nowSeconds)
       assertNetwork(userDid, networks)
-      const known = findRelayChallenge(challengeSecret, userDid, nowSeconds, challenge)
-      if (known === undefined) throw new DidAuthError('ERR_CHALLENGE')
-      if (nowSeconds >= known.expiresAtSeconds) throw new DidAuthError('ERR_CHALLENGE_EXPIRED')
-      if (!isBy(addressOfDid(userDid, curve))) throw new DidAuthError(refusal)
-      // Not under the URL of this service: the challenge would then be valid again under another URL.
-      await consumeOnce({ settings: { serviceUrl: 'relay' }, store, clock }, challenge, known)
+      const issued = parseRelayChallenge(challengeSecret, userDid, nowSeconds, challenge)
+      if (issued === undefined) throw new DidAuthError('ERR_CHALLENGE')
+      if (nowSeconds >= issued.expiresAtSeconds) throw new DidAuthError('ERR_CHALLENGE_EXPIRED')
+      if (!isSignedByAddress(addressOfDid(userDid, curve))) throw new DidAuthError(refusal)
+      // The key omits the URL of this service. Otherwise the challenge would be valid again under another URL.
+      await consumeOnce({ settings: { serviceUrl: 'relay' }, store, clock }, challenge, issued)
       const expiresAtSeconds = nowSeconds + env.RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS
       return issueRelayToken(signer, { serviceDid, userDid, nowSeconds, expiresAtSeconds })
     },
@@ -194,26 +194,28 @@ export function createRelayAuth(parts: RelayAuthParts) {
     authenticate,
 
     /**
-     * Lets a request read. Where reads are open and it has no token, it counts against the quota of its client network.
-     * A bad token is refused, as by `requireDid.optional`. @throws DidAuthError as {@link authenticate}
+     * Admits a read. If reads are open, a request without a token counts against the quota of its client network. An
+     * invalid token is always refused, as by `requireDid.optional`. @throws DidAuthError as {@link authenticate}
      */
-    async admitRead(authorization: string | undefined, callerOf: () => Caller): Promise<void> {
-      if (env.RELAY_OPEN_READS && (authorization ?? '') === '') await charge(limits, callerOf(), 'reads')
+    async admitRead(authorization: string | undefined, findCaller: () => Caller): Promise<void> {
+      if (env.RELAY_OPEN_READS && (authorization ?? '') === '') await charge(limits, findCaller(), 'reads')
       else await authenticate(authorization)
     }
   }
 }
 
-/** Lists the domains valid after `Login to `. An invalid signature costs a key recovery for each. @throws StartError */
+/** Lists the accepted login domains. An invalid signature costs one key recovery for each. @throws StartError */
 function listLoginDomains({ serviceUrl, env }: RelayAuthParts): string[] {
   const domains = acceptedLoginDomains(serviceUrl, env.LOGIN_DOMAINS ?? [])
   if (domains.length <= MAX_LOGIN_DOMAINS) return domains
-  const given = JSON.stringify(domains)
-  throw new StartError(`LOGIN_DOMAINS: received ${given}; give at most ${MAX_LOGIN_DOMAINS} with those of SERVICE_URL`)
+  const list = JSON.stringify(domains)
+  throw new StartError(
+    `LOGIN_DOMAINS: received ${list}; give at most ${MAX_LOGIN_DOMAINS}, including the domains of SERVICE_URL`
+  )
 }
 
 /**
- * Issues a challenge that proves its issuer, its DID and its time.
+ * Issues a challenge that authenticates its issuer, its DID and its time.
  *
  * @returns 128 hexadecimal characters: the random bytes, then their HMAC-SHA256 with DID and time
  * @see specification, table "Challenge", row "Component B"
@@ -223,21 +225,21 @@ function issueRelayChallenge(secret: string, did: string, nowSeconds: number): s
   return random.toString('hex') + seal(secret, random, did, Math.floor(nowSeconds / SLOT_SECONDS)).toString('hex')
 }
 
-/** Finds slot and expiry of a challenge. Undefined if it is foreign, for another DID, or expired for over 5 minutes. */
-function findRelayChallenge(secret: string, did: string, nowSeconds: number, challenge: string) {
+/** Parses slot and expiry. Undefined if it is not of this service or DID, or expired more than 5 minutes ago. */
+function parseRelayChallenge(secret: string, did: string, nowSeconds: number, challenge: string) {
   if (!CHALLENGE.test(challenge)) return undefined
   const bytes = Buffer.from(challenge, 'hex')
   const random = bytes.subarray(0, RANDOM_BYTES)
-  for (let age = 0; age <= 2 * GOOD_SLOTS; age += 1) {
+  for (let age = 0; age <= 2 * VALID_SLOTS; age += 1) {
     const slot = Math.floor(nowSeconds / SLOT_SECONDS) - age
     if (!timingSafeEqual(bytes.subarray(RANDOM_BYTES), seal(secret, random, did, slot))) continue
-    return { slot, expiresAtSeconds: (slot + GOOD_SLOTS + 1) * SLOT_SECONDS }
+    return { slot, expiresAtSeconds: (slot + VALID_SLOTS + 1) * SLOT_SECONDS }
   }
   return undefined
 }
 
 function seal(secret: string, random: Uint8Array, did: string, slot: number): Buffer {
-  // The slot has a fixed length, so that the last digits of a DID cannot be read as the first of a slot.
+  // The slot has a fixed length, so that its first digits cannot be confused with the last digits of a DID.
   const time = Buffer.alloc(8)
   time.writeBigUInt64BE(BigInt(slot))
   return createHmac('sha256', secret).update(random).update(canonicalDid(did)).update(time).digest()

@@ -15,18 +15,18 @@ import { isObject, createLazy } from 'express-did-auth/server-kit'
 
 const CREDENTIALS_V1 = 'https://www.w3.org/2018/credentials/v1'
 
-/** Libraries write the time into it unasked, by the clock of a phone; its challenge is what says how fresh it is. */
+/** Tolerance for `nbf`, which libraries set by the clock of a phone. The challenge proves how fresh a credential is. */
 const TOLERANCE_SECONDS = 60
 
 /**
  * Parses the credential of a login: the JWT of a W3C credential whose only claim is the challenge. Neither its
  * challenge nor its signature is verified yet.
  *
- * Published clients give it no `nbf` or `aud`, and either no subject or the service as its subject. Where a subject is
- * named, it has to be the issuer itself or this service, and an audience this relay: another one may have passed our
- * challenge on. It may begin up to 60 s ahead.
+ * Published clients set neither `nbf` nor `aud`, and either no subject or the service as the subject. A subject must be
+ * the issuer or this service, and an audience must be this relay. Otherwise another relay could forward this relay's
+ * challenge to its users. `nbf` may be up to 60 s in the future.
  *
- * @returns `userDid` is the issuer, whatever other fields say
+ * @returns `userDid` is the issuer, regardless of other fields
  * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED
  * @see specification, "Relay authentication credential and token"
  */
@@ -41,15 +41,15 @@ export function parseLoginCredential(
   const challenge = readChallenge(credential.credentialSubject.claims)
   const context: unknown = credential.vc['@context']
   const { alg } = parsed.header
-  // The two algorithms whose signatures reveal the address of the key.
-  const isOurs = (alg === 'ES256K' || alg === 'ES256K-R') && isOurAudience(parsed.payload.aud, service.url)
-  if (challenge === undefined || !isOurs || !Array.isArray(context) || !context.includes(CREDENTIALS_V1)) {
+  // The address of the key can be recovered from the signatures of these two algorithms only.
+  const isForRelay = (alg === 'ES256K' || alg === 'ES256K-R') && isAcceptedAudience(parsed.payload.aud, service.url)
+  if (challenge === undefined || !isForRelay || !Array.isArray(context) || !context.includes(CREDENTIALS_V1)) {
     throw new DidAuthError('ERR_CREDENTIAL')
   }
   return { userDid: iss, challenge, parsed }
 }
 
-function isOurAudience(aud: unknown, serviceUrl: string): boolean {
+function isAcceptedAudience(aud: unknown, serviceUrl: string): boolean {
   return aud === undefined || aud === serviceUrl || (Array.isArray(aud) && aud.includes(serviceUrl))
 }
 
@@ -62,14 +62,14 @@ function readChallenge(claims: unknown): string | undefined {
 const TYPES = ['VerifiableCredential', 'RelayToken'] as const
 const loadDidJwtVc = createLazy(() => import('did-jwt-vc'))
 
-/** Claims of this service's token: canonical DID of its user, and its times in seconds since the Unix epoch. */
+/** Claims of a relay token: canonical DID of its user, and its times in seconds since the Unix epoch. */
 export type RelayTokenClaims = { readonly did: string; readonly nbf: number; readonly exp: number }
 
 export type RelaySigner = ReturnType<typeof es256kSigner>
 
 /**
- * Issues a token: a W3C credential of the service about the user. It names no audience, so that did-jwt-vc verifies it
- * as it is; `use` keeps it apart from everything else that the service's key signs.
+ * Issues a relay token: a W3C credential of the service about the user. It has no audience, so that did-jwt-vc verifies
+ * it without options. The claim `use` distinguishes it from all other JWTs that the service's key signs.
  */
 export async function issueRelayToken(
   signer: RelaySigner,
@@ -90,10 +90,10 @@ export async function issueRelayToken(
 }
 
 /**
- * Verifies a token of the service's own key: form, header, claims, signature, times, in this order. `exp` has no
- * tolerance; `nbf` has that of the library.
+ * Verifies a relay token: format, header, claims, signature and times, in this order. `exp` has no
+ * tolerance; `nbf` has the tolerance of the library.
  *
- * @throws DidAuthError ERR_ACCESS_TOKEN, or ERR_ACCESS_TOKEN_EXPIRED when it is expired and otherwise good
+ * @throws DidAuthError ERR_ACCESS_TOKEN; ERR_ACCESS_TOKEN_EXPIRED if it is valid except for its expiry
  */
 export function verifyRelayToken(
   curve: Pick<Curve, 'sha256' | 'verify'>,
@@ -101,7 +101,7 @@ export function verifyRelayToken(
   expected: { serviceDids: readonly string[]; publicKey: Uint8Array; nowSeconds: number }
 ): RelayTokenClaims {
   const jwt = parseJwt(token, MAX_ACCESS_TOKEN_BYTES)
-  const claims = jwt && isPlainEs256kHeader(jwt.header) ? listClaims(jwt.payload, expected.serviceDids) : undefined
+  const claims = jwt && isPlainEs256kHeader(jwt.header) ? parseClaims(jwt.payload, expected.serviceDids) : undefined
   if (jwt === undefined || claims === undefined || !isSignedBy(curve, jwt, expected.publicKey)) {
     throw new DidAuthError('ERR_ACCESS_TOKEN')
   }
@@ -109,7 +109,7 @@ export function verifyRelayToken(
   return claims
 }
 
-function listClaims(payload: Record<string, unknown>, serviceDids: readonly string[]): RelayTokenClaims | undefined {
+function parseClaims(payload: Record<string, unknown>, serviceDids: readonly string[]): RelayTokenClaims | undefined {
   const { iss, sub, iat, nbf, exp, use, vc } = payload
   if (typeof iss !== 'string' || !serviceDids.includes(iss) || use !== 'relay' || !isDid(sub) || !isRelayCredential(vc))
     return undefined

@@ -4,7 +4,7 @@ import express, { type Express, type Request, type RequestHandler, type Response
 import { ByteBudget } from '../bodies/limits.js'
 import { sendWhole } from '../bodies/send-content.js'
 import { asyncHandler, createApp, addFallbacks, type ServerApp, type ServerAppParts } from '../http/create-app.js'
-import { findTrustedIssuer, issuerDependency } from '../http/did-auth.js'
+import { findTrustedIssuer, createIssuerDependencies } from '../http/did-auth.js'
 import { authRoutes, createDidAuthConfig, createDidAuthDependencies, optionalPaths } from '../http/did-auth.js'
 import { ServerError } from '../http/server-error.js'
 import { createIpfsDependency } from '../ipfs/ipfs-node.js'
@@ -23,28 +23,32 @@ import {
 } from './entries-answer.js'
 import { isOddSpelling, parseKey, parsePrecondition } from './parse-write.js'
 
-/** Dependencies of the vault server. */
+/** Parts of the vault server. */
 export type VaultServerParts = ServerAppParts & Contents
 
 /**
- * Bounds of the lists that are prepared at the same time. Each may have thousands of entries, and the thread also
- * serves other requests. A client network may use a quarter, which is 2.
+ * Limits for lists that are prepared in parallel. A list may have thousands of entries, and the thread also serves
+ * other requests. A client network may use a quarter of the turns, which is 2.
  */
 const PREPARING = { maxRunning: 8, maxWaiting: 256, timeoutMilliseconds: 3_500 }
-/** Memory for lists and pages of answers that are being sent. */
+/** Maximum memory in bytes for responses in progress: their lists, and the pages of content. */
 const MAX_SENT_BYTES = 134_217_728
 
 /** Starts the vault. @throws StartError */
 export const startVault = createContentStarter(createVaultApp)
 
-/** Builds the vault. Its caller closes stores and node. */
+/** Builds the vault. The caller closes stores and IPFS node. */
 export function createVaultApp(parts: VaultServerParts): ServerApp {
   const { env, node } = parts
   const signer = es256kSigner(parts.identity.privateKey)
   const trusted = findTrustedIssuer(parts)
-  const ofLogin = [...createDidAuthDependencies(signer, env.RPC_URL), ...issuerDependency(trusted)]
+  const loginDependencies = [...createDidAuthDependencies(signer, env.RPC_URL), ...createIssuerDependencies(trusted)]
   const { sessionPath } = optionalPaths
-  const app = createApp(parts, [...authRoutes, sessionPath, '/.well-known'], [...ofLogin, createIpfsDependency(node)])
+  const app = createApp(
+    parts,
+    [...authRoutes, sessionPath, '/.well-known'],
+    [...loginDependencies, createIpfsDependency(node)]
+  )
   app.use(refuseOddSpellings)
   const requireDid = setupDidAuth(app, { ...createDidAuthConfig(parts, signer), sessionPath, resourceIssuer: trusted })
   app.get('/openapi.json', serveDocument('vault', parts.serviceUrl))
@@ -58,11 +62,11 @@ export function createVaultApp(parts: VaultServerParts): ServerApp {
   return { listener: addFallbacks(app, parts), ready: requireDid.ready, close }
 }
 
-function collectGarbage({ contents }: VaultServerParts, how?: { isFull: boolean }): Promise<void> {
-  return contents.collectGarbage(systemClock.nowSeconds(), how)
+function collectGarbage({ contents }: VaultServerParts, options?: { isFull: boolean }): Promise<void> {
+  return contents.collectGarbage(systemClock.nowSeconds(), options)
 }
 
-/** Creates functions that assert a bound of the whole store. They run before content is written. */
+/** Creates functions that assert the limits of the whole store before content is written. */
 function createBounds(parts: VaultServerParts): ReturnType<typeof createStoreBound>[] {
   const { env, contents, usedPercent } = parts
   const { VAULT_MAX_STORE_BYTES: maxBytes } = env
@@ -71,24 +75,24 @@ function createBounds(parts: VaultServerParts): ReturnType<typeof createStoreBou
   return [createDiskBound(usedPercent), ...bytes].map((measure) => createStoreBound(measure, makeSpace))
 }
 
-type Answer = (req: Request, res: Response) => Promise<void>
+type Handler = (req: Request, res: Response) => Promise<void>
 
-/** Refuses a write under a reserved key that would match a login route. It runs before those routes. */
+/** Refuses a write under a key that a login route would match in other letter case. It runs before those routes. */
 const refuseOddSpellings: RequestHandler = (req, _res, next) => {
   const isRefused = req.method === 'POST' && isOddSpelling(req.path)
   next(isRefused ? new ServerError('ERR_RESERVED_KEY') : undefined)
 }
 
-/** Adds the vault's routes to an application, after the library's. Everybody may read a key; the rest needs a login. */
+/** Adds the vault's routes after those of the library. Everyone may read a key; all other routes need a login. */
 function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid, work: ContentWork): void {
   const { env, contents: store } = parts
   const { bodies, repair, settlePins, collectSoon } = work
   const quota = { maxBytes: env.VAULT_MAX_BYTES_PER_DID, maxEntries: env.VAULT_MAX_ENTRIES_PER_DID }
   const bounds = createBounds(parts)
   const limiter = new ConcurrencyLimiter(PREPARING)
-  const reading = { store, repair, limiter, budget: new ByteBudget({ maxBytes: MAX_SENT_BYTES }) }
+  const readingParts = { store, repair, limiter, budget: new ByteBudget({ maxBytes: MAX_SENT_BYTES }) }
 
-  const list: Answer = async (req, res) => {
+  const list: Handler = async (req, res) => {
     // Nothing is stored under an invalid DID or key, so the list is empty.
     const place = { did: canonicalDid(readParam(req, 'did')), key: readParam(req, 'key') }
     const { etag, entryCount } = await store.describeList(place)
@@ -98,24 +102,24 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
       return
     }
     const read = async (): Promise<EntriesText> => listText(place.key, await store.listEntries(place))
-    await sendEntries(reading, res, { did: place.did, entryCount, read })
+    await sendEntries(readingParts, res, { did: place.did, entryCount, read })
   }
 
-  /** Answers a write, which is durable here. Waits at most 2 s for the IPFS node to change its pins. */
+  /** Sets the response headers after a durable write. Waits at most 2 s for the IPFS node to change its pins. */
   const settle = async (res: Response, { etag, changedPins }: EntryChange): Promise<void> => {
     const isSettled = await settlePins(changedPins)
     res.setHeader('ETag', etag)
     if (!isSettled) res.setHeader('Pin-Status', 'pending')
   }
 
-  /** Handles a user's write. One transaction changes content, index, quota and pin ledger, or nothing. */
-  const write = (status: number, replacedBy: (req: Request) => EntryWrite['replaces']): Answer => {
+  /** Handles a user's write. One transaction changes content, index, quota and pin ledger. */
+  const write = (status: number, getReplaced: (req: Request) => EntryWrite['replaces']): Handler => {
     return async (req, res) => {
       const place = parsePlace(req)
       const body = { field: 'content', maxBytes: env.VAULT_MAX_CONTENT_BYTES, owner: place.did }
       await bodies.read(req, body, async (content) => {
         for (const assertFree of bounds) await assertFree()
-        const replaces = replacedBy(req)
+        const replaces = getReplaced(req)
         await settle(res, await store.writeEntry({ ...place, content, replaces, quota }))
         res.status(status).json({ id: content.cid })
         if (replaces !== 'nothing') collectSoon()
@@ -123,37 +127,37 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
     }
   }
 
-  const remove: Answer = async (req, res) => {
-    const cid = req.params.id === undefined ? {} : { cid: readParam(req, 'id') }
-    await settle(res, await store.removeEntries({ ...parsePlace(req), ...cid }))
+  const remove: Handler = async (req, res) => {
+    const target = req.params.id === undefined ? {} : { cid: readParam(req, 'id') }
+    await settle(res, await store.removeEntries({ ...parsePlace(req), ...target }))
     res.status(200).end()
     collectSoon()
   }
 
-  const keys: Answer = async (req, res) => {
+  const keys: Handler = async (req, res) => {
     const did = requireUser(req)
     const { entryCount } = await store.readUsage(did)
     const group = async () => groupByKey(await store.listOwnEntries(did))
-    const json = JSON.stringify({ keys: await prepareAnswer(reading, res, entryCount, group) })
-    sendWhole(res, json, { 'Cache-Control': 'no-store' }, acquireMemory(reading, res, json.length))
+    const json = JSON.stringify({ keys: await prepareAnswer(readingParts, res, entryCount, group) })
+    sendWhole(res, json, { 'Cache-Control': 'no-store' }, acquireMemory(readingParts, res, json.length))
   }
 
-  const backup: Answer = async (req, res) => {
+  const backup: Handler = async (req, res) => {
     const did = requireUser(req)
     const { entryCount } = await store.readUsage(did)
     const read = async (): Promise<EntriesText> => streamBackup(did, await store.listOwnEntries(did))
-    await sendEntries(reading, res, { did, entryCount, read })
+    await sendEntries(readingParts, res, { did, entryCount, read })
   }
 
-  /** Bytes and entries, used and available: never below 0, even after the quota was lowered. */
-  const storage: Answer = async (req, res) => {
+  /** Answers with used and available bytes and entries. Available is never below 0, even after a quota was lowered. */
+  const storage: Handler = async (req, res) => {
     const { byteCount, entryCount } = await store.readUsage(requireUser(req))
     const available = Math.max(0, quota.maxBytes - byteCount)
     const availableEntries = Math.max(0, quota.maxEntries - entryCount)
     res.set('Cache-Control', 'no-store').json({ used: byteCount, available, usedEntries: entryCount, availableEntries })
   }
 
-  // Strict: a client that puts its empty id at the end of a path must not reach the whole key.
+  // Strict routing: a path with an empty id, `/key/`, must not change the whole key.
   const router = express.Router({ strict: true })
   router.get('/keys', requireDid, asyncHandler(keys))
   router.get('/storage', requireDid, asyncHandler(storage))
@@ -179,19 +183,19 @@ function groupByKey(entries: readonly KeyedEntry[]): { key: string; entries: { i
   return [...groups].map(([key, entries]) => ({ key, entries }))
 }
 
-/** Parses user, key and condition of a write. @throws ServerError ERR_KEY, ERR_RESERVED_KEY, ERR_INVALID_REQUEST */
+/** Parses user, key and precondition of a write. @throws ServerError ERR_KEY, ERR_RESERVED_KEY, ERR_INVALID_REQUEST */
 function parsePlace(req: Request) {
   return { did: requireUser(req), key: parseKey(readParam(req, 'key')), ...parsePrecondition(req.headers) }
 }
 
-/** Reads a path parameter. One with a NUL, which PostgreSQL refuses, is read as empty: nothing is stored under that. */
+/** Reads a path parameter. PostgreSQL refuses NUL, so a parameter with NUL is read as empty, which no entry has. */
 function readParam({ params }: Request, name: string): string {
   const value = params[name]
   return typeof value === 'string' && !value.includes('\0') ? value : ''
 }
 
 function isFresh(req: Request, res: Response, etag: string): boolean {
-  // Express compares the request with the response header. An error response must not have that header.
+  // Express compares the request with the ETag of the response. An error response must not have this header.
   res.setHeader('ETag', etag)
   const { fresh } = req
   if (!fresh) res.removeHeader('ETag')
@@ -199,6 +203,6 @@ function isFresh(req: Request, res: Response, etag: string): boolean {
 }
 
 function requireUser({ user }: Request): string {
-  if (user === undefined) throw new TypeError('no user behind requireDid')
+  if (user === undefined) throw new TypeError('requireDid set no user')
   return canonicalDid(user.did)
 }

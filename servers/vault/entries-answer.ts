@@ -6,24 +6,24 @@ import { encodeJsonString, sendChunks, sendWhole, type Chunks } from '../bodies/
 import { restoreWhileReading, type ContentRepair } from '../ipfs/content-repair.js'
 import type { ContentInfo, ContentReads, EntryStore, KeyedEntry } from '../storage/content-store.js'
 
-/** Maximum size of a page, which is read from the store at once. Larger content is read in pieces. */
+/** Maximum size in bytes of a page, which is read from the store at once. Larger content is read in pieces. */
 const PAGE_BYTES = 262_144
 const PAGE_ENTRIES = 256
-/** Bytes of an answer that are read before the first byte is sent. A smaller answer is read completely. */
+/** Number of bytes that are read before the first byte is sent. A smaller response is read completely. */
 const MAX_BUFFERED_BYTES = 1_048_576
-/** Memory of a listed entry, in addition to its key. */
+/** Memory in bytes of a listed entry, in addition to its key. */
 const ENTRY_BYTES = 256
-/** Maximum number of entries that are read without waiting for a turn. */
+/** Maximum number of entries in a response that is prepared without waiting for a turn. */
 const FEW_ENTRIES = 8
-/** Maximum number of attempts to read a list. A list that changes all the time may never be read as a whole. */
+/** Maximum number of attempts to read a list, because a list may change during each attempt. */
 const MAX_ATTEMPTS = 5
-/** Time limit for all calls of the IPFS node in one answer. */
+/** Time limit for all calls to the IPFS node for one response. */
 const REPAIR_MILLISECONDS = 10_000
 
-/** Decoder that keeps a BOM at the beginning of content. */
+/** Decoder that preserves a BOM at the beginning of content. */
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
 
-/** JSON text of entries with their content, which is sent while it is read. */
+/** JSON text of entries with their content. It is sent while the content is read. */
 export interface EntriesText {
   entries: readonly KeyedEntry[]
   /** Returns the text before the content of an entry. */
@@ -58,17 +58,17 @@ export function streamBackup(did: string, entries: readonly KeyedEntry[]): Entri
   }
 }
 
-/** Store and bounds that all answers share. A client network gets at most a quarter of each bound. */
+/** Store and limits that all responses share. A client network gets at most a quarter of each limit. */
 export interface ReadingParts {
   store: ContentReads & Pick<EntryStore, 'listEntries'>
   repair: ContentRepair
-  /** Turns to prepare an answer. */
+  /** Turns for preparing responses. */
   limiter: ConcurrencyLimiter
-  /** Memory of answers that are being prepared and sent. */
+  /** Memory for responses that are being prepared and sent. */
   budget: ByteBudget
 }
 
-/** Source of an answer's entries. */
+/** Source of the entries in a response. */
 export interface EntriesSource {
   /** Canonical DID of the entries' owner. */
   did: string
@@ -77,7 +77,7 @@ export interface EntriesSource {
   read: () => Promise<EntriesText>
 }
 
-/** Error for an entry that was removed after it was listed: the answer would show no real state of the vault. */
+/** Error for an entry that was removed after it was listed. The response would not be a real state of the vault. */
 class EntryRemoved extends DidAuthError {
   constructor() {
     super('ERR_BUSY', { retryAfterSeconds: 1 })
@@ -86,7 +86,7 @@ class EntryRemoved extends DidAuthError {
 
 /**
  * Sends entries with their content, no faster than the client receives them. Only the list and a page of content are
- * in memory. Damage that is found before the head is an error response; later it breaks the connection.
+ * in memory. Damage becomes an error response before the first byte is sent, and closes the connection afterwards.
  *
  * @throws ServerError ERR_CONTENT_MISSING, ERR_STORAGE; DidAuthError ERR_BUSY
  */
@@ -111,12 +111,12 @@ export async function sendEntries(parts: ReadingParts, res: Response, source: En
   }
 }
 
-/** Acquires memory for an answer, out of the share of its client's network. @throws DidAuthError ERR_BUSY */
+/** Acquires memory for a response from the share of the client's network. @throws DidAuthError ERR_BUSY */
 export function acquireMemory({ budget }: Pick<ReadingParts, 'budget'>, res: Response, bytes: number): () => void {
   return budget.acquire(bytes, computeClientNetwork(res.req.ip ?? ''))
 }
 
-/** Prepares an answer. One of many entries waits for its turn. @throws DidAuthError ERR_BUSY */
+/** Prepares a response. A response with many entries waits for a turn. @throws DidAuthError ERR_BUSY */
 export function prepareAnswer<T>(
   { limiter }: Pick<ReadingParts, 'limiter'>,
   res: Response,
@@ -126,18 +126,18 @@ export function prepareAnswer<T>(
   return entryCount <= FEW_ENTRIES ? prepare() : limiter.run(res, prepare, computeClientNetwork(res.req.ip ?? ''))
 }
 
-/** Reads and verifies an answer: all of a short one, or else its first part. */
-async function readStart(parts: ReadingParts, res: Response, from: EntriesSource, acquire: (bytes: number) => void) {
+/** Reads and verifies a response: all of a short one, and the first part of a long one. */
+async function readStart(parts: ReadingParts, res: Response, source: EntriesSource, acquire: (bytes: number) => void) {
   for (let attempt = 1; ; attempt += 1) {
-    const text = await from.read()
+    const text = await source.read()
     const { entries, headers } = text
     const contentBytes = entries.reduce((sum, { byteCount }) => sum + byteCount, 0)
     acquire(entries.length * ENTRY_BYTES + Math.min(contentBytes, MAX_BUFFERED_BYTES))
-    const rest = readEntries(parts, from.did, text)
+    const rest = readEntries(parts, source.did, text)
     const pieces: Uint8Array[] = []
     try {
       for (let byteCount = 0; byteCount <= MAX_BUFFERED_BYTES;) {
-        // The client has disconnected: the rest would be read for no user.
+        // The client has disconnected, so the rest is not needed.
         if (res.destroyed) throw new DidAuthError('ERR_BUSY')
         const { value, done } = await rest.next()
         if (done === true) return { start: Buffer.concat(pieces), rest: undefined, headers }
@@ -152,19 +152,19 @@ async function readStart(parts: ReadingParts, res: Response, from: EntriesSource
   }
 }
 
-/** Yields the text in pieces. Content is verified, and restored from the IPFS node if it is missing. */
+/** Yields the text in pieces. Content is verified. Missing content is restored from the IPFS node. */
 export async function* readEntries(
   { store, repair }: Pick<ReadingParts, 'store' | 'repair'>,
   did: string,
   { entries, before, end }: EntriesText
 ): Chunks {
-  let leftMilliseconds = REPAIR_MILLISECONDS
+  let remainingMilliseconds = REPAIR_MILLISECONDS
   const restore = async (entry: KeyedEntry): Promise<Uint8Array> => {
     const { entries: listed } = await store.listEntries({ did, key: entry.key })
     if (!listed.some(({ cid }) => cid === entry.cid)) throw new EntryRemoved()
     const startedAt = performance.now()
-    const bytes = await repair(entry, leftMilliseconds)
-    leftMilliseconds -= performance.now() - startedAt
+    const bytes = await repair(entry, remainingMilliseconds)
+    remainingMilliseconds -= performance.now() - startedAt
     return bytes
   }
   for (const [start, stop] of splitIntoRanges(entries)) {
@@ -182,7 +182,7 @@ export async function* readEntries(
   yield Buffer.from(end)
 }
 
-/** Splits entries into pages. Content that is larger than a page has a page of its own. */
+/** Splits entries into pages. An entry larger than a page gets its own page. */
 function* splitIntoRanges(entries: readonly ContentInfo[]): Generator<[start: number, stop: number]> {
   let start = 0
   let byteCount = 0
@@ -203,7 +203,7 @@ async function* prependPiece(start: Buffer, rest: Chunks): Chunks {
     yield start
     yield* rest
   } finally {
-    // Needed if the answer ends before the rest was requested.
+    // Needed if the response ends before the rest was requested.
     await rest.return()
   }
 }

@@ -4,19 +4,20 @@ import type { Precondition } from '../storage/content-store.js'
 
 const MAX_KEY_BYTES = 512
 const NO_KEYS: ReadonlySet<string> = new Set(['', '.', '..'])
-/** C0, DEL and C1. */
+/** Control characters: C0, DEL and C1. */
 const CONTROL_CHARACTER = /\p{Cc}/u
 const reservedKeys: ReadonlySet<string> = new Set(authRoutes.map((route) => route.slice(1)))
 
-/** Whether a path is a route of the login in other letters, such as `/LOGOUT`, which Express takes for the route. */
+/** Whether a path is a login route in other letter case, such as `/LOGOUT`. Express would match it as that route. */
 export function isOddSpelling(path: string): boolean {
   const name = path.replace(/^\/|\/$/g, '')
   return !reservedKeys.has(name) && reservedKeys.has(name.toLowerCase())
 }
 
 /**
- * A key to write under, decoded: 1 to 512 bytes of UTF-8, no control characters, and neither `.` nor `..`, which
- * clients resolve in paths. The names of the library's routes are reserved in any case: a POST would not arrive here.
+ * Validates the decoded key of a write: 1 to 512 bytes of UTF-8 without control characters. `.` and `..` are refused,
+ * because clients resolve them in paths. Names of the library's routes are reserved in any letter case, because the
+ * library would handle the POST.
  *
  * @throws ServerError ERR_KEY, ERR_RESERVED_KEY
  */
@@ -32,13 +33,13 @@ const ENTITY_TAGS = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"(?:[ \t]*,[ \t]*(?:W\/)
 /**
  * Parses the precondition of a write: `If-Match` with ETags or `*`, and `If-None-Match: *`. A weak ETag matches none.
  *
- * @throws ServerError ERR_INVALID_REQUEST for any other value: a write that ignored it could overwrite what it must not
+ * @throws ServerError ERR_INVALID_REQUEST for any other value: a write that ignored it could overwrite data
  * @see RFC 9110, sections 13.1.1 and 13.1.2
  */
 export function parsePrecondition(headers: Readonly<Record<string, string | string[] | undefined>>): Precondition {
   const { 'if-match': ifMatch, 'if-none-match': ifNoneMatch } = headers
   if (ifNoneMatch !== undefined && ifNoneMatch !== '*') {
-    throw new ServerError('ERR_INVALID_REQUEST', { detail: 'If-None-Match is * on a write' })
+    throw new ServerError('ERR_INVALID_REQUEST', { detail: 'If-None-Match must be * on a write' })
   }
   return {
     ...(ifMatch !== undefined && { ifMatch: parseEntityTags(String(ifMatch)) }),
@@ -49,7 +50,7 @@ export function parsePrecondition(headers: Readonly<Record<string, string | stri
 function parseEntityTags(text: string): readonly string[] | '*' {
   if (text === '*') return text
   if (!ENTITY_TAGS.test(text)) {
-    throw new ServerError('ERR_INVALID_REQUEST', { detail: 'If-Match is * or a list of quoted ETags' })
+    throw new ServerError('ERR_INVALID_REQUEST', { detail: 'If-Match must be * or a list of quoted ETags' })
   }
   return text.match(/(?:W\/)?"[^"]*"/g) ?? []
 }

@@ -7,7 +7,7 @@ import { secretVariables, variableNames } from '../../servers/config/env-schema.
 import {
   readEnv,
   findMisspellings,
-  readUnusedVariables,
+  findUnusedVariables,
   serverPorts,
   type ServerName
 } from '../../servers/config/read-env.js'
@@ -162,7 +162,7 @@ describe('the blocks that operators copy', () => {
     const read = names.map((name) => readEnv(env, name, true))
     expect(read.map(({ SERVICE_URL }) => SERVICE_URL)).toEqual(names.map((name) => `https://${name}.example.com`))
     expect(read.map(({ TRUST_PROXY, PAGE }) => [TRUST_PROXY, PAGE])).toEqual(names.map(() => [1, false]))
-    expect([...readUnusedVariables(env, names, true), ...findMisspellings(env)]).toEqual([])
+    expect([...findUnusedVariables(env, names, true), ...findMisspellings(env)]).toEqual([])
   })
 
   it('name variables that exist', () => {

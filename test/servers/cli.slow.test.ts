@@ -123,7 +123,7 @@ describe('the command express-did-auth', () => {
     const { code, stdout, stderr } = await runCli(['auth'], { PORT: 'x', PRIVATE_KEY, RPC_URL: 'node/customer-key' })
     expect([code, stdout]).toEqual([1, ''])
     expect(stderr.split('\n')).toEqual([
-      'Wrong environment:',
+      'Invalid environment variables:',
       '  - PORT: received "x"; give a port, 0 to 65535',
       '  - PRIVATE_KEY: received (not shown); give a private key of secp256k1, 64 hex digits',
       '  - RPC_URL: received (not shown); give an http(s) URL',
@@ -179,7 +179,7 @@ describe('the command express-did-auth', () => {
     mkdirSync(`${servers.folder}/auth`)
     const file = `${servers.folder}/auth/auth.db`
     writeFileSync(file, 'words '.repeat(1000))
-    const sentence = `Cannot use ${file} (DATA_DIR): the file is no SQLite database`
+    const sentence = `Cannot use ${file} (DATA_DIR): the file is not an SQLite database`
     expectSentence(await runCli(['auth'], { PORT: '0', DATA_DIR: servers.folder }), sentence)
   })
 
@@ -249,21 +249,38 @@ describe('the command express-did-auth', () => {
     const { stdout } = await ended
     const lines = stdout.trim().split('\n')
     const [unknown, url, proxy, , ready] = lines.map((line) => JSON.parse(line) as Record<string, string>)
-    expect(unknown).toMatchObject({ level: 'warn', variable: 'SERVICE_ULR', msg: 'unknown; is it SERVICE_URL?' })
+    expect(unknown).toMatchObject({
+      level: 'warn',
+      variable: 'SERVICE_ULR',
+      msg: 'SERVICE_ULR is not a variable of the servers. Did you mean SERVICE_URL?'
+    })
     expect([url, proxy]).toMatchObject([
       {
         variable: 'SERVICE_URL',
-        msg: 'SERVICE_URL localhost:3001 is not an http(s) URL: SERVICE_URL=http://localhost:3001'
+        msg: 'SERVICE_URL localhost:3001 is not an http(s) URL. Set SERVICE_URL=http://localhost:3001'
       },
-      { variable: 'TRUST_PROXY', msg: expect.stringMatching(/choose its own address: TRUST_PROXY=1 /) }
+      { variable: 'TRUST_PROXY', msg: expect.stringMatching(/choose its own address\. Set TRUST_PROXY=1 /) }
     ])
     expect(ready).toMatchObject({
-      serviceDid: /follows from it: (.+)$/m.exec(text)?.[1],
-      content: 'here',
+      serviceDid: /derived from it: (.+)$/m.exec(text)?.[1],
+      content: 'local',
       envFile: '.env'
     })
-    expect(ready?.msg).toMatch(/, content: here, settings of \.env$/)
+    expect(ready?.msg).toMatch(/, content: local, settings from \.env$/)
     expect((await run(['doctor', '--server', 'relay']).ended).stdout).toContain('LOG_LEVEL')
+  })
+
+  it.each(['auth', 'vault'])('warns once of a SERVICE_URL without a scheme at %s', async (name) => {
+    const env = { PORT: '0', SERVICE_URL: 'localhost:3000', PAGE: 'false' }
+    const { ended, output, child } = spawnCli([name], env, [], servers.folder)
+    await until(() => output().includes('"event":"ready"') || child.exitCode !== null)
+    child.kill()
+    const lines = (await ended).stdout.trim().split('\n')
+    const warnings = lines
+      .map((line) => JSON.parse(line) as Record<string, string>)
+      .filter(({ level }) => level === 'warn')
+    const msg = 'SERVICE_URL localhost:3000 is not an http(s) URL. Set SERVICE_URL=http://localhost:3000'
+    expect(warnings).toMatchObject([{ event: 'configuration', variable: 'SERVICE_URL', msg }])
   })
 
   // Node reads NODE_TLS_REJECT_UNAUTHORIZED at each connection, and would stop verifying certificates.
@@ -282,7 +299,9 @@ describe('the command express-did-auth', () => {
       { event: 'configuration', file: '.env', variables: ['NODE_TLS_REJECT_UNAUTHORIZED', 'PATH_OF_MINE'] }
     ])
     const doctor = await spawnCli(['doctor', '--server', 'relay'], {}, [], servers.folder).ended
-    expect(doctor.stderr).toBe('.env: ignored, because no server has it: NODE_TLS_REJECT_UNAUTHORIZED, PATH_OF_MINE\n')
+    expect(doctor.stderr).toBe(
+      'The servers ignore these variables of .env, because they do not have them: NODE_TLS_REJECT_UNAUTHORIZED, PATH_OF_MINE\n'
+    )
   })
 
   it.each(['debug', 'silent'])('writes one ready line at LOG_LEVEL=%s', async (LOG_LEVEL) => {

@@ -7,13 +7,13 @@ import type { CommandLine } from '../command-line.js'
 import { flowPaths, readRealm, ServiceUnderTest, type FlowPaths, type ServiceOptions } from '../service-under-test.js'
 import { answerChecks } from './answer-checks.js'
 import { loginChecks } from './login-checks.js'
-import { assertThat, NotApplicable, rules, siweRules, type Ask, type CheckResult, type RuleId } from './rules.js'
+import { assertThat, NotApplicable, rules, siweRules, type Check, type CheckResult, type RuleId } from './rules.js'
 import { sessionChecks } from './session-checks.js'
 import { siweChecks } from './siwe-checks.js'
 
-const asks: Readonly<Record<RuleId, Ask>> = { ...loginChecks, ...sessionChecks, ...answerChecks, ...siweChecks }
+const checks: Readonly<Record<RuleId, Check>> = { ...loginChecks, ...sessionChecks, ...answerChecks, ...siweChecks }
 
-/** The option by which a path is named: `refresh-token-path`. */
+/** Returns the command-line option for a path, such as `refresh-token-path`. */
 const toOptionName = (name: string): string => `${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}-path`
 
 const OPTIONS = {
@@ -26,56 +26,56 @@ const OPTIONS = {
   ...Object.fromEntries(Object.keys(flowPaths).map((name) => [toOptionName(name), { type: 'string' } as const]))
 } as const
 
-/** The route that the auth server has behind its middleware. */
+/** The route that the auth server protects with its middleware. */
 const DEFAULT_PROTECTED_PATH = '/me'
 const DEFAULT_WAIT = '5'
 
-/** `total`: of the checks that apply. */
+/** Results of all checks. `total` is the number of checks that apply. */
 export type ConformanceReport = { passed: number; total: number; checks: CheckResult[] }
 type CheckOptions = Omit<ServiceOptions, 'curve'>
 
 /**
- * Asks a running service whether it keeps the rules of this protocol. It logs in with new wallets, about sixty times,
- * and leaves those sessions behind.
+ * Checks whether a running service follows the rules of this protocol. It logs in about sixty times with new wallets
+ * and does not log out again.
  *
  * @param isSiwe - checks any backend of EIP-4361 for the rules of EIP-4361 only
- * @throws StartError when nothing answers there; with `--siwe` a valid login then fails instead
- * @see CONTRACT of the wire: the README of the library, "HTTP"
+ * @throws StartError if the service is unavailable; with `isSiwe`, the checks fail instead
+ * @see README of the library, "HTTP"
  */
 export async function checkConformance(options: CheckOptions, isSiwe = false): Promise<ConformanceReport> {
   const service = new ServiceUnderTest({ ...options, curve: await loadCurve() })
   if (!isSiwe) await learnDomain(service)
-  const refused = await explainRefusedLogin(service, isSiwe)
-  const checks: CheckResult[] = []
-  const hasSiwe = isSiwe || (await service.siweNonce()) !== undefined
-  const asked = { ...(!isSiwe && rules), ...(hasSiwe && siweRules) }
-  for (const [id, rule] of Object.entries(asked)) {
+  const loginFailure = await findLoginFailure(service, isSiwe)
+  const results: CheckResult[] = []
+  const hasSiwe = isSiwe || (await service.requestSiweNonce()) !== undefined
+  const applicableRules = { ...(!isSiwe && rules), ...(hasSiwe && siweRules) }
+  for (const [id, rule] of Object.entries(applicableRules)) {
     try {
-      assertThat(refused === undefined, `not asked, because a good login fails: ${refused ?? ''}`)
-      await asks[id as RuleId](service)
-      checks.push({ id, rule, outcome: 'passed' })
+      assertThat(loginFailure === undefined, `not checked, because a valid login fails: ${loginFailure ?? ''}`)
+      await checks[id as RuleId](service)
+      results.push({ id, rule, outcome: 'passed' })
     } catch (error) {
       const outcome = error instanceof NotApplicable ? 'skipped' : 'failed'
-      checks.push({ id, rule, outcome, detail: describeReason(error) })
+      results.push({ id, rule, outcome, detail: describeReason(error) })
     }
   }
-  const passed = checks.filter(({ outcome }) => outcome === 'passed').length
-  return { passed, total: checks.filter(({ outcome }) => outcome !== 'skipped').length, checks }
+  const passed = results.filter(({ outcome }) => outcome === 'passed').length
+  return { passed, total: results.filter(({ outcome }) => outcome !== 'skipped').length, checks: results }
 }
 
-/** Runs and prints all checks. @returns 0: all passed; else 1 @throws UsageError; StartError when nothing answers */
+/** Runs and prints all checks. @returns 0 if all passed, otherwise 1 @throws UsageError; as {@link checkConformance} */
 export async function runConformance(commandLine: CommandLine): Promise<number> {
   const { args, out } = commandLine
   const { values, positionals } = readArguments(args, OPTIONS, [1, 1])
-  const given: Readonly<Record<string, string | boolean | undefined>> = values
+  const options: Readonly<Record<string, string | boolean | undefined>> = values
   const isSiwe = values.siwe === true
   const paths = Object.entries(flowPaths).flatMap(([name, path]) => {
     const option = toOptionName(name)
-    // The URL is the path above /nonce and /verify with `--siwe`.
-    const chosen = given[option] ?? (isSiwe ? path.replace('/siwe', '') : undefined)
+    // The URL is the parent path of /nonce and /verify if `--siwe` is set.
+    const chosen = options[option] ?? (isSiwe ? path.replace('/siwe', '') : undefined)
     return chosen === undefined ? [] : [[name, parsePath(option, String(chosen))]]
   })
-  const options = {
+  const serviceOptions = {
     url: readUrl(positionals[0] ?? ''),
     domain: values.domain,
     protectedPath: parsePath('protected', values.protected ?? DEFAULT_PROTECTED_PATH),
@@ -84,29 +84,29 @@ export async function runConformance(commandLine: CommandLine): Promise<number> 
     maxWaitSeconds: parseSeconds(values.wait ?? DEFAULT_WAIT),
     wait: (seconds: number): Promise<void> => pause(seconds * 1_000)
   }
-  const report = await checkConformance(options, isSiwe)
+  const report = await checkConformance(serviceOptions, isSiwe)
   if (values.json === true) out(toPrintableJson(report))
   else for (const line of formatReport(report, commandLine)) out(line)
   return report.passed === report.total ? 0 : 1
 }
 
-/** A service behind a proxy knows its domain better than its address does. @throws StartError */
+/** Learns paths and login domain from the service. Its address may be that of a proxy. @throws StartError */
 async function learnDomain(service: ServiceUnderTest): Promise<void> {
   const { url, domain, protectedPath } = service.options
   try {
     await service.discover()
     const answers = [await service.send('GET', protectedPath), await service.post(service.paths.auth, {})]
-    const [realm] = answers.flatMap((answer) => readRealm(answer) ?? [])
+    const [realm] = answers.flatMap((exchange) => readRealm(exchange) ?? [])
     if (domain !== undefined || realm === undefined) return
-    // The host of the realm, or the realm where it is no URL: both name the login domain.
+    // The login domain is the host of the realm, or the realm itself if it is not a URL.
     service.domain = parseHttpUrl(realm)?.host ?? realm
   } catch (error) {
-    throw new StartError(`No answer from ${url.href}: ${describeReason(error)}`, { cause: error })
+    throw new StartError(`${url.href} does not answer: ${describeReason(error)}`, { cause: error })
   }
 }
 
-/** Why a good login fails. A service that refuses everybody keeps each rule about refusals. */
-async function explainRefusedLogin(service: ServiceUnderTest, isSiwe: boolean): Promise<string | undefined> {
+/** Finds the reason why a valid login fails. A service that refuses every login would pass each check of a refusal. */
+async function findLoginFailure(service: ServiceUnderTest, isSiwe: boolean): Promise<string | undefined> {
   if (isSiwe) return siweChecks['siwe-login'](service).then(() => undefined, describeReason)
   if ((await service.challenge()) === '') {
     service.challengeForm = 'GET'
@@ -127,10 +127,10 @@ function formatReport({ passed, total, checks }: ConformanceReport, commandLine:
 
 function parsePath(option: string, path: string): string {
   if (/^\/[\x21-\x7e]*$/.test(path)) return path
-  throw new UsageError(`--${option}: give a path that begins with /`)
+  throw new UsageError(`--${option} must be a path that begins with /`)
 }
 
 function parseSeconds(text: string): number {
   if (/^\d{1,4}$/.test(text)) return Number(text)
-  throw new UsageError('--wait: give a number of seconds, 0 to 9999')
+  throw new UsageError('--wait must be a number of seconds from 0 to 9999')
 }

@@ -1,7 +1,7 @@
 import { loginMessage } from 'express-did-auth/protocol'
 import { readClaims, describe, readSession } from '../service-under-test.js'
 import type { Exchange, Flow, ServiceUnderTest } from '../service-under-test.js'
-import { assertNotStored, assertOneWins, assertStatus, assertThat, NotApplicable, type Ask } from './rules.js'
+import { assertNotStored, assertOneWins, assertStatus, assertThat, NotApplicable, type Check } from './rules.js'
 
 const ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 const LARGE_BYTES = 1_048_576
@@ -11,7 +11,7 @@ export const loginChecks = {
   'challenge-post': async (service) => {
     const exchange = await service.post(service.paths.requestAuth, { did: service.newUser().did })
     const isLine = /^[\x21-\x7e]{16,512}$/.test(readChallenge(exchange))
-    assertThat(isLine, 'the challenge is no line of 16 to 512 characters')
+    assertThat(isLine, 'the challenge is not one line of 16 to 512 printable ASCII characters')
   },
   'challenge-get': async (service) => {
     const { did } = service.newUser()
@@ -20,25 +20,25 @@ export const loginChecks = {
   },
   'challenge-of-sign-up': async (service) => {
     const { did } = service.newUser()
-    const exchange = await service.askChallenge({ flow: 'signup', did })
+    const exchange = await service.requestChallenge({ flow: 'signup', did })
     readChallenge(exchange)
     const { sdr } = exchange.json
     if (sdr === undefined) return
     const { subject, issuer } = readClaims(typeof sdr === 'string' ? sdr : '')
-    assertThat(subject === did && typeof issuer === 'string', 'the sdr has no issuer, or another subject')
+    assertThat(subject === did && typeof issuer === 'string', 'the sdr has no issuer, or its subject is not the DID')
   },
   'challenge-of-one-did': async (service) => {
     const challenges = [await service.challenge(), await service.challenge()]
     assertThat(challenges[0] !== challenges[1], 'two DIDs received the same challenge')
   },
   'challenge-headers': async (service) => {
-    const exchange = await service.askChallenge()
+    const exchange = await service.requestChallenge()
     assertNotStored(exchange)
     const seconds = exchange.headers.get('challenge-expires-in') ?? ''
-    assertThat(/^[1-9]\d*$/.test(seconds), `Challenge-Expires-In is "${seconds}", and not a number of seconds`)
+    assertThat(/^[1-9]\d*$/.test(seconds), `Challenge-Expires-In is "${seconds}", expected a number of seconds`)
   },
   'challenge-needs-did': async (service) => {
-    assertStatus(await service.askChallenge({ did: 'not-a-did' }), 401, 'a challenge for not-a-did')
+    assertStatus(await service.requestChallenge({ did: 'not-a-did' }), 401, 'a challenge for not-a-did')
     if (service.challengeForm === 'GET') return
     for (const body of [{}, { did: 7 }, { did: ['did:ethr:rsk:0x'] }]) {
       assertStatus(await service.post(service.paths.requestAuth, body), 401, `a challenge for ${JSON.stringify(body)}`)
@@ -47,30 +47,30 @@ export const loginChecks = {
   'sign-up': (service) => signUp(service),
   'sign-up-third-line': (service) => signUp(service, '\nMy credentials are: '),
   'sign-up-wrong-signature': (service) => refusesOtherWallet(service, 'signup'),
-  'sign-up-single-use': async (service) => refuses(service, await signUp(service), 'the same sign up again', 'signup'),
+  'sign-up-single-use': async (service) => refuses(service, await signUp(service), 'a repeated sign-up', 'signup'),
 
   login: (service) => service.logIn(),
   'login-response-form': async (service) => {
     const exchange = await service.post(service.paths.auth, { response: await service.proof() })
-    assertStatus(exchange, 200, 'a good login')
+    assertStatus(exchange, 200, 'a valid login')
   },
   'login-one-form': async (service) => {
     const proof = await service.proof()
-    await refuses(service, { ...proof, response: proof }, 'both forms at once')
+    await refuses(service, { ...proof, response: proof }, 'a body in both forms')
   },
   'login-single-use': async (service) => {
     const proof = await service.proof()
-    assertStatus(await service.post(service.paths.auth, proof), 200, 'a good login')
-    await refuses(service, proof, 'the same signature again')
+    assertStatus(await service.post(service.paths.auth, proof), 200, 'a valid login')
+    await refuses(service, proof, 'a repeated signature')
   },
   'login-race': async (service) => {
     const proof = await service.proof()
-    await assertOneWins('copies of one login', () => service.post(service.paths.auth, proof))
+    await assertOneWins('simultaneous copies of a login', () => service.post(service.paths.auth, proof))
   },
   'login-wrong-signature': (service) => refusesOtherWallet(service, 'auth'),
   'login-other-did': async (service) => {
     const { sig } = await service.proof()
-    await refuses(service, { did: service.newUser().did, sig }, 'another DID')
+    await refuses(service, { did: service.newUser().did, sig }, 'a signature for another DID')
   },
   'login-wrong-domain': async (service) => {
     for (const domain of ['other.example', `other.example/${service.domain}`, `${service.domain}.other.example`]) {
@@ -80,15 +80,15 @@ export const loginChecks = {
   'login-wrong-challenge': async (service) => {
     const user = service.newUser()
     for (const challenge of ['0'.repeat(64), '', 'undefined', await service.challenge()]) {
-      await refuses(service, await service.proof(user, { challenge }), 'a made-up challenge')
+      await refuses(service, await service.proof(user, { challenge }), 'a challenge that was not issued to this DID')
     }
   },
   'login-malleable-signature': async (service) => {
     const { did, sig } = await service.proof()
     const s = ORDER - BigInt(`0x${sig.slice(66, 130)}`)
     const v = sig.endsWith('1b') ? '1c' : '1b'
-    const spelling = `${sig.slice(0, 66)}${s.toString(16).padStart(64, '0')}${v}`
-    await refuses(service, { did, sig: spelling }, 'a signature with a high s')
+    const highS = `${sig.slice(0, 66)}${s.toString(16).padStart(64, '0')}${v}`
+    await refuses(service, { did, sig: highS }, 'a signature with a high s')
   },
   'login-missing-fields': async (service) => {
     const { did } = service.newUser()
@@ -98,27 +98,27 @@ export const loginChecks = {
     }
   },
   'broken-json': async (service) => {
-    const ofChallenge = service.challengeForm === 'POST' ? [service.paths.requestAuth] : []
-    for (const path of [service.paths.auth, ...ofChallenge, service.paths.signup]) {
-      assertStatus(await service.send('POST', path, { text: '{"did":' }), 400, 'half a JSON text')
+    const challengePaths = service.challengeForm === 'POST' ? [service.paths.requestAuth] : []
+    for (const path of [service.paths.auth, ...challengePaths, service.paths.signup]) {
+      assertStatus(await service.send('POST', path, { text: '{"did":' }), 400, 'truncated JSON')
     }
   },
   'large-body': async (service) => {
     const text = JSON.stringify({ did: 'x'.repeat(LARGE_BYTES) })
     assertStatus(await service.send('POST', service.paths.auth, { text }), 413, 'a body of 1 MiB')
   }
-} satisfies Record<string, Ask>
+} satisfies Record<string, Check>
 
 function readChallenge(exchange: Exchange): string {
-  assertStatus(exchange, 200, 'a good request')
+  assertStatus(exchange, 200, 'a valid request')
   const { challenge } = exchange.json
   const isText = typeof challenge === 'string' && challenge !== ''
-  assertThat(isText, `${describe(exchange)} without a text "challenge" in JSON`)
+  assertThat(isText, `${describe(exchange)} without the string "challenge" in JSON`)
   return challenge
 }
 
-async function refuses(service: ServiceUnderTest, body: unknown, what: string, flow: Flow = 'auth'): Promise<void> {
-  assertStatus(await service.post(service.paths[flow], body), 401, what)
+async function refuses(service: ServiceUnderTest, body: unknown, request: string, flow: Flow = 'auth'): Promise<void> {
+  assertStatus(await service.post(service.paths[flow], body), 401, request)
 }
 
 async function refusesOtherWallet(service: ServiceUnderTest, flow: Flow): Promise<void> {
@@ -127,15 +127,15 @@ async function refusesOtherWallet(service: ServiceUnderTest, flow: Flow): Promis
   await refuses(service, { did, sig }, 'a signature of another wallet', flow)
 }
 
-/** Signs up, and answers the body that was good once. @throws NotApplicable where credentials are asked for */
+/** Signs a user up and returns the accepted body. @throws NotApplicable if the service requires credentials */
 async function signUp(service: ServiceUnderTest, end = ''): Promise<object> {
   const user = service.newUser()
-  const asked = await service.askChallenge({ flow: 'signup', did: user.did })
-  if (asked.json.sdr !== undefined) throw new NotApplicable('the service asks for credentials or claims')
-  const sig = user.sign(loginMessage(service.domain, String(asked.json.challenge)) + end)
+  const { json } = await service.requestChallenge({ flow: 'signup', did: user.did })
+  if (json.sdr !== undefined) throw new NotApplicable('the service requires credentials or claims')
+  const sig = user.sign(loginMessage(service.domain, String(json.challenge)) + end)
   const body = { did: user.did, sig, credentials: [] }
   const exchange = await service.post(service.paths.signup, body)
-  assertStatus(exchange, 200, 'a good sign up')
-  assertThat(readSession(user, exchange) !== undefined, 'the sign up answered no tokens')
+  assertStatus(exchange, 200, 'a valid sign-up')
+  assertThat(readSession(user, exchange) !== undefined, 'the sign-up returned no tokens')
   return body
 }

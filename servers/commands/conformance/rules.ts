@@ -1,94 +1,95 @@
 import { describe, type Exchange, type ServiceUnderTest } from '../service-under-test.js'
 
-/** Copies of one request that compete in a race. */
+/** Number of copies of one request that compete in a race. */
 const RACERS = 8
 export const MAX_ACCESS_TOKEN_SECONDS = 900
 export const FOREIGN_ORIGIN = 'https://other.example'
 
-/** The rules of the wire, by stable ids, in the order in which they are asked. */
+/** Rules of the HTTP protocol by their stable ids, in the order in which they are checked. */
 export const rules = {
-  'challenge-post': 'POST of a DID answers a challenge in JSON, one line of text',
-  'challenge-get': 'GET with the DID in the path answers a challenge as well',
-  'challenge-of-sign-up': 'the challenge of a sign up is alone, or with the sdr as a JWT that names service and user',
-  'challenge-of-one-did': 'two DIDs get two challenges',
-  'challenge-headers': 'a challenge comes with Cache-Control: no-store and Challenge-Expires-In',
-  'challenge-needs-did': 'a missing or malformed DID is 401',
-  'sign-up': 'without an sdr, the message of a login signs up',
-  'sign-up-third-line': 'without an sdr, a third line with no credentials after its prefix signs up as well',
-  'sign-up-wrong-signature': 'a sign up with a signature of another wallet is 401',
-  'sign-up-single-use': 'one signature signs up once',
+  'challenge-post': 'POST with a DID returns a challenge in JSON: one line of text',
+  'challenge-get': 'GET with the DID in the path also returns a challenge',
+  'challenge-of-sign-up': 'a sign-up returns only a challenge, or also an sdr: a JWT that names service and user',
+  'challenge-of-one-did': 'two DIDs get different challenges',
+  'challenge-headers': 'a challenge has the headers Cache-Control: no-store and Challenge-Expires-In',
+  'challenge-needs-did': 'a missing or malformed DID gets 401',
+  'sign-up': 'without an sdr, the message of a login also signs a user up',
+  'sign-up-third-line': 'without an sdr, a message whose third line lists no credentials also signs a user up',
+  'sign-up-wrong-signature': 'a sign-up that another wallet signed gets 401',
+  'sign-up-single-use': 'a signature signs a user up only once',
 
-  login: 'a signed challenge logs in, and both tokens come back',
-  'login-response-form': 'the body { response: { did, sig } } logs in as well',
-  'login-one-form': 'both forms of the body at once are 401',
-  'login-single-use': 'one signature opens one session: the same login again is 401',
-  'login-race': `of ${RACERS} copies of a login that arrive at once, one succeeds`,
-  'login-wrong-signature': 'a signature of another wallet is 401',
-  'login-other-did': 'a good signature is 401 for another DID than the one that asked for its challenge',
-  'login-wrong-domain': 'a message that names another domain is 401',
-  'login-wrong-challenge': 'a message with a challenge that the service did not give is 401',
-  'login-malleable-signature': 'the second spelling of a good signature, with a high s, is 401',
-  'login-missing-fields': 'a login without one of its fields, or with one of another type, is 401',
-  'broken-json': 'JSON that does not parse is 400',
-  'large-body': 'a body of 1 MiB is 413',
+  login: 'a signed challenge logs a user in and returns both tokens',
+  'login-response-form': 'the body { response: { did, sig } } also logs a user in',
+  'login-one-form': 'a body in both forms at once gets 401',
+  'login-single-use': 'a signature opens one session: a repeated login gets 401',
+  'login-race': `of ${RACERS} simultaneous copies of a login, exactly one succeeds`,
+  'login-wrong-signature': 'a login that another wallet signed gets 401',
+  'login-other-did': 'a valid signature gets 401 for a DID that did not request the challenge',
+  'login-wrong-domain': 'a message that names another domain gets 401',
+  'login-wrong-challenge': 'a message with a challenge that the service did not issue gets 401',
+  'login-malleable-signature': 'the malleable form of a valid signature, with a high s, gets 401',
+  'login-missing-fields': 'a login with a missing field or a field of a wrong type gets 401',
+  'broken-json': 'malformed JSON gets 400',
+  'large-body': 'a body of 1 MiB gets 413',
 
-  'access-token-form': 'an access token is an ES256K JWT of iss, aud, sub, exp, nbf, iat; sub is the DID as received',
-  'access-token-life': `an access token is good for at most ${MAX_ACCESS_TOKEN_SECONDS / 60} minutes`,
-  'access-token-signature': 'the key of the DID in iss made the signature of the access token',
-  'guard-accepts': 'the guarded route accepts a good access token',
-  'guard-scheme': 'Authorization: DIDAuth is compared without case, and another scheme is 401',
-  'guard-missing-token': 'the guarded route is 401 without an access token',
-  'guard-alg-none': 'an unsigned token, with alg none, is 401',
-  'guard-changed-token': 'a token whose payload was changed is 401',
-  'guard-foreign-key': 'a token with the claims of a good one, signed by another key, is 401',
-  'guard-no-other-token': 'a refresh token, and text that is no JWT, are no access tokens: 401',
-  'guard-expired-token': 'an expired access token is 401 with the text "Expired access token"',
+  'access-token-form': 'an access token is an ES256K JWT with iss, aud, sub, exp, nbf, iat; sub is the DID as received',
+  'access-token-life': `an access token is valid for at most ${MAX_ACCESS_TOKEN_SECONDS / 60} minutes`,
+  'access-token-signature': 'the key of the DID in iss signed the access token',
+  'guard-accepts': 'the protected route accepts a valid access token',
+  'guard-scheme': 'the scheme in Authorization: DIDAuth is case-insensitive, and another scheme gets 401',
+  'guard-missing-token': 'the protected route answers 401 without an access token',
+  'guard-alg-none': 'an unsigned token, with alg none, gets 401',
+  'guard-changed-token': 'a token whose payload was changed gets 401',
+  'guard-foreign-key': 'a token with valid claims that another key signed gets 401',
+  'guard-no-other-token': 'a refresh token, or text that is not a JWT, gets 401 as an access token',
+  'guard-expired-token': 'an expired access token gets 401 with the text "Expired access token"',
 
-  refresh: 'a refresh answers a new pair: the same user, service and session data, another refresh token',
-  'refresh-single-use': 'a refresh token is good once: the old one is 401, the new one is good',
-  'refresh-race': `of ${RACERS} simultaneous uses of a refresh token, one wins`,
-  'refresh-repeat': 'with one Idempotency-Key, a repeated refresh answers the same refresh token',
-  'refresh-unknown': 'a missing, malformed or unknown refresh token is 401',
-  logout: 'a logout is 200 without content, and twice as well',
-  'logout-ends-refresh': 'after a logout the refresh token is 401',
-  'logout-one-session': "a logout ends that session, and none of the user's others",
-  'logout-needs-token': 'a logout without token, or with one that is none, is 401',
+  refresh: 'a refresh returns a new token pair with the same iss, aud and sub, and another refresh token',
+  'refresh-single-use': 'a refresh token is valid once: the old one gets 401, the new one is accepted',
+  'refresh-race': `of ${RACERS} simultaneous uses of a refresh token, exactly one succeeds`,
+  'refresh-repeat': 'a repeated refresh with the same Idempotency-Key returns the same refresh token',
+  'refresh-unknown': 'a missing, malformed or unknown refresh token gets 401',
+  logout: 'a logout answers 200 with an empty body, also when it is repeated',
+  'logout-ends-refresh': 'after a logout, the refresh token gets 401',
+  'logout-one-session': "a logout ends only its own session, not the user's other sessions",
+  'logout-needs-token': 'a logout without a token, or with a forged token, gets 401',
 
   'cookie-attributes': 'cookies are Secure; HttpOnly; SameSite=Strict; Path=/, without Domain, and the body is empty',
-  'cookie-cross-origin': 'with cookies, a request that a page of another site makes the browser send is 403',
+  'cookie-cross-origin': 'with cookies, a request from a page of another site gets 403',
   'cookie-logout': 'a logout clears both cookies',
-  cors: 'a page of any other origin may not read answers with credentials',
-  'problem-json': 'with Accept: application/problem+json, an error is RFC 9457 with status, title and a stable code',
-  // These look at all that the service has answered so far.
-  'no-store': 'every answer with a token has Cache-Control: no-store',
+  cors: 'a page of another origin may not read responses to requests with credentials',
+  'problem-json':
+    'with Accept: application/problem+json, an error follows RFC 9457 with status, title and a stable code',
+  // These rules check all responses so far.
+  'no-store': 'every response with a token has Cache-Control: no-store',
   'www-authenticate': 'every 401 has WWW-Authenticate: DIDAuth with a realm',
-  'plain-text-errors': 'errors are one short line as text/plain, which no browser takes for something else',
-  'no-leaks': 'no answer shows a stack, a page of HTML or a path',
-  'no-server-errors': 'nothing that was asked here is answered with 500 or above, or with 429'
+  'plain-text-errors': 'an error is one short line as text/plain with X-Content-Type-Options: nosniff',
+  'no-leaks': 'no response shows a stack trace, an HTML page or a file path',
+  'no-server-errors': 'no request of these checks gets 429, or 500 or above'
 }
 
-/** The rules of EIP-4361 for any backend, asked also where a service of this protocol gives nonces for it. */
+/** Rules of EIP-4361 for any backend. A service of this protocol is checked for them if it issues nonces. */
 export const siweRules = {
-  'siwe-nonce': 'EIP-4361: each request gets another nonce, with Cache-Control: no-store',
-  'siwe-login': 'EIP-4361: a signed message logs in',
-  'siwe-single-use': 'EIP-4361: one message opens one session: the same again is refused, with the same cookies too',
-  'siwe-race': `EIP-4361: of ${RACERS} copies of a login that arrive at once, one succeeds`,
+  'siwe-nonce': 'EIP-4361: each request gets a new nonce, with Cache-Control: no-store',
+  'siwe-login': 'EIP-4361: a signed message logs a user in',
+  'siwe-single-use': 'EIP-4361: a message opens one session: a repeated login is refused, also with the same cookies',
+  'siwe-race': `EIP-4361: of ${RACERS} simultaneous copies of a login, exactly one succeeds`,
   'siwe-wrong-signer': 'EIP-4361: a message that another wallet signed is refused',
-  'siwe-burnt-nonce': 'EIP-4361: a signature of another wallet leaves the nonce good',
-  'siwe-own-nonce': 'EIP-4361: a nonce that the client made is refused',
+  'siwe-burnt-nonce': 'EIP-4361: a refused signature of another wallet does not use up the nonce',
+  'siwe-own-nonce': 'EIP-4361: a nonce that the client invented is refused',
   'siwe-wrong-domain': 'EIP-4361: a message for another domain is refused',
-  'siwe-wrong-uri': 'EIP-4361: a message whose URI is of another site is refused',
-  'siwe-ended': 'EIP-4361: a message whose Expiration Time is over is refused',
-  'siwe-not-yet': 'EIP-4361: a message whose Not Before is ahead is refused',
-  'siwe-other-text': 'EIP-4361: text behind the message is refused',
-  'siwe-csrf': 'EIP-4361: with cookies, a page of another site logs its visitor in to no account',
-  'siwe-cookies': 'EIP-4361: cookies are HttpOnly and SameSite=Lax or Strict, and behind https Secure'
+  'siwe-wrong-uri': 'EIP-4361: a message whose URI belongs to another site is refused',
+  'siwe-ended': 'EIP-4361: a message whose Expiration Time has passed is refused',
+  'siwe-not-yet': 'EIP-4361: a message whose Not Before is in the future is refused',
+  'siwe-other-text': 'EIP-4361: a message with additional text at its end is refused',
+  'siwe-csrf': 'EIP-4361: with cookies, a page of another site cannot log its visitor in (login CSRF)',
+  'siwe-cookies': 'EIP-4361: cookies are HttpOnly and SameSite=Lax or Strict, and over https also Secure'
 }
 
 export type RuleId = keyof typeof rules | keyof typeof siweRules
 
-/** Check of whether a service follows a rule. @throws if it does not */
-export type Ask = (service: ServiceUnderTest) => Promise<unknown>
+/** Checks a service for one rule. @throws Error if the service violates the rule */
+export type Check = (service: ServiceUnderTest) => Promise<unknown>
 
 /** Result of a check. `id` is stable. `detail` says why the check failed, or why it does not apply and was skipped. */
 export type CheckResult = { id: string; rule: string; outcome: 'passed' | 'failed' | 'skipped'; detail?: string }
@@ -98,31 +99,31 @@ export class NotApplicable extends Error {
   override readonly name = 'NotApplicable'
 }
 
-/** @throws Error with what was received */
-export function assertThat(holds: boolean, otherwise: string): asserts holds {
-  if (!holds) throw new Error(otherwise)
+/** @throws Error with the message if the condition is false */
+export function assertThat(condition: boolean, message: string): asserts condition {
+  if (!condition) throw new Error(message)
 }
 
-/** @param what - what was sent, for the reader of a failure */
-export function assertStatus(exchange: Exchange, expected: number, what: string): void {
-  assertThat(exchange.status === expected, `${what}: ${describe(exchange)} instead of ${expected}`)
+/** Asserts the status of a response. @param request - describes the request in the message of a failure */
+export function assertStatus(exchange: Exchange, expected: number, request: string): void {
+  assertThat(exchange.status === expected, `${request}: ${describe(exchange)}, expected ${expected}`)
 }
 
 /** Sends copies of a request in parallel. @throws Error unless one of them succeeds */
-export async function assertOneWins(what: string, send: () => Promise<Exchange>, isGood = is200): Promise<void> {
-  const good = (await Promise.all(Array.from({ length: RACERS }, send))).filter(isGood)
-  assertThat(good.length === 1, `${good.length} of ${RACERS} ${what} succeeded`)
+export async function assertOneWins(copies: string, send: () => Promise<Exchange>, isSuccess = is200): Promise<void> {
+  const successes = (await Promise.all(Array.from({ length: RACERS }, send))).filter(isSuccess)
+  assertThat(successes.length === 1, `${successes.length} of ${RACERS} ${copies} succeeded, expected 1`)
 }
 
 const is200 = ({ status }: Exchange): boolean => status === 200
 
-/** Whether a page of another site may send requests with the cookies of its visitor, and read the answers. */
+/** Whether CORS lets a page of another site send the visitor's cookies and read the responses. */
 export function allowsForeignPage(headers: Headers): boolean {
   const isAllowed = ['*', FOREIGN_ORIGIN].includes(headers.get('access-control-allow-origin') ?? '')
   return isAllowed && headers.get('access-control-allow-credentials') === 'true'
 }
 
-/** @throws Error where a cache may keep the answer */
+/** @throws Error if a cache may store the response */
 export function assertNotStored(exchange: Exchange): void {
   const control = exchange.headers.get('cache-control') ?? ''
   assertThat(/\bno-store\b/i.test(control), `${describe(exchange)} with Cache-Control "${control}"`)

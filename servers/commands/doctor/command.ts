@@ -3,9 +3,9 @@ import { readValidEnv, findMisspellings, serverPorts, type ServerName } from '..
 import { createPainter, toPrintable, toPrintableJson, readArguments, readUrl, UsageError } from '../command-line.js'
 import type { CommandLine, Paint } from '../command-line.js'
 import { checkEnv } from './environment.js'
-import { change, type Finding, type Found } from './finding.js'
-import { checkMachine, type MachineDependencies } from './machine.js'
-import { checkEngines, checkNetwork, type NetworkDependencies } from './network.js'
+import { change, type Finding, type Findings } from './finding.js'
+import { checkMachine, type MachineOptions } from './machine.js'
+import { checkEngines, checkNetwork, type NetworkOptions } from './network.js'
 import { checkService } from './running-service.js'
 
 const OPTIONS = {
@@ -15,55 +15,60 @@ const OPTIONS = {
 } as const
 
 type Env = CommandLine['env']
-/** Surroundings that a test replaces. */
-export interface DoctorDependencies extends NetworkDependencies, MachineDependencies {
+/** Parts of the machine and the network that tests replace. */
+export interface DoctorOptions extends NetworkOptions, MachineOptions {
   /** Time limit for all requests to a service. Default 10 s. */
   maxMilliseconds?: number | undefined
 }
 type Server = ServerName | 'all' | undefined
 
 /**
- * `doctor`: finds what is wrong with the environment; `doctor <url>`: with a running service, and with what the
- * environment says about it. @returns the exit code: 1 when something has to be changed, else 0 @throws UsageError
+ * Runs `doctor`, which finds problems of the environment, or `doctor <url>`, which finds problems of a running service.
+ *
+ * @returns the exit code: 1 if something has to be changed, otherwise 0 @throws UsageError
  */
-export async function runDoctor(commandLine: CommandLine, dependencies: DoctorDependencies = {}): Promise<number> {
+export async function runDoctor(commandLine: CommandLine, options: DoctorOptions = {}): Promise<number> {
   const { args, env, out } = commandLine
   const { values, positionals } = readArguments(args, OPTIONS, [0, 1])
-  const [text] = positionals
-  const found =
-    text === undefined
-      ? await examineEnvironment(env, parseServer(values.server), dependencies)
-      : await examineService(readUrl(text), env, { origins: values.origin ?? [], ...dependencies })
-  // Several servers of one environment share most of it.
-  const distinct = new Map(found.flatMap((one) => (one === false ? [] : [[JSON.stringify(one), one] as const])))
+  const [url] = positionals
+  const results =
+    url === undefined
+      ? await examineEnvironment(env, parseServer(values.server), options)
+      : await examineService(readUrl(url), env, { origins: values.origin ?? [], ...options })
+  // The servers of an environment share most variables, and so most findings.
+  const distinct = new Map(
+    results.flatMap((finding) => (finding === false ? [] : [[JSON.stringify(finding), finding] as const]))
+  )
   const findings = [...distinct.values()]
   if (values.json === true) out(toPrintableJson({ findings }))
   else for (const line of formatFindings(findings, createPainter(commandLine))) out(line)
   return findings.some(({ level }) => level === 'change') ? 1 : 0
 }
 
-/** Checks the environment of a server. Default: the servers of `all`, unless the environment is that of one server. */
-async function examineEnvironment(env: Env, server: Server, dependencies: DoctorDependencies): Promise<Found> {
-  const isOfOne = (env.PORT ?? '') !== '' || (env.SERVICE_URL ?? '') !== ''
-  const chosen = server ?? (isOfOne ? 'auth' : 'all')
+/** Checks the environment of a server. Default: auth if `PORT` or `SERVICE_URL` is set, otherwise all servers. */
+async function examineEnvironment(env: Env, server: Server, options: DoctorOptions): Promise<Findings> {
+  const isSingleServer = (env.PORT ?? '') !== '' || (env.SERVICE_URL ?? '') !== ''
+  const chosen = server ?? (isSingleServer ? 'auth' : 'all')
   const names: ServerName[] = chosen === 'all' ? ['auth', 'relay', 'vault'] : [chosen]
   const readings = names.map((name) => readValidEnv(env, name, chosen === 'all'))
   const [auth] = chosen === 'all' ? readings : []
   const ownIssuer = auth && (auth.env.SERVICE_URL ?? `http://localhost:${auth.env.address.port}`)
-  const asked = [
+  const checks = [
     ...readings.slice(0, 1).map((reading) => checkEngines(reading.env)),
-    ...readings.map((reading) => checkMachine(reading.env, dependencies)),
-    ...readings.map((reading) => checkNetwork(reading.env, { ...dependencies, ownIssuer }))
+    ...readings.map((reading) => checkMachine(reading.env, options)),
+    ...readings.map((reading) => checkNetwork(reading.env, { ...options, ownIssuer }))
   ]
   return [
-    ...findMisspellings(env).map((one) => change('misspelt-variable', `${one.variable} is unknown`, `${one.known}=…`)),
+    ...findMisspellings(env).map(({ variable, suggestion }) =>
+      change('misspelt-variable', `${variable} is not a variable of the servers`, `${suggestion}=…`)
+    ),
     ...readings.flatMap(({ problems }) => problems.map(toFinding)),
     ...readings.flatMap((reading) => checkEnv(reading.env)),
-    ...(await Promise.all(asked)).flat()
+    ...(await Promise.all(checks)).flat()
   ]
 }
 
-/** @param problem - `NAME: received "x"; remedy` */
+/** Converts a problem of {@link readValidEnv}, such as `NAME: received "x"; remedy`, to a finding. */
 function toFinding(problem: string): Finding {
   const [variable = '', received = ''] = problem.split(/: (.*)/s)
   const [, remedy = received] = received.split(/; (.*)/s)
@@ -73,34 +78,40 @@ function toFinding(problem: string): Finding {
 async function examineService(
   url: URL,
   env: Env,
-  { origins, maxMilliseconds }: DoctorDependencies & { origins: readonly string[] }
-): Promise<Found> {
-  const wrong = origins.find((origin) => readUrl(origin).origin !== origin)
-  if (wrong !== undefined) throw new UsageError(`${wrong} is not an origin`)
+  { origins, maxMilliseconds }: DoctorOptions & { origins: readonly string[] }
+): Promise<Findings> {
+  const invalidOrigin = origins.find((origin) => readUrl(origin).origin !== origin)
+  if (invalidOrigin !== undefined)
+    throw new UsageError(`${invalidOrigin} is not an origin, such as https://app.example`)
   const { TRUSTED_ORIGINS, CORS_ORIGINS, TRUST_PROXY, SERVICE_URL } = readValidEnv(env, 'auth', false).env
-  const all = new Set([...origins, ...TRUSTED_ORIGINS, ...CORS_ORIGINS])
-  // The environment of another service says nothing about the proxies of this one.
-  const isItsOwn = parseHttpUrl(SERVICE_URL ?? '')?.origin === url.origin
-  return checkService(url, { origins: [...all], trustProxy: isItsOwn ? TRUST_PROXY : undefined, maxMilliseconds })
+  const allOrigins = new Set([...origins, ...TRUSTED_ORIGINS, ...CORS_ORIGINS])
+  // TRUST_PROXY counts only if the environment is that of the examined service.
+  const isOwnEnv = parseHttpUrl(SERVICE_URL ?? '')?.origin === url.origin
+  return checkService(url, {
+    origins: [...allOrigins],
+    trustProxy: isOwnEnv ? TRUST_PROXY : undefined,
+    maxMilliseconds
+  })
 }
 
 function parseServer(text: string | undefined): Server {
-  const known = [...(Object.keys(serverPorts) as ServerName[]), 'all' as const]
-  const found = known.find((name) => name === text)
-  if (text !== undefined && found === undefined) throw new UsageError(`--server: give ${known.join(', ')}`)
-  return found
+  const names = [...(Object.keys(serverPorts) as ServerName[]), 'all' as const]
+  const server = names.find((name) => name === text)
+  if (text !== undefined && server === undefined) throw new UsageError(`--server must be one of ${names.join(', ')}`)
+  return server
 }
 
-/** Formats findings for users. Those that require a change come first. */
+/** Formats findings as lines. Findings that require a change come first. */
 function formatFindings(findings: readonly Finding[], paint: Paint): string[] {
   const count = findings.filter(({ level }) => level === 'change').length
-  const sorted = [...findings].sort((one, other) => one.level.localeCompare(other.level))
+  const sorted = [...findings].sort((a, b) => a.level.localeCompare(b.level))
   const lines = sorted.flatMap(({ id, level, what, why, change }) => [
     `${level === 'change' ? paint('red', 'CHANGE') : paint('yellow', 'note  ')}  ${toPrintable(what)} ${paint('dim', `(${id})`)}`,
     `        ${why}`,
     `        > ${change}`,
     ''
   ])
-  if (count > 0) return [...lines, paint('red', `${count} to change.`)]
-  return [...lines, paint('green', lines.length === 0 ? 'Nothing found.' : 'Nothing has to be changed.')]
+  if (count > 0)
+    return [...lines, paint('red', `${count} ${count === 1 ? 'problem has' : 'problems have'} to be fixed.`)]
+  return [...lines, paint('green', lines.length === 0 ? 'No problems found.' : 'No problem has to be fixed.')]
 }

@@ -8,28 +8,29 @@ import { findPrivateKey } from '../../config/service-identity.js'
 import { describeReason } from '../../config/startup-error.js'
 import { MAX_USED_PERCENT, createDiskUsage, type UsedPercent } from '../../storage/disk-space.js'
 import { getDataFolder } from '../../storage/engine.js'
-import { change, type Finding, type Found } from './finding.js'
+import { change, type Finding, type Findings } from './finding.js'
 
-/** Part of the machine that a test replaces. */
-export interface MachineDependencies {
+/** Parts of the machine that tests replace. */
+export interface MachineOptions {
   usedPercent?: (folder: string) => ReturnType<UsedPercent>
 }
 
-/** Examines the folder of a server and its key. It writes one small file there, and deletes it. */
-export async function checkMachine(env: ServerEnv, dependencies: MachineDependencies = {}): Promise<Found> {
-  return [await findStorageFault(env, dependencies), await findForeignDid(env)]
+/** Checks the data folder and the key of a server. It writes a small file into the folder and deletes it. */
+export async function checkMachine(env: ServerEnv, options: MachineOptions = {}): Promise<Findings> {
+  return [await findStorageFault(env, options), await findForeignDid(env)]
 }
 
 async function findStorageFault(
   env: ServerEnv,
-  { usedPercent = askDisk }: MachineDependencies
-): Promise<Found[number]> {
-  const remedy = 'free space there, or DATA_DIR=<folder with space that the user of the servers may write to>'
-  for (const folder of [env.DATA_DIR, getDataFolder(env)].filter((one) => existsSync(one))) {
+  { usedPercent = readDiskUsage }: MachineOptions
+): Promise<Findings[number]> {
+  const remedy =
+    'free space on that disk, or DATA_DIR=<folder with free space that the user of the servers may write to>'
+  for (const folder of [env.DATA_DIR, getDataFolder(env)].filter((path) => existsSync(path))) {
     try {
       writeProbe(folder)
     } catch (error) {
-      return change('data-dir', `${folder} cannot be written to: ${describeReason(error)}`, remedy)
+      return change('data-dir', `The server cannot write to ${folder}: ${describeReason(error)}`, remedy)
     }
   }
   // Content is not on this disk if a database is configured.
@@ -39,13 +40,13 @@ async function findStorageFault(
   return isFull && change('disk-full', `The disk of ${env.DATA_DIR} (DATA_DIR) is ${percent} % full`, remedy)
 }
 
-/** Reads the disk usage of a folder, or of the existing folder in which it will be created. */
-function askDisk(folder: string): ReturnType<UsedPercent> {
-  const isThere = existsSync(folder) || dirname(folder) === folder
-  return isThere ? createDiskUsage(folder)() : askDisk(dirname(folder))
+/** Reads the disk usage of a folder. For a missing folder, it reads that of the nearest existing parent. */
+function readDiskUsage(folder: string): ReturnType<UsedPercent> {
+  const canBeRead = existsSync(folder) || dirname(folder) === folder
+  return canBeRead ? createDiskUsage(folder)() : readDiskUsage(dirname(folder))
 }
 
-/** Writes a file as large as a block, so that a full disk shows, and deletes it. */
+/** Writes a file of the size of a disk block, so that the write fails on a full disk, and deletes it. */
 function writeProbe(folder: string): void {
   const file = join(folder, `doctor-${process.pid}.tmp`)
   try {
@@ -55,16 +56,17 @@ function writeProbe(folder: string): void {
   }
 }
 
-/** Finds a SERVICE_DID that names the address of another key. DIDs of other methods name none. */
+/** Finds a SERVICE_DID with the address of another key. DIDs of other methods contain no address. */
 async function findForeignDid(env: ServerEnv): Promise<Finding | false> {
-  const { SERVICE_DID: given, NETWORK_NAME = 'rsk' } = env
+  const { SERVICE_DID: serviceDid, NETWORK_NAME = 'rsk' } = env
   const network = toNetwork(NETWORK_NAME)
   const key = findPrivateKey(env)
-  if (given === undefined || key === undefined || !isEthrDid(given)) return false
-  const named = networkOfDid(given) ?? network
-  const own = await didOfPrivateKey(key, named)
-  if (addressOfDid(given, await loadCurve()) === addressOfDid(own)) return false
-  const what = `SERVICE_DID is not that of PRIVATE_KEY, which is ${own}`
-  const isDerived = named === network
-  return change('service-did', what, isDerived ? 'remove SERVICE_DID: it follows from the key' : `SERVICE_DID=${own}`)
+  if (serviceDid === undefined || key === undefined || !isEthrDid(serviceDid)) return false
+  const didNetwork = networkOfDid(serviceDid) ?? network
+  const keyDid = await didOfPrivateKey(key, didNetwork)
+  if (addressOfDid(serviceDid, await loadCurve()) === addressOfDid(keyDid)) return false
+  const problem = `SERVICE_DID does not belong to PRIVATE_KEY, whose DID is ${keyDid}`
+  const remedy =
+    didNetwork === network ? 'remove SERVICE_DID, so that the DID is derived from PRIVATE_KEY' : `SERVICE_DID=${keyDid}`
+  return change('service-did', problem, remedy)
 }

@@ -86,7 +86,7 @@ it('copy continues after a kill at any moment, without losses or duplicates', as
   expect(counts.at(-1)).toBeLessThan(ENTRIES)
   const { code, stdout } = await runCli(['copy'], env)
   expect(code).toBe(0)
-  const [, copied, present] = /entries copied: (\d+) \(already there: (\d+)\)/.exec(stdout) ?? []
+  const [, copied, present] = /entries copied: (\d+) \(already in the database: (\d+)\)/.exec(stdout) ?? []
   expect(Number(copied) + Number(present)).toBe(ENTRIES)
   expect(Number(present)).toBeGreaterThanOrEqual(counts.at(-1)!)
   expect(await countEntries()).toBe(ENTRIES)

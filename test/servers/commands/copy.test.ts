@@ -106,7 +106,7 @@ describe('the command copy', () => {
     await Promise.all(evil.map((cid) => store.takeDown(cid, 'takedown', NOW)))
     const before = await readEverything(store)
     await store.close()
-    const line = 'vault: entries copied: 242 (already there: 0)'
+    const line = 'vault: entries copied: 242 (already in the database: 0)'
     expect(await copy()).toEqual({ code: 0, lines: [line, expect.stringContaining('Not copied: sessions')] })
     const target = await openMoved('vault')
     expect(await readEverything(target.store)).toEqual(before)
@@ -118,7 +118,7 @@ describe('the command copy', () => {
       unusedContents: 0
     })
 
-    expect((await copy()).lines[0]).toContain('entries copied: 0 (already there: 242)')
+    expect((await copy()).lines[0]).toContain('entries copied: 0 (already in the database: 242)')
     // The entry of a new user also gets a number above all copied ones, and stays behind entries of a later copy.
     await target.store.writeEntry(createEntry('key', 'first', { did: 'did:ethr:rsk:0xc' }))
     expect(Number((await runOn(database.url, 'SELECT max(number) AS last FROM vault_entries'))[0]?.last)).toBe(126)
@@ -143,7 +143,7 @@ describe('the command copy', () => {
     expect(code).toBe(0)
     expect(lines.slice(0, 2)).toEqual([
       expect.stringContaining('vault: entries copied: 1 '),
-      'vault: left out because they are taken down in the database: 1'
+      'vault: skipped, because the database has them as taken down: 1'
     ])
     const cids = (await target.store.listEntries({ did: ANN.did, key: 'key 0' })).entries.map(({ cid }) => cid)
     expect(cids).toEqual(expect.arrayContaining([computeCid('there'), computeCid('here')]))
@@ -215,15 +215,15 @@ describe('the command copy', () => {
     await store.writeFile(createFile('ended', { nowSeconds: NOW - 2_000, ttlSeconds: 1_000 }))
     await store.close()
     expect((await copy()).lines.slice(0, 2)).toEqual([
-      'relay: files copied: 2 (already there: 0)',
-      expect.stringContaining('Not copied: sessions (users log in again); expired files')
+      'relay: files copied: 2 (already in the database: 0)',
+      expect.stringContaining('Not copied: sessions (users have to log in again), expired files')
     ])
     const reopened = await openLocal('relay')
     await reopened.writeFile(createRelayFile('short', 5_000))
     await reopened.close()
     const { store: target } = await openMoved('relay')
     await target.writeFile(createRelayFile(BIG, 9_000))
-    expect((await copy()).lines[0]).toContain('relay: files copied: 1 (already there: 1)')
+    expect((await copy()).lines[0]).toContain('relay: files copied: 1 (already in the database: 1)')
     expect(await target.findFile(computeCid('short'), NOW)).toMatchObject({ expiresAtSeconds: NOW + 5_000 })
     expect(await target.findFile(computeCid(BIG), NOW)).toMatchObject({ expiresAtSeconds: NOW + 9_000 })
     expect(await target.findFile(computeCid('ended'), NOW)).toBeUndefined()
@@ -263,14 +263,14 @@ describe('the command copy', () => {
     const refreshTokenHash = Buffer.alloc(32, 'vault').toString('base64url')
     await sessions.createSession({ ...session, refreshTokenHash, nowSeconds: NOW, expiresAtSeconds: NOW + 3_600 })
     await sessions.close()
-    await expect(copy()).rejects.toThrow(`There is nothing to copy in ${folder.path} (DATA_DIR)`)
+    await expect(copy()).rejects.toThrow(`There is nothing to copy: ${folder.path} (DATA_DIR)`)
     const store = await openLocal('vault')
     await store.writeEntry(createEntry('key', 'text'))
     await store.close()
     const { lines } = await copy('--from', folder.path)
     expect(lines).toEqual([
       expect.stringContaining('vault: entries copied: 1 '),
-      expect.stringContaining('Not copied: sessions (users log in again)')
+      expect.stringContaining('Not copied: sessions (users have to log in again)')
     ])
     expect(await runOn(database.url, 'SELECT * FROM did_auth_sessions')).toEqual([])
   })
@@ -300,7 +300,7 @@ describe('the command copy', () => {
   it('refuses a folder that a server has open', async () => {
     const store = await openLocal('vault')
     await store.writeEntry(createEntry('key', 'text'))
-    await expect(copy()).rejects.toThrow(`${join(folder.path, 'vault', 'vault.db')} is in use: stop the servers first`)
+    await expect(copy()).rejects.toThrow(`${join(folder.path, 'vault', 'vault.db')} is in use. Stop the servers first`)
     await store.writeEntry(createEntry('key', 'more'))
     await store.close()
     expect((await copy()).lines[0]).toContain('entries copied: 2 ')
@@ -308,9 +308,9 @@ describe('the command copy', () => {
 
   it('creates nothing in an empty folder, and requires a database', async () => {
     const from = join(folder.path, 'nowhere')
-    await expect(copy('--from', from)).rejects.toThrow(`There is nothing to copy in ${from} (DATA_DIR)`)
+    await expect(copy('--from', from)).rejects.toThrow(`There is nothing to copy: ${from} (DATA_DIR)`)
     expect(existsSync(from)).toBe(false)
     const withoutDatabase = runCommand(runCopy, [], { DATA_DIR: from })
-    await expect(withoutDatabase).rejects.toThrow('No database is configured: set DATABASE_URL')
+    await expect(withoutDatabase).rejects.toThrow('No database is configured. Set DATABASE_URL.')
   })
 })

@@ -25,7 +25,9 @@ describe('the command keys new', () => {
     const { PRIVATE_KEY: key, ...otherVariables } = parseEnv(printed)
     expect(otherVariables).toEqual({ CHALLENGE_SECRET: HEX, RESOURCE_KEY: HEX })
     const did = `did:ethr:rsk:${computeAddress(`0x${key!}`).toLowerCase()}`
-    expect(printed).toContain(`# Signs the tokens of the service, whose DID follows from it: ${did}\nPRIVATE_KEY=`)
+    expect(printed).toContain(
+      `# Signs the tokens of the service. The DID of the service is derived from it: ${did}\nPRIVATE_KEY=`
+    )
     expect(readEnv(parseEnv(printed), 'auth', false)).toMatchObject({ PRIVATE_KEY: [key], RESOURCE_KEY: [HEX] })
     expect(await runKeysCommand('new')).not.toBe(printed)
   })
@@ -41,12 +43,14 @@ describe('the command keys new', () => {
   it('writes a file that only its owner can read, and overwrites none', async () => {
     const file = join(folder.path, '.env')
     expect(await runKeysCommand('new', '--out', file)).toMatch(
-      /^Wrote PRIVATE_KEY, CHALLENGE_SECRET, RESOURCE_KEY of did:ethr:rsk:0x[0-9a-f]{40} to .*\.env$/
+      /^Wrote PRIVATE_KEY, CHALLENGE_SECRET, RESOURCE_KEY of did:ethr:rsk:0x[0-9a-f]{40} to .*\.env\.$/
     )
     const written = readFileSync(file, 'utf8')
     expect(parseEnv(written)).toEqual({ PRIVATE_KEY: HEX, CHALLENGE_SECRET: HEX, RESOURCE_KEY: HEX })
     expect(statSync(file).mode & 0o777).toBe(0o600)
-    await expect(runKeysCommand('new', '--out', file)).rejects.toThrow(`Cannot write ${file}: a file is in its place`)
+    await expect(runKeysCommand('new', '--out', file)).rejects.toThrow(
+      `Cannot write ${file}: a file with this name exists already`
+    )
     expect(readFileSync(file, 'utf8')).toBe(written)
   })
 

@@ -95,7 +95,7 @@ describe('the command migrate', () => {
       await until(() => lines.length > 0)
       await engine.start()
       expect((await migrating).lines).toEqual([
-        'Waiting for the database (DATABASE_URL), for up to 60 s.',
+        'Waiting up to 60 s for the database (DATABASE_URL).',
         expect.stringMatching(/^sessions: ran/),
         expect.stringMatching(/^relay: ran/),
         expect.stringMatching(/^vault: ran/)
@@ -123,7 +123,7 @@ describe('the command migrate', () => {
     await expect(migrate([], url.href)).rejects.toThrow(
       'Cannot use the database (DATABASE_URL): PostgreSQL has no such database'
     )
-    await expect(runCommand(runMigrate, [])).rejects.toThrow('No database is configured: set DATABASE_URL.')
-    await expect(migrate(['--check', '--print'])).rejects.toThrow('Give --check or --print')
+    await expect(runCommand(runMigrate, [])).rejects.toThrow('No database is configured. Set DATABASE_URL.')
+    await expect(migrate(['--check', '--print'])).rejects.toThrow('--check and --print cannot be combined')
   })
 })

@@ -5,7 +5,7 @@ import {
   findMisspellings,
   readEnv,
   readEnvs,
-  readUnusedVariables
+  findUnusedVariables
 } from '../../../servers/config/read-env.js'
 import { StartError } from '../../../servers/config/startup-error.js'
 import { folderOfEachTest } from '../../support/folder-of-each-test.js'
@@ -124,8 +124,8 @@ describe('readEnv', () => {
   it('requires a shared identity from instances that share a database', () => {
     const env = { DATABASE_URL: 'postgres://db.example/did_auth', CHALLENGE_SECRET: 'a'.repeat(32) }
     expect(readRefusal(env, true).split('\n').slice(1)).toEqual([
-      '  - PRIVATE_KEY: missing; with DATABASE_URL give the same to every instance',
-      '  - AUTH_SERVICE_URL: missing; with DATABASE_URL give the same to every instance'
+      '  - PRIVATE_KEY: missing; with DATABASE_URL, every instance needs the same value',
+      '  - AUTH_SERVICE_URL: missing; with DATABASE_URL, every instance needs the same value'
     ])
     expect(readRefusal({ ...env, RESOURCES: 'https://a.example' }, true)).toContain('\n  - RESOURCE_KEY: missing; with')
     expect(readEnv(env, 'auth', false, 'operate').DATABASE_URL).toBe(env.DATABASE_URL)
@@ -158,8 +158,8 @@ describe('readEnv', () => {
 
   it('names the missing variables of a bucket', () => {
     expect(readRefusal({ S3_ENDPOINT: 'https://s3.example', S3_BUCKET: 'b-1' }).split('\n').slice(1)).toEqual([
-      '  - S3_ACCESS_KEY_ID: missing; it is needed with S3_ENDPOINT, S3_BUCKET',
-      '  - S3_SECRET_ACCESS_KEY: missing; it is needed with S3_ENDPOINT, S3_BUCKET'
+      '  - S3_ACCESS_KEY_ID: missing; it is required together with S3_ENDPOINT, S3_BUCKET',
+      '  - S3_SECRET_ACCESS_KEY: missing; it is required together with S3_ENDPOINT, S3_BUCKET'
     ])
   })
 
@@ -218,7 +218,7 @@ describe('readEnv', () => {
       ERROR_FORMAT: 'json'
     })
     expect(message.split('\n')).toEqual([
-      'Wrong environment:',
+      'Invalid environment variables:',
       '  - PORT: received "65536"; give a port, 0 to 65535',
       '  - SERVICE_URL: received "a b"; give a URL of printable ASCII without space',
       '  - SERVICE_DID: received "did:"; give a DID, such as did:ethr:rsk:0x… (40 hex digits)',
@@ -243,7 +243,7 @@ describe('readEnv', () => {
     const message = readRefusal({ PORT: 'x', IPFS_API_URL: 'http://10.0.0.1:5001' })
     expect(message.split('\n').slice(1)).toEqual([
       '  - PORT: received "x"; give a port, 0 to 65535',
-      '  - IPFS_API_URL: neither https nor on this machine; give such a URL, or IPFS_ALLOW_INSECURE=true'
+      '  - IPFS_API_URL: neither https nor on this machine; give such a URL, or set IPFS_ALLOW_INSECURE=true'
     ])
     const allowed = { PORT: 'x', IPFS_API_URL: 'http://10.0.0.1:5001', IPFS_ALLOW_INSECURE: 'true' }
     expect(readRefusal(allowed)).not.toContain('IPFS')
@@ -309,7 +309,7 @@ describe('readEnvs', () => {
   it('names the problems of all servers in one message, each once', () => {
     const env = { AUTH_PORT: 'x', RELAY_PORT: 'y', VAULT_PORT: 'z', RELAY_MAX_FILE_BYTES: '0' }
     const lines = [
-      'Wrong environment:',
+      'Invalid environment variables:',
       'AUTH_PORT: received "x"; give a port, 0 to 65535',
       'RELAY_MAX_FILE_BYTES: received "0"; give a number of bytes, at least 1',
       'RELAY_PORT: received "y"; give a port, 0 to 65535',
@@ -320,20 +320,20 @@ describe('readEnvs', () => {
 
   it('names a problem of only one server', () =>
     expect(() => readEnvs({ VAULT_PORT: 'z' }, ['auth', 'vault'], true)).toThrow(
-      new StartError('Wrong environment:\n  - VAULT_PORT: received "z"; give a port, 0 to 65535')
+      new StartError('Invalid environment variables:\n  - VAULT_PORT: received "z"; give a port, 0 to 65535')
     ))
 })
 
-describe('readUnusedVariables', () => {
+describe('findUnusedVariables', () => {
   it('names the variables that `all` does not read', () => {
     const env = { PORT: '1', SERVICE_URL: '', AUTH_PORT: '2' }
-    expect(readUnusedVariables(env, ['auth', 'relay', 'vault'], true)).toEqual(['PORT'])
+    expect(findUnusedVariables(env, ['auth', 'relay', 'vault'], true)).toEqual(['PORT'])
   })
 
   it('names the variables that only `all` reads', () => {
     const env = { PORT: '1', AUTH_PORT: '2', AUTH_SERVICE_URL: 'https://auth.example', RELAY_PORT: '3' }
-    expect(readUnusedVariables(env, ['auth'], false)).toEqual(['AUTH_PORT', 'AUTH_SERVICE_URL'])
-    expect(readUnusedVariables({ PORT: '1' }, ['auth'], false)).toEqual([])
+    expect(findUnusedVariables(env, ['auth'], false)).toEqual(['AUTH_PORT', 'AUTH_SERVICE_URL'])
+    expect(findUnusedVariables({ PORT: '1' }, ['auth'], false)).toEqual([])
   })
 })
 
@@ -356,7 +356,7 @@ describe('variables <NAME>_FILE', () => {
       RPC_URL_FILE: folder.path
     })
     expect(message.split('\n')).toEqual([
-      'Wrong environment:',
+      'Invalid environment variables:',
       '  - PRIVATE_KEY: received together with PRIVATE_KEY_FILE; set only one of them',
       '  - CHALLENGE_SECRET_FILE: the file is empty',
       '  - RPC_URL_FILE: the file cannot be read'
@@ -375,8 +375,8 @@ describe('findMisspellings', () => {
     ['AUTH_SERVICE_ULR', 'AUTH_SERVICE_URL'],
     ['PRIVATE_KEY_FIL', 'PRIVATE_KEY_FILE'],
     ['PROT', 'PORT']
-  ])('suggests for %s the variable %s', (variable, known) =>
-    expect(findMisspellings({ [variable]: 'a value' })).toEqual([{ variable, known }])
+  ])('suggests for %s the variable %s', (variable, suggestion) =>
+    expect(findMisspellings({ [variable]: 'a value' })).toEqual([{ variable, suggestion }])
   )
 
   it.each(['SERVICE_URL', 'VAULT_PORT', 'PAGER', 'POST', 'HOME', 'PATH', 'SERVICE_LRU_', 'SERVICE', ''])(
@@ -388,6 +388,6 @@ describe('findMisspellings', () => {
 
   it('adds its suggestions to the message about an invalid environment, without values', () =>
     expect(readRefusal({ PORT: 'http', PRIVATE_KYE: 'secret' })).toMatch(
-      /^Wrong environment:\n {2}- PORT: .*\n {2}- PRIVATE_KYE: unknown; is it PRIVATE_KEY\?$/
+      /^Invalid environment variables:\n {2}- PORT: .*\n {2}- PRIVATE_KYE: unknown variable; did you mean PRIVATE_KEY\?$/
     ))
 })

@@ -107,6 +107,6 @@ describe('loadIdentity', () => {
     await expect(load({ DATA_DIR })).rejects.toThrow(
       `Cannot use the folder ${DATA_DIR} (DATA_DIR): a part of its path is a file`
     )
-    await expect(load({ DATA_DIR: file })).rejects.toThrow('a file is in its place')
+    await expect(load({ DATA_DIR: file })).rejects.toThrow('a file with this name exists already')
   })
 })

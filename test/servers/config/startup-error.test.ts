@@ -6,11 +6,14 @@ describe('startStep', () => {
   it.each([
     ['EACCES', 'permission denied'],
     ['EROFS', 'the disk is read-only'],
-    ['ERR_DLOPEN_FAILED', 'better-sqlite3 has no native part for this Node: npm rebuild better-sqlite3'],
+    [
+      'ERR_DLOPEN_FAILED',
+      'better-sqlite3 has no native module for this version of Node; run npm rebuild better-sqlite3'
+    ],
     ['ENOSPC', 'the disk is full'],
-    ['SQLITE_NOTADB', 'the file is no SQLite database'],
-    ['SQLITE_READONLY_DIRECTORY', 'it can only be read'],
-    ['SQLITE_READONLY_DBMOVED', 'its file, or the log of it, was moved or deleted'],
+    ['SQLITE_NOTADB', 'the file is not an SQLite database'],
+    ['SQLITE_READONLY_DIRECTORY', 'it is read-only'],
+    ['SQLITE_READONLY_DBMOVED', 'its file or its write-ahead log was moved or deleted'],
     ['SQLITE_STRANGE_THING', 'SQLITE_STRANGE_THING'],
     ['ESTRANGE', 'ESTRANGE']
   ])('explains %s as: %s', (code, reason) => {
@@ -30,7 +33,7 @@ describe('startStep', () => {
     }
     expect(failWith('one line\nand more')).toThrow(/^Cannot use it: one line$/)
     expect(failWith('Could not locate the bindings file. Tried:\n → a\n → b')).toThrow(
-      'Cannot use it: better-sqlite3 has no native part for this Node: npm rebuild better-sqlite3'
+      'Cannot use it: better-sqlite3 has no native module for this version of Node; run npm rebuild better-sqlite3'
     )
   })
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
-import { memoryStore } from 'express-did-auth'
+import express from 'express'
+import { es256kSigner, memoryStore, setupDidAuth } from 'express-did-auth'
 import { readEnv } from '../../../servers/config/read-env.js'
 import { createDidAuthConfig, getMaxRequests, createSiweOptions } from '../../../servers/http/did-auth.js'
 import { createServerLog } from '../../../servers/observability/logger.js'
@@ -41,6 +42,21 @@ describe('createDidAuthConfig', () => {
       absoluteSessionDurationInHours: undefined,
       errorFormat: undefined
     }))
+
+  // Cause: the operator read the warning twice, once about the option and once about the variable.
+  it('leaves the warning about a SERVICE_URL without a scheme to the server, and passes others on', async () => {
+    const serviceUrl = 'localhost:3000'
+    const variables = { SERVICE_URL: serviceUrl, ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: '901' }
+    const env = readEnv(variables, 'auth', false)
+    const messages: unknown[] = []
+    const write = (line: string): void => void messages.push(JSON.parse(line).msg)
+    const log = createServerLog(env, false, { write })
+    const serviceDid = `did:ethr:rsk:0x${'1'.repeat(40)}`
+    const parts = { env, identity: { ...identity, serviceDid }, serviceUrl, log, store: memoryStore() }
+    const requireDid = setupDidAuth(express(), createDidAuthConfig(parts, es256kSigner(identity.privateKey)))
+    await requireDid.close()
+    expect(messages).toEqual([expect.stringMatching(/^access tokens /)])
+  })
 })
 
 describe('getMaxRequests', () =>

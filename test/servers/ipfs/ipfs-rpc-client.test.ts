@@ -278,7 +278,7 @@ describe('logLocalNodeHint', () => {
     })
     expect(requests).toEqual(['POST /api/v0/version'])
     const { msg } = JSON.parse(line) as { msg: string }
-    expect(msg).toMatch(/^an IPFS node answers at http:\/\/127\.0\.0\.1:\d+: with IPFS_API_URL /)
+    expect(msg).toMatch(/^found an IPFS node at http:\/\/127\.0\.0\.1:\d+\. Set IPFS_API_URL=/)
     expect(others).toEqual([])
   })
 

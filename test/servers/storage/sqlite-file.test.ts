@@ -143,7 +143,7 @@ describe('a database file', () => {
       try {
         return await readTexts(opened, 'k')
       } finally {
-        await closeStack.close()
+        await opened.close()
       }
     }
   })

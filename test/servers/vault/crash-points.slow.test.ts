@@ -47,13 +47,13 @@ describe('the command vault reconcile', () => {
     const [database, content, index, objects, pins, node] = stdout.split('\n')
     expect([database, index, objects, pins]).toEqual([
       'database: sound',
-      'index: right for all users',
+      'index: correct for all users',
       'objects: all in use',
-      'pins: desired for all content and nothing else'
+      'pins: match the stored content'
     ])
     expect(content).toMatch(/^content: \d+ contents? in use, all undamaged$/)
-    // A pin that was added and removed during the listing counts as a pin of others.
-    expect(node).toMatch(/^IPFS node: has all pins of this vault, \w+ pins? of others$/)
+    // A pin that was added and removed during the listing counts as another pin.
+    expect(node).toMatch(/^IPFS node: has all pins of this vault, \w+ other pins?$/)
     expect(load.wrongAnswers).toEqual([])
     expect(await findVaultLosses(server.url, users)).toEqual([])
     expect(await vault.findFaults()).toEqual([])

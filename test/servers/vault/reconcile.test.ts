@@ -73,10 +73,10 @@ async function run(
 const soundReport = [
   'database: sound',
   'content: 4 contents in use, all undamaged',
-  'index: right for all users',
+  'index: correct for all users',
   'objects: all in use',
-  'pins: desired for all content and nothing else',
-  'IPFS node: has all pins of this vault, no pins of others',
+  'pins: match the stored content',
+  'IPFS node: has all pins of this vault, no other pins',
   'open: no pins'
 ]
 
@@ -110,8 +110,8 @@ describe('the command vault reconcile', () => {
     await fill()
     damage()
     await expectRepair(
-      { 1: 'content: 4 contents in use, 1 to put back from the IPFS node' },
-      { 1: 'content: 4 contents in use, 1 put back from the IPFS node' }
+      { 1: 'content: 4 contents in use, 1 to restore from the IPFS node' },
+      { 1: 'content: 4 contents in use, 1 restored from the IPFS node' }
     )
   })
 
@@ -149,15 +149,15 @@ describe('the command vault reconcile', () => {
     await fill()
     runSql(`DELETE FROM entries WHERE cid = '${oneCid}'`)
     const expectedLine =
-      'index: usage corrected for 1 user, 1 unused content deleted, 1 list with entries missing or changed ' +
-      '(restore the last backup, or reconcile --accept-damage): did:ethr:rsk:0xa "k"'
+      'index: usage corrected for 1 user, 1 unused content deleted, 1 list with missing or changed entries ' +
+      '(restore the last backup, or run reconcile --accept-damage): did:ethr:rsk:0xa "k"'
     const refused = await run()
     expect([refused.isInOrder, refused.lines[2]]).toEqual([false, expectedLine])
     await expect(opened.store.listEntries({ did: alice, key: 'k' })).rejects.toMatchObject({ code: 'ERR_STORAGE' })
     const accepted = await run(false, true, true)
     expect([accepted.isInOrder, accepted.lines[2]]).toEqual([
       true,
-      'index: 1 list accepted with what is left: did:ethr:rsk:0xa "k"'
+      'index: 1 list accepted with the remaining entries: did:ethr:rsk:0xa "k"'
     ])
     expect((await opened.store.listEntries({ did: alice, key: 'k' })).entries).toHaveLength(1)
   })
@@ -167,15 +167,15 @@ describe('the command vault reconcile', () => {
     await open(false)
     await fill()
     expect((await run(false, false)).lines.slice(4)).toEqual([
-      'pins: no IPFS node, IPFS_API_URL is not given',
-      'IPFS node: not compared',
+      'pins: not compared, because no IPFS node is configured (IPFS_API_URL)',
+      'IPFS node: not configured',
       'open: no pins'
     ])
     await close()
     await open(true)
     await expectRepair(
       { 4: 'pins: 4 contents to pin, no contents to unpin' },
-      { 4: 'pins: 4 contents to pin, no contents to unpin', 6: 'open: 4 pins, the running server carries them out' }
+      { 4: 'pins: 4 contents to pin, no contents to unpin', 6: 'open: 4 pins, which the running server carries out' }
     )
     expect(node.pins.size).toBe(4)
   })
@@ -184,10 +184,10 @@ describe('the command vault reconcile', () => {
     await fill()
     node.pins.delete(oneCid)
     node.pins.add('of another')
-    expect((await run(true)).lines[5]).toBe('IPFS node: 1 pin missing, to pin again, 1 pin of others')
+    expect((await run(true)).lines[5]).toBe('IPFS node: 1 pin missing and to pin again, 1 other pin')
     expect((await run()).lines.slice(5)).toEqual([
-      'IPFS node: 1 pin missing, to pin again, 1 pin of others',
-      'open: 1 pin, the running server carries them out'
+      'IPFS node: 1 pin missing and to pin again, 1 other pin',
+      'open: 1 pin, which the running server carries out'
     ])
     expect(await worker?.settle([oneCid])).toBe(true)
     expect(node.pins.has(oneCid)).toBe(true)
@@ -198,10 +198,7 @@ describe('the command vault reconcile', () => {
     await fill()
     node.fault = () => 'ERR_IPFS_UNAVAILABLE'
     const { isInOrder, lines } = await run()
-    expect([isInOrder, lines[5]]).toEqual([
-      false,
-      'IPFS node: its pins cannot be listed: IPFS node unavailable, try again'
-    ])
+    expect([isInOrder, lines[5]]).toEqual([false, 'IPFS node: cannot list its pins: IPFS node unavailable, try again'])
   })
 
   it('rebuilds a damaged index', async () => {

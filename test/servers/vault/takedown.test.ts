@@ -39,8 +39,8 @@ async function postCopies(content: string): Promise<string> {
   return id
 }
 
-const backupHint = 'Backups, replicas and their logs, snapshots of the disk and other IPFS nodes may still have it.'
-const pinHint = 'Its pin is removed by the running server when the IPFS node answers.'
+const backupHint = 'Copies may remain in backups, replicas and their logs, disk snapshots, and on other IPFS nodes.'
+const pinHint = 'The running server removes its pin as soon as the IPFS node is available.'
 
 describe('the command vault takedown', () => {
   it.each([
@@ -80,7 +80,7 @@ describe('the command vault takedown', () => {
 
   it('changes nothing with --dry-run in any position, and reports what it would do', async () => {
     const id = await postCopies(secret)
-    const lines = [`Would remove ${id} (${secret.length} bytes), and refuse it from now on.`]
+    const lines = [`Would remove ${id} (${secret.length} bytes) and refuse it from now on.`]
     expect(await run('takedown', id, '--dry-run')).toEqual({ code: 0, lines })
     expect(await run('takedown', '--dry-run', id)).toEqual({ code: 0, lines })
     await bob!.read('letters').expect(200, JSON.stringify([secret]))

@@ -62,14 +62,14 @@ describe('the command conformance', () => {
     const { app, clock } = await testApp({}, { before: (app) => app.use('/logout', (_req, res) => sendEndlessly(res)) })
     const { checks } = await checkService(app, { clock })
     const details = checks.flatMap(({ outcome, detail }) => (outcome === 'failed' ? [detail] : []))
-    expect(details).toContain('POST /logout answered more than 1 MiB')
+    expect(details).toContain('POST /logout answered with more than 1 MiB')
   })
 
   it('passes no check of a server that refuses every request', async () => {
     const report = await checkService((_req, res) => res.writeHead(401, { 'Content-Type': 'text/plain' }).end('No'))
     expect([report.passed, report.total > 45]).toEqual([0, true])
     expect(report.checks[0]?.detail).toMatch(
-      /^not asked, because a good login fails: no session: POST \/auth answered 401/
+      /^not checked, because a valid login fails: the login opened no session: POST \/auth answered 401/
     )
   })
 

@@ -151,7 +151,7 @@ describe('the command conformance --siwe', () => {
     const { passed, checks } = await score(app, '/api', ...paths)
     expect(passed).toBe(0)
     expect(checks[0]!.detail).toMatch(
-      /^not asked, because a good login fails: a good message: POST \/login answered 401/
+      /^not checked, because a valid login fails: a valid message: POST \/login answered 401/
     )
   })
 })

@@ -2,7 +2,7 @@ import { afterAll, describe, expect, it } from '@jest/globals'
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { didOfPrivateKey } from 'express-did-auth'
-import { runDoctor, type DoctorDependencies } from '../../../../servers/commands/doctor/command.js'
+import { runDoctor, type DoctorOptions } from '../../../../servers/commands/doctor/command.js'
 import { isWeak, findSite } from '../../../../servers/commands/doctor/environment.js'
 import type { Finding } from '../../../../servers/commands/doctor/finding.js'
 import { runCommand } from '../../../support/command-line.js'
@@ -26,16 +26,11 @@ const VALID_ENV = { DATA_DIR: folder.path, PRIVATE_KEY: KEY, CHALLENGE_SECRET: S
 async function diagnose(
   env: Record<string, string>,
   args: string[] = [],
-  dependencies: DoctorDependencies = {}
+  options: DoctorOptions = {}
 ): Promise<{ code: number; findings: Finding[]; ids: string[] }> {
   const { code, lines } = await runCommand(
     (commandLine) =>
-      runDoctor(commandLine, {
-        defaultNodes: {},
-        addresses: [],
-        usedPercent: () => Promise.resolve(50),
-        ...dependencies
-      }),
+      runDoctor(commandLine, { defaultNodes: {}, addresses: [], usedPercent: () => Promise.resolve(50), ...options }),
     [...args, '--json'],
     { ...VALID_ENV, ...env }
   )
@@ -182,10 +177,10 @@ describe('the command doctor', () => {
     writeFileSync(file, '')
     const { findings } = await diagnose({ DATA_DIR: file })
     expect(findings).toMatchObject([
-      { id: 'data-dir', level: 'change', what: `${file} cannot be written to: a part of its path is a file` }
+      { id: 'data-dir', level: 'change', what: `The server cannot write to ${file}: a part of its path is a file` }
     ])
     const full = await diagnose({}, [], { usedPercent: () => Promise.resolve(90) })
-    const remedy = expect.stringContaining('free space there, or DATA_DIR=')
+    const remedy = expect.stringContaining('free space on that disk, or DATA_DIR=')
     expect(full).toMatchObject({ code: 1, findings: [{ id: 'disk-full', level: 'change', change: remedy }] })
     expect(full.findings[0]?.what).toBe(`The disk of ${folder.path} (DATA_DIR) is 90 % full`)
     expect(readdirSync(folder.path)).toEqual(['file'])
@@ -199,7 +194,7 @@ describe('the command doctor', () => {
     const expectedFinding = {
       id: 'service-did',
       level: 'change',
-      change: 'remove SERVICE_DID: it follows from the key'
+      change: 'remove SERVICE_DID, so that the DID is derived from PRIVATE_KEY'
     }
     expect((await diagnose({ SERVICE_DID })).findings).toMatchObject([expectedFinding])
     const data = temporaryFolder()
@@ -211,7 +206,7 @@ describe('the command doctor', () => {
 
   it('finds a TRUSTED_ISSUER without keys, unless auth runs in the same process', async () => {
     const deadUrl = await deadRpcUrl()
-    const reason = `${deadUrl} (TRUSTED_ISSUER) gives no keys: the connection was refused`
+    const reason = `${deadUrl} (TRUSTED_ISSUER) returns no keys: the connection was refused`
     const vaultRun = await diagnose({ TRUSTED_ISSUER: deadUrl }, ['--server', 'vault'])
     expect(vaultRun).toMatchObject({ code: 1, findings: [{ id: 'issuer', level: 'change', what: reason }] })
     expect((await diagnose({ TRUSTED_ISSUER: deadUrl, AUTH_SERVICE_URL: deadUrl })).ids).toEqual([])
@@ -238,11 +233,11 @@ describe('the command doctor', () => {
     const plain = await print(false)
     expect(plain).toBe(
       [
-        'CHANGE  https://auth.example.com is https, so a proxy is in front, and TRUST_PROXY is off (trust-proxy)',
-        '        All users share the address of the proxy, and with it one budget of requests.',
+        'CHANGE  https://auth.example.com is https, so the server is behind a proxy, but TRUST_PROXY is off (trust-proxy)',
+        '        The server sees only the address of the proxy, so all users share one rate limit.',
         '        > TRUST_PROXY=1',
         '',
-        '1 to change.'
+        '1 problem has to be fixed.'
       ].join('\n')
     )
     expect(await print(true, { NO_COLOR: '1' })).toBe(plain)

@@ -4,7 +4,7 @@ import cors from 'cors'
 import type { Express, Request, Response } from 'express'
 import type { DidAuthConfig } from 'express-did-auth'
 import type { CommandLine } from '../../../../servers/commands/command-line.js'
-import { runDoctor, type DoctorDependencies } from '../../../../servers/commands/doctor/command.js'
+import { runDoctor, type DoctorOptions } from '../../../../servers/commands/doctor/command.js'
 import type { Finding } from '../../../../servers/commands/doctor/finding.js'
 import { runCommand } from '../../../support/command-line.js'
 import { closeServices, serving } from '../../../support/server-client.js'
@@ -35,8 +35,8 @@ async function startService(
   return url
 }
 
-async function diagnose(args: string[], createEnv: Record<string, string> = {}, dependencies: DoctorDependencies = {}) {
-  const run = (commandLine: CommandLine): Promise<number> => runDoctor(commandLine, dependencies)
+async function diagnose(args: string[], createEnv: Record<string, string> = {}, options: DoctorOptions = {}) {
+  const run = (commandLine: CommandLine): Promise<number> => runDoctor(commandLine, options)
   const { code, lines } = await runCommand(run, [...args, '--json'], createEnv)
   const { findings } = JSON.parse(lines.join('')) as { findings: Finding[] }
   return { code, findings, ids: findings.map(({ id, level }) => `${level} ${id}`) }
@@ -106,7 +106,7 @@ describe('the command doctor <url>', () => {
   ])('reports that the URL issues no challenge if the response is %s', async (_what, answer) => {
     const { code, findings } = await diagnose([await serving((_req, res) => void answer(res))])
     expect([code, findings]).toMatchObject([1, [{ id: 'no-challenge', level: 'change' }]])
-    expect(findings[0]?.what).toMatch(/^It issues no challenge: POST \/request-auth answered \d+/)
+    expect(findings[0]?.what).toMatch(/^The service issues no challenge: POST \/request-auth answered \d+/)
   })
 
   it.each(['/logout', '/refresh-token', '/auth'])('continues when %s gets no response', async (path) => {
@@ -128,7 +128,9 @@ describe('the command doctor <url>', () => {
   it('strips terminal control characters from responses of the service', async () => {
     const url = await serving((_req, res) => res.writeHead(500).end('\u009b2J\u202eno'))
     const { lines } = await runCommand(runDoctor, [url])
-    expect(lines[0]).toBe('CHANGE  It issues no challenge: POST /request-auth answered 500 "2Jno" (no-challenge)')
+    expect(lines[0]).toBe(
+      'CHANGE  The service issues no challenge: POST /request-auth answered 500 "2Jno" (no-challenge)'
+    )
   })
 
   it('finds a clock that is ten minutes ahead', async () => {
@@ -153,17 +155,17 @@ describe('the command doctor <url>', () => {
     const { findings, code } = await diagnose([url, '--origin', PAGE])
     expect(code).toBe(1)
     expect(findings.map(({ what }) => what)).toEqual([
-      `A page of ${PAGE} may not read answers`,
+      `A page of ${PAGE} may not read responses`,
       `A page of ${PAGE} may not send authorization, content-type, idempotency-key`,
       `A page of ${PAGE} may not read challenge-expires-in, idempotent-replayed, retry-after, www-authenticate`,
-      'localhost:8080 is no login domain'
+      'localhost:8080 is not a login domain'
     ])
   })
 
   it('finds a page whose EIP-4361 messages are refused, and a cache that repeats one nonce', async () => {
     const cache = (app: Express) => app.get('/siwe/nonce', (_req, res) => void res.send('a'.repeat(64)))
     const [url, cached] = [await startService({ siwe: true }), await startService({ siwe: true }, {}, cache)]
-    const foreign = { id: 'siwe-domain', level: 'note', what: `EIP-4361 messages of ${PAGE} are refused` }
+    const foreign = { id: 'siwe-domain', level: 'note', what: `The service refuses EIP-4361 messages of ${PAGE}` }
     expect((await diagnose([url, '--origin', PAGE])).findings).toContainEqual(expect.objectContaining(foreign))
     expect(
       (await diagnose([await startService({ siwe: { domains: ['localhost:8080'] } }), '--origin', PAGE])).ids
