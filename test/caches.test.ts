@@ -6,12 +6,12 @@ import type { Client, SignatureCache } from '../src/ports.js'
 import { refusal } from './support/refusal.js'
 
 const NOW = 1_800_000_000
-const cacheOf = (maxEntries = 3, maxWeight?: number): ExpiringCache<string> =>
+const createCache = (maxEntries = 3, maxWeight?: number): ExpiringCache<string> =>
   new ExpiringCache({ lifetimeSeconds: 10, maxEntries, ...(maxWeight !== undefined && { maxWeight }) })
 
 describe('ExpiringCache', () => {
   it('knows a value for its lifetime, and says how much of it is left', () => {
-    const cache = cacheOf()
+    const cache = createCache()
     cache.set('a', 'A', NOW)
     expect(cache.get('a', NOW + 9)).toEqual({ value: 'A', secondsLeft: 1 })
     expect(cache.get('a', NOW + 10)).toBeUndefined()
@@ -20,7 +20,7 @@ describe('ExpiringCache', () => {
 
   // Cause: answers that no one requested again stayed until a thousand others had arrived.
   it('drops what has expired with the next look, whichever key that is for', () => {
-    const cache = cacheOf()
+    const cache = createCache()
     cache.set('a', 'A', NOW)
     cache.set('b', 'B', NOW + 5)
     cache.get('c', NOW + 10)
@@ -30,20 +30,20 @@ describe('ExpiringCache', () => {
   })
 
   it('drops what was cached before the clock was set back', () => {
-    const cache = cacheOf()
+    const cache = createCache()
     cache.set('a', 'A', NOW)
     expect(cache.get('a', NOW - 1)).toBeUndefined()
     expect(cache.size).toBe(0)
   })
 
   it('drops the oldest beyond its number of entries, and a value that is set again is the youngest', () => {
-    const cache = cacheOf()
+    const cache = createCache()
     for (const key of ['a', 'b', 'c', 'a', 'd']) cache.set(key, key, NOW)
     expect(['a', 'b', 'c', 'd'].filter((key) => cache.get(key, NOW))).toEqual(['a', 'c', 'd'])
   })
 
   it('drops the oldest beyond its weight, and counts what was replaced or has expired no more', () => {
-    const cache = cacheOf(100, 10)
+    const cache = createCache(100, 10)
     cache.set('a', 'A', NOW, 6)
     cache.set('a', 'A', NOW, 4)
     cache.set('b', 'B', NOW + 5, 6)
@@ -108,8 +108,8 @@ const LIFETIME_SECONDS = 300
 const NOW_SECONDS = 1_000
 
 /** A client of its own network. */
-const clientOf = (network: string): Client => ({ network, isGone: () => false })
-const client = clientOf('192.0.2.1')
+const createClient = (network: string): Client => ({ network, isGone: () => false })
+const client = createClient('192.0.2.1')
 
 /** Signs by writing down what was signed. */
 function signing() {
@@ -161,22 +161,22 @@ describe('remembered signatures', () => {
   // Cause: anybody may ask for one with each of any number of DIDs.
   it('are at most 200 under way: the next is ERR_BUSY, to come again in 1 s, and one that is known is not', async () => {
     const cache = createSignatureCache(LIFETIME_SECONDS)
-    const known = cache.signOnce('known', client, NOW_SECONDS, async () => 'signed')
-    await known
-    const end = fill(cache, 200, (number) => clientOf(`10.${number}.0.1`))
-    const one = () => cache.signOnce('another', clientOf('198.51.100.1'), NOW_SECONDS, async () => 'signed')
-    await expect(one()).rejects.toMatchObject({ code: 'ERR_BUSY', retryAfterSeconds: 1 })
+    const cached = cache.signOnce('known', client, NOW_SECONDS, async () => 'signed')
+    await cached
+    const end = fill(cache, 200, (number) => createClient(`10.${number}.0.1`))
+    const signOne = () => cache.signOnce('another', createClient('198.51.100.1'), NOW_SECONDS, async () => 'signed')
+    await expect(signOne()).rejects.toMatchObject({ code: 'ERR_BUSY', retryAfterSeconds: 1 })
     expect(await cache.signOnce('known', client, NOW_SECONDS, async () => 'again')).toBe('signed')
     await end()
-    expect(await one()).toBe('signed')
+    expect(await signOne()).toBe('signed')
   })
 
   it('are at most 20 under way for one client network, and others have their own', async () => {
     const cache = createSignatureCache(LIFETIME_SECONDS)
     const end = fill(cache, 20, () => client)
-    const one = (asking: Client) => cache.signOnce('another', asking, NOW_SECONDS, async () => 'signed')
-    await expect(one(client)).rejects.toMatchObject({ code: 'ERR_BUSY' })
-    expect(await one(clientOf('192.0.2.2'))).toBe('signed')
+    const signOne = (asking: Client) => cache.signOnce('another', asking, NOW_SECONDS, async () => 'signed')
+    await expect(signOne(client)).rejects.toMatchObject({ code: 'ERR_BUSY' })
+    expect(await signOne(createClient('192.0.2.2'))).toBe('signed')
     await end()
   })
 

@@ -16,8 +16,8 @@ const SHARED = 'config observability http openapi storage bodies ipfs process'
   .map((folder) => `servers/${folder}`)
 
 /**
- * Layers and their permitted imports. Each layer of the library uses only what stands above it; a layer that needs more is a sign that
- * something lives in the wrong place, and if the table itself is wrong, change it in the commit that moves the files.
+ * Layers and their permitted imports. Each layer of the library imports only layers above it in this table. If a layer
+ * needs more, a file is probably in the wrong layer. To change the table itself, do so in the commit that moves the files.
  */
 const LAYERS: readonly Layer[] = [
   { name: 'errors', files: /^src\/(?:errors|error-answer)\.ts$/, uses: [], packages: /^$/ },
@@ -158,7 +158,7 @@ const LAYERS: readonly Layer[] = [
 const root = fileURLToPath(new URL('..', import.meta.url))
 
 /** The faults of made-up files, given as path and text. */
-function faultsOf(sources: Readonly<Record<string, string>>): string[] {
+function listFaults(sources: Readonly<Record<string, string>>): string[] {
   const imports = Object.entries(sources).flatMap(([file, text]) => parseImports(file, text))
   return findLayerFaults(LAYERS, Object.keys(sources), imports)
 }
@@ -186,7 +186,7 @@ describe('the layers', () => {
 describe('findLayerFaults', () => {
   it('accepts imports of layers further up the table', () =>
     expect(
-      faultsOf({
+      listFaults({
         'src/errors.ts': '',
         'src/protocol/did.ts': "import { DidAuthError } from '../errors.js'\nimport { Buffer } from 'node:buffer'",
         'src/protocol/jwt.ts': "export * from './did.js'",
@@ -234,18 +234,18 @@ describe('findLayerFaults', () => {
       'servers/process/run-servers.ts',
       'servers/auth/app.ts'
     ]
-    const faults = faultsOf({ ...Object.fromEntries(others.map((other) => [other, ''])), [file]: text })
+    const faults = listFaults({ ...Object.fromEntries(others.map((other) => [other, ''])), [file]: text })
     expect(faults).toEqual([expect.stringContaining(fault)])
   })
 
   it('finds a cycle within a layer, and a file outside the table', () => {
     expect(
-      faultsOf({
+      listFaults({
         'src/protocol/jwt.ts': "import './did.js'",
         'src/protocol/did.ts': "import type { Jwt } from './jwt.js'"
       })
     ).toEqual(['a cycle: src/protocol/jwt.ts → src/protocol/did.ts → src/protocol/jwt.ts'])
-    expect(faultsOf({ 'src/utils.ts': '', 'servers/misc.ts': '' })).toEqual([
+    expect(listFaults({ 'src/utils.ts': '', 'servers/misc.ts': '' })).toEqual([
       'src/utils.ts is in no layer',
       'servers/misc.ts is in no layer'
     ])

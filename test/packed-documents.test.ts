@@ -13,7 +13,7 @@ writeFileSync(planted, 'PRIVATE_KEY=\n')
 afterAll(() => rmSync(planted))
 
 /** The files that npm would pack, from the top of the package. */
-function filesOf(folder: string): string[] {
+function listFiles(folder: string): string[] {
   const args = ['pack', '--dry-run', '--ignore-scripts', '--json', '--loglevel=error', '--workspaces=false']
   const output = execFileSync('npm', args, { cwd: folder, encoding: 'utf8' })
   const [packed] = JSON.parse(output.slice(output.indexOf('['))) as [{ files: { path: string }[] }]
@@ -22,7 +22,7 @@ function filesOf(folder: string): string[] {
 
 describe.each(['express-did-auth', 'express-did-auth-servers'])('the documents packed in %s', (name) => {
   const folder = join(root, name === 'express-did-auth' ? '.' : 'servers')
-  const files = filesOf(folder)
+  const files = listFiles(folder)
   const documents = files.filter((path) => path.endsWith('.md'))
 
   it('have no environment next to them, where private keys are', () => {

@@ -55,7 +55,7 @@ describe('setupDidAuth', () => {
   })
 
   it('lists a key that is none with the other problems, and needs the DID of any other signer', () => {
-    const problemsOf = (changes: object): string[] => {
+    const listProblems = (changes: object): string[] => {
       try {
         setupDidAuth(express(), { ...config, ...changes })
         return []
@@ -64,11 +64,13 @@ describe('setupDidAuth', () => {
       }
     }
     const unset = undefined as unknown as string
-    expect(problemsOf({ challengeSecret: unset, serviceDid: undefined, serviceSigner: es256kSigner(unset) })).toEqual([
-      '  - challengeSecret: received nothing; give a non-empty string',
-      '  - serviceSigner: received es256kSigner without a private key; give a private key of 32 bytes, or its 64 hexadecimal digits'
-    ])
-    expect(problemsOf({ serviceDid: undefined, serviceSigner: async () => '' })).toEqual([
+    expect(listProblems({ challengeSecret: unset, serviceDid: undefined, serviceSigner: es256kSigner(unset) })).toEqual(
+      [
+        '  - challengeSecret: received nothing; give a non-empty string',
+        '  - serviceSigner: received es256kSigner without a private key; give a private key of 32 bytes, or its 64 hexadecimal digits'
+      ]
+    )
+    expect(listProblems({ serviceDid: undefined, serviceSigner: async () => '' })).toEqual([
       '  - serviceDid: received nothing; give a DID, such as did:ethr:rsk:0x… (40 hex digits)'
     ])
   })

@@ -91,8 +91,8 @@ describe('singleFlight', () => {
 /** Milliseconds until a wait of so many seconds has ended. */
 async function waited(deadline: Deadline, seconds: number): Promise<number> {
   const since = performance.now()
-  const late = new Error('late')
-  await deadline.within(seconds, hang, () => late).catch((error: unknown) => expect(error).toBe(late))
+  const lateError = new Error('late')
+  await deadline.within(seconds, hang, () => lateError).catch((error: unknown) => expect(error).toBe(lateError))
   return performance.now() - since
 }
 

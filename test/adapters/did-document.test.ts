@@ -20,46 +20,46 @@ const p256Compressed = Buffer.concat([Buffer.of(2 + (p256Whole[64]! % 2)), p256W
 const ed25519 = ed25519Key()
 const ed25519Bytes = Buffer.from(String(ed25519.publicKeyJwk.x), 'base64url')
 
-const coded = (codec: string, bytes: Buffer): Buffer => Buffer.concat([Buffer.from(codec, 'hex'), bytes])
+const encodeMultikey = (codec: string, bytes: Buffer): Buffer => Buffer.concat([Buffer.from(codec, 'hex'), bytes])
 const z = (bytes: Buffer): string => `z${encodeBase58(bytes)}`
 const x = whole.subarray(1, 33).toString('base64url')
 const y = whole.subarray(33).toString('base64url')
 
 /** Methods by name, with the kind and the bytes that are to be read from them. */
-const reading = (kind: IssuerKey['kind'], bytes: Buffer, methods: Record<string, Record<string, unknown>>) =>
+const readMethod = (kind: IssuerKey['kind'], bytes: Buffer, methods: Record<string, Record<string, unknown>>) =>
   Object.entries(methods).map(([name, method]) => [name, method, kind, bytes] as const)
 
 const account = `eip155:30:${address}`
 const readable = [
-  ...reading('secp256k1', whole, {
+  ...readMethod('secp256k1', whole, {
     'secp256k1 as JWK': { publicKeyJwk: { kty: 'EC', crv: 'secp256k1', x, y } },
     '0x in upper case': {
       type: 'Secp256k1VerificationKey2018',
       publicKeyHex: `0x${whole.toString('hex').toUpperCase()}`
     }
   }),
-  ...reading('secp256k1', compressed, {
-    'secp256k1 as Multikey': { publicKeyMultibase: z(coded('e701', compressed)) },
+  ...readMethod('secp256k1', compressed, {
+    'secp256k1 as Multikey': { publicKeyMultibase: z(encodeMultikey('e701', compressed)) },
     'hexadecimal by the type': { type: 'EcdsaSecp256k1VerificationKey2019', publicKeyHex: compressed.toString('hex') }
   }),
-  ...reading('P-256', p256Whole, { 'P-256 as JWK': { publicKeyJwk: p256.publicKeyJwk } }),
-  ...reading('P-256', p256Compressed, {
-    'P-256 as Multikey': { publicKeyMultibase: z(coded('8024', p256Compressed)) },
+  ...readMethod('P-256', p256Whole, { 'P-256 as JWK': { publicKeyJwk: p256.publicKeyJwk } }),
+  ...readMethod('P-256', p256Compressed, {
+    'P-256 as Multikey': { publicKeyMultibase: z(encodeMultikey('8024', p256Compressed)) },
     'P-256 by the type': { type: 'EcdsaSecp256r1VerificationKey2019', publicKeyBase58: encodeBase58(p256Compressed) }
   }),
-  ...reading('Ed25519', ed25519Bytes, {
+  ...readMethod('Ed25519', ed25519Bytes, {
     'Ed25519 as JWK': { publicKeyJwk: ed25519.publicKeyJwk },
-    'Ed25519 as Multikey': { publicKeyMultibase: z(coded('ed01', ed25519Bytes)) },
-    'multibase in base64url': { publicKeyMultibase: `u${coded('ed01', ed25519Bytes).toString('base64url')}` },
-    'multibase in hexadecimal': { publicKeyMultibase: `f${coded('ed01', ed25519Bytes).toString('hex')}` },
+    'Ed25519 as Multikey': { publicKeyMultibase: z(encodeMultikey('ed01', ed25519Bytes)) },
+    'multibase in base64url': { publicKeyMultibase: `u${encodeMultikey('ed01', ed25519Bytes).toString('base64url')}` },
+    'multibase in hexadecimal': { publicKeyMultibase: `f${encodeMultikey('ed01', ed25519Bytes).toString('hex')}` },
     'multibase without a codec': { type: 'Ed25519VerificationKey2020', publicKeyMultibase: z(ed25519Bytes) },
     'Base58 by the type': { type: 'Ed25519VerificationKey2018', publicKeyBase58: encodeBase58(ed25519Bytes) },
     'Base64 by the type': { type: 'Ed25519VerificationKey2018', publicKeyBase64: ed25519Bytes.toString('base64') }
   }),
-  ...reading('ecdsa', whole, {
+  ...readMethod('ecdsa', whole, {
     'a point of a type that tells no curve': { type: 'Other', publicKeyHex: whole.toString('hex') }
   }),
-  ...reading('address', Buffer.from(address.slice(2), 'hex'), {
+  ...readMethod('address', Buffer.from(address.slice(2), 'hex'), {
     'an address': { ethereumAddress: address },
     'an account in the older order': { blockchainAccountId: `${address}@eip155:30` },
     'an account beside a key': { blockchainAccountId: account, publicKeyHex: compressed.toString('hex') }
@@ -93,7 +93,7 @@ describe('parseIssuerKey', () => {
     ['an RSA key', { publicKeyJwk: { kty: 'RSA', n: 'AQAB', e: 'AQAB' } }],
     ['coordinates that are too long', { publicKeyJwk: { kty: 'EC', crv: 'P-256', x: x.repeat(2), y } }],
     ['coordinates that are numbers', { publicKeyJwk: { kty: 'EC', crv: 'P-256', x: 5, y: 5 } }],
-    ['an unknown codec', { publicKeyMultibase: z(coded('ec01', ed25519Bytes)) }],
+    ['an unknown codec', { publicKeyMultibase: z(encodeMultikey('ec01', ed25519Bytes)) }],
     ['an unknown multibase', { publicKeyMultibase: `M${ed25519Bytes.toString('base64')}` }],
     ['an empty multibase', { publicKeyMultibase: '' }],
     ['Base58 with a letter that is none', { publicKeyBase58: '0OIl' }],
@@ -126,10 +126,10 @@ describe('parseIssuerKey', () => {
 })
 
 describe('isSignedByIssuerKey', () => {
-  const parsedBy = (alg: string, sign: SignPart): ParsedJwt =>
+  const parseKey = (alg: string, sign: SignPart): ParsedJwt =>
     parseJwt(jwtByHand({ alg }, { hello: 'world' }, sign), 1_000)!
-  const byP256 = parsedBy('ES256', p256.sign)
-  const byEd25519 = parsedBy('EdDSA', ed25519.sign)
+  const byP256 = parseKey('ES256', p256.sign)
+  const byEd25519 = parseKey('EdDSA', ed25519.sign)
 
   it('verifies ES256 with a whole and a compressed point, of both ways to name the curve', () => {
     for (const bytes of [p256Whole, p256Compressed]) {

@@ -4,7 +4,7 @@ import type { Client } from '../../src/ports.js'
 import { refusal } from '../support/refusal.js'
 
 const nextRound = () => new Promise<void>((resolve) => setImmediate(resolve))
-const of = (network: string): Client => ({ network, isGone: () => false })
+const createClient = (network: string): Client => ({ network, isGone: () => false })
 
 let scheduler: EventLoopScheduler
 let given: string[]
@@ -20,11 +20,11 @@ function yieldMany(
   { first = 1, network = 'a', priority }: { first?: number; network?: string; priority?: 'background' } = {}
 ): void {
   // Tasks that still wait when a test ends are not of the next one.
-  const own = given
+  const names = given
   for (let number = first; number < first + count; number += 1) {
-    scheduler.yield(of(network), priority).then(
-      () => own.push(`${network}${number}`),
-      () => own.push(`${network}${number} refused`)
+    scheduler.yield(createClient(network), priority).then(
+      () => names.push(`${network}${number}`),
+      () => names.push(`${network}${number} refused`)
     )
   }
 }
@@ -86,11 +86,11 @@ describe('EventLoopScheduler', () => {
 
   it('refuses with ERR_BUSY and 1 s to wait, when 1,000 tasks of the same network wait', async () => {
     yieldMany(1_002)
-    await expect(scheduler.yield(of('a'))).rejects.toEqual(refusal('ERR_BUSY'))
-    await expect(scheduler.yield(of('a'))).rejects.toMatchObject({ retryAfterSeconds: 1 })
+    await expect(scheduler.yield(createClient('a'))).rejects.toEqual(refusal('ERR_BUSY'))
+    await expect(scheduler.yield(createClient('a'))).rejects.toMatchObject({ retryAfterSeconds: 1 })
     await nextRound()
     yieldMany(2, { first: 1_003 })
-    await expect(scheduler.yield(of('a'))).rejects.toEqual(refusal('ERR_BUSY'))
+    await expect(scheduler.yield(createClient('a'))).rejects.toEqual(refusal('ERR_BUSY'))
     for (let round = 0; round < 501; round += 1) await nextRound()
     expect(given).toEqual(Array.from({ length: 1_004 }, (_, index) => `a${index + 1}`))
   })

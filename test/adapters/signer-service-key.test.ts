@@ -25,7 +25,7 @@ afterEach(() => {
   jest.useRealTimers()
 })
 
-function keyOf(signer: unknown, serviceDid = wallet.did): ServiceKey {
+function createKey(signer: unknown, serviceDid = wallet.did): ServiceKey {
   warnings = []
   changes = []
   const onKeyChange = (address: string): void => void changes.push(address)
@@ -34,7 +34,7 @@ function keyOf(signer: unknown, serviceDid = wallet.did): ServiceKey {
   return createServiceKey({ curve, logger, onKeyChange }, signer as Signer, serviceDid)
 }
 
-function publicKeyHexOf(privateKey: string): string {
+function computePublicKeyHex(privateKey: string): string {
   return SigningKey.computePublicKey(privateKey).slice(2)
 }
 
@@ -78,8 +78,8 @@ describe('the service key behind a signer', () => {
   it.each(Object.entries(signers))(
     'is learnt from a signer that answers as %s, and signs 64 bytes with low s',
     async (_name, answer) => {
-      const key = keyOf((data: unknown) => answer(data, wallet.privateKey))
-      expect(await publicKeyHex(key)).toBe(publicKeyHexOf(wallet.privateKey))
+      const key = createKey((data: unknown) => answer(data, wallet.privateKey))
+      expect(await publicKeyHex(key)).toBe(computePublicKeyHex(wallet.privateKey))
       await expectSignedBy(wallet, key)
       expect(warnings).toEqual([])
     }
@@ -87,20 +87,20 @@ describe('the service key behind a signer', () => {
 
   it('is asked once for any number of callers', async () => {
     const signer = jest.fn(ES256KSigner(hexToBytes(wallet.privateKey)))
-    const key = keyOf(signer)
+    const key = createKey(signer)
     await Promise.all([key.publicKey(), key.publicKey(), key.publicKey()])
     expect(signer).toHaveBeenCalledTimes(1)
   })
 
   it('is never asked to sign what could be a token', async () => {
     const signer = jest.fn(ES256KSigner(hexToBytes(other.privateKey)))
-    await keyOf(signer).publicKey()
+    await createKey(signer).publicKey()
     expect(signer.mock.calls.map(([data]) => String(data)).filter((data) => !data.includes(' '))).toEqual([])
   })
 
   it('is learnt with one warning when it differs from the key of serviceDid', async () => {
-    const key = keyOf(ES256KSigner(hexToBytes(other.privateKey)))
-    expect(await publicKeyHex(key)).toBe(publicKeyHexOf(other.privateKey))
+    const key = createKey(ES256KSigner(hexToBytes(other.privateKey)))
+    expect(await publicKeyHex(key)).toBe(computePublicKeyHex(other.privateKey))
     await key.publicKey()
     await sign(key)
     expect(warnings).toEqual([
@@ -109,8 +109,8 @@ describe('the service key behind a signer', () => {
   })
 
   it('is learnt without a warning for a serviceDid that has no address', async () => {
-    const key = keyOf(ES256KSigner(hexToBytes(wallet.privateKey)), 'did:web:service.example')
-    expect(await publicKeyHex(key)).toBe(publicKeyHexOf(wallet.privateKey))
+    const key = createKey(ES256KSigner(hexToBytes(wallet.privateKey)), 'did:web:service.example')
+    expect(await publicKeyHex(key)).toBe(computePublicKeyHex(wallet.privateKey))
     expect(warnings).toEqual([])
   })
 
@@ -121,14 +121,14 @@ describe('the service key behind a signer', () => {
     ['always returns the same signature', () => base64url('11'.repeat(32) + '22'.repeat(32))]
   ])('rejects with ERR_SIGNER and a time to retry after when the signer %s', async (_name, signer) => {
     const failure = { code: 'ERR_SIGNER', message: 'Signer unavailable, try again', retryAfterSeconds: 5 }
-    await expect(keyOf(signer).publicKey()).rejects.toMatchObject(failure)
-    await expect(sign(keyOf(signer))).rejects.toMatchObject(failure)
+    await expect(createKey(signer).publicKey()).rejects.toMatchObject(failure)
+    await expect(sign(createKey(signer))).rejects.toMatchObject(failure)
   })
 
   it('rejects with ERR_SIGNER after 10 s when the signer hangs, and leaves no timer behind', async () => {
     jest.useFakeTimers()
-    const asked = keyOf(() => new Promise(() => undefined)).publicKey()
-    const failure = expect(asked).rejects.toMatchObject({ code: 'ERR_SIGNER' })
+    const hangingRequest = createKey(() => new Promise(() => undefined)).publicKey()
+    const failure = expect(hangingRequest).rejects.toMatchObject({ code: 'ERR_SIGNER' })
     await jest.advanceTimersByTimeAsync(9_999)
     expect(jest.getTimerCount()).toBe(1)
     await jest.advanceTimersByTimeAsync(1)
@@ -138,17 +138,17 @@ describe('the service key behind a signer', () => {
 
   it('asks a signer that failed again', async () => {
     let isAway = true
-    const good = ES256KSigner(hexToBytes(wallet.privateKey))
-    const key = keyOf((data: string) => (isAway ? Promise.reject(new Error('away')) : good(data)))
+    const validSigner = ES256KSigner(hexToBytes(wallet.privateKey))
+    const key = createKey((data: string) => (isAway ? Promise.reject(new Error('away')) : validSigner(data)))
     await expect(key.publicKey()).rejects.toMatchObject({ code: 'ERR_SIGNER' })
     isAway = false
-    expect(await publicKeyHex(key)).toBe(publicKeyHexOf(wallet.privateKey))
+    expect(await publicKeyHex(key)).toBe(computePublicKeyHex(wallet.privateKey))
   })
 
   it('rejects with ERR_SIGNER when the signer answers garbage later, and returns no invalid signature', async () => {
     let isMad = false
-    const good = ES256KSigner(hexToBytes(wallet.privateKey))
-    const key = keyOf((data: string) => good(isMad ? `${data}!` : data))
+    const validSigner = ES256KSigner(hexToBytes(wallet.privateKey))
+    const key = createKey((data: string) => validSigner(isMad ? `${data}!` : data))
     await key.publicKey()
     isMad = true
     await expect(sign(key)).rejects.toMatchObject({ code: 'ERR_SIGNER' })
@@ -156,18 +156,18 @@ describe('the service key behind a signer', () => {
 
   it('is learnt again with the next request after it changes', async () => {
     let privateKey = wallet.privateKey
-    const key = keyOf((data: string) => ES256KSigner(hexToBytes(privateKey))(data))
+    const key = createKey((data: string) => ES256KSigner(hexToBytes(privateKey))(data))
     await key.publicKey()
     privateKey = other.privateKey
     await expect(sign(key)).rejects.toMatchObject({ code: 'ERR_SIGNER' })
     await expectSignedBy(other, key)
-    expect(await publicKeyHex(key)).toBe(publicKeyHexOf(other.privateKey))
+    expect(await publicKeyHex(key)).toBe(computePublicKeyHex(other.privateKey))
     expect(warnings).toHaveLength(1)
   })
 
   it('tells of each key that replaces another, also of one that comes back, and not of the first', async () => {
     let privateKey = wallet.privateKey
-    const key = keyOf((data: string) => ES256KSigner(hexToBytes(privateKey))(data))
+    const key = createKey((data: string) => ES256KSigner(hexToBytes(privateKey))(data))
     const changeTo = async (next: string): Promise<void> => {
       privateKey = next
       await expect(sign(key)).rejects.toMatchObject({ code: 'ERR_SIGNER' })
@@ -184,8 +184,8 @@ describe('the service key behind a signer', () => {
 
   it('reports no change when the signer fails and returns with the same key', async () => {
     let isAway = false
-    const good = ES256KSigner(hexToBytes(wallet.privateKey))
-    const key = keyOf((data: string) => (isAway ? good(`${data}!`) : good(data)))
+    const validSigner = ES256KSigner(hexToBytes(wallet.privateKey))
+    const key = createKey((data: string) => (isAway ? validSigner(`${data}!`) : validSigner(data)))
     await key.publicKey()
     isAway = true
     await expect(sign(key)).rejects.toMatchObject({ code: 'ERR_SIGNER' })
@@ -196,16 +196,16 @@ describe('the service key behind a signer', () => {
 
   it('is compared without a warning with a serviceDid that is a public key', async () => {
     const compressed = SigningKey.computePublicKey(wallet.privateKey, true)
-    const key = keyOf(ES256KSigner(hexToBytes(wallet.privateKey)), `did:ethr:rsk:${compressed}`)
-    expect(await publicKeyHex(key)).toBe(publicKeyHexOf(wallet.privateKey))
+    const key = createKey(ES256KSigner(hexToBytes(wallet.privateKey)), `did:ethr:rsk:${compressed}`)
+    expect(await publicKeyHex(key)).toBe(computePublicKeyHex(wallet.privateKey))
     expect(warnings).toEqual([])
-    const foreign = keyOf(ES256KSigner(hexToBytes(other.privateKey)), `did:ethr:rsk:${compressed}`)
+    const foreign = createKey(ES256KSigner(hexToBytes(other.privateKey)), `did:ethr:rsk:${compressed}`)
     await foreign.publicKey()
     expect(warnings).toMatchObject([{ event: 'signer-address', address: other.address.toLowerCase() }])
   })
 
   it('rejects with ERR_SIGNER when the public key in serviceDid is no point of the curve', async () => {
-    const key = keyOf(ES256KSigner(hexToBytes(wallet.privateKey)), `did:ethr:0x02${'f'.repeat(64)}`)
+    const key = createKey(ES256KSigner(hexToBytes(wallet.privateKey)), `did:ethr:0x02${'f'.repeat(64)}`)
     await expect(key.publicKey()).rejects.toMatchObject({ code: 'ERR_SIGNER' })
   })
 })

@@ -5,7 +5,7 @@ import { logIn, me } from '../support/server-client.js'
 import { startServer } from '../support/server-process.js'
 import { temporaryFolder } from '../support/store-folder.js'
 import { createNumberedWallet } from '../support/wallet.js'
-import { quantile, reportFigure } from './harness.js'
+import { computeQuantile, reportFigure } from './harness.js'
 
 const CONNECTIONS = 500
 const TEXTS = [
@@ -47,7 +47,7 @@ for (const socket of sockets) socket.destroy()
 server.signal('SIGKILL')
 await server.ended
 folder.remove()
-const p99 = quantile(times, 0.99)
+const p99 = computeQuantile(times, 0.99)
 reportFigure(
   'F13',
   `${CONNECTIONS} half-open connections: p99 of others ${p99.toFixed(0)} ms, all closed in ${closedSeconds.toFixed(1)} s`,

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals'
-import { measure, openLoad, reportTimes } from './harness.js'
+import { measure, applyOpenLoad, reportTimes } from './harness.js'
 import { fitScalability } from './usl.js'
 
 const print = jest.spyOn(console, 'log').mockImplementation(() => undefined)
@@ -40,7 +40,7 @@ describe('openLoad', () =>
     let begun = 0
     let end: () => void = () => undefined
     const all = new Promise<void>((resolve) => (end = resolve))
-    const milliseconds = await openLoad(10_000, 20, () => {
+    const milliseconds = await applyOpenLoad(10_000, 20, () => {
       begun += 1
       if (begun === 20) end()
       return all

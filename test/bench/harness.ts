@@ -7,15 +7,15 @@ const MOST_LOAD = 2
 const ROUNDS = 5
 
 /** Returns the value that is above a share of all values: 0.5 for the median, 0.99 for the p99. */
-export function quantile(values: readonly number[], share: number): number {
+export function computeQuantile(values: readonly number[], share: number): number {
   return [...values].sort((a, b) => a - b)[Math.floor(values.length * share)]!
 }
 
-export const median = (values: readonly number[]): number => quantile(values, 0.5)
+export const computeMedian = (values: readonly number[]): number => computeQuantile(values, 0.5)
 
 /** Prints a figure and the load of the machine: the same code shows other times on a busy one. */
 export function printFigure(text: string): void {
-  console.log(`${text}  [load ${machineLoad().toFixed(1)}]`)
+  console.log(`${text}  [load ${readMachineLoad().toFixed(1)}]`)
 }
 
 /** Prints a figure that has a goal, in one line. One that misses it sets the exit code. */
@@ -72,25 +72,25 @@ export async function measure(
     }
   }
   const [first, second] = measured as [number[], number[]]
-  const ratio = median(first.map((value, round) => value / second[round]!)).toFixed(2)
-  const each = measured.map((values) => median(values).toFixed(1)).join(' / ')
+  const ratio = computeMedian(first.map((value, round) => value / second[round]!)).toFixed(2)
+  const each = measured.map((values) => computeMedian(values).toFixed(1)).join(' / ')
   printFigure(`${name.padEnd(58)} ${ratio.padStart(5)}  (goal ${goal}; ${names.join(' / ')} ${each} ${unit})`)
 }
 
 /** Microseconds of CPU of this process for a call, and how many calls there are in a second, so many at a time. */
-export async function costOfCalls(
+export async function measureCalls(
   callers: number,
   count: number,
   call: (index: number) => Promise<unknown>
 ): Promise<{ microseconds: number; aSecond: number }> {
   const [startedAt, before] = [performance.now(), process.cpuUsage()]
-  await inParallel(callers, count, (index) => call(index))
+  await runInParallel(callers, count, (index) => call(index))
   const { user, system } = process.cpuUsage(before)
   return { microseconds: (user + system) / count, aSecond: (count * 1_000) / (performance.now() - startedAt) }
 }
 
 /** Does `count` pieces of work, so many at a time. */
-export async function inParallel(
+export async function runInParallel(
   workers: number,
   count: number,
   work: (index: number, worker: number) => Promise<unknown>
@@ -103,7 +103,7 @@ export async function inParallel(
 }
 
 /** How often so many callers together get something done in a second. */
-export async function rateOf(
+export async function measureRate(
   callers: number,
   seconds: number,
   call: (index: number, caller: number) => Promise<unknown>
@@ -124,7 +124,7 @@ export async function rateOf(
  *
  * @returns how many milliseconds each piece of work took
  */
-export async function openLoad(
+export async function applyOpenLoad(
   perSecond: number,
   count: number,
   work: (index: number) => Promise<unknown>
@@ -139,9 +139,9 @@ export async function openLoad(
   for (let begun = 0; begun < count;) {
     const due = Math.min(count, ((performance.now() - startedAt) / 1_000) * perSecond)
     for (; begun < due; begun += 1) {
-      const one = timed(begun)
+      const timedWork = timed(begun)
       // A load without an end needs no memory of its work.
-      if (count < Infinity) running.push(one)
+      if (count < Infinity) running.push(timedWork)
     }
     await pause(2)
   }
@@ -167,7 +167,7 @@ export async function measureTimes<Name extends string>(
 ): Promise<{ milliseconds: Record<Name, number[]>; load: number }> {
   const names = Object.keys(situations) as Name[]
   const milliseconds = Object.fromEntries(names.map((name) => [name, []])) as unknown as Record<Name, number[]>
-  let load = machineLoad()
+  let load = readMachineLoad()
   for (let round = 0; round < rounds; round += 1) {
     for (const name of names) {
       const end = await situations[name].begin?.()
@@ -175,13 +175,13 @@ export async function measureTimes<Name extends string>(
       end?.()
       // Remains of the previous situation must not count for the next one.
       await pause(500)
-      load = Math.max(load, machineLoad())
+      load = Math.max(load, readMachineLoad())
     }
   }
   return { milliseconds, load }
 }
 
 /** How many processes wanted to run during the last minute, on average, the figure's own among them. */
-function machineLoad(): number {
+function readMachineLoad(): number {
   return loadavg()[0]!
 }

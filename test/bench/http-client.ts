@@ -142,9 +142,9 @@ export async function tryLogin(
   wallet: BenchWallet,
   { paths = OURS, headers = '' }: { paths?: LoginPaths; headers?: string } = {}
 ): Promise<Answer> {
-  const asked = await connection.post(paths[0], { did: wallet.did }, headers)
-  if (asked.status !== 200) return asked
-  const { challenge } = JSON.parse(asked.body) as { challenge: string }
+  const response = await connection.post(paths[0], { did: wallet.did }, headers)
+  if (response.status !== 200) return response
+  const { challenge } = JSON.parse(response.body) as { challenge: string }
   const sig = wallet.personalSign(`Login to bench.example\nVerification code: ${challenge}`)
   const answer = await connection.post(paths[1], { did: wallet.did, sig }, headers)
   // A window may end between challenge and login: ask again, as every client does.

@@ -9,11 +9,11 @@ import { cpus } from 'node:os'
 import pg from 'pg'
 import { startPostgres } from '../support/postgres-server.js'
 import { tcpProxy } from '../support/tcp-proxy.js'
-import { inParallel, rateOf, reportFigure } from './harness.js'
+import { runInParallel, measureRate, reportFigure } from './harness.js'
 import { ConnectionPool, tryLogin, type Answer, type Tokens } from './http-client.js'
 import { startServer } from './servers.js'
 import { fitScalability } from './usl.js'
-import { freshWallet } from './wallets.js'
+import { createFreshWallet } from './wallets.js'
 
 /** Long enough for two cores: with 5 ms, four instances would do more requests than those have time for. */
 const [TRIP_MILLISECONDS = 50, SECONDS = 15] = process.argv
@@ -40,7 +40,7 @@ class Client {
   async logIn(): Promise<boolean> {
     const post = (path: string, body: object): Promise<Answer> =>
       this.#ask((pool, headers) => pool.use((connection) => connection.post(path, body, headers)))
-    return this.#keep(await tryLogin({ post }, freshWallet()))
+    return this.#keep(await tryLogin({ post }, createFreshWallet()))
   }
 
   async refresh(): Promise<boolean> {
@@ -49,14 +49,18 @@ class Client {
     // One that is refused may have been done: a login takes its place.
     this.#tokens = undefined
     return this.#keep(
-      await this.#ask((pool, headers) => pool.use((one) => one.post('/refresh-token', { refreshToken }, headers)))
+      await this.#ask((pool, headers) =>
+        pool.use((connection) => connection.post('/refresh-token', { refreshToken }, headers))
+      )
     )
   }
 
   async guarded(): Promise<boolean> {
     if (this.#tokens === undefined) return this.logIn()
     const authorization = `Authorization: DIDAuth ${this.#tokens.accessToken}\r\n`
-    return isDone(await this.#ask((pool, headers) => pool.use((one) => one.get('/guarded', headers + authorization))))
+    return isDone(
+      await this.#ask((pool, headers) => pool.use((connection) => connection.get('/guarded', headers + authorization)))
+    )
   }
 
   #keep(answer: Answer): boolean {
@@ -84,13 +88,13 @@ const engine = await startPostgres({ fsync: 'on' })
 const admin = new pg.Client({ connectionString: engine.url() })
 await admin.connect()
 const { rows } = await admin.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
-const own = rows[0]!.pid
+const ownPid = rows[0]!.pid
 /** Returns the CPU time of all processes of PostgreSQL, ended ones included, except for the one that answers. */
 const postgresMicroseconds = (): number => {
-  const { parent } = statOf(own)
+  const { parent } = readStat(ownPid)
   const pids = readdirSync('/proc').map(Number).filter(Number.isInteger)
-  const living = pids.filter((pid) => pid !== own && (pid === parent || statOf(pid).parent === parent))
-  return living.reduce((sum, pid) => sum + cpuOf(pid), statOf(parent).endedChildrenMicroseconds)
+  const living = pids.filter((pid) => pid !== ownPid && (pid === parent || readStat(pid).parent === parent))
+  return living.reduce((sum, pid) => sum + readCpuMicroseconds(pid), readStat(parent).endedChildrenMicroseconds)
 }
 
 const throughputs = new Map(ACTIONS.map((action) => [action, new Map<number, number>()]))
@@ -105,8 +109,9 @@ for (const instances of INSTANCES) {
   const pools = servers.map(({ port }) => new ConnectionPool(port))
   const clients = Array.from({ length: 2 * POOL_SIZE * instances }, () => new Client(pools))
   // Until everything is compiled and all connections are open.
-  await inParallel(clients.length, 25 * clients.length, (_index, client) => clients[client]!.logIn())
-  for (const action of ACTIONS) await rateOf(clients.length, 1 + instances, (_, client) => clients[client]![action]())
+  await runInParallel(clients.length, 25 * clients.length, (_index, client) => clients[client]!.logIn())
+  for (const action of ACTIONS)
+    await measureRate(clients.length, 1 + instances, (_, client) => clients[client]![action]())
   // Half of it on each way.
   proxy.delay(TRIP_MILLISECONDS / 2)
   const microseconds = async (): Promise<number> => {
@@ -115,7 +120,7 @@ for (const instances of INSTANCES) {
   }
   for (const action of ACTIONS) {
     const [startedAt, before] = [performance.now(), await microseconds()]
-    const perSecond = await rateOf(clients.length, SECONDS, (_, client) => clients[client]![action]())
+    const perSecond = await measureRate(clients.length, SECONDS, (_, client) => clients[client]![action]())
     throughputs.get(action)!.set(instances, perSecond)
     cores.set(`${action} ${instances}`, ((await microseconds()) - before) / (performance.now() - startedAt) / 1e3)
   }
@@ -127,9 +132,9 @@ await admin.end()
 await engine.remove()
 
 for (const [action, measured] of throughputs) {
-  const one = measured.get(1)!
+  const single = measured.get(1)!
   const { sigma, kappa } = fitScalability(measured)
-  const shares = [...measured].map(([instances, perSecond]) => perSecond / (instances * one))
+  const shares = [...measured].map(([instances, perSecond]) => perSecond / (instances * single))
   const each = [...measured].map(([instances, perSecond], index) => {
     const busy = cores.get(`${action} ${instances}`)!.toFixed(2)
     return `${instances}: ${perSecond.toFixed(0)}/s (${shares[index]!.toFixed(2)} of linear, ${busy} of ${cpus().length} cores busy)`
@@ -140,7 +145,7 @@ for (const [action, measured] of throughputs) {
 }
 
 /** Microseconds, from the scheduler: the ticks in `stat` are 10 ms. */
-function cpuOf(pid: number): number {
+function readCpuMicroseconds(pid: number): number {
   try {
     return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1000
   } catch {
@@ -149,7 +154,7 @@ function cpuOf(pid: number): number {
 }
 
 /** Returns the parent and the CPU time of the ended children of a process; zeros when it has ended. */
-function statOf(pid: number): { parent: number; endedChildrenMicroseconds: number } {
+function readStat(pid: number): { parent: number; endedChildrenMicroseconds: number } {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
     // After the name, which may have spaces: state, parent, …

@@ -8,7 +8,7 @@ import { temporaryFolder } from '../support/store-folder.js'
 import { createNumberedWallet } from '../support/wallet.js'
 import { measure } from './harness.js'
 import { assertStatus } from './http-client.js'
-import { costOf, startBin, startServer, type Step } from './servers.js'
+import { measureStepCost, startBin, startServer, type Step } from './servers.js'
 
 const CLIENTS = 8
 const KIBIBYTE = 1_024
@@ -46,7 +46,10 @@ for (const store of ['embedded', 'node']) {
     await measure(
       `P5 relay POST ${size}, store: ${store}`,
       { goal, unit },
-      { bare: () => costOf(bare, total, post, CLIENTS), ours: () => costOf(ours, total, post, CLIENTS) }
+      {
+        bare: () => measureStepCost(bare, total, post, CLIENTS),
+        ours: () => measureStepCost(ours, total, post, CLIENTS)
+      }
     )
   }
   const cid = await relayPost(url, token, 'a'.repeat(KIBIBYTE * KIBIBYTE))
@@ -54,8 +57,8 @@ for (const store of ['embedded', 'node']) {
     `P6 relay GET 1 MiB, store: ${store}`,
     { goal: '>= 0.90', unit },
     {
-      bare: () => costOf(bare, 400, get('/file/ready'), CLIENTS),
-      ours: () => costOf(ours, 400, get(`/file/${cid}`), CLIENTS)
+      bare: () => measureStepCost(bare, 400, get('/file/ready'), CLIENTS),
+      ours: () => measureStepCost(ours, 400, get(`/file/${cid}`), CLIENTS)
     }
   )
   await bare.stop()

@@ -58,7 +58,7 @@ const applications: Record<string, () => Promise<unknown>> = {
     app.set('trust proxy', true)
     const never = new Promise<object>(() => undefined)
     const resolve = (did: string): Promise<object> =>
-      did.includes('silent') ? never : Promise.resolve(documentOf(did, did.includes('huge') ? 3_000 : 100))
+      did.includes('silent') ? never : Promise.resolve(createDocument(did, did.includes('huge') ? 3_000 : 100))
     await guard({ signupBusinessLogic: () => undefined, resolver: { resolve }, logger: silent })
   },
   siwe: () => serveSiwe(app),
@@ -78,7 +78,7 @@ const applications: Record<string, () => Promise<unknown>> = {
 }
 
 /** A DID document with many keys: 3,000 are refused for their number, 100 are the most that is allowed. */
-function documentOf(did: string, keys: number): object {
+function createDocument(did: string, keys: number): object {
   const verificationMethod = Array.from({ length: keys }, (_, number) => ({
     id: `${did}#${String(number)}`,
     type: 'JsonWebKey2020',

@@ -58,8 +58,8 @@ class SoakUser {
 
   async #logIn(server: 'auth' | 'vault'): Promise<Tokens> {
     const { did } = this.#wallet
-    const asked = await this.#ask(server, { method: 'POST', path: '/request-auth', body: { did } }, 200)
-    const { challenge } = JSON.parse(asked.body) as { challenge: string }
+    const response = await this.#ask(server, { method: 'POST', path: '/request-auth', body: { did } }, 200)
+    const { challenge } = JSON.parse(response.body) as { challenge: string }
     const sig = this.#wallet.personalSign(createLoginText(this.#domains[server], challenge))
     const { status, body } = await this.#ask(server, { method: 'POST', path: '/auth', body: { did, sig } }, 200, 401)
     // A window ended in between. Clients ask again, but not for ever.
@@ -100,8 +100,8 @@ class SoakUser {
   async #relay(): Promise<{ token: string }> {
     if (this.#relayToken === undefined) {
       const { did } = this.#wallet
-      const asked = await this.#ask('relay', { method: 'POST', path: '/request-auth', body: { did } }, 200)
-      const { challenge } = JSON.parse(asked.body) as { challenge: string }
+      const response = await this.#ask('relay', { method: 'POST', path: '/request-auth', body: { did } }, 200)
+      const { challenge } = JSON.parse(response.body) as { challenge: string }
       const jwt = loginCredential(this.#wallet, challenge)
       const { body } = await this.#ask('relay', { method: 'POST', path: '/auth', body: { jwt } }, 200)
       this.#relayToken = (JSON.parse(body) as { token: string }).token
@@ -154,15 +154,15 @@ export async function soak(
   requests: number,
   { parts = 1, onPart }: { parts?: number; onPart?: () => Promise<void> } = {}
 ): Promise<string[]> {
-  const wrong: string[] = []
-  let asked = 0
+  const wrongAnswers: string[] = []
+  let requestCount = 0
   const [auth, relay, vault] = servers as [Served, Served, Served]
   const domains = { auth: new URL(auth.serviceUrl).host, vault: new URL(vault.serviceUrl).host }
   const clients = Array.from({ length: CLIENTS }, (_, client) => {
     const open = ({ url }: Served): Connection => new Connection(Number(new URL(url).port))
     const connections = { auth: open(auth), relay: open(relay), vault: open(vault) }
     const ask: Ask = async (server, { method, path, body, token }, ...statuses) => {
-      asked += 1
+      requestCount += 1
       const headers = token === undefined ? '' : `Authorization: ${token}\r\n`
       const json = body === undefined ? '' : JSON.stringify(body)
       const connection = connections[server]
@@ -170,8 +170,8 @@ export async function soak(
         ? connection.get(path, headers)
         : connection.write(method, path, json, headers))
       if (!statuses.includes(answer.status)) {
-        wrong.push(`${server} ${method} ${path}: ${answer.status} ${answer.body}`)
-        throw new Error(wrong.at(-1))
+        wrongAnswers.push(`${server} ${method} ${path}: ${answer.status} ${answer.body}`)
+        throw new Error(wrongAnswers.at(-1))
       }
       return answer
     }
@@ -184,9 +184,9 @@ export async function soak(
   for (let part = 1; part <= parts; part += 1) {
     await Promise.all(
       clients.map(async ({ users, draw }) => {
-        while (asked < (requests * part) / parts && wrong.length < 10) {
+        while (requestCount < (requests * part) / parts && wrongAnswers.length < 10) {
           await users[draw(users.length)]?.act().catch((error: unknown) => {
-            if (wrong.length === 0) wrong.push(String(error))
+            if (wrongAnswers.length === 0) wrongAnswers.push(String(error))
           })
         }
       })
@@ -194,5 +194,5 @@ export async function soak(
     await onPart?.()
   }
   for (const { connections } of clients) for (const connection of Object.values(connections)) connection.close()
-  return wrong
+  return wrongAnswers
 }

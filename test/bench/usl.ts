@@ -6,12 +6,12 @@
  * @see Gunther, "Guerrilla Capacity Planning", 2007
  */
 export function fitScalability(throughputs: ReadonlyMap<number, number>): { sigma: number; kappa: number } {
-  const one = throughputs.get(1)
-  if (one === undefined) throw new RangeError('the throughput of one instance is missing')
+  const single = throughputs.get(1)
+  if (single === undefined) throw new RangeError('the throughput of one instance is missing')
   // N / C(N) − 1 = σ(N − 1) + κN(N − 1)
-  const points = [...throughputs].map(([n, x]) => ({ a: n - 1, b: n * (n - 1), y: (n * one) / x - 1 }))
-  const sum = (of: (point: (typeof points)[number]) => number): number =>
-    points.reduce((total, point) => total + of(point), 0)
+  const points = [...throughputs].map(([n, x]) => ({ a: n - 1, b: n * (n - 1), y: (n * single) / x - 1 }))
+  const sum = (read: (point: (typeof points)[number]) => number): number =>
+    points.reduce((total, point) => total + read(point), 0)
   const [aa, ab, bb] = [sum(({ a }) => a * a), sum(({ a, b }) => a * b), sum(({ b }) => b * b)]
   const [ay, by] = [sum(({ a, y }) => a * y), sum(({ b, y }) => b * y)]
   const determinant = aa * bb - ab * ab

@@ -14,7 +14,7 @@ FORM.set('to', 'Bob')
 const NONCE = 'ab'.repeat(32)
 
 /** A service whose transfers are approved, a client that is logged in, and the texts that its wallet signs then. */
-async function approvingService(options: { url?: string; prefix?: string } = {}) {
+async function startApprovingService(options: { url?: string; prefix?: string } = {}) {
   const after: Host['after'] = (app, requireDid) => {
     const handler = requireDid.approved(({ body }) => `Send 5 RBTC to ${body?.to ?? 'Carol'}`)
     app.all(
@@ -41,7 +41,7 @@ const problem = (fields: object): Response =>
 
 describe('DidAuthClient.fetch with approve', () => {
   it('has the wallet sign the request in words, and sends it once more', async () => {
-    const { transfer, texts, exchanges } = await approvingService()
+    const { transfer, texts, exchanges } = await startApprovingService()
     expect((await transfer()).status).toBe(200)
     expect(texts).toHaveLength(1)
     const { statement, domain, address, chainId } = parseSiweMessage(texts[0]!)
@@ -53,7 +53,7 @@ describe('DidAuthClient.fetch with approve', () => {
 
   // Cause: what the user had signed was sent with the previous token, which had ended.
   it('refreshes a token that ends while the wallet is open', async () => {
-    const { auth, clock, exchanges } = await approvingService()
+    const { auth, clock, exchanges } = await startApprovingService()
     await auth.logIn({ wallet: createWatchedWallet(alice, () => (clock.seconds += 60)) })
     clock.seconds += 540
     exchanges.length = 0
@@ -70,16 +70,16 @@ describe('DidAuthClient.fetch with approve', () => {
     ['a form whose boundary is drawn each time', { body: FORM, headers: {} }],
     ['GET', { method: 'GET', body: null, headers: {} }]
   ])('signs what is sent: %s', async (_what, init) => {
-    const { transfer } = await approvingService()
+    const { transfer } = await startApprovingService()
     const answer = await transfer(init)
     const { type } = (await answer.json()) as { type?: string }
-    expect([answer.status, type?.split(';')[0]]).toEqual([200, contentTypeOf(init)])
+    expect([answer.status, type?.split(';')[0]]).toEqual([200, readContentType(init)])
   })
 
   it('knows its request below the path of the service, whether or not a proxy removes that', async () => {
-    const mounted = await approvingService({ prefix: '/api' })
+    const mounted = await startApprovingService({ prefix: '/api' })
     expect((await mounted.transfer()).status).toBe(200)
-    const behind = await approvingService({ prefix: '/api' })
+    const behind = await startApprovingService({ prefix: '/api' })
     const statement = 'Approve: Send 5 RBTC to Bob (POST /transfer?fast)'
     behind.intercept(({ headers }) =>
       headers.has('DID-Approval') ? new Response('done') : problem({ nonce: NONCE, statement })
@@ -89,7 +89,7 @@ describe('DidAuthClient.fetch with approve', () => {
   })
 
   it('signs the hash of a path that is cut, below the path of the service as well', async () => {
-    const { auth, texts } = await approvingService({ prefix: '/api' })
+    const { auth, texts } = await startApprovingService({ prefix: '/api' })
     const path = `/transfer?${'x'.repeat(300)}`
     expect((await auth.fetch(path, { method: 'POST', approve: true })).status).toBe(200)
     const hash = createHash('sha256').update(`/api${path}`).digest('hex')
@@ -108,7 +108,7 @@ describe('DidAuthClient.fetch with approve', () => {
     ['a nonce of several lines', { nonce: `${NONCE}\nRequest ID: 00` }],
     ['no nonce', { nonce: undefined }]
   ])('never shows the wallet what the service wants signed in place of it: %s', async (_what, fields) => {
-    const { transfer, texts, intercept } = await approvingService()
+    const { transfer, texts, intercept } = await startApprovingService()
     const statement = 'Approve: Send 5 RBTC to Bob (POST /transfer?fast)'
     intercept(() => problem({ nonce: NONCE, statement, ...fields }))
     expect(await catchFailure(transfer())).toMatchObject({ code: 'PROTOCOL' })
@@ -116,7 +116,7 @@ describe('DidAuthClient.fetch with approve', () => {
   })
 
   it('returns every other refusal untouched, and this one where it was not told to approve', async () => {
-    const { auth, transfer, texts } = await approvingService()
+    const { auth, transfer, texts } = await startApprovingService()
     expect(await (await auth.fetch('/forbidden', { approve: true })).json()).toEqual({ code: 'ERR_OF_THE_APP' })
     const answer = await transfer({ approve: false })
     expect([answer.status, await answer.json()]).toEqual([403, expect.objectContaining({ code: 'ERR_APPROVAL' })])
@@ -124,7 +124,7 @@ describe('DidAuthClient.fetch with approve', () => {
   })
 
   it('returns the second refusal, as where the wallet has changed to another account', async () => {
-    const service = await approvingService()
+    const service = await startApprovingService()
     let [account] = [alice]
     const wallet = {
       getAddress: async () => account.address,
@@ -134,11 +134,11 @@ describe('DidAuthClient.fetch with approve', () => {
     account = createNumberedWallet(2)
     service.exchanges.length = 0
     const { status } = await auth.fetch('/transfer', { method: 'POST', approve: true })
-    expect([status, service.exchanges.map((one) => one.status)]).toEqual([403, [403, 403]])
+    expect([status, service.exchanges.map((exchange) => exchange.status)]).toEqual([403, [403, 403]])
   })
 
   it('throws USER_REJECTED where the user closes the window, and sends nothing', async () => {
-    const service = await approvingService()
+    const service = await startApprovingService()
     const rejected = Object.assign(new Error('no'), { code: 4001 })
     let isOpen = true
     const wallet = createWatchedWallet(alice, () => (isOpen ? undefined : Promise.reject(rejected)))
@@ -151,7 +151,7 @@ describe('DidAuthClient.fetch with approve', () => {
   })
 })
 
-function contentTypeOf({ body, headers }: RequestInit): string | undefined {
+function readContentType({ body, headers }: RequestInit): string | undefined {
   if (headers === JSON_TYPE) return 'application/json'
   return new Response(body).headers.get('Content-Type')?.split(';')[0]
 }

@@ -56,9 +56,9 @@ describe('a client with cookies', () => {
     const auth = await outdated()
     await requestStatus(auth)
     const [accessToken, refreshToken] = [...jar.cookies.values()]
-    const kept = JSON.stringify([...storage.values])
-    expect(kept).not.toContain(accessToken!)
-    expect(kept).not.toContain(refreshToken!)
+    const storedText = JSON.stringify([...storage.values])
+    expect(storedText).not.toContain(accessToken!)
+    expect(storedText).not.toContain(refreshToken!)
     expect(service.exchanges.some(({ headers }) => headers.has('authorization'))).toBe(false)
   })
 
@@ -83,9 +83,9 @@ describe('a client with cookies', () => {
 
   it('stays signed in when an answer is lost, and the next page refreshes an hour later', async () => {
     const auth = await outdated()
-    const { given } = service.hold('/refresh-token')
+    const { arrived } = service.hold('/refresh-token')
     void requestStatus(auth)
-    await given
+    await arrived
     setGlobals({ navigator: { locks: fakeLocks() } })
     service.clock.seconds += 3_600
     const next = openTab()
@@ -117,12 +117,12 @@ describe('a client with cookies', () => {
   })
 
   it('is of one user in all tabs: a login in one is the session of the others', async () => {
-    const [one, other] = [openTab(), openTab({ wallet: createPlainWallet(createNumberedWallet(2)) })]
-    await one.logIn()
-    await until(() => other.session?.did === alice.did)
-    await other.logIn()
-    await until(() => one.session?.did === createNumberedWallet(2).did)
-    expect(await requestStatus(one)).toBe(200)
+    const [tab, otherTab] = [openTab(), openTab({ wallet: createPlainWallet(createNumberedWallet(2)) })]
+    await tab.logIn()
+    await until(() => otherTab.session?.did === alice.did)
+    await otherTab.logIn()
+    await until(() => tab.session?.did === createNumberedWallet(2).did)
+    expect(await requestStatus(tab)).toBe(200)
   })
 
   it('stays signed in when the service is not told of a log out, and signs out when it is', async () => {
@@ -139,24 +139,27 @@ describe('a client with cookies', () => {
 
   it('logs out after a refresh that another tab has under way, so that no cookie comes back', async () => {
     fakeClientTime()
-    const [one, other] = [openTab(), openTab()]
-    await one.logIn()
-    await until(() => other.session !== undefined)
+    const [tab, otherTab] = [openTab(), openTab()]
+    await tab.logIn()
+    await until(() => otherTab.session !== undefined)
     service.clock.seconds += 700
-    const { given, release } = service.hold('/refresh-token')
-    const late = requestStatus(one)
-    await given
-    const loggedOut = other.logOut()
+    const { arrived, release } = service.hold('/refresh-token')
+    const refreshing = requestStatus(tab)
+    await arrived
+    const loggedOut = otherTab.logOut()
     await new Promise((resolve) => setImmediate(resolve))
     release()
-    await Promise.allSettled([late, loggedOut])
+    await Promise.allSettled([refreshing, loggedOut])
     expect(jar.cookies.size).toBe(0)
-    await until(() => one.session === undefined && other.session === undefined)
+    await until(() => tab.session === undefined && otherTab.session === undefined)
   })
 
   it('says what to configure where GET /session is off, cookies are not stored, or the service has none', async () => {
-    const kept = openTab({ fetch: service.fetch })
-    await expect(kept.logIn()).rejects.toMatchObject({ code: 'PROTOCOL', message: expect.stringContaining('cookies') })
+    const longLived = openTab({ fetch: service.fetch })
+    await expect(longLived.logIn()).rejects.toMatchObject({
+      code: 'PROTOCOL',
+      message: expect.stringContaining('cookies')
+    })
     await expect(service.client().logIn()).rejects.toThrow("mode: 'cookie'")
     service = await startClientService({ useCookies: true, sessionPath: undefined })
     await expect(openTab().ready).rejects.toMatchObject({ code: 'PROTOCOL' })

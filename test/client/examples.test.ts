@@ -29,7 +29,7 @@ async function serve(
   return example.server
 }
 
-const urlOf = (server: Server): string => `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+const readUrl = (server: Server): string => `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 
 interface FakeElement {
   textContent: string
@@ -92,54 +92,54 @@ describe('examples/page-server.ts with its page', () =>
       .expect(/light dark/)
     const served = await request(server).get('/page.mjs').expect(200)
     expect(served.text).toContain('DidAuthClient')
-    const at = openPage(urlOf(server))
-    const shown = () => ['logged-out', 'logged-in'].filter((id) => !at(id).hidden)
+    const page = openPage(readUrl(server))
+    const shown = () => ['logged-out', 'logged-in'].filter((id) => !page(id).hidden)
     const add = async (text: string): Promise<void> => {
-      at('text').value = text
-      await at('add').onsubmit({ preventDefault: () => undefined })
+      page('text').value = text
+      await page('add').onsubmit({ preventDefault: () => undefined })
     }
     await import(join(root, 'examples', script))
     expect(shown()).toEqual(['logged-out'])
 
     const { ethereum } = globalThis as { ethereum?: unknown }
     Object.assign(globalThis, { ethereum: undefined })
-    await at('log-in').onclick()
-    expect([at('log-in-problem').textContent, shown()]).toEqual([
+    await page('log-in').onclick()
+    expect([page('log-in-problem').textContent, shown()]).toEqual([
       expect.stringMatching(/^This browser has no wallet\. Install one/),
       ['logged-out']
     ])
     Object.assign(globalThis, { ethereum })
-    await at('log-in').onclick()
-    expect([at('log-in-problem').textContent, shown()]).toEqual(['', ['logged-in']])
-    expect(at('who').textContent).toBe(alice.did)
+    await page('log-in').onclick()
+    expect([page('log-in-problem').textContent, shown()]).toEqual(['', ['logged-in']])
+    expect(page('who').textContent).toBe(alice.did)
 
     await add('Milk')
-    expect([at('notes').textContent, at('text').value, at('add-problem').textContent]).toEqual(['Milk', '', ''])
+    expect([page('notes').textContent, page('text').value, page('add-problem').textContent]).toEqual(['Milk', '', ''])
     await add('x'.repeat(200_000))
-    expect(at('add-problem').textContent).toBe('The service answered 413. Try again later.')
-    expect([at('notes').textContent, at('text').value.length]).toEqual(['Milk', 200_000])
+    expect(page('add-problem').textContent).toBe('The service answered 413. Try again later.')
+    expect([page('notes').textContent, page('text').value.length]).toEqual(['Milk', 200_000])
 
-    await at('log-out').onclick()
-    expect([shown(), at('who').textContent, at('notes').textContent]).toEqual([['logged-out'], '', ''])
-    expect(at('log-in-problem').textContent).toBe('')
+    await page('log-out').onclick()
+    expect([shown(), page('who').textContent, page('notes').textContent]).toEqual([['logged-out'], '', ''])
+    expect(page('log-in-problem').textContent).toBe('')
   }))
 
 describe('examples/node-client.mjs', () =>
   it('logs in once, and is still logged in when it runs again', async () => {
     const server = await serve(() => import('../../examples/page-server.js'), { MODE: 'header' })
     const folder = temporaryFolder()
-    const variables = { SERVICE_URL: urlOf(server), LOGIN_DOMAIN: 'localhost:3000', WALLET_KEY: alice.privateKey }
+    const variables = { SERVICE_URL: readUrl(server), LOGIN_DOMAIN: 'localhost:3000', WALLET_KEY: alice.privateKey }
     afterTest(folder.remove, setEnvironment({ ...variables, SESSION_FILE: join(folder.path, 'session.json') }))
-    const said: string[] = []
-    jest.spyOn(console, 'log').mockImplementation((...words: unknown[]) => void said.push(words.join(' ')))
+    const lines: string[] = []
+    jest.spyOn(console, 'log').mockImplementation((...words: unknown[]) => void lines.push(words.join(' ')))
     for (const run of [1, 2]) await import(`${join(root, 'examples/node-client.mjs')}?${run}`)
-    expect(said).toEqual(['logging in', '200 []', 'sessions: 1', 'still logged in', '200 []', 'sessions: 1'])
+    expect(lines).toEqual(['logging in', '200 []', 'sessions: 1', 'still logged in', '200 []', 'sessions: 1'])
   }))
 
 describe('examples/behind-a-proxy.ts', () =>
   it('knows the address of its users and the public URL', async () => {
     const proxy = await serve(() => import('../../examples/behind-a-proxy.js'), {}, 2)
-    const auth = new DidAuthClient({ url: urlOf(proxy), domain: 'app.example', wallet: createPlainWallet(alice) })
+    const auth = new DidAuthClient({ url: readUrl(proxy), domain: 'app.example', wallet: createPlainWallet(alice) })
     await auth.logIn()
     const answer = await auth.fetch('/profile', { headers: { 'X-Forwarded-For': '192.0.2.7' } })
     expect(await answer.json()).toEqual({ did: alice.did, ip: '127.0.0.1', https: true })

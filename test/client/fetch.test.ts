@@ -24,7 +24,7 @@ beforeEach(async () => {
   )
 })
 
-const tokenOf = (): string | null => service.exchanges.at(-1)!.headers.get('authorization')
+const readSentToken = (): string | null => service.exchanges.at(-1)!.headers.get('authorization')
 /** A token that has expired only at the service: the client's clock is stopped. */
 const staleClient = () => service.outdated({ clock: { nowSeconds: () => 0 } })
 
@@ -38,13 +38,13 @@ describe('DidAuthClient.fetch', () => {
     const auth = await service.signedIn()
     const answer = await auth.fetch(input())
     expect(await answer.json()).toMatchObject({ user: { did: auth.session!.did } })
-    expect(tokenOf()).toMatch(/^DIDAuth ey/)
+    expect(readSentToken()).toMatch(/^DIDAuth ey/)
   })
 
   it('sends none without a session, and returns the refusal', async () => {
     const answer = await service.client().fetch('/me')
     expect(answer.status).toBe(401)
-    expect(tokenOf()).toBeNull()
+    expect(readSentToken()).toBeNull()
   })
 
   it('sends none to another origin, unless that is one of origins', async () => {
@@ -59,7 +59,7 @@ describe('DidAuthClient.fetch', () => {
   it("does not change a caller's own Authorization", async () => {
     const auth = await service.signedIn()
     await auth.fetch('/refused', { headers: { Authorization: 'Basic abc' } })
-    expect(tokenOf()).toBe('Basic abc')
+    expect(readSentToken()).toBe('Basic abc')
   })
 
   it.each([
@@ -78,7 +78,7 @@ describe('DidAuthClient.fetch', () => {
     const auth = await service.signedIn()
     const answer = await auth.fetch(path)
     expect([answer.status, await answer.text()]).toEqual([status, text])
-    expect(service.paths().filter((one) => one === path)).toHaveLength(1)
+    expect(service.paths().filter((sentPath) => sentPath === path)).toHaveLength(1)
     expect(auth.session).toBeDefined()
   })
 
@@ -101,7 +101,7 @@ describe('DidAuthClient.fetch', () => {
         : undefined
     )
     await auth.fetch('/me')
-    const firstToken = tokenOf()
+    const firstToken = readSentToken()
     service.exchanges.length = 0
     const answers = await Promise.all(
       Array.from({ length: 5 }, () => auth.fetch('/notes', { method: 'POST', body: 'milk' }))
@@ -156,18 +156,18 @@ describe('DidAuthClient.fetch', () => {
   })
 
   it('follows redirects as fetch does: with the token on the own origin, without it to another', async () => {
-    const seen: (string | undefined)[] = []
+    const authorizations: (string | undefined)[] = []
     const foreign = express().use((req, res) => {
-      seen.push(req.headers.authorization)
+      authorizations.push(req.headers.authorization)
       res.send('elsewhere')
     })
     elsewhere = await startServer(foreign)
     const auth = await service.signedIn()
-    const own = await auth.fetch('/moved')
-    expect(await own.json()).toMatchObject({ user: { did: auth.session!.did } })
+    const ownOrigin = await auth.fetch('/moved')
+    expect(await ownOrigin.json()).toMatchObject({ user: { did: auth.session!.did } })
     const other = await auth.fetch('/left')
-    expect([other.status, await other.text(), seen]).toEqual([200, 'elsewhere', [undefined]])
-    expect(tokenOf()).toMatch(/^DIDAuth ey/)
+    expect([other.status, await other.text(), authorizations]).toEqual([200, 'elsewhere', [undefined]])
+    expect(readSentToken()).toMatch(/^DIDAuth ey/)
     expect((await auth.fetch('/left', { redirect: 'manual' })).status).toBe(302)
   })
 
@@ -179,17 +179,17 @@ describe('DidAuthClient.fetch', () => {
     [() => `${service.url}/notes`, '/notes'],
     [() => new URL('/notes', service.url), '/notes'],
     [() => new Request(`${service.url}/notes`), '/notes']
-  ])('asks for a path under a url with a path, and for an absolute URL as it is: %p', async (given, path) => {
-    const seen = service.client({ url: `${service.url}/api/` })
-    await seen.fetch(typeof given === 'string' ? given : given())
+  ])('asks for a path under a url with a path, and for an absolute URL as it is: %p', async (requested, path) => {
+    const client = service.client({ url: `${service.url}/api/` })
+    await client.fetch(typeof requested === 'string' ? requested : requested())
     expect(service.paths()).toEqual([path])
   })
 
   it('gives a token to no other host, however its path is written', async () => {
-    const asked: string[] = []
+    const hosts: string[] = []
     const fetch: typeof globalThis.fetch = async (input, init) => {
       const { href, origin } = new URL(input instanceof Request ? input.url : input)
-      asked.push(href)
+      hosts.push(href)
       const isOurs = origin === service.url
       if (!isOurs) expect(new Headers(init?.headers).has('authorization')).toBe(false)
       return isOurs ? service.fetch(input, init) : new Response()
@@ -204,7 +204,7 @@ describe('DidAuthClient.fetch', () => {
     ]) {
       await auth.fetch(path)
     }
-    expect(asked.slice(2)).toEqual([
+    expect(hosts.slice(2)).toEqual([
       'http://evil.example/',
       'http://evil.example/',
       `${service.url}//evil.example`,

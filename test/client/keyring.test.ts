@@ -26,9 +26,9 @@ afterAll(async () => {
 type Stored = { v: number; mac: string; slots: Record<string, string | number>[] }
 
 /** A user with a wallet, logged in at a vault. Everything that is sent is in `sent`. */
-async function newUser(signer = createWallet(), { url } = address) {
-  const own = createPlainWallet(signer)
-  const auth = new DidAuthClient({ url, wallet: own, domain: 'vault.example' })
+async function createUser(signer = createWallet(), { url } = address) {
+  const plainWallet = createPlainWallet(signer)
+  const auth = new DidAuthClient({ url, wallet: plainWallet, domain: 'vault.example' })
   await auth.logIn()
   const sent: string[] = []
   const fetch: VaultClientOptions['fetch'] = (path, init) => {
@@ -38,23 +38,23 @@ async function newUser(signer = createWallet(), { url } = address) {
   const client = new VaultClient({ auth, fetch })
   const read = async (): Promise<Stored> => JSON.parse((await client.get(KEY)).contents[0]!)
   const write = (keyring: unknown) => client.replace(KEY, JSON.stringify(keyring))
-  return { signer, own, auth, did: signer.did, client, sent, read, write }
+  return { signer, plainWallet, auth, did: signer.did, client, sent, read, write }
 }
 
 /** A user whose keyring exists, with unlockers in addition to the code. */
-async function newKeyring(unlockersOf: (own: PlainWallet) => Unlocker[] = () => []) {
-  const user = await newUser()
-  const { key, recoveryCode } = await createKeyring({ vault: user.client, unlockers: unlockersOf(user.own) })
+async function createNewKeyring(unlockersOf: (plainWallet: PlainWallet) => Unlocker[] = () => []) {
+  const user = await createUser()
+  const { key, recoveryCode } = await createKeyring({ vault: user.client, unlockers: unlockersOf(user.plainWallet) })
   const open = (unlock: Unlocker = recovery(recoveryCode)) => openKeyring({ vault: user.client, unlock })
   return { ...user, key, recoveryCode, open }
 }
 
 describe('a keyring', () => {
   it('opens by the code and by the wallet, each alone, and its key decrypts the notes', async () => {
-    const { auth, own, key, recoveryCode, open } = await newKeyring((signer) => [wallet(signer)])
+    const { auth, plainWallet, key, recoveryCode, open } = await createNewKeyring((signer) => [wallet(signer)])
     expect(key).toHaveLength(32)
     await new VaultClient({ auth, encrypt: { key } }).add('notes', 'Buy oak')
-    for (const unlock of [recovery(recoveryCode), wallet(own)]) {
+    for (const unlock of [recovery(recoveryCode), wallet(plainWallet)]) {
       const opened = await open(unlock)
       expect(opened.key).toEqual(key)
       expect(opened.slots.map(({ type, label }) => [type, label])).toEqual([
@@ -67,11 +67,11 @@ describe('a keyring', () => {
   })
 
   it('has a new key each time', async () => {
-    expect((await newKeyring()).key).not.toEqual((await newKeyring()).key)
+    expect((await createNewKeyring()).key).not.toEqual((await createNewKeyring()).key)
   })
 
   it('is stored in the documented form, which another implementation opens', async () => {
-    const { did, key, recoveryCode, read } = await newKeyring()
+    const { did, key, recoveryCode, read } = await createNewKeyring()
     const { v, slots, mac } = await read()
     const [{ id, type, label, createdAt, salt, iv, wrapped }] = slots as [Record<string, string>]
     expect([v, slots.length, type, label]).toEqual([1, 1, 'recovery', 'recovery'])
@@ -89,7 +89,7 @@ describe('a keyring', () => {
   })
 
   it('stays readable where the client of the vault encrypts: its entry is never encrypted again', async () => {
-    const { auth, client } = await newUser()
+    const { auth, client } = await createUser()
     const encrypting = new VaultClient({ auth, encrypt: { key: new Uint8Array(32) } })
     const { key, recoveryCode } = await createKeyring({ vault: encrypting })
     for (const each of [client, encrypting]) {
@@ -99,17 +99,17 @@ describe('a keyring', () => {
   })
 
   it('is made once: KEYRING_EXISTS, also where two devices make it at once', async () => {
-    const { client } = await newKeyring()
+    const { client } = await createNewKeyring()
     await expectError(createKeyring({ vault: client }), { code: 'KEYRING_EXISTS' })
-    const { client: fresh } = await newUser()
-    const made = await Promise.allSettled([createKeyring({ vault: fresh }), createKeyring({ vault: fresh })])
-    expect(made.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
-    expect(made.find(({ status }) => status === 'rejected')).toMatchObject({ reason: { code: 'KEYRING_EXISTS' } })
+    const { client: fresh } = await createUser()
+    const outcomes = await Promise.allSettled([createKeyring({ vault: fresh }), createKeyring({ vault: fresh })])
+    expect(outcomes.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+    expect(outcomes.find(({ status }) => status === 'rejected')).toMatchObject({ reason: { code: 'KEYRING_EXISTS' } })
   })
 
   // Cause: the code of a keyring was lost where the answer to its write was.
   it('is made where the answer to its write was lost', async () => {
-    const { auth } = await newUser()
+    const { auth } = await createUser()
     const fetch: VaultClientOptions['fetch'] = async (path, init) => {
       const response = await auth.fetch(path, init)
       if (init?.method === 'PUT') throw new TypeError('fetch failed')
@@ -121,7 +121,7 @@ describe('a keyring', () => {
   })
 
   it('is not made where another user logs in while the first one is asked', async () => {
-    const { auth, client } = await newUser()
+    const { auth, client } = await createUser()
     const slow = {
       type: 'passkey',
       secret: async () => {
@@ -134,12 +134,12 @@ describe('a keyring', () => {
   })
 
   it('is KEYRING_MISSING where there is none', async () => {
-    const { client } = await newUser()
+    const { client } = await createUser()
     await expectError(openKeyring({ vault: client, unlock: recovery() }), { code: 'KEYRING_MISSING' })
   })
 
   it('opens without a login, as reads do: the notes of a user whose wallet is lost come back by the code', async () => {
-    const { auth, did, key, recoveryCode } = await newKeyring()
+    const { auth, did, key, recoveryCode } = await createNewKeyring()
     await new VaultClient({ auth, encrypt: { key } }).add('notes', 'Buy oak')
     const visitor = new DidAuthClient({ url: address.url })
     const vault = new VaultClient({ auth: visitor })
@@ -150,9 +150,9 @@ describe('a keyring', () => {
   })
 
   it('takes new ways to open, and removes them, but not the last', async () => {
-    const { own, key, recoveryCode, open } = await newKeyring()
+    const { plainWallet, key, recoveryCode, open } = await createNewKeyring()
     const opened = await open()
-    await opened.add(wallet(own), 'My wallet')
+    await opened.add(wallet(plainWallet), 'My wallet')
     const paper = recovery()
     await opened.add(paper, 'In the safe')
     expect(opened.slots.map(({ label }) => label)).toEqual(['recovery', 'My wallet', 'In the safe'])
@@ -160,23 +160,23 @@ describe('a keyring', () => {
     await opened.remove('not there')
     await expectError(open(recovery(recoveryCode)), { code: 'LOCKED' })
     expect((await open(paper)).key).toEqual(key)
-    const again = await open(wallet(own))
-    expect(again.slots).toEqual(opened.slots)
-    await again.remove(again.slots[1]!.id)
-    await expect(again.remove(again.slots[0]!.id)).rejects.toThrow(TypeError)
-    expect((await open(wallet(own))).slots).toHaveLength(1)
+    const reopened = await open(wallet(plainWallet))
+    expect(reopened.slots).toEqual(opened.slots)
+    await reopened.remove(reopened.slots[1]!.id)
+    await expect(reopened.remove(reopened.slots[0]!.id)).rejects.toThrow(TypeError)
+    expect((await open(wallet(plainWallet))).slots).toHaveLength(1)
   })
 
   it('keeps the root where the caller wipes its key', async () => {
-    const { own, key, open } = await newKeyring()
+    const { plainWallet, key, open } = await createNewKeyring()
     const opened = await open()
     opened.key.fill(0)
-    await opened.add(wallet(own), 'My wallet')
-    expect((await open(wallet(own))).key).toEqual(key)
+    await opened.add(wallet(plainWallet), 'My wallet')
+    expect((await open(wallet(plainWallet))).key).toEqual(key)
   })
 
   it('takes labels of 1 to 64 characters without control characters, and at most 8 KiB', async () => {
-    const { open, sent } = await newKeyring()
+    const { open, sent } = await createNewKeyring()
     const opened = await open()
     const writes = sent.length
     for (const label of ['', 'a'.repeat(65), 'a\nb']) {
@@ -195,15 +195,15 @@ describe('a keyring', () => {
 
 describe('two devices that add at once', () => {
   it('both succeed: the one that is late reads again, and keeps the change of the other', async () => {
-    const { own, client, sent, key, open } = await newKeyring()
+    const { plainWallet, client, sent, key, open } = await createNewKeyring()
     const [first, second] = await Promise.all([open(), open()])
     const paper = recovery()
-    await first.add(wallet(own), 'Wallet of the first')
+    await first.add(wallet(plainWallet), 'Wallet of the first')
     await second.add(paper, 'Paper of the second')
     // One to make it, one of the first, and two of the second, of which one was refused.
     expect(sent.filter((request) => request.includes('"PUT"'))).toHaveLength(4)
     expect(second.slots.map(({ label }) => label)).toEqual(['recovery', 'Wallet of the first', 'Paper of the second'])
-    for (const unlock of [wallet(own), paper]) {
+    for (const unlock of [wallet(plainWallet), paper]) {
       expect((await openKeyring({ vault: client, unlock })).key).toEqual(key)
     }
     await Promise.all([first.remove(first.slots[0]!.id), second.remove(second.slots[1]!.id)])
@@ -211,7 +211,7 @@ describe('two devices that add at once', () => {
   })
 
   it('fail with CONFLICT where it was changed twice meanwhile', async () => {
-    const { client, recoveryCode, open } = await newKeyring()
+    const { client, recoveryCode, open } = await createNewKeyring()
     const meddler = await open()
     const busy = {
       did: client.did,
@@ -227,7 +227,7 @@ describe('two devices that add at once', () => {
   })
 
   it('cannot remove the last two slots between them', async () => {
-    const { open } = await newKeyring()
+    const { open } = await createNewKeyring()
     const first = await open()
     await first.add(recovery(), 'other')
     const second = await open()
@@ -263,18 +263,18 @@ describe('a vault that changes the keyring', () => {
   ]
 
   it.each(changes)('is noticed, KEYRING_TAMPERED: %s', async (_what, change) => {
-    const { own, open, read, write } = await newKeyring((signer) => [wallet(signer)])
+    const { plainWallet, open, read, write } = await createNewKeyring((signer) => [wallet(signer)])
     const old = await read()
     const opened = await open()
     await opened.remove(opened.slots[1]!.id)
-    await opened.add(wallet(own), 'again')
+    await opened.add(wallet(plainWallet), 'again')
     await write(change(await read(), old))
     await expectError(open(), { code: 'KEYRING_TAMPERED' })
     await expectError(opened.add(recovery(), 'new'), { code: 'KEYRING_TAMPERED' })
   })
 
   it('is noticed where there is a second entry, and LOCKED where the very slot that should open is another', async () => {
-    const { client, open, read, write } = await newKeyring()
+    const { client, open, read, write } = await createNewKeyring()
     const stored = await read()
     await client.add(KEY, '{}')
     await expectError(open(), { code: 'KEYRING_TAMPERED' })
@@ -283,8 +283,8 @@ describe('a vault that changes the keyring', () => {
   })
 
   it("is noticed where it answers another user's keyring", async () => {
-    const { read, recoveryCode } = await newKeyring()
-    const victim = await newUser()
+    const { read, recoveryCode } = await createNewKeyring()
+    const victim = await createUser()
     await victim.write(await read())
     await expectError(openKeyring({ vault: victim.client, unlock: recovery(recoveryCode) }), { code: 'LOCKED' })
   })
@@ -308,17 +308,17 @@ describe('recovery', () => {
   )
 
   it('is LOCKED for another code, one digit more, less or wrong, two that changed places, and none', async () => {
-    const { recoveryCode, open, sent } = await newKeyring()
+    const { recoveryCode, open, sent } = await createNewKeyring()
     const text = recoveryCode.replaceAll('-', '')
     expect((await open(recovery(text.toLowerCase()))).slots).toHaveLength(1)
-    const wrong = text.startsWith('7') ? '8' : '7'
-    const at = Array.from(text).findIndex((digit, index) => digit !== text[index + 1])
-    const swapped = text.slice(0, at) + text[at + 1]! + text[at]! + text.slice(at + 2)
+    const wrongDigit = text.startsWith('7') ? '8' : '7'
+    const position = Array.from(text).findIndex((digit, index) => digit !== text[index + 1])
+    const swapped = text.slice(0, position) + text[position + 1]! + text[position]! + text.slice(position + 2)
     for (const code of [
       recovery().code,
       `${text}0`,
       text.slice(1),
-      wrong + text.slice(1),
+      wrongDigit + text.slice(1),
       swapped,
       'ü'.repeat(33),
       ''
@@ -331,9 +331,12 @@ describe('recovery', () => {
 
 describe('wallet', () => {
   it('is refused where it signs differently each time, and nothing is written', async () => {
-    const { own, client, sent } = await newUser()
+    const { plainWallet, client, sent } = await createUser()
     let count = 0
-    const fickle: PlainWallet = { ...own, signMessage: (text) => own.signMessage(`${text}${(count += 1)}`) }
+    const fickle: PlainWallet = {
+      ...plainWallet,
+      signMessage: (text) => plainWallet.signMessage(`${text}${(count += 1)}`)
+    }
     await expectError(createKeyring({ vault: client, unlockers: [wallet(fickle)] }), {
       code: 'WALLET_NOT_DETERMINISTIC'
     })
@@ -341,7 +344,7 @@ describe('wallet', () => {
   })
 
   it('is asked twice for a new slot and once to open; its text names page and slot', async () => {
-    const { own, signer, client } = await newUser()
+    const { plainWallet, signer, client } = await createUser()
     const { signed: texts, ...watched } = createWatchedWallet(signer)
     await createKeyring({ vault: client, unlockers: [wallet(watched, { domain: 'app.example' })] })
     expect(texts).toHaveLength(2)
@@ -351,7 +354,7 @@ describe('wallet', () => {
     expect(new Set(texts)).toEqual(
       new Set([
         `app.example wants you to sign in with your Ethereum account:
-${own.address}
+${plainWallet.address}
 
 Opens the keys of your vault. Sign it only where you open them.
 
@@ -362,22 +365,22 @@ Nonce: ${id}
 Issued At: ${new Date(createdAt * 1_000).toISOString()}`
       ])
     )
-    await expectError(openKeyring({ vault: client, unlock: wallet(own, { domain: 'evil.example' }) }), {
+    await expectError(openKeyring({ vault: client, unlock: wallet(plainWallet, { domain: 'evil.example' }) }), {
       code: 'LOCKED'
     })
   })
 
   it('is LOCKED with another account, and opens among several wallets', async () => {
     const others = [createPlainWallet(createWallet()), createPlainWallet(createWallet())]
-    const { own, key, open } = await newKeyring((signer) => [wallet(others[0]!), wallet(signer)])
+    const { plainWallet, key, open } = await createNewKeyring((signer) => [wallet(others[0]!), wallet(signer)])
     await expectError(open(wallet(others[1]!)), { code: 'LOCKED' })
-    expect((await open(wallet(own))).key).toEqual(key)
+    expect((await open(wallet(plainWallet))).key).toEqual(key)
   })
 
   it('signs what is no login at the library: its URI has no host', async () => {
     const service = await startClientService({ siwe: { domains: ['service.example'] } })
     const signer = createWallet()
-    const { client } = await newUser(signer)
+    const { client } = await createUser(signer)
     const watched = createWatchedWallet(signer)
     await createKeyring({ vault: client, unlockers: [wallet(watched, { domain: 'service.example' })] })
     const [message = ''] = watched.signed
@@ -392,7 +395,7 @@ Issued At: ${new Date(createdAt * 1_000).toISOString()}`
 
 describe('the bytes that are sent', () =>
   it('have neither the key, nor the code, nor the signature', async () => {
-    const { signer, key, recoveryCode, sent, open } = await newKeyring((own) => [wallet(own)])
+    const { signer, key, recoveryCode, sent, open } = await createNewKeyring((plainWallet) => [wallet(plainWallet)])
     const watched = createWatchedWallet(signer)
     const opened = await open(wallet(watched))
     const paper = recovery()
@@ -410,27 +413,27 @@ describe('the bytes that are sent', () =>
 
 describe('another vault', () => {
   it('takes keyring and ciphertexts as they are: its code opens there, and the notes can be read', async () => {
-    const { auth, client, key, recoveryCode, signer } = await newKeyring()
+    const { auth, client, key, recoveryCode, signer } = await createNewKeyring()
     const notes = new VaultClient({ auth, encrypt: { key } })
     await notes.add('notes', 'Buy oak')
     await notes.add('notes', 'Ask Ada')
     const backup = JSON.parse(JSON.stringify(await client.backup({ raw: true })))
     expect(JSON.stringify(backup)).not.toContain('oak')
-    const there = await newUser(signer, elsewhere)
-    expect(await there.client.restore(backup)).toBe(3)
-    const opened = await openKeyring({ vault: there.client, unlock: recovery(recoveryCode) })
-    const moved = new VaultClient({ auth: there.auth, encrypt: { key: opened.key } })
+    const userElsewhere = await createUser(signer, elsewhere)
+    expect(await userElsewhere.client.restore(backup)).toBe(3)
+    const opened = await openKeyring({ vault: userElsewhere.client, unlock: recovery(recoveryCode) })
+    const moved = new VaultClient({ auth: userElsewhere.auth, encrypt: { key: opened.key } })
     expect((await moved.get('notes')).contents).toEqual(['Buy oak', 'Ask Ada'])
-    expect(await there.client.backup({ raw: true })).toEqual(backup)
+    expect(await userElsewhere.client.backup({ raw: true })).toEqual(backup)
   })
 
   it('keeps a keyring that it has: KEYRING_EXISTS, and nothing is written', async () => {
-    const { client, signer } = await newKeyring()
+    const { client, signer } = await createNewKeyring()
     await client.add('notes', 'a')
     const backup = await client.backup({ raw: true })
-    const there = await newUser(signer, elsewhere)
-    await createKeyring({ vault: there.client })
-    await expectError(there.client.restore(backup), { code: 'KEYRING_EXISTS' })
-    expect((await there.client.keys()).map(({ key }) => key)).toEqual([KEY])
+    const userElsewhere = await createUser(signer, elsewhere)
+    await createKeyring({ vault: userElsewhere.client })
+    await expectError(userElsewhere.client.restore(backup), { code: 'KEYRING_EXISTS' })
+    expect((await userElsewhere.client.keys()).map(({ key }) => key)).toEqual([KEY])
   })
 })

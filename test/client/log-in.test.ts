@@ -61,8 +61,8 @@ describe('DidAuthClient.logIn', () => {
   })
 
   it('gives up after the second, and on a signature of another account after the first', async () => {
-    const late = createWatchedWallet(alice, () => (service.clock.seconds += 300))
-    const outdated = await catchFailure(service.client({ wallet: late }).logIn())
+    const slowWallet = createWatchedWallet(alice, () => (service.clock.seconds += 300))
+    const outdated = await catchFailure(service.client({ wallet: slowWallet }).logIn())
     expect(outdated).toMatchObject({ code: 'CHALLENGE', serverCode: 'ERR_CHALLENGE_EXPIRED' })
     const other = { ...createPlainWallet(createNumberedWallet(2)), address: alice.address }
     const before = service.exchanges.length
@@ -75,11 +75,11 @@ describe('DidAuthClient.logIn', () => {
     const signal = AbortSignal.abort(new Error('closed'))
     expect(await catchFailure(service.client().logIn({ signal }))).toEqual(new Error('closed'))
     const controller = new AbortController()
-    service.intercept(({ path }, given) => {
+    service.intercept(({ path }, answer) => {
       if (path !== '/auth') return undefined
       controller.abort(new Error('closed'))
       return new Promise((_resolve, reject) => {
-        if (given?.aborted) reject(given.reason as Error)
+        if (answer?.aborted) reject(answer.reason as Error)
       })
     })
     expect(await catchFailure(service.client().logIn({ signal: controller.signal }))).toEqual(new Error('closed'))
@@ -116,8 +116,8 @@ describe('a login that fails', () => {
     ['refuses its data', () => problem(401, 'ERR_CREDENTIAL'), 'REFUSED', false, 'Words of it'],
     ['refuses by business logic', () => problem(401, 'ERR_BUSINESS_LOGIC'), 'REFUSED', false, 'Words of it']
   ])('because the service %s says so', async (_name, answer, code, retryable, advice) => {
-    for (const asked of ['/request-auth', '/auth']) {
-      service.intercept(({ path }) => (path === asked ? answer() : undefined))
+    for (const failingPath of ['/request-auth', '/auth']) {
+      service.intercept(({ path }) => (path === failingPath ? answer() : undefined))
       const error = await catchFailure(service.client().logIn())
       expect(error).toBeInstanceOf(DidAuthClientError)
       expect(error).toMatchObject({ code, retryable, userMessage: expect.stringContaining(advice) })

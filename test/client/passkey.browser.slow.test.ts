@@ -51,9 +51,9 @@ describe('a passkey as a wallet, in Chromium', () => {
   })
 
   /** The same page under any name of this machine. */
-  const at = (host: string): string => site.url.replace('127.0.0.1', host)
+  const toHost = (host: string): string => site.url.replace('127.0.0.1', host)
 
-  async function openPage(url = at('localhost'), options: object = {}): Promise<PasskeyPage> {
+  async function openPage(url = toHost('localhost'), options: object = {}): Promise<PasskeyPage> {
     const { context } = await openProfile(browser)
     await context.addInitScript(script)
     const page = await context.newPage()
@@ -97,7 +97,7 @@ describe('a passkey as a wallet, in Chromium', () => {
     expect(address).toMatch(/^0x[0-9a-f]{40}$/)
     await page.reload()
     expect(await run(page, open)).toBe(address)
-    await page.goto(at('a.localhost'))
+    await page.goto(toHost('a.localhost'))
     const other = await run(page, create)
     expect(other).toMatch(/^0x[0-9a-f]{40}$/)
     expect(other).not.toBe(address)
@@ -112,24 +112,24 @@ describe('a passkey as a wallet, in Chromium', () => {
     const [, relay, vault] = all.servers.map(({ serviceUrl }) => serviceUrl)
     const { page, prompts } = await openPage(all.serviceUrl)
     const address = String(await run(page, create))
-    const made = prompts()
+    const promptsBefore = prompts()
     const logIn = (url: string): string => `
       const auth = new kit.DidAuthClient({ url: '${url}' })
       await auth.logIn({ wallet })
       return auth.session.did`
     const did = `did:ethr:rsk:${address}`
     expect(await run(page, logIn(all.serviceUrl))).toBe(did)
-    expect(prompts()).toBe(made)
+    expect(prompts()).toBe(promptsBefore)
     await page.reload()
     await run(page, open)
     expect(await run(page, logIn(vault!))).toBe(did)
-    expect(prompts()).toBe(made + 1)
-    const send = (more: string): string => `
-      const relay = new kit.RelayClient({ url: '${relay!}', wallet, ${more} })
+    expect(prompts()).toBe(promptsBefore + 1)
+    const send = (options: string): string => `
+      const relay = new kit.RelayClient({ url: '${relay!}', wallet, ${options} })
       return relay.open(await relay.send('The old oak'))`
     expect(await run(page, send(''))).toBe('The old oak')
     expect(await run(page, send('credential: wallet.credential'))).toBe('The old oak')
-    expect(prompts()).toBe(made + 3)
+    expect(prompts()).toBe(promptsBefore + 3)
   })
 
   it('opens a keyring, by a secret of its own; another passkey does not', async () => {
@@ -167,17 +167,17 @@ describe('a passkey as a wallet, in Chromium', () => {
     const { page, prompts } = await openPage()
     await page.clock.install()
     await run(page, create)
-    const made = prompts()
-    expect(made).toBe(1)
+    const promptsBefore = prompts()
+    expect(promptsBefore).toBe(1)
     const sign = `return wallet.signMessage('Hello ä')`
     const first = await run(page, sign)
-    expect(prompts()).toBe(made)
+    expect(prompts()).toBe(promptsBefore)
     expect(await run(page, sign)).toBe(first)
-    expect(prompts()).toBe(made + 1)
+    expect(prompts()).toBe(promptsBefore + 1)
     await run(page, open)
     await page.clock.runFor(60_000)
     expect(await run(page, sign)).toBe(first)
-    expect(prompts()).toBe(made + 3)
+    expect(prompts()).toBe(promptsBefore + 3)
   })
 
   it('asks a second time where a new passkey computes no secret while it is made, as on a security key', async () => {

@@ -18,8 +18,8 @@ describe('privateKeyOf', () => {
   })
 
   it('is the next block where a block is no key', () => {
-    let asked = 0
-    const key = derivePrivateKey(secret(), 'wallet.example', () => (asked += 1) === 3)
+    let calls = 0
+    const key = derivePrivateKey(secret(), 'wallet.example', () => (calls += 1) === 3)
     expect(encodeHex(key)).toBe('5293e5a400538be0da44574a61adaf9f2a1b26711278937c744d239989fd9aff')
   })
 

@@ -6,12 +6,12 @@ const LINK = `https://app.example.com/open#r=bafkrei${'a'.repeat(52)}.${'A'.repe
 /** The finder pattern of the standard: 7 by 7, dark frame, light ring, dark heart. */
 const FINDER = ['#######', '#.....#', '#.###.#', '#.###.#', '#.###.#', '#.....#', '#######']
 
-const rowsOf = (matrix: boolean[][]): string[] =>
+const toRows = (matrix: boolean[][]): string[] =>
   matrix.map((row) => row.map((isDark) => (isDark ? '#' : '.')).join(''))
 
 describe('qrMatrix', () => {
   it('is a square of 17 + 4n modules with a finder in three corners', () => {
-    const rows = rowsOf(qrMatrix(LINK, { border: 0 }))
+    const rows = toRows(qrMatrix(LINK, { border: 0 }))
     const size = rows.length
     expect(rows.every((row) => row.length === size)).toBe(true)
     expect((size - 17) % 4).toBe(0)
@@ -21,7 +21,7 @@ describe('qrMatrix', () => {
   })
 
   it('has a border of 4 light modules, and more modules for more correction', () => {
-    const rows = rowsOf(qrMatrix(LINK))
+    const rows = toRows(qrMatrix(LINK))
     expect(rows.slice(0, 4).join('')).not.toContain('#')
     expect(rows.every((row) => row.startsWith('....') && row.endsWith('....'))).toBe(true)
     expect(qrMatrix(LINK, { correction: 'H' }).length).toBeGreaterThan(qrMatrix(LINK, { correction: 'L' }).length)

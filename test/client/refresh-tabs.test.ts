@@ -49,17 +49,17 @@ describe('a refresh by ten tabs at once', () => {
   it('continues after 10 s while one is frozen in the lock, and none is signed out when that wakes up', async () => {
     const time = fakeClientTime()
     const [frozen, ...others] = await openTabs(service, 10)
-    const { given, release } = service.hold('/refresh-token')
+    const { arrived, release } = service.hold('/refresh-token')
     service.clock.seconds += 700
-    const late = requestStatus(frozen!)
-    await given
+    const refreshing = requestStatus(frozen!)
+    await arrived
     const answers = others.map(requestStatus)
     await new Promise((resolve) => setImmediate(resolve))
     time.endTimeouts(10_000)
     expect(await Promise.all(answers)).toEqual(Array(9).fill(200))
     service.clock.seconds += 60
     release()
-    expect(await late).toBe(200)
+    expect(await refreshing).toBe(200)
     service.clock.seconds += 700
     expect(await Promise.all([frozen!, ...others].map(requestStatus))).toEqual(Array(10).fill(200))
   })
@@ -78,10 +78,10 @@ describe('a tab that is frozen before it sends its refresh', () => {
       isFrozen = true
       await frozen
     }
-    const late = service.client({ storage: { ...storage, set } })
-    await late.ready
+    const frozenTab = service.client({ storage: { ...storage, set } })
+    await frozenTab.ready
     service.clock.seconds += 700
-    const lateAnswer = requestStatus(late)
+    const lateAnswer = requestStatus(frozenTab)
     await until(() => isFrozen)
     const answer = requestStatus(other!)
     await new Promise((resolve) => setImmediate(resolve))
@@ -106,7 +106,7 @@ describe('a refresh whose answer is lost', () => {
       throw new TypeError('fetch failed')
     })
     expect(await requestStatus(auth)).toBe(200)
-    const keys = service.exchanges.filter(({ path }) => path === '/refresh-token').map((one) => one.headers)
+    const keys = service.exchanges.filter(({ path }) => path === '/refresh-token').map((exchange) => exchange.headers)
     expect(keys).toHaveLength(2)
     expect(keys[0]!.get('idempotency-key')).toMatch(/^[0-9a-f]{32}$/)
     expect(keys[1]!.get('idempotency-key')).toBe(keys[0]!.get('idempotency-key'))
@@ -116,9 +116,9 @@ describe('a refresh whose answer is lost', () => {
     const storage = createSharedStorage()
     const [auth] = await openTabs(service, 1, storage)
     service.clock.seconds += 700
-    const { given } = service.hold('/refresh-token')
+    const { arrived } = service.hold('/refresh-token')
     void requestStatus(auth!)
-    await given
+    await arrived
     setGlobals({ navigator: { locks: fakeLocks() } })
     service.clock.seconds += 3_600
     const reloaded = service.client({ storage })
@@ -142,20 +142,20 @@ function lateStorages(count: number, reads: number): ClientStorage[] {
     values: new Map<string, { value: string | undefined; number: number }>(),
     unseen: [] as { key: string; value: string | undefined; number: number; readsLeft: number }[]
   }))
-  return tabs.map((own) => {
+  return tabs.map((tab) => {
     const write = (key: string, value: string | undefined): void => {
       writes += 1
-      own.values.set(key, { value, number: writes })
-      for (const tab of tabs) if (tab !== own) tab.unseen.push({ key, value, number: writes, readsLeft: reads })
+      tab.values.set(key, { value, number: writes })
+      for (const other of tabs) if (other !== tab) other.unseen.push({ key, value, number: writes, readsLeft: reads })
     }
     return {
       get(key) {
-        for (const one of own.unseen) one.readsLeft -= 1
-        while (own.unseen[0] !== undefined && own.unseen[0].readsLeft < 0) {
-          const { key: seen, value, number } = own.unseen.shift()!
-          if (number > (own.values.get(seen)?.number ?? 0)) own.values.set(seen, { value, number })
+        for (const unseen of tab.unseen) unseen.readsLeft -= 1
+        while (tab.unseen[0] !== undefined && tab.unseen[0].readsLeft < 0) {
+          const { key: seenKey, value, number } = tab.unseen.shift()!
+          if (number > (tab.values.get(seenKey)?.number ?? 0)) tab.values.set(seenKey, { value, number })
         }
-        return own.values.get(key)?.value
+        return tab.values.get(key)?.value
       },
       set: write,
       delete(key) {
@@ -186,13 +186,13 @@ it.each([1, 3, 6])('ten tabs stay signed in where each sees the writes of anothe
 const bob = createNumberedWallet(2)
 
 /** Returns the DID that the service sees as the client's. */
-async function userOf(auth: DidAuthClient): Promise<string> {
+async function readUser(auth: DidAuthClient): Promise<string> {
   const { user } = (await (await auth.fetch('/me')).json()) as { user: { did: string } }
   return user.did
 }
 
 /** A client of Alice whose refresh has been answered by the service, and has not arrived. */
-async function refreshing(options = {}) {
+async function startRefreshing(options = {}) {
   const ended: string[] = []
   const auth = await service.outdated({
     storage: createSharedStorage(),
@@ -200,10 +200,10 @@ async function refreshing(options = {}) {
     onSignedOut: ({ reason }) => void ended.push(reason),
     ...options
   })
-  const { given, release } = service.hold('/refresh-token')
-  const late = catchFailure(auth.fetch('/me'))
-  await given
-  return { auth, ended, late, release }
+  const { arrived, release } = service.hold('/refresh-token')
+  const refreshing = catchFailure(auth.fetch('/me'))
+  await arrived
+  return { auth, ended, refreshing, release }
 }
 
 describe.each(['header', 'cookie'] as const)('a login as another user, with the mode %s', (mode) => {
@@ -215,25 +215,25 @@ describe.each(['header', 'cookie'] as const)('a login as another user, with the 
   })
 
   it('stays where a refresh of the user before is answered after it', async () => {
-    const { auth, ended, late, release } = await refreshing(options())
+    const { auth, ended, refreshing, release } = await startRefreshing(options())
     const login = auth.logIn({ wallet: createPlainWallet(bob) })
     await until(() => service.count('/request-auth') === 2)
     release()
     expect((await login).did).toBe(bob.did)
-    await late
+    await refreshing
     expect(auth.session?.did).toBe(bob.did)
-    expect(await userOf(auth)).toBe(bob.did)
+    expect(await readUser(auth)).toBe(bob.did)
     expect(ended).toEqual([])
   })
 
   it('is not ended by the log out of the user before, which waited', async () => {
-    const { auth, late, release } = await refreshing(options())
+    const { auth, refreshing, release } = await startRefreshing(options())
     const out = auth.logOut()
     const login = auth.logIn({ wallet: createPlainWallet(bob) })
     release()
-    await Promise.all([out, login, late])
+    await Promise.all([out, login, refreshing])
     expect(auth.session?.did).toBe(bob.did)
-    expect(await userOf(auth)).toBe(bob.did)
+    expect(await readUser(auth)).toBe(bob.did)
   })
 
   it('stays where what was known of the user before is read after it', async () => {
@@ -250,6 +250,6 @@ describe.each(['header', 'cookie'] as const)('a login as another user, with the 
     await login
     await auth.ready
     expect(auth.session?.did).toBe(bob.did)
-    expect(await userOf(auth)).toBe(bob.did)
+    expect(await readUser(auth)).toBe(bob.did)
   })
 })

@@ -46,9 +46,9 @@ describe('the client in tabs of a browser', () => {
         await tabs.skip()
         for (const status of await Promise.all(pages.map(askMe))) statuses.set(status, (statuses.get(status) ?? 0) + 1)
       }
-      const told = `${count} tabs, mode ${mode}, ${ROUNDS} rounds: ${tabs.refreshes()} refreshes`
+      const report = `${count} tabs, mode ${mode}, ${ROUNDS} rounds: ${tabs.refreshes()} refreshes`
       const endedFor = await endings(pages)
-      console.info(`${told}, ${endedFor.length} log-outs`, endedFor, tabs.refusals)
+      console.info(`${report}, ${endedFor.length} log-outs`, endedFor, tabs.refusals)
       expect([...statuses]).toEqual([[200, count * ROUNDS]])
       expect(await endings(pages)).toEqual([])
       // One per round, and a few where a tab learned of new tokens just as it requested them.

@@ -96,7 +96,7 @@ describe('the answers to a refresh that keep the session', () => {
 })
 
 describe('the answers to a refresh that end the session', () => {
-  const endOf = async (
+  const expectSessionEnd = async (
     config: Parameters<typeof startClientService>[0],
     change: (auth: DidAuthClient) => Promise<void>
   ) => {
@@ -114,14 +114,14 @@ describe('the answers to a refresh that end the session', () => {
   }
 
   it('revoked', async () => {
-    const error = await endOf({}, async () => {
+    const error = await expectSessionEnd({}, async () => {
       await service.requireDid.sessions.revokeAll(alice.did)
     })
     expect(error).toMatchObject({ reason: 'revoked', status: 401, serverCode: 'ERR_REFRESH_TOKEN' })
   })
 
   it('expired, where the service refuses a token that is older than a week', async () => {
-    const error = await endOf({}, async () => void (service.clock.seconds += 8 * 86_400))
+    const error = await expectSessionEnd({}, async () => void (service.clock.seconds += 8 * 86_400))
     expect(error).toMatchObject({ reason: 'expired', userMessage: 'Your session has expired. Log in again.' })
   })
 
@@ -129,12 +129,12 @@ describe('the answers to a refresh that end the session', () => {
     const refreshBusinessLogic = createThrowing(
       new DidAuthError('ERR_BUSINESS_LOGIC', { message: 'Your account is locked' })
     )
-    const error = await endOf({ refreshBusinessLogic }, async () => undefined)
+    const error = await expectSessionEnd({ refreshBusinessLogic }, async () => undefined)
     expect(error).toMatchObject({ reason: 'revoked', userMessage: 'Your account is locked' })
   })
 
   it('used twice: a second holder of the token used it first, and with another key', async () => {
-    const error = await endOf({}, async () => {
+    const error = await expectSessionEnd({}, async () => {
       expect((await refreshElsewhere()).status).toBe(200)
       service.clock.seconds += 60
     })
@@ -165,7 +165,7 @@ describe('the answers to a refresh that end the session', () => {
   ])('replaced: where %s, POST /logout is answered %p', async (_name, expected, prepare) => {
     fakeClientTime(200, 500, 1_000)
     let stolen = ''
-    const error = await endOf({}, async (auth) => {
+    const error = await expectSessionEnd({}, async (auth) => {
       stolen = (await refreshElsewhere()).text
       await prepare(auth)
     })

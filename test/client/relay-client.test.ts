@@ -26,7 +26,7 @@ const client = (options: Partial<RelayClientOptions> = {}): RelayClient =>
   new RelayClient({ url: address.url, wallet: watched(), domain: 'relay.example', ...options })
 
 /** The relay at another address, and every byte that arrives there. */
-async function recordedRelay() {
+async function startRecordedRelay() {
   const sent: Buffer[] = []
   const recorded = await listenAt(relay.listener)
   recorded.server.on('connection', (socket) => {
@@ -109,13 +109,13 @@ describe('RelayClient', () => {
 
   it('needs no File until it is given or opens one', async () => {
     const uri = await client().send(new File([], 'a'))
-    const { File: own } = globalThis
+    const { File: NodeFile } = globalThis
     Object.assign(globalThis, { File: undefined })
     try {
       expect(await client().open(await client().send('Hello'))).toBe('Hello')
       await expect(client().open(uri)).rejects.toMatchObject({ code: 'KEY' })
     } finally {
-      Object.assign(globalThis, { File: own })
+      Object.assign(globalThis, { File: NodeFile })
     }
   })
 
@@ -124,9 +124,11 @@ describe('RelayClient', () => {
     afterTest(open.end)
     const url = await startServer(open.listener)
     const uri = await client({ url }).send('Hello')
-    const told: number[] = []
-    expect(await new RelayClient({ url }).open(uri, { onExpiresIn: (seconds) => told.push(seconds) })).toBe('Hello')
-    expect(told).toEqual([604_800])
+    const lifetimes: number[] = []
+    expect(await new RelayClient({ url }).open(uri, { onExpiresIn: (seconds) => lifetimes.push(seconds) })).toBe(
+      'Hello'
+    )
+    expect(lifetimes).toEqual([604_800])
   })
 
   it.each([
@@ -138,13 +140,13 @@ describe('RelayClient', () => {
       const answer = await fetch(url, init)
       return new Response(await answer.text(), header === undefined ? {} : { headers: { 'File-Expires-In': header } })
     }
-    const told: number[] = []
-    const onExpiresIn = (seconds: number): void => void told.push(seconds)
+    const lifetimes: number[] = []
+    const onExpiresIn = (seconds: number): void => void lifetimes.push(seconds)
     expect(await client({ fetch: fetchWith }).send('Hello', { onExpiresIn })).toMatch(/^relay:/)
     // The logins of the same client answer no file.
-    expect(told).toEqual(expected)
+    expect(lifetimes).toEqual(expected)
     await client({ fetch: fetchWith }).open(await client().send('Hello'), { onExpiresIn })
-    expect(told).toEqual([...expected, ...expected])
+    expect(lifetimes).toEqual([...expected, ...expected])
   })
 
   it('makes a link that a phone opens, and opens it', async () => {
@@ -169,18 +171,18 @@ describe('RelayClient', () => {
   })
 
   it('never sends the key: not in a URL, a header or a body, whatever fails', async () => {
-    const { url, sent, close } = await recordedRelay()
-    const one = client({ url })
-    const uri = await one.send('The treasure')
+    const { url, sent, close } = await startRecordedRelay()
+    const relayClient = client({ url })
+    const uri = await relayClient.send('The treasure')
     const key = uri.slice(-43)
     const gateways = [url]
     const failures: unknown[] = []
-    await one.open(uri, { gateways })
-    await one.open(one.link(uri, 'https://app.example'))
-    const wrong = uri.replace(/.{43}$/, 'A'.repeat(43))
+    await relayClient.open(uri, { gateways })
+    await relayClient.open(relayClient.link(uri, 'https://app.example'))
+    const wrongUri = uri.replace(/.{43}$/, 'A'.repeat(43))
     const missing = uri.replace(/baf\w{56}/, `bafkrei${'a'.repeat(52)}`)
-    for (const bad of [wrong, missing, `${uri}x`, uri.slice(1)]) {
-      await one.open(bad, { gateways }).catch((error: unknown) => failures.push(error))
+    for (const invalidUri of [wrongUri, missing, `${uri}x`, uri.slice(1)]) {
+      await relayClient.open(invalidUri, { gateways }).catch((error: unknown) => failures.push(error))
     }
     expect(failures).toHaveLength(4)
     await close()
@@ -196,14 +198,14 @@ describe('RelayClient', () => {
 
   it('signs once for many calls at a time, and again when the token has expired', async () => {
     const wallet = watched(4)
-    const one = client({ wallet })
-    const uris = await Promise.all(['a', 'b', 'c'].map((text) => one.send(text)))
-    expect(await Promise.all(uris.map((uri) => one.open(uri)))).toEqual(['a', 'b', 'c'])
+    const relayClient = client({ wallet })
+    const uris = await Promise.all(['a', 'b', 'c'].map((text) => relayClient.send(text)))
+    expect(await Promise.all(uris.map((uri) => relayClient.open(uri)))).toEqual(['a', 'b', 'c'])
     expect(wallet.signed).toEqual([
       expect.stringMatching(/^Login to relay\.example\nVerification code: [0-9a-f]{128}$/)
     ])
     relay.clock.seconds += 601
-    expect(await Promise.all(uris.map((uri) => one.open(uri)))).toEqual(['a', 'b', 'c'])
+    expect(await Promise.all(uris.map((uri) => relayClient.open(uri)))).toEqual(['a', 'b', 'c'])
     expect(wallet.signed).toHaveLength(2)
   })
 
@@ -211,8 +213,8 @@ describe('RelayClient', () => {
     const wallet = watched(5)
     const credential = (challenge: string, did: string) =>
       loginCredential({ ...createNumberedWallet(5), did }, challenge)
-    const one = client({ wallet, credential, network: 'rsk:testnet' })
-    expect(await one.open(await one.send('Hello'))).toBe('Hello')
+    const relayClient = client({ wallet, credential, network: 'rsk:testnet' })
+    expect(await relayClient.open(await relayClient.send('Hello'))).toBe('Hello')
     expect(wallet.signed).toEqual([])
   })
 

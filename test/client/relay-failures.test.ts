@@ -49,8 +49,10 @@ function client(options: Partial<RelayClientOptions> = {}): RelayClient {
   return new RelayClient({ url: address.url, wallet, domain: 'relay.example', ...options })
 }
 
-/** A gateway that answers blocks, with a change of one. */
-function gatewayAt(change: (res: ServerResponse, bytes: Uint8Array, cid: string) => void): Promise<string> {
+/** A gateway that answers blocks, with a change of relayClient. */
+function createClientWithGateways(
+  change: (res: ServerResponse, bytes: Uint8Array, cid: string) => void
+): Promise<string> {
   return startServer(({ url = '' }, res) => {
     const [, cid = ''] = /^\/ipfs\/(\w+)\?format=raw$/.exec(url) ?? []
     const bytes = blocks.get(cid)
@@ -59,7 +61,7 @@ function gatewayAt(change: (res: ServerResponse, bytes: Uint8Array, cid: string)
   })
 }
 
-const honest = () => gatewayAt((res, bytes) => res.end(bytes))
+const honest = () => createClientWithGateways((res, bytes) => res.end(bytes))
 
 describe('RelayClient at a relay that fails', () => {
   it.each([
@@ -97,19 +99,19 @@ describe('RelayClient at a relay that fails', () => {
       }
     ]
   ])('reports an answer of %s', async (_what, listener, fields) => {
-    const one = client({ url: await startServer(listener) })
-    await expectError(one.send('Hello'), fields)
-    await expectError(one.open(small), fields)
+    const relayClient = client({ url: await startServer(listener) })
+    await expectError(relayClient.send('Hello'), fields)
+    await expectError(relayClient.open(small), fields)
   })
 
   it('gives neither a signature nor a credential for a challenge of two lines', async () => {
     const url = await startServer(startAnsweringServer(200, JSON.stringify({ challenge: 'ab\ncd' })))
-    const [watched, asked] = [createWatchedWallet(createNumberedWallet(1)), [] as string[]]
-    for (const credential of [undefined, (challenge: string) => `${asked.push(challenge)}`]) {
-      const one = client({ url, wallet: watched, ...(credential && { credential }) })
-      await expectError(one.send('Hello'), { code: 'PROTOCOL' })
+    const [watched, prompts] = [createWatchedWallet(createNumberedWallet(1)), [] as string[]]
+    for (const credential of [undefined, (challenge: string) => `${prompts.push(challenge)}`]) {
+      const relayClient = client({ url, wallet: watched, ...(credential && { credential }) })
+      await expectError(relayClient.send('Hello'), { code: 'PROTOCOL' })
     }
-    expect([watched.signed, asked]).toEqual([[], []])
+    expect([watched.signed, prompts]).toEqual([[], []])
   })
 
   it('reports a relay that is gone, slow, or stops within an answer as unavailable', async () => {
@@ -166,9 +168,9 @@ describe('RelayClient at a relay that fails', () => {
       createNumberedWallet(1),
       () => wallet.signed.length === 1 && Promise.reject(rejected)
     )
-    const one = client({ wallet })
-    await expectError(one.open(small), { code: 'USER_REJECTED' })
-    expect(await one.open(small)).toBe('Hello')
+    const relayClient = client({ wallet })
+    await expectError(relayClient.open(small), { code: 'USER_REJECTED' })
+    expect(await relayClient.open(small)).toBe('Hello')
     const { url } = address
     await expectError(new RelayClient({ url }).send('Hello'), { code: 'NO_WALLET' })
     await expectError(new RelayClient({ url }).open(small), { code: 'NOT_SIGNED_IN', status: 401 })
@@ -176,12 +178,12 @@ describe('RelayClient at a relay that fails', () => {
   })
 
   it('ends with the reason of the signal, before and while it waits', async () => {
-    const one = client({ url: await startServer(() => undefined) })
+    const relayClient = client({ url: await startServer(() => undefined) })
     const reason = new Error('enough')
-    await expect(one.send('Hello', { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
+    await expect(relayClient.send('Hello', { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
     for (const work of [
-      (signal: AbortSignal) => one.open(small, { signal }),
-      (signal: AbortSignal) => one.send('Hello', { signal })
+      (signal: AbortSignal) => relayClient.open(small, { signal }),
+      (signal: AbortSignal) => relayClient.send('Hello', { signal })
     ]) {
       const controller = new AbortController()
       const waiting = expect(work(controller.signal)).rejects.toBe(reason)
@@ -212,14 +214,14 @@ describe('RelayClient with gateways', () => {
   })
 
   it('takes the first whose bytes are right: gateways that lie, fail or are slow do not matter', async () => {
-    const lying = await gatewayAt((res, bytes) => res.end(Buffer.from(bytes).fill(0, 5, 6)))
+    const lying = await createClientWithGateways((res, bytes) => res.end(Buffer.from(bytes).fill(0, 5, 6)))
     const slow = await startServer(() => undefined)
     const failing = await startServer((_req, res) => res.writeHead(500).end())
     const gateways = [lying, slow, failing, 'http://127.0.0.1:1', 'no url', await honest()]
     expect(await openLarge(gateways)).toBe(0)
     expect(await client().open(small, { gateways: [lying, slow] })).toBe('Hello')
-    const gone = client({ url: await startServer((_req, res) => res.writeHead(500).end()) })
-    expect(await gone.open(small, { gateways: [await honest()] })).toBe('Hello')
+    const broken = client({ url: await startServer((_req, res) => res.writeHead(500).end()) })
+    expect(await broken.open(small, { gateways: [await honest()] })).toBe('Hello')
   })
 
   it.each([
@@ -235,12 +237,12 @@ describe('RelayClient with gateways', () => {
     ['answers HTML', () => Buffer.from('<html>')],
     ['answers nothing', () => Buffer.alloc(0)]
   ])('does not believe one that %s', async (_what, change) => {
-    const gateway = await gatewayAt((res, bytes, cid) => res.end(change(bytes, cid)))
+    const gateway = await createClientWithGateways((res, bytes, cid) => res.end(change(bytes, cid)))
     await expectError(readLarge(gateway), { code: 'MISMATCH' })
   })
 
   it('stops reading one that answers without an end', async () => {
-    const endless = await gatewayAt((res) => {
+    const endless = await createClientWithGateways((res) => {
       const write = (): void => {
         while (!res.destroyed && res.write(Buffer.alloc(65_536)));
       }
@@ -265,26 +267,26 @@ describe('RelayClient with gateways', () => {
 async function gatewayWith(
   cid: string,
   block: Uint8Array
-): Promise<{ url: string; asked: string[]; accepts: unknown[]; most: () => number }> {
-  const asked: string[] = []
+): Promise<{ url: string; paths: string[]; accepts: unknown[]; maxPending: () => number }> {
+  const paths: string[] = []
   const accepts: unknown[] = []
-  let [pending, most] = [0, 0]
+  let [pending, maxPending] = [0, 0]
   const address = await startServer((req, res) => {
-    asked.push(String(req.url))
+    paths.push(String(req.url))
     accepts.push(req.headers.accept)
     pending += 1
-    most = Math.max(most, pending)
+    maxPending = Math.max(maxPending, pending)
     setTimeout(() => {
       pending -= 1
       if (String(req.url).includes(cid)) res.end(block)
       else res.writeHead(404).end()
     }, 5)
   })
-  return { url: address, asked, accepts, most: () => most }
+  return { url: address, paths, accepts, maxPending: () => maxPending }
 }
 
 /** The cid of a node that was made by hand, and whose first byte of content is different. */
-function cidOfNode(node: Uint8Array): string {
+function computeNodeCid(node: Uint8Array): string {
   const bytes = Buffer.concat([Buffer.from([1, 0x70, 0x12, 32]), createHash('sha256').update(node).digest()])
   const bits = [...bytes].map((byte) => byte.toString(2).padStart(8, '0')).join('')
   const letters = bits
@@ -308,18 +310,18 @@ describe('RelayClient with a gateway', () => {
     ['a link of another hash than SHA2-256', Buffer.concat([link(1), Buffer.from([0x12, 4, 0x0a, 2, 1, 0x55])])],
     ['a link of another codec', Buffer.concat([link(1), link(2, 0x71)])]
   ])('asks for nothing more after a root with %s', async (_what, root) => {
-    const cid = cidOfNode(root)
+    const cid = computeNodeCid(root)
     const gateway = await gatewayWith(cid, root)
     await expectError(read(gateway.url, cid), { code: 'MISMATCH' })
-    expect(gateway.asked).toHaveLength(1)
+    expect(gateway.paths).toHaveLength(1)
   })
 
   it('asks for a few blocks at once', async () => {
     const root = links(174)
-    const cid = cidOfNode(root)
+    const cid = computeNodeCid(root)
     const gateway = await gatewayWith(cid, root)
     await expectError(read(gateway.url, cid), { code: 'NOT_FOUND' })
-    expect(gateway.most()).toBeLessThanOrEqual(8)
+    expect(gateway.maxPending()).toBeLessThanOrEqual(8)
   })
 
   it('asks for a block in both ways, and one whose URL ends in a slash for the same path', async () => {
@@ -327,14 +329,14 @@ describe('RelayClient with a gateway', () => {
     const cid = await computeCid(Uint8Array.from(block))
     const gateway = await gatewayWith(cid, block)
     expect(await read(`${gateway.url}/`, cid)).toEqual(Uint8Array.from(block))
-    expect(gateway.asked).toEqual([`/ipfs/${cid}?format=raw`])
+    expect(gateway.paths).toEqual([`/ipfs/${cid}?format=raw`])
     expect(gateway.accepts).toEqual(['application/vnd.ipld.raw'])
   })
 })
 
 describe('RelayClient says what is wrong with what it is given:', () => {
-  it.each(['none', '', 'relay.example.com', '/relay', 'ftp://relay.example', undefined, 7])('the url %j', (given) =>
-    expect(() => new RelayClient({ url: given as string })).toThrow(new TypeError(`${given}: not http(s)`))
+  it.each(['none', '', 'relay.example.com', '/relay', 'ftp://relay.example', undefined, 7])('the url %j', (url) =>
+    expect(() => new RelayClient({ url: url as string })).toThrow(new TypeError(`${url}: not http(s)`))
   )
 
   it.each([new ArrayBuffer(8), [1, 2], 5, new Blob(['a']), undefined])(

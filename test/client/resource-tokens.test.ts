@@ -23,19 +23,19 @@ beforeEach(async () => {
   auth = await service.signedIn()
 })
 
-const asked = (): number => service.count('/resource-token')
+const countTokenRequests = (): number => service.count('/resource-token')
 
-const claimsOf = (token: string): Record<string, unknown> =>
+const readClaims = (token: string): Record<string, unknown> =>
   JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as Record<string, unknown>
 
 describe('tokenFor', () => {
   it('asks for a token of the session once for all who wait, and again for another resource', async () => {
     const tokens = await Promise.all(Array.from({ length: 10 }, () => auth.tokenFor(notes)))
     expect(new Set(tokens).size).toBe(1)
-    expect(asked()).toBe(1)
-    expect(claimsOf(tokens[0]!)).toMatchObject({ aud: notes, sub: auth.session?.did, sid: auth.session?.sessionId })
-    expect(claimsOf(await auth.tokenFor(files))).toMatchObject({ aud: files })
-    expect(asked()).toBe(2)
+    expect(countTokenRequests()).toBe(1)
+    expect(readClaims(tokens[0]!)).toMatchObject({ aud: notes, sub: auth.session?.did, sid: auth.session?.sessionId })
+    expect(readClaims(await auth.tokenFor(files))).toMatchObject({ aud: files })
+    expect(countTokenRequests()).toBe(2)
   })
 
   it('keeps a token of 300 s until 30 s before its end', async () => {
@@ -51,22 +51,22 @@ describe('tokenFor', () => {
     const tokens = await Promise.all([auth.tokenFor(notes, refused), auth.tokenFor(notes, refused)])
     expect(tokens[0]).not.toBe(refused)
     expect(tokens[1]).toBe(tokens[0])
-    expect(asked()).toBe(2)
+    expect(countTokenRequests()).toBe(2)
   })
 
   it('asks again after a login, and fails after a log out', async () => {
     await auth.tokenFor(notes)
     await auth.logIn()
-    expect(claimsOf(await auth.tokenFor(notes))).toMatchObject({ sid: auth.session?.sessionId })
+    expect(readClaims(await auth.tokenFor(notes))).toMatchObject({ sid: auth.session?.sessionId })
     await auth.logOut()
     await expectClientError(auth.tokenFor(notes), { code: 'NOT_SIGNED_IN' })
-    expect(asked()).toBe(2)
+    expect(countTokenRequests()).toBe(2)
   })
 
   it('refreshes an access token that has ended first, and works after a reload', async () => {
     const storage = createSharedStorage()
     await service.outdated({ storage })
-    expect(claimsOf(await service.client({ storage }).tokenFor(notes))).toMatchObject({ aud: notes })
+    expect(readClaims(await service.client({ storage }).tokenFor(notes))).toMatchObject({ aud: notes })
     expect(service.count('/refresh-token')).toBe(1)
   })
 
@@ -74,7 +74,7 @@ describe('tokenFor', () => {
     service.lose('/resource-token')
     await expectClientError(auth.tokenFor(notes), { code: 'UNAVAILABLE' })
     service.intercept(() => undefined)
-    expect(claimsOf(await auth.tokenFor(notes))).toMatchObject({ aud: notes })
+    expect(readClaims(await auth.tokenFor(notes))).toMatchObject({ aud: notes })
   })
 
   it('fails for a resource that the service does not list, and keeps the session', async () => {
@@ -106,13 +106,13 @@ const RELAY = 'https://relay.example'
 const VAULT = 'https://vault.example'
 
 /** A user of an auth server, whose tokens relay and vault accept, and what the requests to these two carry. */
-async function newUser() {
+async function startUser() {
   const issuer = await startIssuer({ resources: [RELAY, VAULT] })
   issuer.clock.seconds = Math.floor(Date.now() / 1_000)
-  const seen: { path: string; authorization: string | undefined }[] = []
+  const requests: { path: string; authorization: string | undefined }[] = []
   const seenAt = (listener: RequestListener): Promise<string> =>
     startServer((req, res) => {
-      seen.push({ path: req.url ?? '', authorization: req.headers.authorization })
+      requests.push({ path: req.url ?? '', authorization: req.headers.authorization })
       listener(req, res)
     })
   const env = { TRUSTED_ISSUER: issuer.url }
@@ -128,7 +128,7 @@ async function newUser() {
     auth,
     did: user.did,
     signed: wallet.signed,
-    seen,
+    requests,
     seenAt,
     relayListener,
     vaultListener: vault.listener
@@ -137,7 +137,7 @@ async function newUser() {
 
 describe('RelayClient and VaultClient with the tokens of an auth server', () => {
   it('send, open and keep with one signature in all', async () => {
-    const { auth, signed, seen, seenAt, relayListener, vaultListener } = await newUser()
+    const { auth, signed, requests, seenAt, relayListener, vaultListener } = await startUser()
     await auth.logIn()
     const relay = new RelayClient({ auth, resource: RELAY, url: await seenAt(relayListener) })
     expect(await relay.open(await relay.send('The old oak'))).toBe('The old oak')
@@ -145,47 +145,47 @@ describe('RelayClient and VaultClient with the tokens of an auth server', () => 
     await vault.add('notes', 'Buy oak')
     expect((await vault.keys()).map(({ key }) => key)).toEqual(['notes'])
     expect(signed).toHaveLength(1)
-    expect(seen.every(({ authorization }) => authorization?.startsWith('Bearer ey'))).toBe(true)
+    expect(requests.every(({ authorization }) => authorization?.startsWith('Bearer ey'))).toBe(true)
   })
 
   it('gives absolute URLs and the token to a fetch of the caller', async () => {
-    const { auth, seenAt, relayListener } = await newUser()
+    const { auth, seenAt, relayListener } = await startUser()
     await auth.logIn()
-    const asked: string[] = []
+    const urls: string[] = []
     const fetch: typeof globalThis.fetch = async (url, init) => {
-      asked.push(`${new Headers(init?.headers).get('authorization')?.slice(0, 9)} ${url as string}`)
+      urls.push(`${new Headers(init?.headers).get('authorization')?.slice(0, 9)} ${url as string}`)
       return globalThis.fetch(url, init)
     }
     const url = await seenAt(relayListener)
     await new RelayClient({ auth, resource: RELAY, url, fetch }).send('Hello')
-    expect(asked).toEqual([`Bearer ey ${url}/file`])
+    expect(urls).toEqual([`Bearer ey ${url}/file`])
   })
 
   it('asks no token for a list that everybody may read, and reads it without a session', async () => {
-    const { auth, did, seen, seenAt, vaultListener } = await newUser()
+    const { auth, did, requests, seenAt, vaultListener } = await startUser()
     const vault = new VaultClient({ auth, resource: VAULT, url: await seenAt(vaultListener) })
     expect((await vault.get('notes', did)).contents).toEqual([])
-    expect(seen).toEqual([{ path: `/${encodeURIComponent(did)}/notes`, authorization: undefined }])
+    expect(requests).toEqual([{ path: `/${encodeURIComponent(did)}/notes`, authorization: undefined }])
   })
 
   it('fails without a session, and sends nothing', async () => {
-    const { auth, seen, seenAt, relayListener, vaultListener } = await newUser()
+    const { auth, requests, seenAt, relayListener, vaultListener } = await startUser()
     const relay = new RelayClient({ auth, resource: RELAY, url: await seenAt(relayListener) })
     const vault = new VaultClient({ auth, resource: VAULT, url: await seenAt(vaultListener) })
     await expectClientError(relay.send('Hello'), { code: 'NOT_SIGNED_IN' })
     await expectClientError(vault.add('notes', 'Hello'), { code: 'NOT_SIGNED_IN' })
-    expect(seen).toEqual([])
+    expect(requests).toEqual([])
   })
 
   it('ask once more with another token where one is refused, and never twice', async () => {
-    const { issuer, auth, seen, seenAt } = await newUser()
+    const { issuer, auth, requests, seenAt } = await startUser()
     await auth.logIn()
     const refusing = await seenAt(startRefusingServer(401, 'ERR_ACCESS_TOKEN_EXPIRED'))
     await expectClientError(new VaultClient({ auth, resource: VAULT, url: refusing }).keys(), { code: 'NOT_SIGNED_IN' })
     await expectClientError(new RelayClient({ auth, resource: RELAY, url: refusing }).send('Hello'), {
       code: 'NOT_SIGNED_IN'
     })
-    expect(new Set(seen.map(({ authorization }) => authorization)).size).toBe(4)
+    expect(new Set(requests.map(({ authorization }) => authorization)).size).toBe(4)
     expect(issuer.asked.filter((path) => path === '/resource-token')).toHaveLength(4)
   })
 
@@ -199,13 +199,13 @@ describe('RelayClient and VaultClient with the tokens of an auth server', () => 
   })
 
   it('give the token to no gateway', async () => {
-    const { auth, seen, seenAt, relayListener } = await newUser()
+    const { auth, requests, seenAt, relayListener } = await startUser()
     await auth.logIn()
     const url = await seenAt(relayListener)
     const uri = await new RelayClient({ auth, resource: RELAY, url }).send('The old oak')
     const gateway = await seenAt((_req, res) => res.writeHead(404).end())
     await new RelayClient({ auth, resource: RELAY, url }).open(uri, { gateways: [gateway] })
-    const asked = seen.filter(({ path }) => path.startsWith('/ipfs/'))
-    expect(asked).toEqual([{ path: expect.stringMatching('format=raw'), authorization: undefined }])
+    const gatewayRequests = requests.filter(({ path }) => path.startsWith('/ipfs/'))
+    expect(gatewayRequests).toEqual([{ path: expect.stringMatching('format=raw'), authorization: undefined }])
   })
 })

@@ -61,35 +61,35 @@ describe('the session of a client', () => {
 
   it('is told to subscribers when it changes, until they end it', async () => {
     const auth = service.client()
-    const heard: (ClientSession | undefined)[] = []
-    const end = auth.subscribe((session) => heard.push(session))
+    const changes: (ClientSession | undefined)[] = []
+    const end = auth.subscribe((session) => changes.push(session))
     const session = await auth.logIn()
     await auth.fetch('/me')
     await auth.logOut()
     end()
     await auth.logIn()
-    expect(heard).toEqual([session, undefined])
+    expect(changes).toEqual([session, undefined])
   })
 
   it('is of each user in a tab of its own: a login in one does not touch the other', async () => {
-    const [one, other] = [openTab(), openTab({ wallet: createPlainWallet(bob) })]
-    await one.logIn()
-    await until(() => other.session?.did === alice.did)
+    const [tab, otherTab] = [openTab(), openTab({ wallet: createPlainWallet(bob) })]
+    await tab.logIn()
+    await until(() => otherTab.session?.did === alice.did)
     // This tab was Alice's, and is Bob's now. The session that it had is over everywhere.
-    await other.logIn()
-    await until(() => one.session === undefined)
-    await one.logIn()
-    expect([one.session?.did, other.session?.did]).toEqual([alice.did, bob.did])
+    await otherTab.logIn()
+    await until(() => tab.session === undefined)
+    await tab.logIn()
+    expect([tab.session?.did, otherTab.session?.did]).toEqual([alice.did, bob.did])
     service.clock.seconds += 700
-    expect([await requestStatus(one), await requestStatus(other)]).toEqual([200, 200])
+    expect([await requestStatus(tab), await requestStatus(otherTab)]).toEqual([200, 200])
   })
 
   it('is the same in a tab that was open before the login', async () => {
-    const [one, other] = [openTab(), openTab()]
-    const session = await one.logIn()
-    await until(() => other.session !== undefined)
-    expect(other.session).toEqual(session)
-    expect(await requestStatus(other)).toBe(200)
+    const [tab, otherTab] = [openTab(), openTab()]
+    const session = await tab.logIn()
+    await until(() => otherTab.session !== undefined)
+    expect(otherTab.session).toEqual(session)
+    expect(await requestStatus(otherTab)).toBe(200)
   })
 })
 
@@ -145,13 +145,13 @@ describe('DidAuthClient.logOut', () => {
   })
 
   it('is noticed by a tab that heard nothing of it, when that refreshes', async () => {
-    const [one, other] = [openTab(), openTab()]
-    await one.logIn()
-    await until(() => other.session !== undefined)
+    const [tab, otherTab] = [openTab(), openTab()]
+    await tab.logIn()
+    await until(() => otherTab.session !== undefined)
     storage.values.clear()
     service.clock.seconds += 700
     const ended = { code: 'SESSION_ENDED', reason: 'loggedOut', userMessage: expect.stringContaining('Log in again') }
-    await expect(other.fetch('/me')).rejects.toMatchObject(ended)
+    await expect(otherTab.fetch('/me')).rejects.toMatchObject(ended)
   })
 })
 
@@ -214,24 +214,24 @@ function webStorage(values = new Map<string, string>()) {
 function fakeDatabase() {
   const values = new Map<string, string>()
   let opened = 0
-  const request = (result: unknown, fails = false) => {
-    const made: Record<string, unknown> = { result, error: fails ? new Error('quota') : null }
+  const createRequest = (result: unknown, fails = false) => {
+    const request: Record<string, unknown> = { result, error: fails ? new Error('quota') : null }
     const fire = (name: string): void => {
       setImmediate(() => {
-        const handler = made[fails ? 'onerror' : name]
+        const handler = request[fails ? 'onerror' : name]
         if (typeof handler === 'function') handler.call(undefined)
       })
     }
-    return { made, fire }
+    return { request, fire }
   }
   const database = {
     createObjectStore: () => undefined,
     close: () => (opened -= 1),
     transaction: () => {
-      const { made, fire } = request(undefined)
+      const { request, fire } = createRequest(undefined)
       fire('oncomplete')
-      const answer = (result?: unknown) => request(result).made
-      return Object.assign(made, {
+      const answer = (result?: unknown) => createRequest(result).request
+      return Object.assign(request, {
         objectStore: () => ({
           get: (key: string) => answer(values.get(key)),
           put: (value: string, key: string) => answer(values.set(key, value)),
@@ -241,13 +241,13 @@ function fakeDatabase() {
     }
   }
   const open = (fails: boolean) => {
-    const { made, fire } = request(database, fails)
+    const { request, fire } = createRequest(database, fails)
     opened += 1
     setImmediate(() => {
-      if (!fails) (made.onupgradeneeded as () => void)()
+      if (!fails) (request.onupgradeneeded as () => void)()
       fire('onsuccess')
     })
-    return made
+    return request
   }
   return { values, opened: () => opened, working: { open: () => open(false) }, broken: { open: () => open(true) } }
 }

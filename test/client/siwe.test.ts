@@ -15,7 +15,7 @@ const problem = (status: number, code: string): Response =>
 /** Signs as a modal does: the adapter's nonce, its text, the wallet. */
 async function signBy(steps: {
   getNonce(): Promise<string>
-  createMessage(of: { address: string; chainId: number; nonce: string }): string
+  createMessage(fields: { address: string; chainId: number; nonce: string }): string
 }): Promise<{ message: string; signature: string }> {
   const message = steps.createMessage({ ...account, nonce: await steps.getNonce() })
   return { message, signature: alice.personalSign(message) }
@@ -133,9 +133,9 @@ describe('rainbowKit', () =>
       const message = adapter.createMessage({ ...account, nonce })
       return { message, signature: alice.personalSign(message) }
     }
-    const late = sign()
+    const signing = sign()
     service.clock.seconds += 400
-    expect(await adapter.verify(late)).toBe(false)
+    expect(await adapter.verify(signing)).toBe(false)
     expect(await adapter.verify(sign())).toBe(true)
   }))
 
@@ -192,9 +192,9 @@ Expiration Time: ${payload.expiration_time}`
 type WantedText = { nonce: string; domain: string; uri: string }
 
 /** A wallet that answers `wallet_connect` so, and signs. */
-const providerOf = (answer: (wanted: WantedText) => unknown, asked: string[] = []) => ({
+const createProvider = (answer: (request: WantedText) => unknown, calls: string[] = []) => ({
   request: async ({ method, params }: { method: string; params?: readonly unknown[] }): Promise<unknown> => {
-    asked.push(method)
+    calls.push(method)
     if (method === 'eth_chainId') return '0x2105'
     if (method === 'eth_requestAccounts') return [alice.address]
     if (method === 'personal_sign')
@@ -215,16 +215,18 @@ URI: ${uri}\nVersion: 1\nChain ID: 8453\nNonce: ${nonce}\nIssued At: ${new Date(
 describe('connectAndSignIn', () => {
   it('logs in with one prompt', async () => {
     const service = await start()
-    const asked: string[] = []
-    expect(await connectAndSignIn(service.client(), providerOf(signWanted, asked))).toMatchObject({ did: alice.did })
-    expect(asked).toEqual(['eth_chainId', 'wallet_connect'])
+    const calls: string[] = []
+    expect(await connectAndSignIn(service.client(), createProvider(signWanted, calls))).toMatchObject({
+      did: alice.did
+    })
+    expect(calls).toEqual(['eth_chainId', 'wallet_connect'])
   })
 
   it.each(['https://app.example/shop', 'https://service.example.evil', 'none'])(
     'asks once more, and keeps the text from the service, where the wallet writes the URI %s',
     async (uri) => {
       const service = await start()
-      const provider = providerOf((wanted) => signWanted({ ...wanted, uri }))
+      const provider = createProvider((request) => signWanted({ ...request, uri }))
       expect(await connectAndSignIn(service.client(), provider)).toMatchObject({ did: alice.did })
       const sent = service.exchanges.filter(({ path }) => path === '/siwe/verify').map(({ body }) => body)
       expect(sent).toEqual([expect.stringContaining('URI: https://service.example\\n')])
@@ -233,15 +235,15 @@ describe('connectAndSignIn', () => {
 
   it.each([4200, -32601])('asks twice where the wallet says %i', async (code) => {
     const service = await start()
-    const asked: string[] = []
-    const provider = providerOf(() => Promise.reject(Object.assign(new Error('none'), { code })), asked)
+    const calls: string[] = []
+    const provider = createProvider(() => Promise.reject(Object.assign(new Error('none'), { code })), calls)
     expect(await connectAndSignIn(service.client(), provider)).toMatchObject({ did: alice.did })
-    expect(asked.slice(2)).toEqual(['eth_requestAccounts', 'eth_chainId', 'personal_sign'])
+    expect(calls.slice(2)).toEqual(['eth_requestAccounts', 'eth_chainId', 'personal_sign'])
   })
 
   it('asks nothing more after the user has declined', async () => {
     const service = await start()
-    const provider = providerOf(() => Promise.reject(Object.assign(new Error('no'), { code: 4001 })))
+    const provider = createProvider(() => Promise.reject(Object.assign(new Error('no'), { code: 4001 })))
     expect(await catchFailure(connectAndSignIn(service.client(), provider))).toMatchObject({ code: 'USER_REJECTED' })
   })
 })
@@ -263,7 +265,7 @@ describe('a dishonest service that shares its page with another service', () => 
     ['connectKit', async (auth) => connectKit(auth).verifyMessage(await signBy(connectKit(auth)))],
     ['appKit', byAppKit],
     ['thirdweb', byThirdweb],
-    ['connectAndSignIn', (auth) => connectAndSignIn(auth, providerOf(signWanted))]
+    ['connectAndSignIn', (auth) => connectAndSignIn(auth, createProvider(signWanted))]
   ])('gets a text by %s that the other one refuses, for a nonce of the other one', async (_name, logIn) => {
     jest.spyOn(console, 'warn').mockImplementation(() => undefined)
     const trustedOrigins = ['https://app.example']

@@ -28,7 +28,7 @@ afterAll(async () => {
 })
 
 /** A user who was never seen before, logged in. */
-async function newUser(options: Partial<VaultClientOptions> = {}, url = address.url) {
+async function startUser(options: Partial<VaultClientOptions> = {}, url = address.url) {
   const { address: account, personalSign, did } = createWallet()
   const wallet = { address: account, signMessage: personalSign }
   const auth = new DidAuthClient({ url, wallet, domain: 'vault.example' })
@@ -41,7 +41,7 @@ describe.each([
   ['encrypted', { encrypt: { key } }]
 ])('VaultClient %s', (_name, options) => {
   it('adds, reads, replaces and deletes', async () => {
-    const { client, did } = await newUser(options)
+    const { client, did } = await startUser(options)
     expect(await client.get('notes')).toEqual({ contents: [], etag: expect.stringMatching(/^".+"$/) })
     const first = await client.add('notes', 'Buy oak 🌳')
     const second = await client.add('notes', '')
@@ -59,7 +59,7 @@ describe.each([
   })
 
   it('writes only where the list is the one that was read', async () => {
-    const { client } = await newUser(options)
+    const { client } = await startUser(options)
     const { etag } = await client.add('notes', 'mine', { ifNoneMatch: '*' })
     const now = await client.add('notes', 'of another device', { ifMatch: etag })
     for (const write of [
@@ -77,16 +77,16 @@ describe.each([
   it.each(['a b', 'a/b', 'ä🌳', '%2F', '?#', 'keys of mine', "it's", 'did:ethr:x'])(
     'keeps the key %j',
     async (name) => {
-      const { client } = await newUser(options)
+      const { client } = await startUser(options)
       await client.add(name, name)
       expect((await client.get(name)).contents).toEqual([name])
-      expect((await client.keys()).map((one) => one.key)).toEqual([name])
+      expect((await client.keys()).map((entry) => entry.key)).toEqual([name])
       await client.delete(name)
     }
   )
 
   it('tells what is stored, and gives all of it back', async () => {
-    const { client, did } = await newUser(options)
+    const { client, did } = await startUser(options)
     const { id } = await client.add('a', 'one')
     await client.add('b', 'two')
     expect(await client.backup()).toMatchObject({
@@ -98,7 +98,7 @@ describe.each([
   })
 
   it('says what is wrong with a content or a key', async () => {
-    const { client } = await newUser(options)
+    const { client } = await startUser(options)
     await expectError(client.add('notes', 'a'.repeat(1_200_000)), { code: 'TOO_LARGE', status: 413 })
     await client.add('notes', 'a'.repeat(700_000))
     await client.add('notes', 'b'.repeat(700_000))
@@ -127,7 +127,7 @@ describe.each([
 
 describe('VaultClient', () => {
   it('answers the cid of the content, and reads without a session, also what others wrote', async () => {
-    const { client, did } = await newUser()
+    const { client, did } = await startUser()
     const { id } = await client.add('notes', 'Hello')
     expect(id).toBe(cidOf(Buffer.from('Hello')))
     const visitor = new VaultClient({ auth: new DidAuthClient({ url: address.url }) })
@@ -138,7 +138,7 @@ describe('VaultClient', () => {
   })
 
   it('adds nothing where the same content is sent again', async () => {
-    const { client } = await newUser()
+    const { client } = await startUser()
     const written = await client.add('notes', 'Hello')
     expect(await client.add('notes', 'Hello')).toEqual(written)
   })
@@ -146,21 +146,21 @@ describe('VaultClient', () => {
   it.each(['global', 'client'] as const)(
     'gives absolute URLs and the token to the %s fetch of the caller',
     async (which) => {
-      const asked: unknown[] = []
-      const { auth } = await newUser()
+      const urls: unknown[] = []
+      const { auth } = await startUser()
       const fetch: NonNullable<VaultClientOptions['fetch']> = (url, init) => {
-        asked.push([url, new Headers(init?.headers).get('authorization')?.slice(0, 10)])
+        urls.push([url, new Headers(init?.headers).get('authorization')?.slice(0, 10)])
         return which === 'global' ? globalThis.fetch(url, init) : auth.fetch(url, init)
       }
       await new VaultClient({ auth, fetch }).add('a/b', 'Hello')
-      expect(asked).toEqual([[`${auth.url}/a%2Fb`, 'DIDAuth ey']])
+      expect(urls).toEqual([[`${auth.url}/a%2Fb`, 'DIDAuth ey']])
     }
   )
 })
 
 describe('VaultClient.restore', () => {
   it('writes what is missing, in its order and behind what is there, as often as it is called', async () => {
-    const { client } = await newUser({ encrypt: { key } })
+    const { client } = await startUser({ encrypt: { key } })
     for (const content of ['one', 'two', 'three']) await client.add('notes', content)
     await client.add('other', 'four')
     const backup = await client.backup({ raw: true })
@@ -180,7 +180,7 @@ describe('VaultClient.restore', () => {
 
   // Cause: a keyring that was made meanwhile got a second entry, and opened by nothing.
   it('writes the keyring first, and nothing where another one was made meanwhile', async () => {
-    const { auth, client } = await newUser()
+    const { auth, client } = await startUser()
     await client.add('notes', 'one')
     await client.replace('did-auth.keyring', 'mine')
     const backup = await client.backup({ raw: true })
@@ -198,10 +198,10 @@ describe('VaultClient.restore', () => {
   })
 
   it('refuses a backup that is decrypted, which it would publish, and one of another DID', async () => {
-    const { client } = await newUser({ encrypt: { key } })
+    const { client } = await startUser({ encrypt: { key } })
     await client.add('notes', 'secret')
     await expect(client.restore(await client.backup())).rejects.toThrow('Give a backup({ raw: true })')
-    const other = await newUser()
+    const other = await startUser()
     await expectError(other.client.restore(await client.backup({ raw: true })), { code: 'KEY' })
     expect(await other.client.keys()).toEqual([])
   })
@@ -209,7 +209,7 @@ describe('VaultClient.restore', () => {
 
 describe('VaultClient with encryption', () => {
   it('stores eda1.<iv>.<ciphertext>, bound to the canonical DID, the key and the version', async () => {
-    const { client, did, auth } = await newUser({ encrypt: { key } })
+    const { client, did, auth } = await startUser({ encrypt: { key } })
     const { id } = await client.add('notes', 'secret')
     const [stored = ''] = (await new VaultClient({ auth }).get('notes')).contents
     expect(cidOf(Buffer.from(stored))).toBe(id)
@@ -224,7 +224,7 @@ describe('VaultClient with encryption', () => {
 
   it('never sends the key or the text', async () => {
     const sent: string[] = []
-    const { auth } = await newUser()
+    const { auth } = await startUser()
     const fetch: VaultClientOptions['fetch'] = (path, init) => {
       sent.push(`${path} ${JSON.stringify(init)}`)
       return auth.fetch(path, init)
@@ -244,14 +244,14 @@ describe('VaultClient with encryption', () => {
   })
 
   it('refuses a ciphertext of another secret, key or user, a changed one, and plain text', async () => {
-    const { client, auth } = await newUser({ encrypt: { key } })
+    const { client, auth } = await startUser({ encrypt: { key } })
     const plain = new VaultClient({ auth })
     await client.add('notes', 'secret')
     const [stored = ''] = (await plain.get('notes')).contents
     await expectError(new VaultClient({ auth, encrypt: { key: new Uint8Array(32) } }).get('notes'), { code: 'KEY' })
     await plain.add('moved', stored)
     await expectError(client.get('moved'), { code: 'KEY' })
-    const other = await newUser({ encrypt: { key } })
+    const other = await startUser({ encrypt: { key } })
     await new VaultClient({ auth: other.auth }).add('notes', stored)
     await expectError(other.client.get('notes'), { code: 'KEY' })
     for (const [content, code] of [

@@ -90,10 +90,10 @@ describe('the wallet of a session that was restored', () => {
   it('is a passkey again, which is asked at each signature', async () => {
     // The key of the first prompt is wiped at once, so that each signature prompts.
     fakeClientTime(60_000)
-    const asked: { id: ArrayBuffer }[][] = []
+    const credentialRequests: { id: ArrayBuffer }[][] = []
     const rawId = Uint8Array.from([1, 2, 250]).buffer
     const answer = (allowed: { id: ArrayBuffer }[] = []) => {
-      asked.push(allowed)
+      credentialRequests.push(allowed)
       const first = new Uint8Array(32).fill(7).buffer
       return { rawId, getClientExtensionResults: () => ({ prf: { results: { first } } }) }
     }
@@ -107,7 +107,7 @@ describe('the wallet of a session that was restored', () => {
     const auth = openPage()
     await auth.ready
     expect([await pay(auth), await pay(auth)]).toEqual([200, 200])
-    expect(asked).toEqual([[], ...Array(3).fill([expect.objectContaining({ id: rawId })])])
+    expect(credentialRequests).toEqual([[], ...Array(3).fill([expect.objectContaining({ id: rawId })])])
   })
 
   it('has to be given by useWallet where it has no id, and is not looked for where the client has one', async () => {

@@ -12,15 +12,15 @@ import { createNumberedWallet } from '../support/wallet.js'
 /** A browser wallet: it takes the bytes of a message in hex. */
 function provider(
   answers: Partial<Record<'eth_requestAccounts' | 'eth_accounts' | 'eth_chainId' | 'personal_sign', unknown>> = {}
-): Eip1193Provider & { asked: string[]; change: (accounts: unknown) => void } {
-  const asked: string[] = []
+): Eip1193Provider & { methods: string[]; change: (accounts: unknown) => void } {
+  const methods: string[] = []
   let listener: (accounts: never) => void = () => undefined
   return {
-    asked,
+    methods,
     change: (accounts) => listener(accounts as never),
     on: (_event, added) => void (listener = added),
     async request({ method, params = [] }) {
-      asked.push(method)
+      methods.push(method)
       if (method in answers) {
         const answer = answers[method as 'personal_sign']
         // Wallets throw objects that are no errors.
@@ -65,10 +65,10 @@ describe('a login', () => {
     ['its wallet, for the account that it names', alice.address as '0x', alice.did]
   ])('works with a client of viem that has no signMessage, by %s', async (_name, account, did) => {
     const service = await startClientService()
-    const asked = provider()
-    const auth = service.client({ wallet: createClient({ account, transport: custom(asked) }) })
+    const wallet = provider()
+    const auth = service.client({ wallet: createClient({ account, transport: custom(wallet) }) })
     expect(await auth.logIn()).toMatchObject({ did })
-    expect(asked.asked).toEqual(did === alice.did ? ['personal_sign'] : [])
+    expect(wallet.methods).toEqual(did === alice.did ? ['personal_sign'] : [])
   })
 
   it('says to connect the wallet where it knows no such account', async () => {
@@ -126,11 +126,11 @@ describe('a login', () => {
     const wallet = provider()
     const auth = service.client({ wallet })
     await auth.prepare(alice.address)
-    expect(wallet.asked).toEqual([])
+    expect(wallet.methods).toEqual([])
     const before = service.exchanges.length
     await auth.logIn()
     expect(service.paths().slice(before)).toEqual(['/auth'])
-    expect(wallet.asked).toEqual(['eth_requestAccounts', 'personal_sign'])
+    expect(wallet.methods).toEqual(['eth_requestAccounts', 'personal_sign'])
   })
 
   it('asks for another challenge where the prepared one has ended or is of another account', async () => {
@@ -290,41 +290,45 @@ describe('findWallets', () => {
 
   it('finds those that announce themselves, early and late, each once, and no broken ones', async () => {
     const target = setPage()
-    const [one, two] = [silentProvider(), silentProvider()]
+    const [firstWallet, secondWallet] = [silentProvider(), silentProvider()]
     target.addEventListener('eip6963:requestProvider', () => {
-      announce(target, { info: info('a.b'), provider: one })
-      announce(target, { info: info('a.b'), provider: one })
-      announce(target, { info: { name: 'x' }, provider: two })
+      announce(target, { info: info('a.b'), provider: firstWallet })
+      announce(target, { info: info('a.b'), provider: firstWallet })
+      announce(target, { info: { name: 'x' }, provider: secondWallet })
       announce(target, undefined)
       setTimeout(() => {
-        announce(target, { info: info('c.d', 'https://tracker.example/icon.png'), provider: two })
+        announce(target, { info: info('c.d', 'https://tracker.example/icon.png'), provider: secondWallet })
       }, 5)
     })
     expect(await findWallets({ ms: 60 })).toEqual([
-      { id: 'a.b', name: 'A.B', icon: 'data:image/png;base64,AA==', provider: one },
-      { id: 'c.d', name: 'C.D', icon: undefined, provider: two }
+      { id: 'a.b', name: 'A.B', icon: 'data:image/png;base64,AA==', provider: firstWallet },
+      { id: 'c.d', name: 'C.D', icon: undefined, provider: secondWallet }
     ])
   })
 
   it('tells of each wallet that announces itself after the list was returned, and of no other one again', async () => {
-    const [own, early, late] = [silentProvider(), silentProvider(), silentProvider()]
-    const target = setPage(own)
-    target.addEventListener('eip6963:requestProvider', () => announce(target, { info: info('e'), provider: early }))
-    const told: string[] = []
-    const onLate = ({ id }: { id: string }): void => void told.push(id)
+    const [ownProvider, earlyProvider, lateProvider] = [silentProvider(), silentProvider(), silentProvider()]
+    const target = setPage(ownProvider)
+    target.addEventListener('eip6963:requestProvider', () =>
+      announce(target, { info: info('e'), provider: earlyProvider })
+    )
+    const announcements: string[] = []
+    const onLate = ({ id }: { id: string }): void => void announcements.push(id)
     expect((await findWallets({ ms: 1, onLate })).map(({ id }) => id)).toEqual(['e', 'injected'])
-    for (const [id, provider] of Object.entries({ e: early, l: late, own }))
+    for (const [id, provider] of Object.entries({ e: earlyProvider, l: lateProvider, own: ownProvider }))
       for (let twice = 0; twice < 2; twice += 1) announce(target, { info: info(id), provider })
-    expect(told).toEqual(['l', 'own'])
+    expect(announcements).toEqual(['l', 'own'])
   })
 
   it('adds window.ethereum at the end, unless it has announced itself', async () => {
-    const [own, other] = [silentProvider(), silentProvider()]
-    const target = setPage(own)
-    expect(await findWallets({ ms: 1 })).toMatchObject([{ id: 'injected', provider: own }])
+    const [ownProvider, other] = [silentProvider(), silentProvider()]
+    const target = setPage(ownProvider)
+    expect(await findWallets({ ms: 1 })).toMatchObject([{ id: 'injected', provider: ownProvider }])
     target.addEventListener('eip6963:requestProvider', () => announce(target, { info: info('o'), provider: other }))
     expect((await findWallets({ ms: 1 })).map(({ id }) => id)).toEqual(['o', 'injected'])
-    target.addEventListener('eip6963:requestProvider', () => announce(target, { info: info('own'), provider: own }))
+    target.addEventListener('eip6963:requestProvider', () =>
+      announce(target, { info: info('own'), provider: ownProvider })
+    )
     expect((await findWallets({ ms: 1 })).map(({ id }) => id)).toEqual(['o', 'own'])
   })
 

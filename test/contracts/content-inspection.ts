@@ -32,7 +32,7 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
   })
   afterEach(() => files.remove())
 
-  const place = { did, key: 'k' }
+  const entryId = { did, key: 'k' }
   const large = createLargeBytes('large')
 
   describe('a list', () =>
@@ -48,9 +48,9 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
       await store.writeEntry(createEntry('k', 'bb'))
       await files.query(damage)
       const failure = { code: 'ERR_STORAGE', status: 503, message: 'Storage unavailable, try again: a list is damaged' }
-      await expect(store.listEntries(place)).rejects.toMatchObject(failure)
+      await expect(store.listEntries(entryId)).rejects.toMatchObject(failure)
       await expect(store.listOwnEntries(did)).rejects.toMatchObject(failure)
-      expect((await inspection.recount(forReal)).damagedLists).toContainEqual(place)
+      expect((await inspection.recount(forReal)).damagedLists).toContainEqual(entryId)
       await inspection.recount({ isDryRun: false, acceptsDamage: true })
       expect(await inspection.recount(dryRun)).toEqual(inOrder)
       expect((await store.readUsage(did)).entryCount).toBe((await store.listOwnEntries(did)).length)
@@ -65,9 +65,9 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
     ])('is never answered from a damaged row, and is repaired by a write (%#)', async (content, damage) => {
       await store.writeEntry(createEntry('k', content))
       await files.query(`UPDATE ~contents SET ${damage}`)
-      const [found] = await store.readContents([computeCid(content)])
-      await expect(found!.bytes()).rejects.toMatchObject(missing)
-      await expect(found!.pieces()).rejects.toMatchObject(missing)
+      const [contentRow] = await store.readContents([computeCid(content)])
+      await expect(contentRow!.bytes()).rejects.toMatchObject(missing)
+      await expect(contentRow!.pieces()).rejects.toMatchObject(missing)
       await store.writeEntry(createEntry('k', content))
       expect(await readTexts(store, 'k')).toEqual([String(content)])
     })

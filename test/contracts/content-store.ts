@@ -30,7 +30,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
   })
   afterEach(() => files.remove())
 
-  const place = { did, key: 'k' }
+  const entryId = { did, key: 'k' }
   /** The objects of all stores, with verbs of a test's own. */
   const objectsWith = (verbs: Partial<ObjectStore>): ObjectStore => ({
     put: (name, file) => files.objects.put(name, file),
@@ -56,15 +56,15 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
     it('tell their sizes in bytes', async () => {
       const { etag } = await store.writeEntry(createEntry('k', 'a"é'))
       const entry = { cid: computeCid('a"é'), byteCount: 4 }
-      expect(await store.listEntries(place)).toMatchObject({ etag, entries: [entry] })
+      expect(await store.listEntries(entryId)).toMatchObject({ etag, entries: [entry] })
       expect(await store.listOwnEntries(did)).toMatchObject([{ key: 'k', ...entry }])
     })
 
     it('are none where nothing was written, with the ETag that a removal of all leaves behind', async () => {
-      const empty = await store.listEntries(place)
+      const empty = await store.listEntries(entryId)
       expect(empty.entries).toEqual([])
       await store.writeEntry(createEntry('k', 'a'))
-      expect(await store.removeEntries(place)).toMatchObject({ etag: empty.etag })
+      expect(await store.removeEntries(entryId)).toMatchObject({ etag: empty.etag })
     })
 
     it('belong to one user and one key', async () => {
@@ -89,14 +89,17 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       { replaces: { cid: computeCid('a') }, written: 'b', left: ['b'] },
       { replaces: { cid: computeCid('a') }, written: 'a', left: ['b', 'a'] },
       { replaces: { cid: computeCid('unknown') }, written: 'x', left: ['a', 'b', 'x'] }
-    ] as const)('a and b are $left once $written replaced $replaces', async ({ replaces, written, left }) => {
-      await store.writeEntry(createEntry('k', 'a'))
-      await store.writeEntry(createEntry('k', 'b'))
-      const { etag } = await store.writeEntry(createEntry('k', written, { replaces }))
-      expect(await readTexts(another, 'k')).toEqual(left)
-      expect((await store.listEntries(place)).etag).toBe(etag)
-      expect(await store.readUsage(did)).toEqual({ byteCount: left.length, entryCount: left.length })
-    })
+    ] as const)(
+      'a and b are $left once $written replaced $replaces',
+      async ({ replaces, written, left: remaining }) => {
+        await store.writeEntry(createEntry('k', 'a'))
+        await store.writeEntry(createEntry('k', 'b'))
+        const { etag } = await store.writeEntry(createEntry('k', written, { replaces }))
+        expect(await readTexts(another, 'k')).toEqual(remaining)
+        expect((await store.listEntries(entryId)).etag).toBe(etag)
+        expect(await store.readUsage(did)).toEqual({ byteCount: remaining.length, entryCount: remaining.length })
+      }
+    )
 
     it('keep their ETag when the last one is replaced by itself', async () => {
       await store.writeEntry(createEntry('k', 'a'))
@@ -109,9 +112,9 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
     it('go one by one, and what is not there is removed as well', async () => {
       await store.writeEntry(createEntry('k', 'a'))
       await store.writeEntry(createEntry('k', 'b'))
-      await store.removeEntries({ ...place, cid: computeCid('a') })
-      const { etag } = await store.removeEntries({ ...place, cid: computeCid('unknown') })
-      expect((await store.listEntries(place)).etag).toBe(etag)
+      await store.removeEntries({ ...entryId, cid: computeCid('a') })
+      const { etag } = await store.removeEntries({ ...entryId, cid: computeCid('unknown') })
+      expect((await store.listEntries(entryId)).etag).toBe(etag)
       await store.removeEntries({ did: 'did:ethr:rsk:0xb', key: 'k' })
       expect(await readTexts(store, 'k')).toEqual(['b'])
     })
@@ -132,7 +135,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       { has: ['a'], ifNoneMatch: '*', isMet: false }
     ] as const)('decide whether a write to $has happens: %j', async ({ has, isMet, ...condition }) => {
       for (const text of has) await store.writeEntry(createEntry('k', text))
-      const before = await store.listEntries(place)
+      const before = await store.listEntries(entryId)
       const failure = expect.objectContaining({ code: 'ERR_PRECONDITION', status: 412, etag: before.etag })
       expect(await refusal(store.writeEntry(createEntry('k', 'new', condition)))).toEqual(isMet ? 'done' : failure)
       expect(await readTexts(store, 'k')).toEqual(isMet ? [...has, 'new'] : has)
@@ -143,8 +146,8 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       const second = await store.writeEntry(createEntry('k', 'b', { ifMatch: ['"x"', first.etag] }))
       const failure = { code: 'ERR_PRECONDITION', etag: second.etag }
       await expect(store.writeEntry(createEntry('k', 'c', { ifMatch: [first.etag] }))).rejects.toMatchObject(failure)
-      await expect(store.removeEntries({ ...place, ifMatch: [first.etag] })).rejects.toMatchObject(failure)
-      await store.removeEntries({ ...place, ifMatch: [second.etag] })
+      await expect(store.removeEntries({ ...entryId, ifMatch: [first.etag] })).rejects.toMatchObject(failure)
+      await store.removeEntries({ ...entryId, ifMatch: [second.etag] })
       expect(await readTexts(store, 'k')).toEqual([])
     })
 
@@ -242,13 +245,13 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       ])
       await store.collectGarbage(NOW, { isFull: true })
       expect(await listObjectNames(files.objects)).toHaveLength(1)
-      await store.removeEntries(place)
+      await store.removeEntries(entryId)
       await store.removeEntries({ did: 'did:ethr:rsk:0xb', key: 'k' })
       await store.collectGarbage(NOW)
       expect(await readTexts(another, 'other')).toEqual([large.toString()])
       await store.removeEntries({ did, key: 'other' })
       expect(await another.readContents([computeCid(large)])).toEqual([undefined])
-      await Promise.all([store, another].map((one) => one.collectGarbage(NOW, { isFull: true })))
+      await Promise.all([store, another].map((store) => store.collectGarbage(NOW, { isFull: true })))
       expect(await listObjectNames(files.objects)).toEqual([])
     })
 
@@ -260,7 +263,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       for await (const piece of await content!.pieces()) {
         pieces.push(piece)
         if (pieces.length > 1) continue
-        await store.removeEntries(place)
+        await store.removeEntries(entryId)
         await store.collectGarbage(NOW)
       }
       expect(Buffer.concat(pieces).equals(large)).toBe(true)
@@ -301,12 +304,12 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       await store.writeFile(createFile('12345', { bounds }))
       await store.writeFile(createFile('67890', { bounds }))
       await store.writeFile(createFile('67890', { bounds }))
-      const late = { bounds, nowSeconds: NOW + 30 }
-      expect(await refusal(another.writeFile(createFile('!', late)))).toMatchObject({
+      const later = { bounds, nowSeconds: NOW + 30 }
+      expect(await refusal(another.writeFile(createFile('!', later)))).toMatchObject({
         code: 'ERR_TOO_MANY_REQUESTS',
         retryAfterSeconds: 70
       })
-      await store.writeFile(createFile('!', { ...late, did: 'did:ethr:rsk:0xb' }))
+      await store.writeFile(createFile('!', { ...later, did: 'did:ethr:rsk:0xb' }))
       await store.writeFile(createFile('?', { bounds, nowSeconds: NOW + 100 }))
     })
 
@@ -437,7 +440,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       await keeping.collectGarbage(files.clocks.seconds)
       expect([await keeping.storedBytes(), await listObjectNames(objects)]).toEqual([1, []])
       await keeping.writeEntry(createEntry('k', first))
-      await keeping.removeEntries(place)
+      await keeping.removeEntries(entryId)
       await keeping.collectGarbage(files.clocks.seconds, { isFull: true })
       expect(await listObjectNames(objects)).toEqual([])
       await keeping.writeEntry(createEntry('k', first))
@@ -452,11 +455,11 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
           await another.writeEntry(createEntry('k', 'faster'))
         }
       })
-      const late = await files.open({ objects })
-      const write = late.writeEntry(createEntry('k', first, { ifNoneMatch: '*' }))
+      const later = await files.open({ objects })
+      const write = later.writeEntry(createEntry('k', first, { ifNoneMatch: '*' }))
       await expect(write).rejects.toMatchObject({ code: 'ERR_PRECONDITION' })
       expect(await listObjectNames(files.objects)).toHaveLength(1)
-      await late.collectGarbage(files.clocks.seconds)
+      await later.collectGarbage(files.clocks.seconds)
       expect(await listObjectNames(files.objects)).toEqual([])
     })
 
@@ -496,7 +499,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
             : files.objects.delete(name, how)
       })
       const collecting = await files.open({ objects })
-      await collecting.removeEntries(place)
+      await collecting.removeEntries(entryId)
       await expect(collecting.collectGarbage(files.clocks.seconds)).rejects.toMatchObject({ code: 'ERR_STORAGE' })
       expect(await listObjectNames(files.objects)).toEqual([stuck])
       isStuck = false

@@ -21,7 +21,7 @@ export function objectStoreContract(makeStore: (folder: string) => ObjectStore):
     writeFileSync(file, bytes)
     await objects.put(name, file)
   }
-  const piecesOf = async (name: string): Promise<Uint8Array[]> => {
+  const readPieces = async (name: string): Promise<Uint8Array[]> => {
     const pieces: Uint8Array[] = []
     for await (const piece of objects.read(name)) pieces.push(piece)
     return pieces
@@ -33,7 +33,7 @@ export function objectStoreContract(makeStore: (folder: string) => ObjectStore):
       async (byteCount) => {
         const bytes = createLargeBytes('x', byteCount)
         await put('cid.12ab', bytes)
-        const pieces = await piecesOf('cid.12ab')
+        const pieces = await readPieces('cid.12ab')
         let start = 0
         for (const { length } of pieces) {
           expect((start % 262_144) + length).toBeLessThanOrEqual(262_144)
@@ -55,10 +55,10 @@ export function objectStoreContract(makeStore: (folder: string) => ObjectStore):
     })
 
     it('is ENOENT before it is stored and after it is deleted', async () => {
-      await expect(piecesOf('one')).rejects.toMatchObject({ code: 'ENOENT' })
+      await expect(readPieces('one')).rejects.toMatchObject({ code: 'ENOENT' })
       await put('one', createLargeBytes('x'))
       await objects.delete('one')
-      await expect(piecesOf('one')).rejects.toMatchObject({ code: 'ENOENT' })
+      await expect(readPieces('one')).rejects.toMatchObject({ code: 'ENOENT' })
     })
 
     it('is read to its end when it is deleted meanwhile, unless that breaks readers', async () => {
@@ -80,7 +80,7 @@ export function objectStoreContract(makeStore: (folder: string) => ObjectStore):
         expect(piece.length).toBeGreaterThan(0)
         break
       }
-      const all = await Promise.all([1, 2, 3].map(() => piecesOf('one')))
+      const all = await Promise.all([1, 2, 3].map(() => readPieces('one')))
       expect(all.map((pieces) => Buffer.concat(pieces).equals(bytes))).toEqual([true, true, true])
     })
   })

@@ -24,12 +24,12 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
   })
   afterEach(() => files.remove())
 
-  const place = { did, key: 'k' }
+  const entryId = { did, key: 'k' }
   const cid = computeCid('a')
-  const claim = async (nowSeconds: number, by = store): Promise<readonly PinTask[]> =>
-    by.claim({ limit: 10, nowSeconds, leaseSeconds: LEASE_SECONDS })
-  const claimOne = async (nowSeconds: number, by = store): Promise<PinTask> => {
-    const [task, ...others] = await claim(nowSeconds, by)
+  const claim = async (nowSeconds: number, claimant = store): Promise<readonly PinTask[]> =>
+    claimant.claim({ limit: 10, nowSeconds, leaseSeconds: LEASE_SECONDS })
+  const claimOne = async (nowSeconds: number, claimant = store): Promise<PinTask> => {
+    const [task, ...others] = await claim(nowSeconds, claimant)
     expect(others).toEqual([])
     expect(task).toBeDefined()
     return task!
@@ -54,7 +54,7 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
     it('is to unpin what no entry has any more', async () => {
       await pin()
       await store.writeEntry(createEntry('other', 'a'))
-      expect(await store.removeEntries(place)).toMatchObject({ changedPins: [] })
+      expect(await store.removeEntries(entryId)).toMatchObject({ changedPins: [] })
       expect(await store.removeEntries({ did, key: 'other' })).toMatchObject({ changedPins: [cid] })
       const task = await claimOne(NOW)
       expect(task).toMatchObject({ cid, desired: 'unpinned' })
@@ -88,7 +88,7 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
       await pin()
       const without = await files.open({ tracksPins: false })
       expect(await without.writeEntry(createEntry('k', 'b'))).toMatchObject({ changedPins: [] })
-      expect(await without.removeEntries(place)).toMatchObject({ changedPins: [cid] })
+      expect(await without.removeEntries(entryId)).toMatchObject({ changedPins: [cid] })
       expect(await without.countOpen()).toBe(1)
     })
   })
@@ -135,16 +135,16 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
       expect(await store.areSettled([cid])).toBe(false)
       await store.retryNow(NOW + 50)
       expect(await claim(NOW + 99)).toEqual([])
-      const again = await claimOne(NOW + 100)
-      expect(again).toMatchObject({ isInDoubt: false })
-      expect(await store.finish(again, NOW + 100)).toBe(true)
+      const secondClaim = await claimOne(NOW + 100)
+      expect(secondClaim).toMatchObject({ isInDoubt: false })
+      expect(await store.finish(secondClaim, NOW + 100)).toBe(true)
       expect(await store.areSettled([cid])).toBe(true)
     })
 
     it('is also what follows on a call that failed, because the node may carry that out yet', async () => {
       await store.writeEntry(createEntry('k', 'a'))
       await store.postpone(await claimOne(NOW), NOW + 5)
-      await store.removeEntries(place)
+      await store.removeEntries(entryId)
       expect(await claimOne(NOW)).toMatchObject({ desired: 'unpinned', isInDoubt: true, attempts: 0 })
     })
   })
@@ -170,7 +170,7 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
     beforeEach(async () => {
       await store.writeEntry(createEntry('k', 'a'))
       first = await claimOne(NOW)
-      await another.removeEntries(place)
+      await another.removeEntries(entryId)
     })
 
     it('waits for the end of that call, so that none overtakes the other', async () => {

@@ -23,12 +23,13 @@ const day = 86_400
 const SECP256K1_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 const P_256_ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
 
-const good = createCredentialPayload(issuer.did, user.did)
-const credentialOf = (jwt: string) => parseCredential(jwt, user.did, START_SECONDS).credential
-const accepts = async (jwt: string): Promise<unknown> => credentialOf(jwt)
+const validPayload = createCredentialPayload(issuer.did, user.did)
+const parse = (jwt: string) => parseCredential(jwt, user.did, START_SECONDS).credential
+const accepts = async (jwt: string): Promise<unknown> => parse(jwt)
 const refuses = (jwt: string, code: 'ERR_CREDENTIAL' | 'ERR_CREDENTIAL_EXPIRED' = 'ERR_CREDENTIAL'): Promise<void> =>
   expect(accepts(jwt)).rejects.toEqual(refusal(code))
-const withVc = (changes: object): string => createCredentialJwt(issuer, user.did, { vc: { ...good.vc, ...changes } })
+const withVc = (changes: object): string =>
+  createCredentialJwt(issuer, user.did, { vc: { ...validPayload.vc, ...changes } })
 
 describe('a credential of did-jwt-vc', () => {
   it.each(['ES256K', 'ES256K-R'] as const)('reaches business logic decoded and as received with %s', async (alg) => {
@@ -56,7 +57,7 @@ describe('a credential of did-jwt-vc', () => {
 })
 
 describe('the header of a credential', () => {
-  const withHeader = (header: unknown): string => jwtByHand(header, good, sign)
+  const withHeader = (header: unknown): string => jwtByHand(header, validPayload, sign)
 
   it.each([
     ['alg alone', { alg: 'ES256K' }],
@@ -103,8 +104,8 @@ describe('the field credentials', () => {
 
   it('may be absent, and holds 20 compact JWTs of 16 KiB at most', () => {
     expect(parseCredentialJwts(undefined)).toEqual([])
-    const most = Array<string>(20).fill(jwtOfLength(16_384))
-    expect(parseCredentialJwts(most)).toEqual(most)
+    const largest = Array<string>(20).fill(jwtOfLength(16_384))
+    expect(parseCredentialJwts(largest)).toEqual(largest)
   })
 
   it.each<[string, unknown]>([
@@ -134,14 +135,14 @@ describe('the field credentials', () => {
   it.each(['ES256K', 'ES256K-R', 'ES256'])('gives both twins of one signature of %s as one text', (alg) => {
     const signBy = { ES256: p256Key().sign, ES256K: sign, 'ES256K-R': es256kRecoverableBy(issuer.privateKey) }[alg]!
     const order = alg === 'ES256' ? P_256_ORDER : SECP256K1_ORDER
-    const one = jwtByHand({ alg }, good, signBy)
-    const end = one.lastIndexOf('.') + 1
-    const bytes = Buffer.from(one.slice(end), 'base64url')
+    const jwt = jwtByHand({ alg }, validPayload, signBy)
+    const end = jwt.lastIndexOf('.') + 1
+    const bytes = Buffer.from(jwt.slice(end), 'base64url')
     const otherS = (order - BigInt(`0x${bytes.toString('hex', 32, 64)}`)).toString(16).padStart(64, '0')
     const recovery = bytes.subarray(64).map((bit) => 1 - bit)
     const twin = Buffer.concat([bytes.subarray(0, 32), Buffer.from(otherS, 'hex'), recovery])
-    const both = [one, one.slice(0, end) + twin.toString('base64url')]
-    const texts = both.map((each) => credentialOf(each).jwt)
+    const both = [jwt, jwt.slice(0, end) + twin.toString('base64url')]
+    const texts = both.map((each) => parse(each).jwt)
     expect(texts[0]).toBe(texts[1])
     expect(both).toContain(texts[0])
   })
@@ -174,7 +175,7 @@ describe('the vc of a credential', () => {
   it.each([
     ['absent', undefined],
     ['null', null],
-    ['a list', [good.vc]],
+    ['a list', [validPayload.vc]],
     ['a string', 'vc']
   ])('must not be %s', (_name, vc) => refuses(createCredentialJwt(issuer, user.did, { vc })))
 
@@ -189,26 +190,26 @@ describe('the vc of a credential', () => {
   ])('must not have %s', (_name, changes) => refuses(withVc(changes)))
 
   it('may have its type as text', () =>
-    expect(credentialOf(withVc({ type: 'VerifiableCredential' })).type).toEqual(['VerifiableCredential']))
+    expect(parse(withVc({ type: 'VerifiableCredential' })).type).toEqual(['VerifiableCredential']))
 })
 
 describe('the subject of a credential', () => {
   const subjects = (sub: unknown, id: unknown): string =>
     createCredentialJwt(issuer, user.did, {
       sub,
-      vc: { ...good.vc, credentialSubject: { id, email: 'alice@example.org' } }
+      vc: { ...validPayload.vc, credentialSubject: { id, email: 'alice@example.org' } }
     })
 
   it.each([
     ['sub alone', user.did, undefined],
     ['credentialSubject.id alone', undefined, user.did],
     ['both', user.did, user.did]
-  ])('may be named by %s', (_name, sub, id) => expect(credentialOf(subjects(sub, id)).subject).toBe(user.did))
+  ])('may be named by %s', (_name, sub, id) => expect(parse(subjects(sub, id)).subject).toBe(user.did))
 
   it('may be no one, and the user in another spelling, which stays', () => {
-    expect(credentialOf(subjects(undefined, undefined))).toHaveProperty('subject', undefined)
+    expect(parse(subjects(undefined, undefined))).toHaveProperty('subject', undefined)
     const spelled = `did:ethr:rsk:${user.address}`
-    expect(credentialOf(subjects(spelled, undefined)).subject).toBe(spelled)
+    expect(parse(subjects(spelled, undefined)).subject).toBe(spelled)
   })
 
   it.each([
@@ -227,10 +228,15 @@ describe('the subject of a credential', () => {
 // The test's clock shows 2027-01-15T08:00:00Z.
 describe('the dates of a credential', () => {
   const dated = (payload: Record<string, unknown>, vc: Record<string, unknown> = {}): string =>
-    createCredentialJwt(issuer, user.did, { nbf: undefined, exp: undefined, ...payload, vc: { ...good.vc, ...vc } })
+    createCredentialJwt(issuer, user.did, {
+      nbf: undefined,
+      exp: undefined,
+      ...payload,
+      vc: { ...validPayload.vc, ...vc }
+    })
 
   it('may all be absent: then it never ends', () =>
-    expect(credentialOf(dated({}))).toHaveProperty('expiresAtSeconds', undefined))
+    expect(parse(dated({}))).toHaveProperty('expiresAtSeconds', undefined))
 
   it.each([
     ['exp', dated({ exp: START_SECONDS })],
@@ -254,12 +260,12 @@ describe('the dates of a credential', () => {
     ['expirationDate', dated({}, { expirationDate: '2027-01-15T08:00:01Z' })],
     ['validUntil with an offset', dated({}, { validUntil: '2027-01-15T10:00:01+02:00' })]
   ])('leave it valid for the last second by %s, and say which', (_name, jwt) =>
-    expect(credentialOf(jwt).expiresAtSeconds).toBe(1_800_000_001)
+    expect(parse(jwt).expiresAtSeconds).toBe(1_800_000_001)
   )
 
   it('name the earliest of several ends', () => {
     const ends = { expirationDate: '2027-01-17T08:00:00Z', validUntil: '2027-01-16T08:00:00.500Z' }
-    expect(credentialOf(dated({ exp: START_SECONDS + 3 * day }, ends)).expiresAtSeconds).toBe(1_800_086_400.5)
+    expect(parse(dated({ exp: START_SECONDS + 3 * day }, ends)).expiresAtSeconds).toBe(1_800_086_400.5)
   })
 
   it.each([

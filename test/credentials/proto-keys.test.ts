@@ -9,7 +9,7 @@ const issuer = createNumberedWallet(6201)
 const START_SECONDS = 1_800_000_000
 
 /** A credential whose payload is this JSON text: JSON.stringify would lose the keys that this is about. */
-function jwtOf(payload: string): string {
+function createJwt(payload: string): string {
   const header = Buffer.from('{"alg":"ES256K"}').toString('base64url')
   const signingInput = `${header}.${Buffer.from(payload).toString('base64url')}`
   return `${signingInput}.${Buffer.from(es256kBy(issuer.privateKey)(signingInput)).toString('base64url')}`
@@ -28,7 +28,7 @@ const polluted = JSON.stringify(createCredentialPayload(issuer.did, user.did))
   )
 
 describe('parseCredential', () => {
-  const { credential } = parseCredential(jwtOf(polluted), user.did, START_SECONDS)
+  const { credential } = parseCredential(createJwt(polluted), user.did, START_SECONDS)
 
   it('gives business logic no own __proto__ key, on any level', () => {
     expect(JSON.stringify(credential)).not.toContain('isAdmin')
@@ -54,7 +54,7 @@ describe('parseCredential', () => {
       '"credentialSubject":{"id":',
       '"credentialSubject":{"__proto__":{"id":"did:a:b"},"name":'
     )
-    expect(parseCredential(jwtOf(hidden), user.did, START_SECONDS).credential.subject).toBeUndefined()
+    expect(parseCredential(createJwt(hidden), user.did, START_SECONDS).credential.subject).toBeUndefined()
   })
 })
 

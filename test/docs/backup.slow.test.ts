@@ -45,15 +45,15 @@ describe('the backup of SQLite', () => {
   it('brings sessions and each acknowledged entry back, made while users write', async () => {
     const DATA_DIR = join(servers.folder, 'data')
     const { servers: first } = await servers.start({ DATA_DIR }, [], 'all')
-    const urlOf = (all: typeof first, name: string): string => all.find(({ server }) => server === name)!.url
-    const session = await logIn(urlOf(first, 'auth'), wallet, 'auth.example.com')
-    const { accessToken } = await logIn(urlOf(first, 'vault'), wallet, 'vault.example.com')
+    const findUrl = (all: typeof first, name: string): string => all.find(({ server }) => server === name)!.url
+    const session = await logIn(findUrl(first, 'auth'), wallet, 'auth.example.com')
+    const { accessToken } = await logIn(findUrl(first, 'vault'), wallet, 'vault.example.com')
     const headers = { Authorization: `DIDAuth ${accessToken}` }
     const acknowledged: string[] = []
     // Above and below the size from which content is a file of its own.
     const write = async (): Promise<void> => {
       const content = `${acknowledged.length} `.repeat(acknowledged.length % 3 === 0 ? 40_000 : 40)
-      const { status } = await post(`${urlOf(first, 'vault')}/notes`, { content }, headers)
+      const { status } = await post(`${findUrl(first, 'vault')}/notes`, { content }, headers)
       expect(status).toBe(201)
       acknowledged.push(content)
     }
@@ -70,11 +70,11 @@ describe('the backup of SQLite', () => {
     await servers.stopAll()
     await type(servers.folder, restore!)
     const { servers: second } = await servers.start({ DATA_DIR }, [], 'all')
-    const { status, text } = await ask(`${urlOf(second, 'vault')}/${wallet.did}/notes`)
+    const { status, text } = await ask(`${findUrl(second, 'vault')}/${wallet.did}/notes`)
     const entries = JSON.parse(text) as string[]
     expect([status, entries]).toEqual([200, acknowledged.slice(0, entries.length)])
     expect(entries.length).toBeGreaterThanOrEqual(before)
-    expect((await me(urlOf(second, 'auth'), session.accessToken)).status).toBe(200)
-    expect((await refresh(urlOf(second, 'auth'), session.refreshToken)).status).toBe(200)
+    expect((await me(findUrl(second, 'auth'), session.accessToken)).status).toBe(200)
+    expect((await refresh(findUrl(second, 'auth'), session.refreshToken)).status).toBe(200)
   })
 })

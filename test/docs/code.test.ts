@@ -10,7 +10,7 @@ import ts from 'typescript'
 import { readDocument, referenceFiles, root } from '../support/documents.js'
 
 const readme = readDocument('README.md')
-const codeOf = (file: string, language: string): string[] =>
+const listCode = (file: string, language: string): string[] =>
   readDocument(file)
     .blocks.filter((block) => block.language === language)
     .map(({ code }) => code)
@@ -24,15 +24,15 @@ describe("the documents' copies of examples", () => {
   })
 
   it('show the client of examples/log-in.mjs', () =>
-    expect(codeOf('README.md', 'js')).toEqual([withoutComments('examples/log-in.mjs')]))
+    expect(listCode('README.md', 'js')).toEqual([withoutComments('examples/log-in.mjs')]))
 
   it('show the wallet of examples/wallet.mjs', () =>
-    expect(codeOf('examples/README.md', 'js')).toEqual([withoutComments('examples/wallet.mjs')]))
+    expect(listCode('examples/README.md', 'js')).toEqual([withoutComments('examples/wallet.mjs')]))
 })
 
 describe("the documents' code", () => {
   const folder = join(root, '.cache/documents')
-  const fragments = [...referenceFiles, 'servers/MIGRATION.md'].flatMap((file) => codeOf(file, 'ts'))
+  const fragments = [...referenceFiles, 'servers/MIGRATION.md'].flatMap((file) => listCode(file, 'ts'))
   const names = [
     ...['setupDidAuth', 'wallet', 'did', 'domain', 'config', 'app', 'requireDid', 'myStore', 'url'],
     ...['challengeSecret', 'serviceUrl', 'serviceDid', 'privateKey', 'context']
@@ -55,8 +55,8 @@ const it = (_name: string, _run: () => Promise<void>): void => undefined
       const used = names.filter(
         (name) => new RegExp(`\\b${name}\\b`).test(code) && !isImported(name) && !isDeclared(name)
       )
-      const given = `import { ${used.join(', ')} } from '../../test/support/document-names.js'\n`
-      writeFileSync(path, `${given}${code.includes('describe(') ? stubs : ''}${code}\nexport {}\n`)
+      const options = `import { ${used.join(', ')} } from '../../test/support/document-names.js'\n`
+      writeFileSync(path, `${options}${code.includes('describe(') ? stubs : ''}${code}\nexport {}\n`)
     }
   })
 

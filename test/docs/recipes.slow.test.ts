@@ -7,14 +7,14 @@ import { clientHook, readDocument, recipe } from '../support/documents.js'
 import { packBoth, root, runIn, useWhileRunning } from '../support/packed-package.js'
 import { scaled } from '../support/time-factor.js'
 
-const blockOf = (file: string, language: string, part: string): string => {
-  const found = readDocument(file).blocks.find((block) => block.language === language && block.code.includes(part))
-  if (found === undefined) throw new Error(`${file} has no ${language} block with ${part}`)
-  return found.code
+const findBlock = (file: string, language: string, part: string): string => {
+  const block = readDocument(file).blocks.find((block) => block.language === language && block.code.includes(part))
+  if (block === undefined) throw new Error(`${file} has no ${language} block with ${part}`)
+  return block.code
 }
 
 /** The test of an app as the reference has it for Vitest, and for runners whose functions are global. */
-const VITEST_TEST = blockOf('src/testing/README.md', 'js', 'vitest')
+const VITEST_TEST = findBlock('src/testing/README.md', 'js', 'vitest')
 const GLOBALS_TEST = VITEST_TEST.replace(/^import .* from 'vitest'\n/m, '')
 
 /** The same as CommonJS, and the app of examples/app.mjs: what a project has before it learns of this package. */
@@ -67,7 +67,7 @@ describe('the commands of the documents for a newcomer', () => {
   /** Runs a block of a document unchanged, but with the package of this checkout. */
   const type = (where: string, code: string): Promise<string> =>
     runIn(where, 'bash', '-euc', code.replace(/(npm install .*)\bexpress-did-auth\b/, `$1${tarball}`))
-  const install = blockOf('README.md', 'sh', 'npm install')
+  const install = findBlock('README.md', 'sh', 'npm install')
 
   beforeAll(async () => {
     mkdirSync(join(folder, 'checkout'))
@@ -81,11 +81,11 @@ describe('the commands of the documents for a newcomer', () => {
   it(
     'the quick start runs in an empty folder, and the two curls and the client show that it works',
     async () => {
-      writeFileSync(join(project, 'server.js'), blockOf('README.md', 'ts', 'setupDidAuth'))
-      writeFileSync(join(project, 'client.js'), blockOf('README.md', 'js', 'DidAuthClient'))
-      await type(project, blockOf('README.md', 'sh', 'ethers').split('\n')[0]!)
+      writeFileSync(join(project, 'server.js'), findBlock('README.md', 'ts', 'setupDidAuth'))
+      writeFileSync(join(project, 'client.js'), findBlock('README.md', 'js', 'DidAuthClient'))
+      await type(project, findBlock('README.md', 'sh', 'ethers').split('\n')[0]!)
       await useWhileRunning(project, 'server.js', async (url) => {
-        const curls = blockOf('README.md', 'sh', 'curl -i').replaceAll('http://localhost:3000', url)
+        const curls = findBlock('README.md', 'sh', 'curl -i').replaceAll('http://localhost:3000', url)
         const shown = await runIn(project, 'bash', '-euc', curls)
         expect(shown).toMatch(/^HTTP\/1\.1 401 Unauthorized\r\n[^]*Missing access token\{"challenge":"[0-9a-f]{64}"\}$/)
         const printed = await runIn(project, process.execPath, '--import', clientHook(new URL(url).port), 'client.js')
@@ -100,7 +100,7 @@ describe('the commands of the documents for a newcomer', () => {
     async () => {
       cpSync(join(root, 'examples/app.mjs'), join(project, 'app.mjs'))
       writeFileSync(join(project, 'app.test.js'), VITEST_TEST)
-      const printed = await type(project, blockOf('src/testing/README.md', 'sh', 'vitest'))
+      const printed = await type(project, findBlock('src/testing/README.md', 'sh', 'vitest'))
       expect(printed).toMatch(/Tests .*1 passed/)
     },
     scaled(180_000)
@@ -170,9 +170,9 @@ describe('the commands of the documents for a newcomer', () => {
       await type(other, install.split('\n')[0]!)
       writeFileSync(join(other, 'app.cjs'), COMMONJS_APP)
       writeFileSync(join(other, 'app.test.js'), COMMONJS_TEST)
-      writeFileSync(join(other, 'jest.config.cjs'), blockOf('src/testing/README.md', 'cjs', 'transform'))
+      writeFileSync(join(other, 'jest.config.cjs'), findBlock('src/testing/README.md', 'cjs', 'transform'))
       // Jest tells its results on the standard error.
-      await type(other, blockOf('src/testing/README.md', 'sh', 'npx jest'))
+      await type(other, findBlock('src/testing/README.md', 'sh', 'npx jest'))
     },
     scaled(180_000)
   )

@@ -23,7 +23,7 @@ const operating = readDocument('servers/README.md')
 const maintenance = readDocument('servers/MAINTENANCE.md')
 
 const read = (file: string): string => readFileSync(join(root, file), 'utf8')
-const inCode = (name: string): string => `\`${name}\``
+const quoteCode = (name: string): string => `\`${name}\``
 
 describe('the table of variables', () =>
   it.each(secretVariables)('comes with %s from a file, which the servers read', (name) => {
@@ -33,18 +33,18 @@ describe('the table of variables', () =>
   }))
 
 describe('the tables of servers', () => {
-  const scriptOf = (text: string): string => text.slice(1, -1).split(' ').at(-1)!
+  const readScript = (text: string): string => text.slice(1, -1).split(' ').at(-1)!
 
   it.each([
     ['README.md', tableUnder(readme, 'The servers').map(([, , bin, script]) => [bin, script])],
     ['servers/README.md', tableUnder(operating, 'Running').map(([bin, script]) => [bin, script])]
   ])('start each server in %s by commands that exist', (_file, rows) => {
     expect(rows.map(([, script]) => script).sort()).toEqual(
-      ['npm start', 'npm run auth', 'npm run relay', 'npm run vault'].map(inCode).sort()
+      ['npm start', 'npm run auth', 'npm run relay', 'npm run vault'].map(quoteCode).sort()
     )
     for (const [bin, script] of rows) {
       const command = /^`npx express-did-auth-servers (\w+)`$/.exec(bin!)![1]
-      expect(packageJson.scripts[scriptOf(script!)]).toMatch(new RegExp(`^node \\S+\\.js ${command!}$`))
+      expect(packageJson.scripts[readScript(script!)]).toMatch(new RegExp(`^node \\S+\\.js ${command!}$`))
     }
   })
 })
@@ -58,7 +58,7 @@ describe('the chapter of commands', () => {
     const names = options.map(([, line, inLine]) => line ?? inLine!)
     expect(names.length).toBeGreaterThan(2)
     const own = names.filter((name) => name !== 'json' && name !== 'origin')
-    expect(own.filter((name) => !chapter.includes(inCode(`--${name}`)))).toEqual([])
+    expect(own.filter((name) => !chapter.includes(quoteCode(`--${name}`)))).toEqual([])
   })
 })
 
@@ -130,9 +130,9 @@ describe("the vault's page", () => {
   it('lists the routes of the code', () => {
     const code = read('servers/vault/app.ts')
     const routes = [...code.matchAll(/router\.(get|post|put|delete)\('([^']+)'/g)]
-    const inCode = routes.map(([, verb = '', path = '']) => `${verb.toUpperCase()} \`${path}\``)
+    const expectedRoutes = routes.map(([, verb = '', path = '']) => `${verb.toUpperCase()} \`${path}\``)
     const inPage = tableUnder(vaultPage, 'Routes').map(([verb = '', path = '']) => `${verb} ${path}`)
-    expect(inPage.filter((route) => !route.includes('/health')).sort()).toEqual(inCode.sort())
+    expect(inPage.filter((route) => !route.includes('/health')).sort()).toEqual(expectedRoutes.sort())
   })
 
   it('has the bounds of the variables as their defaults', () => {

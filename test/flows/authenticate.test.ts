@@ -6,15 +6,15 @@ import { logIn } from '../../src/flows/log-in.js'
 import { logOut } from '../../src/flows/manage-sessions.js'
 import { refusal } from '../support/refusal.js'
 import { createNumberedWallet } from '../support/wallet.js'
-import { client, flowParts, loginSig, payloadOf, START_SECONDS, type FlowParts } from './flow-parts.js'
+import { client, createFlowParts, signLogin, decodePayload, START_SECONDS, type FlowParts } from './flow-parts.js'
 
 const wallet = createNumberedWallet(1)
 let parts: FlowParts
 let token: string
 
 beforeEach(async () => {
-  parts = await flowParts()
-  token = (await logIn(parts, { client, did: wallet.did, sig: loginSig(parts, wallet) })).accessToken
+  parts = await createFlowParts()
+  token = (await logIn(parts, { client, did: wallet.did, sig: signLogin(parts, wallet) })).accessToken
   parts.steps.length = 0
 })
 
@@ -32,7 +32,7 @@ describe('authenticate', () => {
   it('verifies a token it has not seen, once', async () => {
     forgetTokens()
     const user = await authenticate(parts, token)
-    expect(user).toEqual({ claims: payloadOf(token), canonicalDid: wallet.did, address: wallet.did.slice(-42) })
+    expect(user).toEqual({ claims: decodePayload(token), canonicalDid: wallet.did, address: wallet.did.slice(-42) })
     expect(await authenticate(parts, token)).toBe(user)
     expect(parts.steps).toEqual(['publicKey', 'verify'])
   })
@@ -80,14 +80,14 @@ describe('authenticate', () => {
   })
 
   it('accepts it until exp after logout, as specified, also after a restart', async () => {
-    await logOut(parts, payloadOf(token).sid as string)
+    await logOut(parts, decodePayload(token).sid as string)
     await expect(authenticate(parts, token)).resolves.toHaveProperty('claims.sub')
     forgetTokens()
     await expect(authenticate(parts, token)).resolves.toHaveProperty('claims.sub')
   })
 
   it("refuses the token of another service that has this service's key", async () => {
-    const other = await flowParts({ serviceUrl: 'https://other.example' })
+    const other = await createFlowParts({ serviceUrl: 'https://other.example' })
     await expect(authenticate(other, token)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
   })
 
@@ -99,7 +99,7 @@ describe('authenticate', () => {
 })
 
 describe('assertSessionActive', () => {
-  const sessionId = (): string => payloadOf(token).sid as string
+  const sessionId = (): string => decodePayload(token).sid as string
 
   it('accepts an active session in its last second', async () => {
     parts.clock.seconds = START_SECONDS + 604_799
@@ -116,7 +116,7 @@ describe('assertSessionActive', () => {
   })
 
   it('refuses a session that is older than absoluteSessionDurationInHours, also where that was set later', async () => {
-    const { settings } = await flowParts({ absoluteSessionDurationInHours: 1 })
+    const { settings } = await createFlowParts({ absoluteSessionDurationInHours: 1 })
     parts.settings = settings
     parts.clock.seconds = START_SECONDS + 3_599
     await expect(assertSessionActive(parts, sessionId())).resolves.toBeUndefined()

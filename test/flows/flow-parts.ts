@@ -51,7 +51,7 @@ const storeVerbs = [
 const silent = (): void => undefined
 
 /** Real curve and memory store; time, deadlines and credentials are the test's. */
-export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<FlowParts> {
+export async function createFlowParts(config: Partial<DidAuthConfig> = {}): Promise<FlowParts> {
   const curve = await loadCurve()
   const steps: string[] = []
   const store = memoryStore()
@@ -143,16 +143,16 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
 }
 
 /** Parts of a service that has EIP-4361 on, and its settings of that. */
-export async function siweParts(config: Partial<DidAuthConfig> = {}) {
-  const parts = await flowParts({ siwe: true, ...config })
+export async function createSiweParts(config: Partial<DidAuthConfig> = {}) {
+  const parts = await createFlowParts({ siwe: true, ...config })
   return { parts, siwe: parts.settings.siwe! }
 }
 
 /** Parts, the tokens of wallet 1, which has logged in, and its refreshes. */
-export async function loggedIn(config: Partial<DidAuthConfig> = {}) {
-  const parts = await flowParts(config)
+export async function createLoggedIn(config: Partial<DidAuthConfig> = {}) {
+  const parts = await createFlowParts(config)
   const wallet = createNumberedWallet(1)
-  const tokens = await logIn(parts, { client, did: wallet.did, sig: loginSig(parts, wallet) })
+  const tokens = await logIn(parts, { client, did: wallet.did, sig: signLogin(parts, wallet) })
   parts.steps.length = 0
   const refresh = (refreshToken: unknown, idempotencyKey?: string) =>
     refreshTokens(parts, { refreshToken, idempotencyKey, client })
@@ -168,20 +168,20 @@ export const client: Caller = {
 }
 
 /** The challenge by the specification, computed here once more. */
-export function challengeOf(parts: Pick<Parts, 'curve'>, did: string, window = 6_000_000, useCount = 0): string {
+export function createChallenge(parts: Pick<Parts, 'curve'>, did: string, window = 6_000_000, useCount = 0): string {
   return parts.curve.keccak256Hex(`${did}-${SECRET}-${window}${useCount === 0 ? '' : `-${useCount}`}`)
 }
 
 /** Signs the login message of a challenge, by default the first of window 6,000,000. */
-export function loginSig(
+export function signLogin(
   parts: Pick<Parts, 'curve'>,
   wallet: TestWallet,
   { did = wallet.did, domain = 'service.example', window = 6_000_000, useCount = 0, thirdLine = '' } = {}
 ): string {
-  return wallet.personalSign(createLoginText(domain, challengeOf(parts, did, window, useCount)) + thirdLine)
+  return wallet.personalSign(createLoginText(domain, createChallenge(parts, did, window, useCount)) + thirdLine)
 }
 
 /** The payload of a JWT, read without a look at its signature. */
-export function payloadOf(jwt: string): Record<string, unknown> {
+export function decodePayload(jwt: string): Record<string, unknown> {
   return JSON.parse(Buffer.from(jwt.split('.')[1]!, 'base64url').toString()) as Record<string, unknown>
 }

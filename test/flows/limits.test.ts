@@ -4,7 +4,7 @@ import { assertProofBudget, charge, chargeRefusal, chargeUser, type Caller } fro
 import { logIn, signUp } from '../../src/flows/log-in.js'
 import { refusal } from '../support/refusal.js'
 import { createNumberedWallet } from '../support/wallet.js'
-import { client, flowParts, loginSig } from './flow-parts.js'
+import { client, createFlowParts, signLogin } from './flow-parts.js'
 
 const wallet = createNumberedWallet(1)
 const { did } = wallet
@@ -42,7 +42,7 @@ const others = (Object.keys(errorTexts) as DidAuthErrorCode[]).filter(
 
 describe('the quota of a user', () => {
   it('is 20 requests, and another 20 for what a foreign page makes a browser read', async () => {
-    const parts = await flowParts()
+    const parts = await createFlowParts()
     await chargeUser(parts, did, false)
     await chargeUser(parts, did, true)
     expect(parts.charges).toEqual([
@@ -54,7 +54,7 @@ describe('the quota of a user', () => {
 
 describe('the budget of those who name a DID', () => {
   it('is ten times the quota for each DID, in whatever spelling, and network; 16 times that for a site', async () => {
-    const parts = await flowParts()
+    const parts = await createFlowParts()
     await charge(parts, client, 'namings', spelled)
     await charge(parts, ipv6, 'namings', did)
     expect(parts.charges).toEqual([
@@ -65,7 +65,7 @@ describe('the budget of those who name a DID', () => {
   })
 
   it('is not charged to a site when one of its networks is refused', async () => {
-    const parts = await flowParts()
+    const parts = await createFlowParts()
     const names: string[] = []
     parts.quotas.charge = (_store, { name }) => {
       names.push(name)
@@ -81,7 +81,7 @@ describe('the budgets of proofs and logins of a client network', () => {
     [false, ['proofs 192.0.2.1', 'logins 192.0.2.1']],
     [true, ['proofs 192.0.2.1']]
   ])('are looked at before a proof is; where an unknown proxy hides the users (%j), %j', async (isShared, names) => {
-    const parts = await flowParts()
+    const parts = await createFlowParts()
     const asked: string[] = []
     parts.quotas.assertLeft = ({ name }) => void asked.push(name)
     assertProofBudget(parts, { ...client, isShared })
@@ -93,7 +93,7 @@ describe('the budgets of proofs and logins of a client network', () => {
     ...unproved.map((code) => [code, ['proofs 192.0.2.1', `namings ${did} 192.0.2.1`]] as const),
     ...outdated.map((code) => [code, ['proofs 192.0.2.1']] as const)
   ])('count a proof that is refused with %s, and report it: %j', async (code, names) => {
-    const parts = await flowParts()
+    const parts = await createFlowParts()
     await chargeRefusal(parts, { did: spelled, client }, new DidAuthError(code))
     expect(parts.charges.map(([name]) => name)).toEqual(names)
     expect(parts.charges[0]![1]).toBe(2_000)
@@ -103,32 +103,32 @@ describe('the budgets of proofs and logins of a client network', () => {
   it.each([...others.map((code) => new DidAuthError(code)), new Error('a fault')])(
     'count nothing for %s',
     async (error) => {
-      const parts = await flowParts()
+      const parts = await createFlowParts()
       await chargeRefusal(parts, { did, client }, error)
       expect([parts.charges, parts.events]).toEqual([[], []])
     }
   )
 
   it('count a refusal only by the client network before the DID is known', async () => {
-    const parts = await flowParts()
+    const parts = await createFlowParts()
     await chargeRefusal(parts, { client }, new DidAuthError('ERR_MESSAGE'))
     expect(parts.charges).toEqual([['proofs 192.0.2.1', 2_000]])
     expect(parts.events).toEqual([{ type: 'proof-refused', code: 'ERR_MESSAGE', clientNetwork: '192.0.2.1' }])
   })
 
   it('count a nonce apart: 50 times the quota, and none where an unknown proxy hides the users', async () => {
-    const parts = await flowParts()
+    const parts = await createFlowParts()
     await charge(parts, client, 'nonces')
     await charge(parts, { ...client, isShared: true }, 'nonces')
     expect(parts.charges).toEqual([['nonces 192.0.2.1', 1_000]])
   })
 
   it('count a valid login and sign up only as logins: 50 times the quota', async () => {
-    const parts = await flowParts()
-    await logIn(parts, { client, did, sig: loginSig(parts, wallet) })
-    const sig = loginSig(parts, wallet, { useCount: 1 })
+    const parts = await createFlowParts()
+    await logIn(parts, { client, did, sig: signLogin(parts, wallet) })
+    const sig = signLogin(parts, wallet, { useCount: 1 })
     await signUp(parts, { client, did, sig, credentialJwts: [], claims: [] })
-    await logIn(parts, { client: { ...client, isShared: true }, did, sig: loginSig(parts, wallet, { useCount: 2 }) })
+    await logIn(parts, { client: { ...client, isShared: true }, did, sig: signLogin(parts, wallet, { useCount: 2 }) })
     expect(parts.charges).toEqual([
       ['logins 192.0.2.1', 1_000],
       ['logins 192.0.2.1', 1_000]
@@ -136,16 +136,16 @@ describe('the budgets of proofs and logins of a client network', () => {
   })
 
   it('refuse a valid login once they are used up, and its challenge is not consumed', async () => {
-    const parts = await flowParts()
+    const parts = await createFlowParts()
     parts.quotas.charge = tooMany
-    await expect(logIn(parts, { client, did, sig: loginSig(parts, wallet) })).rejects.toEqual(
+    await expect(logIn(parts, { client, did, sig: signLogin(parts, wallet) })).rejects.toEqual(
       refusal('ERR_TOO_MANY_REQUESTS')
     )
     expect(parts.steps).not.toContain('consumeChallenge')
   })
 
   it('refuse a bad proof with the failure of the store that cannot count it', async () => {
-    const parts = await flowParts()
+    const parts = await createFlowParts()
     parts.quotas.charge = () => Promise.reject(new DidAuthError('ERR_STORE'))
     const sig = createNumberedWallet(2).personalSign('anything')
     await expect(logIn(parts, { client, did, sig })).rejects.toEqual(refusal('ERR_STORE'))

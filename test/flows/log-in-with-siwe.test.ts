@@ -10,7 +10,14 @@ import { issueNonce } from '../../src/flows/siwe-nonce.js'
 import { catchCode, refusal } from '../support/refusal.js'
 import { createAccount, createSiweText } from '../support/siwe.js'
 import { createLoginText, createNumberedWallet } from '../support/wallet.js'
-import { challengeOf, client, flowParts, payloadOf, START_SECONDS, siweParts } from './flow-parts.js'
+import {
+  createChallenge,
+  client,
+  createFlowParts,
+  decodePayload,
+  START_SECONDS,
+  createSiweParts
+} from './flow-parts.js'
 
 const account = createAccount(1)
 const address = account.address.toLowerCase()
@@ -18,7 +25,7 @@ const did = `did:ethr:rsk:${address}`
 
 /** Parts of a service that has it on, and a login there whose message a test may change. */
 async function siweLogin(config: Partial<DidAuthConfig> = {}) {
-  const { parts, siwe } = await siweParts(config)
+  const { parts, siwe } = await createSiweParts(config)
   const nonce = (): string => issueNonce(parts, siwe).nonce
   const send = (message: string, signature: unknown) => logInWithSiwe(parts, siwe, { message, signature, client })
   const login = async (fields: Parameters<typeof createSiweText>[2] = {}, change = (text: string): string => text) => {
@@ -35,7 +42,7 @@ describe('logInWithSiwe', () => {
     const { login } = await siweLogin({ siwe: { network: '' } })
     const { user, tokens } = await login({ chainId: 137 })
     expect(user).toEqual({ did: `did:ethr:${address}`, address, chainId: 137 })
-    expect(payloadOf(tokens.accessToken)).toMatchObject({
+    expect(decodePayload(tokens.accessToken)).toMatchObject({
       sub: `did:ethr:${address}`,
       acct: `eip155:137:${address}`,
       amr: ['eoa']
@@ -149,7 +156,7 @@ describe('logInWithSiwe', () => {
     const fields = { statement: 'Hello', resources: ['https://a.example/', 'urn:x'], requestId: 'order-7', chainId: 31 }
     const { tokens } = await login(fields)
     expect(asked[0]).toEqual([did, { canonicalDid: did, address, siwe: fields }])
-    const claims = payloadOf(tokens.accessToken)
+    const claims = decodePayload(tokens.accessToken)
     expect(claims).toMatchObject({ role: 'user', acct: `eip155:31:${address}`, amr: ['eoa'] })
     expect(claims).not.toHaveProperty('ctl')
     await expect(login()).rejects.toThrow('Not invited')
@@ -161,7 +168,7 @@ describe('logInWithSiwe', () => {
       const { parts, login } = await siweLogin({ refreshBusinessLogic })
       const { tokens } = await login()
       const next = await refreshTokens(parts, { refreshToken: tokens.refreshToken, idempotencyKey: undefined, client })
-      expect(payloadOf(next.accessToken)).toMatchObject({
+      expect(decodePayload(next.accessToken)).toMatchObject({
         acct: `eip155:30:${address}`,
         amr: ['eoa'],
         ...(refreshBusinessLogic && { role: 'admin' })
@@ -185,7 +192,7 @@ describe('logInWithSiwe', () => {
 describe('the two texts', () =>
   it('are never valid for each other', async () => {
     const { parts, send, nonce } = await siweLogin({ loginDialects: ['login', 'url'] })
-    const [wallet, challenge] = [createNumberedWallet(1), challengeOf(await flowParts(), did)]
+    const [wallet, challenge] = [createNumberedWallet(1), createChallenge(await createFlowParts(), did)]
     const plain = createLoginText('service.example', challenge)
     const texts = [
       plain,

@@ -6,7 +6,7 @@ import { refusal } from '../support/refusal.js'
 
 const START_SECONDS = 1_800_000_000
 
-function quotasOf({
+function createQuotas({
   store = memoryStore(),
   serviceUrl = 'https://service.example',
   challengeSecret = 'a secret'
@@ -27,7 +27,7 @@ const spent = { code: 'ERR_TOO_MANY_REQUESTS', retryAfterSeconds: 600 }
 
 describe('the quotas of a service', () => {
   it('allow as many charges as their limit, then say how long the time slot still is', async () => {
-    const { charge, clock } = quotasOf()
+    const { charge, clock } = createQuotas()
     await charge(quota)
     await charge(quota)
     await expect(charge(quota)).rejects.toMatchObject(spent)
@@ -38,7 +38,7 @@ describe('the quotas of a service', () => {
   })
 
   it('ask the store for the service, the kind, the limit and a name that tells nothing', async () => {
-    const { charge, charges } = quotasOf()
+    const { charge, charges } = createQuotas()
     await charge({ ...quota, budget: 'requests' })
     expect(charges).toEqual([
       {
@@ -54,7 +54,7 @@ describe('the quotas of a service', () => {
   })
 
   it('are of another kind for a user than for strangers, which a full store deletes first', async () => {
-    const { charge, charges } = quotasOf()
+    const { charge, charges } = createQuotas()
     for (const budget of ['requests', 'reads'] as const) await charge({ ...quota, name: budget, budget })
     expect(charges.map(({ kind }) => kind)).toEqual(['request', 'anonymous'])
   })
@@ -64,7 +64,7 @@ describe('the quotas of a service', () => {
     ['another secret', { challengeSecret: 'another secret' }, quota],
     ['another service', { serviceUrl: 'https://other.example' }, quota]
   ])('have another key for %s', async (_name, options, other) => {
-    const [first, second] = [quotasOf(), quotasOf(options)]
+    const [first, second] = [createQuotas(), createQuotas(options)]
     await first.charge(quota)
     await second.charge(other)
     expect(second.charges[0]!.key).not.toBe(first.charges[0]!.key)
@@ -72,7 +72,7 @@ describe('the quotas of a service', () => {
 
   // Cause: refusing cost the store as much as serving, so that a flood went on when its budget was spent.
   it('do not ask the store for one that is known to be used up, until its slot is over', async () => {
-    const { charge, assertLeft, clock, charges } = quotasOf()
+    const { charge, assertLeft, clock, charges } = createQuotas()
     await charge(quota)
     assertLeft(quota)
     await charge(quota)
@@ -89,7 +89,7 @@ describe('the quotas of a service', () => {
 
   it('are shared by two instances on one store, and each learns by itself that one is used up', async () => {
     const store = memoryStore()
-    const [first, second] = [quotasOf({ store }), quotasOf({ store })]
+    const [first, second] = [createQuotas({ store }), createQuotas({ store })]
     await first.charge(quota)
     await first.charge(quota)
     second.assertLeft(quota)
@@ -100,7 +100,7 @@ describe('the quotas of a service', () => {
   })
 
   it('are never used up without a limit', async () => {
-    const { charge, assertLeft } = quotasOf()
+    const { charge, assertLeft } = createQuotas()
     for (let number = 0; number < 100; number += 1) await charge({ ...quota, limit: Infinity })
     assertLeft(quota)
   })

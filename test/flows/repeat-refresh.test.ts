@@ -3,20 +3,20 @@ import fc from 'fast-check'
 import { refreshTokens } from '../../src/flows/refresh-tokens.js'
 import { refusal } from '../support/refusal.js'
 import { createNumberedWallet } from '../support/wallet.js'
-import { client, flowParts, loggedIn, payloadOf, START_SECONDS, type FlowParts } from './flow-parts.js'
+import { client, createFlowParts, createLoggedIn, decodePayload, START_SECONDS, type FlowParts } from './flow-parts.js'
 
 const { did } = createNumberedWallet(1)
 const KEY = 'k'.repeat(22)
 const ANOTHER_KEY = 'a'.repeat(22)
 
-type LoggedIn = Awaited<ReturnType<typeof loggedIn>>
+type LoggedIn = Awaited<ReturnType<typeof createLoggedIn>>
 let parts: FlowParts
 let first: LoggedIn['tokens']
 
 let refresh: LoggedIn['refresh']
 
 async function begin(): Promise<void> {
-  ;({ parts, tokens: first, refresh } = await loggedIn())
+  ;({ parts, tokens: first, refresh } = await createLoggedIn())
 }
 
 beforeEach(begin)
@@ -36,7 +36,10 @@ describe('a refresh with an idempotency key', () => {
     const repeated = await refresh(first.refreshToken, KEY)
     expect(repeated.isRepeated).toBe(true)
     expect(repeated.refreshToken).toBe(second.refreshToken)
-    expect(payloadOf(repeated.accessToken)).toMatchObject({ iat: START_SECONDS + 86_400, exp: START_SECONDS + 87_000 })
+    expect(decodePayload(repeated.accessToken)).toMatchObject({
+      iat: START_SECONDS + 86_400,
+      exp: START_SECONDS + 87_000
+    })
     expect(parts.warnings).toEqual([])
   })
 
@@ -86,7 +89,7 @@ describe('a refresh with an idempotency key', () => {
   it('cannot be repeated at a service with another secret', async () => {
     await refresh(first.refreshToken, KEY)
     const { store } = parts
-    const other = { ...(await flowParts({ challengeSecret: 'another secret of the tests, 32 bytes' })), store }
+    const other = { ...(await createFlowParts({ challengeSecret: 'another secret of the tests, 32 bytes' })), store }
     const again = refreshTokens(other, { refreshToken: first.refreshToken, idempotencyKey: KEY, client })
     await expect(again).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
   })

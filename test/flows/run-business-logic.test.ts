@@ -2,9 +2,9 @@ import { describe, expect, it } from '@jest/globals'
 import { BUSINESS_LOGIC_SECONDS, runBusinessLogic } from '../../src/flows/run-business-logic.js'
 import { DidAuthError } from '../../src/errors.js'
 import { catchCode, refusal, createThrowing } from '../support/refusal.js'
-import { flowParts } from './flow-parts.js'
+import { createFlowParts } from './flow-parts.js'
 
-const parts = await flowParts()
+const parts = await createFlowParts()
 const run = (logic: () => unknown) => runBusinessLogic(parts, logic)
 
 describe('business logic that lets the user in', () =>
@@ -85,7 +85,7 @@ describe('business logic that refuses', () => {
     ['false', (): boolean => false, 'Refused', 'ERR_BUSINESS_LOGIC'],
     ['a DidAuthError', createThrowing(new DidAuthError('ERR_SESSION_ENDED')), 'Session ended', 'ERR_SESSION_ENDED']
   ] as const)('is logged as one line at info, without a stack: %s', async (_name, logic, text, code) => {
-    const parts = await flowParts()
+    const parts = await createFlowParts()
     await expect(runBusinessLogic(parts, logic)).rejects.toMatchObject({ code })
     expect([parts.infos, parts.warnings]).toEqual([[{ event: 'business-logic-refused', code, text }], []])
   })
@@ -126,7 +126,7 @@ describe('business logic that fails', () => {
     ['an error of SQLite', Object.assign(new Error('busy'), { code: 'SQLITE_BUSY' })],
     ['an error of PostgreSQL, with letters', Object.assign(new Error('table'), { code: '42P01' })]
   ])('is an internal error and no refusal: %s', async (_name, thrown) => {
-    const parts = await flowParts()
+    const parts = await createFlowParts()
     const failed = runBusinessLogic(parts, createThrowing(thrown))
     await expect(failed).rejects.toMatchObject({ code: 'ERR_INTERNAL', message: 'Internal error', cause: thrown })
     expect([parts.infos, parts.warnings]).toEqual([
@@ -144,7 +144,7 @@ describe('business logic that fails', () => {
 describe('business logic that hangs', () =>
   it('is waited for 10 s', async () => {
     expect(BUSINESS_LOGIC_SECONDS).toBe(10)
-    const slow = await flowParts()
+    const slow = await createFlowParts()
     slow.expiredDeadlines.add(10)
     const never = () => new Promise(() => undefined)
     await expect(runBusinessLogic(slow, never)).rejects.toEqual(refusal('ERR_BUSINESS_LOGIC_TIMEOUT'))
@@ -183,9 +183,9 @@ describe('tokenClaims', () => {
   })
 
   it('may take 1024 bytes of JSON and not 1025', async () => {
-    const claimsOf = (bytes: number) => ({ tokenClaims: { a: 'x'.repeat(bytes - '{"a":""}'.length) } })
-    expect(await run(() => claimsOf(1024))).toEqual({ a: 'x'.repeat(1016) })
-    await expect(run(() => claimsOf(1025))).rejects.toBeInstanceOf(TypeError)
+    const createClaims = (bytes: number) => ({ tokenClaims: { a: 'x'.repeat(bytes - '{"a":""}'.length) } })
+    expect(await run(() => createClaims(1024))).toEqual({ a: 'x'.repeat(1016) })
+    await expect(run(() => createClaims(1025))).rejects.toBeInstanceOf(TypeError)
   })
 
   it('are counted in bytes of UTF-8, not in characters', async () => {

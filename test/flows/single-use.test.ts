@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { logIn, signUp } from '../../src/flows/log-in.js'
 import { requestLoginChallenge, requestSignUpChallenge } from '../../src/flows/request-challenge.js'
 import { createLoginText, createNumberedWallet } from '../support/wallet.js'
-import { client, flowParts } from './flow-parts.js'
+import { client, createFlowParts } from './flow-parts.js'
 
 const wallet = createNumberedWallet(1)
 const { did } = wallet
@@ -23,7 +23,7 @@ describe('one signature', () => {
     let sessions = 0
     await fc.assert(
       fc.asyncProperty(fc.array(attempt, { minLength: 2, maxLength: 12 }), async (attempts) => {
-        const parts = await flowParts()
+        const parts = await createFlowParts()
         const signatures: string[] = []
         const opened = new Map<string, number>()
         for (const { challengeOf, thirdLine, captured, flow, copies, secondsLater } of attempts) {

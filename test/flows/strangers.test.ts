@@ -5,7 +5,7 @@ import { logIn } from '../../src/flows/log-in.js'
 import type { Caller } from '../../src/flows/limits.js'
 import { refusal } from '../support/refusal.js'
 import { createNumberedWallet } from '../support/wallet.js'
-import { client, flowParts, loginSig, START_SECONDS, type FlowParts } from './flow-parts.js'
+import { client, createFlowParts, signLogin, START_SECONDS, type FlowParts } from './flow-parts.js'
 
 const from = (network: string, isGone = () => false): Caller => ({ ...client, network, isGone })
 
@@ -13,7 +13,7 @@ describe('bad proofs of one client network', () => {
   // Figure F19, small, in recoveries and not in time. Cause: tasks ran in the order of asking, so that 300 bad
   // proofs, of up to 24 recoveries each, stood before a login that came a moment later.
   it('300 at once hold 20 logins of other networks up by a few recoveries, and lock none of them out', async () => {
-    const parts = { ...(await flowParts()), scheduler: new EventLoopScheduler() }
+    const parts = { ...(await createFlowParts()), scheduler: new EventLoopScheduler() }
     const recoveries = (): number => parts.steps.filter((step) => step === 'recover').length
     const sig = createNumberedWallet(2).personalSign('anything')
     const refused = Array.from({ length: 300 }, (_, number) => {
@@ -21,7 +21,7 @@ describe('bad proofs of one client network', () => {
       return logIn(parts, { client: from('192.0.2.1'), did, sig })
     })
     const wallets = Array.from({ length: 20 }, (_, number) => createNumberedWallet(100 + number))
-    const signed = wallets.map((wallet) => ({ did: wallet.did, sig: loginSig(parts, wallet) }))
+    const signed = wallets.map((wallet) => ({ did: wallet.did, sig: signLogin(parts, wallet) }))
     const answered = Promise.allSettled(refused)
     const logins = await Promise.all(
       signed.map((one, number) => logIn(parts, { client: from(`198.51.100.${String(number)}`), ...one }))
@@ -34,7 +34,7 @@ describe('bad proofs of one client network', () => {
   })
 
   it('cost no recovery once their clients hung up', async () => {
-    const parts = { ...(await flowParts()), scheduler: new EventLoopScheduler() }
+    const parts = { ...(await createFlowParts()), scheduler: new EventLoopScheduler() }
     let isGone = false
     const sig = createNumberedWallet(2).personalSign('anything')
     const refused = Array.from({ length: 300 }, async () =>
@@ -50,11 +50,11 @@ describe('a refused signature while too many wait for their turn', () => {
   const wallet = createNumberedWallet(1)
   const { did } = wallet
   const login = (parts: FlowParts, useCount = 0) =>
-    logIn(parts, { client, did, sig: loginSig(parts, wallet, { useCount }) })
+    logIn(parts, { client, did, sig: signLogin(parts, wallet, { useCount }) })
 
   /** After some logins, while so many wait that one more is refused a background turn. */
   async function busyAfter(logins: number, loginDomains: string[] = []): Promise<FlowParts> {
-    const parts = await flowParts({ loginDomains })
+    const parts = await createFlowParts({ loginDomains })
     for (let useCount = 0; useCount < logins; useCount += 1) await login(parts, useCount)
     parts.steps.length = 0
     parts.scheduler.yield = (_client, priority) =>

@@ -13,7 +13,7 @@ import { createThrowing } from '../support/refusal.js'
 
 const account = createAccount(1)
 const TRANSFER = { to: 'Bob', amount: '5' }
-const hashOf = (body: string) => createHash('sha256').update(body).digest('hex')
+const computeHash = (body: string) => createHash('sha256').update(body).digest('hex')
 const header = (approval: unknown) => Buffer.from(JSON.stringify(approval)).toString('base64url')
 const describeTransfer: DescribeRequest = ({ body }) => `Send ${body.amount} RBTC to ${body.to}`
 
@@ -65,7 +65,7 @@ async function transferApp(config: Partial<DidAuthConfig> = {}, before: (app: Ex
     by = account
   ): Promise<string> => {
     const { nonce, statement } = (await send(path, body).expect(403)).body as { nonce: string; statement: string }
-    const requestId = hashOf(typeof body === 'string' ? body : JSON.stringify(body))
+    const requestId = computeHash(typeof body === 'string' ? body : JSON.stringify(body))
     const message = createSiweText(by, nonce, { statement, requestId, ...fields })
     return header({ message, signature: await by.signMessage({ message }) })
   }
@@ -129,7 +129,7 @@ describe('requireDid.approved', () => {
 
   it.each<[string, Partial<CreateSiweMessageParameters>]>([
     ['another statement', { statement: 'Approve: Send 1 RBTC to Bob (POST /transfer)' }],
-    ['the hash of another body', { requestId: hashOf('{}') }],
+    ['the hash of another body', { requestId: computeHash('{}') }],
     ['no hash', { requestId: undefined }],
     ['another site', { domain: 'evil.example' }],
     ['the URI of another site', { uri: 'https://evil.example/' }],
@@ -227,16 +227,22 @@ describe('requireDid.approved', () => {
   })
 
   it('asks the document of the DID, where that decides, and is 503 without an answer', async () => {
-    const methodOf = ({ address }: { address: string }) => ({ id: '#c', blockchainAccountId: `eip155:30:${address}` })
-    const documentOf = (by: { address: string }) => ({ verificationMethod: [methodOf(by)], authentication: ['#c'] })
-    let didDocument: object | undefined = documentOf(account)
+    const createMethod = ({ address }: { address: string }) => ({
+      id: '#c',
+      blockchainAccountId: `eip155:30:${address}`
+    })
+    const createDocument = (by: { address: string }) => ({
+      verificationMethod: [createMethod(by)],
+      authentication: ['#c']
+    })
+    let didDocument: object | undefined = createDocument(account)
     const resolve = async () => {
       if (didDocument === undefined) throw new Error('no answer')
       return { didDocument }
     }
     const { send, approve, clock } = await transferApp({ didControl: 'document', resolver: { resolve } })
     await send('/transfer', TRANSFER, await approve()).expect(200)
-    didDocument = documentOf(createAccount(2))
+    didDocument = createDocument(createAccount(2))
     clock.seconds += 60
     await send('/transfer', TRANSFER, await approve()).expect(403)
     await send('/transfer', TRANSFER, await approve('/transfer', TRANSFER, {}, createAccount(2))).expect(200)
@@ -279,7 +285,7 @@ describe('requireDid.approved', () => {
     const { send, approve, done } = await transferApp()
     const path = `/transfer?memo=${'x'.repeat(2_000)}`
     const { statement } = (await send(path).expect(403)).body
-    const shown = `${path.slice(0, 200)}... sha256:${hashOf(path)}`
+    const shown = `${path.slice(0, 200)}... sha256:${computeHash(path)}`
     expect(statement).toBe(`Approve: Send 5 RBTC to Bob (POST ${shown})`)
     const approval = await approve(path)
     await send(`${path}y`, TRANSFER, approval).expect(403)

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import type { ContractVerifier, DidAuthConfig } from 'express-did-auth'
 import request from 'supertest'
-import { payloadOf } from '../flows/flow-parts.js'
+import { decodePayload } from '../flows/flow-parts.js'
 import { afterTest } from '../support/after-test.js'
 import { startTestRelay } from '../support/relay-app.js'
 import { startIssuer } from '../support/resource-tokens.js'
@@ -41,7 +41,7 @@ describe('a contract account', () => {
     const { app } = await testApp({ ...contractConfig(), networks: ['rsk'] })
     const { body } = await logInAsContract({ app })
     expect(body).toMatchObject({ did: CONTRACT_DID, address, chainId: 30 })
-    expect(payloadOf(body.accessToken)).toMatchObject({ sub: CONTRACT_DID, amr: ['contract'] })
+    expect(decodePayload(body.accessToken)).toMatchObject({ sub: CONTRACT_DID, amr: ['contract'] })
     const byKey = await createSignedSiwe(app, account)
     const { body: keyUser } = await request(app).post('/siwe/verify').send(byKey).expect(200)
     expect(keyUser.did).toBe(`did:ethr:rsk:${address}`)

@@ -3,7 +3,7 @@ import type { RequestListener } from 'node:http'
 import request, { type Response } from 'supertest'
 import type { ContractVerifier, DidAuthConfig } from 'express-did-auth'
 import { createPublicClient, createWalletClient, http, type PublicClient } from 'viem'
-import { payloadOf } from '../flows/flow-parts.js'
+import { decodePayload } from '../flows/flow-parts.js'
 import { logIn, type TestTokens } from '../support/app-client.js'
 import { startChain, type TestChain } from '../support/chain.js'
 import { accountContracts, type AccountContracts, type ContractAccount } from '../support/contract-accounts.js'
@@ -34,12 +34,12 @@ beforeAll(async () => {
 afterAll(() => chain.stop())
 
 /** The client of the recipe. */
-function clientOf(rpcUrl: string): PublicClient {
+function createClient(rpcUrl: string): PublicClient {
   return createPublicClient({ transport: http(rpcUrl, { timeout: 3_000, retryCount: 0 }), ccipRead: false })
 }
 
 async function chainApp(rpcUrl = chain.rpcUrl, config: Partial<DidAuthConfig> = {}): Promise<TestApp> {
-  return testApp({ siwe: true, contractWallets: { [CHAIN]: clientOf(rpcUrl) }, ...config })
+  return testApp({ siwe: true, contractWallets: { [CHAIN]: createClient(rpcUrl) }, ...config })
 }
 
 /** A message with a nonce, and what an account answers to it: the body of a `POST /siwe/verify`. */
@@ -74,7 +74,7 @@ describe('a Safe 1.4.1 of two owners', () => {
       200,
       expect.objectContaining({ did: `did:ethr:0x1f:${address}`, address, chainId: CHAIN })
     ])
-    expect(payloadOf((answer as TestTokens).accessToken)).toMatchObject({
+    expect(decodePayload((answer as TestTokens).accessToken)).toMatchObject({
       sub: `did:ethr:0x1f:${address}`,
       acct: `eip155:31:${address}`,
       amr: ['contract']
@@ -183,10 +183,10 @@ describe('a key, with contractWallets', () =>
       maxPriorityFeePerGas: 0n,
       nonce: 0
     })
-    const code = await clientOf(chain.rpcUrl).getCode({ address: account.address })
+    const code = await createClient(chain.rpcUrl).getCode({ address: account.address })
     expect(code?.toLowerCase()).toBe(`0xef0100${delegate.address.slice(2).toLowerCase()}`)
     const { body } = await verify(app, await createSignedSiwe(app.app, account, { chainId: CHAIN }))
-    expect(payloadOf((body as TestTokens).accessToken)).toMatchObject({ amr: ['eoa'] })
+    expect(decodePayload((body as TestTokens).accessToken)).toMatchObject({ amr: ['eoa'] })
     expect(await answerTo(app, await createSignedSiwe(app.app, createAccount(4031), { chainId: CHAIN }))).toEqual(GOOD)
     await logIn(app.app, createNumberedWallet(4031))
     expect(node.count()).toBe(0)

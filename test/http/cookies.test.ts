@@ -8,7 +8,7 @@ const SET = ['HttpOnly', 'Max-Age=604800', 'Path=/', 'SameSite=Strict', 'Secure'
 const CLEARED = SET.filter((attribute) => !attribute.startsWith('Max-Age'))
 
 /** Names and attributes of the cookies that are set, without values and dates. */
-const cookiesOf = (response: { headers: Record<string, unknown> }): [string, string[]][] =>
+const readCookies = (response: { headers: Record<string, unknown> }): [string, string[]][] =>
   setCookies(response).map((cookie) => {
     const [pair = '', ...attributes] = cookie.split('; ')
     return [pair.split('=')[0]!, attributes.filter((one) => !one.startsWith('Expires=')).sort()]
@@ -30,7 +30,7 @@ describe.each(['', '__Host-'] as const)("cookies with the prefix '%s'", (prefix)
     const { post, createSignedLogin, me } = await testApp({ useCookies: true, cookiePrefix: prefix })
     const response = await post(path, await createSignedLogin()).expect(200, '')
     expect(response.headers).toMatchObject({ 'content-length': '0', 'cache-control': 'no-store' })
-    expect(cookiesOf(response)).toEqual(both(SET))
+    expect(readCookies(response)).toEqual(both(SET))
     await me({ Cookie: createCookieHeader(response) }).expect(200)
   })
 
@@ -38,13 +38,13 @@ describe.each(['', '__Host-'] as const)("cookies with the prefix '%s'", (prefix)
     const { send, me, get, Cookie, accessToken, refreshToken } = await loggedIn(prefix)
     expect((await get('/session', { Cookie }).expect(200)).body).toMatchObject({ did: wallet.did })
     const refreshed = await send('/refresh-token').expect(200, '')
-    expect(cookiesOf(refreshed)).toEqual(both(SET))
+    expect(readCookies(refreshed)).toEqual(both(SET))
     const next = createCookieHeader(refreshed)
     expect(next).not.toContain(accessToken)
     expect(next).not.toContain(refreshToken)
     await me({ Cookie: next }).expect(200)
     const ended = await send('/logout', next).expect(200, '')
-    expect(cookiesOf(ended)).toEqual(both(CLEARED))
+    expect(readCookies(ended)).toEqual(both(CLEARED))
     for (const cookie of setCookies(ended)) expect(cookie).toMatch(/^[\w-]+=; .*Expires=Thu, 01 Jan 1970 00:00:00 GMT/)
     await send('/refresh-token', next).expect(401, 'Invalid refresh token')
   })
@@ -145,6 +145,6 @@ describe('cookie mode', () => {
     )
     const sig = wallet.personalSign(createLoginText('service.example', await signUpChallenge(app, wallet.did)))
     const response = await post('/signup', { did: wallet.did, sig }).expect(200)
-    expect(cookiesOf(response).map(([name]) => name)).toEqual(['theme', 'authorization', 'refresh-token'])
+    expect(readCookies(response).map(([name]) => name)).toEqual(['theme', 'authorization', 'refresh-token'])
   })
 })

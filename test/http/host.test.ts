@@ -250,7 +250,7 @@ const oneSession = route('DELETE', '/sessions', true)
 const find = createRouteFinder([login, challenge, asked, sessions, oneSession])
 
 /** The route of a request such as `POST /auth`, and its parameter, in an application with some settings. */
-function routeOf(request: string, settings: readonly string[] = []) {
+function findRoute(request: string, settings: readonly string[] = []) {
   const [method = '', path = ''] = request.split(' ')
   const found = find({ method, path, app: { enabled: (name: string) => settings.includes(name) } as never })
   return [found?.answer, found?.parameter]
@@ -271,13 +271,13 @@ describe('routeFinder', () => {
     ['GET /request-auth/%E0%A4%A', challenge],
     ['DELETE /SESSIONS/a/', oneSession, 'a']
   ])('finds that of %s, as Express does', (request, { answer }, ...[parameter]) =>
-    expect(routeOf(request)).toEqual([answer, parameter])
+    expect(findRoute(request)).toEqual([answer, parameter])
   )
 
   it.each([
     ...['GET /', 'GET /auth', 'PUT /auth', 'POST /authx', 'POST /auth//', 'POST /auth/%', 'POST /request-auth/a'],
     ...['GET /request-auth', 'GET /request-auth/', 'GET /request-auth/a/b', 'DELETE /sessions', 'DELETE /sessions/a/b']
-  ])('leaves %s to the application', (request) => expect(routeOf(request)).toEqual([undefined, undefined]))
+  ])('leaves %s to the application', (request) => expect(findRoute(request)).toEqual([undefined, undefined]))
 
   it.each([
     ['POST /Auth', 'case sensitive routing', undefined],
@@ -292,6 +292,6 @@ describe('routeFinder', () => {
     ['POST /AUTH', 'strict routing', login],
     ['POST /CHALLENGE/', 'strict routing', asked]
   ])('finds the route of %s in an application with %s: %#', (request, setting, expected) =>
-    expect(routeOf(request, [setting])[0]).toBe(expected?.answer)
+    expect(findRoute(request, [setting])[0]).toBe(expected?.answer)
   )
 })

@@ -218,7 +218,7 @@ describe('callerFinder', () => {
   const proxied = { 'x-forwarded-for': '192.0.2.9' }
 
   /** The caller of a request, and the warnings that came with it and with one more. */
-  function callerOf(headers: Record<string, string>, ip = '192.0.2.1', trustProxy?: unknown) {
+  function findCaller(headers: Record<string, string>, ip = '192.0.2.1', trustProxy?: unknown) {
     const warn = jest.fn<Logger['warn']>()
     const find = createCallerFinder(trusted, { info: () => undefined, warn, error: () => undefined })
     const req = { headers, ip, app: { get: () => trustProxy }, socket: { destroyed: false } } as unknown as Request
@@ -227,7 +227,7 @@ describe('callerFinder', () => {
   }
 
   it('counts for the /64 of an IPv6 address, and its /48 with 16 times the budget', () =>
-    expect(callerOf({}, '2001:db8:1:2::3')).toMatchObject({
+    expect(findCaller({}, '2001:db8:1:2::3')).toMatchObject({
       network: '2001:db8:1:2::/64',
       networks: [
         { network: '2001:db8:1:2::/64', factor: 1 },
@@ -236,7 +236,7 @@ describe('callerFinder', () => {
     }))
 
   it.each(['192.0.2.1', '::ffff:192.0.2.1', '64:ff9b::192.0.2.1'])('counts %s, of IPv4, for one network', (address) =>
-    expect(callerOf({}, address).networks).toEqual([{ network: '192.0.2.1', factor: 1 }])
+    expect(findCaller({}, address).networks).toEqual([{ network: '192.0.2.1', factor: 1 }])
   )
 
   it.each([
@@ -245,7 +245,7 @@ describe('callerFinder', () => {
     [{ 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' }],
     [{ 'sec-fetch-site': 'cross-site', origin: 'null' }]
   ])('counts what a page of another site makes a browser send apart: %j', (headers) => {
-    const { network, networks } = callerOf(headers)
+    const { network, networks } = findCaller(headers)
     expect([network, networks]).toEqual(['192.0.2.1', [{ network: '192.0.2.1 foreign', factor: 1 }]])
   })
 
@@ -256,13 +256,13 @@ describe('callerFinder', () => {
     [{ 'sec-fetch-site': 'same-site', origin: 'https://service.example' }],
     [{}]
   ])('does not count as foreign: %j', (headers) =>
-    expect(callerOf(headers as Record<string, string>).networks).toEqual([{ network: '192.0.2.1', factor: 1 }])
+    expect(findCaller(headers as Record<string, string>).networks).toEqual([{ network: '192.0.2.1', factor: 1 }])
   )
 
   it.each([[undefined], [0], [false]])(
     'knows that users share an address with trust proxy %p, and warns once',
     (setting) => {
-      const { isShared, warnings } = callerOf(proxied, '192.0.2.1', setting)
+      const { isShared, warnings } = findCaller(proxied, '192.0.2.1', setting)
       expect([isShared, warnings]).toEqual([
         true,
         [
@@ -276,7 +276,7 @@ describe('callerFinder', () => {
   )
 
   it.each([[true], [1], ['loopback'], [() => true]])('believes a proxy with trust proxy %p', (setting) => {
-    const { isShared, warnings } = callerOf(proxied, '192.0.2.1', setting)
+    const { isShared, warnings } = findCaller(proxied, '192.0.2.1', setting)
     expect([isShared, warnings]).toEqual([false, []])
   })
 })

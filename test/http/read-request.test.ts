@@ -21,12 +21,12 @@ const JSON_TYPE = { 'content-type': 'application/json' }
 const REAL = ['nextTick', 'setImmediate', 'queueMicrotask', 'Date', 'performance', 'hrtime'] as const
 
 /** A request with a body that comes in chunks, or that the application has read. */
-const requestOf = (stream: Readable, headers: object, body?: unknown) =>
+const createRequest = (stream: Readable, headers: object, body?: unknown) =>
   Object.assign(stream, { headers, body }) as unknown as Request
 const read = (text: string | Buffer, headers: object = JSON_TYPE) =>
-  readBody(requestOf(Readable.from([Buffer.from(text)]), headers), MAX_BODY_BYTES)
+  readBody(createRequest(Readable.from([Buffer.from(text)]), headers), MAX_BODY_BYTES)
 const readGiven = (body: unknown, type: string | undefined = 'application/json') =>
-  readBody(requestOf(Readable.from([]), { 'content-type': type }, body), MAX_BODY_BYTES)
+  readBody(createRequest(Readable.from([]), { 'content-type': type }, body), MAX_BODY_BYTES)
 
 describe('a body', () => {
   it.each([
@@ -95,7 +95,7 @@ describe('a body', () => {
 
   it('may come in many chunks, cut within a character', async () => {
     const chunks = Array.from(Buffer.from(JSON.stringify({ name: '€' })), (byte) => Buffer.from([byte]))
-    const body = readBody(requestOf(Readable.from(chunks), JSON_TYPE), MAX_BODY_BYTES)
+    const body = readBody(createRequest(Readable.from(chunks), JSON_TYPE), MAX_BODY_BYTES)
     expect(await body).toEqual({ name: '€' })
   })
 
@@ -145,7 +145,7 @@ describe('a body that does not come', () => {
   })
   const waiting = () => {
     const stream = new PassThrough()
-    const body = readBody(requestOf(stream, JSON_TYPE), MAX_BODY_BYTES)
+    const body = readBody(createRequest(stream, JSON_TYPE), MAX_BODY_BYTES)
     const outcome = body.catch((error: unknown) => (error as { code: string }).code)
     return { stream, outcome }
   }

@@ -172,9 +172,9 @@ async function watchedApp(config: Partial<DidAuthConfig> = {}) {
   events.length = 0
   const post = (path: string, body: object) => test.post(path, body, { 'X-Forwarded-For': HERE })
   const refresh = () => post('/refresh-token', { refreshToken: tokens.refreshToken })
-  return { ...test, ...tokens, events, post, refresh, sessionId: idOf(tokens.refreshToken) }
+  return { ...test, ...tokens, events, post, refresh, sessionId: readId(tokens.refreshToken) }
 }
-const idOf = (refreshToken: string): string => refreshToken.split('.')[0]!
+const readId = (refreshToken: string): string => refreshToken.split('.')[0]!
 
 describe('onSecurityEvent', () => {
   it('is told of a login and of a sign up: whose, and which session', async () => {
@@ -184,11 +184,11 @@ describe('onSecurityEvent', () => {
     clock.seconds += 7
     const second = (await post('/signup', await createSignedLogin(createNumberedWallet(2))).expect(200)).body
     expect(events).toEqual([
-      { type: 'login', did: spelled, sessionId: idOf(first.refreshToken), ...AT_START },
+      { type: 'login', did: spelled, sessionId: readId(first.refreshToken), ...AT_START },
       {
         type: 'signup',
         did: createNumberedWallet(2).did,
-        sessionId: idOf(second.refreshToken),
+        sessionId: readId(second.refreshToken),
         atSeconds: START_SECONDS + 7
       }
     ])
@@ -225,13 +225,13 @@ describe('onSecurityEvent', () => {
     for (const _time of ['first', 'second']) {
       const ended = request(app).delete(`/sessions/${sessionId}`)
       await ended.set('Authorization', `DIDAuth ${second.accessToken}`).expect(200)
-      await requireDid.sessions.revoke(idOf(second.refreshToken))
+      await requireDid.sessions.revoke(readId(second.refreshToken))
       await requireDid.sessions.revokeAll(did)
     }
     const revoked = { type: 'session-revoked', ...AT_START }
     expect(events).toEqual([
       { ...revoked, did, sessionId },
-      { ...revoked, sessionId: idOf(second.refreshToken) },
+      { ...revoked, sessionId: readId(second.refreshToken) },
       { ...revoked, did, count: 1 }
     ])
   })
@@ -264,7 +264,7 @@ describe('onSecurityEvent', () => {
     const { refreshToken } = await logIn(createNumberedWallet(2))
     expect(events).toEqual([
       { type: 'sessions-evicted', count: 1, ...AT_START },
-      { type: 'login', did: createNumberedWallet(2).did, sessionId: idOf(refreshToken), ...AT_START }
+      { type: 'login', did: createNumberedWallet(2).did, sessionId: readId(refreshToken), ...AT_START }
     ])
     const fields = { event: 'sessions-evicted', count: 1 }
     expect(log).toEqual([{ level: 'warn', fields, message: 'the store is full: sessions were evicted' }])

@@ -3,7 +3,7 @@ import request from 'supertest'
 import { breakableStore, testApp } from '../support/test-app.js'
 import { createNumberedWallet } from '../support/wallet.js'
 import type { DidAuthConfig, RequireDid } from 'express-did-auth'
-import { payloadOf } from '../flows/flow-parts.js'
+import { decodePayload } from '../flows/flow-parts.js'
 
 const wallet = createNumberedWallet(1)
 const address = wallet.address.toLowerCase()
@@ -26,7 +26,7 @@ describe('requireDid', () => {
     const { sessionId } = session!
     expect((await me(accessToken).expect(200)).body).toEqual({
       user: { did: wallet.did },
-      auth: { sessionId, canonicalDid: wallet.did, address, claims: payloadOf(accessToken) }
+      auth: { sessionId, canonicalDid: wallet.did, address, claims: decodePayload(accessToken) }
     })
   })
 

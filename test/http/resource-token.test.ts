@@ -9,7 +9,7 @@ const ORDERS = 'https://orders.example'
 const asProblem = { Accept: 'application/problem+json' }
 
 /** A service that accepts tokens of an issuer. */
-const ordersOf = (issuer: TestIssuer, config = {}) =>
+const createOrdersApp = (issuer: TestIssuer, config = {}) =>
   testApp({ serviceUrl: ORDERS, loginDomains: ['service.example'], resourceIssuer: { issuer: issuer.url }, ...config })
 
 describe('POST /resource-token', () => {
@@ -149,7 +149,7 @@ describe('GET /.well-known/did-auth.json', () => {
 describe('requireDid with resourceIssuer', () => {
   it('accepts a token of the issuer after Bearer until its exp, and fills req.user and req.auth', async () => {
     const issuer = await startIssuer()
-    const orders = await ordersOf(issuer)
+    const orders = await createOrdersApp(issuer)
     const { accessToken } = await issuer.logIn()
     const token = await issuer.tokenFor(ORDERS, accessToken)
     const me = () => orders.me({ Authorization: `Bearer ${token}` })
@@ -167,11 +167,11 @@ describe('requireDid with resourceIssuer', () => {
 
   it('still accepts its own tokens, and refuses each where the other belongs', async () => {
     const issuer = await startIssuer()
-    const orders = await ordersOf(issuer)
-    const [own, foreign] = [await orders.logIn(), await issuer.tokenFor(ORDERS)]
-    await orders.me(own.accessToken).expect(200)
+    const orders = await createOrdersApp(issuer)
+    const [ownToken, foreign] = [await orders.logIn(), await issuer.tokenFor(ORDERS)]
+    await orders.me(ownToken.accessToken).expect(200)
     await orders.me(foreign).expect(401, 'Invalid access token')
-    await orders.me({ Authorization: `Bearer ${own.accessToken}` }).expect(401, 'Invalid access token')
+    await orders.me({ Authorization: `Bearer ${ownToken.accessToken}` }).expect(401, 'Invalid access token')
   })
 
   it('is what the issuer itself does not have: a token for another service is no login there', async () => {
@@ -188,19 +188,19 @@ describe('requireDid with resourceIssuer', () => {
 
   it('refuses a user of a network that this service does not accept', async () => {
     const issuer = await startIssuer()
-    const orders = await ordersOf(issuer, { networks: [''] })
+    const orders = await createOrdersApp(issuer, { networks: [''] })
     await orders.me({ Authorization: `Bearer ${await issuer.tokenFor(ORDERS)}` }).expect(401, 'Unsupported DID')
   })
 
   it('refuses the token behind checkSession, and where a token for a third service is requested', async () => {
     const issuer = await startIssuer()
-    const mine = {
+    const ownToken = {
       resources: ['https://third.example'],
       resourceKeys: [resourceKey(3)],
       resourceIssuer: { issuer: issuer.url }
     }
     const orders = await testApp(
-      { serviceUrl: ORDERS, ...mine },
+      { serviceUrl: ORDERS, ...ownToken },
       { after: (app, requireDid) => app.get('/pay', requireDid.with({ checkSession: true }), (_req, res) => res.end()) }
     )
     const as = { Authorization: `Bearer ${await issuer.tokenFor(ORDERS)}` }
@@ -211,7 +211,7 @@ describe('requireDid with resourceIssuer', () => {
 
   it('counts against the same quota as the tokens of this service', async () => {
     const issuer = await startIssuer()
-    const orders = await ordersOf(issuer, { maxRequestsPerTimeSlot: 2 })
+    const orders = await createOrdersApp(issuer, { maxRequestsPerTimeSlot: 2 })
     const { accessToken } = await orders.logIn()
     const foreign = { Authorization: `Bearer ${await issuer.tokenFor(ORDERS)}` }
     await orders.me(accessToken).expect(200)
@@ -221,7 +221,7 @@ describe('requireDid with resourceIssuer', () => {
 
   it('needs no proof of the page in cookie mode: no foreign page can send the header', async () => {
     const issuer = await startIssuer()
-    const orders = await ordersOf(issuer, { useCookies: true })
+    const orders = await createOrdersApp(issuer, { useCookies: true })
     const Authorization = `Bearer ${await issuer.tokenFor(ORDERS)}`
     // Cookies of another port of the same host.
     await orders.me({ Authorization, Cookie: 'authorization=another', Origin: 'https://page.example' }).expect(200)

@@ -87,7 +87,7 @@ describe('the sessions of a user', () => {
 })
 
 const bearer = (accessToken: string) => ({ Authorization: `DIDAuth ${accessToken}` })
-const idOf = (refreshToken: string): string => refreshToken.split('.')[0]!
+const readId = (refreshToken: string): string => refreshToken.split('.')[0]!
 
 async function sessionsApp(config: Partial<DidAuthConfig> = {}) {
   const test = await testApp({ sessionsPath: '/sessions', ...config })
@@ -103,7 +103,7 @@ it('GET /sessions and DELETE /sessions/:id are no routes of this package unless 
   const { logIn, list, revoke, refresh } = await sessionsApp({ sessionsPath: undefined })
   const { accessToken, refreshToken } = await logIn()
   await list(accessToken).expect(404)
-  await revoke(accessToken, idOf(refreshToken)).expect(404)
+  await revoke(accessToken, readId(refreshToken)).expect(404)
   await refresh(refreshToken).expect(200)
 })
 
@@ -120,7 +120,7 @@ describe('GET /sessions', () => {
     await refresh(phone.refreshToken).expect(200)
     const response = await list(laptop.accessToken).expect(200)
     const session = (tokens: typeof phone, created: number, refreshed: number, isCurrent: boolean) => ({
-      sessionId: idOf(tokens.refreshToken),
+      sessionId: readId(tokens.refreshToken),
       createdAt: START_SECONDS + created,
       refreshedAt: START_SECONDS + refreshed,
       expiresAt: START_SECONDS + refreshed + WEEK_SECONDS,
@@ -144,7 +144,7 @@ describe('GET /sessions', () => {
     await list(accessToken).expect(200)
     await revoke(accessToken, 'unknown').expect(404)
     await list(accessToken).expect(429, 'Too many requests')
-    await revoke(accessToken, idOf(refreshToken)).expect(429)
+    await revoke(accessToken, readId(refreshToken)).expect(429)
   })
 })
 
@@ -153,7 +153,7 @@ describe('DELETE /sessions/:id', () => {
     const { logIn, list, revoke, refresh } = await sessionsApp()
     const [phone, laptop] = [await logIn(), await logIn()]
     for (const _time of ['first', 'second']) {
-      const { headers } = await revoke(laptop.accessToken, idOf(phone.refreshToken)).expect(200, '')
+      const { headers } = await revoke(laptop.accessToken, readId(phone.refreshToken)).expect(200, '')
       expect(headers).toMatchObject({ 'content-length': '0', 'cache-control': 'no-store' })
     }
     await refresh(phone.refreshToken).expect(401, 'Invalid refresh token')
@@ -165,7 +165,7 @@ describe('DELETE /sessions/:id', () => {
     const { logIn, revoke, refresh } = await sessionsApp()
     const { accessToken } = await logIn()
     const other = await logIn(createNumberedWallet(2))
-    await revoke(accessToken, idOf(other.refreshToken)).expect(404, 'Session not found')
+    await revoke(accessToken, readId(other.refreshToken)).expect(404, 'Session not found')
     await refresh(other.refreshToken).expect(200)
     const unknown = await revoke(accessToken, 'a'.repeat(24)).set('Accept', 'application/problem+json').expect(404)
     expect(unknown.body).toMatchObject({ code: 'ERR_SESSION_NOT_FOUND' })
@@ -189,7 +189,7 @@ describe('DELETE /sessions/:id', () => {
       .set(bearer(accessToken))
       .expect(404, /Cannot DELETE/)
     await get('/sessions/a', accessToken).expect(404, /Cannot GET/)
-    const id = idOf(refreshToken)
+    const id = readId(refreshToken)
     await revoke(accessToken, `%${id.charCodeAt(0).toString(16)}${id.slice(1)}`).expect(200)
     await refresh(refreshToken).expect(401)
   })
@@ -198,7 +198,7 @@ describe('DELETE /sessions/:id', () => {
     const { app, logInForCookies, get, post } = await sessionsApp({ useCookies: true })
     const cookies = { Cookie: await logInForCookies() }
     const foreign = { Origin: 'https://evil.example' }
-    const id = idOf(readCookieTokens(cookies.Cookie).refreshToken)
+    const id = readId(readCookieTokens(cookies.Cookie).refreshToken)
     const revoke = (headers: Record<string, string>) => request(app).delete(`/sessions/${id}`).set(headers)
     await revoke({ ...foreign, ...cookies }).expect(403)
     await revoke(foreign).expect(403)
@@ -208,7 +208,7 @@ describe('DELETE /sessions/:id', () => {
   })
 })
 
-const sidOf = (accessToken: string): unknown =>
+const readSid = (accessToken: string): unknown =>
   JSON.parse(Buffer.from(accessToken.split('.')[1]!, 'base64url').toString()).sid
 
 async function sessionApp(config: Partial<DidAuthConfig> = {}) {
@@ -222,7 +222,7 @@ async function cookieApp(config: Partial<DidAuthConfig> = {}) {
   const Cookie = await test.logInForCookies()
   const { accessToken, refreshToken } = readCookieTokens(Cookie)
   const refreshAs = (as: Record<string, string>) => test.post('/refresh-token', undefined, as)
-  return { ...test, Cookie, accessToken, refreshToken, sessionId: sidOf(accessToken), refreshAs }
+  return { ...test, Cookie, accessToken, refreshToken, sessionId: readSid(accessToken), refreshAs }
 }
 
 describe('GET /session', () => {
@@ -238,7 +238,7 @@ describe('GET /session', () => {
     clock.seconds = START_SECONDS + 100
     const response = await own(accessToken).expect(200)
     const times = { expiresAt: START_SECONDS + 600, expiresInSeconds: 500 }
-    expect(response.body).toEqual({ did, sessionId: sidOf(accessToken), ...times })
+    expect(response.body).toEqual({ did, sessionId: readSid(accessToken), ...times })
     expect(response.headers).toMatchObject({
       'cache-control': 'no-store',
       'content-type': 'application/json; charset=utf-8'

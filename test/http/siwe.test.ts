@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
-import { payloadOf } from '../flows/flow-parts.js'
+import { decodePayload } from '../flows/flow-parts.js'
 import { createCookieHeader, logIn } from '../support/app-client.js'
 import { createAccount, createSignedSiwe } from '../support/siwe.js'
 import { testApp } from '../support/test-app.js'
@@ -43,7 +43,7 @@ describe('POST /siwe/verify', () => {
       address,
       chainId: 30
     })
-    expect(payloadOf(body.accessToken)).toMatchObject({ sub: did, acct: `eip155:30:${address}`, amr: ['eoa'] })
+    expect(decodePayload(body.accessToken)).toMatchObject({ sub: did, acct: `eip155:30:${address}`, amr: ['eoa'] })
     const me = await request(app).get('/me').set('Authorization', `DIDAuth ${body.accessToken}`).expect(200)
     expect(me.body.user).toEqual({ did })
     await request(app).post('/siwe/verify').send(login).expect(401, 'Invalid challenge response: used')
@@ -195,8 +195,8 @@ describe('the routes of EIP-4361', () => {
     const byChallenge = await session(accessToken)
     expect(byChallenge).toMatchObject({ did })
     expect(byChallenge).not.toHaveProperty('address')
-    expect(payloadOf(accessToken)).not.toHaveProperty('acct')
-    expect(payloadOf(accessToken)).not.toHaveProperty('amr')
+    expect(decodePayload(accessToken)).not.toHaveProperty('acct')
+    expect(decodePayload(accessToken)).not.toHaveProperty('amr')
   })
 
   it('give 50 times the quota of nonces to a client network, and count bad texts as bad proofs', async () => {

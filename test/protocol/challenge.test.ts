@@ -85,7 +85,7 @@ const expected = {
 // test/vectors/challenge.json
 const CURRENT = '3df1bf410e5287cc1f9de8cdeba68f2ee28f564fa4102e352773a9e45f84e722'
 
-function challengeOf(window: number, useCount: number): string {
+function createChallenge(window: number, useCount: number): string {
   const text = `${wallet.did}-${expected.secret}-${window}${useCount === 0 ? '' : `-${useCount}`}`
   return curve.keccak256Hex(text)
 }
@@ -161,7 +161,7 @@ describe('findSignedMessage and explainRefusal', () => {
     ['the eleventh challenge before the current one: no reason', 0, 9, 20, 'ERR_CHALLENGE'],
     ['a challenge that is still to come: no reason', 0, 1, 0, 'ERR_CHALLENGE']
   ] as const)('refuses %s', (_name, windowOffset, signedCount, useCount, code) => {
-    const challenge = challengeOf(6_000_000 + windowOffset, signedCount)
+    const challenge = createChallenge(6_000_000 + windowOffset, signedCount)
     const response = responseOver(`a ${challenge}`, twoForms)
     expect(() => verifyResponse(curve, response, { ...expected, useCount })).toThrow(refusal(code))
   })
@@ -171,12 +171,12 @@ describe('findSignedMessage and explainRefusal', () => {
     ['the first challenge: expired', 0, 'ERR_CHALLENGE_EXPIRED'],
     ['one between them, which was used then: no reason', 1, 'ERR_CHALLENGE']
   ] as const)('refuses after two uses in the window just ended %s', (_name, signedCount, code) => {
-    const response = responseOver(`a ${challengeOf(5_999_999, signedCount)}`, twoForms)
+    const response = responseOver(`a ${createChallenge(5_999_999, signedCount)}`, twoForms)
     expect(explainRefusal(curve, response, { ...expected, useCount: 1 }, 2)).toBe(code)
   })
 
   it('accepts the challenge of the use count expected, here 3', () => {
-    const signed = `a ${challengeOf(6_000_000, 3)}`
+    const signed = `a ${createChallenge(6_000_000, 3)}`
     expect(verifyResponse(curve, responseOver(signed, twoForms), { ...expected, useCount: 3 })).toBe(signed)
   })
 
@@ -203,8 +203,8 @@ describe('findSignedMessage and explainRefusal', () => {
   // A sign up without credentials has 3 domains with 4 forms each: `used` once took all of the other 12.
   it('shares what is left of 24 recoveries equally between the reasons: 6 each when 12 are spent', () => {
     const messagesOver = (challenge: string): string[] => Array.from({ length: 12 }, (_, i) => `${i} ${challenge}`)
-    const used = challengeOf(6_000_000, 0)
-    const previous = challengeOf(5_999_999, 0)
+    const used = createChallenge(6_000_000, 0)
+    const previous = createChallenge(5_999_999, 0)
     const verdictOn = (signed: string): [number, unknown] => {
       const spy = spyCurve()
       let thrown: unknown

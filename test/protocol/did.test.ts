@@ -180,8 +180,10 @@ describe('chainIdOfDid', () =>
 
 describe('toContractDid', () =>
   it('has the number of the chain, never its name', () => {
-    const didsOf = [1, 30, 31, 8453].map((chainId) => toContractDid({ chainId, address: ADDRESS.toLowerCase() }))
-    expect(didsOf).toEqual(['0x1', '0x1e', '0x1f', '0x2105'].map((name) => `did:ethr:${name}:${ADDRESS.toLowerCase()}`))
+    const contractDids = [1, 30, 31, 8453].map((chainId) => toContractDid({ chainId, address: ADDRESS.toLowerCase() }))
+    expect(contractDids).toEqual(
+      ['0x1', '0x1e', '0x1f', '0x2105'].map((name) => `did:ethr:${name}:${ADDRESS.toLowerCase()}`)
+    )
     expect(['0x1e', '0x001E', 'rsk', '', undefined].map(findNetworkNumber)).toEqual([
       30,
       30,

@@ -51,7 +51,7 @@ const withLine = (number: number, ...lines: string[]): string =>
   [...LINES.slice(0, number - 1), ...lines, ...LINES.slice(number)].join('\n')
 
 /** Code and reason of a refusal. */
-function refusalOf(work: () => unknown): { code: string; field?: unknown; line?: unknown } | undefined {
+function catchRefusal(work: () => unknown): { code: string; field?: unknown; line?: unknown } | undefined {
   try {
     work()
     return undefined
@@ -70,8 +70,8 @@ describe('parseSiweMessage', () => {
 
   it('takes line ends of CRLF, when all are', () => {
     expect(parseSiweMessage(LINES.join('\r\n'))).toEqual(FIELDS)
-    expect(refusalOf(() => parseSiweMessage(TEXT.replace('\n', '\r\n')))).toMatchObject({ code: 'ERR_MESSAGE' })
-    expect(refusalOf(() => parseSiweMessage(LINES.join('\r')))).toMatchObject({ code: 'ERR_MESSAGE', line: 1 })
+    expect(catchRefusal(() => parseSiweMessage(TEXT.replace('\n', '\r\n')))).toMatchObject({ code: 'ERR_MESSAGE' })
+    expect(catchRefusal(() => parseSiweMessage(LINES.join('\r')))).toMatchObject({ code: 'ERR_MESSAGE', line: 1 })
   })
 
   it.each([
@@ -181,7 +181,7 @@ describe('parseSiweMessage', () => {
     ['a space at the end of a line', withLine(7, 'Version: 1 '), 'Version', 7],
     ['nothing', '', 'domain', 1]
   ])('refuses %s, and names the line', (_what, text, field, line) =>
-    expect(refusalOf(() => parseSiweMessage(text))).toEqual({ code: 'ERR_MESSAGE', field, line })
+    expect(catchRefusal(() => parseSiweMessage(text))).toEqual({ code: 'ERR_MESSAGE', field, line })
   )
 
   it('takes 8,192 bytes and no more, counted in UTF-8, also where each field would be short enough', () => {
@@ -191,10 +191,10 @@ describe('parseSiweMessage', () => {
       return lines.join('\n') + letter.repeat(left)
     }
     expect(parseSiweMessage(sized(8_192, 'x')).resources).toHaveLength(1)
-    expect(refusalOf(() => parseSiweMessage(sized(8_193, 'x')))).toEqual({ code: 'ERR_MESSAGE', field: 'length' })
+    expect(catchRefusal(() => parseSiweMessage(sized(8_193, 'x')))).toEqual({ code: 'ERR_MESSAGE', field: 'length' })
     const long = [...LINES.slice(0, 13), 'Resources:', ...Array<string>(3).fill(`- urn:${'x'.repeat(850)}`)]
     long[3] = '同'.repeat(2_000)
-    expect(refusalOf(() => parseSiweMessage(long.join('\n')))).toEqual({ code: 'ERR_MESSAGE', field: 'length' })
+    expect(catchRefusal(() => parseSiweMessage(long.join('\n')))).toEqual({ code: 'ERR_MESSAGE', field: 'length' })
   })
 
   it('reads 1,000 messages of viem as viem does', () =>
@@ -202,12 +202,12 @@ describe('parseSiweMessage', () => {
       fc.property(judgedMessages, (fields) => {
         const text = createSiweMessage(fields)
         const { issuedAt, expirationTime, notBefore, version: _version, ...rest } = parseByViem(text)
-        const timeOf = (time?: Date): string | undefined => time?.toISOString()
+        const formatTime = (time?: Date): string | undefined => time?.toISOString()
         expect(parseSiweMessage(text)).toEqual({
           ...rest,
-          issuedAt: timeOf(issuedAt),
-          expirationTime: timeOf(expirationTime),
-          notBefore: timeOf(notBefore)
+          issuedAt: formatTime(issuedAt),
+          expirationTime: formatTime(expirationTime),
+          notBefore: formatTime(notBefore)
         })
       }),
       { numRuns: 1_000 }
@@ -266,7 +266,7 @@ describe('assertOwnSite', () => {
     [{ uri: 'javascript://service.example/%0aalert(1)' }, 'URI'],
     [{ uri: 'app://service.example/login' }, 'URI'],
     [{ uri: 'ws://service.example/' }, 'URI']
-  ])('refuses %j', (changes, field) => expect(refusalOf(at(changes))).toEqual({ code: 'ERR_MESSAGE_DOMAIN', field }))
+  ])('refuses %j', (changes, field) => expect(catchRefusal(at(changes))).toEqual({ code: 'ERR_MESSAGE_DOMAIN', field }))
 })
 
 describe('assertInTime', () => {
@@ -276,7 +276,7 @@ describe('assertInTime', () => {
   const start = { expirationTime: undefined, notBefore: '2027-01-15T08:00:00Z' }
 
   const refusalAt = (message: Parameters<typeof assertInTime>[0], nowSeconds: number) =>
-    refusalOf(() => assertInTime(message, nowSeconds))
+    catchRefusal(() => assertInTime(message, nowSeconds))
 
   it('allows 60 s for clocks that differ, after the end and before the beginning', () => {
     expect(refusalAt(end, NOW + 59)).toBeUndefined()

@@ -6,7 +6,7 @@ const ADDRESS = '0x7e5f4552091a69125d5dfcb7b8c2659029395bdf'
 const KEYS = [{ id: undefined, kind: 'address', hex: ADDRESS.slice(2) }]
 const DOCUMENT = { didDocument: { assertionMethod: [{ ethereumAddress: ADDRESS }] } }
 
-const clientOf = (network: string): Client => ({ network, isGone: () => false })
+const createClient = (network: string): Client => ({ network, isGone: () => false })
 const did = (number: number): string => `did:web:issuer-${String(number)}.example`
 const round = (): Promise<void> => new Promise(setImmediate)
 
@@ -38,7 +38,7 @@ afterEach(() => {
 /** Asks for an issuer and answers the question, if there is one. */
 async function learn(number: number, answer: unknown = DOCUMENT): Promise<unknown> {
   const count = asked.length
-  const keys = issuers.keysOf(did(number), clientOf('a')).catch((error: unknown) => error)
+  const keys = issuers.keysOf(did(number), createClient('a')).catch((error: unknown) => error)
   await round()
   if (asked.length > count) asked.at(-1)?.answer(answer)
   return keys
@@ -102,17 +102,17 @@ describe('cachedIssuerKeys', () => {
   })
 
   it('remembers a resolver that fails for 10 s, and says when it is asked again', async () => {
-    const first = issuers.keysOf(did(1), clientOf('a'))
+    const first = issuers.keysOf(did(1), createClient('a'))
     await round()
     asked[0]?.fail(new Error('away'))
     await expect(first).rejects.toMatchObject({ code: 'ERR_RESOLVER', retryAfterSeconds: 10 })
     clock.seconds += 4
-    const second = issuers.keysOf(did(1), clientOf('b'))
+    const second = issuers.keysOf(did(1), createClient('b'))
     await expect(second).rejects.toMatchObject({ code: 'ERR_RESOLVER', retryAfterSeconds: 6 })
     expect(asked).toHaveLength(1)
   })
 
-  const ask = (number: number, network: string): Promise<unknown> => issuers.keysOf(did(number), clientOf(network))
+  const ask = (number: number, network: string): Promise<unknown> => issuers.keysOf(did(number), createClient(network))
 
   /** Asks for two issuers from each of these networks, and returns how many were asked. */
   async function askTwiceFrom(networks: string[]): Promise<number> {
@@ -136,15 +136,15 @@ describe('cachedIssuerKeys', () => {
   })
 
   it('asks for 50 issuers at once, whose answers other networks share', async () => {
-    const networkOf = (at: number): string => `10.${String(at)}.0.1`
-    const first = Array.from({ length: 50 }, (_, number) => ask(number, networkOf(number)))
-    await expect(ask(50, networkOf(50))).rejects.toMatchObject({ code: 'ERR_BUSY', retryAfterSeconds: 1 })
-    const shared = ask(0, networkOf(50))
+    const createNetwork = (at: number): string => `10.${String(at)}.0.1`
+    const first = Array.from({ length: 50 }, (_, number) => ask(number, createNetwork(number)))
+    await expect(ask(50, createNetwork(50))).rejects.toMatchObject({ code: 'ERR_BUSY', retryAfterSeconds: 1 })
+    const shared = ask(0, createNetwork(50))
     await round()
     expect(asked).toHaveLength(50)
     for (const { answer } of asked) answer(DOCUMENT)
     expect(await Promise.all([...first, shared])).toEqual(Array(51).fill(KEYS))
-    const next = ask(50, networkOf(0))
+    const next = ask(50, createNetwork(0))
     await round()
     asked.at(-1)?.answer(DOCUMENT)
     expect(await next).toEqual(KEYS)
@@ -159,7 +159,7 @@ describe('the signal that a resolver gets', () => {
   const settle = (): Promise<unknown> => jest.advanceTimersByTimeAsync(0)
 
   it('aborts after 3 s', async () => {
-    const keys = issuers.keysOf(did(1), clientOf('a'))
+    const keys = issuers.keysOf(did(1), createClient('a'))
     const refused = expect(keys).rejects.toMatchObject({ code: 'ERR_RESOLVER' })
     await jest.advanceTimersByTimeAsync(2_999)
     expect(asked[0]?.signal.aborted).toBe(false)
@@ -170,7 +170,7 @@ describe('the signal that a resolver gets', () => {
   })
 
   it('does not abort after an answer', async () => {
-    const keys = issuers.keysOf(did(1), clientOf('a'))
+    const keys = issuers.keysOf(did(1), createClient('a'))
     await settle()
     asked[0]?.answer(DOCUMENT)
     expect(await keys).toEqual(KEYS)

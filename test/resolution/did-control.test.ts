@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import request, { type Response } from 'supertest'
 import type { DidAuthConfig, SecurityEvent } from 'express-did-auth'
-import { payloadOf } from '../flows/flow-parts.js'
+import { decodePayload } from '../flows/flow-parts.js'
 import { requestLoginChallenge, type TestTokens } from '../support/app-client.js'
 import { startChain, type TestChain } from '../support/chain.js'
 import { signUp } from '../support/credentials.js'
@@ -43,16 +43,16 @@ function refresh({ app }: TestApp, { refreshToken }: TestTokens): Promise<Respon
   return request(app).post('/refresh-token').send({ refreshToken }).then()
 }
 
-const answerOf = ({ status, text }: Response): unknown => [status, status === 200 ? '' : text]
+const readAnswer = ({ status, text }: Response): unknown => [status, status === 200 ? '' : text]
 
 describe("POST /auth with didControl: 'document'", () => {
   it('accepts the key of the address, while it is the owner, and names it in the claim ctl', async () => {
     const user = createNumberedWallet(3001)
     const answer = await logIn(await documentApp(), user)
-    expect(answerOf(answer)).toEqual(GOOD)
+    expect(readAnswer(answer)).toEqual(GOOD)
     const { accessToken } = answer.body as TestTokens
-    expect(payloadOf(accessToken)).toMatchObject({ sub: user.did, ctl: user.address.toLowerCase() })
-    expect(answerOf(await logIn(await documentApp(), other, user.did))).toEqual(REFUSED)
+    expect(decodePayload(accessToken)).toMatchObject({ sub: user.did, ctl: user.address.toLowerCase() })
+    expect(readAnswer(await logIn(await documentApp(), other, user.did))).toEqual(REFUSED)
   })
 
   it('does not tell other services who signed: a resource token has no claim ctl', async () => {
@@ -60,7 +60,7 @@ describe("POST /auth with didControl: 'document'", () => {
     const app = await documentApp({ resources, resourceKeys: [resourceKey(1)] })
     const { accessToken } = (await logIn(app, createNumberedWallet(3001))).body as TestTokens
     const { body } = await app.post('/resource-token', { resource: resources[0] }, accessToken).expect(200)
-    expect(Object.keys(payloadOf((body as TestTokens).accessToken))).not.toContain('ctl')
+    expect(Object.keys(decodePayload((body as TestTokens).accessToken))).not.toContain('ctl')
   })
 
   it('accepts only the new owner after changeOwner; business logic and req.auth see the signer', async () => {
@@ -68,9 +68,9 @@ describe("POST /auth with didControl: 'document'", () => {
     await chain.changeOwner(user.address, owner.address)
     const seen: string[] = []
     const app = await documentApp({ authenticationBusinessLogic: (_did, { address }) => void seen.push(address) })
-    expect(answerOf(await logIn(app, user))).toEqual(REFUSED)
+    expect(readAnswer(await logIn(app, user))).toEqual(REFUSED)
     const answer = await logIn(app, owner, user.did)
-    expect(answerOf(answer)).toEqual(GOOD)
+    expect(readAnswer(answer)).toEqual(GOOD)
     const { accessToken } = answer.body as TestTokens
     const { body } = await request(app.app).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200)
     const [address, ...more] = seen
@@ -94,8 +94,8 @@ describe("POST /auth with didControl: 'document'", () => {
       const user = createNumberedWallet(number)
       await chain.addDelegate(user.address, type, other.address, seconds)
       const app = await documentApp()
-      expect(answerOf(await logIn(app, other, user.did))).toEqual(expected)
-      expect(answerOf(await logIn(app, user))).toEqual(GOOD)
+      expect(readAnswer(await logIn(app, other, user.did))).toEqual(expected)
+      expect(readAnswer(await logIn(app, user))).toEqual(GOOD)
     }
   )
 
@@ -103,31 +103,33 @@ describe("POST /auth with didControl: 'document'", () => {
     const user = createNumberedWallet(3004)
     await chain.changeOwner(user.address, nobody)
     const app = await documentApp()
-    expect(answerOf(await logIn(app, user))).toEqual(UNSUPPORTED)
+    expect(readAnswer(await logIn(app, user))).toEqual(UNSUPPORTED)
   })
 
   it('refuses a DID of a network that is not configured', async () => {
     const { address, ...user } = createNumberedWallet(3005)
-    expect(answerOf(await logIn(await documentApp(), { address, ...user }, `did:ethr:${address}`))).toEqual(UNSUPPORTED)
+    expect(readAnswer(await logIn(await documentApp(), { address, ...user }, `did:ethr:${address}`))).toEqual(
+      UNSUPPORTED
+    )
   })
 
   it('holds at sign up as well', async () => {
     const [user, owner] = [createNumberedWallet(3006), createNumberedWallet(3007)]
     await chain.changeOwner(user.address, owner.address)
     const { app } = await documentApp()
-    expect(answerOf(await signUp(app, user))).toEqual(REFUSED)
-    expect(answerOf(await signUp(app, owner, { did: user.did }))).toEqual(GOOD)
+    expect(readAnswer(await signUp(app, user))).toEqual(REFUSED)
+    expect(readAnswer(await signUp(app, owner, { did: user.did }))).toEqual(GOOD)
   })
 
   it('believes a document for 60 s', async () => {
     const [user, owner] = [createNumberedWallet(3008), createNumberedWallet(3009)]
     const app = await documentApp()
-    expect(answerOf(await logIn(app, user))).toEqual(GOOD)
+    expect(readAnswer(await logIn(app, user))).toEqual(GOOD)
     await chain.changeOwner(user.address, owner.address)
     app.clock.seconds += 59
-    expect(answerOf(await logIn(app, user))).toEqual(GOOD)
+    expect(readAnswer(await logIn(app, user))).toEqual(GOOD)
     app.clock.seconds += 1
-    expect(answerOf(await logIn(app, user))).toEqual(REFUSED)
+    expect(readAnswer(await logIn(app, user))).toEqual(REFUSED)
   })
 })
 
@@ -136,7 +138,7 @@ describe('POST /siwe/verify with didControl: document', () =>
     const [user, owner] = [createNumberedWallet(3020), createNumberedWallet(3021)]
     const { app } = await documentApp()
     const verify = async (number: number): Promise<unknown> =>
-      answerOf(
+      readAnswer(
         await request(app)
           .post('/siwe/verify')
           .send(await createSignedSiwe(app, createAccount(number)))
@@ -152,7 +154,7 @@ describe('a node that is unavailable', () => {
     const user = createNumberedWallet(3030)
     const sig = user.personalSign(createLoginText('service.example', await requestLoginChallenge(app.app, user.did)))
     const send = async (): Promise<unknown> =>
-      answerOf(await request(app.app).post('/auth').send({ did: user.did, sig }))
+      readAnswer(await request(app.app).post('/auth').send({ did: user.did, sig }))
     expect(await send()).toEqual(AWAY)
     node.comeBack()
     app.clock.seconds += 10
@@ -163,9 +165,9 @@ describe('a node that is unavailable', () => {
   it('matters to no login by address', async () => {
     const app = await documentApp({ rpcUrl: await deadRpcUrl(), didControl: 'address' })
     const answer = await logIn(app, createNumberedWallet(3031))
-    expect(answerOf(answer)).toEqual(GOOD)
-    expect(payloadOf((answer.body as TestTokens).accessToken)).not.toHaveProperty('ctl')
-    expect(answerOf(await refresh(app, answer.body as TestTokens))).toEqual(GOOD)
+    expect(readAnswer(answer)).toEqual(GOOD)
+    expect(decodePayload((answer.body as TestTokens).accessToken)).not.toHaveProperty('ctl')
+    expect(readAnswer(await refresh(app, answer.body as TestTokens))).toEqual(GOOD)
   })
 })
 
@@ -178,13 +180,13 @@ describe("POST /refresh-token with didControl: 'document'", () => {
     await chain.changeOwner(user.address, owner.address)
     app.clock.seconds += 600
     await request(app.app).get('/me').set('Authorization', `DIDAuth ${tokens.accessToken}`).expect(401)
-    expect(answerOf(await refresh(app, tokens))).toEqual(ENDED)
+    expect(readAnswer(await refresh(app, tokens))).toEqual(ENDED)
     const [session] = await app.requireDid.sessions.list(user.did)
     expect(session).toBeUndefined()
     expect(events.at(-1)).toEqual({
       type: 'control-lost',
       did: user.did,
-      sessionId: payloadOf(tokens.accessToken).sid,
+      sessionId: decodePayload(tokens.accessToken).sid,
       address: user.address.toLowerCase(),
       code: 'ERR_REFRESH_TOKEN',
       atSeconds: app.clock.seconds
@@ -200,10 +202,10 @@ describe("POST /refresh-token with didControl: 'document'", () => {
     const first = (await logIn(app, other, user.did)).body as TestTokens
     const ctl = other.address.toLowerCase()
     const second = (await refresh(app, first)).body as TestTokens
-    expect(payloadOf(second.accessToken)).toMatchObject({ sub: user.did, ctl, asked: ctl })
+    expect(decodePayload(second.accessToken)).toMatchObject({ sub: user.did, ctl, asked: ctl })
     await chain.revokeDelegate(user.address, 'sigAuth', other.address)
     app.clock.seconds += 60
-    expect(answerOf(await refresh(app, second))).toEqual(ENDED)
+    expect(readAnswer(await refresh(app, second))).toEqual(ENDED)
   })
 
   it('ends the session of a DID that was deactivated', async () => {
@@ -212,7 +214,7 @@ describe("POST /refresh-token with didControl: 'document'", () => {
     const tokens = (await logIn(app, user)).body as TestTokens
     await chain.changeOwner(user.address, nobody)
     app.clock.seconds += 60
-    expect(answerOf(await refresh(app, tokens))).toEqual(ENDED)
+    expect(readAnswer(await refresh(app, tokens))).toEqual(ENDED)
     expect(await app.requireDid.sessions.list(user.did)).toEqual([])
   })
 
@@ -237,7 +239,7 @@ describe("POST /refresh-token with didControl: 'document'", () => {
     ] as const) {
       isChanged = is
       app.clock.seconds += seconds
-      answers.push(answerOf(await refresh(app, tokens)))
+      answers.push(readAnswer(await refresh(app, tokens)))
     }
     return answers
   }

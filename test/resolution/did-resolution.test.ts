@@ -7,14 +7,14 @@ const ADDRESS = '0x7e5f4552091a69125d5dfcb7b8c2659029395bdf'
 const KEY = { id: `${DID}#k`, kind: 'address', hex: ADDRESS.slice(2) }
 const method = (id: string): Record<string, unknown> => ({ id, ethereumAddress: ADDRESS })
 const parse = (result: unknown, did = DID): unknown => parseResolution(did, result, 'assertionMethod').keys
-const keysOf = (didDocument: unknown): unknown => parse({ didDocument })
+const parseKeys = (didDocument: unknown): unknown => parse({ didDocument })
 const unproved = refusal('ERR_CREDENTIAL_ISSUER')
 const outOfReach = refusal('ERR_RESOLVER')
 
 /** The message that stays in the log. */
-function reasonOf(didDocument: unknown): unknown {
+function readReason(didDocument: unknown): unknown {
   try {
-    return keysOf(didDocument)
+    return parseKeys(didDocument)
   } catch (error) {
     return ((error as Error).cause as Error).message
   }
@@ -29,31 +29,31 @@ describe('parseResolution', () => {
   it('finds a key by its absolute and by its relative id, whichever way it is listed', () => {
     for (const id of ['#k', `${DID}#k`]) {
       for (const reference of ['#k', `${DID}#k`]) {
-        expect(keysOf({ verificationMethod: [method(id)], assertionMethod: [reference] })).toEqual([KEY])
+        expect(parseKeys({ verificationMethod: [method(id)], assertionMethod: [reference] })).toEqual([KEY])
       }
     }
   })
 
   it('takes the first of two methods with one id, and each method once', () => {
     const verificationMethod = [method('#k'), { id: '#k', ethereumAddress: ADDRESS.replace('7e', '00') }]
-    expect(keysOf({ verificationMethod, assertionMethod: ['#k', `${DID}#k`, '#k'] })).toEqual([KEY])
+    expect(parseKeys({ verificationMethod, assertionMethod: ['#k', `${DID}#k`, '#k'] })).toEqual([KEY])
   })
 
   it('reads 100 verification methods, listed and embedded ones together, and no 101', () => {
     const listed = Array.from({ length: 60 }, (_, at) => method(`#${String(at)}`))
     const embedded = (count: number): unknown[] => Array.from({ length: count }, () => method('#e'))
     const references = listed.map(({ id }) => id)
-    const documentOf = (count: number): object => ({
+    const createDocument = (count: number): object => ({
       verificationMethod: listed,
       assertionMethod: [...references, ...embedded(count)]
     })
-    expect(keysOf(documentOf(40))).toHaveLength(100)
-    expect(() => keysOf(documentOf(41))).toThrow(unproved)
-    expect(reasonOf(documentOf(41))).toBe('the DID is not accepted: it has more than 100 methods')
+    expect(parseKeys(createDocument(40))).toHaveLength(100)
+    expect(() => parseKeys(createDocument(41))).toThrow(unproved)
+    expect(readReason(createDocument(41))).toBe('the DID is not accepted: it has more than 100 methods')
   })
 
   it('reads a document of 64 KiB of JSON, and none of a byte more', () => {
-    const documentOf = (length: number, filler: (length: number) => unknown): object => {
+    const createDocument = (length: number, filler: (length: number) => unknown): object => {
       const document = { assertionMethod: [method('#k')], 'a"b': [1.5, null, true, [], {}, 'ü"'], filler: filler(0) }
       const left = length - Buffer.byteLength(JSON.stringify(document))
       return { ...document, filler: filler(left) }
@@ -62,14 +62,14 @@ describe('parseResolution', () => {
     // Each element takes two bytes, the comma included.
     const list = (length: number): number[] => Array<number>(Math.floor(length / 2) + 1).fill(0)
     for (const filler of [text, list]) {
-      const largest = documentOf(65_536, filler)
+      const largest = createDocument(65_536, filler)
       expect(Math.abs(Buffer.byteLength(JSON.stringify(largest)) - 65_536)).toBeLessThanOrEqual(1)
-      expect(keysOf(largest)).toEqual([KEY])
-      expect(reasonOf(documentOf(65_538, filler))).toBe(
+      expect(parseKeys(largest)).toEqual([KEY])
+      expect(readReason(createDocument(65_538, filler))).toBe(
         'the DID is not accepted: its document has more than 64 KiB, or cannot be read'
       )
     }
-    expect(reasonOf(documentOf(65_537, text))).toBe(
+    expect(readReason(createDocument(65_537, text))).toBe(
       'the DID is not accepted: its document has more than 64 KiB, or cannot be read'
     )
   })
@@ -77,23 +77,23 @@ describe('parseResolution', () => {
   it('reads no further than 64 KiB of a document that has more', () => {
     let reads = 0
     const element = { toJSON: () => (reads += 1) }
-    expect(reasonOf({ assertionMethod: [method('#k')], list: Array(200_000).fill(element) })).toContain('64 KiB')
+    expect(readReason({ assertionMethod: [method('#k')], list: Array(200_000).fill(element) })).toContain('64 KiB')
     expect(reads).toBeLessThan(65_536)
   })
 
   it('takes a document with a cycle for one that is too large', () => {
     const document: Record<string, unknown> = { assertionMethod: [method('#k')] }
     document.self = document
-    expect(reasonOf(document)).toBe('the DID is not accepted: its document has more than 64 KiB, or cannot be read')
+    expect(readReason(document)).toBe('the DID is not accepted: its document has more than 64 KiB, or cannot be read')
     const list: unknown[] = []
     list.push(list)
-    expect(reasonOf({ assertionMethod: [method('#k')], list })).toContain('more than 64 KiB')
+    expect(readReason({ assertionMethod: [method('#k')], list })).toContain('more than 64 KiB')
   })
 
   it('leaves an issuer unproved whose document throws when it is read', () => {
     const broken = { ...method('#k') }
     Object.defineProperty(broken, 'publicKeyJwk', { enumerable: true, get: createThrowing(new Error('no')) })
-    expect(reasonOf({ assertionMethod: [broken] })).toBe(
+    expect(readReason({ assertionMethod: [broken] })).toBe(
       'the DID is not accepted: its document has more than 64 KiB, or cannot be read'
     )
   })
@@ -109,7 +109,7 @@ describe('parseResolution', () => {
     ['methods that are no objects', { verificationMethod: [null, 'x', []], assertionMethod: [null, [], 7, 'x'] }],
     ['a method without a name', { verificationMethod: [{ ethereumAddress: ADDRESS }], assertionMethod: ['undefined'] }]
   ])('leaves an issuer unproved who has %s', (_name, didDocument) =>
-    expect(reasonOf(didDocument)).toBe('the DID is not accepted: it has no key for this purpose')
+    expect(readReason(didDocument)).toBe('the DID is not accepted: it has no key for this purpose')
   )
 
   it.each(['invalidDid', 'unsupportedDidMethod', 'methodNotSupported', 'unknownNetwork', 'notFound'])(

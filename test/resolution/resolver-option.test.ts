@@ -25,7 +25,7 @@ async function resolverApp(resolve: (did: string) => unknown): Promise<TestApp> 
 }
 
 /** A resolution result with these methods, all of them for assertions. */
-function documentOf(did: string, ...methods: Record<string, unknown>[]): object {
+function createDocument(did: string, ...methods: Record<string, unknown>[]): object {
   const verificationMethod = methods.map((method, at) => ({ id: `${did}#${String(at)}`, controller: did, ...method }))
   const didDocument = { id: did, verificationMethod, assertionMethod: verificationMethod.map(({ id }) => id) }
   return { didResolutionMetadata: {}, didDocumentMetadata: {}, didDocument }
@@ -45,13 +45,15 @@ const outOfReach = [503, 'DID resolver unavailable, try again']
 describe('POST /signup with the option resolver: an issuer', () => {
   it('did:web with a P-256 key signs with ES256', async () => {
     const key = p256Key()
-    const app = await resolverApp((did) => documentOf(did, { type: 'JsonWebKey2020', publicKeyJwk: key.publicKeyJwk }))
+    const app = await resolverApp((did) =>
+      createDocument(did, { type: 'JsonWebKey2020', publicKeyJwk: key.publicKeyJwk })
+    )
     expect(await answerTo(app, credentialBy(web, 'ES256', key.sign))).toEqual(accepted)
     expect(await answerTo(app, credentialBy(web, 'ES256', p256Key().sign))).toEqual(refused)
   })
 
   it('did:ethr is decided by its document, never by its address', async () => {
-    const app = await resolverApp((did) => documentOf(did, { ethereumAddress: createNumberedWallet(3003).address }))
+    const app = await resolverApp((did) => createDocument(did, { ethereumAddress: createNumberedWallet(3003).address }))
     expect(await answerTo(app, createCredentialJwt(issuer, user.did))).toEqual(refused)
   })
 
@@ -59,7 +61,7 @@ describe('POST /signup with the option resolver: an issuer', () => {
     const asked: string[] = []
     const app = await resolverApp((did) => {
       asked.push(did)
-      return documentOf(did, { ethereumAddress: issuer.address })
+      return createDocument(did, { ethereumAddress: issuer.address })
     })
     const { privateKey, address } = issuer
     for (const spelled of [address, `0x${address.slice(2).toUpperCase()}`, address.toLowerCase()]) {
@@ -86,7 +88,7 @@ describe('POST /signup with a resolver that', () => {
   })
 
   it('answers without a promise is taken at its word', async () => {
-    const app = await resolverApp((did) => documentOf(did, { ethereumAddress: issuer.address }))
+    const app = await resolverApp((did) => createDocument(did, { ethereumAddress: issuer.address }))
     expect(await answerTo(app, createCredentialJwt(issuer, user.did))).toEqual(accepted)
   })
 })

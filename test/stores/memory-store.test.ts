@@ -16,7 +16,8 @@ import {
 } from '../../src/testing/store-case.js'
 
 describe('memoryStore', () => {
-  const ofUser = (name: string, details = {}) => createSession(name, { did: `did:example:${name}`, ...details })
+  const createUserSession = (name: string, details = {}) =>
+    createSession(name, { did: `did:example:${name}`, ...details })
   /** Which of the sessions are there. */
   const namesIn = async (store: ReturnType<typeof memoryStore>, ...names: string[]) => {
     const found = await Promise.all(names.map((name) => store.findSession(service, `session-${name}`)))
@@ -52,33 +53,33 @@ describe('memoryStore', () => {
   it("holds at most its bound of sessions per service, and never evicts a refreshed one for a new user's", async () => {
     const store = memoryStore({ maxSessions: 3 })
     const evicted = []
-    for (const name of ['a', 'b']) evicted.push(await store.createSession(ofUser(name)))
+    for (const name of ['a', 'b']) evicted.push(await store.createSession(createUserSession(name)))
     await store.rotateRefreshToken(createRotation('a', 0, 1))
-    for (const name of ['c', 'd', 'e', 'f']) evicted.push(await store.createSession(ofUser(name)))
+    for (const name of ['c', 'd', 'e', 'f']) evicted.push(await store.createSession(createUserSession(name)))
     expect(evicted).toEqual([0, 0, 0, 1, 1, 1])
     expect(await namesIn(store, 'a', 'b', 'c', 'd', 'e', 'f')).toEqual(['a', 'e', 'f'])
     expect(await store.listSessions(service, 'did:example:b', START_SECONDS)).toEqual([])
     expect(await store.endSession(service, 'session-b', 'loggedOut', START_SECONDS)).toBe(false)
     expect(await store.rotateRefreshToken(createRotation('b', 0, 1))).toBe('unknown')
-    expect(await store.createSession(ofUser('a', { service: 'https://other.example' }))).toBe(0)
+    expect(await store.createSession(createUserSession('a', { service: 'https://other.example' }))).toBe(0)
   })
 
   it('evicts, where all were refreshed, the session that was refreshed longest ago', async () => {
     const store = memoryStore({ maxSessions: 3 })
-    for (const name of ['a', 'b', 'c']) await store.createSession(ofUser(name))
+    for (const name of ['a', 'b', 'c']) await store.createSession(createUserSession(name))
     for (const name of ['a', 'b', 'c']) await store.rotateRefreshToken(createRotation(name, 0, 1))
     await store.rotateRefreshToken(createRotation('a', 1, 2))
-    expect(await store.createSession(ofUser('d'))).toBe(1)
+    expect(await store.createSession(createUserSession('d'))).toBe(1)
     expect(await namesIn(store, 'a', 'b', 'c', 'd')).toEqual(['a', 'c', 'd'])
   })
 
   it("evicts no one where a user's own oldest session makes way, or an expired one does", async () => {
     const store = memoryStore({ maxSessions: 51 })
-    await store.createSession(ofUser('brief', { expiresAtSeconds: START_SECONDS + 1 }))
+    await store.createSession(createUserSession('brief', { expiresAtSeconds: START_SECONDS + 1 }))
     for (let index = 0; index < 50; index += 1) await store.createSession(createSession(String(index)))
     expect(await store.createSession(createSession('50'))).toBe(0)
     expect(await namesIn(store, 'brief', '0', '1', '50')).toEqual(['brief', '1', '50'])
-    expect(await store.createSession(ofUser('other', { nowSeconds: START_SECONDS + 1 }))).toBe(0)
+    expect(await store.createSession(createUserSession('other', { nowSeconds: START_SECONDS + 1 }))).toBe(0)
     expect(await namesIn(store, 'brief', '1', 'other')).toEqual(['1', 'other'])
   })
 
@@ -86,13 +87,13 @@ describe('memoryStore', () => {
     let monotonicSeconds = 0
     const store = memoryStore({ monotonicSeconds: () => monotonicSeconds })
     const names = ['a', 'b', 'c', 'd']
-    for (const name of names) await store.createSession(ofUser(name))
+    for (const name of names) await store.createSession(createUserSession(name))
     for (const name of ['a', 'b']) await store.rotateRefreshToken(createRotation(name, 0, 1))
     monotonicSeconds = 3610
     const late = { nowSeconds: START_SECONDS + 3610, expiresAtSeconds: START_SECONDS + 7200 }
-    await store.createSession(ofUser('e', late))
+    await store.createSession(createUserSession('e', late))
     expect(await namesIn(store, ...names)).toEqual(['a', 'b'])
-    await store.createSession(ofUser('f', late))
+    await store.createSession(createUserSession('f', late))
     expect(await namesIn(store, ...names)).toEqual([])
     expect(await namesIn(store, 'e', 'f')).toEqual(['e', 'f'])
   })

@@ -41,7 +41,7 @@ afterAll(async () => {
 const analyze = (): Promise<unknown> =>
   tables.rows('ANALYZE did_auth_sessions, did_auth_challenge_uses, did_auth_request_quotas, did_auth_anonymous_quotas')
 
-const numberOf = async (table: string): Promise<number> =>
+const countRows = async (table: string): Promise<number> =>
   Number((await tables.rows(`SELECT count(*) AS number FROM ${table}`))[0]?.number)
 
 const later = (seconds: number): { nowSeconds: number } => ({ nowSeconds: START_SECONDS + seconds })
@@ -159,10 +159,10 @@ describe('a PostgreSQL store that is full', () => {
     for (let index = 0; index < 3; index += 1) await charge('request', index)
     await analyze()
     await tables.store({ maxQuotas: 4 }).chargeQuota(createCharge({ key: '0' }))
-    await until(async () => (await numberOf('did_auth_anonymous_quotas')) === 4)
-    const left = await tables.rows('SELECT resets_at FROM did_auth_anonymous_quotas ORDER BY 1')
-    expect(left.map(({ resets_at: end }) => Number(end) - START_SECONDS)).toEqual([62, 63, 64, 65])
-    expect(await numberOf('did_auth_request_quotas')).toBe(3)
+    await until(async () => (await countRows('did_auth_anonymous_quotas')) === 4)
+    const remaining = await tables.rows('SELECT resets_at FROM did_auth_anonymous_quotas ORDER BY 1')
+    expect(remaining.map(({ resets_at: end }) => Number(end) - START_SECONDS)).toEqual([62, 63, 64, 65])
+    expect(await countRows('did_auth_request_quotas')).toBe(3)
   })
 
   // Cause: a deletion does not change the estimate, so that each instance deleted the surplus again, down to none.
@@ -179,7 +179,7 @@ describe('a PostgreSQL store that is full', () => {
         await deleteSome(1_000)
       })
       await database.close()
-      expect(await numberOf('did_auth_anonymous_quotas')).toBe(4)
+      expect(await countRows('did_auth_anonymous_quotas')).toBe(4)
     }
   })
 })
@@ -193,7 +193,7 @@ describe('the sweep of a PostgreSQL store', () => {
       store.chargeQuota(createCharge({ key: String(index), ...later(1000) }))
     )
     expect((await Promise.all(charges)).map(({ count }) => count)).toEqual([1, 1, 1, 1, 1])
-    await until(async () => (await numberOf('did_auth_request_quotas')) === 5)
+    await until(async () => (await countRows('did_auth_request_quotas')) === 5)
     const [{ deadlocks } = {}] = await tables.rows(
       'SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()'
     )
@@ -211,7 +211,7 @@ describe('the sweep of a PostgreSQL store', () => {
 })
 
 /** Statements that were sent meanwhile. */
-async function statementsOf(work: () => Promise<unknown>): Promise<number> {
+async function countStatements(work: () => Promise<unknown>): Promise<number> {
   const before = pool.sent.length
   await work()
   return pool.sent.length - before
@@ -244,7 +244,8 @@ describe('the round trips of a PostgreSQL store', () => {
       ['chargeQuota', 1, () => store.chargeQuota(createCharge({ limit: 1 }))],
       ['refused', 2, () => store.chargeQuota(createCharge({ limit: 1 }))]
     ]
-    for (const [verb, statements, call] of verbs) expect([verb, await statementsOf(call)]).toEqual([verb, statements])
+    for (const [verb, statements, call] of verbs)
+      expect([verb, await countStatements(call)]).toEqual([verb, statements])
     await store.close()
   })
 
@@ -254,13 +255,13 @@ describe('the round trips of a PostgreSQL store', () => {
     // The first login also makes the tables.
     let tokens = await logIn(app, createNumberedWallet(1))
     await untilQuiet()
-    const login = await statementsOf(async () => {
+    const login = await countStatements(async () => {
       tokens = await logIn(app, createNumberedWallet(2))
     })
-    const guarded = await statementsOf(() =>
+    const guarded = await countStatements(() =>
       request(app).get('/me').set('Authorization', `DIDAuth ${tokens.accessToken}`).expect(200)
     )
-    const refresh = await statementsOf(() =>
+    const refresh = await countStatements(() =>
       request(app).post('/refresh-token').send({ refreshToken: tokens.refreshToken }).expect(200)
     )
     expect({ guarded, refresh }).toEqual({ guarded: 1, refresh: 2 })

@@ -21,9 +21,9 @@ async function server(...settings: string[]): Promise<TestRedis> {
   return redis
 }
 
-function opening<T extends { close(): Promise<void> }>(one: T): T {
-  afterTest(() => one.close())
-  return one
+function opening<T extends { close(): Promise<void> }>(store: T): T {
+  afterTest(() => store.close())
+  return store
 }
 
 /** A store, and the warnings that it gave. */
@@ -33,7 +33,7 @@ function storeOn(url: string, options: RedisStoreOptions = {}): { store: Store; 
   return { store: opening(suiteStore(url, { logger, ...options })), warnings }
 }
 
-const ready = (one: { ping(): Promise<void> }): Promise<boolean> => one.ping().then(
+const ready = (store: { ping(): Promise<void> }): Promise<boolean> => store.ping().then(
   () => true,
   () => false
 ) // prettier-ignore

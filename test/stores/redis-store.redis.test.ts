@@ -30,7 +30,7 @@ afterAll(() => redis.stop())
 
 const logger = { info: () => undefined, warn: () => undefined, error: () => undefined }
 const newPrefix = (): string => `test ${randomUUID()} `
-const keysOf = async (keyPrefix: string): Promise<string[]> =>
+const listKeys = async (keyPrefix: string): Promise<string[]> =>
   ((await redis.command('KEYS', `${keyPrefix}*`)) as string[]).map((key) => key.slice(keyPrefix.length)).sort()
 
 /** Takes a store for one test. */
@@ -70,7 +70,7 @@ describe('redisStore', () => {
       await store.rotateRefreshToken(createRotation('a', 0, 1, { sessionId }))
       await store.consumeChallenge(createUse())
       await store.chargeQuota(createCharge())
-      const keys = await keysOf(keyPrefix)
+      const keys = await listKeys(keyPrefix)
       const tag = `{IkIwMSMvXIk97FEW:${toUserTag(did)}}`
       expect(keys).toEqual([expect.stringMatching(/^q:[\w-]{22}$/), expect.stringContaining(`${tag}:c:`), `${tag}:s`])
       for (const key of keys) {
@@ -93,10 +93,10 @@ describe('redisStore', () => {
       await store.createSession(createSession('brief', { expiresAtSeconds: START_SECONDS + 5 }))
       await store.createSession(createSession('lasting', { did: 'did:example:other' }))
       await store.createSession(createSession('next', { nowSeconds: START_SECONDS + 5 }))
-      const found = await Promise.all(
+      const sessions = await Promise.all(
         ['brief', 'lasting', 'next'].map((name) => store.findSession(service, `session-${name}`))
       )
-      expect(found.map((session) => session?.did)).toEqual([undefined, 'did:example:other', did])
+      expect(sessions.map((session) => session?.did)).toEqual([undefined, 'did:example:other', did])
     })
   })
 
@@ -127,7 +127,7 @@ describe('quotas in Redis', () => {
         expect(await quotas.chargeQuota(stranger)).toMatchObject({ count: 1 })
         expect(await quotas.chargeQuota(stranger)).toMatchObject({ count: 2 })
       }
-      const buckets = (await keysOf(keyPrefix)).filter((key) => key.startsWith('a:'))
+      const buckets = (await listKeys(keyPrefix)).filter((key) => key.startsWith('a:'))
       const lengths = await Promise.all(buckets.map((key) => redis.command('HLEN', keyPrefix + key)))
       expect(lengths).toEqual([16, 16, 16, 16])
       // The first that end are deleted first: of those that end later none.

@@ -59,7 +59,7 @@ async function moveSlot(slot: number, from: TestRedis, to: TestRedis): Promise<v
 }
 
 /** Two nodes: the one that has the slot of a key, and another. */
-async function ownerOf(slot: number): Promise<[owner: TestRedis, other: TestRedis]> {
+async function findOwner(slot: number): Promise<[owner: TestRedis, other: TestRedis]> {
   const third = nodes.findIndex((_node, index) => slot < Math.floor(((index + 1) * SLOTS) / 3))
   return Promise.resolve([nodes[third]!, nodes[(third + 1) % 3]!])
 }
@@ -120,7 +120,7 @@ describe('a Redis Cluster', () => {
     const working = work()
     for (let round = 0; round < 5; round += 1) {
       for (const slot of new Set(slots)) {
-        const [owner, other] = await ownerOf(slot)
+        const [owner, other] = await findOwner(slot)
         await moveSlot(slot, owner, other)
         await moveSlot(slot, other, owner)
       }
@@ -229,8 +229,8 @@ describe('the failover of a Redis that holds sessions', () => {
     await (waitReplicas === 0 ? until(() => acknowledged.length > atPause + 200) : writers)
     const after = await failOver(primary, replica)
     await writers
-    const found = await Promise.all(acknowledged.map((name) => after.findSession(service, `session-${name}`)))
-    const lost = found.filter((session) => session === undefined).length
+    const sessions = await Promise.all(acknowledged.map((name) => after.findSession(service, `session-${name}`)))
+    const lost = sessions.filter((session) => session === undefined).length
     console.log(`${acknowledged.length} sessions acknowledged, waitReplicas ${waitReplicas}: ${lost} lost`)
     expect(lost > 0 ? 'some' : 'none').toBe(expected)
   })

@@ -104,12 +104,12 @@ describe.each([
     expect(await uses()).toBe(1)
     await sweptUntil(store, 2_000, async () => (await uses()) === 0)
     await store.close()
-    const again = tables.store()
-    expect(await again.consumeChallenge(createUse({ at: 10 }))).toBe('taken')
-    expect(await again.consumeChallenge(createUse({ at: 10, useCount: 1 }))).toBe('taken')
-    expect(await again.consumeChallenge(createUse({ did: 'never seen' }))).toBe('taken')
+    const secondStore = tables.store()
+    expect(await secondStore.consumeChallenge(createUse({ at: 10 }))).toBe('taken')
+    expect(await secondStore.consumeChallenge(createUse({ at: 10, useCount: 1 }))).toBe('taken')
+    expect(await secondStore.consumeChallenge(createUse({ did: 'never seen' }))).toBe('taken')
     // Nothing of the next window was ever there to be forgotten.
-    expect(await again.consumeChallenge(createUse({ window: 6_000_001, at: 310, until: 600 }))).toBe('consumed')
+    expect(await secondStore.consumeChallenge(createUse({ window: 6_000_001, at: 310, until: 600 }))).toBe('consumed')
   })
 
   it('deletes the uses of a window also where windows end more often than the time that they wait', async () => {

@@ -182,11 +182,11 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
         const outcomes = await runGroup(connection, [create('b'), create('c')])
         if (!connection.hasFailed()) break
         groups += 1
-        const kept = sessionsIn(connection)
+        const storedSessions = sessionsIn(connection)
         for (const [index, name] of ['b', 'c'].entries()) {
-          if (outcomes[index] === 0) expect(kept).toContain(`session-${name}`)
+          if (outcomes[index] === 0) expect(storedSessions).toContain(`session-${name}`)
           // A commit that was reported as failed is found done by the next attempt: the same session again is 0.
-          else expect(kept).not.toContain(`session-${name}`)
+          else expect(storedSessions).not.toContain(`session-${name}`)
         }
       }
       expect(groups).toBeGreaterThan(8)
@@ -223,12 +223,12 @@ interface FaultyConnection extends SqlConnection {
 
 /** Wraps a connection. Only prepared statements fail, which all verbs are made of, `BEGIN` and `COMMIT` included. */
 function faultyConnection(connection: SqlConnection): FaultyConnection {
-  let left = Infinity
+  let callsLeft = Infinity
   let when: 'before' | 'after' = 'before'
   const counted = <T>(run: () => T): T => {
-    left -= 1
-    if (left !== -1) return run()
-    left = Infinity
+    callsLeft -= 1
+    if (callsLeft !== -1) return run()
+    callsLeft = Infinity
     if (when === 'after') run()
     throw new Error('disk I/O error')
   }
@@ -244,9 +244,9 @@ function faultyConnection(connection: SqlConnection): FaultyConnection {
     exec: (text) => connection.exec(text),
     close: () => connection.close(),
     failAt: (statements, at) => {
-      left = statements
+      callsLeft = statements
       when = at
     },
-    hasFailed: () => left === Infinity
+    hasFailed: () => callsLeft === Infinity
   }
 }

@@ -40,8 +40,8 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     await first.consumeChallenge(createUse())
     await first.close()
     const second = files.store()
-    const found = await second.findSession(service, sessionId)
-    expect({ ...found }).toEqual({
+    const session = await second.findSession(service, sessionId)
+    expect({ ...session }).toEqual({
       sessionId,
       did,
       state: 'active',
@@ -77,10 +77,10 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
   })
 
   it("works next to the application's tables, and does not change them", async () => {
-    const own = files.inspect()
-    own.exec('CREATE TABLE sessions (id); PRAGMA user_version = 7')
+    const ownFile = files.inspect()
+    ownFile.exec('CREATE TABLE sessions (id); PRAGMA user_version = 7')
     await files.store().createSession(createSession('a'))
-    expect(own.prepare('PRAGMA user_version').get()).toMatchObject({ user_version: 7 })
+    expect(ownFile.prepare('PRAGMA user_version').get()).toMatchObject({ user_version: 7 })
     expect(rowsIn('sessions')).toBe(1)
   })
 

@@ -36,11 +36,11 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     'gives away the objects that it keeps',
     'stores and answers copies, which a caller cannot change it through',
     (store) => {
-      const given = new Map<string, StoredSession | undefined>()
+      const answers = new Map<string, StoredSession | undefined>()
       return {
         findSession: async (service, sessionId) => {
-          if (!given.has(sessionId)) given.set(sessionId, { ...(await store.findSession(service, sessionId))! })
-          return given.get(sessionId)
+          if (!answers.has(sessionId)) answers.set(sessionId, { ...(await store.findSession(service, sessionId))! })
+          return answers.get(sessionId)
         }
       }
     }
@@ -186,8 +186,8 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
           return store.rotateRefreshToken(rotation)
         },
         findSession: async (...args) => {
-          const found = await store.findSession(...args)
-          return found && { ...found, expiresAtSeconds: Math.max(end, found.expiresAtSeconds) }
+          const session = await store.findSession(...args)
+          return session && { ...session, expiresAtSeconds: Math.max(end, session.expiresAtSeconds) }
         }
       }
     },
@@ -477,24 +477,28 @@ function evicting(
   return (_store, { maxSessions = 1000 }) => {
     // Each session gets a user of its own there, so that the bound of 50 does not count.
     const store = memoryStore()
-    let kept: NewSession[] = []
-    const of = (service: string, did: string): NewSession[] =>
-      kept.filter((one) => one.service === service && one.did === did)
+    let sessions: NewSession[] = []
+    const listNewSessions = (service: string, did: string): NewSession[] =>
+      sessions.filter((session) => session.service === service && session.did === did)
     const findSession = async (service: string, id: string): Promise<StoredSession | undefined> =>
-      kept.some((one) => one.service === service && one.sessionId === id) ? store.findSession(service, id) : undefined
+      sessions.some((session) => session.service === service && session.sessionId === id)
+        ? store.findSession(service, id)
+        : undefined
     return {
       findSession,
       rotateRefreshToken: (rotation) => store.rotateRefreshToken(rotation),
       listSessions: async (service, did) => {
-        const found = await Promise.all(of(service, did).map(({ sessionId }) => findSession(service, sessionId)))
-        return found.reverse().filter((one) => one !== undefined)
+        const sessionsFound = await Promise.all(
+          listNewSessions(service, did).map(({ sessionId }) => findSession(service, sessionId))
+        )
+        return sessionsFound.reverse().filter((storedSession) => storedSession !== undefined)
       },
       createSession: async (session) => {
-        const others = options.ofUser === true ? of(session.service, session.did) : kept
+        const others = options.ofUser === true ? listNewSessions(session.service, session.did) : sessions
         if (options.isSlow === true) await aMoment()
         const isFull = others.length >= (options.ofUser === true ? 50 : maxSessions)
         const victim = isFull ? choose(others) : undefined
-        kept = [...kept.filter((one) => one !== victim), session]
+        sessions = [...sessions.filter((one) => one !== victim), session]
         await store.createSession({ ...session, did: `${session.did}#${session.sessionId}` })
         return isFull && options.ofUser !== true ? 1 : 0
       }

@@ -45,8 +45,8 @@ export async function openProfile(
   context.on('console', (message) => {
     if (message.text().startsWith('policy: ')) complaints.push(message.text())
   })
-  for (const one of wallets) {
-    const { name, answer, script } = walletScript(one, { afterMs: one.afterMs })
+  for (const wallet of wallets) {
+    const { name, answer, script } = walletScript(wallet, { afterMs: wallet.afterMs })
     await context.exposeFunction(name, answer)
     await context.addInitScript(script)
   }

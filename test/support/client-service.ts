@@ -85,7 +85,7 @@ export async function startClientService(config: Partial<DidAuthConfig> = {}, ho
     /** Paths of the requests so far. */
     paths: () => exchanges.map(({ path }) => path),
     /** How many requests of a path there were. */
-    count: (path: string) => exchanges.filter((one) => one.path === path).length,
+    count: (path: string) => exchanges.filter((exchange) => exchange.path === path).length,
     intercept(handler: Intercept) {
       intercept = handler
     },
@@ -106,7 +106,7 @@ export async function startClientService(config: Partial<DidAuthConfig> = {}, ho
     /** Holds the next answer of a path back, which the service has given, until it is released. */
     hold(path: string) {
       let [give, release] = [(): void => undefined, (): void => undefined]
-      const given = new Promise<void>((resolve) => (give = resolve))
+      const arrived = new Promise<void>((resolve) => (give = resolve))
       const released = new Promise<void>((resolve) => (release = resolve))
       interceptAnswer = async (exchange, response) => {
         if (exchange.path !== path) return response
@@ -115,7 +115,7 @@ export async function startClientService(config: Partial<DidAuthConfig> = {}, ho
         await released
         return response
       }
-      return { given, release }
+      return { arrived, release }
     },
     interceptAnswer(handler: InterceptAnswer) {
       interceptAnswer = handler
@@ -193,9 +193,9 @@ export function fakeClientTime(...skipped: number[]): ClientTime {
   })
   return {
     pauses,
-    endTimeouts(wanted) {
+    endTimeouts(timeoutMs) {
       for (const { milliseconds, controller } of timeouts) {
-        if (milliseconds === wanted) controller.abort(new DOMException('The operation timed out', 'TimeoutError'))
+        if (milliseconds === timeoutMs) controller.abort(new DOMException('The operation timed out', 'TimeoutError'))
       }
     }
   }

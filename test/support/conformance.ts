@@ -16,5 +16,5 @@ export async function checkService(
   return checkConformance({ url, protectedPath: '/me', maxWaitSeconds, wait, ...options })
 }
 
-export const idsOf = ({ checks }: ConformanceReport, outcome: string): string[] =>
-  checks.filter((one) => one.outcome === outcome).map(({ id }) => id)
+export const listIds = ({ checks }: ConformanceReport, outcome: string): string[] =>
+  checks.filter((check) => check.outcome === outcome).map(({ id }) => id)

@@ -32,9 +32,9 @@ export class ContentModel {
       return 'done'
     }
     if (verb === 'removeAll') return set([])
-    if (verb === 'removeOne') return set(before.filter((one) => one !== named))
+    if (verb === 'removeOne') return set(before.filter((text) => text !== named))
     if (verb === 'add' && before.includes(text)) return 'done'
-    const others = before.filter((one) => one !== named && one !== text)
+    const others = before.filter((stored) => stored !== named && stored !== text)
     const list = [...{ add: before, replaceAll: [], replaceOne: others }[verb], text]
     const used = this.readUsage(did)
     const bytes = used.byteCount - countBytes(before) + countBytes(list)
@@ -133,8 +133,8 @@ export async function runOnModel(
     const outcome = await run(store, { ...operation, verb }, conditions)
     if (outcome !== expected) faults.push(`${verb} is ${outcome}, not ${expected}`)
     const list = model.textsOf(did, key)
-    const found = await readTexts(stores[1 - operation.store]!, key, did)
-    if (isOther(found, list)) faults.push(`${verb} left ${toShortText(found)}, not ${toShortText(list)}`)
+    const texts = await readTexts(stores[1 - operation.store]!, key, did)
+    if (isOther(texts, list)) faults.push(`${verb} left ${toShortText(texts)}, not ${toShortText(list)}`)
     const isChanged = (await store.listEntries({ did, key })).etag !== etag
     if (isChanged !== isOther(list, before) && !verb.startsWith('replace'))
       faults.push(`the ETag ${isChanged ? 'changed' : 'stayed'} by ${verb}`)
@@ -150,13 +150,13 @@ async function run(
   { verb, did, key, text, named }: ModelVerb,
   conditions: Pick<EntryWrite, 'ifMatch' | 'ifNoneMatch'>
 ): Promise<string> {
-  const [place, cid] = [{ did, key, ...conditions }, computeCid(named)]
+  const [entryId, cid] = [{ did, key, ...conditions }, computeCid(named)]
   try {
-    if (verb === 'removeAll') await store.removeEntries(place)
-    else if (verb === 'removeOne') await store.removeEntries({ ...place, cid })
+    if (verb === 'removeAll') await store.removeEntries(entryId)
+    else if (verb === 'removeOne') await store.removeEntries({ ...entryId, cid })
     else {
       const replaces = ({ add: 'nothing', replaceAll: 'all', replaceOne: { cid } } as const)[verb]
-      await store.writeEntry(createEntry(key, text, { ...place, replaces, quota: QUOTA }))
+      await store.writeEntry(createEntry(key, text, { ...entryId, replaces, quota: QUOTA }))
     }
     return 'done'
   } catch (error) {

@@ -61,7 +61,7 @@ export async function raceOfWriters(
 ): Promise<RaceOutcome> {
   const options = { objects: objects(files.objects), tracksPins: true }
   const stores = await Promise.all(Array.from({ length: count }, () => files.open(options)))
-  let [left, isOver] = [operations, false]
+  let [operationsLeft, isOver] = [operations, false]
   const end = performance.now() + maxSeconds * 1_000
   const refusals: string[] = []
   const repeat = async (work: () => Promise<unknown>): Promise<void> => {
@@ -80,8 +80,8 @@ export async function raceOfWriters(
   await Promise.all(
     models.map(async (model, index) => {
       const random = createRandom(index + 1)
-      while (left > 0 && performance.now() < end) {
-        left -= 1
+      while (operationsLeft > 0 && performance.now() < end) {
+        operationsLeft -= 1
         const refusal = await step(stores[index % count]!, model, random)
         if (refusal !== undefined) refusals.push(refusal)
       }
@@ -90,7 +90,7 @@ export async function raceOfWriters(
   isOver = true
   await Promise.all(besides)
   const faults = await findFaults(files, await files.open({ tracksPins: true }), models)
-  return { faults, operations: operations - left, refusals }
+  return { faults, operations: operations - operationsLeft, refusals }
 }
 
 /** One verb. What is not acknowledged may be done. @returns why it failed */
@@ -98,7 +98,7 @@ async function step(store: TestStore, model: KeyModel, random: () => number): Pr
   const { did, key } = model
   const pick = (): string => CONTENTS[Math.floor(random() * CONTENTS.length)]!
   const [text, named, choice] = [pick(), pick(), random()]
-  const without = (list: string[], ...texts: string[]): string[] => list.filter((one) => !texts.includes(one))
+  const without = (list: string[], ...texts: string[]): string[] => list.filter((text) => !texts.includes(text))
   const add = (list: string[]): string[] => (list.includes(text) ? list : [...list, text])
   const verbs: [number, () => Promise<unknown>, (list: string[]) => string[]][] = [
     [0.4, () => store.writeEntry(createEntry(key, text, { did })), add],
@@ -120,10 +120,10 @@ async function step(store: TestStore, model: KeyModel, random: () => number): Pr
   } catch (failure) {
     const possible = [...model.possible, ...next]
     // Asked until it answers: the next verb begins with what is stored now.
-    for (let found: string[] | undefined; found === undefined;) {
-      const read = (found = await readTexts(store, key, did).catch(() => undefined))
+    for (let state: string[] | undefined; state === undefined;) {
+      const read = (state = await readTexts(store, key, did).catch(() => undefined))
       if (read === undefined) continue
-      if (!possible.some((one) => isSame(one, read)))
+      if (!possible.some((state) => isSame(state, read)))
         throw new Error(`${did} ${key} has ${brief(read)} after a failure`)
       model.possible = [read]
     }
@@ -135,13 +135,13 @@ async function step(store: TestStore, model: KeyModel, random: () => number): Pr
 async function findFaults(files: ContentFolder, store: TestStore, models: readonly KeyModel[]): Promise<string[]> {
   const faults: string[] = []
   for (const { did, key, possible } of models) {
-    const found = await readTexts(store, key, did)
-    if (possible.some((one) => isSame(one, found))) continue
-    faults.push(`${did} ${key} has ${brief(found)}, not ${possible.map(brief).join(' or ')}`)
+    const texts = await readTexts(store, key, did)
+    if (possible.some((state) => isSame(state, texts))) continue
+    faults.push(`${did} ${key} has ${brief(texts)}, not ${possible.map(brief).join(' or ')}`)
   }
   for (const did of new Set(models.map((model) => model.did))) {
     const entries = await store.listOwnEntries(did)
-    const usage = { byteCount: entries.reduce((sum, one) => sum + one.byteCount, 0), entryCount: entries.length }
+    const usage = { byteCount: entries.reduce((sum, entry) => sum + entry.byteCount, 0), entryCount: entries.length }
     if (JSON.stringify(await store.readUsage(did)) !== JSON.stringify(usage)) faults.push(`${did} is counted wrong`)
   }
   return [...faults, ...(await files.leaks(store))]

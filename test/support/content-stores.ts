@@ -154,8 +154,8 @@ export async function findLeaks(files: ContentFolder, store: TestStore): Promise
     for (const row of await files.query(`SELECT * FROM ~${table}`)) faults.push(`${table} ${JSON.stringify(row)}`)
   }
   const used = await files.query('SELECT object FROM ~contents WHERE object IS NOT NULL')
-  const [expected, there] = [used.map(({ object }) => String(object)).sort(), await listObjectNames(files.objects)]
-  if (expected.join() !== there.join()) faults.push(`objects ${there.join()} for ${expected.join()}`)
+  const [expected, stored] = [used.map(({ object }) => String(object)).sort(), await listObjectNames(files.objects)]
+  if (expected.join() !== stored.join()) faults.push(`objects ${stored.join()} for ${expected.join()}`)
   return faults
 }
 
@@ -172,15 +172,15 @@ export function createContent(content: string | Uint8Array): NewContent {
 }
 
 /** A write as POST makes it. */
-export function createEntry(key: string, content: string | Uint8Array, rest: Partial<EntryWrite> = {}): EntryWrite {
+export function createEntry(key: string, content: string | Uint8Array, changes: Partial<EntryWrite> = {}): EntryWrite {
   const quota = { maxBytes: 67_108_864, maxEntries: 10_000 }
-  return { did, key, content: createContent(content), replaces: 'nothing', quota, ...rest }
+  return { did, key, content: createContent(content), replaces: 'nothing', quota, ...changes }
 }
 
 /** A post to the relay. */
-export function createFile(content: string | Uint8Array, rest: Partial<FileWrite> = {}): FileWrite {
+export function createFile(content: string | Uint8Array, changes: Partial<FileWrite> = {}): FileWrite {
   const bounds = { maxStoreBytes: 1_000_000_000, maxBytesPerDid: 10_000_000, slotSeconds: 86_400 }
-  return { did, content: createContent(content), nowSeconds: NOW, ttlSeconds: 1_000, bounds, ...rest }
+  return { did, content: createContent(content), nowSeconds: NOW, ttlSeconds: 1_000, bounds, ...changes }
 }
 
 export function computeCid(content: string | Uint8Array): string {

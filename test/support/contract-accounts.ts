@@ -67,7 +67,8 @@ function compiled(): (name: string) => string {
     errors?: { severity: string; formattedMessage: string }[]
   }
   const fatal = errors.filter(({ severity }) => severity === 'error')
-  if (contracts === undefined || fatal.length > 0) throw new Error(fatal.map((one) => one.formattedMessage).join('\n'))
+  if (contracts === undefined || fatal.length > 0)
+    throw new Error(fatal.map((error) => error.formattedMessage).join('\n'))
   return (name) => `0x${contracts['accounts.sol']![name]!.evm.bytecode.object}`
 }
 
@@ -107,7 +108,7 @@ export async function accountContracts(chain: TestChain): Promise<AccountContrac
   const singleton = await chain.deploy(safeArtifact('Safe'))
   const handler = await chain.deploy(safeArtifact('handler/CompatibilityFallbackHandler'))
   const factory = await chain.deploy(safeArtifact('proxies/SafeProxyFactory'))
-  const bytecodeOf = compiled()
+  const bytecodes = compiled()
   const proxyCode = concat([safeArtifact('proxies/SafeProxy'), coder.encode(['address'], [singleton])])
   const safeAbi = new Interface([
     'function setup(address[],uint256,address,bytes,address,address,uint256,address)',
@@ -168,7 +169,7 @@ export async function accountContracts(chain: TestChain): Promise<AccountContrac
   }
 
   const account = async (name: string, type: string, value: unknown): Promise<`0x${string}`> =>
-    (await chain.deploy(concat([bytecodeOf(name), coder.encode([type], [value])]))) as `0x${string}`
+    (await chain.deploy(concat([bytecodes(name), coder.encode([type], [value])]))) as `0x${string}`
 
   return {
     safe,

@@ -162,7 +162,9 @@ describe('signedIn', () => {
   })
 })
 
-const tokenOf = (authorization: string): { Authorization: string } => ({ Authorization: `DIDAuth ${authorization}` })
+const createHeader = (authorization: string): { Authorization: string } => ({
+  Authorization: `DIDAuth ${authorization}`
+})
 
 describe('fakeClock', () =>
   it('stands still until it is moved, in either direction', () => {
@@ -183,14 +185,14 @@ describe('testConfig', () =>
     expect(testConfig().serviceDid).toBe(testConfig().serviceDid)
     const { app } = await testApp({ ...testConfig() })
     const token = await accessTokenFor(alice.did, {}, { ...testConfig(), clock: fakeClock() })
-    for (let count = 0; count < 25; count += 1) await request(app).get('/me').set(tokenOf(token)).expect(200)
+    for (let count = 0; count < 25; count += 1) await request(app).get('/me').set(createHeader(token)).expect(200)
   }))
 
 describe('accessTokenFor', () => {
   it('signs what requireDid accepts where the app has testConfig', async () => {
     const { app } = await testApp({ ...testConfig(), clock: undefined })
     const token = await accessTokenFor(alice.did, { role: 'admin' })
-    const { body } = await request(app).get('/me').set(tokenOf(token)).expect(200)
+    const { body } = await request(app).get('/me').set(createHeader(token)).expect(200)
     expect(body.user).toEqual({ did: alice.did })
     expect(body.auth).toMatchObject({ sessionId: expect.stringMatching(/^[\w-]{24}$/), claims: { role: 'admin' } })
   })
@@ -202,9 +204,9 @@ describe('accessTokenFor', () => {
     const { app, clock } = await testApp({ accessTokenExpirationTimeInSeconds: 60 })
     const service = { serviceUrl, serviceDid: serviceWallet.did, serviceSigner, clock }
     const token = await accessTokenFor(alice.did, {}, { ...service, accessTokenExpirationTimeInSeconds: 60 })
-    await request(app).get('/me').set(tokenOf(token)).expect(200)
+    await request(app).get('/me').set(createHeader(token)).expect(200)
     clock.seconds += 60
-    await request(app).get('/me').set(tokenOf(token)).expect(401, 'Expired access token')
+    await request(app).get('/me').set(createHeader(token)).expect(401, 'Expired access token')
   })
 
   it.each([
@@ -214,7 +216,7 @@ describe('accessTokenFor', () => {
   ])('puts %j in place of what a token has', async (claims, text) => {
     const { app } = await testApp({ ...testConfig(), clock: undefined })
     const token = await accessTokenFor(alice.did, claims)
-    await request(app).get('/me').set(tokenOf(token)).expect(401, text)
+    await request(app).get('/me').set(createHeader(token)).expect(401, text)
   })
 
   it('says that a signer returned no signature', async () => {

@@ -23,15 +23,15 @@ afterAll(async () => {
   server.close()
 })
 
-async function install(context: BrowserContext, one: PageWallet, afterMs?: number): Promise<void> {
-  const { name, answer, script } = walletScript(one, { afterMs })
+async function install(context: BrowserContext, wallet: PageWallet, afterMs?: number): Promise<void> {
+  const { name, answer, script } = walletScript(wallet, { afterMs })
   await context.exposeFunction(name, answer)
   await context.addInitScript(script)
 }
 
 async function open(...wallets: PageWallet[]): Promise<Page> {
   const context = await browser.newContext()
-  for (const one of wallets) await install(context, one)
+  for (const wallet of wallets) await install(context, wallet)
   const page = await context.newPage()
   await page.goto(url)
   return page
@@ -63,7 +63,7 @@ describe('walletScript in a browser', () => {
 
   it('announces each wallet when the page asks, and the first one is window.ethereum', async () => {
     const page = await open(wallet('alice'), wallet('bob', { chainId: 31 }))
-    const seen = `new Promise((resolve) => {
+    const readEvents = `new Promise((resolve) => {
       const names = []
       addEventListener('eip6963:announceProvider', async ({ detail: { info, provider } }) => {
         names.push([info.name, await provider.request({ method: 'eth_chainId' })])
@@ -71,7 +71,7 @@ describe('walletScript in a browser', () => {
       })
       dispatchEvent(new Event('eip6963:requestProvider'))
     })`
-    expect(await inPage(page, seen)).toEqual([
+    expect(await inPage(page, readEvents)).toEqual([
       ['alice', '0x1e'],
       ['bob', '0x1f']
     ])
@@ -85,13 +85,13 @@ describe('walletScript in a browser', () => {
     const page = await context.newPage()
     await page.goto(url)
     await page.waitForFunction('window.ethereum')
-    const seen = `new Promise((resolve) => {
+    const readEvents = `new Promise((resolve) => {
       const names = []
       addEventListener('eip6963:announceProvider', ({ detail }) => names.push(detail.info.name))
       dispatchEvent(new Event('eip6963:requestProvider'))
       resolve(names)
     })`
-    expect(await inPage(page, seen)).toEqual(['alice'])
+    expect(await inPage(page, readEvents)).toEqual(['alice'])
   })
 
   it('tells every page, also after a reload, that the user switched accounts', async () => {
@@ -102,15 +102,15 @@ describe('walletScript in a browser', () => {
     const other = await page.context().newPage()
     await other.goto(url)
     const listen = `ethereum.on('accountsChanged', ([address]) => { (window.seen ??= []).push(address) }) && undefined`
-    for (const one of [page, other]) await inPage(one, listen)
+    for (const openPage of [page, other]) await inPage(openPage, listen)
     const expected: string[] = []
     for (const seed of ['second', 'third']) {
       alice.switchAccount(seed)
       expected.push(alice.address)
     }
-    for (const one of [page, other]) {
-      await one.waitForFunction('window.seen?.length === 2')
-      expect(await inPage(one, 'seen')).toEqual(expected)
+    for (const openPage of [page, other]) {
+      await openPage.waitForFunction('window.seen?.length === 2')
+      expect(await inPage(openPage, 'seen')).toEqual(expected)
     }
     await other.close()
     alice.switchAccount('fourth')

@@ -107,17 +107,17 @@ describe('a wallet in a page', () => {
 })
 
 describe('a wallet that does not sign at once', () => {
-  const ask = (one: ReturnType<typeof wallet>): Promise<unknown>[] => [
-    one.signMessage('hello'),
-    one.request({ method: 'eth_requestAccounts' })
+  const ask = (signer: ReturnType<typeof wallet>): Promise<unknown>[] => [
+    signer.signMessage('hello'),
+    signer.request({ method: 'eth_requestAccounts' })
   ]
 
   it.each([
     ['whose user rejects', 4001, wallet('alice').rejecting()],
     ['that is busy', -32002, wallet('alice').busy()]
-  ])('%s refuses with %d, and has the same account', async (_what, code, one) => {
-    for (const asked of ask(one)) expect(await refusal(asked)).toBe(code)
-    expect(one.did).toBe(wallet('alice').did)
+  ])('%s refuses with %d, and has the same account', async (_what, code, signer) => {
+    for (const call of ask(signer)) expect(await refusal(call)).toBe(code)
+    expect(signer.did).toBe(wallet('alice').did)
     expect(await wallet('alice').signMessage('hello')).toMatch(/^0x/)
   })
 
@@ -125,8 +125,8 @@ describe('a wallet that does not sign at once', () => {
     jest.useFakeTimers()
     try {
       const done: string[] = []
-      const note = (name: string, asked: Promise<unknown>[]): void => {
-        for (const one of asked) void refusal(one).then((code) => done.push(`${name} ${String(code)}`))
+      const note = (name: string, calls: Promise<unknown>[]): void => {
+        for (const call of calls) void refusal(call).then((code) => done.push(`${name} ${String(code)}`))
       }
       note('slow', ask(wallet('alice').slow(5000)))
       note('slow and rejecting', ask(wallet('alice').slow(6000).rejecting()))

@@ -133,7 +133,7 @@ describe("this service's selective disclosure request", () => {
 describe('a token made elsewhere by did-jwt with the key of the service', () => {
   const required = { aud: serviceUrl, sub: user.did, exp: START_SECONDS + 60, nbf: START_SECONDS, iat: START_SECONDS }
 
-  const made = (payload: object, privateKey = serviceWallet.privateKey, alg = 'ES256K'): Promise<string> =>
+  const issueToken = (payload: object, privateKey = serviceWallet.privateKey, alg = 'ES256K'): Promise<string> =>
     createJWT(
       payload,
       { issuer: serviceWallet.did, signer: ES256KSigner(hexToBytes(privateKey), alg === 'ES256K-R') },
@@ -144,7 +144,7 @@ describe('a token made elsewhere by did-jwt with the key of the service', () => 
   const logOut = (token: string) => request(app.app).post('/logout').set('Authorization', `DIDAuth ${token}`)
 
   it('opens a guarded route with all required claims, without a session', async () => {
-    const { status, body } = await me(await made({ ...required, role: 'admin' }))
+    const { status, body } = await me(await issueToken({ ...required, role: 'admin' }))
     expect([status, body]).toEqual([
       200,
       {
@@ -160,7 +160,7 @@ describe('a token made elsewhere by did-jwt with the key of the service', () => 
 
   it('logs out with 200 and ends no session of the user', async () => {
     const { refreshToken } = await logIn(app.app, user)
-    const token = await made(required)
+    const token = await issueToken(required)
     const { status, text } = await logOut(token)
     expect([status, text]).toEqual([200, ''])
     await request(app.app).post('/refresh-token').send({ refreshToken }).expect(200)
@@ -168,7 +168,7 @@ describe('a token made elsewhere by did-jwt with the key of the service', () => 
   })
 
   it('is refused with another key or another use', async () => {
-    expect((await me(await made(required, createNumberedWallet(2).privateKey))).status).toBe(401)
-    expect((await me(await made({ ...required, use: 'relay' }))).status).toBe(401)
+    expect((await me(await issueToken(required, createNumberedWallet(2).privateKey))).status).toBe(401)
+    expect((await me(await issueToken({ ...required, use: 'relay' }))).status).toBe(401)
   })
 })

@@ -81,8 +81,8 @@ describe('the login of rLogin 1.0 to 1.6', () => {
   const did = createNumberedWallet(4242).did
 
   const confirmAuth = async ({ app: service }: TestApp, backendUrl: string, path = '/signup'): Promise<number> => {
-    const asked = await request(service).get(`${path === '/auth' ? '/request-auth' : '/request-signup'}/${did}`)
-    const { challenge } = asked.body as { challenge: string }
+    const response = await request(service).get(`${path === '/auth' ? '/request-auth' : '/request-signup'}/${did}`)
+    const { challenge } = response.body as { challenge: string }
     const sig = await wallets.viem!(`URL: ${backendUrl}\nVerification code: ${challenge}`)
     return (
       await request(service)

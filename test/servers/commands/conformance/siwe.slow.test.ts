@@ -6,7 +6,7 @@ import session from 'express-session'
 import { runConformance } from '../../../../servers/commands/conformance/command.js'
 import type { ConformanceReport } from '../../../../servers/commands/conformance/command.js'
 import { runCommand } from '../../../support/command-line.js'
-import { idsOf } from '../../../support/conformance.js'
+import { listIds } from '../../../support/conformance.js'
 import { closeServices, serving } from '../../../support/server-client.js'
 import { testAuthServer } from '../../../support/test-app.js'
 import { addToySiweBackend, type SiweFault } from '../../../support/toy-siwe-backend.js'
@@ -100,9 +100,9 @@ describe('conformance --siwe', () => {
     ['status 200 for all', '']
   ])('finds "%s" of a backend with tokens in bodies', async (fault, expected) => {
     const report = await score(toy(fault), '/siwe', '--domain', DOMAIN)
-    expect(idsOf(report, 'failed').join(' ')).toBe(expected)
+    expect(listIds(report, 'failed').join(' ')).toBe(expected)
     // A nonce that the client stores is in a cookie, and the session checks run with any cookie.
-    expect(idsOf(report, 'skipped')).toEqual(fault === 'nonce kept by the client' ? [] : SESSION_CHECKS)
+    expect(listIds(report, 'skipped')).toEqual(fault === 'nonce kept by the client' ? [] : SESSION_CHECKS)
   })
 
   it.each<[string, SiweFault | undefined, string, string]>([
@@ -113,12 +113,12 @@ describe('conformance --siwe', () => {
     ['a cookie that goes along from any page', undefined, 'HttpOnly; SameSite=None', 'siwe-cookies']
   ])('finds %s of a backend with cookies', async (_what, fault, attributes, expected) => {
     const report = await score(toy(fault, `sid=1; Path=/; ${attributes}`), '/siwe', '--domain', DOMAIN)
-    expect([idsOf(report, 'failed').join(' '), idsOf(report, 'skipped')]).toEqual([expected, []])
+    expect([listIds(report, 'failed').join(' '), listIds(report, 'skipped')]).toEqual([expected, []])
   })
 
   it('finds what a backend of siwe with express-session misses that only compares the nonce', async () => {
     const report = await score(sessionBackend(false), '', '--domain', DOMAIN)
-    expect(idsOf(report, 'failed')).toEqual([
+    expect(listIds(report, 'failed')).toEqual([
       'siwe-nonce',
       'siwe-single-use',
       'siwe-race',
@@ -130,13 +130,13 @@ describe('conformance --siwe', () => {
 
   it('gives a careful backend of siwe with express-session full marks', async () => {
     const report = await score(sessionBackend(true), '', '--domain', DOMAIN)
-    expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], []])
+    expect([listIds(report, 'failed'), listIds(report, 'skipped')]).toEqual([[], []])
   })
 
   it('gives the auth server full marks', async () => {
     const { listener } = await testAuthServer({ USE_COOKIES: 'true' })
     const report = await score(listener, '/siwe', '--domain', 'auth.example')
-    expect([idsOf(report, 'failed'), idsOf(report, 'skipped'), report.total]).toEqual([[], [], 14])
+    expect([listIds(report, 'failed'), listIds(report, 'skipped'), report.total]).toEqual([[], [], 14])
   })
 
   it('knows other paths, and gives no mark where a valid login fails', async () => {
