@@ -32,7 +32,7 @@ describe('ConcurrencyLimiter', () => {
     await jest.advanceTimersByTimeAsync(0)
   }
 
-  it('runs 2, lets 2 wait in order, and refuses the next', async () => {
+  it('runs 2 tasks at once, queues 2 in order, and refuses the next', async () => {
     const started: string[] = []
     const limiter = new ConcurrencyLimiter(limits)
     const works = ['a', 'b', 'c', 'd'].map((name) => createWork(started, name))
@@ -50,7 +50,7 @@ describe('ConcurrencyLimiter', () => {
     expect(await Promise.all(results)).toEqual(['a', 'b', 'c', 'd'])
   })
 
-  it('lets the next one run where one fails', async () => {
+  it('runs the next task after one fails', async () => {
     const started: string[] = []
     const limiter = new ConcurrencyLimiter({ ...limits, maxRunning: 1 })
     const [first, second] = [createWork(started, 'a'), createWork(started, 'b')]
@@ -63,7 +63,7 @@ describe('ConcurrencyLimiter', () => {
     expect(await limiter.run(createResponse(), async () => 'c')).toBe('c')
   })
 
-  it('refuses what has waited for 1 s, and runs the others', async () => {
+  it('refuses a task that has waited for 1 s, and runs the others', async () => {
     const started: string[] = []
     const limiter = new ConcurrencyLimiter({ ...limits, maxRunning: 1 })
     const first = createWork(started, 'a')
@@ -79,7 +79,7 @@ describe('ConcurrencyLimiter', () => {
     expect([await running, await waiting, started]).toEqual(['a', 'c', ['a', 'c']])
   })
 
-  it('drops a request whose client disconnects while it waits, and starts none that has disconnected', async () => {
+  it('drops a waiting request whose client disconnects, and starts none that has disconnected', async () => {
     const started: string[] = []
     const limiter = new ConcurrencyLimiter({ ...limits, maxRunning: 1, maxWaiting: 1 })
     const first = createWork(started, 'a')
@@ -102,7 +102,7 @@ describe('ConcurrencyLimiter', () => {
   describe('client networks', () => {
     const bounds = { maxRunning: 4, maxWaiting: 8, timeoutMilliseconds: 1_000 }
 
-    it('runs and lets wait a quarter of each bound for one network, while another one is served', async () => {
+    it('limits one network to a quarter of each bound, and still serves another network', async () => {
       const started: string[] = []
       const limiter = new ConcurrencyLimiter(bounds)
       const run = (name: string, network: string) =>
@@ -113,7 +113,7 @@ describe('ConcurrencyLimiter', () => {
       expect(started).toEqual(['a1', 'b1'])
     })
 
-    it('serves networks that wait in turn', async () => {
+    it('serves waiting networks in turn', async () => {
       const started: string[] = []
       const limiter = new ConcurrencyLimiter({ ...bounds, maxRunning: 1, maxWaiting: 16 })
       const works = ['a1', 'a2', 'a3', 'b1', 'a4', 'b2', 'c1'].map((name) => ({ name, ...createWork(started, name) }))
@@ -123,7 +123,7 @@ describe('ConcurrencyLimiter', () => {
       expect(started).toEqual(['a1', 'a2', 'b1', 'c1', 'a3', 'b2', 'a4'])
     })
 
-    it('forgets a network once it has nothing left, also where its client has disconnected', async () => {
+    it('forgets a network that has no tasks left, even if its client has disconnected', async () => {
       const started: string[] = []
       const limiter = new ConcurrencyLimiter({ ...bounds, maxRunning: 1, maxWaiting: 4 })
       const first = createWork(started, 'a1')

@@ -49,10 +49,10 @@ const ofAnyLength = fc.oneof(
   fc.constantFrom(0, 1, 31, 32, 33, 63, 64, 65, 66, 1000).map((length) => new Uint8Array(length).fill(3))
 )
 
-describe('the native, the WASM and the pure build of the curve', () => {
-  it('say which they are', () => expect([native.kind, wasm.kind]).toEqual(['native', 'wasm']))
+describe('the native, WASM and pure JavaScript builds of the curve', () => {
+  it('state their kind', () => expect([native.kind, wasm.kind]).toEqual(['native', 'wasm']))
 
-  it('agree with ethers on signatures, and on whole and compressed public keys', () =>
+  it('agree with ethers on signatures, and on uncompressed and compressed public keys', () =>
     fc.assert(
       fc.property(bytes32, privateKey, (hash, key) => {
         const { r, s, yParity } = new SigningKey(key).sign(hash)
@@ -70,7 +70,7 @@ describe('the native, the WASM and the pure build of the curve', () => {
       { numRuns: 60 }
     ))
 
-  it('agree on whether any 33 bytes are a public key', () => {
+  it('agree on whether 33 bytes are a public key', () => {
     const counts = { point: 0, none: 0 }
     fc.assert(
       fc.property(fc.constantFrom(0, 2, 3, 4, 6, 7), scalar, (first, x) => {
@@ -84,7 +84,7 @@ describe('the native, the WASM and the pure build of the curve', () => {
     expect(Math.min(counts.point, counts.none)).toBeGreaterThan(20)
   })
 
-  it('recover the key that signed, verify its signature, and nothing that differs in one bit', () =>
+  it('recover the signing key, verify its signature, and refuse any signature with one changed bit', () =>
     fc.assert(
       fc.property(bytes32, privateKey, fc.nat(511), fc.nat(255), (hash, key, signatureBit, hashBit) => {
         const { signature, recovery } = native.sign(hash, key)
@@ -127,7 +127,7 @@ describe('the native, the WASM and the pure build of the curve', () => {
     )
   })
 
-  it('refuse bytes of any other length without throwing, in verify, recover, publicKeyOf and decompress', () =>
+  it('refuse bytes of any other length without throwing, in all four functions', () =>
     fc.assert(
       fc.property(ofAnyLength, ofAnyLength, ofAnyLength, fc.integer(), (hash, signature, publicKey, recovery) => {
         for (const curve of [native, wasm, pure]) {
@@ -182,7 +182,7 @@ describe.each(['native', 'wasm', 'pure'] as const)('the %s build of the curve', 
     ['hybrid', (publicKey: Uint8Array) => toBytes(`06${Buffer.from(publicKey.subarray(1)).toString('hex')}`)],
     ['off the curve', (publicKey: Uint8Array) => flipBit(publicKey, 519)],
     ['zero', () => Buffer.alloc(65)]
-  ])('verifies nothing with a public key that is %s', (_name, spoiled) => {
+  ])('verifies nothing with an invalid public key: %s', (_name, spoiled) => {
     const { signature } = curve().sign(hash, key)
     expect(curve().verify(hash, signature, spoiled(curve().publicKeyOf(key)!))).toBe(false)
   })
@@ -193,12 +193,12 @@ describe.each(['native', 'wasm', 'pure'] as const)('the %s build of the curve', 
     ['above n', ones],
     ['too short', Buffer.alloc(31, 1)],
     ['too long', Buffer.alloc(33, 1)]
-  ])('has no public key for a private key that is %s, and does not sign with it', (_name, privateKey) => {
+  ])('returns no public key for an invalid private key (%s), and does not sign with it', (_name, privateKey) => {
     expect(curve().publicKeyOf(privateKey)).toBeUndefined()
     expect(() => curve().sign(hash, privateKey)).toThrow()
   })
 
-  it('does not complete a short hash by what an earlier call left behind', () => {
+  it('does not pad a short hash with bytes of an earlier call', () => {
     const { signature } = curve().sign(hash, key)
     const publicKey = curve().publicKeyOf(key)!
     expect(curve().verify(hash, signature, publicKey)).toBe(true)
@@ -206,7 +206,7 @@ describe.each(['native', 'wasm', 'pure'] as const)('the %s build of the curve', 
     expect(curve().verify(Buffer.alloc(0), signature, publicKey)).toBe(false)
   })
 
-  it('hashes text as UTF-8, as node:crypto and ethers do', () => {
+  it('hashes text as UTF-8, like node:crypto and ethers', () => {
     const text = 'Grüße, 世界 🦀'
     expect(Buffer.from(curve().sha256(text)).toString('hex')).toBe(createHash('sha256').update(text).digest('hex'))
     expect(curve().keccak256Hex(text)).toBe(keccak256(toUtf8Bytes(text)).slice(2))
@@ -216,7 +216,7 @@ describe.each(['native', 'wasm', 'pure'] as const)('the %s build of the curve', 
 })
 
 describe('loadCurve', () =>
-  it('takes the native build where there is one, and loads once', async () => {
+  it('prefers the native build if it is installed, and loads once', async () => {
     const [first, second] = await Promise.all([loadCurve(), loadCurve()])
     expect(first.kind).toBe('native')
     expect(second).toBe(first)

@@ -71,14 +71,14 @@ describe('parseIssuerKey', () => {
     expect(parseIssuerKey(method)).toEqual({ kind, hex: bytes.toString('hex') })
   )
 
-  it('reads coordinates whose leading zeros were left out', () => {
+  it('reads coordinates without their leading zeros', () => {
     const short = { kty: 'EC', crv: 'secp256k1', x: Buffer.of(1, 2).toString('base64url'), y }
     expect(parseIssuerKey({ publicKeyJwk: short })?.hex).toBe(
       `04${'0102'.padStart(64, '0')}${whole.toString('hex', 33)}`
     )
   })
 
-  it('reads Base58 that begins with zeros', () => {
+  it('reads Base58 with leading zeros', () => {
     const bytes = Buffer.concat([Buffer.alloc(2), ed25519Bytes.subarray(2)])
     // encodeBase58 of ethers takes a number, so that leading zeros are written here.
     const method = { type: 'Ed25519', publicKeyBase58: `11${encodeBase58(bytes)}`.replace(/^1+/, '11') }
@@ -106,10 +106,10 @@ describe('parseIssuerKey', () => {
     ['an address that is a number', { ethereumAddress: 5, blockchainAccountId: 5 }],
     ['an address of 41 digits', { ethereumAddress: `${address}0` }],
     ['an account of another kind', { blockchainAccountId: 'bip122:a:b' }]
-  ])('reads nothing from %s', (_name, method) => expect(parseIssuerKey(method)).toBeUndefined())
+  ])('returns undefined for %s', (_name, method) => expect(parseIssuerKey(method)).toBeUndefined())
 
   it.each(['publicKeyHex', 'publicKeyBase58', 'publicKeyBase64', 'publicKeyMultibase', 'ethereumAddress', 'type'])(
-    'refuses the issuer for 1025 characters of %s, and not for 1024',
+    'refuses 1025 characters of %s, and accepts 1024',
     (name) => {
       expect(parseIssuerKey({ [name]: 'z'.repeat(1024) })).toBeUndefined()
       const publicKeyHex = name === 'type' ? { publicKeyHex: whole.toString('hex') } : {}
@@ -119,7 +119,7 @@ describe('parseIssuerKey', () => {
     }
   )
 
-  it('refuses the issuer for a JWK of 1025 characters', () => {
+  it('refuses a JWK of 1025 characters', () => {
     const publicKeyJwk = { kty: 'EC', crv: 'P-256', x: 'A'.repeat(1025), y }
     expect(() => parseIssuerKey({ publicKeyJwk })).toThrow(refusal('ERR_CREDENTIAL_ISSUER'))
   })
@@ -131,7 +131,7 @@ describe('isSignedByIssuerKey', () => {
   const byP256 = parseKey('ES256', p256.sign)
   const byEd25519 = parseKey('EdDSA', ed25519.sign)
 
-  it('verifies ES256 with a whole and a compressed point, of both ways to name the curve', () => {
+  it('verifies ES256 with an uncompressed and a compressed point, and both names of the curve', () => {
     for (const bytes of [p256Whole, p256Compressed]) {
       for (const kind of ['P-256', 'ecdsa'] as const) {
         expect(isSignedByIssuerKey({ kind, hex: bytes.toString('hex') }, byP256)).toBe(true)
@@ -145,7 +145,7 @@ describe('isSignedByIssuerKey', () => {
     expect(isSignedByIssuerKey(parseIssuerKey({ publicKeyJwk: ed25519Key().publicKeyJwk })!, byEd25519)).toBe(false)
   })
 
-  it('refuses a signature over anything else, and one of another length', () => {
+  it('refuses a signature over other bytes, and one of the wrong length', () => {
     for (const [key, parsed] of [
       [parseIssuerKey({ publicKeyJwk: p256.publicKeyJwk })!, byP256],
       [parseIssuerKey({ publicKeyJwk: ed25519.publicKeyJwk })!, byEd25519]
@@ -166,7 +166,7 @@ describe('isSignedByIssuerKey', () => {
     ['of another curve', 'ecdsa', whole.toString('hex')],
     ['of another length', 'P-256', 'ab'],
     ['Ed25519 of all ones', 'Ed25519', 'ff'.repeat(32)]
-  ] as const)('is false, and does not throw, for a key that is %s', (_name, kind, hex) =>
+  ] as const)('returns false and does not throw for an invalid key: %s', (_name, kind, hex) =>
     expect(isSignedByIssuerKey({ kind, hex }, kind === 'Ed25519' ? byEd25519 : byP256)).toBe(false)
   )
 })

@@ -30,7 +30,7 @@ function yieldMany(
 }
 
 describe('EventLoopScheduler', () => {
-  it('runs two tasks a round, in the order of asking', async () => {
+  it('runs two tasks per round, in the order of arrival', async () => {
     yieldMany(5)
     await Promise.resolve()
     expect(given).toEqual(['a1', 'a2'])
@@ -40,7 +40,7 @@ describe('EventLoopScheduler', () => {
     expect(given).toEqual(['a1', 'a2', 'a3', 'a4', 'a5'])
   })
 
-  it('runs waiting tasks before later ones', async () => {
+  it('runs waiting tasks before newer ones', async () => {
     yieldMany(5)
     await nextRound()
     yieldMany(2, { first: 6 })
@@ -52,7 +52,7 @@ describe('EventLoopScheduler', () => {
     expect(given).toEqual(['a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7'])
   })
 
-  it('runs a task at once again after an idle round', async () => {
+  it('runs a task immediately after an idle round', async () => {
     yieldMany(2)
     await nextRound()
     yieldMany(2, { first: 3 })
@@ -61,7 +61,7 @@ describe('EventLoopScheduler', () => {
   })
 
   // Cause: 1,000 bad proofs from one network stood before a login that came a moment later.
-  it('serves client networks round-robin: a flood from one waits for itself', async () => {
+  it('serves client networks round-robin: a flood from one network delays only itself', async () => {
     yieldMany(100)
     yieldMany(2, { network: 'b' })
     yieldMany(1, { network: 'c' })
@@ -73,7 +73,7 @@ describe('EventLoopScheduler', () => {
   })
 
   // Cause: signatures that anybody can ask for without proof of anything stood before logins.
-  it('runs background tasks after all others, also those of a network that has waited longer', async () => {
+  it('runs background tasks last, even those of a network that has waited longer', async () => {
     yieldMany(2)
     yieldMany(3, { network: 'b', priority: 'background' })
     yieldMany(3, { first: 3 })
@@ -84,7 +84,7 @@ describe('EventLoopScheduler', () => {
     expect(given).toEqual(['a1', 'a2', 'a3', 'a4', 'a5', 'b1', 'b2', 'b3'])
   })
 
-  it('refuses with ERR_BUSY and 1 s to wait, when 1,000 tasks of the same network wait', async () => {
+  it('refuses with ERR_BUSY and retry after 1 s if 1,000 tasks of the same network wait', async () => {
     yieldMany(1_002)
     await expect(scheduler.yield(createClient('a'))).rejects.toEqual(refusal('ERR_BUSY'))
     await expect(scheduler.yield(createClient('a'))).rejects.toMatchObject({ retryAfterSeconds: 1 })
@@ -95,7 +95,7 @@ describe('EventLoopScheduler', () => {
     expect(given).toEqual(Array.from({ length: 1_004 }, (_, index) => `a${index + 1}`))
   })
 
-  it('refuses the newest task of the network that has the most, when 1,000 wait', async () => {
+  it('refuses the newest task of the network with the most tasks if 1,000 wait', async () => {
     yieldMany(2)
     yieldMany(900, { first: 3 })
     yieldMany(100, { network: 'b' })
@@ -107,7 +107,7 @@ describe('EventLoopScheduler', () => {
     expect(given).toEqual(['a1', 'a2', 'a902 refused', 'a3', 'b1', 'c1', 'a4'])
   })
 
-  it('bounds background tasks apart: 1,000 of them refuse no login', async () => {
+  it('counts background tasks separately: 1,000 of them cause no login to be refused', async () => {
     yieldMany(1_002, { network: 'b', priority: 'background' })
     yieldMany(1_000, { network: 'b', first: 1_003 })
     await Promise.resolve()
@@ -117,7 +117,7 @@ describe('EventLoopScheduler', () => {
   })
 
   // Cause: connections that were reset after their body kept their recoveries.
-  it('refuses the task of a client that is gone, and runs another in the same round', async () => {
+  it('refuses a task whose client has disconnected, and runs another in the same round', async () => {
     yieldMany(2)
     let isGone = false
     const refused = expect(scheduler.yield({ network: 'gone', isGone: () => isGone })).rejects.toEqual(
@@ -130,7 +130,7 @@ describe('EventLoopScheduler', () => {
     expect(given).toEqual(['a1', 'a2', 'a3', 'a4'])
   })
 
-  it('refuses a client that is gone already, without using up the round', async () => {
+  it('refuses a client that has already disconnected, without using a slot of the round', async () => {
     for (let number = 0; number < 3; number += 1) {
       await expect(scheduler.yield({ network: 'gone', isGone: () => true })).rejects.toEqual(refusal('ERR_BUSY'))
     }

@@ -53,8 +53,8 @@ const invalid = refusal('ERR_ACCESS_TOKEN')
 
 afterEach(() => void jest.restoreAllMocks())
 
-describe('a token of resourceIssuer', () => {
-  it('is accepted as RFC 9068 says', async () => {
+describe('createResourceIssuer: verifying a token', () => {
+  it('accepts a token that follows RFC 9068', async () => {
     const issuer = await startIssuer()
     const { verify } = await createVerifier(issuer)
     const { claims, ...user } = await verify(await signToken(issuer, createPayload(issuer, { role: 'buyer' })))
@@ -77,13 +77,13 @@ describe('a token of resourceIssuer', () => {
     ['a begin more than 5 s ahead', { iat: 1_800_000_006 }],
     ['a credential inside', { vc: {} }],
     ['a use of its own', { use: 'relay' }]
-  ])('is refused with %s', async (_name, changes) => {
+  ])('refuses a token with %s', async (_name, changes) => {
     const issuer = await startIssuer()
     const { verify } = await createVerifier(issuer)
     await expect(verify(await signToken(issuer, createPayload(issuer, changes)))).rejects.toEqual(invalid)
   })
 
-  it('is refused for a DID of a network that the service does not use', async () => {
+  it('refuses a DID on a network that the service does not use', async () => {
     const issuer = await startIssuer()
     const token = await signToken(issuer, createPayload(issuer))
     const [ours, others] = [await createVerifier(issuer, ['rsk']), await createVerifier(issuer, [''])]
@@ -91,7 +91,7 @@ describe('a token of resourceIssuer', () => {
     await expect(others.verify(token)).rejects.toEqual(refusal('ERR_DID_UNSUPPORTED'))
   })
 
-  it('is expired at its exp, and when that is more than 305 s ahead', async () => {
+  it('treats a token as expired at its exp, and if exp is more than 305 s in the future', async () => {
     const issuer = await startIssuer()
     const { verify, clock } = await createVerifier(issuer)
     const expired = refusal('ERR_ACCESS_TOKEN_EXPIRED')
@@ -117,13 +117,13 @@ describe('a token of resourceIssuer', () => {
     ['a key of its own', { jwk: {} }],
     ['critical extensions', { crit: ['exp'] }],
     ['another alg than that of its signature', { alg: 'ES384' }]
-  ])('is refused with %s in its header', async (_name, changes) => {
+  ])('refuses a token with %s in its header', async (_name, changes) => {
     const issuer = await startIssuer()
     const { verify } = await createVerifier(issuer)
     await expect(verify(await signToken(issuer, createPayload(issuer), changes))).rejects.toEqual(invalid)
   })
 
-  it('is refused when it is unsigned, too long, or signed by a public value, secp256k1 or a stranger', async () => {
+  it('refuses a token that is unsigned, too long, or signed by another key or algorithm', async () => {
     const issuer = await startIssuer()
     const { verify } = await createVerifier(issuer)
     const payload = createPayload(issuer)
@@ -149,8 +149,8 @@ describe('a token of resourceIssuer', () => {
   })
 })
 
-describe('the keys of resourceIssuer', () => {
-  it('are fetched once for 1,000 made-up kids in 30 s, and once more after that', async () => {
+describe('createResourceIssuer: fetching keys', () => {
+  it('fetches once per 30 s for 1,000 unknown key ids', async () => {
     const issuer = await startIssuer()
     const { verify, clock, fetches } = await createVerifier(issuer)
     await verify(await issuer.tokenFor(ORDERS))
@@ -173,7 +173,7 @@ describe('the keys of resourceIssuer', () => {
     expect(fetches()).toBe(2)
   })
 
-  it('are not fetched for what is no token for this service', async () => {
+  it('does not fetch for a token that is not for this service', async () => {
     const issuer = await startIssuer()
     const { verify } = await createVerifier(issuer)
     const { accessToken } = await issuer.logIn()
@@ -183,7 +183,7 @@ describe('the keys of resourceIssuer', () => {
     expect(issuer.asked).toEqual([])
   })
 
-  it('are fetched once for users who come at once, and again after 10 min', async () => {
+  it('fetches once for concurrent users, and again after 10 min', async () => {
     const issuer = await startIssuer()
     const { verify, clock, fetches } = await createVerifier(issuer)
     const { accessToken } = await issuer.logIn()
@@ -198,7 +198,7 @@ describe('the keys of resourceIssuer', () => {
     expect(fetches()).toBe(2)
   })
 
-  it('stay valid while the issuer is unavailable, with one warning per 30 s', async () => {
+  it('keeps the keys while the issuer is unavailable, with one warning per 30 s', async () => {
     const issuer = await startIssuer()
     const { verify, clock, warnings } = await createVerifier(issuer)
     await verify(await issuer.tokenFor(ORDERS))
@@ -209,7 +209,7 @@ describe('the keys of resourceIssuer', () => {
     expect(warnings).toEqual([{ event: 'issuer-keys', issuer: issuer.url, reason: 'fetch failed: other side closed' }])
   })
 
-  it('are ERR_KEYS as long as there never were any, then fetched after 30 s', async () => {
+  it('fails with ERR_KEYS until the first successful fetch, and retries after 30 s', async () => {
     const issuer = await startIssuer()
     const { verify, clock } = await createVerifier(issuer)
     const token = await issuer.tokenFor(ORDERS)
@@ -229,7 +229,7 @@ describe('the keys of resourceIssuer', () => {
     ['no list', 200, '{"keys":{}}'],
     ['an error', 500, JSON.stringify({ keys: [{ kty: 'EC', crv: 'P-256', kid: '1', x: '', y: '' }] })],
     ['more than 64 KiB', 200, JSON.stringify({ keys: [], text: 'x'.repeat(65_536) })]
-  ])('do not change when the issuer answers %s', async (_name, status, text) => {
+  ])('keeps the keys if the issuer responds with %s', async (_name, status, text) => {
     const issuer = await startIssuer()
     const { verify, clock } = await createVerifier(issuer)
     await verify(await issuer.tokenFor(ORDERS))
@@ -238,7 +238,7 @@ describe('the keys of resourceIssuer', () => {
     await verify(await issuer.tokenFor(ORDERS))
   })
 
-  it('are 503 for a set with two keys of one kid, or stay the previous ones, until it is mended', async () => {
+  it('refuses a set with two keys of one kid: 503, or the previous keys, until it is fixed', async () => {
     const issuer = await startIssuer()
     const [fresh, started] = [await createVerifier(issuer), await createVerifier(issuer)]
     const token = await issuer.tokenFor(ORDERS)
@@ -254,7 +254,7 @@ describe('the keys of resourceIssuer', () => {
     await fresh.verify(token)
   })
 
-  it('leave out those that cannot verify', async () => {
+  it('ignores keys that cannot verify', async () => {
     const issuer = await startIssuer()
     const { verify } = await createVerifier(issuer)
     const token = await issuer.tokenFor(ORDERS)
@@ -264,7 +264,7 @@ describe('the keys of resourceIssuer', () => {
     await verify(token)
   })
 
-  it('count without a fetch where they are given, the previous one as well, and no other', async () => {
+  it('uses only the keys of the option, previous ones included, without a fetch', async () => {
     const issuer = await startIssuer({ resourceKeys: [resourceKey(2), resourceKey(1)] })
     const old = await signToken(issuer, createPayload(issuer), { kid: (await issuer.get(KEYS)).body.keys[1].kid })
     const token = await issuer.tokenFor(ORDERS)
@@ -279,7 +279,7 @@ describe('the keys of resourceIssuer', () => {
     expect(fetches() + strict.fetches()).toBe(0)
   })
 
-  it('are asked at 127.0.0.1 for http://localhost, whose other address may be another process', async () => {
+  it('fetches from 127.0.0.1 for http://localhost, whose IPv6 address may be another process', async () => {
     const issuer = await startIssuer()
     const url = issuer.url.replace('127.0.0.1', 'localhost')
     const fetched = jest.spyOn(globalThis, 'fetch')
@@ -291,7 +291,7 @@ describe('the keys of resourceIssuer', () => {
     ])
   })
 
-  it('cannot be fetched from an unavailable issuer, whose cause is logged', async () => {
+  it('logs the cause if the issuer is unavailable', async () => {
     const [issuer, deadUrl] = [await startIssuer(), await deadRpcUrl()]
     const { verify, warnings } = await createVerifier({ ...issuer, url: deadUrl })
     const token = await signToken(issuer, createPayload({ ...issuer, url: deadUrl }))
@@ -299,7 +299,7 @@ describe('the keys of resourceIssuer', () => {
     expect(warnings).toMatchObject([{ reason: expect.stringMatching(/^fetch failed: connect ECONNREFUSED 127/) }])
   })
 
-  it('are not looked for where the issuer redirects to', async () => {
+  it('does not follow a redirect of the issuer', async () => {
     const [issuer, other] = [await startIssuer(), await startIssuer()]
     const { verify } = await createVerifier(issuer)
     const token = await issuer.tokenFor(ORDERS)
@@ -308,7 +308,7 @@ describe('the keys of resourceIssuer', () => {
     expect(other.asked).toEqual([])
   })
 
-  it('are where discovery says, and else at the usual place', async () => {
+  it('reads the URL of the keys from discovery, or uses the default URL', async () => {
     const issuer = await startIssuer()
     const { keys } = (await issuer.get(KEYS)).body
     issuer.answer = (req, res) => {
@@ -331,7 +331,7 @@ describe('the keys of resourceIssuer', () => {
     await (await createVerifier(issuer)).verify(token)
   })
 
-  it('overlap: a token by the previous key counts while that is published, and no longer', async () => {
+  it('accepts a token by the previous key only while that key is published', async () => {
     const [before, after] = [resourceKey(1), resourceKey(2)]
     const issuer = await startIssuer({ resourceKeys: [before] })
     const { verify, clock } = await createVerifier(issuer)

@@ -74,9 +74,9 @@ const signers: Record<string, (data: unknown, key: string) => unknown> = {
   }
 }
 
-describe('the service key behind a signer', () => {
+describe('createServiceKey', () => {
   it.each(Object.entries(signers))(
-    'is learnt from a signer that answers as %s, and signs 64 bytes with low s',
+    'recovers the key from a signer that returns %s, and signs 64 bytes with low s',
     async (_name, answer) => {
       const key = createKey((data: unknown) => answer(data, wallet.privateKey))
       expect(await publicKeyHex(key)).toBe(computePublicKeyHex(wallet.privateKey))
@@ -85,20 +85,20 @@ describe('the service key behind a signer', () => {
     }
   )
 
-  it('is asked once for any number of callers', async () => {
+  it('requests one signature for any number of callers', async () => {
     const signer = jest.fn(ES256KSigner(hexToBytes(wallet.privateKey)))
     const key = createKey(signer)
     await Promise.all([key.publicKey(), key.publicKey(), key.publicKey()])
     expect(signer).toHaveBeenCalledTimes(1)
   })
 
-  it('is never asked to sign what could be a token', async () => {
+  it('never asks the signer for a signature that could be a token', async () => {
     const signer = jest.fn(ES256KSigner(hexToBytes(other.privateKey)))
     await createKey(signer).publicKey()
     expect(signer.mock.calls.map(([data]) => String(data)).filter((data) => !data.includes(' '))).toEqual([])
   })
 
-  it('is learnt with one warning when it differs from the key of serviceDid', async () => {
+  it('warns once if the key differs from the key of serviceDid', async () => {
     const key = createKey(ES256KSigner(hexToBytes(other.privateKey)))
     expect(await publicKeyHex(key)).toBe(computePublicKeyHex(other.privateKey))
     await key.publicKey()
@@ -108,7 +108,7 @@ describe('the service key behind a signer', () => {
     ])
   })
 
-  it('is learnt without a warning for a serviceDid that has no address', async () => {
+  it('does not warn for a serviceDid without an address', async () => {
     const key = createKey(ES256KSigner(hexToBytes(wallet.privateKey)), 'did:web:service.example')
     expect(await publicKeyHex(key)).toBe(computePublicKeyHex(wallet.privateKey))
     expect(warnings).toEqual([])
@@ -119,13 +119,13 @@ describe('the service key behind a signer', () => {
     ['rejects', () => Promise.reject(new Error('no key'))],
     ['returns words', () => 'not a signature at all'],
     ['always returns the same signature', () => base64url('11'.repeat(32) + '22'.repeat(32))]
-  ])('rejects with ERR_SIGNER and a time to retry after when the signer %s', async (_name, signer) => {
+  ])('rejects with ERR_SIGNER and a retry time when the signer %s', async (_name, signer) => {
     const failure = { code: 'ERR_SIGNER', message: 'Signer unavailable, try again', retryAfterSeconds: 5 }
     await expect(createKey(signer).publicKey()).rejects.toMatchObject(failure)
     await expect(sign(createKey(signer))).rejects.toMatchObject(failure)
   })
 
-  it('rejects with ERR_SIGNER after 10 s when the signer hangs, and leaves no timer behind', async () => {
+  it('rejects with ERR_SIGNER after 10 s when the signer hangs, and leaves no timer running', async () => {
     jest.useFakeTimers()
     const hangingRequest = createKey(() => new Promise(() => undefined)).publicKey()
     const failure = expect(hangingRequest).rejects.toMatchObject({ code: 'ERR_SIGNER' })
@@ -136,7 +136,7 @@ describe('the service key behind a signer', () => {
     expect(jest.getTimerCount()).toBe(0)
   })
 
-  it('asks a signer that failed again', async () => {
+  it('retries a signer that failed', async () => {
     let isAway = true
     const validSigner = ES256KSigner(hexToBytes(wallet.privateKey))
     const key = createKey((data: string) => (isAway ? Promise.reject(new Error('away')) : validSigner(data)))
@@ -145,7 +145,7 @@ describe('the service key behind a signer', () => {
     expect(await publicKeyHex(key)).toBe(computePublicKeyHex(wallet.privateKey))
   })
 
-  it('rejects with ERR_SIGNER when the signer answers garbage later, and returns no invalid signature', async () => {
+  it('rejects with ERR_SIGNER if the signer returns garbage later, and returns no invalid signature', async () => {
     let isMad = false
     const validSigner = ES256KSigner(hexToBytes(wallet.privateKey))
     const key = createKey((data: string) => validSigner(isMad ? `${data}!` : data))
@@ -154,7 +154,7 @@ describe('the service key behind a signer', () => {
     await expect(sign(key)).rejects.toMatchObject({ code: 'ERR_SIGNER' })
   })
 
-  it('is learnt again with the next request after it changes', async () => {
+  it('recovers the key again on the request after it changed', async () => {
     let privateKey = wallet.privateKey
     const key = createKey((data: string) => ES256KSigner(hexToBytes(privateKey))(data))
     await key.publicKey()
@@ -165,7 +165,7 @@ describe('the service key behind a signer', () => {
     expect(warnings).toHaveLength(1)
   })
 
-  it('tells of each key that replaces another, also of one that comes back, and not of the first', async () => {
+  it('reports each key that replaces another one, also a returning one, but not the first', async () => {
     let privateKey = wallet.privateKey
     const key = createKey((data: string) => ES256KSigner(hexToBytes(privateKey))(data))
     const changeTo = async (next: string): Promise<void> => {
@@ -182,7 +182,7 @@ describe('the service key behind a signer', () => {
     expect(changes).toEqual([other.address.toLowerCase(), wallet.address.toLowerCase()])
   })
 
-  it('reports no change when the signer fails and returns with the same key', async () => {
+  it('reports no change if the signer fails and returns with the same key', async () => {
     let isAway = false
     const validSigner = ES256KSigner(hexToBytes(wallet.privateKey))
     const key = createKey((data: string) => (isAway ? validSigner(`${data}!`) : validSigner(data)))
@@ -194,7 +194,7 @@ describe('the service key behind a signer', () => {
     expect(changes).toEqual([])
   })
 
-  it('is compared without a warning with a serviceDid that is a public key', async () => {
+  it('does not warn for a serviceDid that is a public key', async () => {
     const compressed = SigningKey.computePublicKey(wallet.privateKey, true)
     const key = createKey(ES256KSigner(hexToBytes(wallet.privateKey)), `did:ethr:rsk:${compressed}`)
     expect(await publicKeyHex(key)).toBe(computePublicKeyHex(wallet.privateKey))
@@ -204,7 +204,7 @@ describe('the service key behind a signer', () => {
     expect(warnings).toMatchObject([{ event: 'signer-address', address: other.address.toLowerCase() }])
   })
 
-  it('rejects with ERR_SIGNER when the public key in serviceDid is no point of the curve', async () => {
+  it('rejects with ERR_SIGNER if the public key in serviceDid is not on the curve', async () => {
     const key = createKey(ES256KSigner(hexToBytes(wallet.privateKey)), `did:ethr:0x02${'f'.repeat(64)}`)
     await expect(key.publicKey()).rejects.toMatchObject({ code: 'ERR_SIGNER' })
   })

@@ -40,7 +40,7 @@ const problem = (fields: object): Response =>
   new Response(JSON.stringify({ code: 'ERR_APPROVAL', ...fields }), { status: 403 })
 
 describe('DidAuthClient.fetch with approve', () => {
-  it('has the wallet sign the request in words, and sends it once more', async () => {
+  it('has the wallet sign a description of the request, and sends the request again', async () => {
     const { transfer, texts, exchanges } = await startApprovingService()
     expect((await transfer()).status).toBe(200)
     expect(texts).toHaveLength(1)
@@ -52,7 +52,7 @@ describe('DidAuthClient.fetch with approve', () => {
   })
 
   // Cause: what the user had signed was sent with the previous token, which had ended.
-  it('refreshes a token that ends while the wallet is open', async () => {
+  it('refreshes a token that expires while the wallet prompt is open', async () => {
     const { auth, clock, exchanges } = await startApprovingService()
     await auth.logIn({ wallet: createWatchedWallet(alice, () => (clock.seconds += 60)) })
     clock.seconds += 540
@@ -69,14 +69,14 @@ describe('DidAuthClient.fetch with approve', () => {
     ['the fields of a form', { body: new URLSearchParams({ to: 'Bob' }), headers: {} }],
     ['a form whose boundary is drawn each time', { body: FORM, headers: {} }],
     ['GET', { method: 'GET', body: null, headers: {} }]
-  ])('signs what is sent: %s', async (_what, init) => {
+  ])('signs the request as it is sent: %s', async (_what, init) => {
     const { transfer } = await startApprovingService()
     const answer = await transfer(init)
     const { type } = (await answer.json()) as { type?: string }
     expect([answer.status, type?.split(';')[0]]).toEqual([200, readContentType(init)])
   })
 
-  it('knows its request below the path of the service, whether or not a proxy removes that', async () => {
+  it('recognizes the request below the path of the service, even if a proxy removes that path', async () => {
     const mounted = await startApprovingService({ prefix: '/api' })
     expect((await mounted.transfer()).status).toBe(200)
     const behind = await startApprovingService({ prefix: '/api' })
@@ -88,7 +88,7 @@ describe('DidAuthClient.fetch with approve', () => {
     expect(parseSiweMessage(behind.texts[0]!).statement).toBe(statement)
   })
 
-  it('signs the hash of a path that is cut, below the path of the service as well', async () => {
+  it('signs the hash of a shortened path, also below the path of the service', async () => {
     const { auth, texts } = await startApprovingService({ prefix: '/api' })
     const path = `/transfer?${'x'.repeat(300)}`
     expect((await auth.fetch(path, { method: 'POST', approve: true })).status).toBe(200)
@@ -107,7 +107,7 @@ describe('DidAuthClient.fetch with approve', () => {
     ['no statement', { statement: undefined }],
     ['a nonce of several lines', { nonce: `${NONCE}\nRequest ID: 00` }],
     ['no nonce', { nonce: undefined }]
-  ])('never shows the wallet what the service wants signed in place of it: %s', async (_what, fields) => {
+  ])('never shows the wallet a text that the service substitutes: %s', async (_what, fields) => {
     const { transfer, texts, intercept } = await startApprovingService()
     const statement = 'Approve: Send 5 RBTC to Bob (POST /transfer?fast)'
     intercept(() => problem({ nonce: NONCE, statement, ...fields }))
@@ -115,7 +115,7 @@ describe('DidAuthClient.fetch with approve', () => {
     expect(texts).toEqual([])
   })
 
-  it('returns every other refusal untouched, and this one where it was not told to approve', async () => {
+  it('returns every other refusal unchanged, and this one without the option approve', async () => {
     const { auth, transfer, texts } = await startApprovingService()
     expect(await (await auth.fetch('/forbidden', { approve: true })).json()).toEqual({ code: 'ERR_OF_THE_APP' })
     const answer = await transfer({ approve: false })
@@ -123,7 +123,7 @@ describe('DidAuthClient.fetch with approve', () => {
     expect(texts).toEqual([])
   })
 
-  it('returns the second refusal, as where the wallet has changed to another account', async () => {
+  it('returns the second refusal, for example after the wallet switched accounts', async () => {
     const service = await startApprovingService()
     let [account] = [alice]
     const wallet = {
@@ -137,7 +137,7 @@ describe('DidAuthClient.fetch with approve', () => {
     expect([status, service.exchanges.map((exchange) => exchange.status)]).toEqual([403, [403, 403]])
   })
 
-  it('throws USER_REJECTED where the user closes the window, and sends nothing', async () => {
+  it('throws USER_REJECTED if the user closes the window, and sends nothing', async () => {
     const service = await startApprovingService()
     const rejected = Object.assign(new Error('no'), { code: 4001 })
     let isOpen = true

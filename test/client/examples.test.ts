@@ -80,7 +80,7 @@ describe('examples/page-server.ts with its page', () =>
   it.each([
     ['cookies', 'page-cookies.mjs'],
     ['header', 'page-header.mjs']
-  ])('shows one state at a time, and errors below what caused them, with %s', async (MODE, script) => {
+  ])('shows one state at a time, and each error below its button, with %s', async (MODE, script) => {
     const server = await serve(() => import(`${join(root, 'examples/page-server.ts')}?${MODE}`), { MODE })
     await request(server)
       .get('/')
@@ -125,7 +125,7 @@ describe('examples/page-server.ts with its page', () =>
   }))
 
 describe('examples/node-client.mjs', () =>
-  it('logs in once, and is still logged in when it runs again', async () => {
+  it('logs in once, and is still logged in on the next run', async () => {
     const server = await serve(() => import('../../examples/page-server.js'), { MODE: 'header' })
     const folder = temporaryFolder()
     const variables = { SERVICE_URL: readUrl(server), LOGIN_DOMAIN: 'localhost:3000', WALLET_KEY: alice.privateKey }
@@ -137,7 +137,7 @@ describe('examples/node-client.mjs', () =>
   }))
 
 describe('examples/behind-a-proxy.ts', () =>
-  it('knows the address of its users and the public URL', async () => {
+  it('detects the address of its users and the public URL', async () => {
     const proxy = await serve(() => import('../../examples/behind-a-proxy.js'), {}, 2)
     const auth = new DidAuthClient({ url: readUrl(proxy), domain: 'app.example', wallet: createPlainWallet(alice) })
     await auth.logIn()
@@ -172,7 +172,7 @@ async function printedBy(
 }
 
 describe('examples/relay-qr.ts', () =>
-  it('prints a QR code and its link, and what the recipient reads', async () => {
+  it('prints a QR code and its link, and the text that the recipient reads', async () => {
     const printed = await printedBy(() => import('../../examples/relay-qr.js'), 'RELAY_URL', startTestRelay)
     expect(printed).toEqual([
       [expect.stringMatching(/^[ ▀▄█\n]{500,}$/)],
@@ -182,7 +182,7 @@ describe('examples/relay-qr.ts', () =>
   }))
 
 describe('examples/vault-notes.ts', () =>
-  it('keeps both notes, which strangers cannot read', async () => {
+  it('stores both notes, which strangers cannot read', async () => {
     const start = async (env: Record<string, string>) => {
       const vault = await testVault(env)
       return { listener: vault.listener, end: () => vault.close() }

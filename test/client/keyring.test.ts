@@ -49,8 +49,8 @@ async function createNewKeyring(unlockersOf: (plainWallet: PlainWallet) => Unloc
   return { ...user, key, recoveryCode, open }
 }
 
-describe('a keyring', () => {
-  it('opens by the code and by the wallet, each alone, and its key decrypts the notes', async () => {
+describe('createKeyring and openKeyring', () => {
+  it('open by the code or by the wallet, and the key decrypts the notes', async () => {
     const { auth, plainWallet, key, recoveryCode, open } = await createNewKeyring((signer) => [wallet(signer)])
     expect(key).toHaveLength(32)
     await new VaultClient({ auth, encrypt: { key } }).add('notes', 'Buy oak')
@@ -66,11 +66,11 @@ describe('a keyring', () => {
     }
   })
 
-  it('has a new key each time', async () => {
+  it('create a new key each time', async () => {
     expect((await createNewKeyring()).key).not.toEqual((await createNewKeyring()).key)
   })
 
-  it('is stored in the documented form, which another implementation opens', async () => {
+  it('store the documented form, which another implementation opens', async () => {
     const { did, key, recoveryCode, read } = await createNewKeyring()
     const { v, slots, mac } = await read()
     const [{ id, type, label, createdAt, salt, iv, wrapped }] = slots as [Record<string, string>]
@@ -88,7 +88,7 @@ describe('a keyring', () => {
     expect(mac).toBe(createHmac('sha256', macKey).update(text).digest('base64url'))
   })
 
-  it('stays readable where the client of the vault encrypts: its entry is never encrypted again', async () => {
+  it('stay readable if the vault client encrypts: it never encrypts the keyring again', async () => {
     const { auth, client } = await createUser()
     const encrypting = new VaultClient({ auth, encrypt: { key: new Uint8Array(32) } })
     const { key, recoveryCode } = await createKeyring({ vault: encrypting })
@@ -98,7 +98,7 @@ describe('a keyring', () => {
     expect((await encrypting.backup()).entries.map((entry) => entry.key)).toEqual([KEY])
   })
 
-  it('is made once: KEYRING_EXISTS, also where two devices make it at once', async () => {
+  it('create a keyring once: KEYRING_EXISTS, even if two devices create it at once', async () => {
     const { client } = await createNewKeyring()
     await expectError(createKeyring({ vault: client }), { code: 'KEYRING_EXISTS' })
     const { client: fresh } = await createUser()
@@ -108,7 +108,7 @@ describe('a keyring', () => {
   })
 
   // Cause: the code of a keyring was lost where the answer to its write was.
-  it('is made where the answer to its write was lost', async () => {
+  it('create the keyring if the response to its write was lost', async () => {
     const { auth } = await createUser()
     const fetch: VaultClientOptions['fetch'] = async (path, init) => {
       const response = await auth.fetch(path, init)
@@ -120,7 +120,7 @@ describe('a keyring', () => {
     expect((await openKeyring({ vault, unlock: recovery(recoveryCode) })).key).toEqual(key)
   })
 
-  it('is not made where another user logs in while the first one is asked', async () => {
+  it('do not create one if another user logs in while the first is prompted', async () => {
     const { auth, client } = await createUser()
     const slow = {
       type: 'passkey',
@@ -133,12 +133,12 @@ describe('a keyring', () => {
     expect(await client.keys()).toEqual([])
   })
 
-  it('is KEYRING_MISSING where there is none', async () => {
+  it('throw KEYRING_MISSING if there is no keyring', async () => {
     const { client } = await createUser()
     await expectError(openKeyring({ vault: client, unlock: recovery() }), { code: 'KEYRING_MISSING' })
   })
 
-  it('opens without a login, as reads do: the notes of a user whose wallet is lost come back by the code', async () => {
+  it('open without a login: a user whose wallet is lost reads the notes with the code', async () => {
     const { auth, did, key, recoveryCode } = await createNewKeyring()
     await new VaultClient({ auth, encrypt: { key } }).add('notes', 'Buy oak')
     const visitor = new DidAuthClient({ url: address.url })
@@ -149,7 +149,7 @@ describe('a keyring', () => {
     await expectError(opened.add(recovery(), 'new'), { code: 'NOT_SIGNED_IN' })
   })
 
-  it('takes new ways to open, and removes them, but not the last', async () => {
+  it('add and remove ways to open, but not the last one', async () => {
     const { plainWallet, key, recoveryCode, open } = await createNewKeyring()
     const opened = await open()
     await opened.add(wallet(plainWallet), 'My wallet')
@@ -167,7 +167,7 @@ describe('a keyring', () => {
     expect((await open(wallet(plainWallet))).slots).toHaveLength(1)
   })
 
-  it('keeps the root where the caller wipes its key', async () => {
+  it('keep the root key if the caller wipes the key', async () => {
     const { plainWallet, key, open } = await createNewKeyring()
     const opened = await open()
     opened.key.fill(0)
@@ -175,7 +175,7 @@ describe('a keyring', () => {
     expect((await open(wallet(plainWallet))).key).toEqual(key)
   })
 
-  it('takes labels of 1 to 64 characters without control characters, and at most 8 KiB', async () => {
+  it('accept labels of 1 to 64 characters without control characters, and at most 8 KiB', async () => {
     const { open, sent } = await createNewKeyring()
     const opened = await open()
     const writes = sent.length
@@ -193,8 +193,8 @@ describe('a keyring', () => {
   })
 })
 
-describe('two devices that add at once', () => {
-  it('both succeed: the one that is late reads again, and keeps the change of the other', async () => {
+describe('Keyring.add on two devices at once', () => {
+  it('succeeds on both: the later one reads again, and keeps the change of the other', async () => {
     const { plainWallet, client, sent, key, open } = await createNewKeyring()
     const [first, second] = await Promise.all([open(), open()])
     const paper = recovery()
@@ -210,7 +210,7 @@ describe('two devices that add at once', () => {
     expect((await open(paper)).slots.map(({ label }) => label)).toEqual(['Paper of the second'])
   })
 
-  it('fail with CONFLICT where it was changed twice meanwhile', async () => {
+  it('fails with CONFLICT if the keyring changed twice in the meantime', async () => {
     const { client, recoveryCode, open } = await createNewKeyring()
     const meddler = await open()
     const busy = {
@@ -226,7 +226,7 @@ describe('two devices that add at once', () => {
     expect((await open()).slots.map(({ label }) => label)).toEqual(['recovery', 'faster', 'faster'])
   })
 
-  it('cannot remove the last two slots between them', async () => {
+  it('cannot remove the last two slots', async () => {
     const { open } = await createNewKeyring()
     const first = await open()
     await first.add(recovery(), 'other')
@@ -236,7 +236,7 @@ describe('two devices that add at once', () => {
   })
 })
 
-describe('a vault that changes the keyring', () => {
+describe('openKeyring of a keyring that the vault changed', () => {
   const second =
     (fields: object) =>
     ({ slots, ...rest }: Stored): object => ({ ...rest, slots: [slots[0], { ...slots[1], ...fields }] })
@@ -262,7 +262,7 @@ describe('a vault that changes the keyring', () => {
     ['more than 8 KiB', (stored) => ({ ...stored, more: 'a'.repeat(8_192) })]
   ]
 
-  it.each(changes)('is noticed, KEYRING_TAMPERED: %s', async (_what, change) => {
+  it.each(changes)('throws KEYRING_TAMPERED: %s', async (_what, change) => {
     const { plainWallet, open, read, write } = await createNewKeyring((signer) => [wallet(signer)])
     const old = await read()
     const opened = await open()
@@ -273,7 +273,7 @@ describe('a vault that changes the keyring', () => {
     await expectError(opened.add(recovery(), 'new'), { code: 'KEYRING_TAMPERED' })
   })
 
-  it('is noticed where there is a second entry, and LOCKED where the very slot that should open is another', async () => {
+  it('detects a second entry, and throws LOCKED if the slot to open was replaced', async () => {
     const { client, open, read, write } = await createNewKeyring()
     const stored = await read()
     await client.add(KEY, '{}')
@@ -282,7 +282,7 @@ describe('a vault that changes the keyring', () => {
     await expectError(open(), { code: 'LOCKED' })
   })
 
-  it("is noticed where it answers another user's keyring", async () => {
+  it('detects the keyring of another user', async () => {
     const { read, recoveryCode } = await createNewKeyring()
     const victim = await createUser()
     await victim.write(await read())
@@ -291,7 +291,7 @@ describe('a vault that changes the keyring', () => {
 })
 
 describe('recovery', () => {
-  it('makes codes of 32 digits in groups of four and a check symbol, each another one', () => {
+  it('generates codes of 32 digits in groups of four with a check symbol, each different', () => {
     const form = /^(?:[0-9A-HJKMNP-TV-Z]{4}-){8}[0-9A-HJKMNP-TV-Z*~$=U]$/
     const codes = Array.from({ length: 200 }, () => recovery().code)
     expect(codes.filter((code) => !form.test(code))).toEqual([])
@@ -307,7 +307,7 @@ describe('recovery', () => {
     expect(recovery(code).secret({ id: '', createdAt: 0 }, false)).resolves.toHaveLength(32)
   )
 
-  it('is LOCKED for another code, one digit more, less or wrong, two that changed places, and none', async () => {
+  it('throws LOCKED for another code, a wrong digit or length, two swapped digits, and no code', async () => {
     const { recoveryCode, open, sent } = await createNewKeyring()
     const text = recoveryCode.replaceAll('-', '')
     expect((await open(recovery(text.toLowerCase()))).slots).toHaveLength(1)
@@ -330,7 +330,7 @@ describe('recovery', () => {
 })
 
 describe('wallet', () => {
-  it('is refused where it signs differently each time, and nothing is written', async () => {
+  it('refuses a wallet whose signatures differ each time, and writes nothing', async () => {
     const { plainWallet, client, sent } = await createUser()
     let count = 0
     const fickle: PlainWallet = {
@@ -343,7 +343,7 @@ describe('wallet', () => {
     expect([count, sent.filter((request) => request.includes('PUT'))]).toEqual([2, []])
   })
 
-  it('is asked twice for a new slot and once to open; its text names page and slot', async () => {
+  it('prompts twice for a new slot and once to open; the text names page and slot', async () => {
     const { plainWallet, signer, client } = await createUser()
     const { signed: texts, ...watched } = createWatchedWallet(signer)
     await createKeyring({ vault: client, unlockers: [wallet(watched, { domain: 'app.example' })] })
@@ -370,14 +370,14 @@ Issued At: ${new Date(createdAt * 1_000).toISOString()}`
     })
   })
 
-  it('is LOCKED with another account, and opens among several wallets', async () => {
+  it('throws LOCKED for another account, and opens with one of several wallets', async () => {
     const others = [createPlainWallet(createWallet()), createPlainWallet(createWallet())]
     const { plainWallet, key, open } = await createNewKeyring((signer) => [wallet(others[0]!), wallet(signer)])
     await expectError(open(wallet(others[1]!)), { code: 'LOCKED' })
     expect((await open(wallet(plainWallet))).key).toEqual(key)
   })
 
-  it('signs what is no login at the library: its URI has no host', async () => {
+  it('signs a text that cannot log in at the library: its URI has no host', async () => {
     const service = await startClientService({ siwe: { domains: ['service.example'] } })
     const signer = createWallet()
     const { client } = await createUser(signer)
@@ -393,8 +393,8 @@ Issued At: ${new Date(createdAt * 1_000).toISOString()}`
   })
 })
 
-describe('the bytes that are sent', () =>
-  it('have neither the key, nor the code, nor the signature', async () => {
+describe('the bytes that createKeyring sends', () =>
+  it('contain neither the key, nor the code, nor the signature', async () => {
     const { signer, key, recoveryCode, sent, open } = await createNewKeyring((plainWallet) => [wallet(plainWallet)])
     const watched = createWatchedWallet(signer)
     const opened = await open(wallet(watched))
@@ -411,8 +411,8 @@ describe('the bytes that are sent', () =>
     expect([...secrets, ...codes].filter((secret) => all.toLowerCase().includes(secret.toLowerCase()))).toEqual([])
   }))
 
-describe('another vault', () => {
-  it('takes keyring and ciphertexts as they are: its code opens there, and the notes can be read', async () => {
+describe('VaultClient.restore at another vault', () => {
+  it('stores keyring and ciphertexts unchanged: the code opens them, and the notes are readable', async () => {
     const { auth, client, key, recoveryCode, signer } = await createNewKeyring()
     const notes = new VaultClient({ auth, encrypt: { key } })
     await notes.add('notes', 'Buy oak')
@@ -427,7 +427,7 @@ describe('another vault', () => {
     expect(await userElsewhere.client.backup({ raw: true })).toEqual(backup)
   })
 
-  it('keeps a keyring that it has: KEYRING_EXISTS, and nothing is written', async () => {
+  it('refuses to replace a keyring: KEYRING_EXISTS, and writes nothing', async () => {
     const { client, signer } = await createNewKeyring()
     await client.add('notes', 'a')
     const backup = await client.backup({ raw: true })

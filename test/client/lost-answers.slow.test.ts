@@ -41,7 +41,7 @@ class User {
   }
 }
 
-describe('a client whose service restarts and whose answers are lost', () => {
+describe('DidAuthClient with a service that restarts and loses responses', () => {
   const servers = new ServerProcesses({
     SERVICE_URL: url,
     REFRESH_REUSE_GRACE_SECONDS: '0',
@@ -51,7 +51,7 @@ describe('a client whose service restarts and whose answers are lost', () => {
   beforeEach(() => setGlobals({ navigator: { locks: fakeLocks() } }))
   afterEach(() => servers.killAll())
 
-  it('is never signed out, in 1,000 rounds', async () => {
+  it('is never signed out in 1,000 rounds', async () => {
     fakeClientTime(50, 500, 1_000, 2_000, 5_000)
     let server: ServerProcess = await servers.start()
     const signedOut: string[] = []

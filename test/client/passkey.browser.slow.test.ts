@@ -91,7 +91,7 @@ describe('a passkey as a wallet, in Chromium', () => {
     return wallet.address`
   const open = create.replace('createPasskey', 'openPasskey').replace(`, userName: 'Ada'`, '')
 
-  it('is the same DID after a reload, and another one for another rpId', async () => {
+  it('has the same DID after a reload, and another DID for another rpId', async () => {
     const { page, passkeys } = await openPage()
     const address = await run(page, create)
     expect(address).toMatch(/^0x[0-9a-f]{40}$/)
@@ -108,7 +108,7 @@ describe('a passkey as a wallet, in Chromium', () => {
     ])
   })
 
-  it('logs in at auth, relay and vault: one prompt to open it and log in, one for each further login', async () => {
+  it('logs in at auth, relay and vault: one prompt to open and log in, one per further login', async () => {
     const [, relay, vault] = all.servers.map(({ serviceUrl }) => serviceUrl)
     const { page, prompts } = await openPage(all.serviceUrl)
     const address = String(await run(page, create))
@@ -132,7 +132,7 @@ describe('a passkey as a wallet, in Chromium', () => {
     expect(prompts()).toBe(promptsBefore + 3)
   })
 
-  it('opens a keyring, by a secret of its own; another passkey does not', async () => {
+  it('opens a keyring by a separate secret; another passkey does not open it', async () => {
     const [, , vault] = all.servers.map(({ serviceUrl }) => serviceUrl)
     const { page, cdp, authenticatorId, prompts } = await openPage(all.serviceUrl)
     const logIn = `const auth = new kit.DidAuthClient({ url: '${vault!}', wallet })
@@ -163,7 +163,7 @@ describe('a passkey as a wallet, in Chromium', () => {
     ])
   })
 
-  it('keeps its key for one signature, or for a minute where none comes', async () => {
+  it('keeps its key for one signature, or for a minute without one', async () => {
     const { page, prompts } = await openPage()
     await page.clock.install()
     await run(page, create)
@@ -180,14 +180,14 @@ describe('a passkey as a wallet, in Chromium', () => {
     expect(prompts()).toBe(promptsBefore + 3)
   })
 
-  it('asks a second time where a new passkey computes no secret while it is made, as on a security key', async () => {
+  it('prompts twice if a new passkey returns no secret on creation, as on a security key', async () => {
     const { page, prompts } = await openPage(undefined, { hasPrf: false, hasHmacSecret: true, transport: 'usb' })
     const address = await run(page, create)
     expect(prompts()).toBe(2)
     expect(await run(page, open)).toBe(address)
   })
 
-  it('answers NO_PASSKEY without the extension, and makes no passkey where the browser knows before', async () => {
+  it('throws NO_PASSKEY without the extension, and creates no passkey if the browser says so first', async () => {
     const { page, passkeys } = await openPage(undefined, { hasPrf: false })
     await page.evaluate(`tell = PublicKeyCredential.getClientCapabilities
       PublicKeyCredential.getClientCapabilities = async () => ({ 'extension:prf': false })`)
@@ -200,7 +200,7 @@ describe('a passkey as a wallet, in Chromium', () => {
     expect(await run(page, open)).toEqual(['NO_PASSKEY', 'Your passkey cannot sign here. Choose another way.'])
   })
 
-  it('answers USER_REJECTED where the user is not there', async () => {
+  it('throws USER_REJECTED if the user does not respond', async () => {
     const { page, cdp, authenticatorId, passkeys } = await openPage()
     await cdp.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: false })
     const refused = ['USER_REJECTED', 'Declined, or no passkey here. Try again, or choose another way.']

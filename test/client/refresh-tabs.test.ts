@@ -25,7 +25,7 @@ beforeEach(async () => {
 
 const refreshes = (): number => service.count('/refresh-token')
 
-describe('a refresh by ten tabs at once', () => {
+describe('DidAuthClient: a refresh by ten tabs at once', () => {
   it.each([
     ['navigator.locks', () => createSharedStorage()],
     [
@@ -36,7 +36,7 @@ describe('a refresh by ten tabs at once', () => {
       }
     ],
     ["the storage's own lock", () => ({ ...createSharedStorage(), lock: fakeLocks().request })]
-  ])('is one request, with %s, and signs no tab out', async (_name, makeStorage) => {
+  ])('sends one request with %s, and signs no tab out', async (_name, makeStorage) => {
     fakeClientTime(50)
     const tabs = await openTabs(service, 10, makeStorage())
     service.clock.seconds += 700
@@ -46,7 +46,7 @@ describe('a refresh by ten tabs at once', () => {
     expect(new Set(tabs.map(({ session }) => session?.expiresAt)).size).toBe(1)
   })
 
-  it('continues after 10 s while one is frozen in the lock, and none is signed out when that wakes up', async () => {
+  it('continues after 10 s if one tab is frozen in the lock, which stays signed in when it wakes up', async () => {
     const time = fakeClientTime()
     const [frozen, ...others] = await openTabs(service, 10)
     const { arrived, release } = service.hold('/refresh-token')
@@ -65,8 +65,8 @@ describe('a refresh by ten tabs at once', () => {
   })
 })
 
-describe('a tab that is frozen before it sends its refresh', () => {
-  it('takes the tokens that another has got meanwhile, and presents none of before', async () => {
+describe('DidAuthClient: a tab that is frozen before it sends its refresh', () => {
+  it('uses the tokens that another tab got in the meantime, and sends no old one', async () => {
     const time = fakeClientTime()
     const storage = createSharedStorage()
     const [other] = await openTabs(service, 1, storage)
@@ -95,8 +95,8 @@ describe('a tab that is frozen before it sends its refresh', () => {
   })
 })
 
-describe('a refresh whose answer is lost', () => {
-  it('is sent again at once with the same key', async () => {
+describe('DidAuthClient: a refresh whose response is lost', () => {
+  it('is sent again immediately with the same key', async () => {
     fakeClientTime(500)
     const auth = await service.outdated()
     let lost = 0
@@ -112,7 +112,7 @@ describe('a refresh whose answer is lost', () => {
     expect(keys[1]!.get('idempotency-key')).toBe(keys[0]!.get('idempotency-key'))
   })
 
-  it('is finished by the next page, long after the grace, when the page was closed before the answer', async () => {
+  it('is completed by the next page, long after the grace period, if the page was closed', async () => {
     const storage = createSharedStorage()
     const [auth] = await openTabs(service, 1, storage)
     service.clock.seconds += 700
@@ -165,7 +165,7 @@ function lateStorages(count: number, reads: number): ClientStorage[] {
   })
 }
 
-it.each([1, 3, 6])('ten tabs stay signed in where each sees the writes of another %d reads later', async (reads) => {
+it.each([1, 3, 6])('ten tabs stay signed in if each sees the writes of another %d reads later', async (reads) => {
   fakeClientTime(200)
   const storages = lateStorages(TABS, reads)
   const first = await service.signedIn({ storage: storages[0]! })
@@ -206,7 +206,7 @@ async function startRefreshing(options = {}) {
   return { auth, ended, refreshing, release }
 }
 
-describe.each(['header', 'cookie'] as const)('a login as another user, with the mode %s', (mode) => {
+describe.each(['header', 'cookie'] as const)('DidAuthClient: a login as another user, in mode %s', (mode) => {
   const options = () => (mode === 'cookie' ? { mode, fetch: new CookieJar().wrap(service.fetch) } : {})
 
   beforeEach(async () => {
@@ -214,7 +214,7 @@ describe.each(['header', 'cookie'] as const)('a login as another user, with the 
     service = await startClientService({ useCookies: mode === 'cookie' })
   })
 
-  it('stays where a refresh of the user before is answered after it', async () => {
+  it('survives a late response to the refresh of the previous user', async () => {
     const { auth, ended, refreshing, release } = await startRefreshing(options())
     const login = auth.logIn({ wallet: createPlainWallet(bob) })
     await until(() => service.count('/request-auth') === 2)
@@ -226,7 +226,7 @@ describe.each(['header', 'cookie'] as const)('a login as another user, with the 
     expect(ended).toEqual([])
   })
 
-  it('is not ended by the log out of the user before, which waited', async () => {
+  it('survives the delayed logout of the previous user', async () => {
     const { auth, refreshing, release } = await startRefreshing(options())
     const out = auth.logOut()
     const login = auth.logIn({ wallet: createPlainWallet(bob) })
@@ -236,7 +236,7 @@ describe.each(['header', 'cookie'] as const)('a login as another user, with the 
     expect(await readUser(auth)).toBe(bob.did)
   })
 
-  it('stays where what was known of the user before is read after it', async () => {
+  it("survives a late read of the previous user's stored tokens", async () => {
     const before = { ...options(), storage: createSharedStorage() }
     await service.client(before).logIn()
     let read = (): void => undefined

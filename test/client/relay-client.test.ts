@@ -102,12 +102,12 @@ describe('RelayClient', () => {
     ['no JSON', '["a","b"\n'],
     ['deep JSON', `${'['.repeat(4_000)}\n`],
     ['more than 4096 bytes', `["a",${' '.repeat(4_088)}""]\nhi`]
-  ])('cannot read a file whose header is %s', async (_what, header) => {
+  ])('refuses a file whose header is %s', async (_what, header) => {
     const work = client().open(await sendPlain(Buffer.from(`\u0002${header}`)))
     await expect(work).rejects.toMatchObject({ code: 'KEY' })
   })
 
-  it('needs no File until it is given or opens one', async () => {
+  it('needs File only to send or open one', async () => {
     const uri = await client().send(new File([], 'a'))
     const { File: NodeFile } = globalThis
     Object.assign(globalThis, { File: undefined })
@@ -119,7 +119,7 @@ describe('RelayClient', () => {
     }
   })
 
-  it('asks the relay without a token where it has no wallet', async () => {
+  it('sends no token to the relay if it has no wallet', async () => {
     const open = await startTestRelay({ RELAY_OPEN_READS: 'true' })
     afterTest(open.end)
     const url = await startServer(open.listener)
@@ -135,7 +135,7 @@ describe('RelayClient', () => {
     ['3600', [3600]],
     [undefined, []],
     ['soon', []]
-  ])('tells for how long the relay keeps the file, where it says File-Expires-In: %s', async (header, expected) => {
+  ])('reports how long the relay stores the file if File-Expires-In is %s', async (header, expected) => {
     const fetchWith = async (url: string | URL | Request, init?: RequestInit): Promise<Response> => {
       const answer = await fetch(url, init)
       return new Response(await answer.text(), header === undefined ? {} : { headers: { 'File-Expires-In': header } })
@@ -149,7 +149,7 @@ describe('RelayClient', () => {
     expect(lifetimes).toEqual([...expected, ...expected])
   })
 
-  it('makes a link that a phone opens, and opens it', async () => {
+  it('creates a link that a phone opens, and opens it', async () => {
     const uri = await client().send('Hello')
     const link = client().link(uri, 'https://app.example/open?lang=en#old')
     expect(link).toBe(`https://app.example/open?lang=en#r=${uri.slice(8).replace('#', '.')}`)
@@ -158,7 +158,7 @@ describe('RelayClient', () => {
     expect(await client().open(`${link}&until=1800000000#&r=`)).toBe('Hello')
   })
 
-  it('posts what the relay cannot read, under the cid of its bytes, in the documented form', async () => {
+  it('posts the documented form under the CID of its bytes, which the relay cannot read', async () => {
     const uri = await client().send('The treasure')
     const [, cid = '', key = ''] = /^relay:\/\/(\w+)#(.+)$/.exec(uri) ?? []
     const { file } = (await getFile(relay, await logIn(relay, createNumberedWallet(3)), cid)).body
@@ -170,7 +170,7 @@ describe('RelayClient', () => {
     expect(content.toString()).toBe('\u0001The treasure')
   })
 
-  it('never sends the key: not in a URL, a header or a body, whatever fails', async () => {
+  it('never sends the key in a URL, a header or a body, whatever fails', async () => {
     const { url, sent, close } = await startRecordedRelay()
     const relayClient = client({ url })
     const uri = await relayClient.send('The treasure')
@@ -196,7 +196,7 @@ describe('RelayClient', () => {
     expect(JSON.stringify(relay.log())).not.toContain(key)
   })
 
-  it('signs once for many calls at a time, and again when the token has expired', async () => {
+  it('signs once for concurrent calls, and again when the token has expired', async () => {
     const wallet = watched(4)
     const relayClient = client({ wallet })
     const uris = await Promise.all(['a', 'b', 'c'].map((text) => relayClient.send(text)))
@@ -209,7 +209,7 @@ describe('RelayClient', () => {
     expect(wallet.signed).toHaveLength(2)
   })
 
-  it('logs in with a credential where it is given one, and the wallet signs nothing', async () => {
+  it('logs in with a given credential, without a signature by the wallet', async () => {
     const wallet = watched(5)
     const credential = (challenge: string, did: string) =>
       loginCredential({ ...createNumberedWallet(5), did }, challenge)
@@ -218,7 +218,7 @@ describe('RelayClient', () => {
     expect(wallet.signed).toEqual([])
   })
 
-  it('asks for a new challenge when the first was too old', async () => {
+  it('requests a new challenge if the first was too old', async () => {
     const wallet = createWatchedWallet(
       createNumberedWallet(6),
       () => (relay.clock.seconds += wallet.signed.length === 1 ? 400 : 0)
@@ -227,7 +227,7 @@ describe('RelayClient', () => {
     expect(wallet.signed).toHaveLength(2)
   })
 
-  it('opens a text that another client posted only where it is in this form', async () => {
+  it('opens a text of another client only in this form', async () => {
     const token = await logIn(relay, createNumberedWallet(7))
     const { cid } = (await postFile(relay, token, 'not encrypted at all')).body
     await expect(client().open(`relay://${cid}#${'A'.repeat(43)}`)).rejects.toMatchObject({ code: 'KEY' })

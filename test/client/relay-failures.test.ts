@@ -63,7 +63,7 @@ function createClientWithGateways(
 
 const honest = () => createClientWithGateways((res, bytes) => res.end(bytes))
 
-describe('RelayClient at a relay that fails', () => {
+describe('RelayClient at a failing relay', () => {
   it.each([
     [
       'HTML',
@@ -98,13 +98,13 @@ describe('RelayClient at a relay that fails', () => {
         userMessage: `The service refuses the network of ${createNumberedWallet(1).did}. Tell those who run it.`
       }
     ]
-  ])('reports an answer of %s', async (_what, listener, fields) => {
+  ])('reports a response of %s', async (_what, listener, fields) => {
     const relayClient = client({ url: await startServer(listener) })
     await expectError(relayClient.send('Hello'), fields)
     await expectError(relayClient.open(small), fields)
   })
 
-  it('gives neither a signature nor a credential for a challenge of two lines', async () => {
+  it('sends neither a signature nor a credential for a challenge of two lines', async () => {
     const url = await startServer(startAnsweringServer(200, JSON.stringify({ challenge: 'ab\ncd' })))
     const [watched, prompts] = [createWatchedWallet(createNumberedWallet(1)), [] as string[]]
     for (const credential of [undefined, (challenge: string) => `${prompts.push(challenge)}`]) {
@@ -114,7 +114,7 @@ describe('RelayClient at a relay that fails', () => {
     expect([watched.signed, prompts]).toEqual([[], []])
   })
 
-  it('reports a relay that is gone, slow, or stops within an answer as unavailable', async () => {
+  it('reports a relay that is unreachable, slow, or stops mid-response as unavailable', async () => {
     const url = await startServer(() => undefined)
     const half = await startServer((_req, res) => {
       res.writeHead(200, { 'Content-Length': '100' }).write('{"challenge"')
@@ -126,7 +126,7 @@ describe('RelayClient at a relay that fails', () => {
     }
   })
 
-  it('refuses other content than it requested', async () => {
+  it('refuses content other than it requested', async () => {
     const url = await startServer(({ url: path = '' }, res) => {
       res.end(JSON.stringify({ challenge: 'a', token: 'b', cid: `bafkrei${'b'.repeat(52)}`, file: path }))
     })
@@ -134,7 +134,7 @@ describe('RelayClient at a relay that fails', () => {
     await expectError(client({ url }).open(small), { code: 'MISMATCH' })
   })
 
-  it('says what is wrong with the content or the link', async () => {
+  it('explains what is wrong with the content or the link', async () => {
     await expectError(client().send(new Uint8Array(2_000_000)), { code: 'TOO_LARGE', status: 413 })
     await expectError(client().open(MISSING), { code: 'NOT_FOUND', status: 404 })
     await expectError(client().open(small.replace(/.{43}$/, 'A'.repeat(43))), { code: 'KEY' })
@@ -157,12 +157,12 @@ describe('RelayClient at a relay that fails', () => {
     `javascript:alert(1)#r=bafkrei${'a'.repeat(52)}.${'A'.repeat(43)}`,
     undefined,
     7
-  ])('refuses a link that is none: %j', async (uri) => {
+  ])('refuses an invalid link: %j', async (uri) => {
     await expectError(client().open(uri as string), { code: 'LINK' })
     expect(() => client().link(uri as string, 'https://app.example')).toThrow()
   })
 
-  it('tells what the wallet did, and asks it again in the next call', async () => {
+  it('reports a declined prompt, and prompts again on the next call', async () => {
     const rejected = Object.assign(new Error('User rejected'), { code: 4001 })
     const wallet = createWatchedWallet(
       createNumberedWallet(1),
@@ -177,7 +177,7 @@ describe('RelayClient at a relay that fails', () => {
     await expectError(client({ domain: 'evil.example' }).open(small), { code: 'CHALLENGE', status: 401 })
   })
 
-  it('ends with the reason of the signal, before and while it waits', async () => {
+  it('rejects with the reason of the signal, before and during a wait', async () => {
     const relayClient = client({ url: await startServer(() => undefined) })
     const reason = new Error('enough')
     await expect(relayClient.send('Hello', { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
@@ -206,14 +206,14 @@ describe('RelayClient with gateways', () => {
   }
   const readLarge = (gateway: string) => read(gateway, large.slice(8, 67))
 
-  it('reads a small and a large file without a wallet, where the relay is unavailable or refuses', async () => {
+  it('reads a small and a large file without a wallet if the relay is unavailable or refuses', async () => {
     const gateways = [await honest()]
     expect(await new RelayClient({ url }).open(small, { gateways })).toBe('Hello')
     expect(await new RelayClient({ url: address.url }).open(small, { gateways })).toBe('Hello')
     expect(await openLarge(gateways)).toBe(0)
   })
 
-  it('takes the first whose bytes are right: gateways that lie, fail or are slow do not matter', async () => {
+  it('uses the first gateway with the right bytes, despite gateways that lie, fail or are slow', async () => {
     const lying = await createClientWithGateways((res, bytes) => res.end(Buffer.from(bytes).fill(0, 5, 6)))
     const slow = await startServer(() => undefined)
     const failing = await startServer((_req, res) => res.writeHead(500).end())
@@ -236,12 +236,12 @@ describe('RelayClient with gateways', () => {
     ],
     ['answers HTML', () => Buffer.from('<html>')],
     ['answers nothing', () => Buffer.alloc(0)]
-  ])('does not believe one that %s', async (_what, change) => {
+  ])('rejects a gateway that %s', async (_what, change) => {
     const gateway = await createClientWithGateways((res, bytes, cid) => res.end(change(bytes, cid)))
     await expectError(readLarge(gateway), { code: 'MISMATCH' })
   })
 
-  it('stops reading one that answers without an end', async () => {
+  it('stops reading an endless response', async () => {
     const endless = await createClientWithGateways((res) => {
       const write = (): void => {
         while (!res.destroyed && res.write(Buffer.alloc(65_536)));
@@ -252,12 +252,12 @@ describe('RelayClient with gateways', () => {
     await expectError(readLarge(endless), { code: 'PROTOCOL' })
   })
 
-  it('says that it is not there where the gateway does not have it', async () => {
+  it('reports a missing file if the gateway does not have it', async () => {
     const empty = await startServer((_req, res) => res.writeHead(404).end())
     await expectError(readLarge(empty), { code: 'NOT_FOUND' })
   })
 
-  it("answers the relay's error where all fail", async () => {
+  it("throws the relay's error if all gateways fail", async () => {
     const failing = await startServer((_req, res) => res.writeHead(500).end())
     await expectError(client().open(MISSING, { gateways: [failing] }), { code: 'NOT_FOUND', status: 404 })
   })
@@ -309,14 +309,14 @@ describe('RelayClient with a gateway', () => {
     ['one link more than a node of ours has', links(175)],
     ['a link of another hash than SHA2-256', Buffer.concat([link(1), Buffer.from([0x12, 4, 0x0a, 2, 1, 0x55])])],
     ['a link of another codec', Buffer.concat([link(1), link(2, 0x71)])]
-  ])('asks for nothing more after a root with %s', async (_what, root) => {
+  ])('requests nothing more after a root with %s', async (_what, root) => {
     const cid = computeNodeCid(root)
     const gateway = await gatewayWith(cid, root)
     await expectError(read(gateway.url, cid), { code: 'MISMATCH' })
     expect(gateway.paths).toHaveLength(1)
   })
 
-  it('asks for a few blocks at once', async () => {
+  it('requests a few blocks at once', async () => {
     const root = links(174)
     const cid = computeNodeCid(root)
     const gateway = await gatewayWith(cid, root)
@@ -324,7 +324,7 @@ describe('RelayClient with a gateway', () => {
     expect(gateway.maxPending()).toBeLessThanOrEqual(8)
   })
 
-  it('asks for a block in both ways, and one whose URL ends in a slash for the same path', async () => {
+  it('requests a block in both ways, and normalizes a URL that ends in a slash', async () => {
     const block = Buffer.from('abc')
     const cid = await computeCid(Uint8Array.from(block))
     const gateway = await gatewayWith(cid, block)
@@ -334,13 +334,13 @@ describe('RelayClient with a gateway', () => {
   })
 })
 
-describe('RelayClient says what is wrong with what it is given:', () => {
-  it.each(['none', '', 'relay.example.com', '/relay', 'ftp://relay.example', undefined, 7])('the url %j', (url) =>
+describe('RelayClient refuses the invalid argument', () => {
+  it.each(['none', '', 'relay.example.com', '/relay', 'ftp://relay.example', undefined, 7])('url %j', (url) =>
     expect(() => new RelayClient({ url: url as string })).toThrow(new TypeError(`${url}: not http(s)`))
   )
 
   it.each([new ArrayBuffer(8), [1, 2], 5, new Blob(['a']), undefined])(
-    'content that is neither text nor bytes nor a file: %#',
+    'content that is neither text, bytes nor a file: %#',
     (content) => {
       const work = new RelayClient({ url }).send(content as never)
       return expect(work).rejects.toEqual(new TypeError('Give a text, a Uint8Array or a File'))

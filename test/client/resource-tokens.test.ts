@@ -28,8 +28,8 @@ const countTokenRequests = (): number => service.count('/resource-token')
 const readClaims = (token: string): Record<string, unknown> =>
   JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as Record<string, unknown>
 
-describe('tokenFor', () => {
-  it('asks for a token of the session once for all who wait, and again for another resource', async () => {
+describe('DidAuthClient.tokenFor', () => {
+  it('requests one token for concurrent callers, and another for another resource', async () => {
     const tokens = await Promise.all(Array.from({ length: 10 }, () => auth.tokenFor(notes)))
     expect(new Set(tokens).size).toBe(1)
     expect(countTokenRequests()).toBe(1)
@@ -38,7 +38,7 @@ describe('tokenFor', () => {
     expect(countTokenRequests()).toBe(2)
   })
 
-  it('keeps a token of 300 s until 30 s before its end', async () => {
+  it('caches a token of 300 s until 30 s before its expiry', async () => {
     const token = await auth.tokenFor(notes)
     service.clock.seconds += 269
     expect(await auth.tokenFor(notes)).toBe(token)
@@ -46,7 +46,7 @@ describe('tokenFor', () => {
     expect(await auth.tokenFor(notes)).not.toBe(token)
   })
 
-  it('never gives a refused token again, and asks once for all callers that had it', async () => {
+  it('never returns a refused token again, and requests one for all callers that had it', async () => {
     const refused = await auth.tokenFor(notes)
     const tokens = await Promise.all([auth.tokenFor(notes, refused), auth.tokenFor(notes, refused)])
     expect(tokens[0]).not.toBe(refused)
@@ -54,7 +54,7 @@ describe('tokenFor', () => {
     expect(countTokenRequests()).toBe(2)
   })
 
-  it('asks again after a login, and fails after a log out', async () => {
+  it('requests a new token after a login, and fails after a logout', async () => {
     await auth.tokenFor(notes)
     await auth.logIn()
     expect(readClaims(await auth.tokenFor(notes))).toMatchObject({ sid: auth.session?.sessionId })
@@ -63,14 +63,14 @@ describe('tokenFor', () => {
     expect(countTokenRequests()).toBe(2)
   })
 
-  it('refreshes an access token that has ended first, and works after a reload', async () => {
+  it('refreshes an expired access token first, and works after a reload', async () => {
     const storage = createSharedStorage()
     await service.outdated({ storage })
     expect(readClaims(await service.client({ storage }).tokenFor(notes))).toMatchObject({ aud: notes })
     expect(service.count('/refresh-token')).toBe(1)
   })
 
-  it('asks again where the last request failed', async () => {
+  it('retries after a failed request', async () => {
     service.lose('/resource-token')
     await expectClientError(auth.tokenFor(notes), { code: 'UNAVAILABLE' })
     service.intercept(() => undefined)
@@ -86,7 +86,7 @@ describe('tokenFor', () => {
     expect(auth.session).toBeDefined()
   })
 
-  it('refuses the token of another session, as another tab may have logged in with the same cookies', async () => {
+  it('refuses the token of another session, after a login in another tab', async () => {
     const other = await (await service.signedIn()).tokenFor(notes)
     service.interceptAnswer((exchange, response) =>
       exchange.path === '/resource-token' ? Response.json({ accessToken: other, expiresIn: 300 }) : response
@@ -94,7 +94,7 @@ describe('tokenFor', () => {
     await expectClientError(auth.tokenFor(notes), { code: 'NOT_SIGNED_IN' })
   })
 
-  it('fails where the answer has no token', async () => {
+  it('fails if the response has no token', async () => {
     service.interceptAnswer((exchange, response) =>
       exchange.path === '/resource-token' ? Response.json({ accessToken: 1 }) : response
     )
@@ -136,7 +136,7 @@ async function startUser() {
 }
 
 describe('RelayClient and VaultClient with the tokens of an auth server', () => {
-  it('send, open and keep with one signature in all', async () => {
+  it('send, open and store with one signature in total', async () => {
     const { auth, signed, requests, seenAt, relayListener, vaultListener } = await startUser()
     await auth.logIn()
     const relay = new RelayClient({ auth, resource: RELAY, url: await seenAt(relayListener) })
@@ -148,7 +148,7 @@ describe('RelayClient and VaultClient with the tokens of an auth server', () => 
     expect(requests.every(({ authorization }) => authorization?.startsWith('Bearer ey'))).toBe(true)
   })
 
-  it('gives absolute URLs and the token to a fetch of the caller', async () => {
+  it("pass absolute URLs and the token to the caller's fetch", async () => {
     const { auth, seenAt, relayListener } = await startUser()
     await auth.logIn()
     const urls: string[] = []
@@ -161,14 +161,14 @@ describe('RelayClient and VaultClient with the tokens of an auth server', () => 
     expect(urls).toEqual([`Bearer ey ${url}/file`])
   })
 
-  it('asks no token for a list that everybody may read, and reads it without a session', async () => {
+  it('read a public list without a session or a token', async () => {
     const { auth, did, requests, seenAt, vaultListener } = await startUser()
     const vault = new VaultClient({ auth, resource: VAULT, url: await seenAt(vaultListener) })
     expect((await vault.get('notes', did)).contents).toEqual([])
     expect(requests).toEqual([{ path: `/${encodeURIComponent(did)}/notes`, authorization: undefined }])
   })
 
-  it('fails without a session, and sends nothing', async () => {
+  it('fail without a session, and send nothing', async () => {
     const { auth, requests, seenAt, relayListener, vaultListener } = await startUser()
     const relay = new RelayClient({ auth, resource: RELAY, url: await seenAt(relayListener) })
     const vault = new VaultClient({ auth, resource: VAULT, url: await seenAt(vaultListener) })
@@ -177,7 +177,7 @@ describe('RelayClient and VaultClient with the tokens of an auth server', () => 
     expect(requests).toEqual([])
   })
 
-  it('ask once more with another token where one is refused, and never twice', async () => {
+  it('retry once with a new token if one is refused', async () => {
     const { issuer, auth, requests, seenAt } = await startUser()
     await auth.logIn()
     const refusing = await seenAt(startRefusingServer(401, 'ERR_ACCESS_TOKEN_EXPIRED'))
@@ -190,7 +190,7 @@ describe('RelayClient and VaultClient with the tokens of an auth server', () => 
   })
 
   // Cause: only the request had the signal, and not the wait for its token.
-  it('wait for a token no longer than their signal', async () => {
+  it('stop waiting for a token when their signal aborts', async () => {
     const auth = { tokenFor: () => new Promise<string>(() => undefined), session: undefined, fetch }
     const signal = AbortSignal.abort(new Error('enough'))
     const url = 'http://127.0.0.1:1'
@@ -198,7 +198,7 @@ describe('RelayClient and VaultClient with the tokens of an auth server', () => 
     await expect(new RelayClient({ auth, resource: RELAY, url }).send('Hello', { signal })).rejects.toThrow('enough')
   })
 
-  it('give the token to no gateway', async () => {
+  it('send the token to no gateway', async () => {
     const { auth, requests, seenAt, relayListener } = await startUser()
     await auth.logIn()
     const url = await seenAt(relayListener)

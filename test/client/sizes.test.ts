@@ -31,8 +31,8 @@ const brought: Readonly<Record<string, RegExp>> = {
   'express-did-auth/client/passkey': /node_modules\/@noble\//
 }
 
-describe('express-did-auth/client, the part that signs EIP-4361', () =>
-  it('is loaded on its own, and is no larger than 3500 bytes', async () => {
+describe('the EIP-4361 module of express-did-auth/client', () =>
+  it('loads separately, and has at most 3500 bytes', async () => {
     const { outputFiles } = await build({
       entryPoints: [`${root}/src/client/index.ts`],
       outdir: root,
@@ -70,7 +70,7 @@ const stated: readonly (readonly [page: string, pattern: RegExp, entries: readon
 const measured = new Map<string, number>()
 
 describe.each(entries)('%s', (entry, source, bytes) =>
-  it(`is no larger than ${bytes} bytes, and needs neither Node nor another package`, async () => {
+  it(`has at most ${bytes} bytes, and needs neither Node nor another package`, async () => {
     const { outputFiles, metafile } = await build({
       stdin: { contents: `export * from './${source}'`, resolveDir: root },
       bundle: true,
@@ -94,7 +94,7 @@ describe.each(entries)('%s', (entry, source, bytes) =>
 )
 
 describe('pages that state sizes', () =>
-  it('state the same ones, which are within 0.1 kB of what was measured', () => {
+  it('agree, within 0.1 kB of the measured sizes', () => {
     const byEntry = new Map<string, Set<number>>()
     for (const [page, pattern, named] of stated) {
       const [, ...sizes] = pattern.exec(readFileSync(`${root}/${page}`, 'utf8')) ?? []

@@ -40,7 +40,7 @@ describe.each([
   ['in plain text', {}],
   ['encrypted', { encrypt: { key } }]
 ])('VaultClient %s', (_name, options) => {
-  it('adds, reads, replaces and deletes', async () => {
+  it('adds, reads, replaces and deletes entries', async () => {
     const { client, did } = await startUser(options)
     expect(await client.get('notes')).toEqual({ contents: [], etag: expect.stringMatching(/^".+"$/) })
     const first = await client.add('notes', 'Buy oak 🌳')
@@ -58,7 +58,7 @@ describe.each([
     expect(await client.keys()).toEqual([])
   })
 
-  it('writes only where the list is the one that was read', async () => {
+  it('writes only if the list is the one that was read', async () => {
     const { client } = await startUser(options)
     const { etag } = await client.add('notes', 'mine', { ifNoneMatch: '*' })
     const now = await client.add('notes', 'of another device', { ifMatch: etag })
@@ -75,7 +75,7 @@ describe.each([
   })
 
   it.each(['a b', 'a/b', 'ä🌳', '%2F', '?#', 'keys of mine', "it's", 'did:ethr:x'])(
-    'keeps the key %j',
+    'accepts the key %j',
     async (name) => {
       const { client } = await startUser(options)
       await client.add(name, name)
@@ -85,7 +85,7 @@ describe.each([
     }
   )
 
-  it('tells what is stored, and gives all of it back', async () => {
+  it('reports what is stored, and exports all of it', async () => {
     const { client, did } = await startUser(options)
     const { id } = await client.add('a', 'one')
     await client.add('b', 'two')
@@ -97,7 +97,7 @@ describe.each([
     expect([used + available, usedEntries, availableEntries]).toEqual([2_000_000, 2, 9_998])
   })
 
-  it('says what is wrong with a content or a key', async () => {
+  it('explains what is wrong with a content or a key', async () => {
     const { client } = await startUser(options)
     await expectError(client.add('notes', 'a'.repeat(1_200_000)), { code: 'TOO_LARGE', status: 413 })
     await client.add('notes', 'a'.repeat(700_000))
@@ -126,7 +126,7 @@ describe.each([
 })
 
 describe('VaultClient', () => {
-  it('answers the cid of the content, and reads without a session, also what others wrote', async () => {
+  it('returns the CID of the content, and reads without a session, also entries of others', async () => {
     const { client, did } = await startUser()
     const { id } = await client.add('notes', 'Hello')
     expect(id).toBe(cidOf(Buffer.from('Hello')))
@@ -137,14 +137,14 @@ describe('VaultClient', () => {
     await expectError(visitor.keys(), { code: 'NOT_SIGNED_IN', status: 401 })
   })
 
-  it('adds nothing where the same content is sent again', async () => {
+  it('adds nothing if the same content is sent again', async () => {
     const { client } = await startUser()
     const written = await client.add('notes', 'Hello')
     expect(await client.add('notes', 'Hello')).toEqual(written)
   })
 
   it.each(['global', 'client'] as const)(
-    'gives absolute URLs and the token to the %s fetch of the caller',
+    'passes absolute URLs and the token to the %s fetch of the caller',
     async (which) => {
       const urls: unknown[] = []
       const { auth } = await startUser()
@@ -159,7 +159,7 @@ describe('VaultClient', () => {
 })
 
 describe('VaultClient.restore', () => {
-  it('writes what is missing, in its order and behind what is there, as often as it is called', async () => {
+  it('writes missing entries in order after existing ones, and can be repeated', async () => {
     const { client } = await startUser({ encrypt: { key } })
     for (const content of ['one', 'two', 'three']) await client.add('notes', content)
     await client.add('other', 'four')
@@ -179,7 +179,7 @@ describe('VaultClient.restore', () => {
   })
 
   // Cause: a keyring that was made meanwhile got a second entry, and opened by nothing.
-  it('writes the keyring first, and nothing where another one was made meanwhile', async () => {
+  it('writes the keyring first, and nothing if another keyring was created in the meantime', async () => {
     const { auth, client } = await startUser()
     await client.add('notes', 'one')
     await client.replace('did-auth.keyring', 'mine')
@@ -197,7 +197,7 @@ describe('VaultClient.restore', () => {
     expect((await client.keys()).map(({ key, entries }) => [key, entries.length])).toEqual([['did-auth.keyring', 1]])
   })
 
-  it('refuses a backup that is decrypted, which it would publish, and one of another DID', async () => {
+  it('refuses a decrypted backup, which it would publish, and one of another DID', async () => {
     const { client } = await startUser({ encrypt: { key } })
     await client.add('notes', 'secret')
     await expect(client.restore(await client.backup())).rejects.toThrow('Give a backup({ raw: true })')
@@ -222,7 +222,7 @@ describe('VaultClient with encryption', () => {
     expect(Buffer.from(content).toString()).toBe('secret')
   })
 
-  it('never sends the key or the text', async () => {
+  it('never sends the key or the plain text', async () => {
     const sent: string[] = []
     const { auth } = await startUser()
     const fetch: VaultClientOptions['fetch'] = (path, init) => {
@@ -243,7 +243,7 @@ describe('VaultClient with encryption', () => {
     }
   })
 
-  it('refuses a ciphertext of another secret, key or user, a changed one, and plain text', async () => {
+  it('refuses ciphertext of another secret, key or user, changed ciphertext, and plain text', async () => {
     const { client, auth } = await startUser({ encrypt: { key } })
     const plain = new VaultClient({ auth })
     await client.add('notes', 'secret')
@@ -273,7 +273,7 @@ describe('VaultClient with encryption', () => {
   })
 })
 
-describe('VaultClient at a vault that fails', () => {
+describe('VaultClient at a failing vault', () => {
   /** A session without a server. */
   const clientAt = (url: string, options: Partial<VaultClientOptions> = {}): VaultClient => {
     const auth = {
@@ -296,7 +296,7 @@ describe('VaultClient at a vault that fails', () => {
     ['403', startRefusingServer(403, 'ERR_CROSS_ORIGIN'), { code: 'CROSS_ORIGIN', status: 403 }],
     ['429', startRefusingServer(429, 'ERR_TOO_MANY_REQUESTS'), { code: 'RATE_LIMITED', retryAfterSeconds: 7 }],
     ['503', startRefusingServer(503, 'ERR_STORAGE'), { code: 'UNAVAILABLE', retryAfterSeconds: 7 }]
-  ])('reports an answer of %s', async (_what, listener, fields) => {
+  ])('reports a response of %s', async (_what, listener, fields) => {
     const client = clientAt(await startServer(listener))
     await expectError(client.get('a'), fields)
     await expectError(client.add('a', 'b'), fields)
@@ -305,7 +305,7 @@ describe('VaultClient at a vault that fails', () => {
     await expectError(client.backup(), fields)
   })
 
-  it('reports a vault that is gone or slow as unavailable; a signal ends the wait with its reason', async () => {
+  it("reports an unreachable or slow vault as unavailable, and rejects with the signal's reason", async () => {
     const slow = await startServer(() => undefined)
     const closed = await listenAt(() => undefined)
     await closed.close()
@@ -320,7 +320,7 @@ describe('VaultClient at a vault that fails', () => {
   })
 
   it.each(['A'.repeat(32), new Uint8Array(31), new Uint16Array(32), new ArrayBuffer(32), Array(32).fill(7), undefined])(
-    'refuses a key that would encrypt with another: %#',
+    'refuses a key name that could be confused with another: %#',
     (key) => {
       expect(() => clientAt('http://127.0.0.1:1', { encrypt: { key: key as Uint8Array } })).toThrow(
         new TypeError('encrypt.key: give a Uint8Array of 32 bytes')
@@ -328,7 +328,7 @@ describe('VaultClient at a vault that fails', () => {
     }
   )
 
-  it('writes nothing of a user in whose place another one logged in while it was encrypted', async () => {
+  it('writes nothing if another user logged in during the encryption', async () => {
     const auth = { session: { did: 'did:ethr:rsk:0x1' }, fetch: () => Promise.reject(new Error('a request')) }
     const client = new VaultClient({ auth, encrypt: { key } })
     const writing = expectError(client.add('a', 'b'), { code: 'NOT_SIGNED_IN' })
@@ -336,7 +336,7 @@ describe('VaultClient at a vault that fails', () => {
     await writing
   })
 
-  it('throws one class, whose code tells the compiler that a conflict has an etag', async () => {
+  it('throws one class, whose code tells TypeScript that a conflict has an etag', async () => {
     const error = await clientAt(await startServer(startAnsweringServer(412, '', { ETag: '"1"' })))
       .add('a', 'b')
       .catch((thrown: unknown) => thrown)

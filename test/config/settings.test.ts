@@ -35,8 +35,8 @@ const hidden = (type: string): string => `a value of type ${type} (not shown); g
 
 const chainClient = { verifyMessage: async () => true, getCode: async () => '0x', getChainId: async () => 30 }
 
-describe('the defaults', () => {
-  it('complete the four options that are required', () => {
+describe('the defaults of parseConfig', () => {
+  it('complete the four required options', () => {
     expect(parseConfig(least)).toEqual({
       challengeSecret: 'a secret of the tests, longer than 32 bytes',
       serviceUrl: 'https://service.example',
@@ -91,14 +91,14 @@ describe('the defaults', () => {
     })
   })
 
-  it('also stand in for an option given as undefined', () => {
+  it('also replace an option given as undefined', () => {
     const options = Object.fromEntries(Object.keys(defaults).map((option) => [option, undefined]))
     expect(parseSettings(options)).toEqual(parseConfig(least))
   })
 })
 
-describe('the settings', () => {
-  it('are frozen, and what is done to the configuration later does not reach them', () => {
+describe('the settings of parseConfig', () => {
+  it('are frozen, and later changes of the configuration do not reach them', () => {
     const config = { ...least, loginDomains: ['app.example'], trustedOrigins: [], requiredCredentials: ['Email'] }
     const settings = parseConfig(config)
     config.loginDomains.push('attacker.example')
@@ -121,11 +121,11 @@ describe('the settings', () => {
     ['timeSlotInSeconds', 60.1, 'timeSlotSeconds', 61],
     ['maxRequestsPerTimeSlot', Infinity, 'maxRequestsPerTimeSlot', Infinity],
     ['replayProtection', 'window', 'singleUse', false]
-  ] as const)('make of %s %p %s %p', (option, value, setting, expected) =>
+  ] as const)('turn %s %p into %s %p', (option, value, setting, expected) =>
     expect(parseSettings({ [option]: value })[setting]).toBe(expected)
   )
 
-  it('take trustedIssuers as a function as it is, and as a list in every spelling of a DID', () => {
+  it('keep trustedIssuers as a function, and match a list in every spelling of a DID', () => {
     const trusts = (issuer: string): boolean => issuer === 'did:web:issuer.example'
     expect(parseSettings({ trustedIssuers: trusts }).isTrustedIssuer).toBe(trusts)
     const listed = parseSettings({ trustedIssuers: ['did:ethr:rsk:0xABCDEF5e34c44e07795a67d3554c38b752388d91'] })
@@ -134,7 +134,7 @@ describe('the settings', () => {
     expect(parseSettings({ trustedIssuers: [] }).isTrustedIssuer?.('did:web:issuer.example')).toBe(false)
   })
 
-  it('need resources and the keys for them together', () => {
+  it('require both resources and resourceKeys, or neither', () => {
     const both = { resources: ['https://a.example', 'http://[::1]:3001'], resourceKeys: [resourceKey(1)] }
     expect(parseSettings(both)).toMatchObject({ ...both, paths: { resourceToken: '/resource-token' } })
     const problem = 'resources, resourceKeys: received one without the other; give both, or neither'
@@ -143,7 +143,7 @@ describe('the settings', () => {
     expect(parseSettings({ resources: [], resourceKeys: [] }).paths.discovery).toBeUndefined()
   })
 
-  it('know the service by its own URL at the issuer whose tokens count, unless an audience is given', () => {
+  it("default the audience of resourceIssuer to the service's own URL", () => {
     const issuer = 'https://auth.example'
     const readAudience = (options: object) =>
       parseSettings({ resourceIssuer: { issuer, ...options } }).resourceIssuer?.audience
@@ -153,12 +153,12 @@ describe('the settings', () => {
     expect(readAudience({ audience: 'https://a.example' })).toBe('https://a.example')
   })
 
-  it('have the paths of sessions when they are given', () => {
+  it('contain the paths of sessions if they are given', () => {
     const { paths } = parseSettings({ sessionPath: '/session', sessionsPath: '/account/sessions' })
     expect([paths.session, paths.sessions]).toEqual(['/session', '/account/sessions'])
   })
 
-  it('are read from a class with getters as well', () => {
+  it('can be read from a class with getters', () => {
     class Options {
       readonly serviceSigner = serviceSigner
       readonly serviceDid = least.serviceDid
@@ -189,7 +189,7 @@ describe('the settings', () => {
   })
 
   it.each(['urn:service:7', 'service.example', 'did:web:service.example', 'x'])(
-    'know one login domain and no trusted origin when serviceUrl is %s',
+    'contain one login domain and no trusted origin if serviceUrl is %s',
     (serviceUrl) => {
       const settings = parseSettings({ serviceUrl })
       expect(settings.loginDomains).toEqual([serviceUrl])
@@ -215,14 +215,14 @@ describe('the settings', () => {
     })
   )
 
-  it("take ethereum for '' in users' DIDs, and for the name that resolvers have for it", () => {
+  it("translate '' in users' DIDs to ethereum, also under its name in resolvers", () => {
     const settings = parseSettings({ networks: ['rsk', 'Ethereum'], siwe: { network: 'ethereum' } })
     expect([settings.networks, settings.siwe?.network]).toEqual([['rsk', ''], ''])
     const { resolution } = parseSettings({ rpcUrl: 'https://rpc.example', networkName: 'ethereum' })
     expect(resolution).toMatchObject({ networks: [{ name: 'mainnet' }] })
   })
 
-  it('resolve only through a resolver when one is given', () => {
+  it('use only a given resolver', () => {
     const resolver = { resolve: async () => ({}) }
     const config = { resolver, rpcUrl: 'https://rpc.example', networkName: 'sepolia' }
     expect(parseSettings(config).resolution).toEqual({ kind: 'resolver', resolver })
@@ -240,7 +240,7 @@ describe('parseConfig', () => {
     expect(listProblems(config)).toEqual([`config: received ${received}; give an object`])
   )
 
-  it('names all four required options when all are missing', () =>
+  it('lists all four required options if all are missing', () =>
     expect(listProblems({})).toEqual([
       'challengeSecret: received nothing; give a non-empty string',
       'serviceUrl: received nothing; give a URI of printable ASCII without space, double quote or backslash',
@@ -248,10 +248,12 @@ describe('parseConfig', () => {
       'serviceDid: received nothing; give a DID, such as did:ethr:rsk:0x… (40 hex digits)'
     ]))
 
-  it.each(['ab'.repeat(32), new Uint8Array(32)])('blames a private key that was given as signer, and no DID', (key) =>
-    expect(listProblemsWith({ serviceSigner: key, serviceDid: undefined })).toEqual([
-      `serviceSigner: received a value of type ${typeof key} (not shown); give es256kSigner(privateKey) or another did-jwt ES256K signer`
-    ])
+  it.each(['ab'.repeat(32), new Uint8Array(32)])(
+    'reports a private key given as signer, and does not report the DID',
+    (key) =>
+      expect(listProblemsWith({ serviceSigner: key, serviceDid: undefined })).toEqual([
+        `serviceSigner: received a value of type ${typeof key} (not shown); give es256kSigner(privateKey) or another did-jwt ES256K signer`
+      ])
   )
 
   it.each([
@@ -344,24 +346,24 @@ describe('parseConfig', () => {
     ['resolver', () => undefined, `${hidden('function')}an object with resolve`],
     ['logger', { info: () => undefined }, `${hidden('object')}an object with info, warn, error`],
     ['clock', { now: () => 0 }, `${hidden('object')}an object with nowSeconds`]
-  ])('names the field, the value and the remedy: %s = %p', (field, value, received) => {
+  ])('names the field, the value and the fix: %s = %p', (field, value, received) => {
     const problems = listProblemsWith({ [field]: value })
     expect(problems).toHaveLength(1)
     expect(problems[0]).toContain(`${field}: received ${received}`)
   })
 
-  it.each(optionNames)('looks at %s', (option) =>
+  it.each(optionNames)('inspects %s', (option) =>
     expect(listProblemsWith({ [option]: Symbol('no value of an option') })).toEqual([
       expect.stringContaining(`${option}: received a value of type symbol (not shown); give `)
     ])
   )
 
   it.each(['', ' ', 'https://service.example/a b', 'https://münchen.example', 'a"b', 'a\\b', 'a\nb', 'a\0b', 'a\x7fb'])(
-    'refuses serviceUrl %j, which could not stand in a header or a signed message',
+    'refuses serviceUrl %j, which cannot be part of a header or a signed message',
     (serviceUrl) => expect(listProblemsWith({ serviceUrl })).toEqual([expect.stringContaining('serviceUrl: received ')])
   )
 
-  it('accepts every printable character but space, double quote and backslash in serviceUrl', () => {
+  it('accepts every printable character except space, double quote and backslash in serviceUrl', () => {
     const all = Array.from({ length: 256 }, (_, code) => String.fromCharCode(code))
     const accepted = all.filter((char) => listProblemsWith({ serviceUrl: `x${char}` }).length === 0)
     expect(accepted.join('')).toBe(
@@ -369,7 +371,7 @@ describe('parseConfig', () => {
     )
   })
 
-  it('accepts times of 1000000000 seconds: what ends then is still a safe integer', () => {
+  it('accepts 1000000000 seconds: each expiry is still a safe integer', () => {
     const times = {
       challengeExpirationTimeInSeconds: 1e9,
       accessTokenExpirationTimeInSeconds: 1e9,
@@ -392,14 +394,14 @@ describe('parseConfig', () => {
   })
 
   it.each([[['app.example']], [['null']], [['urn:a:b']], ['https://a.example/'], [[5]]])(
-    'shows an example for trustedOrigins %j, which is no list of URLs with an origin',
+    'shows an example for trustedOrigins %j, which is not a list of URLs with an origin',
     (trustedOrigins) =>
       expect(listProblemsWith({ trustedOrigins })).toEqual([
         expect.stringMatching(/; give an array of origins such as "https:\/\/app\.example"$/)
       ])
   )
 
-  it('accepts what is unusual and allowed', () => {
+  it('accepts unusual but valid options', () => {
     const config = {
       challengeSecret: 'x',
       challengeExpirationTimeInSeconds: 1.5,
@@ -417,7 +419,7 @@ describe('parseConfig', () => {
     expect(listProblemsWith(config)).toEqual([])
   })
 
-  it('lists every problem in one error, those between fields as well', () => {
+  it('lists every problem in one error, conflicts between fields included', () => {
     const problems = listProblemsWith({
       challengeSecret: '',
       useCookies: 'yes',
@@ -434,7 +436,7 @@ describe('parseConfig', () => {
     ])
   })
 
-  it('finds too many login domains also when serviceUrl is bad', () => {
+  it('counts too many login domains even if serviceUrl is invalid', () => {
     const loginDomains = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
     expect(listProblemsWith({ serviceUrl: '', loginDomains })).toEqual([
       expect.stringContaining('serviceUrl: '),
@@ -442,12 +444,12 @@ describe('parseConfig', () => {
     ])
   })
 
-  it('accepts 6 login domains with those of serviceUrl, and counts repeated ones once', () => {
+  it('accepts 6 login domains including those of serviceUrl, and counts repeated ones once', () => {
     const loginDomains = ['a.example', 'b.example', 'c.example', 'd.example', 'd.example', 'service.example']
     expect(parseSettings({ loginDomains }).loginDomains).toHaveLength(6)
   })
 
-  it('finds the path of a session route that another route has as well', () => {
+  it('refuses a session route with the path of another route', () => {
     expect(listProblemsWith({ sessionPath: '/logout' })).toEqual([
       'paths: received /logout twice; give each route its own path'
     ])
@@ -459,11 +461,11 @@ describe('parseConfig', () => {
   it.each([
     ['/AUTH', '/auth'],
     ['/auth/', '/auth']
-  ])('finds one path given twice as Express compares them: %s', (signupPath, shown) =>
+  ])('refuses a repeated path as Express compares them: %s', (signupPath, shown) =>
     expect(listProblemsWith({ signupPath })).toEqual([`paths: received ${shown} twice; give each route its own path`])
   )
 
-  it('finds a network without its RPC address, and not when that address is given but bad', () => {
+  it('refuses a network without its RPC address, but reports an invalid address only once', () => {
     expect(listProblemsWith({ networkName: 'mainnet' })).toEqual([
       'networkName: received "mainnet" without rpcUrl; give rpcUrl, or "rsk" or "rsk:testnet"'
     ])
@@ -479,7 +481,7 @@ describe('parseConfig', () => {
     }
   })
 
-  it('never shows a secret, not even one that came into the wrong field', () => {
+  it('never shows a secret, not even one in the wrong field', () => {
     const key = '4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318'
     const planted = ['PLANTED-SECRET', key, 'PLANTED-RPC-KEY', '4711471147114711']
     const configs: object[] = [
@@ -506,7 +508,7 @@ describe('parseConfig', () => {
 })
 
 describe('the option siwe', () => {
-  it('has /siwe, the network of the service and 300 s by default', () => {
+  it('defaults to /siwe, the network of the service and 300 s', () => {
     const { siwe, paths } = parseSettings({ siwe: true })
     expect(siwe).toMatchObject({ path: '/siwe', network: 'rsk', nonceSeconds: 300 })
     expect(paths).toMatchObject({ siweNonce: '/siwe/nonce', siweVerify: '/siwe/verify', siweLogout: '/siwe/logout' })

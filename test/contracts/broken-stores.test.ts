@@ -19,13 +19,13 @@ async function findFaults(makeStore: MakeStore, only?: string): Promise<Map<stri
   return faults
 }
 
-describe('the Store contract on a store that', () => {
+describe('the Store contract on a broken store', () => {
   it.each(faults)('%s: fails where it "%s"', async (_what, fails, fault, says = `A store ${fails}`) => {
     const failures = await findFaults((bounds) => makeBroken(fault, bounds), fails)
     expect(failures.get(fails)).toContain(`${says}: `)
   })
 
-  it('shares nothing with its other instance: fails in the cases that ask both', async () => {
+  it('fails in each case with two instances if the instances share nothing', async () => {
     const faults = await findFaults(() => ({ store: memoryStore(), another: memoryStore() }))
     const name = 'finds a new session by its id, with the hash of its refresh token'
     expect(faults.get(name)).toMatch(
@@ -33,7 +33,7 @@ describe('the Store contract on a store that', () => {
     )
   })
 
-  it('rejects a call: says what it was rejected with', async () => {
+  it('reports the error if a call rejects', async () => {
     const ping = (): Promise<void> => Promise.reject(new Error('no such table'))
     const faults = await findFaults(() => Object.assign(memoryStore(), { ping }))
     expect(faults.get('says that it is ready')).toBe(
@@ -41,7 +41,7 @@ describe('the Store contract on a store that', () => {
     )
   })
 
-  it('answers nothing in time or type: fails in each case, and in each with a whole sentence', async () => {
+  it('fails with a complete sentence in each case if the store returns the wrong types', async () => {
     const verbs = ['findSession', 'endSession', 'revokeSessions', 'listSessions', 'countChallengeUses'] as const
     const mute = Object.fromEntries(verbs.map((verb) => [verb, async () => undefined]))
     const faults = await findFaults((bounds) => makeBroken(() => mute, bounds))

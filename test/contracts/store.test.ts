@@ -20,7 +20,7 @@ describe.each(engines)('the Store contract on two SQLite stores on one file, by 
   })
   for (const { name, run } of contract) it(name, run)
 
-  it('and a memory store answers the same, whatever the sequence', async () => {
+  it('and a memory store return the same for every sequence', async () => {
     const files = sqliteFile(engine)
     await assertLikeMemory(files.store({}, {}), 30).finally(() => files.remove())
   })

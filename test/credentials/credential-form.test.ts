@@ -32,7 +32,7 @@ const withVc = (changes: object): string =>
   createCredentialJwt(issuer, user.did, { vc: { ...validPayload.vc, ...changes } })
 
 describe('a credential of did-jwt-vc', () => {
-  it.each(['ES256K', 'ES256K-R'] as const)('reaches business logic decoded and as received with %s', async (alg) => {
+  it.each(['ES256K', 'ES256K-R'] as const)('reaches business logic decoded and as received, with %s', async (alg) => {
     const received: SelectiveDisclosureResponse[] = []
     const { app } = await testApp({ signupBusinessLogic: (response) => void received.push(response) })
     const jwt = await didJwtVcCredential(issuer, user.did, alg)
@@ -63,7 +63,7 @@ describe('the header of a credential', () => {
     ['alg alone', { alg: 'ES256K' }],
     ['alg and typ', { alg: 'ES256K', typ: 'JWT' }],
     ['a kid', { alg: 'ES256K', typ: 'JWT', kid: `${issuer.did}#controller` }]
-  ])('may hold %s', (_name, header) => accepts(withHeader(header)))
+  ])('may contain %s', (_name, header) => accepts(withHeader(header)))
 
   it.each([
     ['no alg', { typ: 'JWT' }],
@@ -88,7 +88,7 @@ describe('the header of a credential', () => {
     ['cty', { alg: 'ES256K', cty: 'JWT' }],
     ['zip', { alg: 'ES256K', zip: 'DEF' }],
     ['anything else', { alg: 'ES256K', note: 'hello' }]
-  ])('must not hold %s', (_name, header) => refuses(withHeader(header)))
+  ])('must not contain %s', (_name, header) => refuses(withHeader(header)))
 
   it.each([
     ['a list', [{ alg: 'ES256K' }]],
@@ -97,12 +97,12 @@ describe('the header of a credential', () => {
   ])('must not be %s', (_name, header) => refuses(withHeader(header)))
 })
 
-describe('the field credentials', () => {
+describe('the field credentials of parseCredentialJwts', () => {
   const jwt = createCredentialJwt(issuer, user.did)
   const [header = '', payload = '', signature = ''] = jwt.split('.')
   const jwtOfLength = (length: number): string => `${jwt}${'A'.repeat(length - jwt.length)}`
 
-  it('may be absent, and holds 20 compact JWTs of 16 KiB at most', () => {
+  it('may be missing, and contains at most 20 compact JWTs of 16 KiB', () => {
     expect(parseCredentialJwts(undefined)).toEqual([])
     const largest = Array<string>(20).fill(jwtOfLength(16_384))
     expect(parseCredentialJwts(largest)).toEqual(largest)
@@ -132,7 +132,7 @@ describe('the field credentials', () => {
   it('must not have a header with unused bits', () => refuses(`${header.slice(0, -1)}1.${payload}.${signature}`))
 
   // (r, n - s) verifies as (r, s) does, so that one credential was once two texts to business logic.
-  it.each(['ES256K', 'ES256K-R', 'ES256'])('gives both twins of one signature of %s as one text', (alg) => {
+  it.each(['ES256K', 'ES256K-R', 'ES256'])('is the same text for both forms of a %s signature', (alg) => {
     const signBy = { ES256: p256Key().sign, ES256K: sign, 'ES256K-R': es256kRecoverableBy(issuer.privateKey) }[alg]!
     const order = alg === 'ES256' ? P_256_ORDER : SECP256K1_ORDER
     const jwt = jwtByHand({ alg }, validPayload, signBy)
@@ -158,7 +158,7 @@ describe('the issuer of a credential', () => {
     ['a DID with a fragment', `${issuer.did}#controller`]
   ])('must not be %s', (_name, iss) => refuses(createCredentialJwt(issuer, user.did, { iss })))
 
-  it('may stand in vc a second time, as text or object', async () => {
+  it('may be repeated in vc, as text or object', async () => {
     for (const named of [issuer.did, { id: issuer.did, name: 'Post office' }]) await accepts(withVc({ issuer: named }))
   })
 
@@ -168,7 +168,7 @@ describe('the issuer of a credential', () => {
     ['an object without a DID', { name: 'Post office' }],
     ['null', null],
     ['a list', [issuer.did]]
-  ])('must not be contradicted in vc by %s', (_name, named) => refuses(withVc({ issuer: named })))
+  ])('must not contradict vc by %s', (_name, named) => refuses(withVc({ issuer: named })))
 })
 
 describe('the vc of a credential', () => {
@@ -189,7 +189,7 @@ describe('the vc of a credential', () => {
     ['a list of subjects', { credentialSubject: [{ id: user.did }] }]
   ])('must not have %s', (_name, changes) => refuses(withVc(changes)))
 
-  it('may have its type as text', () =>
+  it('may have its type as a string', () =>
     expect(parse(withVc({ type: 'VerifiableCredential' })).type).toEqual(['VerifiableCredential']))
 })
 
@@ -204,9 +204,9 @@ describe('the subject of a credential', () => {
     ['sub alone', user.did, undefined],
     ['credentialSubject.id alone', undefined, user.did],
     ['both', user.did, user.did]
-  ])('may be named by %s', (_name, sub, id) => expect(parse(subjects(sub, id)).subject).toBe(user.did))
+  ])('may be given by %s', (_name, sub, id) => expect(parse(subjects(sub, id)).subject).toBe(user.did))
 
-  it('may be no one, and the user in another spelling, which stays', () => {
+  it('may be missing, or the user in another spelling, which is preserved', () => {
     expect(parse(subjects(undefined, undefined))).toHaveProperty('subject', undefined)
     const spelled = `did:ethr:rsk:${user.address}`
     expect(parse(subjects(spelled, undefined)).subject).toBe(spelled)
@@ -235,7 +235,7 @@ describe('the dates of a credential', () => {
       vc: { ...validPayload.vc, ...vc }
     })
 
-  it('may all be absent: then it never ends', () =>
+  it('may all be missing: the credential never expires', () =>
     expect(parse(dated({}))).toHaveProperty('expiresAtSeconds', undefined))
 
   it.each([
@@ -253,17 +253,17 @@ describe('the dates of a credential', () => {
       'exp, though expirationDate is later',
       dated({ exp: START_SECONDS - day }, { expirationDate: '2028-01-14T00:00:00Z' })
     ]
-  ])('end it by %s', (_name, jwt) => refuses(jwt, 'ERR_CREDENTIAL_EXPIRED'))
+  ])('make it expired by %s', (_name, jwt) => refuses(jwt, 'ERR_CREDENTIAL_EXPIRED'))
 
   it.each([
     ['exp', dated({ exp: START_SECONDS + 1 })],
     ['expirationDate', dated({}, { expirationDate: '2027-01-15T08:00:01Z' })],
     ['validUntil with an offset', dated({}, { validUntil: '2027-01-15T10:00:01+02:00' })]
-  ])('leave it valid for the last second by %s, and say which', (_name, jwt) =>
+  ])('keep it valid in its last second by %s, and return the expiry', (_name, jwt) =>
     expect(parse(jwt).expiresAtSeconds).toBe(1_800_000_001)
   )
 
-  it('name the earliest of several ends', () => {
+  it('give the earliest of several expiries', () => {
     const ends = { expirationDate: '2027-01-17T08:00:00Z', validUntil: '2027-01-16T08:00:00.500Z' }
     expect(parse(dated({ exp: START_SECONDS + 3 * day }, ends)).expiresAtSeconds).toBe(1_800_086_400.5)
   })
@@ -273,14 +273,14 @@ describe('the dates of a credential', () => {
     ['iat, where there is no nbf', dated({ iat: START_SECONDS + 6 })],
     ['issuanceDate', dated({}, { issuanceDate: '2027-01-15T08:00:06Z' })],
     ['validFrom', dated({}, { validFrom: '2027-01-15T08:00:06Z' })]
-  ])('begin it later by %s', (_name, jwt) => refuses(jwt))
+  ])('make it not yet valid by %s', (_name, jwt) => refuses(jwt))
 
   it.each([
     ['nbf', dated({ nbf: START_SECONDS + 5 })],
     ['iat beside an nbf', dated({ nbf: START_SECONDS, iat: START_SECONDS + 6 })],
     ['issuanceDate', dated({}, { issuanceDate: '2027-01-15T08:00:05Z' })],
     ['validFrom in lower case', dated({}, { validFrom: '2027-01-15t08:00:05z' })]
-  ])('allow another clock to run 5 s ahead by %s', (_name, jwt) => accepts(jwt))
+  ])('allow another clock to be 5 s ahead by %s', (_name, jwt) => accepts(jwt))
 
   it.each([
     ['exp as text', dated({ exp: '1900000000' })],
@@ -307,6 +307,5 @@ describe('the dates of a credential', () => {
 
   it('may be 29 February of a leap year', () => accepts(dated({}, { expirationDate: '2028-02-29T00:00:00Z' })))
 
-  it('are not limited at the end of exp: Infinity cannot be spelled in JSON, 1e300 can', () =>
-    accepts(dated({ exp: 1e300 })))
+  it('have no limit on exp: JSON has no Infinity, but 1e300', () => accepts(dated({ exp: 1e300 })))
 })

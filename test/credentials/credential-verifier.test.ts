@@ -92,8 +92,8 @@ const addressKey = (address: string): IssuerKey => ({ kind: 'address', hex: addr
 const resolveIssuerKey = (): IssuerKey[] => [addressKey(issuer.address)]
 const p256 = (key: TestKey): IssuerKey => parseIssuerKey({ publicKeyJwk: key.publicKeyJwk })!
 
-describe('credentialVerifier', () => {
-  it('computes nothing before its turn, and takes a turn for each credential of an address', async () => {
+describe('createCredentialVerifier', () => {
+  it('computes nothing before its turn, and takes one turn per credential of an address', async () => {
     const { verify, waiting, recoveries, client } = await createCountedVerifier(resolveIssuerKey)
     const verified = verify([validJwt, validJwt, validJwt])
     for (const turn of [1, 2, 3]) {
@@ -106,7 +106,7 @@ describe('credentialVerifier', () => {
     expect([waiting.length, recoveries()]).toEqual([3, 6])
   })
 
-  it('accepts a high s without a recovery byte, which fits two keys, and hands on the low s', async () => {
+  it('accepts high s without a recovery byte, which fits two keys, and returns low s', async () => {
     const { verify } = await createCountedVerifier(resolveIssuerKey, { scheduler: { yield: async () => undefined } })
     const end = validJwt.lastIndexOf('.') + 1
     const low = Buffer.from(validJwt.slice(end), 'base64url')
@@ -120,7 +120,7 @@ describe('credentialVerifier', () => {
     await expect(other.verify([high])).rejects.toEqual(refusal('ERR_CREDENTIAL'))
   })
 
-  it('takes one turn for an issuer of 100 addresses: the signature tells the key', async () => {
+  it('takes one turn for an issuer of 100 addresses: the signature identifies the key', async () => {
     const others = Array.from({ length: 99 }, (_, number) => addressKey(`0x${String(number).padStart(40, '0')}`))
     const { verify, waiting, recoveries, counts } = await createCountedVerifier(() => [
       ...others,
@@ -134,7 +134,7 @@ describe('credentialVerifier', () => {
   })
 
   // One turn a credential was once enough for ten verifications in JavaScript.
-  it('takes a turn for each P-256 key that it tries, 3 at most, and charges each to the client', async () => {
+  it('takes a turn for each P-256 key that it tries, at most 3, and charges each to the client', async () => {
     const key = p256Key()
     const did = 'did:web:issuer.example'
     const jwt = jwtByHand({ alg: 'ES256' }, createCredentialPayload(did, user.did), key.sign)
@@ -160,7 +160,7 @@ describe('credentialVerifier', () => {
   })
 
   it.each(['#70', 'did:web:issuer.example#70'])(
-    'tries the key first that the credential names: kid %s',
+    'tries the key that the credential names first: kid %s',
     async (kid) => {
       const key = p256Key()
       const did = 'did:web:issuer.example'
@@ -175,20 +175,20 @@ describe('credentialVerifier', () => {
     }
   )
 
-  it('computes nothing once the budget of the client is spent', async () => {
+  it('computes nothing if the budget of the client is used up', async () => {
     const { verify, waiting, client } = await createCountedVerifier(resolveIssuerKey)
     client.chargeKey = () => Promise.reject(new DidAuthError('ERR_TOO_MANY_REQUESTS'))
     await expect(verify([validJwt])).rejects.toMatchObject({ code: 'ERR_TOO_MANY_REQUESTS' })
     expect(waiting).toEqual([])
   })
 
-  it('takes no turn where no key of the issuer makes signatures of this algorithm', async () => {
+  it('takes no turn if no key of the issuer supports the algorithm', async () => {
     const { verify, waiting } = await createCountedVerifier(() => [p256(p256Key()), p256(ed25519Key())])
     await expect(verify([validJwt])).rejects.toMatchObject({ code: 'ERR_CREDENTIAL' })
     expect(waiting).toEqual([])
   })
 
-  it('stops at the first bad signature', async () => {
+  it('stops at the first invalid signature', async () => {
     const { verify, waiting, recoveries, asked } = await createCountedVerifier(resolveIssuerKey)
     const verified = verify([forged, validJwt, forged])
     await round()
@@ -199,7 +199,7 @@ describe('credentialVerifier', () => {
   })
 
   // All issuers were once resolved at the same time, before any signature was looked at.
-  it('asks for the keys of an issuer only when the credentials before are verified', async () => {
+  it('fetches the keys of an issuer only after the credentials before it are verified', async () => {
     const second = createNumberedWallet(6103)
     const { verify, waiting, asked } = await createCountedVerifier((did) =>
       did === issuer.did ? resolveIssuerKey() : [addressKey(second.address)]
@@ -214,14 +214,14 @@ describe('credentialVerifier', () => {
     expect(await verified).toHaveLength(2)
   })
 
-  it('asks for no keys when a later credential is expired', async () => {
+  it('fetches no keys if a later credential has expired', async () => {
     const { verify, asked } = await createCountedVerifier(resolveIssuerKey)
     const expired = createCredentialJwt(issuer, user.did, { exp: START_SECONDS })
     await expect(verify([validJwt, expired])).rejects.toMatchObject({ code: 'ERR_CREDENTIAL_EXPIRED' })
     expect(asked).toEqual([])
   })
 
-  it('passes on that too many wait', async () => {
+  it('passes ERR_BUSY on if too many tasks wait', async () => {
     const { verify } = await createCountedVerifier(resolveIssuerKey, {
       scheduler: { yield: () => Promise.reject(new DidAuthError('ERR_BUSY')) }
     })
@@ -229,12 +229,12 @@ describe('credentialVerifier', () => {
   })
 })
 
-describe('credentialVerifier with isTrustedIssuer', () => {
+describe('createCredentialVerifier with isTrustedIssuer', () => {
   // Cause: the time of the whole verification ended first, and named a resolver that no one had asked.
   it.each([
     ['trustedIssuers', { isTrustedIssuer: () => new Promise(() => undefined) }, 'ERR_BUSINESS_LOGIC_TIMEOUT'],
     ['the issuers', { issuerKeys: { keysOf: () => new Promise<never>(() => undefined) } }, 'ERR_RESOLVER']
-  ] as const)('names %s where they take all of the time of a request', async (_name, options, code) => {
+  ] as const)('names %s if they use up the time of a request', async (_name, options, code) => {
     const verifier = createCredentialVerifier({
       curve: await loadCurve(),
       scheduler: { yield: () => Promise.resolve() },
@@ -255,13 +255,13 @@ describe('credentialVerifier with isTrustedIssuer', () => {
   it.each([
     ['by a value', (did: string) => did === issuer.did],
     ['by a promise', (did: string) => Promise.resolve(did === issuer.did)]
-  ])('refuses an issuer that is not trusted %s, before anything is resolved', async (_name, isTrustedIssuer) => {
+  ])('refuses an issuer that is not trusted %s, before it resolves a DID', async (_name, isTrustedIssuer) => {
     const { verify, asked, waiting } = await createCountedVerifier(resolveIssuerKey, { isTrustedIssuer })
     await expect(verify([validJwt, bySecond])).rejects.toMatchObject({ code: 'ERR_CREDENTIAL_ISSUER' })
     expect([asked, waiting]).toEqual([[], []])
   })
 
-  it('accepts the issuers that are, and asks about each once, as the credential spells it', async () => {
+  it('accepts trusted issuers, and checks each once, in the spelling of the credential', async () => {
     const asked: string[] = []
     const isTrustedIssuer = (did: string): boolean => asked.push(did) > 0
     const { verify, waiting } = await createCountedVerifier(resolveIssuerKey, { isTrustedIssuer })
@@ -275,7 +275,7 @@ describe('credentialVerifier with isTrustedIssuer', () => {
     expect(asked).toEqual([issuer.did, spelled.did])
   })
 
-  it('counts for an issuer that its address proves as well', async () => {
+  it('also checks an issuer that its address proves', async () => {
     const { verify } = await createCountedVerifier(resolveIssuerKey, {
       isTrustedIssuer: () => false,
       provesByAddress: true
@@ -283,7 +283,7 @@ describe('credentialVerifier with isTrustedIssuer', () => {
     await expect(verify([validJwt])).rejects.toMatchObject({ code: 'ERR_CREDENTIAL_ISSUER' })
   })
 
-  it('rejects with the error that it throws', async () => {
+  it('rejects with the error that the function throws', async () => {
     const isTrustedIssuer = createThrowing(new TypeError('no list'))
     const { verify, asked } = await createCountedVerifier(resolveIssuerKey, { isTrustedIssuer })
     await expect(verify([validJwt])).rejects.toThrow(new TypeError('no list'))
@@ -291,7 +291,7 @@ describe('credentialVerifier with isTrustedIssuer', () => {
   })
 })
 
-describe('credentialVerifier without a network', () => {
+describe('createCredentialVerifier without a network', () => {
   const key = SigningKey.computePublicKey(issuer.privateKey, true)
   const byKey = { ...issuer, did: `did:ethr:rsk:${key}` }
 
@@ -311,7 +311,7 @@ describe('credentialVerifier without a network', () => {
     )
   })
 
-  it('leaves one whose public key is no point of the curve unproved', async () => {
+  it('does not prove a DID whose public key is not on the curve', async () => {
     const did = `did:ethr:rsk:0x02${'f'.repeat(64)}`
     expect(await verdictOn(createCredentialJwt({ ...issuer, did }, user.did))).toBe('ERR_CREDENTIAL_ISSUER')
   })
@@ -329,13 +329,13 @@ const recoverAddresses = (alg: string, sign: SignPart): string[] =>
   signerAddresses(curve, parseJwt(jwtByHand({ alg }, { hello: 'world' }, sign), 1_000)!)
 
 describe('signerAddresses', () => {
-  it('finds two for ES256K, one of them the signer’s', () => {
+  it("returns two for ES256K, including the signer's", () => {
     const addresses = recoverAddresses('ES256K', es256kBy(privateKey))
     expect(addresses).toHaveLength(2)
     expect(addresses).toContain(address.toLowerCase())
   })
 
-  it('finds only the signer’s for ES256K-R', () =>
+  it("returns only the signer's for ES256K-R", () =>
     expect(recoverAddresses('ES256K-R', es256kRecoverableBy(privateKey))).toEqual([address.toLowerCase()]))
 
   it.each([
@@ -354,5 +354,5 @@ describe('signerAddresses', () => {
     ],
     ['zeros', 'ES256K', () => Buffer.alloc(64)],
     ['r and s above the order', 'ES256K', () => Buffer.alloc(64, 0xff)]
-  ])('finds none for %s', (_name, alg, sign) => expect(recoverAddresses(alg, sign)).toEqual([]))
+  ])('returns none for %s', (_name, alg, sign) => expect(recoverAddresses(alg, sign)).toEqual([]))
 })

@@ -31,7 +31,7 @@ function type(cwd: string, code: string, shellOfSqlite?: string): Promise<unknow
 }
 
 describe('the backup of SQLite', () => {
-  it('fails where a database cannot be copied, and keeps the last archive; it makes no folders in the data', async () => {
+  it('fails if a database cannot be copied, keeps the last archive, and creates no data folders', async () => {
     const cwd = join(servers.folder, 'other')
     mkdirSync(join(cwd, 'data/auth'), { recursive: true })
     writeFileSync(join(cwd, 'data/auth/auth.db'), '')
@@ -42,7 +42,7 @@ describe('the backup of SQLite', () => {
     expect(readdirSync(join(cwd, 'data'))).toEqual(['auth'])
   })
 
-  it('brings sessions and each acknowledged entry back, made while users write', async () => {
+  it('restores sessions and each acknowledged entry from a backup that ran during writes', async () => {
     const DATA_DIR = join(servers.folder, 'data')
     const { servers: first } = await servers.start({ DATA_DIR }, [], 'all')
     const findUrl = (all: typeof first, name: string): string => all.find(({ server }) => server === name)!.url

@@ -67,7 +67,7 @@ const it = (_name: string, _run: () => Promise<void>): void => undefined
     server.close()
   })
 
-  it('compiles under the strict settings of this project', () => {
+  it('compiles with the strict settings of this project', () => {
     const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), (path) => ts.sys.readFile(path)) as {
       config: object
     }
@@ -85,7 +85,7 @@ const it = (_name: string, _run: () => Promise<void>): void => undefined
     await import(path)
   })
 
-  it("asks a node with ethers: the magic value is a yes, a revert a no, and other faults are the node's", async () => {
+  it('calls a node with ethers: the magic value accepts, a revert refuses, other faults throw', async () => {
     const { app: node } = await import('../support/document-names.js')
     const answers: Record<string, object> = {
       '0x01': { result: `0x1626ba7e${'0'.repeat(56)}` },
@@ -110,7 +110,7 @@ const it = (_name: string, _run: () => Promise<void>): void => undefined
   })
 })
 
-it('the lines for CORS answer a preflight, and expose what a client reads', async () => {
+it('answers a preflight with the CORS lines, and exposes the headers that a client reads', async () => {
   const [lines] = readDocument('src/testing/README.md').blocks.filter(({ code }) => code.startsWith('app.use(cors('))
   // eslint-disable-next-line @typescript-eslint/no-implied-eval -- the lines of the document themselves
   const put = new Function('app', 'cors', lines!.code) as (app: Express, use: typeof cors) => void

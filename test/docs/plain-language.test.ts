@@ -24,7 +24,7 @@ describe('the lint rule on plain language', () => {
     '// Whether it is open.',
     '/** Time limit for a body. */',
     '// Input is text.'
-  ])('accepts a comment that says its subject: %j', (text) => expect(lint(text)).toEqual([]))
+  ])('accepts a comment with a subject or a verb: %j', (text) => expect(lint(text)).toEqual([]))
 
   it.each(["it('of a token', f)", 'describe(`by ${x}`, f)', "it.each([1])('with %i', f)", "test.each`a`('in b', f)"])(
     'reports a title that opens with a preposition: %s',

@@ -59,7 +59,7 @@ const app = await NestFactory.create(AppModule, { logger: ['error', 'warn'] })
 await app.listen(3000)
 `
 
-describe('the commands of the documents for a newcomer', () => {
+describe('the first commands of the documents', () => {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'did-auth-recipes-')))
   const project = join(folder, 'project')
   let tarball = ''
@@ -79,7 +79,7 @@ describe('the commands of the documents for a newcomer', () => {
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
   it(
-    'the quick start runs in an empty folder, and the two curls and the client show that it works',
+    'run the quick start in an empty folder, and the two curls and the client work',
     async () => {
       writeFileSync(join(project, 'server.js'), findBlock('README.md', 'ts', 'setupDidAuth'))
       writeFileSync(join(project, 'client.js'), findBlock('README.md', 'js', 'DidAuthClient'))
@@ -96,7 +96,7 @@ describe('the commands of the documents for a newcomer', () => {
   )
 
   it(
-    'the test of an app runs on Vitest, without configuration',
+    'run the test of an app on Vitest without configuration',
     async () => {
       cpSync(join(root, 'examples/app.mjs'), join(project, 'app.mjs'))
       writeFileSync(join(project, 'app.test.js'), VITEST_TEST)
@@ -107,7 +107,7 @@ describe('the commands of the documents for a newcomer', () => {
   )
 
   it(
-    'the same test runs on node:test, and in Jest with ES modules',
+    'run the same test on node:test, and in Jest with ES modules',
     async () => {
       cpSync(join(root, 'examples/app.mjs'), join(project, 'app.mjs'))
       cpSync(join(root, 'examples/login-test.mjs'), join(project, 'login-test.mjs'))
@@ -149,7 +149,7 @@ describe('the commands of the documents for a newcomer', () => {
       ['the example', 'nestjs.mjs'],
       ['the recipe of a guard', 'main.mjs']
     ])(
-      '%s refuses a stranger, and a client logs in there',
+      '%s refuses a stranger, and accepts a login of the client',
       async (_what, file) => {
         await useWhileRunning(other, file, async (url) => {
           const answer = await fetch(`${url}/profile`)
@@ -163,7 +163,7 @@ describe('the commands of the documents for a newcomer', () => {
   })
 
   it(
-    'an app in CommonJS is tested by Jest with the transform of the reference',
+    'test a CommonJS app in Jest with the transform of the reference',
     async () => {
       const other = join(folder, 'commonjs')
       mkdirSync(other)

@@ -61,13 +61,13 @@ describe.each(documentFiles)('the shell commands of %s', (file) => {
     ({ language, code }) => language === 'sh' && !code.startsWith('set -eu\n')
   )
 
-  it('name scripts, files and commands that exist', () => {
+  it('name existing scripts, files and commands', () => {
     const lines = blocks.flatMap(({ code }) => code.split('\n')).filter((line) => !/^\s*(?:#|$)/.test(line))
     expect(lines.filter((line) => !isRunnable(line))).toEqual([])
   })
 })
 
-describe('the walks with curl', () => {
+describe('the curl walkthroughs', () => {
   const steps = readDocument('examples/README.md').blocks.filter(
     ({ language, code }) => language === 'sh' && code.includes('curl')
   )
@@ -75,7 +75,7 @@ describe('the walks with curl', () => {
 
   afterAll(() => servers.killAll())
 
-  it('log in, relay a file and keep data at the three servers, word for word but for the ports', async () => {
+  it('log in, relay a file and store data at the three servers, unchanged except for the ports', async () => {
     const { servers: running } = await servers.start({}, [], 'all')
     const script = running.reduce(
       (text, { server, serviceUrl }) =>
@@ -136,5 +136,5 @@ describe('the client of the README', () =>
   }))
 
 describe('runExample', () =>
-  it('says so when nothing listens', () =>
+  it('throws if no server listens', () =>
     expect(runExample(async () => undefined)).rejects.toThrow('0 servers instead of one')))

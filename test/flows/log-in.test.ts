@@ -25,7 +25,7 @@ const signedSignUp = (parts: FlowParts, options?: Parameters<typeof signLogin>[2
   signUp(parts, { client, did, sig: signLogin(parts, wallet, options), credentialJwts: [], claims: [] })
 
 describe('logIn', () => {
-  it('gives an access token with the specified claims, and a refresh token of id and 32 random bytes', async () => {
+  it('returns an access token with the specified claims, and a refresh token of id and 32 random bytes', async () => {
     const parts = await createFlowParts()
     const { accessToken, refreshToken } = await signedLogin(parts)
     expect(decodePayload(accessToken)).toEqual({
@@ -47,7 +47,7 @@ describe('logIn', () => {
     expect(refreshToken.slice(0, 24)).toBe(sid)
   })
 
-  it('stores only the SHA-256 of the refresh token, under the service and the random session id', async () => {
+  it('stores only the SHA-256 of the refresh token, with the service and the random session id', async () => {
     const parts = await createFlowParts()
     const stored: unknown[] = []
     parts.store.createSession = async (session) => {
@@ -68,7 +68,7 @@ describe('logIn', () => {
     ])
   })
 
-  it('draws new ids and tokens each time', async () => {
+  it('generates new ids and tokens each time', async () => {
     const parts = await createFlowParts({ replayProtection: 'window' })
     const tokens = await Promise.all(Array.from({ length: 20 }, () => signedLogin(parts)))
     const drawn = tokens.flatMap(({ accessToken, refreshToken }) => {
@@ -78,7 +78,7 @@ describe('logIn', () => {
     expect(new Set(drawn).size).toBe(60)
   })
 
-  it('proves, spends the challenge, asks the business logic, signs and stores, in this order', async () => {
+  it('proves, consumes the challenge, calls business logic, signs and stores, in this order', async () => {
     const parts = await createFlowParts({
       authenticationBusinessLogic: () => {
         parts.steps.push('businessLogic')
@@ -96,7 +96,7 @@ describe('logIn', () => {
     ])
   })
 
-  it('makes recoveries that only explain a refusal in a turn of their own, after the logins that wait', async () => {
+  it('runs recoveries that only explain a refusal in a separate turn, after waiting logins', async () => {
     const parts = await createFlowParts()
     const sig = signLogin(parts, wallet)
     for (let useCount = 0; useCount < 3; useCount += 1) {
@@ -117,7 +117,7 @@ describe('logIn', () => {
     ])
   })
 
-  it('spends nothing and asks no business logic for a signature that is invalid', async () => {
+  it('consumes nothing and calls no business logic for an invalid signature', async () => {
     const parts = await createFlowParts({
       authenticationBusinessLogic: () => {
         parts.steps.push('businessLogic')
@@ -128,7 +128,7 @@ describe('logIn', () => {
     expect(new Set(parts.steps)).toEqual(new Set(['countChallengeUses', 'yield', 'recover', 'yieldInBackground']))
   })
 
-  it('uses neither curve nor store for a malformed signature or a DID whose control it cannot prove', async () => {
+  it('calls neither curve nor store for a malformed signature or an unsupported DID', async () => {
     const parts = await createFlowParts()
     await expect(logIn(parts, { client, did, sig: '0x12' })).rejects.toEqual(refusal('ERR_SIGNATURE'))
     const foreign = 'did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK'
@@ -137,7 +137,7 @@ describe('logIn', () => {
     expect(parts.steps).toEqual([])
   })
 
-  it('stores no session when signing fails', async () => {
+  it('stores no session if signing fails', async () => {
     const parts = await createFlowParts()
     parts.serviceKey.issueJwt = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
     await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_SIGNER'))
@@ -146,7 +146,7 @@ describe('logIn', () => {
   })
 
   it.each(['countChallengeUses', 'consumeChallenge', 'createSession'] as const)(
-    'gives no tokens when %s fails',
+    'returns no tokens if %s fails',
     async (verb) => {
       const parts = await createFlowParts()
       Object.assign(parts.store, { [verb]: () => Promise.reject(new DidAuthError('ERR_STORE')) })
@@ -155,7 +155,7 @@ describe('logIn', () => {
     }
   )
 
-  it('refuses while too many wait for their turn, before any recovery', async () => {
+  it('refuses before any recovery if too many logins wait for their turn', async () => {
     const parts = await createFlowParts()
     parts.scheduler.yield = () => Promise.reject(new DidAuthError('ERR_BUSY'))
     await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_BUSY'))
@@ -176,7 +176,7 @@ describe('logIn', () => {
   )
 
   // A session for a DID of a network that the service does not know would be a second account of one person.
-  it('refuses a DID of another network at challenge, login and sign up, before it recovers a key', async () => {
+  it('refuses a DID of another network at challenge, login and sign-up, before it recovers a key', async () => {
     const parts = await createFlowParts({ networks: ['rsk', ''] })
     const foreign = { did: `did:ethr:sepolia:${wallet.address}` }
     const unsupported = refusal('ERR_DID_UNSUPPORTED')
@@ -190,12 +190,12 @@ describe('logIn', () => {
     await expect(signedLogin(parts, { did: `did:ethr:${wallet.address}` })).resolves.toHaveProperty('accessToken')
   })
 
-  it('refuses a message with a third line, which is one of sign up', async () => {
+  it('refuses a message with a third line, which belongs to a sign-up', async () => {
     const parts = await createFlowParts()
     await expect(signedLogin(parts, { thirdLine: '\n' })).rejects.toEqual(refusal('ERR_CHALLENGE'))
   })
 
-  it('keeps the DID as received in the token, and proves it whatever the letter case of its address', async () => {
+  it('keeps the DID as received in the token, and accepts any letter case of its address', async () => {
     const parts = await createFlowParts()
     const spelled = `did:ethr:rsk:${wallet.address}`
     const { accessToken } = await signedLogin(parts, { did: spelled })
@@ -220,7 +220,7 @@ describe('the window of a challenge', () => {
     await expect(signedLogin(parts)).resolves.toHaveProperty('accessToken')
   })
 
-  it.each([300, 599])('says expired %d s after its start', async (seconds) => {
+  it.each([300, 599])('returns expired %d s after its start', async (seconds) => {
     const parts = await createFlowParts()
     parts.clock.seconds = START_SECONDS + seconds
     await expect(signedLogin(parts)).rejects.toMatchObject({
@@ -229,7 +229,7 @@ describe('the window of a challenge', () => {
     })
   })
 
-  it.each([1, 2])('says expired of the challenge that followed %d logins in its window', async (useCount) => {
+  it.each([1, 2])('returns expired for the challenge after %d logins in its window', async (useCount) => {
     const parts = await createFlowParts()
     for (let count = 0; count < useCount; count += 1) {
       await logIn(parts, { client, did, sig: signLogin(parts, wallet, { useCount: count }) })
@@ -240,7 +240,7 @@ describe('the window of a challenge', () => {
   })
 
   // Cause: the store said `taken` of a window that was over, and the client heard of a use that never was.
-  it('says expired, not used, when it ends between the proof and the spending', async () => {
+  it('returns expired, not used, if it ends between proof and consumption', async () => {
     const parts = await createFlowParts()
     parts.scheduler.yield = async () => {
       parts.clock.seconds = START_SECONDS + 300
@@ -251,14 +251,14 @@ describe('the window of a challenge', () => {
 })
 
 describe('the single use of a challenge', () => {
-  it('gives one session for one signature, and used for the second try', async () => {
+  it('opens one session per signature, and returns used for the second attempt', async () => {
     const parts = await createFlowParts()
     await signedLogin(parts)
     await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_CHALLENGE_USED'))
     await expect(signedLogin(parts, { useCount: 1 })).resolves.toHaveProperty('accessToken')
   })
 
-  it('counts one user, however the address is spelled', async () => {
+  it('counts per user, however the address is spelled', async () => {
     const parts = await createFlowParts()
     await signedLogin(parts)
     const spelled = `did:ethr:rsk:${wallet.address}`
@@ -266,7 +266,7 @@ describe('the single use of a challenge', () => {
     await expect(signedLogin(parts, { did: spelled, useCount: 1 })).resolves.toHaveProperty('accessToken')
   })
 
-  it('tells the store the window, the flow and the end of the window, by the DID in lower case', async () => {
+  it('passes window, flow, end of the window and the DID in lower case to the store', async () => {
     const parts = await createFlowParts()
     const uses: unknown[] = []
     parts.store.consumeChallenge = async (use) => {
@@ -284,7 +284,7 @@ describe('the single use of a challenge', () => {
     ])
   })
 
-  it('leaves the first login challenge valid after a sign up with third line', async () => {
+  it('keeps the first login challenge valid after a sign-up with a third line', async () => {
     const parts = await createFlowParts()
     await signedSignUp(parts, { thirdLine: '\nMy credentials are: ' })
     await expect(signedSignUp(parts, { thirdLine: '\nMy credentials are: ' })).rejects.toEqual(
@@ -293,13 +293,13 @@ describe('the single use of a challenge', () => {
     await expect(signedLogin(parts)).resolves.toHaveProperty('accessToken')
   })
 
-  it('spends the challenge also when business logic then refuses', async () => {
+  it('consumes the challenge even if business logic then refuses', async () => {
     const parts = await createFlowParts({ authenticationBusinessLogic: () => false })
     await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_BUSINESS_LOGIC'))
     await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_CHALLENGE_USED'))
   })
 
-  it('answers busy until 60 s after the window, in whole seconds, when no more uses can be stored', async () => {
+  it('returns busy until 60 s after the window, in whole seconds, if the store is full', async () => {
     const parts = await createFlowParts({ challengeExpirationTimeInSeconds: 300.5 })
     // 1_800_000_000 = 5_990_016 * 300.5 + 192, so that 108.5 s are left, and 60 more.
     parts.store.consumeChallenge = async () => 'full'
@@ -309,7 +309,7 @@ describe('the single use of a challenge', () => {
     })
   })
 
-  it("is off with replayProtection 'window': any number of sessions until the window ends, and no state", async () => {
+  it("is off with replayProtection 'window': any number of sessions per window, and no state", async () => {
     const parts = await createFlowParts({ replayProtection: 'window' })
     await signedLogin(parts)
     await expect(signedLogin(parts)).resolves.toHaveProperty('accessToken')
@@ -339,7 +339,7 @@ describe('authenticationBusinessLogic', () => {
     expect(asked).toEqual([[spelled, { canonicalDid: did, address: wallet.address.toLowerCase() }]])
   })
 
-  it('begins the tokens when it is done, not when it was asked', async () => {
+  it('sets the times of tokens after it finishes, not when it is called', async () => {
     const parts = await createFlowParts({
       authenticationBusinessLogic: () => {
         parts.clock.seconds = START_SECONDS + 7

@@ -30,7 +30,7 @@ async function begin(config: Parameters<typeof createFlowParts>[0] = {}): Promis
 beforeEach(() => begin())
 
 describe('refreshTokens', () => {
-  it('gives new tokens of the same session and user, with new times', async () => {
+  it('returns new tokens of the same session and user, with new times', async () => {
     parts.clock.seconds = START_SECONDS + 1_000
     const second = await refresh(first.refreshToken)
     const before = decodePayload(first.accessToken)
@@ -65,7 +65,7 @@ describe('refreshTokens', () => {
     expect(decodePayload((await refresh(refreshToken)).accessToken).sub).toBe(spelled)
   })
 
-  it('signs before it changes the store', async () => {
+  it('signs before it writes to the store', async () => {
     await refresh(first.refreshToken)
     expect(parts.steps).toEqual(['findSession', 'sign', 'rotateRefreshToken'])
   })
@@ -89,12 +89,12 @@ describe('refreshTokens', () => {
     ['44 characters', 'A'.repeat(44)],
     ['another alphabet', `${'A'.repeat(42)}+`],
     ['a line feed at the end', `${'A'.repeat(43)}\n`]
-  ])('asks the store nothing for what is no refresh token: %s', async (_name, value) => {
+  ])('does not call the store for an invalid refresh token: %s', async (_name, value) => {
     await expect(refresh(value)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
     expect(parts.steps).toEqual([])
   })
 
-  it('signs nothing for an unknown token, of an unknown session or of a known one', async () => {
+  it('signs nothing for an unknown token, with or without a known session', async () => {
     const [sessionId = ''] = first.refreshToken.split('.')
     for (const token of [`unknown.${'A'.repeat(43)}`, `${sessionId}.${'A'.repeat(43)}`]) {
       parts.steps.length = 0
@@ -103,7 +103,7 @@ describe('refreshTokens', () => {
     }
   })
 
-  it('refreshes in the last second of 168 hours, which each refresh restarts, and not a second later', async () => {
+  it('refreshes in the last second of 168 hours, which restart with each refresh, and not later', async () => {
     parts.clock.seconds = START_SECONDS + 604_799
     const second = await refresh(first.refreshToken)
     parts.clock.seconds += 604_800
@@ -113,8 +113,8 @@ describe('refreshTokens', () => {
   })
 })
 
-describe('a replaced refresh token that comes back', () => {
-  it('is only refused up to 10 s later, and the session lives on', async () => {
+describe('a replaced refresh token that is presented again', () => {
+  it('is only refused up to 10 s later, and the session continues', async () => {
     const second = await refresh(first.refreshToken)
     parts.clock.seconds += 10
     await expect(refresh(first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
@@ -141,18 +141,18 @@ describe('a replaced refresh token that comes back', () => {
 describe('logOut', () => {
   const readSessionId = ({ accessToken }: Tokens): string => decodePayload(accessToken).sid as string
 
-  it('ends the session: its refresh token is dead at once, before anything is signed', async () => {
+  it('ends the session: its refresh token is invalid immediately, before a new token is signed', async () => {
     await logOut(parts, readSessionId(first))
     await expect(refresh(first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
     expect(parts.steps).not.toContain('sign')
   })
 
-  it('asks the store nothing for a token without sid', async () => {
+  it('does not call the store for a token without sid', async () => {
     await logOut(parts, undefined)
     expect(parts.steps).toEqual([])
   })
 
-  it('wins against a refresh that is under way', async () => {
+  it('wins against a concurrent refresh', async () => {
     const { issueJwt } = parts.serviceKey
     parts.serviceKey.issueJwt = async (...args) => {
       await logOut(parts, readSessionId(first))
@@ -189,7 +189,7 @@ describe('refreshBusinessLogic', () => {
     expect(asked).toEqual([[did, session]])
   })
 
-  it('replaces the claims of the session, from this access token on; what gives none keeps them', async () => {
+  it('replaces the claims of the session from this access token on; undefined keeps them', async () => {
     let answer: unknown = { tokenClaims: { role: 'admin' } }
     const { tokens, refresh } = await createLoggedIn({
       authenticationBusinessLogic: () => ({ tokenClaims: { role: 'user', team: 1 } }),
@@ -207,7 +207,7 @@ describe('refreshBusinessLogic', () => {
 
   it.each(['ERR_SESSION_ENDED', 'ERR_DID', 'ERR_ACCESS_TOKEN', 'ERR_BUSINESS_LOGIC'] as const)(
     // Cause: only ERR_BUSINESS_LOGIC revoked, so that a refusal by an error of this package left the session alive.
-    'revokes the session when it refuses with a DidAuthError of code %s',
+    'revokes the session if it refuses with a DidAuthError of code %s',
     async (code) => {
       const { parts, tokens, refresh } = await createLoggedIn({
         refreshBusinessLogic: () => Promise.reject(new DidAuthError(code))
@@ -219,7 +219,7 @@ describe('refreshBusinessLogic', () => {
     }
   )
 
-  it('revokes the session when it returns false, and reports it', async () => {
+  it('revokes the session if it returns false, and reports that', async () => {
     const { parts, tokens, refresh } = await createLoggedIn({ refreshBusinessLogic: () => false })
     const { sid } = decodePayload(tokens.accessToken)
     const refused = refresh(tokens.refreshToken)
@@ -233,7 +233,7 @@ describe('refreshBusinessLogic', () => {
     // Drivers throw plain errors when their database is unavailable.
     ['throws a plain error', () => Promise.reject(new Error('Connection terminated unexpectedly')), 'ERR_INTERNAL'],
     ['answers 503 by an error of this package', () => Promise.reject(new DidAuthError('ERR_STORE')), 'ERR_STORE']
-  ] as const)('leaves the refresh token valid when it %s', async (_name, logic, code) => {
+  ] as const)('leaves the refresh token valid if it %s', async (_name, logic, code) => {
     let isBroken = true
     const { tokens, refresh } = await createLoggedIn({ refreshBusinessLogic: () => (isBroken ? logic() : undefined) })
     await expect(refresh(tokens.refreshToken)).rejects.toMatchObject({ code })
@@ -241,7 +241,7 @@ describe('refreshBusinessLogic', () => {
     await expect(refresh(tokens.refreshToken)).resolves.toHaveProperty('accessToken')
   })
 
-  it('is asked for a current token and for a repeat, whose claims are not stored, and for no other', async () => {
+  it('is called for a current token and a repeat, whose claims are not stored, and for no other', async () => {
     let asked = 0
     const { parts, tokens, refresh } = await createLoggedIn({
       refreshBusinessLogic: () => ({ tokenClaims: { asked: (asked += 1) } })
@@ -274,12 +274,12 @@ describe('absoluteSessionDurationInHours', () => {
     await expect(refresh(third.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
   })
 
-  it('bounds the first refresh token as well', async () => {
+  it('also limits the first refresh token', async () => {
     const { tokens } = await createLoggedIn({ absoluteSessionDurationInHours: 0.5 })
     expect(tokens.refreshTokenSeconds).toBe(1_800)
   })
 
-  it('ends older sessions as well where it was set later', async () => {
+  it('also ends older sessions if it was set later', async () => {
     const { parts, tokens, refresh } = await createLoggedIn()
     const { settings } = await createFlowParts({ absoluteSessionDurationInHours: 1 })
     parts.settings = settings

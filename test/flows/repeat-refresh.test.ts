@@ -22,15 +22,15 @@ async function begin(): Promise<void> {
 beforeEach(begin)
 
 // The rows of the table of the design, one by one.
-describe('a refresh with an idempotency key', () => {
-  it('rotates the current token, and reports that this is no repeat', async () => {
+describe('refreshTokens with an idempotency key', () => {
+  it('rotates the current token, and reports no repeat', async () => {
     const second = await refresh(first.refreshToken, KEY)
     expect(second.isRepeated).toBe(false)
     expect(second.refreshToken).toMatch(/^[A-Za-z0-9_-]{24}[.][A-Za-z0-9_-]{43}$/)
     await expect(refresh(second.refreshToken)).resolves.toHaveProperty('isRepeated', false)
   })
 
-  it('repeated with the same key gives the same refresh token and a fresh access token, also a day later', async () => {
+  it('returns the same refresh token and a new access token to a repeat, also a day later', async () => {
     const second = await refresh(first.refreshToken, KEY)
     parts.clock.seconds += 86_400
     const repeated = await refresh(first.refreshToken, KEY)
@@ -43,7 +43,7 @@ describe('a refresh with an idempotency key', () => {
     expect(parts.warnings).toEqual([])
   })
 
-  it('does not move the end of the session when it is repeated', async () => {
+  it('does not extend the session on a repeat', async () => {
     await refresh(first.refreshToken, KEY)
     parts.clock.seconds += 604_799
     const repeated = await refresh(first.refreshToken, KEY)
@@ -52,7 +52,7 @@ describe('a refresh with an idempotency key', () => {
     await expect(refresh(first.refreshToken, KEY)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
   })
 
-  it('repeated after its successor was used is refused, and revokes nothing: a late duplicate', async () => {
+  it('refuses a repeat after its successor was used, and revokes nothing: a late duplicate', async () => {
     const second = await refresh(first.refreshToken, KEY)
     const third = await refresh(second.refreshToken, ANOTHER_KEY)
     parts.clock.seconds += 1_000
@@ -63,7 +63,7 @@ describe('a refresh with an idempotency key', () => {
   it.each([
     ['another key', ANOTHER_KEY],
     ['none', undefined]
-  ])('repeated with %s is refused within the grace, and revokes the session after it', async (_name, key) => {
+  ])('refuses a repeat with %s within the grace period, and revokes the session after it', async (_name, key) => {
     const second = await refresh(first.refreshToken, KEY)
     parts.clock.seconds += 10
     await expect(refresh(first.refreshToken, key)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
@@ -72,7 +72,7 @@ describe('a refresh with an idempotency key', () => {
     await expect(refresh(second.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
   })
 
-  it('sent 50 times at once rotates once, and all get one and the same successor, which works', async () => {
+  it('rotates once for 50 concurrent requests, which all get the same working successor', async () => {
     const answers = await Promise.all(Array.from({ length: 50 }, () => refresh(first.refreshToken, KEY)))
     expect(answers.filter(({ isRepeated }) => !isRepeated)).toHaveLength(1)
     const successors = new Set(answers.map(({ refreshToken }) => refreshToken))
@@ -80,13 +80,13 @@ describe('a refresh with an idempotency key', () => {
     await expect(refresh([...successors][0])).resolves.toHaveProperty('accessToken')
   })
 
-  it('sent 50 times at once with different keys has one winner', async () => {
+  it('has one winner among 50 concurrent requests with different keys', async () => {
     const keys = Array.from({ length: 50 }, (_, index) => `${'d'.repeat(20)}${String(index).padStart(2, '0')}`)
     const answers = await Promise.allSettled(keys.map((key) => refresh(first.refreshToken, key)))
     expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
   })
 
-  it('cannot be repeated at a service with another secret', async () => {
+  it('refuses a repeat at a service with another secret', async () => {
     await refresh(first.refreshToken, KEY)
     const { store } = parts
     const other = { ...(await createFlowParts({ challengeSecret: 'another secret of the tests, 32 bytes' })), store }
@@ -95,14 +95,14 @@ describe('a refresh with an idempotency key', () => {
   })
 })
 
-describe('a client that keeps its token and its key', () => {
+describe('a client that stores its token and its key', () => {
   /** Fate of one request: lost before or after the service answered, arrived, or arrived again later. */
   const fate = fc.record({
     kind: fc.constantFrom('answered', 'lost on the way', 'answer lost', 'delivered twice', 'delivered late'),
     secondsLater: fc.constantFrom(0, 1, 11, 3_600)
   })
 
-  it('is never logged out, and a second holder of its tokens is always noticed, whatever is lost', async () => {
+  it('is never logged out, and a second holder of its tokens is always detected', async () => {
     let refreshes = 0
     await fc.assert(
       fc.asyncProperty(

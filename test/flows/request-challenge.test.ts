@@ -15,12 +15,12 @@ const { did } = wallet
 const FIRST = '3df1bf410e5287cc1f9de8cdeba68f2ee28f564fa4102e352773a9e45f84e722'
 
 describe('requestLoginChallenge', () => {
-  it('gives the challenge of the specification and the seconds that it stays valid', async () => {
+  it('returns the challenge of the specification and its remaining seconds', async () => {
     const parts = await createFlowParts()
     expect(await requestLoginChallenge(parts, did)).toEqual({ challenge: FIRST, expiresInSeconds: 300 })
   })
 
-  it('gives the same challenge to the last second of the window, and another in the next', async () => {
+  it('returns the same challenge to the last second of the window, and another in the next', async () => {
     const parts = await createFlowParts()
     parts.clock.seconds = START_SECONDS + 299
     expect(await requestLoginChallenge(parts, did)).toEqual({ challenge: FIRST, expiresInSeconds: 1 })
@@ -36,7 +36,7 @@ describe('requestLoginChallenge', () => {
     expect(parts.steps).toEqual(['countChallengeUses'])
   })
 
-  it('gives another challenge after a login', async () => {
+  it('returns another challenge after a login', async () => {
     const parts = await createFlowParts()
     await logIn(parts, { client, did, sig: signLogin(parts, wallet) })
     const { challenge } = await requestLoginChallenge(parts, did)
@@ -45,7 +45,7 @@ describe('requestLoginChallenge', () => {
     await expect(logIn(parts, { client, did, sig })).resolves.toHaveProperty('accessToken')
   })
 
-  it("gives the same challenge after a login with replayProtection 'window', and asks the store nothing", async () => {
+  it("returns the same challenge after a login with replayProtection 'window', without the store", async () => {
     const parts = await createFlowParts({ replayProtection: 'window' })
     await logIn(parts, { client, did, sig: signLogin(parts, wallet) })
     parts.steps.length = 0
@@ -59,7 +59,7 @@ describe('requestLoginChallenge', () => {
     expect(challenge).not.toBe(FIRST)
   })
 
-  it('gives no challenge when the store fails', async () => {
+  it('fails if the store fails', async () => {
     const parts = await createFlowParts()
     parts.store.countChallengeUses = () => Promise.reject(new DidAuthError('ERR_STORE'))
     await expect(requestLoginChallenge(parts, did)).rejects.toEqual(refusal('ERR_STORE'))
@@ -67,7 +67,7 @@ describe('requestLoginChallenge', () => {
 })
 
 describe('requestSignUpChallenge', () => {
-  it('gives no sdr and signs nothing when nothing is required', async () => {
+  it('returns no sdr and signs nothing if nothing is required', async () => {
     const parts = await createFlowParts()
     expect(await requestSignUpChallenge(parts, did, { mountPath: '', client })).toEqual({
       challenge: FIRST,
@@ -79,12 +79,12 @@ describe('requestSignUpChallenge', () => {
   it.each([
     ['credentials', { requiredCredentials: ['Email'] }],
     ['claims', { requiredClaims: [{ claimType: 'name', claimValue: '' }] }]
-  ])('gives an sdr when only %s are required', async (_name, config) => {
+  ])('returns an sdr if only %s are required', async (_name, config) => {
     const parts = await createFlowParts(config)
     expect(await requestSignUpChallenge(parts, did, { mountPath: '', client })).toHaveProperty('sdr')
   })
 
-  it('gives an sdr signed by the service that ends with the challenge', async () => {
+  it('returns an sdr that is signed by the service and expires with the challenge', async () => {
     const parts = await createFlowParts({
       requiredCredentials: ['Email'],
       requiredClaims: [{ claimType: 'name', claimValue: '', reason: 'to greet you', essential: true }]
@@ -114,7 +114,7 @@ describe('requestSignUpChallenge', () => {
     ['https://service.example', '/api', 'https://service.example/api/join'],
     ['urn:example:service', '/api', undefined]
   ])(
-    'names for %s in its sdr where the routes are mounted, here %s, and the user as received',
+    'includes for %s the mount path of the routes, here %s, and the user as received',
     async (serviceUrl, mountPath, replyUrl) => {
       const parts = await createFlowParts({ serviceUrl, requiredCredentials: ['Email'], signupPath: '/join' })
       const subject = `did:ethr:rsk:${wallet.address}`
@@ -123,7 +123,7 @@ describe('requestSignUpChallenge', () => {
     }
   )
 
-  it('signs once for a DID, a mount path and a window, after the logins that wait', async () => {
+  it('signs once per DID, mount path and window, after waiting logins', async () => {
     const parts = await createFlowParts({ requiredCredentials: ['Email'] })
     const asked = (mountPath: string, user = did) => requestSignUpChallenge(parts, user, { mountPath, client })
     const [first, second] = await Promise.all([asked('/a'), asked('/a')])
@@ -138,19 +138,19 @@ describe('requestSignUpChallenge', () => {
     expect(parts.steps.filter((step) => step === 'sign')).toHaveLength(4)
   })
 
-  it('gives an sdr that is never valid as access token', async () => {
+  it('returns an sdr that is never valid as an access token', async () => {
     const parts = await createFlowParts({ requiredCredentials: ['Email'] })
     const { sdr } = await requestSignUpChallenge(parts, did, { mountPath: '', client })
     await expect(authenticate(parts, sdr)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
   })
 
-  it('gives nothing when signing fails', async () => {
+  it('fails if signing fails', async () => {
     const parts = await createFlowParts({ requiredCredentials: ['Email'] })
     parts.serviceKey.issueJwt = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
     await expect(requestSignUpChallenge(parts, did, { mountPath: '', client })).rejects.toEqual(refusal('ERR_SIGNER'))
   })
 
-  it('counts the uses of sign up, not those of login', async () => {
+  it('counts the uses of sign-ups, not those of logins', async () => {
     const parts = await createFlowParts()
     const sig = signLogin(parts, wallet, { thirdLine: '\n' })
     await signUp(parts, { client, did, sig, credentialJwts: [], claims: [] })

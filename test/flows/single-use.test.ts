@@ -19,7 +19,7 @@ const attempt = fc.record({
 })
 
 describe('one signature', () => {
-  it('opens at most one session, in whatever order logins and sign ups arrive, singly or at once', async () => {
+  it('opens at most one session, in any order of logins and sign-ups, one by one or concurrently', async () => {
     let sessions = 0
     await fc.assert(
       fc.asyncProperty(fc.array(attempt, { minLength: 2, maxLength: 12 }), async (attempts) => {

@@ -4,8 +4,8 @@ import { consumeNonce, issueNonce, verifyNonce } from '../../src/flows/siwe-nonc
 import { refusal } from '../support/refusal.js'
 import { SECRET, SERVICE_URL, START_SECONDS, createSiweParts } from './flow-parts.js'
 
-describe('a nonce', () => {
-  it('is the slot of 10 s, 16 random bytes and 12 bytes of an HMAC over both, in hexadecimal', async () => {
+describe('the nonce of issueNonce', () => {
+  it('contains the 10 s slot, 16 random bytes and 12 bytes of an HMAC over both, in hexadecimal', async () => {
     const { parts, siwe } = await createSiweParts()
     const { nonce, expiresInSeconds } = issueNonce(parts, siwe)
     expect([nonce.length, expiresInSeconds]).toEqual([64, 310])
@@ -17,7 +17,7 @@ describe('a nonce', () => {
     expect(parts.steps).toEqual([])
   })
 
-  it("ends 300 s after its slot, by the service's clock", async () => {
+  it("expires 300 s after its slot, by the service's clock", async () => {
     const { parts, siwe } = await createSiweParts()
     parts.clock.seconds = START_SECONDS + 9
     const { nonce, expiresInSeconds } = issueNonce(parts, siwe)
@@ -31,7 +31,7 @@ describe('a nonce', () => {
     expect(parts.steps).toEqual([])
   })
 
-  it('is refused from another service, with another secret, or with a changed digit', async () => {
+  it('is refused with another service, another secret, or a changed digit', async () => {
     const { parts, siwe } = await createSiweParts()
     const { nonce } = issueNonce(parts, siwe)
     for (const other of [{ serviceUrl: 'https://other.example' }, { challengeSecret: 's'.repeat(32) }]) {

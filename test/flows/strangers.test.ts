@@ -9,10 +9,10 @@ import { client, createFlowParts, signLogin, START_SECONDS, type FlowParts } fro
 
 const from = (network: string, isGone = () => false): Caller => ({ ...client, network, isGone })
 
-describe('bad proofs of one client network', () => {
+describe('invalid proofs of one client network', () => {
   // Figure F19, small, in recoveries and not in time. Cause: tasks ran in the order of asking, so that 300 bad
   // proofs, of up to 24 recoveries each, stood before a login that came a moment later.
-  it('300 at once hold 20 logins of other networks up by a few recoveries, and lock none of them out', async () => {
+  it('delay 20 logins of other networks by only a few recoveries, and lock out none of them', async () => {
     const parts = { ...(await createFlowParts()), scheduler: new EventLoopScheduler() }
     const recoveries = (): number => parts.steps.filter((step) => step === 'recover').length
     const sig = createNumberedWallet(2).personalSign('anything')
@@ -33,7 +33,7 @@ describe('bad proofs of one client network', () => {
     expect((await answered).map(({ status }) => status)).toEqual(Array(300).fill('rejected'))
   })
 
-  it('cost no recovery once their clients hung up', async () => {
+  it('cost no recovery after their clients disconnected', async () => {
     const parts = { ...(await createFlowParts()), scheduler: new EventLoopScheduler() }
     let isGone = false
     const sig = createNumberedWallet(2).personalSign('anything')
@@ -73,14 +73,14 @@ describe('a refused signature while too many wait for their turn', () => {
     expect(parts.steps.filter((step) => step === 'recover')).toHaveLength(recoveries)
   })
 
-  it('is told neither used nor expired', async () => {
+  it('gets the plain refusal, neither used nor expired', async () => {
     const parts = await busyAfter(1)
     await expect(login(parts)).rejects.toEqual(refusal('ERR_CHALLENGE'))
     parts.clock.seconds = START_SECONDS + 300
     await expect(login(parts)).rejects.toEqual(refusal('ERR_CHALLENGE'))
   })
 
-  it('does not change that a valid one is accepted', async () => {
+  it('does not affect a valid signature', async () => {
     const parts = await busyAfter(1)
     await expect(login(parts, 1)).resolves.toHaveProperty('accessToken')
   })

@@ -73,7 +73,7 @@ async function transferApp(config: Partial<DidAuthConfig> = {}, before: (app: Ex
 }
 
 describe('requireDid.approved', () => {
-  it('answers what the user has to sign: a nonce, and the request in words', async () => {
+  it('responds with the text that the user has to sign: a nonce and a description of the request', async () => {
     const { send, done } = await transferApp()
     const { body, headers } = await send('/transfer?memo=%20x').expect(403)
     expect(body).toEqual({
@@ -87,7 +87,7 @@ describe('requireDid.approved', () => {
     expect([headers['cache-control'], done]).toEqual(['no-store', []])
   })
 
-  it('passes the request that was signed, once, with its body and the evidence', async () => {
+  it('passes the signed request on once, with its body and the evidence', async () => {
     const { send, approve, done } = await transferApp()
     const approval = await approve()
     const { body } = await send('/transfer', TRANSFER, approval).expect(200)
@@ -102,7 +102,7 @@ describe('requireDid.approved', () => {
     expect(proved).toMatchObject({ line: 'Send 5 RBTC to Bob', method: 'POST', path: '/transfer' })
   })
 
-  it('takes an async description, and passes on the bytes of a non-JSON body, and none of an empty one', async () => {
+  it('accepts an async description, and hashes the bytes of a non-JSON body, but not of an empty one', async () => {
     const { send, approve } = await transferApp()
     const sent = await send('/plain', 'héllo', await approve('/plain', 'héllo')).expect(200)
     expect(Buffer.from(sent.body.body.data).toString()).toBe('héllo')
@@ -117,7 +117,7 @@ describe('requireDid.approved', () => {
     ['another method', (send, approval) => send('/transfer', TRANSFER, approval, 'put')],
     ['another body', (send, approval) => send('/transfer', { ...TRANSFER, amount: '500' }, approval)],
     ['another body that reads the same', (send, approval) => send('/transfer', { ...TRANSFER, fee: '9' }, approval)]
-  ])('refuses the approval for %s, reports it, and leaves it valid for its own', async (_what, elsewhere) => {
+  ])('refuses the approval for %s, reports it, and keeps it valid for its own request', async (_what, elsewhere) => {
     const { send, approve, done, events } = await transferApp()
     const approval = await approve()
     const { body } = await elsewhere(send, approval).expect(403)
@@ -142,7 +142,7 @@ describe('requireDid.approved', () => {
     expect(done).toEqual([])
   })
 
-  it('refuses what another user signed, and what has ended', async () => {
+  it('refuses the signature of another user, and an expired approval', async () => {
     const { send, approve, clock, done } = await transferApp()
     await send('/transfer', TRANSFER, await approve('/transfer', TRANSFER, {}, createAccount(2))).expect(403)
     const late = await approve()
@@ -151,7 +151,7 @@ describe('requireDid.approved', () => {
     expect(done).toEqual([])
   })
 
-  it('takes no nonce of a login, nor /siwe/verify one of an approval', async () => {
+  it('refuses the nonce of a login, and /siwe/verify refuses that of an approval', async () => {
     const { app, send, approve, done } = await transferApp()
     const nonce = await requestNonce(app)
     await send('/transfer', TRANSFER, await approve('/transfer', TRANSFER, { nonce })).expect(403)
@@ -163,7 +163,7 @@ describe('requireDid.approved', () => {
 
   // Cause: a login whose statement reads as an approval had a proof that nothing verifies.
   it.each(['Approve: hello (GET /)', 'Approve GET /: hello'])(
-    'never logs in, nor does the text %j',
+    'never logs a user in, nor does the text %j',
     async (statement) => {
       const { app } = await transferApp()
       const login = await createSignedSiwe(app, account, { statement })
@@ -185,7 +185,7 @@ describe('requireDid.approved', () => {
     expect([done, elsewhere.done]).toEqual([[], []])
   })
 
-  it('refuses the approval with the session of another user, and without one at all', async () => {
+  it('refuses the approval with the session of another user, and without a session', async () => {
     const { app, approve, logIn, done } = await transferApp()
     const approval = await approve()
     const other = await logIn(createNumberedWallet(2))
@@ -196,7 +196,7 @@ describe('requireDid.approved', () => {
     expect(done).toEqual([])
   })
 
-  it('asks the contract of a contract wallet, only on the chain of its DID', async () => {
+  it('calls the contract of a contract wallet, only on the chain of its DID', async () => {
     let verdict = true
     const contract = { verifyMessage: async () => verdict, getCode: async () => '0x60' }
     const contractWallets = {
@@ -226,7 +226,7 @@ describe('requireDid.approved', () => {
     expect([await send(30), done.length]).toEqual([403, 1])
   })
 
-  it('asks the document of the DID, where that decides, and is 503 without an answer', async () => {
+  it("resolves the DID document with didControl: 'document', and responds 503 if that fails", async () => {
     const createMethod = ({ address }: { address: string }) => ({
       id: '#c',
       blockchainAccountId: `eip155:30:${address}`
@@ -252,7 +252,7 @@ describe('requireDid.approved', () => {
     await send('/transfer', TRANSFER, approval).expect(503)
   })
 
-  it('answers 2,000 malformed headers 400 or 403', async () => {
+  it('responds 400 or 403 to 2,000 malformed headers', async () => {
     const { send, done } = await transferApp()
     const base64url = fc.string({ maxLength: 60 }).map((text) => Buffer.from(text).toString('base64url'))
     const text = fc.string({ maxLength: 40 })
@@ -271,7 +271,7 @@ describe('requireDid.approved', () => {
     expect([large.status, done]).toEqual([400, []])
   })
 
-  it('is 413 for a body above 100 KiB, and 400 for broken JSON', async () => {
+  it('responds 413 to a body above 100 KiB, and 400 to invalid JSON', async () => {
     const { app, accessToken } = await transferApp()
     const sent = () => request(app).post('/transfer').set('Authorization', `DIDAuth ${accessToken}`).type('json')
     await sent()
@@ -281,7 +281,7 @@ describe('requireDid.approved', () => {
   })
 
   // Cause: 1,370 characters of a query came before the line, and hid it in the wallet's window.
-  it('shows the line before a path of at most 200 characters, and binds the whole path', async () => {
+  it('shows the description before a path of at most 200 characters, and signs the whole path', async () => {
     const { send, approve, done } = await transferApp()
     const path = `/transfer?memo=${'x'.repeat(2_000)}`
     const { statement } = (await send(path).expect(403)).body
@@ -295,7 +295,7 @@ describe('requireDid.approved', () => {
   })
 })
 
-describe('describe of requireDid.approved', () => {
+describe('the option describe of requireDid.approved', () => {
   /** The answer to a request, with an approval, whose line is described so. */
   async function answerTo(describe: DescribeRequest) {
     const { app, logIn } = await testApp(
@@ -313,7 +313,7 @@ describe('describe of requireDid.approved', () => {
     ['throws', createThrowing(new Error('no'))],
     ['rejects', () => Promise.reject(new Error('no'))],
     ['returns no text', () => undefined as never]
-  ])('answers 500 where it %s', async (_what, describe) => expect(await answerTo(describe)).toBe('500 Internal error'))
+  ])('causes 500 if it %s', async (_what, describe) => expect(await answerTo(describe)).toBe('500 Internal error'))
 
   // Cause: the line quotes what the client sent, and the answer was 500.
   it.each<[string, DescribeRequest]>([
@@ -322,15 +322,15 @@ describe('describe of requireDid.approved', () => {
     ['a change of the text direction', () => 'Send 1 to \u202ebob'],
     ['more than 500 characters', () => 'x'.repeat(501)],
     ['ERR_INVALID of the application', createThrowing(new DidAuthError('ERR_INVALID'))]
-  ])('answers 400 to %s', async (_what, describe) => expect(await answerTo(describe)).toBe('400 Invalid input'))
+  ])('causes 400 for %s', async (_what, describe) => expect(await answerTo(describe)).toBe('400 Invalid input'))
 })
 
-describe('the place of requireDid.approved', () => {
+describe('the position of requireDid.approved', () => {
   it.each([
     ['express.json()', express.json()],
     ['express.text()', express.text({ type: '*/*' })],
     ['express.raw()', express.raw({ type: '*/*' })]
-  ])('is before %s: else 500, and the log says why', async (_name, parser) => {
+  ])('must be before %s: otherwise 500, and the log states the reason', async (_name, parser) => {
     const { send, log, done } = await transferApp({}, (app) => app.use('/transfer', parser))
     expect((await send('/transfer').expect(500)).body.code).toBe('ERR_CONFIG')
     expect(JSON.stringify(log)).toContain('has to stand before body parsers')
@@ -344,7 +344,7 @@ describe('the place of requireDid.approved', () => {
     await send('/transfer', TRANSFER, await approve()).expect(200)
   })
 
-  it('is a service with siwe', async () => {
+  it('requires a service with the option siwe', async () => {
     const { requireDid } = await testApp()
     expect(() => requireDid.approved(() => 'x')).toThrow('requireDid.approved needs the option siwe')
   })

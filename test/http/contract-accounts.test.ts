@@ -36,8 +36,8 @@ async function logInAsContract({ app }: Pick<TestApp, 'app'>) {
   return request(app).post('/siwe/verify').send({ message, signature })
 }
 
-describe('a contract account', () => {
-  it('has a DID with the number of its chain, and a key on that chain the DID by name', async () => {
+describe('the DID of a contract account', () => {
+  it('contains the number of its chain; the DID of a key contains the network name', async () => {
     const { app } = await testApp({ ...contractConfig(), networks: ['rsk'] })
     const { body } = await logInAsContract({ app })
     expect(body).toMatchObject({ did: CONTRACT_DID, address, chainId: 30 })
@@ -47,13 +47,13 @@ describe('a contract account', () => {
     expect(keyUser.did).toBe(`did:ethr:rsk:${address}`)
   })
 
-  it('is refused where its contract says no', async () => {
+  it('is refused if its contract refuses', async () => {
     const { status, text } = await logInAsContract(await testApp(contractConfig(false)))
     expect([status, text]).toEqual([401, 'Refused by the contract'])
   })
 
   it.each(['0x1e', '0x1E', '0x01e', '0x000000000000001e'])(
-    'owns the DIDs of network %s: no key gets a challenge for one, logs in, or signs up',
+    'includes every DID of network %s: no key gets a challenge, logs in or signs up with one',
     async (network) => {
       const { post, get } = await testApp({ ...contractConfig(), networks: ['rsk', network] })
       const user = { ...createNumberedWallet(1), did: `did:ethr:${network}:${createNumberedWallet(1).address}` }
@@ -69,7 +69,7 @@ describe('a contract account', () => {
     }
   )
 
-  it('owns no other DIDs: names and other numbers belong to keys, as all do without contractWallets', async () => {
+  it('excludes names and other numbers, which belong to keys, as all do without contractWallets', async () => {
     const [app, plain] = [await testApp(contractConfig()), await testApp()]
     for (const network of ['rsk', '0x1f', '0x1e1'])
       await app.logIn(createNumberedWallet(1), `did:ethr:${network}:${address}`)
@@ -82,7 +82,7 @@ describe('a contract account', () => {
     [RELAY, 'rsk', 401, {}],
     [VAULT, 'rsk,0x1E', 201, { clock: systemClock }],
     [VAULT, 'rsk', 401, { clock: systemClock }]
-  ] as const)('at %s with NETWORKS=%s is answered %i for a token of auth', async (resource, NETWORKS, status, time) => {
+  ] as const)('at %s with NETWORKS=%s gets %i for a token of auth', async (resource, NETWORKS, status, time) => {
     const resources = { resources: [resource], resourceKeys: [resourceKey(1)] }
     const issuer = await startIssuer({ ...contractConfig(), ...resources, ...time })
     const env = { TRUSTED_ISSUER: issuer.url, NETWORKS }

@@ -21,7 +21,7 @@ async function rotated(config: Parameters<typeof testApp>[0]) {
 
 describe('the service with a new key', () => {
   // Cause: every client was answered 401 for up to ten minutes.
-  it('accepts the access tokens of previousServiceDids until their exp, and signs with the new key', async () => {
+  it('accepts access tokens of previousServiceDids until their exp, and signs with the new key', async () => {
     const {
       statusOf: requestStatus,
       accessToken,
@@ -37,7 +37,7 @@ describe('the service with a new key', () => {
     expect(await requestStatus(accessToken)).toBe(401)
   })
 
-  it('accepts them where the DID stays the same', async () => {
+  it('accepts them if the DID does not change', async () => {
     const config = { serviceDid: serviceWallet.did, serviceSigner: renewed.serviceSigner }
     const { statusOf: requestStatus, accessToken } = await rotated({
       ...config,
@@ -53,7 +53,7 @@ describe('the service with a new key', () => {
     expect(await other.statusOf(accessToken)).toBe(401)
   })
 
-  it('takes no DID whose key it cannot know', async () => {
+  it('refuses a DID whose key it cannot derive', async () => {
     const setup = testApp({ previousServiceDids: ['did:web:auth.example'] })
     await expect(setup).rejects.toThrow('previousServiceDids: received ["did:web:auth.example"]; give an array')
   })

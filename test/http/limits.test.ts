@@ -40,7 +40,7 @@ function watchedStore(): { store: Store; charges: QuotaCharge[]; counted: { uses
 }
 
 describe('the quota of a user', () => {
-  it('is 20 requests in 600 s: the 21st is 429 with Retry-After, until the time slot is over', async () => {
+  it('is 20 requests in 600 s: the 21st gets 429 with Retry-After until the slot ends', async () => {
     const { logIn, me, clock } = await testApp()
     const { accessToken } = await logIn()
     for (let number = 1; number <= 20; number += 1) await me(accessToken).expect(200)
@@ -50,7 +50,7 @@ describe('the quota of a user', () => {
     await me((await logIn()).accessToken).expect(200)
   })
 
-  it('counts all sessions and spellings of the DID together, no other user, and no refused request', async () => {
+  it('counts all sessions and spellings of the DID, no other user, and no refused request', async () => {
     const { logIn, me } = await testApp({ maxRequestsPerTimeSlot: 2 })
     for (let number = 0; number < 5; number += 1) await me('garbage').expect(401)
     await me((await logIn()).accessToken).expect(200)
@@ -59,7 +59,7 @@ describe('the quota of a user', () => {
     await me((await logIn(createNumberedWallet(2))).accessToken).expect(200)
   })
 
-  it('is charged once for a request that passes two guards, and by each of two instances for itself', async () => {
+  it('is charged once for a request through two guards, and by each of two instances', async () => {
     const second = await testApp(config)
     const { get, logIn } = await testApp(
       { maxRequestsPerTimeSlot: 2 },
@@ -82,8 +82,8 @@ describe('the quota of a user', () => {
   })
 })
 
-describe('the budget of those who name a DID', () => {
-  it('is ten times the quota for a DID and a client network, by the address that a trusted proxy tells', async () => {
+describe('the budget of requests that name a DID', () => {
+  it('is ten times the quota per DID and client network, by the address of a trusted proxy', async () => {
     const { name, get, clock } = await proxiedApp()
     for (let port = 0; port < 10; port += 1) await name(`${HERE}:${String(40_000 + port)}`).expect(200)
     clock.seconds += 1
@@ -94,7 +94,7 @@ describe('the budget of those who name a DID', () => {
   })
 
   // Cause: a stranger at the same address used the budget up by naming the DID, and its owner could not log in.
-  it.each(['/auth', '/signup'])('refuses no valid proof at %s when it is used up', async (path) => {
+  it.each(['/auth', '/signup'])('does not refuse a valid proof at %s if it is used up', async (path) => {
     const { get, post, createSignedLogin } = await testApp(config)
     const login = await createSignedLogin()
     for (let number = 1; number < 11; number += 1) {
@@ -103,7 +103,7 @@ describe('the budget of those who name a DID', () => {
     await post(path, login).expect(200)
   })
 
-  it('does not let a header choose the address while trust proxy is off', async () => {
+  it('ignores the address in a header while trust proxy is off', async () => {
     const { name, log } = await proxiedApp(config, false)
     for (let number = 0; number < 10; number += 1) await name(`192.0.2.${String(number)}`).expect(200)
     await name('192.0.2.99').expect(429)
@@ -113,7 +113,7 @@ describe('the budget of those who name a DID', () => {
 
 describe('the budget of refused proofs of a client network', () => {
   // Cause: each of them costs up to 24 recoveries, and free DIDs had a budget each.
-  it('is 100 times the quota: once spent, all proofs are 429 unseen until the slot is over', async () => {
+  it('is 100 times the quota: once used up, all proofs get 429 until the slot ends', async () => {
     const { store, charges, counted } = watchedStore()
     const { send, createSignedLogin, clock } = await proxiedApp({ ...config, store })
     // A malformed proof does not count.
@@ -135,7 +135,7 @@ describe('the budget of refused proofs of a client network', () => {
 
 describe('the budget of logins of a client network', () => {
   // Cause: free DIDs opened sessions without end, and pushed those of others out of a store that was full.
-  it('is 50 times the quota: the 51st login is 429, its challenge is not consumed, and refreshes go on', async () => {
+  it('is 50 times the quota: the 51st login gets 429 without using its challenge; refreshes work', async () => {
     const { send, createSignedLogin, requireDid } = await proxiedApp()
     let refreshToken = ''
     for (let number = 0; number < 50; number += 1) {
@@ -151,7 +151,7 @@ describe('the budget of logins of a client network', () => {
 
 describe('requests that a page of another site makes a browser send', () => {
   // Cause: a page with 200 images of /request-auth/<did> locked its visitor out for ten minutes.
-  it('lock their visitor out of nothing: images and bad proofs are counted apart', async () => {
+  it('lock their visitor out of nothing: images and invalid proofs are counted separately', async () => {
     const { get, post, createSignedLogin } = await testApp(config)
     for (let number = 0; number < 11; number += 1) {
       await get(`/request-auth/${wallet.did}`, CROSS_SITE).expect(number < 10 ? 200 : 429)
@@ -162,7 +162,7 @@ describe('requests that a page of another site makes a browser send', () => {
     await post('/auth', login).expect(200)
   })
 
-  it("use up nothing of the visitor's own quota with safe methods, and count as the user's own with others", async () => {
+  it("do not use the visitor's quota with safe methods, and use it with others", async () => {
     const { post, me, logInForCookies } = await testApp(
       { maxRequestsPerTimeSlot: 2, useCookies: true, trustedOrigins: [] },
       { after: (app, requireDid) => app.post('/me', requireDid, (_req, res) => void res.send('noted')) }
@@ -176,7 +176,7 @@ describe('requests that a page of another site makes a browser send', () => {
   })
 })
 
-describe('clientNetwork', () => {
+describe('computeClientNetwork', () => {
   it.each([
     ['192.0.2.1', '192.0.2.1'],
     ['::ffff:192.0.2.1', '192.0.2.1'],
@@ -209,11 +209,11 @@ describe('clientNetwork', () => {
     ['', '']
   ])('maps %s to %s', (address, network) => expect(computeClientNetwork(address)).toBe(network))
 
-  it('keeps at most 45 characters of an invalid address, which a header may name', () =>
+  it('returns at most 45 characters of an invalid address, which a header may contain', () =>
     expect(computeClientNetwork('x'.repeat(5000)).length).toBe(45))
 })
 
-describe('callerFinder', () => {
+describe('createCallerFinder', () => {
   const trusted = new Set(['https://service.example', 'https://app.example'])
   const proxied = { 'x-forwarded-for': '192.0.2.9' }
 
@@ -226,7 +226,7 @@ describe('callerFinder', () => {
     return { ...find(req), warnings: warn.mock.calls }
   }
 
-  it('counts for the /64 of an IPv6 address, and its /48 with 16 times the budget', () =>
+  it('returns the /64 of an IPv6 address, and its /48 with 16 times the budget', () =>
     expect(findCaller({}, '2001:db8:1:2::3')).toMatchObject({
       network: '2001:db8:1:2::/64',
       networks: [
@@ -235,7 +235,7 @@ describe('callerFinder', () => {
       ]
     }))
 
-  it.each(['192.0.2.1', '::ffff:192.0.2.1', '64:ff9b::192.0.2.1'])('counts %s, of IPv4, for one network', (address) =>
+  it.each(['192.0.2.1', '::ffff:192.0.2.1', '64:ff9b::192.0.2.1'])('returns one network for %s, of IPv4', (address) =>
     expect(findCaller({}, address).networks).toEqual([{ network: '192.0.2.1', factor: 1 }])
   )
 
@@ -244,7 +244,7 @@ describe('callerFinder', () => {
     [{ 'sec-fetch-site': 'same-site' }],
     [{ 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' }],
     [{ 'sec-fetch-site': 'cross-site', origin: 'null' }]
-  ])('counts what a page of another site makes a browser send apart: %j', (headers) => {
+  ])('marks requests that a page of another site makes a browser send: %j', (headers) => {
     const { network, networks } = findCaller(headers)
     expect([network, networks]).toEqual(['192.0.2.1', [{ network: '192.0.2.1 foreign', factor: 1 }]])
   })
@@ -255,12 +255,12 @@ describe('callerFinder', () => {
     [{ 'sec-fetch-site': 'cross-site', origin: 'https://app.example' }],
     [{ 'sec-fetch-site': 'same-site', origin: 'https://service.example' }],
     [{}]
-  ])('does not count as foreign: %j', (headers) =>
+  ])('does not mark as foreign: %j', (headers) =>
     expect(findCaller(headers as Record<string, string>).networks).toEqual([{ network: '192.0.2.1', factor: 1 }])
   )
 
   it.each([[undefined], [0], [false]])(
-    'knows that users share an address with trust proxy %p, and warns once',
+    'detects with trust proxy %p that users share an address, and warns once',
     (setting) => {
       const { isShared, warnings } = findCaller(proxied, '192.0.2.1', setting)
       expect([isShared, warnings]).toEqual([

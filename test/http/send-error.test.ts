@@ -64,11 +64,11 @@ function ask(error: unknown, Accept?: string, options: Partial<ErrorSenderOption
     .set(Accept === undefined ? {} : { Accept })
 }
 
-describe('the answer to an error', () => {
+describe('the response to an error', () => {
   it('has a row for every code in the table of this test', () =>
     expect(Object.keys(table)).toEqual(Object.keys(errorTexts)))
 
-  it.each(rows)('is $status with its text for $code, or RFC 9457 for a client that requests it', async (row) => {
+  it.each(rows)('is $status with its text for $code, or RFC 9457 for a client that accepts it', async (row) => {
     const { code, status, text } = row
     const { headers } = await ask(new DidAuthError(code)).expect(status, text)
     const always = { 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' }
@@ -98,7 +98,7 @@ describe('the answer to an error', () => {
     ['garbage', 'text/plain'],
     [',;=,', 'text/plain'],
     ['', 'text/plain']
-  ])('follows Accept: %s is answered as %s', async (accept, type) => {
+  ])('follows Accept: %s gets %s', async (accept, type) => {
     const { headers } = await ask(new DidAuthError('ERR_DID'), accept)
     expect(headers['content-type']).toBe(`${type}; charset=utf-8`)
   })
@@ -115,7 +115,7 @@ describe('the answer to an error', () => {
     ['text/*', 'text/plain'],
     ['text/plain, text/html', 'text/plain'],
     ['text/plain, application/problem+json', 'application/problem+json']
-  ])("follows Accept with errorFormat 'problem': %s is answered as %s", async (accept, type) => {
+  ])("follows Accept with errorFormat 'problem': %s gets %s", async (accept, type) => {
     const { headers } = await ask(new DidAuthError('ERR_DID'), accept, { errorFormat: 'problem' })
     expect(headers['content-type']).toBe(`${type}; charset=utf-8`)
   })
@@ -132,9 +132,9 @@ describe('the answer to an error', () => {
     ['nothing', undefined],
     ['an error with a status of its own', Object.assign(new Error('secret'), { status: 404, expose: true })],
     ['an error that only looks like ours', { name: 'DidAuthError', code: 'ERR_DID', message: 'secret' }]
-  ])('is 500 without a word about %s', (_name, thrown) => ask(thrown).expect(500, 'Internal error'))
+  ])('is 500 without details about %s', (_name, thrown) => ask(thrown).expect(500, 'Internal error'))
 
-  it('has the cause of a 500 in the log only', async () => {
+  it('has the cause of a 500 only in the log', async () => {
     const lines: unknown[] = []
     const logger = { ...silent, error: (...line: unknown[]) => void lines.push(line) }
     await ask(new Error('the reason'), undefined, { logger })
@@ -148,7 +148,7 @@ describe('the answer to an error', () => {
     expect((await request(app).head('/me').expect(401)).text).toBeUndefined()
   })
 
-  it('is not tried when an answer is under way', async () => {
+  it('is not sent if another response has started', async () => {
     const send = createErrorSender({ serviceUrl, logger: silent })
     const app = express().use((req, res) => {
       res.write('half')
@@ -158,7 +158,7 @@ describe('the answer to an error', () => {
     await request(app).get('/').expect(200, 'half')
   })
 
-  it('is not tried on a response whose client has gone', async () => {
+  it('is not sent to a client that has disconnected', async () => {
     const send = createErrorSender({ serviceUrl, logger: silent })
     let touched = 'nothing'
     let closed: () => void = () => undefined
@@ -179,14 +179,14 @@ describe('the answer to an error', () => {
     expect(touched).toBe('nothing')
   })
 
-  it('names a serviceUrl that is no URL as its realm', async () => {
+  it('contains a serviceUrl that is not a URL as its realm', async () => {
     const { me } = await testApp({ serviceUrl: 'urn:example:service' })
     expect((await me().expect(401)).headers['www-authenticate']).toBe('DIDAuth realm="urn:example:service"')
   })
 })
 
 describe('sendErrorAnswer', () =>
-  it("answers an application's error like the package's own, with whole seconds in Retry-After", async () => {
+  it("sends an application's error like the package's own, with whole seconds in Retry-After", async () => {
     const busy = { status: 504, code: 'ERR_UPSTREAM', text: 'Upstream timed out', retryAfterSeconds: 1.5 }
     const app = express().use((req, res) => sendErrorAnswer(req, res, busy, { serviceUrl, errorFormat: 'problem' }))
     const { headers } = await request(app).get('/').set('Accept', 'text/plain').expect(504, 'Upstream timed out')
