@@ -130,7 +130,7 @@ function fill(cache: SignatureCache, count: number, client: (number: number) => 
   }
 }
 
-describe('SignatureCache', () => {
+describe('createSignatureCache', () => {
   it('signs once per key until the signature expires', async () => {
     const cache = createSignatureCache(LIFETIME_SECONDS)
     const { signed, sign } = signing()

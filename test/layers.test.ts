@@ -17,7 +17,7 @@ const SHARED = 'config observability http openapi storage bodies ipfs process'
 
 /**
  * Layers and their permitted imports. Each layer of the library imports only layers above it in this table. If a layer
- * needs more, a file is probably in the wrong layer. To change the table itself, do so in the commit that moves the files.
+ * needs more, a file is probably in the wrong layer. Change the table itself in the commit that moves the files.
  */
 const LAYERS: readonly Layer[] = [
   { name: 'errors', files: /^src\/(?:errors|error-answer)\.ts$/, uses: [], packages: /^$/ },
@@ -164,7 +164,7 @@ function listFaults(sources: Readonly<Record<string, string>>): string[] {
 }
 
 describe('the layers', () => {
-  it('hold for every file in src, servers and examples', () => {
+  it('are respected by every file in src, servers and examples', () => {
     const files = listSourceFiles(root, ['src', 'servers', 'examples'])
     expect(files).toContain('src/index.ts')
     expect(
@@ -176,7 +176,7 @@ describe('the layers', () => {
     ).toEqual([])
   })
 
-  it('keep src from importing the package by its own name, which would be a hidden cycle', () => {
+  it('keep src from importing the package by its own name, which would hide a cycle', () => {
     const files = listSourceFiles(root, ['src'])
     const own = files.flatMap((file) => readImports(root, file)).filter(({ to }) => OWN_NAME.test(to))
     expect(own).toEqual([])
@@ -184,7 +184,7 @@ describe('the layers', () => {
 })
 
 describe('findLayerFaults', () => {
-  it('accepts imports of layers further up the table', () =>
+  it('accepts imports from layers higher in the table', () =>
     expect(
       listFaults({
         'src/errors.ts': '',
@@ -238,7 +238,7 @@ describe('findLayerFaults', () => {
     expect(faults).toEqual([expect.stringContaining(fault)])
   })
 
-  it('finds a cycle within a layer, and a file outside the table', () => {
+  it('finds a cycle within a layer, and a file outside all layers', () => {
     expect(
       listFaults({
         'src/protocol/jwt.ts': "import './did.js'",

@@ -25,17 +25,17 @@ describe.each(['express-did-auth', 'express-did-auth-servers'])('the documents p
   const files = listFiles(folder)
   const documents = files.filter((path) => path.endsWith('.md'))
 
-  it('have no environment next to them, where private keys are', () => {
+  it('are packed without an environment file, which may contain private keys', () => {
     expect(files).toContain(name === 'express-did-auth' ? 'servers/docker/compose.yaml' : 'docker/compose.yaml')
     expect(files.filter((path) => path.includes('.env'))).toEqual([])
   })
 
-  it('have no examples next to them that need a checkout', () =>
+  it('are packed without examples that need a checkout', () =>
     expect(files.filter((path) => /^examples\/demo.*\.ts$/.test(path))).toEqual([]))
 
-  it('have a README among them', () => expect(documents).toContain('README.md'))
+  it('include a README', () => expect(documents).toContain('README.md'))
 
-  it.each(documents)('%s links to what is packed as well', (document) => {
+  it.each(documents)('%s links only to packed files', (document) => {
     const relative = listLinks(readMarkdown(join(folder, document))).filter((link) => !/^(?:https?:|#)/.test(link))
     const targets = relative.map((link) => posix.join(posix.dirname(document), link.split('#')[0]!))
     expect(targets.filter((path) => !files.includes(path))).toEqual([])

@@ -13,7 +13,7 @@ interface Vector {
 
 const vectors = JSON.parse(readFileSync(new URL('../vectors/cids.json', import.meta.url), 'utf8')) as Vector[]
 
-describe('cidOf', () => {
+describe('computeCid', () => {
   it.each(vectors)('returns the CID of the test vector for $byteCount bytes', async ({ letter, byteCount, cid }) => {
     expect(await computeCid(new Uint8Array(byteCount).fill(letter.charCodeAt(0)))).toBe(cid)
   })
@@ -31,7 +31,7 @@ describe('cidOf', () => {
   )
 })
 
-describe('linksOf', () => {
+describe('readLinks', () => {
   it('lists the blocks below a node, each under its CID', async () => {
     const blocks = await importBlocks(Buffer.alloc(600_000, 'a'))
     const root = blocks.at(-1)!

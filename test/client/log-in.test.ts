@@ -144,7 +144,7 @@ describe('DidAuthClient.logIn fails', () => {
     expect(await failed).toMatchObject({ code: 'UNAVAILABLE', cause: { name: 'TimeoutError' } })
   })
 
-  it('with the seconds to wait, and without a token in its message', async () => {
+  it('and reports the seconds to wait, without a token in its message', async () => {
     service.intercept(() => problem(429, 'ERR_TOO_MANY_REQUESTS', { 'Retry-After': '60' }))
     expect(await catchFailure(service.client().logIn())).toMatchObject({
       status: 429,

@@ -23,7 +23,7 @@ const approved = (fields: Parameters<typeof createSiweText>[2] = {}, path = '/tr
 }
 
 describe('verifyApproval', () => {
-  it('returns who approved which request', () => {
+  it('returns the user and the approved request', () => {
     expect(verifyApproval(curve, approved())).toEqual({
       address: address.toLowerCase(),
       domain: 'service.example',
@@ -38,7 +38,7 @@ describe('verifyApproval', () => {
     expect(verifyApproval(curve, approved({}, long))).toMatchObject(cut)
   })
 
-  it('accepts a request without a body, and another key where the document listed it', () => {
+  it('accepts a request without a body, and another key that the DID document listed', () => {
     const { rawBody: _none, ...proof } = approved({ requestId: computeHash('') })
     expect(verifyApproval(curve, proof).line).toBe('Send 5 (all)')
     const other = { ...approved(), did: createNumberedWallet(2).did }
@@ -66,7 +66,7 @@ describe('verifyApproval', () => {
     ['a DID of another method', { ...approved(), did: 'did:web:example.org' }, 'ERR_DID_UNSUPPORTED']
   ] as const)('refuses %s', (_what, proof, code) => expect(() => verifyApproval(curve, proof)).toThrow(refusal(code)))
 
-  it('refuses an approval as the proof of a login', () =>
+  it('refuses an approval as a login proof', () =>
     expect(() => verifyLoginProof(curve, approved())).toThrow(refusal('ERR_MESSAGE')))
 })
 
@@ -76,7 +76,7 @@ describe('approvalStatement', () => {
     ['Send 1', '/a(GET'],
     ['Send 1', '/a?q=).(...'],
     ['Send 1 (POST /b... sha256:00)', `/${'x'.repeat(199)}`]
-  ])('names the request of the line %j and the path %j, and no other one', (line, path) =>
+  ])('contains the request of line %j and path %j, and matches no other', (line, path) =>
     expect(parseApprovalStatement(readStatement(line, path))).toEqual({ line, method: 'POST', path })
   )
 })

@@ -91,7 +91,7 @@ const mutated = fc
   })
 
 describe('the grammar of DIDs (F10)', () => {
-  it('gives the verdict of a scanner written by hand on 10,000 generated strings, and throws nothing else', () => {
+  it('agrees with a handwritten scanner on 10,000 generated strings, and throws nothing else', () => {
     const counts = { did: 0, address: 0, publicKey: 0, neither: 0 }
     const classify = (text: string, key: string | undefined): keyof typeof counts =>
       key === undefined ? (scanDid(text) ? 'did' : 'neither') : key.length === 42 ? 'address' : 'publicKey'

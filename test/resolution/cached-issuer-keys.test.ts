@@ -44,8 +44,8 @@ async function learn(number: number, answer: unknown = DOCUMENT): Promise<unknow
   return keys
 }
 
-describe('cachedIssuerKeys', () => {
-  it('keeps an answer for 60 s', async () => {
+describe('createIssuerKeyCache', () => {
+  it('caches a result for 60 s', async () => {
     expect(await learn(1)).toEqual(KEYS)
     clock.seconds += 59
     expect(await learn(1)).toEqual(KEYS)
@@ -55,14 +55,14 @@ describe('cachedIssuerKeys', () => {
     expect(asked).toHaveLength(2)
   })
 
-  it('does not believe an answer for longer because the clock was set back', async () => {
+  it('does not extend the cache time if the clock is set back', async () => {
     await learn(1)
     clock.seconds -= 3_600
     await learn(1)
     expect(asked).toHaveLength(2)
   })
 
-  it('keeps the answers of 1000 issuers, and drops the oldest first', async () => {
+  it('caches the results of 1000 issuers, and deletes the oldest first', async () => {
     for (let number = 0; number < 1_001; number += 1) await learn(number)
     asked.length = 0
     await learn(1)
@@ -73,7 +73,7 @@ describe('cachedIssuerKeys', () => {
   })
 
   // Cause: 1000 documents of 64 KiB each were cached whole.
-  it('keeps documents of 3 MiB in all', async () => {
+  it('caches at most 3 MiB of documents', async () => {
     const didDocument = { assertionMethod: [{ ethereumAddress: ADDRESS }], filler: '' }
     didDocument.filler = 'x'.repeat(32 * 1024 - JSON.stringify(didDocument).length)
     const document = { didDocument }
@@ -90,7 +90,7 @@ describe('cachedIssuerKeys', () => {
     ['a deactivated issuer', { ...DOCUMENT, didDocumentMetadata: { deactivated: true } }, 'ERR_CREDENTIAL_ISSUER'],
     ['a document without keys', { didDocument: {} }, 'ERR_CREDENTIAL_ISSUER'],
     ['an answer that is none', {}, 'ERR_RESOLVER']
-  ])('remembers %s for 10 s', async (_name, answer, code) => {
+  ])('caches %s for 10 s', async (_name, answer, code) => {
     expect(await learn(1, answer)).toMatchObject({ code, retryAfterSeconds: 10 })
     clock.seconds += 9
     const cause = { message: expect.stringContaining('remembered for 1 s more') }
@@ -101,7 +101,7 @@ describe('cachedIssuerKeys', () => {
     expect(asked).toHaveLength(2)
   })
 
-  it('remembers a resolver that fails for 10 s, and says when it is asked again', async () => {
+  it('caches a failure of the resolver for 10 s, and returns when to retry', async () => {
     const first = issuers.keysOf(did(1), createClient('a'))
     await round()
     asked[0]?.fail(new Error('away'))
@@ -127,7 +127,7 @@ describe('cachedIssuerKeys', () => {
     ['30 addresses of one /24', range(30, (at) => `192.0.2.${String(at)}`), 12],
     ['a /48 of IPv6', range(30, (at) => `2001:db8:1:${at.toString(16)}::/64`), 12],
     ['30 addresses that share nothing', range(30, (at) => `10.${String(at)}.0.1`), 42]
-  ])('leaves places for others to %s', async (_name, networks, count) => {
+  ])('keeps slots for other networks despite %s', async (_name, networks, count) => {
     expect(await askTwiceFrom(networks)).toBe(count)
     const other = ask(100, '2001:db8:2:1::/64')
     await round()
@@ -135,7 +135,7 @@ describe('cachedIssuerKeys', () => {
     expect(await other).toEqual(KEYS)
   })
 
-  it('asks for 50 issuers at once, whose answers other networks share', async () => {
+  it('resolves 50 issuers at once, whose results other networks share', async () => {
     const createNetwork = (at: number): string => `10.${String(at)}.0.1`
     const first = Array.from({ length: 50 }, (_, number) => ask(number, createNetwork(number)))
     await expect(ask(50, createNetwork(50))).rejects.toMatchObject({ code: 'ERR_BUSY', retryAfterSeconds: 1 })
@@ -151,7 +151,7 @@ describe('cachedIssuerKeys', () => {
   })
 })
 
-describe('the signal that a resolver gets', () => {
+describe('the abort signal of a resolver', () => {
   beforeEach(() => {
     jest.useFakeTimers()
   })
@@ -169,7 +169,7 @@ describe('the signal that a resolver gets', () => {
     expect(jest.getTimerCount()).toBe(0)
   })
 
-  it('does not abort after an answer', async () => {
+  it('does not abort after a result', async () => {
     const keys = issuers.keysOf(did(1), createClient('a'))
     await settle()
     asked[0]?.answer(DOCUMENT)

@@ -46,7 +46,7 @@ function refresh({ app }: TestApp, { refreshToken }: TestTokens): Promise<Respon
 const readAnswer = ({ status, text }: Response): unknown => [status, status === 200 ? '' : text]
 
 describe("POST /auth with didControl: 'document'", () => {
-  it('accepts the key of the address, while it is the owner, and names it in the claim ctl', async () => {
+  it('accepts the key of the address while it is the owner, and adds it as the claim ctl', async () => {
     const user = createNumberedWallet(3001)
     const answer = await logIn(await documentApp(), user)
     expect(readAnswer(answer)).toEqual(GOOD)
@@ -55,7 +55,7 @@ describe("POST /auth with didControl: 'document'", () => {
     expect(readAnswer(await logIn(await documentApp(), other, user.did))).toEqual(REFUSED)
   })
 
-  it('does not tell other services who signed: a resource token has no claim ctl', async () => {
+  it('does not reveal the signer to other services: a resource token has no claim ctl', async () => {
     const resources = ['https://orders.example']
     const app = await documentApp({ resources, resourceKeys: [resourceKey(1)] })
     const { accessToken } = (await logIn(app, createNumberedWallet(3001))).body as TestTokens
@@ -63,7 +63,7 @@ describe("POST /auth with didControl: 'document'", () => {
     expect(Object.keys(decodePayload((body as TestTokens).accessToken))).not.toContain('ctl')
   })
 
-  it('accepts only the new owner after changeOwner; business logic and req.auth see the signer', async () => {
+  it('accepts only the new owner after changeOwner; business logic and req.auth get the signer', async () => {
     const [user, owner] = [createNumberedWallet(3002), createNumberedWallet(3003)]
     await chain.changeOwner(user.address, owner.address)
     const seen: string[] = []
@@ -89,7 +89,7 @@ describe("POST /auth with didControl: 'document'", () => {
     // The delegate was added an hour ago for a minute.
     ['sigAuth', 3013, 60, REFUSED]
   ] as const)(
-    'answers a delegate of type %s of wallet %i for %i s with %p',
+    'responds to a delegate of type %s of wallet %i for %i s with %p',
     async (type, number, seconds, expected) => {
       const user = createNumberedWallet(number)
       await chain.addDelegate(user.address, type, other.address, seconds)
@@ -99,21 +99,21 @@ describe("POST /auth with didControl: 'document'", () => {
     }
   )
 
-  it('refuses the first key of a DID that was deactivated', async () => {
+  it('refuses the first key of a deactivated DID', async () => {
     const user = createNumberedWallet(3004)
     await chain.changeOwner(user.address, nobody)
     const app = await documentApp()
     expect(readAnswer(await logIn(app, user))).toEqual(UNSUPPORTED)
   })
 
-  it('refuses a DID of a network that is not configured', async () => {
+  it('refuses a DID of an unknown network', async () => {
     const { address, ...user } = createNumberedWallet(3005)
     expect(readAnswer(await logIn(await documentApp(), { address, ...user }, `did:ethr:${address}`))).toEqual(
       UNSUPPORTED
     )
   })
 
-  it('holds at sign up as well', async () => {
+  it('applies to sign-up as well', async () => {
     const [user, owner] = [createNumberedWallet(3006), createNumberedWallet(3007)]
     await chain.changeOwner(user.address, owner.address)
     const { app } = await documentApp()
@@ -121,7 +121,7 @@ describe("POST /auth with didControl: 'document'", () => {
     expect(readAnswer(await signUp(app, owner, { did: user.did }))).toEqual(GOOD)
   })
 
-  it('believes a document for 60 s', async () => {
+  it('caches a document for 60 s', async () => {
     const [user, owner] = [createNumberedWallet(3008), createNumberedWallet(3009)]
     const app = await documentApp()
     expect(readAnswer(await logIn(app, user))).toEqual(GOOD)
@@ -134,7 +134,7 @@ describe("POST /auth with didControl: 'document'", () => {
 })
 
 describe('POST /siwe/verify with didControl: document', () =>
-  it('refuses an address that its DID no longer names: who rotated logs in by /auth', async () => {
+  it('refuses an address that its DID no longer lists; its user logs in by /auth', async () => {
     const [user, owner] = [createNumberedWallet(3020), createNumberedWallet(3021)]
     const { app } = await documentApp()
     const verify = async (number: number): Promise<unknown> =>
@@ -148,7 +148,7 @@ describe('POST /siwe/verify with didControl: document', () =>
   }))
 
 describe('a node that is unavailable', () => {
-  it('is 503 with a document, and the challenge stays valid', async () => {
+  it("causes 503 with didControl: 'document', and the challenge stays valid", async () => {
     const node = await startSwitchedNode(chain.rpcUrl, (req) => req.socket.destroy())
     const app = await documentApp({ rpcUrl: node.rpcUrl })
     const user = createNumberedWallet(3030)
@@ -162,7 +162,7 @@ describe('a node that is unavailable', () => {
     node.stop()
   })
 
-  it('matters to no login by address', async () => {
+  it('does not affect a login by address', async () => {
     const app = await documentApp({ rpcUrl: await deadRpcUrl(), didControl: 'address' })
     const answer = await logIn(app, createNumberedWallet(3031))
     expect(readAnswer(answer)).toEqual(GOOD)
@@ -172,7 +172,7 @@ describe('a node that is unavailable', () => {
 })
 
 describe("POST /refresh-token with didControl: 'document'", () => {
-  it('ends the session of an owner who was removed, within the life of one access token', async () => {
+  it('ends the session of a removed owner within the lifetime of an access token', async () => {
     const [user, owner] = [createNumberedWallet(3040), createNumberedWallet(3041)]
     const events: SecurityEvent[] = []
     const app = await documentApp({ onSecurityEvent: (event) => events.push(event) })
@@ -193,7 +193,7 @@ describe("POST /refresh-token with didControl: 'document'", () => {
     })
   })
 
-  it('continues for a delegate while it is one, with the claims of its login, and ends with it', async () => {
+  it('continues for a delegate until the delegation expires, with the claims of its login', async () => {
     const user = createNumberedWallet(3042)
     await chain.addDelegate(user.address, 'sigAuth', other.address)
     const app = await documentApp({
@@ -208,7 +208,7 @@ describe("POST /refresh-token with didControl: 'document'", () => {
     expect(readAnswer(await refresh(app, second))).toEqual(ENDED)
   })
 
-  it('ends the session of a DID that was deactivated', async () => {
+  it('ends the session of a deactivated DID', async () => {
     const user = createNumberedWallet(3043)
     const app = await documentApp()
     const tokens = (await logIn(app, user)).body as TestTokens
@@ -253,7 +253,7 @@ describe("POST /refresh-token with didControl: 'document'", () => {
     ['more than 64 KiB', { didDocument: { ...didDocument, filler: 'x'.repeat(65_536) } }],
     ['101 methods', { didDocument: { ...didDocument, verificationMethod: Array(101).fill(method) } }],
     ['a key of more than 1 KiB', { didDocument: { authentication: [{ publicKeyHex: 'a'.repeat(1_025) }] } }]
-  ])('is 503 for %s, and the token stays valid', async (_name, answer) =>
+  ])('responds 503 for %s, and the token stays valid', async (_name, answer) =>
     expect(await refreshWith(answer)).toEqual([AWAY, AWAY, GOOD])
   )
 

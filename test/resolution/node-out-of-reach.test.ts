@@ -81,7 +81,7 @@ const faults: Record<string, RequestListener> = {
   }
 }
 
-describe('POST /signup while the RPC node', () => {
+describe('POST /signup with a faulty RPC node', () => {
   const outcomes = new Map<string, Outcome>()
 
   // All at once: those that hang wait for the same three seconds.
@@ -89,12 +89,12 @@ describe('POST /signup while the RPC node', () => {
     await Promise.all(
       Object.entries(faults).map(async ([name, listener]) => outcomes.set(name, await outcomeWith(listener)))
     )
-    outcomes.set('is not there', await outcomeAt(await deadRpcUrl()))
-    outcomes.set('has a name that nobody knows', await outcomeAt('http://nobody.invalid'))
+    outcomes.set('is unreachable', await outcomeAt(await deadRpcUrl()))
+    outcomes.set('has an unknown host name', await outcomeAt('http://nobody.invalid'))
   })
 
-  it.each([...Object.keys(faults), 'is not there', 'has a name that nobody knows'])(
-    '%s is answered 503 with Retry-After',
+  it.each([...Object.keys(faults), 'is unreachable', 'has an unknown host name'])(
+    'responds 503 with Retry-After if the node %s',
     (name) => {
       const { status, text, retryAfter } = outcomes.get(name)!
       expect({ status, text, retryAfter }).toEqual({
@@ -105,24 +105,24 @@ describe('POST /signup while the RPC node', () => {
     }
   )
 
-  it('never answers is logged as such, once', () => {
+  it('logs once that the node never responds', () => {
     const errors = outcomes.get('never answers')!.log.filter(({ level }) => level === 'error')
     expect(errors).toHaveLength(1)
     expect(JSON.stringify(errors)).toMatch(/no answer within 3 s|took longer than 3 s/)
   })
 
   // An answer was once read whole, whatever its length.
-  it('sends 512 KiB and a byte is read no further', () => {
+  it('stops reading a response of 512 KiB and a byte', () => {
     const { log } = outcomes.get('sends 512 KiB and a byte')!
     expect(JSON.stringify(log)).toContain('more than 512 KiB')
   })
 
-  it('is not there is logged with the code of the operating system', () =>
-    expect(JSON.stringify(outcomes.get('is not there')!.log)).toContain('ECONNREFUSED'))
+  it('logs the code of the operating system for an unreachable node', () =>
+    expect(JSON.stringify(outcomes.get('is unreachable')!.log)).toContain('ECONNREFUSED'))
 })
 
 describe('an RPC URL that holds a key', () => {
-  it('reaches the node with it, as path and as basic authentication, and never the log', async () => {
+  it('sends it to the node, as path and as basic authentication, and never to the log', async () => {
     const asked: unknown[] = []
     const node = await startRpcNode((req, res) => {
       asked.push([req.url, req.headers.authorization])
@@ -140,8 +140,8 @@ describe('an RPC URL that holds a key', () => {
   })
 })
 
-describe('an issuer whose history is longer than the deadline', () => {
-  it('is asked for no further once its sign up was answered', async () => {
+describe('an issuer with a history that outlasts the deadline', () => {
+  it('causes no further requests after the response to its sign-up', async () => {
     // Each answer points to one change more, in an endless history of owner changes.
     const topic = '0x38a5a6e68f30ed1ab45860a4afb34bcb2fc00f22ca462d249b8a8d40cda6f7a3'
     const identity = `0x${issuer.address.slice(2).toLowerCase().padStart(64, '0')}`
@@ -184,7 +184,7 @@ describe('an issuer whose history is longer than the deadline', () => {
 const script = scriptFile('test/support/close-while-resolving.ts')
 
 describe('requireDid.close() while an issuer is being resolved', () => {
-  it('answers the sign up 503 at once and lets the process end, with nothing on its console', async () => {
+  it('responds 503 to the sign-up immediately and lets the process exit, without console output', async () => {
     const events = new EventEmitter()
     const asked = once(events, 'asked')
     const node = await startRpcNode(() => events.emit('asked'))
@@ -207,7 +207,7 @@ describe('requireDid.close() while an issuer is being resolved', () => {
   })
 })
 
-describe('a resolution by a node that is silent', () => {
+describe('a resolution with a node that does not respond', () => {
   const did = `did:ethr:rsk:0x${'0'.repeat(40)}`
 
   it.each([

@@ -24,7 +24,7 @@ describe('memoryStore', () => {
     return names.filter((_, index) => found[index] !== undefined)
   }
 
-  it('is told from other stores, as is one that has sessions in it: they forget all at a restart', () => {
+  it('is recognized as volatile, as is a combination with its sessions', () => {
     const store = memoryStore()
     const other = { ...store }
     const combined = (sessions: Store) => combineStores({ sessions, challengeUses: store, quotas: store })
@@ -33,7 +33,7 @@ describe('memoryStore', () => {
   })
 
   // Cause: a window of 10 s has the number of a slot of nonces, and its end was taken for theirs.
-  it('keeps the use of a nonce to its end, where a challenge window has the same number', async () => {
+  it('stores the use of a nonce until it expires, even if a window has the same number', async () => {
     let seconds = 0
     const store = memoryStore({ monotonicSeconds: () => seconds })
     const consume = (at: number, until: number, did: string) => {
@@ -50,7 +50,7 @@ describe('memoryStore', () => {
     expect(await store.consumeChallenge(createUse(again))).toBe('taken')
   })
 
-  it("holds at most its bound of sessions per service, and never evicts a refreshed one for a new user's", async () => {
+  it('stores at most its maximum of sessions per service, and evicts no refreshed one for a new user', async () => {
     const store = memoryStore({ maxSessions: 3 })
     const evicted = []
     for (const name of ['a', 'b']) evicted.push(await store.createSession(createUserSession(name)))
@@ -64,7 +64,7 @@ describe('memoryStore', () => {
     expect(await store.createSession(createUserSession('a', { service: 'https://other.example' }))).toBe(0)
   })
 
-  it('evicts, where all were refreshed, the session that was refreshed longest ago', async () => {
+  it('evicts the session that was refreshed longest ago if all were refreshed', async () => {
     const store = memoryStore({ maxSessions: 3 })
     for (const name of ['a', 'b', 'c']) await store.createSession(createUserSession(name))
     for (const name of ['a', 'b', 'c']) await store.rotateRefreshToken(createRotation(name, 0, 1))
@@ -73,7 +73,7 @@ describe('memoryStore', () => {
     expect(await namesIn(store, 'a', 'b', 'c', 'd')).toEqual(['a', 'c', 'd'])
   })
 
-  it("evicts no one where a user's own oldest session makes way, or an expired one does", async () => {
+  it("evicts no other session if the user's own oldest or an expired one can be deleted", async () => {
     const store = memoryStore({ maxSessions: 51 })
     await store.createSession(createUserSession('brief', { expiresAtSeconds: START_SECONDS + 1 }))
     for (let index = 0; index < 50; index += 1) await store.createSession(createSession(String(index)))
@@ -83,7 +83,7 @@ describe('memoryStore', () => {
     expect(await namesIn(store, 'brief', '1', 'other')).toEqual(['1', 'other'])
   })
 
-  it('deletes expired sessions, refreshed or not, two whenever one is created', async () => {
+  it('deletes two expired sessions, refreshed or not, per new session', async () => {
     let monotonicSeconds = 0
     const store = memoryStore({ monotonicSeconds: () => monotonicSeconds })
     const names = ['a', 'b', 'c', 'd']
@@ -98,7 +98,7 @@ describe('memoryStore', () => {
     expect(await namesIn(store, 'e', 'f')).toEqual(['e', 'f'])
   })
 
-  it('refuses a new challenge use beyond its bound until 60 s after a window, and never forgets one', async () => {
+  it('refuses a new challenge use beyond its maximum until 60 s after a window, and forgets none', async () => {
     let monotonicSeconds = 0
     const store = memoryStore({ maxChallengeUses: 2, monotonicSeconds: () => monotonicSeconds })
     const earlier = { window: 5_999_998, nowSeconds: START_SECONDS - 600, expiresAtSeconds: START_SECONDS - 300 }
@@ -120,7 +120,7 @@ describe('memoryStore', () => {
     )
   })
 
-  it('closes a window once its uses are deleted, and no window in which there were none', async () => {
+  it('closes a window after its uses are deleted, and no window without uses', async () => {
     let monotonicSeconds = 0
     const store = memoryStore({ monotonicSeconds: () => monotonicSeconds })
     const window = (number: number, nowSeconds: number, did: string) =>
@@ -136,14 +136,14 @@ describe('memoryStore', () => {
     expect(await store.consumeChallenge(window(2, START_SECONDS + 310, 'b'))).toBe('consumed')
   })
 
-  it('holds no more quotas of a kind than its bound; the one that began first goes', async () => {
+  it('stores at most its maximum of quotas per kind, and deletes the oldest', async () => {
     const store = memoryStore({ maxQuotas: 2 })
     for (const key of ['a', 'b', 'c']) await store.chargeQuota(createCharge({ key }))
     expect((await store.chargeQuota(createCharge({ key: 'b' }))).count).toBe(2)
     expect((await store.chargeQuota(createCharge({ key: 'a' }))).count).toBe(1)
   })
 
-  it('pushes no quota out for a charge that it refuses', async () => {
+  it('deletes no quota for a charge that it refuses', async () => {
     const store = memoryStore({ maxQuotas: 2 })
     for (const key of ['a', 'b']) await store.chargeQuota(createCharge({ key }))
     for (const key of ['c', 'd', 'e']) await store.chargeQuota(createCharge({ key, cost: 2, limit: 1 }))
@@ -152,7 +152,7 @@ describe('memoryStore', () => {
 })
 
 describe('AgedMap', () => {
-  it('finds what a list finds, whatever the sequence', () => {
+  it('agrees with a list on every sequence', () => {
     const step = fc.tuple(fc.constantFrom('set', 'set', 'delete', 'oldest'), fc.nat({ max: 8 }))
     fc.assert(
       fc.property(fc.array(step, { maxLength: 200, size: 'max' }), (steps) => {
@@ -174,7 +174,7 @@ describe('AgedMap', () => {
     )
   })
 
-  it('keeps alive nothing that was deleted, while its oldest entry stays', async () => {
+  it('keeps no deleted value in memory while its oldest entry stays', async () => {
     // The walk of version 0.1 stood still at the oldest, and with it each table that the Map had replaced since.
     const map = new AgedMap<object>()
     map.set('oldest', {})
@@ -207,7 +207,7 @@ function notingStore(name: string, notes: string[]): Store {
 
 describe('combineStores', () => {
   it.each(Object.entries(storeVerbs).flatMap(([part, verbs]) => verbs.map((verb) => [verb, part] as const)))(
-    'passes %s, with all arguments, to the store of %s',
+    'passes %s, with all arguments, to the store for %s',
     async (verb, part) => {
       const notes: string[] = []
       const [sessions, challengeUses, quotas] = ['sessions', 'challengeUses', 'quotas'].map((name) =>
@@ -223,7 +223,7 @@ describe('combineStores', () => {
     }
   )
 
-  it('pings each part, and is unavailable when one is', async () => {
+  it('pings each part, and is unavailable if one is', async () => {
     const notes: string[] = []
     const [sessions, challengeUses] = [notingStore('one', notes), notingStore('other', notes)]
     const quotas = { ...notingStore('third', notes), ping: () => Promise.reject(new Error('unavailable')) }
@@ -232,14 +232,14 @@ describe('combineStores', () => {
     await expect(combineStores({ sessions, challengeUses, quotas }).ping()).rejects.toThrow('unavailable')
   })
 
-  it('closes a store once that is several parts', async () => {
+  it('closes a store once if it is several parts', async () => {
     const notes: string[] = []
     const [durable, quotas] = [notingStore('durable', notes), notingStore('quotas', notes)]
     await combineStores({ sessions: durable, challengeUses: durable, quotas }).close()
     expect(notes).toEqual(['durable close', 'quotas close'])
   })
 
-  it('closes the other parts when one cannot be closed', async () => {
+  it('closes the other parts if one cannot be closed', async () => {
     const notes: string[] = []
     const broken = { ...notingStore('broken', notes), close: () => Promise.reject(new Error('disk full')) }
     const other = notingStore('other', notes)

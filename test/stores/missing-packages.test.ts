@@ -29,7 +29,7 @@ it.each([
   ['postgres', 'pg', 'MODULE_NOT_FOUND', PG, 'needs', 'npm install pg'],
   ['redis', 'redis', 'MODULE_NOT_FOUND', "redisQuotas('redis://localhost')", 'needs', 'npm install redis@6']
 ])(
-  'express-did-auth/stores/%s can be imported without %s (%s), and says what to run when it is called',
+  'express-did-auth/stores/%s imports without %s (%s), and names the install command when called',
   (store, name, code, call, fault, remedy) => {
     const script = `
     const doors = await import('${pathToFileURL(scriptFile(`src/stores/${store}/index.ts`)).href}')

@@ -47,12 +47,12 @@ afterAll(() => engine.remove())
 
 const validUrl = (): string => engine.url('app', `checked:${PASSWORD}`)
 
-describe('a PostgreSQL store says in one line what is wrong:', () => {
-  it('nothing', async () => {
+describe('postgresStore reports in one line:', () => {
+  it('no problem', async () => {
     expect(await readLines(validUrl())).toEqual({ start: 'good', verb: 'good' })
   })
 
-  it('the password', async () => {
+  it('a wrong password', async () => {
     const line = 'PostgreSQL refused the password: password authentication failed for user "checked" (28P01)'
     expect(await readLines(engine.url('app', `checked:${WRONG}`))).toEqual({
       start: `ERR_CONFIG express-did-auth: ${line}`,
@@ -60,14 +60,14 @@ describe('a PostgreSQL store says in one line what is wrong:', () => {
     })
   })
 
-  it('the database', async () => {
+  it('a missing database', async () => {
     const { start } = await readLines(engine.url('missing', `checked:${PASSWORD}`))
     expect(start).toBe(
       'ERR_CONFIG express-did-auth: PostgreSQL has no such database: database "missing" does not exist (3D000)'
     )
   })
 
-  it('a user who may not make tables', async () => {
+  it('a user without the right to create tables', async () => {
     await runOn(engine.url('app'), 'REVOKE CREATE ON SCHEMA public FROM PUBLIC; ALTER DATABASE app OWNER TO postgres')
     const { start } = await readLines(validUrl())
     expect(start).toMatch(
@@ -75,7 +75,7 @@ describe('a PostgreSQL store says in one line what is wrong:', () => {
     )
   })
 
-  it('tables that are missing, where the store makes none', async () => {
+  it('missing tables, if the store creates none', async () => {
     const line =
       'ERR_CONFIG express-did-auth: the tables of did_auth_schema are missing, and version 1 is needed: run `npx express-did-auth-servers migrate`'
     expect(await readLines(validUrl(), { migrate: false })).toEqual({ start: line, verb: line })
@@ -83,7 +83,7 @@ describe('a PostgreSQL store says in one line what is wrong:', () => {
     expect(await readLines(validUrl(), { migrate: false })).toEqual({ start: 'good', verb: 'good' })
   })
 
-  it('a database that is read-only, as a standby is', async () => {
+  it('a read-only database, such as a standby', async () => {
     await migrateStore(validUrl())
     await runOn(engine.url(), 'ALTER DATABASE app SET default_transaction_read_only = on')
     const store = postgresStore(validUrl(), { timeoutSeconds: TEST_TIMEOUT_SECONDS })
@@ -98,7 +98,7 @@ describe('a PostgreSQL store says in one line what is wrong:', () => {
     await store.close()
   })
 
-  it('more connections than the server has', async () => {
+  it('more connections than the server allows', async () => {
     await migrateStore(validUrl())
     const store = postgresStore(validUrl(), { timeoutSeconds: TEST_TIMEOUT_SECONDS, poolSize: 40 })
     const names = Array.from({ length: 40 }, (_, index) => `${index}`)
@@ -118,7 +118,7 @@ describe('a PostgreSQL store says in one line what is wrong:', () => {
     'localhost',
     'mysql://user:wrong-horse-battery@host/app',
     'postgres://user:wrong-horse-battery@host:port/'
-  ])('a URL that is none: %s', (url) => {
+  ])('an invalid URL: %s', (url) => {
     let error: unknown
     try {
       postgresStore(url)

@@ -31,13 +31,13 @@ afterAll(async () => {
 })
 
 describe('PostgresDatabase', () => {
-  it('runs one statement, and answers its rows and their number', async () => {
+  it('runs one statement, and returns its rows and their number', async () => {
     const result = await database().query({ name: 'sum', text: 'SELECT $1::int + 1 AS sum' }, [1])
     expect(result).toEqual({ rows: [{ sum: 2 }], rowCount: 1, isRepeat: false })
   })
 
   it.each([true, false])(
-    'commits a transaction whose statements are sent at once, on a pool with pipeline %s',
+    'commits a transaction whose statements are sent together, on a pool with pipeline %s',
     async (pipeline) => {
       const pool = new pg.Pool({ connectionString: shared.url, pipeline })
       const id = pipeline ? 1 : 2
@@ -52,7 +52,7 @@ describe('PostgresDatabase', () => {
     }
   )
 
-  it('takes a transaction back whose work refuses, throws the refusal as it is, and keeps the connection', async () => {
+  it('rolls a refused transaction back, throws the refusal unchanged, and keeps the connection', async () => {
     const db = database({ poolSize: 1 })
     const pid = async () => (await db.query({ text: 'SELECT pg_backend_pid() AS pid' })).rows
     const before = await pid()
@@ -69,7 +69,7 @@ describe('PostgresDatabase', () => {
     expect((await db.query({ text: 'SELECT 1 FROM rows WHERE id = 700' })).rowCount).toBe(0)
   })
 
-  it('sends nothing for a branch of a transaction that is still under way after a refusal', async () => {
+  it('sends nothing for a branch of a transaction that continues after a refusal', async () => {
     const db = database({ poolSize: 1 })
     let isOver = false
     const work = db.transaction((query) => {
@@ -89,7 +89,7 @@ describe('PostgresDatabase', () => {
   })
 
   // Behind it, the connection answers 25P02 to all that was sent with it, and one of these may be noticed first.
-  it('tells the first failure of statements that are sent together', async () => {
+  it('reports the first failure of statements that are sent together', async () => {
     const db = database()
     const later = async (promise: Promise<unknown>): Promise<unknown> => promise.finally(() => Promise.resolve())
     const work = db.transaction((query) =>
@@ -98,7 +98,7 @@ describe('PostgresDatabase', () => {
     expect(getPostgresCode(await catchRejection(work))).toBe('22012')
   })
 
-  it('repeats what a deadlock ended', async () => {
+  it('retries after a deadlock', async () => {
     await runOn(shared.url, 'INSERT INTO rows VALUES (10, 0), (11, 0)')
     const db = database()
     const bothLocked = meeting(2)
@@ -113,7 +113,7 @@ describe('PostgresDatabase', () => {
     expect(db.stats.retriesByCode).toEqual({ '40P01': 1 })
   })
 
-  it('repeats a transaction on the codes that it is told, and on no other', async () => {
+  it('retries a transaction only for the given codes', async () => {
     const db = database()
     let attempts = 0
     const insert = (repeatOn: string[]): Promise<unknown> =>
@@ -130,7 +130,7 @@ describe('PostgresDatabase', () => {
     expect(attempts).toBe(3)
   })
 
-  it('refuses at once what would wait beyond the bound, and serves those that wait', async () => {
+  it('refuses calls beyond the queue limit immediately, and serves the queued ones', async () => {
     const db = database({ poolSize: 1, maxWaiting: 3 })
     const calls = Array.from({ length: 6 }, () => catchRejection(db.query({ text: 'SELECT 1 AS one' })))
     const codes = (await Promise.all(calls)).map((answer) => (answer as { code?: string }).code ?? 'answered')
@@ -138,7 +138,7 @@ describe('PostgresDatabase', () => {
     expect(db.stats).toMatchObject({ total: 1, waiting: 0 })
   })
 
-  it('gives up what lasts too long, closes its connection, and works on', async () => {
+  it('times out, closes the connection, and continues to work', async () => {
     const db = database({ poolSize: 1, timeoutSeconds: 0.5, prepare: false })
     const error = await catchRejection(db.query({ text: 'SELECT pg_sleep(3600)' }, [], { isRepeatable: true }))
     expect(error).toMatchObject({ code: 'ERR_STORE', cause: { message: 'PostgreSQL did not answer in time' } })
@@ -147,7 +147,7 @@ describe('PostgresDatabase', () => {
     await until(() => db.stats.total === 0)
   })
 
-  it('repeats once what was lost with its connection, where that does no harm', async () => {
+  it('retries once after a lost connection, if that is safe', async () => {
     const db = database({ poolSize: 1 })
     const kill = 'SELECT pg_terminate_backend(pg_backend_pid())'
     const once = `${kill} WHERE nextval('attempts') = 1`
@@ -159,7 +159,7 @@ describe('PostgresDatabase', () => {
     expect(db.stats.retriesByCode).toEqual({ '57P01': 2 })
   })
 
-  it('drops every connection to a server that turned out to be read-only', async () => {
+  it('drops every connection to a server that became read-only', async () => {
     const db = database({ poolSize: 2 })
     const write = { text: 'INSERT INTO rows VALUES ((random() * 1e9)::int + 100, 0)' }
     const together = meeting(2)

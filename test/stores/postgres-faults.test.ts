@@ -53,11 +53,11 @@ afterAll(async () => {
 })
 
 describe('a PostgreSQL store whose connections are cut', () => {
-  it('answers the truth, whether a verb was done or not', async () => {
+  it('reports correctly whether a verb was executed', async () => {
     expect(await loseAnswers(behindProxy(), proxy, rounds(4, 50))).toEqual([])
   })
 
-  it('rejects as unavailable when the repeated attempt is cut as well, and works on afterwards', async () => {
+  it('rejects as unavailable if the retry is cut too, and works afterwards', async () => {
     const store = behindProxy()
     await store.createSession(createSession('a'))
     // Not even the greeting of a new connection arrives whole.
@@ -68,7 +68,7 @@ describe('a PostgreSQL store whose connections are cut', () => {
     expect(await store.rotateRefreshToken(createRotation('a', 0, 1))).toBe('rotate')
   })
 
-  it('is unavailable while the network swallows everything, and others are not', async () => {
+  it('is unavailable while the network drops everything, and other stores are not', async () => {
     const [store, other] = [behindProxy({ poolSize: 2, timeoutSeconds: 1 }), tables.store()]
     await store.createSession(createSession('a'))
     proxy.blackHole(true)
@@ -83,7 +83,7 @@ describe('a PostgreSQL store whose connections are cut', () => {
 })
 
 describe('a PostgreSQL store with few connections', () => {
-  it('needs one connection a verb, however many come at once', async () => {
+  it('needs one connection per verb, however many verbs run at once', async () => {
     const store = behindProxy({ poolSize: 1 })
     await store.createSession(createSession('a'))
     await store.rotateRefreshToken(createRotation('a', 0, 1))
@@ -102,8 +102,8 @@ describe('a PostgreSQL store with few connections', () => {
   })
 })
 
-describe('a PostgreSQL store for which many verbs of one client network wait', () => {
-  it('gives each network its turn, so that 400 verbs at once delay those of another by few trips', async () => {
+describe('a PostgreSQL store with many waiting verbs of one client network', () => {
+  it('serves networks in turn: 400 concurrent verbs delay those of another by few round trips', async () => {
     const store = behindProxy({ poolSize: 2 })
     await store.ping()
     proxy.delay(20)
@@ -134,7 +134,7 @@ describe('a PostgreSQL store for which many verbs of one client network wait', (
     await Promise.all(flood)
   })
 
-  it('refuses as busy what waits for the others too long, and as unavailable what waits for nothing', async () => {
+  it('refuses as busy after a long queue, and as unavailable if nothing is queued', async () => {
     const store = behindProxy({ poolSize: 1, timeoutSeconds: 4 })
     await store.ping()
     proxy.delay(200)
@@ -149,7 +149,7 @@ describe('a PostgreSQL store for which many verbs of one client network wait', (
 })
 
 describe('a PostgreSQL store whose server crashes', () => {
-  it('rejects only as unavailable, loses nothing that it answered, and is back with the server', async () => {
+  it('rejects only as unavailable, loses no acknowledged write, and recovers with the server', async () => {
     const engine = await startPostgres()
     const store = openPostgresStore(engine.url(), { timeoutSeconds: TEST_TIMEOUT_SECONDS })
     const [answered, codes]: [string[], Set<unknown>] = [[], new Set()]
@@ -191,7 +191,7 @@ describe('a PostgreSQL store whose server crashes', () => {
     }
   })
 
-  it('can be made before its server is there', async () => {
+  it('can be created before its server starts', async () => {
     const engine = await startPostgres()
     await engine.stop()
     const store = openPostgresStore(engine.url(), { timeoutSeconds: TEST_TIMEOUT_SECONDS })

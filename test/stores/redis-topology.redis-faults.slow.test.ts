@@ -72,7 +72,7 @@ describe('the Store contract on two Redis stores on a cluster of three', () => {
   })
   for (const { name, run } of contract) it(name, run)
 
-  it('passes with a cluster client that was passed in as well', async () => {
+  it('passes with a given cluster client as well', async () => {
     const client = createCluster({ rootNodes: [{ url: nodes[1]!.url }] }).on('error', () => undefined)
     await client.connect()
     for (const { run } of storeContract(() => suiteStore(client, { keyPrefix: prefixes.pop()! }))) await run()
@@ -84,13 +84,13 @@ describe('the servers on a Redis Cluster', () => {
   const open = (REDIS_URL: string): Promise<Connections> =>
     Connections.open(readEnv({ REDIS_URL }, 'auth', false, 'operate'))
 
-  it('count quotas there, given a list of its addresses', async () => {
+  it('count quotas with a list of its addresses', async () => {
     const connections = await open(url)
     await connections.quotas!.ping()
     await connections.close()
   })
 
-  it('do not start with one address of it, and say so in one line', async () => {
+  it('refuse to start with one of its addresses, and log one line', async () => {
     await expect(redisQuotas(nodes[0]!.url).ping()).rejects.toMatchObject({ code: 'ERR_CONFIG' })
     await expect(open(nodes[0]!.url)).rejects.toThrow(
       'Cannot use Redis (REDIS_URL): this Redis is a node of a cluster: give several of its hosts, redis://host1:6379,host2:6379'
@@ -99,7 +99,7 @@ describe('the servers on a Redis Cluster', () => {
 })
 
 describe('a Redis Cluster', () => {
-  it('loses and doubles nothing while the slots of a user and a quota move between nodes ten times', async () => {
+  it('loses and duplicates nothing while slots move between nodes ten times', async () => {
     const keyPrefix = 'moved '
     const store: Store = suiteStore(url, { keyPrefix })
     await store.createSession(createSession('a'))
@@ -134,7 +134,7 @@ describe('a Redis Cluster', () => {
     await store.close()
   })
 
-  it('serves the users of the other nodes while one is unavailable, and its own once it is back', async () => {
+  it('serves the users of other nodes while one is unavailable, and its own afterwards', async () => {
     const store = suiteStore(url, { keyPrefix: 'away ' })
     await nodes[0]!.command('CONFIG', 'SET', 'cluster-require-full-coverage', 'no')
     for (const node of nodes) await node.command('CONFIG', 'SET', 'cluster-require-full-coverage', 'no')
@@ -183,7 +183,7 @@ async function failOver(primary: TestRedis, replica: TestRedis): Promise<Store> 
 }
 
 describe('the failover of a Redis that holds sessions', () => {
-  it('loses what was acknowledged and not replicated: a logout, a refresh and a used challenge are undone', async () => {
+  it('loses acknowledged, unreplicated writes: a logout, a refresh and a used challenge are undone', async () => {
     const { primary, replica } = await pair()
     const before = opening(suiteStore(primary.url))
     for (const name of ['loggedOut', 'refreshed']) await before.createSession(createSession(name))
@@ -205,7 +205,7 @@ describe('the failover of a Redis that holds sessions', () => {
   it.each([
     [0, 'without WAIT', 'some'],
     [1, 'with WAIT', 'none']
-  ])('waits for %i replicas, %s, and loses %s of what was acknowledged', async (waitReplicas, _how, expected) => {
+  ])('waits for %i replicas, %s, and loses %s of the acknowledged writes', async (waitReplicas, _how, expected) => {
     const { primary, replica } = await pair()
     const store = opening(suiteStore(primary.url, { waitReplicas }))
     const acknowledged: string[] = []

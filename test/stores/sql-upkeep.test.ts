@@ -62,7 +62,7 @@ describe.each([
       return condition()
     })
 
-  it('evicts the oldest never refreshed sessions when it is full, and counts active ones', async () => {
+  it('evicts the oldest never refreshed sessions if it is full, and counts active ones', async () => {
     const first = tables.store()
     for (const name of ['refreshed', 'a', 'ended', 'b']) await first.createSession(ofUser(name))
     await first.rotateRefreshToken(createRotation('refreshed', 0, 1))
@@ -75,7 +75,7 @@ describe.each([
     expect(await ids()).toEqual(['refreshed', 'c', 'd', 'e'].map((name) => `session-${name}`))
   })
 
-  it('refuses the first use of a challenge when it is full, and counts those of known users', async () => {
+  it('refuses the first use of a challenge if it is full, and counts uses of known users', async () => {
     await tables.store().consumeChallenge(createUse())
     await tables.analyze()
     const store = tables.store({ maxChallengeUses: 1 })
@@ -85,7 +85,7 @@ describe.each([
     expect(await store.consumeChallenge(createUse({ useCount: 1 }))).toBe('consumed')
   })
 
-  it('deletes sessions that expired before the day began, more than it deletes at a time, and no others', async () => {
+  it('deletes sessions that expired before today, in several batches, and no others', async () => {
     const store = tables.store()
     for (let hundred = 0; hundred < 11; hundred += 1) {
       const names = Array.from({ length: 100 }, (_, index) => String(hundred * 100 + index))
@@ -97,7 +97,7 @@ describe.each([
   })
 
   // Cause: uses were deleted a minute after their window; a clock that was set back made signatures valid again.
-  it('closes a window for good before it deletes its uses, so that a clock that is behind revives none', async () => {
+  it('closes a window permanently before it deletes its uses: a slow clock reopens none', async () => {
     const store = tables.store()
     await store.consumeChallenge(createUse())
     await sweptUntil(store, 1_000, async () => (await closedUntil()) === START_SECONDS + 300)
@@ -112,7 +112,7 @@ describe.each([
     expect(await secondStore.consumeChallenge(createUse({ window: 6_000_001, at: 310, until: 600 }))).toBe('consumed')
   })
 
-  it('deletes the uses of a window also where windows end more often than the time that they wait', async () => {
+  it('deletes the uses of a window even if windows end more often than the wait', async () => {
     const store = tables.store({}, { clock: new SweepClock(undefined, 0), graceSeconds: 1 })
     let window = 0
     await until(async () => {

@@ -37,7 +37,7 @@ async function runGroup(
 const create = (name: string, details = {}): Call => ['createSession', createSession(name, details), false]
 const rotate = (from: number, to: number): Call => ['rotateRefreshToken', createRotation('a', from, to)]
 
-describe.each(engines)('a group of verbs on a database by %s', (engine) => {
+describe.each(engines)('GroupCommit on a database by %s', (engine) => {
   const openMemory = (): SqlConnection => {
     const connection = openConnection(':memory:', engine, { synchronous: 'FULL', busyMilliseconds: 0 })
     prepareTables(connection, TABLES, 'did_auth_numbers')
@@ -53,7 +53,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
       .all()
       .map((row) => row.session_id)
 
-  it('commits nothing of a verb after a failure that took the whole transaction back', async () => {
+  it('commits nothing of a verb after a failure that rolled back the whole transaction', async () => {
     const connection = openMemory()
     connection.exec('CREATE TABLE notes (note TEXT NOT NULL)')
     const notes = ["'before'", 'NULL', "'after'"].map((note) => ({ text: `INSERT INTO notes VALUES (${note})` }))
@@ -69,7 +69,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     expect(connection.prepare('SELECT note FROM notes').all()).toEqual([])
   })
 
-  it('writes nothing of a verb that refuses while its branches are under way', async () => {
+  it('writes nothing for a verb that refuses while its branches are running', async () => {
     const connection = openMemory()
     connection.exec('CREATE TABLE notes (note TEXT NOT NULL)')
     const branch = async (query: SqlQuery, rounds: number): Promise<void> => {
@@ -84,7 +84,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     expect(connection.prepare('SELECT note FROM notes').all()).toEqual([{ note: 'next verb' }])
   })
 
-  it('is one transaction: it begins and commits once', async () => {
+  it('commits one transaction: it begins and commits once', async () => {
     const connection = openMemory()
     const texts: string[] = []
     const noted: SqlConnection = {
@@ -112,7 +112,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     expect(texts).toEqual(['BEGIN IMMEDIATE', 'COMMIT'])
   })
 
-  it('undoes a verb that fails, and does the others in their order', async () => {
+  it('rolls back a failing verb, and runs the others in order', async () => {
     const connection = openMemory()
     const another = create('a', { refreshTokenHash: hashToken('another', 0) })
     const outcomes = await runGroup(connection, [create('a'), another, rotate(0, 1), ['noSuchVerb'], rotate(1, 2)])
@@ -126,7 +126,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     expect(hashIn(connection)).toBe(hashToken('a', 2))
   })
 
-  it('runs a verb once more where the cause of its failure was removed, and no more often', async () => {
+  it('retries a verb once if the cause of its failure was removed', async () => {
     const connection = openMemory()
     await runGroup(connection, [create('a')])
     const another = create('a', { refreshTokenHash: hashToken('another', 0) })
@@ -144,7 +144,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     ])
   })
 
-  it('fails whole where it may not begin, and works when it may', async () => {
+  it('fails as a whole if it cannot begin, and works when it can', async () => {
     const connection = openMemory()
     const beforeGroup = createThrowing(new Error('moved'))
     expect(await runGroup(connection, [create('a'), create('b')], { beforeGroup })).toEqual(['moved', 'moved'])
@@ -152,7 +152,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     expect(await runGroup(connection, [create('a')])).toEqual([0])
   })
 
-  describe.each(['before', 'after'] as const)('whose n-th statement fails %s it is done', (when) => {
+  describe.each(['before', 'after'] as const)('if the n-th statement fails %s its execution', (when) => {
     const failingAt = async (statements: number): Promise<FaultyConnection> => {
       const connection = faultyConnection(openMemory())
       await runGroup(connection, [create('a')])
@@ -160,7 +160,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
       return connection
     }
 
-    it('leaves a refresh done or not done, and the next attempt finds which', async () => {
+    it('executes a refresh or not, and the next attempt reports which', async () => {
       const seen = new Set<string>()
       for (let statements = 0; statements < MOST_STATEMENTS; statements += 1) {
         const connection = await failingAt(statements)
@@ -175,7 +175,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
       expect([...seen]).toEqual(when === 'after' ? ['not done', 'done'] : ['not done'])
     })
 
-    it('leaves each verb of a larger group done and acknowledged, or failed and not done', async () => {
+    it('executes and acknowledges each verb of a larger group, or rejects it without effect', async () => {
       let groups = 0
       for (let statements = 0; statements < MOST_STATEMENTS; statements += 1) {
         const connection = await failingAt(statements)
@@ -193,7 +193,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     })
   })
 
-  it('fails with SQLITE_FULL on a full disk and changes nothing, and works again when there is space', async () => {
+  it('fails with SQLITE_FULL on a full disk and changes nothing, and works when space is free', async () => {
     const connection = openMemory()
     await runGroup(connection, [create('a')])
     const pages = Number(connection.prepare('PRAGMA page_count').get()?.page_count)
@@ -206,7 +206,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     expect(await runGroup(connection, [create('b', claims), rotate(0, 1)])).toEqual([0, 'rotate'])
   })
 
-  it('fails with SQLITE_READONLY where the file can only be read, pings too', async () => {
+  it('fails with SQLITE_READONLY for a read-only file, also on ping', async () => {
     const connection = openMemory()
     connection.exec('PRAGMA query_only = on')
     expect(await runGroup(connection, [create('a'), ['ping']])).toEqual(['SQLITE_READONLY', 'SQLITE_READONLY'])

@@ -24,25 +24,25 @@ describe('two processes on one SQLite file', () => {
     folder.remove()
   })
 
-  it('let exactly one of 50 simultaneous uses of a refresh token win', async () => {
+  it('let exactly one of 50 concurrent uses of a refresh token win', async () => {
     for (let round = 0; round < rounds(10, 200); round += 1) {
       expect(await raceRotations(store, processes, `rotation ${round}`)).toEqual([])
     }
   })
 
-  it('refresh nothing after a logout was answered', async () => {
+  it('refresh nothing after the response to a logout', async () => {
     for (let round = 0; round < rounds(50, 1_000); round += 1) {
       expect(await raceLogout(store, processes, `logout ${round}`)).toEqual([])
     }
   })
 
-  it('let exactly one of 50 simultaneous logins use a challenge', async () => {
+  it('let exactly one of 50 concurrent logins use a challenge', async () => {
     for (let round = 0; round < rounds(10, 200); round += 1) {
       expect(await raceUses(processes, `did:example:${round}`)).toEqual([])
     }
   })
 
-  it('lose no acknowledged write, and leave none half done, when one is killed', async () => {
+  it('lose no acknowledged write, and leave none half done, if one is killed', async () => {
     for (let round = 0; round < rounds(3, 100); round += 1) {
       const { notes, writesPerSecond } = await killWhileWriting(file, 100 + 50 * round)
       expect(writesPerSecond).toBeGreaterThan(0)

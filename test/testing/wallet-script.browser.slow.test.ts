@@ -46,7 +46,7 @@ const request = (page: Page, method: string, params: unknown[] = []): Promise<un
   )
 
 describe('walletScript in a browser', () => {
-  it('signs as the wallet of the test, and no key is in the page', async () => {
+  it('signs as the wallet of the test, and puts no key into the page', async () => {
     const alice = wallet('alice')
     const page = await open(alice)
     expect(await request(page, 'eth_requestAccounts')).toEqual([alice.address])
@@ -61,7 +61,7 @@ describe('walletScript in a browser', () => {
     expect(await request(await open(wallet('alice')), 'eth_sign')).toEqual([true, 4200])
   })
 
-  it('announces each wallet when the page asks, and the first one is window.ethereum', async () => {
+  it('announces each wallet on request, and the first one is window.ethereum', async () => {
     const page = await open(wallet('alice'), wallet('bob', { chainId: 31 }))
     const readEvents = `new Promise((resolve) => {
       const names = []
@@ -78,7 +78,7 @@ describe('walletScript in a browser', () => {
     expect(await request(page, 'eth_chainId')).toBe('0x1e')
   })
 
-  it('lets a wallet appear late', async () => {
+  it('can add a wallet late', async () => {
     const context = await browser.newContext()
     await install(context, wallet('alice'), 50)
     await install(context, wallet('bob'), 3_600_000)
@@ -94,7 +94,7 @@ describe('walletScript in a browser', () => {
     expect(await inPage(page, readEvents)).toEqual(['alice'])
   })
 
-  it('tells every page, also after a reload, that the user switched accounts', async () => {
+  it('reports to every page, also after a reload, that the user switched accounts', async () => {
     const alice = wallet('alice')
     const page = await open(alice)
     await request(page, 'eth_requestAccounts')

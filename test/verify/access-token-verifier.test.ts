@@ -33,7 +33,7 @@ const createDocument = (issuer: string, method: object): object => ({
   }
 })
 
-describe('the keys of the issuer', () => {
+describe('accessTokenVerifier: the keys of the issuer', () => {
   const web = 'did:web:auth.example'
 
   it.each([
@@ -57,14 +57,14 @@ describe('the keys of the issuer', () => {
     ['an address', { blockchainAccountId: `eip155:30:${key.address}` }],
     ['a public key', { type: 'EcdsaSecp256k1VerificationKey2019', publicKeyHex: publicKey.slice(2) }],
     ['a compressed public key', { type: 'EcdsaSecp256k1VerificationKey2019', publicKeyHex: compressed.slice(2) }]
-  ])('are in its DID document: %s', async (_what, method) => {
+  ])('come from its DID document: %s', async (_what, method) => {
     const resolver = { resolve: async () => createDocument(web, method) }
     const verify = accessTokenVerifier({ issuer: web, audience: serviceUrl, resolver, clock: fakeClock() })
     expect((await verify(await issueToken(web))).did).toBe(alice.did)
     await expect(verify(await issueToken(web, other))).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
   })
 
-  it('are those of each issuer, while the service replaces its key', async () => {
+  it('are accepted for each issuer while the service replaces its key', async () => {
     const verify = accessTokenVerifier({ issuer: [key.did, other.did], audience: serviceUrl, clock: fakeClock() })
     expect((await verify(await issueToken(key.did))).did).toBe(alice.did)
     expect((await verify(await issueToken(other.did, other))).did).toBe(alice.did)
@@ -74,7 +74,7 @@ describe('the keys of the issuer', () => {
     expect(() => accessTokenVerifier({ issuer: [], audience: serviceUrl })).toThrow(refusal('ERR_CONFIG'))
   })
 
-  it('are recovered once: later tokens cost one verification, and a token seen before none', async () => {
+  it('are recovered once: later tokens cost one verification, and a cached token none', async () => {
     const [recover, check] = [jest.spyOn(pureCurve, 'recover'), jest.spyOn(pureCurve, 'verify')]
     try {
       const verify = accessTokenVerifier({ issuer: key.did, audience: serviceUrl, clock: fakeClock() })
@@ -91,7 +91,7 @@ describe('the keys of the issuer', () => {
     }
   })
 
-  it('are requested again after 60 s, so that a key that was replaced is no longer valid', async () => {
+  it('are fetched again after 60 s, so that a replaced key is no longer valid', async () => {
     const clock = fakeClock()
     let address = key.address
     const resolve = jest.fn(async () => createDocument(key.did, { blockchainAccountId: `eip155:30:${address}` }))
@@ -107,7 +107,7 @@ describe('the keys of the issuer', () => {
     expect(resolve).toHaveBeenCalledTimes(2)
   })
 
-  it('are ERR_RESOLVER for 10 s where the resolver fails, and ERR_ACCESS_TOKEN where the DID has none', async () => {
+  it('cause ERR_RESOLVER for 10 s if the resolver fails, and ERR_ACCESS_TOKEN if the DID has none', async () => {
     const clock = fakeClock()
     const answers = [() => Promise.reject(new Error('down')), async () => createDocument(web, {})]
     const resolve = jest.fn(async () => answers.shift()!())
@@ -121,7 +121,7 @@ describe('the keys of the issuer', () => {
     expect(resolve).toHaveBeenCalledTimes(2)
   })
 
-  it('are ERR_RESOLVER where the resolver does not answer within 3 s', async () => {
+  it('cause ERR_RESOLVER if the resolver does not respond within 3 s', async () => {
     jest.useFakeTimers()
     try {
       const resolver = { resolve: () => new Promise(() => undefined) }
@@ -135,7 +135,7 @@ describe('the keys of the issuer', () => {
   })
 })
 
-describe('a token that was verified before', () => {
+describe('accessTokenVerifier: a cached token', () => {
   it('is valid up to the second before its exp', async () => {
     const clock = fakeClock()
     const verify = accessTokenVerifier({ issuer: key.did, audience: serviceUrl, clock })
@@ -147,7 +147,7 @@ describe('a token that was verified before', () => {
     await expect(verify(token)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN_EXPIRED'))
   })
 
-  it('is measured by the clock of the machine without another', async () => {
+  it('expires by the clock of the machine by default', async () => {
     const verify = accessTokenVerifier({ issuer: testConfig().serviceDid, audience: testConfig().serviceUrl })
     expect((await verify(await accessTokenFor(alice.did))).did).toBe(alice.did)
     await expect(verify(await accessTokenFor(alice.did, { exp: 1 }))).rejects.toEqual(
@@ -174,7 +174,7 @@ describe('the options of accessTokenVerifier', () => {
     ['cookiePrefix', { ...validOptions, cookiePrefix: 'my-' as '' }],
     ['trustedOrigins', { ...validOptions, trustedOrigins: ['https://app.example/'] }],
     ['trustedOrigins', { ...validOptions, trustedOrigins: 'https://app.example' as never }]
-  ])('refuse a bad %s: %j', (name, options) => {
+  ])('refuse an invalid %s: %j', (name, options) => {
     expect(() => accessTokenVerifier(options)).toThrow(refusal('ERR_CONFIG'))
     expect(() => accessTokenVerifier(options)).toThrow(name)
   })
@@ -259,7 +259,7 @@ describe('verify.request', () => {
     }
   })
 
-  it('reads a real Request', async () => {
+  it('accepts a real Request', async () => {
     const headers = { Authorization: `Bearer ${token}` }
     expect((await verify.request(new Request(origin, { method: 'POST', headers }))).did).toBe(alice.did)
   })
@@ -276,7 +276,7 @@ describe('requireToken', () => {
     expect(theirs!.body).toEqual(ours!.body)
   })
 
-  it('answers refusals as requireDid does, as text and as problem details', async () => {
+  it('sends refusals like requireDid, as text and as problem details', async () => {
     const guarded: Host = {
       after: (app, requireDid) => {
         app.post('/me', requireDid)
@@ -316,7 +316,7 @@ describe('requireToken', () => {
     }
   })
 
-  it('answers 503 with Retry-After where the resolver is unavailable', async () => {
+  it('responds 503 with Retry-After if the resolver is unavailable', async () => {
     const app = appWith({ resolver: { resolve: () => Promise.reject(new Error('down')) } })
     const answer = await request(app).get('/me').set('Authorization', `DIDAuth ${token}`)
     expect([answer.status, answer.text, answer.headers['retry-after']]).toEqual([
@@ -326,7 +326,7 @@ describe('requireToken', () => {
     ])
   })
 
-  it('hands the failure of a handler behind it to Express', async () => {
+  it('passes the failure of a later handler to Express', async () => {
     const app = express()
     app.use(requireToken(accessTokenVerifier({ issuer, audience })), () => {
       throw new Error('of the handler')
@@ -335,7 +335,7 @@ describe('requireToken', () => {
     await request(app).get('/').set('Authorization', `DIDAuth ${token}`).expect(500, 'of the handler')
   })
 
-  it.each([undefined, {}, () => undefined])('refuses at setup what is no verifier: %#', (verifier) => {
+  it.each([undefined, {}, () => undefined])('refuses an invalid verifier at setup: %#', (verifier) => {
     expect(() => requireToken(verifier as never)).toThrow(refusal('ERR_CONFIG'))
     expect(() => requireToken(verifier as never)).toThrow('requireToken needs what accessTokenVerifier returned')
   })
