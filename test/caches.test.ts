@@ -18,7 +18,7 @@ describe('ExpiringCache', () => {
     expect(cache.get('b', NOW)).toBeUndefined()
   })
 
-  // Cause: answers that no one requested again stayed until a thousand others had arrived.
+  // Cause: expired results stayed cached until a thousand others had arrived.
   it('deletes expired entries on the next lookup of any key', () => {
     const cache = createCache()
     cache.set('a', 'A', NOW)
@@ -68,7 +68,7 @@ describe('RecentEntries', () => {
     expect(entries.get('__proto__')).toBeUndefined()
   })
 
-  // A look at an entry moves it to the younger generation, so that each look needs entries of its own.
+  // A lookup moves an entry to the younger generation, so each lookup needs separate entries.
   it.each([
     [1, true, false],
     [5_000, true, false],
@@ -107,17 +107,17 @@ describe('RecentEntries', () => {
 const LIFETIME_SECONDS = 300
 const NOW_SECONDS = 1_000
 
-/** A client of its own network. */
+/** Returns a client in a separate network. */
 const createClient = (network: string): Client => ({ network, isGone: () => false })
 const client = createClient('192.0.2.1')
 
-/** Signs by writing down what was signed. */
+/** Returns a signer that records what it signed. */
 function signing() {
   const signed: string[] = []
   return { signed, sign: (text: string) => async () => `${text} ${String(signed.push(text))}` }
 }
 
-/** Begins signatures for a number of keys, and returns what ends them. */
+/** Starts signatures for a number of keys, and returns a function that completes them. */
 function fill(cache: SignatureCache, count: number, client: (number: number) => Client): () => Promise<unknown> {
   let end: (signature: string) => void = () => undefined
   const signed = new Promise<string>((resolve) => (end = resolve))
@@ -158,7 +158,7 @@ describe('createSignatureCache', () => {
     expect(await cache.signOnce('a', client, NOW_SECONDS, async () => 'signed')).toBe('signed')
   })
 
-  // Cause: anybody may ask for one with each of any number of DIDs.
+  // Cause: anyone may request a signature for any number of DIDs.
   it('allows 200 signatures in flight: the next gets ERR_BUSY and 1 s, a cached one still succeeds', async () => {
     const cache = createSignatureCache(LIFETIME_SECONDS)
     const cached = cache.signOnce('known', client, NOW_SECONDS, async () => 'signed')

@@ -88,7 +88,7 @@ describe('createContractWallets: an unavailable node', () => {
     ['at the chain id', { getChainId: [away] }],
     ['at the code', { getCode: [away] }],
     ['at the verdict', { verifyMessage: [away] }],
-    // viem's client catches that its node is unavailable, and answers false.
+    // viem's client catches that its node is unavailable, and returns false.
     ['at the verdict, which is false then, and after it', { verifyMessage: [false], getCode: ['0x60', away] }]
   ])('does not count as a refusal: %s', async (_when, faults) => {
     Object.assign(answers, faults)

@@ -25,7 +25,7 @@ const z = (bytes: Buffer): string => `z${encodeBase58(bytes)}`
 const x = whole.subarray(1, 33).toString('base64url')
 const y = whole.subarray(33).toString('base64url')
 
-/** Methods by name, with the kind and the bytes that are to be read from them. */
+/** Returns test cases: verification methods by name, with the kind and bytes of the key that each contains. */
 const readMethod = (kind: IssuerKey['kind'], bytes: Buffer, methods: Record<string, Record<string, unknown>>) =>
   Object.entries(methods).map(([name, method]) => [name, method, kind, bytes] as const)
 
@@ -80,7 +80,7 @@ describe('parseIssuerKey', () => {
 
   it('reads Base58 with leading zeros', () => {
     const bytes = Buffer.concat([Buffer.alloc(2), ed25519Bytes.subarray(2)])
-    // encodeBase58 of ethers takes a number, so that leading zeros are written here.
+    // encodeBase58 of ethers accepts a number and drops leading zeros, so they are written here.
     const method = { type: 'Ed25519', publicKeyBase58: `11${encodeBase58(bytes)}`.replace(/^1+/, '11') }
     expect(parseIssuerKey(method)?.hex).toBe(bytes.toString('hex'))
   })

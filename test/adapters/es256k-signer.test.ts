@@ -11,7 +11,7 @@ import { es256k } from '../protocol/forge-jwt.js'
 import { nodeOptions, scriptFile } from '../support/run-script.js'
 import { createNumberedWallet } from '../support/wallet.js'
 
-// The private key 1, whose address every tool knows.
+// Private key 1, whose address is well known.
 const privateKey = '0000000000000000000000000000000000000000000000000000000000000001'
 const address = '0x7e5f4552091a69125d5dfcb7b8c2659029395bdf'
 const order = 'fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141'
@@ -129,7 +129,7 @@ describe('issueJwt', () => {
     await expect(issued).rejects.toBe(failure)
   })
 
-  // Its import takes as long as ours. A process in which it is missing shows when it is loaded.
+  // The import takes as long as this package's own. A process without did-jwt shows when it is loaded.
   it('loads did-jwt with the first token, not on import or at setup', () => {
     const script = `
       import express from 'express'

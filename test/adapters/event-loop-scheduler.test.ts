@@ -14,12 +14,12 @@ beforeEach(() => {
   given = []
 })
 
-/** Starts tasks numbered from `first`, and records in `given` which ran: `a1`, `a2`, … */
+/** Schedules tasks numbered from `first`, and records in `given` which ran: `a1`, `a2`, … */
 function yieldMany(
   count: number,
   { first = 1, network = 'a', priority }: { first?: number; network?: string; priority?: 'background' } = {}
 ): void {
-  // Tasks that still wait when a test ends are not of the next one.
+  // Tasks that are still waiting at the end of a test must not count in the next test.
   const names = given
   for (let number = first; number < first + count; number += 1) {
     scheduler.yield(createClient(network), priority).then(
@@ -60,7 +60,7 @@ describe('EventLoopScheduler', () => {
     expect(given).toEqual(['a1', 'a2', 'a3', 'a4'])
   })
 
-  // Cause: 1,000 bad proofs from one network stood before a login that came a moment later.
+  // Cause: 1,000 invalid proofs from one network were queued before a login that arrived a moment later.
   it('serves client networks round-robin: a flood from one network delays only itself', async () => {
     yieldMany(100)
     yieldMany(2, { network: 'b' })
@@ -72,7 +72,7 @@ describe('EventLoopScheduler', () => {
     expect(given).toEqual(['a1', 'a2', 'a3', 'b1', 'c1', 'a4', 'b2', 'a5'])
   })
 
-  // Cause: signatures that anybody can ask for without proof of anything stood before logins.
+  // Cause: signatures that anyone can request without a proof were queued before logins.
   it('runs background tasks last, even those of a network that has waited longer', async () => {
     yieldMany(2)
     yieldMany(3, { network: 'b', priority: 'background' })
@@ -116,7 +116,7 @@ describe('EventLoopScheduler', () => {
     expect(given).toEqual(['b1', 'b2', 'b1003', 'b1004'])
   })
 
-  // Cause: connections that were reset after their body kept their recoveries.
+  // Cause: recoveries of connections that were reset after their body stayed in the queue.
   it('refuses a task whose client has disconnected, and runs another in the same round', async () => {
     yieldMany(2)
     let isGone = false

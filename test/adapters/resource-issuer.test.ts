@@ -12,7 +12,7 @@ import { es256k } from '../protocol/forge-jwt.js'
 const ORDERS = 'https://orders.example'
 const KEYS = '/.well-known/jwks.json'
 
-/** A verifier of the tokens of a service on this machine, by a clock that the test sets. */
+/** Returns a verifier for tokens of an issuer on this machine, with a clock that the test controls. */
 async function createVerifier(issuer: TestIssuer, networks?: readonly string[], keys?: readonly ResourceKey[]) {
   const clock = new TestClock()
   const warnings: Record<string, unknown>[] = []
@@ -38,7 +38,7 @@ const createHeader = async (issuer: TestIssuer, changes: object = {}) => {
 }
 const encodeJson = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
 
-/** A token with a valid signature of the issuer's own key. */
+/** Returns a token with a valid signature of the issuer's own key. */
 async function signToken(issuer: TestIssuer, payload: object, headerChanges: object = {}): Promise<string> {
   const input = `${encodeJson(await createHeader(issuer, headerChanges))}.${encodeJson(payload)}`
   const key = { key: resourceKey(1) as never, format: 'jwk', dsaEncoding: 'ieee-p1363' } as const
@@ -268,7 +268,7 @@ describe('createResourceIssuer: fetching keys', () => {
     const issuer = await startIssuer({ resourceKeys: [resourceKey(2), resourceKey(1)] })
     const old = await signToken(issuer, createPayload(issuer), { kid: (await issuer.get(KEYS)).body.keys[1].kid })
     const token = await issuer.tokenFor(ORDERS)
-    // The issuer hands over its own keys, with their private parts.
+    // The configuration contains the issuer's own keys with their private parts.
     const { verify, fetches } = await createVerifier(issuer, undefined, [resourceKey(2), resourceKey(1)])
     await verify(token)
     await verify(old)

@@ -42,7 +42,7 @@ async function publicKeyHex(key: ServiceKey): Promise<string> {
   return Buffer.from(await key.publicKey()).toString('hex')
 }
 
-/** r and s of ethers, without 0x. */
+/** Returns r and s of an ethers signature, without 0x. */
 function rs(data: unknown, privateKey: string): { r: string; s: string; yParity: number } {
   const bytes = typeof data === 'string' ? toUtf8Bytes(data) : (data as Uint8Array)
   const { r, s, yParity } = new SigningKey(privateKey).sign(sha256(bytes))
@@ -51,7 +51,7 @@ function rs(data: unknown, privateKey: string): { r: string; s: string; yParity:
 
 const sign = (key: ServiceKey): Promise<string> => key.issueJwt({ iss: wallet.did, iat: 0 }, ownTime)
 
-/** A signature of 64 bytes with low s over what is signed. */
+/** Expects a signature of 64 bytes with low s over the signed data. */
 async function expectSignedBy({ privateKey }: typeof wallet, key: ServiceKey): Promise<void> {
   const [head, payload, signature] = (await sign(key)).split('.')
   const { r, s } = rs(`${head}.${payload}`, privateKey)

@@ -1,4 +1,4 @@
-/** F13: 500 connections that say nothing, or half of what they should, while others ask. Half a minute. */
+/** F13: 500 connections that send nothing, or half a request, while other clients send requests. Takes 30 s. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { logIn, me } from '../support/server-client.js'
@@ -16,7 +16,7 @@ const TEXTS = [
 
 async function halfOpen(port: number, text: string): Promise<Socket> {
   const socket = connect({ port, host: '127.0.0.1' }).resume()
-  // A reset is an end as well.
+  // A reset also ends the connection.
   socket.on('error', () => undefined)
   await once(socket, 'connect')
   socket.write(text)

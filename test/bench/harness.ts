@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 
 /** Maximum load: with more runnable processes, times measure the machine rather than this package. */
 const MOST_LOAD = 2
-/** Rounds that count; one more is to warm up. */
+/** Number of measured rounds, after one warm-up round. */
 const ROUNDS = 5
 
 /** Returns the value that is above a share of all values: 0.5 for the median, 0.99 for the p99. */
@@ -13,18 +13,18 @@ export function computeQuantile(values: readonly number[], share: number): numbe
 
 export const computeMedian = (values: readonly number[]): number => computeQuantile(values, 0.5)
 
-/** Prints a figure and the load of the machine: the same code shows other times on a busy one. */
+/** Prints a figure and the load of the machine: times depend on both. */
 export function printFigure(text: string): void {
   console.log(`${text}  [load ${readMachineLoad().toFixed(1)}]`)
 }
 
-/** Prints a figure that has a goal, in one line. One that misses it sets the exit code. */
+/** Prints a figure with a goal, in one line. A missed goal sets the exit code. */
 export function reportFigure(figure: string, text: string, isMet = true): void {
   printFigure(`${figure.padEnd(4)} ${isMet ? 'ok  ' : 'MISS'} ${text}`)
   if (!isMet) process.exitCode = 1
 }
 
-/** Reports a figure about times: above a load of 2, or where the control misses it as well, it is "not measurable". */
+/** Reports a time figure as "not measurable" above a load of 2, or if the control misses the goal as well. */
 export function reportTimes(
   figure: string,
   text: string,
@@ -37,7 +37,7 @@ export function reportTimes(
   }
 }
 
-/** Whether a figure is requested on the command line, which may give the start of its name. */
+/** Whether a figure is requested on the command line, by its name or a prefix of it. */
 export function isChosen(name: string): boolean {
   const chosen = process.argv.slice(2).filter((word) => /^[A-Z]\d/.test(word))
   return chosen.length === 0 || chosen.some((begin) => name.startsWith(begin))
@@ -51,10 +51,9 @@ export interface Comparison {
 }
 
 /**
- * Measures two works by turns, because a machine is not equally fast all the time, and prints their medians and the
- * median of the first over the second.
+ * Measures two works alternately, because the speed of a machine varies, and prints their medians and the median ratio.
  *
- * @param works - each does its work once and answers a number, such as microseconds of CPU for a request
+ * @param works - each does its work once and returns a number, such as microseconds of CPU per request
  */
 export async function measure(
   name: string,
@@ -77,7 +76,7 @@ export async function measure(
   printFigure(`${name.padEnd(58)} ${ratio.padStart(5)}  (goal ${goal}; ${names.join(' / ')} ${each} ${unit})`)
 }
 
-/** Microseconds of CPU of this process for a call, and how many calls there are in a second, so many at a time. */
+/** Measures the CPU time of this process per call, in microseconds, and the calls per second with this concurrency. */
 export async function measureCalls(
   callers: number,
   count: number,
@@ -89,7 +88,7 @@ export async function measureCalls(
   return { microseconds: (user + system) / count, aSecond: (count * 1_000) / (performance.now() - startedAt) }
 }
 
-/** Does `count` pieces of work, so many at a time. */
+/** Does `count` pieces of work with this concurrency. */
 export async function runInParallel(
   workers: number,
   count: number,
@@ -102,7 +101,7 @@ export async function runInParallel(
   await Promise.all(Array.from({ length: workers }, run))
 }
 
-/** How often so many callers together get something done in a second. */
+/** Measures how many calls per second succeed with this many callers. */
 export async function measureRate(
   callers: number,
   seconds: number,
@@ -120,9 +119,9 @@ export async function measureRate(
 }
 
 /**
- * Begins work at a steady rate, whether what began before has ended or not: a slow server gets no fewer requests.
+ * Starts work at a constant rate, even if earlier work has not finished: a slow server gets as many requests.
  *
- * @returns how many milliseconds each piece of work took
+ * @returns the duration of each piece of work in milliseconds
  */
 export async function applyOpenLoad(
   perSecond: number,
@@ -140,7 +139,7 @@ export async function applyOpenLoad(
     const due = Math.min(count, ((performance.now() - startedAt) / 1_000) * perSecond)
     for (; begun < due; begun += 1) {
       const timedWork = timed(begun)
-      // A load without an end needs no memory of its work.
+      // An infinite load does not record its work.
       if (count < Infinity) running.push(timedWork)
     }
     await pause(2)
@@ -150,16 +149,16 @@ export async function applyOpenLoad(
 
 /** Work that is measured next to other load. */
 export interface Situation {
-  /** Starts the other load. @returns the function that ends it */
+  /** Starts the other load. @returns a function that stops it */
   begin?: () => Promise<() => void>
-  /** Milliseconds of each piece of the work that is measured. */
+  /** Duration of each piece of measured work in milliseconds. */
   measure: () => Promise<number[]>
 }
 
 /**
- * Measures times in several situations by turns.
+ * Measures times in several situations alternately.
  *
- * @returns milliseconds for each situation, those of all rounds together, and the highest load of the machine
+ * @returns milliseconds of all rounds per situation, and the highest load of the machine
  */
 export async function measureTimes<Name extends string>(
   rounds: number,
@@ -173,7 +172,7 @@ export async function measureTimes<Name extends string>(
       const end = await situations[name].begin?.()
       milliseconds[name].push(...(await situations[name].measure()))
       end?.()
-      // Remains of the previous situation must not count for the next one.
+      // Work left over from the previous situation must not count for the next one.
       await pause(500)
       load = Math.max(load, readMachineLoad())
     }
@@ -181,7 +180,7 @@ export async function measureTimes<Name extends string>(
   return { milliseconds, load }
 }
 
-/** How many processes wanted to run during the last minute, on average, the figure's own among them. */
+/** Returns the average number of runnable processes in the last minute, including the figure's own. */
 function readMachineLoad(): number {
   return loadavg()[0]!
 }

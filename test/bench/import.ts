@@ -1,4 +1,4 @@
-/** P8: how long the import of the package takes. test/slow/packed/library.slow.test.ts counts the packages. */
+/** P8: duration of importing the package. test/slow/packed/library.slow.test.ts counts the packages. */
 import { execFileSync } from 'node:child_process'
 import { computeMedian, printFigure } from './harness.js'
 

@@ -1,6 +1,6 @@
 /**
- * P1 to P4, and P10: the library on Express beside bare Express, and beside siwe with express-session. The cost of a
- * request is CPU time of the server process, so that the load generator and other work on the machine weigh little. P1
+ * P1 to P4, and P10: the library on Express compared with bare Express, and with siwe and express-session. The cost of
+ * a request is CPU time of the server process, so that the load generator and other processes have little influence. P1
  * compares two routes of one application, the others two applications.
  */
 import { join } from 'node:path'
@@ -23,7 +23,7 @@ import { createFreshWallets, mintTokens, RESOURCE, type BenchWallet } from './wa
 const CLIENTS = 16
 const unit = 'µs CPU'
 
-// The same request in all respects, so that what is compared is the guard and not the length of a header.
+// Both requests are identical, so that the comparison measures the guard and not the length of a header.
 const getWith =
   (path: string, tokens: readonly string[]): Step =>
   async (connection, index) => {
@@ -31,7 +31,7 @@ const getWith =
   }
 const getBare = getWith('/bare', mintTokens(1))
 
-// The client works as much as in a real login: how long it is busy decides how often the kernel has to wake somebody.
+// The client computes as much as in a real login, because its pace decides how often the kernel wakes the server.
 const logins = (server: BenchServer, count: number, paths?: LoginPaths): Promise<number> => {
   const wallets = createFreshWallets(count)
   return measureStepCost(server, count, (connection, index) => logIn(connection, wallets[index]!, paths))
@@ -126,8 +126,8 @@ async function measureLibrary(label: string, ours: BenchServer, bare: BenchServe
 }
 
 /**
- * P4: what a bare GET waits more beside logins than beside as many pairs of bare POST requests, both at a fixed rate.
- * The control is the bare server alone over itself beside its pairs: what the load of any server does.
+ * P4: extra latency of a bare GET next to logins, compared with a bare GET next to as many pairs of bare POST requests,
+ * both at a fixed rate. The control compares the bare server with and without its pairs, as any server has this effect.
  */
 async function measureWaiting(label: string, ours: BenchServer, bare: BenchServer): Promise<void> {
   const [rounds, gets, loginsPerSecond, limit] = [3, 2_400, 100, 1.2]
@@ -176,7 +176,7 @@ async function measureSiwe(siwe: BenchServer, bare: BenchServer): Promise<void> 
   })
 }
 
-/** A message of EIP-4361, as a wallet shows it, with its signature. */
+/** Returns a message of EIP-4361, as a wallet shows it, with its signature. */
 function signedMessage(wallet: BenchWallet, nonce: string): { message: string; signature: string } {
   const message = [
     'bench.example wants you to sign in with your Ethereum account:',

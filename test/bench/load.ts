@@ -5,14 +5,14 @@ import { BARE, ConnectionPool, logIn } from './http-client.js'
 import { createBenchWallet, createFreshWallet, type BenchWallet } from './wallets.js'
 
 const [port, kind, perSecond] = [Number(process.argv[2]), process.argv[3], Number(process.argv[4])]
-/** Has a foreign page open, and logs in from the same network: see `strangers.ts`. */
+/** User with an open foreign page, who logs in from the same network: see `strangers.ts`. */
 const visitor = createBenchWallet(1)
 const anySig = createBenchWallet(2).personalSign('anything')
 const forwardedFor = (address: string): string => `X-Forwarded-For: ${address}\r\n`
 const createDid = (number: number): string => `did:ethr:rsk:0x${String(number).padStart(40, '0')}`
 const pool = new ConnectionPool(port)
 
-/** Signs up with 20 credentials of the attacker's own issuers, whose documents `server.ts` makes up. */
+/** Signs up with 20 credentials of the attacker's own issuers, whose documents `server.ts` generates. */
 const signUpWithIssuers =
   (document: 'huge' | 'silent' | 'many') =>
   (number: number): Promise<unknown> =>
@@ -33,7 +33,7 @@ const signUpWithIssuers =
 const kinds: Record<string, (number: number) => Promise<unknown>> = {
   logins: () => pool.use((connection) => logIn(connection, createFreshWallet())),
   bareLogins: () => pool.use((connection) => logIn(connection, createFreshWallet(), BARE)),
-  /** The control of strangers: what so many requests cost that do no harm. */
+  /** Control of the strangers: the cost of as many harmless requests. */
   notFound: () => pool.use((connection) => connection.get('/nothing-here', forwardedFor('192.0.2.4'))),
   proofs: (number) =>
     pool.use((connection) =>
@@ -56,7 +56,7 @@ const kinds: Record<string, (number: number) => Promise<unknown>> = {
     })
 }
 
-/** A credential that names an issuer of the attacker's, with a signature of no key. */
+/** Returns a credential of one of the attacker's issuers, with an invalid signature. */
 function signCredential(iss: string, { did }: BenchWallet): string {
   const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
   const type = ['VerifiableCredential']
@@ -68,5 +68,5 @@ function signCredential(iss: string, { did }: BenchWallet): string {
 const send = kinds[kind ?? '']
 if (send === undefined) throw new Error(`no load of the kind ${String(kind)}`)
 process.on('disconnect', () => process.exit())
-// A client whose request fails goes on with the next.
+// A client whose request fails continues with the next one.
 await applyOpenLoad(perSecond, Infinity, (index) => send(index).catch(() => undefined))

@@ -1,4 +1,4 @@
-/** P9 and F12: heap that 200,000 sessions, strangers' quotas, and DIDs that ask for challenges over HTTP take. */
+/** P9 and F12: heap of 200,000 sessions, of strangers' quotas, and of DIDs that request challenges over HTTP. */
 import { randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import { setFlagsFromString } from 'node:v8'
@@ -29,7 +29,7 @@ async function measureHeap(add: (index: number) => Promise<unknown>, callers = 1
 const store = memoryStore({ maxQuotas: COUNT })
 // Returns a flat text, like one from the parsed JSON of a request.
 const createDid = (): string => Buffer.from(`did:ethr:rsk:0x${randomBytes(20).toString('hex')}`).toString()
-// Drawn from the number, so that nothing but the store remembers them.
+// Computed from the number, so that only the store holds the ids.
 const sessionId = (index: number): string =>
   hashToken('session', index).slice(0, 8) + hashToken('id', index).slice(0, 16)
 const perSession = await measureHeap((index) => {

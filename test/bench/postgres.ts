@@ -1,8 +1,8 @@
 /**
- * The figures of the PostgreSQL store, on an engine of its own: S2 what a verb costs, S3 how it scales while the round
- * trip is the limit, S7 bytes a session, S8 beside the bare statement. Each prints one line. S1 is a test.
+ * The figures of the PostgreSQL store on a separate engine: S2 costs of a verb, S3 scaling while the round trip is the
+ * limit, S7 bytes per session, S8 comparison with the bare statement. Each prints one line. S1 is a test.
  *
- * Alone: `npm run figures -- postgres`, with a number for fewer operations: `npm run figures -- postgres 500`
+ * Run only this file with `npm run figures -- postgres`, or with fewer operations: `npm run figures -- postgres 500`.
  */
 import { readFileSync } from 'node:fs'
 import pg from 'pg'
@@ -40,7 +40,7 @@ await runOn(engine.url(), 'CREATE EXTENSION pg_stat_statements')
 const createDid = (index: number): string => `did:ethr:rsk:0x${hashToken('did', index).slice(0, 40)}`
 const createNamedSession = (index: number) => createSession(String(index), { did: createDid(index) })
 
-/** CPU time of the engine's own processes that serve connections, µs. */
+/** Returns the CPU time of the backend processes of the engine, in microseconds. */
 async function readBackendCpu(): Promise<number> {
   const rows = await runOn(engine.url(), "SELECT pid FROM pg_stat_activity WHERE application_name = 'express-did-auth'")
   return rows.reduce((sum, { pid }) => {
@@ -71,7 +71,7 @@ async function measureCost(store: Store, count: number, call: (index: number) =>
   return { cpu: cpu / count, wal: Number(row?.wal) / count }
 }
 
-/** S2 and S7. */
+/** Prints S2 and S7. */
 async function printCostFigures(): Promise<void> {
   const store = postgresStore(engine.url(), { poolSize: 1, timeoutSeconds: 60 })
   const show = (verb: string, { cpu, wal }: Cost, goal = '', isGood = true): void => {
@@ -112,7 +112,7 @@ async function printCostFigures(): Promise<void> {
   await quotas.close()
 }
 
-/** S3: the same work over a slow network, by more and more connections. */
+/** Prints S3: the same work over a slow network, with more and more connections. */
 async function printScalingFigures(): Promise<void> {
   const proxy = await tcpProxy(engine.port)
   proxy.delay(5)
@@ -146,7 +146,7 @@ async function printScalingFigures(): Promise<void> {
   await proxy.close()
 }
 
-/** S8: this package's rotations compared with the bare statement, by the same driver, in turns. */
+/** Prints S8: this package's rotations compared with the bare statement, alternately by the same driver. */
 async function printOverheadFigure(): Promise<void> {
   const connections = 8
   const pool = new pg.Pool({ connectionString: engine.url(), max: connections })

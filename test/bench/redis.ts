@@ -18,7 +18,7 @@ async function readRedisMicroseconds(redis: TestRedis): Promise<number> {
   return seconds.reduce((sum, value) => sum + Number(value), 0) * 1e6
 }
 
-/** A line for people: calls a second, and CPU here and in Redis for each. */
+/** Returns a line with calls per second, and CPU time per call in this process and in Redis. */
 async function describeCosts(
   redis: TestRedis,
   callers: number,
@@ -30,7 +30,7 @@ async function describeCosts(
   return `${aSecond.toFixed(0)}/s, CPU ${microseconds.toFixed(1)} µs Node + ${inRedis.toFixed(1)} µs Redis`
 }
 
-/** Charges compared with raw INCR. */
+/** Prints charges compared with raw INCR. */
 async function printChargeFigures(redis: TestRedis): Promise<void> {
   const client = await createClient({ url: redis.url, RESP: 2 }).connect()
   const quotas = redisQuotas(redis.url)
@@ -60,7 +60,7 @@ async function printVerbFigures(redis: TestRedis): Promise<void> {
   await store.close()
 }
 
-/** Bytes of a key with one session, new and refreshed 16 times. */
+/** Prints the bytes of a key with one session, new and refreshed 16 times. */
 async function printMemoryFigures(redis: TestRedis): Promise<void> {
   const store = suiteStore(redis.url, { keyPrefix: 'one ' })
   await store.createSession(createSession('a', { did }))

@@ -1,6 +1,6 @@
 /**
- * P5 and P6: the relay as it is built, with its database or with an IPFS node that answers at once, beside routes of
- * bare Express that only drain their body or send a buffer that is ready. CPU time of the server process.
+ * P5 and P6: the built relay, with its database or with an IPFS node that responds immediately, compared with bare
+ * Express routes that only drain their body or send a ready buffer. CPU time of the server process.
  */
 import { startFaultyNode } from '../support/faulty-ipfs-node.js'
 import { relayLogIn, relayPost } from '../support/relay-client.js'
@@ -14,7 +14,7 @@ const CLIENTS = 8
 const KIBIBYTE = 1_024
 const unit = 'µs CPU'
 
-/** Another file each time, in which no two leaves of 256 KiB are the same, because the same once more is no work. */
+/** Each file is new, with different leaves of 256 KiB, because storing known content costs nothing. */
 let pieces = 0
 const newFile = (byteCount: number): string =>
   Array.from({ length: byteCount / 256 }, () => String((pieces += 1)).padStart(12, '0') + 'a'.repeat(244)).join('')

@@ -2,18 +2,19 @@
  * `npm run bench` measures speed, `npm run figures` runs the figures of reliability and of the stores at their full
  * size.
  *
- * `npm run figures -- F4 postgres` runs those alone, `npm run figures -- F4 0.01` a hundredth of the rounds; other
- * numbers and words are handed to the scripts. A figure is a test, run with more rounds, or a script of this folder.
+ * `npm run figures -- F4 postgres` runs only those, `npm run figures -- F4 0.01` a hundredth of the rounds. Other
+ * numbers and words are passed to the scripts. A figure is a test that runs with more rounds, or a script of this
+ * folder.
  */
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-/** A line of the table in README.md. `npm test` and `npm run test:slow` have the others at full size. */
+/** Row of the table in README.md. `npm test` and `npm run test:slow` run the other figures at full size. */
 interface Figure {
   id: string
   command: string
-  /** Tests, from the folder of tests and without `.test.ts`. */
+  /** Tests, relative to the folder of tests and without `.test.ts`. */
   tests?: string[]
   /** A script of this folder. */
   script?: string
@@ -47,7 +48,7 @@ for (const config of ['jest', 'jest.slow']) {
 }
 const scripts = new Set(chosen.flatMap(({ script }) => script ?? []))
 const words = args.filter((arg) => !scripts.has(arg) && arg !== share)
-// The package by its name is what was built, and the sources of our own where a figure looks into them.
+// The package name refers to the build; figures that inspect internals import the sources.
 const env = { TSX_TSCONFIG_PATH: resolvePath('../../.config/tsconfig.servers.json') }
 const imports = ['tsx', new URL('../support/server-imports.ts', import.meta.url).href]
 const hook = async (name: string): Promise<void> => {

@@ -7,7 +7,7 @@ import { Connection } from './http-client.js'
 
 const resolvePath = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 
-/** Loaded into each process, and into its threads, which have no channel: says what the process used when asked. */
+/** Script for each process and its threads, which have no IPC channel: reports the resource usage on request. */
 const REPORT = `data:text/javascript,${encodeURIComponent(`
   process.on('message', () => {
     globalThis.gc?.()
@@ -53,7 +53,7 @@ export interface BuiltServer {
   serviceUrl: string
 }
 
-/** Starts a command of the bin as it is built, and resolves when all its servers are ready. */
+/** Starts a command of the built bin, and resolves when all its servers are ready. */
 export async function startBin(
   command: 'relay' | 'all',
   env: Record<string, string>,
@@ -76,10 +76,10 @@ export async function startBin(
   return { port: Number(new URL(servers[0]!.url).port), servers, ...createControl(child) }
 }
 
-/** Begins a load of `load.ts` on a server. @returns how it is ended */
+/** Starts a load of `load.ts` on a server. @returns a function that stops it */
 export async function startLoad(port: number, kind: string, perSecond: number): Promise<() => void> {
   const child = fork(resolvePath('load.ts'), [port, kind, perSecond].map(String), { execArgv: ['--import', 'tsx'] })
-  // Its start is not what is measured.
+  // Waits until the load has started, which is not measured.
   await pause(1_500)
   return () => child.kill()
 }
@@ -87,7 +87,7 @@ export async function startLoad(port: number, kind: string, perSecond: number): 
 /** Work of one client in one step: one request to a server, or several. */
 export type Step = (connection: Connection, index: number, worker: number) => Promise<unknown>
 
-/** Runs so many steps over so many connections, and answers the server's CPU time of a step in microseconds. */
+/** Runs this many steps over this many connections, and returns the server's CPU time per step in microseconds. */
 export async function measureStepCost(server: BenchServer, total: number, step: Step, clients = 16): Promise<number> {
   const connections = Array.from({ length: clients }, () => new Connection(server.port))
   const before = await server.usage()

@@ -10,9 +10,9 @@ const USERS_PER_CLIENT = 20
 const KEYS = 5
 const CONTENTS = 40
 const FILE_BYTES = 2_048
-/** Files that a user still asks for. */
+/** Number of files that a user still reads. */
 const KEPT_CIDS = 4
-/** Logins of a user that may meet the end of a window of challenges, one in 5 minutes. */
+/** Number of logins of a user that may fail at the end of a challenge window, one in 5 minutes. */
 const MAX_RETRIES = 5
 
 type Served = Pick<BuiltServer, 'url' | 'serviceUrl'>
@@ -25,7 +25,7 @@ interface Request {
   token?: string | undefined
 }
 
-/** Asks for everything that the three servers have, as one user who logs in where it has to. */
+/** User of every route of the three servers, who logs in if required. */
 class SoakUser {
   readonly #wallet: TestWallet
   readonly #domains: { auth: string; vault: string }
@@ -62,7 +62,7 @@ class SoakUser {
     const { challenge } = JSON.parse(response.body) as { challenge: string }
     const sig = this.#wallet.personalSign(createLoginText(this.#domains[server], challenge))
     const { status, body } = await this.#ask(server, { method: 'POST', path: '/auth', body: { did, sig } }, 200, 401)
-    // A window ended in between. Clients ask again, but not for ever.
+    // A window ended in between. Clients retry, but not forever.
     if (status === 401 && body.startsWith('Invalid challenge response') && (this.#retries += 1) < MAX_RETRIES) {
       return this.#logIn(server)
     }
@@ -143,11 +143,11 @@ class SoakUser {
 }
 
 /**
- * 320 users of the three servers, at 16 connections each, who together ask so many requests of every kind.
+ * Runs 320 users of the three servers, with 16 connections per server, who send requests of every kind.
  *
  * @param servers - auth, relay and vault
- * @param onPart - called, while no one asks, after each of `parts`
- * @returns answers that no one should get
+ * @param onPart - called between requests after each of `parts`
+ * @returns responses that no user should get
  */
 export async function soak(
   servers: readonly Served[],

@@ -1,6 +1,6 @@
 /**
- * F11: 1,000,000 requests of every kind at the three servers in one process; memory after a collection of garbage: its
- * median in the second half of what follows the warm-up, over that in the first.
+ * F11: 1,000,000 requests of every kind to the three servers in one process. Compares the median of memory after
+ * garbage collection in the second half of the run after warm-up with that in the first half.
  *
  * Some minutes: `npm run figures -- soak [requests]`
  */
@@ -13,7 +13,9 @@ const MEBIBYTE = 1_048_576
 const REQUESTS = Number(process.argv.slice(2).find((word) => /^\d+$/.test(word)) ?? 1_000_000)
 const MOST_GROWTH = 1.05
 const PARTS = 40
-/** Parts in which bounded caches fill: SQLite's of 64 MiB a database, files, and some 10,000 tokens a server. */
+/**
+ * Number of parts in which bounded caches fill: SQLite's 64 MiB per database, files, and some 10,000 tokens per server.
+ */
 const WARM_UP = 16
 const MIDDLE = (PARTS + WARM_UP) / 2
 

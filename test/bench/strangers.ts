@@ -1,6 +1,6 @@
 /**
- * F19: each kind of stranger at 100 requests a second beside the logins of others, and as a control 100 harmless 404s a
- * second. One line for each kind.
+ * F19: each kind of stranger sends 100 requests per second while users log in. The control sends 100 harmless 404s per
+ * second. Prints one line per kind.
  *
  * Eleven minutes: `npm run figures -- strangers [logins of each situation]`
  */
@@ -16,7 +16,7 @@ const STRANGERS_PER_SECOND = 100
 const MOST_RATIO = 2
 /** Maximum bytes for the session, the challenge use and the cached token of a login. */
 const MOST_BYTES_A_LOGIN = 1_024
-/** Maximum MiB for strangers in bounded caches, mostly documents of issuers with 100 keys. */
+/** Maximum MiB that strangers may use in bounded caches, mostly documents of issuers with 100 keys. */
 const MOST_MEBIBYTES_BESIDE = 25
 const KINDS = ['proofs', 'hugeIssuers', 'silentIssuers', 'issuersOf100Keys', 'pages', 'resets']
 
@@ -24,7 +24,7 @@ const visitor = createBenchWallet(1)
 const reasons = new Map<string, number>()
 const server = await startServer('attacked', [], ['--expose-gc'])
 
-/** Logs a user in from a network of the user's own; once a second one who has the foreign page open. */
+/** Logs a user in from a separate network; once per second a user who has the foreign page open. */
 async function logIn(pool: ConnectionPool, number: number): Promise<void> {
   const isVisitor = number % LOGINS_PER_SECOND === 0
   const address = isVisitor ? '10.255.0.1' : [10, number >> 16, (number >> 8) & 255, number & 255].join('.')

@@ -1,8 +1,8 @@
 /**
  * Fits the Universal Scalability Law, X(N) = λN / (1 + σ(N − 1) + κN(N − 1)), with λ = X(1), by least squares.
  *
- * @param throughputs - by the number of instances, 1 among them
- * @returns σ: the share of work that waits for its turn; κ: the cost of agreeing with each other. None is negative.
+ * @param throughputs - by the number of instances, including 1
+ * @returns σ: the share of serialized work; κ: the cost of coordination between instances. Neither is negative.
  * @see Gunther, "Guerrilla Capacity Planning", 2007
  */
 export function fitScalability(throughputs: ReadonlyMap<number, number>): { sigma: number; kappa: number } {

@@ -7,7 +7,7 @@ export const SERVICE_URL = 'https://bench.example'
 /** A service that tokens are issued for. */
 export const RESOURCE = 'https://resource.example'
 
-/** A wallet that signs natively: ethers takes a millisecond a signature, and would be all that is measured. */
+/** Wallet that signs natively: ethers takes a millisecond per signature and would dominate the measurement. */
 export interface BenchWallet {
   did: string
   address: string
@@ -18,7 +18,7 @@ export function createBenchWallet(number: number): BenchWallet {
   return createWalletOfKey(Buffer.from(number.toString(16).padStart(64, '0'), 'hex'))
 }
 
-/** Numbers of wallets that no server has seen: no other process begins here. */
+/** Number of the next wallet that no server has seen: no other process starts at this number. */
 let walletNumber = 1_000_000 + Math.floor(Math.random() * 1e12)
 export const createFreshWallet = (): BenchWallet => createBenchWallet(walletNumber++)
 export const createFreshWallets = (count: number): BenchWallet[] => Array.from({ length: count }, createFreshWallet)
@@ -37,7 +37,7 @@ function createWalletOfKey(privateKey: Uint8Array): BenchWallet {
   }
 }
 
-/** Valid access tokens that the server has not seen, as another instance with the same key would issue them. */
+/** Issues valid access tokens that the server has not cached, like another instance with the same key. */
 export function mintTokens(count: number): string[] {
   const privateKey = Buffer.from(SERVICE_KEY, 'hex')
   const header = Buffer.from('{"alg":"ES256K","typ":"JWT"}').toString('base64url')

@@ -13,7 +13,7 @@ const FORM = new FormData()
 FORM.set('to', 'Bob')
 const NONCE = 'ab'.repeat(32)
 
-/** A service whose transfers are approved, a client that is logged in, and the texts that its wallet signs then. */
+/** Starts a service whose transfers need approval, with a logged-in client and the texts that its wallet signs. */
 async function startApprovingService(options: { url?: string; prefix?: string } = {}) {
   const after: Host['after'] = (app, requireDid) => {
     const handler = requireDid.approved(({ body }) => `Send 5 RBTC to ${body?.to ?? 'Carol'}`)
@@ -51,7 +51,7 @@ describe('DidAuthClient.fetch with approve', () => {
     expect(exchanges.map(({ status }) => status)).toEqual([403, 200])
   })
 
-  // Cause: what the user had signed was sent with the previous token, which had ended.
+  // Cause: the signed request was sent with the previous token, which had expired.
   it('refreshes a token that expires while the wallet prompt is open', async () => {
     const { auth, clock, exchanges } = await startApprovingService()
     await auth.logIn({ wallet: createWatchedWallet(alice, () => (clock.seconds += 60)) })

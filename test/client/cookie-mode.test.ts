@@ -30,7 +30,7 @@ beforeEach(async () => {
 const cookieOptions = () => ({ mode: 'cookie' as const, storage, fetch: jar.wrap(service.fetch) })
 const openTab = (options = {}): DidAuthClient => service.client({ ...cookieOptions(), ...options })
 
-/** A tab whose token has ended. */
+/** Opens a tab whose token has expired. */
 const outdated = () => service.outdated(cookieOptions())
 
 describe('DidAuthClient in cookie mode', () => {

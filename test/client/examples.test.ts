@@ -53,7 +53,7 @@ function openPage(url: string): (id: string) => FakeElement {
     request: async ({ method, params }: { method: string; params?: string[] }): Promise<unknown> => {
       if (method === 'eth_requestAccounts') return [alice.address]
       if (method === 'eth_chainId') return '0x1e'
-      // A browser at localhost:3000 signs for that; here the port is another.
+      // A browser at localhost:3000 signs for that host; this server has another port.
       return alice.personalSign(Buffer.from(params![0]!.slice(2), 'hex').toString().replace(/127.*/, 'localhost:3000'))
     }
   }
@@ -149,7 +149,7 @@ afterEach(() => {
   jest.restoreAllMocks()
 })
 
-/** Runs an example at a server whose login domain is its address. Answers what it printed. */
+/** Runs an example at a server whose login domain is its address, and returns its output. */
 async function printedBy(
   load: () => Promise<unknown>,
   variable: string,

@@ -25,7 +25,7 @@ beforeEach(async () => {
 })
 
 const readSentToken = (): string | null => service.exchanges.at(-1)!.headers.get('authorization')
-/** A token that has expired only at the service: the client's clock is stopped. */
+/** Returns a client whose token has expired only at the service: the client's clock is stopped. */
 const staleClient = () => service.outdated({ clock: { nowSeconds: () => 0 } })
 
 describe('DidAuthClient.fetch', () => {

@@ -25,7 +25,7 @@ afterAll(async () => {
 
 type Stored = { v: number; mac: string; slots: Record<string, string | number>[] }
 
-/** A user with a wallet, logged in at a vault. Everything that is sent is in `sent`. */
+/** Returns a user with a wallet, logged in at a vault. `sent` contains all requests. */
 async function createUser(signer = createWallet(), { url } = address) {
   const plainWallet = createPlainWallet(signer)
   const auth = new DidAuthClient({ url, wallet: plainWallet, domain: 'vault.example' })
@@ -41,7 +41,7 @@ async function createUser(signer = createWallet(), { url } = address) {
   return { signer, plainWallet, auth, did: signer.did, client, sent, read, write }
 }
 
-/** A user whose keyring exists, with unlockers in addition to the code. */
+/** Returns a user with a keyring that opens by the code and by these unlockers. */
 async function createNewKeyring(unlockersOf: (plainWallet: PlainWallet) => Unlocker[] = () => []) {
   const user = await createUser()
   const { key, recoveryCode } = await createKeyring({ vault: user.client, unlockers: unlockersOf(user.plainWallet) })
@@ -107,7 +107,7 @@ describe('createKeyring and openKeyring', () => {
     expect(outcomes.find(({ status }) => status === 'rejected')).toMatchObject({ reason: { code: 'KEYRING_EXISTS' } })
   })
 
-  // Cause: the code of a keyring was lost where the answer to its write was.
+  // Cause: a lost response to the write lost the code of the keyring as well.
   it('create the keyring if the response to its write was lost', async () => {
     const { auth } = await createUser()
     const fetch: VaultClientOptions['fetch'] = async (path, init) => {
@@ -200,7 +200,7 @@ describe('Keyring.add on two devices at once', () => {
     const paper = recovery()
     await first.add(wallet(plainWallet), 'Wallet of the first')
     await second.add(paper, 'Paper of the second')
-    // One to make it, one of the first, and two of the second, of which one was refused.
+    // One PUT creates it, one is of the first device, and two are of the second, of which one was refused.
     expect(sent.filter((request) => request.includes('"PUT"'))).toHaveLength(4)
     expect(second.slots.map(({ label }) => label)).toEqual(['recovery', 'Wallet of the first', 'Paper of the second'])
     for (const unlock of [wallet(plainWallet), paper]) {

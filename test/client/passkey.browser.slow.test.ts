@@ -6,7 +6,7 @@ import { startAnsweringServer, listenAt, type HttpAddress } from '../support/cli
 import { root } from '../support/documents.js'
 import { ServerProcesses, type ServerProcess } from '../support/server-process.js'
 
-/** The entries of the client as a script: `kit.createPasskey`. */
+/** Bundles the entries of the client as a script: `kit.createPasskey`. */
 async function bundle(): Promise<string> {
   const entries = ['index', 'keyring/index', 'passkey/index', 'relay/index', 'vault/index'].map(
     (name) => `./src/client/${name}.ts`
@@ -26,7 +26,7 @@ interface PasskeyPage {
   page: Page
   cdp: CDPSession
   authenticatorId: string
-  /** Prompts that were confirmed so far, and passkeys there are. */
+  /** Number of confirmed prompts and of existing passkeys. */
   prompts(): number
   passkeys(): Promise<number>
 }
@@ -50,7 +50,7 @@ describe('a passkey as a wallet, in Chromium', () => {
     await servers.killAll()
   })
 
-  /** The same page under any name of this machine. */
+  /** Returns the URL of the page under another name of this machine. */
   const toHost = (host: string): string => site.url.replace('127.0.0.1', host)
 
   async function openPage(url = toHost('localhost'), options: object = {}): Promise<PasskeyPage> {
@@ -81,7 +81,7 @@ describe('a passkey as a wallet, in Chromium', () => {
     return { page, cdp, authenticatorId, prompts: () => count, passkeys }
   }
 
-  /** Runs code of the page with its `kit`, and answers its result, or the code of its error and what users are told. */
+  /** Runs code of the page with its `kit`, and returns its result, or the code and user message of its error. */
   const run = (page: Page, code: string): Promise<unknown> =>
     page.evaluate(
       `(async () => { ${code} })().catch(({ code, userMessage, message }) => [code ?? message, userMessage])`

@@ -87,7 +87,7 @@ describe('DidAuthClient: a tab that is frozen before it sends its refresh', () =
     await new Promise((resolve) => setImmediate(resolve))
     time.endTimeouts(10_000)
     expect(await answer).toBe(200)
-    // Beyond the grace, a token of before would revoke the session.
+    // After the grace period, an old token would revoke the session.
     service.clock.seconds += 60
     thaw()
     expect(await lateAnswer).toBe(200)
@@ -131,10 +131,10 @@ const TABS = 10
 const ROUNDS = 10
 
 /**
- * `localStorage` as tabs in processes of their own see it, which no lock changes: what another tab wrote is seen later,
- * in the order of the writes.
+ * Creates a `localStorage` per tab, as tabs in separate processes see it despite locks: writes of another tab arrive
+ * later, in order.
  *
- * @param reads - of a tab until it sees what another wrote
+ * @param reads - number of reads after which a tab sees another's write
  */
 function lateStorages(count: number, reads: number): ClientStorage[] {
   let writes = 0
@@ -185,13 +185,13 @@ it.each([1, 3, 6])('ten tabs stay signed in if each sees the writes of another %
 
 const bob = createNumberedWallet(2)
 
-/** Returns the DID that the service sees as the client's. */
+/** Returns the DID of the client at the service. */
 async function readUser(auth: DidAuthClient): Promise<string> {
   const { user } = (await (await auth.fetch('/me')).json()) as { user: { did: string } }
   return user.did
 }
 
-/** A client of Alice whose refresh has been answered by the service, and has not arrived. */
+/** Starts a client of Alice whose refresh is answered by the service, while the response is in flight. */
 async function startRefreshing(options = {}) {
   const ended: string[] = []
   const auth = await service.outdated({

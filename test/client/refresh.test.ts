@@ -25,7 +25,7 @@ beforeEach(async () => {
 
 const refreshes = (): number => service.count('/refresh-token')
 
-/** Exchanges the token of the last answer as another holder of it does. */
+/** Uses the refresh token of the last response as a second holder. */
 async function refreshElsewhere(tokens = service.exchanges.at(-1)!.answer!): Promise<{ status: number; text: string }> {
   const { refreshToken } = JSON.parse(tokens) as { refreshToken: string }
   const headers = { 'Content-Type': 'application/json' }

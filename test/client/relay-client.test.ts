@@ -25,7 +25,7 @@ const watched = (number = 1) => createWatchedWallet(createNumberedWallet(number)
 const client = (options: Partial<RelayClientOptions> = {}): RelayClient =>
   new RelayClient({ url: address.url, wallet: watched(), domain: 'relay.example', ...options })
 
-/** The relay at another address, and every byte that arrives there. */
+/** Starts the relay at another address, and records all bytes that it receives. */
 async function startRecordedRelay() {
   const sent: Buffer[] = []
   const recorded = await listenAt(relay.listener)
@@ -35,7 +35,7 @@ async function startRecordedRelay() {
   return { ...recorded, sent: () => Buffer.concat(sent).toString('latin1') }
 }
 
-/** Jest compares large arrays number by number, which takes half a minute. */
+/** Compares bytes at once, because Jest takes half a minute to compare large arrays number by number. */
 function expectSame(opened: string | Uint8Array | File, content: string | Uint8Array): void {
   expect(typeof opened).toBe(typeof content)
   expect(Buffer.compare(Buffer.from(opened as string | Uint8Array), Buffer.from(content))).toBe(0)
@@ -143,7 +143,7 @@ describe('RelayClient', () => {
     const lifetimes: number[] = []
     const onExpiresIn = (seconds: number): void => void lifetimes.push(seconds)
     expect(await client({ fetch: fetchWith }).send('Hello', { onExpiresIn })).toMatch(/^relay:/)
-    // The logins of the same client answer no file.
+    // The responses to the client's logins contain no file.
     expect(lifetimes).toEqual(expected)
     await client({ fetch: fetchWith }).open(await client().send('Hello'), { onExpiresIn })
     expect(lifetimes).toEqual([...expected, ...expected])

@@ -25,7 +25,7 @@ let relay: TestRelay
 let address: HttpAddress
 let small: string
 let large: string
-/** Every block of both files, by cid. */
+/** Blocks of both files, by CID. */
 const blocks = new Map<string, Uint8Array>()
 
 beforeAll(async () => {
@@ -195,7 +195,7 @@ describe('RelayClient at a failing relay', () => {
 
 const url = 'http://127.0.0.1:1'
 
-/** Reads only from a gateway: a client reports the relay's error where all fail. */
+/** Reads only from a gateway, because a client reports the relay's error if all gateways fail. */
 const read = (gateway: string, cid: string) =>
   readFromGateway({ url, read: readAll }, gateway, cid, new AbortController().signal)
 
@@ -263,7 +263,7 @@ describe('RelayClient with gateways', () => {
   })
 })
 
-/** A gateway with one block, and the requests that it received. */
+/** Starts a gateway with one block, and records its requests. */
 async function gatewayWith(
   cid: string,
   block: Uint8Array
@@ -285,7 +285,7 @@ async function gatewayWith(
   return { url: address, paths, accepts, maxPending: () => maxPending }
 }
 
-/** The cid of a node that was made by hand, and whose first byte of content is different. */
+/** Returns the CID of a handmade node, whose first content byte is changed. */
 function computeNodeCid(node: Uint8Array): string {
   const bytes = Buffer.concat([Buffer.from([1, 0x70, 0x12, 32]), createHash('sha256').update(node).digest()])
   const bits = [...bytes].map((byte) => byte.toString(2).padStart(8, '0')).join('')
@@ -295,7 +295,7 @@ function computeNodeCid(node: Uint8Array): string {
   return `b${letters.join('')}`
 }
 
-/** A link as nodes have it, to a block with some hash. */
+/** Returns a link in the encoding of nodes, to a block with a made-up hash. */
 function link(index: number, codec = 0x55): Buffer {
   const hash = createHash('sha256').update(String(index)).digest()
   return Buffer.concat([Buffer.from([0x12, 38, 0x0a, 36, 1, codec, 0x12, 32]), hash])

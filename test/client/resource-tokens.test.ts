@@ -105,7 +105,7 @@ describe('DidAuthClient.tokenFor', () => {
 const RELAY = 'https://relay.example'
 const VAULT = 'https://vault.example'
 
-/** A user of an auth server, whose tokens relay and vault accept, and what the requests to these two carry. */
+/** Starts a user of an auth server, whose tokens relay and vault accept, and records the requests to these two. */
 async function startUser() {
   const issuer = await startIssuer({ resources: [RELAY, VAULT] })
   issuer.clock.seconds = Math.floor(Date.now() / 1_000)
@@ -189,7 +189,7 @@ describe('RelayClient and VaultClient with the tokens of an auth server', () => 
     expect(issuer.asked.filter((path) => path === '/resource-token')).toHaveLength(4)
   })
 
-  // Cause: only the request had the signal, and not the wait for its token.
+  // Cause: the signal aborted only the request, and not the wait for its token.
   it('stop waiting for a token when their signal aborts', async () => {
     const auth = { tokenFor: () => new Promise<string>(() => undefined), session: undefined, fetch }
     const signal = AbortSignal.abort(new Error('enough'))

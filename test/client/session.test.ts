@@ -75,7 +75,7 @@ describe('DidAuthClient.session', () => {
     const [tab, otherTab] = [openTab(), openTab({ wallet: createPlainWallet(bob) })]
     await tab.logIn()
     await until(() => otherTab.session?.did === alice.did)
-    // This tab was Alice's, and is Bob's now. The session that it had is over everywhere.
+    // This tab was Alice's and is now Bob's. Alice's session has ended everywhere.
     await otherTab.logIn()
     await until(() => tab.session === undefined)
     await tab.logIn()
@@ -200,7 +200,7 @@ describe('DidAuthClient with a failing storage', () =>
     expect(await requestStatus(auth)).toBe(200)
   }))
 
-/** A `localStorage` of a Map. */
+/** Creates a `localStorage` on a Map. */
 function webStorage(values = new Map<string, string>()) {
   return {
     values,
@@ -210,7 +210,7 @@ function webStorage(values = new Map<string, string>()) {
   }
 }
 
-/** An IndexedDB with the events that the client waits for, each in a task of its own. */
+/** Creates an IndexedDB with the events that the client uses, each in a separate task. */
 function fakeDatabase() {
   const values = new Map<string, string>()
   let opened = 0

@@ -12,7 +12,7 @@ const account = { address: alice.address, chainId: 8453 }
 const problem = (status: number, code: string): Response =>
   new Response(JSON.stringify({ title: 'Words of it', code }), { status })
 
-/** Signs as a modal does: the adapter's nonce, its text, the wallet. */
+/** Signs like a modal, with the adapter's nonce, its text and the wallet. */
 async function signBy(steps: {
   getNonce(): Promise<string>
   createMessage(fields: { address: string; chainId: number; nonce: string }): string
@@ -168,7 +168,7 @@ describe('thirdweb', () => {
     const service = await start()
     const options = thirdweb(service.client())
     const payload = await options.getLoginPayload(account)
-    // `createLoginMessage` of thirdweb joins the lines in the same way.
+    // `createLoginMessage` of thirdweb joins the lines in this way.
     const text = `${payload.domain} wants you to sign in with your Ethereum account:\n${payload.address}\n\n${payload.statement}\n
 URI: ${payload.uri}\nVersion: 1\nChain ID: 8453\nNonce: ${payload.nonce}\nIssued At: ${payload.issued_at}
 Expiration Time: ${payload.expiration_time}`
@@ -188,10 +188,10 @@ Expiration Time: ${payload.expiration_time}`
   })
 })
 
-/** The fields that an application gives to `wallet_connect`. */
+/** Fields that an application passes to `wallet_connect`. */
 type WantedText = { nonce: string; domain: string; uri: string }
 
-/** A wallet that answers `wallet_connect` so, and signs. */
+/** Creates a wallet that responds to `wallet_connect` with this result, and signs. */
 const createProvider = (answer: (request: WantedText) => unknown, calls: string[] = []) => ({
   request: async ({ method, params }: { method: string; params?: readonly unknown[] }): Promise<unknown> => {
     calls.push(method)
@@ -204,7 +204,7 @@ const createProvider = (answer: (request: WantedText) => unknown, calls: string[
   }
 })
 
-/** The answer of a wallet that writes the text itself, with the fields that it is given. */
+/** Returns the response of a wallet that writes the text from the given fields. */
 function signWanted({ nonce, domain, uri }: WantedText): unknown {
   const message = `${domain} wants you to sign in with your Ethereum account:\n${alice.address}\n\n
 URI: ${uri}\nVersion: 1\nChain ID: 8453\nNonce: ${nonce}\nIssued At: ${new Date(START_SECONDS * 1_000).toISOString()}`
@@ -249,7 +249,7 @@ describe('connectAndSignIn', () => {
 })
 
 describe('a dishonest service that shares its page with another service', () => {
-  /** Signs in as a page with thirdweb does, by the text that the adapter writes. */
+  /** Signs in like a page with thirdweb, by the text of the adapter. */
   const byThirdweb = async (auth: DidAuthClient): Promise<unknown> => {
     const options = thirdweb(auth)
     return options.doLogin({ payload: await options.getLoginPayload(account), signature: '0x' })

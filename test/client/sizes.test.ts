@@ -6,7 +6,7 @@ import { build, type Plugin } from 'esbuild'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Each entry for pages, and the bytes that all of it may have, minified and compressed by gzip. */
+/** Entries for pages, and the maximum of their bytes, minified and compressed with gzip. */
 const entries: [entry: string, source: string, bytes: number][] = [
   ['express-did-auth/client', 'src/client/index.ts', 7_500],
   ['express-did-auth/client/siwe', 'src/client/siwe/index.ts', 2_500],
@@ -25,7 +25,7 @@ const loadedLater: Plugin = {
   }
 }
 
-/** Packages that count with the entries that bring them: an optional package, and the curve. */
+/** Packages whose size counts with the entries that need them: an optional package, and the curve. */
 const brought: Readonly<Record<string, RegExp>> = {
   'express-did-auth/client/qr': /node_modules\/uqr\//,
   'express-did-auth/client/passkey': /node_modules\/@noble\//
@@ -49,7 +49,7 @@ describe('the EIP-4361 module of express-did-auth/client', () =>
     expect(gzipSync(later[0]!.contents, { level: 9 }).length).toBeLessThanOrEqual(3_500)
   }))
 
-/** How the pages state the sizes in kB, in the order of the entries. */
+/** Statements of sizes in kB in the documents, in the order of the entries. */
 const stated: readonly (readonly [page: string, pattern: RegExp, entries: readonly string[]])[] = [
   ['README.md', /\*\*A client\*\* of ([\d.]+) kB/, ['client']],
   ['src/client/README.md', /It is ([\d.]+) kB \(minified, gzip\)/, ['client']],

@@ -27,7 +27,7 @@ afterAll(async () => {
   await vault.close()
 })
 
-/** A user who was never seen before, logged in. */
+/** Returns a new, logged-in user. */
 async function startUser(options: Partial<VaultClientOptions> = {}, url = address.url) {
   const { address: account, personalSign, did } = createWallet()
   const wallet = { address: account, signMessage: personalSign }
@@ -117,7 +117,7 @@ describe.each([
     ]) {
       await expectError(client.add(name, 'a'), { code: 'NAME' })
     }
-    // A POST of that name would have ended the session.
+    // A POST with this name would have ended the session.
     const taken = await client.replace('notes', 'taken down')
     await vault.store.takeDown(taken.id, 'test', 1)
     if (!('encrypt' in options))
@@ -178,7 +178,7 @@ describe('VaultClient.restore', () => {
     expect((await client.get('notes')).contents).toEqual(['newer', 'one', 'three', 'two'])
   })
 
-  // Cause: a keyring that was made meanwhile got a second entry, and opened by nothing.
+  // Cause: a keyring that was created in the meantime got a second entry, and nothing opened it.
   it('writes the keyring first, and nothing if another keyring was created in the meantime', async () => {
     const { auth, client } = await startUser()
     await client.add('notes', 'one')
@@ -274,7 +274,7 @@ describe('VaultClient with encryption', () => {
 })
 
 describe('VaultClient at a failing vault', () => {
-  /** A session without a server. */
+  /** Returns a client with a session but without a server. */
   const clientAt = (url: string, options: Partial<VaultClientOptions> = {}): VaultClient => {
     const auth = {
       session: { did: 'did:ethr:rsk:0x1' },

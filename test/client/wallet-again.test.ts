@@ -41,7 +41,7 @@ beforeEach(async () => {
   page = setPage()
 })
 
-/** Opens a page as a reload does: nothing is left but the storage. */
+/** Opens a page after a reload: only the storage remains. */
 const openPage = (options = {}): DidAuthClient => service.client({ wallet: undefined, storage, ...options })
 const pay = async (auth: DidAuthClient): Promise<number> =>
   (await auth.fetch('/pay', { method: 'POST', approve: true })).status
@@ -88,7 +88,7 @@ describe('the wallet of a restored session', () => {
   })
 
   it('can be a passkey, which prompts for each signature', async () => {
-    // The key of the first prompt is wiped at once, so that each signature prompts.
+    // The key of the first prompt is wiped immediately, so that each signature prompts.
     fakeClientTime(60_000)
     const credentialRequests: { id: ArrayBuffer }[][] = []
     const rawId = Uint8Array.from([1, 2, 250]).buffer

@@ -9,7 +9,7 @@ import { afterTest } from '../support/after-test.js'
 import { alice, createPlainWallet, setGlobals, setPage, startClientService } from '../support/client-service.js'
 import { createNumberedWallet } from '../support/wallet.js'
 
-/** A browser wallet: it takes the bytes of a message in hex. */
+/** Creates a browser wallet that accepts messages as hexadecimal bytes. */
 function provider(
   answers: Partial<Record<'eth_requestAccounts' | 'eth_accounts' | 'eth_chainId' | 'personal_sign', unknown>> = {}
 ): Eip1193Provider & { methods: string[]; change: (accounts: unknown) => void } {
@@ -23,7 +23,7 @@ function provider(
       methods.push(method)
       if (method in answers) {
         const answer = answers[method as 'personal_sign']
-        // Wallets throw objects that are no errors.
+        // Wallets throw objects that are not errors.
         // eslint-disable-next-line @typescript-eslint/only-throw-error
         if (answer instanceof Error || (typeof answer === 'object' && answer !== null && 'code' in answer)) throw answer
         return answer

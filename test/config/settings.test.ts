@@ -16,7 +16,7 @@ const least: DidAuthConfig = {
 
 const parseSettings = (config: object = {}) => parseConfig({ ...least, ...config })
 
-/** The lines of the error that a configuration ends in, without the heading. */
+/** Returns the lines of the error for an invalid configuration, without the heading. */
 function listProblems(config: unknown): string[] {
   try {
     parseConfig(config)
@@ -30,7 +30,7 @@ function listProblems(config: unknown): string[] {
 }
 const listProblemsWith = (config: object): string[] => listProblems({ ...least, ...config })
 
-/** How a problem begins whose value may be a secret. */
+/** Returns the start of a problem whose value may be a secret. */
 const hidden = (type: string): string => `a value of type ${type} (not shown); give `
 
 const chainClient = { verifyMessage: async () => true, getCode: async () => '0x', getChainId: async () => 30 }
@@ -116,7 +116,7 @@ describe('the settings of parseConfig', () => {
     ['userSessionDurationInHours', 0.000001, 'sessionSeconds', 1],
     ['absoluteSessionDurationInHours', 24, 'absoluteSessionSeconds', 86_400],
     ['absoluteSessionDurationInHours', 1.1, 'absoluteSessionSeconds', 3_960],
-    // No part of a second more for an access token, none less for a time slot.
+    // Access tokens last no fraction of a second longer, time slots none shorter.
     ['accessTokenExpirationTimeInSeconds', 60.9, 'accessTokenSeconds', 60],
     ['timeSlotInSeconds', 60.1, 'timeSlotSeconds', 61],
     ['maxRequestsPerTimeSlot', Infinity, 'maxRequestsPerTimeSlot', Infinity],
@@ -148,7 +148,7 @@ describe('the settings of parseConfig', () => {
     const readAudience = (options: object) =>
       parseSettings({ resourceIssuer: { issuer, ...options } }).resourceIssuer?.audience
     expect(readAudience({})).toBe('https://service.example')
-    // An unset variable of process.env is undefined: a token without audience must not become valid.
+    // An unset variable of process.env is undefined, which must not accept tokens for any audience.
     expect(readAudience({ audience: undefined })).toBe('https://service.example')
     expect(readAudience({ audience: 'https://a.example' })).toBe('https://a.example')
   })

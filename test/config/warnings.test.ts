@@ -93,7 +93,7 @@ describe('listConfigWarnings', () => {
     expect(listWarnings({}, { isProduction: true, hasOwnStore: true })).toEqual([])
   })
 
-  // A gate that lets everybody through looks like one that works.
+  // A gate that admits everyone looks like a working one.
   describe('ineffective sign-up gates', () => {
     const anyIssuer =
       'requiredCredentials without signupBusinessLogic or trustedIssuers: a user can issue them to themselves'
@@ -116,7 +116,7 @@ describe('listConfigWarnings', () => {
       expect(listWarnings({ requiredCredentials, rpcUrl, signupBusinessLogic })).toEqual([anyLogin])
       expect(listWarnings({ requiredClaims })).toEqual([anyLogin])
       expect(listWarnings({ requiredClaims, authenticationBusinessLogic: logic })).toEqual([])
-      // Nothing is required: users who log in have missed nothing.
+      // Nothing is required, so users who log in have skipped no requirement.
       expect(listWarnings({ signupBusinessLogic })).toEqual([])
     })
   })
