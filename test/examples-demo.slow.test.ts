@@ -43,7 +43,7 @@ describe('examples/demo.ts', () => {
 
   it('exits on its own, and leaves no files', () => {
     expect(printed).toMatch(/That was all\. .*\n$/)
-    // tsx keeps what it compiled.
+    // tsx caches its output.
     expect(readdirSync(TMPDIR).filter((name) => !name.startsWith('tsx-'))).toEqual([])
   })
 })

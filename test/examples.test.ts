@@ -28,7 +28,7 @@ beforeEach(() => {
   jest.spyOn(console, 'warn').mockImplementation(() => undefined)
 })
 
-/** Runs an example as its README or a user would, on a free port. */
+/** Runs an example like its README or a user, on a free port. */
 async function serve(load: () => Promise<unknown>, environment: Record<string, string> = {}): Promise<Server> {
   afterTest(setEnvironment(environment))
   const example = await runExample(load)
@@ -56,7 +56,7 @@ describe('examples/', () => {
     expect(hosts.filter((host) => !/^(?:localhost|127\.0\.0\.1|www\.w3\.org|.*\.example)$/.test(host!))).toEqual([])
   })
 
-  // Express 5 calls it with the error: an app that ignores it would say that it listens on a port that is in use.
+  // Express 5 calls it with the error: an app that ignores the error would report success on a port in use.
   it.each(texts.filter(([file, text]) => /[.](?:ts|mjs|cjs)$/.test(file) && /[.]listen\(300\d/.test(text)))(
     '%s, which listens, prints its URL and gives listen() no callback',
     (_file, text) => {

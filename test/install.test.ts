@@ -31,7 +31,7 @@ describe('.config/install.js', () => {
   afterAll(remove)
 
   const write = (file: string, packages: object): void => writeFileSync(file, JSON.stringify({ packages }))
-  /** A checkout whose npm notes its calls, installs everything, and then waits or fails as the test says. */
+  /** Creates a checkout whose npm records its calls, installs everything, and then waits or fails as the test says. */
   beforeEach(() => {
     rmSync(folder, { recursive: true, force: true })
     for (const name of ['.config', 'bin', 'node_modules']) mkdirSync(join(folder, name), { recursive: true })

@@ -7,12 +7,12 @@ import { listLinks, readMarkdown } from './support/documents.js'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-/** File as `keys new --out servers/docker/.env` creates it, with a name that nobody uses. */
+/** File like that of `keys new --out servers/docker/.env`, with an unused name. */
 const planted = join(root, `servers/docker/.env.of-test-${process.pid}`)
 writeFileSync(planted, 'PRIVATE_KEY=\n')
 afterAll(() => rmSync(planted))
 
-/** The files that npm would pack, from the top of the package. */
+/** Returns the files that npm would pack, relative to the package. */
 function listFiles(folder: string): string[] {
   const args = ['pack', '--dry-run', '--ignore-scripts', '--json', '--loglevel=error', '--workspaces=false']
   const output = execFileSync('npm', args, { cwd: folder, encoding: 'utf8' })

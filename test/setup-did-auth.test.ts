@@ -16,7 +16,7 @@ const config: DidAuthConfig = {
   serviceSigner: es256kSigner(serviceWallet.privateKey)
 }
 
-// A test that ends at once leaves the curve loading, and Jest refuses lazy imports between tests.
+// A test that ends immediately leaves the curve loading, and Jest refuses lazy imports between tests.
 beforeAll(loadCurve)
 
 describe('setupDidAuth', () => {
@@ -90,7 +90,7 @@ describe('setupDidAuth', () => {
     }
   })
 
-  /** A logger, and the warnings that it was given. */
+  /** Returns a logger and its warnings. */
   const warningLogger = () => {
     const warnings: string[] = []
     return {
@@ -231,7 +231,7 @@ describe('the log', () => {
     }
     const secrets = new Set<string>([challengeSecret, serviceWallet.privateKey.slice(2)])
     const plant = (value: unknown): void => {
-      // DIDs and the names of services are no secrets.
+      // DIDs and names of services are not secret.
       for (const [text] of JSON.stringify(value).matchAll(/(?<![\w:-])[\w-]{40,}/g)) secrets.add(text)
     }
     const quoting = memoryStore()

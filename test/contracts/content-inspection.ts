@@ -60,7 +60,7 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
     it.each([
       ['a', 'bytes = leaf_hashes'],
       [large, 'leaf_hashes = substr(leaf_hashes, 33)'],
-      // The first leaf is valid, and so would be the first piece of an answer.
+      // The first leaf is valid, as would be the first piece of a response.
       [large, 'leaf_hashes = substr(leaf_hashes, 1, 32)']
     ])('is never returned from a damaged row, and a write repairs it (%#)', async (content, damage) => {
       await store.writeEntry(createEntry('k', content))

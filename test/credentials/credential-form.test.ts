@@ -131,7 +131,7 @@ describe('the field credentials of parseCredentialJwts', () => {
 
   it('must not have a header with unused bits', () => refuses(`${header.slice(0, -1)}1.${payload}.${signature}`))
 
-  // (r, n - s) verifies as (r, s) does, so that one credential was once two texts to business logic.
+  // (r, n - s) verifies like (r, s), so that one credential was two texts to business logic.
   it.each(['ES256K', 'ES256K-R', 'ES256'])('is the same text for both forms of a %s signature', (alg) => {
     const signBy = { ES256: p256Key().sign, ES256K: sign, 'ES256K-R': es256kRecoverableBy(issuer.privateKey) }[alg]!
     const order = alg === 'ES256' ? P_256_ORDER : SECP256K1_ORDER

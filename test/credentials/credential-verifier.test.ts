@@ -45,7 +45,7 @@ interface Counted {
   asked: string[]
 }
 
-/** A verifier whose scheduler the test drives. */
+/** Creates a verifier whose scheduler the test controls. */
 async function createCountedVerifier(
   keys: (did: string) => IssuerKey[],
   options: Partial<CredentialVerifierParts> = {}
@@ -133,7 +133,7 @@ describe('createCredentialVerifier', () => {
     expect([waiting.length, recoveries(), counts.charged]).toEqual([1, 2, 1])
   })
 
-  // One turn a credential was once enough for ten verifications in JavaScript.
+  // Cause: one turn per credential allowed ten verifications in JavaScript.
   it('takes a turn for each P-256 key that it tries, at most 3, and charges each to the client', async () => {
     const key = p256Key()
     const did = 'did:web:issuer.example'
@@ -198,7 +198,7 @@ describe('createCredentialVerifier', () => {
     expect([waiting.length, recoveries(), asked.length]).toEqual([1, 2, 1])
   })
 
-  // All issuers were once resolved at the same time, before any signature was looked at.
+  // Cause: all issuers were resolved at once, before any signature was checked.
   it('fetches the keys of an issuer only after the credentials before it are verified', async () => {
     const second = createNumberedWallet(6103)
     const { verify, waiting, asked } = await createCountedVerifier((did) =>
@@ -230,7 +230,7 @@ describe('createCredentialVerifier', () => {
 })
 
 describe('createCredentialVerifier with isTrustedIssuer', () => {
-  // Cause: the time of the whole verification ended first, and named a resolver that no one had asked.
+  // Cause: the time limit of the whole verification ended first, and blamed a resolver that was never called.
   it.each([
     ['trustedIssuers', { isTrustedIssuer: () => new Promise(() => undefined) }, 'ERR_BUSINESS_LOGIC_TIMEOUT'],
     ['the issuers', { issuerKeys: { keysOf: () => new Promise<never>(() => undefined) } }, 'ERR_RESOLVER']

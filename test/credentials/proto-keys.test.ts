@@ -8,7 +8,7 @@ const user = createNumberedWallet(1)
 const issuer = createNumberedWallet(6201)
 const START_SECONDS = 1_800_000_000
 
-/** A credential whose payload is this JSON text: JSON.stringify would lose the keys that this is about. */
+/** Creates a credential with this JSON text as payload, because JSON.stringify would lose `__proto__` keys. */
 function createJwt(payload: string): string {
   const header = Buffer.from('{"alg":"ES256K"}').toString('base64url')
   const signingInput = `${header}.${Buffer.from(payload).toString('base64url')}`

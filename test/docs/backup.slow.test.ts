@@ -11,14 +11,14 @@ import { createNumberedWallet } from '../support/wallet.js'
 
 const wallet = createNumberedWallet(1)
 const [backup, restore] = readDocument('servers/BACKUP.md').blocks.map(({ code }) => code)
-/** Sessions are stored by URL, and each start has other ports. */
+/** URLs of the servers, which stay the same although each start uses other ports: sessions are stored by URL. */
 const urls = Object.fromEntries(
   ['auth', 'relay', 'vault'].map((name) => [`${name.toUpperCase()}_SERVICE_URL`, `https://${name}.example.com`])
 )
 const servers = new ServerProcesses(urls)
 afterEach(() => servers.killAll())
 
-/** Runs a block of the document in a folder with `data`. SQLite's shell is Debian's: its engine runs here. */
+/** Runs a block of the document in a folder with `data`. Replaces the SQLite shell of Debian by this engine. */
 function type(cwd: string, code: string, shellOfSqlite?: string): Promise<unknown> {
   const engine = createRequire(import.meta.url).resolve('better-sqlite3')
   const script = `new (require('${engine}'))(process.argv[2]).exec(process.argv[3])`
@@ -50,7 +50,7 @@ describe('the backup of SQLite', () => {
     const { accessToken } = await logIn(findUrl(first, 'vault'), wallet, 'vault.example.com')
     const headers = { Authorization: `DIDAuth ${accessToken}` }
     const acknowledged: string[] = []
-    // Above and below the size from which content is a file of its own.
+    // One size above and one below the limit from which content is a separate file.
     const write = async (): Promise<void> => {
       const content = `${acknowledged.length} `.repeat(acknowledged.length % 3 === 0 ? 40_000 : 40)
       const { status } = await post(`${findUrl(first, 'vault')}/notes`, { content }, headers)

@@ -14,7 +14,7 @@ const listCode = (file: string, language: string): string[] =>
   readDocument(file)
     .blocks.filter((block) => block.language === language)
     .map(({ code }) => code)
-/** An example as a document shows it: without the comment at its top. */
+/** Returns an example as a document shows it, without the comment at its top. */
 const withoutComments = (file: string): string => readFileSync(join(root, file), 'utf8').replaceAll(/^\/\/.*\n/gm, '')
 
 describe("the documents' copies of examples", () => {

@@ -14,7 +14,7 @@ import {
 
 const read = (file: string): string => readFileSync(join(root, file), 'utf8')
 
-/** Words that a reader has to translate; DESIGN.md of the project has the list. */
+/** Words that documents avoid. The list is in DESIGN.md of the project. */
 const FORBIDDEN =
   /\b(?:patience|whoever|nobody|nonsense|doubtful|lets? go|change of mind|anew|in earnest|of late|minded|mend(?:s|ed|ing)?|is away|room|stands? behind|became of|that pay|are no browsers|walks? with)\b/gi
 
@@ -52,7 +52,7 @@ describe.each(documentFiles)('%s', (file) => {
   it('uses the terms of the field', () => expect(document.prose.match(FORBIDDEN) ?? []).toEqual([]))
 })
 
-/** Lines that a reader is asked to read at most. */
+/** Maximum number of lines per document. */
 const MAX_LINES: readonly (readonly [string, number])[] = [
   ['SECURITY.md', 100],
   ['CONTRIBUTING.md', 80],
@@ -123,7 +123,7 @@ describe('README.md', () => {
     expect(commands).toContain('npm start\nnpm test\n')
     const run = read('.ci/run')
     expect(run).toMatch(/^npm ci$/m)
-    // `run test` is `npm run test`, which is `npm test`.
+    // `run test` means `npm run test`, which is `npm test`.
     expect(run).toMatch(/^(?:npm|run) test$/m)
   })
 })

@@ -16,7 +16,7 @@ import { until } from '../support/until.js'
 
 const alice = wallet('alice')
 const slow = join(root, 'test/slow/node_modules')
-/** Folder of the recipes as modules of this repository. */
+/** Folder for the recipes as modules of this repository. */
 const modules = join(root, '.cache/page-recipes')
 
 beforeAll(() => {
@@ -48,7 +48,7 @@ describe('the React page on the Vite development server, with the API under a pa
     for (const name of ['react', 'react-dom', 'scheduler']) {
       symlinkSync(join(root, 'test/slow/modal/node_modules', name), join(page, 'node_modules', name))
     }
-    // The sources, so that no old build is tested.
+    // Bundles the sources, so that no outdated build is tested.
     const entryPoints = [join(root, 'src/client/index.ts')]
     await build({ entryPoints, outdir: own, bundle: true, splitting: true, format: 'esm', logLevel: 'error' })
     writeFileSync(join(own, 'package.json'), '{ "type": "module", "exports": { "./client": "./index.js" } }')

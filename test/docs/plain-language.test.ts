@@ -5,7 +5,7 @@ import { Linter } from 'eslint'
 const path: string = '../../.config/plain-language.js'
 const { plainLanguage } = (await import(path)) as { plainLanguage: never }
 
-/** Returns the identifiers of what the rule reports in a source text. */
+/** Returns the message ids that the rule reports for a source text. */
 function lint(text: string): (string | undefined)[] {
   const config = { plugins: { plain: plainLanguage }, rules: { 'plain/plain-opening': 'error' } } as const
   return new Linter().verify(text, config).map(({ messageId }) => messageId)

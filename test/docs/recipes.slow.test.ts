@@ -13,11 +13,11 @@ const findBlock = (file: string, language: string, part: string): string => {
   return block.code
 }
 
-/** The test of an app as the reference has it for Vitest, and for runners whose functions are global. */
+/** The reference's test of an app for Vitest, and for runners with global functions. */
 const VITEST_TEST = findBlock('src/testing/README.md', 'js', 'vitest')
 const GLOBALS_TEST = VITEST_TEST.replace(/^import .* from 'vitest'\n/m, '')
 
-/** The same as CommonJS, and the app of examples/app.mjs: what a project has before it learns of this package. */
+/** The same test as CommonJS, with the app of examples/app.mjs: a project before it installs this package. */
 const COMMONJS_TEST = GLOBALS_TEST.replaceAll(/^import (.*) from (.*)$/gm, 'const $1 = require($2)').replace(
   'app.mjs',
   'app.cjs'
@@ -64,7 +64,7 @@ describe('the first commands of the documents', () => {
   const project = join(folder, 'project')
   let tarball = ''
 
-  /** Runs a block of a document unchanged, but with the package of this checkout. */
+  /** Runs a block of a document unchanged, except that it installs the package of this checkout. */
   const type = (where: string, code: string): Promise<string> =>
     runIn(where, 'bash', '-euc', code.replace(/(npm install .*)\bexpress-did-auth\b/, `$1${tarball}`))
   const install = findBlock('README.md', 'sh', 'npm install')
@@ -115,7 +115,7 @@ describe('the first commands of the documents', () => {
       expect(printed).toMatch(/^# pass 1\n# fail 0$/m)
       writeFileSync(join(project, 'globals.test.js'), GLOBALS_TEST)
       const jest = 'npm install --save-dev jest\nNODE_OPTIONS=--experimental-vm-modules npx jest globals.test.js'
-      // Jest tells its results on the standard error.
+      // Jest prints its results to stderr.
       await type(project, jest)
     },
     scaled(180_000)
@@ -171,7 +171,7 @@ describe('the first commands of the documents', () => {
       writeFileSync(join(other, 'app.cjs'), COMMONJS_APP)
       writeFileSync(join(other, 'app.test.js'), COMMONJS_TEST)
       writeFileSync(join(other, 'jest.config.cjs'), findBlock('src/testing/README.md', 'cjs', 'transform'))
-      // Jest tells its results on the standard error.
+      // Jest prints its results to stderr.
       await type(other, findBlock('src/testing/README.md', 'sh', 'npx jest'))
     },
     scaled(180_000)

@@ -12,7 +12,7 @@ import { setEnvironment } from '../support/run-script.js'
 const folder = join(root, '.cache/recipes')
 const alice = wallet('alice')
 
-/** A recipe as a module, between lines that its reader has already. */
+/** Imports a recipe as a module, with lines that its reader already has. */
 async function load(name: string, lines: string[]): Promise<Record<string, unknown>> {
   const file = join(folder, `${name}.ts`)
   writeFileSync(file, lines.join('\n'))

@@ -117,7 +117,7 @@ describe('the chapter on clients', () => {
 
   it('states the user message of every error', () => {
     for (const [code, text] of Object.values(codes)) {
-      // Nothing brings a removed file back.
+      // No action restores a removed file.
       if (code === 'TAKEN_DOWN') continue
       expect(text).toMatch(
         /^[A-Z][^.]+[.] (?:.*(?:try again|it again)|Log in|Check|Tell|Send|Delete|Choose|.*Confirm).*[.]$/
@@ -173,7 +173,7 @@ describe('the configuration blocks for operators', () => {
     expect(bare.filter((name) => !variableNames.includes(name) && !/^(?:AF_|NODE_ENV)/.test(name))).toEqual([])
   })
 
-  /** The part of a configuration for each server: a site of Caddy or nginx, or a backend of HAProxy. */
+  /** Pattern of a configuration block for each server: a site of Caddy or nginx, or a backend of HAProxy. */
   const sites: Readonly<Record<string, RegExp>> = {
     caddy: /^(\w+)\.example\.com \{\n([^]*?)^\}/gm,
     nginx: /^ {2}server_name (\w+)\.example\.com;\n([^]*?)^\}/gm,

@@ -8,7 +8,7 @@ const SIGNATURE = `0x${'8e2f'.repeat(32)}1b`
 const JWT =
   'eyJhbGciOiJFUzI1NksiLCJ0eXAiOiJKV1QifQ.eyJzdWIiOiJkaWQ6ZXRocjpyc2s6MHhBQkMiLCJyb2xlIjoiYWRtaW4ifQ.2sEAB1HjwVCYqgBNlgTQCPAZiOEfLI6cUxIiu43cucwRPRsq3igmFKPcVdwCF_LOqFues_XcEw6bCPsX3fd50Q'
 
-/** Pieces by which each secret would be known. */
+/** Secrets and the fragments that would reveal them. */
 const secrets: [string, string, string[]][] = [
   ['a challenge', CHALLENGE, [CHALLENGE.slice(0, 16), CHALLENGE.slice(-16)]],
   ['a refresh token', REFRESH_TOKEN, [REFRESH_TOKEN.slice(0, 12), REFRESH_TOKEN.slice(-12)]],

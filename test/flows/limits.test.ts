@@ -19,7 +19,7 @@ const ipv6: Caller = {
 }
 const tooMany = (): Promise<never> => Promise.reject(new DidAuthError('ERR_TOO_MANY_REQUESTS'))
 
-/** Codes by what a proof that is refused with them counts as. */
+/** Codes of refusals by the budget that they count against. */
 const unproved: DidAuthErrorCode[] = [
   'ERR_SIGNATURE',
   'ERR_CHALLENGE',

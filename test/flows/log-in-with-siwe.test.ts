@@ -23,7 +23,7 @@ const account = createAccount(1)
 const address = account.address.toLowerCase()
 const did = `did:ethr:rsk:${address}`
 
-/** Parts of a service that has it on, and a login there whose message a test may change. */
+/** Creates parts of a service with EIP-4361, and a login whose message a test may change. */
 async function siweLogin(config: Partial<DidAuthConfig> = {}) {
   const { parts, siwe } = await createSiweParts(config)
   const nonce = (): string => issueNonce(parts, siwe).nonce

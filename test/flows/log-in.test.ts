@@ -104,14 +104,15 @@ describe('logIn', () => {
     }
     parts.steps.length = 0
     await expect(logIn(parts, { client, did, sig })).rejects.toEqual(refusal('ERR_CHALLENGE_USED'))
-    // Two domains: the current challenge; then the third, the ended window, the second, and the first, which it was.
+    // Order with two domains: the current challenge, then the third, the ended window, the second, and the matching
+    // first.
     const recoveries = (count: number): string[] => Array<string>(count).fill('recover')
     expect(parts.steps).toEqual([
       'countChallengeUses',
       'yield',
       ...recoveries(2),
       'yieldInBackground',
-      // Those of the window just ended.
+      // Uses in the previous window.
       'countChallengeUses',
       ...recoveries(7)
     ])
@@ -175,7 +176,7 @@ describe('logIn', () => {
     }
   )
 
-  // A session for a DID of a network that the service does not know would be a second account of one person.
+  // A session for a DID of an unknown network would be a second account of the same person.
   it('refuses a DID of another network at challenge, login and sign-up, before it recovers a key', async () => {
     const parts = await createFlowParts({ networks: ['rsk', ''] })
     const foreign = { did: `did:ethr:sepolia:${wallet.address}` }
@@ -239,7 +240,7 @@ describe('the window of a challenge', () => {
     await expect(logIn(parts, { client, did, sig })).rejects.toEqual(refusal('ERR_CHALLENGE_EXPIRED'))
   })
 
-  // Cause: the store said `taken` of a window that was over, and the client heard of a use that never was.
+  // Cause: the store returned `taken` for a window that was over, and the client was told of a use that never happened.
   it('returns expired, not used, if it ends between proof and consumption', async () => {
     const parts = await createFlowParts()
     parts.scheduler.yield = async () => {
@@ -301,7 +302,7 @@ describe('the single use of a challenge', () => {
 
   it('returns busy until 60 s after the window, in whole seconds, if the store is full', async () => {
     const parts = await createFlowParts({ challengeExpirationTimeInSeconds: 300.5 })
-    // 1_800_000_000 = 5_990_016 * 300.5 + 192, so that 108.5 s are left, and 60 more.
+    // 1_800_000_000 = 5_990_016 * 300.5 + 192: 108.5 s are left, plus 60 s.
     parts.store.consumeChallenge = async () => 'full'
     await expect(signedLogin(parts, { window: 5_990_016 })).rejects.toMatchObject({
       code: 'ERR_BUSY',

@@ -70,7 +70,7 @@ describe('createServiceQuotas', () => {
     expect(second.charges[0]!.key).not.toBe(first.charges[0]!.key)
   })
 
-  // Cause: refusing cost the store as much as serving, so that a flood went on when its budget was spent.
+  // Cause: a refusal cost the store as much as a success, so that a flood continued after its budget was used up.
   it('does not call the store for an exhausted quota until its slot ends', async () => {
     const { charge, assertLeft, clock, charges } = createQuotas()
     await charge(quota)

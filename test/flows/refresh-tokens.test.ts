@@ -206,7 +206,7 @@ describe('refreshBusinessLogic', () => {
   })
 
   it.each(['ERR_SESSION_ENDED', 'ERR_DID', 'ERR_ACCESS_TOKEN', 'ERR_BUSINESS_LOGIC'] as const)(
-    // Cause: only ERR_BUSINESS_LOGIC revoked, so that a refusal by an error of this package left the session alive.
+    // Cause: only ERR_BUSINESS_LOGIC revoked, so that a refusal with another error of this package kept the session.
     'revokes the session if it refuses with a DidAuthError of code %s',
     async (code) => {
       const { parts, tokens, refresh } = await createLoggedIn({

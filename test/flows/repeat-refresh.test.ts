@@ -21,7 +21,7 @@ async function begin(): Promise<void> {
 
 beforeEach(begin)
 
-// The rows of the table of the design, one by one.
+// Each test is a row of the design's table.
 describe('refreshTokens with an idempotency key', () => {
   it('rotates the current token, and reports no repeat', async () => {
     const second = await refresh(first.refreshToken, KEY)
@@ -96,7 +96,7 @@ describe('refreshTokens with an idempotency key', () => {
 })
 
 describe('a client that stores its token and its key', () => {
-  /** Fate of one request: lost before or after the service answered, arrived, or arrived again later. */
+  /** Outcome of one request: lost before or after the service responded, delivered, or delivered again later. */
   const fate = fc.record({
     kind: fc.constantFrom('answered', 'lost on the way', 'answer lost', 'delivered twice', 'delivered late'),
     secondsLater: fc.constantFrom(0, 1, 11, 3_600)
@@ -119,7 +119,7 @@ describe('a client that stores its token and its key', () => {
           for (const [index, { kind, secondsLater }] of fates.entries()) {
             parts.clock.seconds += secondsLater
             if (isStolen && index === stolenAt) stolen = token
-            // The key is stored until an answer has arrived.
+            // The key is stored until a response has arrived.
             key ??= `key-of-refresh-number-${String((keys += 1)).padStart(4, '0')}`
             if (kind === 'lost on the way') continue
             const request = { token, key }
@@ -133,11 +133,11 @@ describe('a client that stores its token and its key', () => {
             key = undefined
             refreshes += 1
           }
-          // Duplicates of honest requests that a network delivers at last: none ends the session.
+          // Late duplicates of honest requests must not end the session.
           for (const { token: old, key: oldKey } of late) await refresh(old, oldKey).catch(() => undefined)
           const next = await refresh(token, key ?? 'key-of-the-last-refresh')
           if (stolen === undefined || stolen === token) return
-          // The thief has a token that was replaced since, and no key.
+          // The thief has a token that was replaced in the meantime, and no key.
           parts.clock.seconds += 11
           await refresh(stolen, undefined).catch(() => undefined)
           await expect(refresh(next.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
@@ -146,7 +146,7 @@ describe('a client that stores its token and its key', () => {
       ),
       { numRuns: 60 }
     )
-    // Else nothing was tried.
+    // Fails if the generator produced too few refreshes.
     expect(refreshes).toBeGreaterThan(60)
   })
 })

@@ -52,7 +52,7 @@ describe('business logic that refuses', () => {
     expect(run(createThrowing(thrown))).rejects.toMatchObject({ code: 'ERR_BUSINESS_LOGIC', message })
   )
 
-  // Cause: every error with a code was answered 500, those of the application and of the APIs that it calls included.
+  // Cause: every error with a code caused 500, including errors of the application and of APIs that it calls.
   it.each([
     ['a word', 'FORBIDDEN'],
     ['a word of another API', 'resource_missing'],
@@ -114,7 +114,7 @@ describe('business logic that fails', () => {
     ['a RangeError', new RangeError('too long')],
     ['an error of the system', Object.assign(new Error('connect'), { code: 'ECONNREFUSED', syscall: 'connect' })],
     ['an error with a number of the system', Object.assign(new Error('gone'), { errno: -2 })],
-    // Clients such as axios and ioredis keep the code only.
+    // Clients such as axios and ioredis set only the code.
     ...['ECONNREFUSED', 'ECONNRESET', 'ETIMEDOUT', 'EPIPE', 'ENOTFOUND', 'EAI_AGAIN'].map((code): [string, unknown] => [
       `an error with the code ${code} only`,
       Object.assign(new Error('no'), { code })

@@ -46,7 +46,7 @@ describe('one signature', () => {
       }),
       { numRuns: 50 }
     )
-    // Else nothing was tried.
+    // Fails if the generator opened too few sessions.
     expect(sessions).toBeGreaterThan(50)
   })
 })

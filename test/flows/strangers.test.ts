@@ -10,8 +10,8 @@ import { client, createFlowParts, signLogin, START_SECONDS, type FlowParts } fro
 const from = (network: string, isGone = () => false): Caller => ({ ...client, network, isGone })
 
 describe('invalid proofs of one client network', () => {
-  // Figure F19, small, in recoveries and not in time. Cause: tasks ran in the order of asking, so that 300 bad
-  // proofs, of up to 24 recoveries each, stood before a login that came a moment later.
+  // Small version of figure F19, measured in recoveries instead of time. Cause: tasks ran in order of arrival, so that
+  // 300 invalid proofs, of up to 24 recoveries each, were queued before a login that arrived a moment later.
   it('delay 20 logins of other networks by only a few recoveries, and lock out none of them', async () => {
     const parts = { ...(await createFlowParts()), scheduler: new EventLoopScheduler() }
     const recoveries = (): number => parts.steps.filter((step) => step === 'recover').length
@@ -27,7 +27,7 @@ describe('invalid proofs of one client network', () => {
       signed.map((one, number) => logIn(parts, { client: from(`198.51.100.${String(number)}`), ...one }))
     )
     expect(logins).toHaveLength(20)
-    // One for each login. Of the bad proofs, with two recoveries each: two that came first, two scheduled between the
+    // One per login. The invalid proofs need two recoveries each: two that came first, two scheduled between the
     // logins, and two explained in the one background round.
     expect(recoveries()).toBeLessThanOrEqual(20 + 2 * 6)
     expect((await answered).map(({ status }) => status)).toEqual(Array(300).fill('rejected'))
@@ -52,7 +52,7 @@ describe('a refused signature while too many wait for their turn', () => {
   const login = (parts: FlowParts, useCount = 0) =>
     logIn(parts, { client, did, sig: signLogin(parts, wallet, { useCount }) })
 
-  /** After some logins, while so many wait that one more is refused a background turn. */
+  /** Returns parts after some logins, with so many waiting that one more is refused a background turn. */
   async function busyAfter(logins: number, loginDomains: string[] = []): Promise<FlowParts> {
     const parts = await createFlowParts({ loginDomains })
     for (let useCount = 0; useCount < logins; useCount += 1) await login(parts, useCount)
@@ -62,7 +62,7 @@ describe('a refused signature while too many wait for their turn', () => {
     return parts
   }
 
-  // Cause: recoveries that only tell two refusals apart held up those who wait.
+  // Cause: recoveries that only distinguish two refusals delayed waiting users.
   it.each([
     ['a login with 2 domains', [], 2],
     ['a login with 6 domains', ['a.example', 'b.example', 'c.example', 'd.example'], 6]

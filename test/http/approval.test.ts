@@ -17,7 +17,7 @@ const computeHash = (body: string) => createHash('sha256').update(body).digest('
 const header = (approval: unknown) => Buffer.from(JSON.stringify(approval)).toString('base64url')
 const describeTransfer: DescribeRequest = ({ body }) => `Send ${body.amount} RBTC to ${body.to}`
 
-/** A service whose transfers are approved, and a user who is logged in. */
+/** Creates a service whose transfers need approval, and a logged-in user. */
 async function transferApp(config: Partial<DidAuthConfig> = {}, before: (app: Express) => void = () => undefined) {
   const done: unknown[] = []
   const events: SecurityEvent[] = []
@@ -36,7 +36,7 @@ async function transferApp(config: Partial<DidAuthConfig> = {}, before: (app: Ex
           '/plain',
           requireDid.with({ checkSession: true }),
           requireDid.approved(async () => 'Send text'),
-          // A second guard keeps what the first one found.
+          // A second guard keeps the user of the first one.
           requireDid,
           express.text(),
           handler
@@ -57,7 +57,7 @@ async function transferApp(config: Partial<DidAuthConfig> = {}, before: (app: Ex
     if (approval !== undefined) void sent.set('DID-Approval', approval)
     return sent.send(body)
   }
-  /** Asks for an approval, and signs it, with the fields that a test changes. */
+  /** Requests an approval and signs it, with the fields that a test changes. */
   const approve = async (
     path = '/transfer',
     body: object | string = TRANSFER,
@@ -161,7 +161,7 @@ describe('requireDid.approved', () => {
     expect(done).toEqual([])
   })
 
-  // Cause: a login whose statement reads as an approval had a proof that nothing verifies.
+  // Cause: a login whose statement looked like an approval had a login proof that could not be verified.
   it.each(['Approve: hello (GET /)', 'Approve GET /: hello'])(
     'never logs a user in, nor does the text %j',
     async (statement) => {
@@ -204,7 +204,7 @@ describe('requireDid.approved', () => {
       30: { ...contract, getChainId: async () => 30 }
     }
     const { app, approve, done } = await transferApp({ contractWallets })
-    // The contract judges the signature of another key.
+    // The contract judges a signature by another key.
     const signedFor = async (message: string, by = createAccount(2)) => ({
       message,
       signature: await by.signMessage({ message })
@@ -220,7 +220,7 @@ describe('requireDid.approved', () => {
         .set({ Authorization: `DIDAuth ${accessToken}` })
       return (await sent.set('DID-Approval', header(other)).send(TRANSFER)).status
     }
-    // The key of the account is another user than its contract.
+    // The key of the account belongs to another user than its contract.
     expect([await send(1), await send(30, account), await send(30), done.length]).toEqual([403, 403, 200, 1])
     verdict = false
     expect([await send(30), done.length]).toEqual([403, 1])
@@ -280,7 +280,7 @@ describe('requireDid.approved', () => {
     await sent().send('{"to":').expect(400, 'Malformed JSON')
   })
 
-  // Cause: 1,370 characters of a query came before the line, and hid it in the wallet's window.
+  // Cause: 1,370 characters of a query preceded the description, and hid it in the wallet's window.
   it('shows the description before a path of at most 200 characters, and signs the whole path', async () => {
     const { send, approve, done } = await transferApp()
     const path = `/transfer?memo=${'x'.repeat(2_000)}`
@@ -296,7 +296,7 @@ describe('requireDid.approved', () => {
 })
 
 describe('the option describe of requireDid.approved', () => {
-  /** The answer to a request, with an approval, whose line is described so. */
+  /** Returns the response to an approved request with this description. */
   async function answerTo(describe: DescribeRequest) {
     const { app, logIn } = await testApp(
       { siwe: true },
@@ -315,7 +315,7 @@ describe('the option describe of requireDid.approved', () => {
     ['returns no text', () => undefined as never]
   ])('causes 500 if it %s', async (_what, describe) => expect(await answerTo(describe)).toBe('500 Internal error'))
 
-  // Cause: the line quotes what the client sent, and the answer was 500.
+  // Cause: the description quotes client input, and the response was 500.
   it.each<[string, DescribeRequest]>([
     ['an empty line', () => ''],
     ['a line break', () => 'Send 1\nURI: https://evil.example'],

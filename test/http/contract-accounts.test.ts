@@ -17,7 +17,7 @@ const CONTRACT_DID = `did:ethr:0x1e:${address}`
 const UNSUPPORTED = [401, 'Unsupported DID']
 const [RELAY, VAULT] = ['https://relay.example', 'https://vault.example']
 
-/** A node of chain 30, by which each account is a contract with one answer to every signature. */
+/** Creates a node of chain 30 where each account is a contract with this verdict on every signature. */
 const nodeSaying = (verdict: boolean): ContractVerifier => ({
   getChainId: async () => 30,
   getCode: async () => '0x60',
@@ -29,7 +29,7 @@ const contractConfig = (verdict = true): Partial<DidAuthConfig> => ({
   contractWallets: { 30: nodeSaying(verdict) }
 })
 
-/** Logs in with a signature of another key, which only a contract can accept. */
+/** Logs in with a signature by another key, which only a contract can accept. */
 async function logInAsContract({ app }: Pick<TestApp, 'app'>) {
   const message = createSiweText(account, await requestNonce(app))
   const signature = await createAccount(2).signMessage({ message })
@@ -77,7 +77,7 @@ describe('the DID of a contract account', () => {
   })
 
   it.each([
-    // The relay's clock is that of the tests, as is the issuer's.
+    // Relay and issuer use the clock of the tests.
     [RELAY, 'rsk,0x1E', 200, {}],
     [RELAY, 'rsk', 401, {}],
     [VAULT, 'rsk,0x1E', 201, { clock: systemClock }],

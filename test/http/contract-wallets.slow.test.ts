@@ -33,7 +33,7 @@ beforeAll(async () => {
 
 afterAll(() => chain.stop())
 
-/** The client of the recipe. */
+/** Creates the client of the recipe. */
 function createClient(rpcUrl: string): PublicClient {
   return createPublicClient({ transport: http(rpcUrl, { timeout: 3_000, retryCount: 0 }), ccipRead: false })
 }
@@ -42,7 +42,7 @@ async function chainApp(rpcUrl = chain.rpcUrl, config: Partial<DidAuthConfig> = 
   return testApp({ siwe: true, contractWallets: { [CHAIN]: createClient(rpcUrl) }, ...config })
 }
 
-/** A message with a nonce, and what an account answers to it: the body of a `POST /siwe/verify`. */
+/** Creates the body of a `POST /siwe/verify`: a message with a nonce, signed by an account. */
 async function signedBy(
   { app }: TestApp,
   account: ContractAccount,
@@ -65,7 +65,7 @@ describe('a Safe 1.4.1 of two owners', () => {
   it('logs in once with both signatures: DID, account and method are those of its chain', async () => {
     const safe = contracts.safe([4001, 4002])
     await safe.deploy()
-    // The chain of a contract is accepted besides `networks`.
+    // The chain of a contract is accepted in addition to `networks`.
     const app = await chainApp(chain.rpcUrl, { networks: ['rsk'] })
     const body = await signedBy(app, safe)
     const { status, body: answer } = await verify(app, body)
@@ -147,7 +147,7 @@ describe('a malicious contract', () => {
     const app = await chainApp()
     expect(await answerTo(app, await signedBy(app, account))).toEqual(REFUSED)
     expect(listener.count()).toBe(0)
-    // The contract does ask: a client with CCIP-Read obeys.
+    // The contract does request a fetch: a client with CCIP-Read fetches.
     const obeying = createPublicClient({ transport: http(chain.rpcUrl) })
     await obeying.call({ to: account.address, data: '0x1626ba7e' }).catch(() => undefined)
     expect(listener.count()).toBeGreaterThan(0)

@@ -7,14 +7,14 @@ const wallet = createNumberedWallet(1)
 const SET = ['HttpOnly', 'Max-Age=604800', 'Path=/', 'SameSite=Strict', 'Secure']
 const CLEARED = SET.filter((attribute) => !attribute.startsWith('Max-Age'))
 
-/** Names and attributes of the cookies that are set, without values and dates. */
+/** Returns names and attributes of the cookies in a response, without values and dates. */
 const readCookies = (response: { headers: Record<string, unknown> }): [string, string[]][] =>
   setCookies(response).map((cookie) => {
     const [pair = '', ...attributes] = cookie.split('; ')
     return [pair.split('=')[0]!, attributes.filter((one) => !one.startsWith('Expires=')).sort()]
   })
 
-/** An application with cookies, and those of a user who logged in. */
+/** Creates an application with cookies, and returns those of a logged-in user. */
 async function loggedIn(cookiePrefix: '' | '__Host-' = '') {
   const test = await testApp({ useCookies: true, cookiePrefix, sessionPath: '/session' })
   const Cookie = await test.logInForCookies()
@@ -57,7 +57,7 @@ describe('cookie mode', () => {
       expect(cookie).toContain('; Max-Age=900;')
   })
 
-  // A page of a sibling domain can set a cookie of the plain name, and none of the prefixed one.
+  // A page of a sibling domain can set a cookie with the plain name, but none with the prefix.
   it('cookies without the prefix are neither read nor counted', async () => {
     const { me, send, Cookie } = await loggedIn('__Host-')
     const plain = Cookie.replaceAll('__Host-', '')

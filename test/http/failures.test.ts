@@ -6,7 +6,7 @@ import { createNumberedWallet } from '../support/wallet.js'
 const { did } = createNumberedWallet(1)
 const UNAVAILABLE = 'Store unavailable, try again'
 
-/** An application whose store fails in one verb from now on, and what was asked of it before. */
+/** Creates an application whose store fails in one verb from now on, with tokens from before. */
 async function brokenApp(verb: StoreVerb) {
   const { store, state } = breakableStore(verb)
   const test = await testApp({ store })
@@ -52,7 +52,7 @@ describe('an unavailable store', () => {
     await me((await logIn()).accessToken).expect(503, UNAVAILABLE)
   })
 
-  // Cause: charges had 5 s of their own, so that a request lasted longer than its 10 s.
+  // Cause: charges had a separate limit of 5 s, so that a request took longer than its 10 s.
   it('shares the 10 s of a request with the quotas', async () => {
     let spent = 0
     const now = performance.now.bind(performance)

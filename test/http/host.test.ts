@@ -28,7 +28,7 @@ const parsers: [string, (app: Express) => void][] = [
   ['cookie-parser with a secret', (app) => app.use(cookieParser('secret of the host'))]
 ]
 
-/** The host's own error handler, behind everything. */
+/** The host's own error handler, after everything else. */
 const hostSays: ErrorRequestHandler = (error: Error, _req, res, _next) => {
   res.status(418).send(`the host says: ${error.message}`)
 }
@@ -249,7 +249,7 @@ const sessions = route('GET', '/sessions')
 const oneSession = route('DELETE', '/sessions', true)
 const find = createRouteFinder([login, challenge, asked, sessions, oneSession])
 
-/** The route of a request such as `POST /auth`, and its parameter, in an application with some settings. */
+/** Returns the route of a request such as `POST /auth`, and its parameter, in an application with some settings. */
 function findRoute(request: string, settings: readonly string[] = []) {
   const [method = '', path = ''] = request.split(' ')
   const found = find({ method, path, app: { enabled: (name: string) => settings.includes(name) } as never })

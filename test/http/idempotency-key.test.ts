@@ -4,12 +4,12 @@ import { createCookieHeader, setCookies, readCookieTokens } from '../support/app
 import { refusal } from '../support/refusal.js'
 import { testApp } from '../support/test-app.js'
 
-/** The shortest key there is. */
+/** Shortest allowed key. */
 const KEY = 'abcdefghijkl_MNOPQR-56'
 const REPLAYED = 'idempotent-replayed'
 
 describe('Idempotency-Key at POST /refresh-token', () => {
-  // Cause: the answer to a refresh was lost, the client repeated it, and was logged out.
+  // Cause: the response to a refresh was lost; the client repeated the refresh, and was logged out.
   it('gives a repeat the same refresh token and a new access token until the session ends', async () => {
     const { logIn, refresh, me, clock } = await testApp()
     const { refreshToken } = await logIn()

@@ -8,7 +8,7 @@ import { createNumberedWallet } from '../support/wallet.js'
 const next = createNumberedWallet(7)
 const renewed = { serviceDid: next.did, serviceSigner: es256kSigner(next.privateKey) }
 
-/** Status of a guarded request with a token that the previous key signed, and the application with the new key. */
+/** Returns the status of a guarded request with a token by the previous key, and the application with the new key. */
 async function rotated(config: Parameters<typeof testApp>[0]) {
   const store = memoryStore()
   const before = await testApp({ store, maxRequestsPerTimeSlot: 1_000 })
@@ -20,7 +20,7 @@ async function rotated(config: Parameters<typeof testApp>[0]) {
 }
 
 describe('the service with a new key', () => {
-  // Cause: every client was answered 401 for up to ten minutes.
+  // Cause: every client got 401 for up to ten minutes.
   it('accepts access tokens of previousServiceDids until their exp, and signs with the new key', async () => {
     const {
       statusOf: requestStatus,

@@ -14,7 +14,7 @@ const CROSS_SITE = { 'Sec-Fetch-Site': 'cross-site' }
 const badSig = wallet.personalSign('anything')
 const badProof = (number: number) => ({ did: `did:ethr:rsk:0x${String(number).padStart(40, '0')}`, sig: badSig })
 
-/** An application that believes the proxy before it, where clients at other addresses name a DID or send a body. */
+/** Creates an application that trusts the proxy before it, with clients at other addresses. */
 async function proxiedApp(more: Partial<DidAuthConfig> = config, trusted = true) {
   const test = await testApp(more, { before: (app: Express) => trusted && app.set('trust proxy', true) })
   const send = (body: object, address = HERE, path = '/auth') => test.post(path, body, { 'X-Forwarded-For': address })
@@ -22,7 +22,7 @@ async function proxiedApp(more: Partial<DidAuthConfig> = config, trusted = true)
   return { ...test, send, name }
 }
 
-/** A memory store that records charges, and the number of requests for the uses of a challenge. */
+/** Creates a memory store that records charges and lookups of challenge uses. */
 function watchedStore(): { store: Store; charges: QuotaCharge[]; counted: { uses: number } } {
   const store = memoryStore()
   const charges: QuotaCharge[] = []
@@ -93,7 +93,7 @@ describe('the budget of requests that name a DID', () => {
     await name(HERE, createNumberedWallet(2).did).expect(200)
   })
 
-  // Cause: a stranger at the same address used the budget up by naming the DID, and its owner could not log in.
+  // Cause: a stranger at the same address used up the budget by naming the DID, and its owner could not log in.
   it.each(['/auth', '/signup'])('does not refuse a valid proof at %s if it is used up', async (path) => {
     const { get, post, createSignedLogin } = await testApp(config)
     const login = await createSignedLogin()
@@ -112,7 +112,7 @@ describe('the budget of requests that name a DID', () => {
 })
 
 describe('the budget of refused proofs of a client network', () => {
-  // Cause: each of them costs up to 24 recoveries, and free DIDs had a budget each.
+  // Cause: each proof costs up to 24 recoveries, and each free DID had a separate budget.
   it('is 100 times the quota: once used up, all proofs get 429 until the slot ends', async () => {
     const { store, charges, counted } = watchedStore()
     const { send, createSignedLogin, clock } = await proxiedApp({ ...config, store })
@@ -134,7 +134,7 @@ describe('the budget of refused proofs of a client network', () => {
 })
 
 describe('the budget of logins of a client network', () => {
-  // Cause: free DIDs opened sessions without end, and pushed those of others out of a store that was full.
+  // Cause: free DIDs opened unlimited sessions, and evicted those of others from a full store.
   it('is 50 times the quota: the 51st login gets 429 without using its challenge; refreshes work', async () => {
     const { send, createSignedLogin, requireDid } = await proxiedApp()
     let refreshToken = ''
@@ -217,7 +217,7 @@ describe('createCallerFinder', () => {
   const trusted = new Set(['https://service.example', 'https://app.example'])
   const proxied = { 'x-forwarded-for': '192.0.2.9' }
 
-  /** The caller of a request, and the warnings that came with it and with one more. */
+  /** Returns the caller of a request, and the warnings of this request and one more. */
   function findCaller(headers: Record<string, string>, ip = '192.0.2.1', trustProxy?: unknown) {
     const warn = jest.fn<Logger['warn']>()
     const find = createCallerFinder(trusted, { info: () => undefined, warn, error: () => undefined })

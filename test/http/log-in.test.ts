@@ -41,7 +41,7 @@ describe('POST /auth', () => {
 })
 
 describe('POST /signup', () => {
-  // Cause: anybody could make a service that looks at no credential read and parse 512 KiB with each request.
+  // Cause: anyone could make a service without credentials read and parse 512 KiB per request.
   it.each<[string, Partial<DidAuthConfig>, number]>([
     ['nothing uses credentials or claims', {}, 16],
     ['credentials are required', { requiredCredentials: ['Email'] }, 512],
@@ -67,7 +67,7 @@ describe('POST /signup', () => {
 
 const { did } = createNumberedWallet(1)
 
-/** The formula of the specification, with another hash library's call than the code's. */
+/** Challenge by the formula of the specification, computed with another hash library. */
 const CHALLENGE = Buffer.from(sha3.keccak_256.digest([did, challengeSecret, START_SECONDS / 300].join('-'))).toString(
   'hex'
 )

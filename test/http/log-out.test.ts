@@ -15,7 +15,7 @@ describe('POST /logout with a refresh token in the body', () => {
     return { ...test, ...(await test.logIn()), logOutBy }
   }
 
-  // Cause: a user who came back after ten minutes could not log out without a refresh before.
+  // Cause: a user who returned after ten minutes had to refresh before a logout.
   it('ends its session, with an expired access token or none', async () => {
     const { logIn, logOutBy, refresh, clock } = await loggedIn()
     for (const isSent of [true, false]) {
@@ -75,7 +75,7 @@ describe('POST /logout in cookie mode', () => {
     expect(clearedBy(await send().expect(200, ''))).toEqual(BOTH)
   })
 
-  // Cause: a logout that failed left both cookies in the browser of somebody who had clicked "log out".
+  // Cause: a failed logout left both cookies in the browser of a user who had clicked "log out".
   it.each<[string, number, (test: LoggedIn) => Promise<request.Response>]>([
     ['without any token', 401, async ({ send }) => send('')],
     ['with cookies of no meaning', 401, async ({ send }) => send('authorization=x; refresh-token=y')],
@@ -109,7 +109,7 @@ describe('POST /logout in cookie mode', () => {
     expect(clearedBy(await send().expect(503))).toEqual(BOTH)
   })
 
-  // Cause: the parser of the host refused the body before this package's route saw the request.
+  // Cause: the host's parser refused the body before this package's route.
   it("clears both cookies if a host's parser refuses the body with 400, except for another site", async () => {
     const { app, Cookie } = await loggedIn({}, { before: (host) => host.use(express.json()) })
     const sendBroken = () => request(app).post('/logout').set({ Cookie }).type('json').send('{"refreshToken":')
@@ -130,7 +130,7 @@ describe('POST /logout in cookie mode', () => {
     await refreshed().expect(200)
   })
 
-  // Cause: with `resourceIssuer`, a made-up token of another service kept the page from being asked for.
+  // Cause: with `resourceIssuer`, a made-up token of another service disabled the same-site check.
   it('clears nothing for another site with a Bearer token in addition to the cookies', async () => {
     const { send, refreshed } = await loggedIn({ resourceIssuer: { issuer: 'https://auth.example' } })
     const headers = { Origin: 'https://evil.example', Authorization: 'Bearer x' }

@@ -3,7 +3,7 @@ import { rounds } from '../support/time-factor.js'
 import { runLostAnswers } from '../support/lost-answers.js'
 
 describe('a client that stores refresh token and key', () => {
-  // Figure F18, small. Cause: an answer that was lost on its way logged an honest user out.
+  // Small version of figure F18. Cause: a lost response logged an honest user out.
   it('is never logged out by a proxy that loses every second response; second holders are detected', async () => {
     const [refreshes, plants] = [rounds(60, 1_000), rounds(8, 100)]
     const config = { maxRequestsPerTimeSlot: Infinity }

@@ -9,7 +9,7 @@ const hostSays: ErrorRequestHandler = (error: { status?: number }, _req, res, _n
   res.status(error.status ?? 500).send('the host says')
 }
 
-/** Posts broken JSON to a host with its parser before this package's routes, and its error handler after them. */
+/** Posts invalid JSON to a host with its parser before this package's routes, and its error handler after them. */
 async function poster(options: Parameters<typeof express.json>[0] = {}, config = {}) {
   const { app, log } = await testApp(config, {
     before: (host) => host.use(express.json(options)),

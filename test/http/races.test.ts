@@ -5,7 +5,7 @@ import { rounds } from '../support/time-factor.js'
 import { testApp, type TestApp } from '../support/test-app.js'
 import { createNumberedWallet } from '../support/wallet.js'
 
-/** Plays rounds of requests to a server that listens once for all of them. */
+/** Plays rounds of requests to one listening server. */
 async function playRounds(count: number, play: (test: TestApp, server: Server, round: number) => Promise<void>) {
   const test = await testApp({ maxRequestsPerTimeSlot: Infinity })
   const server = test.app.listen(0)

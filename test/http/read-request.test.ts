@@ -20,7 +20,7 @@ const GOOD = JSON.stringify({ did })
 const JSON_TYPE = { 'content-type': 'application/json' }
 const REAL = ['nextTick', 'setImmediate', 'queueMicrotask', 'Date', 'performance', 'hrtime'] as const
 
-/** A request with a body that comes in chunks, or that the application has read. */
+/** Creates a request with a body that arrives in chunks, or that the application has parsed. */
 const createRequest = (stream: Readable, headers: object, body?: unknown) =>
   Object.assign(stream, { headers, body }) as unknown as Request
 const read = (text: string | Buffer, headers: object = JSON_TYPE) =>
@@ -150,7 +150,7 @@ describe('a body that does not arrive', () => {
     return { stream, outcome }
   }
 
-  // Cause: a connection that announced a body and sent none was held for five minutes, Node's own limit.
+  // Cause: a connection that announced a body and sent none stayed open for five minutes, Node's own limit.
   it('is refused after 30 s and not before, even if it arrives byte by byte', async () => {
     const { stream, outcome } = waiting()
     let hasEnded = false
@@ -180,7 +180,7 @@ describe('a body that does not arrive', () => {
   })
 })
 
-/** Gives a test a connection to an application, and what the server knows of its end. */
+/** Gives a test a connection to an application, and a promise of its close at the server. */
 async function connected<T>(app: Express, use: (socket: Socket, closed: Promise<void>) => Promise<T>): Promise<T> {
   const server = createServer(app)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -227,8 +227,8 @@ describe('a body over a connection', () => {
     }).finally(() => jest.useRealTimers())
   })
 
-  // Cause: the 10 s of a login began before its body was read, so that a slow one was 503 ERR_STORE with a good
-  // signature.
+  // Cause: the 10 s of a login began before its body was read, so that a slow body with a valid signature got 503
+  // ERR_STORE.
   it('leaves a login its full time if the body takes 12 s', async () => {
     const reading = new EventEmitter()
     const { app } = await testApp(
@@ -265,7 +265,7 @@ describe('a body over a connection', () => {
     }
   })
 
-  // A chunk after the answer once set a header again, where no one catches what it threw: the process ended.
+  // Cause: a chunk after the response set a header again, and the uncaught error ended the process.
   it('gets 413 before it has ended, however many chunks follow, so that memory stays bounded', async () => {
     const { app, log, logIn } = await testApp()
     await connected(app, async (socket, closed) => {
@@ -318,7 +318,7 @@ describe('a body over a connection', () => {
       socket.write(head('/auth') + text, () => setImmediate(() => socket.destroy()))
       await closed
     })
-    // Too large: it was answered before the client went.
+    // The 413 was sent before the client disconnected.
     expect(log.filter(({ fields }) => fields.code !== 'ERR_TOO_LARGE')).toEqual([])
     await logIn()
   })

@@ -10,7 +10,7 @@ import request from 'supertest'
 const wallet = createNumberedWallet(1)
 const { did } = wallet
 
-/** An application whose log at debug and at warn the test reads. */
+/** Creates an application whose log at debug and warn the test reads. */
 async function loggingApp(config: Partial<DidAuthConfig> = {}) {
   const [debug, warn] = [jest.fn<NonNullable<Logger['debug']>>(), jest.fn<Logger['warn']>()]
   const logger = { debug, info: () => undefined, warn, error: () => undefined }
@@ -18,7 +18,7 @@ async function loggingApp(config: Partial<DidAuthConfig> = {}) {
   return { ...test, debug, warn, refusals: () => debug.mock.calls.map(([fields]) => fields) }
 }
 
-/** The login of another account than the DID's, and the challenge that it signed. */
+/** Sends a login that another account signed, and returns its challenge. */
 async function sendForeignLogin({ app, post }: TestApp) {
   const challenge = await requestLoginChallenge(app, did)
   const sig = createNumberedWallet(2).personalSign(createLoginText('service.example', challenge))
@@ -129,7 +129,7 @@ describe('the log of refused requests', () => {
     expect(refusals()).toHaveLength(2)
   })
 
-  // Cause: with the default logger, nothing told an operator why every proof or token was refused.
+  // Cause: with the default logger, an operator could not find out why every proof or token was refused.
   it('contains the first refusal of each code at warn, with the check, without recovered addresses', async () => {
     const test = await testApp()
     for (let number = 0; number < 2; number += 1) {
@@ -161,7 +161,7 @@ describe('the log of refused requests', () => {
 const HERE = '192.0.2.1'
 const AT_START = { atSeconds: START_SECONDS }
 
-/** An application that trusts its proxy, a user who is logged in, and the events since then. */
+/** Creates an application that trusts its proxy, with a logged-in user, and records later events. */
 async function watchedApp(config: Partial<DidAuthConfig> = {}) {
   const events: SecurityEvent[] = []
   const test = await testApp(

@@ -87,7 +87,7 @@ describe('requireDid', () => {
 
 const { did } = createNumberedWallet(1)
 
-/** An application with a guarded `POST /pay` that asks the store about the session, and a user who logged in. */
+/** Creates an application with a guarded `POST /pay` that checks the session in the store, and a logged-in user. */
 async function payApp(config: Partial<DidAuthConfig> = {}, isGuardedTwice = false) {
   const test = await testApp(config, {
     after: (app, requireDid) => {

@@ -8,7 +8,7 @@ const { did } = createNumberedWallet(1)
 const ORDERS = 'https://orders.example'
 const asProblem = { Accept: 'application/problem+json' }
 
-/** A service that accepts tokens of an issuer. */
+/** Creates a service that accepts tokens of an issuer. */
 const createOrdersApp = (issuer: TestIssuer, config = {}) =>
   testApp({ serviceUrl: ORDERS, loginDomains: ['service.example'], resourceIssuer: { issuer: issuer.url }, ...config })
 
@@ -223,7 +223,7 @@ describe('requireDid with resourceIssuer', () => {
     const issuer = await startIssuer()
     const orders = await createOrdersApp(issuer, { useCookies: true })
     const Authorization = `Bearer ${await issuer.tokenFor(ORDERS)}`
-    // Cookies of another port of the same host.
+    // Cookies of another port on the same host.
     await orders.me({ Authorization, Cookie: 'authorization=another', Origin: 'https://page.example' }).expect(200)
   })
 })

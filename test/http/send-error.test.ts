@@ -55,7 +55,7 @@ const rows = Object.entries(table).map(([code, [status, text]]) => ({ code: code
 
 const silent = { info: () => undefined, warn: () => undefined, error: () => undefined }
 
-/** Asks an application whose every request is answered with one error. */
+/** Sends a request to an application that responds with this error. */
 function ask(error: unknown, Accept?: string, options: Partial<ErrorSenderOptions> = {}) {
   const send = createErrorSender({ serviceUrl, logger: silent, ...options })
   const app = express().use((req, res) => send(req, res, error))
@@ -88,7 +88,7 @@ describe('the response to an error', () => {
     ['application/json', 'text/plain'],
     ['application/*', 'application/problem+json'],
     ['application/json, application/problem+json', 'application/problem+json'],
-    // Cause: axios puts `text/plain` before what its user adds, and the code of the error never came.
+    // Cause: axios puts `text/plain` before the user's types, and clients never got the code of the error.
     ['application/json, text/plain, */*, application/problem+json', 'application/problem+json'],
     ['text/plain, Application/Problem+JSON ,text/html', 'application/problem+json'],
     ['text/plain, xapplication/problem+json', 'text/plain'],

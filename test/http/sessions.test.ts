@@ -171,7 +171,7 @@ describe('DELETE /sessions/:id', () => {
     expect(unknown.body).toMatchObject({ code: 'ERR_SESSION_NOT_FOUND' })
   })
 
-  // Cause: it was answered 401 `Invalid DID`, and a client that sees 401 throws its token away.
+  // Cause: the response was 401 `Invalid DID`, and a client drops its token on 401.
   it.each(['%', '%zz', '%E0%A4%A', '%ff'])(
     'responds 404 for the wrongly encoded id %s, and 401 without a token',
     async (id) => {
@@ -219,7 +219,7 @@ async function sessionApp(config: Partial<DidAuthConfig> = {}) {
   return { ...test, own: (as?: string | Record<string, string>) => test.get('/session', as) }
 }
 
-/** An application with cookies, and a user who logged in. */
+/** Creates an application with cookies, and a logged-in user. */
 async function cookieApp(config: Partial<DidAuthConfig> = {}) {
   const test = await sessionApp({ useCookies: true, ...config })
   const Cookie = await test.logInForCookies()

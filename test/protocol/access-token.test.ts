@@ -250,8 +250,7 @@ describe('verifyAccessToken', () => {
   })
 })
 
-// A token that was made by a clock that ran an hour ahead, or before ours was set back by an hour, would outlive its
-// life.
+// A token created while a clock was an hour ahead, before it was set back, would outlive its lifetime.
 describe('maxLifetimeSeconds', () => {
   const maxLifetimeSeconds = 600
   const verifyBounded = (token: string): AccessTokenClaims =>

@@ -113,7 +113,7 @@ function spyCurve(): Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'> & { r
 
 const twoForms = (challenge: string): string[] => [`a ${challenge}`, `b ${challenge}`]
 
-/** The message that was signed, or the refusal: both steps, as the flows take them. */
+/** Returns the signed message, or throws the refusal, in the two steps of the flows. */
 function verifyResponse(
   curve: Curve | ReturnType<typeof spyCurve>,
   response: ChallengeResponse,
@@ -201,7 +201,7 @@ describe('findSignedMessage and explainRefusal', () => {
     expect(spy.recoveries).toBe(24)
   })
 
-  // A sign up without credentials has 3 domains with 4 forms each: `used` once took all of the other 12.
+  // A sign-up without credentials has 3 domains with 4 forms each. Cause: `used` took all of the other 12.
   it('share the rest of 24 recoveries equally between the reasons: 6 each after 12', () => {
     const messagesOver = (challenge: string): string[] => Array.from({ length: 12 }, (_, i) => `${i} ${challenge}`)
     const used = createChallenge(6_000_000, 0)

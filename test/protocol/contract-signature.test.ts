@@ -42,7 +42,7 @@ describe('assertContractAskable', () => {
 
   it('accepts addresses from 2^32 on', () => expect(() => assertContractAskable(account, '0x')).not.toThrow())
 
-  // The identity contract at 4 answers what it is asked, which begins with the magic value of EIP-1271.
+  // The identity contract at 4 returns its input, which starts with the magic value of EIP-1271.
   it.each([
     '0x0000000000000000000000000000000000000004',
     '0x0000000000000000000000000000000001000006',

@@ -33,7 +33,7 @@ function scanDid(text: string): boolean {
   return idChars > 0
 }
 
-/** The address or public key of a did:ethr by its parts, or undefined. */
+/** Returns the address or public key of a did:ethr, or undefined. */
 function scanEthrKey(text: string): string | undefined {
   const [scheme, method, ...rest] = text.split(':')
   const key = rest.pop() ?? ''
@@ -107,7 +107,7 @@ describe('the grammar of DIDs (F10)', () => {
       }),
       { numRuns: 10_000 }
     )
-    // Else the generators have gone blind.
+    // Fails if the generators miss a kind.
     expect(Math.min(...Object.values(counts))).toBeGreaterThan(200)
   })
 })

@@ -72,7 +72,7 @@ describe('parseHttpUrl', () => {
   )
 })
 
-// Cause: URL.canParse of Node 20 changes its mind about ü once it is optimised.
+// Cause: URL.canParse of Node 20 returns another result for ü after it is optimized.
 describe('parseUrl', () => {
   it('parses a host with an umlaut the thousandth time as the first time', () => {
     const origins = new Set(Array.from({ length: 20_000 }, () => parseUrl('https://münchen.example')?.origin))

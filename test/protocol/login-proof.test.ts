@@ -75,7 +75,7 @@ describe('verifyLoginProof', () => {
 })
 
 describe('the option loginProofs', () => {
-  /** An application whose listener keeps the events, and then throws; what it has written to its log. */
+  /** Creates an application whose listener records the events, and then throws; returns its log as well. */
   async function auditedApp(loginProofs?: boolean) {
     const events: SecurityEvent[] = []
     const lines: unknown[] = []

@@ -50,7 +50,7 @@ const SHORT = [HEADER, ADDRESS, '', '', ...LINES.slice(5, 10)]
 const withLine = (number: number, ...lines: string[]): string =>
   [...LINES.slice(0, number - 1), ...lines, ...LINES.slice(number)].join('\n')
 
-/** Code and reason of a refusal. */
+/** Returns code and reason of a refusal. */
 function catchRefusal(work: () => unknown): { code: string; field?: unknown; line?: unknown } | undefined {
   try {
     work()
@@ -227,7 +227,7 @@ describe('parseSiweMessage', () => {
           expect((error as DidAuthError).code).toBe('ERR_MESSAGE')
           return
         }
-        // Viem knows one name of an account, and no underscore in a host.
+        // Viem accepts one name of an account, and no underscore in a host.
         const { uri, nonce, chainId, issuedAt } = parseByViem(text)
         const [first, address] = text.split('\n')
         expect(ours).toMatchObject({ address, uri, nonce, chainId })

@@ -35,7 +35,7 @@ afterEach(() => {
   jest.useRealTimers()
 })
 
-/** Asks for an issuer and answers the question, if there is one. */
+/** Looks an issuer up, and answers the resolution if there is one. */
 async function learn(number: number, answer: unknown = DOCUMENT): Promise<unknown> {
   const count = asked.length
   const keys = issuers.keysOf(did(number), createClient('a')).catch((error: unknown) => error)
@@ -72,7 +72,7 @@ describe('createIssuerKeyCache', () => {
     expect(asked.map((one) => one.did)).toEqual([did(0)])
   })
 
-  // Cause: 1000 documents of 64 KiB each were cached whole.
+  // Cause: 1000 documents of 64 KiB each were cached completely.
   it('caches at most 3 MiB of documents', async () => {
     const didDocument = { assertionMethod: [{ ethereumAddress: ADDRESS }], filler: '' }
     didDocument.filler = 'x'.repeat(32 * 1024 - JSON.stringify(didDocument).length)
@@ -114,7 +114,7 @@ describe('createIssuerKeyCache', () => {
 
   const ask = (number: number, network: string): Promise<unknown> => issuers.keysOf(did(number), createClient(network))
 
-  /** Asks for two issuers from each of these networks, and returns how many were asked. */
+  /** Looks up two issuers from each of these networks, and returns the number of resolutions. */
   async function askTwiceFrom(networks: string[]): Promise<number> {
     networks.forEach((network, at) => [2 * at, 2 * at + 1].forEach((one) => void ask(one, network).catch(() => 0)))
     await round()

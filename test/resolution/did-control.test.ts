@@ -33,7 +33,7 @@ async function documentApp(config: Partial<DidAuthConfig> = {}): Promise<TestApp
   return testApp({ rpcUrl, registry, didControl: 'document', siwe: true, ...config })
 }
 
-/** Returns the answer of `/auth` to the DID of one wallet with the signature of another. */
+/** Returns the response of `/auth` to the DID of one wallet with the signature of another. */
 async function logIn({ app }: TestApp, signer: TestWallet, did = signer.did): Promise<Response> {
   const sig = signer.personalSign(createLoginText('service.example', await requestLoginChallenge(app, did)))
   return request(app).post('/auth').send({ did, sig })
@@ -84,7 +84,7 @@ describe("POST /auth with didControl: 'document'", () => {
 
   it.each([
     ['sigAuth', 3011, 86_400, GOOD],
-    // Issuers may have it: it is only under assertionMethod.
+    // Allowed for issuers: it is only listed under assertionMethod.
     ['veriKey', 3012, 86_400, REFUSED],
     // The delegate was added an hour ago for a minute.
     ['sigAuth', 3013, 60, REFUSED]
@@ -223,7 +223,9 @@ describe("POST /refresh-token with didControl: 'document'", () => {
   const didDocument = { verificationMethod: [method], authentication: ['#c'] }
   const unresolved = (error: string) => ({ didResolutionMetadata: { error }, didDocument: null })
 
-  /** Returns the answers to refreshes while a resolver returns something else than the document, and after it. */
+  /**
+   * Returns the responses to refreshes while a resolver returns this result instead of the document, and afterwards.
+   */
   async function refreshWith(answer: unknown): Promise<unknown[]> {
     let isChanged = false
     const resolve = async (): Promise<unknown> =>
@@ -233,7 +235,7 @@ describe("POST /refresh-token with didControl: 'document'", () => {
     const answers: unknown[] = []
     for (const [is, seconds] of [
       [true, 60],
-      // The failure is remembered.
+      // The failure is cached.
       [true, 5],
       [false, 5]
     ] as const) {

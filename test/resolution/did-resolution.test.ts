@@ -11,7 +11,7 @@ const parseKeys = (didDocument: unknown): unknown => parse({ didDocument })
 const unproved = refusal('ERR_CREDENTIAL_ISSUER')
 const outOfReach = refusal('ERR_RESOLVER')
 
-/** The message that stays in the log. */
+/** Returns the message in the log. */
 function readReason(didDocument: unknown): unknown {
   try {
     return parseKeys(didDocument)
@@ -59,7 +59,7 @@ describe('parseResolution', () => {
       return { ...document, filler: filler(left) }
     }
     const text = (length: number): string => 'x'.repeat(length)
-    // Each element takes two bytes, the comma included.
+    // Each element takes two bytes, including the comma.
     const list = (length: number): number[] => Array<number>(Math.floor(length / 2) + 1).fill(0)
     for (const filler of [text, list]) {
       const largest = createDocument(65_536, filler)

@@ -20,11 +20,11 @@ const web = 'did:web:issuer.example'
 
 async function resolverApp(resolve: (did: string) => unknown): Promise<TestApp> {
   const resolver = { resolve } as unknown as NonNullable<DidAuthConfig['resolver']>
-  // Else no credential is looked at.
+  // Without business logic, no credential is verified.
   return testApp({ resolver, signupBusinessLogic: () => undefined })
 }
 
-/** A resolution result with these methods, all of them for assertions. */
+/** Returns a resolution result with these methods, all of them for assertions. */
 function createDocument(did: string, ...methods: Record<string, unknown>[]): object {
   const verificationMethod = methods.map((method, at) => ({ id: `${did}#${String(at)}`, controller: did, ...method }))
   const didDocument = { id: did, verificationMethod, assertionMethod: verificationMethod.map(({ id }) => id) }
@@ -98,7 +98,7 @@ describe('POST /signup without rpcUrl and resolver: an issuer', () => {
   const answer = async (credential: string) =>
     answerTo(await testApp({ signupBusinessLogic: () => undefined }), credential)
 
-  // supertest connects to the application by node:net; whatever else goes out would go through fetch.
+  // supertest connects to the application by node:net; other outgoing requests would use fetch.
   beforeEach(() => {
     asked.length = 0
     jest.spyOn(globalThis, 'fetch').mockImplementation((url) => {
