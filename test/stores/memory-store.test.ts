@@ -18,7 +18,7 @@ import {
 describe('memoryStore', () => {
   const createUserSession = (name: string, details = {}) =>
     createSession(name, { did: `did:example:${name}`, ...details })
-  /** Which of the sessions are there. */
+  /** Returns the names of the existing sessions. */
   const namesIn = async (store: ReturnType<typeof memoryStore>, ...names: string[]) => {
     const found = await Promise.all(names.map((name) => store.findSession(service, `session-${name}`)))
     return names.filter((_, index) => found[index] !== undefined)
@@ -32,7 +32,7 @@ describe('memoryStore', () => {
     expect(found.map((one) => memoryStores.has(one))).toEqual([true, true, true, false, false])
   })
 
-  // Cause: a window of 10 s has the number of a slot of nonces, and its end was taken for theirs.
+  // Cause: a window of 10 s had the same number as a slot of nonces, and its end was used for theirs.
   it('stores the use of a nonce until it expires, even if a window has the same number', async () => {
     let seconds = 0
     const store = memoryStore({ monotonicSeconds: () => seconds })
@@ -126,7 +126,7 @@ describe('memoryStore', () => {
     const window = (number: number, nowSeconds: number, did: string) =>
       createUse({ did, window: 6_000_000 + number, expiresAtSeconds: START_SECONDS + number * 300, nowSeconds })
     await store.consumeChallenge(window(1, START_SECONDS, 'a'))
-    // A wrong number begins no window that could be deleted later.
+    // A use with a wrong count starts no window that could be deleted later.
     await store.consumeChallenge({ ...window(2, START_SECONDS + 310, 'b'), useCount: 7 })
     monotonicSeconds = 1000
     await store.consumeChallenge(window(4, START_SECONDS + 1000, 'c'))
@@ -175,7 +175,8 @@ describe('AgedMap', () => {
   })
 
   it('keeps no deleted value in memory while its oldest entry stays', async () => {
-    // The walk of version 0.1 stood still at the oldest, and with it each table that the Map had replaced since.
+    // Cause: the iteration of version 0.1 kept the oldest entry, and with it each table that the Map had replaced
+    // since.
     const map = new AgedMap<object>()
     map.set('oldest', {})
     expect(map.oldest()?.[0]).toBe('oldest')
@@ -185,7 +186,7 @@ describe('AgedMap', () => {
       return new WeakRef(value)
     })
     setFlagsFromString('--expose-gc')
-    // A WeakRef lasts as long as the job that made it.
+    // A WeakRef keeps its target until the end of the job that created it.
     await new Promise((resolve) => setImmediate(resolve))
     ;(runInNewContext('gc') as () => void)()
     expect(values.filter((value) => value.deref() !== undefined)).toHaveLength(10)
@@ -193,7 +194,7 @@ describe('AgedMap', () => {
   })
 })
 
-/** A store that notes each call, and answers with its own name and the verb. */
+/** Creates a store that records each call, and returns its name and the verb. */
 function notingStore(name: string, notes: string[]): Store {
   const verbs = [...Object.values(storeVerbs).flat(), 'ping', 'close']
   const note =

@@ -47,7 +47,7 @@ describe('migratePostgres', () => {
     const runs = await Promise.all(databases.map((one) => migratePostgres(one, STEPS, options)))
     expect(await runOn(server.url, 'SELECT * FROM animals')).toEqual([{ name: 'cat', legs: null }])
     expect(await versions()).toEqual([1, 2])
-    // Each instance in turn, of which a later one may have run the first step.
+    // The statements of each instance in turn; a later one may have run the first step.
     const texts = STEPS.flatMap(({ statements }) => statements)
     expect(
       runs
@@ -59,7 +59,7 @@ describe('migratePostgres', () => {
 
   it("runs nothing on a connection that waited for another instance's migration", async () => {
     const [slow, fast] = databases as [PostgresDatabase, PostgresDatabase]
-    // The connection knows by heart what a migration asks the catalogue.
+    // The connection has prepared the catalog query of a migration.
     await migratePostgres(slow, [{ statements: ['CREATE TABLE plants (name text)'], needsCode: 1 }], {
       schemaTable: 'plants_schema'
     })
@@ -141,7 +141,7 @@ describe('the statements of the PostgreSQL store', () => {
       `CREATE FUNCTION public.hashtextextended(text, int) RETURNS bigint LANGUAGE plpgsql AS
         $$ BEGIN RAISE 'run as %', current_user; END $$`
     )
-    // Operators are looked up as well: of types for which PostgreSQL itself has none, another role's would be taken.
+    // Operators are also resolved by schema: for types without a built-in one, PostgreSQL would call another role's.
     for (const [left, right] of [
       ['oid', 'regclass'],
       ['real', 'bigint'],

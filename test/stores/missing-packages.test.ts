@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { pathToFileURL } from 'node:url'
 import { nodeOptions, scriptFile } from '../support/run-script.js'
 
-/** Hides Node's own SQLite, and makes `require` of a package fail as where it is not installed or was not compiled. */
+/** Hides Node's own SQLite, and makes `require` of a package fail as if it were not installed or not compiled. */
 const without = (name: string, code: string): string =>
   `data:text/javascript,${encodeURIComponent(`
   import Module from 'node:module'

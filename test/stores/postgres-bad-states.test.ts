@@ -15,7 +15,7 @@ const WRONG = 'wrong-horse-battery'
 
 let engine: PostgresEngine
 
-/** Returns what an operator reads: the line of `migrateStore` at the start, and the cause of a verb's rejection. */
+/** Returns the messages for an operator: of `migrateStore` at the start, and of the cause of a rejected verb. */
 async function readLines(url: string, options: PostgresStoreOptions = {}): Promise<{ start: string; verb: string }> {
   const limits = { timeoutSeconds: TEST_TIMEOUT_SECONDS, ...options }
   const mode = options.migrate === false ? 'check' : 'apply'
@@ -26,7 +26,7 @@ async function readLines(url: string, options: PostgresStoreOptions = {}): Promi
   return { start, verb }
 }
 
-/** The code and the line of an error, which is searched for passwords as deep as a log may print it. */
+/** Returns code and message of an error, and searches all that a log may print for passwords. */
 function readLine(error: unknown): string {
   const { code, message, cause } = error as Error & { code: string }
   const all = inspect(error, { depth: Infinity, showHidden: true }) + JSON.stringify(error)

@@ -88,7 +88,7 @@ describe('PostgresDatabase', () => {
     expect((await db.query({ text: 'SELECT 1 FROM rows WHERE id >= 800 AND id < 1000' })).rowCount).toBe(0)
   })
 
-  // Behind it, the connection answers 25P02 to all that was sent with it, and one of these may be noticed first.
+  // After a failure, the connection returns 25P02 for all other statements, and one of these may be noticed first.
   it('reports the first failure of statements that are sent together', async () => {
     const db = database()
     const later = async (promise: Promise<unknown>): Promise<unknown> => promise.finally(() => Promise.resolve())
@@ -163,7 +163,7 @@ describe('PostgresDatabase', () => {
     const db = database({ poolSize: 2 })
     const write = { text: 'INSERT INTO rows VALUES ((random() * 1e9)::int + 100, 0)' }
     const together = meeting(2)
-    // Both connections are open, and become read-only as those to a server that is no primary any more.
+    // Both open connections become read-only, as on a server that is no longer the primary.
     const readOnly = (): Promise<unknown> =>
       db.transaction(async (query) => {
         await query({ text: 'SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY' })
@@ -177,7 +177,7 @@ describe('PostgresDatabase', () => {
   })
 })
 
-/** Waits until as many have come, and then no more. */
+/** Returns a barrier that opens once for this many callers. */
 function meeting(size: number): () => Promise<void> {
   let come = 0
   let open!: () => void

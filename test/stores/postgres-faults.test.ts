@@ -24,7 +24,7 @@ let tables: PostgresTables
 let proxy: TcpProxy
 const open: Store[] = []
 
-/** A store behind the proxy. */
+/** Creates a store that connects through the proxy. */
 function behindProxy(options: PostgresStoreOptions = {}): Store {
   const url = new URL(tables.url)
   url.port = String(proxy.port)
@@ -60,7 +60,7 @@ describe('a PostgreSQL store whose connections are cut', () => {
   it('rejects as unavailable if the retry is cut too, and works afterwards', async () => {
     const store = behindProxy()
     await store.createSession(createSession('a'))
-    // Not even the greeting of a new connection arrives whole.
+    // Not even the greeting of a new connection arrives completely.
     proxy.cutAfter(10)
     proxy.reset()
     expect(await catchCode(store.rotateRefreshToken(createRotation('a', 0, 1)))).toBe('ERR_STORE')
@@ -75,7 +75,7 @@ describe('a PostgreSQL store whose connections are cut', () => {
     const calls = [1, 2, 3, 4].map(() => catchCode(store.findSession(service, 'session-a')))
     expect((await other.findSession(service, 'session-a'))?.state).toBe('active')
     expect(new Set(await Promise.all(calls))).toEqual(new Set(['ERR_STORE']))
-    // Each connection that did not answer is closed, and not only forgotten.
+    // Each unresponsive connection is closed, not only dropped from the pool.
     await until(() => Promise.resolve(proxy.connections() === 0))
     proxy.blackHole(false)
     await until(async () => (await catchCode(store.findSession(service, 'session-a'))) === undefined)
@@ -180,9 +180,9 @@ describe('a PostgreSQL store whose server crashes', () => {
       isOver = true
       await Promise.all(writers)
       expect([...codes]).toEqual(['ERR_STORE'])
-      // One by one: on a machine whose crash takes long there are more than may wait for a connection.
+      // One by one: after a slow crash, the writes exceed the queue limit of the pool.
       for (const name of answered) expect(await store.findSession(service, `session-${name}`)).toBeDefined()
-      // Quotas lie in unlogged tables.
+      // Quotas are in unlogged tables.
       expect((await store.chargeQuota(createCharge())).count).toBe(1)
     } finally {
       isOver = true

@@ -37,7 +37,7 @@ afterAll(async () => {
   await tables.drop()
 })
 
-/** PostgreSQL estimates the sizes of tables when they are analyzed, which it does by itself now and then. */
+/** Updates the estimated sizes of tables, as PostgreSQL does periodically. */
 const analyze = (): Promise<unknown> =>
   tables.rows('ANALYZE did_auth_sessions, did_auth_challenge_uses, did_auth_request_quotas, did_auth_anonymous_quotas')
 
@@ -165,7 +165,8 @@ describe('a full PostgreSQL store', () => {
     expect(await countRows('did_auth_request_quotas')).toBe(3)
   })
 
-  // Cause: a deletion does not change the estimate, so that each instance deleted the surplus again, down to none.
+  // Cause: a deletion does not change the estimate, so that each instance deleted the surplus again, until none was
+  // left.
   it('deletes no further quotas while the estimate is out of date', async () => {
     const store = tables.store()
     for (let index = 0; index < 6; index += 1) {
@@ -210,7 +211,7 @@ describe('the sweep of a PostgreSQL store', () => {
   })
 })
 
-/** Statements that were sent meanwhile. */
+/** Returns the number of statements sent during the work. */
 async function countStatements(work: () => Promise<unknown>): Promise<number> {
   const before = pool.sent.length
   await work()
@@ -252,7 +253,7 @@ describe('the round trips of a PostgreSQL store', () => {
   it('are 1 for a guarded request, 2 for a refresh, and at most 7 for a login', async () => {
     const store = postgresStore(pool, { timeoutSeconds: 80 })
     const { app, requireDid } = await testApp({ store })
-    // The first login also makes the tables.
+    // The first login also creates the tables.
     let tokens = await logIn(app, createNumberedWallet(1))
     await untilQuiet()
     const login = await countStatements(async () => {

@@ -26,7 +26,7 @@ function opening<T extends { close(): Promise<void> }>(store: T): T {
   return store
 }
 
-/** A store, and the warnings that it gave. */
+/** Creates a store, and records its warnings. */
 function storeOn(url: string, options: RedisStoreOptions = {}): { store: Store; warnings: string[] } {
   const warnings: string[] = []
   const logger = { warn: (_fields: object, message: string) => void warnings.push(message) }
@@ -47,7 +47,7 @@ describe('quotas in a failing Redis', () => {
     for (let charge = 0; charge < 3; charge += 1) await expect(quotas.chargeQuota(createCharge())).rejects.toThrow()
     await redis.start()
     await until(() => ready(quotas))
-    // The scripts are gone as well.
+    // The scripts are lost as well.
     expect(await quotas.chargeQuota(createCharge())).toMatchObject({ count: 1, isCharged: true })
   })
 
@@ -85,7 +85,7 @@ describe('quotas in a failing Redis', () => {
     const waiting = Array.from({ length: 10_000 }, () => quotas.chargeQuota(createCharge()))
     await expect(quotas.chargeQuota(createCharge())).rejects.toThrow('10000 calls wait for Redis')
     redis.resume()
-    // Those that Redis answers in time, which is not a matter of this test, are each told another count.
+    // Calls that Redis answers in time, whose number varies, each get a different count.
     const outcomes = await Promise.allSettled(waiting)
     const counts = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value.count] : []))
     expect(new Set(counts).size).toBe(counts.length)

@@ -33,7 +33,7 @@ const newPrefix = (): string => `test ${randomUUID()} `
 const listKeys = async (keyPrefix: string): Promise<string[]> =>
   ((await redis.command('KEYS', `${keyPrefix}*`)) as string[]).map((key) => key.slice(keyPrefix.length)).sort()
 
-/** Takes a store for one test. */
+/** Uses a store in one test. */
 async function using(store: Store, test: (store: Store) => Promise<void>): Promise<void> {
   await test(store).finally(() => store.close())
 }
@@ -130,7 +130,7 @@ describe('quotas in Redis', () => {
       const buckets = (await listKeys(keyPrefix)).filter((key) => key.startsWith('a:'))
       const lengths = await Promise.all(buckets.map((key) => redis.command('HLEN', keyPrefix + key)))
       expect(lengths).toEqual([16, 16, 16, 16])
-      // The first that end are deleted first: of those that end later none.
+      // Quotas that expire first are deleted first: none of those that expire later.
       const late = createCharge({ kind: 'anonymous', key: 'late', nowSeconds: START_SECONDS + 1 })
       await quotas.chargeQuota(late)
       for (const stranger of strangers) await quotas.chargeQuota(stranger)

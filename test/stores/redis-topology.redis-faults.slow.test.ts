@@ -43,7 +43,7 @@ afterAll(async () => {
   for (const node of nodes) await node.stop()
 })
 
-/** Moves a slot with all that is in it to another node, key by key. */
+/** Moves a slot with its keys to another node, key by key. */
 async function moveSlot(slot: number, from: TestRedis, to: TestRedis): Promise<void> {
   const [source, target] = await Promise.all(
     [from, to].map(async (node) => String(await node.command('CLUSTER', 'MYID')))
@@ -58,7 +58,7 @@ async function moveSlot(slot: number, from: TestRedis, to: TestRedis): Promise<v
   for (const node of [to, from]) await node.command('CLUSTER', 'SETSLOT', String(slot), 'NODE', target!)
 }
 
-/** Two nodes: the one that has the slot of a key, and another. */
+/** Returns the node that owns a slot, and another one. */
 async function findOwner(slot: number): Promise<[owner: TestRedis, other: TestRedis]> {
   const third = nodes.findIndex((_node, index) => slot < Math.floor(((index + 1) * SLOTS) / 3))
   return Promise.resolve([nodes[third]!, nodes[(third + 1) % 3]!])
@@ -154,7 +154,7 @@ describe('a Redis Cluster', () => {
   })
 })
 
-/** A primary and its replica, in step. */
+/** Starts a primary and its replica, and waits until they are in sync. */
 async function pair(): Promise<{ primary: TestRedis; replica: TestRedis }> {
   const primary = await startRedis(['--repl-diskless-sync-delay', '0'])
   const replica = await startRedis(['--replicaof', '127.0.0.1', String(primary.port)])
@@ -168,13 +168,13 @@ function opening(store: Store): Store {
   return store
 }
 
-/** Cuts the replica off: what the primary writes from now on does not leave it. */
+/** Disconnects the replica: later writes stay on the primary. */
 async function partition(primary: TestRedis, replica: TestRedis): Promise<void> {
   replica.pause()
   await primary.command('CLIENT', 'KILL', 'TYPE', 'replica')
 }
 
-/** Kills the primary and makes the replica the new one. */
+/** Kills the primary and promotes the replica. */
 async function failOver(primary: TestRedis, replica: TestRedis): Promise<Store> {
   await primary.kill()
   replica.resume()
@@ -212,7 +212,7 @@ describe('the failover of a Redis that holds sessions', () => {
     const write = async (writer: number): Promise<void> => {
       for (let number = 0; number < 100_000; number += 1) {
         const name = `${writer} ${number}`
-        // Too few replicas, or no primary: what is rejected was not promised.
+        // With too few replicas or no primary, a rejected write is not acknowledged.
         const isAcknowledged = await store.createSession(createSession(name, { did: `did:example:${name}` })).then(
           () => true,
           () => false
@@ -225,7 +225,7 @@ describe('the failover of a Redis that holds sessions', () => {
     await until(() => acknowledged.length > 200)
     await partition(primary, replica)
     const atPause = acknowledged.length
-    // Nothing more is acknowledged with WAIT once the replica is silent; without it, all goes on.
+    // With WAIT, nothing is acknowledged once the replica stops responding; without it, writes continue.
     await (waitReplicas === 0 ? until(() => acknowledged.length > atPause + 200) : writers)
     const after = await failOver(primary, replica)
     await writers

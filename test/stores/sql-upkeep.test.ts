@@ -16,11 +16,11 @@ import { postgresTables, type PostgresTables } from '../support/postgres-stores.
 import { engines, sqliteFile } from '../support/sqlite-stores.js'
 import { until } from '../support/until.js'
 
-/** The tables of one engine, empty, and stores on them whose sweeps trust each clock at once. */
+/** Empty tables of one engine, and stores on them whose sweeps trust each clock immediately. */
 interface SqlTables {
   store(options?: Pick<PostgresStoreOptions, 'maxSessions' | 'maxChallengeUses'>, times?: SweepTimes): Store
   rows(text: string): Promise<Record<string, unknown>[]>
-  /** PostgreSQL estimates the sizes of tables when they are analyzed, which it does by itself now and then. */
+  /** Updates the estimated sizes of tables, as PostgreSQL does periodically. */
   analyze(): Promise<unknown>
   remove(): Promise<void>
 }
@@ -55,7 +55,7 @@ describe.each([
   const numberIn = async (text: string): Promise<number> => Number((await tables.rows(text))[0]?.number)
   const uses = () => numberIn('SELECT count(*) AS number FROM did_auth_challenge_uses')
   const closedUntil = () => numberIn("SELECT number FROM did_auth_numbers WHERE name = 'usesForgottenUntil'")
-  /** Calls verbs, which sweeps run next to, so many seconds after the start, until the condition holds. */
+  /** Calls verbs at this number of seconds after the start, and their sweeps, until the condition holds. */
   const sweptUntil = (store: Store, at: number, condition: () => Promise<boolean>): Promise<void> =>
     until(async () => {
       await store.chargeQuota(createCharge({ at }))
@@ -96,7 +96,7 @@ describe.each([
     expect(await ids()).toEqual(['session-good'])
   })
 
-  // Cause: uses were deleted a minute after their window; a clock that was set back made signatures valid again.
+  // Cause: uses were deleted a minute after their window, and a clock that was set back made signatures valid again.
   it('closes a window permanently before it deletes its uses: a slow clock reopens none', async () => {
     const store = tables.store()
     await store.consumeChallenge(createUse())
@@ -108,7 +108,7 @@ describe.each([
     expect(await secondStore.consumeChallenge(createUse({ at: 10 }))).toBe('taken')
     expect(await secondStore.consumeChallenge(createUse({ at: 10, useCount: 1 }))).toBe('taken')
     expect(await secondStore.consumeChallenge(createUse({ did: 'never seen' }))).toBe('taken')
-    // Nothing of the next window was ever there to be forgotten.
+    // The next window had no uses that could be forgotten.
     expect(await secondStore.consumeChallenge(createUse({ window: 6_000_001, at: 310, until: 600 }))).toBe('consumed')
   })
 

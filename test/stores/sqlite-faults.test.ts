@@ -19,8 +19,8 @@ import { startedWorkers } from '../support/start-sqlite-worker.js'
 const sessionId = 'session-a'
 
 /**
- * Ends the newest thread of a role as a crash would: by an exception of its own. Ended from outside in the middle of a
- * statement that fails, better-sqlite3 aborts the whole process. A slow write starts a thread that reads, unasked.
+ * Ends the newest thread of a role by an exception, like a crash. If it were terminated during a failing statement,
+ * better-sqlite3 would abort the whole process. A slow write starts a reading thread.
  */
 async function terminate(role: ThreadRole = 'writer'): Promise<void> {
   const { worker } = startedWorkers.findLast(({ settings }) => (settings as ThreadDatabase).role === role)!
@@ -68,7 +68,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     it('rejects open calls, and continues in another thread with all acknowledged writes', async () => {
       const store = files.store()
       await store.createSession(createSession('a'))
-      // The lock keeps the verb from being answered.
+      // The lock delays the response to the verb.
       const other = files.inspect()
       other.exec('BEGIN IMMEDIATE')
       const unanswered = store.createSession(createSession('b'))
@@ -87,7 +87,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     it('reports the end of the thread if there is no other reason', async () => {
       const store = files.store()
       const ended = expect(store.ping()).rejects.toThrow('the thread of the SQLite store has ended')
-      // Before it has begun: no statement runs.
+      // Before the thread has started, so no statement runs.
       await startedWorkers.at(-1)!.worker.terminate()
       await ended
     })
@@ -194,7 +194,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       const served = { verbs: createStoreVerbs(sqliteDialect) }
       const group = new GroupCommit(connection, served, ([, result, failure]) => outcomes.push(failure?.code ?? result))
       other.exec('BEGIN IMMEDIATE')
-      // A request that has waited too long in the application's thread is given up with the first attempt.
+      // A request that waited too long in the application's thread is rejected after the first attempt.
       group.add([1, 'createSession', createSession('a'), false], performance.now() - 4_000)
       await group.run(() => undefined)
       other.exec('COMMIT')

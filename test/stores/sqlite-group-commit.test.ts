@@ -11,12 +11,12 @@ import { hashToken, createRotation, createSession, createUse } from '../../src/t
 import { engines } from '../support/sqlite-stores.js'
 import { createThrowing } from '../support/refusal.js'
 
-/** More than any group here executes. */
+/** More than any group in this file executes. */
 const MOST_STATEMENTS = 60
 
 type Call = [verb: string, ...args: unknown[]]
 
-/** The outcome of each verb of a group, in their order: what it answered, or the code or text of its error. */
+/** Returns the outcome of each verb of a group in order: its result, or the code or text of its error. */
 async function runGroup(
   connection: SqlConnection,
   calls: Call[],
@@ -25,7 +25,7 @@ async function runGroup(
 ): Promise<unknown[]> {
   const outcomes: unknown[] = []
   const group = new GroupCommit(connection, { verbs, ...hooks }, ([id, result, failure]) => {
-    // This would throw in a transaction that is still to be committed.
+    // Throws if a transaction is still open.
     if (failure === undefined) connection.exec('BEGIN; ROLLBACK')
     outcomes[id] = failure === undefined ? result : failure.code || failure.message
   })
@@ -171,7 +171,7 @@ describe.each(engines)('GroupCommit on a database by %s', (engine) => {
         seen.add(isDone ? 'done' : 'not done')
         expect(await runGroup(connection, [rotate(0, 1)])).toEqual([isDone ? 'repeated' : 'rotate'])
       }
-      // A verb is done only when its commit succeeded and was reported as failed.
+      // A verb is executed and rejected only if its commit succeeded and was reported as failed.
       expect([...seen]).toEqual(when === 'after' ? ['not done', 'done'] : ['not done'])
     })
 
@@ -213,15 +213,15 @@ describe.each(engines)('GroupCommit on a database by %s', (engine) => {
   })
 })
 
-/** A connection whose statements can be made to fail, to interrupt a transaction at any point. */
+/** Connection whose statements can fail, to interrupt a transaction at any point. */
 interface FaultyConnection extends SqlConnection {
-  /** Lets `statements` more work, and the next one fail: undone (`before`), or although it was done (`after`). */
+  /** Lets this many more `statements` succeed, and the next one fail `before` or `after` its execution. */
   failAt(statements: number, when: 'before' | 'after'): void
-  /** Whether the failure happened; nothing fails any more then. */
+  /** Whether the failure happened; later statements succeed. */
   hasFailed(): boolean
 }
 
-/** Wraps a connection. Only prepared statements fail, which all verbs are made of, `BEGIN` and `COMMIT` included. */
+/** Wraps a connection. Only prepared statements fail: all verbs use them, `BEGIN` and `COMMIT` included. */
 function faultyConnection(connection: SqlConnection): FaultyConnection {
   let callsLeft = Infinity
   let when: 'before' | 'after' = 'before'

@@ -183,7 +183,7 @@ describe('openSqliteConnection', () =>
 
 const entry = pathToFileURL(scriptFile('src/stores/sqlite/index.ts')).href
 
-/** Runs a script that has `store`, to its natural end. */
+/** Runs a script with `store` until it exits. */
 function run(file: string, script: string): { status: number | null; stdout: string } {
   const text = `
     const { sqliteStore } = await import('${entry}')

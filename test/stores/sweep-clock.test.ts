@@ -10,7 +10,7 @@ const windowAt = (seconds: number) => {
   return { nowSeconds: START_SECONDS + seconds, window, expiresAtSeconds: (window + 1) * 300 }
 }
 
-/** Both clocks, moved together or apart; seconds since the start. */
+/** Both clocks, which move together or separately, in seconds since the start. */
 class Clocks {
   wall = 0
   monotonic = 0
@@ -138,7 +138,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     return {
       clocks,
       store,
-      /** Lets a verb come, and the sweep that it starts come to its end. */
+      /** Runs a verb, and waits for the sweep that it starts. */
       async arrive() {
         await store.chargeQuota(createCharge({ nowSeconds: START_SECONDS + clocks.wall }))
         for (let verb = 0; verb < 8; verb += 1) await store.ping()

@@ -12,7 +12,7 @@ import {
 } from './content-stores.js'
 
 const USERS = 5
-/** Two of them are objects. */
+/** Contents; two of them are stored as objects. */
 const CONTENTS = [
   '',
   'x',
@@ -22,7 +22,7 @@ const CONTENTS = [
   String(createLargeBytes('larger', 300_000))
 ]
 const WORKERS_OF_STORE = 5
-/** Pause between two rounds of a collector, so that the writers get most of the machine. */
+/** Pause between two rounds of a collector, so that the writers get most of the CPU. */
 const COLLECTOR_MILLISECONDS = 5
 
 export interface RaceOptions {
@@ -30,21 +30,21 @@ export interface RaceOptions {
   /** Ends the race before all operations are done. */
   readonly maxSeconds?: number
   readonly stores: number
-  /** Wraps where objects lie, for faults. */
+  /** Wraps the object store, to simulate faults. */
   readonly objects?: (objects: ObjectStore) => ObjectStore
-  /** Runs next to the race, again and again, until it is over. */
+  /** Runs repeatedly next to the race until it is over. */
   readonly beside?: () => Promise<unknown>
 }
 
 export interface RaceOutcome {
-  /** Deviations from the expected state; empty when all is well. */
+  /** Deviations from the expected state; empty without faults. */
   readonly faults: string[]
   readonly operations: number
-  /** Why verbs failed. */
+  /** Errors of verbs that failed. */
   readonly refusals: string[]
 }
 
-/** One key, which one worker writes to: what its list is, or may be after a write that was not acknowledged. */
+/** Key with one writer: its current list, or possible lists after an unacknowledged write. */
 interface KeyModel {
   readonly did: string
   readonly key: string
@@ -52,8 +52,8 @@ interface KeyModel {
 }
 
 /**
- * Writers of few users and few contents on several stores, collectors beside them. Each key has one writer, so that
- * every list is known; users and contents are shared by many.
+ * Runs writers of few users and few contents on several stores, next to collectors. Each key has one writer, so that
+ * every list is known. Users and contents are shared.
  */
 export async function raceOfWriters(
   files: ContentFolder,
@@ -93,7 +93,7 @@ export async function raceOfWriters(
   return { faults, operations: operations - operationsLeft, refusals }
 }
 
-/** One verb. What is not acknowledged may be done. @returns why it failed */
+/** Runs one verb. An unacknowledged verb may have been executed. @returns the error */
 async function step(store: TestStore, model: KeyModel, random: () => number): Promise<string | undefined> {
   const { did, key } = model
   const pick = (): string => CONTENTS[Math.floor(random() * CONTENTS.length)]!
@@ -119,7 +119,7 @@ async function step(store: TestStore, model: KeyModel, random: () => number): Pr
     return undefined
   } catch (failure) {
     const possible = [...model.possible, ...next]
-    // Asked until it answers: the next verb begins with what is stored now.
+    // Retries until it gets a result: the next verb starts from the stored state.
     for (let state: string[] | undefined; state === undefined;) {
       const read = (state = await readTexts(store, key, did).catch(() => undefined))
       if (read === undefined) continue
@@ -150,7 +150,7 @@ async function findFaults(files: ContentFolder, store: TestStore, models: readon
 const isSame = (one: readonly string[], other: readonly string[]): boolean => one.join('\n') === other.join('\n')
 const brief = (texts: readonly string[]): string => texts.map((text) => text.slice(0, 8)).join()
 
-/** The same numbers in each run. */
+/** Creates a generator with the same numbers in each run. */
 function createRandom(seed: number): () => number {
   let state = seed
   return () => {
@@ -164,7 +164,7 @@ function createRandom(seed: number): () => number {
 /** Number of calls of an object verb of which one fails before it is done, and one after. */
 const CALLS = 6
 
-/** Makes objects fail like an unavailable store: the call was carried out, or not. */
+/** Makes objects fail like an unavailable store, before or after the execution of a call. */
 export function failingObjects(): (objects: ObjectStore) => ObjectStore {
   let calls = 0
   const failure = (): Error => Object.assign(new Error('EIO'), { code: 'EIO' })
@@ -182,7 +182,7 @@ export function failingObjects(): (objects: ObjectStore) => ObjectStore {
   })
 }
 
-/** Ends one connection to the database each time, in the middle of whatever it does. */
+/** Ends one connection to the database per call, during any operation. */
 export function randomEnds(files: ContentFolder): () => Promise<unknown> {
   return () =>
     files.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
