@@ -20,7 +20,7 @@ const web = 'did:web:issuer.example'
 
 async function resolverApp(resolve: (did: string) => unknown): Promise<TestApp> {
   const resolver = { resolve } as unknown as NonNullable<DidAuthConfig['resolver']>
-  // Without business logic, no credential is verified.
+  // Credentials are verified only with business logic.
   return testApp({ resolver, signupBusinessLogic: () => undefined })
 }
 

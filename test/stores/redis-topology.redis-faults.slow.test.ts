@@ -212,7 +212,7 @@ describe('the failover of a Redis that holds sessions', () => {
     const write = async (writer: number): Promise<void> => {
       for (let number = 0; number < 100_000; number += 1) {
         const name = `${writer} ${number}`
-        // With too few replicas or no primary, a rejected write is not acknowledged.
+        // A write is rejected, not acknowledged, if replicas are missing or there is no primary.
         const isAcknowledged = await store.createSession(createSession(name, { did: `did:example:${name}` })).then(
           () => true,
           () => false
@@ -225,7 +225,7 @@ describe('the failover of a Redis that holds sessions', () => {
     await until(() => acknowledged.length > 200)
     await partition(primary, replica)
     const atPause = acknowledged.length
-    // With WAIT, nothing is acknowledged once the replica stops responding; without it, writes continue.
+    // WAIT acknowledges nothing once the replica stops responding; without WAIT, writes continue.
     await (waitReplicas === 0 ? until(() => acknowledged.length > atPause + 200) : writers)
     const after = await failOver(primary, replica)
     await writers
