@@ -39,7 +39,8 @@ describe.each(['package-lock.json', 'test/slow/package-lock.json', 'test/slow/mo
       )
     })
 
-    // The registry may send any content for a package without a hash. npm writes no hash for a platform that was not offered.
+    // The registry may send any content for a package without a hash. npm writes no hash for a platform that was not
+    // offered.
     it('contains the SHA-512 of each package except the folders of this repository', () => {
       const without = locked.filter(([, { integrity = '' }]) => !/^sha512-[A-Za-z0-9+/]{86}==$/.test(integrity))
       const own = ['', 'node_modules/express-did-auth', 'node_modules/express-did-auth-servers', 'servers']
