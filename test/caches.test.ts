@@ -6,21 +6,21 @@ import type { Client, SignatureCache } from '../src/ports.js'
 import { refusal } from './support/refusal.js'
 
 const NOW = 1_800_000_000
-const cacheOf = (maxEntries = 3, maxWeight?: number): ExpiringCache<string> =>
+const createCache = (maxEntries = 3, maxWeight?: number): ExpiringCache<string> =>
   new ExpiringCache({ lifetimeSeconds: 10, maxEntries, ...(maxWeight !== undefined && { maxWeight }) })
 
 describe('ExpiringCache', () => {
-  it('knows a value for its lifetime, and says how much of it is left', () => {
-    const cache = cacheOf()
+  it('returns a value and its remaining lifetime until it expires', () => {
+    const cache = createCache()
     cache.set('a', 'A', NOW)
     expect(cache.get('a', NOW + 9)).toEqual({ value: 'A', secondsLeft: 1 })
     expect(cache.get('a', NOW + 10)).toBeUndefined()
     expect(cache.get('b', NOW)).toBeUndefined()
   })
 
-  // Cause: answers that no one requested again stayed until a thousand others had arrived.
-  it('drops what has expired with the next look, whichever key that is for', () => {
-    const cache = cacheOf()
+  // Cause: expired results stayed cached until a thousand others had arrived.
+  it('deletes expired entries on the next lookup of any key', () => {
+    const cache = createCache()
     cache.set('a', 'A', NOW)
     cache.set('b', 'B', NOW + 5)
     cache.get('c', NOW + 10)
@@ -29,21 +29,21 @@ describe('ExpiringCache', () => {
     expect(cache.size).toBe(1)
   })
 
-  it('drops what was cached before the clock was set back', () => {
-    const cache = cacheOf()
+  it('deletes entries that were cached before the clock was set back', () => {
+    const cache = createCache()
     cache.set('a', 'A', NOW)
     expect(cache.get('a', NOW - 1)).toBeUndefined()
     expect(cache.size).toBe(0)
   })
 
-  it('drops the oldest beyond its number of entries, and a value that is set again is the youngest', () => {
-    const cache = cacheOf()
+  it('deletes the oldest entries beyond its maximum number; setting a value again makes it the newest', () => {
+    const cache = createCache()
     for (const key of ['a', 'b', 'c', 'a', 'd']) cache.set(key, key, NOW)
     expect(['a', 'b', 'c', 'd'].filter((key) => cache.get(key, NOW))).toEqual(['a', 'c', 'd'])
   })
 
-  it('drops the oldest beyond its weight, and counts what was replaced or has expired no more', () => {
-    const cache = cacheOf(100, 10)
+  it('deletes the oldest entries beyond its weight, and no longer counts replaced or expired ones', () => {
+    const cache = createCache(100, 10)
     cache.set('a', 'A', NOW, 6)
     cache.set('a', 'A', NOW, 4)
     cache.set('b', 'B', NOW + 5, 6)
@@ -59,8 +59,8 @@ function setEntries(entries: RecentEntries<number>, from: number, to: number): v
   for (let number = from; number <= to; number += 1) entries.set(`key ${number}`, number)
 }
 
-describe('recent entries', () => {
-  it('are known with their own value, and a key never set is not', () => {
+describe('RecentEntries', () => {
+  it('returns the value of a key, and undefined for a key that was never set', () => {
     const entries = new RecentEntries<number>()
     setEntries(entries, 1, 2)
     expect(entries.get('key 2')).toBe(2)
@@ -68,7 +68,7 @@ describe('recent entries', () => {
     expect(entries.get('__proto__')).toBeUndefined()
   })
 
-  // A look at an entry moves it to the younger generation, so that each look needs entries of its own.
+  // A lookup moves an entry to the younger generation, so each lookup needs separate entries.
   it.each([
     [1, true, false],
     [5_000, true, false],
@@ -76,7 +76,7 @@ describe('recent entries', () => {
     [10_000, true, true],
     [10_001, false, true]
   ])(
-    'are two generations of 5,000: number %d of 10,000 is known: %j, of 10,001: %j',
+    'holds two generations of 5,000: number %d of 10,000 is cached: %j, of 10,001: %j',
     (number, knownOf10000, knownOf10001) => {
       const knows = [10_000, 10_001].map((count) => {
         const entries = new RecentEntries<number>()
@@ -87,7 +87,7 @@ describe('recent entries', () => {
     }
   )
 
-  it('stay known while they are used, however many come', () => {
+  it('keeps entries that are used, however many others arrive', () => {
     const entries = new RecentEntries<number>()
     setEntries(entries, 1, 1)
     for (let generation = 0; generation < 5; generation += 1) {
@@ -96,7 +96,7 @@ describe('recent entries', () => {
     }
   })
 
-  it('are all forgotten when they are cleared, also those of the elder generation', () => {
+  it('deletes all entries of both generations when it is cleared', () => {
     const entries = new RecentEntries<number>()
     setEntries(entries, 1, 5_001)
     entries.clear()
@@ -107,17 +107,17 @@ describe('recent entries', () => {
 const LIFETIME_SECONDS = 300
 const NOW_SECONDS = 1_000
 
-/** A client of its own network. */
-const clientOf = (network: string): Client => ({ network, isGone: () => false })
-const client = clientOf('192.0.2.1')
+/** Returns a client in a separate network. */
+const createClient = (network: string): Client => ({ network, isGone: () => false })
+const client = createClient('192.0.2.1')
 
-/** Signs by writing down what was signed. */
+/** Returns a signer that records what it signed. */
 function signing() {
   const signed: string[] = []
   return { signed, sign: (text: string) => async () => `${text} ${String(signed.push(text))}` }
 }
 
-/** Begins signatures for a number of keys, and returns what ends them. */
+/** Starts signatures for a number of keys, and returns a function that completes them. */
 function fill(cache: SignatureCache, count: number, client: (number: number) => Client): () => Promise<unknown> {
   let end: (signature: string) => void = () => undefined
   const signed = new Promise<string>((resolve) => (end = resolve))
@@ -130,8 +130,8 @@ function fill(cache: SignatureCache, count: number, client: (number: number) => 
   }
 }
 
-describe('remembered signatures', () => {
-  it('are made once for a key until they expire', async () => {
+describe('createSignatureCache', () => {
+  it('signs once per key until the signature expires', async () => {
     const cache = createSignatureCache(LIFETIME_SECONDS)
     const { signed, sign } = signing()
     const first = await cache.signOnce('a', client, NOW_SECONDS, sign('a'))
@@ -142,7 +142,7 @@ describe('remembered signatures', () => {
     expect(signed).toEqual(['a', 'b', 'a'])
   })
 
-  it('are one for many who ask while it is under way', async () => {
+  it('shares one signature among concurrent callers', async () => {
     const cache = createSignatureCache(LIFETIME_SECONDS)
     const { signed, sign } = signing()
     const texts = await Promise.all(
@@ -151,36 +151,36 @@ describe('remembered signatures', () => {
     expect([new Set(texts).size, signed.length]).toEqual([1, 1])
   })
 
-  it('exclude signatures that failed', async () => {
+  it('does not cache failed signatures', async () => {
     const cache = createSignatureCache(LIFETIME_SECONDS)
     const fail = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
     await expect(cache.signOnce('a', client, NOW_SECONDS, fail)).rejects.toEqual(refusal('ERR_SIGNER'))
     expect(await cache.signOnce('a', client, NOW_SECONDS, async () => 'signed')).toBe('signed')
   })
 
-  // Cause: anybody may ask for one with each of any number of DIDs.
-  it('are at most 200 under way: the next is ERR_BUSY, to come again in 1 s, and one that is known is not', async () => {
+  // Cause: anyone may request a signature for any number of DIDs.
+  it('allows 200 signatures in flight: the next gets ERR_BUSY and 1 s, a cached one still succeeds', async () => {
     const cache = createSignatureCache(LIFETIME_SECONDS)
-    const known = cache.signOnce('known', client, NOW_SECONDS, async () => 'signed')
-    await known
-    const end = fill(cache, 200, (number) => clientOf(`10.${number}.0.1`))
-    const one = () => cache.signOnce('another', clientOf('198.51.100.1'), NOW_SECONDS, async () => 'signed')
-    await expect(one()).rejects.toMatchObject({ code: 'ERR_BUSY', retryAfterSeconds: 1 })
+    const cached = cache.signOnce('known', client, NOW_SECONDS, async () => 'signed')
+    await cached
+    const end = fill(cache, 200, (number) => createClient(`10.${number}.0.1`))
+    const signOne = () => cache.signOnce('another', createClient('198.51.100.1'), NOW_SECONDS, async () => 'signed')
+    await expect(signOne()).rejects.toMatchObject({ code: 'ERR_BUSY', retryAfterSeconds: 1 })
     expect(await cache.signOnce('known', client, NOW_SECONDS, async () => 'again')).toBe('signed')
     await end()
-    expect(await one()).toBe('signed')
+    expect(await signOne()).toBe('signed')
   })
 
-  it('are at most 20 under way for one client network, and others have their own', async () => {
+  it('allows 20 signatures in flight per client network', async () => {
     const cache = createSignatureCache(LIFETIME_SECONDS)
     const end = fill(cache, 20, () => client)
-    const one = (asking: Client) => cache.signOnce('another', asking, NOW_SECONDS, async () => 'signed')
-    await expect(one(client)).rejects.toMatchObject({ code: 'ERR_BUSY' })
-    expect(await one(clientOf('192.0.2.2'))).toBe('signed')
+    const signOne = (asking: Client) => cache.signOnce('another', asking, NOW_SECONDS, async () => 'signed')
+    await expect(signOne(client)).rejects.toMatchObject({ code: 'ERR_BUSY' })
+    expect(await signOne(createClient('192.0.2.2'))).toBe('signed')
     await end()
   })
 
-  it('are also given up by those that failed: 300 failures leave place for the next', async () => {
+  it('frees the slot of a failed signature: after 300 failures the next one succeeds', async () => {
     const cache = createSignatureCache(LIFETIME_SECONDS)
     for (let number = 0; number < 300; number += 1) {
       const failed = cache.signOnce(`key ${number}`, client, NOW_SECONDS, () =>
@@ -191,7 +191,7 @@ describe('remembered signatures', () => {
     expect(await cache.signOnce('another', client, NOW_SECONDS, async () => 'signed')).toBe('signed')
   })
 
-  it('are 5,000 at most: the oldest is forgotten first', async () => {
+  it('holds at most 5,000 signatures, and deletes the oldest first', async () => {
     const cache = createSignatureCache(LIFETIME_SECONDS)
     const { signed, sign } = signing()
     for (let number = 1; number <= 5_001; number += 1)

@@ -12,7 +12,7 @@ describe('DidAuthError', () => {
     expect(error).not.toHaveProperty('cause')
   })
 
-  it('carries other words, a cause and the seconds after which to retry', () => {
+  it('carries a custom message, a cause and the seconds after which to retry', () => {
     const cause = new Error('why')
     const error = new DidAuthError('ERR_STORE', { message: 'words', cause, retryAfterSeconds: 5 })
     expect([error.message, error.cause, error.retryAfterSeconds]).toEqual(['words', cause, 5])
@@ -20,7 +20,7 @@ describe('DidAuthError', () => {
 })
 
 describe('errorTexts', () =>
-  it('holds short single lines that no two codes share', () => {
+  it('contains short single lines, each for one code', () => {
     const texts = Object.values(errorTexts)
     expect(new Set(texts).size).toBe(texts.length)
     for (const text of texts) expect(text).toMatch(/^[A-Z][A-Za-z ,:-]{5,59}$/)

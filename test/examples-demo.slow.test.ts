@@ -20,7 +20,7 @@ describe('examples/demo.ts', () => {
   })
   afterAll(() => rmSync(TMPDIR, { recursive: true, force: true }))
 
-  it('goes through login, as it says', () => {
+  it('runs the login, as printed', () => {
     expect(printed).toContain('-> 401: An e-mail credential is needed\n')
     expect(printed).toMatch(/its subject is another user\n +-> 401: Invalid credential\n/)
     expect(printed).toMatch(/its issuer is not trusted\n +-> 401: That issuer is not trusted\n/)
@@ -28,22 +28,22 @@ describe('examples/demo.ts', () => {
     expect(printed).toContain('"email":"ada@example.org"')
   })
 
-  it('goes through the relay: the second user reads what the relay cannot', () => {
+  it('runs the relay: the second user reads what the relay cannot', () => {
     expect(printed).toMatch(/QR code: relay:\/\/bafkrei[a-z2-7]{52}#[\w-]{43}\)\n/)
     expect(printed).toMatch(/by its cid and decrypts it\n +-> 200: The treasure lies under the old oak\n/)
     expect(printed).toContain('logs contain the encrypted file, and neither the key nor the text')
   })
 
-  it('goes through the vault, also while the IPFS node is switched off', () => {
+  it('runs the vault, also while the IPFS node is switched off', () => {
     expect(printed).toMatch(/encrypts private notes\n +-> 200: \["Milk","Bread"\]\n/)
     expect(printed).toMatch(/is switched off\)\n.* Reads still work\n +-> 200: \["Bread","Oat milk"\]\n/)
     expect(printed).toMatch(/Writes still work.*\n +-> 200: .*, pin pending\n/)
     expect(printed).toMatch(/The notes are gone\n +-> 200: \[\]\n/)
   })
 
-  it('ends by itself, and leaves nothing behind', () => {
+  it('exits on its own, and leaves no files', () => {
     expect(printed).toMatch(/The demo is complete\. .*\n$/)
-    // tsx keeps what it compiled.
+    // tsx caches its output.
     expect(readdirSync(TMPDIR).filter((name) => !name.startsWith('tsx-'))).toEqual([])
   })
 })

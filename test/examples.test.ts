@@ -28,7 +28,7 @@ beforeEach(() => {
   jest.spyOn(console, 'warn').mockImplementation(() => undefined)
 })
 
-/** Runs an example as its README or a user would, on a free port. */
+/** Runs an example like its README or a user, on a free port. */
 async function serve(load: () => Promise<unknown>, environment: Record<string, string> = {}): Promise<Server> {
   afterTest(setEnvironment(environment))
   const example = await runExample(load)
@@ -48,7 +48,7 @@ describe('examples/', () => {
     .filter((file) => !/[.](?:md|webp)$/.test(file))
     .map((file) => [file, readFileSync(join(root, 'examples', file), 'utf8')] as const)
 
-  it.each(texts)('%s has few lines, imports the package by its name, and names no other machine', (file, text) => {
+  it.each(texts)('%s is short, imports the package by its name, and names no other machine', (file, text) => {
     const most = file === 'quickstart.ts' ? 15 : 59
     expect(text.trimEnd().split('\n').length).toBeLessThanOrEqual(most)
     expect(text).not.toMatch(/\.\.\/(?:src|dist)/)
@@ -56,9 +56,9 @@ describe('examples/', () => {
     expect(hosts.filter((host) => !/^(?:localhost|127\.0\.0\.1|www\.w3\.org|.*\.example)$/.test(host!))).toEqual([])
   })
 
-  // Express 5 calls it with the error: an app that ignores it would say that it listens on a port that is in use.
+  // Express 5 calls it with the error: an app that ignores the error would report success on a port in use.
   it.each(texts.filter(([file, text]) => /[.](?:ts|mjs|cjs)$/.test(file) && /[.]listen\(300\d/.test(text)))(
-    '%s, which serves, prints its URL and gives listen() no callback',
+    '%s, which listens, prints its URL and gives listen() no callback',
     (_file, text) => {
       expect(text).toMatch(/console\.log\('http:\/\/localhost:300\d'\)/)
       expect(text).not.toMatch(/[.]listen\(300\d,/)
@@ -67,7 +67,7 @@ describe('examples/', () => {
 })
 
 describe('examples/quickstart.ts', () =>
-  it('tells a wallet that logged in its DID', async () => {
+  it('returns the DID of a wallet that logged in', async () => {
     const server = await serve(() => import('../examples/quickstart.js'))
     const fetch = await signedIn(server, alice)
     expect(await (await fetch('/profile')).json()).toEqual({ did: alice.did })
@@ -75,7 +75,7 @@ describe('examples/quickstart.ts', () =>
   }))
 
 describe('examples/log-in-siwe.mjs', () => {
-  it('logs in by EIP-4361, with the client and by hand', async () => {
+  it('logs in with EIP-4361, with the client and by hand', async () => {
     const app = express()
     const server = app.listen(0)
     afterTest(() => server.close())
@@ -107,7 +107,7 @@ describe('examples/sign-up-with-credentials.ts', () => {
     })
   const claims = [{ claimType: 'name', claimValue: 'Alice' }]
 
-  it('signs up who shows a credential of a trusted issuer and a name, and lets in no one else', async () => {
+  it('signs up users with a credential of a trusted issuer and a name, and no one else', async () => {
     // The example requires credentials and names no RPC: setup warns about the consequences.
     const server = await serve(() => import('../examples/sign-up-with-credentials.js'), { TRUSTED_ISSUERS: issuer.did })
     const signUp = async (credentials: string[]): Promise<{ status: number; text: string }> => {
@@ -133,7 +133,7 @@ describe('examples/sign-up-with-credentials.ts', () => {
 })
 
 describe('examples/cookies-and-csrf.ts', () => {
-  it('takes a note from its own page and from a trusted origin, and refuses another site', async () => {
+  it('accepts a note from its own page and a trusted origin, and refuses another site', async () => {
     const server = await serve(() => import('../examples/cookies-and-csrf.js'))
     const { headers: own } = await signedIn(server, alice)
     expect(Object.keys(own)).toEqual(['Cookie'])
@@ -148,7 +148,7 @@ describe('examples/cookies-and-csrf.ts', () => {
 })
 
 describe('examples/sqlite-store.ts', () =>
-  it('keeps sessions in a file, lists them and ends them', async () => {
+  it('stores sessions in a file, lists them and ends them', async () => {
     const folder = temporaryFolder()
     afterTest(folder.remove)
     const server = await serve(() => import('../examples/sqlite-store.js'), { DATA_DIR: folder.path })
@@ -160,13 +160,13 @@ describe('examples/sqlite-store.ts', () =>
   }))
 
 describe('examples/own-store.ts', () => {
-  it('keeps the contract of every store', async () => {
+  it('satisfies the Store contract', async () => {
     const { contract } = await import('../examples/own-store.js')
     expect(contract.length).toBeGreaterThan(20)
     for (const { run } of contract) await run()
   })
 
-  it('tells of every verb', async () => {
+  it('prints every verb', async () => {
     const { measuredStore } = await import('../examples/own-store.js')
     const verbs: string[] = []
     const store = measuredStore(memoryStore(), (verb) => verbs.push(verb))
@@ -177,14 +177,14 @@ describe('examples/own-store.ts', () => {
 })
 
 describe('examples/map-store.ts', () =>
-  it('keeps the contract of every store', async () => {
+  it('satisfies the Store contract', async () => {
     const { contract } = await import('../examples/map-store.js')
     expect(contract.length).toBeGreaterThan(50)
     for (const { run } of contract) await run()
   }))
 
 describe('examples/app.mjs', () =>
-  it('makes an app that listens only where it is asked to, with the options of its test', async () => {
+  it('creates an app that does not listen, and accepts the options of its test', async () => {
     const { makeApp } = (await import(join(root, 'examples/app.mjs'))) as {
       makeApp: (options: object) => Promise<Express>
     }
@@ -195,7 +195,7 @@ describe('examples/app.mjs', () =>
   }))
 
 describe('examples/second-service.ts', () =>
-  it('takes orders of users who logged in elsewhere, each their own', async () => {
+  it('accepts orders of users who logged in elsewhere, each with their own orders', async () => {
     const { makeApp } = (await import(join(root, 'examples/app.mjs'))) as {
       makeApp: (options: object) => Promise<Express>
     }
@@ -219,7 +219,7 @@ describe('examples/login-test.mjs', () => {
       stdio: 'pipe'
     })
 
-  it('passes, and its process ends by itself', () =>
+  it('passes, and its process exits', () =>
     expect(run('--test-reporter=tap', 'examples/login-test.mjs')).toMatch(/^# pass 1\n# fail 0$/m))
 })
 
@@ -255,7 +255,7 @@ describe('examples/credential.mjs', () => {
 })
 
 describe('examples/demo-seal.ts', () =>
-  it('gives a text back with the key, and not without it', async () => {
+  it('decrypts a text with the key, and not without it', async () => {
     const { seal, unseal } = await import('../examples/demo-seal.js')
     const [one, other] = await Promise.all([seal('ä secret'), seal('ä secret')])
     expect(await unseal(one.sealed, one.key)).toBe('ä secret')

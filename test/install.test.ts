@@ -31,7 +31,7 @@ describe('.config/install.js', () => {
   afterAll(remove)
 
   const write = (file: string, packages: object): void => writeFileSync(file, JSON.stringify({ packages }))
-  /** A checkout whose npm notes its calls, installs everything, and then waits or fails as the test says. */
+  /** Creates a checkout whose npm records its calls, installs everything, and then waits or fails as the test says. */
   beforeEach(() => {
     rmSync(folder, { recursive: true, force: true })
     for (const name of ['.config', 'bin', 'node_modules']) mkdirSync(join(folder, name), { recursive: true })
@@ -53,7 +53,7 @@ describe('.config/install.js', () => {
   }
   const countCalls = (): number => (existsSync(calls) ? readFileSync(calls, 'utf8').split('\n').length - 1 : 0)
 
-  it('installs once, with the tools, and says how long that takes', async () => {
+  it('installs once, with the tools, and prints the duration', async () => {
     expect(await start().ended).toEqual({ code: 0, said: 'Installing packages. This takes about a minute.\n' })
     expect(await start().ended).toEqual({ code: 0, said: '' })
     expect(readFileSync(calls, 'utf8')).toMatch(/^ci --include=dev .*\n$/)
@@ -64,7 +64,7 @@ describe('.config/install.js', () => {
     ['installs what is missing', { 'node_modules/library': library }, 1],
     ['installs another version', { ...complete, 'node_modules/library': { ...library, version: '0.9.0' } }, 1],
     ['installs a package of another content', { ...complete, 'node_modules/tool': { ...tool, integrity: 'x' } }, 1]
-  ])('%s, by the record of npm', async (_what, packages, count) => {
+  ])('%s, according to the record of npm', async (_what, packages, count) => {
     write(record, packages)
     // The lock file is newer, as after a pull.
     utimesSync(record, 1, 1)
@@ -72,14 +72,14 @@ describe('.config/install.js', () => {
     expect(countCalls()).toBe(count)
   })
 
-  it('does not change another version that was installed by hand since the lock file changed', async () => {
+  it('keeps another version that was installed by hand after the lock file changed', async () => {
     utimesSync(join(folder, 'package-lock.json'), 1, 1)
     write(record, { ...complete, 'node_modules/library': { ...library, version: '1.1.0' } })
     await start().ended
     expect(countCalls()).toBe(0)
   })
 
-  it('names the command that tries again when npm fails', async () => {
+  it('names the command for a retry if npm fails', async () => {
     const { code, said } = await start('exit 3').ended
     expect([code, said]).toEqual([
       1,
@@ -87,7 +87,7 @@ describe('.config/install.js', () => {
     ])
   })
 
-  it('passes a signal on to npm, ends with it, and installs the next time', async () => {
+  it('passes a signal on to npm, exits with it, and installs on the next run', async () => {
     const { child, ended } = start('exec sleep 600')
     await until(() => countCalls() === 1)
     child.kill('SIGTERM')

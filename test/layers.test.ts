@@ -7,18 +7,17 @@ const ANY = /^/
 
 const ADAPTERS = ['pure-adapters', 'adapters']
 
-/** Clock, lazy values, single flight, caches, sites of clients: below all, used by all but errors and protocol. */
+/** Clock, lazy values, single flight, caches and client sites: used by every layer except errors and protocol. */
 const HELPERS = 'helpers'
 
-/** Folders that all servers share; each uses only those before it. */
+/** Folders that all servers share. Each imports only folders before it. */
 const SHARED = 'config observability http openapi storage bodies ipfs process'
   .split(' ')
   .map((folder) => `servers/${folder}`)
 
 /**
- * Layers and their permitted imports. Each layer of the library uses only those above it in the table. A layer that
- * needs more is a sign that something is in the wrong place. If the table itself is wrong, change it in the commit that
- * moves the files.
+ * Layers and their permitted imports. Each layer of the library imports only layers above it in this table. If a layer
+ * needs more, a file is probably in the wrong layer. Change the table itself in the commit that moves the files.
  */
 const LAYERS: readonly Layer[] = [
   { name: 'errors', files: /^src\/(?:errors|error-answer|http-messages)\.ts$/, uses: [], packages: /^$/ },
@@ -26,7 +25,7 @@ const LAYERS: readonly Layer[] = [
   { name: 'protocol', files: /^src\/protocol\//, uses: ['errors'], packages: /^node:buffer$/ },
   { name: 'ports', files: /^src\/(?:ports|store-port)\.ts$/, uses: ['errors', 'protocol'] },
   { name: 'config', files: /^src\/config\//, uses: ['errors', 'protocol', 'ports'] },
-  // Types that a guard adds to a request; no code.
+  // Types that a guard adds to a request. Contains no code.
   { name: 'express-types', files: /^src\/express-types\.ts$/, uses: ['protocol'], packages: /^$/ },
   { name: 'flows', files: /^src\/flows\//, uses: ['errors', 'protocol', 'ports', 'config', HELPERS] },
   // Knows no framework.
@@ -44,14 +43,14 @@ const LAYERS: readonly Layer[] = [
     packages: /^(?:node:\w+|cookie-parser)$/,
     typePackages: /^express$/
   },
-  // The adapters that run anywhere: no module of Node, nothing to load.
+  // Adapters that run anywhere: they use no module of Node and load nothing.
   {
     name: 'pure-adapters',
     files: /^src\/adapters\/(?:cached-issuer-keys|curve-pure|did-document|in-flight-requests|named-keys)\.ts$/,
     uses: ['errors', 'protocol', 'ports', HELPERS],
     packages: /^@noble\//
   },
-  // When a request ends, which setup hands down, for its store as well, and which client it is of.
+  // The deadline and the client of a request, which setup passes on, also to the store.
   { name: 'request', files: /^src\/current-request\.ts$/, uses: ['errors', 'ports', HELPERS], packages: /^node:/ },
   { name: 'fair-queue', files: /^src\/adapters\/fair-queue\.ts$/, uses: ['ports'], packages: /^$/ },
   {
@@ -80,35 +79,35 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'index',
     files: /^src\/index\.ts$/,
-    // The signer and the memory store are public; like the other doors it may name adapters.
+    // The signer and the memory store are public. Like the other entry points, this one may import adapters.
     uses: ['errors', 'protocol', 'ports', 'config', 'express-types', 'http', 'express', 'setup', ...ADAPTERS, 'stores']
   },
   // Imports the servers by name at run time, where they are installed.
   { name: 'bin', files: /^src\/bin\.ts$/, uses: [], packages: /^node:fs$/ },
-  // Each store is a door of its own as well. A package that only a store uses is loaded by name at run time.
+  // Each store is also an entry point. A package that only one store uses is loaded by name at run time.
   {
     name: 'stores',
     files: /^src\/stores\//,
     uses: ['errors', 'protocol', 'ports', 'fair-queue', 'request', HELPERS],
     packages: /^node:/
   },
-  // The other entry points. In addition to setup, only they name adapters.
+  // The other entry points. Besides setup, only they import adapters.
   { name: 'testing', files: /^src\/testing\//, uses: ['errors', 'protocol', 'ports', ...ADAPTERS, 'stores', HELPERS] },
   {
     name: 'server-kit',
     files: /^src\/server-kit\.ts$/,
     uses: ['errors', 'protocol', 'ports', 'flows', 'http', 'express', 'request', ...ADAPTERS, 'stores', HELPERS]
   },
-  // Express is what its glue is for, and is named by its structure alone.
+  // The glue is for Express, whose types it only matches structurally.
   {
     name: 'verify',
     files: /^src\/verify\//,
     uses: ['errors', 'protocol', 'ports', 'express-types', 'pure-adapters', HELPERS],
     packages: /^$/
   },
-  // The one package that a part of the client uses: optional, and only where QR codes are wanted.
+  // The only package of a client module: optional, and only needed for QR codes.
   { name: 'client/qr', files: /^src\/client\/qr\//, uses: ['client'], packages: /^uqr$/ },
-  // Loaded when it is wanted: an address needs its checksum.
+  // Loaded on demand: an address needs its checksum.
   {
     name: 'client/siwe-login',
     files: /^src\/client\/siwe-login\.ts$/,
@@ -123,7 +122,7 @@ const LAYERS: readonly Layer[] = [
   },
   // Signs in the page.
   { name: 'client/passkey', files: /^src\/client\/passkey\//, uses: ['client'], packages: /^@noble\// },
-  // Loaded when a session is restored: its wallet may be a passkey.
+  // Loaded if a session is restored, because its wallet may be a passkey.
   {
     name: 'client/known-wallets',
     files: /^src\/client\/known-wallets\.ts$/,
@@ -136,16 +135,16 @@ const LAYERS: readonly Layer[] = [
     uses: ['client/siwe-login', 'client/checksum', 'client/known-wallets', 'errors', 'protocol', HELPERS]
   },
 
-  // Users of the package, by its name. They show that what is public is enough.
+  // Users of the package by its name. They show that the public API suffices.
   ...SHARED.map((folder) => ({
     name: folder,
     files: new RegExp(`^${folder}/`),
     uses: SHARED.slice(0, SHARED.indexOf(folder)),
     packages: ANY
   })),
-  // Runs in a browser, and is bundled from what the library has for clients.
+  // Runs in a browser, and is bundled from the client modules of the library.
   { name: 'servers/auth/page', files: /^servers\/auth\/page\//, uses: [], packages: ANY },
-  // Commands stand beside the servers: they know the environment and the wire, and no server from inside.
+  // Commands know the environment and the protocol of servers, and import no server.
   ...['auth', 'relay', 'vault', 'commands'].map((name) => ({
     name: `servers/${name}`,
     files: new RegExp(`^servers/${name}/`),
@@ -164,14 +163,14 @@ const LAYERS: readonly Layer[] = [
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-/** The faults of made-up files, given as path and text. */
-function faultsOf(sources: Readonly<Record<string, string>>): string[] {
+/** Returns the faults of made-up files, given as path and text. */
+function listFaults(sources: Readonly<Record<string, string>>): string[] {
   const imports = Object.entries(sources).flatMap(([file, text]) => parseImports(file, text))
   return findLayerFaults(LAYERS, Object.keys(sources), imports)
 }
 
 describe('the layers', () => {
-  it('hold for every file in src, servers and examples', () => {
+  it('are respected by every file in src, servers and examples', () => {
     const files = listSourceFiles(root, ['src', 'servers', 'examples'])
     expect(files).toContain('src/index.ts')
     expect(
@@ -183,7 +182,7 @@ describe('the layers', () => {
     ).toEqual([])
   })
 
-  it('keep src from importing the package by its own name, which would be a hidden cycle', () => {
+  it('keep src from importing the package by its own name, which would hide a cycle', () => {
     const files = listSourceFiles(root, ['src'])
     const own = files.flatMap((file) => readImports(root, file)).filter(({ to }) => OWN_NAME.test(to))
     expect(own).toEqual([])
@@ -191,9 +190,9 @@ describe('the layers', () => {
 })
 
 describe('findLayerFaults', () => {
-  it('accepts imports of layers further up the table', () =>
+  it('accepts imports from layers higher in the table', () =>
     expect(
-      faultsOf({
+      listFaults({
         'src/errors.ts': '',
         'src/protocol/did.ts': "import { DidAuthError } from '../errors.js'\nimport { Buffer } from 'node:buffer'",
         'src/protocol/jwt.ts': "export * from './did.js'",
@@ -241,18 +240,18 @@ describe('findLayerFaults', () => {
       'servers/process/run-servers.ts',
       'servers/auth/app.ts'
     ]
-    const faults = faultsOf({ ...Object.fromEntries(others.map((other) => [other, ''])), [file]: text })
+    const faults = listFaults({ ...Object.fromEntries(others.map((other) => [other, ''])), [file]: text })
     expect(faults).toEqual([expect.stringContaining(fault)])
   })
 
-  it('finds a cycle within a layer, and a file outside the table', () => {
+  it('finds a cycle within a layer, and a file outside all layers', () => {
     expect(
-      faultsOf({
+      listFaults({
         'src/protocol/jwt.ts': "import './did.js'",
         'src/protocol/did.ts': "import type { Jwt } from './jwt.js'"
       })
     ).toEqual(['a cycle: src/protocol/jwt.ts → src/protocol/did.ts → src/protocol/jwt.ts'])
-    expect(faultsOf({ 'src/utils.ts': '', 'servers/misc.ts': '' })).toEqual([
+    expect(listFaults({ 'src/utils.ts': '', 'servers/misc.ts': '' })).toEqual([
       'src/utils.ts is in no layer',
       'servers/misc.ts is in no layer'
     ])

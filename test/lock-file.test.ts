@@ -25,7 +25,7 @@ describe.each(['package-lock.json', 'test/slow/package-lock.json', 'test/slow/mo
       readFileSync(new URL(`../${file.replace('-lock', '')}`, import.meta.url), 'utf8')
     ) as { workspaces?: string[]; allowScripts?: Record<string, boolean> }
 
-    it('carries no download address, which may be that of a private mirror', () => {
+    it('contains no download URL, which may belong to a private mirror', () => {
       const named = locked.filter(([, { resolved }]) => resolved !== undefined)
       // The two packages of this repository are folders.
       expect(named.filter(([, { link }]) => link !== true)).toEqual([])
@@ -39,24 +39,24 @@ describe.each(['package-lock.json', 'test/slow/package-lock.json', 'test/slow/mo
       )
     })
 
-    // A package without a hash is whatever the registry at hand sends. npm writes none for a platform that it was not
+    // The registry may send any content for a package without a hash. npm writes no hash for a platform that was not
     // offered.
-    it('has the SHA-512 of each package but the folders of this repository', () => {
+    it('contains the SHA-512 of each package except the folders of this repository', () => {
       const without = locked.filter(([, { integrity = '' }]) => !/^sha512-[A-Za-z0-9+/]{86}==$/.test(integrity))
       const own = ['', 'node_modules/express-did-auth', 'node_modules/express-did-auth-servers', 'servers']
       expect(without.map(([path]) => path)).toEqual(file === 'package-lock.json' ? own : [''])
     })
 
-    // npm warns at each installation of scripts that nobody decided on, and of a project that is a workspace of itself.
-    it('decides about each script of an installation, in the one place where npm reads it', () => {
+    // npm warns at each installation about undecided scripts, and about a project that is its own workspace.
+    it('allows or forbids each install script, in the one place that npm reads', () => {
       const scripted = locked.filter(([, { hasInstallScript }]) => hasInstallScript === true)
       const names = scripted.map(([path]) => path.split('node_modules/').at(-1)!)
       expect(names.filter((name) => allowScripts[name] === undefined)).toEqual([])
       expect(workspaces).not.toContain('.')
     })
 
-    // npm leaves out what the registry at hand does not offer, and then refuses its own lock file at `npm ci`.
-    it('names the packages of every platform', () => {
+    // npm omits packages that the current registry does not offer, and then refuses its own lock file at `npm ci`.
+    it('lists the packages of every platform', () => {
       const names = new Set(locked.map(([path]) => path))
       const missing = locked.flatMap(([path, { optionalDependencies = {} }]) =>
         Object.keys(optionalDependencies).filter(

@@ -7,13 +7,13 @@ import { listLinks, readMarkdown } from './support/documents.js'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-/** File as `keys new --out servers/docker/.env` creates it, with a name that nobody uses. */
+/** File like that of `keys new --out servers/docker/.env`, with an unused name. */
 const planted = join(root, `servers/docker/.env.of-test-${process.pid}`)
 writeFileSync(planted, 'PRIVATE_KEY=\n')
 afterAll(() => rmSync(planted))
 
-/** The files that npm would pack, from the top of the package. */
-function filesOf(folder: string): string[] {
+/** Returns the files that npm would pack, relative to the package. */
+function listFiles(folder: string): string[] {
   const args = ['pack', '--dry-run', '--ignore-scripts', '--json', '--loglevel=error', '--workspaces=false']
   const output = execFileSync('npm', args, { cwd: folder, encoding: 'utf8' })
   const [packed] = JSON.parse(output.slice(output.indexOf('['))) as [{ files: { path: string }[] }]
@@ -22,20 +22,20 @@ function filesOf(folder: string): string[] {
 
 describe.each(['express-did-auth', 'express-did-auth-servers'])('the documents packed in %s', (name) => {
   const folder = join(root, name === 'express-did-auth' ? '.' : 'servers')
-  const files = filesOf(folder)
+  const files = listFiles(folder)
   const documents = files.filter((path) => path.endsWith('.md'))
 
-  it('have no environment next to them, where private keys are', () => {
+  it('are packed without an environment file, which may contain private keys', () => {
     expect(files).toContain(name === 'express-did-auth' ? 'servers/docker/compose.yaml' : 'docker/compose.yaml')
     expect(files.filter((path) => path.includes('.env'))).toEqual([])
   })
 
-  it('have no examples next to them that need a checkout', () =>
+  it('are packed without examples that need a checkout', () =>
     expect(files.filter((path) => /^examples\/demo.*\.ts$/.test(path))).toEqual([]))
 
-  it('have a README among them', () => expect(documents).toContain('README.md'))
+  it('include a README', () => expect(documents).toContain('README.md'))
 
-  it.each(documents)('%s links to what is packed as well', (document) => {
+  it.each(documents)('%s links only to packed files', (document) => {
     const relative = listLinks(readMarkdown(join(folder, document))).filter((link) => !/^(?:https?:|#)/.test(link))
     const targets = relative.map((link) => posix.join(posix.dirname(document), link.split('#')[0]!))
     expect(targets.filter((path) => !files.includes(path))).toEqual([])

@@ -15,8 +15,8 @@ jest.unstable_mockModule('hash-wasm', () => ({
 const { es256kSigner, setupDidAuth } = await import('express-did-auth')
 const { challengeSecret, serviceUrl, serviceWallet } = await import('./support/test-app.js')
 
-// Cause: its rejection was cached for ever, and every request was 500 until the next start.
-it('a curve that does not load makes ready reject and requests 500, until one finds that it loads', async () => {
+// Cause: the rejection was cached forever, and every request got 500 until a restart.
+it('a curve that fails to load rejects ready and causes 500, until a request loads it', async () => {
   const app = express()
   const logger = { info: jest.fn(), warn: jest.fn(), error: jest.fn() }
   const serviceSigner = es256kSigner(serviceWallet.privateKey)

@@ -16,7 +16,7 @@ const config: DidAuthConfig = {
   serviceSigner: es256kSigner(serviceWallet.privateKey)
 }
 
-// A test that ends at once leaves the curve loading, and Jest refuses lazy imports between tests.
+// A test that ends immediately leaves the curve loading, and Jest refuses lazy imports between tests.
 beforeAll(loadCurve)
 
 describe('setupDidAuth', () => {
@@ -24,7 +24,7 @@ describe('setupDidAuth', () => {
     jest.restoreAllMocks()
   })
 
-  it('returns the middleware at once, with ready, close and sessions', () => {
+  it('returns the middleware immediately, with ready, close and sessions', () => {
     const requireDid = setupDidAuth(express(), config)
     expect(requireDid).toBeInstanceOf(Function)
     expect(requireDid.ready).toBeInstanceOf(Promise)
@@ -32,13 +32,13 @@ describe('setupDidAuth', () => {
     expect(requireDid.close).toBeInstanceOf(Function)
   })
 
-  it('answers requests that come before it is ready', async () => {
+  it('responds to requests that arrive before it is ready', async () => {
     const app = express()
     setupDidAuth(app, config)
     await logIn(app, wallet)
   })
 
-  it('changes nothing on the application but two middlewares', () => {
+  it('adds only two middlewares to the application', () => {
     const app = express()
     const before = { settings: { ...(app.settings as object) }, locals: { ...app.locals } }
     const uses = jest.spyOn(app, 'use')
@@ -47,15 +47,15 @@ describe('setupDidAuth', () => {
     expect({ settings: { ...(app.settings as object) }, locals: { ...app.locals } }).toEqual(before)
   })
 
-  it('takes the DID of its own signer, on rsk, where none is given', async () => {
+  it('uses the DID of its own signer, on rsk, by default', async () => {
     const { logIn: logInThere, me, log } = await testApp({ serviceDid: undefined })
     const { body } = await me((await logInThere()).accessToken).expect(200)
     expect(body.auth.claims.iss).toBe(serviceWallet.did)
     expect(log).toEqual([])
   })
 
-  it('lists a key that is none with the other problems, and needs the DID of any other signer', () => {
-    const problemsOf = (changes: object): string[] => {
+  it('lists an invalid key with the other problems, and needs the DID of any other signer', () => {
+    const listProblems = (changes: object): string[] => {
       try {
         setupDidAuth(express(), { ...config, ...changes })
         return []
@@ -64,16 +64,18 @@ describe('setupDidAuth', () => {
       }
     }
     const unset = undefined as unknown as string
-    expect(problemsOf({ challengeSecret: unset, serviceDid: undefined, serviceSigner: es256kSigner(unset) })).toEqual([
-      '  - challengeSecret: received nothing; give a non-empty string',
-      '  - serviceSigner: received es256kSigner without a private key; give a private key of 32 bytes, or its 64 hexadecimal digits'
-    ])
-    expect(problemsOf({ serviceDid: undefined, serviceSigner: async () => '' })).toEqual([
+    expect(listProblems({ challengeSecret: unset, serviceDid: undefined, serviceSigner: es256kSigner(unset) })).toEqual(
+      [
+        '  - challengeSecret: received nothing; give a non-empty string',
+        '  - serviceSigner: received es256kSigner without a private key; give a private key of 32 bytes, or its 64 hexadecimal digits'
+      ]
+    )
+    expect(listProblems({ serviceDid: undefined, serviceSigner: async () => '' })).toEqual([
       '  - serviceDid: received nothing; give a DID, such as did:ethr:rsk:0x… (40 hex digits)'
     ])
   })
 
-  it('says in one sentence that it needs an application, and that requireDid is not called', () => {
+  it('explains that it needs an application, and that requireDid is not called', () => {
     const untyped = setupDidAuth as (...values: unknown[]) => unknown
     for (const app of [undefined, null, {}, config]) {
       expect(() => untyped(app, config)).toThrow(
@@ -88,7 +90,7 @@ describe('setupDidAuth', () => {
     }
   })
 
-  /** A logger, and the warnings that it was given. */
+  /** Returns a logger and its warnings. */
   const warningLogger = () => {
     const warnings: string[] = []
     return {
@@ -97,7 +99,7 @@ describe('setupDidAuth', () => {
     }
   }
 
-  it('warns of a second service on one application whose paths the first answers', async () => {
+  it('warns about a second service on one application with the same paths', async () => {
     const { warnings, logger } = warningLogger()
     const app = express()
     setupDidAuth(app, { ...config, logger })
@@ -109,7 +111,7 @@ describe('setupDidAuth', () => {
     ])
   })
 
-  it('warns of a setting that is rarely meant, and of a store and a secret that two services share', () => {
+  it('warns about an unusual setting, and about a store and a secret that two services share', () => {
     const { warnings, logger } = warningLogger()
     const store = memoryStore()
     setupDidAuth(express(), { ...config, logger, store, accessTokenExpirationTimeInSeconds: 901 })
@@ -120,7 +122,7 @@ describe('setupDidAuth', () => {
     ])
   })
 
-  it('throws one error that names every problem, and installs nothing', () => {
+  it('throws one error that lists every problem, and installs nothing', () => {
     const app = express()
     const uses = jest.spyOn(app, 'use')
     const wrong = { challengeSecret: '', serviceUrl: 'not a url', serviceDid: 7, serviceSigner: 'key', useCookies: 1 }
@@ -135,7 +137,7 @@ describe('setupDidAuth', () => {
     expect(uses).not.toHaveBeenCalled()
   })
 
-  it('says nothing when all is well', async () => {
+  it('logs nothing for a valid configuration', async () => {
     const spies = (['log', 'info', 'warn', 'error'] as const).map((method) =>
       jest.spyOn(console, method).mockImplementation(() => undefined)
     )
@@ -147,7 +149,7 @@ describe('setupDidAuth', () => {
     ['no store', {}, ['sessions are in memory: a restart ends all of them']],
     ['a memoryStore', { store: memoryStore() }, ['sessions are in memory: a restart ends all of them']],
     ['another store', { store: limitStoreTime(memoryStore())() }, []]
-  ])('warns in production of sessions in memory, given %s: %j', (_name, more, texts) => {
+  ])('warns in production about sessions in memory, given %s: %j', (_name, more, texts) => {
     const warn = jest.fn()
     const environment = process.env.NODE_ENV
     process.env.NODE_ENV = 'production'
@@ -159,13 +161,13 @@ describe('setupDidAuth', () => {
     expect(warn.mock.calls).toEqual(texts.map((text) => [{ event: 'configuration' }, text]))
   })
 
-  it('warns when serviceSigner is not the key of serviceDid, and works', async () => {
+  it('warns if serviceSigner does not match serviceDid, and works', async () => {
     const test = await testApp({ serviceDid: createNumberedWallet(99).did })
     expect(test.log.map(({ message }) => message)).toEqual(['serviceSigner is not the key of serviceDid'])
     await test.me((await test.logIn()).accessToken).expect(200)
   })
 
-  it('reads the configuration once: a later change of the object does nothing', async () => {
+  it('reads the configuration once: a later change of the object has no effect', async () => {
     const app = express()
     const mine = { ...config, clock: { nowSeconds: () => START_SECONDS } }
     setupDidAuth(app, mine)
@@ -184,7 +186,7 @@ describe('ready', () =>
       { store: Object.assign(memoryStore(), { ping: () => Promise.reject(new Error('away')) }) },
       'ERR_STORE'
     ]
-  ])('rejects when %s, with one line in the log, and nothing unhandled when no one asks', async (_name, more, code) => {
+  ])('rejects when %s, with one log line and without an unhandled rejection', async (_name, more, code) => {
     const error = jest.fn()
     const logger = { info: jest.fn(), warn: jest.fn(), error }
     const { ready } = setupDidAuth(express(), { ...config, logger, ...more })
@@ -195,7 +197,7 @@ describe('ready', () =>
   }))
 
 describe('close', () => {
-  it('leaves a store that was given open', async () => {
+  it('leaves a given store open', async () => {
     const store = memoryStore()
     const close = jest.spyOn(store, 'close')
     const { requireDid } = await testApp({ store })
@@ -203,14 +205,14 @@ describe('close', () => {
     expect(close).not.toHaveBeenCalled()
   })
 
-  it('resolves for its own store, also twice', async () => {
+  it('resolves for its own store, also on a second call', async () => {
     const { requireDid } = await testApp()
     await requireDid.close()
     await requireDid.close()
   })
 })
 
-describe('sessions, when the store is unavailable', () =>
+describe('sessions with an unavailable store', () =>
   it('reject with ERR_STORE', async () => {
     const fail = () => Promise.reject(new Error('away'))
     const store = Object.assign(memoryStore(), { listSessions: fail, endSession: fail, revokeSessions: fail })
@@ -221,15 +223,15 @@ describe('sessions, when the store is unavailable', () =>
     }
   }))
 
-describe('a log', () => {
-  it('holds none of 40 planted secrets, whatever fails and quotes them', async () => {
+describe('the log', () => {
+  it('contains none of 40 planted secrets, even if errors quote them', async () => {
     const printed: unknown[] = []
     for (const method of ['log', 'info', 'warn', 'error', 'debug'] as const) {
       jest.spyOn(console, method).mockImplementation((...line: unknown[]) => void printed.push(line))
     }
     const secrets = new Set<string>([challengeSecret, serviceWallet.privateKey.slice(2)])
     const plant = (value: unknown): void => {
-      // DIDs and the names of services are no secrets.
+      // DIDs and names of services are not secret.
       for (const [text] of JSON.stringify(value).matchAll(/(?<![\w:-])[\w-]{40,}/g)) secrets.add(text)
     }
     const quoting = memoryStore()

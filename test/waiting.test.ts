@@ -18,21 +18,21 @@ afterEach(() => {
 })
 
 describe('systemClock', () =>
-  it('cuts a fraction of a second off', () => expect(systemClock.nowSeconds()).toBe(1_700_000_000)))
+  it('rounds down to whole seconds', () => expect(systemClock.nowSeconds()).toBe(1_700_000_000)))
 
 describe('within and waitAtMost', () => {
-  it('answer what the work resolves to, and leave no timer', async () => {
+  it('resolve to the result of the work, and leave no timer running', async () => {
     expect([await within(5, Promise.resolve('done')), await waitAtMost(5, 'at once')]).toEqual(['done', 'at once'])
     expect(jest.getTimerCount()).toBe(0)
   })
 
-  it('reject as the work does', async () => {
+  it('reject like the work', async () => {
     const failed = Promise.reject(new Error('failed'))
     await expect(within(5, failed)).rejects.toThrow('failed')
     await expect(waitAtMost(5, failed)).rejects.toThrow('failed')
   })
 
-  it('end after their time, the first with an error, the second with undefined', async () => {
+  it('time out, the first with an error, the second with undefined', async () => {
     const ended = Promise.allSettled([
       within(5, never, () => new Error('late')),
       within(5, never),
@@ -49,7 +49,7 @@ describe('within and waitAtMost', () => {
   })
 })
 
-describe('lazy', () => {
+describe('createLazy', () => {
   it('loads once, and again after a failure', async () => {
     const load = jest.fn<() => Promise<string>>().mockRejectedValueOnce(new Error('down')).mockResolvedValue('up')
     const get = createLazy(load)
@@ -60,7 +60,7 @@ describe('lazy', () => {
     expect(load).toHaveBeenCalledTimes(2)
   })
 
-  it('forgets the promise that it keeps, and no other', async () => {
+  it('discards only the promise that it caches', async () => {
     const load = jest.fn(async () => 'up')
     const get = createLazy(load)
     const first = get()
@@ -72,8 +72,8 @@ describe('lazy', () => {
   })
 })
 
-describe('singleFlight', () => {
-  it('gives all who ask meanwhile the result of one call for each key, and then calls again', async () => {
+describe('createSingleFlight', () => {
+  it('shares one call per key among concurrent callers, and then calls again', async () => {
     const call = jest.fn(async () => call.mock.calls.length)
     const once = createSingleFlight<number>()
     expect(await Promise.all([once(call, 'a'), once(call, 'a'), once(call, 'b')])).toEqual([1, 1, 2])
@@ -91,8 +91,8 @@ describe('singleFlight', () => {
 /** Milliseconds until a wait of so many seconds has ended. */
 async function waited(deadline: Deadline, seconds: number): Promise<number> {
   const since = performance.now()
-  const late = new Error('late')
-  await deadline.within(seconds, hang, () => late).catch((error: unknown) => expect(error).toBe(late))
+  const lateError = new Error('late')
+  await deadline.within(seconds, hang, () => lateError).catch((error: unknown) => expect(error).toBe(lateError))
   return performance.now() - since
 }
 
@@ -106,7 +106,7 @@ async function inFakeTime<T>(work: Promise<T>): Promise<T> {
 }
 
 describe('requestDeadline', () =>
-  it('ends all waits of a request 10 s after it began, and begins no more', async () => {
+  it('ends all waits of a request 10 s after it began, and starts no more', async () => {
     const deadline = requestDeadline()
     const work = jest.fn(hang)
     const waits = async (): Promise<number[]> => [await waited(deadline, 7), await waited(deadline, 5)]
@@ -115,8 +115,8 @@ describe('requestDeadline', () =>
     expect(work).not.toHaveBeenCalled()
   }))
 
-describe('withStoreDeadline', () => {
-  it('passes arguments and results through', async () => {
+describe('limitStoreTime', () => {
+  it('passes arguments and results on', async () => {
     const store = limitStoreTime(memoryStore())()
     const key = { service: 'https://a.example', did: 'did:a:b', window: 1 }
     const use = { ...key, flow: 'logIn', useCount: 0, consumesBoth: false, nowSeconds: 1, expiresAtSeconds: 2 } as const
@@ -127,19 +127,22 @@ describe('withStoreDeadline', () => {
   it.each([
     ['throws', () => { throw new Error('broken') }], // prettier-ignore
     ['rejects', () => Promise.reject(new Error('broken'))]
-  ])('makes ERR_STORE of a store that %s, with the cause for the log and 5 s to wait', async (_how, fail) => {
-    const broken = Object.assign(memoryStore(), { findSession: fail })
-    const refused = { code: 'ERR_STORE', retryAfterSeconds: 5, cause: new Error('broken') }
-    await expect(limitStoreTime(broken)().findSession('https://a.example', 'id')).rejects.toMatchObject(refused)
-  })
+  ])(
+    'turns errors of a store that %s into ERR_STORE, with the cause for the log and 5 s to wait',
+    async (_how, fail) => {
+      const broken = Object.assign(memoryStore(), { findSession: fail })
+      const refused = { code: 'ERR_STORE', retryAfterSeconds: 5, cause: new Error('broken') }
+      await expect(limitStoreTime(broken)().findSession('https://a.example', 'id')).rejects.toMatchObject(refused)
+    }
+  )
 
-  it('passes ERR_BUSY on with its own wait', async () => {
+  it('keeps ERR_BUSY and its own wait', async () => {
     const busy = new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 })
     const store = limitStoreTime(Object.assign(memoryStore(), { ping: () => Promise.reject(busy) }))()
     await expect(store.ping()).rejects.toBe(busy)
   })
 
-  it('makes ERR_STORE of a silence of 5 s', async () => {
+  it('turns 5 s without a response into ERR_STORE', async () => {
     const store = limitStoreTime(Object.assign(memoryStore(), { ping: hang }))()
     const since = performance.now()
     await expect(inFakeTime(store.ping())).rejects.toMatchObject({
@@ -149,7 +152,7 @@ describe('withStoreDeadline', () => {
     expect(performance.now() - since).toBe(5_000)
   })
 
-  it('ends a verb with the request that it is for', async () => {
+  it('ends a verb with the request that called it', async () => {
     const storeFor = limitStoreTime(Object.assign(memoryStore(), { ping: hang }))
     const [first, second] = [storeFor(requestDeadline()), storeFor(requestDeadline())]
     const since = performance.now()
@@ -160,7 +163,7 @@ describe('withStoreDeadline', () => {
     expect(performance.now() - since).toBe(10_000)
   })
 
-  it('closes the store behind it', async () => {
+  it('closes the wrapped store', async () => {
     const close = jest.fn(async () => undefined)
     await limitStoreTime(Object.assign(memoryStore(), { close }))().close()
     expect(close).toHaveBeenCalledTimes(1)

@@ -15,10 +15,10 @@ describe('ConcurrencyLimiter', () => {
   const limits = { maxRunning: 2, maxWaiting: 2, timeoutMilliseconds: 1_000 }
 
   /** A response whose client may disconnect. */
-  const response = () => Object.assign(new EventEmitter(), { destroyed: false })
+  const createResponse = () => Object.assign(new EventEmitter(), { destroyed: false })
 
   /** Work that ends when the test says so. */
-  function work(started: string[], name: string) {
+  function createWork(started: string[], name: string) {
     let [resolve, reject] = [(_name: string): void => undefined, (_error: Error): void => undefined]
     const promise = new Promise<string>((onEnd, onFailure) => ([resolve, reject] = [onEnd, onFailure]))
     const run = (): Promise<string> => {
@@ -32,12 +32,12 @@ describe('ConcurrencyLimiter', () => {
     await jest.advanceTimersByTimeAsync(0)
   }
 
-  it('runs 2, lets 2 wait in order, and refuses the next', async () => {
+  it('runs 2 tasks at once, queues 2 in order, and refuses the next', async () => {
     const started: string[] = []
     const limiter = new ConcurrencyLimiter(limits)
-    const works = ['a', 'b', 'c', 'd'].map((name) => work(started, name))
-    const results = works.map(({ run }) => limiter.run(response(), run))
-    await expect(limiter.run(response(), work(started, 'e').run)).rejects.toEqual(busy)
+    const works = ['a', 'b', 'c', 'd'].map((name) => createWork(started, name))
+    const results = works.map(({ run }) => limiter.run(createResponse(), run))
+    await expect(limiter.run(createResponse(), createWork(started, 'e').run)).rejects.toEqual(busy)
     expect(started).toEqual(['a', 'b'])
     works[1]!.end()
     await settle()
@@ -50,51 +50,51 @@ describe('ConcurrencyLimiter', () => {
     expect(await Promise.all(results)).toEqual(['a', 'b', 'c', 'd'])
   })
 
-  it('lets the next one run where one fails', async () => {
+  it('runs the next task after one fails', async () => {
     const started: string[] = []
     const limiter = new ConcurrencyLimiter({ ...limits, maxRunning: 1 })
-    const [first, second] = [work(started, 'a'), work(started, 'b')]
-    const failing = expect(limiter.run(response(), first.run)).rejects.toThrow('a')
-    const waiting = limiter.run(response(), second.run)
+    const [first, second] = [createWork(started, 'a'), createWork(started, 'b')]
+    const failing = expect(limiter.run(createResponse(), first.run)).rejects.toThrow('a')
+    const waiting = limiter.run(createResponse(), second.run)
     first.fail()
     second.end()
     await failing
     expect(await waiting).toBe('b')
-    expect(await limiter.run(response(), async () => 'c')).toBe('c')
+    expect(await limiter.run(createResponse(), async () => 'c')).toBe('c')
   })
 
-  it('refuses what has waited for 1 s, and runs the others', async () => {
+  it('refuses a task that has waited for 1 s, and runs the others', async () => {
     const started: string[] = []
     const limiter = new ConcurrencyLimiter({ ...limits, maxRunning: 1 })
-    const first = work(started, 'a')
-    const running = limiter.run(response(), first.run)
-    const late = expect(limiter.run(response(), work(started, 'b').run)).rejects.toEqual(busy)
+    const first = createWork(started, 'a')
+    const running = limiter.run(createResponse(), first.run)
+    const timedOut = expect(limiter.run(createResponse(), createWork(started, 'b').run)).rejects.toEqual(busy)
     await jest.advanceTimersByTimeAsync(999)
-    const other = work(started, 'c')
-    const waiting = limiter.run(response(), other.run)
+    const other = createWork(started, 'c')
+    const waiting = limiter.run(createResponse(), other.run)
     await jest.advanceTimersByTimeAsync(1)
-    await late
+    await timedOut
     first.end()
     other.end()
     expect([await running, await waiting, started]).toEqual(['a', 'c', ['a', 'c']])
   })
 
-  it('drops a request whose client disconnects while it waits, and starts none that has disconnected', async () => {
+  it('drops a waiting request whose client disconnects, and starts none that has disconnected', async () => {
     const started: string[] = []
     const limiter = new ConcurrencyLimiter({ ...limits, maxRunning: 1, maxWaiting: 1 })
-    const first = work(started, 'a')
-    const running = limiter.run(response(), first.run)
-    const disconnecting = response()
-    const dropped = expect(limiter.run(disconnecting, work(started, 'b').run)).rejects.toEqual(busy)
+    const first = createWork(started, 'a')
+    const running = limiter.run(createResponse(), first.run)
+    const disconnecting = createResponse()
+    const dropped = expect(limiter.run(disconnecting, createWork(started, 'b').run)).rejects.toEqual(busy)
     disconnecting.emit('close')
     await dropped
-    const other = work(started, 'c')
-    const waiting = limiter.run(response(), other.run)
+    const other = createWork(started, 'c')
+    const waiting = limiter.run(createResponse(), other.run)
     first.end()
     other.end()
     expect([await running, await waiting]).toEqual(['a', 'c'])
-    const gone = Object.assign(response(), { destroyed: true })
-    await expect(limiter.run(gone, work(started, 'd').run)).rejects.toEqual(busy)
+    const disconnected = Object.assign(createResponse(), { destroyed: true })
+    await expect(limiter.run(disconnected, createWork(started, 'd').run)).rejects.toEqual(busy)
     expect(started).toEqual(['a', 'c'])
     expect(disconnecting.listenerCount('close')).toBe(0)
   })
@@ -102,37 +102,38 @@ describe('ConcurrencyLimiter', () => {
   describe('client networks', () => {
     const bounds = { maxRunning: 4, maxWaiting: 8, timeoutMilliseconds: 1_000 }
 
-    it('runs and lets wait a quarter of each bound for one network, while another one is served', async () => {
+    it('limits one network to a quarter of each bound, and still serves another network', async () => {
       const started: string[] = []
       const limiter = new ConcurrencyLimiter(bounds)
-      const run = (name: string, network: string) => limiter.run(response(), work(started, name).run, network)
+      const run = (name: string, network: string) =>
+        limiter.run(createResponse(), createWork(started, name).run, network)
       for (const name of ['a1', 'a2', 'a3']) void run(name, 'a')
       await expect(run('a4', 'a')).rejects.toEqual(busy)
       void run('b1', 'b')
       expect(started).toEqual(['a1', 'b1'])
     })
 
-    it('serves networks that wait in turn', async () => {
+    it('serves waiting networks in turn', async () => {
       const started: string[] = []
       const limiter = new ConcurrencyLimiter({ ...bounds, maxRunning: 1, maxWaiting: 16 })
-      const works = ['a1', 'a2', 'a3', 'b1', 'a4', 'b2', 'c1'].map((name) => ({ name, ...work(started, name) }))
-      const results = works.map(({ name, run }) => limiter.run(response(), run, name[0]))
+      const works = ['a1', 'a2', 'a3', 'b1', 'a4', 'b2', 'c1'].map((name) => ({ name, ...createWork(started, name) }))
+      const results = works.map(({ name, run }) => limiter.run(createResponse(), run, name[0]))
       for (const { end } of works) end()
       await Promise.all(results)
       expect(started).toEqual(['a1', 'a2', 'b1', 'c1', 'a3', 'b2', 'a4'])
     })
 
-    it('forgets a network once it has nothing left, also where its client has disconnected', async () => {
+    it('forgets a network that has no tasks left, even if its client has disconnected', async () => {
       const started: string[] = []
       const limiter = new ConcurrencyLimiter({ ...bounds, maxRunning: 1, maxWaiting: 4 })
-      const first = work(started, 'a1')
-      const running = limiter.run(response(), first.run, 'a')
-      const leaving = response()
-      const dropped = expect(limiter.run(leaving, work(started, 'b1').run, 'b')).rejects.toEqual(busy)
+      const first = createWork(started, 'a1')
+      const running = limiter.run(createResponse(), first.run, 'a')
+      const leaving = createResponse()
+      const dropped = expect(limiter.run(leaving, createWork(started, 'b1').run, 'b')).rejects.toEqual(busy)
       leaving.emit('close')
       await dropped
-      const second = work(started, 'b2')
-      const waiting = limiter.run(response(), second.run, 'b')
+      const second = createWork(started, 'b2')
+      const waiting = limiter.run(createResponse(), second.run, 'b')
       first.end()
       second.end()
       expect([await running, await waiting]).toEqual(['a1', 'b2'])

@@ -45,39 +45,42 @@ afterEach(() => {
   jest.useRealTimers()
 })
 
-describe('a contract wallet', () => {
-  it('is valid when its contract says yes: chain id, code, verdict', async () => {
+describe('createContractWallets: the verdict of a contract', () => {
+  it('accepts a signature that the contract accepts: calls for chain id, code and verdict', async () => {
     await wallets.verify(proof)
     expect(calls).toEqual(['getChainId', 'getCode', 'verifyMessage'])
     expect(requests[2]).toEqual({ address: ADDRESS, message: 'text', signature: '0x01' })
   })
 
-  it('is of a configured chain', async () => {
+  it('supports only addresses on a configured chain', async () => {
     expect([30, 1].map((chainId) => wallets.accepts(chainId))).toEqual([true, false])
     await expect(wallets.verify({ ...proof, chainId: 1 })).rejects.toEqual(refusal('ERR_NETWORK'))
     expect(calls).toEqual([])
   })
 
-  it.each([undefined, '0x'])('is absent where the code is %p', async (code) => {
+  it.each([undefined, '0x'])('finds no contract if the code is %p', async (code) => {
     answers.getCode = [code]
     await expect(wallets.verify(proof)).rejects.toEqual(refusal('ERR_CONTRACT_ABSENT'))
     expect(calls).not.toContain('verifyMessage')
   })
 
-  it('is asked without code when its signature deploys it', async () => {
+  it('calls an undeployed contract if the signature deploys it', async () => {
     answers.getCode = [undefined]
     await wallets.verify({ ...proof, signature: COUNTERFACTUAL })
     expect(calls).toContain('verifyMessage')
   })
 
-  it.each([false, 1, 'true', undefined, {}])('refuses when the verdict is %p, after one look more', async (verdict) => {
-    answers.verifyMessage = [verdict]
-    await expect(wallets.verify(proof)).rejects.toEqual(refusal('ERR_CONTRACT_SIGNATURE'))
-    expect(calls).toEqual(['getChainId', 'getCode', 'verifyMessage', 'getCode'])
-  })
+  it.each([false, 1, 'true', undefined, {}])(
+    'refuses if the verdict is %p, after it has checked the code again',
+    async (verdict) => {
+      answers.verifyMessage = [verdict]
+      await expect(wallets.verify(proof)).rejects.toEqual(refusal('ERR_CONTRACT_SIGNATURE'))
+      expect(calls).toEqual(['getChainId', 'getCode', 'verifyMessage', 'getCode'])
+    }
+  )
 })
 
-describe('a node that is unavailable', () => {
+describe('createContractWallets: an unavailable node', () => {
   const away = new Error('HTTP request failed.\n\nURL: https://rpc.example/s3cret')
   const unavailable = refusal('ERR_CHAIN')
 
@@ -85,14 +88,14 @@ describe('a node that is unavailable', () => {
     ['at the chain id', { getChainId: [away] }],
     ['at the code', { getCode: [away] }],
     ['at the verdict', { verifyMessage: [away] }],
-    // viem's client catches that its node is unavailable, and answers false.
+    // viem's client catches that its node is unavailable, and returns false.
     ['at the verdict, which is false then, and after it', { verifyMessage: [false], getCode: ['0x60', away] }]
-  ])('%s is never a refusal', async (_when, faults) => {
+  ])('does not count as a refusal: %s', async (_when, faults) => {
     Object.assign(answers, faults)
     await expect(wallets.verify(proof)).rejects.toEqual(unavailable)
   })
 
-  it('is told from one that answers again: no failure is remembered, and the chain id is asked once', async () => {
+  it('does not cache failures, and fetches the chain id only once', async () => {
     answers.getChainId = [away, CHAIN]
     await expect(wallets.verify(proof)).rejects.toEqual(unavailable)
     await wallets.verify(proof)
@@ -100,13 +103,13 @@ describe('a node that is unavailable', () => {
     expect(calls.filter((name) => name === 'getChainId')).toHaveLength(2)
   })
 
-  it('leaves its URL, which may hold a key, out of the error', async () => {
+  it('hides the URL of the node, which may contain a key, in the error', async () => {
     answers.getCode = [new TypeError('no answer of https://rpc.example/s3cret?key=s3cret at all\nhttps://s3cret')]
     const error = await wallets.verify(proof).catch((thrown: unknown) => thrown)
     expect((error as { cause: Error }).cause.message).toBe("the chain's node gave no answer: no answer of (URL) at all")
   })
 
-  it('is never used when it serves another chain, which is logged once', async () => {
+  it('never uses a node that serves another chain, and logs that once', async () => {
     answers.getChainId = [31]
     await expect(wallets.verify(proof)).rejects.toEqual(unavailable)
     await expect(wallets.verify(proof)).rejects.toEqual(unavailable)
@@ -114,7 +117,7 @@ describe('a node that is unavailable', () => {
     expect(errors).toEqual([{ event: 'wrong-chain', expected: 30, reported: '31' }])
   })
 
-  it.each(['getChainId', 'getCode', 'verifyMessage'] as const)('is given 5 s in all when %s hangs', async (name) => {
+  it.each(['getChainId', 'getCode', 'verifyMessage'] as const)('waits 5 s in total when %s hangs', async (name) => {
     jest.useFakeTimers({ doNotFake: ['setImmediate'] })
     answers[name] = [new Promise(() => undefined)]
     const verified = wallets.verify(proof)
@@ -127,7 +130,7 @@ describe('a node that is unavailable', () => {
     expect(state).toBe('waits')
   })
 
-  it('is asked for its chain id again after it hung', async () => {
+  it('fetches the chain id again after that call hung', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate'] })
     answers.getChainId = [new Promise(() => undefined), CHAIN]
     const refused = expect(wallets.verify(proof)).rejects.toEqual(unavailable)
@@ -137,8 +140,8 @@ describe('a node that is unavailable', () => {
   })
 })
 
-describe('proofs at once', () => {
-  it('are 16 at a node, 256 wait, and the next is ERR_BUSY', async () => {
+describe('createContractWallets: concurrent proofs', () => {
+  it('runs 16 proofs per node, queues 256, and refuses the next with ERR_BUSY', async () => {
     const ends: ((verdict: boolean) => void)[] = []
     answers.verifyMessage = Array.from({ length: 272 }, () => new Promise((resolve) => ends.push(resolve)))
     const all = Array.from({ length: 272 }, () => wallets.verify(proof))
@@ -150,7 +153,7 @@ describe('proofs at once', () => {
     expect(calls.filter((name) => name === 'verifyMessage')).toHaveLength(272)
   })
 
-  it('send no call once their deadline has passed while they waited', async () => {
+  it('sends no call for a proof whose deadline passed in the queue', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate'] })
     let end: (code: string) => void = () => undefined
     const hung = new Promise((resolve) => (end = resolve))

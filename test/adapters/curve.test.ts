@@ -7,14 +7,14 @@ import { loadCurve, loadNative, loadWasm, addHashes } from '../../src/adapters/c
 import type { Curve } from '../../src/protocol/curve.js'
 
 const ORDER = 'fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141'
-const hex = (text: string): Buffer => Buffer.from(text, 'hex')
+const toBytes = (text: string): Buffer => Buffer.from(text, 'hex')
 const zero = Buffer.alloc(32)
-const one = hex('1'.padStart(64, '0'))
-const order = hex(ORDER)
-const orderLess1 = hex(`${ORDER.slice(0, -1)}0`)
-const orderPlus1 = hex(`${ORDER.slice(0, -1)}2`)
-const halfOrder = hex('7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0')
-const halfOrderPlus1 = hex('7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a1')
+const one = toBytes('1'.padStart(64, '0'))
+const order = toBytes(ORDER)
+const orderLess1 = toBytes(`${ORDER.slice(0, -1)}0`)
+const orderPlus1 = toBytes(`${ORDER.slice(0, -1)}2`)
+const halfOrder = toBytes('7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0')
+const halfOrderPlus1 = toBytes('7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a1')
 const ones = Buffer.alloc(32, 0xff)
 
 /** The build in pure JavaScript, which exists once and names no kind. */
@@ -28,7 +28,7 @@ beforeAll(async () => {
 })
 
 /** Returns the outcome of a call in a comparable form: its result, or that it throws. */
-function outcome(call: () => unknown): unknown {
+function readOutcome(call: () => unknown): unknown {
   try {
     const result = call()
     return result instanceof Uint8Array ? Buffer.from(result).toString('hex') : result
@@ -49,19 +49,19 @@ const ofAnyLength = fc.oneof(
   fc.constantFrom(0, 1, 31, 32, 33, 63, 64, 65, 66, 1000).map((length) => new Uint8Array(length).fill(3))
 )
 
-describe('the native, the WASM and the pure build of the curve', () => {
-  it('say which they are', () => expect([native.kind, wasm.kind]).toEqual(['native', 'wasm']))
+describe('the native, WASM and pure JavaScript builds of the curve', () => {
+  it('state their kind', () => expect([native.kind, wasm.kind]).toEqual(['native', 'wasm']))
 
-  it('agree with ethers on signatures, and on whole and compressed public keys', () =>
+  it('agree with ethers on signatures, and on uncompressed and compressed public keys', () =>
     fc.assert(
       fc.property(bytes32, privateKey, (hash, key) => {
         const { r, s, yParity } = new SigningKey(key).sign(hash)
         const publicKey = SigningKey.computePublicKey(key, false).slice(2)
-        const compressed = hex(SigningKey.computePublicKey(key, true).slice(2))
+        const compressed = toBytes(SigningKey.computePublicKey(key, true).slice(2))
         for (const curve of [native, wasm, pure]) {
           const { signature, recovery } = curve.sign(hash, key)
           expect([Buffer.from(signature).toString('hex'), recovery]).toEqual([r.slice(2) + s.slice(2), yParity])
-          expect([curve.publicKeyOf(key), curve.decompress(compressed)].map((one) => outcome(() => one))).toEqual([
+          expect([curve.publicKeyOf(key), curve.decompress(compressed)].map((one) => readOutcome(() => one))).toEqual([
             publicKey,
             publicKey
           ])
@@ -70,33 +70,35 @@ describe('the native, the WASM and the pure build of the curve', () => {
       { numRuns: 60 }
     ))
 
-  it('agree on whether any 33 bytes are a public key', () => {
-    const seen = { point: 0, none: 0 }
+  it('agree on whether 33 bytes are a public key', () => {
+    const counts = { point: 0, none: 0 }
     fc.assert(
       fc.property(fc.constantFrom(0, 2, 3, 4, 6, 7), scalar, (first, x) => {
         const compressed = Buffer.concat([Buffer.of(first), x])
-        const point = outcome(() => native.decompress(compressed))
-        seen[point === undefined ? 'none' : 'point'] += 1
-        for (const curve of [wasm, pure]) expect(outcome(() => curve.decompress(compressed))).toEqual(point)
+        const point = readOutcome(() => native.decompress(compressed))
+        counts[point === undefined ? 'none' : 'point'] += 1
+        for (const curve of [wasm, pure]) expect(readOutcome(() => curve.decompress(compressed))).toEqual(point)
       }),
       { numRuns: 300 }
     )
-    expect(Math.min(seen.point, seen.none)).toBeGreaterThan(20)
+    expect(Math.min(counts.point, counts.none)).toBeGreaterThan(20)
   })
 
-  it('recover the key that signed, verify its signature, and nothing that differs in one bit', () =>
+  it('recover the signing key, verify its signature, and refuse any signature with one changed bit', () =>
     fc.assert(
       fc.property(bytes32, privateKey, fc.nat(511), fc.nat(255), (hash, key, signatureBit, hashBit) => {
         const { signature, recovery } = native.sign(hash, key)
         const publicKey = native.publicKeyOf(key)!
-        const wrongSignature = flip(signature, signatureBit)
-        const wrongHash = flip(hash, hashBit)
+        const wrongSignature = flipBit(signature, signatureBit)
+        const wrongHash = flipBit(hash, hashBit)
         for (const curve of [native, wasm, pure]) {
           expect(curve.verify(hash, signature, publicKey)).toBe(true)
-          expect(outcome(() => curve.recover(hash, signature, recovery))).toBe(Buffer.from(publicKey).toString('hex'))
+          expect(readOutcome(() => curve.recover(hash, signature, recovery))).toBe(
+            Buffer.from(publicKey).toString('hex')
+          )
           expect(curve.verify(hash, wrongSignature, publicKey)).toBe(false)
           expect(curve.verify(wrongHash, signature, publicKey)).toBe(false)
-          expect(outcome(() => curve.recover(wrongHash, signature, recovery))).not.toBe(
+          expect(readOutcome(() => curve.recover(wrongHash, signature, recovery))).not.toBe(
             Buffer.from(publicKey).toString('hex')
           )
         }
@@ -111,21 +113,21 @@ describe('the native, the WASM and the pure build of the curve', () => {
         const publicKey = native.publicKeyOf(key)!
         for (const curve of [wasm, pure]) {
           const { recover, verify, publicKeyOf, sign } = native
-          expect(outcome(() => curve.recover(hash, signature, recovery))).toEqual(
-            outcome(() => recover(hash, signature, recovery))
+          expect(readOutcome(() => curve.recover(hash, signature, recovery))).toEqual(
+            readOutcome(() => recover(hash, signature, recovery))
           )
           expect(curve.verify(hash, signature, publicKey)).toBe(verify(hash, signature, publicKey))
-          expect(outcome(() => curve.publicKeyOf(r))).toEqual(outcome(() => publicKeyOf(r)))
+          expect(readOutcome(() => curve.publicKeyOf(r))).toEqual(readOutcome(() => publicKeyOf(r)))
           // A hash above n, one in 2^128, is reduced by RFC 6979 and by noble, and not by libsecp256k1.
           if (curve === pure && Buffer.compare(hash, order) >= 0) continue
-          expect(outcome(() => curve.sign(hash, r).signature)).toEqual(outcome(() => sign(hash, r).signature))
+          expect(readOutcome(() => curve.sign(hash, r).signature)).toEqual(readOutcome(() => sign(hash, r).signature))
         }
       }),
       { numRuns: 300 }
     )
   })
 
-  it('refuse bytes of any other length without throwing, in verify, recover, publicKeyOf and decompress', () =>
+  it('refuse bytes of any other length without throwing, in all four functions', () =>
     fc.assert(
       fc.property(ofAnyLength, ofAnyLength, ofAnyLength, fc.integer(), (hash, signature, publicKey, recovery) => {
         for (const curve of [native, wasm, pure]) {
@@ -169,18 +171,18 @@ describe.each(['native', 'wasm', 'pure'] as const)('the %s build of the curve', 
   it('verifies low s only, and recovers from both', () => {
     const { signature, recovery } = curve().sign(hash, key)
     const s = BigInt(`0x${ORDER}`) - BigInt(`0x${Buffer.from(signature.subarray(32)).toString('hex')}`)
-    const high = Buffer.concat([signature.subarray(0, 32), hex(s.toString(16).padStart(64, '0'))])
+    const high = Buffer.concat([signature.subarray(0, 32), toBytes(s.toString(16).padStart(64, '0'))])
     const publicKey = curve().publicKeyOf(key)!
     expect(curve().verify(hash, high, publicKey)).toBe(false)
     expect(curve().recover(hash, high, 1 - recovery)).toEqual(new Uint8Array(publicKey))
   })
 
   it.each([
-    ['compressed', (publicKey: Uint8Array) => hex(`02${Buffer.from(publicKey.subarray(1, 33)).toString('hex')}`)],
-    ['hybrid', (publicKey: Uint8Array) => hex(`06${Buffer.from(publicKey.subarray(1)).toString('hex')}`)],
-    ['off the curve', (publicKey: Uint8Array) => flip(publicKey, 519)],
+    ['compressed', (publicKey: Uint8Array) => toBytes(`02${Buffer.from(publicKey.subarray(1, 33)).toString('hex')}`)],
+    ['hybrid', (publicKey: Uint8Array) => toBytes(`06${Buffer.from(publicKey.subarray(1)).toString('hex')}`)],
+    ['off the curve', (publicKey: Uint8Array) => flipBit(publicKey, 519)],
     ['zero', () => Buffer.alloc(65)]
-  ])('verifies nothing with a public key that is %s', (_name, spoiled) => {
+  ])('verifies nothing with an invalid public key: %s', (_name, spoiled) => {
     const { signature } = curve().sign(hash, key)
     expect(curve().verify(hash, signature, spoiled(curve().publicKeyOf(key)!))).toBe(false)
   })
@@ -191,12 +193,12 @@ describe.each(['native', 'wasm', 'pure'] as const)('the %s build of the curve', 
     ['above n', ones],
     ['too short', Buffer.alloc(31, 1)],
     ['too long', Buffer.alloc(33, 1)]
-  ])('has no public key for a private key that is %s, and does not sign with it', (_name, bad) => {
-    expect(curve().publicKeyOf(bad)).toBeUndefined()
-    expect(() => curve().sign(hash, bad)).toThrow()
+  ])('returns no public key for an invalid private key (%s), and does not sign with it', (_name, privateKey) => {
+    expect(curve().publicKeyOf(privateKey)).toBeUndefined()
+    expect(() => curve().sign(hash, privateKey)).toThrow()
   })
 
-  it('does not complete a short hash by what an earlier call left behind', () => {
+  it('does not pad a short hash with bytes of an earlier call', () => {
     const { signature } = curve().sign(hash, key)
     const publicKey = curve().publicKeyOf(key)!
     expect(curve().verify(hash, signature, publicKey)).toBe(true)
@@ -204,7 +206,7 @@ describe.each(['native', 'wasm', 'pure'] as const)('the %s build of the curve', 
     expect(curve().verify(Buffer.alloc(0), signature, publicKey)).toBe(false)
   })
 
-  it('hashes text as UTF-8, as node:crypto and ethers do', () => {
+  it('hashes text as UTF-8, like node:crypto and ethers', () => {
     const text = 'Grüße, 世界 🦀'
     expect(Buffer.from(curve().sha256(text)).toString('hex')).toBe(createHash('sha256').update(text).digest('hex'))
     expect(curve().keccak256Hex(text)).toBe(keccak256(toUtf8Bytes(text)).slice(2))
@@ -214,13 +216,13 @@ describe.each(['native', 'wasm', 'pure'] as const)('the %s build of the curve', 
 })
 
 describe('loadCurve', () =>
-  it('takes the native build where there is one, and loads once', async () => {
+  it('prefers the native build if it is installed, and loads once', async () => {
     const [first, second] = await Promise.all([loadCurve(), loadCurve()])
     expect(first.kind).toBe('native')
     expect(second).toBe(first)
   }))
 
-function flip(bytes: Uint8Array, bit: number): Uint8Array {
+function flipBit(bytes: Uint8Array, bit: number): Uint8Array {
   const copy = Uint8Array.from(bytes)
   copy[bit >> 3]! ^= 1 << (bit & 7)
   return copy

@@ -20,46 +20,46 @@ const p256Compressed = Buffer.concat([Buffer.of(2 + (p256Whole[64]! % 2)), p256W
 const ed25519 = ed25519Key()
 const ed25519Bytes = Buffer.from(String(ed25519.publicKeyJwk.x), 'base64url')
 
-const coded = (codec: string, bytes: Buffer): Buffer => Buffer.concat([Buffer.from(codec, 'hex'), bytes])
+const encodeMultikey = (codec: string, bytes: Buffer): Buffer => Buffer.concat([Buffer.from(codec, 'hex'), bytes])
 const z = (bytes: Buffer): string => `z${encodeBase58(bytes)}`
 const x = whole.subarray(1, 33).toString('base64url')
 const y = whole.subarray(33).toString('base64url')
 
-/** Methods by name, with the kind and the bytes that are to be read from them. */
-const reading = (kind: IssuerKey['kind'], bytes: Buffer, methods: Record<string, Record<string, unknown>>) =>
+/** Returns test cases: verification methods by name, with the kind and bytes of the key that each contains. */
+const readMethod = (kind: IssuerKey['kind'], bytes: Buffer, methods: Record<string, Record<string, unknown>>) =>
   Object.entries(methods).map(([name, method]) => [name, method, kind, bytes] as const)
 
 const account = `eip155:30:${address}`
 const readable = [
-  ...reading('secp256k1', whole, {
+  ...readMethod('secp256k1', whole, {
     'secp256k1 as JWK': { publicKeyJwk: { kty: 'EC', crv: 'secp256k1', x, y } },
     '0x in upper case': {
       type: 'Secp256k1VerificationKey2018',
       publicKeyHex: `0x${whole.toString('hex').toUpperCase()}`
     }
   }),
-  ...reading('secp256k1', compressed, {
-    'secp256k1 as Multikey': { publicKeyMultibase: z(coded('e701', compressed)) },
+  ...readMethod('secp256k1', compressed, {
+    'secp256k1 as Multikey': { publicKeyMultibase: z(encodeMultikey('e701', compressed)) },
     'hexadecimal by the type': { type: 'EcdsaSecp256k1VerificationKey2019', publicKeyHex: compressed.toString('hex') }
   }),
-  ...reading('P-256', p256Whole, { 'P-256 as JWK': { publicKeyJwk: p256.publicKeyJwk } }),
-  ...reading('P-256', p256Compressed, {
-    'P-256 as Multikey': { publicKeyMultibase: z(coded('8024', p256Compressed)) },
+  ...readMethod('P-256', p256Whole, { 'P-256 as JWK': { publicKeyJwk: p256.publicKeyJwk } }),
+  ...readMethod('P-256', p256Compressed, {
+    'P-256 as Multikey': { publicKeyMultibase: z(encodeMultikey('8024', p256Compressed)) },
     'P-256 by the type': { type: 'EcdsaSecp256r1VerificationKey2019', publicKeyBase58: encodeBase58(p256Compressed) }
   }),
-  ...reading('Ed25519', ed25519Bytes, {
+  ...readMethod('Ed25519', ed25519Bytes, {
     'Ed25519 as JWK': { publicKeyJwk: ed25519.publicKeyJwk },
-    'Ed25519 as Multikey': { publicKeyMultibase: z(coded('ed01', ed25519Bytes)) },
-    'multibase in base64url': { publicKeyMultibase: `u${coded('ed01', ed25519Bytes).toString('base64url')}` },
-    'multibase in hexadecimal': { publicKeyMultibase: `f${coded('ed01', ed25519Bytes).toString('hex')}` },
+    'Ed25519 as Multikey': { publicKeyMultibase: z(encodeMultikey('ed01', ed25519Bytes)) },
+    'multibase in base64url': { publicKeyMultibase: `u${encodeMultikey('ed01', ed25519Bytes).toString('base64url')}` },
+    'multibase in hexadecimal': { publicKeyMultibase: `f${encodeMultikey('ed01', ed25519Bytes).toString('hex')}` },
     'multibase without a codec': { type: 'Ed25519VerificationKey2020', publicKeyMultibase: z(ed25519Bytes) },
     'Base58 by the type': { type: 'Ed25519VerificationKey2018', publicKeyBase58: encodeBase58(ed25519Bytes) },
     'Base64 by the type': { type: 'Ed25519VerificationKey2018', publicKeyBase64: ed25519Bytes.toString('base64') }
   }),
-  ...reading('ecdsa', whole, {
+  ...readMethod('ecdsa', whole, {
     'a point of a type that tells no curve': { type: 'Other', publicKeyHex: whole.toString('hex') }
   }),
-  ...reading('address', Buffer.from(address.slice(2), 'hex'), {
+  ...readMethod('address', Buffer.from(address.slice(2), 'hex'), {
     'an address': { ethereumAddress: address },
     'an account in the older order': { blockchainAccountId: `${address}@eip155:30` },
     'an account beside a key': { blockchainAccountId: account, publicKeyHex: compressed.toString('hex') }
@@ -71,16 +71,16 @@ describe('parseIssuerKey', () => {
     expect(parseIssuerKey(method)).toEqual({ kind, hex: bytes.toString('hex') })
   )
 
-  it('reads coordinates whose leading zeros were left out', () => {
+  it('reads coordinates without their leading zeros', () => {
     const short = { kty: 'EC', crv: 'secp256k1', x: Buffer.of(1, 2).toString('base64url'), y }
     expect(parseIssuerKey({ publicKeyJwk: short })?.hex).toBe(
       `04${'0102'.padStart(64, '0')}${whole.toString('hex', 33)}`
     )
   })
 
-  it('reads Base58 that begins with zeros', () => {
+  it('reads Base58 with leading zeros', () => {
     const bytes = Buffer.concat([Buffer.alloc(2), ed25519Bytes.subarray(2)])
-    // encodeBase58 of ethers takes a number, so that leading zeros are written here.
+    // encodeBase58 of ethers accepts a number and drops leading zeros, so they are written here.
     const method = { type: 'Ed25519', publicKeyBase58: `11${encodeBase58(bytes)}`.replace(/^1+/, '11') }
     expect(parseIssuerKey(method)?.hex).toBe(bytes.toString('hex'))
   })
@@ -93,7 +93,7 @@ describe('parseIssuerKey', () => {
     ['an RSA key', { publicKeyJwk: { kty: 'RSA', n: 'AQAB', e: 'AQAB' } }],
     ['coordinates that are too long', { publicKeyJwk: { kty: 'EC', crv: 'P-256', x: x.repeat(2), y } }],
     ['coordinates that are numbers', { publicKeyJwk: { kty: 'EC', crv: 'P-256', x: 5, y: 5 } }],
-    ['an unknown codec', { publicKeyMultibase: z(coded('ec01', ed25519Bytes)) }],
+    ['an unknown codec', { publicKeyMultibase: z(encodeMultikey('ec01', ed25519Bytes)) }],
     ['an unknown multibase', { publicKeyMultibase: `M${ed25519Bytes.toString('base64')}` }],
     ['an empty multibase', { publicKeyMultibase: '' }],
     ['Base58 with a letter that is none', { publicKeyBase58: '0OIl' }],
@@ -106,10 +106,10 @@ describe('parseIssuerKey', () => {
     ['an address that is a number', { ethereumAddress: 5, blockchainAccountId: 5 }],
     ['an address of 41 digits', { ethereumAddress: `${address}0` }],
     ['an account of another kind', { blockchainAccountId: 'bip122:a:b' }]
-  ])('reads nothing from %s', (_name, method) => expect(parseIssuerKey(method)).toBeUndefined())
+  ])('returns undefined for %s', (_name, method) => expect(parseIssuerKey(method)).toBeUndefined())
 
   it.each(['publicKeyHex', 'publicKeyBase58', 'publicKeyBase64', 'publicKeyMultibase', 'ethereumAddress', 'type'])(
-    'refuses the issuer for 1025 characters of %s, and not for 1024',
+    'refuses 1025 characters of %s, and accepts 1024',
     (name) => {
       expect(parseIssuerKey({ [name]: 'z'.repeat(1024) })).toBeUndefined()
       const publicKeyHex = name === 'type' ? { publicKeyHex: whole.toString('hex') } : {}
@@ -119,19 +119,19 @@ describe('parseIssuerKey', () => {
     }
   )
 
-  it('refuses the issuer for a JWK of 1025 characters', () => {
+  it('refuses a JWK of 1025 characters', () => {
     const publicKeyJwk = { kty: 'EC', crv: 'P-256', x: 'A'.repeat(1025), y }
     expect(() => parseIssuerKey({ publicKeyJwk })).toThrow(refusal('ERR_CREDENTIAL_ISSUER'))
   })
 })
 
 describe('isSignedByIssuerKey', () => {
-  const parsedBy = (alg: string, sign: SignPart): ParsedJwt =>
+  const parseKey = (alg: string, sign: SignPart): ParsedJwt =>
     parseJwt(jwtByHand({ alg }, { hello: 'world' }, sign), 1_000)!
-  const byP256 = parsedBy('ES256', p256.sign)
-  const byEd25519 = parsedBy('EdDSA', ed25519.sign)
+  const byP256 = parseKey('ES256', p256.sign)
+  const byEd25519 = parseKey('EdDSA', ed25519.sign)
 
-  it('verifies ES256 with a whole and a compressed point, of both ways to name the curve', () => {
+  it('verifies ES256 with an uncompressed and a compressed point, and both names of the curve', () => {
     for (const bytes of [p256Whole, p256Compressed]) {
       for (const kind of ['P-256', 'ecdsa'] as const) {
         expect(isSignedByIssuerKey({ kind, hex: bytes.toString('hex') }, byP256)).toBe(true)
@@ -145,7 +145,7 @@ describe('isSignedByIssuerKey', () => {
     expect(isSignedByIssuerKey(parseIssuerKey({ publicKeyJwk: ed25519Key().publicKeyJwk })!, byEd25519)).toBe(false)
   })
 
-  it('refuses a signature over anything else, and one of another length', () => {
+  it('refuses a signature over other bytes, and one of the wrong length', () => {
     for (const [key, parsed] of [
       [parseIssuerKey({ publicKeyJwk: p256.publicKeyJwk })!, byP256],
       [parseIssuerKey({ publicKeyJwk: ed25519.publicKeyJwk })!, byEd25519]
@@ -166,7 +166,7 @@ describe('isSignedByIssuerKey', () => {
     ['of another curve', 'ecdsa', whole.toString('hex')],
     ['of another length', 'P-256', 'ab'],
     ['Ed25519 of all ones', 'Ed25519', 'ff'.repeat(32)]
-  ] as const)('is false, and does not throw, for a key that is %s', (_name, kind, hex) =>
+  ] as const)('returns false and does not throw for an invalid key: %s', (_name, kind, hex) =>
     expect(isSignedByIssuerKey({ kind, hex }, kind === 'Ed25519' ? byEd25519 : byP256)).toBe(false)
   )
 })

@@ -11,7 +11,7 @@ import { es256k } from '../protocol/forge-jwt.js'
 import { nodeOptions, scriptFile } from '../support/run-script.js'
 import { createNumberedWallet } from '../support/wallet.js'
 
-// The private key 1, whose address every tool knows.
+// Private key 1, whose address is well known.
 const privateKey = '0000000000000000000000000000000000000000000000000000000000000001'
 const address = '0x7e5f4552091a69125d5dfcb7b8c2659029395bdf'
 const order = 'fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141'
@@ -22,17 +22,17 @@ describe('es256kSigner', () => {
     ['hexadecimal with 0x', `0x${privateKey}`],
     ['bytes', Uint8Array.from(Buffer.from(privateKey, 'hex'))],
     ['a Buffer', Buffer.from(privateKey, 'hex')]
-  ])('takes a key as %s, and signs as did-jwt does', async (_name, key) => {
+  ])('accepts a key as %s, and signs like did-jwt', async (_name, key) => {
     const theirs = await ES256KSigner(hexToBytes(privateKey))('some data')
     expect(await es256kSigner(key)('some data')).toBe(theirs)
   })
 
-  it('signs bytes as well as text', async () => {
+  it('signs bytes and text', async () => {
     const signer = es256kSigner(privateKey)
     expect(await signer(new TextEncoder().encode('some data'))).toBe(await signer('some data'))
   })
 
-  it('signs for createJWT of did-jwt', async () => {
+  it('works as a signer in createJWT of did-jwt', async () => {
     const did = `did:ethr:rsk:${address}`
     const jwt = await createJWT(
       { hello: 'world' },
@@ -44,7 +44,7 @@ describe('es256kSigner', () => {
     expect(verifyJWS(jwt, method)).toEqual(method)
   })
 
-  it('keeps its key when the caller wipes the bytes', async () => {
+  it('keeps its key if the caller wipes the bytes', async () => {
     const bytes = Buffer.from(privateKey, 'hex')
     const signer = es256kSigner(bytes)
     bytes.fill(0)
@@ -53,13 +53,13 @@ describe('es256kSigner', () => {
 })
 
 describe('didOfPrivateKey', () => {
-  it('is did:ethr on Rootstock, or on the network given', async () => {
+  it('returns did:ethr on Rootstock, or on the given network', async () => {
     expect(await didOfPrivateKey(privateKey)).toBe(`did:ethr:rsk:${address}`)
     expect(await didOfPrivateKey(privateKey, 'rsk:testnet')).toBe(`did:ethr:rsk:testnet:${address}`)
     expect(await didOfPrivateKey(privateKey, '')).toBe(`did:ethr:${address}`)
   })
 
-  it('rejects what is no private key', async () => {
+  it('rejects an invalid private key', async () => {
     await expect(didOfPrivateKey('0'.repeat(64))).rejects.toThrow('the private key is not in the range of secp256k1')
     await expect(didOfPrivateKey('key')).rejects.toThrow('give a private key of 32 bytes')
   })
@@ -71,7 +71,7 @@ describe('es256kSigner and isPrivateKey', () => {
     ['digits after 0x', `0x${'aB'.repeat(32)}`],
     ['32 bytes', new Uint8Array(32).fill(1)],
     ['the largest key', order.replace(/1$/, '0')]
-  ])('take %s', async (_what, key) => {
+  ])('accept %s', async (_what, key) => {
     expect(isPrivateKey(key)).toBe(true)
     await es256kSigner(key)('data')
   })
@@ -91,7 +91,7 @@ describe('es256kSigner and isPrivateKey', () => {
     ['0', '0'.repeat(64), outOfRange],
     ['n', order, outOfRange],
     ['more than n', 'f'.repeat(64), outOfRange]
-  ])('refuse %s, the signer when it is used and without showing it', async (_what, key, message) => {
+  ])('refuse %s; the signer does so on first use and does not reveal the key', async (_what, key, message) => {
     expect(isPrivateKey(key)).toBe(false)
     await expect(es256kSigner(key as string)('data')).rejects.toEqual(new TypeError(message))
   })
@@ -101,7 +101,7 @@ const sign = es256k(createNumberedWallet(7777).privateKey)
 const claims = { iss: 'did:ethr:rsk:0x1', iat: 1_800_000_000, a: 'ü', b: [1, null] }
 
 describe('issueJwt', () => {
-  it('signs header and payload as ES256K, and isSignedBy knows the key', async () => {
+  it('signs header and payload as ES256K, and isSignedBy verifies the key', async () => {
     const curve = await loadCurve()
     const inputs: string[] = []
     const jwt = await issueJwt(claims, async (data) => {
@@ -116,21 +116,21 @@ describe('issueJwt', () => {
   })
 
   // did-jwt has a clock of its own, and options that add to a payload.
-  it('adds no header field and no claim, and changes none, though did-jwt knows the time', async () => {
+  it('adds and changes no header field or claim, not even a time', async () => {
     const jwt = await issueJwt(claims, async (data) => sign(data))
     const [header, payload] = jwt.split('.').map((part) => Buffer.from(part, 'base64url').toString())
     expect(header).toBe('{"alg":"ES256K","typ":"JWT"}')
     expect(JSON.parse(payload!)).toEqual(claims)
   })
 
-  it('leaves a frozen payload as it is, and fails as its signer fails', async () => {
+  it('does not change a frozen payload, and fails with the error of its signer', async () => {
     const failure = new Error('the signer is unavailable')
     const issued = issueJwt(Object.freeze({ ...claims }), () => Promise.reject(failure))
     await expect(issued).rejects.toBe(failure)
   })
 
-  // Its import takes as long as ours. A process in which it is missing shows when it is loaded.
-  it('loads did-jwt with the first token, neither with the package nor at setup', () => {
+  // The import takes as long as this package's own. A process without did-jwt shows when it is loaded.
+  it('loads did-jwt with the first token, not on import or at setup', () => {
     const script = `
       import express from 'express'
       import { setupDidAuth } from 'express-did-auth'

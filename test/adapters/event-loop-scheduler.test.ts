@@ -4,7 +4,7 @@ import type { Client } from '../../src/ports.js'
 import { refusal } from '../support/refusal.js'
 
 const nextRound = () => new Promise<void>((resolve) => setImmediate(resolve))
-const of = (network: string): Client => ({ network, isGone: () => false })
+const createClient = (network: string): Client => ({ network, isGone: () => false })
 
 let scheduler: EventLoopScheduler
 let given: string[]
@@ -14,23 +14,23 @@ beforeEach(() => {
   given = []
 })
 
-/** Starts tasks numbered from `first`, and records in `given` which ran: `a1`, `a2`, … */
+/** Schedules tasks numbered from `first`, and records in `given` which ran: `a1`, `a2`, … */
 function yieldMany(
   count: number,
   { first = 1, network = 'a', priority }: { first?: number; network?: string; priority?: 'background' } = {}
 ): void {
-  // Tasks that still wait when a test ends are not of the next one.
-  const own = given
+  // Tasks that are still waiting at the end of a test must not count in the next test.
+  const names = given
   for (let number = first; number < first + count; number += 1) {
-    scheduler.yield(of(network), priority).then(
-      () => own.push(`${network}${number}`),
-      () => own.push(`${network}${number} refused`)
+    scheduler.yield(createClient(network), priority).then(
+      () => names.push(`${network}${number}`),
+      () => names.push(`${network}${number} refused`)
     )
   }
 }
 
 describe('EventLoopScheduler', () => {
-  it('runs two tasks a round, in the order of asking', async () => {
+  it('runs two tasks per round, in the order of arrival', async () => {
     yieldMany(5)
     await Promise.resolve()
     expect(given).toEqual(['a1', 'a2'])
@@ -40,7 +40,7 @@ describe('EventLoopScheduler', () => {
     expect(given).toEqual(['a1', 'a2', 'a3', 'a4', 'a5'])
   })
 
-  it('runs waiting tasks before later ones', async () => {
+  it('runs waiting tasks before newer ones', async () => {
     yieldMany(5)
     await nextRound()
     yieldMany(2, { first: 6 })
@@ -52,7 +52,7 @@ describe('EventLoopScheduler', () => {
     expect(given).toEqual(['a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7'])
   })
 
-  it('runs a task at once again after an idle round', async () => {
+  it('runs a task immediately after an idle round', async () => {
     yieldMany(2)
     await nextRound()
     yieldMany(2, { first: 3 })
@@ -60,8 +60,8 @@ describe('EventLoopScheduler', () => {
     expect(given).toEqual(['a1', 'a2', 'a3', 'a4'])
   })
 
-  // Cause: 1,000 bad proofs from one network stood before a login that came a moment later.
-  it('serves client networks round-robin: a flood from one waits for itself', async () => {
+  // Cause: 1,000 invalid proofs from one network were queued before a login that arrived a moment later.
+  it('serves client networks round-robin: a flood from one network delays only itself', async () => {
     yieldMany(100)
     yieldMany(2, { network: 'b' })
     yieldMany(1, { network: 'c' })
@@ -72,8 +72,8 @@ describe('EventLoopScheduler', () => {
     expect(given).toEqual(['a1', 'a2', 'a3', 'b1', 'c1', 'a4', 'b2', 'a5'])
   })
 
-  // Cause: signatures that anybody can ask for without proof of anything stood before logins.
-  it('runs background tasks after all others, also those of a network that has waited longer', async () => {
+  // Cause: signatures that anyone can request without a proof were queued before logins.
+  it('runs background tasks last, even those of a network that has waited longer', async () => {
     yieldMany(2)
     yieldMany(3, { network: 'b', priority: 'background' })
     yieldMany(3, { first: 3 })
@@ -84,18 +84,18 @@ describe('EventLoopScheduler', () => {
     expect(given).toEqual(['a1', 'a2', 'a3', 'a4', 'a5', 'b1', 'b2', 'b3'])
   })
 
-  it('refuses with ERR_BUSY and 1 s to wait, when 1,000 tasks of the same network wait', async () => {
+  it('refuses with ERR_BUSY and retry after 1 s if 1,000 tasks of the same network wait', async () => {
     yieldMany(1_002)
-    await expect(scheduler.yield(of('a'))).rejects.toEqual(refusal('ERR_BUSY'))
-    await expect(scheduler.yield(of('a'))).rejects.toMatchObject({ retryAfterSeconds: 1 })
+    await expect(scheduler.yield(createClient('a'))).rejects.toEqual(refusal('ERR_BUSY'))
+    await expect(scheduler.yield(createClient('a'))).rejects.toMatchObject({ retryAfterSeconds: 1 })
     await nextRound()
     yieldMany(2, { first: 1_003 })
-    await expect(scheduler.yield(of('a'))).rejects.toEqual(refusal('ERR_BUSY'))
+    await expect(scheduler.yield(createClient('a'))).rejects.toEqual(refusal('ERR_BUSY'))
     for (let round = 0; round < 501; round += 1) await nextRound()
     expect(given).toEqual(Array.from({ length: 1_004 }, (_, index) => `a${index + 1}`))
   })
 
-  it('refuses the newest task of the network that has the most, when 1,000 wait', async () => {
+  it('refuses the newest task of the network with the most tasks if 1,000 wait', async () => {
     yieldMany(2)
     yieldMany(900, { first: 3 })
     yieldMany(100, { network: 'b' })
@@ -107,7 +107,7 @@ describe('EventLoopScheduler', () => {
     expect(given).toEqual(['a1', 'a2', 'a902 refused', 'a3', 'b1', 'c1', 'a4'])
   })
 
-  it('bounds background tasks apart: 1,000 of them refuse no login', async () => {
+  it('counts background tasks separately: 1,000 of them cause no login to be refused', async () => {
     yieldMany(1_002, { network: 'b', priority: 'background' })
     yieldMany(1_000, { network: 'b', first: 1_003 })
     await Promise.resolve()
@@ -116,8 +116,8 @@ describe('EventLoopScheduler', () => {
     expect(given).toEqual(['b1', 'b2', 'b1003', 'b1004'])
   })
 
-  // Cause: connections that were reset after their body kept their recoveries.
-  it('refuses the task of a client that is gone, and runs another in the same round', async () => {
+  // Cause: recoveries of connections that were reset after their body stayed in the queue.
+  it('refuses a task whose client has disconnected, and runs another in the same round', async () => {
     yieldMany(2)
     let isGone = false
     const refused = expect(scheduler.yield({ network: 'gone', isGone: () => isGone })).rejects.toEqual(
@@ -130,7 +130,7 @@ describe('EventLoopScheduler', () => {
     expect(given).toEqual(['a1', 'a2', 'a3', 'a4'])
   })
 
-  it('refuses a client that is gone already, without using up the round', async () => {
+  it('refuses a client that has already disconnected, without using a slot of the round', async () => {
     for (let number = 0; number < 3; number += 1) {
       await expect(scheduler.yield({ network: 'gone', isGone: () => true })).rejects.toEqual(refusal('ERR_BUSY'))
     }

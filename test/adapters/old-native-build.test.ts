@@ -5,8 +5,8 @@ jest.unstable_mockModule('secp256k1/bindings.js', () => ({ default: { sign: () =
 
 const { loadCurve, loadNative } = await import('../../src/adapters/curve.js')
 
-describe('version 3 of secp256k1, which some other package brought along', () =>
-  it('is not taken: its functions have other names, and every signature would be refused', async () => {
+describe('loadCurve with version 3 of secp256k1, which another package installed', () =>
+  it('does not use that build, whose functions have other names', async () => {
     await expect(loadNative()).rejects.toThrow('secp256k1 is older than version 4')
     expect((await loadCurve()).kind).toBe('wasm')
   }))

@@ -12,8 +12,8 @@ import { es256k } from '../protocol/forge-jwt.js'
 const ORDERS = 'https://orders.example'
 const KEYS = '/.well-known/jwks.json'
 
-/** A verifier of the tokens of a service on this machine, by a clock that the test sets. */
-async function verifierOf(issuer: TestIssuer, networks?: readonly string[], keys?: readonly ResourceKey[]) {
+/** Returns a verifier for tokens of an issuer on this machine, with a clock that the test controls. */
+async function createVerifier(issuer: TestIssuer, networks?: readonly string[], keys?: readonly ResourceKey[]) {
   const clock = new TestClock()
   const warnings: Record<string, unknown>[] = []
   const ignore = (): void => undefined
@@ -23,7 +23,7 @@ async function verifierOf(issuer: TestIssuer, networks?: readonly string[], keys
 }
 
 /** Returns the claims of a token of the issuer. */
-const payloadOf = (issuer: TestIssuer, changes: object = {}) => ({
+const createPayload = (issuer: TestIssuer, changes: object = {}) => ({
   iss: issuer.url,
   aud: ORDERS,
   sub: serviceWallet.did,
@@ -32,15 +32,15 @@ const payloadOf = (issuer: TestIssuer, changes: object = {}) => ({
   ...changes
 })
 
-const header = async (issuer: TestIssuer, changes: object = {}) => {
+const createHeader = async (issuer: TestIssuer, changes: object = {}) => {
   const [{ kid }] = (await issuer.get(KEYS).expect(200)).body.keys
   return { alg: 'ES256', typ: 'at+jwt', kid: kid as string, ...changes }
 }
-const base64url = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
+const encodeJson = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
 
-/** A token with a valid signature of the issuer's own key. */
-async function tokenOf(issuer: TestIssuer, payload: object, headerChanges: object = {}): Promise<string> {
-  const input = `${base64url(await header(issuer, headerChanges))}.${base64url(payload)}`
+/** Returns a token with a valid signature of the issuer's own key. */
+async function signToken(issuer: TestIssuer, payload: object, headerChanges: object = {}): Promise<string> {
+  const input = `${encodeJson(await createHeader(issuer, headerChanges))}.${encodeJson(payload)}`
   const key = { key: resourceKey(1) as never, format: 'jwk', dsaEncoding: 'ieee-p1363' } as const
   return `${input}.${sign('sha256', Buffer.from(input), key).toString('base64url')}`
 }
@@ -53,13 +53,13 @@ const invalid = refusal('ERR_ACCESS_TOKEN')
 
 afterEach(() => void jest.restoreAllMocks())
 
-describe('a token of resourceIssuer', () => {
-  it('is accepted as RFC 9068 says', async () => {
+describe('createResourceIssuer: verifying a token', () => {
+  it('accepts a token that follows RFC 9068', async () => {
     const issuer = await startIssuer()
-    const { verify } = await verifierOf(issuer)
-    const { claims, ...user } = await verify(await tokenOf(issuer, payloadOf(issuer, { role: 'buyer' })))
+    const { verify } = await createVerifier(issuer)
+    const { claims, ...user } = await verify(await signToken(issuer, createPayload(issuer, { role: 'buyer' })))
     expect(user).toEqual({ canonicalDid: serviceWallet.did, address: serviceWallet.did.slice(13) })
-    expect(claims).toEqual({ ...payloadOf(issuer), nbf: 1_800_000_000, role: 'buyer' })
+    expect(claims).toEqual({ ...createPayload(issuer), nbf: 1_800_000_000, role: 'buyer' })
     expect(Object.isFrozen(claims)).toBe(true)
   })
 
@@ -77,31 +77,35 @@ describe('a token of resourceIssuer', () => {
     ['a begin more than 5 s ahead', { iat: 1_800_000_006 }],
     ['a credential inside', { vc: {} }],
     ['a use of its own', { use: 'relay' }]
-  ])('is refused with %s', async (_name, changes) => {
+  ])('refuses a token with %s', async (_name, changes) => {
     const issuer = await startIssuer()
-    const { verify } = await verifierOf(issuer)
-    await expect(verify(await tokenOf(issuer, payloadOf(issuer, changes)))).rejects.toEqual(invalid)
+    const { verify } = await createVerifier(issuer)
+    await expect(verify(await signToken(issuer, createPayload(issuer, changes)))).rejects.toEqual(invalid)
   })
 
-  it('is refused for a DID of a network that the service does not use', async () => {
+  it('refuses a DID on a network that the service does not use', async () => {
     const issuer = await startIssuer()
-    const token = await tokenOf(issuer, payloadOf(issuer))
-    const [ours, others] = [await verifierOf(issuer, ['rsk']), await verifierOf(issuer, [''])]
+    const token = await signToken(issuer, createPayload(issuer))
+    const [ours, others] = [await createVerifier(issuer, ['rsk']), await createVerifier(issuer, [''])]
     await expect(ours.verify(token)).resolves.toMatchObject({ canonicalDid: serviceWallet.did })
     await expect(others.verify(token)).rejects.toEqual(refusal('ERR_DID_UNSUPPORTED'))
   })
 
-  it('is expired at its exp, and when that is more than 305 s ahead', async () => {
+  it('treats a token as expired at its exp, and if exp is more than 305 s in the future', async () => {
     const issuer = await startIssuer()
-    const { verify, clock } = await verifierOf(issuer)
+    const { verify, clock } = await createVerifier(issuer)
     const expired = refusal('ERR_ACCESS_TOKEN_EXPIRED')
-    await expect(verify(await tokenOf(issuer, payloadOf(issuer, { exp: 1_800_000_000 })))).rejects.toEqual(expired)
-    await expect(verify(await tokenOf(issuer, payloadOf(issuer, { exp: 1_800_000_306 })))).rejects.toEqual(expired)
-    const good = await tokenOf(issuer, payloadOf(issuer))
-    await verify(good)
+    await expect(verify(await signToken(issuer, createPayload(issuer, { exp: 1_800_000_000 })))).rejects.toEqual(
+      expired
+    )
+    await expect(verify(await signToken(issuer, createPayload(issuer, { exp: 1_800_000_306 })))).rejects.toEqual(
+      expired
+    )
+    const validToken = await signToken(issuer, createPayload(issuer))
+    await verify(validToken)
     clock.seconds += 300
     // The token is cached, and its times are checked again.
-    await expect(verify(good)).rejects.toEqual(expired)
+    await expect(verify(validToken)).rejects.toEqual(expired)
   })
 
   it.each<[string, object]>([
@@ -113,65 +117,65 @@ describe('a token of resourceIssuer', () => {
     ['a key of its own', { jwk: {} }],
     ['critical extensions', { crit: ['exp'] }],
     ['another alg than that of its signature', { alg: 'ES384' }]
-  ])('is refused with %s in its header', async (_name, changes) => {
+  ])('refuses a token with %s in its header', async (_name, changes) => {
     const issuer = await startIssuer()
-    const { verify } = await verifierOf(issuer)
-    await expect(verify(await tokenOf(issuer, payloadOf(issuer), changes))).rejects.toEqual(invalid)
+    const { verify } = await createVerifier(issuer)
+    await expect(verify(await signToken(issuer, createPayload(issuer), changes))).rejects.toEqual(invalid)
   })
 
-  it('is refused when it is unsigned, too long, or signed by a public value, secp256k1 or a stranger', async () => {
+  it('refuses a token that is unsigned, too long, or signed by another key or algorithm', async () => {
     const issuer = await startIssuer()
-    const { verify } = await verifierOf(issuer)
-    const payload = payloadOf(issuer)
+    const { verify } = await createVerifier(issuer)
+    const payload = createPayload(issuer)
     const [{ kid, x }] = (await issuer.get(KEYS)).body.keys as [{ kid: string; x: string }]
-    const input = (alg: string): string => `${base64url({ alg, typ: 'at+jwt', kid })}.${base64url(payload)}`
+    const input = (alg: string): string => `${encodeJson({ alg, typ: 'at+jwt', kid })}.${encodeJson(payload)}`
     const hs256 = createHmac('sha256', x).update(input('HS256')).digest('base64url')
     const es256kSignature = Buffer.from(es256k(serviceWallet.privateKey)(input('ES256K'))).toString('base64url')
     const stranger: KeyObject = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
-    const good = await tokenOf(issuer, payload)
+    const validToken = await signToken(issuer, payload)
     for (const token of [
       new UnsecuredJWT(payload).encode(),
       `${input('none')}.`,
       `${input('HS256')}.${hs256}`,
       `${input('ES256K')}.${es256kSignature}`,
       await new SignJWT(payload).setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid }).sign(stranger),
-      good.replace(/\.[^.]*$/, '.'),
-      `${good}=`,
-      await tokenOf(issuer, { ...payload, text: 'x'.repeat(3_000) })
+      validToken.replace(/\.[^.]*$/, '.'),
+      `${validToken}=`,
+      await signToken(issuer, { ...payload, text: 'x'.repeat(3_000) })
     ]) {
       await expect(verify(token)).rejects.toEqual(invalid)
     }
-    await verify(good)
+    await verify(validToken)
   })
 })
 
-describe('the keys of resourceIssuer', () => {
-  it('are fetched once for 1,000 made-up kids in 30 s, and once more after that', async () => {
+describe('createResourceIssuer: fetching keys', () => {
+  it('fetches once per 30 s for 1,000 unknown key ids', async () => {
     const issuer = await startIssuer()
-    const { verify, clock, fetches } = await verifierOf(issuer)
+    const { verify, clock, fetches } = await createVerifier(issuer)
     await verify(await issuer.tokenFor(ORDERS))
-    const made = async (count: number): Promise<void> => {
-      const input = base64url(payloadOf(issuer))
+    const sendUnknownKids = async (count: number): Promise<void> => {
+      const input = encodeJson(createPayload(issuer))
       const tokens = Array.from({ length: count }, (_, index) => {
-        const named = base64url({ alg: 'ES256', typ: 'at+jwt', kid: `made up ${String(index)}` })
+        const named = encodeJson({ alg: 'ES256', typ: 'at+jwt', kid: `made up ${String(index)}` })
         return verify(`${named}.${input}.${'A'.repeat(86)}`)
       })
       const results = await Promise.allSettled(tokens)
       expect(results.every(({ status }) => status === 'rejected')).toBe(true)
     }
     clock.seconds += 29
-    await made(500)
+    await sendUnknownKids(500)
     expect(fetches()).toBe(1)
     clock.seconds += 1
-    await made(500)
+    await sendUnknownKids(500)
     clock.seconds += 29
-    await made(500)
+    await sendUnknownKids(500)
     expect(fetches()).toBe(2)
   })
 
-  it('are not fetched for what is no token for this service', async () => {
+  it('does not fetch for a token that is not for this service', async () => {
     const issuer = await startIssuer()
-    const { verify } = await verifierOf(issuer)
+    const { verify } = await createVerifier(issuer)
     const { accessToken } = await issuer.logIn()
     for (const token of [accessToken, 'a.b.c', '', await issuer.tokenFor('https://files.example')]) {
       await expect(verify(token)).rejects.toEqual(invalid)
@@ -179,9 +183,9 @@ describe('the keys of resourceIssuer', () => {
     expect(issuer.asked).toEqual([])
   })
 
-  it('are fetched once for users who come at once, and again after 10 min', async () => {
+  it('fetches once for concurrent users, and again after 10 min', async () => {
     const issuer = await startIssuer()
-    const { verify, clock, fetches } = await verifierOf(issuer)
+    const { verify, clock, fetches } = await createVerifier(issuer)
     const { accessToken } = await issuer.logIn()
     const tokens = [1, 2, 3].map(() => issuer.tokenFor(ORDERS, accessToken))
     await Promise.all((await Promise.all(tokens)).map(verify))
@@ -194,9 +198,9 @@ describe('the keys of resourceIssuer', () => {
     expect(fetches()).toBe(2)
   })
 
-  it('stay valid while the issuer is unavailable, with one warning per 30 s', async () => {
+  it('keeps the keys while the issuer is unavailable, with one warning per 30 s', async () => {
     const issuer = await startIssuer()
-    const { verify, clock, warnings } = await verifierOf(issuer)
+    const { verify, clock, warnings } = await createVerifier(issuer)
     await verify(await issuer.tokenFor(ORDERS))
     issuer.clock.seconds = clock.seconds += 86_400
     issuer.answer = (req) => req.socket.destroy()
@@ -205,9 +209,9 @@ describe('the keys of resourceIssuer', () => {
     expect(warnings).toEqual([{ event: 'issuer-keys', issuer: issuer.url, reason: 'fetch failed: other side closed' }])
   })
 
-  it('are ERR_KEYS as long as there never were any, then fetched after 30 s', async () => {
+  it('fails with ERR_KEYS until the first successful fetch, and retries after 30 s', async () => {
     const issuer = await startIssuer()
-    const { verify, clock } = await verifierOf(issuer)
+    const { verify, clock } = await createVerifier(issuer)
     const token = await issuer.tokenFor(ORDERS)
     issuer.answer = (req) => req.socket.destroy()
     await expect(verify(token)).rejects.toMatchObject({ code: 'ERR_KEYS', retryAfterSeconds: 30 })
@@ -225,18 +229,18 @@ describe('the keys of resourceIssuer', () => {
     ['no list', 200, '{"keys":{}}'],
     ['an error', 500, JSON.stringify({ keys: [{ kty: 'EC', crv: 'P-256', kid: '1', x: '', y: '' }] })],
     ['more than 64 KiB', 200, JSON.stringify({ keys: [], text: 'x'.repeat(65_536) })]
-  ])('do not change when the issuer answers %s', async (_name, status, text) => {
+  ])('keeps the keys if the issuer responds with %s', async (_name, status, text) => {
     const issuer = await startIssuer()
-    const { verify, clock } = await verifierOf(issuer)
+    const { verify, clock } = await createVerifier(issuer)
     await verify(await issuer.tokenFor(ORDERS))
     issuer.answer = (_req, res) => res.writeHead(status).end(text)
     issuer.clock.seconds = clock.seconds += 600
     await verify(await issuer.tokenFor(ORDERS))
   })
 
-  it('are 503 for a set with two keys of one kid, or stay the previous ones, until it is mended', async () => {
+  it('refuses a set with two keys of one kid: 503, or the previous keys, until it is fixed', async () => {
     const issuer = await startIssuer()
-    const [fresh, started] = [await verifierOf(issuer), await verifierOf(issuer)]
+    const [fresh, started] = [await createVerifier(issuer), await createVerifier(issuer)]
     const token = await issuer.tokenFor(ORDERS)
     await started.verify(token)
     const [key] = (await issuer.get(KEYS)).body.keys
@@ -250,9 +254,9 @@ describe('the keys of resourceIssuer', () => {
     await fresh.verify(token)
   })
 
-  it('leave out those that cannot verify', async () => {
+  it('ignores keys that cannot verify', async () => {
     const issuer = await startIssuer()
-    const { verify } = await verifierOf(issuer)
+    const { verify } = await createVerifier(issuer)
     const token = await issuer.tokenFor(ORDERS)
     const [key] = (await issuer.get(KEYS)).body.keys
     const others = [{ x: key.y }, { use: 'enc' }, { alg: 'ECDH-ES' }, { x: 5 }, { kid: 5 }]
@@ -260,73 +264,77 @@ describe('the keys of resourceIssuer', () => {
     await verify(token)
   })
 
-  it('count without a fetch where they are given, the previous one as well, and no other', async () => {
+  it('uses only the keys of the option, previous ones included, without a fetch', async () => {
     const issuer = await startIssuer({ resourceKeys: [resourceKey(2), resourceKey(1)] })
-    const old = await tokenOf(issuer, payloadOf(issuer), { kid: (await issuer.get(KEYS)).body.keys[1].kid })
+    const old = await signToken(issuer, createPayload(issuer), { kid: (await issuer.get(KEYS)).body.keys[1].kid })
     const token = await issuer.tokenFor(ORDERS)
-    // The issuer hands over its own keys, with their private parts.
-    const { verify, fetches } = await verifierOf(issuer, undefined, [resourceKey(2), resourceKey(1)])
+    // The configuration contains the issuer's own keys with their private parts.
+    const { verify, fetches } = await createVerifier(issuer, undefined, [resourceKey(2), resourceKey(1)])
     await verify(token)
     await verify(old)
     const { d: _d, ...publicHalf } = resourceKey(2)
-    const strict = await verifierOf(issuer, undefined, [publicHalf])
+    const strict = await createVerifier(issuer, undefined, [publicHalf])
     await strict.verify(token)
     await expect(strict.verify(old)).rejects.toEqual(invalid)
     expect(fetches() + strict.fetches()).toBe(0)
   })
 
-  it('are asked at 127.0.0.1 for http://localhost, whose other address may be another process', async () => {
+  it('fetches from 127.0.0.1 for http://localhost, whose IPv6 address may be another process', async () => {
     const issuer = await startIssuer()
     const url = issuer.url.replace('127.0.0.1', 'localhost')
     const fetched = jest.spyOn(globalThis, 'fetch')
-    const { verify } = await verifierOf({ ...issuer, url })
-    await verify(await tokenOf(issuer, payloadOf({ ...issuer, url })))
-    expect(fetched.mock.calls.map(([asked]) => (asked as URL).href)).toEqual([
+    const { verify } = await createVerifier({ ...issuer, url })
+    await verify(await signToken(issuer, createPayload({ ...issuer, url })))
+    expect(fetched.mock.calls.map(([fetchedUrl]) => (fetchedUrl as URL).href)).toEqual([
       `${issuer.url}/.well-known/did-auth.json`,
       `${issuer.url}${KEYS}`
     ])
   })
 
-  it('cannot be fetched from an unavailable issuer, whose cause is logged', async () => {
-    const [issuer, gone] = [await startIssuer(), await deadRpcUrl()]
-    const { verify, warnings } = await verifierOf({ ...issuer, url: gone })
-    const token = await tokenOf(issuer, payloadOf({ ...issuer, url: gone }))
+  it('logs the cause if the issuer is unavailable', async () => {
+    const [issuer, deadUrl] = [await startIssuer(), await deadRpcUrl()]
+    const { verify, warnings } = await createVerifier({ ...issuer, url: deadUrl })
+    const token = await signToken(issuer, createPayload({ ...issuer, url: deadUrl }))
     await expect(verify(token)).rejects.toMatchObject({ code: 'ERR_KEYS' })
     expect(warnings).toMatchObject([{ reason: expect.stringMatching(/^fetch failed: connect ECONNREFUSED 127/) }])
   })
 
-  it('are not looked for where the issuer redirects to', async () => {
+  it('does not follow a redirect of the issuer', async () => {
     const [issuer, other] = [await startIssuer(), await startIssuer()]
-    const { verify } = await verifierOf(issuer)
+    const { verify } = await createVerifier(issuer)
     const token = await issuer.tokenFor(ORDERS)
     issuer.answer = (_req, res) => res.writeHead(302, { Location: `${other.url}${KEYS}` }).end()
     await expect(verify(token)).rejects.toMatchObject({ code: 'ERR_KEYS' })
     expect(other.asked).toEqual([])
   })
 
-  it('are where discovery says, and else at the usual place', async () => {
+  it('reads the URL of the keys from discovery, or uses the default URL', async () => {
     const issuer = await startIssuer()
     const { keys } = (await issuer.get(KEYS)).body
     issuer.answer = (req, res) => {
-      const found = { [KEYS]: 404, '/keys': { keys }, '/.well-known/did-auth.json': { jwks_uri: `${issuer.url}/keys` } }
-      const body = found[req.url as keyof typeof found]
+      const answers = {
+        [KEYS]: 404,
+        '/keys': { keys },
+        '/.well-known/did-auth.json': { jwks_uri: `${issuer.url}/keys` }
+      }
+      const body = answers[req.url as keyof typeof answers]
       res.writeHead(body === 404 ? 404 : 200).end(JSON.stringify(body))
     }
     const token = await issuer.tokenFor(ORDERS)
-    await (await verifierOf(issuer)).verify(token)
+    await (await createVerifier(issuer)).verify(token)
     expect(issuer.asked).toEqual(['/.well-known/did-auth.json', '/keys'])
     const plain = (req: { url?: string }, res: { statusCode: number; end: (text?: string) => unknown }): void => {
       if (req.url === KEYS) res.end(JSON.stringify({ keys }))
       else Object.assign(res, { statusCode: 404 }).end()
     }
     issuer.answer = plain as never
-    await (await verifierOf(issuer)).verify(token)
+    await (await createVerifier(issuer)).verify(token)
   })
 
-  it('overlap: a token by the previous key counts while that is published, and no longer', async () => {
+  it('accepts a token by the previous key only while that key is published', async () => {
     const [before, after] = [resourceKey(1), resourceKey(2)]
     const issuer = await startIssuer({ resourceKeys: [before] })
-    const { verify, clock } = await verifierOf(issuer)
+    const { verify, clock } = await createVerifier(issuer)
     const old = await issuer.tokenFor(ORDERS)
     await verify(old)
     const rotated = await startIssuer({ resourceKeys: [after, before], serviceUrl: issuer.url })
@@ -339,7 +347,7 @@ describe('the keys of resourceIssuer', () => {
     clock.seconds += 30
     const [, claims, signature] = (await rotated.tokenFor(ORDERS)).split('.')
     await expect(
-      verify(`${base64url({ alg: 'ES256', typ: 'at+jwt', kid: 'x' })}.${claims}.${signature}`)
+      verify(`${encodeJson({ alg: 'ES256', typ: 'at+jwt', kid: 'x' })}.${claims}.${signature}`)
     ).rejects.toEqual(invalid)
     // The token was cached, but its key is no longer published.
     await expect(verify(old)).rejects.toEqual(invalid)

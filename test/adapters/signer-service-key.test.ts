@@ -25,7 +25,7 @@ afterEach(() => {
   jest.useRealTimers()
 })
 
-function keyOf(signer: unknown, serviceDid = wallet.did): ServiceKey {
+function createKey(signer: unknown, serviceDid = wallet.did): ServiceKey {
   warnings = []
   changes = []
   const onKeyChange = (address: string): void => void changes.push(address)
@@ -34,7 +34,7 @@ function keyOf(signer: unknown, serviceDid = wallet.did): ServiceKey {
   return createServiceKey({ curve, logger, onKeyChange }, signer as Signer, serviceDid)
 }
 
-function publicKeyHexOf(privateKey: string): string {
+function computePublicKeyHex(privateKey: string): string {
   return SigningKey.computePublicKey(privateKey).slice(2)
 }
 
@@ -42,7 +42,7 @@ async function publicKeyHex(key: ServiceKey): Promise<string> {
   return Buffer.from(await key.publicKey()).toString('hex')
 }
 
-/** r and s of ethers, without 0x. */
+/** Returns r and s of an ethers signature, without 0x. */
 function rs(data: unknown, privateKey: string): { r: string; s: string; yParity: number } {
   const bytes = typeof data === 'string' ? toUtf8Bytes(data) : (data as Uint8Array)
   const { r, s, yParity } = new SigningKey(privateKey).sign(sha256(bytes))
@@ -51,7 +51,7 @@ function rs(data: unknown, privateKey: string): { r: string; s: string; yParity:
 
 const sign = (key: ServiceKey): Promise<string> => key.issueJwt({ iss: wallet.did, iat: 0 }, ownTime)
 
-/** A signature of 64 bytes with low s over what is signed. */
+/** Expects a signature of 64 bytes with low s over the signed data. */
 async function expectSignedBy({ privateKey }: typeof wallet, key: ServiceKey): Promise<void> {
   const [head, payload, signature] = (await sign(key)).split('.')
   const { r, s } = rs(`${head}.${payload}`, privateKey)
@@ -74,33 +74,33 @@ const signers: Record<string, (data: unknown, key: string) => unknown> = {
   }
 }
 
-describe('the service key behind a signer', () => {
+describe('createServiceKey', () => {
   it.each(Object.entries(signers))(
-    'is learnt from a signer that answers as %s, and signs 64 bytes with low s',
+    'recovers the key from a signer that returns %s, and signs 64 bytes with low s',
     async (_name, answer) => {
-      const key = keyOf((data: unknown) => answer(data, wallet.privateKey))
-      expect(await publicKeyHex(key)).toBe(publicKeyHexOf(wallet.privateKey))
+      const key = createKey((data: unknown) => answer(data, wallet.privateKey))
+      expect(await publicKeyHex(key)).toBe(computePublicKeyHex(wallet.privateKey))
       await expectSignedBy(wallet, key)
       expect(warnings).toEqual([])
     }
   )
 
-  it('is asked once for any number of callers', async () => {
+  it('requests one signature for any number of callers', async () => {
     const signer = jest.fn(ES256KSigner(hexToBytes(wallet.privateKey)))
-    const key = keyOf(signer)
+    const key = createKey(signer)
     await Promise.all([key.publicKey(), key.publicKey(), key.publicKey()])
     expect(signer).toHaveBeenCalledTimes(1)
   })
 
-  it('is never asked to sign what could be a token', async () => {
+  it('never asks the signer for a signature that could be a token', async () => {
     const signer = jest.fn(ES256KSigner(hexToBytes(other.privateKey)))
-    await keyOf(signer).publicKey()
+    await createKey(signer).publicKey()
     expect(signer.mock.calls.map(([data]) => String(data)).filter((data) => !data.includes(' '))).toEqual([])
   })
 
-  it('is learnt with one warning when it differs from the key of serviceDid', async () => {
-    const key = keyOf(ES256KSigner(hexToBytes(other.privateKey)))
-    expect(await publicKeyHex(key)).toBe(publicKeyHexOf(other.privateKey))
+  it('warns once if the key differs from the key of serviceDid', async () => {
+    const key = createKey(ES256KSigner(hexToBytes(other.privateKey)))
+    expect(await publicKeyHex(key)).toBe(computePublicKeyHex(other.privateKey))
     await key.publicKey()
     await sign(key)
     expect(warnings).toEqual([
@@ -108,9 +108,9 @@ describe('the service key behind a signer', () => {
     ])
   })
 
-  it('is learnt without a warning for a serviceDid that has no address', async () => {
-    const key = keyOf(ES256KSigner(hexToBytes(wallet.privateKey)), 'did:web:service.example')
-    expect(await publicKeyHex(key)).toBe(publicKeyHexOf(wallet.privateKey))
+  it('does not warn for a serviceDid without an address', async () => {
+    const key = createKey(ES256KSigner(hexToBytes(wallet.privateKey)), 'did:web:service.example')
+    expect(await publicKeyHex(key)).toBe(computePublicKeyHex(wallet.privateKey))
     expect(warnings).toEqual([])
   })
 
@@ -119,16 +119,16 @@ describe('the service key behind a signer', () => {
     ['rejects', () => Promise.reject(new Error('no key'))],
     ['returns words', () => 'not a signature at all'],
     ['always returns the same signature', () => base64url('11'.repeat(32) + '22'.repeat(32))]
-  ])('rejects with ERR_SIGNER and a time to retry after when the signer %s', async (_name, signer) => {
+  ])('rejects with ERR_SIGNER and a retry time when the signer %s', async (_name, signer) => {
     const failure = { code: 'ERR_SIGNER', message: 'Signer unavailable, try again', retryAfterSeconds: 5 }
-    await expect(keyOf(signer).publicKey()).rejects.toMatchObject(failure)
-    await expect(sign(keyOf(signer))).rejects.toMatchObject(failure)
+    await expect(createKey(signer).publicKey()).rejects.toMatchObject(failure)
+    await expect(sign(createKey(signer))).rejects.toMatchObject(failure)
   })
 
-  it('rejects with ERR_SIGNER after 10 s when the signer hangs, and leaves no timer behind', async () => {
+  it('rejects with ERR_SIGNER after 10 s when the signer hangs, and leaves no timer running', async () => {
     jest.useFakeTimers()
-    const asked = keyOf(() => new Promise(() => undefined)).publicKey()
-    const failure = expect(asked).rejects.toMatchObject({ code: 'ERR_SIGNER' })
+    const hangingRequest = createKey(() => new Promise(() => undefined)).publicKey()
+    const failure = expect(hangingRequest).rejects.toMatchObject({ code: 'ERR_SIGNER' })
     await jest.advanceTimersByTimeAsync(9_999)
     expect(jest.getTimerCount()).toBe(1)
     await jest.advanceTimersByTimeAsync(1)
@@ -136,38 +136,38 @@ describe('the service key behind a signer', () => {
     expect(jest.getTimerCount()).toBe(0)
   })
 
-  it('asks a signer that failed again', async () => {
+  it('retries a signer that failed', async () => {
     let isAway = true
-    const good = ES256KSigner(hexToBytes(wallet.privateKey))
-    const key = keyOf((data: string) => (isAway ? Promise.reject(new Error('away')) : good(data)))
+    const validSigner = ES256KSigner(hexToBytes(wallet.privateKey))
+    const key = createKey((data: string) => (isAway ? Promise.reject(new Error('away')) : validSigner(data)))
     await expect(key.publicKey()).rejects.toMatchObject({ code: 'ERR_SIGNER' })
     isAway = false
-    expect(await publicKeyHex(key)).toBe(publicKeyHexOf(wallet.privateKey))
+    expect(await publicKeyHex(key)).toBe(computePublicKeyHex(wallet.privateKey))
   })
 
-  it('rejects with ERR_SIGNER when the signer answers garbage later, and returns no invalid signature', async () => {
+  it('rejects with ERR_SIGNER if the signer returns garbage later, and returns no invalid signature', async () => {
     let isMad = false
-    const good = ES256KSigner(hexToBytes(wallet.privateKey))
-    const key = keyOf((data: string) => good(isMad ? `${data}!` : data))
+    const validSigner = ES256KSigner(hexToBytes(wallet.privateKey))
+    const key = createKey((data: string) => validSigner(isMad ? `${data}!` : data))
     await key.publicKey()
     isMad = true
     await expect(sign(key)).rejects.toMatchObject({ code: 'ERR_SIGNER' })
   })
 
-  it('is learnt again with the next request after it changes', async () => {
+  it('recovers the key again on the request after it changed', async () => {
     let privateKey = wallet.privateKey
-    const key = keyOf((data: string) => ES256KSigner(hexToBytes(privateKey))(data))
+    const key = createKey((data: string) => ES256KSigner(hexToBytes(privateKey))(data))
     await key.publicKey()
     privateKey = other.privateKey
     await expect(sign(key)).rejects.toMatchObject({ code: 'ERR_SIGNER' })
     await expectSignedBy(other, key)
-    expect(await publicKeyHex(key)).toBe(publicKeyHexOf(other.privateKey))
+    expect(await publicKeyHex(key)).toBe(computePublicKeyHex(other.privateKey))
     expect(warnings).toHaveLength(1)
   })
 
-  it('tells of each key that replaces another, also of one that comes back, and not of the first', async () => {
+  it('reports each key that replaces another one, also a returning one, but not the first', async () => {
     let privateKey = wallet.privateKey
-    const key = keyOf((data: string) => ES256KSigner(hexToBytes(privateKey))(data))
+    const key = createKey((data: string) => ES256KSigner(hexToBytes(privateKey))(data))
     const changeTo = async (next: string): Promise<void> => {
       privateKey = next
       await expect(sign(key)).rejects.toMatchObject({ code: 'ERR_SIGNER' })
@@ -182,10 +182,10 @@ describe('the service key behind a signer', () => {
     expect(changes).toEqual([other.address.toLowerCase(), wallet.address.toLowerCase()])
   })
 
-  it('reports no change when the signer fails and returns with the same key', async () => {
+  it('reports no change if the signer fails and returns with the same key', async () => {
     let isAway = false
-    const good = ES256KSigner(hexToBytes(wallet.privateKey))
-    const key = keyOf((data: string) => (isAway ? good(`${data}!`) : good(data)))
+    const validSigner = ES256KSigner(hexToBytes(wallet.privateKey))
+    const key = createKey((data: string) => (isAway ? validSigner(`${data}!`) : validSigner(data)))
     await key.publicKey()
     isAway = true
     await expect(sign(key)).rejects.toMatchObject({ code: 'ERR_SIGNER' })
@@ -194,18 +194,18 @@ describe('the service key behind a signer', () => {
     expect(changes).toEqual([])
   })
 
-  it('is compared without a warning with a serviceDid that is a public key', async () => {
+  it('does not warn for a serviceDid that is a public key', async () => {
     const compressed = SigningKey.computePublicKey(wallet.privateKey, true)
-    const key = keyOf(ES256KSigner(hexToBytes(wallet.privateKey)), `did:ethr:rsk:${compressed}`)
-    expect(await publicKeyHex(key)).toBe(publicKeyHexOf(wallet.privateKey))
+    const key = createKey(ES256KSigner(hexToBytes(wallet.privateKey)), `did:ethr:rsk:${compressed}`)
+    expect(await publicKeyHex(key)).toBe(computePublicKeyHex(wallet.privateKey))
     expect(warnings).toEqual([])
-    const foreign = keyOf(ES256KSigner(hexToBytes(other.privateKey)), `did:ethr:rsk:${compressed}`)
+    const foreign = createKey(ES256KSigner(hexToBytes(other.privateKey)), `did:ethr:rsk:${compressed}`)
     await foreign.publicKey()
     expect(warnings).toMatchObject([{ event: 'signer-address', address: other.address.toLowerCase() }])
   })
 
-  it('rejects with ERR_SIGNER when the public key in serviceDid is no point of the curve', async () => {
-    const key = keyOf(ES256KSigner(hexToBytes(wallet.privateKey)), `did:ethr:0x02${'f'.repeat(64)}`)
+  it('rejects with ERR_SIGNER if the public key in serviceDid is not on the curve', async () => {
+    const key = createKey(ES256KSigner(hexToBytes(wallet.privateKey)), `did:ethr:0x02${'f'.repeat(64)}`)
     await expect(key.publicKey()).rejects.toMatchObject({ code: 'ERR_SIGNER' })
   })
 })

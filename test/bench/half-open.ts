@@ -1,11 +1,11 @@
-/** F13: 500 connections that say nothing, or half of what they should, while others ask. Half a minute. */
+/** F13: 500 connections that send nothing, or half a request, while other clients send requests. Takes 30 s. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { logIn, me } from '../support/server-client.js'
 import { startServer } from '../support/server-process.js'
 import { temporaryFolder } from '../support/store-folder.js'
 import { createNumberedWallet } from '../support/wallet.js'
-import { quantile, reportFigure } from './harness.js'
+import { computeQuantile, reportFigure } from './harness.js'
 
 const CONNECTIONS = 500
 const TEXTS = [
@@ -16,7 +16,7 @@ const TEXTS = [
 
 async function halfOpen(port: number, text: string): Promise<Socket> {
   const socket = connect({ port, host: '127.0.0.1' }).resume()
-  // A reset is an end as well.
+  // A reset also ends the connection.
   socket.on('error', () => undefined)
   await once(socket, 'connect')
   socket.write(text)
@@ -47,7 +47,7 @@ for (const socket of sockets) socket.destroy()
 server.signal('SIGKILL')
 await server.ended
 folder.remove()
-const p99 = quantile(times, 0.99)
+const p99 = computeQuantile(times, 0.99)
 reportFigure(
   'F13',
   `${CONNECTIONS} half-open connections: p99 of others ${p99.toFixed(0)} ms, all closed in ${closedSeconds.toFixed(1)} s`,

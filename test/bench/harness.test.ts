@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals'
-import { measure, openLoad, reportTimes } from './harness.js'
+import { measure, applyOpenLoad, reportTimes } from './harness.js'
 import { fitScalability } from './usl.js'
 
 const print = jest.spyOn(console, 'log').mockImplementation(() => undefined)
@@ -14,7 +14,7 @@ describe('reportTimes', () => {
     ['a miss', { isMet: false, isControlMet: true, load: 2 }, 'F19  MISS p99', 1],
     ['not measurable at a load above 2', lax, 'F19  not measurable', undefined],
     ['not measurable where the control misses', { ...lax, isControlMet: false, load: 0 }, 'F19  not', undefined]
-  ])('says %s, and the load', (_, outcome, line, exitCode) => {
+  ])('prints %s, and the load', (_, outcome, line, exitCode) => {
     reportTimes('F19', 'p99', outcome)
     expect(print.mock.lastCall?.[0]).toMatch(new RegExp(`^${line}.*\\[load \\d+\\.\\d\\]$`))
     expect(process.exitCode).toBe(exitCode)
@@ -22,7 +22,7 @@ describe('reportTimes', () => {
 })
 
 describe('measure', () =>
-  it('alternates, leaves the first round out, and prints the medians and their ratio', async () => {
+  it('alternates, ignores the first round, and prints the medians and their ratio', async () => {
     const order: string[] = []
     const numbers = { bare: [1_000, 10, 20, 30], ours: [1, 20, 40, 60] }
     const work = (name: 'bare' | 'ours') => async (): Promise<number> => {
@@ -35,12 +35,12 @@ describe('measure', () =>
     expect(print.mock.lastCall?.[0]).toMatch(/^P1 name +0\.50 {2}\(goal >= 0\.9; bare \/ ours 20\.0 \/ 40\.0 µs\)/)
   }))
 
-describe('openLoad', () =>
-  it('begins what is due although nothing before it has ended', async () => {
+describe('applyOpenLoad', () =>
+  it('starts work on schedule even if earlier work has not finished', async () => {
     let begun = 0
     let end: () => void = () => undefined
     const all = new Promise<void>((resolve) => (end = resolve))
-    const milliseconds = await openLoad(10_000, 20, () => {
+    const milliseconds = await applyOpenLoad(10_000, 20, () => {
       begun += 1
       if (begun === 20) end()
       return all
@@ -57,13 +57,13 @@ describe('fitScalability', () => {
     [0.05, 0],
     [0, 0.002],
     [0.03, 0.001]
-  ])('finds σ %d and κ %d again', (sigma, kappa) => {
+  ])('fits σ %d and κ %d', (sigma, kappa) => {
     const fitted = fitScalability(law(sigma, kappa))
     expect(fitted.sigma).toBeCloseTo(sigma, 10)
     expect(fitted.kappa).toBeCloseTo(kappa, 10)
   })
 
-  it('finds no negative number where noise makes more instances faster than in proportion', () => {
+  it('returns no negative number if noise makes scaling look better than linear', () => {
     const faster = [1, 2, 4].map((n) => [n, n === 1 ? 100 : 102.5 * n] as const)
     expect(fitScalability(new Map(faster))).toEqual({ sigma: 0, kappa: 0 })
   })

@@ -3,28 +3,28 @@ import { setTimeout as pause } from 'node:timers/promises'
 
 /** Maximum load: with more runnable processes, times measure the machine rather than this package. */
 const MOST_LOAD = 2
-/** Rounds that count; one more is to warm up. */
+/** Number of measured rounds, after one warm-up round. */
 const ROUNDS = 5
 
 /** Returns the value that is above a share of all values: 0.5 for the median, 0.99 for the p99. */
-export function quantile(values: readonly number[], share: number): number {
+export function computeQuantile(values: readonly number[], share: number): number {
   return [...values].sort((a, b) => a - b)[Math.floor(values.length * share)]!
 }
 
-export const median = (values: readonly number[]): number => quantile(values, 0.5)
+export const computeMedian = (values: readonly number[]): number => computeQuantile(values, 0.5)
 
-/** Prints a figure and the load of the machine: the same code shows other times on a busy one. */
+/** Prints a figure and the load of the machine: times depend on both. */
 export function printFigure(text: string): void {
-  console.log(`${text}  [load ${machineLoad().toFixed(1)}]`)
+  console.log(`${text}  [load ${readMachineLoad().toFixed(1)}]`)
 }
 
-/** Prints a figure that has a goal, in one line. One that misses it sets the exit code. */
+/** Prints a figure with a goal, in one line. A missed goal sets the exit code. */
 export function reportFigure(figure: string, text: string, isMet = true): void {
   printFigure(`${figure.padEnd(4)} ${isMet ? 'ok  ' : 'MISS'} ${text}`)
   if (!isMet) process.exitCode = 1
 }
 
-/** Reports a figure about times: above a load of 2, or where the control misses it as well, it is "not measurable". */
+/** Reports a time figure as "not measurable" above a load of 2, or if the control misses the goal as well. */
 export function reportTimes(
   figure: string,
   text: string,
@@ -37,7 +37,7 @@ export function reportTimes(
   }
 }
 
-/** Whether a figure is requested on the command line, which may give the start of its name. */
+/** Whether a figure is requested on the command line, by its name or a prefix of it. */
 export function isChosen(name: string): boolean {
   const chosen = process.argv.slice(2).filter((word) => /^[A-Z]\d/.test(word))
   return chosen.length === 0 || chosen.some((begin) => name.startsWith(begin))
@@ -51,10 +51,9 @@ export interface Comparison {
 }
 
 /**
- * Measures two works by turns, because a machine is not equally fast all the time, and prints their medians and the
- * median of the first over the second.
+ * Measures two works alternately, because the speed of a machine varies, and prints their medians and the median ratio.
  *
- * @param works - each does its work once and answers a number, such as microseconds of CPU for a request
+ * @param works - each does its work once and returns a number, such as microseconds of CPU per request
  */
 export async function measure(
   name: string,
@@ -72,25 +71,25 @@ export async function measure(
     }
   }
   const [first, second] = measured as [number[], number[]]
-  const ratio = median(first.map((value, round) => value / second[round]!)).toFixed(2)
-  const each = measured.map((values) => median(values).toFixed(1)).join(' / ')
+  const ratio = computeMedian(first.map((value, round) => value / second[round]!)).toFixed(2)
+  const each = measured.map((values) => computeMedian(values).toFixed(1)).join(' / ')
   printFigure(`${name.padEnd(58)} ${ratio.padStart(5)}  (goal ${goal}; ${names.join(' / ')} ${each} ${unit})`)
 }
 
-/** Microseconds of CPU of this process for a call, and how many calls there are in a second, so many at a time. */
-export async function costOfCalls(
+/** Measures the CPU time of this process per call, in microseconds, and the calls per second with this concurrency. */
+export async function measureCalls(
   callers: number,
   count: number,
   call: (index: number) => Promise<unknown>
 ): Promise<{ microseconds: number; aSecond: number }> {
   const [startedAt, before] = [performance.now(), process.cpuUsage()]
-  await inParallel(callers, count, (index) => call(index))
+  await runInParallel(callers, count, (index) => call(index))
   const { user, system } = process.cpuUsage(before)
   return { microseconds: (user + system) / count, aSecond: (count * 1_000) / (performance.now() - startedAt) }
 }
 
-/** Does `count` pieces of work, so many at a time. */
-export async function inParallel(
+/** Does `count` pieces of work with this concurrency. */
+export async function runInParallel(
   workers: number,
   count: number,
   work: (index: number, worker: number) => Promise<unknown>
@@ -102,8 +101,8 @@ export async function inParallel(
   await Promise.all(Array.from({ length: workers }, run))
 }
 
-/** How often so many callers together get something done in a second. */
-export async function rateOf(
+/** Measures how many calls per second succeed with this many callers. */
+export async function measureRate(
   callers: number,
   seconds: number,
   call: (index: number, caller: number) => Promise<unknown>
@@ -120,11 +119,11 @@ export async function rateOf(
 }
 
 /**
- * Begins work at a steady rate, whether what began before has ended or not: a slow server gets no fewer requests.
+ * Starts work at a constant rate, even if earlier work has not finished: a slow server gets as many requests.
  *
- * @returns how many milliseconds each piece of work took
+ * @returns the duration of each piece of work in milliseconds
  */
-export async function openLoad(
+export async function applyOpenLoad(
   perSecond: number,
   count: number,
   work: (index: number) => Promise<unknown>
@@ -139,9 +138,9 @@ export async function openLoad(
   for (let begun = 0; begun < count;) {
     const due = Math.min(count, ((performance.now() - startedAt) / 1_000) * perSecond)
     for (; begun < due; begun += 1) {
-      const one = timed(begun)
-      // A load without an end needs no memory of its work.
-      if (count < Infinity) running.push(one)
+      const timedWork = timed(begun)
+      // An infinite load does not record its work.
+      if (count < Infinity) running.push(timedWork)
     }
     await pause(2)
   }
@@ -150,16 +149,16 @@ export async function openLoad(
 
 /** Work that is measured next to other load. */
 export interface Situation {
-  /** Starts the other load. @returns the function that ends it */
+  /** Starts the other load. @returns a function that stops it */
   begin?: () => Promise<() => void>
-  /** Milliseconds of each piece of the work that is measured. */
+  /** Duration of each piece of measured work in milliseconds. */
   measure: () => Promise<number[]>
 }
 
 /**
- * Measures times in several situations by turns.
+ * Measures times in several situations alternately.
  *
- * @returns milliseconds for each situation, those of all rounds together, and the highest load of the machine
+ * @returns milliseconds of all rounds per situation, and the highest load of the machine
  */
 export async function measureTimes<Name extends string>(
   rounds: number,
@@ -167,21 +166,21 @@ export async function measureTimes<Name extends string>(
 ): Promise<{ milliseconds: Record<Name, number[]>; load: number }> {
   const names = Object.keys(situations) as Name[]
   const milliseconds = Object.fromEntries(names.map((name) => [name, []])) as unknown as Record<Name, number[]>
-  let load = machineLoad()
+  let load = readMachineLoad()
   for (let round = 0; round < rounds; round += 1) {
     for (const name of names) {
       const end = await situations[name].begin?.()
       milliseconds[name].push(...(await situations[name].measure()))
       end?.()
-      // Remains of the previous situation must not count for the next one.
+      // Work left over from the previous situation must not count for the next one.
       await pause(500)
-      load = Math.max(load, machineLoad())
+      load = Math.max(load, readMachineLoad())
     }
   }
   return { milliseconds, load }
 }
 
-/** How many processes wanted to run during the last minute, on average, the figure's own among them. */
-function machineLoad(): number {
+/** Returns the average number of runnable processes in the last minute, including the figure's own. */
+function readMachineLoad(): number {
   return loadavg()[0]!
 }

@@ -15,11 +15,11 @@ interface Pending {
 }
 
 /**
- * One keep-alive connection that costs next to nothing: the load generator shares two cores with what it measures.
- * Answers must carry Content-Length.
+ * Keep-alive connection with minimal cost, because the load generator shares two cores with the measured server.
+ * Responses must carry Content-Length.
  *
- * Servers close connections that were idle for some seconds, as on a machine that stood still. As HTTP clients do, it
- * then sends the request once more on a new one, if nothing of an answer has come.
+ * Servers close idle connections, for example after the machine was suspended. Like other HTTP clients, it then sends
+ * the request again on a new connection, if no part of a response has arrived.
  */
 export class Connection {
   readonly #port: number
@@ -39,7 +39,7 @@ export class Connection {
     return this.write('POST', path, JSON.stringify(body), headers)
   }
 
-  /** A request with a body, or none where it is empty. @param headers - each with its line end */
+  /** Sends a request with a body, or none if it is empty. @param headers - each with its line end */
   write(method: string, path: string, json: string, headers = ''): Promise<Answer> {
     const body = `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(json)}`
     return this.#send(`${method} ${path} HTTP/1.1\r\nHost: localhost\r\n${body}\r\n${headers}\r\n${json}`)
@@ -93,7 +93,7 @@ export class Connection {
   }
 }
 
-/** Connections to one server: as many as there are requests under way at once. */
+/** Pool of connections to one server, with one connection per concurrent request. */
 export class ConnectionPool {
   readonly #port: number
   readonly #idle: Connection[] = []
@@ -102,7 +102,7 @@ export class ConnectionPool {
     this.#port = port
   }
 
-  /** One that fails is not used again. */
+  /** Uses a free connection, and discards it if the work fails. */
   async use<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
     const connection = this.#idle.pop() ?? new Connection(this.#port)
     try {
@@ -136,18 +136,18 @@ export const BARE = ['/bare-challenge', '/bare-tokens'] as const
 export const DRAINED = ['/drained-challenge', '/drained-tokens'] as const
 export type LoginPaths = typeof OURS | typeof BARE | typeof DRAINED
 
-/** Logs in by this package's protocol. @returns the answer to the second request, even if it is a refusal */
+/** Logs in by this package's protocol. @returns the response to the second request, even a refusal */
 export async function tryLogin(
   connection: Pick<Connection, 'post'>,
   wallet: BenchWallet,
   { paths = OURS, headers = '' }: { paths?: LoginPaths; headers?: string } = {}
 ): Promise<Answer> {
-  const asked = await connection.post(paths[0], { did: wallet.did }, headers)
-  if (asked.status !== 200) return asked
-  const { challenge } = JSON.parse(asked.body) as { challenge: string }
+  const response = await connection.post(paths[0], { did: wallet.did }, headers)
+  if (response.status !== 200) return response
+  const { challenge } = JSON.parse(response.body) as { challenge: string }
   const sig = wallet.personalSign(`Login to bench.example\nVerification code: ${challenge}`)
   const answer = await connection.post(paths[1], { did: wallet.did, sig }, headers)
-  // A window may end between challenge and login: ask again, as every client does.
+  // A window may end between challenge and login: retry, like every client.
   return answer.body.endsWith(': expired') ? tryLogin(connection, wallet, { paths, headers }) : answer
 }
 

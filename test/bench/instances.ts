@@ -1,6 +1,6 @@
 /**
- * S4: what 1, 2 and 4 instances do in a second, with four connections each, while the way to the database and not the
- * CPU is the limit. The Universal Scalability Law is fitted to it.
+ * S4: throughput of 1, 2 and 4 instances with four connections each, while the network to the database and not the CPU
+ * is the limit. Fits the Universal Scalability Law to the results.
  *
  * Four minutes: `npm run figures -- instances [milliseconds of a round trip] [seconds of a measurement]`
  */
@@ -9,13 +9,13 @@ import { cpus } from 'node:os'
 import pg from 'pg'
 import { startPostgres } from '../support/postgres-server.js'
 import { tcpProxy } from '../support/tcp-proxy.js'
-import { inParallel, rateOf, reportFigure } from './harness.js'
+import { runInParallel, measureRate, reportFigure } from './harness.js'
 import { ConnectionPool, tryLogin, type Answer, type Tokens } from './http-client.js'
 import { startServer } from './servers.js'
 import { fitScalability } from './usl.js'
-import { freshWallet } from './wallets.js'
+import { createFreshWallet } from './wallets.js'
 
-/** Long enough for two cores: with 5 ms, four instances would do more requests than those have time for. */
+/** Long enough for two cores: with 5 ms, four instances would exceed their CPU time. */
 const [TRIP_MILLISECONDS = 50, SECONDS = 15] = process.argv
   .slice(2)
   .filter((word) => /^\d+$/.test(word))
@@ -26,7 +26,7 @@ const INSTANCES = [1, 2, 4]
 const LEAST_SHARE = 0.9
 const MOST_SIGMA = 0.01
 
-/** A client, who waits for each answer. A balancer deals the requests out in turn. */
+/** Client that waits for each response. The requests are distributed round-robin, as by a load balancer. */
 class Client {
   readonly #pools: readonly ConnectionPool[]
   #tokens: Tokens | undefined
@@ -36,27 +36,31 @@ class Client {
     this.#pools = pools
   }
 
-  /** A login asks for its challenge first, as clients do. */
+  /** Logs in with a new challenge, like a client. */
   async logIn(): Promise<boolean> {
     const post = (path: string, body: object): Promise<Answer> =>
       this.#ask((pool, headers) => pool.use((connection) => connection.post(path, body, headers)))
-    return this.#keep(await tryLogin({ post }, freshWallet()))
+    return this.#keep(await tryLogin({ post }, createFreshWallet()))
   }
 
   async refresh(): Promise<boolean> {
     if (this.#tokens === undefined) return this.logIn()
     const { refreshToken } = this.#tokens
-    // One that is refused may have been done: a login takes its place.
+    // A refused refresh may have been executed, so a login follows.
     this.#tokens = undefined
     return this.#keep(
-      await this.#ask((pool, headers) => pool.use((one) => one.post('/refresh-token', { refreshToken }, headers)))
+      await this.#ask((pool, headers) =>
+        pool.use((connection) => connection.post('/refresh-token', { refreshToken }, headers))
+      )
     )
   }
 
   async guarded(): Promise<boolean> {
     if (this.#tokens === undefined) return this.logIn()
     const authorization = `Authorization: DIDAuth ${this.#tokens.accessToken}\r\n`
-    return isDone(await this.#ask((pool, headers) => pool.use((one) => one.get('/guarded', headers + authorization))))
+    return isDone(
+      await this.#ask((pool, headers) => pool.use((connection) => connection.get('/guarded', headers + authorization)))
+    )
   }
 
   #keep(answer: Answer): boolean {
@@ -71,7 +75,7 @@ class Client {
   }
 }
 
-/** Not where it was refused because the service is busy, as it is when its machine stands still. */
+/** Whether the request succeeded; false only if the service is busy, for example while its machine is suspended. */
 function isDone({ status, body }: Answer): boolean {
   if (status !== 200 && status !== 503) throw new Error(`expected 200, got ${status}: ${body}`)
   return status === 200
@@ -79,18 +83,18 @@ function isDone({ status, body }: Answer): boolean {
 
 const ACTIONS = ['logIn', 'refresh', 'guarded'] as const
 
-// The engine writes to its disk as in production.
+// The engine syncs to its disk, as in production.
 const engine = await startPostgres({ fsync: 'on' })
 const admin = new pg.Client({ connectionString: engine.url() })
 await admin.connect()
 const { rows } = await admin.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
-const own = rows[0]!.pid
-/** Returns the CPU time of all processes of PostgreSQL, ended ones included, except for the one that answers. */
+const ownPid = rows[0]!.pid
+/** Returns the CPU time of all PostgreSQL processes, including ended ones, except the one that responds. */
 const postgresMicroseconds = (): number => {
-  const { parent } = statOf(own)
+  const { parent } = readStat(ownPid)
   const pids = readdirSync('/proc').map(Number).filter(Number.isInteger)
-  const living = pids.filter((pid) => pid !== own && (pid === parent || statOf(pid).parent === parent))
-  return living.reduce((sum, pid) => sum + cpuOf(pid), statOf(parent).endedChildrenMicroseconds)
+  const living = pids.filter((pid) => pid !== ownPid && (pid === parent || readStat(pid).parent === parent))
+  return living.reduce((sum, pid) => sum + readCpuMicroseconds(pid), readStat(parent).endedChildrenMicroseconds)
 }
 
 const throughputs = new Map(ACTIONS.map((action) => [action, new Map<number, number>()]))
@@ -104,10 +108,11 @@ for (const instances of INSTANCES) {
   )
   const pools = servers.map(({ port }) => new ConnectionPool(port))
   const clients = Array.from({ length: 2 * POOL_SIZE * instances }, () => new Client(pools))
-  // Until everything is compiled and all connections are open.
-  await inParallel(clients.length, 25 * clients.length, (_index, client) => clients[client]!.logIn())
-  for (const action of ACTIONS) await rateOf(clients.length, 1 + instances, (_, client) => clients[client]![action]())
-  // Half of it on each way.
+  // Warm-up: compiles everything and opens all connections.
+  await runInParallel(clients.length, 25 * clients.length, (_index, client) => clients[client]!.logIn())
+  for (const action of ACTIONS)
+    await measureRate(clients.length, 1 + instances, (_, client) => clients[client]![action]())
+  // Half of the delay in each direction.
   proxy.delay(TRIP_MILLISECONDS / 2)
   const microseconds = async (): Promise<number> => {
     const usages = await Promise.all(servers.map((server) => server.usage()))
@@ -115,7 +120,7 @@ for (const instances of INSTANCES) {
   }
   for (const action of ACTIONS) {
     const [startedAt, before] = [performance.now(), await microseconds()]
-    const perSecond = await rateOf(clients.length, SECONDS, (_, client) => clients[client]![action]())
+    const perSecond = await measureRate(clients.length, SECONDS, (_, client) => clients[client]![action]())
     throughputs.get(action)!.set(instances, perSecond)
     cores.set(`${action} ${instances}`, ((await microseconds()) - before) / (performance.now() - startedAt) / 1e3)
   }
@@ -127,9 +132,9 @@ await admin.end()
 await engine.remove()
 
 for (const [action, measured] of throughputs) {
-  const one = measured.get(1)!
+  const single = measured.get(1)!
   const { sigma, kappa } = fitScalability(measured)
-  const shares = [...measured].map(([instances, perSecond]) => perSecond / (instances * one))
+  const shares = [...measured].map(([instances, perSecond]) => perSecond / (instances * single))
   const each = [...measured].map(([instances, perSecond], index) => {
     const busy = cores.get(`${action} ${instances}`)!.toFixed(2)
     return `${instances}: ${perSecond.toFixed(0)}/s (${shares[index]!.toFixed(2)} of linear, ${busy} of ${cpus().length} cores busy)`
@@ -139,8 +144,8 @@ for (const [action, measured] of throughputs) {
   reportFigure('S4', `${action}, ${TRIP_MILLISECONDS} ms a trip: ${each.join(', ')}; ${law}`, isMet)
 }
 
-/** Microseconds, from the scheduler: the ticks in `stat` are 10 ms. */
-function cpuOf(pid: number): number {
+/** Reads the CPU time in microseconds from the scheduler: the ticks in `stat` are 10 ms. */
+function readCpuMicroseconds(pid: number): number {
   try {
     return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1000
   } catch {
@@ -149,10 +154,10 @@ function cpuOf(pid: number): number {
 }
 
 /** Returns the parent and the CPU time of the ended children of a process; zeros when it has ended. */
-function statOf(pid: number): { parent: number; endedChildrenMicroseconds: number } {
+function readStat(pid: number): { parent: number; endedChildrenMicroseconds: number } {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    // After the name, which may have spaces: state, parent, …
+    // The fields after the name, which may contain spaces: state, parent, …
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
     return { parent: Number(fields[1]), endedChildrenMicroseconds: (Number(fields[13]) + Number(fields[14])) * 10_000 }
   } catch {

@@ -1,12 +1,12 @@
 /**
- * P1 to P4, and P10: the library on Express beside bare Express, and beside siwe with express-session. The cost of a
- * request is CPU time of the server process, so that the load generator and other work on the machine weigh little. P1
+ * P1 to P4, and P10: the library on Express compared with bare Express, and with siwe and express-session. The cost of
+ * a request is CPU time of the server process, so that the load generator and other processes have little influence. P1
  * compares two routes of one application, the others two applications.
  */
 import { join } from 'node:path'
 import { getAddress } from 'ethers'
 import { temporaryFolder } from '../support/store-folder.js'
-import { isChosen, measure, measureTimes, openLoad, quantile, reportTimes } from './harness.js'
+import { isChosen, measure, measureTimes, applyOpenLoad, computeQuantile, reportTimes } from './harness.js'
 import {
   assertStatus,
   BARE,
@@ -17,13 +17,13 @@ import {
   type LoginPaths,
   type Tokens
 } from './http-client.js'
-import { costOf, startLoad, startServer, type BenchServer, type Step } from './servers.js'
-import { freshWallets, mintTokens, RESOURCE, type BenchWallet } from './wallets.js'
+import { measureStepCost, startLoad, startServer, type BenchServer, type Step } from './servers.js'
+import { createFreshWallets, mintTokens, RESOURCE, type BenchWallet } from './wallets.js'
 
 const CLIENTS = 16
 const unit = 'µs CPU'
 
-// The same request in all respects, so that what is compared is the guard and not the length of a header.
+// Both requests are identical, so that the comparison measures the guard and not the length of a header.
 const getWith =
   (path: string, tokens: readonly string[]): Step =>
   async (connection, index) => {
@@ -31,10 +31,10 @@ const getWith =
   }
 const getBare = getWith('/bare', mintTokens(1))
 
-// The client works as much as in a real login: how long it is busy decides how often the kernel has to wake somebody.
+// The client computes as much as in a real login, because its pace decides how often the kernel wakes the server.
 const logins = (server: BenchServer, count: number, paths?: LoginPaths): Promise<number> => {
-  const wallets = freshWallets(count)
-  return costOf(server, count, (connection, index) => logIn(connection, wallets[index]!, paths))
+  const wallets = createFreshWallets(count)
+  return measureStepCost(server, count, (connection, index) => logIn(connection, wallets[index]!, paths))
 }
 
 /** Each worker exchanges its own refresh token. */
@@ -48,25 +48,28 @@ const refreshWith =
 async function logInAll(server: BenchServer): Promise<Tokens[]> {
   const connection = new Connection(server.port)
   const tokens: Tokens[] = []
-  for (const wallet of freshWallets(CLIENTS)) tokens.push(await logIn(connection, wallet))
+  for (const wallet of createFreshWallets(CLIENTS)) tokens.push(await logIn(connection, wallet))
   connection.close()
   return tokens
 }
 
 async function measureLibrary(label: string, ours: BenchServer, bare: BenchServer): Promise<void> {
-  const [seen, refreshed] = [await logInAll(ours), await logInAll(ours)]
-  const accessTokens = seen.map(({ accessToken }) => accessToken)
+  const [cached, refreshed] = [await logInAll(ours), await logInAll(ours)]
+  const accessTokens = cached.map(({ accessToken }) => accessToken)
   await measure(
     `P1 guarded GET, token seen before, ${label}`,
     { goal: '>= 0.90', unit },
-    { bare: () => costOf(ours, 15_000, getBare), ours: () => costOf(ours, 15_000, getWith('/guarded', accessTokens)) }
+    {
+      bare: () => measureStepCost(ours, 15_000, getBare),
+      ours: () => measureStepCost(ours, 15_000, getWith('/guarded', accessTokens))
+    }
   )
   await measure(
     `P1 guarded GET, token first seen, ${label}`,
     { goal: '>= 0.40', unit },
     {
-      bare: () => costOf(ours, 6_000, getBare),
-      ours: () => costOf(ours, 6_000, getWith('/guarded', mintTokens(6_000)))
+      bare: () => measureStepCost(ours, 6_000, getBare),
+      ours: () => measureStepCost(ours, 6_000, getWith('/guarded', mintTokens(6_000)))
     }
   )
   for (const [paths, what, goal] of [
@@ -85,8 +88,8 @@ async function measureLibrary(label: string, ours: BenchServer, bare: BenchServe
     {
       login: () => logins(ours, 2_000),
       siwe: () => {
-        const wallets = freshWallets(2_000)
-        return costOf(ours, 2_000, (connection, index) => logInByMessage(connection, wallets[index]!))
+        const wallets = createFreshWallets(2_000)
+        return measureStepCost(ours, 2_000, (connection, index) => logInByMessage(connection, wallets[index]!))
       }
     }
   )
@@ -95,9 +98,9 @@ async function measureLibrary(label: string, ours: BenchServer, bare: BenchServe
     `P14 resource token over refresh, ${label}`,
     { goal: '>= 0.90', unit },
     {
-      refresh: () => costOf(ours, 5_000, refreshWith(refreshed)),
+      refresh: () => measureStepCost(ours, 5_000, refreshWith(refreshed)),
       token: () =>
-        costOf(ours, 5_000, async (connection, index) => {
+        measureStepCost(ours, 5_000, async (connection, index) => {
           const header = `Authorization: DIDAuth ${accessTokens[index % CLIENTS]!}\r\n`
           assertStatus(await connection.post('/resource-token', resource, header))
         })
@@ -112,10 +115,10 @@ async function measureLibrary(label: string, ours: BenchServer, bare: BenchServe
       { goal, unit },
       {
         bare: () =>
-          costOf(bare, 5_000, async (connection) => {
+          measureStepCost(bare, 5_000, async (connection) => {
             assertStatus(await connection.post(path, { refreshToken: 'r'.repeat(43) }))
           }),
-        ours: () => costOf(ours, 5_000, refreshWith(refreshed))
+        ours: () => measureStepCost(ours, 5_000, refreshWith(refreshed))
       }
     )
   }
@@ -123,55 +126,57 @@ async function measureLibrary(label: string, ours: BenchServer, bare: BenchServe
 }
 
 /**
- * P4: what a bare GET waits more beside logins than beside as many pairs of bare POST requests, both at a fixed rate.
- * The control is the bare server alone over itself beside its pairs: what the load of any server does.
+ * P4: extra latency of a bare GET next to logins, compared with a bare GET next to as many pairs of bare POST requests,
+ * both at a fixed rate. The control compares the bare server with and without its pairs, as any server has this effect.
  */
 async function measureWaiting(label: string, ours: BenchServer, bare: BenchServer): Promise<void> {
-  const [rounds, gets, loginsPerSecond, most] = [3, 2_400, 100, 1.2]
-  const getsOf = async (server: BenchServer): Promise<number[]> => {
+  const [rounds, gets, loginsPerSecond, limit] = [3, 2_400, 100, 1.2]
+  const measureGets = async (server: BenchServer): Promise<number[]> => {
     const pool = new ConnectionPool(server.port)
-    const milliseconds = await openLoad(200, gets / rounds, () => pool.use((one) => one.get('/bare')))
+    const milliseconds = await applyOpenLoad(200, gets / rounds, () =>
+      pool.use((connection) => connection.get('/bare'))
+    )
     pool.close()
     return milliseconds
   }
   const { milliseconds, load } = await measureTimes(rounds, {
-    quiet: { measure: () => getsOf(bare) },
-    bare: { begin: () => startLoad(bare.port, 'bareLogins', loginsPerSecond), measure: () => getsOf(bare) },
-    ours: { begin: () => startLoad(ours.port, 'logins', loginsPerSecond), measure: () => getsOf(ours) }
+    quiet: { measure: () => measureGets(bare) },
+    bare: { begin: () => startLoad(bare.port, 'bareLogins', loginsPerSecond), measure: () => measureGets(bare) },
+    ours: { begin: () => startLoad(ours.port, 'logins', loginsPerSecond), measure: () => measureGets(ours) }
   })
-  const p50 = (name: keyof typeof milliseconds): number => quantile(milliseconds[name], 0.5)
+  const p50 = (name: keyof typeof milliseconds): number => computeQuantile(milliseconds[name], 0.5)
   const [ratio, control] = [p50('ours') / p50('bare'), p50('bare') / p50('quiet')]
   const times = (['quiet', 'bare', 'ours'] as const).map(
-    (name) => `${name} ${p50(name).toFixed(2)} (p99 ${quantile(milliseconds[name], 0.99).toFixed(1)})`
+    (name) => `${name} ${p50(name).toFixed(2)} (p99 ${computeQuantile(milliseconds[name], 0.99).toFixed(1)})`
   )
   const what = `p50 of ${gets} bare GET beside ${loginsPerSecond} logins/s over the same beside bare routes, ${label}`
-  const text = `${ratio.toFixed(2)} × (goal <= ${most}; control ${control.toFixed(2)} ×; ${times.join(', ')} ms)`
-  reportTimes('P4', `${what}: ${text}`, { isMet: ratio <= most, isControlMet: control <= most, load })
+  const text = `${ratio.toFixed(2)} × (goal <= ${limit}; control ${control.toFixed(2)} ×; ${times.join(', ')} ms)`
+  reportTimes('P4', `${what}: ${text}`, { isMet: ratio <= limit, isControlMet: control <= limit, load })
 }
 
 async function measureSiwe(siwe: BenchServer, bare: BenchServer): Promise<void> {
   const connection = new Connection(siwe.port)
   const cookies: string[] = []
-  for (const wallet of freshWallets(CLIENTS)) cookies.push(await logInWithSiwe(connection, wallet))
+  for (const wallet of createFreshWallets(CLIENTS)) cookies.push(await logInWithSiwe(connection, wallet))
   connection.close()
   const comparison = { goal: 'none, for comparison', unit }
   await measure('P1 guarded GET, siwe + express-session', comparison, {
-    bare: () => costOf(bare, 10_000, getBare),
+    bare: () => measureStepCost(bare, 10_000, getBare),
     ours: () =>
-      costOf(siwe, 10_000, async (open, _index, worker) => {
+      measureStepCost(siwe, 10_000, async (open, _index, worker) => {
         assertStatus(await open.get('/guarded', `Cookie: ${cookies[worker]!}\r\n`))
       })
   })
   await measure('P2 challenge + login, siwe + express-session', comparison, {
     bare: () => logins(bare, 1_000, BARE),
     ours: () => {
-      const wallets = freshWallets(1_000)
-      return costOf(siwe, 1_000, (open, index) => logInWithSiwe(open, wallets[index]!))
+      const wallets = createFreshWallets(1_000)
+      return measureStepCost(siwe, 1_000, (open, index) => logInWithSiwe(open, wallets[index]!))
     }
   })
 }
 
-/** A message of EIP-4361, as a wallet shows it, with its signature. */
+/** Returns a message of EIP-4361, as a wallet shows it, with its signature. */
 function signedMessage(wallet: BenchWallet, nonce: string): { message: string; signature: string } {
   const message = [
     'bench.example wants you to sign in with your Ethereum account:',

@@ -1,8 +1,8 @@
 /**
- * The figures of the PostgreSQL store, on an engine of its own: S2 what a verb costs, S3 how it scales while the round
- * trip is the limit, S7 bytes a session, S8 beside the bare statement. Each prints one line. S1 is a test.
+ * The figures of the PostgreSQL store on a separate engine: S2 costs of a verb, S3 scaling while the round trip is the
+ * limit, S7 bytes per session, S8 comparison with the bare statement. Each prints one line. S1 is a test.
  *
- * Alone: `npm run figures -- postgres`, with a number for fewer operations: `npm run figures -- postgres 500`
+ * Run only this file with `npm run figures -- postgres`, or with fewer operations: `npm run figures -- postgres 500`.
  */
 import { readFileSync } from 'node:fs'
 import pg from 'pg'
@@ -22,7 +22,7 @@ import {
 } from '../../src/testing/store-case.js'
 import { runOn, startPostgres } from '../support/postgres-server.js'
 import { tcpProxy } from '../support/tcp-proxy.js'
-import { measure, rateOf, reportFigure } from './harness.js'
+import { measure, measureRate, reportFigure } from './harness.js'
 
 const sessions = Number(process.argv.slice(2).find((word) => /^\d+$/.test(word)) ?? 2_000)
 const ROTATIONS = 20
@@ -37,11 +37,11 @@ const engine = await startPostgres({
 })
 await runOn(engine.url(), 'CREATE EXTENSION pg_stat_statements')
 
-const didOf = (index: number): string => `did:ethr:rsk:0x${hashToken('did', index).slice(0, 40)}`
-const named = (index: number) => createSession(String(index), { did: didOf(index) })
+const createDid = (index: number): string => `did:ethr:rsk:0x${hashToken('did', index).slice(0, 40)}`
+const createNamedSession = (index: number) => createSession(String(index), { did: createDid(index) })
 
-/** CPU time of the engine's own processes that serve connections, µs. */
-async function cpuOfBackends(): Promise<number> {
+/** Returns the CPU time of the backend processes of the engine, in microseconds. */
+async function readBackendCpu(): Promise<number> {
   const rows = await runOn(engine.url(), "SELECT pid FROM pg_stat_activity WHERE application_name = 'express-did-auth'")
   return rows.reduce((sum, { pid }) => {
     const fields = readFileSync(`/proc/${String(pid)}/stat`, 'utf8')
@@ -57,13 +57,13 @@ interface Cost {
 }
 
 /** Measures the cost of an operation on the server: CPU of its process, and WAL of its statements. */
-async function costOf(store: Store, count: number, call: (index: number) => Promise<unknown>): Promise<Cost> {
+async function measureCost(store: Store, count: number, call: (index: number) => Promise<unknown>): Promise<Cost> {
   await store.ping()
   await runOn(engine.url(), 'CHECKPOINT')
   await runOn(engine.url(), 'SELECT pg_stat_statements_reset()')
-  const before = await cpuOfBackends()
+  const before = await readBackendCpu()
   for (let index = 0; index < count; index += 1) await call(index)
-  const cpu = (await cpuOfBackends()) - before
+  const cpu = (await readBackendCpu()) - before
   const [row] = await runOn(
     engine.url(),
     "SELECT sum(wal_bytes)::float AS wal FROM pg_stat_statements WHERE query LIKE '%did_auth_%'"
@@ -71,22 +71,22 @@ async function costOf(store: Store, count: number, call: (index: number) => Prom
   return { cpu: cpu / count, wal: Number(row?.wal) / count }
 }
 
-/** S2 and S7. */
-async function costFigures(): Promise<void> {
+/** Prints S2 and S7. */
+async function printCostFigures(): Promise<void> {
   const store = postgresStore(engine.url(), { poolSize: 1, timeoutSeconds: 60 })
   const show = (verb: string, { cpu, wal }: Cost, goal = '', isGood = true): void => {
     const text = `${verb}: ${cpu.toFixed(0)} µs of CPU in PostgreSQL, ${wal.toFixed(0)} B of WAL${goal}`
     reportFigure('S2', text, isGood)
   }
-  show('ping, to compare with', await costOf(store, sessions, () => store.ping()))
-  show('createSession', await costOf(store, sessions, (index) => store.createSession(named(index))))
+  show('ping, to compare with', await measureCost(store, sessions, () => store.ping()))
+  show('createSession', await measureCost(store, sessions, (index) => store.createSession(createNamedSession(index))))
   const rotate = (rotation: number) => (index: number) =>
     store.rotateRefreshToken(createRotation(String(index), rotation, rotation + 1))
-  show('rotate, first of a page and a day', await costOf(store, sessions, rotate(0)))
+  show('rotate, first of a page and a day', await measureCost(store, sessions, rotate(0)))
   const counters = 'SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = $1'
   const [before] = await runOn(engine.url(), counters, ['did_auth_sessions'])
   let turn = sessions
-  const warm = await costOf(store, sessions * (ROTATIONS - 1), () => {
+  const warm = await measureCost(store, sessions * (ROTATIONS - 1), () => {
     const [rotation, index] = [Math.floor(turn / sessions), turn % sessions]
     turn += 1
     return rotate(rotation)(index)
@@ -101,17 +101,19 @@ async function costFigures(): Promise<void> {
   const bytes = Number(size?.bytes) / sessions
   reportFigure('S7', `${bytes.toFixed(0)} B a session on disk after ${ROTATIONS} refreshes (goal 1500)`, bytes <= 1500)
   const quotas = postgresStore(engine.url(), { poolSize: 1, timeoutSeconds: 60 })
-  const quota = await costOf(quotas, sessions * 5, (index) =>
+  const quota = await measureCost(quotas, sessions * 5, (index) =>
     quotas.chargeQuota(createCharge({ key: String(index % sessions) }))
   )
   show('chargeQuota', quota, ' (goal 120 µs)', quota.cpu <= 120)
-  const use = await costOf(quotas, sessions, (index) => quotas.consumeChallenge(createUse({ did: didOf(index) })))
+  const use = await measureCost(quotas, sessions, (index) =>
+    quotas.consumeChallenge(createUse({ did: createDid(index) }))
+  )
   show('consumeChallenge', use)
   await quotas.close()
 }
 
-/** S3: the same work over a slow network, by more and more connections. */
-async function scalingFigures(): Promise<void> {
+/** Prints S3: the same work over a slow network, with more and more connections. */
+async function printScalingFigures(): Promise<void> {
   const proxy = await tcpProxy(engine.port)
   proxy.delay(5)
   const rates = new Map<string, number[]>()
@@ -132,7 +134,7 @@ async function scalingFigures(): Promise<void> {
       quota: (number) => store.chargeQuota(createCharge({ key: `${run} ${number}` }))
     }
     for (const [verb, call] of Object.entries(verbs)) {
-      rates.set(verb, [...(rates.get(verb) ?? []), await rateOf(connections, 3, call)])
+      rates.set(verb, [...(rates.get(verb) ?? []), await measureRate(connections, 3, call)])
     }
     await store.close()
   }
@@ -144,15 +146,17 @@ async function scalingFigures(): Promise<void> {
   await proxy.close()
 }
 
-/** S8: this package's rotations compared with the bare statement, by the same driver, in turns. */
-async function overheadFigure(): Promise<void> {
+/** Prints S8: this package's rotations compared with the bare statement, alternately by the same driver. */
+async function printOverheadFigure(): Promise<void> {
   const connections = 8
   const pool = new pg.Pool({ connectionString: engine.url(), max: connections })
   const store = postgresStore(engine.url(), { poolSize: connections, timeoutSeconds: 60 })
   await store.ping()
   const create = async (name: string): Promise<void> => {
     for (let index = 0; index < 200; index += 1) {
-      await store.createSession(createSession(`${name} ${index}`, { did: didOf(index + (name === 'ours' ? 0 : 1e6)) }))
+      await store.createSession(
+        createSession(`${name} ${index}`, { did: createDid(index + (name === 'ours' ? 0 : 1e6)) })
+      )
     }
   }
   await create('ours')
@@ -175,7 +179,7 @@ async function overheadFigure(): Promise<void> {
       return pool.query({ name: 'bare', text: rotate.text, values })
     }
   }
-  const rate = (which: 'ours' | 'bare') => () => rateOf(connections, 1, calls[which])
+  const rate = (which: 'ours' | 'bare') => () => measureRate(connections, 1, calls[which])
   const comparison = { goal: '>= 0.6', unit: 'rotations/s by the same driver' }
   await measure('S8 our rotation, the bare statement', comparison, { ours: rate('ours'), bare: rate('bare') })
   await pool.end()
@@ -183,9 +187,9 @@ async function overheadFigure(): Promise<void> {
 }
 
 try {
-  await costFigures()
-  await scalingFigures()
-  await overheadFigure()
+  await printCostFigures()
+  await printScalingFigures()
+  await printOverheadFigure()
 } finally {
   await engine.remove()
 }

@@ -1,6 +1,6 @@
 /**
- * P5 and P6: the relay as it is built, with its database or with an IPFS node that answers at once, beside routes of
- * bare Express that only drain their body or send a buffer that is ready. CPU time of the server process.
+ * P5 and P6: the built relay, with its database or with an IPFS node that responds immediately, compared with bare
+ * Express routes that only drain their body or send a ready buffer. CPU time of the server process.
  */
 import { startFaultyNode } from '../support/faulty-ipfs-node.js'
 import { relayLogIn, relayPost } from '../support/relay-client.js'
@@ -8,13 +8,13 @@ import { temporaryFolder } from '../support/store-folder.js'
 import { createNumberedWallet } from '../support/wallet.js'
 import { measure } from './harness.js'
 import { assertStatus } from './http-client.js'
-import { costOf, startBin, startServer, type Step } from './servers.js'
+import { measureStepCost, startBin, startServer, type Step } from './servers.js'
 
 const CLIENTS = 8
 const KIBIBYTE = 1_024
 const unit = 'µs CPU'
 
-/** Another file each time, in which no two leaves of 256 KiB are the same, because the same once more is no work. */
+/** Each file is new, with different leaves of 256 KiB, because storing known content costs nothing. */
 let pieces = 0
 const newFile = (byteCount: number): string =>
   Array.from({ length: byteCount / 256 }, () => String((pieces += 1)).padStart(12, '0') + 'a'.repeat(244)).join('')
@@ -46,7 +46,10 @@ for (const store of ['embedded', 'node']) {
     await measure(
       `P5 relay POST ${size}, store: ${store}`,
       { goal, unit },
-      { bare: () => costOf(bare, total, post, CLIENTS), ours: () => costOf(ours, total, post, CLIENTS) }
+      {
+        bare: () => measureStepCost(bare, total, post, CLIENTS),
+        ours: () => measureStepCost(ours, total, post, CLIENTS)
+      }
     )
   }
   const cid = await relayPost(url, token, 'a'.repeat(KIBIBYTE * KIBIBYTE))
@@ -54,8 +57,8 @@ for (const store of ['embedded', 'node']) {
     `P6 relay GET 1 MiB, store: ${store}`,
     { goal: '>= 0.90', unit },
     {
-      bare: () => costOf(bare, 400, get('/file/ready'), CLIENTS),
-      ours: () => costOf(ours, 400, get(`/file/${cid}`), CLIENTS)
+      bare: () => measureStepCost(bare, 400, get('/file/ready'), CLIENTS),
+      ours: () => measureStepCost(ours, 400, get(`/file/${cid}`), CLIENTS)
     }
   )
   await bare.stop()

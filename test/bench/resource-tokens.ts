@@ -1,9 +1,9 @@
-/** P14: a guarded request at the vault with a token of auth, over the same with the vault's own, side by side. */
+/** P14: a guarded request at the vault with a token of auth, compared with the vault's own token in the same run. */
 import { temporaryFolder } from '../support/store-folder.js'
 import { isChosen, measure } from './harness.js'
 import { assertStatus, Connection, logIn } from './http-client.js'
-import { costOf, startBin } from './servers.js'
-import { freshWallets } from './wallets.js'
+import { measureStepCost, startBin } from './servers.js'
+import { createFreshWallets } from './wallets.js'
 
 const USERS = 16
 const REQUESTS = 8_000
@@ -14,27 +14,27 @@ if (isChosen('P14')) {
   const domains = { LOGIN_DOMAINS: 'bench.example' }
   const all = await startBin('all', { DATA_DIR: folder.path, ...ports, ...domains })
   const [auth, , vault] = all.servers
-  const portOf = (server: typeof auth): number => Number(new URL(server!.url).port)
-  const atVault = { ...all, port: portOf(vault) }
+  const readPort = (server: typeof auth): number => Number(new URL(server!.url).port)
+  const atVault = { ...all, port: readPort(vault) }
 
-  const [own, foreign]: [string[], string[]] = [[], []]
-  const [authConnection, vaultConnection] = [new Connection(portOf(auth)), new Connection(atVault.port)]
-  for (const wallet of freshWallets(USERS)) {
+  const [ownTokens, resourceTokens]: [string[], string[]] = [[], []]
+  const [authConnection, vaultConnection] = [new Connection(readPort(auth)), new Connection(atVault.port)]
+  for (const wallet of createFreshWallets(USERS)) {
     const { accessToken } = await logIn(authConnection, wallet)
     const header = `Authorization: DIDAuth ${accessToken}\r\n`
     const body = { resource: vault!.serviceUrl }
     const answer = assertStatus(await authConnection.post('/resource-token', body, header))
-    foreign.push(`Bearer ${(JSON.parse(answer.body) as { accessToken: string }).accessToken}`)
-    own.push(`DIDAuth ${(await logIn(vaultConnection, wallet)).accessToken}`)
+    resourceTokens.push(`Bearer ${(JSON.parse(answer.body) as { accessToken: string }).accessToken}`)
+    ownTokens.push(`DIDAuth ${(await logIn(vaultConnection, wallet)).accessToken}`)
   }
   const reading = (tokens: readonly string[]) => () =>
-    costOf(atVault, REQUESTS, async (connection, index) => {
+    measureStepCost(atVault, REQUESTS, async (connection, index) => {
       assertStatus(await connection.get('/storage', `Authorization: ${tokens[index % USERS]!}\r\n`))
     })
   await measure(
     'P14 guarded GET at the vault with a token of auth over one with its own',
     { goal: '>= 0.90', unit: 'µs CPU' },
-    { own: reading(own), resource: reading(foreign) }
+    { own: reading(ownTokens), resource: reading(resourceTokens) }
   )
   authConnection.close()
   vaultConnection.close()

@@ -2,25 +2,26 @@
  * `npm run bench` measures speed, `npm run figures` runs the figures of reliability and of the stores at their full
  * size.
  *
- * `npm run figures -- F4 postgres` runs those alone, `npm run figures -- F4 0.01` a hundredth of the rounds; other
- * numbers and words are handed to the scripts. A figure is a test, run with more rounds, or a script of this folder.
+ * `npm run figures -- F4 postgres` runs only those, `npm run figures -- F4 0.01` a hundredth of the rounds. Other
+ * numbers and words are passed to the scripts. A figure is a test that runs with more rounds, or a script of this
+ * folder.
  */
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-/** A line of the table in README.md. `npm test` and `npm run test:slow` have the others at full size. */
+/** Row of the table in README.md. `npm test` and `npm run test:slow` run the other figures at full size. */
 interface Figure {
   id: string
   command: string
-  /** Tests, from the folder of tests and without `.test.ts`. */
+  /** Tests, relative to the folder of tests and without `.test.ts`. */
   tests?: string[]
   /** A script of this folder. */
   script?: string
 }
 
-const pathOf = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
-const listed = JSON.parse(readFileSync(pathOf('figures.json'), 'utf8')) as Figure[]
+const resolvePath = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
+const listed = JSON.parse(readFileSync(resolvePath('figures.json'), 'utf8')) as Figure[]
 const [, , command = 'figures', ...args] = process.argv
 const figures = listed.filter((figure) => figure.command === `npm run ${command}`)
 const variants = ['native', 'wasm', 'sqlite', 'siwe']
@@ -33,7 +34,7 @@ const share = args.find((arg) => /^0\.\d+$/.test(arg)) ?? '1'
 function run(title: string, options: readonly string[], env: Record<string, string>): void {
   console.log(`\n${title}`)
   const all = { ...process.env, ...env }
-  const { status } = spawnSync(process.execPath, options, { stdio: 'inherit', cwd: pathOf('../..'), env: all })
+  const { status } = spawnSync(process.execPath, options, { stdio: 'inherit', cwd: resolvePath('../..'), env: all })
   if (status !== 0) process.exitCode = 1
 }
 
@@ -47,8 +48,8 @@ for (const config of ['jest', 'jest.slow']) {
 }
 const scripts = new Set(chosen.flatMap(({ script }) => script ?? []))
 const words = args.filter((arg) => !scripts.has(arg) && arg !== share)
-// The package by its name is what was built, and the sources of our own where a figure looks into them.
-const env = { TSX_TSCONFIG_PATH: pathOf('../../.config/tsconfig.servers.json') }
+// The package name refers to the build; figures that inspect internals import the sources.
+const env = { TSX_TSCONFIG_PATH: resolvePath('../../.config/tsconfig.servers.json') }
 const imports = ['tsx', new URL('../support/server-imports.ts', import.meta.url).href]
 const hook = async (name: string): Promise<void> => {
   const { default: work } = (await import(`../../.config/${name}.js`)) as { default: () => Promise<void> }
@@ -57,6 +58,6 @@ const hook = async (name: string): Promise<void> => {
 if (scripts.size > 0) await hook('compile-for-tests')
 for (const script of scripts) {
   const options = imports.flatMap((name) => ['--import', name])
-  run(script, [...options, pathOf(`${script}.ts`), ...words], env)
+  run(script, [...options, resolvePath(`${script}.ts`), ...words], env)
 }
 if (scripts.size > 0) await hook('remove-compiled')

@@ -1,4 +1,4 @@
-/** Child process: serves one of the applications that are measured. `server.ts <name> [arguments]` */
+/** Child process that serves one of the measured applications. `server.ts <name> [arguments]` */
 import { generateKeyPairSync } from 'node:crypto'
 import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
@@ -37,33 +37,32 @@ const applications: Record<string, () => Promise<unknown>> = {
     const { sqliteStore } = await import('express-did-auth/stores/sqlite')
     await guard({ maxRequestsPerTimeSlot: Infinity, siwe: true, store: sqliteStore(args[0]!) })
   },
-  // An instance on PostgreSQL: its URL, and the size of the pool.
+  // Instance on PostgreSQL: its URL, and the size of the pool.
   instance: async () => {
     const { postgresStore } = await import('express-did-auth/stores/postgres')
-    // The load names a client for each request: all of one address would share a quota, whose row would be hot.
+    // The load sets a client address per request: with one address, all would share the row of one quota.
     app.set('trust proxy', true)
     await guard({
       store: postgresStore(args[0]!, { poolSize: Number(args[1]) }),
-      // Never reached, and counted all the same.
+      // Never reached, but counted.
       maxRequestsPerTimeSlot: 1_000_000,
-      // No window and no token ends during a run.
+      // No window or token expires during a run.
       challengeExpirationTimeInSeconds: 86_400,
       accessTokenExpirationTimeInSeconds: 7_200,
       logger: silent
     })
   },
-  // The target of the attacks: it checks credentials at sign up, and resolves each issuer to a document that an
+  // The target of the attacks: it verifies credentials at sign-up, and resolves each issuer to a document that an
   // attacker could publish.
   attacked: async () => {
     app.set('trust proxy', true)
     const never = new Promise<object>(() => undefined)
     const resolve = (did: string): Promise<object> =>
-      did.includes('silent') ? never : Promise.resolve(documentOf(did, did.includes('huge') ? 3_000 : 100))
+      did.includes('silent') ? never : Promise.resolve(createDocument(did, did.includes('huge') ? 3_000 : 100))
     await guard({ signupBusinessLogic: () => undefined, resolver: { resolve }, logger: silent })
   },
   siwe: () => serveSiwe(app),
-  // Bare routes of a relay, which only drain their body, or send a buffer that is ready: the least that anybody could
-  // do.
+  // Bare routes of a relay, which only drain their body or send a ready buffer: the minimum cost.
   relay: async () => {
     const posted = { url: `relay://bafkrei${'a'.repeat(52)}`, cid: `bafkrei${'a'.repeat(52)}` }
     const answer = Buffer.from(`{"file":"${'a'.repeat(MEBIBYTE)}"}`)
@@ -77,8 +76,8 @@ const applications: Record<string, () => Promise<unknown>> = {
   }
 }
 
-/** A DID document with many keys: 3,000 are refused for their number, 100 are the most that is allowed. */
-function documentOf(did: string, keys: number): object {
+/** Returns a DID document with many keys: 3,000 exceed the limit, 100 are the maximum. */
+function createDocument(did: string, keys: number): object {
   const verificationMethod = Array.from({ length: keys }, (_, number) => ({
     id: `${did}#${String(number)}`,
     type: 'JsonWebKey2020',
@@ -89,7 +88,7 @@ function documentOf(did: string, keys: number): object {
   return { didResolutionMetadata: {}, didDocumentMetadata: {}, didDocument }
 }
 
-/** The part of siwe that is used here; it is installed with the packages of the slow tests. */
+/** Used part of siwe, which is installed with the packages of the slow tests. */
 interface Siwe {
   generateNonce(): string
   SiweMessage: new (message: string) => {
@@ -97,7 +96,7 @@ interface Siwe {
   }
 }
 
-/** The same work by siwe and express-session. */
+/** Serves the same routes with siwe and express-session. */
 async function serveSiwe(host: Express): Promise<void> {
   const { default: session } = await import('express-session')
   const fromSlow = createRequire(new URL('../slow/package.json', import.meta.url))
@@ -129,7 +128,7 @@ await applications[name]!()
 app.get('/bare', (_req, res) => {
   res.json({ hello: 'world' })
 })
-// A route as an Express developer writes it, which reads its JSON, and one that only drains the body.
+// A route that parses JSON as Express applications do, and one that only drains the body.
 for (const [kind, read] of [
   ['bare', express.json()],
   ['drained', drain]
@@ -144,5 +143,5 @@ for (const [kind, read] of [
 const server = app.listen(0, '127.0.0.1', () => {
   process.send?.({ port: (server.address() as AddressInfo).port })
 })
-// The pauses between rounds are longer than what a server usually waits.
+// The pauses between rounds exceed the default keep-alive time of a server.
 server.keepAliveTimeout = 600_000

@@ -2,12 +2,12 @@ import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { inParallel } from './harness.js'
+import { runInParallel } from './harness.js'
 import { Connection } from './http-client.js'
 
-const pathOf = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
+const resolvePath = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 
-/** Loaded into each process, and into its threads, which have no channel: says what the process used when asked. */
+/** Script for each process and its threads, which have no IPC channel: reports the resource usage on request. */
 const REPORT = `data:text/javascript,${encodeURIComponent(`
   process.on('message', () => {
     globalThis.gc?.()
@@ -39,11 +39,11 @@ export async function startServer(
   args: readonly string[] = [],
   execArgv: readonly string[] = []
 ): Promise<BenchServer> {
-  const child = fork(pathOf('server.ts'), [name, ...args], {
+  const child = fork(resolvePath('server.ts'), [name, ...args], {
     execArgv: ['--import', 'tsx', ...execArgv, '--import', REPORT]
   })
   const { port } = await nextMessage<{ port: number }>(child)
-  return { port, ...controlOf(child) }
+  return { port, ...createControl(child) }
 }
 
 /** Content of a ready line of the bin. */
@@ -53,13 +53,13 @@ export interface BuiltServer {
   serviceUrl: string
 }
 
-/** Starts a command of the bin as it is built, and resolves when all its servers are ready. */
+/** Starts a command of the built bin, and resolves when all its servers are ready. */
 export async function startBin(
   command: 'relay' | 'all',
   env: Record<string, string>,
   execArgv: readonly string[] = []
 ): Promise<BenchServer & { servers: readonly BuiltServer[] }> {
-  const child = fork(pathOf('../../servers/dist/bin.js'), [command], {
+  const child = fork(resolvePath('../../servers/dist/bin.js'), [command], {
     execArgv: [...execArgv, '--import', REPORT],
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
     env: { PATH: process.env.PATH, LOG_LEVEL: 'warn', MAX_REQUESTS_PER_TIME_SLOT: '100000000', ...env }
@@ -73,13 +73,13 @@ export async function startBin(
     for (const line of lines) if (line.includes('"event":"ready"')) servers.push(JSON.parse(line) as BuiltServer)
   }
   child.stdout?.resume()
-  return { port: Number(new URL(servers[0]!.url).port), servers, ...controlOf(child) }
+  return { port: Number(new URL(servers[0]!.url).port), servers, ...createControl(child) }
 }
 
-/** Begins a load of `load.ts` on a server. @returns how it is ended */
+/** Starts a load of `load.ts` on a server. @returns a function that stops it */
 export async function startLoad(port: number, kind: string, perSecond: number): Promise<() => void> {
-  const child = fork(pathOf('load.ts'), [port, kind, perSecond].map(String), { execArgv: ['--import', 'tsx'] })
-  // Its start is not what is measured.
+  const child = fork(resolvePath('load.ts'), [port, kind, perSecond].map(String), { execArgv: ['--import', 'tsx'] })
+  // Waits until the load has started, which is not measured.
   await pause(1_500)
   return () => child.kill()
 }
@@ -87,17 +87,17 @@ export async function startLoad(port: number, kind: string, perSecond: number): 
 /** Work of one client in one step: one request to a server, or several. */
 export type Step = (connection: Connection, index: number, worker: number) => Promise<unknown>
 
-/** Runs so many steps over so many connections, and answers the server's CPU time of a step in microseconds. */
-export async function costOf(server: BenchServer, total: number, step: Step, clients = 16): Promise<number> {
+/** Runs this many steps over this many connections, and returns the server's CPU time per step in microseconds. */
+export async function measureStepCost(server: BenchServer, total: number, step: Step, clients = 16): Promise<number> {
   const connections = Array.from({ length: clients }, () => new Connection(server.port))
   const before = await server.usage()
-  await inParallel(clients, total, (index, worker) => step(connections[worker]!, index, worker))
+  await runInParallel(clients, total, (index, worker) => step(connections[worker]!, index, worker))
   const after = await server.usage()
   for (const connection of connections) connection.close()
   return (after.cpuMicroseconds - before.cpuMicroseconds) / total
 }
 
-function controlOf(child: ChildProcess): Pick<BenchServer, 'usage' | 'stop'> {
+function createControl(child: ChildProcess): Pick<BenchServer, 'usage' | 'stop'> {
   return {
     usage() {
       const answer = nextMessage<Usage>(child)

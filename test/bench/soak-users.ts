@@ -10,9 +10,9 @@ const USERS_PER_CLIENT = 20
 const KEYS = 5
 const CONTENTS = 40
 const FILE_BYTES = 2_048
-/** Files that a user still asks for. */
+/** Number of files that a user still reads. */
 const KEPT_CIDS = 4
-/** Logins of a user that may meet the end of a window of challenges, one in 5 minutes. */
+/** Number of logins of a user that may fail at the end of a challenge window, one in 5 minutes. */
 const MAX_RETRIES = 5
 
 type Served = Pick<BuiltServer, 'url' | 'serviceUrl'>
@@ -25,7 +25,7 @@ interface Request {
   token?: string | undefined
 }
 
-/** Asks for everything that the three servers have, as one user who logs in where it has to. */
+/** User of every route of the three servers, who logs in if required. */
 class SoakUser {
   readonly #wallet: TestWallet
   readonly #domains: { auth: string; vault: string }
@@ -58,11 +58,11 @@ class SoakUser {
 
   async #logIn(server: 'auth' | 'vault'): Promise<Tokens> {
     const { did } = this.#wallet
-    const asked = await this.#ask(server, { method: 'POST', path: '/request-auth', body: { did } }, 200)
-    const { challenge } = JSON.parse(asked.body) as { challenge: string }
+    const response = await this.#ask(server, { method: 'POST', path: '/request-auth', body: { did } }, 200)
+    const { challenge } = JSON.parse(response.body) as { challenge: string }
     const sig = this.#wallet.personalSign(createLoginText(this.#domains[server], challenge))
     const { status, body } = await this.#ask(server, { method: 'POST', path: '/auth', body: { did, sig } }, 200, 401)
-    // A window ended in between. Clients ask again, but not for ever.
+    // A window ended in between. Clients retry, but not forever.
     if (status === 401 && body.startsWith('Invalid challenge response') && (this.#retries += 1) < MAX_RETRIES) {
       return this.#logIn(server)
     }
@@ -100,8 +100,8 @@ class SoakUser {
   async #relay(): Promise<{ token: string }> {
     if (this.#relayToken === undefined) {
       const { did } = this.#wallet
-      const asked = await this.#ask('relay', { method: 'POST', path: '/request-auth', body: { did } }, 200)
-      const { challenge } = JSON.parse(asked.body) as { challenge: string }
+      const response = await this.#ask('relay', { method: 'POST', path: '/request-auth', body: { did } }, 200)
+      const { challenge } = JSON.parse(response.body) as { challenge: string }
       const jwt = loginCredential(this.#wallet, challenge)
       const { body } = await this.#ask('relay', { method: 'POST', path: '/auth', body: { jwt } }, 200)
       this.#relayToken = (JSON.parse(body) as { token: string }).token
@@ -143,26 +143,26 @@ class SoakUser {
 }
 
 /**
- * 320 users of the three servers, at 16 connections each, who together ask so many requests of every kind.
+ * Runs 320 users of the three servers, with 16 connections per server, who send requests of every kind.
  *
  * @param servers - auth, relay and vault
- * @param onPart - called, while no one asks, after each of `parts`
- * @returns answers that no one should get
+ * @param onPart - called between requests after each of `parts`
+ * @returns responses that no user should get
  */
 export async function soak(
   servers: readonly Served[],
   requests: number,
   { parts = 1, onPart }: { parts?: number; onPart?: () => Promise<void> } = {}
 ): Promise<string[]> {
-  const wrong: string[] = []
-  let asked = 0
+  const wrongAnswers: string[] = []
+  let requestCount = 0
   const [auth, relay, vault] = servers as [Served, Served, Served]
   const domains = { auth: new URL(auth.serviceUrl).host, vault: new URL(vault.serviceUrl).host }
   const clients = Array.from({ length: CLIENTS }, (_, client) => {
     const open = ({ url }: Served): Connection => new Connection(Number(new URL(url).port))
     const connections = { auth: open(auth), relay: open(relay), vault: open(vault) }
     const ask: Ask = async (server, { method, path, body, token }, ...statuses) => {
-      asked += 1
+      requestCount += 1
       const headers = token === undefined ? '' : `Authorization: ${token}\r\n`
       const json = body === undefined ? '' : JSON.stringify(body)
       const connection = connections[server]
@@ -170,8 +170,8 @@ export async function soak(
         ? connection.get(path, headers)
         : connection.write(method, path, json, headers))
       if (!statuses.includes(answer.status)) {
-        wrong.push(`${server} ${method} ${path}: ${answer.status} ${answer.body}`)
-        throw new Error(wrong.at(-1))
+        wrongAnswers.push(`${server} ${method} ${path}: ${answer.status} ${answer.body}`)
+        throw new Error(wrongAnswers.at(-1))
       }
       return answer
     }
@@ -184,9 +184,9 @@ export async function soak(
   for (let part = 1; part <= parts; part += 1) {
     await Promise.all(
       clients.map(async ({ users, draw }) => {
-        while (asked < (requests * part) / parts && wrong.length < 10) {
+        while (requestCount < (requests * part) / parts && wrongAnswers.length < 10) {
           await users[draw(users.length)]?.act().catch((error: unknown) => {
-            if (wrong.length === 0) wrong.push(String(error))
+            if (wrongAnswers.length === 0) wrongAnswers.push(String(error))
           })
         }
       })
@@ -194,5 +194,5 @@ export async function soak(
     await onPart?.()
   }
   for (const { connections } of clients) for (const connection of Object.values(connections)) connection.close()
-  return wrong
+  return wrongAnswers
 }

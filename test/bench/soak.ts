@@ -1,11 +1,11 @@
 /**
- * F11: 1,000,000 requests of every kind at the three servers in one process; memory after a collection of garbage: its
- * median in the second half of what follows the warm-up, over that in the first.
+ * F11: 1,000,000 requests of every kind to the three servers in one process. Compares the median of memory after
+ * garbage collection in the second half of the run after warm-up with that in the first half.
  *
  * Some minutes: `npm run figures -- soak [requests]`
  */
 import { temporaryFolder } from '../support/store-folder.js'
-import { median, reportFigure } from './harness.js'
+import { computeMedian, reportFigure } from './harness.js'
 import { startBin, type Usage } from './servers.js'
 import { soak } from './soak-users.js'
 
@@ -13,7 +13,9 @@ const MEBIBYTE = 1_048_576
 const REQUESTS = Number(process.argv.slice(2).find((word) => /^\d+$/.test(word)) ?? 1_000_000)
 const MOST_GROWTH = 1.05
 const PARTS = 40
-/** Parts in which bounded caches fill: SQLite's of 64 MiB a database, files, and some 10,000 tokens a server. */
+/**
+ * Number of parts in which bounded caches fill: SQLite's 64 MiB per database, files, and some 10,000 tokens per server.
+ */
 const WARM_UP = 16
 const MIDDLE = (PARTS + WARM_UP) / 2
 
@@ -30,7 +32,7 @@ const env = {
 const bin = await startBin('all', env, ['--expose-gc'])
 const usages: Usage[] = []
 const startedAt = performance.now()
-const wrong = await soak(bin.servers, REQUESTS, {
+const wrongAnswers = await soak(bin.servers, REQUESTS, {
   parts: PARTS,
   onPart: async () => void usages.push(await bin.usage())
 })
@@ -38,17 +40,18 @@ const rate = (REQUESTS * 1_000) / (performance.now() - startedAt)
 await bin.stop()
 folder.remove()
 
-const growthOf = (name: 'rss' | 'used'): number => {
-  const of = (from: number, to: number): number => median(usages.slice(from, to).map((usage) => usage[name]))
-  return of(MIDDLE, PARTS) / of(WARM_UP, MIDDLE)
+const computeGrowth = (name: 'rss' | 'used'): number => {
+  const computeMedianOf = (from: number, to: number): number =>
+    computeMedian(usages.slice(from, to).map((usage) => usage[name]))
+  return computeMedianOf(MIDDLE, PARTS) / computeMedianOf(WARM_UP, MIDDLE)
 }
 const growths = (['used', 'rss'] as const).map((name) => {
   const every4th = usages.filter((_, part) => part % 4 === 3).map((usage) => (usage[name] / MEBIBYTE).toFixed(0))
-  return `${name} ${growthOf(name).toFixed(3)} × (${every4th.join(' ')} MiB)`
+  return `${name} ${computeGrowth(name).toFixed(3)} × (${every4th.join(' ')} MiB)`
 })
-const answers = `${wrong.length} wrong answers${wrong.length > 0 ? `, the first: ${wrong[0]}` : ''}`
+const answers = `${wrongAnswers.length} wrong answers${wrongAnswers.length > 0 ? `, the first: ${wrongAnswers[0]}` : ''}`
 reportFigure(
   'F11',
   `all servers: ${REQUESTS} mixed requests at ${rate.toFixed(0)}/s, ${answers}; ${growths.join(', ')}`,
-  wrong.length === 0 && growthOf('used') <= MOST_GROWTH && growthOf('rss') <= MOST_GROWTH
+  wrongAnswers.length === 0 && computeGrowth('used') <= MOST_GROWTH && computeGrowth('rss') <= MOST_GROWTH
 )

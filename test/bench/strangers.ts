@@ -1,13 +1,13 @@
 /**
- * F19: each kind of stranger at 100 requests a second beside the logins of others, and as a control 100 harmless 404s a
- * second. One line for each kind.
+ * F19: each kind of stranger sends 100 requests per second while users log in. The control sends 100 harmless 404s per
+ * second. Prints one line per kind.
  *
  * Eleven minutes: `npm run figures -- strangers [logins of each situation]`
  */
-import { measureTimes, openLoad, quantile, reportFigure, reportTimes, type Situation } from './harness.js'
+import { measureTimes, applyOpenLoad, computeQuantile, reportFigure, reportTimes, type Situation } from './harness.js'
 import { ConnectionPool, tryLogin } from './http-client.js'
 import { startLoad, startServer } from './servers.js'
-import { benchWallet, freshWallet } from './wallets.js'
+import { createBenchWallet, createFreshWallet } from './wallets.js'
 
 const LOGINS = Number(process.argv.slice(2).find((word) => /^\d+$/.test(word)) ?? 1_020)
 const ROUNDS = 3
@@ -16,19 +16,19 @@ const STRANGERS_PER_SECOND = 100
 const MOST_RATIO = 2
 /** Maximum bytes for the session, the challenge use and the cached token of a login. */
 const MOST_BYTES_A_LOGIN = 1_024
-/** Maximum MiB for strangers in bounded caches, mostly documents of issuers with 100 keys. */
+/** Maximum MiB that strangers may use in bounded caches, mostly documents of issuers with 100 keys. */
 const MOST_MEBIBYTES_BESIDE = 25
 const KINDS = ['proofs', 'hugeIssuers', 'silentIssuers', 'issuersOf100Keys', 'pages', 'resets']
 
-const visitor = benchWallet(1)
+const visitor = createBenchWallet(1)
 const reasons = new Map<string, number>()
 const server = await startServer('attacked', [], ['--expose-gc'])
 
-/** Logs a user in from a network of the user's own; once a second one who has the foreign page open. */
+/** Logs a user in from a separate network; once per second a user who has the foreign page open. */
 async function logIn(pool: ConnectionPool, number: number): Promise<void> {
   const isVisitor = number % LOGINS_PER_SECOND === 0
   const address = isVisitor ? '10.255.0.1' : [10, number >> 16, (number >> 8) & 255, number & 255].join('.')
-  const wallet = isVisitor ? visitor : freshWallet()
+  const wallet = isVisitor ? visitor : createFreshWallet()
   const headers = `X-Forwarded-For: ${address}\r\n`
   const { status, body } = await pool.use((connection) => tryLogin(connection, wallet, { headers }))
   if (status !== 200) reasons.set(`${status} ${body}`, (reasons.get(`${status} ${body}`) ?? 0) + 1)
@@ -36,13 +36,13 @@ async function logIn(pool: ConnectionPool, number: number): Promise<void> {
 
 async function logins(count: number): Promise<number[]> {
   const pool = new ConnectionPool(server.port)
-  const milliseconds = await openLoad(LOGINS_PER_SECOND, count, (index) => logIn(pool, index))
+  const milliseconds = await applyOpenLoad(LOGINS_PER_SECOND, count, (index) => logIn(pool, index))
   pool.close()
   return milliseconds
 }
 
 const quiet: Situation = { measure: () => logins(LOGINS / ROUNDS) }
-const beside = (kind: string): Situation => ({
+const createSituation = (kind: string): Situation => ({
   ...quiet,
   begin: () => startLoad(server.port, kind, STRANGERS_PER_SECOND)
 })
@@ -50,9 +50,9 @@ const beside = (kind: string): Situation => ({
 await logins(Math.min(LOGINS, 100))
 const { used: usedBefore } = await server.usage()
 for (const kind of KINDS) {
-  const situations = { quiet, control: beside('notFound'), strangers: beside(kind) }
+  const situations = { quiet, control: createSituation('notFound'), strangers: createSituation(kind) }
   const { milliseconds, load } = await measureTimes(ROUNDS, situations)
-  const p99 = (name: keyof typeof milliseconds): number => quantile(milliseconds[name], 0.99)
+  const p99 = (name: keyof typeof milliseconds): number => computeQuantile(milliseconds[name], 0.99)
   const [ratio, control] = [p99('strangers') / p99('quiet'), p99('control') / p99('quiet')]
   const times = (['quiet', 'control', 'strangers'] as const).map((name) => p99(name).toFixed(1)).join(', ')
   reportTimes(

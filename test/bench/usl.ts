@@ -1,17 +1,17 @@
 /**
  * Fits the Universal Scalability Law, X(N) = λN / (1 + σ(N − 1) + κN(N − 1)), with λ = X(1), by least squares.
  *
- * @param throughputs - by the number of instances, 1 among them
- * @returns σ: the share of work that waits for its turn; κ: the cost of agreeing with each other. None is negative.
+ * @param throughputs - by the number of instances, including 1
+ * @returns σ: the share of serialized work; κ: the cost of coordination between instances. Neither is negative.
  * @see Gunther, "Guerrilla Capacity Planning", 2007
  */
 export function fitScalability(throughputs: ReadonlyMap<number, number>): { sigma: number; kappa: number } {
-  const one = throughputs.get(1)
-  if (one === undefined) throw new RangeError('the throughput of one instance is missing')
+  const single = throughputs.get(1)
+  if (single === undefined) throw new RangeError('the throughput of one instance is missing')
   // N / C(N) − 1 = σ(N − 1) + κN(N − 1)
-  const points = [...throughputs].map(([n, x]) => ({ a: n - 1, b: n * (n - 1), y: (n * one) / x - 1 }))
-  const sum = (of: (point: (typeof points)[number]) => number): number =>
-    points.reduce((total, point) => total + of(point), 0)
+  const points = [...throughputs].map(([n, x]) => ({ a: n - 1, b: n * (n - 1), y: (n * single) / x - 1 }))
+  const sum = (read: (point: (typeof points)[number]) => number): number =>
+    points.reduce((total, point) => total + read(point), 0)
   const [aa, ab, bb] = [sum(({ a }) => a * a), sum(({ a, b }) => a * b), sum(({ b }) => b * b)]
   const [ay, by] = [sum(({ a, y }) => a * y), sum(({ b, y }) => b * y)]
   const determinant = aa * bb - ab * ab

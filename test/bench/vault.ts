@@ -1,6 +1,6 @@
 /**
- * P7: reads and writes of a vault with 1,000,000 entries over those of one with 1,000, side by side in one run:
- * `npm run bench vault [entries]`
+ * P7: reads and writes of a vault with 1,000,000 entries compared with one of 1,000, in one run: `npm run bench vault
+ * [entries]`
  */
 import { join } from 'node:path'
 import { pino } from 'pino'
@@ -9,7 +9,7 @@ import { openContentStore } from '../../servers/storage/sql/open-sqlite-contents
 import { listText, readEntries } from '../../servers/vault/entries-answer.js'
 import { createContent } from '../support/content-stores.js'
 import { temporaryFolder } from '../support/store-folder.js'
-import { costOfCalls, inParallel, measure } from './harness.js'
+import { measureCalls, runInParallel, measure } from './harness.js'
 
 const SMALL = 1_000
 const LARGE = Number(process.argv.slice(2).find((word) => /^\d+$/.test(word)) ?? 1_000_000)
@@ -27,24 +27,24 @@ interface Subject {
 const folder = temporaryFolder()
 process.on('exit', folder.remove)
 
-const didOf = (number: number): string =>
+const createDid = (number: number): string =>
   `did:ethr:rsk:0x${Math.floor(number / ENTRIES_PER_DID)
     .toString(16)
     .padStart(40, '0')}`
-const keyOf = (number: number): string => `key ${number % ENTRIES_PER_DID}`
+const createKey = (number: number): string => `key ${number % ENTRIES_PER_DID}`
 /** Returns a content with the length of a small encrypted credential. */
 const contentAt = (number: number): Buffer => Buffer.from(`content ${number} `.padEnd(200, 'x'))
 
-/** Entries are spread over the whole of what is there, as those who ask are. */
+/** Spreads entries over the whole database, like real users. */
 const spread = (number: number, entryCount: number): number => (number * 7_919) % entryCount
 
 async function subject(entryCount: number): Promise<Subject> {
   const options = { folder: join(folder.path, String(entryCount)), database: 'vault.db' }
   const filled = await openContentStore({ ...options, isDurable: false })
-  await inParallel(1_000, entryCount, (number) =>
+  await runInParallel(1_000, entryCount, (number) =>
     filled.store.writeEntry({
-      did: didOf(number),
-      key: keyOf(number),
+      did: createDid(number),
+      key: createKey(number),
       content: createContent(contentAt(number)),
       replaces: 'nothing',
       quota
@@ -57,16 +57,16 @@ async function subject(entryCount: number): Promise<Subject> {
   return {
     entryCount,
     read: async (number) => {
-      const place = { did: didOf(number), key: keyOf(number) }
+      const entryId = { did: createDid(number), key: createKey(number) }
       let byteCount = 0
-      const text = listText(place.key, await store.listEntries(place))
-      for await (const piece of readEntries({ store, repair }, place.did, text)) byteCount += piece.length
+      const text = listText(entryId.key, await store.listEntries(entryId))
+      for await (const piece of readEntries({ store, repair }, entryId.did, text)) byteCount += piece.length
       if (byteCount < 200) throw new Error('nothing was read')
     },
     write: (number) => {
-      const place = { did: didOf(spread(number, entryCount)), key: `new ${number}` }
+      const entryId = { did: createDid(spread(number, entryCount)), key: `new ${number}` }
       const content = createContent(contentAt(entryCount + number))
-      return store.writeEntry({ ...place, content, replaces: 'nothing', quota })
+      return store.writeEntry({ ...entryId, content, replaces: 'nothing', quota })
     },
     close: () => store.close()
   }
@@ -75,18 +75,18 @@ async function subject(entryCount: number): Promise<Subject> {
 const startedAt = performance.now()
 const [small, large] = [await subject(SMALL), await subject(LARGE)]
 console.log(`filled ${SMALL} and ${LARGE} entries in ${Math.round((performance.now() - startedAt) / 1e3)} s`)
-/** So that no call meets an entry of another. */
+/** Counts calls, so that no call uses an entry of another. */
 let number = 0
 for (const [verb, calls, goal] of [
   ['read', 400, '<= 2.0'],
   ['write', 40, '<= 1.3']
 ] as const) {
   for (const clock of ['CPU', 'the clock']) {
-    const run = (one: Subject) => async (): Promise<number> => {
+    const run = (subject: Subject) => async (): Promise<number> => {
       const first = (number += calls)
       const call = (index: number): Promise<unknown> =>
-        verb === 'read' ? one.read(spread(first + index, one.entryCount)) : one.write(first + index)
-      const { microseconds, aSecond } = await costOfCalls(1, calls, call)
+        verb === 'read' ? subject.read(spread(first + index, subject.entryCount)) : subject.write(first + index)
+      const { microseconds, aSecond } = await measureCalls(1, calls, call)
       return clock === 'CPU' ? microseconds : 1e6 / aSecond
     }
     const comparison = { goal, unit: `µs by ${clock}`, rounds: ROUNDS }

@@ -7,23 +7,23 @@ export const SERVICE_URL = 'https://bench.example'
 /** A service that tokens are issued for. */
 export const RESOURCE = 'https://resource.example'
 
-/** A wallet that signs natively: ethers takes a millisecond a signature, and would be all that is measured. */
+/** Wallet that signs natively: ethers takes a millisecond per signature and would dominate the measurement. */
 export interface BenchWallet {
   did: string
   address: string
   personalSign(message: string): string
 }
 
-export function benchWallet(number: number): BenchWallet {
-  return walletOfKey(Buffer.from(number.toString(16).padStart(64, '0'), 'hex'))
+export function createBenchWallet(number: number): BenchWallet {
+  return createWalletOfKey(Buffer.from(number.toString(16).padStart(64, '0'), 'hex'))
 }
 
-/** Numbers of wallets that no server has seen: no other process begins here. */
+/** Number of the next wallet that no server has seen: no other process starts at this number. */
 let walletNumber = 1_000_000 + Math.floor(Math.random() * 1e12)
-export const freshWallet = (): BenchWallet => benchWallet(walletNumber++)
-export const freshWallets = (count: number): BenchWallet[] => Array.from({ length: count }, freshWallet)
+export const createFreshWallet = (): BenchWallet => createBenchWallet(walletNumber++)
+export const createFreshWallets = (count: number): BenchWallet[] => Array.from({ length: count }, createFreshWallet)
 
-function walletOfKey(privateKey: Uint8Array): BenchWallet {
+function createWalletOfKey(privateKey: Uint8Array): BenchWallet {
   const publicKey = secp256k1.publicKeyCreate(privateKey, false)
   const address = `0x${sha3.keccak256(publicKey.subarray(1)).slice(-40)}`
   return {
@@ -37,11 +37,11 @@ function walletOfKey(privateKey: Uint8Array): BenchWallet {
   }
 }
 
-/** Valid access tokens that the server has not seen, as another instance with the same key would issue them. */
+/** Issues valid access tokens that the server has not cached, like another instance with the same key. */
 export function mintTokens(count: number): string[] {
   const privateKey = Buffer.from(SERVICE_KEY, 'hex')
   const header = Buffer.from('{"alg":"ES256K","typ":"JWT"}').toString('base64url')
-  const [iss, sub, iat] = [walletOfKey(privateKey).did, benchWallet(1).did, Math.floor(Date.now() / 1000)]
+  const [iss, sub, iat] = [createWalletOfKey(privateKey).did, createBenchWallet(1).did, Math.floor(Date.now() / 1000)]
   return Array.from({ length: count }, () => {
     const id = randomBytes(16).toString('base64url')
     const payload = { iss, aud: SERVICE_URL, sub, exp: iat + 600, nbf: iat, iat, jti: id, sid: id, use: 'access' }

@@ -13,8 +13,8 @@ const FORM = new FormData()
 FORM.set('to', 'Bob')
 const NONCE = 'ab'.repeat(32)
 
-/** A service whose transfers are approved, a client that is logged in, and the texts that its wallet signs then. */
-async function approvingService(options: { url?: string; prefix?: string } = {}) {
+/** Starts a service whose transfers need approval, with a logged-in client and the texts that its wallet signs. */
+async function startApprovingService(options: { url?: string; prefix?: string } = {}) {
   const after: Host['after'] = (app, requireDid) => {
     const handler = requireDid.approved(({ body }) => `Send 5 RBTC to ${body?.to ?? 'Carol'}`)
     app.all(
@@ -40,8 +40,8 @@ const problem = (fields: object): Response =>
   new Response(JSON.stringify({ code: 'ERR_APPROVAL', ...fields }), { status: 403 })
 
 describe('DidAuthClient.fetch with approve', () => {
-  it('has the wallet sign the request in words, and sends it once more', async () => {
-    const { transfer, texts, exchanges } = await approvingService()
+  it('has the wallet sign a description of the request, and sends the request again', async () => {
+    const { transfer, texts, exchanges } = await startApprovingService()
     expect((await transfer()).status).toBe(200)
     expect(texts).toHaveLength(1)
     const { statement, domain, address, chainId } = parseSiweMessage(texts[0]!)
@@ -51,9 +51,9 @@ describe('DidAuthClient.fetch with approve', () => {
     expect(exchanges.map(({ status }) => status)).toEqual([403, 200])
   })
 
-  // Cause: what the user had signed was sent with the previous token, which had ended.
-  it('refreshes a token that ends while the wallet is open', async () => {
-    const { auth, clock, exchanges } = await approvingService()
+  // Cause: the signed request was sent with the previous token, which had expired.
+  it('refreshes a token that expires while the wallet prompt is open', async () => {
+    const { auth, clock, exchanges } = await startApprovingService()
     await auth.logIn({ wallet: createWatchedWallet(alice, () => (clock.seconds += 60)) })
     clock.seconds += 540
     exchanges.length = 0
@@ -69,17 +69,17 @@ describe('DidAuthClient.fetch with approve', () => {
     ['the fields of a form', { body: new URLSearchParams({ to: 'Bob' }), headers: {} }],
     ['a form whose boundary is drawn each time', { body: FORM, headers: {} }],
     ['GET', { method: 'GET', body: null, headers: {} }]
-  ])('signs what is sent: %s', async (_what, init) => {
-    const { transfer } = await approvingService()
+  ])('signs the request as it is sent: %s', async (_what, init) => {
+    const { transfer } = await startApprovingService()
     const answer = await transfer(init)
     const { type } = (await answer.json()) as { type?: string }
-    expect([answer.status, type?.split(';')[0]]).toEqual([200, contentTypeOf(init)])
+    expect([answer.status, type?.split(';')[0]]).toEqual([200, readContentType(init)])
   })
 
-  it('knows its request below the path of the service, whether or not a proxy removes that', async () => {
-    const mounted = await approvingService({ prefix: '/api' })
+  it('recognizes the request below the path of the service, even if a proxy removes that path', async () => {
+    const mounted = await startApprovingService({ prefix: '/api' })
     expect((await mounted.transfer()).status).toBe(200)
-    const behind = await approvingService({ prefix: '/api' })
+    const behind = await startApprovingService({ prefix: '/api' })
     const statement = 'Approve: Send 5 RBTC to Bob (POST /transfer?fast)'
     behind.intercept(({ headers }) =>
       headers.has('DID-Approval') ? new Response('done') : problem({ nonce: NONCE, statement })
@@ -88,8 +88,8 @@ describe('DidAuthClient.fetch with approve', () => {
     expect(parseSiweMessage(behind.texts[0]!).statement).toBe(statement)
   })
 
-  it('signs the hash of a path that is cut, below the path of the service as well', async () => {
-    const { auth, texts } = await approvingService({ prefix: '/api' })
+  it('signs the hash of a shortened path, also below the path of the service', async () => {
+    const { auth, texts } = await startApprovingService({ prefix: '/api' })
     const path = `/transfer?${'x'.repeat(300)}`
     expect((await auth.fetch(path, { method: 'POST', approve: true })).status).toBe(200)
     const hash = createHash('sha256').update(`/api${path}`).digest('hex')
@@ -107,24 +107,24 @@ describe('DidAuthClient.fetch with approve', () => {
     ['no statement', { statement: undefined }],
     ['a nonce of several lines', { nonce: `${NONCE}\nRequest ID: 00` }],
     ['no nonce', { nonce: undefined }]
-  ])('never shows the wallet what the service wants signed in place of it: %s', async (_what, fields) => {
-    const { transfer, texts, intercept } = await approvingService()
+  ])('never shows the wallet a text that the service substitutes: %s', async (_what, fields) => {
+    const { transfer, texts, intercept } = await startApprovingService()
     const statement = 'Approve: Send 5 RBTC to Bob (POST /transfer?fast)'
     intercept(() => problem({ nonce: NONCE, statement, ...fields }))
     expect(await catchFailure(transfer())).toMatchObject({ code: 'PROTOCOL' })
     expect(texts).toEqual([])
   })
 
-  it('returns every other refusal untouched, and this one where it was not told to approve', async () => {
-    const { auth, transfer, texts } = await approvingService()
+  it('returns every other refusal unchanged, and this one without the option approve', async () => {
+    const { auth, transfer, texts } = await startApprovingService()
     expect(await (await auth.fetch('/forbidden', { approve: true })).json()).toEqual({ code: 'ERR_OF_THE_APP' })
     const answer = await transfer({ approve: false })
     expect([answer.status, await answer.json()]).toEqual([403, expect.objectContaining({ code: 'ERR_APPROVAL' })])
     expect(texts).toEqual([])
   })
 
-  it('returns the second refusal, as where the wallet has changed to another account', async () => {
-    const service = await approvingService()
+  it('returns the second refusal, for example after the wallet switched accounts', async () => {
+    const service = await startApprovingService()
     let [account] = [alice]
     const wallet = {
       getAddress: async () => account.address,
@@ -134,11 +134,11 @@ describe('DidAuthClient.fetch with approve', () => {
     account = createNumberedWallet(2)
     service.exchanges.length = 0
     const { status } = await auth.fetch('/transfer', { method: 'POST', approve: true })
-    expect([status, service.exchanges.map((one) => one.status)]).toEqual([403, [403, 403]])
+    expect([status, service.exchanges.map((exchange) => exchange.status)]).toEqual([403, [403, 403]])
   })
 
-  it('throws USER_REJECTED where the user closes the window, and sends nothing', async () => {
-    const service = await approvingService()
+  it('throws USER_REJECTED if the user closes the window, and sends nothing', async () => {
+    const service = await startApprovingService()
     const rejected = Object.assign(new Error('no'), { code: 4001 })
     let isOpen = true
     const wallet = createWatchedWallet(alice, () => (isOpen ? undefined : Promise.reject(rejected)))
@@ -151,7 +151,7 @@ describe('DidAuthClient.fetch with approve', () => {
   })
 })
 
-function contentTypeOf({ body, headers }: RequestInit): string | undefined {
+function readContentType({ body, headers }: RequestInit): string | undefined {
   if (headers === JSON_TYPE) return 'application/json'
   return new Response(body).headers.get('Content-Type')?.split(';')[0]
 }

@@ -30,11 +30,11 @@ beforeEach(async () => {
 const cookieOptions = () => ({ mode: 'cookie' as const, storage, fetch: jar.wrap(service.fetch) })
 const openTab = (options = {}): DidAuthClient => service.client({ ...cookieOptions(), ...options })
 
-/** A tab whose token has ended. */
+/** Opens a tab whose token has expired. */
 const outdated = () => service.outdated(cookieOptions())
 
-describe('a client with cookies', () => {
-  it('knows no session before a login, and the session of the cookies after it, also after a reload', async () => {
+describe('DidAuthClient in cookie mode', () => {
+  it('has no session before a login, and has it after the login and after a reload', async () => {
     const auth = openTab()
     await auth.ready
     expect(auth.session).toBeUndefined()
@@ -46,23 +46,23 @@ describe('a client with cookies', () => {
     expect(reloaded.session).toEqual(session)
   })
 
-  it('says that the browser stored no cookie', async () => {
+  it('reports that the browser stored no cookie', async () => {
     const failed = openTab({ fetch: service.fetch }).logIn()
     const userMessage = 'Your browser stored no cookie. Open the page over https.'
     await expect(failed).rejects.toMatchObject({ code: 'PROTOCOL', userMessage })
   })
 
-  it('keeps no token anywhere that a script can read', async () => {
+  it('stores no token where a script can read it', async () => {
     const auth = await outdated()
     await requestStatus(auth)
     const [accessToken, refreshToken] = [...jar.cookies.values()]
-    const kept = JSON.stringify([...storage.values])
-    expect(kept).not.toContain(accessToken!)
-    expect(kept).not.toContain(refreshToken!)
+    const storedText = JSON.stringify([...storage.values])
+    expect(storedText).not.toContain(accessToken!)
+    expect(storedText).not.toContain(refreshToken!)
     expect(service.exchanges.some(({ headers }) => headers.has('authorization'))).toBe(false)
   })
 
-  it('refreshes once for ten tabs, and learns the new end outside the lock', async () => {
+  it('refreshes once for ten tabs, which read the new expiry without the lock', async () => {
     const first = openTab()
     await first.logIn()
     const tabs = [first, ...Array.from({ length: 9 }, () => openTab())]
@@ -73,7 +73,7 @@ describe('a client with cookies', () => {
     expect(first.session?.expiresAt).toBe(START_SECONDS + 1_300)
   })
 
-  it('refreshes once for ten tabs that are all opened when only the refresh cookie is valid', async () => {
+  it('refreshes once for ten new tabs when only the refresh cookie is valid', async () => {
     await outdated()
     const tabs = Array.from({ length: 10 }, () => openTab())
     await Promise.all(tabs.map(({ ready }) => ready))
@@ -81,11 +81,11 @@ describe('a client with cookies', () => {
     expect(service.count('/refresh-token')).toBe(1)
   })
 
-  it('stays signed in when an answer is lost, and the next page refreshes an hour later', async () => {
+  it('stays signed in when a response is lost: the next page refreshes an hour later', async () => {
     const auth = await outdated()
-    const { given } = service.hold('/refresh-token')
+    const { arrived } = service.hold('/refresh-token')
     void requestStatus(auth)
-    await given
+    await arrived
     setGlobals({ navigator: { locks: fakeLocks() } })
     service.clock.seconds += 3_600
     const next = openTab()
@@ -93,7 +93,7 @@ describe('a client with cookies', () => {
     expect(await requestStatus(next)).toBe(200)
   })
 
-  it('continues when the storage was cleared, because the cookies decide', async () => {
+  it('continues if the storage was cleared, because the cookies decide', async () => {
     const auth = openTab()
     await auth.logIn()
     storage.values.clear()
@@ -101,7 +101,7 @@ describe('a client with cookies', () => {
     expect(await requestStatus(auth)).toBe(200)
   })
 
-  it('is signed out when its session was revoked, and sends no POST /logout, which may hit newer cookies', async () => {
+  it('signs out when its session was revoked, without POST /logout, which could hit newer cookies', async () => {
     const auth = await outdated()
     await service.requireDid.sessions.revokeAll(alice.did)
     await expect(auth.fetch('/me')).rejects.toMatchObject({ code: 'SESSION_ENDED' })
@@ -109,23 +109,23 @@ describe('a client with cookies', () => {
     expect(service.count('/logout')).toBe(0)
   })
 
-  it('takes what is no empty answer for no refresh', async () => {
+  it('does not take a non-empty response for a refresh', async () => {
     const auth = await outdated()
     service.intercept(({ path }) => (path === '/refresh-token' ? Response.json({ free: 'wifi' }) : undefined))
     await expect(auth.fetch('/me')).rejects.toMatchObject({ code: 'UNAVAILABLE' })
     expect(auth.session).toBeDefined()
   })
 
-  it('is of one user in all tabs: a login in one is the session of the others', async () => {
-    const [one, other] = [openTab(), openTab({ wallet: createPlainWallet(createNumberedWallet(2)) })]
-    await one.logIn()
-    await until(() => other.session?.did === alice.did)
-    await other.logIn()
-    await until(() => one.session?.did === createNumberedWallet(2).did)
-    expect(await requestStatus(one)).toBe(200)
+  it('shares one user among all tabs: a login in one tab replaces the session of the others', async () => {
+    const [tab, otherTab] = [openTab(), openTab({ wallet: createPlainWallet(createNumberedWallet(2)) })]
+    await tab.logIn()
+    await until(() => otherTab.session?.did === alice.did)
+    await otherTab.logIn()
+    await until(() => tab.session?.did === createNumberedWallet(2).did)
+    expect(await requestStatus(tab)).toBe(200)
   })
 
-  it('stays signed in when the service is not told of a log out, and signs out when it is', async () => {
+  it('stays signed in if the logout does not reach the service, and signs out once it does', async () => {
     const auth = openTab()
     await auth.logIn()
     service.lose('/logout')
@@ -137,34 +137,37 @@ describe('a client with cookies', () => {
     expect(jar.cookies.size).toBe(0)
   })
 
-  it('logs out after a refresh that another tab has under way, so that no cookie comes back', async () => {
+  it('logs out after a refresh of another tab in flight, so that no cookie returns', async () => {
     fakeClientTime()
-    const [one, other] = [openTab(), openTab()]
-    await one.logIn()
-    await until(() => other.session !== undefined)
+    const [tab, otherTab] = [openTab(), openTab()]
+    await tab.logIn()
+    await until(() => otherTab.session !== undefined)
     service.clock.seconds += 700
-    const { given, release } = service.hold('/refresh-token')
-    const late = requestStatus(one)
-    await given
-    const loggedOut = other.logOut()
+    const { arrived, release } = service.hold('/refresh-token')
+    const refreshing = requestStatus(tab)
+    await arrived
+    const loggedOut = otherTab.logOut()
     await new Promise((resolve) => setImmediate(resolve))
     release()
-    await Promise.allSettled([late, loggedOut])
+    await Promise.allSettled([refreshing, loggedOut])
     expect(jar.cookies.size).toBe(0)
-    await until(() => one.session === undefined && other.session === undefined)
+    await until(() => tab.session === undefined && otherTab.session === undefined)
   })
 
-  it('says what to configure where GET /session is off, cookies are not stored, or the service has none', async () => {
-    const kept = openTab({ fetch: service.fetch })
-    await expect(kept.logIn()).rejects.toMatchObject({ code: 'PROTOCOL', message: expect.stringContaining('cookies') })
+  it('names the setting to fix if GET /session is off, cookies are not stored, or cookie mode is off', async () => {
+    const longLived = openTab({ fetch: service.fetch })
+    await expect(longLived.logIn()).rejects.toMatchObject({
+      code: 'PROTOCOL',
+      message: expect.stringContaining('cookies')
+    })
     await expect(service.client().logIn()).rejects.toThrow("mode: 'cookie'")
     service = await startClientService({ useCookies: true, sessionPath: undefined })
     await expect(openTab().ready).rejects.toMatchObject({ code: 'PROTOCOL' })
   })
 })
 
-describe('a client with cookies whose service is not reached at first', () =>
-  it('says so by ready, and reads the session with the next request', async () => {
+describe('DidAuthClient in cookie mode while the service is unavailable', () =>
+  it('rejects ready, and reads the session with the next request', async () => {
     await openTab().logIn()
     service.lose()
     const auth = openTab()
@@ -175,8 +178,8 @@ describe('a client with cookies whose service is not reached at first', () =>
     expect(auth.session?.did).toBe(alice.did)
   }))
 
-describe('a client with cookies on a server that renders pages', () =>
-  it('asks for nothing and never refreshes', async () => {
+describe('DidAuthClient in cookie mode on a server that renders pages', () =>
+  it('sends no request and never refreshes', async () => {
     await openTab().logIn()
     const before = service.exchanges.length
     setGlobals({ window: undefined, navigator: undefined })

@@ -29,7 +29,7 @@ async function serve(
   return example.server
 }
 
-const urlOf = (server: Server): string => `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+const readUrl = (server: Server): string => `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 
 interface FakeElement {
   textContent: string
@@ -53,7 +53,7 @@ function openPage(url: string): (id: string) => FakeElement {
     request: async ({ method, params }: { method: string; params?: string[] }): Promise<unknown> => {
       if (method === 'eth_requestAccounts') return [alice.address]
       if (method === 'eth_chainId') return '0x1e'
-      // A browser at localhost:3000 signs for that; here the port is another.
+      // A browser at localhost:3000 signs for that host; this server has another port.
       return alice.personalSign(Buffer.from(params![0]!.slice(2), 'hex').toString().replace(/127.*/, 'localhost:3000'))
     }
   }
@@ -80,7 +80,7 @@ describe('examples/page-server.ts with its page', () =>
   it.each([
     ['cookies', 'page-cookies.mjs'],
     ['header', 'page-header.mjs']
-  ])('shows one state at a time, and errors below what caused them, with %s', async (MODE, script) => {
+  ])('shows one state at a time, and each error below its button, with %s', async (MODE, script) => {
     const server = await serve(() => import(`${join(root, 'examples/page-server.ts')}?${MODE}`), { MODE })
     await request(server)
       .get('/')
@@ -92,54 +92,54 @@ describe('examples/page-server.ts with its page', () =>
       .expect(/light dark/)
     const served = await request(server).get('/page.mjs').expect(200)
     expect(served.text).toContain('DidAuthClient')
-    const at = openPage(urlOf(server))
-    const shown = () => ['logged-out', 'logged-in'].filter((id) => !at(id).hidden)
+    const page = openPage(readUrl(server))
+    const shown = () => ['logged-out', 'logged-in'].filter((id) => !page(id).hidden)
     const add = async (text: string): Promise<void> => {
-      at('text').value = text
-      await at('add').onsubmit({ preventDefault: () => undefined })
+      page('text').value = text
+      await page('add').onsubmit({ preventDefault: () => undefined })
     }
     await import(join(root, 'examples', script))
     expect(shown()).toEqual(['logged-out'])
 
     const { ethereum } = globalThis as { ethereum?: unknown }
     Object.assign(globalThis, { ethereum: undefined })
-    await at('log-in').onclick()
-    expect([at('log-in-problem').textContent, shown()]).toEqual([
+    await page('log-in').onclick()
+    expect([page('log-in-problem').textContent, shown()]).toEqual([
       expect.stringMatching(/^This browser has no wallet\. Install one/),
       ['logged-out']
     ])
     Object.assign(globalThis, { ethereum })
-    await at('log-in').onclick()
-    expect([at('log-in-problem').textContent, shown()]).toEqual(['', ['logged-in']])
-    expect(at('who').textContent).toBe(alice.did)
+    await page('log-in').onclick()
+    expect([page('log-in-problem').textContent, shown()]).toEqual(['', ['logged-in']])
+    expect(page('who').textContent).toBe(alice.did)
 
     await add('Milk')
-    expect([at('notes').textContent, at('text').value, at('add-problem').textContent]).toEqual(['Milk', '', ''])
+    expect([page('notes').textContent, page('text').value, page('add-problem').textContent]).toEqual(['Milk', '', ''])
     await add('x'.repeat(200_000))
-    expect(at('add-problem').textContent).toBe('The service answered 413. Try again later.')
-    expect([at('notes').textContent, at('text').value.length]).toEqual(['Milk', 200_000])
+    expect(page('add-problem').textContent).toBe('The service answered 413. Try again later.')
+    expect([page('notes').textContent, page('text').value.length]).toEqual(['Milk', 200_000])
 
-    await at('log-out').onclick()
-    expect([shown(), at('who').textContent, at('notes').textContent]).toEqual([['logged-out'], '', ''])
-    expect(at('log-in-problem').textContent).toBe('')
+    await page('log-out').onclick()
+    expect([shown(), page('who').textContent, page('notes').textContent]).toEqual([['logged-out'], '', ''])
+    expect(page('log-in-problem').textContent).toBe('')
   }))
 
 describe('examples/node-client.mjs', () =>
-  it('logs in once, and is still logged in when it runs again', async () => {
+  it('logs in once, and is still logged in on the next run', async () => {
     const server = await serve(() => import('../../examples/page-server.js'), { MODE: 'header' })
     const folder = temporaryFolder()
-    const variables = { SERVICE_URL: urlOf(server), LOGIN_DOMAIN: 'localhost:3000', WALLET_KEY: alice.privateKey }
+    const variables = { SERVICE_URL: readUrl(server), LOGIN_DOMAIN: 'localhost:3000', WALLET_KEY: alice.privateKey }
     afterTest(folder.remove, setEnvironment({ ...variables, SESSION_FILE: join(folder.path, 'session.json') }))
-    const said: string[] = []
-    jest.spyOn(console, 'log').mockImplementation((...words: unknown[]) => void said.push(words.join(' ')))
+    const lines: string[] = []
+    jest.spyOn(console, 'log').mockImplementation((...words: unknown[]) => void lines.push(words.join(' ')))
     for (const run of [1, 2]) await import(`${join(root, 'examples/node-client.mjs')}?${run}`)
-    expect(said).toEqual(['logging in', '200 []', 'sessions: 1', 'still logged in', '200 []', 'sessions: 1'])
+    expect(lines).toEqual(['logging in', '200 []', 'sessions: 1', 'still logged in', '200 []', 'sessions: 1'])
   }))
 
 describe('examples/behind-a-proxy.ts', () =>
-  it('knows the address of its users and the public URL', async () => {
+  it('detects the address of its users and the public URL', async () => {
     const proxy = await serve(() => import('../../examples/behind-a-proxy.js'), {}, 2)
-    const auth = new DidAuthClient({ url: urlOf(proxy), domain: 'app.example', wallet: createPlainWallet(alice) })
+    const auth = new DidAuthClient({ url: readUrl(proxy), domain: 'app.example', wallet: createPlainWallet(alice) })
     await auth.logIn()
     const answer = await auth.fetch('/profile', { headers: { 'X-Forwarded-For': '192.0.2.7' } })
     expect(await answer.json()).toEqual({ did: alice.did, ip: '127.0.0.1', https: true })
@@ -149,7 +149,7 @@ afterEach(() => {
   jest.restoreAllMocks()
 })
 
-/** Runs an example at a server whose login domain is its address. Answers what it printed. */
+/** Runs an example at a server whose login domain is its address, and returns its output. */
 async function printedBy(
   load: () => Promise<unknown>,
   variable: string,
@@ -172,7 +172,7 @@ async function printedBy(
 }
 
 describe('examples/relay-qr.ts', () =>
-  it('prints a QR code and its link, and what the recipient reads', async () => {
+  it('prints a QR code and its link, and the text that the recipient reads', async () => {
     const printed = await printedBy(() => import('../../examples/relay-qr.js'), 'RELAY_URL', startTestRelay)
     expect(printed).toEqual([
       [expect.stringMatching(/^[ ▀▄█\n]{500,}$/)],
@@ -182,7 +182,7 @@ describe('examples/relay-qr.ts', () =>
   }))
 
 describe('examples/vault-notes.ts', () =>
-  it('keeps both notes, which strangers cannot read', async () => {
+  it('stores both notes, which strangers cannot read', async () => {
     const start = async (env: Record<string, string>) => {
       const vault = await testVault(env)
       return { listener: vault.listener, end: () => vault.close() }

@@ -24,8 +24,8 @@ beforeEach(async () => {
   )
 })
 
-const tokenOf = (): string | null => service.exchanges.at(-1)!.headers.get('authorization')
-/** A token that has expired only at the service: the client's clock is stopped. */
+const readSentToken = (): string | null => service.exchanges.at(-1)!.headers.get('authorization')
+/** Returns a client whose token has expired only at the service: the client's clock is stopped. */
 const staleClient = () => service.outdated({ clock: { nowSeconds: () => 0 } })
 
 describe('DidAuthClient.fetch', () => {
@@ -38,16 +38,16 @@ describe('DidAuthClient.fetch', () => {
     const auth = await service.signedIn()
     const answer = await auth.fetch(input())
     expect(await answer.json()).toMatchObject({ user: { did: auth.session!.did } })
-    expect(tokenOf()).toMatch(/^DIDAuth ey/)
+    expect(readSentToken()).toMatch(/^DIDAuth ey/)
   })
 
-  it('sends none without a session, and returns the refusal', async () => {
+  it('sends no token without a session, and returns the refusal', async () => {
     const answer = await service.client().fetch('/me')
     expect(answer.status).toBe(401)
-    expect(tokenOf()).toBeNull()
+    expect(readSentToken()).toBeNull()
   })
 
-  it('sends none to another origin, unless that is one of origins', async () => {
+  it('sends no token to another origin, unless the option origins lists it', async () => {
     const url = await startServer(express().get('/open', (req, res) => void res.json(req.headers)))
     for (const origins of [[], [url]]) {
       const auth = await service.signedIn({ origins })
@@ -59,13 +59,13 @@ describe('DidAuthClient.fetch', () => {
   it("does not change a caller's own Authorization", async () => {
     const auth = await service.signedIn()
     await auth.fetch('/refused', { headers: { Authorization: 'Basic abc' } })
-    expect(tokenOf()).toBe('Basic abc')
+    expect(readSentToken()).toBe('Basic abc')
   })
 
   it.each([
     [{}, '*/*, application/problem+json'],
     [{ Accept: 'text/csv' }, 'text/csv, application/problem+json']
-  ])('asks for problem details besides %j', async (headers, expected) => {
+  ])('requests problem details in addition to %j', async (headers, expected) => {
     await service.client().fetch('/refused', { headers })
     expect(service.exchanges.at(-1)!.headers.get('accept')).toBe(expected)
   })
@@ -74,11 +74,11 @@ describe('DidAuthClient.fetch', () => {
     ['/refused', 401, '{"code":"ERR_OF_THE_APP"}'],
     ['/forbidden', 403, 'Not yours'],
     ['/nowhere', 404, expect.stringContaining('Cannot GET')]
-  ])('returns the answer of %s untouched, and asks once', async (path, status, text) => {
+  ])('returns a response with %s unchanged, and sends the request once', async (path, status, text) => {
     const auth = await service.signedIn()
     const answer = await auth.fetch(path)
     expect([answer.status, await answer.text()]).toEqual([status, text])
-    expect(service.paths().filter((one) => one === path)).toHaveLength(1)
+    expect(service.paths().filter((sentPath) => sentPath === path)).toHaveLength(1)
     expect(auth.session).toBeDefined()
   })
 
@@ -92,7 +92,7 @@ describe('DidAuthClient.fetch', () => {
     }
   )
 
-  it('refreshes once where the service has another key, and sends the body again', async () => {
+  it('refreshes once if the service has a new key, and sends the body again', async () => {
     const auth = await service.signedIn()
     const old = auth.session
     service.intercept(({ path, headers }) =>
@@ -101,7 +101,7 @@ describe('DidAuthClient.fetch', () => {
         : undefined
     )
     await auth.fetch('/me')
-    const firstToken = tokenOf()
+    const firstToken = readSentToken()
     service.exchanges.length = 0
     const answers = await Promise.all(
       Array.from({ length: 5 }, () => auth.fetch('/notes', { method: 'POST', body: 'milk' }))
@@ -110,7 +110,7 @@ describe('DidAuthClient.fetch', () => {
     expect([service.count('/refresh-token'), auth.session?.sessionId]).toEqual([1, old?.sessionId])
   })
 
-  it('refreshes once where every token is refused, and returns the refusals', async () => {
+  it('refreshes once if every token is refused, and returns the refusals', async () => {
     const auth = await service.signedIn()
     service.intercept(({ path }) =>
       path === '/me' ? Response.json({ code: 'ERR_ACCESS_TOKEN' }, { status: 401 }) : undefined
@@ -122,7 +122,7 @@ describe('DidAuthClient.fetch', () => {
     expect(await requestStatus(auth)).toBe(200)
   })
 
-  it('learns that the session has ended from a route that checks it', async () => {
+  it('notices a revoked session on a route that checks it', async () => {
     const auth = await service.signedIn()
     await service.requireDid.sessions.revokeAll(alice.did)
     await expect(auth.fetch('/checked')).rejects.toMatchObject({ code: 'SESSION_ENDED', reason: 'revoked' })
@@ -136,7 +136,7 @@ describe('DidAuthClient.fetch', () => {
     expect(service.paths().slice(2)).toEqual(['/notes', '/refresh-token', '/notes'])
   })
 
-  it('returns the 401 where the body was a stream, and knows the next token', async () => {
+  it('returns the 401 if the body was a stream, and uses the new token next time', async () => {
     const auth = await staleClient()
     const stream = new Blob(['milk']).stream()
     const answer = await auth.fetch('/notes', { method: 'POST', body: stream, duplex: 'half' })
@@ -155,19 +155,19 @@ describe('DidAuthClient.fetch', () => {
     expect(service.paths().slice(2)).toEqual(['/me', '/refresh-token', '/me'])
   })
 
-  it('follows redirects as fetch does: with the token on the own origin, without it to another', async () => {
-    const seen: (string | undefined)[] = []
+  it('follows redirects like fetch: with the token on its own origin, without it elsewhere', async () => {
+    const authorizations: (string | undefined)[] = []
     const foreign = express().use((req, res) => {
-      seen.push(req.headers.authorization)
+      authorizations.push(req.headers.authorization)
       res.send('elsewhere')
     })
     elsewhere = await startServer(foreign)
     const auth = await service.signedIn()
-    const own = await auth.fetch('/moved')
-    expect(await own.json()).toMatchObject({ user: { did: auth.session!.did } })
+    const ownOrigin = await auth.fetch('/moved')
+    expect(await ownOrigin.json()).toMatchObject({ user: { did: auth.session!.did } })
     const other = await auth.fetch('/left')
-    expect([other.status, await other.text(), seen]).toEqual([200, 'elsewhere', [undefined]])
-    expect(tokenOf()).toMatch(/^DIDAuth ey/)
+    expect([other.status, await other.text(), authorizations]).toEqual([200, 'elsewhere', [undefined]])
+    expect(readSentToken()).toMatch(/^DIDAuth ey/)
     expect((await auth.fetch('/left', { redirect: 'manual' })).status).toBe(302)
   })
 
@@ -179,17 +179,17 @@ describe('DidAuthClient.fetch', () => {
     [() => `${service.url}/notes`, '/notes'],
     [() => new URL('/notes', service.url), '/notes'],
     [() => new Request(`${service.url}/notes`), '/notes']
-  ])('asks for a path under a url with a path, and for an absolute URL as it is: %p', async (given, path) => {
-    const seen = service.client({ url: `${service.url}/api/` })
-    await seen.fetch(typeof given === 'string' ? given : given())
+  ])('resolves paths against a url with a path, and keeps an absolute URL: %p', async (requested, path) => {
+    const client = service.client({ url: `${service.url}/api/` })
+    await client.fetch(typeof requested === 'string' ? requested : requested())
     expect(service.paths()).toEqual([path])
   })
 
-  it('gives a token to no other host, however its path is written', async () => {
-    const asked: string[] = []
+  it('sends a token to no other host, however its path is written', async () => {
+    const hosts: string[] = []
     const fetch: typeof globalThis.fetch = async (input, init) => {
       const { href, origin } = new URL(input instanceof Request ? input.url : input)
-      asked.push(href)
+      hosts.push(href)
       const isOurs = origin === service.url
       if (!isOurs) expect(new Headers(init?.headers).has('authorization')).toBe(false)
       return isOurs ? service.fetch(input, init) : new Response()
@@ -204,7 +204,7 @@ describe('DidAuthClient.fetch', () => {
     ]) {
       await auth.fetch(path)
     }
-    expect(asked.slice(2)).toEqual([
+    expect(hosts.slice(2)).toEqual([
       'http://evil.example/',
       'http://evil.example/',
       `${service.url}//evil.example`,
@@ -214,7 +214,7 @@ describe('DidAuthClient.fetch', () => {
   })
 
   it.each(['capacitor://localhost', 'file:///app', 'ionic://localhost'])(
-    'has no url and no origin %s: its origin is null, as that of every app',
+    'works with url null on %s, whose origin is null, as in every app',
     (url) => {
       const text = `${url}: not http(s)`
       expect(() => service.client({ origins: [url] })).toThrow(new TypeError(text))
@@ -222,7 +222,7 @@ describe('DidAuthClient.fetch', () => {
     }
   )
 
-  it('says that it may be the page where nothing answers: no page can tell CORS from a lost connection', async () => {
+  it('names CORS as a possible cause: a page cannot tell it from a lost connection', async () => {
     const fetch = createThrowing(new TypeError('Failed to fetch'))
     await expect(service.client({ fetch }).logIn()).rejects.toMatchObject({
       code: 'UNAVAILABLE',
@@ -231,7 +231,7 @@ describe('DidAuthClient.fetch', () => {
     })
   })
 
-  it('throws UNAVAILABLE where nothing answers, and the reason of an aborted signal', async () => {
+  it('throws UNAVAILABLE if the service is unreachable, and the reason of an aborted signal', async () => {
     const auth = await service.signedIn()
     await service.close()
     await expect(auth.fetch('/me')).rejects.toMatchObject({ code: 'UNAVAILABLE' })

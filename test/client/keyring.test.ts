@@ -25,10 +25,10 @@ afterAll(async () => {
 
 type Stored = { v: number; mac: string; slots: Record<string, string | number>[] }
 
-/** A user with a wallet, logged in at a vault. Everything that is sent is in `sent`. */
-async function newUser(signer = createWallet(), { url } = address) {
-  const own = createPlainWallet(signer)
-  const auth = new DidAuthClient({ url, wallet: own, domain: 'vault.example' })
+/** Returns a user with a wallet, logged in at a vault. `sent` contains all requests. */
+async function createUser(signer = createWallet(), { url } = address) {
+  const plainWallet = createPlainWallet(signer)
+  const auth = new DidAuthClient({ url, wallet: plainWallet, domain: 'vault.example' })
   await auth.logIn()
   const sent: string[] = []
   const fetch: VaultClientOptions['fetch'] = (path, init) => {
@@ -38,23 +38,23 @@ async function newUser(signer = createWallet(), { url } = address) {
   const client = new VaultClient({ auth, fetch })
   const read = async (): Promise<Stored> => JSON.parse((await client.get(KEY)).contents[0]!)
   const write = (keyring: unknown) => client.replace(KEY, JSON.stringify(keyring))
-  return { signer, own, auth, did: signer.did, client, sent, read, write }
+  return { signer, plainWallet, auth, did: signer.did, client, sent, read, write }
 }
 
-/** A user whose keyring exists, with unlockers in addition to the code. */
-async function newKeyring(unlockersOf: (own: PlainWallet) => Unlocker[] = () => []) {
-  const user = await newUser()
-  const { key, recoveryCode } = await createKeyring({ vault: user.client, unlockers: unlockersOf(user.own) })
+/** Returns a user with a keyring that opens by the code and by these unlockers. */
+async function createNewKeyring(unlockersOf: (plainWallet: PlainWallet) => Unlocker[] = () => []) {
+  const user = await createUser()
+  const { key, recoveryCode } = await createKeyring({ vault: user.client, unlockers: unlockersOf(user.plainWallet) })
   const open = (unlock: Unlocker = recovery(recoveryCode)) => openKeyring({ vault: user.client, unlock })
   return { ...user, key, recoveryCode, open }
 }
 
-describe('a keyring', () => {
-  it('opens by the code and by the wallet, each alone, and its key decrypts the notes', async () => {
-    const { auth, own, key, recoveryCode, open } = await newKeyring((signer) => [wallet(signer)])
+describe('createKeyring and openKeyring', () => {
+  it('open by the code or by the wallet, and the key decrypts the notes', async () => {
+    const { auth, plainWallet, key, recoveryCode, open } = await createNewKeyring((signer) => [wallet(signer)])
     expect(key).toHaveLength(32)
     await new VaultClient({ auth, encrypt: { key } }).add('notes', 'Buy oak')
-    for (const unlock of [recovery(recoveryCode), wallet(own)]) {
+    for (const unlock of [recovery(recoveryCode), wallet(plainWallet)]) {
       const opened = await open(unlock)
       expect(opened.key).toEqual(key)
       expect(opened.slots.map(({ type, label }) => [type, label])).toEqual([
@@ -66,12 +66,12 @@ describe('a keyring', () => {
     }
   })
 
-  it('has a new key each time', async () => {
-    expect((await newKeyring()).key).not.toEqual((await newKeyring()).key)
+  it('create a new key each time', async () => {
+    expect((await createNewKeyring()).key).not.toEqual((await createNewKeyring()).key)
   })
 
-  it('is stored in the documented form, which another implementation opens', async () => {
-    const { did, key, recoveryCode, read } = await newKeyring()
+  it('store the documented form, which another implementation opens', async () => {
+    const { did, key, recoveryCode, read } = await createNewKeyring()
     const { v, slots, mac } = await read()
     const [{ id, type, label, createdAt, salt, iv, wrapped }] = slots as [Record<string, string>]
     expect([v, slots.length, type, label]).toEqual([1, 1, 'recovery', 'recovery'])
@@ -88,8 +88,8 @@ describe('a keyring', () => {
     expect(mac).toBe(createHmac('sha256', macKey).update(text).digest('base64url'))
   })
 
-  it('stays readable where the client of the vault encrypts: its entry is never encrypted again', async () => {
-    const { auth, client } = await newUser()
+  it('stay readable if the vault client encrypts: it never encrypts the keyring again', async () => {
+    const { auth, client } = await createUser()
     const encrypting = new VaultClient({ auth, encrypt: { key: new Uint8Array(32) } })
     const { key, recoveryCode } = await createKeyring({ vault: encrypting })
     for (const each of [client, encrypting]) {
@@ -98,18 +98,18 @@ describe('a keyring', () => {
     expect((await encrypting.backup()).entries.map((entry) => entry.key)).toEqual([KEY])
   })
 
-  it('is made once: KEYRING_EXISTS, also where two devices make it at once', async () => {
-    const { client } = await newKeyring()
+  it('create a keyring once: KEYRING_EXISTS, even if two devices create it at once', async () => {
+    const { client } = await createNewKeyring()
     await expectError(createKeyring({ vault: client }), { code: 'KEYRING_EXISTS' })
-    const { client: fresh } = await newUser()
-    const made = await Promise.allSettled([createKeyring({ vault: fresh }), createKeyring({ vault: fresh })])
-    expect(made.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
-    expect(made.find(({ status }) => status === 'rejected')).toMatchObject({ reason: { code: 'KEYRING_EXISTS' } })
+    const { client: fresh } = await createUser()
+    const outcomes = await Promise.allSettled([createKeyring({ vault: fresh }), createKeyring({ vault: fresh })])
+    expect(outcomes.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+    expect(outcomes.find(({ status }) => status === 'rejected')).toMatchObject({ reason: { code: 'KEYRING_EXISTS' } })
   })
 
-  // Cause: the code of a keyring was lost where the answer to its write was.
-  it('is made where the answer to its write was lost', async () => {
-    const { auth } = await newUser()
+  // Cause: a lost response to the write lost the code of the keyring as well.
+  it('create the keyring if the response to its write was lost', async () => {
+    const { auth } = await createUser()
     const fetch: VaultClientOptions['fetch'] = async (path, init) => {
       const response = await auth.fetch(path, init)
       if (init?.method === 'PUT') throw new TypeError('fetch failed')
@@ -120,8 +120,8 @@ describe('a keyring', () => {
     expect((await openKeyring({ vault, unlock: recovery(recoveryCode) })).key).toEqual(key)
   })
 
-  it('is not made where another user logs in while the first one is asked', async () => {
-    const { auth, client } = await newUser()
+  it('do not create one if another user logs in while the first is prompted', async () => {
+    const { auth, client } = await createUser()
     const slow = {
       type: 'passkey',
       secret: async () => {
@@ -133,13 +133,13 @@ describe('a keyring', () => {
     expect(await client.keys()).toEqual([])
   })
 
-  it('is KEYRING_MISSING where there is none', async () => {
-    const { client } = await newUser()
+  it('throw KEYRING_MISSING if there is no keyring', async () => {
+    const { client } = await createUser()
     await expectError(openKeyring({ vault: client, unlock: recovery() }), { code: 'KEYRING_MISSING' })
   })
 
-  it('opens without a login, as reads do: the notes of a user whose wallet is lost come back by the code', async () => {
-    const { auth, did, key, recoveryCode } = await newKeyring()
+  it('open without a login: a user whose wallet is lost reads the notes with the code', async () => {
+    const { auth, did, key, recoveryCode } = await createNewKeyring()
     await new VaultClient({ auth, encrypt: { key } }).add('notes', 'Buy oak')
     const visitor = new DidAuthClient({ url: address.url })
     const vault = new VaultClient({ auth: visitor })
@@ -149,10 +149,10 @@ describe('a keyring', () => {
     await expectError(opened.add(recovery(), 'new'), { code: 'NOT_SIGNED_IN' })
   })
 
-  it('takes new ways to open, and removes them, but not the last', async () => {
-    const { own, key, recoveryCode, open } = await newKeyring()
+  it('add and remove ways to open, but not the last one', async () => {
+    const { plainWallet, key, recoveryCode, open } = await createNewKeyring()
     const opened = await open()
-    await opened.add(wallet(own), 'My wallet')
+    await opened.add(wallet(plainWallet), 'My wallet')
     const paper = recovery()
     await opened.add(paper, 'In the safe')
     expect(opened.slots.map(({ label }) => label)).toEqual(['recovery', 'My wallet', 'In the safe'])
@@ -160,23 +160,23 @@ describe('a keyring', () => {
     await opened.remove('not there')
     await expectError(open(recovery(recoveryCode)), { code: 'LOCKED' })
     expect((await open(paper)).key).toEqual(key)
-    const again = await open(wallet(own))
-    expect(again.slots).toEqual(opened.slots)
-    await again.remove(again.slots[1]!.id)
-    await expect(again.remove(again.slots[0]!.id)).rejects.toThrow(TypeError)
-    expect((await open(wallet(own))).slots).toHaveLength(1)
+    const reopened = await open(wallet(plainWallet))
+    expect(reopened.slots).toEqual(opened.slots)
+    await reopened.remove(reopened.slots[1]!.id)
+    await expect(reopened.remove(reopened.slots[0]!.id)).rejects.toThrow(TypeError)
+    expect((await open(wallet(plainWallet))).slots).toHaveLength(1)
   })
 
-  it('keeps the root where the caller wipes its key', async () => {
-    const { own, key, open } = await newKeyring()
+  it('keep the root key if the caller wipes the key', async () => {
+    const { plainWallet, key, open } = await createNewKeyring()
     const opened = await open()
     opened.key.fill(0)
-    await opened.add(wallet(own), 'My wallet')
-    expect((await open(wallet(own))).key).toEqual(key)
+    await opened.add(wallet(plainWallet), 'My wallet')
+    expect((await open(wallet(plainWallet))).key).toEqual(key)
   })
 
-  it('takes labels of 1 to 64 characters without control characters, and at most 8 KiB', async () => {
-    const { open, sent } = await newKeyring()
+  it('accept labels of 1 to 64 characters without control characters, and at most 8 KiB', async () => {
+    const { open, sent } = await createNewKeyring()
     const opened = await open()
     const writes = sent.length
     for (const label of ['', 'a'.repeat(65), 'a\nb']) {
@@ -193,25 +193,25 @@ describe('a keyring', () => {
   })
 })
 
-describe('two devices that add at once', () => {
-  it('both succeed: the one that is late reads again, and keeps the change of the other', async () => {
-    const { own, client, sent, key, open } = await newKeyring()
+describe('Keyring.add on two devices at once', () => {
+  it('succeeds on both: the later one reads again, and keeps the change of the other', async () => {
+    const { plainWallet, client, sent, key, open } = await createNewKeyring()
     const [first, second] = await Promise.all([open(), open()])
     const paper = recovery()
-    await first.add(wallet(own), 'Wallet of the first')
+    await first.add(wallet(plainWallet), 'Wallet of the first')
     await second.add(paper, 'Paper of the second')
-    // One to make it, one of the first, and two of the second, of which one was refused.
+    // One PUT creates it, one is of the first device, and two are of the second, of which one was refused.
     expect(sent.filter((request) => request.includes('"PUT"'))).toHaveLength(4)
     expect(second.slots.map(({ label }) => label)).toEqual(['recovery', 'Wallet of the first', 'Paper of the second'])
-    for (const unlock of [wallet(own), paper]) {
+    for (const unlock of [wallet(plainWallet), paper]) {
       expect((await openKeyring({ vault: client, unlock })).key).toEqual(key)
     }
     await Promise.all([first.remove(first.slots[0]!.id), second.remove(second.slots[1]!.id)])
     expect((await open(paper)).slots.map(({ label }) => label)).toEqual(['Paper of the second'])
   })
 
-  it('fail with CONFLICT where it was changed twice meanwhile', async () => {
-    const { client, recoveryCode, open } = await newKeyring()
+  it('fails with CONFLICT if the keyring changed twice in the meantime', async () => {
+    const { client, recoveryCode, open } = await createNewKeyring()
     const meddler = await open()
     const busy = {
       did: client.did,
@@ -226,8 +226,8 @@ describe('two devices that add at once', () => {
     expect((await open()).slots.map(({ label }) => label)).toEqual(['recovery', 'faster', 'faster'])
   })
 
-  it('cannot remove the last two slots between them', async () => {
-    const { open } = await newKeyring()
+  it('cannot remove the last two slots', async () => {
+    const { open } = await createNewKeyring()
     const first = await open()
     await first.add(recovery(), 'other')
     const second = await open()
@@ -236,7 +236,7 @@ describe('two devices that add at once', () => {
   })
 })
 
-describe('a vault that changes the keyring', () => {
+describe('openKeyring of a keyring that the vault changed', () => {
   const second =
     (fields: object) =>
     ({ slots, ...rest }: Stored): object => ({ ...rest, slots: [slots[0], { ...slots[1], ...fields }] })
@@ -262,19 +262,19 @@ describe('a vault that changes the keyring', () => {
     ['more than 8 KiB', (stored) => ({ ...stored, more: 'a'.repeat(8_192) })]
   ]
 
-  it.each(changes)('is noticed, KEYRING_TAMPERED: %s', async (_what, change) => {
-    const { own, open, read, write } = await newKeyring((signer) => [wallet(signer)])
+  it.each(changes)('throws KEYRING_TAMPERED: %s', async (_what, change) => {
+    const { plainWallet, open, read, write } = await createNewKeyring((signer) => [wallet(signer)])
     const old = await read()
     const opened = await open()
     await opened.remove(opened.slots[1]!.id)
-    await opened.add(wallet(own), 'again')
+    await opened.add(wallet(plainWallet), 'again')
     await write(change(await read(), old))
     await expectError(open(), { code: 'KEYRING_TAMPERED' })
     await expectError(opened.add(recovery(), 'new'), { code: 'KEYRING_TAMPERED' })
   })
 
-  it('is noticed where there is a second entry, and LOCKED where the very slot that should open is another', async () => {
-    const { client, open, read, write } = await newKeyring()
+  it('detects a second entry, and throws LOCKED if the slot to open was replaced', async () => {
+    const { client, open, read, write } = await createNewKeyring()
     const stored = await read()
     await client.add(KEY, '{}')
     await expectError(open(), { code: 'KEYRING_TAMPERED' })
@@ -282,16 +282,16 @@ describe('a vault that changes the keyring', () => {
     await expectError(open(), { code: 'LOCKED' })
   })
 
-  it("is noticed where it answers another user's keyring", async () => {
-    const { read, recoveryCode } = await newKeyring()
-    const victim = await newUser()
+  it('detects the keyring of another user', async () => {
+    const { read, recoveryCode } = await createNewKeyring()
+    const victim = await createUser()
     await victim.write(await read())
     await expectError(openKeyring({ vault: victim.client, unlock: recovery(recoveryCode) }), { code: 'LOCKED' })
   })
 })
 
 describe('recovery', () => {
-  it('makes codes of 32 digits in groups of four and a check symbol, each another one', () => {
+  it('generates codes of 32 digits in groups of four with a check symbol, each different', () => {
     const form = /^(?:[0-9A-HJKMNP-TV-Z]{4}-){8}[0-9A-HJKMNP-TV-Z*~$=U]$/
     const codes = Array.from({ length: 200 }, () => recovery().code)
     expect(codes.filter((code) => !form.test(code))).toEqual([])
@@ -307,18 +307,18 @@ describe('recovery', () => {
     expect(recovery(code).secret({ id: '', createdAt: 0 }, false)).resolves.toHaveLength(32)
   )
 
-  it('is LOCKED for another code, one digit more, less or wrong, two that changed places, and none', async () => {
-    const { recoveryCode, open, sent } = await newKeyring()
+  it('throws LOCKED for another code, a wrong digit or length, two swapped digits, and no code', async () => {
+    const { recoveryCode, open, sent } = await createNewKeyring()
     const text = recoveryCode.replaceAll('-', '')
     expect((await open(recovery(text.toLowerCase()))).slots).toHaveLength(1)
-    const wrong = text.startsWith('7') ? '8' : '7'
-    const at = Array.from(text).findIndex((digit, index) => digit !== text[index + 1])
-    const swapped = text.slice(0, at) + text[at + 1]! + text[at]! + text.slice(at + 2)
+    const wrongDigit = text.startsWith('7') ? '8' : '7'
+    const position = Array.from(text).findIndex((digit, index) => digit !== text[index + 1])
+    const swapped = text.slice(0, position) + text[position + 1]! + text[position]! + text.slice(position + 2)
     for (const code of [
       recovery().code,
       `${text}0`,
       text.slice(1),
-      wrong + text.slice(1),
+      wrongDigit + text.slice(1),
       swapped,
       'ü'.repeat(33),
       ''
@@ -330,18 +330,21 @@ describe('recovery', () => {
 })
 
 describe('wallet', () => {
-  it('is refused where it signs differently each time, and nothing is written', async () => {
-    const { own, client, sent } = await newUser()
+  it('refuses a wallet whose signatures differ each time, and writes nothing', async () => {
+    const { plainWallet, client, sent } = await createUser()
     let count = 0
-    const fickle: PlainWallet = { ...own, signMessage: (text) => own.signMessage(`${text}${(count += 1)}`) }
+    const fickle: PlainWallet = {
+      ...plainWallet,
+      signMessage: (text) => plainWallet.signMessage(`${text}${(count += 1)}`)
+    }
     await expectError(createKeyring({ vault: client, unlockers: [wallet(fickle)] }), {
       code: 'WALLET_NOT_DETERMINISTIC'
     })
     expect([count, sent.filter((request) => request.includes('PUT'))]).toEqual([2, []])
   })
 
-  it('is asked twice for a new slot and once to open; its text names page and slot', async () => {
-    const { own, signer, client } = await newUser()
+  it('prompts twice for a new slot and once to open; the text names page and slot', async () => {
+    const { plainWallet, signer, client } = await createUser()
     const { signed: texts, ...watched } = createWatchedWallet(signer)
     await createKeyring({ vault: client, unlockers: [wallet(watched, { domain: 'app.example' })] })
     expect(texts).toHaveLength(2)
@@ -351,7 +354,7 @@ describe('wallet', () => {
     expect(new Set(texts)).toEqual(
       new Set([
         `app.example wants you to sign in with your Ethereum account:
-${own.address}
+${plainWallet.address}
 
 Opens the keys of your vault. Sign it only where you open them.
 
@@ -362,22 +365,22 @@ Nonce: ${id}
 Issued At: ${new Date(createdAt * 1_000).toISOString()}`
       ])
     )
-    await expectError(openKeyring({ vault: client, unlock: wallet(own, { domain: 'evil.example' }) }), {
+    await expectError(openKeyring({ vault: client, unlock: wallet(plainWallet, { domain: 'evil.example' }) }), {
       code: 'LOCKED'
     })
   })
 
-  it('is LOCKED with another account, and opens among several wallets', async () => {
+  it('throws LOCKED for another account, and opens with one of several wallets', async () => {
     const others = [createPlainWallet(createWallet()), createPlainWallet(createWallet())]
-    const { own, key, open } = await newKeyring((signer) => [wallet(others[0]!), wallet(signer)])
+    const { plainWallet, key, open } = await createNewKeyring((signer) => [wallet(others[0]!), wallet(signer)])
     await expectError(open(wallet(others[1]!)), { code: 'LOCKED' })
-    expect((await open(wallet(own))).key).toEqual(key)
+    expect((await open(wallet(plainWallet))).key).toEqual(key)
   })
 
-  it('signs what is no login at the library: its URI has no host', async () => {
+  it('signs a text that cannot log in at the library: its URI has no host', async () => {
     const service = await startClientService({ siwe: { domains: ['service.example'] } })
     const signer = createWallet()
-    const { client } = await newUser(signer)
+    const { client } = await createUser(signer)
     const watched = createWatchedWallet(signer)
     await createKeyring({ vault: client, unlockers: [wallet(watched, { domain: 'service.example' })] })
     const [message = ''] = watched.signed
@@ -390,9 +393,9 @@ Issued At: ${new Date(createdAt * 1_000).toISOString()}`
   })
 })
 
-describe('the bytes that are sent', () =>
-  it('have neither the key, nor the code, nor the signature', async () => {
-    const { signer, key, recoveryCode, sent, open } = await newKeyring((own) => [wallet(own)])
+describe('the bytes that createKeyring sends', () =>
+  it('contain neither the key, nor the code, nor the signature', async () => {
+    const { signer, key, recoveryCode, sent, open } = await createNewKeyring((plainWallet) => [wallet(plainWallet)])
     const watched = createWatchedWallet(signer)
     const opened = await open(wallet(watched))
     const paper = recovery()
@@ -408,29 +411,29 @@ describe('the bytes that are sent', () =>
     expect([...secrets, ...codes].filter((secret) => all.toLowerCase().includes(secret.toLowerCase()))).toEqual([])
   }))
 
-describe('another vault', () => {
-  it('takes keyring and ciphertexts as they are: its code opens there, and the notes can be read', async () => {
-    const { auth, client, key, recoveryCode, signer } = await newKeyring()
+describe('VaultClient.restore at another vault', () => {
+  it('stores keyring and ciphertexts unchanged: the code opens them, and the notes are readable', async () => {
+    const { auth, client, key, recoveryCode, signer } = await createNewKeyring()
     const notes = new VaultClient({ auth, encrypt: { key } })
     await notes.add('notes', 'Buy oak')
     await notes.add('notes', 'Ask Ada')
     const backup = JSON.parse(JSON.stringify(await client.backup({ raw: true })))
     expect(JSON.stringify(backup)).not.toContain('oak')
-    const there = await newUser(signer, elsewhere)
-    expect(await there.client.restore(backup)).toBe(3)
-    const opened = await openKeyring({ vault: there.client, unlock: recovery(recoveryCode) })
-    const moved = new VaultClient({ auth: there.auth, encrypt: { key: opened.key } })
+    const userElsewhere = await createUser(signer, elsewhere)
+    expect(await userElsewhere.client.restore(backup)).toBe(3)
+    const opened = await openKeyring({ vault: userElsewhere.client, unlock: recovery(recoveryCode) })
+    const moved = new VaultClient({ auth: userElsewhere.auth, encrypt: { key: opened.key } })
     expect((await moved.get('notes')).contents).toEqual(['Buy oak', 'Ask Ada'])
-    expect(await there.client.backup({ raw: true })).toEqual(backup)
+    expect(await userElsewhere.client.backup({ raw: true })).toEqual(backup)
   })
 
-  it('keeps a keyring that it has: KEYRING_EXISTS, and nothing is written', async () => {
-    const { client, signer } = await newKeyring()
+  it('refuses to replace a keyring: KEYRING_EXISTS, and writes nothing', async () => {
+    const { client, signer } = await createNewKeyring()
     await client.add('notes', 'a')
     const backup = await client.backup({ raw: true })
-    const there = await newUser(signer, elsewhere)
-    await createKeyring({ vault: there.client })
-    await expectError(there.client.restore(backup), { code: 'KEYRING_EXISTS' })
-    expect((await there.client.keys()).map(({ key }) => key)).toEqual([KEY])
+    const userElsewhere = await createUser(signer, elsewhere)
+    await createKeyring({ vault: userElsewhere.client })
+    await expectError(userElsewhere.client.restore(backup), { code: 'KEYRING_EXISTS' })
+    expect((await userElsewhere.client.keys()).map(({ key }) => key)).toEqual([KEY])
   })
 })

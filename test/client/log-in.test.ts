@@ -22,7 +22,7 @@ beforeEach(async () => {
 })
 
 describe('DidAuthClient.logIn', () => {
-  it('opens a session, with which fetch reaches guarded routes', async () => {
+  it('opens a session that fetch uses on guarded routes', async () => {
     const auth = service.client()
     const session = await auth.logIn()
     expect(session).toEqual({ did: alice.did, sessionId: expect.any(String), expiresAt: START_SECONDS + 600 })
@@ -31,7 +31,7 @@ describe('DidAuthClient.logIn', () => {
     expect(await answer.json()).toMatchObject({ user: { did: alice.did } })
   })
 
-  it('signs for the host of the URL, and works with a service under a path', async () => {
+  it('signs for the host of the URL, also for a service under a path', async () => {
     const app = express()
     const url = await startServer(app)
     const mounted = await startClientService({ serviceUrl: url }, { prefix: '/login' })
@@ -43,7 +43,7 @@ describe('DidAuthClient.logIn', () => {
     expect((await auth.fetch('/me')).status).toBe(200)
   })
 
-  it('works with other paths', async () => {
+  it('works with other route paths', async () => {
     service = await startClientService({ requestAuthPath: '/ask', authPath: '/prove', refreshTokenPath: '/renew' })
     const auth = await service.outdated({ paths: { requestAuth: '/ask', auth: '/prove', refreshToken: '/renew' } })
     expect((await auth.fetch('/me')).status).toBe(200)
@@ -53,16 +53,16 @@ describe('DidAuthClient.logIn', () => {
   it.each([
     ['expired', () => (service.clock.seconds += 300)],
     ['used', () => service.client().logIn()]
-  ])('asks once more by itself when the challenge was %s while the wallet was open', async (_name, meanwhile) => {
+  ])('retries on its own if the challenge was %s while the wallet prompt was open', async (_name, meanwhile) => {
     const wallet = createWatchedWallet(alice, () => (wallet.signed.length === 1 ? meanwhile() : undefined))
     const auth = service.client({ wallet })
     expect(await auth.logIn()).toMatchObject({ did: alice.did })
     expect(wallet.signed).toHaveLength(2)
   })
 
-  it('gives up after the second, and on a signature of another account after the first', async () => {
-    const late = createWatchedWallet(alice, () => (service.clock.seconds += 300))
-    const outdated = await catchFailure(service.client({ wallet: late }).logIn())
+  it('gives up after the second try, and immediately for a signature of another account', async () => {
+    const slowWallet = createWatchedWallet(alice, () => (service.clock.seconds += 300))
+    const outdated = await catchFailure(service.client({ wallet: slowWallet }).logIn())
     expect(outdated).toMatchObject({ code: 'CHALLENGE', serverCode: 'ERR_CHALLENGE_EXPIRED' })
     const other = { ...createPlainWallet(createNumberedWallet(2)), address: alice.address }
     const before = service.exchanges.length
@@ -71,22 +71,22 @@ describe('DidAuthClient.logIn', () => {
     expect(service.paths().slice(before)).toEqual(['/request-auth', '/auth'])
   })
 
-  it('throws the reason of an aborted signal, before, between and during the requests', async () => {
+  it('throws the reason of an aborted signal before, between and during the requests', async () => {
     const signal = AbortSignal.abort(new Error('closed'))
     expect(await catchFailure(service.client().logIn({ signal }))).toEqual(new Error('closed'))
     const controller = new AbortController()
-    service.intercept(({ path }, given) => {
+    service.intercept(({ path }, answer) => {
       if (path !== '/auth') return undefined
       controller.abort(new Error('closed'))
       return new Promise((_resolve, reject) => {
-        if (given?.aborted) reject(given.reason as Error)
+        if (answer?.aborted) reject(answer.reason as Error)
       })
     })
     expect(await catchFailure(service.client().logIn({ signal: controller.signal }))).toEqual(new Error('closed'))
   })
 })
 
-describe('a login that fails', () => {
+describe('DidAuthClient.logIn fails', () => {
   const html = (status: number): Response =>
     new Response('<h1>Bad</h1>', { status, headers: { 'Content-Type': 'text/html' } })
   const problem = (status: number, code: string, headers = {}): Response =>
@@ -115,9 +115,9 @@ describe('a login that fails', () => {
     ['refuses the DID', () => problem(401, 'ERR_DID_UNSUPPORTED'), 'REFUSED', false, 'the network of did:ethr:rsk:0x'],
     ['refuses its data', () => problem(401, 'ERR_CREDENTIAL'), 'REFUSED', false, 'Words of it'],
     ['refuses by business logic', () => problem(401, 'ERR_BUSINESS_LOGIC'), 'REFUSED', false, 'Words of it']
-  ])('because the service %s says so', async (_name, answer, code, retryable, advice) => {
-    for (const asked of ['/request-auth', '/auth']) {
-      service.intercept(({ path }) => (path === asked ? answer() : undefined))
+  ])('because the service %s', async (_name, answer, code, retryable, advice) => {
+    for (const failingPath of ['/request-auth', '/auth']) {
+      service.intercept(({ path }) => (path === failingPath ? answer() : undefined))
       const error = await catchFailure(service.client().logIn())
       expect(error).toBeInstanceOf(DidAuthClientError)
       expect(error).toMatchObject({ code, retryable, userMessage: expect.stringContaining(advice) })
@@ -125,7 +125,7 @@ describe('a login that fails', () => {
     }
   })
 
-  it.each(['accessToken', 'refreshToken'])('because the service answers without %s', async (missing) => {
+  it.each(['accessToken', 'refreshToken'])('because the service responds without %s', async (missing) => {
     service.interceptAnswer(async ({ path }, response) => {
       if (path !== '/auth') return response
       return Response.json({ ...((await response.json()) as object), [missing]: undefined })
@@ -135,7 +135,7 @@ describe('a login that fails', () => {
     expect(auth.session).toBeUndefined()
   })
 
-  it('after 8 s without answer', async () => {
+  it('after 8 s without a response', async () => {
     const time = fakeClientTime()
     service.silence('/request-auth')
     const failed = catchFailure(service.client().logIn())
@@ -144,7 +144,7 @@ describe('a login that fails', () => {
     expect(await failed).toMatchObject({ code: 'UNAVAILABLE', cause: { name: 'TimeoutError' } })
   })
 
-  it('reports the seconds to wait, and no token in its message', async () => {
+  it('and reports the seconds to wait, without a token in its message', async () => {
     service.intercept(() => problem(429, 'ERR_TOO_MANY_REQUESTS', { 'Retry-After': '60' }))
     expect(await catchFailure(service.client().logIn())).toMatchObject({
       status: 429,
@@ -156,7 +156,7 @@ describe('a login that fails', () => {
 
 describe.each(['logIn', 'signUp'] as const)('DidAuthClient.%s', (verb) =>
   it.each(['ab cd', 'ab\nMy credentials are: cd', 'äb', 'a'.repeat(257)])(
-    'never signs the challenge %j, which is not one word of the protocol',
+    'never signs the challenge %j, which does not match the protocol',
     async (challenge) => {
       service.intercept(() => Response.json({ challenge }))
       const wallet = createWatchedWallet(alice)
@@ -192,13 +192,13 @@ describe('DidAuthClient.signUp', () => {
     return received
   }
 
-  it('is a login where the service asks for nothing', async () => {
+  it('logs in if the service requires nothing', async () => {
     const auth = service.client()
     expect(await auth.signUp()).toMatchObject({ did: alice.did })
     expect(service.paths()).toEqual(['/request-signup', '/signup'])
   })
 
-  it('shows what the service asks for, and answers what the caller picks', async () => {
+  it('shows what the service requires, and sends what the caller picks', async () => {
     const received = await asking()
     const auth = service.client()
     let shown: unknown
@@ -218,14 +218,14 @@ describe('DidAuthClient.signUp', () => {
     expect(auth.session?.did).toBe(alice.did)
   })
 
-  it('takes credentials and claims as they are given, here or to the client', async () => {
+  it('sends given credentials and claims, from this call or from the client', async () => {
     const received = await asking()
     await service.client().signUp({ credentials: [emailCredential], claims })
     await service.client({ signUp: { credentials: [emailCredential], claims } }).signUp()
     expect(received).toEqual([1, claims, 1, claims])
   })
 
-  it('throws the words of the business logic', async () => {
+  it('throws the message of the business logic', async () => {
     await asking()
     await expect(service.client().signUp()).rejects.toMatchObject({
       code: 'REFUSED',

@@ -16,7 +16,7 @@ const ROUNDS = 200
 const ROUNDS_OF_A_SERVER = 25
 const url = 'https://auth.example'
 
-/** A user with two tabs on one storage, whose token has ended before each round. */
+/** User with two tabs on one storage, whose token has expired before each round. */
 class User {
   readonly clock = { seconds: 0, nowSeconds: () => this.clock.seconds }
   readonly #storage: ClientStorage = createSharedStorage()
@@ -35,13 +35,13 @@ class User {
     return new DidAuthClient({ url, wallet, clock: this.clock, fetch: this.#fetch, storage: this.#storage })
   }
 
-  /** Closes a tab, in the middle of whatever it does, and opens it again. */
+  /** Closes a tab during any operation, and opens it again. */
   reload(tab: number): void {
     this.tabs[tab] = this.#openTab()
   }
 }
 
-describe('a client whose service restarts and whose answers are lost', () => {
+describe('DidAuthClient with a service that restarts and loses responses', () => {
   const servers = new ServerProcesses({
     SERVICE_URL: url,
     REFRESH_REUSE_GRACE_SECONDS: '0',
@@ -51,7 +51,7 @@ describe('a client whose service restarts and whose answers are lost', () => {
   beforeEach(() => setGlobals({ navigator: { locks: fakeLocks() } }))
   afterEach(() => servers.killAll())
 
-  it('is never signed out, in 1,000 rounds', async () => {
+  it('is never signed out in 1,000 rounds', async () => {
     fakeClientTime(50, 500, 1_000, 2_000, 5_000)
     let server: ServerProcess = await servers.start()
     const signedOut: string[] = []
@@ -71,14 +71,14 @@ describe('a client whose service restarts and whose answers are lost', () => {
       const response = await fetch(server.url + path, init)
       if (path !== '/refresh-token') return response
       counts.refreshed += 1
-      // Every second answer, and now and then all three of a refresh.
+      // Loses every second response, and sometimes all three of a refresh.
       if (!isLossy || (counts.refreshed % 2 === 0 && counts.refreshed % 50 > 5)) return response
       counts.lost += 1
       throw new TypeError('fetch failed')
     }
     const users = Array.from({ length: USERS }, (_, number) => new User(number + 1, lossyFetch))
     for (const { tabs } of users) await tabs[0]!.logIn()
-    // A tab that was open before hears of the login.
+    // A tab that was open before receives the login.
     await until(() => users.every(({ tabs }) => tabs.every(({ session }) => session !== undefined)))
     isLossy = true
 

@@ -6,7 +6,7 @@ import { startAnsweringServer, listenAt, type HttpAddress } from '../support/cli
 import { root } from '../support/documents.js'
 import { ServerProcesses, type ServerProcess } from '../support/server-process.js'
 
-/** The entries of the client as a script: `kit.createPasskey`. */
+/** Bundles the entries of the client as a script: `kit.createPasskey`. */
 async function bundle(): Promise<string> {
   const entries = ['index', 'keyring/index', 'passkey/index', 'relay/index', 'vault/index'].map(
     (name) => `./src/client/${name}.ts`
@@ -26,7 +26,7 @@ interface PasskeyPage {
   page: Page
   cdp: CDPSession
   authenticatorId: string
-  /** Prompts that were confirmed so far, and passkeys there are. */
+  /** Number of confirmed prompts and of existing passkeys. */
   prompts(): number
   passkeys(): Promise<number>
 }
@@ -50,10 +50,10 @@ describe('a passkey as a wallet, in Chromium', () => {
     await servers.killAll()
   })
 
-  /** The same page under any name of this machine. */
-  const at = (host: string): string => site.url.replace('127.0.0.1', host)
+  /** Returns the URL of the page under another name of this machine. */
+  const toHost = (host: string): string => site.url.replace('127.0.0.1', host)
 
-  async function openPage(url = at('localhost'), options: object = {}): Promise<PasskeyPage> {
+  async function openPage(url = toHost('localhost'), options: object = {}): Promise<PasskeyPage> {
     const { context } = await openProfile(browser)
     await context.addInitScript(script)
     const page = await context.newPage()
@@ -81,7 +81,7 @@ describe('a passkey as a wallet, in Chromium', () => {
     return { page, cdp, authenticatorId, prompts: () => count, passkeys }
   }
 
-  /** Runs code of the page with its `kit`, and answers its result, or the code of its error and what users are told. */
+  /** Runs code of the page with its `kit`, and returns its result, or the code and user message of its error. */
   const run = (page: Page, code: string): Promise<unknown> =>
     page.evaluate(
       `(async () => { ${code} })().catch(({ code, userMessage, message }) => [code ?? message, userMessage])`
@@ -91,13 +91,13 @@ describe('a passkey as a wallet, in Chromium', () => {
     return wallet.address`
   const open = create.replace('createPasskey', 'openPasskey').replace(`, userName: 'Ada'`, '')
 
-  it('is the same DID after a reload, and another one for another rpId', async () => {
+  it('has the same DID after a reload, and another DID for another rpId', async () => {
     const { page, passkeys } = await openPage()
     const address = await run(page, create)
     expect(address).toMatch(/^0x[0-9a-f]{40}$/)
     await page.reload()
     expect(await run(page, open)).toBe(address)
-    await page.goto(at('a.localhost'))
+    await page.goto(toHost('a.localhost'))
     const other = await run(page, create)
     expect(other).toMatch(/^0x[0-9a-f]{40}$/)
     expect(other).not.toBe(address)
@@ -108,31 +108,31 @@ describe('a passkey as a wallet, in Chromium', () => {
     ])
   })
 
-  it('logs in at auth, relay and vault: one prompt to open it and log in, one for each further login', async () => {
+  it('logs in at auth, relay and vault: one prompt to open and log in, one per further login', async () => {
     const [, relay, vault] = all.servers.map(({ serviceUrl }) => serviceUrl)
     const { page, prompts } = await openPage(all.serviceUrl)
     const address = String(await run(page, create))
-    const made = prompts()
+    const promptsBefore = prompts()
     const logIn = (url: string): string => `
       const auth = new kit.DidAuthClient({ url: '${url}' })
       await auth.logIn({ wallet })
       return auth.session.did`
     const did = `did:ethr:rsk:${address}`
     expect(await run(page, logIn(all.serviceUrl))).toBe(did)
-    expect(prompts()).toBe(made)
+    expect(prompts()).toBe(promptsBefore)
     await page.reload()
     await run(page, open)
     expect(await run(page, logIn(vault!))).toBe(did)
-    expect(prompts()).toBe(made + 1)
-    const send = (more: string): string => `
-      const relay = new kit.RelayClient({ url: '${relay!}', wallet, ${more} })
+    expect(prompts()).toBe(promptsBefore + 1)
+    const send = (options: string): string => `
+      const relay = new kit.RelayClient({ url: '${relay!}', wallet, ${options} })
       return relay.open(await relay.send('The old oak'))`
     expect(await run(page, send(''))).toBe('The old oak')
     expect(await run(page, send('credential: wallet.credential'))).toBe('The old oak')
-    expect(prompts()).toBe(made + 3)
+    expect(prompts()).toBe(promptsBefore + 3)
   })
 
-  it('opens a keyring, by a secret of its own; another passkey does not', async () => {
+  it('opens a keyring by a separate secret; another passkey does not open it', async () => {
     const [, , vault] = all.servers.map(({ serviceUrl }) => serviceUrl)
     const { page, cdp, authenticatorId, prompts } = await openPage(all.serviceUrl)
     const logIn = `const auth = new kit.DidAuthClient({ url: '${vault!}', wallet })
@@ -163,31 +163,31 @@ describe('a passkey as a wallet, in Chromium', () => {
     ])
   })
 
-  it('keeps its key for one signature, or for a minute where none comes', async () => {
+  it('keeps its key for one signature, or for a minute without one', async () => {
     const { page, prompts } = await openPage()
     await page.clock.install()
     await run(page, create)
-    const made = prompts()
-    expect(made).toBe(1)
+    const promptsBefore = prompts()
+    expect(promptsBefore).toBe(1)
     const sign = `return wallet.signMessage('Hello ä')`
     const first = await run(page, sign)
-    expect(prompts()).toBe(made)
+    expect(prompts()).toBe(promptsBefore)
     expect(await run(page, sign)).toBe(first)
-    expect(prompts()).toBe(made + 1)
+    expect(prompts()).toBe(promptsBefore + 1)
     await run(page, open)
     await page.clock.runFor(60_000)
     expect(await run(page, sign)).toBe(first)
-    expect(prompts()).toBe(made + 3)
+    expect(prompts()).toBe(promptsBefore + 3)
   })
 
-  it('asks a second time where a new passkey computes no secret while it is made, as on a security key', async () => {
+  it('prompts twice if a new passkey returns no secret on creation, as on a security key', async () => {
     const { page, prompts } = await openPage(undefined, { hasPrf: false, hasHmacSecret: true, transport: 'usb' })
     const address = await run(page, create)
     expect(prompts()).toBe(2)
     expect(await run(page, open)).toBe(address)
   })
 
-  it('answers NO_PASSKEY without the extension, and makes no passkey where the browser knows before', async () => {
+  it('throws NO_PASSKEY without the extension, and creates no passkey if the browser says so first', async () => {
     const { page, passkeys } = await openPage(undefined, { hasPrf: false })
     await page.evaluate(`tell = PublicKeyCredential.getClientCapabilities
       PublicKeyCredential.getClientCapabilities = async () => ({ 'extension:prf': false })`)
@@ -200,7 +200,7 @@ describe('a passkey as a wallet, in Chromium', () => {
     expect(await run(page, open)).toEqual(['NO_PASSKEY', 'Your passkey does not work here. Choose another way.'])
   })
 
-  it('answers USER_REJECTED where the user is not there', async () => {
+  it('throws USER_REJECTED if the user does not respond', async () => {
     const { page, cdp, authenticatorId, passkeys } = await openPage()
     await cdp.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: false })
     const refused = ['USER_REJECTED', 'You declined, or have no passkey here. Try again, or choose another way.']

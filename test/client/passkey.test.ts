@@ -7,8 +7,8 @@ import { setGlobals } from '../support/client-service.js'
 
 const secret = (): Uint8Array<ArrayBuffer> => Uint8Array.from({ length: 32 }, (_, index) => index)
 
-describe('privateKeyOf', () => {
-  it('is the first block of HKDF-SHA256 with the rpId as salt, as another implementation computes it', () => {
+describe('derivePrivateKey', () => {
+  it('returns the first block of HKDF-SHA256 with the rpId as salt, like another implementation', () => {
     expect(encodeHex(derivePrivateKey(secret(), 'wallet.example'))).toBe(
       'e3a1619a5f438379c67bc29233e850b5b9a9112cb1f9228c053da8bf0a619b74'
     )
@@ -17,9 +17,9 @@ describe('privateKeyOf', () => {
     )
   })
 
-  it('is the next block where a block is no key', () => {
-    let asked = 0
-    const key = derivePrivateKey(secret(), 'wallet.example', () => (asked += 1) === 3)
+  it('uses the next block if a block is not a valid key', () => {
+    let calls = 0
+    const key = derivePrivateKey(secret(), 'wallet.example', () => (calls += 1) === 3)
     expect(encodeHex(key)).toBe('5293e5a400538be0da44574a61adaf9f2a1b26711278937c744d239989fd9aff')
   })
 
@@ -31,13 +31,13 @@ describe('privateKeyOf', () => {
 })
 
 describe('createPasskey and openPasskey', () => {
-  it('answer NO_PASSKEY where there is no WebAuthn', async () => {
+  it('throw NO_PASSKEY without WebAuthn', async () => {
     const fields = { code: 'NO_PASSKEY', userMessage: 'Your passkey does not work here. Choose another way.' }
     await expectClientError(createPasskey({ rpId: 'wallet.example', userName: 'Ada' }), fields)
     await expectClientError(openPasskey({ rpId: 'wallet.example' }), fields)
   })
 
-  it('say that the user has declined, or that there is no passkey: browsers do not tell', async () => {
+  it('report that the user declined or has no passkey: browsers do not tell which', async () => {
     const refuse = () => Promise.reject(new DOMException('not allowed', 'NotAllowedError'))
     setGlobals({ navigator: { credentials: { create: refuse, get: refuse } }, PublicKeyCredential: {} })
     const userMessage = 'You declined, or have no passkey here. Try again, or choose another way.'

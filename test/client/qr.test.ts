@@ -6,12 +6,12 @@ const LINK = `https://app.example.com/open#r=bafkrei${'a'.repeat(52)}.${'A'.repe
 /** The finder pattern of the standard: 7 by 7, dark frame, light ring, dark heart. */
 const FINDER = ['#######', '#.....#', '#.###.#', '#.###.#', '#.###.#', '#.....#', '#######']
 
-const rowsOf = (matrix: boolean[][]): string[] =>
+const toRows = (matrix: boolean[][]): string[] =>
   matrix.map((row) => row.map((isDark) => (isDark ? '#' : '.')).join(''))
 
 describe('qrMatrix', () => {
-  it('is a square of 17 + 4n modules with a finder in three corners', () => {
-    const rows = rowsOf(qrMatrix(LINK, { border: 0 }))
+  it('returns a square of 17 + 4n modules with finder patterns in three corners', () => {
+    const rows = toRows(qrMatrix(LINK, { border: 0 }))
     const size = rows.length
     expect(rows.every((row) => row.length === size)).toBe(true)
     expect((size - 17) % 4).toBe(0)
@@ -20,18 +20,18 @@ describe('qrMatrix', () => {
     expect(rows.slice(-7).map((row) => row.slice(0, 7))).toEqual(FINDER)
   })
 
-  it('has a border of 4 light modules, and more modules for more correction', () => {
-    const rows = rowsOf(qrMatrix(LINK))
+  it('adds a border of 4 light modules, and more modules for more correction', () => {
+    const rows = toRows(qrMatrix(LINK))
     expect(rows.slice(0, 4).join('')).not.toContain('#')
     expect(rows.every((row) => row.startsWith('....') && row.endsWith('....'))).toBe(true)
     expect(qrMatrix(LINK, { correction: 'H' }).length).toBeGreaterThan(qrMatrix(LINK, { correction: 'L' }).length)
   })
 
-  it('refuses a text that no code can hold', () => expect(() => qrMatrix('a'.repeat(3_000))).toThrow())
+  it('refuses a text that fits into no code', () => expect(() => qrMatrix('a'.repeat(3_000))).toThrow())
 })
 
 describe('qrSvg', () =>
-  it('draws the dark modules, and has no part of the text', () => {
+  it('draws the dark modules, and contains no part of the text', () => {
     const matrix = qrMatrix('<script>', { border: 1 })
     const svg = qrSvg('<script>', { border: 1 })
     expect(svg).toMatch(/^<svg xmlns="http:\/\/www\.w3\.org\/2000\/svg" viewBox="0 0 (\d+) \1"/)
@@ -42,7 +42,7 @@ describe('qrSvg', () =>
   }))
 
 describe('qrText', () =>
-  it('has two modules a character', () => {
+  it('prints two modules per character', () => {
     const lines = qrText(LINK, { border: 2 }).split('\n')
     const { length } = qrMatrix(LINK, { border: 2 })
     expect(lines).toHaveLength(Math.ceil(length / 2))

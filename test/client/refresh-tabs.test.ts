@@ -25,7 +25,7 @@ beforeEach(async () => {
 
 const refreshes = (): number => service.count('/refresh-token')
 
-describe('a refresh by ten tabs at once', () => {
+describe('DidAuthClient: a refresh by ten tabs at once', () => {
   it.each([
     ['navigator.locks', () => createSharedStorage()],
     [
@@ -36,7 +36,7 @@ describe('a refresh by ten tabs at once', () => {
       }
     ],
     ["the storage's own lock", () => ({ ...createSharedStorage(), lock: fakeLocks().request })]
-  ])('is one request, with %s, and signs no tab out', async (_name, makeStorage) => {
+  ])('sends one request with %s, and signs no tab out', async (_name, makeStorage) => {
     fakeClientTime(50)
     const tabs = await openTabs(service, 10, makeStorage())
     service.clock.seconds += 700
@@ -46,27 +46,27 @@ describe('a refresh by ten tabs at once', () => {
     expect(new Set(tabs.map(({ session }) => session?.expiresAt)).size).toBe(1)
   })
 
-  it('continues after 10 s while one is frozen in the lock, and none is signed out when that wakes up', async () => {
+  it('continues after 10 s if one tab is frozen in the lock, which stays signed in when it wakes up', async () => {
     const time = fakeClientTime()
     const [frozen, ...others] = await openTabs(service, 10)
-    const { given, release } = service.hold('/refresh-token')
+    const { arrived, release } = service.hold('/refresh-token')
     service.clock.seconds += 700
-    const late = requestStatus(frozen!)
-    await given
+    const refreshing = requestStatus(frozen!)
+    await arrived
     const answers = others.map(requestStatus)
     await new Promise((resolve) => setImmediate(resolve))
     time.endTimeouts(10_000)
     expect(await Promise.all(answers)).toEqual(Array(9).fill(200))
     service.clock.seconds += 60
     release()
-    expect(await late).toBe(200)
+    expect(await refreshing).toBe(200)
     service.clock.seconds += 700
     expect(await Promise.all([frozen!, ...others].map(requestStatus))).toEqual(Array(10).fill(200))
   })
 })
 
-describe('a tab that is frozen before it sends its refresh', () => {
-  it('takes the tokens that another has got meanwhile, and presents none of before', async () => {
+describe('DidAuthClient: a tab that is frozen before it sends its refresh', () => {
+  it('uses the tokens that another tab got in the meantime, and sends no old one', async () => {
     const time = fakeClientTime()
     const storage = createSharedStorage()
     const [other] = await openTabs(service, 1, storage)
@@ -78,16 +78,16 @@ describe('a tab that is frozen before it sends its refresh', () => {
       isFrozen = true
       await frozen
     }
-    const late = service.client({ storage: { ...storage, set } })
-    await late.ready
+    const frozenTab = service.client({ storage: { ...storage, set } })
+    await frozenTab.ready
     service.clock.seconds += 700
-    const lateAnswer = requestStatus(late)
+    const lateAnswer = requestStatus(frozenTab)
     await until(() => isFrozen)
     const answer = requestStatus(other!)
     await new Promise((resolve) => setImmediate(resolve))
     time.endTimeouts(10_000)
     expect(await answer).toBe(200)
-    // Beyond the grace, a token of before would revoke the session.
+    // After the grace period, an old token would revoke the session.
     service.clock.seconds += 60
     thaw()
     expect(await lateAnswer).toBe(200)
@@ -95,8 +95,8 @@ describe('a tab that is frozen before it sends its refresh', () => {
   })
 })
 
-describe('a refresh whose answer is lost', () => {
-  it('is sent again at once with the same key', async () => {
+describe('DidAuthClient: a refresh whose response is lost', () => {
+  it('is sent again immediately with the same key', async () => {
     fakeClientTime(500)
     const auth = await service.outdated()
     let lost = 0
@@ -106,19 +106,19 @@ describe('a refresh whose answer is lost', () => {
       throw new TypeError('fetch failed')
     })
     expect(await requestStatus(auth)).toBe(200)
-    const keys = service.exchanges.filter(({ path }) => path === '/refresh-token').map((one) => one.headers)
+    const keys = service.exchanges.filter(({ path }) => path === '/refresh-token').map((exchange) => exchange.headers)
     expect(keys).toHaveLength(2)
     expect(keys[0]!.get('idempotency-key')).toMatch(/^[0-9a-f]{32}$/)
     expect(keys[1]!.get('idempotency-key')).toBe(keys[0]!.get('idempotency-key'))
   })
 
-  it('is finished by the next page, long after the grace, when the page was closed before the answer', async () => {
+  it('is completed by the next page, long after the grace period, if the page was closed', async () => {
     const storage = createSharedStorage()
     const [auth] = await openTabs(service, 1, storage)
     service.clock.seconds += 700
-    const { given } = service.hold('/refresh-token')
+    const { arrived } = service.hold('/refresh-token')
     void requestStatus(auth!)
-    await given
+    await arrived
     setGlobals({ navigator: { locks: fakeLocks() } })
     service.clock.seconds += 3_600
     const reloaded = service.client({ storage })
@@ -131,10 +131,10 @@ const TABS = 10
 const ROUNDS = 10
 
 /**
- * `localStorage` as tabs in processes of their own see it, which no lock changes: what another tab wrote is seen later,
- * in the order of the writes.
+ * Creates a `localStorage` per tab, as tabs in separate processes see it despite locks: writes of another tab arrive
+ * later, in order.
  *
- * @param reads - of a tab until it sees what another wrote
+ * @param reads - number of reads after which a tab sees another's write
  */
 function lateStorages(count: number, reads: number): ClientStorage[] {
   let writes = 0
@@ -142,20 +142,20 @@ function lateStorages(count: number, reads: number): ClientStorage[] {
     values: new Map<string, { value: string | undefined; number: number }>(),
     unseen: [] as { key: string; value: string | undefined; number: number; readsLeft: number }[]
   }))
-  return tabs.map((own) => {
+  return tabs.map((tab) => {
     const write = (key: string, value: string | undefined): void => {
       writes += 1
-      own.values.set(key, { value, number: writes })
-      for (const tab of tabs) if (tab !== own) tab.unseen.push({ key, value, number: writes, readsLeft: reads })
+      tab.values.set(key, { value, number: writes })
+      for (const other of tabs) if (other !== tab) other.unseen.push({ key, value, number: writes, readsLeft: reads })
     }
     return {
       get(key) {
-        for (const one of own.unseen) one.readsLeft -= 1
-        while (own.unseen[0] !== undefined && own.unseen[0].readsLeft < 0) {
-          const { key: seen, value, number } = own.unseen.shift()!
-          if (number > (own.values.get(seen)?.number ?? 0)) own.values.set(seen, { value, number })
+        for (const unseen of tab.unseen) unseen.readsLeft -= 1
+        while (tab.unseen[0] !== undefined && tab.unseen[0].readsLeft < 0) {
+          const { key: seenKey, value, number } = tab.unseen.shift()!
+          if (number > (tab.values.get(seenKey)?.number ?? 0)) tab.values.set(seenKey, { value, number })
         }
-        return own.values.get(key)?.value
+        return tab.values.get(key)?.value
       },
       set: write,
       delete(key) {
@@ -165,7 +165,7 @@ function lateStorages(count: number, reads: number): ClientStorage[] {
   })
 }
 
-it.each([1, 3, 6])('ten tabs stay signed in where each sees the writes of another %d reads later', async (reads) => {
+it.each([1, 3, 6])('ten tabs stay signed in if each sees the writes of another %d reads later', async (reads) => {
   fakeClientTime(200)
   const storages = lateStorages(TABS, reads)
   const first = await service.signedIn({ storage: storages[0]! })
@@ -185,14 +185,14 @@ it.each([1, 3, 6])('ten tabs stay signed in where each sees the writes of anothe
 
 const bob = createNumberedWallet(2)
 
-/** Returns the DID that the service sees as the client's. */
-async function userOf(auth: DidAuthClient): Promise<string> {
+/** Returns the DID of the client at the service. */
+async function readUser(auth: DidAuthClient): Promise<string> {
   const { user } = (await (await auth.fetch('/me')).json()) as { user: { did: string } }
   return user.did
 }
 
-/** A client of Alice whose refresh has been answered by the service, and has not arrived. */
-async function refreshing(options = {}) {
+/** Starts a client of Alice whose refresh is answered by the service, while the response is in flight. */
+async function startRefreshing(options = {}) {
   const ended: string[] = []
   const auth = await service.outdated({
     storage: createSharedStorage(),
@@ -200,13 +200,13 @@ async function refreshing(options = {}) {
     onSignedOut: ({ reason }) => void ended.push(reason),
     ...options
   })
-  const { given, release } = service.hold('/refresh-token')
-  const late = catchFailure(auth.fetch('/me'))
-  await given
-  return { auth, ended, late, release }
+  const { arrived, release } = service.hold('/refresh-token')
+  const refreshing = catchFailure(auth.fetch('/me'))
+  await arrived
+  return { auth, ended, refreshing, release }
 }
 
-describe.each(['header', 'cookie'] as const)('a login as another user, with the mode %s', (mode) => {
+describe.each(['header', 'cookie'] as const)('DidAuthClient: a login as another user, in mode %s', (mode) => {
   const options = () => (mode === 'cookie' ? { mode, fetch: new CookieJar().wrap(service.fetch) } : {})
 
   beforeEach(async () => {
@@ -214,29 +214,29 @@ describe.each(['header', 'cookie'] as const)('a login as another user, with the 
     service = await startClientService({ useCookies: mode === 'cookie' })
   })
 
-  it('stays where a refresh of the user before is answered after it', async () => {
-    const { auth, ended, late, release } = await refreshing(options())
+  it('survives a late response to the refresh of the previous user', async () => {
+    const { auth, ended, refreshing, release } = await startRefreshing(options())
     const login = auth.logIn({ wallet: createPlainWallet(bob) })
     await until(() => service.count('/request-auth') === 2)
     release()
     expect((await login).did).toBe(bob.did)
-    await late
+    await refreshing
     expect(auth.session?.did).toBe(bob.did)
-    expect(await userOf(auth)).toBe(bob.did)
+    expect(await readUser(auth)).toBe(bob.did)
     expect(ended).toEqual([])
   })
 
-  it('is not ended by the log out of the user before, which waited', async () => {
-    const { auth, late, release } = await refreshing(options())
+  it('survives the delayed logout of the previous user', async () => {
+    const { auth, refreshing, release } = await startRefreshing(options())
     const out = auth.logOut()
     const login = auth.logIn({ wallet: createPlainWallet(bob) })
     release()
-    await Promise.all([out, login, late])
+    await Promise.all([out, login, refreshing])
     expect(auth.session?.did).toBe(bob.did)
-    expect(await userOf(auth)).toBe(bob.did)
+    expect(await readUser(auth)).toBe(bob.did)
   })
 
-  it('stays where what was known of the user before is read after it', async () => {
+  it("survives a late read of the previous user's stored tokens", async () => {
     const before = { ...options(), storage: createSharedStorage() }
     await service.client(before).logIn()
     let read = (): void => undefined
@@ -250,6 +250,6 @@ describe.each(['header', 'cookie'] as const)('a login as another user, with the 
     await login
     await auth.ready
     expect(auth.session?.did).toBe(bob.did)
-    expect(await userOf(auth)).toBe(bob.did)
+    expect(await readUser(auth)).toBe(bob.did)
   })
 })

@@ -5,7 +5,7 @@ import { ServerProcesses, type ServerProcess } from '../support/server-process.j
 
 const ROUNDS = 50
 
-describe('the client in tabs of a browser', () => {
+describe('DidAuthClient in browser tabs', () => {
   const servers = new ServerProcesses({ LOG_LEVEL: 'silent', MAX_REQUESTS_PER_TIME_SLOT: '1000000' })
   let [server, withCookies, browser] = [] as unknown as [ServerProcess, ServerProcess, Browser]
 
@@ -37,24 +37,21 @@ describe('the client in tabs of a browser', () => {
     [10, 'header'],
     [2, 'cookie'],
     [10, 'cookie']
-  ])(
-    `shares refreshes among %i tabs that need one at once, ${ROUNDS} times without a log-out, mode %s`,
-    async (count, mode) => {
-      const { tabs, pages } = await openPages(count, mode)
-      const statuses = new Map<unknown, number>()
-      for (let round = 1; round <= ROUNDS; round += 1) {
-        await tabs.skip()
-        for (const status of await Promise.all(pages.map(askMe))) statuses.set(status, (statuses.get(status) ?? 0) + 1)
-      }
-      const told = `${count} tabs, mode ${mode}, ${ROUNDS} rounds: ${tabs.refreshes()} refreshes`
-      const endedFor = await endings(pages)
-      console.info(`${told}, ${endedFor.length} log-outs`, endedFor, tabs.refusals)
-      expect([...statuses]).toEqual([[200, count * ROUNDS]])
-      expect(await endings(pages)).toEqual([])
-      // One per round, and a few where a tab learned of new tokens just as it requested them.
-      expect(tabs.refreshes()).toBeLessThan(ROUNDS + (ROUNDS * count) / 4)
+  ])(`shares refreshes among %i concurrent tabs, ${ROUNDS} times without a logout, mode %s`, async (count, mode) => {
+    const { tabs, pages } = await openPages(count, mode)
+    const statuses = new Map<unknown, number>()
+    for (let round = 1; round <= ROUNDS; round += 1) {
+      await tabs.skip()
+      for (const status of await Promise.all(pages.map(askMe))) statuses.set(status, (statuses.get(status) ?? 0) + 1)
     }
-  )
+    const report = `${count} tabs, mode ${mode}, ${ROUNDS} rounds: ${tabs.refreshes()} refreshes`
+    const endedFor = await endings(pages)
+    console.info(`${report}, ${endedFor.length} log-outs`, endedFor, tabs.refusals)
+    expect([...statuses]).toEqual([[200, count * ROUNDS]])
+    expect(await endings(pages)).toEqual([])
+    // One per round, and a few if a tab received new tokens just as it requested them.
+    expect(tabs.refreshes()).toBeLessThan(ROUNDS + (ROUNDS * count) / 4)
+  })
 
   it('refreshes once for a hundred requests whose token the service calls expired', async () => {
     const { tabs, pages } = await openPages(1)
@@ -75,7 +72,7 @@ describe('the client in tabs of a browser', () => {
     expect([refusals, tabs.refreshes()]).toEqual([100, 1])
   })
 
-  it('repeats a refresh whose answer was dropped after the commit, with the same key, and stays logged in', async () => {
+  it('repeats a refresh whose response was lost after the commit, with the same key', async () => {
     const { tabs, pages } = await openPages(1)
     const [page] = pages as [Page]
     const keys: string[] = []
@@ -97,7 +94,7 @@ describe('the client in tabs of a browser', () => {
     expect(await endings(pages)).toEqual([])
   })
 
-  it('continues after a reload between sending and answer', async () => {
+  it('continues after a reload between request and response', async () => {
     const { tabs, pages } = await openPages(1)
     const [page] = pages as [Page]
     const isSent = new Promise<Route>((resolve) => {
@@ -120,7 +117,7 @@ describe('the client in tabs of a browser', () => {
     expect(await endings(pages)).toEqual([])
   })
 
-  it('continues in other tabs while the one that refreshes is frozen in the lock', async () => {
+  it('continues in other tabs while the refreshing tab is frozen in the lock', async () => {
     const { tabs, pages } = await openPages(3)
     const [frozen, ...others] = pages as [Page, Page, Page]
     const session = await tabs.context.newCDPSession(frozen)

@@ -25,7 +25,7 @@ beforeEach(async () => {
 
 const refreshes = (): number => service.count('/refresh-token')
 
-/** Exchanges the token of the last answer as another holder of it does. */
+/** Uses the refresh token of the last response as a second holder. */
 async function refreshElsewhere(tokens = service.exchanges.at(-1)!.answer!): Promise<{ status: number; text: string }> {
   const { refreshToken } = JSON.parse(tokens) as { refreshToken: string }
   const headers = { 'Content-Type': 'application/json' }
@@ -34,8 +34,8 @@ async function refreshElsewhere(tokens = service.exchanges.at(-1)!.answer!): Pro
   return { status: answer.status, text: await answer.text() }
 }
 
-describe('the answers to a refresh that keep the session', () => {
-  it.each(['accessToken', 'refreshToken'])('one without %s', async (missing) => {
+describe('DidAuthClient keeps the session if the refresh', () => {
+  it.each(['accessToken', 'refreshToken'])('gets a response without %s', async (missing) => {
     const auth = await service.outdated()
     service.interceptAnswer(async ({ path }, response) => {
       if (path !== '/refresh-token') return response
@@ -73,7 +73,7 @@ describe('the answers to a refresh that keep the session', () => {
     expect(await requestStatus(auth)).toBe(200)
   })
 
-  it('no answer within 8 s, three times', async () => {
+  it('gets no response within 8 s, three times', async () => {
     const time = fakeClientTime(500, 1_000)
     const auth = await service.outdated()
     service.silence('/refresh-token')
@@ -86,7 +86,7 @@ describe('the answers to a refresh that keep the session', () => {
     expect(auth.session).toBeDefined()
   })
 
-  it('is not requested while the token is still valid: that one serves', async () => {
+  it('is not needed because the token is still valid', async () => {
     fakeClientTime(500, 1_000)
     const auth = await service.signedIn()
     service.clock.seconds += 580
@@ -95,8 +95,8 @@ describe('the answers to a refresh that keep the session', () => {
   })
 })
 
-describe('the answers to a refresh that end the session', () => {
-  const endOf = async (
+describe('DidAuthClient ends the session if the refresh token', () => {
+  const expectSessionEnd = async (
     config: Parameters<typeof startClientService>[0],
     change: (auth: DidAuthClient) => Promise<void>
   ) => {
@@ -113,28 +113,28 @@ describe('the answers to a refresh that end the session', () => {
     return error as DidAuthClientError
   }
 
-  it('revoked', async () => {
-    const error = await endOf({}, async () => {
+  it('was revoked', async () => {
+    const error = await expectSessionEnd({}, async () => {
       await service.requireDid.sessions.revokeAll(alice.did)
     })
     expect(error).toMatchObject({ reason: 'revoked', status: 401, serverCode: 'ERR_REFRESH_TOKEN' })
   })
 
-  it('expired, where the service refuses a token that is older than a week', async () => {
-    const error = await endOf({}, async () => void (service.clock.seconds += 8 * 86_400))
+  it('expired at a service that refuses tokens older than a week', async () => {
+    const error = await expectSessionEnd({}, async () => void (service.clock.seconds += 8 * 86_400))
     expect(error).toMatchObject({ reason: 'expired', userMessage: 'Your session has expired. Log in again.' })
   })
 
-  it('refused by business logic, with its words', async () => {
+  it('is refused by business logic, whose message it shows', async () => {
     const refreshBusinessLogic = createThrowing(
       new DidAuthError('ERR_BUSINESS_LOGIC', { message: 'Your account is locked' })
     )
-    const error = await endOf({ refreshBusinessLogic }, async () => undefined)
+    const error = await expectSessionEnd({ refreshBusinessLogic }, async () => undefined)
     expect(error).toMatchObject({ reason: 'revoked', userMessage: 'Your account is locked' })
   })
 
-  it('used twice: a second holder of the token used it first, and with another key', async () => {
-    const error = await endOf({}, async () => {
+  it('was used by a second holder first, with another key', async () => {
+    const error = await expectSessionEnd({}, async () => {
       expect((await refreshElsewhere()).status).toBe(200)
       service.clock.seconds += 60
     })
@@ -162,10 +162,10 @@ describe('the answers to a refresh that end the session', () => {
         service.intercept(() => undefined)
       }
     ]
-  ])('replaced: where %s, POST /logout is answered %p', async (_name, expected, prepare) => {
+  ])('was replaced: if %s, POST /logout responds %p', async (_name, expected, prepare) => {
     fakeClientTime(200, 500, 1_000)
     let stolen = ''
-    const error = await endOf({}, async (auth) => {
+    const error = await expectSessionEnd({}, async (auth) => {
       stolen = (await refreshElsewhere()).text
       await prepare(auth)
     })
@@ -175,7 +175,7 @@ describe('the answers to a refresh that end the session', () => {
     expect((await refreshElsewhere(stolen)).status).toBe(expected === undefined ? 200 : 401)
   })
 
-  it('do not where another tab has newer tokens by then', async () => {
+  it('was replaced, but not if another tab has newer tokens by then', async () => {
     const storage = createSharedStorage()
     const [slow, fast] = await openTabs(service, 2, storage)
     service.clock.seconds += 700
@@ -193,8 +193,8 @@ describe('the answers to a refresh that end the session', () => {
   })
 })
 
-describe('when a token is refreshed', () => {
-  it('is measured from its receipt, whatever the wall clock says or does', async () => {
+describe('the time of a refresh by DidAuthClient', () => {
+  it('is measured from the receipt of the token, independent of the wall clock', async () => {
     const now = jest.spyOn(Date, 'now').mockReturnValue(5_000_000)
     const auth = await service.signedIn({ clock: undefined })
     now.mockReturnValue(9_000_000)
@@ -207,7 +207,7 @@ describe('when a token is refreshed', () => {
     [571, 600, 1],
     [16, 20, 0],
     [17, 20, 1]
-  ])('after %d s of %d: %d refreshes', async (age, accessTokenExpirationTimeInSeconds, expected) => {
+  ])('comes after %d s of %d: %d refreshes', async (age, accessTokenExpirationTimeInSeconds, expected) => {
     service = await startClientService({ accessTokenExpirationTimeInSeconds })
     const auth = await service.signedIn()
     service.clock.seconds += age
@@ -215,14 +215,14 @@ describe('when a token is refreshed', () => {
     expect(refreshes()).toBe(expected)
   })
 
-  it('is once for a hundred requests whose token has expired only at the service', async () => {
+  it('comes once for a hundred requests whose token expired only at the service', async () => {
     const auth = await service.outdated({ clock: { nowSeconds: () => 0 } })
     const statuses = await Promise.all(Array.from({ length: 100 }, () => requestStatus(auth)))
     expect(statuses).toEqual(Array(100).fill(200))
     expect(refreshes()).toBe(1)
   })
 
-  it('continues for the others when one caller has aborted', async () => {
+  it('continues for the others when one caller aborts', async () => {
     const auth = await service.outdated()
     const controller = new AbortController()
     const aborted = catchFailure(auth.fetch('/me', { signal: controller.signal }))

@@ -25,8 +25,8 @@ const watched = (number = 1) => createWatchedWallet(createNumberedWallet(number)
 const client = (options: Partial<RelayClientOptions> = {}): RelayClient =>
   new RelayClient({ url: address.url, wallet: watched(), domain: 'relay.example', ...options })
 
-/** The relay at another address, and every byte that arrives there. */
-async function recordedRelay() {
+/** Starts the relay at another address, and records all bytes that it receives. */
+async function startRecordedRelay() {
   const sent: Buffer[] = []
   const recorded = await listenAt(relay.listener)
   recorded.server.on('connection', (socket) => {
@@ -35,7 +35,7 @@ async function recordedRelay() {
   return { ...recorded, sent: () => Buffer.concat(sent).toString('latin1') }
 }
 
-/** Jest compares large arrays number by number, which takes half a minute. */
+/** Compares bytes at once, because Jest takes half a minute to compare large arrays number by number. */
 function expectSame(opened: string | Uint8Array | File, content: string | Uint8Array): void {
   expect(typeof opened).toBe(typeof content)
   expect(Buffer.compare(Buffer.from(opened as string | Uint8Array), Buffer.from(content))).toBe(0)
@@ -102,52 +102,54 @@ describe('RelayClient', () => {
     ['no JSON', '["a","b"\n'],
     ['deep JSON', `${'['.repeat(4_000)}\n`],
     ['more than 4096 bytes', `["a",${' '.repeat(4_088)}""]\nhi`]
-  ])('cannot read a file whose header is %s', async (_what, header) => {
+  ])('refuses a file whose header is %s', async (_what, header) => {
     const work = client().open(await sendPlain(Buffer.from(`\u0002${header}`)))
     await expect(work).rejects.toMatchObject({ code: 'KEY' })
   })
 
-  it('needs no File until it is given or opens one', async () => {
+  it('needs File only to send or open one', async () => {
     const uri = await client().send(new File([], 'a'))
-    const { File: own } = globalThis
+    const { File: NodeFile } = globalThis
     Object.assign(globalThis, { File: undefined })
     try {
       expect(await client().open(await client().send('Hello'))).toBe('Hello')
       await expect(client().open(uri)).rejects.toMatchObject({ code: 'KEY' })
     } finally {
-      Object.assign(globalThis, { File: own })
+      Object.assign(globalThis, { File: NodeFile })
     }
   })
 
-  it('asks the relay without a token where it has no wallet', async () => {
+  it('sends no token to the relay if it has no wallet', async () => {
     const open = await startTestRelay({ RELAY_OPEN_READS: 'true' })
     afterTest(open.end)
     const url = await startServer(open.listener)
     const uri = await client({ url }).send('Hello')
-    const told: number[] = []
-    expect(await new RelayClient({ url }).open(uri, { onExpiresIn: (seconds) => told.push(seconds) })).toBe('Hello')
-    expect(told).toEqual([604_800])
+    const lifetimes: number[] = []
+    expect(await new RelayClient({ url }).open(uri, { onExpiresIn: (seconds) => lifetimes.push(seconds) })).toBe(
+      'Hello'
+    )
+    expect(lifetimes).toEqual([604_800])
   })
 
   it.each([
     ['3600', [3600]],
     [undefined, []],
     ['soon', []]
-  ])('tells for how long the relay keeps the file, where it says File-Expires-In: %s', async (header, expected) => {
+  ])('reports how long the relay stores the file if File-Expires-In is %s', async (header, expected) => {
     const fetchWith = async (url: string | URL | Request, init?: RequestInit): Promise<Response> => {
       const answer = await fetch(url, init)
       return new Response(await answer.text(), header === undefined ? {} : { headers: { 'File-Expires-In': header } })
     }
-    const told: number[] = []
-    const onExpiresIn = (seconds: number): void => void told.push(seconds)
+    const lifetimes: number[] = []
+    const onExpiresIn = (seconds: number): void => void lifetimes.push(seconds)
     expect(await client({ fetch: fetchWith }).send('Hello', { onExpiresIn })).toMatch(/^relay:/)
-    // The logins of the same client answer no file.
-    expect(told).toEqual(expected)
+    // The responses to the client's logins contain no file.
+    expect(lifetimes).toEqual(expected)
     await client({ fetch: fetchWith }).open(await client().send('Hello'), { onExpiresIn })
-    expect(told).toEqual([...expected, ...expected])
+    expect(lifetimes).toEqual([...expected, ...expected])
   })
 
-  it('makes a link that a phone opens, and opens it', async () => {
+  it('creates a link that a phone opens, and opens it', async () => {
     const uri = await client().send('Hello')
     const link = client().link(uri, 'https://app.example/open?lang=en#old')
     expect(link).toBe(`https://app.example/open?lang=en#r=${uri.slice(8).replace('#', '.')}`)
@@ -156,7 +158,7 @@ describe('RelayClient', () => {
     expect(await client().open(`${link}&until=1800000000#&r=`)).toBe('Hello')
   })
 
-  it('posts what the relay cannot read, under the cid of its bytes, in the documented form', async () => {
+  it('posts the documented form under the CID of its bytes, which the relay cannot read', async () => {
     const uri = await client().send('The treasure')
     const [, cid = '', key = ''] = /^relay:\/\/(\w+)#(.+)$/.exec(uri) ?? []
     const { file } = (await getFile(relay, await logIn(relay, createNumberedWallet(3)), cid)).body
@@ -168,19 +170,19 @@ describe('RelayClient', () => {
     expect(content.toString()).toBe('\u0001The treasure')
   })
 
-  it('never sends the key: not in a URL, a header or a body, whatever fails', async () => {
-    const { url, sent, close } = await recordedRelay()
-    const one = client({ url })
-    const uri = await one.send('The treasure')
+  it('never sends the key in a URL, a header or a body, whatever fails', async () => {
+    const { url, sent, close } = await startRecordedRelay()
+    const relayClient = client({ url })
+    const uri = await relayClient.send('The treasure')
     const key = uri.slice(-43)
     const gateways = [url]
     const failures: unknown[] = []
-    await one.open(uri, { gateways })
-    await one.open(one.link(uri, 'https://app.example'))
-    const wrong = uri.replace(/.{43}$/, 'A'.repeat(43))
+    await relayClient.open(uri, { gateways })
+    await relayClient.open(relayClient.link(uri, 'https://app.example'))
+    const wrongUri = uri.replace(/.{43}$/, 'A'.repeat(43))
     const missing = uri.replace(/baf\w{56}/, `bafkrei${'a'.repeat(52)}`)
-    for (const bad of [wrong, missing, `${uri}x`, uri.slice(1)]) {
-      await one.open(bad, { gateways }).catch((error: unknown) => failures.push(error))
+    for (const invalidUri of [wrongUri, missing, `${uri}x`, uri.slice(1)]) {
+      await relayClient.open(invalidUri, { gateways }).catch((error: unknown) => failures.push(error))
     }
     expect(failures).toHaveLength(4)
     await close()
@@ -194,29 +196,29 @@ describe('RelayClient', () => {
     expect(JSON.stringify(relay.log())).not.toContain(key)
   })
 
-  it('signs once for many calls at a time, and again when the token has expired', async () => {
+  it('signs once for concurrent calls, and again when the token has expired', async () => {
     const wallet = watched(4)
-    const one = client({ wallet })
-    const uris = await Promise.all(['a', 'b', 'c'].map((text) => one.send(text)))
-    expect(await Promise.all(uris.map((uri) => one.open(uri)))).toEqual(['a', 'b', 'c'])
+    const relayClient = client({ wallet })
+    const uris = await Promise.all(['a', 'b', 'c'].map((text) => relayClient.send(text)))
+    expect(await Promise.all(uris.map((uri) => relayClient.open(uri)))).toEqual(['a', 'b', 'c'])
     expect(wallet.signed).toEqual([
       expect.stringMatching(/^Login to relay\.example\nVerification code: [0-9a-f]{128}$/)
     ])
     relay.clock.seconds += 601
-    expect(await Promise.all(uris.map((uri) => one.open(uri)))).toEqual(['a', 'b', 'c'])
+    expect(await Promise.all(uris.map((uri) => relayClient.open(uri)))).toEqual(['a', 'b', 'c'])
     expect(wallet.signed).toHaveLength(2)
   })
 
-  it('logs in with a credential where it is given one, and the wallet signs nothing', async () => {
+  it('logs in with a given credential, without a signature by the wallet', async () => {
     const wallet = watched(5)
     const credential = (challenge: string, did: string) =>
       loginCredential({ ...createNumberedWallet(5), did }, challenge)
-    const one = client({ wallet, credential, network: 'rsk:testnet' })
-    expect(await one.open(await one.send('Hello'))).toBe('Hello')
+    const relayClient = client({ wallet, credential, network: 'rsk:testnet' })
+    expect(await relayClient.open(await relayClient.send('Hello'))).toBe('Hello')
     expect(wallet.signed).toEqual([])
   })
 
-  it('asks for a new challenge when the first was too old', async () => {
+  it('requests a new challenge if the first was too old', async () => {
     const wallet = createWatchedWallet(
       createNumberedWallet(6),
       () => (relay.clock.seconds += wallet.signed.length === 1 ? 400 : 0)
@@ -225,7 +227,7 @@ describe('RelayClient', () => {
     expect(wallet.signed).toHaveLength(2)
   })
 
-  it('opens a text that another client posted only where it is in this form', async () => {
+  it('opens a text of another client only in this form', async () => {
     const token = await logIn(relay, createNumberedWallet(7))
     const { cid } = (await postFile(relay, token, 'not encrypted at all')).body
     await expect(client().open(`relay://${cid}#${'A'.repeat(43)}`)).rejects.toMatchObject({ code: 'KEY' })

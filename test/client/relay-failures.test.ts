@@ -25,7 +25,7 @@ let relay: TestRelay
 let address: HttpAddress
 let small: string
 let large: string
-/** Every block of both files, by cid. */
+/** Blocks of both files, by CID. */
 const blocks = new Map<string, Uint8Array>()
 
 beforeAll(async () => {
@@ -49,8 +49,10 @@ function client(options: Partial<RelayClientOptions> = {}): RelayClient {
   return new RelayClient({ url: address.url, wallet, domain: 'relay.example', ...options })
 }
 
-/** A gateway that answers blocks, with a change of one. */
-function gatewayAt(change: (res: ServerResponse, bytes: Uint8Array, cid: string) => void): Promise<string> {
+/** A gateway that answers blocks, with a change of relayClient. */
+function createClientWithGateways(
+  change: (res: ServerResponse, bytes: Uint8Array, cid: string) => void
+): Promise<string> {
   return startServer(({ url = '' }, res) => {
     const [, cid = ''] = /^\/ipfs\/(\w+)\?format=raw$/.exec(url) ?? []
     const bytes = blocks.get(cid)
@@ -59,9 +61,9 @@ function gatewayAt(change: (res: ServerResponse, bytes: Uint8Array, cid: string)
   })
 }
 
-const honest = () => gatewayAt((res, bytes) => res.end(bytes))
+const honest = () => createClientWithGateways((res, bytes) => res.end(bytes))
 
-describe('RelayClient at a relay that fails', () => {
+describe('RelayClient at a failing relay', () => {
   it.each([
     [
       'HTML',
@@ -96,23 +98,23 @@ describe('RelayClient at a relay that fails', () => {
         userMessage: `The service refused the network of ${createNumberedWallet(1).did}. Contact its operator.`
       }
     ]
-  ])('reports an answer of %s', async (_what, listener, fields) => {
-    const one = client({ url: await startServer(listener) })
-    await expectError(one.send('Hello'), fields)
-    await expectError(one.open(small), fields)
+  ])('reports a response of %s', async (_what, listener, fields) => {
+    const relayClient = client({ url: await startServer(listener) })
+    await expectError(relayClient.send('Hello'), fields)
+    await expectError(relayClient.open(small), fields)
   })
 
-  it('gives neither a signature nor a credential for a challenge of two lines', async () => {
+  it('sends neither a signature nor a credential for a challenge of two lines', async () => {
     const url = await startServer(startAnsweringServer(200, JSON.stringify({ challenge: 'ab\ncd' })))
-    const [watched, asked] = [createWatchedWallet(createNumberedWallet(1)), [] as string[]]
-    for (const credential of [undefined, (challenge: string) => `${asked.push(challenge)}`]) {
-      const one = client({ url, wallet: watched, ...(credential && { credential }) })
-      await expectError(one.send('Hello'), { code: 'PROTOCOL' })
+    const [watched, prompts] = [createWatchedWallet(createNumberedWallet(1)), [] as string[]]
+    for (const credential of [undefined, (challenge: string) => `${prompts.push(challenge)}`]) {
+      const relayClient = client({ url, wallet: watched, ...(credential && { credential }) })
+      await expectError(relayClient.send('Hello'), { code: 'PROTOCOL' })
     }
-    expect([watched.signed, asked]).toEqual([[], []])
+    expect([watched.signed, prompts]).toEqual([[], []])
   })
 
-  it('reports a relay that is gone, slow, or stops within an answer as unavailable', async () => {
+  it('reports a relay that is unreachable, slow, or stops mid-response as unavailable', async () => {
     const url = await startServer(() => undefined)
     const half = await startServer((_req, res) => {
       res.writeHead(200, { 'Content-Length': '100' }).write('{"challenge"')
@@ -124,7 +126,7 @@ describe('RelayClient at a relay that fails', () => {
     }
   })
 
-  it('refuses other content than it requested', async () => {
+  it('refuses content other than it requested', async () => {
     const url = await startServer(({ url: path = '' }, res) => {
       res.end(JSON.stringify({ challenge: 'a', token: 'b', cid: `bafkrei${'b'.repeat(52)}`, file: path }))
     })
@@ -132,7 +134,7 @@ describe('RelayClient at a relay that fails', () => {
     await expectError(client({ url }).open(small), { code: 'MISMATCH' })
   })
 
-  it('says what is wrong with the content or the link', async () => {
+  it('explains what is wrong with the content or the link', async () => {
     await expectError(client().send(new Uint8Array(2_000_000)), { code: 'TOO_LARGE', status: 413 })
     await expectError(client().open(MISSING), { code: 'NOT_FOUND', status: 404 })
     await expectError(client().open(small.replace(/.{43}$/, 'A'.repeat(43))), { code: 'KEY' })
@@ -155,33 +157,33 @@ describe('RelayClient at a relay that fails', () => {
     `javascript:alert(1)#r=bafkrei${'a'.repeat(52)}.${'A'.repeat(43)}`,
     undefined,
     7
-  ])('refuses a link that is none: %j', async (uri) => {
+  ])('refuses an invalid link: %j', async (uri) => {
     await expectError(client().open(uri as string), { code: 'LINK' })
     expect(() => client().link(uri as string, 'https://app.example')).toThrow()
   })
 
-  it('tells what the wallet did, and asks it again in the next call', async () => {
+  it('reports a declined prompt, and prompts again on the next call', async () => {
     const rejected = Object.assign(new Error('User rejected'), { code: 4001 })
     const wallet = createWatchedWallet(
       createNumberedWallet(1),
       () => wallet.signed.length === 1 && Promise.reject(rejected)
     )
-    const one = client({ wallet })
-    await expectError(one.open(small), { code: 'USER_REJECTED' })
-    expect(await one.open(small)).toBe('Hello')
+    const relayClient = client({ wallet })
+    await expectError(relayClient.open(small), { code: 'USER_REJECTED' })
+    expect(await relayClient.open(small)).toBe('Hello')
     const { url } = address
     await expectError(new RelayClient({ url }).send('Hello'), { code: 'NO_WALLET' })
     await expectError(new RelayClient({ url }).open(small), { code: 'NOT_SIGNED_IN', status: 401 })
     await expectError(client({ domain: 'evil.example' }).open(small), { code: 'CHALLENGE', status: 401 })
   })
 
-  it('ends with the reason of the signal, before and while it waits', async () => {
-    const one = client({ url: await startServer(() => undefined) })
+  it('rejects with the reason of the signal, before and during a wait', async () => {
+    const relayClient = client({ url: await startServer(() => undefined) })
     const reason = new Error('enough')
-    await expect(one.send('Hello', { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
+    await expect(relayClient.send('Hello', { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
     for (const work of [
-      (signal: AbortSignal) => one.open(small, { signal }),
-      (signal: AbortSignal) => one.send('Hello', { signal })
+      (signal: AbortSignal) => relayClient.open(small, { signal }),
+      (signal: AbortSignal) => relayClient.send('Hello', { signal })
     ]) {
       const controller = new AbortController()
       const waiting = expect(work(controller.signal)).rejects.toBe(reason)
@@ -193,7 +195,7 @@ describe('RelayClient at a relay that fails', () => {
 
 const url = 'http://127.0.0.1:1'
 
-/** Reads only from a gateway: a client reports the relay's error where all fail. */
+/** Reads only from a gateway, because a client reports the relay's error if all gateways fail. */
 const read = (gateway: string, cid: string) =>
   readFromGateway({ url, read: readAll }, gateway, cid, new AbortController().signal)
 
@@ -204,22 +206,22 @@ describe('RelayClient with gateways', () => {
   }
   const readLarge = (gateway: string) => read(gateway, large.slice(8, 67))
 
-  it('reads a small and a large file without a wallet, where the relay is unavailable or refuses', async () => {
+  it('reads a small and a large file without a wallet if the relay is unavailable or refuses', async () => {
     const gateways = [await honest()]
     expect(await new RelayClient({ url }).open(small, { gateways })).toBe('Hello')
     expect(await new RelayClient({ url: address.url }).open(small, { gateways })).toBe('Hello')
     expect(await openLarge(gateways)).toBe(0)
   })
 
-  it('takes the first whose bytes are right: gateways that lie, fail or are slow do not matter', async () => {
-    const lying = await gatewayAt((res, bytes) => res.end(Buffer.from(bytes).fill(0, 5, 6)))
+  it('uses the first gateway with the right bytes, despite gateways that lie, fail or are slow', async () => {
+    const lying = await createClientWithGateways((res, bytes) => res.end(Buffer.from(bytes).fill(0, 5, 6)))
     const slow = await startServer(() => undefined)
     const failing = await startServer((_req, res) => res.writeHead(500).end())
     const gateways = [lying, slow, failing, 'http://127.0.0.1:1', 'no url', await honest()]
     expect(await openLarge(gateways)).toBe(0)
     expect(await client().open(small, { gateways: [lying, slow] })).toBe('Hello')
-    const gone = client({ url: await startServer((_req, res) => res.writeHead(500).end()) })
-    expect(await gone.open(small, { gateways: [await honest()] })).toBe('Hello')
+    const broken = client({ url: await startServer((_req, res) => res.writeHead(500).end()) })
+    expect(await broken.open(small, { gateways: [await honest()] })).toBe('Hello')
   })
 
   it.each([
@@ -234,13 +236,13 @@ describe('RelayClient with gateways', () => {
     ],
     ['answers HTML', () => Buffer.from('<html>')],
     ['answers nothing', () => Buffer.alloc(0)]
-  ])('does not believe one that %s', async (_what, change) => {
-    const gateway = await gatewayAt((res, bytes, cid) => res.end(change(bytes, cid)))
+  ])('rejects a gateway that %s', async (_what, change) => {
+    const gateway = await createClientWithGateways((res, bytes, cid) => res.end(change(bytes, cid)))
     await expectError(readLarge(gateway), { code: 'MISMATCH' })
   })
 
-  it('stops reading one that answers without an end', async () => {
-    const endless = await gatewayAt((res) => {
+  it('stops reading an endless response', async () => {
+    const endless = await createClientWithGateways((res) => {
       const write = (): void => {
         while (!res.destroyed && res.write(Buffer.alloc(65_536)));
       }
@@ -250,41 +252,41 @@ describe('RelayClient with gateways', () => {
     await expectError(readLarge(endless), { code: 'PROTOCOL' })
   })
 
-  it('says that it is not there where the gateway does not have it', async () => {
+  it('reports a missing file if the gateway does not have it', async () => {
     const empty = await startServer((_req, res) => res.writeHead(404).end())
     await expectError(readLarge(empty), { code: 'NOT_FOUND' })
   })
 
-  it("answers the relay's error where all fail", async () => {
+  it("throws the relay's error if all gateways fail", async () => {
     const failing = await startServer((_req, res) => res.writeHead(500).end())
     await expectError(client().open(MISSING, { gateways: [failing] }), { code: 'NOT_FOUND', status: 404 })
   })
 })
 
-/** A gateway with one block, and the requests that it received. */
+/** Starts a gateway with one block, and records its requests. */
 async function gatewayWith(
   cid: string,
   block: Uint8Array
-): Promise<{ url: string; asked: string[]; accepts: unknown[]; most: () => number }> {
-  const asked: string[] = []
+): Promise<{ url: string; paths: string[]; accepts: unknown[]; maxPending: () => number }> {
+  const paths: string[] = []
   const accepts: unknown[] = []
-  let [pending, most] = [0, 0]
+  let [pending, maxPending] = [0, 0]
   const address = await startServer((req, res) => {
-    asked.push(String(req.url))
+    paths.push(String(req.url))
     accepts.push(req.headers.accept)
     pending += 1
-    most = Math.max(most, pending)
+    maxPending = Math.max(maxPending, pending)
     setTimeout(() => {
       pending -= 1
       if (String(req.url).includes(cid)) res.end(block)
       else res.writeHead(404).end()
     }, 5)
   })
-  return { url: address, asked, accepts, most: () => most }
+  return { url: address, paths, accepts, maxPending: () => maxPending }
 }
 
-/** The cid of a node that was made by hand, and whose first byte of content is different. */
-function cidOfNode(node: Uint8Array): string {
+/** Returns the CID of a handmade node, whose first content byte is changed. */
+function computeNodeCid(node: Uint8Array): string {
   const bytes = Buffer.concat([Buffer.from([1, 0x70, 0x12, 32]), createHash('sha256').update(node).digest()])
   const bits = [...bytes].map((byte) => byte.toString(2).padStart(8, '0')).join('')
   const letters = bits
@@ -293,7 +295,7 @@ function cidOfNode(node: Uint8Array): string {
   return `b${letters.join('')}`
 }
 
-/** A link as nodes have it, to a block with some hash. */
+/** Returns a link in the encoding of nodes, to a block with a made-up hash. */
 function link(index: number, codec = 0x55): Buffer {
   const hash = createHash('sha256').update(String(index)).digest()
   return Buffer.concat([Buffer.from([0x12, 38, 0x0a, 36, 1, codec, 0x12, 32]), hash])
@@ -307,38 +309,38 @@ describe('RelayClient with a gateway', () => {
     ['one link more than a node of ours has', links(175)],
     ['a link of another hash than SHA2-256', Buffer.concat([link(1), Buffer.from([0x12, 4, 0x0a, 2, 1, 0x55])])],
     ['a link of another codec', Buffer.concat([link(1), link(2, 0x71)])]
-  ])('asks for nothing more after a root with %s', async (_what, root) => {
-    const cid = cidOfNode(root)
+  ])('requests nothing more after a root with %s', async (_what, root) => {
+    const cid = computeNodeCid(root)
     const gateway = await gatewayWith(cid, root)
     await expectError(read(gateway.url, cid), { code: 'MISMATCH' })
-    expect(gateway.asked).toHaveLength(1)
+    expect(gateway.paths).toHaveLength(1)
   })
 
-  it('asks for a few blocks at once', async () => {
+  it('requests a few blocks at once', async () => {
     const root = links(174)
-    const cid = cidOfNode(root)
+    const cid = computeNodeCid(root)
     const gateway = await gatewayWith(cid, root)
     await expectError(read(gateway.url, cid), { code: 'NOT_FOUND' })
-    expect(gateway.most()).toBeLessThanOrEqual(8)
+    expect(gateway.maxPending()).toBeLessThanOrEqual(8)
   })
 
-  it('asks for a block in both ways, and one whose URL ends in a slash for the same path', async () => {
+  it('requests a block in both ways, and normalizes a URL that ends in a slash', async () => {
     const block = Buffer.from('abc')
     const cid = await computeCid(Uint8Array.from(block))
     const gateway = await gatewayWith(cid, block)
     expect(await read(`${gateway.url}/`, cid)).toEqual(Uint8Array.from(block))
-    expect(gateway.asked).toEqual([`/ipfs/${cid}?format=raw`])
+    expect(gateway.paths).toEqual([`/ipfs/${cid}?format=raw`])
     expect(gateway.accepts).toEqual(['application/vnd.ipld.raw'])
   })
 })
 
-describe('RelayClient says what is wrong with what it is given:', () => {
-  it.each(['none', '', 'relay.example.com', '/relay', 'ftp://relay.example', undefined, 7])('the url %j', (given) =>
-    expect(() => new RelayClient({ url: given as string })).toThrow(new TypeError(`${given}: not http(s)`))
+describe('RelayClient refuses the invalid argument', () => {
+  it.each(['none', '', 'relay.example.com', '/relay', 'ftp://relay.example', undefined, 7])('url %j', (url) =>
+    expect(() => new RelayClient({ url: url as string })).toThrow(new TypeError(`${url}: not http(s)`))
   )
 
   it.each([new ArrayBuffer(8), [1, 2], 5, new Blob(['a']), undefined])(
-    'content that is neither text nor bytes nor a file: %#',
+    'content that is neither text, bytes nor a file: %#',
     (content) => {
       const work = new RelayClient({ url }).send(content as never)
       return expect(work).rejects.toEqual(new TypeError('content: expected a string, a Uint8Array or a File'))

@@ -23,22 +23,22 @@ beforeEach(async () => {
   auth = await service.signedIn()
 })
 
-const asked = (): number => service.count('/resource-token')
+const countTokenRequests = (): number => service.count('/resource-token')
 
-const claimsOf = (token: string): Record<string, unknown> =>
+const readClaims = (token: string): Record<string, unknown> =>
   JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as Record<string, unknown>
 
-describe('tokenFor', () => {
-  it('asks for a token of the session once for all who wait, and again for another resource', async () => {
+describe('DidAuthClient.tokenFor', () => {
+  it('requests one token for concurrent callers, and another for another resource', async () => {
     const tokens = await Promise.all(Array.from({ length: 10 }, () => auth.tokenFor(notes)))
     expect(new Set(tokens).size).toBe(1)
-    expect(asked()).toBe(1)
-    expect(claimsOf(tokens[0]!)).toMatchObject({ aud: notes, sub: auth.session?.did, sid: auth.session?.sessionId })
-    expect(claimsOf(await auth.tokenFor(files))).toMatchObject({ aud: files })
-    expect(asked()).toBe(2)
+    expect(countTokenRequests()).toBe(1)
+    expect(readClaims(tokens[0]!)).toMatchObject({ aud: notes, sub: auth.session?.did, sid: auth.session?.sessionId })
+    expect(readClaims(await auth.tokenFor(files))).toMatchObject({ aud: files })
+    expect(countTokenRequests()).toBe(2)
   })
 
-  it('keeps a token of 300 s until 30 s before its end', async () => {
+  it('caches a token of 300 s until 30 s before its expiry', async () => {
     const token = await auth.tokenFor(notes)
     service.clock.seconds += 269
     expect(await auth.tokenFor(notes)).toBe(token)
@@ -46,35 +46,35 @@ describe('tokenFor', () => {
     expect(await auth.tokenFor(notes)).not.toBe(token)
   })
 
-  it('never gives a refused token again, and asks once for all callers that had it', async () => {
+  it('never returns a refused token again, and requests one for all callers that had it', async () => {
     const refused = await auth.tokenFor(notes)
     const tokens = await Promise.all([auth.tokenFor(notes, refused), auth.tokenFor(notes, refused)])
     expect(tokens[0]).not.toBe(refused)
     expect(tokens[1]).toBe(tokens[0])
-    expect(asked()).toBe(2)
+    expect(countTokenRequests()).toBe(2)
   })
 
-  it('asks again after a login, and fails after a log out', async () => {
+  it('requests a new token after a login, and fails after a logout', async () => {
     await auth.tokenFor(notes)
     await auth.logIn()
-    expect(claimsOf(await auth.tokenFor(notes))).toMatchObject({ sid: auth.session?.sessionId })
+    expect(readClaims(await auth.tokenFor(notes))).toMatchObject({ sid: auth.session?.sessionId })
     await auth.logOut()
     await expectClientError(auth.tokenFor(notes), { code: 'NOT_SIGNED_IN' })
-    expect(asked()).toBe(2)
+    expect(countTokenRequests()).toBe(2)
   })
 
-  it('refreshes an access token that has ended first, and works after a reload', async () => {
+  it('refreshes an expired access token first, and works after a reload', async () => {
     const storage = createSharedStorage()
     await service.outdated({ storage })
-    expect(claimsOf(await service.client({ storage }).tokenFor(notes))).toMatchObject({ aud: notes })
+    expect(readClaims(await service.client({ storage }).tokenFor(notes))).toMatchObject({ aud: notes })
     expect(service.count('/refresh-token')).toBe(1)
   })
 
-  it('asks again where the last request failed', async () => {
+  it('retries after a failed request', async () => {
     service.lose('/resource-token')
     await expectClientError(auth.tokenFor(notes), { code: 'UNAVAILABLE' })
     service.intercept(() => undefined)
-    expect(claimsOf(await auth.tokenFor(notes))).toMatchObject({ aud: notes })
+    expect(readClaims(await auth.tokenFor(notes))).toMatchObject({ aud: notes })
   })
 
   it('fails for a resource that the service does not list, and keeps the session', async () => {
@@ -86,7 +86,7 @@ describe('tokenFor', () => {
     expect(auth.session).toBeDefined()
   })
 
-  it('refuses the token of another session, as another tab may have logged in with the same cookies', async () => {
+  it('refuses the token of another session, after a login in another tab', async () => {
     const other = await (await service.signedIn()).tokenFor(notes)
     service.interceptAnswer((exchange, response) =>
       exchange.path === '/resource-token' ? Response.json({ accessToken: other, expiresIn: 300 }) : response
@@ -94,7 +94,7 @@ describe('tokenFor', () => {
     await expectClientError(auth.tokenFor(notes), { code: 'NOT_SIGNED_IN' })
   })
 
-  it('fails where the answer has no token', async () => {
+  it('fails if the response has no token', async () => {
     service.interceptAnswer((exchange, response) =>
       exchange.path === '/resource-token' ? Response.json({ accessToken: 1 }) : response
     )
@@ -105,14 +105,14 @@ describe('tokenFor', () => {
 const RELAY = 'https://relay.example'
 const VAULT = 'https://vault.example'
 
-/** A user of an auth server, whose tokens relay and vault accept, and what the requests to these two carry. */
-async function newUser() {
+/** Starts a user of an auth server, whose tokens relay and vault accept, and records the requests to these two. */
+async function startUser() {
   const issuer = await startIssuer({ resources: [RELAY, VAULT] })
   issuer.clock.seconds = Math.floor(Date.now() / 1_000)
-  const seen: { path: string; authorization: string | undefined }[] = []
+  const requests: { path: string; authorization: string | undefined }[] = []
   const seenAt = (listener: RequestListener): Promise<string> =>
     startServer((req, res) => {
-      seen.push({ path: req.url ?? '', authorization: req.headers.authorization })
+      requests.push({ path: req.url ?? '', authorization: req.headers.authorization })
       listener(req, res)
     })
   const env = { TRUSTED_ISSUER: issuer.url }
@@ -128,7 +128,7 @@ async function newUser() {
     auth,
     did: user.did,
     signed: wallet.signed,
-    seen,
+    requests,
     seenAt,
     relayListener,
     vaultListener: vault.listener
@@ -136,8 +136,8 @@ async function newUser() {
 }
 
 describe('RelayClient and VaultClient with the tokens of an auth server', () => {
-  it('send, open and keep with one signature in all', async () => {
-    const { auth, signed, seen, seenAt, relayListener, vaultListener } = await newUser()
+  it('send, open and store with one signature in total', async () => {
+    const { auth, signed, requests, seenAt, relayListener, vaultListener } = await startUser()
     await auth.logIn()
     const relay = new RelayClient({ auth, resource: RELAY, url: await seenAt(relayListener) })
     expect(await relay.open(await relay.send('The old oak'))).toBe('The old oak')
@@ -145,52 +145,52 @@ describe('RelayClient and VaultClient with the tokens of an auth server', () => 
     await vault.add('notes', 'Buy oak')
     expect((await vault.keys()).map(({ key }) => key)).toEqual(['notes'])
     expect(signed).toHaveLength(1)
-    expect(seen.every(({ authorization }) => authorization?.startsWith('Bearer ey'))).toBe(true)
+    expect(requests.every(({ authorization }) => authorization?.startsWith('Bearer ey'))).toBe(true)
   })
 
-  it('gives absolute URLs and the token to a fetch of the caller', async () => {
-    const { auth, seenAt, relayListener } = await newUser()
+  it("pass absolute URLs and the token to the caller's fetch", async () => {
+    const { auth, seenAt, relayListener } = await startUser()
     await auth.logIn()
-    const asked: string[] = []
+    const urls: string[] = []
     const fetch: typeof globalThis.fetch = async (url, init) => {
-      asked.push(`${new Headers(init?.headers).get('authorization')?.slice(0, 9)} ${url as string}`)
+      urls.push(`${new Headers(init?.headers).get('authorization')?.slice(0, 9)} ${url as string}`)
       return globalThis.fetch(url, init)
     }
     const url = await seenAt(relayListener)
     await new RelayClient({ auth, resource: RELAY, url, fetch }).send('Hello')
-    expect(asked).toEqual([`Bearer ey ${url}/file`])
+    expect(urls).toEqual([`Bearer ey ${url}/file`])
   })
 
-  it('asks no token for a list that everybody may read, and reads it without a session', async () => {
-    const { auth, did, seen, seenAt, vaultListener } = await newUser()
+  it('read a public list without a session or a token', async () => {
+    const { auth, did, requests, seenAt, vaultListener } = await startUser()
     const vault = new VaultClient({ auth, resource: VAULT, url: await seenAt(vaultListener) })
     expect((await vault.get('notes', did)).contents).toEqual([])
-    expect(seen).toEqual([{ path: `/${encodeURIComponent(did)}/notes`, authorization: undefined }])
+    expect(requests).toEqual([{ path: `/${encodeURIComponent(did)}/notes`, authorization: undefined }])
   })
 
-  it('fails without a session, and sends nothing', async () => {
-    const { auth, seen, seenAt, relayListener, vaultListener } = await newUser()
+  it('fail without a session, and send nothing', async () => {
+    const { auth, requests, seenAt, relayListener, vaultListener } = await startUser()
     const relay = new RelayClient({ auth, resource: RELAY, url: await seenAt(relayListener) })
     const vault = new VaultClient({ auth, resource: VAULT, url: await seenAt(vaultListener) })
     await expectClientError(relay.send('Hello'), { code: 'NOT_SIGNED_IN' })
     await expectClientError(vault.add('notes', 'Hello'), { code: 'NOT_SIGNED_IN' })
-    expect(seen).toEqual([])
+    expect(requests).toEqual([])
   })
 
-  it('ask once more with another token where one is refused, and never twice', async () => {
-    const { issuer, auth, seen, seenAt } = await newUser()
+  it('retry once with a new token if one is refused', async () => {
+    const { issuer, auth, requests, seenAt } = await startUser()
     await auth.logIn()
     const refusing = await seenAt(startRefusingServer(401, 'ERR_ACCESS_TOKEN_EXPIRED'))
     await expectClientError(new VaultClient({ auth, resource: VAULT, url: refusing }).keys(), { code: 'NOT_SIGNED_IN' })
     await expectClientError(new RelayClient({ auth, resource: RELAY, url: refusing }).send('Hello'), {
       code: 'NOT_SIGNED_IN'
     })
-    expect(new Set(seen.map(({ authorization }) => authorization)).size).toBe(4)
+    expect(new Set(requests.map(({ authorization }) => authorization)).size).toBe(4)
     expect(issuer.asked.filter((path) => path === '/resource-token')).toHaveLength(4)
   })
 
-  // Cause: only the request had the signal, and not the wait for its token.
-  it('wait for a token no longer than their signal', async () => {
+  // Cause: the signal aborted only the request, and not the wait for its token.
+  it('stop waiting for a token when their signal aborts', async () => {
     const auth = { tokenFor: () => new Promise<string>(() => undefined), session: undefined, fetch }
     const signal = AbortSignal.abort(new Error('enough'))
     const url = 'http://127.0.0.1:1'
@@ -198,14 +198,14 @@ describe('RelayClient and VaultClient with the tokens of an auth server', () => 
     await expect(new RelayClient({ auth, resource: RELAY, url }).send('Hello', { signal })).rejects.toThrow('enough')
   })
 
-  it('give the token to no gateway', async () => {
-    const { auth, seen, seenAt, relayListener } = await newUser()
+  it('send the token to no gateway', async () => {
+    const { auth, requests, seenAt, relayListener } = await startUser()
     await auth.logIn()
     const url = await seenAt(relayListener)
     const uri = await new RelayClient({ auth, resource: RELAY, url }).send('The old oak')
     const gateway = await seenAt((_req, res) => res.writeHead(404).end())
     await new RelayClient({ auth, resource: RELAY, url }).open(uri, { gateways: [gateway] })
-    const asked = seen.filter(({ path }) => path.startsWith('/ipfs/'))
-    expect(asked).toEqual([{ path: expect.stringMatching('format=raw'), authorization: undefined }])
+    const gatewayRequests = requests.filter(({ path }) => path.startsWith('/ipfs/'))
+    expect(gatewayRequests).toEqual([{ path: expect.stringMatching('format=raw'), authorization: undefined }])
   })
 })

@@ -33,8 +33,8 @@ beforeEach(async () => {
 
 const openTab = (options = {}): DidAuthClient => service.client({ storage, ...options })
 
-describe('the session of a client', () => {
-  it('is gone after a reload with memory(), and restored from a storage, even for an immediate request', async () => {
+describe('DidAuthClient.session', () => {
+  it('is lost after a reload with memory(), and restored from a storage for the first request', async () => {
     await service.client().logIn()
     const forgetful = service.client()
     await forgetful.ready
@@ -47,7 +47,7 @@ describe('the session of a client', () => {
     expect(reloaded.session).toEqual(session)
   })
 
-  it('is kept under keys of the URL and the DID, and a storage with other texts under them counts as empty', async () => {
+  it('is stored under keys of the URL and the DID; other texts under them count as empty', async () => {
     await openTab().logIn()
     const keys = [...storage.values.keys()]
     expect(keys.sort()).toEqual([`did-auth:${service.url}`, `did-auth:${service.url} ${alice.did}`])
@@ -59,42 +59,42 @@ describe('the session of a client', () => {
     }
   })
 
-  it('is told to subscribers when it changes, until they end it', async () => {
+  it('reports changes to subscribers until they unsubscribe', async () => {
     const auth = service.client()
-    const heard: (ClientSession | undefined)[] = []
-    const end = auth.subscribe((session) => heard.push(session))
+    const changes: (ClientSession | undefined)[] = []
+    const end = auth.subscribe((session) => changes.push(session))
     const session = await auth.logIn()
     await auth.fetch('/me')
     await auth.logOut()
     end()
     await auth.logIn()
-    expect(heard).toEqual([session, undefined])
+    expect(changes).toEqual([session, undefined])
   })
 
-  it('is of each user in a tab of its own: a login in one does not touch the other', async () => {
-    const [one, other] = [openTab(), openTab({ wallet: createPlainWallet(bob) })]
-    await one.logIn()
-    await until(() => other.session?.did === alice.did)
-    // This tab was Alice's, and is Bob's now. The session that it had is over everywhere.
-    await other.logIn()
-    await until(() => one.session === undefined)
-    await one.logIn()
-    expect([one.session?.did, other.session?.did]).toEqual([alice.did, bob.did])
+  it('belongs to one user per tab: a login in one tab does not change the other', async () => {
+    const [tab, otherTab] = [openTab(), openTab({ wallet: createPlainWallet(bob) })]
+    await tab.logIn()
+    await until(() => otherTab.session?.did === alice.did)
+    // This tab was Alice's and is now Bob's. Alice's session has ended everywhere.
+    await otherTab.logIn()
+    await until(() => tab.session === undefined)
+    await tab.logIn()
+    expect([tab.session?.did, otherTab.session?.did]).toEqual([alice.did, bob.did])
     service.clock.seconds += 700
-    expect([await requestStatus(one), await requestStatus(other)]).toEqual([200, 200])
+    expect([await requestStatus(tab), await requestStatus(otherTab)]).toEqual([200, 200])
   })
 
-  it('is the same in a tab that was open before the login', async () => {
-    const [one, other] = [openTab(), openTab()]
-    const session = await one.logIn()
-    await until(() => other.session !== undefined)
-    expect(other.session).toEqual(session)
-    expect(await requestStatus(other)).toBe(200)
+  it('is shared with a tab that was open before the login', async () => {
+    const [tab, otherTab] = [openTab(), openTab()]
+    const session = await tab.logIn()
+    await until(() => otherTab.session !== undefined)
+    expect(otherTab.session).toEqual(session)
+    expect(await requestStatus(otherTab)).toBe(200)
   })
 })
 
-describe('a client with local()', () =>
-  it('takes the session of another tab once its own tab can read it', async () => {
+describe('DidAuthClient with local()', () =>
+  it('uses the session of another tab once its own tab can read it', async () => {
     const page = setPage()
     const area = webStorage()
     setGlobals({ localStorage: webStorage(), BroadcastChannel: undefined })
@@ -112,7 +112,7 @@ describe('a client with local()', () =>
   }))
 
 describe('DidAuthClient.logOut', () => {
-  it('ends the session at the service, in the storage and in the other tabs, which do not pass it on', async () => {
+  it('ends the session at the service, in the storage and in the other tabs', async () => {
     const onSignedOut = jest.fn()
     const tabs = [openTab({ onSignedOut }), openTab({ onSignedOut }), openTab({ onSignedOut })]
     await tabs[0]!.logIn()
@@ -125,7 +125,7 @@ describe('DidAuthClient.logOut', () => {
     expect(onSignedOut.mock.calls.flat()).toEqual(Array(3).fill(expect.objectContaining({ reason: 'loggedOut' })))
   })
 
-  it('forgets the tokens of a header also when the service is not told, and says so', async () => {
+  it('deletes the tokens in header mode even if the service is unavailable, and reports that', async () => {
     const auth = openTab()
     await auth.logIn()
     service.lose()
@@ -134,7 +134,7 @@ describe('DidAuthClient.logOut', () => {
     expect(storage.values.size).toBe(0)
   })
 
-  it('is fine with a session that has ended already, and without one', async () => {
+  it('succeeds for an ended session, and without one', async () => {
     const auth = openTab()
     await auth.logIn()
     service.clock.seconds += 700
@@ -144,19 +144,19 @@ describe('DidAuthClient.logOut', () => {
     expect(auth.session).toBeUndefined()
   })
 
-  it('is noticed by a tab that heard nothing of it, when that refreshes', async () => {
-    const [one, other] = [openTab(), openTab()]
-    await one.logIn()
-    await until(() => other.session !== undefined)
+  it('reaches a tab that missed the event with its next refresh', async () => {
+    const [tab, otherTab] = [openTab(), openTab()]
+    await tab.logIn()
+    await until(() => otherTab.session !== undefined)
     storage.values.clear()
     service.clock.seconds += 700
     const ended = { code: 'SESSION_ENDED', reason: 'loggedOut', userMessage: expect.stringContaining('Log in again') }
-    await expect(other.fetch('/me')).rejects.toMatchObject(ended)
+    await expect(otherTab.fetch('/me')).rejects.toMatchObject(ended)
   })
 })
 
 describe('DidAuthClient.sessions and revoke', () => {
-  it('list the sessions of the user, and end one, or this one', async () => {
+  it("list the user's sessions, and end one, or the current one", async () => {
     const [auth, phone] = [openTab(), service.client()]
     await auth.logIn()
     await phone.logIn()
@@ -169,7 +169,7 @@ describe('DidAuthClient.sessions and revoke', () => {
     expect(auth.session).toBeUndefined()
   })
 
-  it('throw NOT_SIGNED_IN without a session, and PROTOCOL where the service has no such route', async () => {
+  it('throw NOT_SIGNED_IN without a session, and PROTOCOL if the service has no such route', async () => {
     await expect(openTab().sessions()).rejects.toMatchObject({ code: 'NOT_SIGNED_IN' })
     await expect(openTab().revoke('a')).rejects.toMatchObject({ code: 'NOT_SIGNED_IN' })
     const auth = openTab({ paths: { sessions: '/nowhere' } })
@@ -180,8 +180,8 @@ describe('DidAuthClient.sessions and revoke', () => {
   })
 })
 
-describe('a storage that fails', () =>
-  it('fails the request with its own error, and the session continues', async () => {
+describe('DidAuthClient with a failing storage', () =>
+  it("fails the request with the storage's error, and keeps the session", async () => {
     let fails = false
     const attempt = <T>(run: () => T): T => {
       if (fails) throw new Error('The disk is full')
@@ -200,7 +200,7 @@ describe('a storage that fails', () =>
     expect(await requestStatus(auth)).toBe(200)
   }))
 
-/** A `localStorage` of a Map. */
+/** Creates a `localStorage` on a Map. */
 function webStorage(values = new Map<string, string>()) {
   return {
     values,
@@ -210,28 +210,28 @@ function webStorage(values = new Map<string, string>()) {
   }
 }
 
-/** An IndexedDB with the events that the client waits for, each in a task of its own. */
+/** Creates an IndexedDB with the events that the client uses, each in a separate task. */
 function fakeDatabase() {
   const values = new Map<string, string>()
   let opened = 0
-  const request = (result: unknown, fails = false) => {
-    const made: Record<string, unknown> = { result, error: fails ? new Error('quota') : null }
+  const createRequest = (result: unknown, fails = false) => {
+    const request: Record<string, unknown> = { result, error: fails ? new Error('quota') : null }
     const fire = (name: string): void => {
       setImmediate(() => {
-        const handler = made[fails ? 'onerror' : name]
+        const handler = request[fails ? 'onerror' : name]
         if (typeof handler === 'function') handler.call(undefined)
       })
     }
-    return { made, fire }
+    return { request, fire }
   }
   const database = {
     createObjectStore: () => undefined,
     close: () => (opened -= 1),
     transaction: () => {
-      const { made, fire } = request(undefined)
+      const { request, fire } = createRequest(undefined)
       fire('oncomplete')
-      const answer = (result?: unknown) => request(result).made
-      return Object.assign(made, {
+      const answer = (result?: unknown) => createRequest(result).request
+      return Object.assign(request, {
         objectStore: () => ({
           get: (key: string) => answer(values.get(key)),
           put: (value: string, key: string) => answer(values.set(key, value)),
@@ -241,13 +241,13 @@ function fakeDatabase() {
     }
   }
   const open = (fails: boolean) => {
-    const { made, fire } = request(database, fails)
+    const { request, fire } = createRequest(database, fails)
     opened += 1
     setImmediate(() => {
-      if (!fails) (made.onupgradeneeded as () => void)()
+      if (!fails) (request.onupgradeneeded as () => void)()
       fire('onsuccess')
     })
-    return made
+    return request
   }
   return { values, opened: () => opened, working: { open: () => open(false) }, broken: { open: () => open(true) } }
 }
@@ -267,11 +267,11 @@ describe('the storages', () => {
     ['local() without a browser', local],
     ['session() without a browser', session],
     ['indexedDb() without a browser', indexedDb]
-  ])('%s keeps values while the process runs', async (_name, make) => {
+  ])('%s stores values while the process runs', async (_name, make) => {
     expect(await goThrough(make())).toEqual([undefined, '2', undefined])
   })
 
-  it('local() and session() keep values in their areas', async () => {
+  it('local() and session() store values in their areas', async () => {
     const [localStorage, sessionStorage] = [webStorage(), webStorage()]
     setGlobals({ localStorage, sessionStorage })
     await local().set('a', '1')
@@ -281,7 +281,7 @@ describe('the storages', () => {
     expect(localStorage.values.size).toBe(0)
   })
 
-  it('local() keeps values in memory where the area is full', async () => {
+  it('local() stores values in memory if the area is full', async () => {
     const full = webStorage(new Map([['a', 'old']]))
     full.setItem = () => {
       throw new DOMException('full', 'QuotaExceededError')
@@ -290,7 +290,7 @@ describe('the storages', () => {
     expect(await goThrough(local())).toEqual(['old', '2', undefined])
   })
 
-  it('local() keeps values in memory where the user has forbidden storage', async () => {
+  it('local() stores values in memory if the user has blocked storage', async () => {
     setGlobals({ localStorage: undefined })
     Object.defineProperty(globalThis, 'localStorage', {
       configurable: true,
@@ -301,7 +301,7 @@ describe('the storages', () => {
     expect(await goThrough(local())).toEqual([undefined, '2', undefined])
   })
 
-  it('indexedDb() keeps values in a database, which it closes each time, and says when that fails', async () => {
+  it('indexedDb() stores values in a database, closes it each time, and reports failures', async () => {
     const database = fakeDatabase()
     setGlobals({ indexedDB: database.working })
     await indexedDb().set('b', '1')
@@ -312,7 +312,7 @@ describe('the storages', () => {
     await expect(indexedDb().get('b')).rejects.toThrow('IndexedDB failed')
   })
 
-  it('only memory() says that no other tab sees it', () => {
+  it('only memory() reports that no other tab sees it', () => {
     const storages = [memory(), local(), session()]
     expect(storages.map(({ isPrivate }) => isPrivate === true)).toEqual([true, false, false])
   })

@@ -4,7 +4,7 @@ import { catchFailure } from '../support/client-error.js'
 import { createPlainWallet } from '../support/client-service.js'
 import { createNumberedWallet } from '../support/wallet.js'
 
-it('rejects with UNAVAILABLE where the part that signs EIP-4361 cannot be loaded', async () => {
+it('rejects with UNAVAILABLE if the EIP-4361 module cannot be loaded', async () => {
   jest.unstable_mockModule('../../src/client/siwe-login.js', () => {
     throw new TypeError('Failed to fetch dynamically imported module')
   })

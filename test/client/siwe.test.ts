@@ -12,17 +12,17 @@ const account = { address: alice.address, chainId: 8453 }
 const problem = (status: number, code: string): Response =>
   new Response(JSON.stringify({ title: 'Words of it', code }), { status })
 
-/** Signs as a modal does: the adapter's nonce, its text, the wallet. */
+/** Signs like a modal, with the adapter's nonce, its text and the wallet. */
 async function signBy(steps: {
   getNonce(): Promise<string>
-  createMessage(of: { address: string; chainId: number; nonce: string }): string
+  createMessage(fields: { address: string; chainId: number; nonce: string }): string
 }): Promise<{ message: string; signature: string }> {
   const message = steps.createMessage({ ...account, nonce: await steps.getNonce() })
   return { message, signature: alice.personalSign(message) }
 }
 
 describe("DidAuthClient with message: 'siwe'", () => {
-  it('signs a text of EIP-4361, and has a session of the DID that the service tells', async () => {
+  it('signs an EIP-4361 message, and has the DID that the service returns', async () => {
     const service = await start()
     const wallet = { ...createWatchedWallet(alice), chainId: 8453 }
     const auth = service.client({ message: 'siwe', wallet, statement: 'Come in.' })
@@ -48,7 +48,7 @@ describe("DidAuthClient with message: 'siwe'", () => {
     '0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb',
     '0x52908400098527886E0F7030069857D2E4169EE7',
     '0xde709f2102306220921060314715629080e2fb77'
-  ])('writes %s with its checksum, however the wallet spells it', async (address) => {
+  ])('writes %s with its checksum, whatever spelling the wallet uses', async (address) => {
     const siwe = await (await start()).client().siwe()
     for (const spelling of [address, address.toLowerCase(), `0x${address.slice(2).toUpperCase()}`])
       expect(siwe.fields({ ...account, address: spelling, nonce: 'x' })).toMatchObject({ address })
@@ -72,7 +72,7 @@ describe("DidAuthClient with message: 'siwe'", () => {
     expect([error, wallet.signed]).toMatchObject([{ code: 'PROTOCOL' }, []])
   })
 
-  it('sends only the signature after prepare(), and asks again once the prepared nonce has ended', async () => {
+  it('sends only the signature after prepare(), and requests a new nonce once that has expired', async () => {
     const service = await start()
     const auth = service.client({ message: 'siwe' })
     await auth.prepare()
@@ -84,7 +84,7 @@ describe("DidAuthClient with message: 'siwe'", () => {
     expect(service.count('/siwe/nonce')).toBe(3)
   })
 
-  it('asks once more by itself when the nonce ended while the wallet was open', async () => {
+  it('retries on its own if the nonce expired while the wallet prompt was open', async () => {
     const service = await start()
     const wallet = createWatchedWallet(alice, () => (service.clock.seconds += wallet.signed.length === 1 ? 400 : 0))
     const auth = service.client({ wallet })
@@ -100,7 +100,7 @@ describe("DidAuthClient with message: 'siwe'", () => {
     [401, 'ERR_CONTRACT_SIGNATURE', 'REFUSED', 'Words of it'],
     [503, 'ERR_CHAIN', 'UNAVAILABLE', 'try again'],
     [404, 'ERR_NONE', 'PROTOCOL', 'Contact its operator']
-  ])('says of %i %s: %s', async (status, serverCode, code, advice) => {
+  ])('reports for %i %s: %s', async (status, serverCode, code, advice) => {
     const service = await start()
     service.intercept(({ path }) => (path === '/siwe/verify' ? problem(status, serverCode) : undefined))
     const error = await catchFailure(service.client({ message: 'siwe' }).logIn())
@@ -112,7 +112,7 @@ describe.each([
   ['rainbowKit', (auth: DidAuthClient) => rainbowKit(auth)],
   ['connectKit', (auth: DidAuthClient) => ({ ...connectKit(auth), verify: connectKit(auth).verifyMessage })]
 ])('%s', (_name, adapterOf) =>
-  it('logs in, and out', async () => {
+  it('logs in and out', async () => {
     const service = await start()
     const auth = service.client()
     const adapter = adapterOf(auth)
@@ -124,7 +124,7 @@ describe.each([
 )
 
 describe('rainbowKit', () =>
-  it('takes a new nonce after a refusal, although the modal writes the old one', async () => {
+  it('requests a new nonce after a refusal, although the modal writes the old one', async () => {
     jest.spyOn(console, 'warn').mockImplementation(() => undefined)
     const service = await start()
     const adapter = rainbowKit(service.client())
@@ -133,14 +133,14 @@ describe('rainbowKit', () =>
       const message = adapter.createMessage({ ...account, nonce })
       return { message, signature: alice.personalSign(message) }
     }
-    const late = sign()
+    const signing = sign()
     service.clock.seconds += 400
-    expect(await adapter.verify(late)).toBe(false)
+    expect(await adapter.verify(signing)).toBe(false)
     expect(await adapter.verify(sign())).toBe(true)
   }))
 
 describe('connectKit', () =>
-  it('tells the account and the chain of the session, and null without one', async () => {
+  it('returns account and chain of the session, and null without one', async () => {
     const service = await start()
     const config = connectKit(service.client())
     expect(await config.getSession()).toBeNull()
@@ -149,7 +149,7 @@ describe('connectKit', () =>
   }))
 
 describe('appKit', () =>
-  it('logs in, tells the session of its account on any chain, and signs out', async () => {
+  it('logs in, returns the session of its account on any chain, and signs out', async () => {
     const service = await start()
     const auth = service.client()
     const siwx = appKit(auth)
@@ -164,11 +164,11 @@ describe('appKit', () =>
   }))
 
 describe('thirdweb', () => {
-  it('sends the text that thirdweb writes of the payload', async () => {
+  it('sends the text that thirdweb writes from the payload', async () => {
     const service = await start()
     const options = thirdweb(service.client())
     const payload = await options.getLoginPayload(account)
-    // `createLoginMessage` of thirdweb joins the lines in the same way.
+    // `createLoginMessage` of thirdweb joins the lines in this way.
     const text = `${payload.domain} wants you to sign in with your Ethereum account:\n${payload.address}\n\n${payload.statement}\n
 URI: ${payload.uri}\nVersion: 1\nChain ID: 8453\nNonce: ${payload.nonce}\nIssued At: ${payload.issued_at}
 Expiration Time: ${payload.expiration_time}`
@@ -178,7 +178,7 @@ Expiration Time: ${payload.expiration_time}`
     expect(await options.isLoggedIn(alice.address)).toBe(false)
   })
 
-  it('logs out where the user has picked another account', async () => {
+  it('logs out after the user picked another account', async () => {
     const service = await start()
     const auth = await service.signedIn()
     const options = thirdweb(auth)
@@ -188,13 +188,13 @@ Expiration Time: ${payload.expiration_time}`
   })
 })
 
-/** The fields that an application gives to `wallet_connect`. */
+/** Fields that an application passes to `wallet_connect`. */
 type WantedText = { nonce: string; domain: string; uri: string }
 
-/** A wallet that answers `wallet_connect` so, and signs. */
-const providerOf = (answer: (wanted: WantedText) => unknown, asked: string[] = []) => ({
+/** Creates a wallet that responds to `wallet_connect` with this result, and signs. */
+const createProvider = (answer: (request: WantedText) => unknown, calls: string[] = []) => ({
   request: async ({ method, params }: { method: string; params?: readonly unknown[] }): Promise<unknown> => {
-    asked.push(method)
+    calls.push(method)
     if (method === 'eth_chainId') return '0x2105'
     if (method === 'eth_requestAccounts') return [alice.address]
     if (method === 'personal_sign')
@@ -204,7 +204,7 @@ const providerOf = (answer: (wanted: WantedText) => unknown, asked: string[] = [
   }
 })
 
-/** The answer of a wallet that writes the text itself, with the fields that it is given. */
+/** Returns the response of a wallet that writes the text from the given fields. */
 function signWanted({ nonce, domain, uri }: WantedText): unknown {
   const message = `${domain} wants you to sign in with your Ethereum account:\n${alice.address}\n\n
 URI: ${uri}\nVersion: 1\nChain ID: 8453\nNonce: ${nonce}\nIssued At: ${new Date(START_SECONDS * 1_000).toISOString()}`
@@ -215,39 +215,41 @@ URI: ${uri}\nVersion: 1\nChain ID: 8453\nNonce: ${nonce}\nIssued At: ${new Date(
 describe('connectAndSignIn', () => {
   it('logs in with one prompt', async () => {
     const service = await start()
-    const asked: string[] = []
-    expect(await connectAndSignIn(service.client(), providerOf(signWanted, asked))).toMatchObject({ did: alice.did })
-    expect(asked).toEqual(['eth_chainId', 'wallet_connect'])
+    const calls: string[] = []
+    expect(await connectAndSignIn(service.client(), createProvider(signWanted, calls))).toMatchObject({
+      did: alice.did
+    })
+    expect(calls).toEqual(['eth_chainId', 'wallet_connect'])
   })
 
   it.each(['https://app.example/shop', 'https://service.example.evil', 'none'])(
-    'asks once more, and keeps the text from the service, where the wallet writes the URI %s',
+    'retries with the text from the service if the wallet writes the URI %s',
     async (uri) => {
       const service = await start()
-      const provider = providerOf((wanted) => signWanted({ ...wanted, uri }))
+      const provider = createProvider((request) => signWanted({ ...request, uri }))
       expect(await connectAndSignIn(service.client(), provider)).toMatchObject({ did: alice.did })
       const sent = service.exchanges.filter(({ path }) => path === '/siwe/verify').map(({ body }) => body)
       expect(sent).toEqual([expect.stringContaining('URI: https://service.example\\n')])
     }
   )
 
-  it.each([4200, -32601])('asks twice where the wallet says %i', async (code) => {
+  it.each([4200, -32601])('prompts twice if the wallet returns error %i', async (code) => {
     const service = await start()
-    const asked: string[] = []
-    const provider = providerOf(() => Promise.reject(Object.assign(new Error('none'), { code })), asked)
+    const calls: string[] = []
+    const provider = createProvider(() => Promise.reject(Object.assign(new Error('none'), { code })), calls)
     expect(await connectAndSignIn(service.client(), provider)).toMatchObject({ did: alice.did })
-    expect(asked.slice(2)).toEqual(['eth_requestAccounts', 'eth_chainId', 'personal_sign'])
+    expect(calls.slice(2)).toEqual(['eth_requestAccounts', 'eth_chainId', 'personal_sign'])
   })
 
-  it('asks nothing more after the user has declined', async () => {
+  it('does not prompt again after the user declined', async () => {
     const service = await start()
-    const provider = providerOf(() => Promise.reject(Object.assign(new Error('no'), { code: 4001 })))
+    const provider = createProvider(() => Promise.reject(Object.assign(new Error('no'), { code: 4001 })))
     expect(await catchFailure(connectAndSignIn(service.client(), provider))).toMatchObject({ code: 'USER_REJECTED' })
   })
 })
 
 describe('a dishonest service that shares its page with another service', () => {
-  /** Signs in as a page with thirdweb does, by the text that the adapter writes. */
+  /** Signs in like a page with thirdweb, by the text of the adapter. */
   const byThirdweb = async (auth: DidAuthClient): Promise<unknown> => {
     const options = thirdweb(auth)
     return options.doLogin({ payload: await options.getLoginPayload(account), signature: '0x' })
@@ -263,8 +265,8 @@ describe('a dishonest service that shares its page with another service', () => 
     ['connectKit', async (auth) => connectKit(auth).verifyMessage(await signBy(connectKit(auth)))],
     ['appKit', byAppKit],
     ['thirdweb', byThirdweb],
-    ['connectAndSignIn', (auth) => connectAndSignIn(auth, providerOf(signWanted))]
-  ])('gets a text by %s that the other one refuses, for a nonce of the other one', async (_name, logIn) => {
+    ['connectAndSignIn', (auth) => connectAndSignIn(auth, createProvider(signWanted))]
+  ])('gets a text by %s that the other service refuses, for a nonce of the other service', async (_name, logIn) => {
     jest.spyOn(console, 'warn').mockImplementation(() => undefined)
     const trustedOrigins = ['https://app.example']
     const [dishonest, other] = [await start(), await startClientService({ siwe: true, trustedOrigins })]

@@ -6,7 +6,7 @@ import { build, type Plugin } from 'esbuild'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Each entry for pages, and the bytes that all of it may have, minified and compressed by gzip. */
+/** Entries for pages, and the maximum of their bytes, minified and compressed with gzip. */
 const entries: [entry: string, source: string, bytes: number][] = [
   ['express-did-auth/client', 'src/client/index.ts', 7_500],
   ['express-did-auth/client/siwe', 'src/client/siwe/index.ts', 2_500],
@@ -25,14 +25,14 @@ const loadedLater: Plugin = {
   }
 }
 
-/** Packages that count with the entries that bring them: an optional package, and the curve. */
+/** Packages whose size counts with the entries that need them: an optional package, and the curve. */
 const brought: Readonly<Record<string, RegExp>> = {
   'express-did-auth/client/qr': /node_modules\/uqr\//,
   'express-did-auth/client/passkey': /node_modules\/@noble\//
 }
 
-describe('express-did-auth/client, the part that signs EIP-4361', () =>
-  it('is loaded on its own, and is no larger than 3500 bytes', async () => {
+describe('the EIP-4361 module of express-did-auth/client', () =>
+  it('loads separately, and has at most 3500 bytes', async () => {
     const { outputFiles } = await build({
       entryPoints: [`${root}/src/client/index.ts`],
       outdir: root,
@@ -49,7 +49,7 @@ describe('express-did-auth/client, the part that signs EIP-4361', () =>
     expect(gzipSync(later[0]!.contents, { level: 9 }).length).toBeLessThanOrEqual(3_500)
   }))
 
-/** How the pages state the sizes in kB, in the order of the entries. */
+/** Statements of sizes in kB in the documents, in the order of the entries. */
 const stated: readonly (readonly [page: string, pattern: RegExp, entries: readonly string[]])[] = [
   ['README.md', /\*\*A client\*\* of ([\d.]+) kB/, ['client']],
   ['src/client/README.md', /It is ([\d.]+) kB \(minified, gzip\)/, ['client']],
@@ -70,7 +70,7 @@ const stated: readonly (readonly [page: string, pattern: RegExp, entries: readon
 const measured = new Map<string, number>()
 
 describe.each(entries)('%s', (entry, source, bytes) =>
-  it(`is no larger than ${bytes} bytes, and needs neither Node nor another package`, async () => {
+  it(`has at most ${bytes} bytes, and needs neither Node nor another package`, async () => {
     const { outputFiles, metafile } = await build({
       stdin: { contents: `export * from './${source}'`, resolveDir: root },
       bundle: true,
@@ -94,7 +94,7 @@ describe.each(entries)('%s', (entry, source, bytes) =>
 )
 
 describe('pages that state sizes', () =>
-  it('state the same ones, which are within 0.1 kB of what was measured', () => {
+  it('agree, within 0.1 kB of the measured sizes', () => {
     const byEntry = new Map<string, Set<number>>()
     for (const [page, pattern, named] of stated) {
       const [, ...sizes] = pattern.exec(readFileSync(`${root}/${page}`, 'utf8')) ?? []

@@ -27,8 +27,8 @@ afterAll(async () => {
   await vault.close()
 })
 
-/** A user who was never seen before, logged in. */
-async function newUser(options: Partial<VaultClientOptions> = {}, url = address.url) {
+/** Returns a new, logged-in user. */
+async function startUser(options: Partial<VaultClientOptions> = {}, url = address.url) {
   const { address: account, personalSign, did } = createWallet()
   const wallet = { address: account, signMessage: personalSign }
   const auth = new DidAuthClient({ url, wallet, domain: 'vault.example' })
@@ -40,8 +40,8 @@ describe.each([
   ['in plain text', {}],
   ['encrypted', { encrypt: { key } }]
 ])('VaultClient %s', (_name, options) => {
-  it('adds, reads, replaces and deletes', async () => {
-    const { client, did } = await newUser(options)
+  it('adds, reads, replaces and deletes entries', async () => {
+    const { client, did } = await startUser(options)
     expect(await client.get('notes')).toEqual({ contents: [], etag: expect.stringMatching(/^".+"$/) })
     const first = await client.add('notes', 'Buy oak 🌳')
     const second = await client.add('notes', '')
@@ -58,8 +58,8 @@ describe.each([
     expect(await client.keys()).toEqual([])
   })
 
-  it('writes only where the list is the one that was read', async () => {
-    const { client } = await newUser(options)
+  it('writes only if the list is the one that was read', async () => {
+    const { client } = await startUser(options)
     const { etag } = await client.add('notes', 'mine', { ifNoneMatch: '*' })
     const now = await client.add('notes', 'of another device', { ifMatch: etag })
     for (const write of [
@@ -75,18 +75,18 @@ describe.each([
   })
 
   it.each(['a b', 'a/b', 'ä🌳', '%2F', '?#', 'keys of mine', "it's", 'did:ethr:x'])(
-    'keeps the key %j',
+    'accepts the key %j',
     async (name) => {
-      const { client } = await newUser(options)
+      const { client } = await startUser(options)
       await client.add(name, name)
       expect((await client.get(name)).contents).toEqual([name])
-      expect((await client.keys()).map((one) => one.key)).toEqual([name])
+      expect((await client.keys()).map((entry) => entry.key)).toEqual([name])
       await client.delete(name)
     }
   )
 
-  it('tells what is stored, and gives all of it back', async () => {
-    const { client, did } = await newUser(options)
+  it('reports what is stored, and exports all of it', async () => {
+    const { client, did } = await startUser(options)
     const { id } = await client.add('a', 'one')
     await client.add('b', 'two')
     expect(await client.backup()).toMatchObject({
@@ -97,8 +97,8 @@ describe.each([
     expect([used + available, usedEntries, availableEntries]).toEqual([2_000_000, 2, 9_998])
   })
 
-  it('says what is wrong with a content or a key', async () => {
-    const { client } = await newUser(options)
+  it('explains what is wrong with a content or a key', async () => {
+    const { client } = await startUser(options)
     await expectError(client.add('notes', 'a'.repeat(1_200_000)), { code: 'TOO_LARGE', status: 413 })
     await client.add('notes', 'a'.repeat(700_000))
     await client.add('notes', 'b'.repeat(700_000))
@@ -117,7 +117,7 @@ describe.each([
     ]) {
       await expectError(client.add(name, 'a'), { code: 'NAME' })
     }
-    // A POST of that name would have ended the session.
+    // A POST with this name would have ended the session.
     const taken = await client.replace('notes', 'taken down')
     await vault.store.takeDown(taken.id, 'test', 1)
     if (!('encrypt' in options))
@@ -126,8 +126,8 @@ describe.each([
 })
 
 describe('VaultClient', () => {
-  it('answers the cid of the content, and reads without a session, also what others wrote', async () => {
-    const { client, did } = await newUser()
+  it('returns the CID of the content, and reads without a session, also entries of others', async () => {
+    const { client, did } = await startUser()
     const { id } = await client.add('notes', 'Hello')
     expect(id).toBe(cidOf(Buffer.from('Hello')))
     const visitor = new VaultClient({ auth: new DidAuthClient({ url: address.url }) })
@@ -137,30 +137,30 @@ describe('VaultClient', () => {
     await expectError(visitor.keys(), { code: 'NOT_SIGNED_IN', status: 401 })
   })
 
-  it('adds nothing where the same content is sent again', async () => {
-    const { client } = await newUser()
+  it('adds nothing if the same content is sent again', async () => {
+    const { client } = await startUser()
     const written = await client.add('notes', 'Hello')
     expect(await client.add('notes', 'Hello')).toEqual(written)
   })
 
   it.each(['global', 'client'] as const)(
-    'gives absolute URLs and the token to the %s fetch of the caller',
+    'passes absolute URLs and the token to the %s fetch of the caller',
     async (which) => {
-      const asked: unknown[] = []
-      const { auth } = await newUser()
+      const urls: unknown[] = []
+      const { auth } = await startUser()
       const fetch: NonNullable<VaultClientOptions['fetch']> = (url, init) => {
-        asked.push([url, new Headers(init?.headers).get('authorization')?.slice(0, 10)])
+        urls.push([url, new Headers(init?.headers).get('authorization')?.slice(0, 10)])
         return which === 'global' ? globalThis.fetch(url, init) : auth.fetch(url, init)
       }
       await new VaultClient({ auth, fetch }).add('a/b', 'Hello')
-      expect(asked).toEqual([[`${auth.url}/a%2Fb`, 'DIDAuth ey']])
+      expect(urls).toEqual([[`${auth.url}/a%2Fb`, 'DIDAuth ey']])
     }
   )
 })
 
 describe('VaultClient.restore', () => {
-  it('writes what is missing, in its order and behind what is there, as often as it is called', async () => {
-    const { client } = await newUser({ encrypt: { key } })
+  it('writes missing entries in order after existing ones, and can be repeated', async () => {
+    const { client } = await startUser({ encrypt: { key } })
     for (const content of ['one', 'two', 'three']) await client.add('notes', content)
     await client.add('other', 'four')
     const backup = await client.backup({ raw: true })
@@ -178,9 +178,9 @@ describe('VaultClient.restore', () => {
     expect((await client.get('notes')).contents).toEqual(['newer', 'one', 'three', 'two'])
   })
 
-  // Cause: a keyring that was made meanwhile got a second entry, and opened by nothing.
-  it('writes the keyring first, and nothing where another one was made meanwhile', async () => {
-    const { auth, client } = await newUser()
+  // Cause: a keyring that was created in the meantime got a second entry, and nothing opened it.
+  it('writes the keyring first, and nothing if another keyring was created in the meantime', async () => {
+    const { auth, client } = await startUser()
     await client.add('notes', 'one')
     await client.replace('did-auth.keyring', 'mine')
     const backup = await client.backup({ raw: true })
@@ -197,11 +197,11 @@ describe('VaultClient.restore', () => {
     expect((await client.keys()).map(({ key, entries }) => [key, entries.length])).toEqual([['did-auth.keyring', 1]])
   })
 
-  it('refuses a backup that is decrypted, which it would publish, and one of another DID', async () => {
-    const { client } = await newUser({ encrypt: { key } })
+  it('refuses a decrypted backup, which it would publish, and one of another DID', async () => {
+    const { client } = await startUser({ encrypt: { key } })
     await client.add('notes', 'secret')
     await expect(client.restore(await client.backup())).rejects.toThrow('expected one of backup({ raw: true })')
-    const other = await newUser()
+    const other = await startUser()
     await expectError(other.client.restore(await client.backup({ raw: true })), { code: 'KEY' })
     expect(await other.client.keys()).toEqual([])
   })
@@ -209,7 +209,7 @@ describe('VaultClient.restore', () => {
 
 describe('VaultClient with encryption', () => {
   it('stores eda1.<iv>.<ciphertext>, bound to the canonical DID, the key and the version', async () => {
-    const { client, did, auth } = await newUser({ encrypt: { key } })
+    const { client, did, auth } = await startUser({ encrypt: { key } })
     const { id } = await client.add('notes', 'secret')
     const [stored = ''] = (await new VaultClient({ auth }).get('notes')).contents
     expect(cidOf(Buffer.from(stored))).toBe(id)
@@ -222,9 +222,9 @@ describe('VaultClient with encryption', () => {
     expect(Buffer.from(content).toString()).toBe('secret')
   })
 
-  it('never sends the key or the text', async () => {
+  it('never sends the key or the plain text', async () => {
     const sent: string[] = []
-    const { auth } = await newUser()
+    const { auth } = await startUser()
     const fetch: VaultClientOptions['fetch'] = (path, init) => {
       sent.push(`${path} ${JSON.stringify(init)}`)
       return auth.fetch(path, init)
@@ -243,15 +243,15 @@ describe('VaultClient with encryption', () => {
     }
   })
 
-  it('refuses a ciphertext of another secret, key or user, a changed one, and plain text', async () => {
-    const { client, auth } = await newUser({ encrypt: { key } })
+  it('refuses ciphertext of another secret, key or user, changed ciphertext, and plain text', async () => {
+    const { client, auth } = await startUser({ encrypt: { key } })
     const plain = new VaultClient({ auth })
     await client.add('notes', 'secret')
     const [stored = ''] = (await plain.get('notes')).contents
     await expectError(new VaultClient({ auth, encrypt: { key: new Uint8Array(32) } }).get('notes'), { code: 'KEY' })
     await plain.add('moved', stored)
     await expectError(client.get('moved'), { code: 'KEY' })
-    const other = await newUser({ encrypt: { key } })
+    const other = await startUser({ encrypt: { key } })
     await new VaultClient({ auth: other.auth }).add('notes', stored)
     await expectError(other.client.get('notes'), { code: 'KEY' })
     for (const [content, code] of [
@@ -273,8 +273,8 @@ describe('VaultClient with encryption', () => {
   })
 })
 
-describe('VaultClient at a vault that fails', () => {
-  /** A session without a server. */
+describe('VaultClient at a failing vault', () => {
+  /** Returns a client with a session but without a server. */
   const clientAt = (url: string, options: Partial<VaultClientOptions> = {}): VaultClient => {
     const auth = {
       session: { did: 'did:ethr:rsk:0x1' },
@@ -296,7 +296,7 @@ describe('VaultClient at a vault that fails', () => {
     ['403', startRefusingServer(403, 'ERR_CROSS_ORIGIN'), { code: 'CROSS_ORIGIN', status: 403 }],
     ['429', startRefusingServer(429, 'ERR_TOO_MANY_REQUESTS'), { code: 'RATE_LIMITED', retryAfterSeconds: 7 }],
     ['503', startRefusingServer(503, 'ERR_STORAGE'), { code: 'UNAVAILABLE', retryAfterSeconds: 7 }]
-  ])('reports an answer of %s', async (_what, listener, fields) => {
+  ])('reports a response of %s', async (_what, listener, fields) => {
     const client = clientAt(await startServer(listener))
     await expectError(client.get('a'), fields)
     await expectError(client.add('a', 'b'), fields)
@@ -305,7 +305,7 @@ describe('VaultClient at a vault that fails', () => {
     await expectError(client.backup(), fields)
   })
 
-  it('reports a vault that is gone or slow as unavailable; a signal ends the wait with its reason', async () => {
+  it("reports an unreachable or slow vault as unavailable, and rejects with the signal's reason", async () => {
     const slow = await startServer(() => undefined)
     const closed = await listenAt(() => undefined)
     await closed.close()
@@ -320,7 +320,7 @@ describe('VaultClient at a vault that fails', () => {
   })
 
   it.each(['A'.repeat(32), new Uint8Array(31), new Uint16Array(32), new ArrayBuffer(32), Array(32).fill(7), undefined])(
-    'refuses a key that would encrypt with another: %#',
+    'refuses a key name that could be confused with another: %#',
     (key) => {
       expect(() => clientAt('http://127.0.0.1:1', { encrypt: { key: key as Uint8Array } })).toThrow(
         new TypeError('encrypt.key: expected a Uint8Array of 32 bytes')
@@ -328,7 +328,7 @@ describe('VaultClient at a vault that fails', () => {
     }
   )
 
-  it('writes nothing of a user in whose place another one logged in while it was encrypted', async () => {
+  it('writes nothing if another user logged in during the encryption', async () => {
     const auth = { session: { did: 'did:ethr:rsk:0x1' }, fetch: () => Promise.reject(new Error('a request')) }
     const client = new VaultClient({ auth, encrypt: { key } })
     const writing = expectError(client.add('a', 'b'), { code: 'NOT_SIGNED_IN' })
@@ -336,7 +336,7 @@ describe('VaultClient at a vault that fails', () => {
     await writing
   })
 
-  it('throws one class, whose code tells the compiler that a conflict has an etag', async () => {
+  it('throws one class, whose code tells TypeScript that a conflict has an etag', async () => {
     const error = await clientAt(await startServer(startAnsweringServer(412, '', { ETag: '"1"' })))
       .add('a', 'b')
       .catch((thrown: unknown) => thrown)

@@ -41,12 +41,12 @@ beforeEach(async () => {
   page = setPage()
 })
 
-/** Opens a page as a reload does: nothing is left but the storage. */
+/** Opens a page after a reload: only the storage remains. */
 const openPage = (options = {}): DidAuthClient => service.client({ wallet: undefined, storage, ...options })
 const pay = async (auth: DidAuthClient): Promise<number> =>
   (await auth.fetch('/pay', { method: 'POST', approve: true })).status
 
-describe('the wallet of a session that was restored', () => {
+describe('the wallet of a restored session', () => {
   it.each(['header', 'cookie'] as const)(
     'approves requests, and signs out with its account, in mode %s',
     async (mode) => {
@@ -65,7 +65,7 @@ describe('the wallet of a session that was restored', () => {
     }
   )
 
-  it('is found when it announces itself late, and is that of the login and no other one', async () => {
+  it('is found if it announces itself late, and is the wallet of the login', async () => {
     const [end, other] = [ada.announce(page), testWallet('bob')]
     await openPage().logIn({ wallet: ada })
     end()
@@ -78,7 +78,7 @@ describe('the wallet of a session that was restored', () => {
     expect(await pay(auth)).toBe(200)
   })
 
-  it('is window.ethereum where that was the wallet', async () => {
+  it('is window.ethereum if the user logged in with that', async () => {
     setGlobals({ ethereum: ada })
     await openPage().logIn()
     const auth = openPage()
@@ -87,13 +87,13 @@ describe('the wallet of a session that was restored', () => {
     await until(() => auth.session === undefined)
   })
 
-  it('is a passkey again, which is asked at each signature', async () => {
-    // The key of the first prompt is wiped at once, so that each signature prompts.
+  it('can be a passkey, which prompts for each signature', async () => {
+    // The key of the first prompt is wiped immediately, so that each signature prompts.
     fakeClientTime(60_000)
-    const asked: { id: ArrayBuffer }[][] = []
+    const credentialRequests: { id: ArrayBuffer }[][] = []
     const rawId = Uint8Array.from([1, 2, 250]).buffer
     const answer = (allowed: { id: ArrayBuffer }[] = []) => {
-      asked.push(allowed)
+      credentialRequests.push(allowed)
       const first = new Uint8Array(32).fill(7).buffer
       return { rawId, getClientExtensionResults: () => ({ prf: { results: { first } } }) }
     }
@@ -107,10 +107,10 @@ describe('the wallet of a session that was restored', () => {
     const auth = openPage()
     await auth.ready
     expect([await pay(auth), await pay(auth)]).toEqual([200, 200])
-    expect(asked).toEqual([[], ...Array(3).fill([expect.objectContaining({ id: rawId })])])
+    expect(credentialRequests).toEqual([[], ...Array(3).fill([expect.objectContaining({ id: rawId })])])
   })
 
-  it('has to be given by useWallet where it has no id, and is not looked for where the client has one', async () => {
+  it('must be given by useWallet if it has no id, and is not searched if the client has one', async () => {
     await openPage().logIn({ wallet: createPlainWallet(alice) })
     const auth = openPage()
     await expect(pay(auth)).rejects.toMatchObject({ code: 'NO_WALLET' })

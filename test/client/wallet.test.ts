@@ -9,21 +9,21 @@ import { afterTest } from '../support/after-test.js'
 import { alice, createPlainWallet, setGlobals, setPage, startClientService } from '../support/client-service.js'
 import { createNumberedWallet } from '../support/wallet.js'
 
-/** A browser wallet: it takes the bytes of a message in hex. */
+/** Creates a browser wallet that accepts messages as hexadecimal bytes. */
 function provider(
   answers: Partial<Record<'eth_requestAccounts' | 'eth_accounts' | 'eth_chainId' | 'personal_sign', unknown>> = {}
-): Eip1193Provider & { asked: string[]; change: (accounts: unknown) => void } {
-  const asked: string[] = []
+): Eip1193Provider & { methods: string[]; change: (accounts: unknown) => void } {
+  const methods: string[] = []
   let listener: (accounts: never) => void = () => undefined
   return {
-    asked,
+    methods,
     change: (accounts) => listener(accounts as never),
     on: (_event, added) => void (listener = added),
     async request({ method, params = [] }) {
-      asked.push(method)
+      methods.push(method)
       if (method in answers) {
         const answer = answers[method as 'personal_sign']
-        // Wallets throw objects that are no errors.
+        // Wallets throw objects that are not errors.
         // eslint-disable-next-line @typescript-eslint/only-throw-error
         if (answer instanceof Error || (typeof answer === 'object' && answer !== null && 'code' in answer)) throw answer
         return answer
@@ -37,7 +37,7 @@ function provider(
   }
 }
 
-describe('a login', () => {
+describe('DidAuthClient.logIn', () => {
   it.each<[string, () => Wallet | Promise<Wallet>, string]>([
     ['a browser wallet', () => provider(), alice.did],
     ['a wallet of ethers', () => new EthersWallet(alice.privateKey), alice.did],
@@ -53,7 +53,7 @@ describe('a login', () => {
     expect((await auth.fetch('/me')).status).toBe(200)
   })
 
-  it('is of the account that a wallet client of viem was made with, not of the first that its wallet names', async () => {
+  it('uses the account of a viem wallet client, not the first account of its wallet', async () => {
     const service = await startClientService()
     const account = privateKeyToAccount(createNumberedWallet(2).privateKey as '0x')
     const auth = service.client({ wallet: createWalletClient({ account, transport: custom(provider()) }) })
@@ -63,15 +63,15 @@ describe('a login', () => {
   it.each([
     ['its local account', privateKeyToAccount(createNumberedWallet(2).privateKey as '0x'), createNumberedWallet(2).did],
     ['its wallet, for the account that it names', alice.address as '0x', alice.did]
-  ])('works with a client of viem that has no signMessage, by %s', async (_name, account, did) => {
+  ])('works with a viem client without signMessage, by %s', async (_name, account, did) => {
     const service = await startClientService()
-    const asked = provider()
-    const auth = service.client({ wallet: createClient({ account, transport: custom(asked) }) })
+    const wallet = provider()
+    const auth = service.client({ wallet: createClient({ account, transport: custom(wallet) }) })
     expect(await auth.logIn()).toMatchObject({ did })
-    expect(asked.asked).toEqual(did === alice.did ? ['personal_sign'] : [])
+    expect(wallet.methods).toEqual(did === alice.did ? ['personal_sign'] : [])
   })
 
-  it('says to connect the wallet where it knows no such account', async () => {
+  it('asks the user to connect the wallet if the wallet does not know the account', async () => {
     const service = await startClientService()
     const unauthorized = provider({ personal_sign: { code: 4100, message: 'Unauthorized' } })
     const wallet = createClient({ account: alice.address as '0x', transport: custom(unauthorized, { retryCount: 0 }) })
@@ -79,7 +79,7 @@ describe('a login', () => {
     await expect(service.client({ wallet }).logIn()).rejects.toMatchObject({ code: 'WALLET', userMessage })
   })
 
-  it('says which network the service does not accept, at the challenge and at the login', async () => {
+  it('names the network that the service refuses, at the challenge and at the login', async () => {
     const service = await startClientService()
     for (const [network, path, name] of [
       [undefined, '/request-auth', 'rsk:'],
@@ -101,7 +101,7 @@ describe('a login', () => {
     }
   })
 
-  it('throws a TypeError that names getSigner for a provider of ethers, and nothing fails apart from it', async () => {
+  it('throws a TypeError that names getSigner for an ethers provider, without an unhandled rejection', async () => {
     const service = await startClientService()
     const apart = jest.fn()
     process.on('unhandledRejection', apart)
@@ -113,7 +113,7 @@ describe('a login', () => {
     expect(apart).not.toHaveBeenCalled()
   })
 
-  it('works with window.ethereum where no wallet is given, and throws NO_WALLET without it', async () => {
+  it('uses window.ethereum if no wallet is given, and throws NO_WALLET without it', async () => {
     const service = await startClientService()
     const auth = service.client({ wallet: undefined })
     await expect(auth.logIn()).rejects.toMatchObject({ code: 'NO_WALLET' })
@@ -121,19 +121,19 @@ describe('a login', () => {
     expect(await auth.logIn()).toMatchObject({ did: alice.did })
   })
 
-  it('asks a wallet nothing but to sign, when its challenge was prepared', async () => {
+  it('only requests a signature from the wallet if the challenge was prepared', async () => {
     const service = await startClientService()
     const wallet = provider()
     const auth = service.client({ wallet })
     await auth.prepare(alice.address)
-    expect(wallet.asked).toEqual([])
+    expect(wallet.methods).toEqual([])
     const before = service.exchanges.length
     await auth.logIn()
     expect(service.paths().slice(before)).toEqual(['/auth'])
-    expect(wallet.asked).toEqual(['eth_requestAccounts', 'personal_sign'])
+    expect(wallet.methods).toEqual(['eth_requestAccounts', 'personal_sign'])
   })
 
-  it('asks for another challenge where the prepared one has ended or is of another account', async () => {
+  it('requests a new challenge if the prepared one has expired or is for another account', async () => {
     const service = await startClientService()
     const auth = service.client()
     await auth.prepare(createNumberedWallet(2).address)
@@ -146,7 +146,7 @@ describe('a login', () => {
   })
 })
 
-describe('an account that changes in the wallet', () =>
+describe('DidAuthClient when the wallet switches accounts', () =>
   it.each([
     ['signs out', undefined, [createNumberedWallet(2).address], false],
     ['does nothing with onAccountChange ignore', 'ignore' as const, [createNumberedWallet(2).address], true],
@@ -163,7 +163,7 @@ describe('an account that changes in the wallet', () =>
   }))
 
 describe('connectWallet', () => {
-  it('answers the DID, and signatures by personal_sign', async () => {
+  it('returns the DID, and signs with personal_sign', async () => {
     const signer = await connectWallet(provider())
     expect(signer.did).toBe(alice.did)
     expect(verifyMessage('äöü\nb', await signer.signMessage('äöü\nb'))).toBe(alice.address)
@@ -193,7 +193,7 @@ describe('connectWallet', () => {
     ['a signature of a contract', { personal_sign: `0x${'ab'.repeat(97)}` }, 'WALLET'],
     ['an object for a signature', { personal_sign: { r: 1 } }, 'WALLET'],
     ['an error of its own', { personal_sign: new Error('Ledger is locked') }, 'WALLET']
-  ])('tells what %s means, and what to do', async (_name, answers, kind) => {
+  ])('reports what %s means, and what to do', async (_name, answers, kind) => {
     const sign = async (): Promise<string> => (await connectWallet(provider(answers), 'chain')).signMessage('text')
     const error = await sign().catch((thrown: unknown) => thrown)
     expect(error).toMatchObject({
@@ -209,7 +209,7 @@ describe('connectWallet', () => {
     ['eth_requestAccounts', 4001, 'USER_REJECTED'],
     ['personal_sign', 4001, 'USER_REJECTED'],
     ['personal_sign', 5000, 'USER_REJECTED']
-  ] as const)('finds what %s failed with, %d, in the error of ethers', async (method, code, kind) => {
+  ] as const)('finds the original error %s, %d, in the error of ethers', async (method, code, kind) => {
     const failing = provider({ eth_accounts: [alice.address] })
     const ethers = new BrowserProvider(failing)
     afterTest(() => ethers.destroy())
@@ -235,14 +235,14 @@ describe('connectWallet', () => {
     await expect(sign()).rejects.toMatchObject({ code: expect.stringMatching(/^(NO_)?WALLET$/) })
   })
 
-  it('asks a wallet client of viem without an account for one, as any provider', async () => {
+  it('requests the account of a viem wallet client without one, as for any provider', async () => {
     const wallet = createWalletClient({ transport: custom(provider()) }) as unknown as Wallet
     const connected = await connectWallet(wallet)
     expect(connected.did).toBe(`did:ethr:rsk:${alice.address.toLowerCase()}`)
     expect(await connected.signMessage('text')).toMatch(/^0x[0-9a-f]{130}$/)
   })
 
-  it('throws the reason of the signal while a wallet is silent', async () => {
+  it('throws the reason of the signal while a wallet does not respond', async () => {
     const silent: Eip1193Provider = { request: () => new Promise(() => undefined) }
     const controller = new AbortController()
     const connecting = connectWallet(silent, 'rsk', controller.signal)
@@ -251,7 +251,7 @@ describe('connectWallet', () => {
   })
 })
 
-describe('didOfAccount', () => {
+describe('toAccountDid', () => {
   const address = '0xAbCdef0000000000000000000000000000000001'
   it.each([
     [undefined, undefined, 'did:ethr:rsk:'],
@@ -284,51 +284,55 @@ describe('findWallets', () => {
     uuid: rdns
   })
 
-  it('finds none without a browser', async () => {
+  it('returns none outside a browser', async () => {
     expect(await findWallets()).toEqual([])
   })
 
-  it('finds those that announce themselves, early and late, each once, and no broken ones', async () => {
+  it('returns wallets that announce themselves, early and late, each once, and no broken ones', async () => {
     const target = setPage()
-    const [one, two] = [silentProvider(), silentProvider()]
+    const [firstWallet, secondWallet] = [silentProvider(), silentProvider()]
     target.addEventListener('eip6963:requestProvider', () => {
-      announce(target, { info: info('a.b'), provider: one })
-      announce(target, { info: info('a.b'), provider: one })
-      announce(target, { info: { name: 'x' }, provider: two })
+      announce(target, { info: info('a.b'), provider: firstWallet })
+      announce(target, { info: info('a.b'), provider: firstWallet })
+      announce(target, { info: { name: 'x' }, provider: secondWallet })
       announce(target, undefined)
       setTimeout(() => {
-        announce(target, { info: info('c.d', 'https://tracker.example/icon.png'), provider: two })
+        announce(target, { info: info('c.d', 'https://tracker.example/icon.png'), provider: secondWallet })
       }, 5)
     })
     expect(await findWallets({ ms: 60 })).toEqual([
-      { id: 'a.b', name: 'A.B', icon: 'data:image/png;base64,AA==', provider: one },
-      { id: 'c.d', name: 'C.D', icon: undefined, provider: two }
+      { id: 'a.b', name: 'A.B', icon: 'data:image/png;base64,AA==', provider: firstWallet },
+      { id: 'c.d', name: 'C.D', icon: undefined, provider: secondWallet }
     ])
   })
 
-  it('tells of each wallet that announces itself after the list was returned, and of no other one again', async () => {
-    const [own, early, late] = [silentProvider(), silentProvider(), silentProvider()]
-    const target = setPage(own)
-    target.addEventListener('eip6963:requestProvider', () => announce(target, { info: info('e'), provider: early }))
-    const told: string[] = []
-    const onLate = ({ id }: { id: string }): void => void told.push(id)
+  it('reports each wallet that announces itself after the list was returned, and none twice', async () => {
+    const [ownProvider, earlyProvider, lateProvider] = [silentProvider(), silentProvider(), silentProvider()]
+    const target = setPage(ownProvider)
+    target.addEventListener('eip6963:requestProvider', () =>
+      announce(target, { info: info('e'), provider: earlyProvider })
+    )
+    const announcements: string[] = []
+    const onLate = ({ id }: { id: string }): void => void announcements.push(id)
     expect((await findWallets({ ms: 1, onLate })).map(({ id }) => id)).toEqual(['e', 'injected'])
-    for (const [id, provider] of Object.entries({ e: early, l: late, own }))
+    for (const [id, provider] of Object.entries({ e: earlyProvider, l: lateProvider, own: ownProvider }))
       for (let twice = 0; twice < 2; twice += 1) announce(target, { info: info(id), provider })
-    expect(told).toEqual(['l', 'own'])
+    expect(announcements).toEqual(['l', 'own'])
   })
 
-  it('adds window.ethereum at the end, unless it has announced itself', async () => {
-    const [own, other] = [silentProvider(), silentProvider()]
-    const target = setPage(own)
-    expect(await findWallets({ ms: 1 })).toMatchObject([{ id: 'injected', provider: own }])
+  it('appends window.ethereum, unless it has announced itself', async () => {
+    const [ownProvider, other] = [silentProvider(), silentProvider()]
+    const target = setPage(ownProvider)
+    expect(await findWallets({ ms: 1 })).toMatchObject([{ id: 'injected', provider: ownProvider }])
     target.addEventListener('eip6963:requestProvider', () => announce(target, { info: info('o'), provider: other }))
     expect((await findWallets({ ms: 1 })).map(({ id }) => id)).toEqual(['o', 'injected'])
-    target.addEventListener('eip6963:requestProvider', () => announce(target, { info: info('own'), provider: own }))
+    target.addEventListener('eip6963:requestProvider', () =>
+      announce(target, { info: info('own'), provider: ownProvider })
+    )
     expect((await findWallets({ ms: 1 })).map(({ id }) => id)).toEqual(['o', 'own'])
   })
 
-  it('finds each wallet of the test kit, by its seed', async () => {
+  it('returns each wallet of the test kit, created by its seed', async () => {
     const target = setPage()
     for (const seed of ['alice', 'bob']) testWallet(seed).announce(target)
     expect((await findWallets({ ms: 1 })).map(({ name }) => name)).toEqual(['alice', 'bob'])

@@ -14,10 +14,10 @@ const least: DidAuthConfig = {
   serviceSigner
 }
 
-const settingsOf = (config: object = {}) => parseConfig({ ...least, ...config })
+const parseSettings = (config: object = {}) => parseConfig({ ...least, ...config })
 
-/** The lines of the error that a configuration ends in, without the heading. */
-function problemsOf(config: unknown): string[] {
+/** Returns the lines of the error for an invalid configuration, without the heading. */
+function listProblems(config: unknown): string[] {
   try {
     parseConfig(config)
     return []
@@ -28,15 +28,15 @@ function problemsOf(config: unknown): string[] {
     return problems.map((problem) => problem.replace('  - ', ''))
   }
 }
-const problemsWith = (config: object): string[] => problemsOf({ ...least, ...config })
+const listProblemsWith = (config: object): string[] => listProblems({ ...least, ...config })
 
-/** How a problem begins whose value may be a secret. */
+/** Returns the start of a problem whose value may be a secret. */
 const hidden = (type: string): string => `a value of type ${type} (not shown); give `
 
 const chainClient = { verifyMessage: async () => true, getCode: async () => '0x', getChainId: async () => 30 }
 
-describe('the defaults', () => {
-  it('complete the four options that are required', () => {
+describe('the defaults of parseConfig', () => {
+  it('complete the four required options', () => {
     expect(parseConfig(least)).toEqual({
       challengeSecret: 'a secret of the tests, longer than 32 bytes',
       serviceUrl: 'https://service.example',
@@ -91,14 +91,14 @@ describe('the defaults', () => {
     })
   })
 
-  it('also stand in for an option given as undefined', () => {
-    const given = Object.fromEntries(Object.keys(defaults).map((option) => [option, undefined]))
-    expect(settingsOf(given)).toEqual(parseConfig(least))
+  it('also replace an option given as undefined', () => {
+    const options = Object.fromEntries(Object.keys(defaults).map((option) => [option, undefined]))
+    expect(parseSettings(options)).toEqual(parseConfig(least))
   })
 })
 
-describe('the settings', () => {
-  it('are frozen, and what is done to the configuration later does not reach them', () => {
+describe('the settings of parseConfig', () => {
+  it('are frozen, and later changes of the configuration do not reach them', () => {
     const config = { ...least, loginDomains: ['app.example'], trustedOrigins: [], requiredCredentials: ['Email'] }
     const settings = parseConfig(config)
     config.loginDomains.push('attacker.example')
@@ -116,48 +116,49 @@ describe('the settings', () => {
     ['userSessionDurationInHours', 0.000001, 'sessionSeconds', 1],
     ['absoluteSessionDurationInHours', 24, 'absoluteSessionSeconds', 86_400],
     ['absoluteSessionDurationInHours', 1.1, 'absoluteSessionSeconds', 3_960],
-    // No part of a second more for an access token, none less for a time slot.
+    // Access tokens last no fraction of a second longer, time slots none shorter.
     ['accessTokenExpirationTimeInSeconds', 60.9, 'accessTokenSeconds', 60],
     ['timeSlotInSeconds', 60.1, 'timeSlotSeconds', 61],
     ['maxRequestsPerTimeSlot', Infinity, 'maxRequestsPerTimeSlot', Infinity],
     ['replayProtection', 'window', 'singleUse', false]
-  ] as const)('make of %s %p %s %p', (option, value, setting, made) =>
-    expect(settingsOf({ [option]: value })[setting]).toBe(made)
+  ] as const)('turn %s %p into %s %p', (option, value, setting, expected) =>
+    expect(parseSettings({ [option]: value })[setting]).toBe(expected)
   )
 
-  it('take trustedIssuers as a function as it is, and as a list in every spelling of a DID', () => {
+  it('keep trustedIssuers as a function, and match a list in every spelling of a DID', () => {
     const trusts = (issuer: string): boolean => issuer === 'did:web:issuer.example'
-    expect(settingsOf({ trustedIssuers: trusts }).isTrustedIssuer).toBe(trusts)
-    const listed = settingsOf({ trustedIssuers: ['did:ethr:rsk:0xABCDEF5e34c44e07795a67d3554c38b752388d91'] })
+    expect(parseSettings({ trustedIssuers: trusts }).isTrustedIssuer).toBe(trusts)
+    const listed = parseSettings({ trustedIssuers: ['did:ethr:rsk:0xABCDEF5e34c44e07795a67d3554c38b752388d91'] })
     expect(listed.isTrustedIssuer?.('did:ethr:rsk:0xabcdef5e34C44E07795a67d3554c38b752388d91')).toBe(true)
     expect(listed.isTrustedIssuer?.('did:ethr:rsk:0xf05e5b34c44e07795a67d3554c38b752388d9186')).toBe(false)
-    expect(settingsOf({ trustedIssuers: [] }).isTrustedIssuer?.('did:web:issuer.example')).toBe(false)
+    expect(parseSettings({ trustedIssuers: [] }).isTrustedIssuer?.('did:web:issuer.example')).toBe(false)
   })
 
-  it('need resources and the keys for them together', () => {
+  it('require both resources and resourceKeys, or neither', () => {
     const both = { resources: ['https://a.example', 'http://[::1]:3001'], resourceKeys: [resourceKey(1)] }
-    expect(settingsOf(both)).toMatchObject({ ...both, paths: { resourceToken: '/resource-token' } })
+    expect(parseSettings(both)).toMatchObject({ ...both, paths: { resourceToken: '/resource-token' } })
     const problem = 'resources, resourceKeys: received one without the other; give both, or neither'
-    expect(problemsWith({ resources: both.resources })).toEqual([problem])
-    expect(problemsWith({ resourceKeys: both.resourceKeys, resources: [] })).toEqual([problem])
-    expect(settingsOf({ resources: [], resourceKeys: [] }).paths.discovery).toBeUndefined()
+    expect(listProblemsWith({ resources: both.resources })).toEqual([problem])
+    expect(listProblemsWith({ resourceKeys: both.resourceKeys, resources: [] })).toEqual([problem])
+    expect(parseSettings({ resources: [], resourceKeys: [] }).paths.discovery).toBeUndefined()
   })
 
-  it('know the service by its own URL at the issuer whose tokens count, unless an audience is given', () => {
+  it("default the audience of resourceIssuer to the service's own URL", () => {
     const issuer = 'https://auth.example'
-    const audienceOf = (given: object) => settingsOf({ resourceIssuer: { issuer, ...given } }).resourceIssuer?.audience
-    expect(audienceOf({})).toBe('https://service.example')
-    // An unset variable of process.env is undefined: a token without audience must not become valid.
-    expect(audienceOf({ audience: undefined })).toBe('https://service.example')
-    expect(audienceOf({ audience: 'https://a.example' })).toBe('https://a.example')
+    const readAudience = (options: object) =>
+      parseSettings({ resourceIssuer: { issuer, ...options } }).resourceIssuer?.audience
+    expect(readAudience({})).toBe('https://service.example')
+    // An unset variable of process.env is undefined, which must not accept tokens for any audience.
+    expect(readAudience({ audience: undefined })).toBe('https://service.example')
+    expect(readAudience({ audience: 'https://a.example' })).toBe('https://a.example')
   })
 
-  it('have the paths of sessions when they are given', () => {
-    const { paths } = settingsOf({ sessionPath: '/session', sessionsPath: '/account/sessions' })
+  it('contain the paths of sessions if they are given', () => {
+    const { paths } = parseSettings({ sessionPath: '/session', sessionsPath: '/account/sessions' })
     expect([paths.session, paths.sessions]).toEqual(['/session', '/account/sessions'])
   })
 
-  it('are read from a class with getters as well', () => {
+  it('can be read from a class with getters', () => {
     class Options {
       readonly serviceSigner = serviceSigner
       readonly serviceDid = least.serviceDid
@@ -175,7 +176,7 @@ describe('the settings', () => {
   })
 
   it('keep serviceUrl byte for byte, and trust the origin of an http(s) URL', () => {
-    const settings = settingsOf({
+    const settings = parseSettings({
       serviceUrl: 'HTTPS://Service.example:443/App',
       trustedOrigins: ['https://app.example', 'http://localhost:5173']
     })
@@ -188,9 +189,9 @@ describe('the settings', () => {
   })
 
   it.each(['urn:service:7', 'service.example', 'did:web:service.example', 'x'])(
-    'know one login domain and no trusted origin when serviceUrl is %s',
+    'contain one login domain and no trusted origin if serviceUrl is %s',
     (serviceUrl) => {
-      const settings = settingsOf({ serviceUrl })
+      const settings = parseSettings({ serviceUrl })
       expect(settings.loginDomains).toEqual([serviceUrl])
       expect(settings.trustedOrigins.size).toBe(0)
     }
@@ -206,7 +207,7 @@ describe('the settings', () => {
       false
     ]
   ])('resolve on %s', (_name, config, networks, provesByAddress) =>
-    expect(settingsOf(config).resolution).toEqual({
+    expect(parseSettings(config).resolution).toEqual({
       kind: 'ethr',
       networks,
       registry: '0xdca7ef03e98e0dc2b855be647c39abe984fcf21b',
@@ -214,18 +215,18 @@ describe('the settings', () => {
     })
   )
 
-  it("take ethereum for '' in users' DIDs, and for the name that resolvers have for it", () => {
-    const settings = settingsOf({ networks: ['rsk', 'Ethereum'], siwe: { network: 'ethereum' } })
+  it("translate '' in users' DIDs to ethereum, also under its name in resolvers", () => {
+    const settings = parseSettings({ networks: ['rsk', 'Ethereum'], siwe: { network: 'ethereum' } })
     expect([settings.networks, settings.siwe?.network]).toEqual([['rsk', ''], ''])
-    const { resolution } = settingsOf({ rpcUrl: 'https://rpc.example', networkName: 'ethereum' })
+    const { resolution } = parseSettings({ rpcUrl: 'https://rpc.example', networkName: 'ethereum' })
     expect(resolution).toMatchObject({ networks: [{ name: 'mainnet' }] })
   })
 
-  it('resolve only through a resolver when one is given', () => {
+  it('use only a given resolver', () => {
     const resolver = { resolve: async () => ({}) }
     const config = { resolver, rpcUrl: 'https://rpc.example', networkName: 'sepolia' }
-    expect(settingsOf(config).resolution).toEqual({ kind: 'resolver', resolver })
-    expect(settingsOf({ resolver, networkName: 'sepolia' }).resolution).toEqual({ kind: 'resolver', resolver })
+    expect(parseSettings(config).resolution).toEqual({ kind: 'resolver', resolver })
+    expect(parseSettings({ resolver, networkName: 'sepolia' }).resolution).toEqual({ kind: 'resolver', resolver })
   })
 })
 
@@ -236,21 +237,23 @@ describe('parseConfig', () => {
     ['a string', 'a secret in the wrong place', 'a value of type string (not shown)'],
     ['an array', [], '[]']
   ])('refuses %s in place of the options', (_name, config, received) =>
-    expect(problemsOf(config)).toEqual([`config: received ${received}; give an object`])
+    expect(listProblems(config)).toEqual([`config: received ${received}; give an object`])
   )
 
-  it('names all four required options when all are missing', () =>
-    expect(problemsOf({})).toEqual([
+  it('lists all four required options if all are missing', () =>
+    expect(listProblems({})).toEqual([
       'challengeSecret: received nothing; give a non-empty string',
       'serviceUrl: received nothing; give a URI of printable ASCII without space, double quote or backslash',
       'serviceSigner: received nothing; give es256kSigner(privateKey) or another did-jwt ES256K signer',
       'serviceDid: received nothing; give a DID, such as did:ethr:rsk:0x… (40 hex digits)'
     ]))
 
-  it.each(['ab'.repeat(32), new Uint8Array(32)])('blames a private key that was given as signer, and no DID', (key) =>
-    expect(problemsWith({ serviceSigner: key, serviceDid: undefined })).toEqual([
-      `serviceSigner: received a value of type ${typeof key} (not shown); give es256kSigner(privateKey) or another did-jwt ES256K signer`
-    ])
+  it.each(['ab'.repeat(32), new Uint8Array(32)])(
+    'reports a private key given as signer, and does not report the DID',
+    (key) =>
+      expect(listProblemsWith({ serviceSigner: key, serviceDid: undefined })).toEqual([
+        `serviceSigner: received a value of type ${typeof key} (not shown); give es256kSigner(privateKey) or another did-jwt ES256K signer`
+      ])
   )
 
   it.each([
@@ -343,39 +346,39 @@ describe('parseConfig', () => {
     ['resolver', () => undefined, `${hidden('function')}an object with resolve`],
     ['logger', { info: () => undefined }, `${hidden('object')}an object with info, warn, error`],
     ['clock', { now: () => 0 }, `${hidden('object')}an object with nowSeconds`]
-  ])('names the field, the value and the remedy: %s = %p', (field, value, received) => {
-    const problems = problemsWith({ [field]: value })
+  ])('names the field, the value and the fix: %s = %p', (field, value, received) => {
+    const problems = listProblemsWith({ [field]: value })
     expect(problems).toHaveLength(1)
     expect(problems[0]).toContain(`${field}: received ${received}`)
   })
 
-  it.each(optionNames)('looks at %s', (option) =>
-    expect(problemsWith({ [option]: Symbol('no value of an option') })).toEqual([
+  it.each(optionNames)('inspects %s', (option) =>
+    expect(listProblemsWith({ [option]: Symbol('no value of an option') })).toEqual([
       expect.stringContaining(`${option}: received a value of type symbol (not shown); give `)
     ])
   )
 
   it.each(['', ' ', 'https://service.example/a b', 'https://münchen.example', 'a"b', 'a\\b', 'a\nb', 'a\0b', 'a\x7fb'])(
-    'refuses serviceUrl %j, which could not stand in a header or a signed message',
-    (serviceUrl) => expect(problemsWith({ serviceUrl })).toEqual([expect.stringContaining('serviceUrl: received ')])
+    'refuses serviceUrl %j, which cannot be part of a header or a signed message',
+    (serviceUrl) => expect(listProblemsWith({ serviceUrl })).toEqual([expect.stringContaining('serviceUrl: received ')])
   )
 
-  it('accepts every printable character but space, double quote and backslash in serviceUrl', () => {
+  it('accepts every printable character except space, double quote and backslash in serviceUrl', () => {
     const all = Array.from({ length: 256 }, (_, code) => String.fromCharCode(code))
-    const accepted = all.filter((char) => problemsWith({ serviceUrl: `x${char}` }).length === 0)
+    const accepted = all.filter((char) => listProblemsWith({ serviceUrl: `x${char}` }).length === 0)
     expect(accepted.join('')).toBe(
       "!#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_`abcdefghijklmnopqrstuvwxyz{|}~"
     )
   })
 
-  it('accepts times of 1000000000 seconds: what ends then is still a safe integer', () => {
+  it('accepts 1000000000 seconds: each expiry is still a safe integer', () => {
     const times = {
       challengeExpirationTimeInSeconds: 1e9,
       accessTokenExpirationTimeInSeconds: 1e9,
       timeSlotInSeconds: 1e9,
       refreshReuseGraceSeconds: 1e9
     }
-    expect(problemsWith(times)).toEqual([])
+    expect(listProblemsWith(times)).toEqual([])
   })
 
   it.each([
@@ -385,20 +388,20 @@ describe('parseConfig', () => {
     ['http://b.example:80/app?x#y', '["http://b.example"]'],
     ['https://münchen.example', '["https://xn--mnchen-3ya.example"]']
   ])('shows how browsers spell the trusted origin %s', (origin, spelled) => {
-    expect(problemsWith({ trustedOrigins: ['https://good.example', origin] })).toEqual([
+    expect(listProblemsWith({ trustedOrigins: ['https://good.example', origin] })).toEqual([
       `trustedOrigins: received ["https://good.example", "${origin}"]; give an array of origins as browsers spell them: ${spelled}`
     ])
   })
 
   it.each([[['app.example']], [['null']], [['urn:a:b']], ['https://a.example/'], [[5]]])(
-    'shows an example for trustedOrigins %j, which is no list of URLs with an origin',
+    'shows an example for trustedOrigins %j, which is not a list of URLs with an origin',
     (trustedOrigins) =>
-      expect(problemsWith({ trustedOrigins })).toEqual([
+      expect(listProblemsWith({ trustedOrigins })).toEqual([
         expect.stringMatching(/; give an array of origins such as "https:\/\/app\.example"$/)
       ])
   )
 
-  it('accepts what is unusual and allowed', () => {
+  it('accepts unusual but valid options', () => {
     const config = {
       challengeSecret: 'x',
       challengeExpirationTimeInSeconds: 1.5,
@@ -413,11 +416,11 @@ describe('parseConfig', () => {
       logger: console,
       clock: { nowSeconds: () => 0 }
     }
-    expect(problemsWith(config)).toEqual([])
+    expect(listProblemsWith(config)).toEqual([])
   })
 
-  it('lists every problem in one error, those between fields as well', () => {
-    const problems = problemsWith({
+  it('lists every problem in one error, conflicts between fields included', () => {
+    const problems = listProblemsWith({
       challengeSecret: '',
       useCookies: 'yes',
       loginDomains: ['a', 'b', 'c', 'd', 'e'],
@@ -433,24 +436,24 @@ describe('parseConfig', () => {
     ])
   })
 
-  it('finds too many login domains also when serviceUrl is bad', () => {
+  it('counts too many login domains even if serviceUrl is invalid', () => {
     const loginDomains = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
-    expect(problemsWith({ serviceUrl: '', loginDomains })).toEqual([
+    expect(listProblemsWith({ serviceUrl: '', loginDomains })).toEqual([
       expect.stringContaining('serviceUrl: '),
       'loginDomains: received ["a", "b", "c", "d", "e", "f", "g"]; give at most 6 with those of serviceUrl'
     ])
   })
 
-  it('accepts 6 login domains with those of serviceUrl, and counts repeated ones once', () => {
+  it('accepts 6 login domains including those of serviceUrl, and counts repeated ones once', () => {
     const loginDomains = ['a.example', 'b.example', 'c.example', 'd.example', 'd.example', 'service.example']
-    expect(settingsOf({ loginDomains }).loginDomains).toHaveLength(6)
+    expect(parseSettings({ loginDomains }).loginDomains).toHaveLength(6)
   })
 
-  it('finds the path of a session route that another route has as well', () => {
-    expect(problemsWith({ sessionPath: '/logout' })).toEqual([
+  it('refuses a session route with the path of another route', () => {
+    expect(listProblemsWith({ sessionPath: '/logout' })).toEqual([
       'paths: received /logout twice; give each route its own path'
     ])
-    expect(problemsWith({ sessionPath: '/s', sessionsPath: '/S/' })).toEqual([
+    expect(listProblemsWith({ sessionPath: '/s', sessionsPath: '/S/' })).toEqual([
       'paths: received /s twice; give each route its own path'
     ])
   })
@@ -458,27 +461,27 @@ describe('parseConfig', () => {
   it.each([
     ['/AUTH', '/auth'],
     ['/auth/', '/auth']
-  ])('finds one path given twice as Express compares them: %s', (signupPath, shown) =>
-    expect(problemsWith({ signupPath })).toEqual([`paths: received ${shown} twice; give each route its own path`])
+  ])('refuses a repeated path as Express compares them: %s', (signupPath, shown) =>
+    expect(listProblemsWith({ signupPath })).toEqual([`paths: received ${shown} twice; give each route its own path`])
   )
 
-  it('finds a network without its RPC address, and not when that address is given but bad', () => {
-    expect(problemsWith({ networkName: 'mainnet' })).toEqual([
+  it('refuses a network without its RPC address, but reports an invalid address only once', () => {
+    expect(listProblemsWith({ networkName: 'mainnet' })).toEqual([
       'networkName: received "mainnet" without rpcUrl; give rpcUrl, or "rsk" or "rsk:testnet"'
     ])
-    expect(problemsWith({ networkName: 'mainnet', rpcUrl: 'x' })).toEqual([expect.stringContaining('rpcUrl: ')])
-    expect(problemsWith({ networkName: 'mainnet', rpcUrl: 'https://rpc.example' })).toEqual([])
+    expect(listProblemsWith({ networkName: 'mainnet', rpcUrl: 'x' })).toEqual([expect.stringContaining('rpcUrl: ')])
+    expect(listProblemsWith({ networkName: 'mainnet', rpcUrl: 'https://rpc.example' })).toEqual([])
   })
 
   it('shows at most 100 characters of a value', () => {
     for (const config of [{ authPath: 'x'.repeat(10_000) }, { trustedOrigins: Array(10_000).fill('x') }]) {
-      const [problem = ''] = problemsWith(config)
+      const [problem = ''] = listProblemsWith(config)
       expect(problem).toContain('…')
       expect(problem.length).toBeLessThan(220)
     }
   })
 
-  it('never shows a secret, not even one that came into the wrong field', () => {
+  it('never shows a secret, not even one in the wrong field', () => {
     const key = '4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318'
     const planted = ['PLANTED-SECRET', key, 'PLANTED-RPC-KEY', '4711471147114711']
     const configs: object[] = [
@@ -498,18 +501,18 @@ describe('parseConfig', () => {
       { loginDomains: ['a', 'b', 'c', 'd', 'e', 'f', key] },
       { challengeSecret: 'PLANTED-SECRET', serviceSigner: 5 }
     ]
-    const messages = [...configs.map(problemsWith), problemsOf(key), problemsOf([key])].flat()
+    const messages = [...configs.map(listProblemsWith), listProblems(key), listProblems([key])].flat()
     expect(messages.length).toBeGreaterThanOrEqual(configs.length)
     for (const secret of planted) expect(messages.join('\n').toLowerCase()).not.toContain(secret.toLowerCase())
   })
 })
 
 describe('the option siwe', () => {
-  it('has /siwe, the network of the service and 300 s by default', () => {
-    const { siwe, paths } = settingsOf({ siwe: true })
+  it('defaults to /siwe, the network of the service and 300 s', () => {
+    const { siwe, paths } = parseSettings({ siwe: true })
     expect(siwe).toMatchObject({ path: '/siwe', network: 'rsk', nonceSeconds: 300 })
     expect(paths).toMatchObject({ siweNonce: '/siwe/nonce', siweVerify: '/siwe/verify', siweLogout: '/siwe/logout' })
-    expect(settingsOf().siwe).toBeUndefined()
+    expect(parseSettings().siwe).toBeUndefined()
   })
 
   it.each([
@@ -517,7 +520,7 @@ describe('the option siwe', () => {
     ['did:ethr:rsk:testnet:0xf05e5b34c44e07795a67d3554c38b752388d9186', {}, 'rsk:testnet'],
     ['did:web:service.example', { network: '0x89' }, '0x89']
   ])('gives a service %s with %j the network %p', (serviceDid, siwe, network) =>
-    expect(settingsOf({ serviceDid, siwe }).siwe?.network).toBe(network)
+    expect(parseSettings({ serviceDid, siwe }).siwe?.network).toBe(network)
   )
 
   it.each([
@@ -555,7 +558,7 @@ describe('the option siwe', () => {
       'siwe.domains: received nothing; give a host here or in loginDomains, since serviceUrl is not an http(s) URL'
     ],
     [{ siwe: true, logoutPath: '/SIWE/logout/' }, 'paths: received /siwe/logout twice; give each route its own path']
-  ])('is refused in %j', (config, problem) => expect(problemsWith(config)).toEqual([problem]))
+  ])('is refused in %j', (config, problem) => expect(listProblemsWith(config)).toEqual([problem]))
 
   it.each([
     { serviceUrl: 'urn:service', loginDomains: ['app.example'] },
@@ -566,5 +569,5 @@ describe('the option siwe', () => {
     { siwe: { network: '' }, networks: ['Ethereum'] },
     { siwe: { network: '0x1f' }, contractWallets: { 30: chainClient } },
     { siwe: { path: undefined, nonceSeconds: undefined } }
-  ])('is accepted in %j', (config) => expect(problemsWith({ siwe: true, ...config })).toEqual([]))
+  ])('is accepted in %j', (config) => expect(listProblemsWith({ siwe: true, ...config })).toEqual([]))
 })

@@ -5,7 +5,7 @@ import { storeContract, type MakeStore } from '../../src/testing/index.js'
 import { faults, makeBroken } from '../support/broken-stores.js'
 
 /** Returns the failures that the contract finds in a store, by the name of the case. Runs all cases, or one. */
-async function faultsOf(makeStore: MakeStore, only?: string): Promise<Map<string, string>> {
+async function findFaults(makeStore: MakeStore, only?: string): Promise<Map<string, string>> {
   const faults = new Map<string, string>()
   for (const { name, run } of storeContract(makeStore)) {
     if (only !== undefined && name !== only) continue
@@ -19,32 +19,32 @@ async function faultsOf(makeStore: MakeStore, only?: string): Promise<Map<string
   return faults
 }
 
-describe('the Store contract on a store that', () => {
+describe('the Store contract on a broken store', () => {
   it.each(faults)('%s: fails where it "%s"', async (_what, fails, fault, says = `A store ${fails}`) => {
-    const found = await faultsOf((bounds) => makeBroken(fault, bounds), fails)
-    expect(found.get(fails)).toContain(`${says}: `)
+    const failures = await findFaults((bounds) => makeBroken(fault, bounds), fails)
+    expect(failures.get(fails)).toContain(`${says}: `)
   })
 
-  it('shares nothing with its other instance: fails in the cases that ask both', async () => {
-    const faults = await faultsOf(() => ({ store: memoryStore(), another: memoryStore() }))
+  it('fails in each case with two instances if the instances share nothing', async () => {
+    const faults = await findFaults(() => ({ store: memoryStore(), another: memoryStore() }))
     const name = 'finds a new session by its id, with the hash of its refresh token'
     expect(faults.get(name)).toMatch(
       /^A store finds a new session by its id, with the hash of its refresh token: \{.*\} expected, got undefined/
     )
   })
 
-  it('rejects a call: says what it was rejected with', async () => {
+  it('reports the error if a call rejects', async () => {
     const ping = (): Promise<void> => Promise.reject(new Error('no such table'))
-    const faults = await faultsOf(() => Object.assign(memoryStore(), { ping }))
+    const faults = await findFaults(() => Object.assign(memoryStore(), { ping }))
     expect(faults.get('says that it is ready')).toBe(
       'A store that can work rejects no call, and answers in the type of the port: got Error: no such table'
     )
   })
 
-  it('answers nothing in time or type: fails in each case, and in each with a whole sentence', async () => {
+  it('fails with a complete sentence in each case if the store returns the wrong types', async () => {
     const verbs = ['findSession', 'endSession', 'revokeSessions', 'listSessions', 'countChallengeUses'] as const
     const mute = Object.fromEntries(verbs.map((verb) => [verb, async () => undefined]))
-    const faults = await faultsOf((bounds) => makeBroken(() => mute, bounds))
+    const faults = await findFaults((bounds) => makeBroken(() => mute, bounds))
     expect(faults.size).toBeGreaterThan(20)
     for (const message of faults.values()) expect(message).toMatch(/^[A-Z][^:]{20,}: /)
   })

@@ -32,10 +32,10 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
   })
   afterEach(() => files.remove())
 
-  const place = { did, key: 'k' }
+  const entryId = { did, key: 'k' }
   const large = createLargeBytes('large')
 
-  describe('a list', () =>
+  describe('list', () =>
     it.each([
       'DELETE FROM ~entries WHERE byte_count = 2',
       'UPDATE ~entries SET byte_count = 7 WHERE byte_count = 2',
@@ -43,14 +43,14 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
       'DELETE FROM ~lists',
       'UPDATE ~lists SET entry_count = 1',
       "UPDATE ~lists SET key = 'l'"
-    ])('is an error after %s, and continues with what is left where that is accepted', async (damage) => {
+    ])('fails after %s, and continues with the rest if the damage is accepted', async (damage) => {
       await store.writeEntry(createEntry('k', 'a'))
       await store.writeEntry(createEntry('k', 'bb'))
       await files.query(damage)
       const failure = { code: 'ERR_STORAGE', status: 503, message: 'Storage unavailable, try again: a list is damaged' }
-      await expect(store.listEntries(place)).rejects.toMatchObject(failure)
+      await expect(store.listEntries(entryId)).rejects.toMatchObject(failure)
       await expect(store.listOwnEntries(did)).rejects.toMatchObject(failure)
-      expect((await inspection.recount(forReal)).damagedLists).toContainEqual(place)
+      expect((await inspection.recount(forReal)).damagedLists).toContainEqual(entryId)
       await inspection.recount({ isDryRun: false, acceptsDamage: true })
       expect(await inspection.recount(dryRun)).toEqual(inOrder)
       expect((await store.readUsage(did)).entryCount).toBe((await store.listOwnEntries(did)).length)
@@ -60,20 +60,20 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
     it.each([
       ['a', 'bytes = leaf_hashes'],
       [large, 'leaf_hashes = substr(leaf_hashes, 33)'],
-      // The first leaf is valid, and so would be the first piece of an answer.
+      // The first leaf is valid, as would be the first piece of a response.
       [large, 'leaf_hashes = substr(leaf_hashes, 1, 32)']
-    ])('is never answered from a damaged row, and is repaired by a write (%#)', async (content, damage) => {
+    ])('is never returned from a damaged row, and a write repairs it (%#)', async (content, damage) => {
       await store.writeEntry(createEntry('k', content))
       await files.query(`UPDATE ~contents SET ${damage}`)
-      const [found] = await store.readContents([computeCid(content)])
-      await expect(found!.bytes()).rejects.toMatchObject(missing)
-      await expect(found!.pieces()).rejects.toMatchObject(missing)
+      const [contentRow] = await store.readContents([computeCid(content)])
+      await expect(contentRow!.bytes()).rejects.toMatchObject(missing)
+      await expect(contentRow!.pieces()).rejects.toMatchObject(missing)
       await store.writeEntry(createEntry('k', content))
       expect(await readTexts(store, 'k')).toEqual([String(content)])
     })
 
     it.each(['written again', 'posted as a file', 'put back'] as const)(
-      'is missing while its object is lost, and whole once it is %s',
+      'is missing while its object is lost, and complete once it is %s',
       async (how) => {
         await store.writeEntry(createEntry('k', large))
         for (const name of await listObjectNames(files.objects)) await files.objects.delete(name)
@@ -87,7 +87,7 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
       }
     )
 
-    it('is deleted when nothing uses it, and listed while it is used', async () => {
+    it('is deleted if nothing uses it, and listed while it is used', async () => {
       await store.writeEntry(createEntry('k', 'a'))
       await store.writeFile(createFile('b'))
       await store.writeEntry(createEntry('unused', 'c', { did: `${did}b` }))
@@ -101,14 +101,14 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
     })
   })
 
-  it('counts the usage of a user again', async () => {
+  it('recounts the usage of a user', async () => {
     await store.writeEntry(createEntry('k', 'a'))
     await files.query('UPDATE ~owners SET byte_count = 5')
     for (const mode of [dryRun, forReal]) expect(await inspection.recount(mode)).toEqual({ ...inOrder, owners: 1 })
     expect(await store.readUsage(did)).toEqual({ byteCount: 1, entryCount: 1 })
   })
 
-  it('leaves objects that no content names to the collector', async () => {
+  it('leaves unreferenced objects to the collector', async () => {
     await store.writeEntry(createEntry('k', large))
     const file = join(files.folder, 'file')
     writeFileSync(file, large)
@@ -118,7 +118,7 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
     expect(await listObjectNames(files.objects)).toEqual([expect.stringContaining(computeCid(large))])
   })
 
-  it('makes the desired state of pins follow from what is stored', async () => {
+  it('derives the desired state of pins from the stored content', async () => {
     for (const text of ['a', 'b', 'gone']) await store.writeEntry(createEntry(text, text))
     await files.query(`DELETE FROM ~pins WHERE cid = '${computeCid('a')}'`)
     await files.query(`UPDATE ~pins SET state = 'unpin' WHERE cid = '${computeCid('b')}'`)
@@ -136,31 +136,34 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
     )
   })
 
-  it('finds the database sound', async () => {
+  it('finds no damage in a sound database', async () => {
     await store.writeEntry(createEntry('k', 'a'))
     expect(await inspection.checkDatabase(dryRun)).toEqual({ damage: [], indexes: [] })
   })
 
-  describe('a takedown', () => {
-    it.each(['small', String(large)])('next to writers of the same content leaves nothing of it (%#)', async (text) => {
-      const another = await files.open({ tracksPins: true })
-      for (let round = 0; round < 10; round += 1) {
-        const writes = Array.from({ length: 6 }, (_, number) =>
-          (number % 2 ? store : another)
-            .writeEntry(createEntry(`key ${number}`, text, { did: `${did}${number}` }))
-            .catch((error: unknown) => error)
-        )
-        const [, ...outcomes] = await Promise.all([another.takeDown(computeCid(text), 'order', NOW), ...writes])
-        for (const outcome of outcomes) if (outcome instanceof Error) expect(outcome).toMatchObject({ status: 451 })
-        expect(await store.readContents([computeCid(text)])).toEqual([undefined])
-        expect(await files.query('SELECT * FROM ~entries')).toEqual([])
-        expect(await files.query('SELECT * FROM ~owners WHERE entry_count <> 0 OR byte_count <> 0')).toEqual([])
-        await store.allow(computeCid(text))
+  describe('takedown', () => {
+    it.each(['small', String(large)])(
+      'removes all of a content that others write at the same time (%#)',
+      async (text) => {
+        const another = await files.open({ tracksPins: true })
+        for (let round = 0; round < 10; round += 1) {
+          const writes = Array.from({ length: 6 }, (_, number) =>
+            (number % 2 ? store : another)
+              .writeEntry(createEntry(`key ${number}`, text, { did: `${did}${number}` }))
+              .catch((error: unknown) => error)
+          )
+          const [, ...outcomes] = await Promise.all([another.takeDown(computeCid(text), 'order', NOW), ...writes])
+          for (const outcome of outcomes) if (outcome instanceof Error) expect(outcome).toMatchObject({ status: 451 })
+          expect(await store.readContents([computeCid(text)])).toEqual([undefined])
+          expect(await files.query('SELECT * FROM ~entries')).toEqual([])
+          expect(await files.query('SELECT * FROM ~owners WHERE entry_count <> 0 OR byte_count <> 0')).toEqual([])
+          await store.allow(computeCid(text))
+        }
+        expect(await files.leaks(store)).toEqual([])
       }
-      expect(await files.leaks(store)).toEqual([])
-    })
+    )
 
-    it('removes more entries than one transaction takes, and refuses the content from the first on', async () => {
+    it('removes more entries than fit into one transaction, and refuses the content immediately', async () => {
       const owners = [1, 2, 3].map((number) => `${did}${number}`)
       const keys = Array.from({ length: 350 }, (_, number) => `key ${number}`)
       await Promise.all(

@@ -30,8 +30,8 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
   })
   afterEach(() => files.remove())
 
-  const place = { did, key: 'k' }
-  /** The objects of all stores, with verbs of a test's own. */
+  const entryId = { did, key: 'k' }
+  /** Wraps the objects of all stores, with methods that a test replaces. */
   const objectsWith = (verbs: Partial<ObjectStore>): ObjectStore => ({
     put: (name, file) => files.objects.put(name, file),
     read: (name) => files.objects.read(name),
@@ -46,25 +46,25 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
     )
 
   describe('entries', () => {
-    it('are listed in the order in which they were written, also by another instance', async () => {
+    it('are listed in the order of their writes, also by another instance', async () => {
       await store.writeEntry(createEntry('k', 'a'))
       await another.writeEntry(createEntry('k', 'b'))
       await store.writeEntry(createEntry('k', 'c'))
       expect(await readTexts(another, 'k')).toEqual(['a', 'b', 'c'])
     })
 
-    it('tell their sizes in bytes', async () => {
+    it('have their sizes in bytes', async () => {
       const { etag } = await store.writeEntry(createEntry('k', 'a"é'))
       const entry = { cid: computeCid('a"é'), byteCount: 4 }
-      expect(await store.listEntries(place)).toMatchObject({ etag, entries: [entry] })
+      expect(await store.listEntries(entryId)).toMatchObject({ etag, entries: [entry] })
       expect(await store.listOwnEntries(did)).toMatchObject([{ key: 'k', ...entry }])
     })
 
-    it('are none where nothing was written, with the ETag that a removal of all leaves behind', async () => {
-      const empty = await store.listEntries(place)
+    it('are an empty list before any write, with the same ETag as after removing all', async () => {
+      const empty = await store.listEntries(entryId)
       expect(empty.entries).toEqual([])
       await store.writeEntry(createEntry('k', 'a'))
-      expect(await store.removeEntries(place)).toMatchObject({ etag: empty.etag })
+      expect(await store.removeEntries(entryId)).toMatchObject({ etag: empty.etag })
     })
 
     it('belong to one user and one key', async () => {
@@ -75,7 +75,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await readTexts(store, 'k', 'did:ethr:rsk:0xb')).toEqual(['b'])
     })
 
-    it('stay as they are when the same content is written again', async () => {
+    it('do not change if the same content is written again', async () => {
       await store.writeEntry(createEntry('k', 'a'))
       const { etag } = await store.writeEntry(createEntry('k', 'b'))
       expect(await another.writeEntry(createEntry('k', 'a'))).toMatchObject({ etag })
@@ -89,16 +89,19 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       { replaces: { cid: computeCid('a') }, written: 'b', left: ['b'] },
       { replaces: { cid: computeCid('a') }, written: 'a', left: ['b', 'a'] },
       { replaces: { cid: computeCid('unknown') }, written: 'x', left: ['a', 'b', 'x'] }
-    ] as const)('a and b are $left once $written replaced $replaces', async ({ replaces, written, left }) => {
-      await store.writeEntry(createEntry('k', 'a'))
-      await store.writeEntry(createEntry('k', 'b'))
-      const { etag } = await store.writeEntry(createEntry('k', written, { replaces }))
-      expect(await readTexts(another, 'k')).toEqual(left)
-      expect((await store.listEntries(place)).etag).toBe(etag)
-      expect(await store.readUsage(did)).toEqual({ byteCount: left.length, entryCount: left.length })
-    })
+    ] as const)(
+      'a and b: $left remain once $written replaced $replaces',
+      async ({ replaces, written, left: remaining }) => {
+        await store.writeEntry(createEntry('k', 'a'))
+        await store.writeEntry(createEntry('k', 'b'))
+        const { etag } = await store.writeEntry(createEntry('k', written, { replaces }))
+        expect(await readTexts(another, 'k')).toEqual(remaining)
+        expect((await store.listEntries(entryId)).etag).toBe(etag)
+        expect(await store.readUsage(did)).toEqual({ byteCount: remaining.length, entryCount: remaining.length })
+      }
+    )
 
-    it('keep their ETag when the last one is replaced by itself', async () => {
+    it('keep their ETag if the last one is replaced by itself', async () => {
       await store.writeEntry(createEntry('k', 'a'))
       const { etag } = await store.writeEntry(createEntry('k', 'b'))
       expect(await store.writeEntry(createEntry('k', 'b', { replaces: { cid: computeCid('b') } }))).toMatchObject({
@@ -106,17 +109,17 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       })
     })
 
-    it('go one by one, and what is not there is removed as well', async () => {
+    it('are removed one by one, and removing a missing entry succeeds', async () => {
       await store.writeEntry(createEntry('k', 'a'))
       await store.writeEntry(createEntry('k', 'b'))
-      await store.removeEntries({ ...place, cid: computeCid('a') })
-      const { etag } = await store.removeEntries({ ...place, cid: computeCid('unknown') })
-      expect((await store.listEntries(place)).etag).toBe(etag)
+      await store.removeEntries({ ...entryId, cid: computeCid('a') })
+      const { etag } = await store.removeEntries({ ...entryId, cid: computeCid('unknown') })
+      expect((await store.listEntries(entryId)).etag).toBe(etag)
       await store.removeEntries({ did: 'did:ethr:rsk:0xb', key: 'k' })
       expect(await readTexts(store, 'k')).toEqual(['b'])
     })
 
-    it('are all stored when two instances write many at once', async () => {
+    it('are all stored if two instances write many at once', async () => {
       const texts = Array.from({ length: 50 }, (_, number) => `text ${number}`)
       await Promise.all(texts.map((text, number) => (number % 2 ? store : another).writeEntry(createEntry('k', text))))
       expect((await readTexts(store, 'k')).sort()).toEqual(texts.sort())
@@ -132,23 +135,23 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       { has: ['a'], ifNoneMatch: '*', isMet: false }
     ] as const)('decide whether a write to $has happens: %j', async ({ has, isMet, ...condition }) => {
       for (const text of has) await store.writeEntry(createEntry('k', text))
-      const before = await store.listEntries(place)
+      const before = await store.listEntries(entryId)
       const failure = expect.objectContaining({ code: 'ERR_PRECONDITION', status: 412, etag: before.etag })
       expect(await refusal(store.writeEntry(createEntry('k', 'new', condition)))).toEqual(isMet ? 'done' : failure)
       expect(await readTexts(store, 'k')).toEqual(isMet ? [...has, 'new'] : has)
     })
 
-    it('name the ETag of the list as it is, and of a removal as well', async () => {
+    it('use the ETag of the current list, for a removal too', async () => {
       const first = await store.writeEntry(createEntry('k', 'a'))
       const second = await store.writeEntry(createEntry('k', 'b', { ifMatch: ['"x"', first.etag] }))
       const failure = { code: 'ERR_PRECONDITION', etag: second.etag }
       await expect(store.writeEntry(createEntry('k', 'c', { ifMatch: [first.etag] }))).rejects.toMatchObject(failure)
-      await expect(store.removeEntries({ ...place, ifMatch: [first.etag] })).rejects.toMatchObject(failure)
-      await store.removeEntries({ ...place, ifMatch: [second.etag] })
+      await expect(store.removeEntries({ ...entryId, ifMatch: [first.etag] })).rejects.toMatchObject(failure)
+      await store.removeEntries({ ...entryId, ifMatch: [second.etag] })
       expect(await readTexts(store, 'k')).toEqual([])
     })
 
-    it('let one of twenty writes pass that name the same ETag', async () => {
+    it('admit one of twenty writes with the same ETag', async () => {
       const { etag } = await store.writeEntry(createEntry('k', 'a'))
       const writes = Array.from({ length: 20 }, (_, number) =>
         refusal((number % 2 ? store : another).writeEntry(createEntry('k', `text ${number}`, { ifMatch: [etag] })))
@@ -161,7 +164,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
   describe('the quota', () => {
     const quota = { maxBytes: 10, maxEntries: 3 }
 
-    it('refuses the byte that is too many, with the numbers, and stores nothing', async () => {
+    it('refuses the first byte above it, returns the numbers, and stores nothing', async () => {
       await store.writeEntry(createEntry('k', '12345', { quota }))
       await store.writeEntry(createEntry('k', '67890', { quota }))
       expect(await refusal(store.writeEntry(createEntry('k', '!', { quota })))).toMatchObject({
@@ -172,7 +175,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await store.readContents([computeCid('!')])).toEqual([undefined])
     })
 
-    it('refuses the entry that is too many, and lets one take the place of another', async () => {
+    it('refuses the first entry above it, and allows one to replace another', async () => {
       for (const text of ['a', 'b', 'c']) await store.writeEntry(createEntry('k', text, { quota }))
       expect(await refusal(store.writeEntry(createEntry('k', 'd', { quota })))).toMatchObject({
         message: 'Storage full: 4 entries with this write, at most 3'
@@ -181,7 +184,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await readTexts(store, 'k')).toEqual(['b', 'c', 'd'])
     })
 
-    it('refuses only writes that need more after it was lowered below the current usage', async () => {
+    it('refuses only writes that need more space after it was lowered below the current usage', async () => {
       await store.writeEntry(createEntry('k', '12345', { quota }))
       const lower = { quota: { maxBytes: 2, maxEntries: 3 }, replaces: 'all' as const }
       await store.writeEntry(createEntry('k', '54321', lower))
@@ -194,7 +197,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
 
   describe('content', () => {
     it.each([0, 1, 65_536, 65_537, 262_144, 262_145, 1_048_576])(
-      'is read as it was written when it has %d bytes',
+      'is read as it was written if it has %d bytes',
       async (size) => {
         const bytes = createLargeBytes('x', size)
         await store.writeEntry(createEntry('k', bytes))
@@ -208,7 +211,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       }
     )
 
-    it('above 64 KiB is an object, below it is none', async () => {
+    it('is an object above 64 KiB, and part of the row below', async () => {
       await store.writeEntry(createEntry('k', createLargeBytes('x', 65_536)))
       expect(await listObjectNames(files.objects)).toEqual([])
       const large = createLargeBytes('x', 65_537)
@@ -216,7 +219,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await listObjectNames(files.objects)).toEqual([expect.stringMatching(`^${computeCid(large)}[.]`)])
     })
 
-    it.each([10, 300_000])('is stored from a file of %d bytes, which is left to its caller', async (size) => {
+    it.each([10, 300_000])('is stored from a file of %d bytes, which the caller keeps', async (size) => {
       const folder = mkdtempSync(join(tmpdir(), 'did-auth-body-'))
       const [file, bytes] = [join(folder, 'body'), createLargeBytes('x', size)]
       writeFileSync(file, bytes)
@@ -226,7 +229,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await readTexts(store, 'k')).toEqual([bytes.toString()])
     })
 
-    it('is answered in the requested order, with undefined where there is none', async () => {
+    it('is returned in the requested order, with undefined for missing content', async () => {
       await store.writeEntry(createEntry('k', 'a'))
       await store.writeEntry(createEntry('k', 'b'))
       const contents = await store.readContents([computeCid('b'), computeCid('c'), computeCid('a'), computeCid('b')])
@@ -242,17 +245,17 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       ])
       await store.collectGarbage(NOW, { isFull: true })
       expect(await listObjectNames(files.objects)).toHaveLength(1)
-      await store.removeEntries(place)
+      await store.removeEntries(entryId)
       await store.removeEntries({ did: 'did:ethr:rsk:0xb', key: 'k' })
       await store.collectGarbage(NOW)
       expect(await readTexts(another, 'other')).toEqual([large.toString()])
       await store.removeEntries({ did, key: 'other' })
       expect(await another.readContents([computeCid(large)])).toEqual([undefined])
-      await Promise.all([store, another].map((one) => one.collectGarbage(NOW, { isFull: true })))
+      await Promise.all([store, another].map((store) => store.collectGarbage(NOW, { isFull: true })))
       expect(await listObjectNames(files.objects)).toEqual([])
     })
 
-    it('is read to its end when it is deleted meanwhile', async () => {
+    it('is read completely if it is deleted in the meantime', async () => {
       const large = createLargeBytes('x', 1_000_000)
       await store.writeEntry(createEntry('k', large))
       const [content] = await store.readContents([computeCid(large)])
@@ -260,7 +263,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       for await (const piece of await content!.pieces()) {
         pieces.push(piece)
         if (pieces.length > 1) continue
-        await store.removeEntries(place)
+        await store.removeEntries(entryId)
         await store.collectGarbage(NOW)
       }
       expect(Buffer.concat(pieces).equals(large)).toBe(true)
@@ -268,7 +271,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       await expect(content!.bytes()).rejects.toMatchObject({ code: 'ERR_CONTENT_MISSING', status: 502 })
     })
 
-    it('is put back only where it is in use', async () => {
+    it('is restored only if it is in use', async () => {
       await store.repairContent(createContent('a'))
       await store.repairContent(createContent(createLargeBytes('x')))
       expect(await store.readContents([computeCid('a'), computeCid(createLargeBytes('x'))])).toEqual([
@@ -288,29 +291,29 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await another.findFile('whatever', NOW)).toBeUndefined()
     })
 
-    it('expire later when they are posted again, and never earlier', async () => {
+    it('expire later if they are posted again, and never earlier', async () => {
       await store.writeFile(createFile('a'))
       await store.writeFile(createFile('a', { nowSeconds: NOW + 500 }))
       await store.writeFile(createFile('a', { ttlSeconds: 10 }))
       expect(await store.findFile(computeCid('a'), NOW)).toMatchObject({ expiresAtSeconds: NOW + 1_500 })
     })
 
-    it('are bounded by user and time slot: 429 with the seconds until it ends; what is there costs nothing', async () => {
+    it('are limited per user and time slot: 429 with the seconds left; existing files are free', async () => {
       const slotSeconds = 100
       const bounds = { maxStoreBytes: 1_000_000, maxBytesPerDid: 10, slotSeconds }
       await store.writeFile(createFile('12345', { bounds }))
       await store.writeFile(createFile('67890', { bounds }))
       await store.writeFile(createFile('67890', { bounds }))
-      const late = { bounds, nowSeconds: NOW + 30 }
-      expect(await refusal(another.writeFile(createFile('!', late)))).toMatchObject({
+      const later = { bounds, nowSeconds: NOW + 30 }
+      expect(await refusal(another.writeFile(createFile('!', later)))).toMatchObject({
         code: 'ERR_TOO_MANY_REQUESTS',
         retryAfterSeconds: 70
       })
-      await store.writeFile(createFile('!', { ...late, did: 'did:ethr:rsk:0xb' }))
+      await store.writeFile(createFile('!', { ...later, did: 'did:ethr:rsk:0xb' }))
       await store.writeFile(createFile('?', { bounds, nowSeconds: NOW + 100 }))
     })
 
-    it('are charged once, also where an object is written between two attempts', async () => {
+    it('are charged once, even if an object is written between two attempts', async () => {
       const bounds = { maxStoreBytes: 10_000_000, maxBytesPerDid: 600_000, slotSeconds: 100 }
       for (const name of ['x', 'y']) await store.writeFile(createFile(createLargeBytes(name), { bounds }))
       expect(await refusal(store.writeFile(createFile('!', { bounds })))).toMatchObject({
@@ -318,7 +321,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       })
     })
 
-    it('are bounded in all, with what their rows take', async () => {
+    it('are limited in total, with the size of their rows', async () => {
       const bounds = { maxStoreBytes: 600, maxBytesPerDid: 1_000, slotSeconds: 100 }
       await store.writeFile(createFile('x'.repeat(88), { bounds }))
       expect(await refusal(store.writeFile(createFile('y', { bounds })))).toMatchObject({
@@ -327,7 +330,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       })
     })
 
-    it('are deleted after they expired, with their content', async () => {
+    it('are deleted after they expire, with their content', async () => {
       const bounds = { maxStoreBytes: 300_512, maxBytesPerDid: 1_000_000, slotSeconds: 100 }
       await store.writeFile(createFile(createLargeBytes('x'), { bounds }))
       files.clocks.advance(600)
@@ -340,7 +343,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       await store.writeFile(createFile(createLargeBytes('y'), { bounds, nowSeconds: files.clocks.seconds }))
     })
 
-    it('and entries that have the same content keep it until both are gone', async () => {
+    it('share content with entries, which is deleted with the last of both', async () => {
       await store.writeFile(createFile('a'))
       await store.writeEntry(createEntry('k', 'a'))
       files.clocks.advance(2_000)
@@ -350,7 +353,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
   })
 
   describe('a clock', () => {
-    it('deletes no file when it jumps ahead by a month for a minute', async () => {
+    it('deletes no file if it jumps a month ahead for a minute', async () => {
       await store.writeFile(createFile('a'))
       files.clocks.advance(700)
       files.clocks.seconds += 2_592_000
@@ -362,7 +365,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await store.findFile(computeCid('a'), files.clocks.seconds)).toBeDefined()
     })
 
-    it('deletes no file for ten minutes when it is a month ahead as the process starts', async () => {
+    it('deletes no file for ten minutes if it is a month ahead when the process starts', async () => {
       await store.writeFile(createFile('a'))
       files.clocks.seconds += 2_592_000
       const started = await files.open()
@@ -375,30 +378,36 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
     })
   })
 
-  describe('a takedown', () => {
-    it.each([10, 300_000])('removes %d bytes everywhere, and refuses them until they are allowed', async (size) => {
-      const bytes = createLargeBytes('x', size)
-      await store.writeEntry(createEntry('k', bytes))
-      await store.writeEntry(createEntry('k', 'stays'))
-      await store.writeEntry(createEntry('k', bytes, { did: 'did:ethr:rsk:0xb' }))
-      await store.writeFile(createFile(bytes))
-      expect(await another.takeDown(computeCid(bytes), 'order 1', NOW)).toEqual({ removed: 3, remains: files.remains })
-      expect(await readTexts(store, 'k')).toEqual(['stays'])
-      expect(await store.readUsage('did:ethr:rsk:0xb')).toEqual({ byteCount: 0, entryCount: 0 })
-      expect(await store.storedBytes()).toBe((await store.readUsage('did:ethr:rsk:0xa')).byteCount)
-      expect(await store.isTakenDown(computeCid(bytes))).toBe(true)
-      const failure = { code: 'ERR_TAKEN_DOWN', status: 451 }
-      await expect(store.writeEntry(createEntry('k', bytes))).rejects.toMatchObject(failure)
-      await expect(store.writeFile(createFile(bytes))).rejects.toMatchObject(failure)
-      await expect(store.findFile(computeCid(bytes), NOW)).rejects.toMatchObject(failure)
-      expect(await listObjectNames(files.objects)).toEqual([])
-      expect(await store.allow(computeCid(bytes))).toBe(true)
-      expect(await store.allow(computeCid(bytes))).toBe(false)
-      await store.writeEntry(createEntry('k', bytes))
-      expect(await readTexts(store, 'k')).toEqual(['stays', bytes.toString()])
-    })
+  describe('takedown', () => {
+    it.each([10, 300_000])(
+      'removes %d bytes everywhere, and refuses them until they are allowed again',
+      async (size) => {
+        const bytes = createLargeBytes('x', size)
+        await store.writeEntry(createEntry('k', bytes))
+        await store.writeEntry(createEntry('k', 'stays'))
+        await store.writeEntry(createEntry('k', bytes, { did: 'did:ethr:rsk:0xb' }))
+        await store.writeFile(createFile(bytes))
+        expect(await another.takeDown(computeCid(bytes), 'order 1', NOW)).toEqual({
+          removed: 3,
+          remains: files.remains
+        })
+        expect(await readTexts(store, 'k')).toEqual(['stays'])
+        expect(await store.readUsage('did:ethr:rsk:0xb')).toEqual({ byteCount: 0, entryCount: 0 })
+        expect(await store.storedBytes()).toBe((await store.readUsage('did:ethr:rsk:0xa')).byteCount)
+        expect(await store.isTakenDown(computeCid(bytes))).toBe(true)
+        const failure = { code: 'ERR_TAKEN_DOWN', status: 451 }
+        await expect(store.writeEntry(createEntry('k', bytes))).rejects.toMatchObject(failure)
+        await expect(store.writeFile(createFile(bytes))).rejects.toMatchObject(failure)
+        await expect(store.findFile(computeCid(bytes), NOW)).rejects.toMatchObject(failure)
+        expect(await listObjectNames(files.objects)).toEqual([])
+        expect(await store.allow(computeCid(bytes))).toBe(true)
+        expect(await store.allow(computeCid(bytes))).toBe(false)
+        await store.writeEntry(createEntry('k', bytes))
+        expect(await readTexts(store, 'k')).toEqual(['stays', bytes.toString()])
+      }
+    )
 
-    it('leaves no object behind when it happens during an upload', async () => {
+    it('leaves no object if it happens during an upload', async () => {
       const bytes = createLargeBytes('x')
       let takenDown: unknown
       const objects = objectsWith({
@@ -415,16 +424,16 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await listObjectNames(files.objects)).toEqual([])
     })
 
-    it('refuses content that nothing has', async () => {
+    it('refuses content that is not stored', async () => {
       expect(await store.takeDown(computeCid('a'), 'order 2', NOW)).toEqual({ removed: 0, remains: files.remains })
       await expect(store.writeEntry(createEntry('k', 'a'))).rejects.toMatchObject({ code: 'ERR_TAKEN_DOWN' })
     })
   })
 
-  describe('the object of content that was removed', () => {
+  describe('the object of removed content', () => {
     const [first, second] = [createLargeBytes('x'), createLargeBytes('y')]
 
-    it('stays stored and counted until its slowest reader ends, if the store has space and no takedown', async () => {
+    it('is stored and counted until its slowest reader ends, if space allows and without a takedown', async () => {
       const objects = objectsWith({ breaksReaders: true })
       const keeping = await files.open({ objects })
       const lasts = 5 + Math.floor(first.length / 4_096)
@@ -437,7 +446,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       await keeping.collectGarbage(files.clocks.seconds)
       expect([await keeping.storedBytes(), await listObjectNames(objects)]).toEqual([1, []])
       await keeping.writeEntry(createEntry('k', first))
-      await keeping.removeEntries(place)
+      await keeping.removeEntries(entryId)
       await keeping.collectGarbage(files.clocks.seconds, { isFull: true })
       expect(await listObjectNames(objects)).toEqual([])
       await keeping.writeEntry(createEntry('k', first))
@@ -445,22 +454,22 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await listObjectNames(objects)).toEqual([])
     })
 
-    it('goes with the next collection where its upload ended and the write was refused', async () => {
+    it('is deleted with the next collection if its upload ended and the write was refused', async () => {
       const objects = objectsWith({
         put: async (name, file) => {
           await files.objects.put(name, file)
           await another.writeEntry(createEntry('k', 'faster'))
         }
       })
-      const late = await files.open({ objects })
-      const write = late.writeEntry(createEntry('k', first, { ifNoneMatch: '*' }))
+      const later = await files.open({ objects })
+      const write = later.writeEntry(createEntry('k', first, { ifNoneMatch: '*' }))
       await expect(write).rejects.toMatchObject({ code: 'ERR_PRECONDITION' })
       expect(await listObjectNames(files.objects)).toHaveLength(1)
-      await late.collectGarbage(files.clocks.seconds)
+      await later.collectGarbage(files.clocks.seconds)
       expect(await listObjectNames(files.objects)).toEqual([])
     })
 
-    it('is not abandoned by a collection while it is written, for an hour', async () => {
+    it('is not collected within an hour while it is written', async () => {
       let puts = 0
       const objects = objectsWith({
         put: async (name, file) => {
@@ -475,7 +484,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect([puts, await readTexts(store, 'k')]).toEqual([1, [first.toString()]])
     })
 
-    it('is deleted by one collection, also where it is one of 101', async () => {
+    it('is deleted by one collection, even if it is one of 101', async () => {
       for (let number = 0; number < 101; number += 1)
         await store.writeEntry(createEntry('k', createLargeBytes(`${number}`, 65_537)))
       await files.query('DELETE FROM ~entries')
@@ -485,7 +494,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await listObjectNames(files.objects)).toEqual([])
     })
 
-    it('stays where it cannot be deleted, and goes with the next collection', async () => {
+    it('stays if it cannot be deleted, and is deleted by the next collection', async () => {
       for (const bytes of [first, second]) await store.writeEntry(createEntry('k', bytes))
       const [stuck = ''] = await listObjectNames(files.objects)
       let isStuck = true
@@ -496,7 +505,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
             : files.objects.delete(name, how)
       })
       const collecting = await files.open({ objects })
-      await collecting.removeEntries(place)
+      await collecting.removeEntries(entryId)
       await expect(collecting.collectGarbage(files.clocks.seconds)).rejects.toMatchObject({ code: 'ERR_STORAGE' })
       expect(await listObjectNames(files.objects)).toEqual([stuck])
       isStuck = false
@@ -505,7 +514,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
     })
   })
 
-  it('tells the bytes that are stored: of owners, files, objects to delete, and content that nothing has', async () => {
+  it('reports the stored bytes: of owners, files, objects to delete, and unused content', async () => {
     await store.writeEntry(createEntry('k', 'an entry'))
     await store.writeFile(createFile('a file'))
     await store.writeEntry(createEntry('unused', 'nothing has it', { did: `${did}b` }))
@@ -517,7 +526,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
     expect(await store.storedBytes()).toBe('an entry'.length + 'a file'.length + 512 + 'nothing has it'.length + 1_000)
   })
 
-  it('is ready: it can write', async () => {
+  it('is ready if it can write', async () => {
     await store.probe()
     await another.probe()
   })

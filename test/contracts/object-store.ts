@@ -21,19 +21,19 @@ export function objectStoreContract(makeStore: (folder: string) => ObjectStore):
     writeFileSync(file, bytes)
     await objects.put(name, file)
   }
-  const piecesOf = async (name: string): Promise<Uint8Array[]> => {
+  const readPieces = async (name: string): Promise<Uint8Array[]> => {
     const pieces: Uint8Array[] = []
     for await (const piece of objects.read(name)) pieces.push(piece)
     return pieces
   }
 
-  describe('an object', () => {
+  describe('object', () => {
     it.each([0, 1, 262_144, 600_000, 8_388_608])(
-      'is read as it was stored when it has %d bytes, in pieces within multiples of 256 KiB',
+      'is read as stored if it has %d bytes, in pieces aligned to 256 KiB',
       async (byteCount) => {
         const bytes = createLargeBytes('x', byteCount)
         await put('cid.12ab', bytes)
-        const pieces = await piecesOf('cid.12ab')
+        const pieces = await readPieces('cid.12ab')
         let start = 0
         for (const { length } of pieces) {
           expect((start % 262_144) + length).toBeLessThanOrEqual(262_144)
@@ -43,25 +43,25 @@ export function objectStoreContract(makeStore: (folder: string) => ObjectStore):
       }
     )
 
-    it('is stored from a file that stays its owner’s', async () => {
+    it('is stored from a file, which its owner keeps', async () => {
       await put('one', createLargeBytes('x'))
       await objects.delete('one')
       expect(readFileSync(join(folder, 'body')).equals(createLargeBytes('x'))).toBe(true)
     })
 
-    it('is none where the file is none', async () => {
+    it('is not created if the file is missing', async () => {
       await expect(objects.put('one', join(folder, 'none'))).rejects.toMatchObject({ code: 'ENOENT' })
       expect(await listObjectNames(objects)).toEqual([])
     })
 
-    it('is ENOENT before it is stored and after it is deleted', async () => {
-      await expect(piecesOf('one')).rejects.toMatchObject({ code: 'ENOENT' })
+    it('fails with ENOENT before it is stored and after it is deleted', async () => {
+      await expect(readPieces('one')).rejects.toMatchObject({ code: 'ENOENT' })
       await put('one', createLargeBytes('x'))
       await objects.delete('one')
-      await expect(piecesOf('one')).rejects.toMatchObject({ code: 'ENOENT' })
+      await expect(readPieces('one')).rejects.toMatchObject({ code: 'ENOENT' })
     })
 
-    it('is read to its end when it is deleted meanwhile, unless that breaks readers', async () => {
+    it('is read completely if it is deleted in the meantime, unless that breaks readers', async () => {
       if (objects.breaksReaders === true) return
       const bytes = createLargeBytes('x', 8_000_000)
       await put('one', bytes)
@@ -73,14 +73,14 @@ export function objectStoreContract(makeStore: (folder: string) => ObjectStore):
       expect(Buffer.concat(pieces).equals(bytes)).toBe(true)
     })
 
-    it('may be left before its end, and read by several at once', async () => {
+    it('can be read partially, and by several readers at once', async () => {
       const bytes = createLargeBytes('x', 1_000_000)
       await put('one', bytes)
       for await (const piece of objects.read('one')) {
         expect(piece.length).toBeGreaterThan(0)
         break
       }
-      const all = await Promise.all([1, 2, 3].map(() => piecesOf('one')))
+      const all = await Promise.all([1, 2, 3].map(() => readPieces('one')))
       expect(all.map((pieces) => Buffer.concat(pieces).equals(bytes))).toEqual([true, true, true])
     })
   })
@@ -92,7 +92,7 @@ export function objectStoreContract(makeStore: (folder: string) => ObjectStore):
     expect(await listObjectNames(objects)).toEqual(names)
   })
 
-  it('deletes what is there and what is not, also to be overwritten', async () => {
+  it('deletes existing and missing objects, also to overwrite them', async () => {
     const [one = '', two = '', three = ''] = ['one', 'two', 'three'].map(createObjectName)
     await put(one, createLargeBytes('x', 10))
     await put(two, createLargeBytes('y', 10))

@@ -24,12 +24,12 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
   })
   afterEach(() => files.remove())
 
-  const place = { did, key: 'k' }
+  const entryId = { did, key: 'k' }
   const cid = computeCid('a')
-  const claim = async (nowSeconds: number, by = store): Promise<readonly PinTask[]> =>
-    by.claim({ limit: 10, nowSeconds, leaseSeconds: LEASE_SECONDS })
-  const claimOne = async (nowSeconds: number, by = store): Promise<PinTask> => {
-    const [task, ...others] = await claim(nowSeconds, by)
+  const claim = async (nowSeconds: number, claimant = store): Promise<readonly PinTask[]> =>
+    claimant.claim({ limit: 10, nowSeconds, leaseSeconds: LEASE_SECONDS })
+  const claimOne = async (nowSeconds: number, claimant = store): Promise<PinTask> => {
+    const [task, ...others] = await claim(nowSeconds, claimant)
     expect(others).toEqual([])
     expect(task).toBeDefined()
     return task!
@@ -40,7 +40,7 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
   }
 
   describe('pending tasks', () => {
-    it('is to pin what was written, once, and nothing after that', async () => {
+    it('pin written content once, and nothing after that', async () => {
       expect(await store.writeEntry(createEntry('k', 'a'))).toMatchObject({ changedPins: [cid] })
       expect(await another.areSettled([cid])).toBe(false)
       const task = await claimOne(NOW)
@@ -51,10 +51,10 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
       expect(await claim(NOW)).toEqual([])
     })
 
-    it('is to unpin what no entry has any more', async () => {
+    it('unpin content without an entry', async () => {
       await pin()
       await store.writeEntry(createEntry('other', 'a'))
-      expect(await store.removeEntries(place)).toMatchObject({ changedPins: [] })
+      expect(await store.removeEntries(entryId)).toMatchObject({ changedPins: [] })
       expect(await store.removeEntries({ did, key: 'other' })).toMatchObject({ changedPins: [cid] })
       const task = await claimOne(NOW)
       expect(task).toMatchObject({ cid, desired: 'unpinned' })
@@ -62,13 +62,13 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
       expect(await store.countOpen()).toBe(0)
     })
 
-    it('is told by a PUT for what it wrote and what it replaced', async () => {
+    it('are reported by a PUT for the content that it wrote and replaced', async () => {
       await pin()
       const { changedPins } = await store.writeEntry(createEntry('k', 'b', { replaces: 'all' }))
       expect([...changedPins].sort()).toEqual([cid, computeCid('b')].sort())
     })
 
-    it('is to pin files, and to unpin them when they expired or are taken down', async () => {
+    it('pin files, and unpin them after they expire or are taken down', async () => {
       expect(await store.writeFile(createFile('a'))).toEqual({ changedPins: [cid] })
       await store.writeFile(createFile('b'))
       for (const task of await claim(NOW)) await store.finish(task, NOW)
@@ -84,17 +84,17 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
       )
     })
 
-    it('is nothing without a node, but to unpin what was pinned before', async () => {
+    it('only unpin earlier pins if there is no node', async () => {
       await pin()
       const without = await files.open({ tracksPins: false })
       expect(await without.writeEntry(createEntry('k', 'b'))).toMatchObject({ changedPins: [] })
-      expect(await without.removeEntries(place)).toMatchObject({ changedPins: [cid] })
+      expect(await without.removeEntries(entryId)).toMatchObject({ changedPins: [cid] })
       expect(await without.countOpen()).toBe(1)
     })
   })
 
-  describe('a claim', () => {
-    it('is of one worker at a time, the oldest first, and no more than requested', async () => {
+  describe('claim', () => {
+    it('belongs to one worker at a time, oldest tasks first, and at most as many as requested', async () => {
       for (const text of ['a', 'b', 'c']) await store.writeEntry(createEntry('k', text))
       const request = { limit: 2, nowSeconds: NOW, leaseSeconds: LEASE_SECONDS }
       const first = await store.claim(request)
@@ -103,7 +103,7 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
       expect(claims.flat().map((task) => task.cid)).toEqual([computeCid('c')])
     })
 
-    it('may be of certain cids', async () => {
+    it('can be limited to some CIDs', async () => {
       for (const text of ['a', 'b', 'c']) await store.writeEntry(createEntry('k', text))
       const cids = [computeCid('c'), computeCid('unknown')]
       const tasks = await store.claim({ cids, limit: 10, nowSeconds: NOW, leaseSeconds: LEASE_SECONDS })
@@ -111,7 +111,7 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
       expect(await claim(NOW)).toHaveLength(2)
     })
 
-    it('leaves its task in doubt when it expires without an outcome, and its worker without a say', async () => {
+    it('leaves its task in doubt if it expires without a result, and ignores a later result', async () => {
       await store.writeEntry(createEntry('k', 'a'))
       const first = await claimOne(NOW)
       expect(await claim(NOW + LEASE_SECONDS - 1)).toEqual([])
@@ -126,8 +126,8 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
     })
   })
 
-  describe('a task in doubt', () => {
-    it('is done once more a minute later', async () => {
+  describe('task in doubt', () => {
+    it('is repeated a minute later', async () => {
       await store.writeEntry(createEntry('k', 'a'))
       await claimOne(NOW)
       const inDoubt = await claimOne(NOW + LEASE_SECONDS)
@@ -135,29 +135,29 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
       expect(await store.areSettled([cid])).toBe(false)
       await store.retryNow(NOW + 50)
       expect(await claim(NOW + 99)).toEqual([])
-      const again = await claimOne(NOW + 100)
-      expect(again).toMatchObject({ isInDoubt: false })
-      expect(await store.finish(again, NOW + 100)).toBe(true)
+      const secondClaim = await claimOne(NOW + 100)
+      expect(secondClaim).toMatchObject({ isInDoubt: false })
+      expect(await store.finish(secondClaim, NOW + 100)).toBe(true)
       expect(await store.areSettled([cid])).toBe(true)
     })
 
-    it('is also what follows on a call that failed, because the node may carry that out yet', async () => {
+    it('also follows a failed call, because the node may still carry it out', async () => {
       await store.writeEntry(createEntry('k', 'a'))
       await store.postpone(await claimOne(NOW), NOW + 5)
-      await store.removeEntries(place)
+      await store.removeEntries(entryId)
       expect(await claimOne(NOW)).toMatchObject({ desired: 'unpinned', isInDoubt: true, attempts: 0 })
     })
   })
 
-  describe('a failure', () => {
-    it('lets a task wait, and counts', async () => {
+  describe('failure', () => {
+    it('delays a task, and counts', async () => {
       await store.writeEntry(createEntry('k', 'a'))
       await store.postpone(await claimOne(NOW), NOW + 5)
       expect(await claim(NOW + 4)).toEqual([])
       expect(await claimOne(NOW + 5)).toMatchObject({ attempts: 1, isInDoubt: false })
     })
 
-    it('waits no longer after retryNow', async () => {
+    it('is no reason to wait after retryNow', async () => {
       await store.writeEntry(createEntry('k', 'a'))
       await store.postpone(await claimOne(NOW), NOW + 3_600)
       await another.retryNow(NOW + 1)
@@ -165,12 +165,12 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
     })
   })
 
-  describe('a change of the desired state while a call is under way', () => {
+  describe('change of the desired state while a call is in flight', () => {
     let first: PinTask
     beforeEach(async () => {
       await store.writeEntry(createEntry('k', 'a'))
       first = await claimOne(NOW)
-      await another.removeEntries(place)
+      await another.removeEntries(entryId)
     })
 
     it('waits for the end of that call, so that none overtakes the other', async () => {
@@ -179,23 +179,23 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
       expect(await claimOne(NOW + 29, another)).toMatchObject({ desired: 'unpinned', isInDoubt: false })
     })
 
-    it('is in doubt when that call fails', async () => {
+    it('is in doubt if that call fails', async () => {
       await store.postpone(first, NOW + 60)
       expect(await claimOne(NOW + 1, another)).toMatchObject({ desired: 'unpinned', isInDoubt: true })
     })
 
-    it('is in doubt when the lease of that call ends', async () => {
+    it('is in doubt if the lease of that call expires', async () => {
       expect(await claimOne(NOW + 30, another)).toMatchObject({ desired: 'unpinned', isInDoubt: true })
     })
 
-    it('and back leaves it to be done', async () => {
+    it('is done again if the state changes back', async () => {
       await store.writeEntry(createEntry('k', 'a'))
       expect(await store.finish(first, NOW + 1)).toBe(false)
       expect(await claimOne(NOW + 1)).toMatchObject({ desired: 'pinned' })
     })
   })
 
-  it('compared with the node, pins again what that has lost, and counts what is of others', async () => {
+  it('pins again what the node has lost, and counts pins of others, when compared with the node', async () => {
     for (const text of ['a', 'b', 'c']) await store.writeEntry(createEntry('k', text))
     for (const task of await claim(NOW)) if (task.cid !== computeCid('c')) await store.finish(task, NOW)
     const onNode = new Set([computeCid('b'), 'of another', 'of a third'])
@@ -205,7 +205,7 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
   })
 
   // A running server pins and unpins while the node lists what it has.
-  it('compared with the node, does not take for lost what is pinned after the list was made', async () => {
+  it('does not count content as lost that was pinned after the node was listed', async () => {
     await store.writeEntry(createEntry('k', 'a'))
     const [task] = await claim(NOW)
     const onNode = new Set<string>()

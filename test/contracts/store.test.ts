@@ -14,13 +14,13 @@ describe.each(engines)('the Store contract on two SQLite stores on one file, by 
   const contract = storeContract((bounds) => {
     const files = sqliteFile(engine)
     const [store, other] = [files.store(bounds), files.store(bounds)]
-    // Quotas lie in memory, and here in that of one store object.
+    // Quotas are in memory, here in the memory of one store object.
     const another = combineStores({ sessions: other, challengeUses: other, quotas: store })
     return { store, another, remove: () => files.remove() }
   })
   for (const { name, run } of contract) it(name, run)
 
-  it('and a memory store answers the same, whatever the sequence', async () => {
+  it('and a memory store return the same for every sequence', async () => {
     const files = sqliteFile(engine)
     await assertLikeMemory(files.store({}, {}), 30).finally(() => files.remove())
   })
@@ -34,7 +34,7 @@ describe.each([true, false])('the Store contract on two PostgreSQL stores on one
   afterAll(() => tables.drop())
 
   const contract = storeContract((bounds) => ({
-    // Sweeps run concurrently with the verbs, so that they have to be as careful here as in use.
+    // Sweeps run concurrently with the verbs, as in production.
     store: tables.store({ ...bounds, prepare }, {}),
     another: tables.store({ ...bounds, prepare }, {}),
     remove: () => tables.clear()

@@ -6,7 +6,7 @@ import { createNumberedWallet } from '../support/wallet.js'
 const issuer = createNumberedWallet(6101)
 
 describe('POST /signup with valid credentials', () =>
-  it('charges each key that was tried as a refused proof: after 100 of them the network is refused', async () => {
+  it('charges each tried key as a refused proof: after 100 the network is refused', async () => {
     const { app, requireDid } = await testApp({ maxRequestsPerTimeSlot: 1, signupBusinessLogic: () => undefined })
     const answers: number[] = []
     for (let number = 1; number <= 6; number += 1) {

@@ -23,15 +23,16 @@ const day = 86_400
 const SECP256K1_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 const P_256_ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
 
-const good = createCredentialPayload(issuer.did, user.did)
-const credentialOf = (jwt: string) => parseCredential(jwt, user.did, START_SECONDS).credential
-const accepts = async (jwt: string): Promise<unknown> => credentialOf(jwt)
+const validPayload = createCredentialPayload(issuer.did, user.did)
+const parse = (jwt: string) => parseCredential(jwt, user.did, START_SECONDS).credential
+const accepts = async (jwt: string): Promise<unknown> => parse(jwt)
 const refuses = (jwt: string, code: 'ERR_CREDENTIAL' | 'ERR_CREDENTIAL_EXPIRED' = 'ERR_CREDENTIAL'): Promise<void> =>
   expect(accepts(jwt)).rejects.toEqual(refusal(code))
-const withVc = (changes: object): string => createCredentialJwt(issuer, user.did, { vc: { ...good.vc, ...changes } })
+const withVc = (changes: object): string =>
+  createCredentialJwt(issuer, user.did, { vc: { ...validPayload.vc, ...changes } })
 
 describe('a credential of did-jwt-vc', () => {
-  it.each(['ES256K', 'ES256K-R'] as const)('reaches business logic decoded and as received with %s', async (alg) => {
+  it.each(['ES256K', 'ES256K-R'] as const)('reaches business logic decoded and as received, with %s', async (alg) => {
     const received: SelectiveDisclosureResponse[] = []
     const { app } = await testApp({ signupBusinessLogic: (response) => void received.push(response) })
     const jwt = await didJwtVcCredential(issuer, user.did, alg)
@@ -56,13 +57,13 @@ describe('a credential of did-jwt-vc', () => {
 })
 
 describe('the header of a credential', () => {
-  const withHeader = (header: unknown): string => jwtByHand(header, good, sign)
+  const withHeader = (header: unknown): string => jwtByHand(header, validPayload, sign)
 
   it.each([
     ['alg alone', { alg: 'ES256K' }],
     ['alg and typ', { alg: 'ES256K', typ: 'JWT' }],
     ['a kid', { alg: 'ES256K', typ: 'JWT', kid: `${issuer.did}#controller` }]
-  ])('may hold %s', (_name, header) => accepts(withHeader(header)))
+  ])('may contain %s', (_name, header) => accepts(withHeader(header)))
 
   it.each([
     ['no alg', { typ: 'JWT' }],
@@ -87,7 +88,7 @@ describe('the header of a credential', () => {
     ['cty', { alg: 'ES256K', cty: 'JWT' }],
     ['zip', { alg: 'ES256K', zip: 'DEF' }],
     ['anything else', { alg: 'ES256K', note: 'hello' }]
-  ])('must not hold %s', (_name, header) => refuses(withHeader(header)))
+  ])('must not contain %s', (_name, header) => refuses(withHeader(header)))
 
   it.each([
     ['a list', [{ alg: 'ES256K' }]],
@@ -96,15 +97,15 @@ describe('the header of a credential', () => {
   ])('must not be %s', (_name, header) => refuses(withHeader(header)))
 })
 
-describe('the field credentials', () => {
+describe('the field credentials of parseCredentialJwts', () => {
   const jwt = createCredentialJwt(issuer, user.did)
   const [header = '', payload = '', signature = ''] = jwt.split('.')
   const jwtOfLength = (length: number): string => `${jwt}${'A'.repeat(length - jwt.length)}`
 
-  it('may be absent, and holds 20 compact JWTs of 16 KiB at most', () => {
+  it('may be missing, and contains at most 20 compact JWTs of 16 KiB', () => {
     expect(parseCredentialJwts(undefined)).toEqual([])
-    const most = Array<string>(20).fill(jwtOfLength(16_384))
-    expect(parseCredentialJwts(most)).toEqual(most)
+    const largest = Array<string>(20).fill(jwtOfLength(16_384))
+    expect(parseCredentialJwts(largest)).toEqual(largest)
   })
 
   it.each<[string, unknown]>([
@@ -130,18 +131,18 @@ describe('the field credentials', () => {
 
   it('must not have a header with unused bits', () => refuses(`${header.slice(0, -1)}1.${payload}.${signature}`))
 
-  // (r, n - s) verifies as (r, s) does, so that one credential was once two texts to business logic.
-  it.each(['ES256K', 'ES256K-R', 'ES256'])('gives both twins of one signature of %s as one text', (alg) => {
+  // (r, n - s) verifies like (r, s), so that one credential was two texts to business logic.
+  it.each(['ES256K', 'ES256K-R', 'ES256'])('is the same text for both forms of a %s signature', (alg) => {
     const signBy = { ES256: p256Key().sign, ES256K: sign, 'ES256K-R': es256kRecoverableBy(issuer.privateKey) }[alg]!
     const order = alg === 'ES256' ? P_256_ORDER : SECP256K1_ORDER
-    const one = jwtByHand({ alg }, good, signBy)
-    const end = one.lastIndexOf('.') + 1
-    const bytes = Buffer.from(one.slice(end), 'base64url')
+    const jwt = jwtByHand({ alg }, validPayload, signBy)
+    const end = jwt.lastIndexOf('.') + 1
+    const bytes = Buffer.from(jwt.slice(end), 'base64url')
     const otherS = (order - BigInt(`0x${bytes.toString('hex', 32, 64)}`)).toString(16).padStart(64, '0')
     const recovery = bytes.subarray(64).map((bit) => 1 - bit)
     const twin = Buffer.concat([bytes.subarray(0, 32), Buffer.from(otherS, 'hex'), recovery])
-    const both = [one, one.slice(0, end) + twin.toString('base64url')]
-    const texts = both.map((each) => credentialOf(each).jwt)
+    const both = [jwt, jwt.slice(0, end) + twin.toString('base64url')]
+    const texts = both.map((each) => parse(each).jwt)
     expect(texts[0]).toBe(texts[1])
     expect(both).toContain(texts[0])
   })
@@ -157,7 +158,7 @@ describe('the issuer of a credential', () => {
     ['a DID with a fragment', `${issuer.did}#controller`]
   ])('must not be %s', (_name, iss) => refuses(createCredentialJwt(issuer, user.did, { iss })))
 
-  it('may stand in vc a second time, as text or object', async () => {
+  it('may be repeated in vc, as text or object', async () => {
     for (const named of [issuer.did, { id: issuer.did, name: 'Post office' }]) await accepts(withVc({ issuer: named }))
   })
 
@@ -167,14 +168,14 @@ describe('the issuer of a credential', () => {
     ['an object without a DID', { name: 'Post office' }],
     ['null', null],
     ['a list', [issuer.did]]
-  ])('must not be contradicted in vc by %s', (_name, named) => refuses(withVc({ issuer: named })))
+  ])('must not contradict vc by %s', (_name, named) => refuses(withVc({ issuer: named })))
 })
 
 describe('the vc of a credential', () => {
   it.each([
     ['absent', undefined],
     ['null', null],
-    ['a list', [good.vc]],
+    ['a list', [validPayload.vc]],
     ['a string', 'vc']
   ])('must not be %s', (_name, vc) => refuses(createCredentialJwt(issuer, user.did, { vc })))
 
@@ -188,27 +189,27 @@ describe('the vc of a credential', () => {
     ['a list of subjects', { credentialSubject: [{ id: user.did }] }]
   ])('must not have %s', (_name, changes) => refuses(withVc(changes)))
 
-  it('may have its type as text', () =>
-    expect(credentialOf(withVc({ type: 'VerifiableCredential' })).type).toEqual(['VerifiableCredential']))
+  it('may have its type as a string', () =>
+    expect(parse(withVc({ type: 'VerifiableCredential' })).type).toEqual(['VerifiableCredential']))
 })
 
 describe('the subject of a credential', () => {
   const subjects = (sub: unknown, id: unknown): string =>
     createCredentialJwt(issuer, user.did, {
       sub,
-      vc: { ...good.vc, credentialSubject: { id, email: 'alice@example.org' } }
+      vc: { ...validPayload.vc, credentialSubject: { id, email: 'alice@example.org' } }
     })
 
   it.each([
     ['sub alone', user.did, undefined],
     ['credentialSubject.id alone', undefined, user.did],
     ['both', user.did, user.did]
-  ])('may be named by %s', (_name, sub, id) => expect(credentialOf(subjects(sub, id)).subject).toBe(user.did))
+  ])('may be given by %s', (_name, sub, id) => expect(parse(subjects(sub, id)).subject).toBe(user.did))
 
-  it('may be no one, and the user in another spelling, which stays', () => {
-    expect(credentialOf(subjects(undefined, undefined))).toHaveProperty('subject', undefined)
+  it('may be missing, or the user in another spelling, which is preserved', () => {
+    expect(parse(subjects(undefined, undefined))).toHaveProperty('subject', undefined)
     const spelled = `did:ethr:rsk:${user.address}`
-    expect(credentialOf(subjects(spelled, undefined)).subject).toBe(spelled)
+    expect(parse(subjects(spelled, undefined)).subject).toBe(spelled)
   })
 
   it.each([
@@ -227,10 +228,15 @@ describe('the subject of a credential', () => {
 // The test's clock shows 2027-01-15T08:00:00Z.
 describe('the dates of a credential', () => {
   const dated = (payload: Record<string, unknown>, vc: Record<string, unknown> = {}): string =>
-    createCredentialJwt(issuer, user.did, { nbf: undefined, exp: undefined, ...payload, vc: { ...good.vc, ...vc } })
+    createCredentialJwt(issuer, user.did, {
+      nbf: undefined,
+      exp: undefined,
+      ...payload,
+      vc: { ...validPayload.vc, ...vc }
+    })
 
-  it('may all be absent: then it never ends', () =>
-    expect(credentialOf(dated({}))).toHaveProperty('expiresAtSeconds', undefined))
+  it('may all be missing: the credential never expires', () =>
+    expect(parse(dated({}))).toHaveProperty('expiresAtSeconds', undefined))
 
   it.each([
     ['exp', dated({ exp: START_SECONDS })],
@@ -247,19 +253,19 @@ describe('the dates of a credential', () => {
       'exp, though expirationDate is later',
       dated({ exp: START_SECONDS - day }, { expirationDate: '2028-01-14T00:00:00Z' })
     ]
-  ])('end it by %s', (_name, jwt) => refuses(jwt, 'ERR_CREDENTIAL_EXPIRED'))
+  ])('make it expired by %s', (_name, jwt) => refuses(jwt, 'ERR_CREDENTIAL_EXPIRED'))
 
   it.each([
     ['exp', dated({ exp: START_SECONDS + 1 })],
     ['expirationDate', dated({}, { expirationDate: '2027-01-15T08:00:01Z' })],
     ['validUntil with an offset', dated({}, { validUntil: '2027-01-15T10:00:01+02:00' })]
-  ])('leave it valid for the last second by %s, and say which', (_name, jwt) =>
-    expect(credentialOf(jwt).expiresAtSeconds).toBe(1_800_000_001)
+  ])('keep it valid in its last second by %s, and return the expiry', (_name, jwt) =>
+    expect(parse(jwt).expiresAtSeconds).toBe(1_800_000_001)
   )
 
-  it('name the earliest of several ends', () => {
+  it('give the earliest of several expiries', () => {
     const ends = { expirationDate: '2027-01-17T08:00:00Z', validUntil: '2027-01-16T08:00:00.500Z' }
-    expect(credentialOf(dated({ exp: START_SECONDS + 3 * day }, ends)).expiresAtSeconds).toBe(1_800_086_400.5)
+    expect(parse(dated({ exp: START_SECONDS + 3 * day }, ends)).expiresAtSeconds).toBe(1_800_086_400.5)
   })
 
   it.each([
@@ -267,14 +273,14 @@ describe('the dates of a credential', () => {
     ['iat, where there is no nbf', dated({ iat: START_SECONDS + 6 })],
     ['issuanceDate', dated({}, { issuanceDate: '2027-01-15T08:00:06Z' })],
     ['validFrom', dated({}, { validFrom: '2027-01-15T08:00:06Z' })]
-  ])('begin it later by %s', (_name, jwt) => refuses(jwt))
+  ])('make it not yet valid by %s', (_name, jwt) => refuses(jwt))
 
   it.each([
     ['nbf', dated({ nbf: START_SECONDS + 5 })],
     ['iat beside an nbf', dated({ nbf: START_SECONDS, iat: START_SECONDS + 6 })],
     ['issuanceDate', dated({}, { issuanceDate: '2027-01-15T08:00:05Z' })],
     ['validFrom in lower case', dated({}, { validFrom: '2027-01-15t08:00:05z' })]
-  ])('allow another clock to run 5 s ahead by %s', (_name, jwt) => accepts(jwt))
+  ])('allow another clock to be 5 s ahead by %s', (_name, jwt) => accepts(jwt))
 
   it.each([
     ['exp as text', dated({ exp: '1900000000' })],
@@ -301,6 +307,5 @@ describe('the dates of a credential', () => {
 
   it('may be 29 February of a leap year', () => accepts(dated({}, { expirationDate: '2028-02-29T00:00:00Z' })))
 
-  it('are not limited at the end of exp: Infinity cannot be spelled in JSON, 1e300 can', () =>
-    accepts(dated({ exp: 1e300 })))
+  it('have no limit on exp: JSON has no Infinity, but 1e300', () => accepts(dated({ exp: 1e300 })))
 })

@@ -25,7 +25,7 @@ import { parseJwt } from '../../src/protocol/jwt.js'
 
 const user = createNumberedWallet(1)
 const issuer = createNumberedWallet(6101)
-const good = createCredentialJwt(issuer, user.did)
+const validJwt = createCredentialJwt(issuer, user.did)
 const forged = createCredentialJwt({ did: issuer.did, privateKey: createNumberedWallet(6102).privateKey }, user.did)
 
 const SECP256K1_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
@@ -45,8 +45,8 @@ interface Counted {
   asked: string[]
 }
 
-/** A verifier whose scheduler the test drives. */
-async function countedVerifier(
+/** Creates a verifier whose scheduler the test controls. */
+async function createCountedVerifier(
   keys: (did: string) => IssuerKey[],
   options: Partial<CredentialVerifierParts> = {}
 ): Promise<Counted> {
@@ -67,7 +67,7 @@ async function countedVerifier(
   }
   const verifier = createCredentialVerifier({
     curve: { ...curve, recover },
-    scheduler: { yield: (one) => new Promise((admit) => waiting.push({ admit, client: one })) },
+    scheduler: { yield: (client) => new Promise((admit) => waiting.push({ admit, client })) },
     issuerKeys: {
       keysOf: async (did) => {
         asked.push(did)
@@ -89,13 +89,13 @@ async function countedVerifier(
 
 const round = (): Promise<void> => new Promise(setImmediate)
 const addressKey = (address: string): IssuerKey => ({ kind: 'address', hex: address.slice(2).toLowerCase() })
-const keyOfIssuer = (): IssuerKey[] => [addressKey(issuer.address)]
+const resolveIssuerKey = (): IssuerKey[] => [addressKey(issuer.address)]
 const p256 = (key: TestKey): IssuerKey => parseIssuerKey({ publicKeyJwk: key.publicKeyJwk })!
 
-describe('credentialVerifier', () => {
-  it('computes nothing before its turn, and takes a turn for each credential of an address', async () => {
-    const { verify, waiting, recoveries, client } = await countedVerifier(keyOfIssuer)
-    const verified = verify([good, good, good])
+describe('createCredentialVerifier', () => {
+  it('computes nothing before its turn, and takes one turn per credential of an address', async () => {
+    const { verify, waiting, recoveries, client } = await createCountedVerifier(resolveIssuerKey)
+    const verified = verify([validJwt, validJwt, validJwt])
     for (const turn of [1, 2, 3]) {
       await round()
       expect([waiting.length, recoveries()]).toEqual([turn, 2 * (turn - 1)])
@@ -106,43 +106,46 @@ describe('credentialVerifier', () => {
     expect([waiting.length, recoveries()]).toEqual([3, 6])
   })
 
-  it('accepts a high s without a recovery byte, which fits two keys, and hands on the low s', async () => {
-    const { verify } = await countedVerifier(keyOfIssuer, { scheduler: { yield: async () => undefined } })
-    const end = good.lastIndexOf('.') + 1
-    const low = Buffer.from(good.slice(end), 'base64url')
+  it('accepts high s without a recovery byte, which fits two keys, and returns low s', async () => {
+    const { verify } = await createCountedVerifier(resolveIssuerKey, { scheduler: { yield: async () => undefined } })
+    const end = validJwt.lastIndexOf('.') + 1
+    const low = Buffer.from(validJwt.slice(end), 'base64url')
     const otherS = (SECP256K1_ORDER - BigInt(`0x${low.toString('hex', 32)}`)).toString(16).padStart(64, '0')
-    const high = good.slice(0, end) + Buffer.from(low.toString('hex', 0, 32) + otherS, 'hex').toString('base64url')
-    expect(high).not.toBe(good)
-    expect(await verify([high])).toMatchObject([{ jwt: good, issuer: issuer.did }])
-    const other = await countedVerifier(() => [addressKey(user.address)], {
+    const high = validJwt.slice(0, end) + Buffer.from(low.toString('hex', 0, 32) + otherS, 'hex').toString('base64url')
+    expect(high).not.toBe(validJwt)
+    expect(await verify([high])).toMatchObject([{ jwt: validJwt, issuer: issuer.did }])
+    const other = await createCountedVerifier(() => [addressKey(user.address)], {
       scheduler: { yield: async () => undefined }
     })
     await expect(other.verify([high])).rejects.toEqual(refusal('ERR_CREDENTIAL'))
   })
 
-  it('takes one turn for an issuer of 100 addresses: the signature tells the key', async () => {
+  it('takes one turn for an issuer of 100 addresses: the signature identifies the key', async () => {
     const others = Array.from({ length: 99 }, (_, number) => addressKey(`0x${String(number).padStart(40, '0')}`))
-    const { verify, waiting, recoveries, counts } = await countedVerifier(() => [...others, ...keyOfIssuer()])
-    const verified = verify([good])
+    const { verify, waiting, recoveries, counts } = await createCountedVerifier(() => [
+      ...others,
+      ...resolveIssuerKey()
+    ])
+    const verified = verify([validJwt])
     await round()
     waiting[0]?.admit()
     expect(await verified).toHaveLength(1)
     expect([waiting.length, recoveries(), counts.charged]).toEqual([1, 2, 1])
   })
 
-  // One turn a credential was once enough for ten verifications in JavaScript.
-  it('takes a turn for each P-256 key that it tries, 3 at most, and charges each to the client', async () => {
+  // Cause: one turn per credential allowed ten verifications in JavaScript.
+  it('takes a turn for each P-256 key that it tries, at most 3, and charges each to the client', async () => {
     const key = p256Key()
     const did = 'did:web:issuer.example'
     const jwt = jwtByHand({ alg: 'ES256' }, createCredentialPayload(did, user.did), key.sign)
-    const wrong = p256(p256Key())
+    const wrongKey = p256(p256Key())
     for (const [count, isTried] of [
       [2, true],
       [3, false],
       [99, false]
     ] as const) {
-      const { verify, waiting, counts } = await countedVerifier(() => [
-        ...Array<IssuerKey>(count).fill(wrong),
+      const { verify, waiting, counts } = await createCountedVerifier(() => [
+        ...Array<IssuerKey>(count).fill(wrongKey),
         p256(key)
       ])
       const outcome = catchCode(verify([jwt]))
@@ -157,13 +160,13 @@ describe('credentialVerifier', () => {
   })
 
   it.each(['#70', 'did:web:issuer.example#70'])(
-    'tries the key first that the credential names: kid %s',
+    'tries the key that the credential names first: kid %s',
     async (kid) => {
       const key = p256Key()
       const did = 'did:web:issuer.example'
       const jwt = jwtByHand({ alg: 'ES256', kid }, createCredentialPayload(did, user.did), key.sign)
       const keys = Array.from({ length: 100 }, (_, at) => p256(at === 70 ? key : p256Key()))
-      const { verify, waiting, counts } = await countedVerifier(() => keys)
+      const { verify, waiting, counts } = await createCountedVerifier(() => keys)
       const verified = verify([jwt])
       await round()
       waiting[0]?.admit()
@@ -172,22 +175,22 @@ describe('credentialVerifier', () => {
     }
   )
 
-  it('computes nothing once the budget of the client is spent', async () => {
-    const { verify, waiting, client } = await countedVerifier(keyOfIssuer)
+  it('computes nothing if the budget of the client is used up', async () => {
+    const { verify, waiting, client } = await createCountedVerifier(resolveIssuerKey)
     client.chargeKey = () => Promise.reject(new DidAuthError('ERR_TOO_MANY_REQUESTS'))
-    await expect(verify([good])).rejects.toMatchObject({ code: 'ERR_TOO_MANY_REQUESTS' })
+    await expect(verify([validJwt])).rejects.toMatchObject({ code: 'ERR_TOO_MANY_REQUESTS' })
     expect(waiting).toEqual([])
   })
 
-  it('takes no turn where no key of the issuer makes signatures of this algorithm', async () => {
-    const { verify, waiting } = await countedVerifier(() => [p256(p256Key()), p256(ed25519Key())])
-    await expect(verify([good])).rejects.toMatchObject({ code: 'ERR_CREDENTIAL' })
+  it('takes no turn if no key of the issuer supports the algorithm', async () => {
+    const { verify, waiting } = await createCountedVerifier(() => [p256(p256Key()), p256(ed25519Key())])
+    await expect(verify([validJwt])).rejects.toMatchObject({ code: 'ERR_CREDENTIAL' })
     expect(waiting).toEqual([])
   })
 
-  it('stops at the first bad signature', async () => {
-    const { verify, waiting, recoveries, asked } = await countedVerifier(keyOfIssuer)
-    const verified = verify([forged, good, forged])
+  it('stops at the first invalid signature', async () => {
+    const { verify, waiting, recoveries, asked } = await createCountedVerifier(resolveIssuerKey)
+    const verified = verify([forged, validJwt, forged])
     await round()
     waiting[0]?.admit()
     await expect(verified).rejects.toMatchObject({ code: 'ERR_CREDENTIAL' })
@@ -195,13 +198,13 @@ describe('credentialVerifier', () => {
     expect([waiting.length, recoveries(), asked.length]).toEqual([1, 2, 1])
   })
 
-  // All issuers were once resolved at the same time, before any signature was looked at.
-  it('asks for the keys of an issuer only when the credentials before are verified', async () => {
+  // Cause: all issuers were resolved at once, before any signature was checked.
+  it('fetches the keys of an issuer only after the credentials before it are verified', async () => {
     const second = createNumberedWallet(6103)
-    const { verify, waiting, asked } = await countedVerifier((did) =>
-      did === issuer.did ? keyOfIssuer() : [addressKey(second.address)]
+    const { verify, waiting, asked } = await createCountedVerifier((did) =>
+      did === issuer.did ? resolveIssuerKey() : [addressKey(second.address)]
     )
-    const verified = verify([good, createCredentialJwt(second, user.did)])
+    const verified = verify([validJwt, createCredentialJwt(second, user.did)])
     await round()
     expect(asked).toEqual([issuer.did])
     waiting[0]?.admit()
@@ -211,27 +214,27 @@ describe('credentialVerifier', () => {
     expect(await verified).toHaveLength(2)
   })
 
-  it('asks for no keys when a later credential is expired', async () => {
-    const { verify, asked } = await countedVerifier(keyOfIssuer)
+  it('fetches no keys if a later credential has expired', async () => {
+    const { verify, asked } = await createCountedVerifier(resolveIssuerKey)
     const expired = createCredentialJwt(issuer, user.did, { exp: START_SECONDS })
-    await expect(verify([good, expired])).rejects.toMatchObject({ code: 'ERR_CREDENTIAL_EXPIRED' })
+    await expect(verify([validJwt, expired])).rejects.toMatchObject({ code: 'ERR_CREDENTIAL_EXPIRED' })
     expect(asked).toEqual([])
   })
 
-  it('passes on that too many wait', async () => {
-    const { verify } = await countedVerifier(keyOfIssuer, {
+  it('passes ERR_BUSY on if too many tasks wait', async () => {
+    const { verify } = await createCountedVerifier(resolveIssuerKey, {
       scheduler: { yield: () => Promise.reject(new DidAuthError('ERR_BUSY')) }
     })
-    await expect(verify([good])).rejects.toMatchObject({ code: 'ERR_BUSY' })
+    await expect(verify([validJwt])).rejects.toMatchObject({ code: 'ERR_BUSY' })
   })
 })
 
-describe('credentialVerifier with isTrustedIssuer', () => {
-  // Cause: the time of the whole verification ended first, and named a resolver that no one had asked.
+describe('createCredentialVerifier with isTrustedIssuer', () => {
+  // Cause: the time limit of the whole verification ended first, and blamed a resolver that was never called.
   it.each([
     ['trustedIssuers', { isTrustedIssuer: () => new Promise(() => undefined) }, 'ERR_BUSINESS_LOGIC_TIMEOUT'],
     ['the issuers', { issuerKeys: { keysOf: () => new Promise<never>(() => undefined) } }, 'ERR_RESOLVER']
-  ] as const)('names %s where they take all of the time of a request', async (_name, options, code) => {
+  ] as const)('names %s if they use up the time of a request', async (_name, options, code) => {
     const verifier = createCredentialVerifier({
       curve: await loadCurve(),
       scheduler: { yield: () => Promise.resolve() },
@@ -241,7 +244,7 @@ describe('credentialVerifier with isTrustedIssuer', () => {
     })
     const client = { ...network, chargeKey: () => Promise.resolve() }
     const deadline: Deadline = { within: (_seconds, work, expired) => within(20, work(), expired) }
-    await expect(verifier.verify([good], { did: user.did, client }, START_SECONDS, deadline)).rejects.toEqual(
+    await expect(verifier.verify([validJwt], { did: user.did, client }, START_SECONDS, deadline)).rejects.toEqual(
       refusal(code)
     )
   })
@@ -252,18 +255,18 @@ describe('credentialVerifier with isTrustedIssuer', () => {
   it.each([
     ['by a value', (did: string) => did === issuer.did],
     ['by a promise', (did: string) => Promise.resolve(did === issuer.did)]
-  ])('refuses an issuer that is not trusted %s, before anything is resolved', async (_name, isTrustedIssuer) => {
-    const { verify, asked, waiting } = await countedVerifier(keyOfIssuer, { isTrustedIssuer })
-    await expect(verify([good, bySecond])).rejects.toMatchObject({ code: 'ERR_CREDENTIAL_ISSUER' })
+  ])('refuses an issuer that is not trusted %s, before it resolves a DID', async (_name, isTrustedIssuer) => {
+    const { verify, asked, waiting } = await createCountedVerifier(resolveIssuerKey, { isTrustedIssuer })
+    await expect(verify([validJwt, bySecond])).rejects.toMatchObject({ code: 'ERR_CREDENTIAL_ISSUER' })
     expect([asked, waiting]).toEqual([[], []])
   })
 
-  it('accepts the issuers that are, and asks about each once, as the credential spells it', async () => {
+  it('accepts trusted issuers, and checks each once, in the spelling of the credential', async () => {
     const asked: string[] = []
     const isTrustedIssuer = (did: string): boolean => asked.push(did) > 0
-    const { verify, waiting } = await countedVerifier(keyOfIssuer, { isTrustedIssuer })
+    const { verify, waiting } = await createCountedVerifier(resolveIssuerKey, { isTrustedIssuer })
     const spelled = { ...issuer, did: `did:ethr:rsk:${issuer.address}` }
-    const verified = verify([good, good, createCredentialJwt(spelled, user.did)])
+    const verified = verify([validJwt, validJwt, createCredentialJwt(spelled, user.did)])
     for (let turn = 0; turn < 3; turn += 1) {
       await round()
       waiting[turn]?.admit()
@@ -272,25 +275,28 @@ describe('credentialVerifier with isTrustedIssuer', () => {
     expect(asked).toEqual([issuer.did, spelled.did])
   })
 
-  it('counts for an issuer that its address proves as well', async () => {
-    const { verify } = await countedVerifier(keyOfIssuer, { isTrustedIssuer: () => false, provesByAddress: true })
-    await expect(verify([good])).rejects.toMatchObject({ code: 'ERR_CREDENTIAL_ISSUER' })
+  it('also checks an issuer that its address proves', async () => {
+    const { verify } = await createCountedVerifier(resolveIssuerKey, {
+      isTrustedIssuer: () => false,
+      provesByAddress: true
+    })
+    await expect(verify([validJwt])).rejects.toMatchObject({ code: 'ERR_CREDENTIAL_ISSUER' })
   })
 
-  it('rejects with the error that it throws', async () => {
+  it('rejects with the error that the function throws', async () => {
     const isTrustedIssuer = createThrowing(new TypeError('no list'))
-    const { verify, asked } = await countedVerifier(keyOfIssuer, { isTrustedIssuer })
-    await expect(verify([good])).rejects.toThrow(new TypeError('no list'))
+    const { verify, asked } = await createCountedVerifier(resolveIssuerKey, { isTrustedIssuer })
+    await expect(verify([validJwt])).rejects.toThrow(new TypeError('no list'))
     expect(asked).toEqual([])
   })
 })
 
-describe('credentialVerifier without a network', () => {
+describe('createCredentialVerifier without a network', () => {
   const key = SigningKey.computePublicKey(issuer.privateKey, true)
   const byKey = { ...issuer, did: `did:ethr:rsk:${key}` }
 
   async function verdictOn(jwt: string): Promise<unknown> {
-    const { verify, waiting, asked } = await countedVerifier(() => [], { provesByAddress: true })
+    const { verify, waiting, asked } = await createCountedVerifier(() => [], { provesByAddress: true })
     const outcome = catchCode(verify([jwt]))
     await round()
     waiting[0]?.admit()
@@ -305,7 +311,7 @@ describe('credentialVerifier without a network', () => {
     )
   })
 
-  it('leaves one whose public key is no point of the curve unproved', async () => {
+  it('does not prove a DID whose public key is not on the curve', async () => {
     const did = `did:ethr:rsk:0x02${'f'.repeat(64)}`
     expect(await verdictOn(createCredentialJwt({ ...issuer, did }, user.did))).toBe('ERR_CREDENTIAL_ISSUER')
   })
@@ -319,18 +325,18 @@ beforeAll(async () => {
   curve = await loadCurve()
 })
 
-const addressesOf = (alg: string, sign: SignPart): string[] =>
+const recoverAddresses = (alg: string, sign: SignPart): string[] =>
   signerAddresses(curve, parseJwt(jwtByHand({ alg }, { hello: 'world' }, sign), 1_000)!)
 
 describe('signerAddresses', () => {
-  it('finds two for ES256K, one of them the signer’s', () => {
-    const found = addressesOf('ES256K', es256kBy(privateKey))
-    expect(found).toHaveLength(2)
-    expect(found).toContain(address.toLowerCase())
+  it("returns two for ES256K, including the signer's", () => {
+    const addresses = recoverAddresses('ES256K', es256kBy(privateKey))
+    expect(addresses).toHaveLength(2)
+    expect(addresses).toContain(address.toLowerCase())
   })
 
-  it('finds only the signer’s for ES256K-R', () =>
-    expect(addressesOf('ES256K-R', es256kRecoverableBy(privateKey))).toEqual([address.toLowerCase()]))
+  it("returns only the signer's for ES256K-R", () =>
+    expect(recoverAddresses('ES256K-R', es256kRecoverableBy(privateKey))).toEqual([address.toLowerCase()]))
 
   it.each([
     ['another algorithm', 'EdDSA', es256kBy(privateKey)],
@@ -348,5 +354,5 @@ describe('signerAddresses', () => {
     ],
     ['zeros', 'ES256K', () => Buffer.alloc(64)],
     ['r and s above the order', 'ES256K', () => Buffer.alloc(64, 0xff)]
-  ])('finds none for %s', (_name, alg, sign) => expect(addressesOf(alg, sign)).toEqual([]))
+  ])('returns none for %s', (_name, alg, sign) => expect(recoverAddresses(alg, sign)).toEqual([]))
 })

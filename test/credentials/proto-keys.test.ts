@@ -8,8 +8,8 @@ const user = createNumberedWallet(1)
 const issuer = createNumberedWallet(6201)
 const START_SECONDS = 1_800_000_000
 
-/** A credential whose payload is this JSON text: JSON.stringify would lose the keys that this is about. */
-function jwtOf(payload: string): string {
+/** Creates a credential with this JSON text as payload, because JSON.stringify would lose `__proto__` keys. */
+function createJwt(payload: string): string {
   const header = Buffer.from('{"alg":"ES256K"}').toString('base64url')
   const signingInput = `${header}.${Buffer.from(payload).toString('base64url')}`
   return `${signingInput}.${Buffer.from(es256kBy(issuer.privateKey)(signingInput)).toString('base64url')}`
@@ -28,9 +28,9 @@ const polluted = JSON.stringify(createCredentialPayload(issuer.did, user.did))
   )
 
 describe('parseCredential', () => {
-  const { credential } = parseCredential(jwtOf(polluted), user.did, START_SECONDS)
+  const { credential } = parseCredential(createJwt(polluted), user.did, START_SECONDS)
 
-  it('gives business logic no own __proto__ key, on any level', () => {
+  it('gives business logic no own __proto__ key at any level', () => {
     expect(JSON.stringify(credential)).not.toContain('isAdmin')
     expect(credential.credentialSubject).toEqual({
       id: user.did,
@@ -40,7 +40,7 @@ describe('parseCredential', () => {
     })
   })
 
-  it('gives an object that can be copied by assignment without another prototype', () => {
+  it('returns an object that assignment copies without another prototype', () => {
     const { credentialSubject, vc } = credential
     const address = credentialSubject.address as object
     for (const copy of [Object.assign({}, credentialSubject), Object.assign({}, vc), Object.assign({}, address)]) {
@@ -49,23 +49,23 @@ describe('parseCredential', () => {
     }
   })
 
-  it('takes the subject from what is left', () => {
+  it('reads the subject after removing these keys', () => {
     const hidden = JSON.stringify({ ...createCredentialPayload(issuer.did, user.did), sub: undefined }).replace(
       '"credentialSubject":{"id":',
       '"credentialSubject":{"__proto__":{"id":"did:a:b"},"name":'
     )
-    expect(parseCredential(jwtOf(hidden), user.did, START_SECONDS).credential.subject).toBeUndefined()
+    expect(parseCredential(createJwt(hidden), user.did, START_SECONDS).credential.subject).toBeUndefined()
   })
 })
 
 describe('dropProtoKeys', () => {
-  it('leaves everything else as it is, keys of a similar name included', () => {
+  it('leaves everything else unchanged, including keys with similar names', () => {
     const value: unknown = JSON.parse('{"_proto_":1,"constructor":{"prototype":2},"proto":[null,1,"__proto__",{}]}')
     dropProtoKeys(value)
     expect(JSON.stringify(value)).toBe('{"_proto_":1,"constructor":{"prototype":2},"proto":[null,1,"__proto__",{}]}')
   })
 
-  it('reaches the bottom of 10,000 levels', () => {
+  it('handles 10,000 levels', () => {
     const value: unknown = JSON.parse(`${'{"a":'.repeat(10_000)}{"__proto__":1,"b":2}${'}'.repeat(10_000)}`)
     dropProtoKeys(value)
     let bottom = value as { a?: object }
@@ -73,7 +73,7 @@ describe('dropProtoKeys', () => {
     expect(Object.keys(bottom)).toEqual(['b'])
   })
 
-  it.each([null, undefined, 5, '__proto__', []])('takes %j', (value) =>
+  it.each([null, undefined, 5, '__proto__', []])('accepts %j', (value) =>
     expect(() => dropProtoKeys(value)).not.toThrow()
   )
 })

@@ -11,14 +11,14 @@ import { createNumberedWallet } from '../support/wallet.js'
 
 const wallet = createNumberedWallet(1)
 const [backup, restore] = readDocument('servers/BACKUP.md').blocks.map(({ code }) => code)
-/** Sessions are stored by URL, and each start has other ports. */
+/** URLs of the servers, which stay the same although each start uses other ports: sessions are stored by URL. */
 const urls = Object.fromEntries(
   ['auth', 'relay', 'vault'].map((name) => [`${name.toUpperCase()}_SERVICE_URL`, `https://${name}.example.com`])
 )
 const servers = new ServerProcesses(urls)
 afterEach(() => servers.killAll())
 
-/** Runs a block of the document in a folder with `data`. SQLite's shell is Debian's: its engine runs here. */
+/** Runs a block of the document in a folder with `data`. Replaces the SQLite shell of Debian by this engine. */
 function type(cwd: string, code: string, shellOfSqlite?: string): Promise<unknown> {
   const engine = createRequire(import.meta.url).resolve('better-sqlite3')
   const script = `new (require('${engine}'))(process.argv[2]).exec(process.argv[3])`
@@ -31,7 +31,7 @@ function type(cwd: string, code: string, shellOfSqlite?: string): Promise<unknow
 }
 
 describe('the backup of SQLite', () => {
-  it('fails where a database cannot be copied, and keeps the last archive; it makes no folders in the data', async () => {
+  it('fails if a database cannot be copied, keeps the last archive, and creates no data folders', async () => {
     const cwd = join(servers.folder, 'other')
     mkdirSync(join(cwd, 'data/auth'), { recursive: true })
     writeFileSync(join(cwd, 'data/auth/auth.db'), '')
@@ -42,18 +42,18 @@ describe('the backup of SQLite', () => {
     expect(readdirSync(join(cwd, 'data'))).toEqual(['auth'])
   })
 
-  it('brings sessions and each acknowledged entry back, made while users write', async () => {
+  it('restores sessions and each acknowledged entry from a backup that ran during writes', async () => {
     const DATA_DIR = join(servers.folder, 'data')
     const { servers: first } = await servers.start({ DATA_DIR }, [], 'all')
-    const urlOf = (all: typeof first, name: string): string => all.find(({ server }) => server === name)!.url
-    const session = await logIn(urlOf(first, 'auth'), wallet, 'auth.example.com')
-    const { accessToken } = await logIn(urlOf(first, 'vault'), wallet, 'vault.example.com')
+    const findUrl = (all: typeof first, name: string): string => all.find(({ server }) => server === name)!.url
+    const session = await logIn(findUrl(first, 'auth'), wallet, 'auth.example.com')
+    const { accessToken } = await logIn(findUrl(first, 'vault'), wallet, 'vault.example.com')
     const headers = { Authorization: `DIDAuth ${accessToken}` }
     const acknowledged: string[] = []
-    // Above and below the size from which content is a file of its own.
+    // One size above and one below the limit from which content is a separate file.
     const write = async (): Promise<void> => {
       const content = `${acknowledged.length} `.repeat(acknowledged.length % 3 === 0 ? 40_000 : 40)
-      const { status } = await post(`${urlOf(first, 'vault')}/notes`, { content }, headers)
+      const { status } = await post(`${findUrl(first, 'vault')}/notes`, { content }, headers)
       expect(status).toBe(201)
       acknowledged.push(content)
     }
@@ -70,11 +70,11 @@ describe('the backup of SQLite', () => {
     await servers.stopAll()
     await type(servers.folder, restore!)
     const { servers: second } = await servers.start({ DATA_DIR }, [], 'all')
-    const { status, text } = await ask(`${urlOf(second, 'vault')}/${wallet.did}/notes`)
+    const { status, text } = await ask(`${findUrl(second, 'vault')}/${wallet.did}/notes`)
     const entries = JSON.parse(text) as string[]
     expect([status, entries]).toEqual([200, acknowledged.slice(0, entries.length)])
     expect(entries.length).toBeGreaterThanOrEqual(before)
-    expect((await me(urlOf(second, 'auth'), session.accessToken)).status).toBe(200)
-    expect((await refresh(urlOf(second, 'auth'), session.refreshToken)).status).toBe(200)
+    expect((await me(findUrl(second, 'auth'), session.accessToken)).status).toBe(200)
+    expect((await refresh(findUrl(second, 'auth'), session.refreshToken)).status).toBe(200)
   })
 })

@@ -10,11 +10,11 @@ import ts from 'typescript'
 import { readDocument, referenceFiles, root } from '../support/documents.js'
 
 const readme = readDocument('README.md')
-const codeOf = (file: string, language: string): string[] =>
+const listCode = (file: string, language: string): string[] =>
   readDocument(file)
     .blocks.filter((block) => block.language === language)
     .map(({ code }) => code)
-/** An example as a document shows it: without the comment at its top. */
+/** Returns an example as a document shows it, without the comment at its top. */
 const withoutComments = (file: string): string => readFileSync(join(root, file), 'utf8').replaceAll(/^\/\/.*\n/gm, '')
 
 describe("the documents' copies of examples", () => {
@@ -24,15 +24,15 @@ describe("the documents' copies of examples", () => {
   })
 
   it('show the client of examples/log-in.mjs', () =>
-    expect(codeOf('README.md', 'js')).toEqual([withoutComments('examples/log-in.mjs')]))
+    expect(listCode('README.md', 'js')).toEqual([withoutComments('examples/log-in.mjs')]))
 
   it('show the wallet of examples/wallet.mjs', () =>
-    expect(codeOf('examples/README.md', 'js')).toEqual([withoutComments('examples/wallet.mjs')]))
+    expect(listCode('examples/README.md', 'js')).toEqual([withoutComments('examples/wallet.mjs')]))
 })
 
 describe("the documents' code", () => {
   const folder = join(root, '.cache/documents')
-  const fragments = [...referenceFiles, 'servers/MIGRATION.md'].flatMap((file) => codeOf(file, 'ts'))
+  const fragments = [...referenceFiles, 'servers/MIGRATION.md'].flatMap((file) => listCode(file, 'ts'))
   const names = [
     ...['setupDidAuth', 'wallet', 'did', 'domain', 'config', 'app', 'requireDid', 'myStore', 'url'],
     ...['challengeSecret', 'serviceUrl', 'serviceDid', 'privateKey', 'context']
@@ -55,8 +55,8 @@ const it = (_name: string, _run: () => Promise<void>): void => undefined
       const used = names.filter(
         (name) => new RegExp(`\\b${name}\\b`).test(code) && !isImported(name) && !isDeclared(name)
       )
-      const given = `import { ${used.join(', ')} } from '../../test/support/document-names.js'\n`
-      writeFileSync(path, `${given}${code.includes('describe(') ? stubs : ''}${code}\nexport {}\n`)
+      const options = `import { ${used.join(', ')} } from '../../test/support/document-names.js'\n`
+      writeFileSync(path, `${options}${code.includes('describe(') ? stubs : ''}${code}\nexport {}\n`)
     }
   })
 
@@ -67,7 +67,7 @@ const it = (_name: string, _run: () => Promise<void>): void => undefined
     server.close()
   })
 
-  it('compiles under the strict settings of this project', () => {
+  it('compiles with the strict settings of this project', () => {
     const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), (path) => ts.sys.readFile(path)) as {
       config: object
     }
@@ -85,7 +85,7 @@ const it = (_name: string, _run: () => Promise<void>): void => undefined
     await import(path)
   })
 
-  it("asks a node with ethers: the magic value is a yes, a revert a no, and other faults are the node's", async () => {
+  it('calls a node with ethers: the magic value accepts, a revert refuses, other faults throw', async () => {
     const { app: node } = await import('../support/document-names.js')
     const answers: Record<string, object> = {
       '0x01': { result: `0x1626ba7e${'0'.repeat(56)}` },
@@ -110,7 +110,7 @@ const it = (_name: string, _run: () => Promise<void>): void => undefined
   })
 })
 
-it('the lines for CORS answer a preflight, and expose what a client reads', async () => {
+it('answers a preflight with the CORS lines, and exposes the headers that a client reads', async () => {
   const [lines] = readDocument('src/testing/README.md').blocks.filter(({ code }) => code.startsWith('app.use(cors('))
   // eslint-disable-next-line @typescript-eslint/no-implied-eval -- the lines of the document themselves
   const put = new Function('app', 'cors', lines!.code) as (app: Express, use: typeof cors) => void

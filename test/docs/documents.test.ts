@@ -41,12 +41,12 @@ describe.each(documentFiles)('%s', (file) => {
     expect(files.filter((path) => !existsSync(join(root, path)))).toEqual([])
   })
 
-  it('names no path of any one machine', () => {
+  it('contains no path of a specific machine', () => {
     expect(document.text).not.toMatch(/(?<![\w.:/])\/(?:home|root|Users|tmp|work|opt|var(?!\/lib\/did-auth)|usr)\//)
   })
 })
 
-/** Lines that a reader is asked to read at most. */
+/** Maximum number of lines per document. */
 const MAX_LINES: readonly (readonly [string, number])[] = [
   ['SECURITY.md', 180],
   ['CONTRIBUTING.md', 80],
@@ -73,7 +73,7 @@ describe('the index of the reference', () =>
 describe('the table of threats', () => {
   const tests = tableUnder(readDocument('SECURITY.md'), 'Threats, measures, tests').map(([, , named = '']) => named)
 
-  it('names tests that exist, for every threat', () => {
+  it('names existing tests for every threat', () => {
     const files = tests.flatMap((named) => [...named.matchAll(/`([^`]+)`/g)].map(([, file]) => `test/${file!}`))
     const exists = (file: string): boolean =>
       existsSync(join(root, `${file}.test.ts`)) || existsSync(join(root, `${file}.slow.test.ts`))
@@ -82,8 +82,8 @@ describe('the table of threats', () => {
   })
 })
 
-describe('the way from a rule to its test', () =>
-  it('leads to every folder of tests', () => {
+describe('the table of rules and their tests', () =>
+  it('mentions every folder of tests', () => {
     const folders = readdirSync(join(root, 'test'), { withFileTypes: true }).filter((entry) => entry.isDirectory())
     const page = read('test/README.md')
     expect(folders.map(({ name }) => name).filter((name) => !page.includes(`${name}/`))).toEqual([])
@@ -118,7 +118,7 @@ describe('README.md', () => {
     expect(commands).toContain('npm start\nnpm test\n')
     const run = read('.ci/run')
     expect(run).toMatch(/^npm ci$/m)
-    // `run test` is `npm run test`, which is `npm test`.
+    // `run test` means `npm run test`, which is `npm test`.
     expect(run).toMatch(/^(?:npm|run) test$/m)
   })
 })

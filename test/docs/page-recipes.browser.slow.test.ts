@@ -16,7 +16,7 @@ import { until } from '../support/until.js'
 
 const alice = wallet('alice')
 const slow = join(root, 'test/slow/node_modules')
-/** Folder of the recipes as modules of this repository. */
+/** Folder for the recipes as modules of this repository. */
 const modules = join(root, '.cache/page-recipes')
 
 beforeAll(() => {
@@ -24,7 +24,7 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(modules, { recursive: true, force: true }))
 
-describe('the page with React behind the development server of Vite, with the API under a path', () => {
+describe('the React page on the Vite development server, with the API under a path', () => {
   const folder = temporaryFolder()
   const page = realpathSync(folder.path)
   let [api, vite, browser, url] = [] as unknown as [RunningExample, ChildProcess, Browser, string]
@@ -48,7 +48,7 @@ describe('the page with React behind the development server of Vite, with the AP
     for (const name of ['react', 'react-dom', 'scheduler']) {
       symlinkSync(join(root, 'test/slow/modal/node_modules', name), join(page, 'node_modules', name))
     }
-    // The sources, so that no old build is tested.
+    // Bundles the sources, so that no outdated build is tested.
     const entryPoints = [join(root, 'src/client/index.ts')]
     await build({ entryPoints, outdir: own, bundle: true, splitting: true, format: 'esm', logLevel: 'error' })
     writeFileSync(join(own, 'package.json'), '{ "type": "module", "exports": { "./client": "./index.js" } }')
@@ -70,7 +70,7 @@ describe('the page with React behind the development server of Vite, with the AP
     folder.remove()
   })
 
-  it('shows a login and the profile, stays logged in over a reload, and shows a logout by another tab', async () => {
+  it('shows login and profile, stays logged in after a reload, and shows a logout of another tab', async () => {
     const { open, complaints } = await openProfile(browser, [alice])
     const shown = await open(url)
     await shown.click('text=Log in with a wallet')
@@ -93,7 +93,7 @@ describe('the page with React behind the development server of Vite, with the AP
 })
 
 describe('the app on Hono', () => {
-  it('answers a user with a token of the service, and refuses a request without one', async () => {
+  it('accepts a user with a token of the service, and refuses a request without one', async () => {
     const code = recipe('new Hono()').replace(/did:ethr:rsk:0x\w+/, testConfig().serviceDid)
     writeFileSync(join(modules, 'hono.ts'), code)
     const { default: app } = (await import(join(modules, 'hono.ts'))) as {

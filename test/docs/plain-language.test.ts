@@ -9,7 +9,7 @@ const [rulePath, phrasesPath] = ['../../.config/plain-language.js', '../../.conf
 const { plainLanguage } = (await import(rulePath!)) as { plainLanguage: never }
 const { findAvoidedPhrases } = (await import(phrasesPath!)) as { findAvoidedPhrases: (markdown: string) => string[] }
 
-/** Returns the identifiers of what the rule reports in a source text. */
+/** Returns the message ids that the rule reports for a source text. */
 function lint(text: string): (string | undefined)[] {
   const config = { plugins: { plain: plainLanguage }, rules: { 'plain/plain-opening': 'error' } } as const
   return new Linter().verify(text, config).map(({ messageId }) => messageId)
@@ -28,7 +28,7 @@ describe('the lint rule on plain language', () => {
     '// Whether it is open.',
     '/** Time limit for a body. */',
     '// Input is text.'
-  ])('accepts a comment that says its subject: %j', (text) => expect(lint(text)).toEqual([]))
+  ])('accepts a comment with a subject or a verb: %j', (text) => expect(lint(text)).toEqual([]))
 
   it.each(["it('of a token', f)", 'describe(`by ${x}`, f)', "it.each([1])('with %i', f)", "test.each`a`('in b', f)"])(
     'reports a title that opens with a preposition: %s',

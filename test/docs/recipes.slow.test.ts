@@ -7,17 +7,17 @@ import { clientHook, readDocument, recipe } from '../support/documents.js'
 import { packBoth, root, runIn, useWhileRunning } from '../support/packed-package.js'
 import { scaled } from '../support/time-factor.js'
 
-const blockOf = (file: string, language: string, part: string): string => {
-  const found = readDocument(file).blocks.find((block) => block.language === language && block.code.includes(part))
-  if (found === undefined) throw new Error(`${file} has no ${language} block with ${part}`)
-  return found.code
+const findBlock = (file: string, language: string, part: string): string => {
+  const block = readDocument(file).blocks.find((block) => block.language === language && block.code.includes(part))
+  if (block === undefined) throw new Error(`${file} has no ${language} block with ${part}`)
+  return block.code
 }
 
-/** The test of an app as the reference has it for Vitest, and for runners whose functions are global. */
-const VITEST_TEST = blockOf('src/testing/README.md', 'js', 'vitest')
+/** The reference's test of an app for Vitest, and for runners with global functions. */
+const VITEST_TEST = findBlock('src/testing/README.md', 'js', 'vitest')
 const GLOBALS_TEST = VITEST_TEST.replace(/^import .* from 'vitest'\n/m, '')
 
-/** The same as CommonJS, and the app of examples/app.mjs: what a project has before it learns of this package. */
+/** The same test as CommonJS, with the app of examples/app.mjs: a project before it installs this package. */
 const COMMONJS_TEST = GLOBALS_TEST.replaceAll(/^import (.*) from (.*)$/gm, 'const $1 = require($2)').replace(
   'app.mjs',
   'app.cjs'
@@ -59,15 +59,15 @@ const app = await NestFactory.create(AppModule, { logger: ['error', 'warn'] })
 await app.listen(3000)
 `
 
-describe('the commands of the documents for a newcomer', () => {
+describe('the first commands of the documents', () => {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'did-auth-recipes-')))
   const project = join(folder, 'project')
   let tarball = ''
 
-  /** Runs a block of a document unchanged, but with the package of this checkout. */
+  /** Runs a block of a document unchanged, except that it installs the package of this checkout. */
   const type = (where: string, code: string): Promise<string> =>
     runIn(where, 'bash', '-euc', code.replace(/(npm install .*)\bexpress-did-auth\b/, `$1${tarball}`))
-  const install = blockOf('README.md', 'sh', 'npm install')
+  const install = findBlock('README.md', 'sh', 'npm install')
 
   beforeAll(async () => {
     mkdirSync(join(folder, 'checkout'))
@@ -79,13 +79,13 @@ describe('the commands of the documents for a newcomer', () => {
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
   it(
-    'the quick start runs in an empty folder, and the two curls and the client show that it works',
+    'run the quick start in an empty folder, and the two curls and the client work',
     async () => {
-      writeFileSync(join(project, 'server.js'), blockOf('README.md', 'ts', 'setupDidAuth'))
-      writeFileSync(join(project, 'client.js'), blockOf('README.md', 'js', 'DidAuthClient'))
-      await type(project, blockOf('README.md', 'sh', 'ethers').split('\n')[0]!)
+      writeFileSync(join(project, 'server.js'), findBlock('README.md', 'ts', 'setupDidAuth'))
+      writeFileSync(join(project, 'client.js'), findBlock('README.md', 'js', 'DidAuthClient'))
+      await type(project, findBlock('README.md', 'sh', 'ethers').split('\n')[0]!)
       await useWhileRunning(project, 'server.js', async (url) => {
-        const curls = blockOf('README.md', 'sh', 'curl -i').replaceAll('http://localhost:3000', url)
+        const curls = findBlock('README.md', 'sh', 'curl -i').replaceAll('http://localhost:3000', url)
         const shown = await runIn(project, 'bash', '-euc', curls)
         expect(shown).toMatch(/^HTTP\/1\.1 401 Unauthorized\r\n[^]*Missing access token\{"challenge":"[0-9a-f]{64}"\}$/)
         const printed = await runIn(project, process.execPath, '--import', clientHook(new URL(url).port), 'client.js')
@@ -96,18 +96,18 @@ describe('the commands of the documents for a newcomer', () => {
   )
 
   it(
-    'the test of an app runs on Vitest, without configuration',
+    'run the test of an app on Vitest without configuration',
     async () => {
       cpSync(join(root, 'examples/app.mjs'), join(project, 'app.mjs'))
       writeFileSync(join(project, 'app.test.js'), VITEST_TEST)
-      const printed = await type(project, blockOf('src/testing/README.md', 'sh', 'vitest'))
+      const printed = await type(project, findBlock('src/testing/README.md', 'sh', 'vitest'))
       expect(printed).toMatch(/Tests .*1 passed/)
     },
     scaled(180_000)
   )
 
   it(
-    'the same test runs on node:test, and in Jest with ES modules',
+    'run the same test on node:test, and in Jest with ES modules',
     async () => {
       cpSync(join(root, 'examples/app.mjs'), join(project, 'app.mjs'))
       cpSync(join(root, 'examples/login-test.mjs'), join(project, 'login-test.mjs'))
@@ -115,7 +115,7 @@ describe('the commands of the documents for a newcomer', () => {
       expect(printed).toMatch(/^# pass 1\n# fail 0$/m)
       writeFileSync(join(project, 'globals.test.js'), GLOBALS_TEST)
       const jest = 'npm install --save-dev jest\nNODE_OPTIONS=--experimental-vm-modules npx jest globals.test.js'
-      // Jest tells its results on the standard error.
+      // Jest prints its results to stderr.
       await type(project, jest)
     },
     scaled(180_000)
@@ -149,7 +149,7 @@ describe('the commands of the documents for a newcomer', () => {
       ['the example', 'nestjs.mjs'],
       ['the recipe of a guard', 'main.mjs']
     ])(
-      '%s refuses a stranger, and a client logs in there',
+      '%s refuses a stranger, and accepts a login of the client',
       async (_what, file) => {
         await useWhileRunning(other, file, async (url) => {
           const answer = await fetch(`${url}/profile`)
@@ -163,16 +163,16 @@ describe('the commands of the documents for a newcomer', () => {
   })
 
   it(
-    'an app in CommonJS is tested by Jest with the transform of the reference',
+    'test a CommonJS app in Jest with the transform of the reference',
     async () => {
       const other = join(folder, 'commonjs')
       mkdirSync(other)
       await type(other, install.split('\n')[0]!)
       writeFileSync(join(other, 'app.cjs'), COMMONJS_APP)
       writeFileSync(join(other, 'app.test.js'), COMMONJS_TEST)
-      writeFileSync(join(other, 'jest.config.cjs'), blockOf('src/testing/README.md', 'cjs', 'transform'))
-      // Jest tells its results on the standard error.
-      await type(other, blockOf('src/testing/README.md', 'sh', 'npx jest'))
+      writeFileSync(join(other, 'jest.config.cjs'), findBlock('src/testing/README.md', 'cjs', 'transform'))
+      // Jest prints its results to stderr.
+      await type(other, findBlock('src/testing/README.md', 'sh', 'npx jest'))
     },
     scaled(180_000)
   )

@@ -12,7 +12,7 @@ import { setEnvironment } from '../support/run-script.js'
 const folder = join(root, '.cache/recipes')
 const alice = wallet('alice')
 
-/** A recipe as a module, between lines that its reader has already. */
+/** Imports a recipe as a module, with lines that its reader already has. */
 async function load(name: string, lines: string[]): Promise<Record<string, unknown>> {
   const file = join(folder, `${name}.ts`)
   writeFileSync(file, lines.join('\n'))
@@ -31,7 +31,7 @@ it('each recipe has at most 25 lines', () => {
 })
 
 describe('the route of Next.js', () => {
-  it('answers a user with a token of the service, and refuses no token and one of another service', async () => {
+  it('accepts a user with a token of the service, and refuses a missing token and a foreign one', async () => {
     const { serviceDid } = testConfig()
     const code = recipe('export async function GET').replace(/did:ethr:rsk:0x\w+/, serviceDid)
     const { GET } = (await load('route', [code])) as { GET: (one: Request) => Promise<Response> }
@@ -83,7 +83,7 @@ describe('accounts in a database', () => {
     return answer.body as { accessToken: string; refreshToken: string }
   }
 
-  it('keep a session while the database restarts: lost queries are 500, and the process continues', async () => {
+  it('keep a session while the database restarts: failed queries are 500, and the process survives', async () => {
     const { refreshToken } = await enter('auth')
     const refresh = async (): Promise<number> =>
       (await request(app).post('/refresh-token').send({ refreshToken })).status
@@ -98,7 +98,7 @@ describe('accounts in a database', () => {
     jest.restoreAllMocks()
   })
 
-  it('have one number for a user, by login and by sign up; a ban counts at both and at a refresh', async () => {
+  it('assign one number per user for login and sign-up; a ban applies to both and to a refresh', async () => {
     const tokens = [await enter('auth'), await enter('signup')]
     for (const { accessToken } of tokens) {
       const answer = await request(app).get('/account').set('Authorization', `DIDAuth ${accessToken}`)

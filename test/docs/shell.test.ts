@@ -12,7 +12,7 @@ import { clientHook, documentFiles, packageJson, readDocument, root } from '../s
 import { runExample, scriptFile } from '../support/run-script.js'
 import { ServerProcesses } from '../support/server-process.js'
 
-/** Files that the README has its reader save. */
+/** Files that the README tells its reader to save. */
 const SAVED = ['server.js', 'client.js']
 
 /** Usage text of the servers' command line. */
@@ -20,7 +20,7 @@ const usage = /const USAGE = `([^]*?)`/.exec(readFileSync(join(root, 'servers/cl
 
 const isServerCommand = (args: string): boolean => {
   const [server = '', command] = args.split(' ')
-  // The address of a service is the reader's, and so are options.
+  // Readers replace the address of a service and the options.
   const shown = /^(?:https:\/\/|--)/.test(command ?? '') ? '' : (command ?? '')
   const options = [...args.matchAll(/(?<= )--[\w-]+/g)].map(([option]) => option)
   return (
@@ -32,7 +32,7 @@ const isServerCommand = (args: string): boolean => {
 /** Whether a line that writes a variable to `.env` names one of the servers. */
 const isVariable = (name: string): boolean => variableNames.includes(name.replace(/^[A-Z]+_(?=SERVICE_URL$)/, ''))
 
-/** Programs of an operator's machine, and the servers where they are installed for all users of it. */
+/** Programs of an operator's machine, and globally installed servers. */
 const OF_THE_SYSTEM =
   /^(?:cd|createdb|docker (?:build|run)|install|journalctl|mv|pg_dump|pg_restore|systemctl|tar|umask|useradd) /
 
@@ -56,18 +56,18 @@ function isRunnable(line: string): boolean {
 }
 
 describe.each(documentFiles)('the shell commands of %s', (file) => {
-  // A script, which begins with `set -eu`, has a test of its own that runs it.
+  // A script, which starts with `set -eu`, has a separate test that runs it.
   const blocks = readDocument(file).blocks.filter(
     ({ language, code }) => language === 'sh' && !code.startsWith('set -eu\n')
   )
 
-  it('name scripts, files and commands that exist', () => {
+  it('name existing scripts, files and commands', () => {
     const lines = blocks.flatMap(({ code }) => code.split('\n')).filter((line) => !/^\s*(?:#|$)/.test(line))
     expect(lines.filter((line) => !isRunnable(line))).toEqual([])
   })
 })
 
-describe('the walks with curl', () => {
+describe('the curl walkthroughs', () => {
   const steps = readDocument('examples/README.md').blocks.filter(
     ({ language, code }) => language === 'sh' && code.includes('curl')
   )
@@ -75,7 +75,7 @@ describe('the walks with curl', () => {
 
   afterAll(() => servers.killAll())
 
-  it('log in, relay a file and keep data at the three servers, word for word but for the ports', async () => {
+  it('log in, relay a file and store data at the three servers, unchanged except for the ports', async () => {
     const { servers: running } = await servers.start({}, [], 'all')
     const script = running.reduce(
       (text, { server, serviceUrl }) =>
@@ -136,5 +136,5 @@ describe('the client of the README', () =>
   }))
 
 describe('runExample', () =>
-  it('says so when nothing listens', () =>
+  it('throws if no server listens', () =>
     expect(runExample(async () => undefined)).rejects.toThrow('0 servers instead of one')))

@@ -23,28 +23,28 @@ const operating = readDocument('servers/README.md')
 const maintenance = readDocument('servers/MAINTENANCE.md')
 
 const read = (file: string): string => readFileSync(join(root, file), 'utf8')
-const inCode = (name: string): string => `\`${name}\``
+const quoteCode = (name: string): string => `\`${name}\``
 
 describe('the table of variables', () =>
-  it.each(secretVariables)('comes with %s from a file, which the servers read', (name) => {
+  it.each(secretVariables)('lists %s with its file, which the servers read', (name) => {
     expect(operating.prose).toContain(`${name}_FILE`)
     const missing = join(root, 'no-such-file')
     expect(() => readEnv({ [`${name}_FILE`]: missing }, 'auth', false)).toThrow(`${name}_FILE`)
   }))
 
 describe('the tables of servers', () => {
-  const scriptOf = (text: string): string => text.slice(1, -1).split(' ').at(-1)!
+  const readScript = (text: string): string => text.slice(1, -1).split(' ').at(-1)!
 
   it.each([
     ['README.md', tableUnder(readme, 'The servers').map(([, , bin, script]) => [bin, script])],
     ['servers/README.md', tableUnder(operating, 'Running').map(([bin, script]) => [bin, script])]
-  ])('start each server in %s by commands that exist', (_file, rows) => {
+  ])('start each server in %s by existing commands', (_file, rows) => {
     expect(rows.map(([, script]) => script).sort()).toEqual(
-      ['npm start', 'npm run auth', 'npm run relay', 'npm run vault'].map(inCode).sort()
+      ['npm start', 'npm run auth', 'npm run relay', 'npm run vault'].map(quoteCode).sort()
     )
     for (const [bin, script] of rows) {
       const command = /^`npx express-did-auth-servers (\w+)`$/.exec(bin!)![1]
-      expect(packageJson.scripts[scriptOf(script!)]).toMatch(new RegExp(`^node \\S+\\.js ${command!}$`))
+      expect(packageJson.scripts[readScript(script!)]).toMatch(new RegExp(`^node \\S+\\.js ${command!}$`))
     }
   })
 })
@@ -58,18 +58,18 @@ describe('the chapter of commands', () => {
     const names = options.map(([, line, inLine]) => line ?? inLine!)
     expect(names.length).toBeGreaterThan(2)
     const own = names.filter((name) => name !== 'json' && name !== 'origin')
-    expect(own.filter((name) => !chapter.includes(inCode(`--${name}`)))).toEqual([])
+    expect(own.filter((name) => !chapter.includes(quoteCode(`--${name}`)))).toEqual([])
   })
 })
 
-describe('the page for operators', () => {
+describe('the operations page', () => {
   const chapter = maintenance.prose.split(/^## /m).find((part) => part.startsWith('Monitoring\n'))!
   const sources = ['src', 'servers']
     .flatMap((folder) => listSourceFiles(root, [folder]))
     .map(read)
     .join('\n')
 
-  it('names events that are logged, and each that tells of a failure', () => {
+  it('names logged events, and each event that reports a failure', () => {
     const [, listed = ''] = /Events to watch for:([^]*?)\./.exec(chapter)!
     const events = [...listed.matchAll(/`([\w-]+)`/g)].map(([, name]) => name!)
     const logged = [...sources.matchAll(/(?:\bevent: |\bfailed\(\s*)'([\w-]+)'/g)].map(([, name]) => name!)
@@ -79,7 +79,7 @@ describe('the page for operators', () => {
     expect(failures.filter((name) => !events.includes(name))).toEqual([])
   })
 
-  it('names metrics that are served', () => {
+  it('names exported metrics', () => {
     const several = readDocument('servers/INSTANCES.md').prose
     const metrics = [...`${chapter}\n${several}`.matchAll(/`(did_auth_\w+)(?:\{.*?\})?`/g)].map(([, name]) => name!)
     expect(new Set(metrics).size).toBe(6)
@@ -88,7 +88,7 @@ describe('the page for operators', () => {
 })
 
 describe('the table of examples', () =>
-  it('links every example that is packed: all but the demo', () => {
+  it('links every packed example: all except the demo', () => {
     const named = tableUnder(readDocument('examples/README.md'), 'Examples').map(([files]) => files!)
     const linked = named.flatMap((files) => [...files.matchAll(/\]\(([\w.-]+)\)/g)].map(([, file]) => file!))
     const files = readdirSync(join(root, 'examples')).filter((file) => !/^demo|\.(?:md|webp)$/.test(file))
@@ -96,7 +96,7 @@ describe('the table of examples', () =>
   }))
 
 describe('the chapter on clients', () => {
-  it('names every option of the client, in their order', () => {
+  it('lists every option of the client in order', () => {
     const file = join(root, 'src/client/options.ts')
     const source = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.ES2023)
     const options = source.statements
@@ -110,14 +110,14 @@ describe('the chapter on clients', () => {
     expect(named).toEqual(options)
   })
 
-  it('names every method of the client', () => {
+  it('lists every method of the client', () => {
     const members = Object.getOwnPropertyNames(client.DidAuthClient.prototype).filter((name) => name !== 'constructor')
     for (const name of members) expect(clientPage.prose).toMatch(new RegExp(`\`${name}[\`(]`))
   })
 
-  it('tells what users are told to do by every error', () => {
+  it('states the user message of every error', () => {
     for (const [code, text] of Object.values(codes)) {
-      // Nothing brings a removed file back.
+      // No action restores a removed file.
       if (code === 'TAKEN_DOWN') continue
       expect(text).toMatch(
         /^[A-Z][^.]+[.] (?:.*(?:[Tt]ry again|it again)|Ask|Check|Choose|Contact|Delete|Install|Load|Log in|Send|Use).*[.]$/
@@ -126,16 +126,16 @@ describe('the chapter on clients', () => {
   })
 })
 
-describe("the vault's page", () => {
+describe('the vault page', () => {
   it('lists the routes of the code', () => {
     const code = read('servers/vault/app.ts')
     const routes = [...code.matchAll(/router\.(get|post|put|delete)\('([^']+)'/g)]
-    const inCode = routes.map(([, verb = '', path = '']) => `${verb.toUpperCase()} \`${path}\``)
+    const expectedRoutes = routes.map(([, verb = '', path = '']) => `${verb.toUpperCase()} \`${path}\``)
     const inPage = tableUnder(vaultPage, 'Routes').map(([verb = '', path = '']) => `${verb} ${path}`)
-    expect(inPage.filter((route) => !route.includes('/health')).sort()).toEqual(inCode.sort())
+    expect(inPage.filter((route) => !route.includes('/health')).sort()).toEqual(expectedRoutes.sort())
   })
 
-  it('has the bounds of the variables as their defaults', () => {
+  it('shows the default values of the variables', () => {
     const env = readEnv({}, 'vault', false)
     expect([env.VAULT_MAX_CONTENT_BYTES, env.VAULT_MAX_BYTES_PER_DID, env.VAULT_MAX_ENTRIES_PER_DID]).toEqual([
       1_048_576, 67_108_864, 10_000
@@ -144,7 +144,7 @@ describe("the vault's page", () => {
     expect(bounds.slice(0, 3)).toEqual(['1 MiB', '64 MiB', '10,000'])
   })
 
-  it('lists no status that no error has', () => {
+  it('lists only statuses of existing errors', () => {
     const known = new Set<string>([...Object.values(serverErrors).map(([status]) => String(status)), '401', '429'])
     expect(tableUnder(vaultPage, 'Errors').filter(([status = '']) => !known.has(status))).toEqual([])
   })
@@ -155,7 +155,7 @@ const pages = ['servers/DEPLOY.md', 'servers/docker/README.md'].map(readDocument
 const blocks = pages.flatMap((page) => page.blocks)
 const blockWith = (part: string): string => blocks.find(({ code }) => code.includes(part))!.code
 
-describe('the blocks that operators copy', () => {
+describe('the configuration blocks for operators', () => {
   it('have an environment that every server accepts', () => {
     const lines = blockWith('AUTH_SERVICE_URL').trim().split('\n')
     const env = Object.fromEntries(lines.map((line) => line.split('=') as [string, string]))
@@ -165,7 +165,7 @@ describe('the blocks that operators copy', () => {
     expect([...findUnusedVariables(env, names, true), ...findMisspellings(env)]).toEqual([])
   })
 
-  it('name variables that exist', () => {
+  it('name existing variables', () => {
     const all = pages.map(({ text }) => text).join('\n')
     const named = [...all.matchAll(/\b((?:[A-Z]+_)+[A-Z]+)\b/g)].map(([, name]) => name!)
     const bare = named.map((name) => name.replace(/^(?:AUTH|RELAY|VAULT)_(?=SERVICE_URL)|_FILE$/, ''))
@@ -173,13 +173,13 @@ describe('the blocks that operators copy', () => {
     expect(bare.filter((name) => !variableNames.includes(name) && !/^(?:AF_|NODE_ENV)/.test(name))).toEqual([])
   })
 
-  /** The part of a configuration for each server: a site of Caddy or nginx, or a backend of HAProxy. */
+  /** Pattern of a configuration block for each server: a site of Caddy or nginx, or a backend of HAProxy. */
   const sites: Readonly<Record<string, RegExp>> = {
     caddy: /^(\w+)\.example\.com \{\n([^]*?)^\}/gm,
     nginx: /^ {2}server_name (\w+)\.example\.com;\n([^]*?)^\}/gm,
     haproxy: /^backend (\w+)\n((?: .*\n)+)/gm
   }
-  it.each(Object.entries(sites))('send each host to the port of its server: %s', (proxy, site) => {
+  it.each(Object.entries(sites))('route each host to the port of its server: %s', (proxy, site) => {
     const text = blocks.map(({ language, code }) => (language === proxy ? code : '')).join('\n')
     const found = [...text.matchAll(site)].flatMap(([, name = '', body = '']) =>
       [...body.matchAll(/\d+(?:\.\d+){3}:(\d+)/g)].map(([, port]) => [name, Number(port)] as const)
@@ -189,7 +189,7 @@ describe('the blocks that operators copy', () => {
     for (const [name, port] of found) expect(port).toBe(serverPorts[name as ServerName])
   })
 
-  it('tell the servers the address of a client, ask /ready, and give each host its backend', () => {
+  it('forward the client address, check /ready, and give each host its backend', () => {
     const haproxy = blockWith('frontend https')
     const used = [...haproxy.matchAll(/use_backend (\w+) if \{ hdr\(host\) -i (\w+)\.example\.com \}/g)]
     expect(used.map(([, backend, host]) => [backend, host])).toEqual(names.map((name) => [name, name]))

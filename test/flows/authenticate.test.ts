@@ -6,15 +6,15 @@ import { logIn } from '../../src/flows/log-in.js'
 import { logOut } from '../../src/flows/manage-sessions.js'
 import { refusal } from '../support/refusal.js'
 import { createNumberedWallet } from '../support/wallet.js'
-import { client, flowParts, loginSig, payloadOf, START_SECONDS, type FlowParts } from './flow-parts.js'
+import { client, createFlowParts, signLogin, decodePayload, START_SECONDS, type FlowParts } from './flow-parts.js'
 
 const wallet = createNumberedWallet(1)
 let parts: FlowParts
 let token: string
 
 beforeEach(async () => {
-  parts = await flowParts()
-  token = (await logIn(parts, { client, did: wallet.did, sig: loginSig(parts, wallet) })).accessToken
+  parts = await createFlowParts()
+  token = (await logIn(parts, { client, did: wallet.did, sig: signLogin(parts, wallet) })).accessToken
   parts.steps.length = 0
 })
 
@@ -24,15 +24,15 @@ function forgetTokens(): void {
 }
 
 describe('authenticate', () => {
-  it('knows a token that was issued here without asking the curve', async () => {
+  it('accepts a token that it issued without calling the curve', async () => {
     expect((await authenticate(parts, token)).claims.sub).toBe(wallet.did)
     expect(parts.steps).toEqual([])
   })
 
-  it('verifies a token it has not seen, once', async () => {
+  it('verifies an uncached token once', async () => {
     forgetTokens()
     const user = await authenticate(parts, token)
-    expect(user).toEqual({ claims: payloadOf(token), canonicalDid: wallet.did, address: wallet.did.slice(-42) })
+    expect(user).toEqual({ claims: decodePayload(token), canonicalDid: wallet.did, address: wallet.did.slice(-42) })
     expect(await authenticate(parts, token)).toBe(user)
     expect(parts.steps).toEqual(['publicKey', 'verify'])
   })
@@ -40,7 +40,7 @@ describe('authenticate', () => {
   it.each([
     ['seen before', false],
     ['not seen before', true]
-  ])('accepts a token %s in its last second and calls it expired a second later', async (_name, isForgotten) => {
+  ])('accepts a token %s in its last second, and calls it expired a second later', async (_name, isForgotten) => {
     parts.clock.seconds = START_SECONDS + 599
     if (isForgotten) forgetTokens()
     await expect(authenticate(parts, token)).resolves.toHaveProperty('claims.sub')
@@ -52,7 +52,7 @@ describe('authenticate', () => {
     })
   })
 
-  it('calls a token of the future expired, seen before or not: the clock went back by 6 s', async () => {
+  it('calls a future token expired, cached or not: the clock went back by 6 s', async () => {
     parts.clock.seconds = START_SECONDS - 5
     await expect(authenticate(parts, token)).resolves.toHaveProperty('claims.sub')
     parts.clock.seconds = START_SECONDS - 6
@@ -61,37 +61,37 @@ describe('authenticate', () => {
     await expect(authenticate(parts, token)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN_EXPIRED'))
   })
 
-  it('remembers no token that it refused', async () => {
+  it('does not cache a refused token', async () => {
     const spoilt = `${token.slice(0, -2)}AA`
     await expect(authenticate(parts, spoilt)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
     expect(parts.verifiedTokens.get(spoilt)).toBeUndefined()
   })
 
-  it('remembers no token that was expired when it was first seen', async () => {
+  it('does not cache a token that was expired on first use', async () => {
     forgetTokens()
     parts.clock.seconds = START_SECONDS + 600
     await expect(authenticate(parts, token)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN_EXPIRED'))
     expect(parts.verifiedTokens.get(token)).toBeUndefined()
   })
 
-  it('says missing when there is none, and invalid when it is empty', async () => {
+  it('distinguishes a missing token from an empty one, which is invalid', async () => {
     await expect(authenticate(parts, undefined)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN_MISSING'))
     await expect(authenticate(parts, '')).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
   })
 
-  it('accepts it until exp after logout, as specified, also after a restart', async () => {
-    await logOut(parts, payloadOf(token).sid as string)
+  it('accepts a token until exp after logout, as specified, also after a restart', async () => {
+    await logOut(parts, decodePayload(token).sid as string)
     await expect(authenticate(parts, token)).resolves.toHaveProperty('claims.sub')
     forgetTokens()
     await expect(authenticate(parts, token)).resolves.toHaveProperty('claims.sub')
   })
 
-  it("refuses the token of another service that has this service's key", async () => {
-    const other = await flowParts({ serviceUrl: 'https://other.example' })
+  it('refuses the token of another service with the same key', async () => {
+    const other = await createFlowParts({ serviceUrl: 'https://other.example' })
     await expect(authenticate(other, token)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
   })
 
-  it('refuses nothing as invalid while the public key cannot be learnt', async () => {
+  it('refuses nothing as invalid while the public key is unavailable', async () => {
     forgetTokens()
     parts.serviceKey.publicKey = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
     await expect(authenticate(parts, token)).rejects.toEqual(refusal('ERR_SIGNER'))
@@ -99,14 +99,14 @@ describe('authenticate', () => {
 })
 
 describe('assertSessionActive', () => {
-  const sessionId = (): string => payloadOf(token).sid as string
+  const sessionId = (): string => decodePayload(token).sid as string
 
   it('accepts an active session in its last second', async () => {
     parts.clock.seconds = START_SECONDS + 604_799
     await expect(assertSessionActive(parts, sessionId())).resolves.toBeUndefined()
   })
 
-  it('refuses one that was logged out, revoked, never was, or has expired', async () => {
+  it('refuses a session that is logged out, revoked, unknown or expired', async () => {
     await expect(assertSessionActive(parts, 'unknown')).rejects.toEqual(refusal('ERR_SESSION_ENDED'))
     parts.clock.seconds = START_SECONDS + 604_800
     await expect(assertSessionActive(parts, sessionId())).rejects.toEqual(refusal('ERR_SESSION_ENDED'))
@@ -115,8 +115,8 @@ describe('assertSessionActive', () => {
     await expect(assertSessionActive(parts, sessionId())).rejects.toEqual(refusal('ERR_SESSION_ENDED'))
   })
 
-  it('refuses a session that is older than absoluteSessionDurationInHours, also where that was set later', async () => {
-    const { settings } = await flowParts({ absoluteSessionDurationInHours: 1 })
+  it('refuses a session older than absoluteSessionDurationInHours, even if that was set later', async () => {
+    const { settings } = await createFlowParts({ absoluteSessionDurationInHours: 1 })
     parts.settings = settings
     parts.clock.seconds = START_SECONDS + 3_599
     await expect(assertSessionActive(parts, sessionId())).resolves.toBeUndefined()
@@ -124,6 +124,6 @@ describe('assertSessionActive', () => {
     await expect(assertSessionActive(parts, sessionId())).rejects.toEqual(refusal('ERR_SESSION_ENDED'))
   })
 
-  it('refuses a token without session', () =>
+  it('refuses a token without a session', () =>
     expect(assertSessionActive(parts, undefined)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN')))
 })

@@ -8,7 +8,7 @@ const SIGNATURE = `0x${'8e2f'.repeat(32)}1b`
 const JWT =
   'eyJhbGciOiJFUzI1NksiLCJ0eXAiOiJKV1QifQ.eyJzdWIiOiJkaWQ6ZXRocjpyc2s6MHhBQkMiLCJyb2xlIjoiYWRtaW4ifQ.2sEAB1HjwVCYqgBNlgTQCPAZiOEfLI6cUxIiu43cucwRPRsq3igmFKPcVdwCF_LOqFues_XcEw6bCPsX3fd50Q'
 
-/** Pieces by which each secret would be known. */
+/** Secrets and the fragments that would reveal them. */
 const secrets: [string, string, string[]][] = [
   ['a challenge', CHALLENGE, [CHALLENGE.slice(0, 16), CHALLENGE.slice(-16)]],
   ['a refresh token', REFRESH_TOKEN, [REFRESH_TOKEN.slice(0, 12), REFRESH_TOKEN.slice(-12)]],
@@ -26,7 +26,7 @@ const secrets: [string, string, string[]][] = [
 ]
 
 describe('describeCause', () => {
-  it.each(secrets)('cuts %s out of name, code, message and stack, and out of causes', (_name, secret, pieces) => {
+  it.each(secrets)('removes %s from name, code, message and stack, and from causes', (_name, secret, pieces) => {
     const inner = Object.assign(new Error(`inner ${secret}`), { code: secret })
     const error = new Error(`failed at ${secret}, sorry`, { cause: inner })
     error.name = `E ${secret}`
@@ -36,7 +36,7 @@ describe('describeCause', () => {
     expect(shown).toContain('inner')
   })
 
-  it.each(secrets)('leaves no piece of %s at the end of a long text', (_name, secret, pieces) => {
+  it.each(secrets)('leaves no part of %s at the end of a long text', (_name, secret, pieces) => {
     for (let length = 1_800; length <= 2_000; length += 1) {
       const text = `${'filling '.repeat(250).slice(0, length - 1)} ${secret} `
       const shown = JSON.stringify(describeCause({ message: text }))
@@ -44,7 +44,7 @@ describe('describeCause', () => {
     }
   })
 
-  it('says name, code, message, stack and the same of causes, and no other field', () => {
+  it('returns name, code, message, stack and causes with the same fields, and no other field', () => {
     const cause = Object.assign(new TypeError('down'), { code: 'ECONNREFUSED', address: '10.0.0.1', stack: 'there' })
     const error = Object.assign(new Error('no answer', { cause }), { errno: -111, body: 'x', stack: 'here' })
     expect(describeCause(error)).toEqual({
@@ -55,7 +55,7 @@ describe('describeCause', () => {
     })
   })
 
-  it('leaves words, paths and lines of a stack readable', () => {
+  it('keeps words, paths and stack lines readable', () => {
     const stack = 'Error: x\n    at run (/srv/app/node_modules/express-did-auth/dist/flows/log-in.js:12:3)'
     expect(describeCause({ message: 'connect ECONNREFUSED 127.0.0.1:5432', code: 5, stack })).toEqual({
       message: 'connect ECONNREFUSED 127.0.0.1:5432',
@@ -64,7 +64,7 @@ describe('describeCause', () => {
     })
   })
 
-  it('follows 5 causes and no more, so that a cycle ends', () => {
+  it('follows at most 5 causes, so that a cycle ends', () => {
     const error: { message: string; cause?: unknown } = { message: 'round' }
     error.cause = error
     expect(JSON.stringify(describeCause(error)).match(/round/g)).toHaveLength(5)
@@ -78,11 +78,11 @@ describe('describeCause', () => {
     ['an array', [PRIVATE_KEY], { type: 'object' }],
     ['an object without words', { privateKey: PRIVATE_KEY }, {}],
     ['words that are none', { message: { text: PRIVATE_KEY }, code: null }, {}]
-  ])('says no more than its type of what is no error: %s', (_name, cause, shown) =>
+  ])('returns only the type of a value that is not an error: %s', (_name, cause, shown) =>
     expect(describeCause(cause)).toEqual(shown)
   )
 
-  it('shows at most 2,000 characters of a text of a million, at once', () => {
+  it('shortens a text of a million characters to 2,000 without delay', () => {
     const text = `${'a'.repeat(31)}/`.repeat(32_000)
     const shown = describeCause({ message: text }) as { message: string }
     expect(shown.message.length).toBe(2_000)

@@ -24,7 +24,7 @@ export const SECRET = 'a secret of the tests, longer than 32 bytes'
 /** First second of challenge window 6,000,000. */
 export const START_SECONDS = 1_800_000_000
 
-/** Parts of flows that a test can watch: what happens is written to `steps`, in order. */
+/** Parts of flows that a test can observe. `steps` records all events in order. */
 export interface FlowParts extends Parts {
   clock: { seconds: number; nowSeconds(): number }
   steps: string[]
@@ -33,7 +33,7 @@ export interface FlowParts extends Parts {
   infos: Record<string, unknown>[]
   warnings: Record<string, unknown>[]
   events: Record<string, unknown>[]
-  /** Expired as soon as somebody waits for one of these numbers of seconds. */
+  /** Deadlines with one of these numbers of seconds expire immediately. */
   expiredDeadlines: Set<number>
   /** Result of the credential verifier, or the error that it throws. */
   credentials: VerifiedCredential[] | Error
@@ -50,8 +50,8 @@ const storeVerbs = [
 
 const silent = (): void => undefined
 
-/** Real curve and memory store; time, deadlines and credentials are the test's. */
-export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<FlowParts> {
+/** Creates parts with the real curve and memory store; the test controls time, deadlines and credentials. */
+export async function createFlowParts(config: Partial<DidAuthConfig> = {}): Promise<FlowParts> {
   const curve = await loadCurve()
   const steps: string[] = []
   const store = memoryStore()
@@ -142,24 +142,24 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
   return parts
 }
 
-/** Parts of a service that has EIP-4361 on, and its settings of that. */
-export async function siweParts(config: Partial<DidAuthConfig> = {}) {
-  const parts = await flowParts({ siwe: true, ...config })
+/** Creates parts of a service with EIP-4361, and its settings. */
+export async function createSiweParts(config: Partial<DidAuthConfig> = {}) {
+  const parts = await createFlowParts({ siwe: true, ...config })
   return { parts, siwe: parts.settings.siwe! }
 }
 
-/** Parts, the tokens of wallet 1, which has logged in, and its refreshes. */
-export async function loggedIn(config: Partial<DidAuthConfig> = {}) {
-  const parts = await flowParts(config)
+/** Returns parts with the tokens of wallet 1, which has logged in, and its refreshes. */
+export async function createLoggedIn(config: Partial<DidAuthConfig> = {}) {
+  const parts = await createFlowParts(config)
   const wallet = createNumberedWallet(1)
-  const tokens = await logIn(parts, { client, did: wallet.did, sig: loginSig(parts, wallet) })
+  const tokens = await logIn(parts, { client, did: wallet.did, sig: signLogin(parts, wallet) })
   parts.steps.length = 0
   const refresh = (refreshToken: unknown, idempotencyKey?: string) =>
     refreshTokens(parts, { refreshToken, idempotencyKey, client })
   return { parts, tokens, refresh }
 }
 
-/** A client that is there. */
+/** A connected client. */
 export const client: Caller = {
   network: '192.0.2.1',
   networks: [{ network: '192.0.2.1', factor: 1 }],
@@ -167,21 +167,21 @@ export const client: Caller = {
   isGone: () => false
 }
 
-/** The challenge by the specification, computed here once more. */
-export function challengeOf(parts: Pick<Parts, 'curve'>, did: string, window = 6_000_000, useCount = 0): string {
+/** Computes the challenge by the specification, independent of the code under test. */
+export function createChallenge(parts: Pick<Parts, 'curve'>, did: string, window = 6_000_000, useCount = 0): string {
   return parts.curve.keccak256Hex(`${did}-${SECRET}-${window}${useCount === 0 ? '' : `-${useCount}`}`)
 }
 
 /** Signs the login message of a challenge, by default the first of window 6,000,000. */
-export function loginSig(
+export function signLogin(
   parts: Pick<Parts, 'curve'>,
   wallet: TestWallet,
   { did = wallet.did, domain = 'service.example', window = 6_000_000, useCount = 0, thirdLine = '' } = {}
 ): string {
-  return wallet.personalSign(createLoginText(domain, challengeOf(parts, did, window, useCount)) + thirdLine)
+  return wallet.personalSign(createLoginText(domain, createChallenge(parts, did, window, useCount)) + thirdLine)
 }
 
-/** The payload of a JWT, read without a look at its signature. */
-export function payloadOf(jwt: string): Record<string, unknown> {
+/** Returns the payload of a JWT without verifying its signature. */
+export function decodePayload(jwt: string): Record<string, unknown> {
   return JSON.parse(Buffer.from(jwt.split('.')[1]!, 'base64url').toString()) as Record<string, unknown>
 }

@@ -4,7 +4,7 @@ import { assertProofBudget, charge, chargeRefusal, chargeUser, type Caller } fro
 import { logIn, signUp } from '../../src/flows/log-in.js'
 import { refusal } from '../support/refusal.js'
 import { createNumberedWallet } from '../support/wallet.js'
-import { client, flowParts, loginSig } from './flow-parts.js'
+import { client, createFlowParts, signLogin } from './flow-parts.js'
 
 const wallet = createNumberedWallet(1)
 const { did } = wallet
@@ -19,7 +19,7 @@ const ipv6: Caller = {
 }
 const tooMany = (): Promise<never> => Promise.reject(new DidAuthError('ERR_TOO_MANY_REQUESTS'))
 
-/** Codes by what a proof that is refused with them counts as. */
+/** Codes of refusals by the budget that they count against. */
 const unproved: DidAuthErrorCode[] = [
   'ERR_SIGNATURE',
   'ERR_CHALLENGE',
@@ -41,8 +41,8 @@ const others = (Object.keys(errorTexts) as DidAuthErrorCode[]).filter(
 )
 
 describe('the quota of a user', () => {
-  it('is 20 requests, and another 20 for what a foreign page makes a browser read', async () => {
-    const parts = await flowParts()
+  it('allows 20 requests, and another 20 that a foreign page makes a browser send', async () => {
+    const parts = await createFlowParts()
     await chargeUser(parts, did, false)
     await chargeUser(parts, did, true)
     expect(parts.charges).toEqual([
@@ -52,9 +52,9 @@ describe('the quota of a user', () => {
   })
 })
 
-describe('the budget of those who name a DID', () => {
-  it('is ten times the quota for each DID, in whatever spelling, and network; 16 times that for a site', async () => {
-    const parts = await flowParts()
+describe('the budget of requests that name a DID', () => {
+  it('is ten times the quota per DID, in any spelling, and network; 16 times that per site', async () => {
+    const parts = await createFlowParts()
     await charge(parts, client, 'namings', spelled)
     await charge(parts, ipv6, 'namings', did)
     expect(parts.charges).toEqual([
@@ -64,8 +64,8 @@ describe('the budget of those who name a DID', () => {
     ])
   })
 
-  it('is not charged to a site when one of its networks is refused', async () => {
-    const parts = await flowParts()
+  it('is not charged to a site if one of its networks is refused', async () => {
+    const parts = await createFlowParts()
     const names: string[] = []
     parts.quotas.charge = (_store, { name }) => {
       names.push(name)
@@ -80,8 +80,8 @@ describe('the budgets of proofs and logins of a client network', () => {
   it.each([
     [false, ['proofs 192.0.2.1', 'logins 192.0.2.1']],
     [true, ['proofs 192.0.2.1']]
-  ])('are looked at before a proof is; where an unknown proxy hides the users (%j), %j', async (isShared, names) => {
-    const parts = await flowParts()
+  ])('are checked before a proof; if an unknown proxy hides the users (%j), %j', async (isShared, names) => {
+    const parts = await createFlowParts()
     const asked: string[] = []
     parts.quotas.assertLeft = ({ name }) => void asked.push(name)
     assertProofBudget(parts, { ...client, isShared })
@@ -92,8 +92,8 @@ describe('the budgets of proofs and logins of a client network', () => {
   it.each([
     ...unproved.map((code) => [code, ['proofs 192.0.2.1', `namings ${did} 192.0.2.1`]] as const),
     ...outdated.map((code) => [code, ['proofs 192.0.2.1']] as const)
-  ])('count a proof that is refused with %s, and report it: %j', async (code, names) => {
-    const parts = await flowParts()
+  ])('count a proof refused with %s, and report it: %j', async (code, names) => {
+    const parts = await createFlowParts()
     await chargeRefusal(parts, { did: spelled, client }, new DidAuthError(code))
     expect(parts.charges.map(([name]) => name)).toEqual(names)
     expect(parts.charges[0]![1]).toBe(2_000)
@@ -103,49 +103,49 @@ describe('the budgets of proofs and logins of a client network', () => {
   it.each([...others.map((code) => new DidAuthError(code)), new Error('a fault')])(
     'count nothing for %s',
     async (error) => {
-      const parts = await flowParts()
+      const parts = await createFlowParts()
       await chargeRefusal(parts, { did, client }, error)
       expect([parts.charges, parts.events]).toEqual([[], []])
     }
   )
 
-  it('count a refusal only by the client network before the DID is known', async () => {
-    const parts = await flowParts()
+  it('count a refusal before the DID is known only for the client network', async () => {
+    const parts = await createFlowParts()
     await chargeRefusal(parts, { client }, new DidAuthError('ERR_MESSAGE'))
     expect(parts.charges).toEqual([['proofs 192.0.2.1', 2_000]])
     expect(parts.events).toEqual([{ type: 'proof-refused', code: 'ERR_MESSAGE', clientNetwork: '192.0.2.1' }])
   })
 
-  it('count a nonce apart: 50 times the quota, and none where an unknown proxy hides the users', async () => {
-    const parts = await flowParts()
+  it('count nonces separately: 50 times the quota, and none if an unknown proxy hides the users', async () => {
+    const parts = await createFlowParts()
     await charge(parts, client, 'nonces')
     await charge(parts, { ...client, isShared: true }, 'nonces')
     expect(parts.charges).toEqual([['nonces 192.0.2.1', 1_000]])
   })
 
-  it('count a valid login and sign up only as logins: 50 times the quota', async () => {
-    const parts = await flowParts()
-    await logIn(parts, { client, did, sig: loginSig(parts, wallet) })
-    const sig = loginSig(parts, wallet, { useCount: 1 })
+  it('count a valid login and sign-up only as logins: 50 times the quota', async () => {
+    const parts = await createFlowParts()
+    await logIn(parts, { client, did, sig: signLogin(parts, wallet) })
+    const sig = signLogin(parts, wallet, { useCount: 1 })
     await signUp(parts, { client, did, sig, credentialJwts: [], claims: [] })
-    await logIn(parts, { client: { ...client, isShared: true }, did, sig: loginSig(parts, wallet, { useCount: 2 }) })
+    await logIn(parts, { client: { ...client, isShared: true }, did, sig: signLogin(parts, wallet, { useCount: 2 }) })
     expect(parts.charges).toEqual([
       ['logins 192.0.2.1', 1_000],
       ['logins 192.0.2.1', 1_000]
     ])
   })
 
-  it('refuse a valid login once they are used up, and its challenge is not consumed', async () => {
-    const parts = await flowParts()
+  it('refuse a valid login if they are used up, and do not consume its challenge', async () => {
+    const parts = await createFlowParts()
     parts.quotas.charge = tooMany
-    await expect(logIn(parts, { client, did, sig: loginSig(parts, wallet) })).rejects.toEqual(
+    await expect(logIn(parts, { client, did, sig: signLogin(parts, wallet) })).rejects.toEqual(
       refusal('ERR_TOO_MANY_REQUESTS')
     )
     expect(parts.steps).not.toContain('consumeChallenge')
   })
 
-  it('refuse a bad proof with the failure of the store that cannot count it', async () => {
-    const parts = await flowParts()
+  it('refuse an invalid proof with the error of the store that fails to count it', async () => {
+    const parts = await createFlowParts()
     parts.quotas.charge = () => Promise.reject(new DidAuthError('ERR_STORE'))
     const sig = createNumberedWallet(2).personalSign('anything')
     await expect(logIn(parts, { client, did, sig })).rejects.toEqual(refusal('ERR_STORE'))

@@ -10,15 +10,22 @@ import { issueNonce } from '../../src/flows/siwe-nonce.js'
 import { catchCode, refusal } from '../support/refusal.js'
 import { createAccount, createSiweText } from '../support/siwe.js'
 import { createLoginText, createNumberedWallet } from '../support/wallet.js'
-import { challengeOf, client, flowParts, payloadOf, START_SECONDS, siweParts } from './flow-parts.js'
+import {
+  createChallenge,
+  client,
+  createFlowParts,
+  decodePayload,
+  START_SECONDS,
+  createSiweParts
+} from './flow-parts.js'
 
 const account = createAccount(1)
 const address = account.address.toLowerCase()
 const did = `did:ethr:rsk:${address}`
 
-/** Parts of a service that has it on, and a login there whose message a test may change. */
+/** Creates parts of a service with EIP-4361, and a login whose message a test may change. */
 async function siweLogin(config: Partial<DidAuthConfig> = {}) {
-  const { parts, siwe } = await siweParts(config)
+  const { parts, siwe } = await createSiweParts(config)
   const nonce = (): string => issueNonce(parts, siwe).nonce
   const send = (message: string, signature: unknown) => logInWithSiwe(parts, siwe, { message, signature, client })
   const login = async (fields: Parameters<typeof createSiweText>[2] = {}, change = (text: string): string => text) => {
@@ -31,18 +38,18 @@ async function siweLogin(config: Partial<DidAuthConfig> = {}) {
 const busy = () => Promise.reject(new DidAuthError('ERR_BUSY'))
 
 describe('logInWithSiwe', () => {
-  it('opens a session of the DID on the configured network, whatever chain the message names', async () => {
+  it("opens a session of the DID on the configured network, independent of the message's chain", async () => {
     const { login } = await siweLogin({ siwe: { network: '' } })
     const { user, tokens } = await login({ chainId: 137 })
     expect(user).toEqual({ did: `did:ethr:${address}`, address, chainId: 137 })
-    expect(payloadOf(tokens.accessToken)).toMatchObject({
+    expect(decodePayload(tokens.accessToken)).toMatchObject({
       sub: `did:ethr:${address}`,
       acct: `eip155:137:${address}`,
       amr: ['eoa']
     })
   })
 
-  it('checks the message, recovers, charges, consumes, asks the business logic, signs and stores, in order', async () => {
+  it('checks the message, recovers, charges, consumes, calls business logic, signs and stores, in order', async () => {
     const { parts, login } = await siweLogin({
       authenticationBusinessLogic: () => {
         parts.steps.push('businessLogic')
@@ -62,7 +69,7 @@ describe('logInWithSiwe', () => {
     expect(parts.events).toEqual([expect.objectContaining({ type: 'proof-refused', code: 'ERR_CHALLENGE' })])
   })
 
-  it('tells the first of two faults, in the order of the rules, and recovers nothing for it', async () => {
+  it('reports the first of two faults in rule order, and recovers nothing for it', async () => {
     const { parts, send, nonce } = await siweLogin()
     const over = { expirationTime: new Date(0) }
     const texts = [
@@ -99,7 +106,7 @@ describe('logInWithSiwe', () => {
       ['recover']
     ],
     ['its contract', 2, {}, 'ERR_CONTRACT_SIGNATURE', ['recover', 'contract']]
-  ] as const)('waits for %s, and stops where that refuses', async (_name, signer, faults, code, done) => {
+  ] as const)('waits for %s, and stops if that refuses', async (_name, signer, faults, code, done) => {
     const { parts, siwe, nonce } = await siweLogin()
     const verify = async () => {
       parts.steps.push('contract')
@@ -112,7 +119,7 @@ describe('logInWithSiwe', () => {
     expect(parts.steps.filter((step) => step !== 'yield')).toEqual(done)
   })
 
-  it('leaves the nonce of a bad signature valid', async () => {
+  it('keeps the nonce of an invalid signature valid', async () => {
     const { send, nonce } = await siweLogin()
     const message = createSiweText(account, nonce())
     await expect(send(message, await createAccount(2).signMessage({ message }))).rejects.toEqual(
@@ -122,7 +129,7 @@ describe('logInWithSiwe', () => {
     await expect(send(message, await account.signMessage({ message }))).rejects.toEqual(refusal('ERR_CHALLENGE_USED'))
   })
 
-  it('refuses a signature over any other byte', async () => {
+  it('refuses a signature over a message with any other byte', async () => {
     const { parts, send, nonce } = await siweLogin()
     const message = createSiweText(account, nonce(), { statement: 'Sign in', requestId: 'r7', resources: ['urn:x'] })
     const signature = await account.signMessage({ message })
@@ -137,7 +144,7 @@ describe('logInWithSiwe', () => {
     await expect(send(message, signature)).resolves.toBeDefined()
   })
 
-  it('hands the business logic what the message says, and keeps its refusal from the session', async () => {
+  it('passes the fields of the message to business logic, whose refusal prevents a session', async () => {
     const asked: unknown[] = []
     const { login, parts } = await siweLogin({
       authenticationBusinessLogic: (...args) => {
@@ -149,19 +156,19 @@ describe('logInWithSiwe', () => {
     const fields = { statement: 'Hello', resources: ['https://a.example/', 'urn:x'], requestId: 'order-7', chainId: 31 }
     const { tokens } = await login(fields)
     expect(asked[0]).toEqual([did, { canonicalDid: did, address, siwe: fields }])
-    const claims = payloadOf(tokens.accessToken)
+    const claims = decodePayload(tokens.accessToken)
     expect(claims).toMatchObject({ role: 'user', acct: `eip155:31:${address}`, amr: ['eoa'] })
     expect(claims).not.toHaveProperty('ctl')
     await expect(login()).rejects.toThrow('Not invited')
     expect(parts.steps.filter((step) => step === 'createSession')).toHaveLength(1)
   })
 
-  it('keeps account and method over a refresh, also where business logic answers other claims', async () => {
+  it('keeps account and method after a refresh, even if business logic sets other claims', async () => {
     for (const refreshBusinessLogic of [undefined, () => ({ tokenClaims: { role: 'admin', amr: ['mfa'] } })]) {
       const { parts, login } = await siweLogin({ refreshBusinessLogic })
       const { tokens } = await login()
       const next = await refreshTokens(parts, { refreshToken: tokens.refreshToken, idempotencyKey: undefined, client })
-      expect(payloadOf(next.accessToken)).toMatchObject({
+      expect(decodePayload(next.accessToken)).toMatchObject({
         acct: `eip155:30:${address}`,
         amr: ['eoa'],
         ...(refreshBusinessLogic && { role: 'admin' })
@@ -169,7 +176,7 @@ describe('logInWithSiwe', () => {
     }
   })
 
-  it('shows address and chain in the session, by either token', async () => {
+  it('shows address and chain in the session, for either token', async () => {
     const { parts, login } = await siweLogin()
     const { tokens } = await login()
     const none = { accessToken: () => undefined, refreshToken: () => undefined }
@@ -182,10 +189,10 @@ describe('logInWithSiwe', () => {
   })
 })
 
-describe('the two texts', () =>
-  it('are never valid for each other', async () => {
+describe('a message of this protocol and an EIP-4361 message', () =>
+  it('are never valid in place of each other', async () => {
     const { parts, send, nonce } = await siweLogin({ loginDialects: ['login', 'url'] })
-    const [wallet, challenge] = [createNumberedWallet(1), challengeOf(await flowParts(), did)]
+    const [wallet, challenge] = [createNumberedWallet(1), createChallenge(await createFlowParts(), did)]
     const plain = createLoginText('service.example', challenge)
     const texts = [
       plain,

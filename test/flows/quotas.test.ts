@@ -6,7 +6,7 @@ import { refusal } from '../support/refusal.js'
 
 const START_SECONDS = 1_800_000_000
 
-function quotasOf({
+function createQuotas({
   store = memoryStore(),
   serviceUrl = 'https://service.example',
   challengeSecret = 'a secret'
@@ -25,9 +25,9 @@ function quotasOf({
 const quota: Quota = { budget: 'namings', name: 'named did:ethr:rsk:0x1 192.0.2.1', limit: 2 }
 const spent = { code: 'ERR_TOO_MANY_REQUESTS', retryAfterSeconds: 600 }
 
-describe('the quotas of a service', () => {
-  it('allow as many charges as their limit, then say how long the time slot still is', async () => {
-    const { charge, clock } = quotasOf()
+describe('createServiceQuotas', () => {
+  it('allows as many charges as the limit, then returns the time left in the slot', async () => {
+    const { charge, clock } = createQuotas()
     await charge(quota)
     await charge(quota)
     await expect(charge(quota)).rejects.toMatchObject(spent)
@@ -37,8 +37,8 @@ describe('the quotas of a service', () => {
     await charge(quota)
   })
 
-  it('ask the store for the service, the kind, the limit and a name that tells nothing', async () => {
-    const { charge, charges } = quotasOf()
+  it('passes service, kind, limit and an opaque name to the store', async () => {
+    const { charge, charges } = createQuotas()
     await charge({ ...quota, budget: 'requests' })
     expect(charges).toEqual([
       {
@@ -53,8 +53,8 @@ describe('the quotas of a service', () => {
     ])
   })
 
-  it('are of another kind for a user than for strangers, which a full store deletes first', async () => {
-    const { charge, charges } = quotasOf()
+  it('uses another kind for users than for strangers, whose quotas a full store deletes first', async () => {
+    const { charge, charges } = createQuotas()
     for (const budget of ['requests', 'reads'] as const) await charge({ ...quota, name: budget, budget })
     expect(charges.map(({ kind }) => kind)).toEqual(['request', 'anonymous'])
   })
@@ -63,16 +63,16 @@ describe('the quotas of a service', () => {
     ['another name', {}, { ...quota, name: 'named did:ethr:rsk:0x1 192.0.2.2' }],
     ['another secret', { challengeSecret: 'another secret' }, quota],
     ['another service', { serviceUrl: 'https://other.example' }, quota]
-  ])('have another key for %s', async (_name, options, other) => {
-    const [first, second] = [quotasOf(), quotasOf(options)]
+  ])('uses another key for %s', async (_name, options, other) => {
+    const [first, second] = [createQuotas(), createQuotas(options)]
     await first.charge(quota)
     await second.charge(other)
     expect(second.charges[0]!.key).not.toBe(first.charges[0]!.key)
   })
 
-  // Cause: refusing cost the store as much as serving, so that a flood went on when its budget was spent.
-  it('do not ask the store for one that is known to be used up, until its slot is over', async () => {
-    const { charge, assertLeft, clock, charges } = quotasOf()
+  // Cause: a refusal cost the store as much as a success, so that a flood continued after its budget was used up.
+  it('does not call the store for an exhausted quota until its slot ends', async () => {
+    const { charge, assertLeft, clock, charges } = createQuotas()
     await charge(quota)
     assertLeft(quota)
     await charge(quota)
@@ -87,9 +87,9 @@ describe('the quotas of a service', () => {
     expect(charges).toHaveLength(3)
   })
 
-  it('are shared by two instances on one store, and each learns by itself that one is used up', async () => {
+  it('shares quotas between two instances on one store; each notices exhaustion itself', async () => {
     const store = memoryStore()
-    const [first, second] = [quotasOf({ store }), quotasOf({ store })]
+    const [first, second] = [createQuotas({ store }), createQuotas({ store })]
     await first.charge(quota)
     await first.charge(quota)
     second.assertLeft(quota)
@@ -99,8 +99,8 @@ describe('the quotas of a service', () => {
     expect(second.charges).toHaveLength(1)
   })
 
-  it('are never used up without a limit', async () => {
-    const { charge, assertLeft } = quotasOf()
+  it('never exhausts a quota without a limit', async () => {
+    const { charge, assertLeft } = createQuotas()
     for (let number = 0; number < 100; number += 1) await charge({ ...quota, limit: Infinity })
     assertLeft(quota)
   })

@@ -6,7 +6,15 @@ import { logOut } from '../../src/flows/manage-sessions.js'
 import type { refreshTokens } from '../../src/flows/refresh-tokens.js'
 import { refusal } from '../support/refusal.js'
 import { createNumberedWallet } from '../support/wallet.js'
-import { client, flowParts, type FlowParts, loggedIn, loginSig, payloadOf, START_SECONDS } from './flow-parts.js'
+import {
+  client,
+  createFlowParts,
+  type FlowParts,
+  createLoggedIn,
+  signLogin,
+  decodePayload,
+  START_SECONDS
+} from './flow-parts.js'
 
 const wallet = createNumberedWallet(1)
 
@@ -15,18 +23,18 @@ let first: Tokens
 
 let refresh: (refreshToken: unknown) => ReturnType<typeof refreshTokens>
 
-async function begin(config: Parameters<typeof flowParts>[0] = {}): Promise<void> {
-  ;({ parts, tokens: first, refresh } = await loggedIn(config))
+async function begin(config: Parameters<typeof createFlowParts>[0] = {}): Promise<void> {
+  ;({ parts, tokens: first, refresh } = await createLoggedIn(config))
 }
 
 beforeEach(() => begin())
 
 describe('refreshTokens', () => {
-  it('gives new tokens of the same session and user, with new times', async () => {
+  it('returns new tokens of the same session and user, with new times', async () => {
     parts.clock.seconds = START_SECONDS + 1_000
     const second = await refresh(first.refreshToken)
-    const before = payloadOf(first.accessToken)
-    const after = payloadOf(second.accessToken)
+    const before = decodePayload(first.accessToken)
+    const after = decodePayload(second.accessToken)
     expect(after).toEqual({
       ...before,
       iat: START_SECONDS + 1_000,
@@ -44,7 +52,7 @@ describe('refreshTokens', () => {
     await begin({ authenticationBusinessLogic: () => ({ tokenClaims: { role: 'admin' } }) })
     const second = await refresh(first.refreshToken)
     const third = await refresh(second.refreshToken)
-    expect(payloadOf(third.accessToken).role).toBe('admin')
+    expect(decodePayload(third.accessToken).role).toBe('admin')
   })
 
   it('keeps the DID as received at login in the token', async () => {
@@ -52,12 +60,12 @@ describe('refreshTokens', () => {
     const { refreshToken } = await logIn(parts, {
       client,
       did: spelled,
-      sig: loginSig(parts, wallet, { did: spelled, useCount: 1 })
+      sig: signLogin(parts, wallet, { did: spelled, useCount: 1 })
     })
-    expect(payloadOf((await refresh(refreshToken)).accessToken).sub).toBe(spelled)
+    expect(decodePayload((await refresh(refreshToken)).accessToken).sub).toBe(spelled)
   })
 
-  it('signs before it changes the store', async () => {
+  it('signs before it writes to the store', async () => {
     await refresh(first.refreshToken)
     expect(parts.steps).toEqual(['findSession', 'sign', 'rotateRefreshToken'])
   })
@@ -81,12 +89,12 @@ describe('refreshTokens', () => {
     ['44 characters', 'A'.repeat(44)],
     ['another alphabet', `${'A'.repeat(42)}+`],
     ['a line feed at the end', `${'A'.repeat(43)}\n`]
-  ])('asks the store nothing for what is no refresh token: %s', async (_name, value) => {
+  ])('does not call the store for an invalid refresh token: %s', async (_name, value) => {
     await expect(refresh(value)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
     expect(parts.steps).toEqual([])
   })
 
-  it('signs nothing for an unknown token, of an unknown session or of a known one', async () => {
+  it('signs nothing for an unknown token, with or without a known session', async () => {
     const [sessionId = ''] = first.refreshToken.split('.')
     for (const token of [`unknown.${'A'.repeat(43)}`, `${sessionId}.${'A'.repeat(43)}`]) {
       parts.steps.length = 0
@@ -95,7 +103,7 @@ describe('refreshTokens', () => {
     }
   })
 
-  it('refreshes in the last second of 168 hours, which each refresh restarts, and not a second later', async () => {
+  it('refreshes in the last second of 168 hours, which restart with each refresh, and not later', async () => {
     parts.clock.seconds = START_SECONDS + 604_799
     const second = await refresh(first.refreshToken)
     parts.clock.seconds += 604_800
@@ -105,8 +113,8 @@ describe('refreshTokens', () => {
   })
 })
 
-describe('a replaced refresh token that comes back', () => {
-  it('is only refused up to 10 s later, and the session lives on', async () => {
+describe('a replaced refresh token that is presented again', () => {
+  it('is only refused up to 10 s later, and the session continues', async () => {
     const second = await refresh(first.refreshToken)
     parts.clock.seconds += 10
     await expect(refresh(first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
@@ -119,7 +127,7 @@ describe('a replaced refresh token that comes back', () => {
     parts.clock.seconds += 11
     await expect(refresh(first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN_REUSED'))
     await expect(refresh(second.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
-    expect(parts.warnings).toEqual([{ event: 'refresh-token-reused', sessionId: payloadOf(first.accessToken).sid }])
+    expect(parts.warnings).toEqual([{ event: 'refresh-token-reused', sessionId: decodePayload(first.accessToken).sid }])
   })
 
   it('revokes a second later with refreshReuseGraceSeconds 0', async () => {
@@ -131,23 +139,23 @@ describe('a replaced refresh token that comes back', () => {
 })
 
 describe('logOut', () => {
-  const sessionOf = ({ accessToken }: Tokens): string => payloadOf(accessToken).sid as string
+  const readSessionId = ({ accessToken }: Tokens): string => decodePayload(accessToken).sid as string
 
-  it('ends the session: its refresh token is dead at once, before anything is signed', async () => {
-    await logOut(parts, sessionOf(first))
+  it('ends the session: its refresh token is invalid immediately, before a new token is signed', async () => {
+    await logOut(parts, readSessionId(first))
     await expect(refresh(first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
     expect(parts.steps).not.toContain('sign')
   })
 
-  it('asks the store nothing for a token without sid', async () => {
+  it('does not call the store for a token without sid', async () => {
     await logOut(parts, undefined)
     expect(parts.steps).toEqual([])
   })
 
-  it('wins against a refresh that is under way', async () => {
+  it('wins against a concurrent refresh', async () => {
     const { issueJwt } = parts.serviceKey
     parts.serviceKey.issueJwt = async (...args) => {
-      await logOut(parts, sessionOf(first))
+      await logOut(parts, readSessionId(first))
       return issueJwt(...args)
     }
     await expect(refresh(first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
@@ -160,7 +168,7 @@ const KEY = 'k'.repeat(22)
 describe('refreshBusinessLogic', () => {
   it('receives the DID and the session, without hashes of tokens', async () => {
     const asked: unknown[] = []
-    const { tokens, refresh } = await loggedIn({
+    const { tokens, refresh } = await createLoggedIn({
       authenticationBusinessLogic: () => ({ tokenClaims: { role: 'user' } }),
       refreshBusinessLogic: (...args) => {
         asked.push(args)
@@ -168,7 +176,7 @@ describe('refreshBusinessLogic', () => {
     })
     await refresh(tokens.refreshToken)
     const session = {
-      sessionId: payloadOf(tokens.accessToken).sid,
+      sessionId: decodePayload(tokens.accessToken).sid,
       did,
       state: 'active',
       tokenClaims: { role: 'user' },
@@ -181,39 +189,39 @@ describe('refreshBusinessLogic', () => {
     expect(asked).toEqual([[did, session]])
   })
 
-  it('replaces the claims of the session, from this access token on; what gives none keeps them', async () => {
+  it('replaces the claims of the session from this access token on; undefined keeps them', async () => {
     let answer: unknown = { tokenClaims: { role: 'admin' } }
-    const { tokens, refresh } = await loggedIn({
+    const { tokens, refresh } = await createLoggedIn({
       authenticationBusinessLogic: () => ({ tokenClaims: { role: 'user', team: 1 } }),
       refreshBusinessLogic: () => answer
     })
     const second = await refresh(tokens.refreshToken)
-    expect(payloadOf(second.accessToken)).toMatchObject({ role: 'admin' })
-    expect(payloadOf(second.accessToken)).not.toHaveProperty('team')
+    expect(decodePayload(second.accessToken)).toMatchObject({ role: 'admin' })
+    expect(decodePayload(second.accessToken)).not.toHaveProperty('team')
     answer = undefined
     const third = await refresh(second.refreshToken)
-    expect(payloadOf(third.accessToken)).toMatchObject({ role: 'admin' })
+    expect(decodePayload(third.accessToken)).toMatchObject({ role: 'admin' })
     answer = { tokenClaims: {} }
-    expect(payloadOf((await refresh(third.refreshToken)).accessToken)).not.toHaveProperty('role')
+    expect(decodePayload((await refresh(third.refreshToken)).accessToken)).not.toHaveProperty('role')
   })
 
   it.each(['ERR_SESSION_ENDED', 'ERR_DID', 'ERR_ACCESS_TOKEN', 'ERR_BUSINESS_LOGIC'] as const)(
-    // Cause: only ERR_BUSINESS_LOGIC revoked, so that a refusal by an error of this package left the session alive.
-    'revokes the session when it refuses with a DidAuthError of code %s',
+    // Cause: only ERR_BUSINESS_LOGIC revoked, so that a refusal with another error of this package kept the session.
+    'revokes the session if it refuses with a DidAuthError of code %s',
     async (code) => {
-      const { parts, tokens, refresh } = await loggedIn({
+      const { parts, tokens, refresh } = await createLoggedIn({
         refreshBusinessLogic: () => Promise.reject(new DidAuthError(code))
       })
-      const { sid } = payloadOf(tokens.accessToken)
+      const { sid } = decodePayload(tokens.accessToken)
       await expect(refresh(tokens.refreshToken)).rejects.toMatchObject({ code })
       await expect(refresh(tokens.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
       expect(parts.events.at(-1)).toEqual({ type: 'session-revoked', did, sessionId: sid, code })
     }
   )
 
-  it('revokes the session when it returns false, and reports it', async () => {
-    const { parts, tokens, refresh } = await loggedIn({ refreshBusinessLogic: () => false })
-    const { sid } = payloadOf(tokens.accessToken)
+  it('revokes the session if it returns false, and reports that', async () => {
+    const { parts, tokens, refresh } = await createLoggedIn({ refreshBusinessLogic: () => false })
+    const { sid } = decodePayload(tokens.accessToken)
     const refused = refresh(tokens.refreshToken)
     await expect(refused).rejects.toMatchObject({ code: 'ERR_BUSINESS_LOGIC', message: 'Refused' })
     await expect(refresh(tokens.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
@@ -225,23 +233,23 @@ describe('refreshBusinessLogic', () => {
     // Drivers throw plain errors when their database is unavailable.
     ['throws a plain error', () => Promise.reject(new Error('Connection terminated unexpectedly')), 'ERR_INTERNAL'],
     ['answers 503 by an error of this package', () => Promise.reject(new DidAuthError('ERR_STORE')), 'ERR_STORE']
-  ] as const)('leaves the refresh token valid when it %s', async (_name, logic, code) => {
+  ] as const)('leaves the refresh token valid if it %s', async (_name, logic, code) => {
     let isBroken = true
-    const { tokens, refresh } = await loggedIn({ refreshBusinessLogic: () => (isBroken ? logic() : undefined) })
+    const { tokens, refresh } = await createLoggedIn({ refreshBusinessLogic: () => (isBroken ? logic() : undefined) })
     await expect(refresh(tokens.refreshToken)).rejects.toMatchObject({ code })
     isBroken = false
     await expect(refresh(tokens.refreshToken)).resolves.toHaveProperty('accessToken')
   })
 
-  it('is asked for a current token and for a repeat, whose claims are not stored, and for no other', async () => {
+  it('is called for a current token and a repeat, whose claims are not stored, and for no other', async () => {
     let asked = 0
-    const { parts, tokens, refresh } = await loggedIn({
+    const { parts, tokens, refresh } = await createLoggedIn({
       refreshBusinessLogic: () => ({ tokenClaims: { asked: (asked += 1) } })
     })
     const second = await refresh(tokens.refreshToken, KEY)
     const repeated = await refresh(tokens.refreshToken, KEY)
-    expect([second, repeated].map(({ accessToken }) => payloadOf(accessToken).asked)).toEqual([1, 2])
-    const sessionId = String(payloadOf(second.accessToken).sid)
+    expect([second, repeated].map(({ accessToken }) => decodePayload(accessToken).asked)).toEqual([1, 2])
+    const sessionId = String(decodePayload(second.accessToken).sid)
     expect((await parts.store.findSession('https://service.example', sessionId))?.tokenClaims).toEqual({ asked: 1 })
     await expect(refresh(tokens.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
     parts.clock.seconds += 11
@@ -253,7 +261,7 @@ describe('refreshBusinessLogic', () => {
 
 describe('absoluteSessionDurationInHours', () => {
   it('ends a session that long after its login, however often it was refreshed', async () => {
-    const { parts, tokens, refresh } = await loggedIn({ absoluteSessionDurationInHours: 200 })
+    const { parts, tokens, refresh } = await createLoggedIn({ absoluteSessionDurationInHours: 200 })
     expect(tokens.refreshTokenSeconds).toBe(604_800)
     parts.clock.seconds = START_SECONDS + 600_000
     const second = await refresh(tokens.refreshToken)
@@ -266,14 +274,14 @@ describe('absoluteSessionDurationInHours', () => {
     await expect(refresh(third.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
   })
 
-  it('bounds the first refresh token as well', async () => {
-    const { tokens } = await loggedIn({ absoluteSessionDurationInHours: 0.5 })
+  it('also limits the first refresh token', async () => {
+    const { tokens } = await createLoggedIn({ absoluteSessionDurationInHours: 0.5 })
     expect(tokens.refreshTokenSeconds).toBe(1_800)
   })
 
-  it('ends older sessions as well where it was set later', async () => {
-    const { parts, tokens, refresh } = await loggedIn()
-    const { settings } = await flowParts({ absoluteSessionDurationInHours: 1 })
+  it('also ends older sessions if it was set later', async () => {
+    const { parts, tokens, refresh } = await createLoggedIn()
+    const { settings } = await createFlowParts({ absoluteSessionDurationInHours: 1 })
     parts.settings = settings
     parts.clock.seconds = START_SECONDS + 3_600
     await expect(refresh(tokens.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))

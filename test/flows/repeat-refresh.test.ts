@@ -3,44 +3,47 @@ import fc from 'fast-check'
 import { refreshTokens } from '../../src/flows/refresh-tokens.js'
 import { refusal } from '../support/refusal.js'
 import { createNumberedWallet } from '../support/wallet.js'
-import { client, flowParts, loggedIn, payloadOf, START_SECONDS, type FlowParts } from './flow-parts.js'
+import { client, createFlowParts, createLoggedIn, decodePayload, START_SECONDS, type FlowParts } from './flow-parts.js'
 
 const { did } = createNumberedWallet(1)
 const KEY = 'k'.repeat(22)
 const ANOTHER_KEY = 'a'.repeat(22)
 
-type LoggedIn = Awaited<ReturnType<typeof loggedIn>>
+type LoggedIn = Awaited<ReturnType<typeof createLoggedIn>>
 let parts: FlowParts
 let first: LoggedIn['tokens']
 
 let refresh: LoggedIn['refresh']
 
 async function begin(): Promise<void> {
-  ;({ parts, tokens: first, refresh } = await loggedIn())
+  ;({ parts, tokens: first, refresh } = await createLoggedIn())
 }
 
 beforeEach(begin)
 
-// The rows of the table of the design, one by one.
-describe('a refresh with an idempotency key', () => {
-  it('rotates the current token, and reports that this is no repeat', async () => {
+// Each test is a row of the design's table.
+describe('refreshTokens with an idempotency key', () => {
+  it('rotates the current token, and reports no repeat', async () => {
     const second = await refresh(first.refreshToken, KEY)
     expect(second.isRepeated).toBe(false)
     expect(second.refreshToken).toMatch(/^[A-Za-z0-9_-]{24}[.][A-Za-z0-9_-]{43}$/)
     await expect(refresh(second.refreshToken)).resolves.toHaveProperty('isRepeated', false)
   })
 
-  it('repeated with the same key gives the same refresh token and a fresh access token, also a day later', async () => {
+  it('returns the same refresh token and a new access token to a repeat, also a day later', async () => {
     const second = await refresh(first.refreshToken, KEY)
     parts.clock.seconds += 86_400
     const repeated = await refresh(first.refreshToken, KEY)
     expect(repeated.isRepeated).toBe(true)
     expect(repeated.refreshToken).toBe(second.refreshToken)
-    expect(payloadOf(repeated.accessToken)).toMatchObject({ iat: START_SECONDS + 86_400, exp: START_SECONDS + 87_000 })
+    expect(decodePayload(repeated.accessToken)).toMatchObject({
+      iat: START_SECONDS + 86_400,
+      exp: START_SECONDS + 87_000
+    })
     expect(parts.warnings).toEqual([])
   })
 
-  it('does not move the end of the session when it is repeated', async () => {
+  it('does not extend the session on a repeat', async () => {
     await refresh(first.refreshToken, KEY)
     parts.clock.seconds += 604_799
     const repeated = await refresh(first.refreshToken, KEY)
@@ -49,7 +52,7 @@ describe('a refresh with an idempotency key', () => {
     await expect(refresh(first.refreshToken, KEY)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
   })
 
-  it('repeated after its successor was used is refused, and revokes nothing: a late duplicate', async () => {
+  it('refuses a repeat after its successor was used, and revokes nothing: a late duplicate', async () => {
     const second = await refresh(first.refreshToken, KEY)
     const third = await refresh(second.refreshToken, ANOTHER_KEY)
     parts.clock.seconds += 1_000
@@ -60,7 +63,7 @@ describe('a refresh with an idempotency key', () => {
   it.each([
     ['another key', ANOTHER_KEY],
     ['none', undefined]
-  ])('repeated with %s is refused within the grace, and revokes the session after it', async (_name, key) => {
+  ])('refuses a repeat with %s within the grace period, and revokes the session after it', async (_name, key) => {
     const second = await refresh(first.refreshToken, KEY)
     parts.clock.seconds += 10
     await expect(refresh(first.refreshToken, key)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
@@ -69,7 +72,7 @@ describe('a refresh with an idempotency key', () => {
     await expect(refresh(second.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
   })
 
-  it('sent 50 times at once rotates once, and all get one and the same successor, which works', async () => {
+  it('rotates once for 50 concurrent requests, which all get the same working successor', async () => {
     const answers = await Promise.all(Array.from({ length: 50 }, () => refresh(first.refreshToken, KEY)))
     expect(answers.filter(({ isRepeated }) => !isRepeated)).toHaveLength(1)
     const successors = new Set(answers.map(({ refreshToken }) => refreshToken))
@@ -77,29 +80,29 @@ describe('a refresh with an idempotency key', () => {
     await expect(refresh([...successors][0])).resolves.toHaveProperty('accessToken')
   })
 
-  it('sent 50 times at once with different keys has one winner', async () => {
+  it('has one winner among 50 concurrent requests with different keys', async () => {
     const keys = Array.from({ length: 50 }, (_, index) => `${'d'.repeat(20)}${String(index).padStart(2, '0')}`)
     const answers = await Promise.allSettled(keys.map((key) => refresh(first.refreshToken, key)))
     expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
   })
 
-  it('cannot be repeated at a service with another secret', async () => {
+  it('refuses a repeat at a service with another secret', async () => {
     await refresh(first.refreshToken, KEY)
     const { store } = parts
-    const other = { ...(await flowParts({ challengeSecret: 'another secret of the tests, 32 bytes' })), store }
+    const other = { ...(await createFlowParts({ challengeSecret: 'another secret of the tests, 32 bytes' })), store }
     const again = refreshTokens(other, { refreshToken: first.refreshToken, idempotencyKey: KEY, client })
     await expect(again).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
   })
 })
 
-describe('a client that keeps its token and its key', () => {
-  /** Fate of one request: lost before or after the service answered, arrived, or arrived again later. */
+describe('a client that stores its token and its key', () => {
+  /** Outcome of one request: lost before or after the service responded, delivered, or delivered again later. */
   const fate = fc.record({
     kind: fc.constantFrom('answered', 'lost on the way', 'answer lost', 'delivered twice', 'delivered late'),
     secondsLater: fc.constantFrom(0, 1, 11, 3_600)
   })
 
-  it('is never logged out, and a second holder of its tokens is always noticed, whatever is lost', async () => {
+  it('is never logged out, and a second holder of its tokens is always detected', async () => {
     let refreshes = 0
     await fc.assert(
       fc.asyncProperty(
@@ -116,7 +119,7 @@ describe('a client that keeps its token and its key', () => {
           for (const [index, { kind, secondsLater }] of fates.entries()) {
             parts.clock.seconds += secondsLater
             if (isStolen && index === stolenAt) stolen = token
-            // The key is stored until an answer has arrived.
+            // The key is stored until a response has arrived.
             key ??= `key-of-refresh-number-${String((keys += 1)).padStart(4, '0')}`
             if (kind === 'lost on the way') continue
             const request = { token, key }
@@ -130,11 +133,11 @@ describe('a client that keeps its token and its key', () => {
             key = undefined
             refreshes += 1
           }
-          // Duplicates of honest requests that a network delivers at last: none ends the session.
+          // Late duplicates of honest requests must not end the session.
           for (const { token: old, key: oldKey } of late) await refresh(old, oldKey).catch(() => undefined)
           const next = await refresh(token, key ?? 'key-of-the-last-refresh')
           if (stolen === undefined || stolen === token) return
-          // The thief has a token that was replaced since, and no key.
+          // The thief has a token that was replaced in the meantime, and no key.
           parts.clock.seconds += 11
           await refresh(stolen, undefined).catch(() => undefined)
           await expect(refresh(next.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
@@ -143,7 +146,7 @@ describe('a client that keeps its token and its key', () => {
       ),
       { numRuns: 60 }
     )
-    // Else nothing was tried.
+    // Fails if the generator produced too few refreshes.
     expect(refreshes).toBeGreaterThan(60)
   })
 })

@@ -7,7 +7,7 @@ import { logIn, signUp } from '../../src/flows/log-in.js'
 import { requestLoginChallenge, requestSignUpChallenge } from '../../src/flows/request-challenge.js'
 import { refusal } from '../support/refusal.js'
 import { createNumberedWallet } from '../support/wallet.js'
-import { client, flowParts, loginSig, payloadOf, service, SERVICE_URL, START_SECONDS } from './flow-parts.js'
+import { client, createFlowParts, signLogin, decodePayload, service, SERVICE_URL, START_SECONDS } from './flow-parts.js'
 
 const wallet = createNumberedWallet(1)
 const { did } = wallet
@@ -15,13 +15,13 @@ const { did } = wallet
 const FIRST = '3df1bf410e5287cc1f9de8cdeba68f2ee28f564fa4102e352773a9e45f84e722'
 
 describe('requestLoginChallenge', () => {
-  it('gives the challenge of the specification and the seconds that it stays valid', async () => {
-    const parts = await flowParts()
+  it('returns the challenge of the specification and its remaining seconds', async () => {
+    const parts = await createFlowParts()
     expect(await requestLoginChallenge(parts, did)).toEqual({ challenge: FIRST, expiresInSeconds: 300 })
   })
 
-  it('gives the same challenge to the last second of the window, and another in the next', async () => {
-    const parts = await flowParts()
+  it('returns the same challenge to the last second of the window, and another in the next', async () => {
+    const parts = await createFlowParts()
     parts.clock.seconds = START_SECONDS + 299
     expect(await requestLoginChallenge(parts, did)).toEqual({ challenge: FIRST, expiresInSeconds: 1 })
     parts.clock.seconds = START_SECONDS + 300
@@ -31,44 +31,44 @@ describe('requestLoginChallenge', () => {
   })
 
   it('stores nothing', async () => {
-    const parts = await flowParts()
+    const parts = await createFlowParts()
     await requestLoginChallenge(parts, did)
     expect(parts.steps).toEqual(['countChallengeUses'])
   })
 
-  it('gives another challenge after a login', async () => {
-    const parts = await flowParts()
-    await logIn(parts, { client, did, sig: loginSig(parts, wallet) })
+  it('returns another challenge after a login', async () => {
+    const parts = await createFlowParts()
+    await logIn(parts, { client, did, sig: signLogin(parts, wallet) })
     const { challenge } = await requestLoginChallenge(parts, did)
     expect(challenge).not.toBe(FIRST)
     const sig = wallet.personalSign(`Login to service.example\nVerification code: ${challenge}`)
     await expect(logIn(parts, { client, did, sig })).resolves.toHaveProperty('accessToken')
   })
 
-  it("gives the same challenge after a login with replayProtection 'window', and asks the store nothing", async () => {
-    const parts = await flowParts({ replayProtection: 'window' })
-    await logIn(parts, { client, did, sig: loginSig(parts, wallet) })
+  it("returns the same challenge after a login with replayProtection 'window', without the store", async () => {
+    const parts = await createFlowParts({ replayProtection: 'window' })
+    await logIn(parts, { client, did, sig: signLogin(parts, wallet) })
     parts.steps.length = 0
     expect((await requestLoginChallenge(parts, did)).challenge).toBe(FIRST)
     expect(parts.steps).toEqual([])
   })
 
   it('uses the DID exactly as received', async () => {
-    const parts = await flowParts()
+    const parts = await createFlowParts()
     const { challenge } = await requestLoginChallenge(parts, `did:ethr:rsk:${wallet.address}`)
     expect(challenge).not.toBe(FIRST)
   })
 
-  it('gives no challenge when the store fails', async () => {
-    const parts = await flowParts()
+  it('fails if the store fails', async () => {
+    const parts = await createFlowParts()
     parts.store.countChallengeUses = () => Promise.reject(new DidAuthError('ERR_STORE'))
     await expect(requestLoginChallenge(parts, did)).rejects.toEqual(refusal('ERR_STORE'))
   })
 })
 
 describe('requestSignUpChallenge', () => {
-  it('gives no sdr and signs nothing when nothing is required', async () => {
-    const parts = await flowParts()
+  it('returns no sdr and signs nothing if nothing is required', async () => {
+    const parts = await createFlowParts()
     expect(await requestSignUpChallenge(parts, did, { mountPath: '', client })).toEqual({
       challenge: FIRST,
       expiresInSeconds: 300
@@ -79,19 +79,19 @@ describe('requestSignUpChallenge', () => {
   it.each([
     ['credentials', { requiredCredentials: ['Email'] }],
     ['claims', { requiredClaims: [{ claimType: 'name', claimValue: '' }] }]
-  ])('gives an sdr when only %s are required', async (_name, config) => {
-    const parts = await flowParts(config)
+  ])('returns an sdr if only %s are required', async (_name, config) => {
+    const parts = await createFlowParts(config)
     expect(await requestSignUpChallenge(parts, did, { mountPath: '', client })).toHaveProperty('sdr')
   })
 
-  it('gives an sdr signed by the service that ends with the challenge', async () => {
-    const parts = await flowParts({
+  it('returns an sdr that is signed by the service and expires with the challenge', async () => {
+    const parts = await createFlowParts({
       requiredCredentials: ['Email'],
       requiredClaims: [{ claimType: 'name', claimValue: '', reason: 'to greet you', essential: true }]
     })
     parts.clock.seconds = START_SECONDS + 100
     const { sdr = '' } = await requestSignUpChallenge(parts, did, { mountPath: '', client })
-    expect(payloadOf(sdr)).toEqual({
+    expect(decodePayload(sdr)).toEqual({
       type: 'sdr',
       issuer: service.did,
       subject: did,
@@ -114,17 +114,17 @@ describe('requestSignUpChallenge', () => {
     ['https://service.example', '/api', 'https://service.example/api/join'],
     ['urn:example:service', '/api', undefined]
   ])(
-    'names for %s in its sdr where the routes are mounted, here %s, and the user as received',
+    'includes for %s the mount path of the routes, here %s, and the user as received',
     async (serviceUrl, mountPath, replyUrl) => {
-      const parts = await flowParts({ serviceUrl, requiredCredentials: ['Email'], signupPath: '/join' })
+      const parts = await createFlowParts({ serviceUrl, requiredCredentials: ['Email'], signupPath: '/join' })
       const subject = `did:ethr:rsk:${wallet.address}`
       const { sdr = '' } = await requestSignUpChallenge(parts, subject, { mountPath, client })
-      expect([payloadOf(sdr).subject, payloadOf(sdr).replyUrl]).toEqual([subject, replyUrl])
+      expect([decodePayload(sdr).subject, decodePayload(sdr).replyUrl]).toEqual([subject, replyUrl])
     }
   )
 
-  it('signs once for a DID, a mount path and a window, after the logins that wait', async () => {
-    const parts = await flowParts({ requiredCredentials: ['Email'] })
+  it('signs once per DID, mount path and window, after waiting logins', async () => {
+    const parts = await createFlowParts({ requiredCredentials: ['Email'] })
     const asked = (mountPath: string, user = did) => requestSignUpChallenge(parts, user, { mountPath, client })
     const [first, second] = await Promise.all([asked('/a'), asked('/a')])
     parts.clock.seconds += 299
@@ -138,21 +138,21 @@ describe('requestSignUpChallenge', () => {
     expect(parts.steps.filter((step) => step === 'sign')).toHaveLength(4)
   })
 
-  it('gives an sdr that is never valid as access token', async () => {
-    const parts = await flowParts({ requiredCredentials: ['Email'] })
+  it('returns an sdr that is never valid as an access token', async () => {
+    const parts = await createFlowParts({ requiredCredentials: ['Email'] })
     const { sdr } = await requestSignUpChallenge(parts, did, { mountPath: '', client })
     await expect(authenticate(parts, sdr)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
   })
 
-  it('gives nothing when signing fails', async () => {
-    const parts = await flowParts({ requiredCredentials: ['Email'] })
+  it('fails if signing fails', async () => {
+    const parts = await createFlowParts({ requiredCredentials: ['Email'] })
     parts.serviceKey.issueJwt = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
     await expect(requestSignUpChallenge(parts, did, { mountPath: '', client })).rejects.toEqual(refusal('ERR_SIGNER'))
   })
 
-  it('counts the uses of sign up, not those of login', async () => {
-    const parts = await flowParts()
-    const sig = loginSig(parts, wallet, { thirdLine: '\n' })
+  it('counts the uses of sign-ups, not those of logins', async () => {
+    const parts = await createFlowParts()
+    const sig = signLogin(parts, wallet, { thirdLine: '\n' })
     await signUp(parts, { client, did, sig, credentialJwts: [], claims: [] })
     expect((await requestSignUpChallenge(parts, did, { mountPath: '', client })).challenge).not.toBe(FIRST)
     expect((await requestLoginChallenge(parts, did)).challenge).toBe(FIRST)

@@ -2,9 +2,9 @@ import { describe, expect, it } from '@jest/globals'
 import { BUSINESS_LOGIC_SECONDS, runBusinessLogic } from '../../src/flows/run-business-logic.js'
 import { DidAuthError } from '../../src/errors.js'
 import { catchCode, refusal, createThrowing } from '../support/refusal.js'
-import { flowParts } from './flow-parts.js'
+import { createFlowParts } from './flow-parts.js'
 
-const parts = await flowParts()
+const parts = await createFlowParts()
 const run = (logic: () => unknown) => runBusinessLogic(parts, logic)
 
 describe('business logic that lets the user in', () =>
@@ -18,7 +18,7 @@ describe('business logic that lets the user in', () =>
     ['an array', [1]],
     ['no claims', { tokenClaims: undefined }],
     ['null for its claims', { tokenClaims: null }]
-  ])('may return %s and adds no claims', async (_name, value) => {
+  ])('may return %s and add no claims', async (_name, value) => {
     expect(await run(() => value)).toBeUndefined()
     expect(await run(async () => value)).toBeUndefined()
   }))
@@ -29,7 +29,7 @@ describe('business logic that refuses', () => {
     await expect(run(async () => false)).rejects.toEqual(refusal('ERR_BUSINESS_LOGIC'))
   })
 
-  it('throws or rejects with its own words', async () => {
+  it('throws or rejects with its own message', async () => {
     const error = new Error('account is blocked')
     const expected = { code: 'ERR_BUSINESS_LOGIC', message: 'account is blocked', cause: error }
     await expect(run(createThrowing(error))).rejects.toMatchObject(expected)
@@ -52,7 +52,7 @@ describe('business logic that refuses', () => {
     expect(run(createThrowing(thrown))).rejects.toMatchObject({ code: 'ERR_BUSINESS_LOGIC', message })
   )
 
-  // Cause: every error with a code was answered 500, those of the application and of the APIs that it calls included.
+  // Cause: every error with a code caused 500, including errors of the application and of APIs that it calls.
   it.each([
     ['a word', 'FORBIDDEN'],
     ['a word of another API', 'resource_missing'],
@@ -84,13 +84,13 @@ describe('business logic that refuses', () => {
     ['an error', createThrowing(new Error('No entry,\nBob')), 'No entry, Bob', 'ERR_BUSINESS_LOGIC'],
     ['false', (): boolean => false, 'Refused', 'ERR_BUSINESS_LOGIC'],
     ['a DidAuthError', createThrowing(new DidAuthError('ERR_SESSION_ENDED')), 'Session ended', 'ERR_SESSION_ENDED']
-  ] as const)('is logged as one line at info, without a stack: %s', async (_name, logic, text, code) => {
-    const parts = await flowParts()
+  ] as const)('is logged as one info line without a stack: %s', async (_name, logic, text, code) => {
+    const parts = await createFlowParts()
     await expect(runBusinessLogic(parts, logic)).rejects.toMatchObject({ code })
     expect([parts.infos, parts.warnings]).toEqual([[{ event: 'business-logic-refused', code, text }], []])
   })
 
-  it('at refresh is false or a DidAuthError: every other error is a failure', async () => {
+  it('refuses a refresh only with false or a DidAuthError: every other error is a failure', async () => {
     const ask = (logic: () => unknown) => catchCode(runBusinessLogic(parts, logic, 'explicit'))
     const forbidden = Object.assign(new Error('Not on the list'), { code: 'FORBIDDEN' })
     const logics = [
@@ -114,7 +114,7 @@ describe('business logic that fails', () => {
     ['a RangeError', new RangeError('too long')],
     ['an error of the system', Object.assign(new Error('connect'), { code: 'ECONNREFUSED', syscall: 'connect' })],
     ['an error with a number of the system', Object.assign(new Error('gone'), { errno: -2 })],
-    // Clients such as axios and ioredis keep the code only.
+    // Clients such as axios and ioredis set only the code.
     ...['ECONNREFUSED', 'ECONNRESET', 'ETIMEDOUT', 'EPIPE', 'ENOTFOUND', 'EAI_AGAIN'].map((code): [string, unknown] => [
       `an error with the code ${code} only`,
       Object.assign(new Error('no'), { code })
@@ -125,8 +125,8 @@ describe('business logic that fails', () => {
     ['a time-out of fetch', new DOMException('timed out', 'TimeoutError')],
     ['an error of SQLite', Object.assign(new Error('busy'), { code: 'SQLITE_BUSY' })],
     ['an error of PostgreSQL, with letters', Object.assign(new Error('table'), { code: '42P01' })]
-  ])('is an internal error and no refusal: %s', async (_name, thrown) => {
-    const parts = await flowParts()
+  ])('is an internal error and not a refusal: %s', async (_name, thrown) => {
+    const parts = await createFlowParts()
     const failed = runBusinessLogic(parts, createThrowing(thrown))
     await expect(failed).rejects.toMatchObject({ code: 'ERR_INTERNAL', message: 'Internal error', cause: thrown })
     expect([parts.infos, parts.warnings]).toEqual([
@@ -135,23 +135,23 @@ describe('business logic that fails', () => {
     ])
   })
 
-  it('keeps the answer of a DidAuthError that it throws', async () => {
+  it('keeps the status and text of a DidAuthError that it throws', async () => {
     const thrown = new DidAuthError('ERR_STORE')
     await expect(run(createThrowing(thrown))).rejects.toBe(thrown)
   })
 })
 
 describe('business logic that hangs', () =>
-  it('is waited for 10 s', async () => {
+  it('times out after 10 s', async () => {
     expect(BUSINESS_LOGIC_SECONDS).toBe(10)
-    const slow = await flowParts()
+    const slow = await createFlowParts()
     slow.expiredDeadlines.add(10)
     const never = () => new Promise(() => undefined)
     await expect(runBusinessLogic(slow, never)).rejects.toEqual(refusal('ERR_BUSINESS_LOGIC_TIMEOUT'))
   }))
 
 describe('tokenClaims', () => {
-  it('are what JSON makes of them', async () => {
+  it('are serialized as JSON', async () => {
     const tokenClaims = { role: 'admin', since: new Date(0), gone: undefined, levels: [1, null, { a: true }] }
     expect(await run(() => ({ tokenClaims }))).toEqual({
       role: 'admin',
@@ -160,14 +160,14 @@ describe('tokenClaims', () => {
     })
   })
 
-  it('are a copy: what business logic changes later changes nothing', async () => {
+  it('are a copy: later changes by business logic have no effect', async () => {
     const tokenClaims = { roles: ['user'] }
     const claims = await run(() => ({ tokenClaims }))
     tokenClaims.roles.push('admin')
     expect(claims).toEqual({ roles: ['user'] })
   })
 
-  it('lose the claims that are reserved', async () => {
+  it('omit reserved claims', async () => {
     const reserved = { iss: 'x', aud: 'x', sub: 'x', exp: 1, nbf: 1, iat: 1, jti: 'x', sid: 'x', use: 'x' }
     const kinds = { vc: {}, vp: {}, type: 'sdr' }
     expect(await run(() => ({ tokenClaims: { ...reserved, ...kinds, role: 'a' } }))).toEqual({ role: 'a' })
@@ -175,7 +175,7 @@ describe('tokenClaims', () => {
     expect(await run(() => ({ tokenClaims: {} }))).toEqual({})
   })
 
-  it('lose __proto__, own or not', async () => {
+  it('omit __proto__, own or not', async () => {
     const tokenClaims: unknown = JSON.parse('{"__proto__":{"admin":true},"role":"a"}')
     const claims = await run(() => ({ tokenClaims }))
     expect(Object.keys(claims!)).toEqual(['role'])
@@ -183,9 +183,9 @@ describe('tokenClaims', () => {
   })
 
   it('may take 1024 bytes of JSON and not 1025', async () => {
-    const claimsOf = (bytes: number) => ({ tokenClaims: { a: 'x'.repeat(bytes - '{"a":""}'.length) } })
-    expect(await run(() => claimsOf(1024))).toEqual({ a: 'x'.repeat(1016) })
-    await expect(run(() => claimsOf(1025))).rejects.toBeInstanceOf(TypeError)
+    const createClaims = (bytes: number) => ({ tokenClaims: { a: 'x'.repeat(bytes - '{"a":""}'.length) } })
+    expect(await run(() => createClaims(1024))).toEqual({ a: 'x'.repeat(1016) })
+    await expect(run(() => createClaims(1025))).rejects.toBeInstanceOf(TypeError)
   })
 
   it('are counted in bytes of UTF-8, not in characters', async () => {
@@ -205,7 +205,7 @@ describe('tokenClaims', () => {
     ['an object that JSON makes nothing of', { toJSON: () => undefined }],
     ['a bigint inside', { a: 1n }],
     ['a cycle', cyclic]
-  ])('are a mistake of the application, not of the user, when they are %s', (_name, tokenClaims) =>
+  ])('are a fault of the application, not of the user, if they are %s', (_name, tokenClaims) =>
     expect(run(() => ({ tokenClaims }))).rejects.toBeInstanceOf(TypeError)
   )
 })

@@ -5,7 +5,15 @@ import type { VerifiedCredential } from '../../src/protocol/credential.js'
 import type { SelectiveDisclosureResponse } from '../../src/protocol/selective-disclosure.js'
 import { refusal } from '../support/refusal.js'
 import { createNumberedWallet } from '../support/wallet.js'
-import { client, flowParts, loginSig, payloadOf, service, START_SECONDS, type FlowParts } from './flow-parts.js'
+import {
+  client,
+  createFlowParts,
+  signLogin,
+  decodePayload,
+  service,
+  START_SECONDS,
+  type FlowParts
+} from './flow-parts.js'
 
 const wallet = createNumberedWallet(1)
 const { did } = wallet
@@ -26,11 +34,11 @@ interface Given {
 }
 
 const signedSignUp = (parts: FlowParts, { credentialJwts = [], claims = [], thirdLine = '' }: Given = {}) =>
-  signUp(parts, { client, did, sig: loginSig(parts, wallet, { thirdLine }), credentialJwts, claims })
+  signUp(parts, { client, did, sig: signLogin(parts, wallet, { thirdLine }), credentialJwts, claims })
 
 describe('signUp', () => {
-  it('proves, verifies credentials, consumes the challenge, asks business logic, signs, stores, in order', async () => {
-    const parts = await flowParts({
+  it('proves, verifies credentials, consumes the challenge, calls logic, signs, stores, in order', async () => {
+    const parts = await createFlowParts({
       signupBusinessLogic: () => {
         parts.steps.push('businessLogic')
       }
@@ -49,23 +57,23 @@ describe('signUp', () => {
   })
 
   it.each(['', '\n', '\nMy credentials are:', '\nMy credentials are: '])(
-    'accepts the third line %j when there are no credentials',
+    'accepts the third line %j if there are no credentials',
     async (thirdLine) => {
-      const parts = await flowParts()
+      const parts = await createFlowParts()
       const { accessToken } = await signedSignUp(parts, { thirdLine })
-      expect(payloadOf(accessToken).sub).toBe(did)
+      expect(decodePayload(accessToken).sub).toBe(did)
     }
   )
 
-  it('looks at the first form for every domain before it looks at the second', async () => {
-    const parts = await flowParts({ serviceUrl: 'https://service.example:8443' })
-    const sig = loginSig(parts, wallet, { domain: 'https://service.example:8443' })
+  it('checks the first form for every domain before the second form', async () => {
+    const parts = await createFlowParts({ serviceUrl: 'https://service.example:8443' })
+    const sig = signLogin(parts, wallet, { domain: 'https://service.example:8443' })
     await signUp(parts, { client, did, sig, credentialJwts: [], claims: [] })
     expect(parts.steps.filter((step) => step === 'recover')).toHaveLength(3)
   })
 
-  it('accepts the credentials that were signed, joined by commas', async () => {
-    const parts = await flowParts()
+  it('accepts the signed credentials, joined by commas', async () => {
+    const parts = await createFlowParts()
     const given = { credentialJwts: ['a.b.c', 'd.e.f'], thirdLine: '\nMy credentials are: a.b.c,d.e.f' }
     await expect(signedSignUp(parts, given)).resolves.toHaveProperty('accessToken')
   })
@@ -73,16 +81,16 @@ describe('signUp', () => {
   it.each([
     ['others', ['a.b.c'], '\nMy credentials are: d.e.f'],
     ['none of them', ['a.b.c'], '']
-  ])('refuses credentials when the signature is over %s', async (_name, credentialJwts, thirdLine) => {
-    const parts = await flowParts()
+  ])('refuses credentials if the signature covers %s', async (_name, credentialJwts, thirdLine) => {
+    const parts = await createFlowParts()
     await expect(signedSignUp(parts, { credentialJwts, thirdLine })).rejects.toEqual(refusal('ERR_CHALLENGE'))
     expect(parts.steps).not.toContain('verifyCredentials')
   })
 
   it.each(['ERR_CREDENTIAL', 'ERR_RESOLVER'] as const)(
-    'spends nothing, asks no business logic and counts as a refused proof when the credentials end in %s',
+    'consumes nothing, calls no business logic and counts a refused proof if credentials give %s',
     async (code) => {
-      const parts = await flowParts({
+      const parts = await createFlowParts({
         signupBusinessLogic: () => {
           parts.steps.push('businessLogic')
         }
@@ -96,8 +104,8 @@ describe('signUp', () => {
     }
   )
 
-  it('verifies the credentials received, for the user and client, now', async () => {
-    const parts = await flowParts({ signupBusinessLogic: () => undefined })
+  it('verifies the received credentials for the user, the client and the current time', async () => {
+    const parts = await createFlowParts({ signupBusinessLogic: () => undefined })
     const asked: unknown[] = []
     parts.credentialVerifier.verify = async (...args) => {
       asked.push(...args)
@@ -108,8 +116,8 @@ describe('signUp', () => {
     expect(asked).toEqual([['a.b.c'], { did, client: { ...client, chargeKey } }, START_SECONDS, parts.deadline])
   })
 
-  it('verifies none where nothing is requested and no business logic looks at them', async () => {
-    const parts = await flowParts()
+  it('skips verification if nothing is requested and no business logic reads credentials', async () => {
+    const parts = await createFlowParts()
     const asked: unknown[] = []
     parts.credentialVerifier.verify = async (jwts) => {
       asked.push(jwts)
@@ -131,7 +139,7 @@ describe('signupBusinessLogic', () => {
 
   it('receives the user, the service, claims, credentials and what is missing', async () => {
     const received: SelectiveDisclosureResponse[] = []
-    const parts = await flowParts({ ...required, signupBusinessLogic: (response) => received.push(response) })
+    const parts = await createFlowParts({ ...required, signupBusinessLogic: (response) => received.push(response) })
     parts.credentials = [credential]
     await signedSignUp(parts, {
       claims: [{ claimType: 'nickname', claimValue: 'Al' }],
@@ -149,22 +157,22 @@ describe('signupBusinessLogic', () => {
     ])
   })
 
-  it('decides about what is missing: without a refusal the user is in', async () => {
-    const parts = await flowParts({ ...required, signupBusinessLogic: () => undefined })
+  it('decides about missing items: unless it refuses, the user is signed up', async () => {
+    const parts = await createFlowParts({ ...required, signupBusinessLogic: () => undefined })
     await expect(signedSignUp(parts)).resolves.toHaveProperty('accessToken')
   })
 
   it.each([
     ['a credential', { requiredCredentials: ['Email'] }],
     ['an essential claim', { requiredClaims: [{ claimType: 'name', claimValue: '', essential: true }] }]
-  ])('is not needed to refuse when %s is missing, and nothing is spent', async (_name, config) => {
-    const parts = await flowParts(config)
+  ])('is not needed to refuse if %s is missing, which consumes nothing', async (_name, config) => {
+    const parts = await createFlowParts(config)
     await expect(signedSignUp(parts)).rejects.toEqual(refusal('ERR_DISCLOSURE_MISSING'))
     expect(parts.steps).not.toContain('consumeChallenge')
   })
 
-  it('is not needed when nothing is missing, or only claims that are not essential', async () => {
-    const parts = await flowParts({
+  it('is not needed if nothing is missing, or only claims that are not essential', async () => {
+    const parts = await createFlowParts({
       requiredCredentials: ['Email'],
       requiredClaims: [{ claimType: 'nickname', claimValue: '' }]
     })
@@ -173,19 +181,19 @@ describe('signupBusinessLogic', () => {
   })
 
   it('adds claims to the access token', async () => {
-    const parts = await flowParts({ signupBusinessLogic: () => ({ tokenClaims: { plan: 'free' } }) })
+    const parts = await createFlowParts({ signupBusinessLogic: () => ({ tokenClaims: { plan: 'free' } }) })
     const { accessToken } = await signedSignUp(parts)
-    expect(payloadOf(accessToken).plan).toBe('free')
+    expect(decodePayload(accessToken).plan).toBe('free')
   })
 
-  it('is not asked at login, nor is that of login at sign up', async () => {
+  it("is not called at login, nor is the login's business logic called at sign-up", async () => {
     const asked: string[] = []
-    const parts = await flowParts({
+    const parts = await createFlowParts({
       authenticationBusinessLogic: () => void asked.push('login'),
       signupBusinessLogic: () => void asked.push('sign up')
     })
     await signedSignUp(parts)
-    await logIn(parts, { client, did, sig: loginSig(parts, wallet, { useCount: 1 }) })
+    await logIn(parts, { client, did, sig: signLogin(parts, wallet, { useCount: 1 }) })
     expect(asked).toEqual(['sign up', 'login'])
   })
 })

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { logIn, signUp } from '../../src/flows/log-in.js'
 import { requestLoginChallenge, requestSignUpChallenge } from '../../src/flows/request-challenge.js'
 import { createLoginText, createNumberedWallet } from '../support/wallet.js'
-import { client, flowParts } from './flow-parts.js'
+import { client, createFlowParts } from './flow-parts.js'
 
 const wallet = createNumberedWallet(1)
 const { did } = wallet
@@ -19,11 +19,11 @@ const attempt = fc.record({
 })
 
 describe('one signature', () => {
-  it('opens at most one session, in whatever order logins and sign ups arrive, singly or at once', async () => {
+  it('opens at most one session, in any order of logins and sign-ups, one by one or concurrently', async () => {
     let sessions = 0
     await fc.assert(
       fc.asyncProperty(fc.array(attempt, { minLength: 2, maxLength: 12 }), async (attempts) => {
-        const parts = await flowParts()
+        const parts = await createFlowParts()
         const signatures: string[] = []
         const opened = new Map<string, number>()
         for (const { challengeOf, thirdLine, captured, flow, copies, secondsLater } of attempts) {
@@ -46,7 +46,7 @@ describe('one signature', () => {
       }),
       { numRuns: 50 }
     )
-    // Else nothing was tried.
+    // Fails if the generator opened too few sessions.
     expect(sessions).toBeGreaterThan(50)
   })
 })

@@ -2,11 +2,11 @@ import { describe, expect, it } from '@jest/globals'
 import { createHmac } from 'node:crypto'
 import { consumeNonce, issueNonce, verifyNonce } from '../../src/flows/siwe-nonce.js'
 import { refusal } from '../support/refusal.js'
-import { SECRET, SERVICE_URL, START_SECONDS, siweParts } from './flow-parts.js'
+import { SECRET, SERVICE_URL, START_SECONDS, createSiweParts } from './flow-parts.js'
 
-describe('a nonce', () => {
-  it('is the slot of 10 s, 16 random bytes and 12 bytes of an HMAC over both, in hexadecimal', async () => {
-    const { parts, siwe } = await siweParts()
+describe('the nonce of issueNonce', () => {
+  it('contains the 10 s slot, 16 random bytes and 12 bytes of an HMAC over both, in hexadecimal', async () => {
+    const { parts, siwe } = await createSiweParts()
     const { nonce, expiresInSeconds } = issueNonce(parts, siwe)
     expect([nonce.length, expiresInSeconds]).toEqual([64, 310])
     expect(nonce.slice(0, 8)).toBe((START_SECONDS / 10).toString(16).padStart(8, '0'))
@@ -17,8 +17,8 @@ describe('a nonce', () => {
     expect(parts.steps).toEqual([])
   })
 
-  it("ends 300 s after its slot, by the service's clock", async () => {
-    const { parts, siwe } = await siweParts()
+  it("expires 300 s after its slot, by the service's clock", async () => {
+    const { parts, siwe } = await createSiweParts()
     parts.clock.seconds = START_SECONDS + 9
     const { nonce, expiresInSeconds } = issueNonce(parts, siwe)
     expect(expiresInSeconds).toBe(301)
@@ -31,11 +31,11 @@ describe('a nonce', () => {
     expect(parts.steps).toEqual([])
   })
 
-  it('is refused from another service, with another secret, or with a changed digit', async () => {
-    const { parts, siwe } = await siweParts()
+  it('is refused with another service, another secret, or a changed digit', async () => {
+    const { parts, siwe } = await createSiweParts()
     const { nonce } = issueNonce(parts, siwe)
     for (const other of [{ serviceUrl: 'https://other.example' }, { challengeSecret: 's'.repeat(32) }]) {
-      const elsewhere = await siweParts(other)
+      const elsewhere = await createSiweParts(other)
       expect(() => verifyNonce(elsewhere.parts, elsewhere.siwe, nonce)).toThrow(refusal('ERR_CHALLENGE'))
     }
     const changed = Array.from(
@@ -48,7 +48,7 @@ describe('a nonce', () => {
   })
 
   it.each(['single-use', 'window'] as const)('is valid once with replayProtection %s', async (replayProtection) => {
-    const { parts, siwe } = await siweParts({ replayProtection })
+    const { parts, siwe } = await createSiweParts({ replayProtection })
     const known = verifyNonce(parts, siwe, issueNonce(parts, siwe).nonce)
     const results = await Promise.allSettled(Array.from({ length: 50 }, () => consumeNonce(parts, known)))
     expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)

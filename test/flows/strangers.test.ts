@@ -5,15 +5,15 @@ import { logIn } from '../../src/flows/log-in.js'
 import type { Caller } from '../../src/flows/limits.js'
 import { refusal } from '../support/refusal.js'
 import { createNumberedWallet } from '../support/wallet.js'
-import { client, flowParts, loginSig, START_SECONDS, type FlowParts } from './flow-parts.js'
+import { client, createFlowParts, signLogin, START_SECONDS, type FlowParts } from './flow-parts.js'
 
 const from = (network: string, isGone = () => false): Caller => ({ ...client, network, isGone })
 
-describe('bad proofs of one client network', () => {
-  // Figure F19, small, in recoveries and not in time. Cause: tasks ran in the order of asking, so that 300 bad
-  // proofs, of up to 24 recoveries each, stood before a login that came a moment later.
-  it('300 at once hold 20 logins of other networks up by a few recoveries, and lock none of them out', async () => {
-    const parts = { ...(await flowParts()), scheduler: new EventLoopScheduler() }
+describe('invalid proofs of one client network', () => {
+  // Small version of figure F19, measured in recoveries instead of time. Cause: tasks ran in order of arrival, so that
+  // 300 invalid proofs, of up to 24 recoveries each, were queued before a login that arrived a moment later.
+  it('delay 20 logins of other networks by only a few recoveries, and lock out none of them', async () => {
+    const parts = { ...(await createFlowParts()), scheduler: new EventLoopScheduler() }
     const recoveries = (): number => parts.steps.filter((step) => step === 'recover').length
     const sig = createNumberedWallet(2).personalSign('anything')
     const refused = Array.from({ length: 300 }, (_, number) => {
@@ -21,20 +21,20 @@ describe('bad proofs of one client network', () => {
       return logIn(parts, { client: from('192.0.2.1'), did, sig })
     })
     const wallets = Array.from({ length: 20 }, (_, number) => createNumberedWallet(100 + number))
-    const signed = wallets.map((wallet) => ({ did: wallet.did, sig: loginSig(parts, wallet) }))
+    const signed = wallets.map((wallet) => ({ did: wallet.did, sig: signLogin(parts, wallet) }))
     const answered = Promise.allSettled(refused)
     const logins = await Promise.all(
       signed.map((one, number) => logIn(parts, { client: from(`198.51.100.${String(number)}`), ...one }))
     )
     expect(logins).toHaveLength(20)
-    // One for each login. Of the bad proofs, with two recoveries each: two that came first, two scheduled between the
+    // One per login. The invalid proofs need two recoveries each: two that came first, two scheduled between the
     // logins, and two explained in the one background round.
     expect(recoveries()).toBeLessThanOrEqual(20 + 2 * 6)
     expect((await answered).map(({ status }) => status)).toEqual(Array(300).fill('rejected'))
   })
 
-  it('cost no recovery once their clients hung up', async () => {
-    const parts = { ...(await flowParts()), scheduler: new EventLoopScheduler() }
+  it('cost no recovery after their clients disconnected', async () => {
+    const parts = { ...(await createFlowParts()), scheduler: new EventLoopScheduler() }
     let isGone = false
     const sig = createNumberedWallet(2).personalSign('anything')
     const refused = Array.from({ length: 300 }, async () =>
@@ -50,11 +50,11 @@ describe('a refused signature while too many wait for their turn', () => {
   const wallet = createNumberedWallet(1)
   const { did } = wallet
   const login = (parts: FlowParts, useCount = 0) =>
-    logIn(parts, { client, did, sig: loginSig(parts, wallet, { useCount }) })
+    logIn(parts, { client, did, sig: signLogin(parts, wallet, { useCount }) })
 
-  /** After some logins, while so many wait that one more is refused a background turn. */
+  /** Returns parts after some logins, with so many waiting that one more is refused a background turn. */
   async function busyAfter(logins: number, loginDomains: string[] = []): Promise<FlowParts> {
-    const parts = await flowParts({ loginDomains })
+    const parts = await createFlowParts({ loginDomains })
     for (let useCount = 0; useCount < logins; useCount += 1) await login(parts, useCount)
     parts.steps.length = 0
     parts.scheduler.yield = (_client, priority) =>
@@ -62,7 +62,7 @@ describe('a refused signature while too many wait for their turn', () => {
     return parts
   }
 
-  // Cause: recoveries that only tell two refusals apart held up those who wait.
+  // Cause: recoveries that only distinguish two refusals delayed waiting users.
   it.each([
     ['a login with 2 domains', [], 2],
     ['a login with 6 domains', ['a.example', 'b.example', 'c.example', 'd.example'], 6]
@@ -73,14 +73,14 @@ describe('a refused signature while too many wait for their turn', () => {
     expect(parts.steps.filter((step) => step === 'recover')).toHaveLength(recoveries)
   })
 
-  it('is told neither used nor expired', async () => {
+  it('gets the plain refusal, neither used nor expired', async () => {
     const parts = await busyAfter(1)
     await expect(login(parts)).rejects.toEqual(refusal('ERR_CHALLENGE'))
     parts.clock.seconds = START_SECONDS + 300
     await expect(login(parts)).rejects.toEqual(refusal('ERR_CHALLENGE'))
   })
 
-  it('does not change that a valid one is accepted', async () => {
+  it('does not affect a valid signature', async () => {
     const parts = await busyAfter(1)
     await expect(login(parts, 1)).resolves.toHaveProperty('accessToken')
   })

@@ -13,11 +13,11 @@ import { createThrowing } from '../support/refusal.js'
 
 const account = createAccount(1)
 const TRANSFER = { to: 'Bob', amount: '5' }
-const hashOf = (body: string) => createHash('sha256').update(body).digest('hex')
+const computeHash = (body: string) => createHash('sha256').update(body).digest('hex')
 const header = (approval: unknown) => Buffer.from(JSON.stringify(approval)).toString('base64url')
 const describeTransfer: DescribeRequest = ({ body }) => `Send ${body.amount} RBTC to ${body.to}`
 
-/** A service whose transfers are approved, and a user who is logged in. */
+/** Creates a service whose transfers need approval, and a logged-in user. */
 async function transferApp(config: Partial<DidAuthConfig> = {}, before: (app: Express) => void = () => undefined) {
   const done: unknown[] = []
   const events: SecurityEvent[] = []
@@ -36,7 +36,7 @@ async function transferApp(config: Partial<DidAuthConfig> = {}, before: (app: Ex
           '/plain',
           requireDid.with({ checkSession: true }),
           requireDid.approved(async () => 'Send text'),
-          // A second guard keeps what the first one found.
+          // A second guard keeps the user of the first one.
           requireDid,
           express.text(),
           handler
@@ -57,7 +57,7 @@ async function transferApp(config: Partial<DidAuthConfig> = {}, before: (app: Ex
     if (approval !== undefined) void sent.set('DID-Approval', approval)
     return sent.send(body)
   }
-  /** Asks for an approval, and signs it, with the fields that a test changes. */
+  /** Requests an approval and signs it, with the fields that a test changes. */
   const approve = async (
     path = '/transfer',
     body: object | string = TRANSFER,
@@ -65,7 +65,7 @@ async function transferApp(config: Partial<DidAuthConfig> = {}, before: (app: Ex
     by = account
   ): Promise<string> => {
     const { nonce, statement } = (await send(path, body).expect(403)).body as { nonce: string; statement: string }
-    const requestId = hashOf(typeof body === 'string' ? body : JSON.stringify(body))
+    const requestId = computeHash(typeof body === 'string' ? body : JSON.stringify(body))
     const message = createSiweText(by, nonce, { statement, requestId, ...fields })
     return header({ message, signature: await by.signMessage({ message }) })
   }
@@ -73,7 +73,7 @@ async function transferApp(config: Partial<DidAuthConfig> = {}, before: (app: Ex
 }
 
 describe('requireDid.approved', () => {
-  it('answers what the user has to sign: a nonce, and the request in words', async () => {
+  it('responds with the text that the user has to sign: a nonce and a description of the request', async () => {
     const { send, done } = await transferApp()
     const { body, headers } = await send('/transfer?memo=%20x').expect(403)
     expect(body).toEqual({
@@ -87,7 +87,7 @@ describe('requireDid.approved', () => {
     expect([headers['cache-control'], done]).toEqual(['no-store', []])
   })
 
-  it('passes the request that was signed, once, with its body and the evidence', async () => {
+  it('passes the signed request on once, with its body and the evidence', async () => {
     const { send, approve, done } = await transferApp()
     const approval = await approve()
     const { body } = await send('/transfer', TRANSFER, approval).expect(200)
@@ -102,7 +102,7 @@ describe('requireDid.approved', () => {
     expect(proved).toMatchObject({ line: 'Send 5 RBTC to Bob', method: 'POST', path: '/transfer' })
   })
 
-  it('takes an async description, and passes on the bytes of a non-JSON body, and none of an empty one', async () => {
+  it('accepts an async description, and hashes the bytes of a non-JSON body, but not of an empty one', async () => {
     const { send, approve } = await transferApp()
     const sent = await send('/plain', 'héllo', await approve('/plain', 'héllo')).expect(200)
     expect(Buffer.from(sent.body.body.data).toString()).toBe('héllo')
@@ -117,7 +117,7 @@ describe('requireDid.approved', () => {
     ['another method', (send, approval) => send('/transfer', TRANSFER, approval, 'put')],
     ['another body', (send, approval) => send('/transfer', { ...TRANSFER, amount: '500' }, approval)],
     ['another body that reads the same', (send, approval) => send('/transfer', { ...TRANSFER, fee: '9' }, approval)]
-  ])('refuses the approval for %s, reports it, and leaves it valid for its own', async (_what, elsewhere) => {
+  ])('refuses the approval for %s, reports it, and keeps it valid for its own request', async (_what, elsewhere) => {
     const { send, approve, done, events } = await transferApp()
     const approval = await approve()
     const { body } = await elsewhere(send, approval).expect(403)
@@ -129,7 +129,7 @@ describe('requireDid.approved', () => {
 
   it.each<[string, Partial<CreateSiweMessageParameters>]>([
     ['another statement', { statement: 'Approve: Send 1 RBTC to Bob (POST /transfer)' }],
-    ['the hash of another body', { requestId: hashOf('{}') }],
+    ['the hash of another body', { requestId: computeHash('{}') }],
     ['no hash', { requestId: undefined }],
     ['another site', { domain: 'evil.example' }],
     ['the URI of another site', { uri: 'https://evil.example/' }],
@@ -142,7 +142,7 @@ describe('requireDid.approved', () => {
     expect(done).toEqual([])
   })
 
-  it('refuses what another user signed, and what has ended', async () => {
+  it('refuses the signature of another user, and an expired approval', async () => {
     const { send, approve, clock, done } = await transferApp()
     await send('/transfer', TRANSFER, await approve('/transfer', TRANSFER, {}, createAccount(2))).expect(403)
     const late = await approve()
@@ -151,7 +151,7 @@ describe('requireDid.approved', () => {
     expect(done).toEqual([])
   })
 
-  it('takes no nonce of a login, nor /siwe/verify one of an approval', async () => {
+  it('refuses the nonce of a login, and /siwe/verify refuses that of an approval', async () => {
     const { app, send, approve, done } = await transferApp()
     const nonce = await requestNonce(app)
     await send('/transfer', TRANSFER, await approve('/transfer', TRANSFER, { nonce })).expect(403)
@@ -161,9 +161,9 @@ describe('requireDid.approved', () => {
     expect(done).toEqual([])
   })
 
-  // Cause: a login whose statement reads as an approval had a proof that nothing verifies.
+  // Cause: a login whose statement looked like an approval had a login proof that could not be verified.
   it.each(['Approve: hello (GET /)', 'Approve GET /: hello'])(
-    'never logs in, nor does the text %j',
+    'never logs a user in, nor does the text %j',
     async (statement) => {
       const { app } = await transferApp()
       const login = await createSignedSiwe(app, account, { statement })
@@ -185,7 +185,7 @@ describe('requireDid.approved', () => {
     expect([done, elsewhere.done]).toEqual([[], []])
   })
 
-  it('refuses the approval with the session of another user, and without one at all', async () => {
+  it('refuses the approval with the session of another user, and without a session', async () => {
     const { app, approve, logIn, done } = await transferApp()
     const approval = await approve()
     const other = await logIn(createNumberedWallet(2))
@@ -196,7 +196,7 @@ describe('requireDid.approved', () => {
     expect(done).toEqual([])
   })
 
-  it('asks the contract of a contract wallet, only on the chain of its DID', async () => {
+  it('calls the contract of a contract wallet, only on the chain of its DID', async () => {
     let verdict = true
     const contract = { verifyMessage: async () => verdict, getCode: async () => '0x60' }
     const contractWallets = {
@@ -204,7 +204,7 @@ describe('requireDid.approved', () => {
       30: { ...contract, getChainId: async () => 30 }
     }
     const { app, approve, done } = await transferApp({ contractWallets })
-    // The contract judges the signature of another key.
+    // The contract judges a signature by another key.
     const signedFor = async (message: string, by = createAccount(2)) => ({
       message,
       signature: await by.signMessage({ message })
@@ -220,23 +220,29 @@ describe('requireDid.approved', () => {
         .set({ Authorization: `DIDAuth ${accessToken}` })
       return (await sent.set('DID-Approval', header(other)).send(TRANSFER)).status
     }
-    // The key of the account is another user than its contract.
+    // The key of the account belongs to another user than its contract.
     expect([await send(1), await send(30, account), await send(30), done.length]).toEqual([403, 403, 200, 1])
     verdict = false
     expect([await send(30), done.length]).toEqual([403, 1])
   })
 
-  it('asks the document of the DID, where that decides, and is 503 without an answer', async () => {
-    const methodOf = ({ address }: { address: string }) => ({ id: '#c', blockchainAccountId: `eip155:30:${address}` })
-    const documentOf = (by: { address: string }) => ({ verificationMethod: [methodOf(by)], authentication: ['#c'] })
-    let didDocument: object | undefined = documentOf(account)
+  it("resolves the DID document with didControl: 'document', and responds 503 if that fails", async () => {
+    const createMethod = ({ address }: { address: string }) => ({
+      id: '#c',
+      blockchainAccountId: `eip155:30:${address}`
+    })
+    const createDocument = (by: { address: string }) => ({
+      verificationMethod: [createMethod(by)],
+      authentication: ['#c']
+    })
+    let didDocument: object | undefined = createDocument(account)
     const resolve = async () => {
       if (didDocument === undefined) throw new Error('no answer')
       return { didDocument }
     }
     const { send, approve, clock } = await transferApp({ didControl: 'document', resolver: { resolve } })
     await send('/transfer', TRANSFER, await approve()).expect(200)
-    didDocument = documentOf(createAccount(2))
+    didDocument = createDocument(createAccount(2))
     clock.seconds += 60
     await send('/transfer', TRANSFER, await approve()).expect(403)
     await send('/transfer', TRANSFER, await approve('/transfer', TRANSFER, {}, createAccount(2))).expect(200)
@@ -246,7 +252,7 @@ describe('requireDid.approved', () => {
     await send('/transfer', TRANSFER, approval).expect(503)
   })
 
-  it('answers 2,000 malformed headers 400 or 403', async () => {
+  it('responds 400 or 403 to 2,000 malformed headers', async () => {
     const { send, done } = await transferApp()
     const base64url = fc.string({ maxLength: 60 }).map((text) => Buffer.from(text).toString('base64url'))
     const text = fc.string({ maxLength: 40 })
@@ -265,7 +271,7 @@ describe('requireDid.approved', () => {
     expect([large.status, done]).toEqual([400, []])
   })
 
-  it('is 413 for a body above 100 KiB, and 400 for broken JSON', async () => {
+  it('responds 413 to a body above 100 KiB, and 400 to invalid JSON', async () => {
     const { app, accessToken } = await transferApp()
     const sent = () => request(app).post('/transfer').set('Authorization', `DIDAuth ${accessToken}`).type('json')
     await sent()
@@ -274,12 +280,12 @@ describe('requireDid.approved', () => {
     await sent().send('{"to":').expect(400, 'Malformed JSON')
   })
 
-  // Cause: 1,370 characters of a query came before the line, and hid it in the wallet's window.
-  it('shows the line before a path of at most 200 characters, and binds the whole path', async () => {
+  // Cause: 1,370 characters of a query preceded the description, and hid it in the wallet's window.
+  it('shows the description before a path of at most 200 characters, and signs the whole path', async () => {
     const { send, approve, done } = await transferApp()
     const path = `/transfer?memo=${'x'.repeat(2_000)}`
     const { statement } = (await send(path).expect(403)).body
-    const shown = `${path.slice(0, 200)}... sha256:${hashOf(path)}`
+    const shown = `${path.slice(0, 200)}... sha256:${computeHash(path)}`
     expect(statement).toBe(`Approve: Send 5 RBTC to Bob (POST ${shown})`)
     const approval = await approve(path)
     await send(`${path}y`, TRANSFER, approval).expect(403)
@@ -289,8 +295,8 @@ describe('requireDid.approved', () => {
   })
 })
 
-describe('describe of requireDid.approved', () => {
-  /** The answer to a request, with an approval, whose line is described so. */
+describe('the option describe of requireDid.approved', () => {
+  /** Returns the response to an approved request with this description. */
   async function answerTo(describe: DescribeRequest) {
     const { app, logIn } = await testApp(
       { siwe: true },
@@ -307,24 +313,24 @@ describe('describe of requireDid.approved', () => {
     ['throws', createThrowing(new Error('no'))],
     ['rejects', () => Promise.reject(new Error('no'))],
     ['returns no text', () => undefined as never]
-  ])('answers 500 where it %s', async (_what, describe) => expect(await answerTo(describe)).toBe('500 Internal error'))
+  ])('causes 500 if it %s', async (_what, describe) => expect(await answerTo(describe)).toBe('500 Internal error'))
 
-  // Cause: the line quotes what the client sent, and the answer was 500.
+  // Cause: the description quotes client input, and the response was 500.
   it.each<[string, DescribeRequest]>([
     ['an empty line', () => ''],
     ['a line break', () => 'Send 1\nURI: https://evil.example'],
     ['a change of the text direction', () => 'Send 1 to \u202ebob'],
     ['more than 500 characters', () => 'x'.repeat(501)],
     ['ERR_INVALID of the application', createThrowing(new DidAuthError('ERR_INVALID'))]
-  ])('answers 400 to %s', async (_what, describe) => expect(await answerTo(describe)).toBe('400 Invalid input'))
+  ])('causes 400 for %s', async (_what, describe) => expect(await answerTo(describe)).toBe('400 Invalid input'))
 })
 
-describe('the place of requireDid.approved', () => {
+describe('the position of requireDid.approved', () => {
   it.each([
     ['express.json()', express.json()],
     ['express.text()', express.text({ type: '*/*' })],
     ['express.raw()', express.raw({ type: '*/*' })]
-  ])('is before %s: else 500, and the log says why', async (_name, parser) => {
+  ])('must be before %s: otherwise 500, and the log states the reason', async (_name, parser) => {
     const { send, log, done } = await transferApp({}, (app) => app.use('/transfer', parser))
     expect((await send('/transfer').expect(500)).body.code).toBe('ERR_CONFIG')
     expect(JSON.stringify(log)).toContain('has to run before body parsers')
@@ -338,7 +344,7 @@ describe('the place of requireDid.approved', () => {
     await send('/transfer', TRANSFER, await approve()).expect(200)
   })
 
-  it('is a service with siwe', async () => {
+  it('requires a service with the option siwe', async () => {
     const { requireDid } = await testApp()
     expect(() => requireDid.approved(() => 'x')).toThrow('requireDid.approved needs the option siwe')
   })

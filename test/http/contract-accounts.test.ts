@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import type { ContractVerifier, DidAuthConfig } from 'express-did-auth'
 import request from 'supertest'
-import { payloadOf } from '../flows/flow-parts.js'
+import { decodePayload } from '../flows/flow-parts.js'
 import { afterTest } from '../support/after-test.js'
 import { startTestRelay } from '../support/relay-app.js'
 import { startIssuer } from '../support/resource-tokens.js'
@@ -17,7 +17,7 @@ const CONTRACT_DID = `did:ethr:0x1e:${address}`
 const UNSUPPORTED = [401, 'Unsupported DID']
 const [RELAY, VAULT] = ['https://relay.example', 'https://vault.example']
 
-/** A node of chain 30, by which each account is a contract with one answer to every signature. */
+/** Creates a node of chain 30 where each account is a contract with this verdict on every signature. */
 const nodeSaying = (verdict: boolean): ContractVerifier => ({
   getChainId: async () => 30,
   getCode: async () => '0x60',
@@ -29,31 +29,31 @@ const contractConfig = (verdict = true): Partial<DidAuthConfig> => ({
   contractWallets: { 30: nodeSaying(verdict) }
 })
 
-/** Logs in with a signature of another key, which only a contract can accept. */
+/** Logs in with a signature by another key, which only a contract can accept. */
 async function logInAsContract({ app }: Pick<TestApp, 'app'>) {
   const message = createSiweText(account, await requestNonce(app))
   const signature = await createAccount(2).signMessage({ message })
   return request(app).post('/siwe/verify').send({ message, signature })
 }
 
-describe('a contract account', () => {
-  it('has a DID with the number of its chain, and a key on that chain the DID by name', async () => {
+describe('the DID of a contract account', () => {
+  it('contains the number of its chain; the DID of a key contains the network name', async () => {
     const { app } = await testApp({ ...contractConfig(), networks: ['rsk'] })
     const { body } = await logInAsContract({ app })
     expect(body).toMatchObject({ did: CONTRACT_DID, address, chainId: 30 })
-    expect(payloadOf(body.accessToken)).toMatchObject({ sub: CONTRACT_DID, amr: ['contract'] })
+    expect(decodePayload(body.accessToken)).toMatchObject({ sub: CONTRACT_DID, amr: ['contract'] })
     const byKey = await createSignedSiwe(app, account)
     const { body: keyUser } = await request(app).post('/siwe/verify').send(byKey).expect(200)
     expect(keyUser.did).toBe(`did:ethr:rsk:${address}`)
   })
 
-  it('is refused where its contract says no', async () => {
+  it('is refused if its contract refuses', async () => {
     const { status, text } = await logInAsContract(await testApp(contractConfig(false)))
     expect([status, text]).toEqual([401, 'Refused by the contract'])
   })
 
   it.each(['0x1e', '0x1E', '0x01e', '0x000000000000001e'])(
-    'owns the DIDs of network %s: no key gets a challenge for one, logs in, or signs up',
+    'includes every DID of network %s: no key gets a challenge, logs in or signs up with one',
     async (network) => {
       const { post, get } = await testApp({ ...contractConfig(), networks: ['rsk', network] })
       const user = { ...createNumberedWallet(1), did: `did:ethr:${network}:${createNumberedWallet(1).address}` }
@@ -69,7 +69,7 @@ describe('a contract account', () => {
     }
   )
 
-  it('owns no other DIDs: names and other numbers belong to keys, as all do without contractWallets', async () => {
+  it('excludes names and other numbers, which belong to keys, as all do without contractWallets', async () => {
     const [app, plain] = [await testApp(contractConfig()), await testApp()]
     for (const network of ['rsk', '0x1f', '0x1e1'])
       await app.logIn(createNumberedWallet(1), `did:ethr:${network}:${address}`)
@@ -77,12 +77,12 @@ describe('a contract account', () => {
   })
 
   it.each([
-    // The relay's clock is that of the tests, as is the issuer's.
+    // Relay and issuer use the clock of the tests.
     [RELAY, 'rsk,0x1E', 200, {}],
     [RELAY, 'rsk', 401, {}],
     [VAULT, 'rsk,0x1E', 201, { clock: systemClock }],
     [VAULT, 'rsk', 401, { clock: systemClock }]
-  ] as const)('at %s with NETWORKS=%s is answered %i for a token of auth', async (resource, NETWORKS, status, time) => {
+  ] as const)('at %s with NETWORKS=%s gets %i for a token of auth', async (resource, NETWORKS, status, time) => {
     const resources = { resources: [resource], resourceKeys: [resourceKey(1)] }
     const issuer = await startIssuer({ ...contractConfig(), ...resources, ...time })
     const env = { TRUSTED_ISSUER: issuer.url, NETWORKS }

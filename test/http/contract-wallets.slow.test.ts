@@ -3,7 +3,7 @@ import type { RequestListener } from 'node:http'
 import request, { type Response } from 'supertest'
 import type { ContractVerifier, DidAuthConfig } from 'express-did-auth'
 import { createPublicClient, createWalletClient, http, type PublicClient } from 'viem'
-import { payloadOf } from '../flows/flow-parts.js'
+import { decodePayload } from '../flows/flow-parts.js'
 import { logIn, type TestTokens } from '../support/app-client.js'
 import { startChain, type TestChain } from '../support/chain.js'
 import { accountContracts, type AccountContracts, type ContractAccount } from '../support/contract-accounts.js'
@@ -33,16 +33,16 @@ beforeAll(async () => {
 
 afterAll(() => chain.stop())
 
-/** The client of the recipe. */
-function clientOf(rpcUrl: string): PublicClient {
+/** Creates the client of the recipe. */
+function createClient(rpcUrl: string): PublicClient {
   return createPublicClient({ transport: http(rpcUrl, { timeout: 3_000, retryCount: 0 }), ccipRead: false })
 }
 
 async function chainApp(rpcUrl = chain.rpcUrl, config: Partial<DidAuthConfig> = {}): Promise<TestApp> {
-  return testApp({ siwe: true, contractWallets: { [CHAIN]: clientOf(rpcUrl) }, ...config })
+  return testApp({ siwe: true, contractWallets: { [CHAIN]: createClient(rpcUrl) }, ...config })
 }
 
-/** A message with a nonce, and what an account answers to it: the body of a `POST /siwe/verify`. */
+/** Creates the body of a `POST /siwe/verify`: a message with a nonce, signed by an account. */
 async function signedBy(
   { app }: TestApp,
   account: ContractAccount,
@@ -62,10 +62,10 @@ async function answerTo(app: TestApp, body: object): Promise<unknown> {
 }
 
 describe('a Safe 1.4.1 of two owners', () => {
-  it('logs in by both, once: its DID names its chain, the token its account and method', async () => {
+  it('logs in once with both signatures: DID, account and method are those of its chain', async () => {
     const safe = contracts.safe([4001, 4002])
     await safe.deploy()
-    // The chain of a contract is accepted besides `networks`.
+    // The chain of a contract is accepted in addition to `networks`.
     const app = await chainApp(chain.rpcUrl, { networks: ['rsk'] })
     const body = await signedBy(app, safe)
     const { status, body: answer } = await verify(app, body)
@@ -74,7 +74,7 @@ describe('a Safe 1.4.1 of two owners', () => {
       200,
       expect.objectContaining({ did: `did:ethr:0x1f:${address}`, address, chainId: CHAIN })
     ])
-    expect(payloadOf((answer as TestTokens).accessToken)).toMatchObject({
+    expect(decodePayload((answer as TestTokens).accessToken)).toMatchObject({
       sub: `did:ethr:0x1f:${address}`,
       acct: `eip155:31:${address}`,
       amr: ['contract']
@@ -82,7 +82,7 @@ describe('a Safe 1.4.1 of two owners', () => {
     expect(await answerTo(app, body)).toEqual([401, 'Invalid challenge response: used'])
   })
 
-  it('does not by one of them, by a stranger, or by an owner who was removed', async () => {
+  it('is refused with one signature, or that of a stranger or a removed owner', async () => {
     const safe = contracts.safe([4003, 4004])
     await safe.deploy()
     const app = await chainApp()
@@ -102,7 +102,7 @@ describe('a Safe 1.4.1 of two owners', () => {
     expect(await answerTo(app, await signedBy(app, safe, { by }))).toEqual(ABSENT)
   })
 
-  it('does not by the signature for another Safe of the same owners', async () => {
+  it('is refused with the signature for another Safe of the same owners', async () => {
     const [first, second] = [contracts.safe([4008, 4009]), contracts.safe([4009, 4008])]
     await first.deploy()
     await second.deploy()
@@ -111,7 +111,7 @@ describe('a Safe 1.4.1 of two owners', () => {
     expect(await answerTo(app, await signedBy(app, second))).toEqual(GOOD)
   })
 
-  it('does not on a chain that is not configured, nor does a key that is not its own', async () => {
+  it('is refused on a chain that is not configured, as is a key that is not its own', async () => {
     const safe = contracts.safe([4010, 4011])
     const app = await chainApp()
     expect(await answerTo(app, await signedBy(app, safe, { chainId: 1 }))).toEqual(NETWORK)
@@ -122,32 +122,32 @@ describe('a Safe 1.4.1 of two owners', () => {
 })
 
 describe('a wallet that signs by ERC-7739', () =>
-  it('logs in, and not by the signature for another wallet of its owner', async () => {
+  it('logs in, and is refused with the signature for another wallet of its owner', async () => {
     const [first, second] = [await contracts.nested(4020), await contracts.nested(4020)]
     const app = await chainApp()
     expect(await answerTo(app, await signedBy(app, first))).toEqual(GOOD)
     expect(await answerTo(app, await signedBy(app, first, { by: second }))).toEqual(REFUSED)
   }))
 
-describe('a contract that lies', () => {
+describe('a malicious contract', () => {
   it.each([
     ['31 bytes', 31, REFUSED],
     ['the magic value and nothing else', 32, GOOD],
     // Solidity ignores everything after the 32 bytes.
     ['33 bytes', 33, GOOD],
     ['never', 0, REFUSED]
-  ])('answers %s', async (_name, length, expected) => {
+  ])('is refused if it returns %s', async (_name, length, expected) => {
     const app = await chainApp()
     expect(await answerTo(app, await signedBy(app, await contracts.answer(length)))).toEqual(expected)
   })
 
-  it('makes the service fetch no URL (CCIP-Read)', async () => {
+  it('cannot make the service fetch a URL (CCIP-Read)', async () => {
     const listener = await startRpcNode(answering(500, ''))
     const account = await contracts.fetching(`${listener.rpcUrl}/{sender}/{data}`)
     const app = await chainApp()
     expect(await answerTo(app, await signedBy(app, account))).toEqual(REFUSED)
     expect(listener.count()).toBe(0)
-    // The contract does ask: a client with CCIP-Read obeys.
+    // The contract does request a fetch: a client with CCIP-Read fetches.
     const obeying = createPublicClient({ transport: http(chain.rpcUrl) })
     await obeying.call({ to: account.address, data: '0x1626ba7e' }).catch(() => undefined)
     expect(listener.count()).toBeGreaterThan(0)
@@ -155,8 +155,8 @@ describe('a contract that lies', () => {
   })
 })
 
-describe('a key, with contractWallets', () =>
-  it('asks no node, not even when its account has code (EIP-7702)', async () => {
+describe('a key at a service with contractWallets', () =>
+  it('causes no call to a node, even if its account has code (EIP-7702)', async () => {
     const node = await startSwitchedNode(chain.rpcUrl, answering(500, ''))
     const app = await chainApp(node.rpcUrl)
     const account = createAccount(4030)
@@ -183,17 +183,17 @@ describe('a key, with contractWallets', () =>
       maxPriorityFeePerGas: 0n,
       nonce: 0
     })
-    const code = await clientOf(chain.rpcUrl).getCode({ address: account.address })
+    const code = await createClient(chain.rpcUrl).getCode({ address: account.address })
     expect(code?.toLowerCase()).toBe(`0xef0100${delegate.address.slice(2).toLowerCase()}`)
     const { body } = await verify(app, await createSignedSiwe(app.app, account, { chainId: CHAIN }))
-    expect(payloadOf((body as TestTokens).accessToken)).toMatchObject({ amr: ['eoa'] })
+    expect(decodePayload((body as TestTokens).accessToken)).toMatchObject({ amr: ['eoa'] })
     expect(await answerTo(app, await createSignedSiwe(app.app, createAccount(4031), { chainId: CHAIN }))).toEqual(GOOD)
     await logIn(app.app, createNumberedWallet(4031))
     expect(node.count()).toBe(0)
     node.stop()
   }))
 
-describe('a node that', () => {
+describe('a faulty node, which', () => {
   const chainIdOnly: RequestListener = answeringResults((method) =>
     method === 'eth_chainId' ? { result: '0x1f' } : undefined
   )
@@ -218,7 +218,7 @@ describe('a node that', () => {
     ['answers 429', answering(429, 'slow down')],
     ['answers errors', answeringResults(() => ({ error: { code: -32_000, message: 'go away' } }))],
     ['fails from the verdict on, which viem takes for a no', failingAtVerdict()]
-  ])('%s is 503 and never a refusal; the nonce is valid when it is back', async (_name, away) => {
+  ])('%s, causes 503 and never a refusal; the nonce stays valid', async (_name, away) => {
     const safe = contracts.safe([4040, 4041])
     const node = await startSwitchedNode(chain.rpcUrl, away)
     const app = await chainApp(node.rpcUrl)
@@ -234,7 +234,7 @@ describe('a node that', () => {
 })
 
 describe('the budget of a client network', () =>
-  it('is 30 proofs of contracts a slot; keys have their own', async () => {
+  it('is 30 contract proofs per slot; keys have a separate budget', async () => {
     let asked = 0
     const verifier: ContractVerifier = {
       getChainId: async () => CHAIN,

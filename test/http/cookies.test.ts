@@ -7,14 +7,14 @@ const wallet = createNumberedWallet(1)
 const SET = ['HttpOnly', 'Max-Age=604800', 'Path=/', 'SameSite=Strict', 'Secure']
 const CLEARED = SET.filter((attribute) => !attribute.startsWith('Max-Age'))
 
-/** Names and attributes of the cookies that are set, without values and dates. */
-const cookiesOf = (response: { headers: Record<string, unknown> }): [string, string[]][] =>
+/** Returns names and attributes of the cookies in a response, without values and dates. */
+const readCookies = (response: { headers: Record<string, unknown> }): [string, string[]][] =>
   setCookies(response).map((cookie) => {
     const [pair = '', ...attributes] = cookie.split('; ')
     return [pair.split('=')[0]!, attributes.filter((one) => !one.startsWith('Expires=')).sort()]
   })
 
-/** An application with cookies, and those of a user who logged in. */
+/** Creates an application with cookies, and returns those of a logged-in user. */
 async function loggedIn(cookiePrefix: '' | '__Host-' = '') {
   const test = await testApp({ useCookies: true, cookiePrefix, sessionPath: '/session' })
   const Cookie = await test.logInForCookies()
@@ -26,11 +26,11 @@ describe.each(['', '__Host-'] as const)("cookies with the prefix '%s'", (prefix)
   const names = ['authorization', 'refresh-token'].map((name) => prefix + name)
   const both = (attributes: string[]) => names.map((name) => [name, attributes])
 
-  it.each(['/auth', '/signup'])('come with POST %s, which is 200 without content', async (path) => {
+  it.each(['/auth', '/signup'])('are set by POST %s, which responds 200 without content', async (path) => {
     const { post, createSignedLogin, me } = await testApp({ useCookies: true, cookiePrefix: prefix })
     const response = await post(path, await createSignedLogin()).expect(200, '')
     expect(response.headers).toMatchObject({ 'content-length': '0', 'cache-control': 'no-store' })
-    expect(cookiesOf(response)).toEqual(both(SET))
+    expect(readCookies(response)).toEqual(both(SET))
     await me({ Cookie: createCookieHeader(response) }).expect(200)
   })
 
@@ -38,13 +38,13 @@ describe.each(['', '__Host-'] as const)("cookies with the prefix '%s'", (prefix)
     const { send, me, get, Cookie, accessToken, refreshToken } = await loggedIn(prefix)
     expect((await get('/session', { Cookie }).expect(200)).body).toMatchObject({ did: wallet.did })
     const refreshed = await send('/refresh-token').expect(200, '')
-    expect(cookiesOf(refreshed)).toEqual(both(SET))
+    expect(readCookies(refreshed)).toEqual(both(SET))
     const next = createCookieHeader(refreshed)
     expect(next).not.toContain(accessToken)
     expect(next).not.toContain(refreshToken)
     await me({ Cookie: next }).expect(200)
     const ended = await send('/logout', next).expect(200, '')
-    expect(cookiesOf(ended)).toEqual(both(CLEARED))
+    expect(readCookies(ended)).toEqual(both(CLEARED))
     for (const cookie of setCookies(ended)) expect(cookie).toMatch(/^[\w-]+=; .*Expires=Thu, 01 Jan 1970 00:00:00 GMT/)
     await send('/refresh-token', next).expect(401, 'Invalid refresh token')
   })
@@ -57,7 +57,7 @@ describe('cookie mode', () => {
       expect(cookie).toContain('; Max-Age=900;')
   })
 
-  // A page of a sibling domain can set a cookie of the plain name, and none of the prefixed one.
+  // A page of a sibling domain can set a cookie with the plain name, but none with the prefix.
   it('cookies without the prefix are neither read nor counted', async () => {
     const { me, send, Cookie } = await loggedIn('__Host-')
     const plain = Cookie.replaceAll('__Host-', '')
@@ -66,7 +66,7 @@ describe('cookie mode', () => {
     await me({ Cookie: `authorization=x; ${Cookie}; authorization=y` }).expect(200)
   })
 
-  it('POST /refresh-token of the loser is 401 and clears no cookie, within the grace and after it', async () => {
+  it('the losing POST /refresh-token gets 401 and clears no cookie, within the grace period and later', async () => {
     const { send, clock } = await loggedIn()
     await send('/refresh-token').expect(200)
     for (const seconds of [0, 60]) {
@@ -75,14 +75,14 @@ describe('cookie mode', () => {
     }
   })
 
-  it('reads tokens from header and body when there is no cookie', async () => {
+  it('reads tokens from header and body if there is no cookie', async () => {
     const { me, refresh, logOut, accessToken, refreshToken } = await loggedIn()
     await me(accessToken).expect(200)
     await refresh(refreshToken).expect(200, '')
     await logOut(accessToken).expect(200, '')
   })
 
-  it('the cookie counts where both are there', async () => {
+  it('prefers the cookie to header and body', async () => {
     const { me, logInForCookies, Cookie } = await loggedIn()
     const { accessToken } = readCookieTokens(await logInForCookies(createNumberedWallet(2)))
     const Authorization = `DIDAuth ${accessToken}`
@@ -94,7 +94,7 @@ describe('cookie mode', () => {
     ['twice the same', (good: string) => `${good}; ${good}`],
     ['a good one and an empty one', (good: string) => `${good}; authorization=; refresh-token=`],
     ['a foreign one first, without a blank between', (good: string) => `authorization=x; refresh-token=x;${good}`]
-  ])('answers 401 to two cookies of one name: %s', async (_name, spoil) => {
+  ])('responds 401 to duplicate cookies: %s', async (_name, spoil) => {
     const { me, send, Cookie, refreshToken } = await loggedIn()
     const spoilt = spoil(Cookie)
     await me({ Cookie: spoilt }).expect(401, 'Duplicate cookie')
@@ -110,13 +110,13 @@ describe('cookie mode', () => {
     'Authorization=another; ',
     '=; ;; ',
     'a=authorization=x; '
-  ])('other cookies do not matter: %s', async (others) => {
+  ])('ignores other cookies: %s', async (others) => {
     const { me, Cookie } = await loggedIn()
     await me({ Cookie: others + Cookie }).expect(200)
   })
 
   it.each(['', 'j:{"a":1}', 'j:["a"]', 'j:null', 's:signed.signature', '%', '%E0%A4%A', 'a'.repeat(5000), '__proto__'])(
-    'answers 401 to a cookie whose value is %.20s',
+    'responds 401 to a cookie with the value %.20s',
     async (value) => {
       const { me, post } = await testApp({ useCookies: true })
       await me({ Cookie: `authorization=${value}` }).expect(401, 'Invalid access token')
@@ -125,7 +125,7 @@ describe('cookie mode', () => {
     }
   )
 
-  it('answers 401 to the cookies when each stands in the place of the other', async () => {
+  it('responds 401 if the two cookies are swapped', async () => {
     const { me, send, accessToken, refreshToken } = await loggedIn()
     const swapped = `authorization=${refreshToken}; refresh-token=${accessToken}`
     await me({ Cookie: swapped }).expect(401, 'Invalid access token')
@@ -145,6 +145,6 @@ describe('cookie mode', () => {
     )
     const sig = wallet.personalSign(createLoginText('service.example', await signUpChallenge(app, wallet.did)))
     const response = await post('/signup', { did: wallet.did, sig }).expect(200)
-    expect(cookiesOf(response).map(([name]) => name)).toEqual(['theme', 'authorization', 'refresh-token'])
+    expect(readCookies(response).map(([name]) => name)).toEqual(['theme', 'authorization', 'refresh-token'])
   })
 })

@@ -6,7 +6,7 @@ import { createNumberedWallet } from '../support/wallet.js'
 const { did } = createNumberedWallet(1)
 const UNAVAILABLE = 'Store unavailable, try again'
 
-/** An application whose store fails in one verb from now on, and what was asked of it before. */
+/** Creates an application whose store fails in one verb from now on, with tokens from before. */
 async function brokenApp(verb: StoreVerb) {
   const { store, state } = breakableStore(verb)
   const test = await testApp({ store })
@@ -16,20 +16,20 @@ async function brokenApp(verb: StoreVerb) {
 }
 
 describe('an unavailable store', () => {
-  it.each(['/request-auth', '/request-signup'])('makes %s 503, with one line in the log', async (path) => {
+  it.each(['/request-auth', '/request-signup'])('causes 503 for %s, with one line in the log', async (path) => {
     const { post, log } = await brokenApp('countChallengeUses')
     expect((await post(path, { did }).expect(503, UNAVAILABLE)).headers['retry-after']).toBe('5')
     const fields = expect.objectContaining({ event: 'request-failed', code: 'ERR_STORE' })
     expect(log).toEqual([{ level: 'error', fields, message: UNAVAILABLE }])
   })
 
-  it.each(['/auth', '/signup'])('makes %s 503', async (path) => {
+  it.each(['/auth', '/signup'])('causes 503 for %s', async (path) => {
     const { post, login } = await brokenApp('chargeQuota')
     await post(path, login).expect(503, UNAVAILABLE)
   })
 
   it.each<StoreVerb>(['findSession', 'rotateRefreshToken'])(
-    'makes a refresh 503 when %s fails, and the token stays valid',
+    'causes 503 for a refresh if %s fails, and the token stays valid',
     async (verb) => {
       const { refresh, refreshToken, state } = await brokenApp(verb)
       await refresh(refreshToken).expect(503, UNAVAILABLE)
@@ -38,12 +38,12 @@ describe('an unavailable store', () => {
     }
   )
 
-  it('makes a logout 503', async () => {
+  it('causes 503 for a logout', async () => {
     const { logOut, accessToken } = await brokenApp('endSession')
     await logOut(accessToken).expect(503, UNAVAILABLE)
   })
 
-  it('makes a guarded request 503, also when it throws and does not reject', async () => {
+  it('causes 503 for a guarded request, even if it throws and does not reject', async () => {
     const chargeQuota = ({ kind }: QuotaCharge) => {
       if (kind === 'request') throw new Error('connection refused by 10.0.0.7')
       return Promise.resolve({ isCharged: true, count: 1, resetsAtSeconds: 0 })
@@ -52,8 +52,8 @@ describe('an unavailable store', () => {
     await me((await logIn()).accessToken).expect(503, UNAVAILABLE)
   })
 
-  // Cause: charges had 5 s of their own, so that a request lasted longer than its 10 s.
-  it('counts its quotas within the 10 s of a request', async () => {
+  // Cause: charges had a separate limit of 5 s, so that a request took longer than its 10 s.
+  it('shares the 10 s of a request with the quotas', async () => {
     let spent = 0
     const now = performance.now.bind(performance)
     jest.spyOn(performance, 'now').mockImplementation(() => now() + spent)
@@ -76,7 +76,7 @@ describe('an unavailable store', () => {
 })
 
 describe('an unavailable signer', () =>
-  it('makes logins, sign up requests with an sdr and refreshes 503; what needs no signature continues', async () => {
+  it('causes 503 for logins, sign-up requests with an sdr and refreshes; other routes work', async () => {
     const sign = es256kSigner(serviceWallet.privateKey)
     let isAway = false
     const serviceSigner: Signer = (data) =>
@@ -103,7 +103,7 @@ describe('business logic', () => {
   it.each<[string, () => unknown, number, string]>([
     ['rejects', () => Promise.reject(new Error('Not <b>today</b>: später')), 401, 'Not <b>today</b>: später'],
     ['returns claims that are none', () => ({ tokenClaims: 'text' }), 500, 'Internal error']
-  ])('answers a login and a sign up when it %s %#', async (_name, logic, status, title) => {
+  ])('causes this response to a login and a sign-up if it %s %#', async (_name, logic, status, title) => {
     const { post, createSignedLogin } = await testApp({
       authenticationBusinessLogic: logic,
       signupBusinessLogic: logic
@@ -117,7 +117,7 @@ describe('business logic', () => {
     expect(problem.body).toEqual({ type: 'about:blank', title, status, code })
   })
 
-  it('still pending after 10 s makes a login 503', async () => {
+  it('causes 503 for a login if it is pending after 10 s', async () => {
     let asked: () => void = () => undefined
     const isAsked = new Promise<void>((resolve) => (asked = resolve))
     const authenticationBusinessLogic = () => {
@@ -134,7 +134,7 @@ describe('business logic', () => {
   })
 
   it.each(['authenticationBusinessLogic', 'refreshBusinessLogic'])(
-    'which used up the 10 s of a request leaves its store no time: %s',
+    'leaves its store no time if it used up the 10 s of a request: %s',
     async (option) => {
       let spent = 0
       const now = performance.now.bind(performance)

@@ -31,7 +31,7 @@ describe('every unsafe route in cookie mode', () => {
       path
     ]),
     ...['post', 'put', 'patch', 'delete'].map((method) => [method, '/thing'])
-  ] as ['post', string][])('is guarded: %s %s', async (method, path) => {
+  ] as ['post', string][])('is protected: %s %s', async (method, path) => {
     const { app, createSignedLogin, logInForCookies } = await guardedApp()
     const isLogin = path === '/auth' || path === '/signup'
     const body = isLogin ? await createSignedLogin() : { did }
@@ -49,7 +49,7 @@ describe('every unsafe route in cookie mode', () => {
 })
 
 describe('the guard against cross-site requests', () => {
-  it('lets safe methods pass', async () => {
+  it('allows safe methods', async () => {
     const { app, get, logInForCookies } = await guardedApp()
     const Cookie = await logInForCookies()
     for (const method of ['get', 'head', 'options'] as const) {
@@ -75,7 +75,7 @@ describe('the guard against cross-site requests', () => {
     await post('/open', undefined, evil).expect(200, 'open')
   })
 
-  it('decides before the token is looked at, and the token before the quota', async () => {
+  it('runs before the token check, which runs before the quota', async () => {
     const { post, logInForCookies } = await guardedApp({ maxRequestsPerTimeSlot: 1 })
     const good = { Cookie: await logInForCookies() }
     const bad = { Cookie: 'authorization=garbage' }
@@ -91,7 +91,7 @@ describe('the guard against cross-site requests', () => {
     for (const [headers, status] of expected) await post('/thing', undefined, headers).expect(status)
   })
 
-  it('is off where tokens do not travel in cookies', async () => {
+  it('is off without cookies', async () => {
     const { post, createSignedLogin } = await testApp()
     await post('/auth', await createSignedLogin(), evil).expect(200)
   })

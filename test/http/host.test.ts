@@ -28,14 +28,14 @@ const parsers: [string, (app: Express) => void][] = [
   ['cookie-parser with a secret', (app) => app.use(cookieParser('secret of the host'))]
 ]
 
-/** The host's own error handler, behind everything. */
+/** The host's own error handler, after everything else. */
 const hostSays: ErrorRequestHandler = (error: Error, _req, res, _next) => {
   res.status(418).send(`the host says: ${error.message}`)
 }
 
 describe("an application with this package's routes", () => {
   it.each(parsers)(
-    'logs a user in, and answers 400 to broken JSON, when it has before them: %s',
+    'logs a user in, and responds 400 to invalid JSON, after these middlewares: %s',
     async (_name, before) => {
       const { app, logIn, me } = await testApp({}, { before })
       await me((await logIn()).accessToken).expect(200)
@@ -44,11 +44,11 @@ describe("an application with this package's routes", () => {
     }
   )
 
-  it.each(parsers)('logs a user in when it has after them: %s', async (_name, after) => {
+  it.each(parsers)('logs a user in before these middlewares: %s', async (_name, after) => {
     await (await testApp({}, { after })).logIn()
   })
 
-  it('lets no one in by a form that the host has read, which any other site could send', async () => {
+  it('refuses a form that the host has parsed, which any other site could send', async () => {
     const before = (app: Express) => app.use(express.urlencoded({ extended: true }))
     const { app, post, createSignedLogin } = await testApp({}, { before })
     const login = await createSignedLogin()
@@ -56,7 +56,7 @@ describe("an application with this package's routes", () => {
     await post('/auth', login).expect(200)
   })
 
-  it('keeps the bodies of its own routes, and leaves them unread where it has no parser', async () => {
+  it('keeps the bodies of its own routes, and leaves them unread without a parser', async () => {
     const { app } = await testApp(
       {},
       {
@@ -83,7 +83,7 @@ describe("an application with this package's routes", () => {
   })
 
   it.each(['before', 'after'] as const)(
-    'keeps req.cookies and req.signedCookies of a parser %s them, and sets none itself',
+    'keeps req.cookies and req.signedCookies of a parser %s its routes, and sets none itself',
     async (place) => {
       const addRoute = (path: string) => (app: Express) =>
         app.get(path, (req, res) => {
@@ -109,7 +109,7 @@ describe("an application with this package's routes", () => {
     }
   )
 
-  it("leaves errors of the host's own routes, and requests to none of this package, to the host", async () => {
+  it("leaves errors of the host's own routes, and requests to other routes, to the host", async () => {
     const fail = createThrowing(new Error('of the host'))
     const { get, post, logIn } = await testApp(
       {},
@@ -131,14 +131,14 @@ describe("an application with this package's routes", () => {
     await post('/request-auth/did:web:a').expect(404, { host: 'nothing here' })
   })
 
-  it("answers its own refusals, and never calls the host's error handler for them", async () => {
+  it("sends its own refusals, and never calls the host's error handler for them", async () => {
     const { get, post, me } = await testApp({}, { after: (host) => host.use(hostSays) })
     await me().expect(401, 'Missing access token')
     await post('/auth', {}).expect(401, 'Invalid DID')
     await get('/request-auth/%E0%A4%A').expect(401, 'Invalid DID')
   })
 
-  it("answers through the host's error handler when the host's own logger throws", async () => {
+  it("uses the host's error handler if the host's own logger throws", async () => {
     const fail = createThrowing(new Error('the disk of the log is full'))
     const logger = { info: () => undefined, warn: () => undefined, error: fail }
     const authenticationBusinessLogic = () => ({ tokenClaims: 'no object' })
@@ -149,7 +149,7 @@ describe("an application with this package's routes", () => {
     await post('/auth', await createSignedLogin()).expect(418, 'the host says: the disk of the log is full')
   })
 
-  it('serves all routes under the prefix of a router, which its sdr names, and none outside', async () => {
+  it('serves all routes under the prefix of a router, which its sdr contains, and none outside', async () => {
     const { get, post } = await testApp({ requiredCredentials: ['Email'] }, { prefix: '/api/v1' })
     const { challenge } = (await get(`/api/v1/request-auth/${did}`).expect(200)).body
     const login = { did, sig: wallet.personalSign(createLoginText('service.example', challenge)) }
@@ -164,7 +164,7 @@ describe("an application with this package's routes", () => {
     expect(payload.replyUrl).toBe('https://service.example/api/v1/signup')
   })
 
-  it.each([[false], [true]])('lives behind express-session and helmet, with useCookies: %j', async (useCookies) => {
+  it.each([[false], [true]])('works behind express-session and helmet, with useCookies: %j', async (useCookies) => {
     const before = (host: Express) =>
       host.use(helmet(), session({ secret: 'secret of the host', resave: true, saveUninitialized: true }))
     const { post, me, createSignedLogin } = await testApp({ useCookies }, { before })
@@ -176,7 +176,7 @@ describe("an application with this package's routes", () => {
     expect(setCookies(await me().expect(401, 'Missing access token'))).toHaveLength(1)
   })
 
-  it('gives each of two configurations on one application its own users', async () => {
+  it('keeps the users of two configurations on one application separate', async () => {
     const { app, logIn, post } = await testApp()
     const paths = { requestAuthPath: '/second/request-auth', authPath: '/second/auth' }
     const second = await testApp({ serviceUrl: 'https://second.example', ...paths })
@@ -190,7 +190,7 @@ describe("an application with this package's routes", () => {
 })
 
 describe('the paths', () => {
-  it('serve every route where it is configured, and nothing at the default', async () => {
+  it('serve every configured route, and nothing at the default', async () => {
     const { get, post } = await testApp({
       requestSignupPath: '/a/Request-Signup',
       signupPath: '/a/signup',
@@ -210,7 +210,7 @@ describe('the paths', () => {
   })
 
   it.each(['case sensitive routing', 'strict routing'])(
-    "leave to the host's own route what %s tells apart",
+    "leave paths to the host's own route that differ by %s",
     async (setting) => {
       const { post } = await testApp(
         {},
@@ -224,7 +224,7 @@ describe('the paths', () => {
     }
   )
 
-  it('answer HEAD of a challenge with headers only, and leave OPTIONS to the application', async () => {
+  it('respond to HEAD of a challenge with headers only, and leave OPTIONS to the application', async () => {
     const { app, get } = await testApp()
     const head = await request(app).head(`/request-auth/${did}`).expect(200)
     expect(head.headers).toMatchObject({ 'challenge-expires-in': '300', 'cache-control': 'no-store' })
@@ -249,14 +249,14 @@ const sessions = route('GET', '/sessions')
 const oneSession = route('DELETE', '/sessions', true)
 const find = createRouteFinder([login, challenge, asked, sessions, oneSession])
 
-/** The route of a request such as `POST /auth`, and its parameter, in an application with some settings. */
-function routeOf(request: string, settings: readonly string[] = []) {
+/** Returns the route of a request such as `POST /auth`, and its parameter, in an application with some settings. */
+function findRoute(request: string, settings: readonly string[] = []) {
   const [method = '', path = ''] = request.split(' ')
   const match = find({ method, path }, (rule) => settings.includes(rule))
   return [match?.route.answer, match?.parameter]
 }
 
-describe('routeFinder', () => {
+describe('createRouteFinder', () => {
   it.each<[string, Route, string?]>([
     ['POST /auth', login],
     ['POST /AUTH', login],
@@ -270,14 +270,14 @@ describe('routeFinder', () => {
     ['GET /request-auth/did%3Aa%2Fb', challenge, 'did:a/b'],
     ['GET /request-auth/%E0%A4%A', challenge],
     ['DELETE /SESSIONS/a/', oneSession, 'a']
-  ])('finds that of %s, as Express does', (request, { answer }, ...[parameter]) =>
-    expect(routeOf(request)).toEqual([answer, parameter])
+  ])('finds the route of %s like Express', (request, { answer }, ...[parameter]) =>
+    expect(findRoute(request)).toEqual([answer, parameter])
   )
 
   it.each([
     ...['GET /', 'GET /auth', 'PUT /auth', 'POST /authx', 'POST /auth//', 'POST /auth/%', 'POST /request-auth/a'],
     ...['GET /request-auth', 'GET /request-auth/', 'GET /request-auth/a/b', 'DELETE /sessions', 'DELETE /sessions/a/b']
-  ])('leaves %s to the application', (request) => expect(routeOf(request)).toEqual([undefined, undefined]))
+  ])('leaves %s to the application', (request) => expect(findRoute(request)).toEqual([undefined, undefined]))
 
   it.each([
     ['POST /Auth', 'case sensitive routing', undefined],
@@ -292,6 +292,6 @@ describe('routeFinder', () => {
     ['POST /AUTH', 'strict routing', login],
     ['POST /CHALLENGE/', 'strict routing', asked]
   ])('finds the route of %s in an application with %s: %#', (request, setting, expected) =>
-    expect(routeOf(request, [setting])[0]).toBe(expected?.answer)
+    expect(findRoute(request, [setting])[0]).toBe(expected?.answer)
   )
 })

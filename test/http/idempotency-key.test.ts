@@ -4,13 +4,13 @@ import { createCookieHeader, setCookies, readCookieTokens } from '../support/app
 import { refusal } from '../support/refusal.js'
 import { testApp } from '../support/test-app.js'
 
-/** The shortest key there is. */
+/** Shortest allowed key. */
 const KEY = 'abcdefghijkl_MNOPQR-56'
 const REPLAYED = 'idempotent-replayed'
 
 describe('Idempotency-Key at POST /refresh-token', () => {
-  // Cause: the answer to a refresh was lost, the client repeated it, and was logged out.
-  it('gives a repeat the same refresh token and a fresh access token, at any time until the session ends', async () => {
+  // Cause: the response to a refresh was lost; the client repeated the refresh, and was logged out.
+  it('gives a repeat the same refresh token and a new access token until the session ends', async () => {
     const { logIn, refresh, me, clock } = await testApp()
     const { refreshToken } = await logIn()
     const send = async (token: string, key: string) => {
@@ -26,7 +26,7 @@ describe('Idempotency-Key at POST /refresh-token', () => {
     expect((await send(again.refreshToken, `${KEY}2`)).replayed).toBeUndefined()
   })
 
-  it('is 400 when it is invalid, and no token is consumed', async () => {
+  it('causes 400 if it is invalid, and no token is consumed', async () => {
     const { logIn, refresh } = await testApp()
     const { refreshToken } = await logIn()
     const headers = { 'Idempotency-Key': `${KEY}.`, Accept: 'application/problem+json' }
@@ -35,7 +35,7 @@ describe('Idempotency-Key at POST /refresh-token', () => {
     await refresh(refreshToken).expect(200)
   })
 
-  it('works with cookies: a repeat sets both again, with what is left of the session as Max-Age', async () => {
+  it('works with cookies: a repeat sets both again, with the remaining session time as Max-Age', async () => {
     const { logInForCookies, post, me, clock } = await testApp({ useCookies: true })
     const headers = { Cookie: await logInForCookies(), 'Idempotency-Key': KEY }
     const send = () => post('/refresh-token', undefined, headers).expect(200, '')
@@ -54,7 +54,7 @@ describe('Idempotency-Key at POST /refresh-token', () => {
 describe('readIdempotencyKey', () => {
   const read = (value: string | undefined) => readIdempotencyKey({ headers: { 'idempotency-key': value } })
 
-  it.each([KEY, 'k'.repeat(128)])('takes %s, in quotes or not', (key) =>
+  it.each([KEY, 'k'.repeat(128)])('accepts %s, in quotes or not', (key) =>
     expect([read(key), read(`"${key}"`), read(undefined)]).toEqual([key, key, undefined])
   )
 

@@ -8,46 +8,52 @@ import { createNumberedWallet } from '../support/wallet.js'
 const next = createNumberedWallet(7)
 const renewed = { serviceDid: next.did, serviceSigner: es256kSigner(next.privateKey) }
 
-/** Status of a guarded request with a token that the previous key signed, and the application with the new key. */
+/** Returns the status of a guarded request with a token by the previous key, and the application with the new key. */
 async function rotated(config: Parameters<typeof testApp>[0]) {
   const store = memoryStore()
   const before = await testApp({ store, maxRequestsPerTimeSlot: 1_000 })
   const { accessToken, refreshToken } = await before.logIn()
   const after = await testApp({ store, maxRequestsPerTimeSlot: 1_000, ...config })
-  const statusOf = async (token: string) =>
+  const requestStatus = async (token: string) =>
     (await request(after.app).get('/me').set('Authorization', `DIDAuth ${token}`)).status
-  return { ...after, statusOf, accessToken, refreshToken }
+  return { ...after, statusOf: requestStatus, accessToken, refreshToken }
 }
 
 describe('the service with a new key', () => {
-  // Cause: every client was answered 401 for up to ten minutes.
-  it('accepts the access tokens of previousServiceDids until their exp, and signs with the new key', async () => {
-    const { statusOf, accessToken, refreshToken, post, clock } = await rotated({
-      ...renewed,
-      previousServiceDids: [serviceWallet.did]
-    })
-    expect(await statusOf(accessToken)).toBe(200)
+  // Cause: every client got 401 for up to ten minutes.
+  it('accepts access tokens of previousServiceDids until their exp, and signs with the new key', async () => {
+    const {
+      statusOf: requestStatus,
+      accessToken,
+      refreshToken,
+      post,
+      clock
+    } = await rotated({ ...renewed, previousServiceDids: [serviceWallet.did] })
+    expect(await requestStatus(accessToken)).toBe(200)
     const refreshed = (await post('/refresh-token', { refreshToken }).expect(200)).body
     expect(decodeJwt(refreshed.accessToken).iss).toBe(next.did)
-    expect(await statusOf(refreshed.accessToken)).toBe(200)
+    expect(await requestStatus(refreshed.accessToken)).toBe(200)
     clock.seconds += 600
-    expect(await statusOf(accessToken)).toBe(401)
+    expect(await requestStatus(accessToken)).toBe(401)
   })
 
-  it('accepts them where the DID stays the same', async () => {
+  it('accepts them if the DID does not change', async () => {
     const config = { serviceDid: serviceWallet.did, serviceSigner: renewed.serviceSigner }
-    const { statusOf, accessToken } = await rotated({ ...config, previousServiceDids: [serviceWallet.did] })
-    expect(await statusOf(accessToken)).toBe(200)
+    const { statusOf: requestStatus, accessToken } = await rotated({
+      ...config,
+      previousServiceDids: [serviceWallet.did]
+    })
+    expect(await requestStatus(accessToken)).toBe(200)
   })
 
   it('refuses them without the option, and those of another key', async () => {
-    const { statusOf, accessToken } = await rotated(renewed)
-    expect(await statusOf(accessToken)).toBe(401)
+    const { statusOf: requestStatus, accessToken } = await rotated(renewed)
+    expect(await requestStatus(accessToken)).toBe(401)
     const other = await rotated({ ...renewed, previousServiceDids: [createNumberedWallet(8).did] })
     expect(await other.statusOf(accessToken)).toBe(401)
   })
 
-  it('takes no DID whose key it cannot know', async () => {
+  it('refuses a DID whose key it cannot derive', async () => {
     const setup = testApp({ previousServiceDids: ['did:web:auth.example'] })
     await expect(setup).rejects.toThrow('previousServiceDids: received ["did:web:auth.example"]; give an array')
   })

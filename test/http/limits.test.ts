@@ -15,7 +15,7 @@ const CROSS_SITE = { 'Sec-Fetch-Site': 'cross-site' }
 const badSig = wallet.personalSign('anything')
 const badProof = (number: number) => ({ did: `did:ethr:rsk:0x${String(number).padStart(40, '0')}`, sig: badSig })
 
-/** An application that believes the proxy before it, where clients at other addresses name a DID or send a body. */
+/** Creates an application that trusts the proxy before it, with clients at other addresses. */
 async function proxiedApp(more: Partial<DidAuthConfig> = config, trusted = true) {
   const test = await testApp(more, { before: (app: Express) => trusted && app.set('trust proxy', true) })
   const send = (body: object, address = HERE, path = '/auth') => test.post(path, body, { 'X-Forwarded-For': address })
@@ -23,7 +23,7 @@ async function proxiedApp(more: Partial<DidAuthConfig> = config, trusted = true)
   return { ...test, send, name }
 }
 
-/** A memory store that records charges, and the number of requests for the uses of a challenge. */
+/** Creates a memory store that records charges and lookups of challenge uses. */
 function watchedStore(): { store: Store; charges: QuotaCharge[]; counted: { uses: number } } {
   const store = memoryStore()
   const charges: QuotaCharge[] = []
@@ -41,7 +41,7 @@ function watchedStore(): { store: Store; charges: QuotaCharge[]; counted: { uses
 }
 
 describe('the quota of a user', () => {
-  it('is 20 requests in 600 s: the 21st is 429 with Retry-After, until the time slot is over', async () => {
+  it('is 20 requests in 600 s: the 21st gets 429 with Retry-After until the slot ends', async () => {
     const { logIn, me, clock } = await testApp()
     const { accessToken } = await logIn()
     for (let number = 1; number <= 20; number += 1) await me(accessToken).expect(200)
@@ -51,7 +51,7 @@ describe('the quota of a user', () => {
     await me((await logIn()).accessToken).expect(200)
   })
 
-  it('counts all sessions and spellings of the DID together, no other user, and no refused request', async () => {
+  it('counts all sessions and spellings of the DID, no other user, and no refused request', async () => {
     const { logIn, me } = await testApp({ maxRequestsPerTimeSlot: 2 })
     for (let number = 0; number < 5; number += 1) await me('garbage').expect(401)
     await me((await logIn()).accessToken).expect(200)
@@ -60,7 +60,7 @@ describe('the quota of a user', () => {
     await me((await logIn(createNumberedWallet(2))).accessToken).expect(200)
   })
 
-  it('is charged once for a request that passes two guards, and by each of two instances for itself', async () => {
+  it('is charged once for a request through two guards, and by each of two instances', async () => {
     const second = await testApp(config)
     const { get, logIn } = await testApp(
       { maxRequestsPerTimeSlot: 2 },
@@ -83,8 +83,8 @@ describe('the quota of a user', () => {
   })
 })
 
-describe('the budget of those who name a DID', () => {
-  it('is ten times the quota for a DID and a client network, by the address that a trusted proxy tells', async () => {
+describe('the budget of requests that name a DID', () => {
+  it('is ten times the quota per DID and client network, by the address of a trusted proxy', async () => {
     const { name, get, clock } = await proxiedApp()
     for (let port = 0; port < 10; port += 1) await name(`${HERE}:${String(40_000 + port)}`).expect(200)
     clock.seconds += 1
@@ -94,8 +94,8 @@ describe('the budget of those who name a DID', () => {
     await name(HERE, createNumberedWallet(2).did).expect(200)
   })
 
-  // Cause: a stranger at the same address used the budget up by naming the DID, and its owner could not log in.
-  it.each(['/auth', '/signup'])('refuses no valid proof at %s when it is used up', async (path) => {
+  // Cause: a stranger at the same address used up the budget by naming the DID, and its owner could not log in.
+  it.each(['/auth', '/signup'])('does not refuse a valid proof at %s if it is used up', async (path) => {
     const { get, post, createSignedLogin } = await testApp(config)
     const login = await createSignedLogin()
     for (let number = 1; number < 11; number += 1) {
@@ -104,7 +104,7 @@ describe('the budget of those who name a DID', () => {
     await post(path, login).expect(200)
   })
 
-  it('does not let a header choose the address while trust proxy is off', async () => {
+  it('ignores the address in a header while trust proxy is off', async () => {
     const { name, log } = await proxiedApp(config, false)
     for (let number = 0; number < 10; number += 1) await name(`192.0.2.${String(number)}`).expect(200)
     await name('192.0.2.99').expect(429)
@@ -113,8 +113,8 @@ describe('the budget of those who name a DID', () => {
 })
 
 describe('the budget of refused proofs of a client network', () => {
-  // Cause: each of them costs up to 24 recoveries, and free DIDs had a budget each.
-  it('is 100 times the quota: once spent, all proofs are 429 unseen until the slot is over', async () => {
+  // Cause: each proof costs up to 24 recoveries, and each free DID had a separate budget.
+  it('is 100 times the quota: once used up, all proofs get 429 until the slot ends', async () => {
     const { store, charges, counted } = watchedStore()
     const { send, createSignedLogin, clock } = await proxiedApp({ ...config, store })
     // A malformed proof does not count.
@@ -135,8 +135,8 @@ describe('the budget of refused proofs of a client network', () => {
 })
 
 describe('the budget of logins of a client network', () => {
-  // Cause: free DIDs opened sessions without end, and pushed those of others out of a store that was full.
-  it('is 50 times the quota: the 51st login is 429, its challenge is not consumed, and refreshes go on', async () => {
+  // Cause: free DIDs opened unlimited sessions, and evicted those of others from a full store.
+  it('is 50 times the quota: the 51st login gets 429 without using its challenge; refreshes work', async () => {
     const { send, createSignedLogin, requireDid } = await proxiedApp()
     let refreshToken = ''
     for (let number = 0; number < 50; number += 1) {
@@ -152,7 +152,7 @@ describe('the budget of logins of a client network', () => {
 
 describe('requests that a page of another site makes a browser send', () => {
   // Cause: a page with 200 images of /request-auth/<did> locked its visitor out for ten minutes.
-  it('lock their visitor out of nothing: images and bad proofs are counted apart', async () => {
+  it('lock their visitor out of nothing: images and invalid proofs are counted separately', async () => {
     const { get, post, createSignedLogin } = await testApp(config)
     for (let number = 0; number < 11; number += 1) {
       await get(`/request-auth/${wallet.did}`, CROSS_SITE).expect(number < 10 ? 200 : 429)
@@ -163,7 +163,7 @@ describe('requests that a page of another site makes a browser send', () => {
     await post('/auth', login).expect(200)
   })
 
-  it("use up nothing of the visitor's own quota with safe methods, and count as the user's own with others", async () => {
+  it("do not use the visitor's quota with safe methods, and use it with others", async () => {
     const { post, me, logInForCookies } = await testApp(
       { maxRequestsPerTimeSlot: 2, useCookies: true, trustedOrigins: [] },
       { after: (app, requireDid) => app.post('/me', requireDid, (_req, res) => void res.send('noted')) }
@@ -177,7 +177,7 @@ describe('requests that a page of another site makes a browser send', () => {
   })
 })
 
-describe('clientNetwork', () => {
+describe('computeClientNetwork', () => {
   it.each([
     ['192.0.2.1', '192.0.2.1'],
     ['::ffff:192.0.2.1', '192.0.2.1'],
@@ -210,16 +210,16 @@ describe('clientNetwork', () => {
     ['', '']
   ])('maps %s to %s', (address, network) => expect(computeClientNetwork(address)).toBe(network))
 
-  it('keeps at most 45 characters of an invalid address, which a header may name', () =>
+  it('returns at most 45 characters of an invalid address, which a header may contain', () =>
     expect(computeClientNetwork('x'.repeat(5000)).length).toBe(45))
 })
 
-describe('callerFinder', () => {
+describe('createCallerFinder', () => {
   const trusted = new Set(['https://service.example', 'https://app.example'])
   const proxied = { 'x-forwarded-for': '192.0.2.9' }
 
-  /** The caller of a request, and the warnings that came with it and with one more. */
-  function callerOf(headers: Record<string, string>, ip = '192.0.2.1', trustProxy?: unknown) {
+  /** Returns the caller of a request, and the warnings of this request and one more. */
+  function findCaller(headers: Record<string, string>, ip = '192.0.2.1', trustProxy?: unknown) {
     const warn = jest.fn<Logger['warn']>()
     const find = createCallerFinder(trusted, { info: () => undefined, warn, error: () => undefined })
     const req = { headers, ip, app: { get: () => trustProxy }, socket: { destroyed: false } } as unknown as Request
@@ -227,8 +227,8 @@ describe('callerFinder', () => {
     return { ...find(new ExpressRequest(req)), warnings: warn.mock.calls }
   }
 
-  it('counts for the /64 of an IPv6 address, and its /48 with 16 times the budget', () =>
-    expect(callerOf({}, '2001:db8:1:2::3')).toMatchObject({
+  it('returns the /64 of an IPv6 address, and its /48 with 16 times the budget', () =>
+    expect(findCaller({}, '2001:db8:1:2::3')).toMatchObject({
       network: '2001:db8:1:2::/64',
       networks: [
         { network: '2001:db8:1:2::/64', factor: 1 },
@@ -236,8 +236,8 @@ describe('callerFinder', () => {
       ]
     }))
 
-  it.each(['192.0.2.1', '::ffff:192.0.2.1', '64:ff9b::192.0.2.1'])('counts %s, of IPv4, for one network', (address) =>
-    expect(callerOf({}, address).networks).toEqual([{ network: '192.0.2.1', factor: 1 }])
+  it.each(['192.0.2.1', '::ffff:192.0.2.1', '64:ff9b::192.0.2.1'])('returns one network for %s, of IPv4', (address) =>
+    expect(findCaller({}, address).networks).toEqual([{ network: '192.0.2.1', factor: 1 }])
   )
 
   it.each([
@@ -245,8 +245,8 @@ describe('callerFinder', () => {
     [{ 'sec-fetch-site': 'same-site' }],
     [{ 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' }],
     [{ 'sec-fetch-site': 'cross-site', origin: 'null' }]
-  ])('counts what a page of another site makes a browser send apart: %j', (headers) => {
-    const { network, networks } = callerOf(headers)
+  ])('marks requests that a page of another site makes a browser send: %j', (headers) => {
+    const { network, networks } = findCaller(headers)
     expect([network, networks]).toEqual(['192.0.2.1', [{ network: '192.0.2.1 foreign', factor: 1 }]])
   })
 
@@ -256,14 +256,14 @@ describe('callerFinder', () => {
     [{ 'sec-fetch-site': 'cross-site', origin: 'https://app.example' }],
     [{ 'sec-fetch-site': 'same-site', origin: 'https://service.example' }],
     [{}]
-  ])('does not count as foreign: %j', (headers) =>
-    expect(callerOf(headers as Record<string, string>).networks).toEqual([{ network: '192.0.2.1', factor: 1 }])
+  ])('does not mark as foreign: %j', (headers) =>
+    expect(findCaller(headers as Record<string, string>).networks).toEqual([{ network: '192.0.2.1', factor: 1 }])
   )
 
   it.each([[undefined], [0], [false]])(
-    'knows that users share an address with trust proxy %p, and warns once',
+    'detects with trust proxy %p that users share an address, and warns once',
     (setting) => {
-      const { isShared, warnings } = callerOf(proxied, '192.0.2.1', setting)
+      const { isShared, warnings } = findCaller(proxied, '192.0.2.1', setting)
       expect([isShared, warnings]).toEqual([
         true,
         [
@@ -277,7 +277,7 @@ describe('callerFinder', () => {
   )
 
   it.each([[true], [1], ['loopback'], [() => true]])('believes a proxy with trust proxy %p', (setting) => {
-    const { isShared, warnings } = callerOf(proxied, '192.0.2.1', setting)
+    const { isShared, warnings } = findCaller(proxied, '192.0.2.1', setting)
     expect([isShared, warnings]).toEqual([false, []])
   })
 })

@@ -8,7 +8,7 @@ import sha3 from 'js-sha3'
 const wallet = createNumberedWallet(1)
 
 describe('POST /auth', () => {
-  it('answers exactly the two tokens, not cacheable, and the access token opens a guarded route', async () => {
+  it('returns exactly the two tokens, not cacheable, and the access token opens a guarded route', async () => {
     const { post, me, createSignedLogin } = await testApp()
     const { body, headers } = await post('/auth', await createSignedLogin()).expect(200)
     expect(body).toEqual({
@@ -20,7 +20,7 @@ describe('POST /auth', () => {
     expect((await me(body.accessToken).expect(200)).body.user).toEqual({ did: wallet.did })
   })
 
-  it('takes { response: { did, sig } } as well, not both forms at once, and spends nothing on those', async () => {
+  it('also accepts { response: { did, sig } }, but not both forms; a refusal consumes nothing', async () => {
     const { post, createSignedLogin } = await testApp()
     const good = await createSignedLogin()
     await post('/auth', { ...good, response: good }).expect(401, 'Invalid request')
@@ -30,7 +30,7 @@ describe('POST /auth', () => {
   })
 
   it.each(['Host', 'Origin', 'X-Forwarded-Host', 'Forwarded', 'Referer'])(
-    'never takes the domain of a signed message from %s',
+    'never reads the domain of a signed message from %s',
     async (header) => {
       const { app, post } = await testApp()
       const sig = wallet.personalSign(createLoginText('evil.example', await requestLoginChallenge(app, wallet.did)))
@@ -41,13 +41,13 @@ describe('POST /auth', () => {
 })
 
 describe('POST /signup', () => {
-  // Cause: anybody could make a service that looks at no credential read and parse 512 KiB with each request.
+  // Cause: anyone could make a service without credentials read and parse 512 KiB per request.
   it.each<[string, Partial<DidAuthConfig>, number]>([
     ['nothing uses credentials or claims', {}, 16],
     ['credentials are required', { requiredCredentials: ['Email'] }, 512],
     ['claims are required', { requiredClaims: [{ claimType: 'name', claimValue: '' }] }, 512],
     ['signupBusinessLogic is set', { signupBusinessLogic: () => undefined }, 512]
-  ])('reads, when %s (%j), %d KiB, and answers 413 to one byte more', async (_name, config, kibibytes) => {
+  ])('reads, if %s (%j), %d KiB, and responds 413 to one byte more', async (_name, config, kibibytes) => {
     const { post } = await testApp(config)
     const frame = JSON.stringify({ did: '' }).length
     const send = (bytes: number) => post('/signup', { did: 'a'.repeat(bytes - frame) })
@@ -55,7 +55,7 @@ describe('POST /signup', () => {
     await send(kibibytes * 1024 + 1).expect(413, 'Request too large')
   })
 
-  it('hands on the claims of its body', async () => {
+  it('passes the claims of its body on', async () => {
     const seen: unknown[] = []
     const { app, post } = await testApp({ signupBusinessLogic: (response) => void seen.push(response) })
     const sig = wallet.personalSign(createLoginText('service.example', await signUpChallenge(app, wallet.did)))
@@ -67,13 +67,13 @@ describe('POST /signup', () => {
 
 const { did } = createNumberedWallet(1)
 
-/** The formula of the specification, with another hash library's call than the code's. */
+/** Challenge by the formula of the specification, computed with another hash library. */
 const CHALLENGE = Buffer.from(sha3.keccak_256.digest([did, challengeSecret, START_SECONDS / 300].join('-'))).toString(
   'hex'
 )
 
 describe.each(['/request-auth', '/request-signup'])('POST and GET %s', (path) => {
-  it('answer keccak256 of DID, secret and window, 64 hexadecimal characters, and nothing else', async () => {
+  it('respond with keccak256 of DID, secret and window, 64 hexadecimal characters, and nothing else', async () => {
     const { get, post } = await testApp()
     const posted = await post(path, { did }).expect(200, { challenge: CHALLENGE })
     await get(`${path}/${did}`).expect(200, { challenge: CHALLENGE })
@@ -84,14 +84,14 @@ describe.each(['/request-auth', '/request-signup'])('POST and GET %s', (path) =>
     })
   })
 
-  it('answer 401 to what is no DID, also next to one in the query', async () => {
+  it('respond 401 to an invalid DID, even with a valid one in the query', async () => {
     const { post } = await testApp()
     for (const value of [undefined, { did: 'did:web:a' }, '']) {
       await post(`${path}?did=${did}`, { did: value }).expect(401, 'Invalid DID')
     }
   })
 
-  it('answer 401 to a DID that is badly percent-encoded', async () => {
+  it('respond 401 to an invalid percent-encoding of a DID', async () => {
     const { get } = await testApp()
     for (const text of ['%', '%E0%A4%A', 'did:web:%ff', '%00']) {
       const { headers } = await get(`${path}/${text}`).expect(401, 'Invalid DID')
@@ -100,7 +100,7 @@ describe.each(['/request-auth', '/request-signup'])('POST and GET %s', (path) =>
   })
 })
 
-it('the sdr comes with the sign up challenge by POST and GET, and not with that of login', async () => {
+it('the sign-up challenge has the sdr by POST and GET, and the login challenge has none', async () => {
   const { get, post } = await testApp({ requiredCredentials: ['Email'] })
   for (const ask of [(path: string) => post(path, { did }), (path: string) => get(`${path}/${did}`)]) {
     await ask('/request-auth').expect(200, { challenge: CHALLENGE })

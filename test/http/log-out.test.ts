@@ -15,8 +15,8 @@ describe('POST /logout with a refresh token in the body', () => {
     return { ...test, ...(await test.logIn()), logOutBy }
   }
 
-  // Cause: a user who came back after ten minutes could not log out without a refresh before.
-  it('ends its session, next to an expired access token or none', async () => {
+  // Cause: a user who returned after ten minutes had to refresh before a logout.
+  it('ends its session, with an expired access token or none', async () => {
     const { logIn, logOutBy, refresh, clock } = await loggedIn()
     for (const isSent of [true, false]) {
       const { accessToken, refreshToken } = await logIn()
@@ -26,7 +26,7 @@ describe('POST /logout with a refresh token in the body', () => {
     }
   })
 
-  it('ends the session of a replaced refresh token as well, and takes it for no theft', async () => {
+  it('ends the session of a replaced refresh token too, and reports no theft', async () => {
     const { refreshToken, logOutBy, refresh, clock, log } = await loggedIn()
     const next = (await refresh(refreshToken).expect(200)).body
     clock.seconds += 60
@@ -35,7 +35,7 @@ describe('POST /logout with a refresh token in the body', () => {
     expect(log.map(({ fields }) => fields.event)).toEqual(['first-refusal'])
   })
 
-  it('leaves the decision to a valid access token', async () => {
+  it('ends the session of a valid access token instead', async () => {
     const { accessToken, refreshToken, logIn, logOutBy, refresh } = await loggedIn()
     const laptop = await logIn()
     await logOutBy(laptop.refreshToken, { Authorization: `DIDAuth ${accessToken}` }).expect(200)
@@ -43,7 +43,7 @@ describe('POST /logout with a refresh token in the body', () => {
     await refresh(laptop.refreshToken).expect(200)
   })
 
-  it('answers 401 to a valid session id with a wrong secret, and ends nothing', async () => {
+  it('responds 401 to a valid session id with a wrong secret, and ends nothing', async () => {
     const { refreshToken, logOutBy, refresh } = await loggedIn()
     await logOutBy(`${refreshToken.split('.')[0]!}.${'b'.repeat(43)}`).expect(401, 'Invalid refresh token')
     await refresh(refreshToken).expect(200)
@@ -75,7 +75,7 @@ describe('POST /logout in cookie mode', () => {
     expect(clearedBy(await send().expect(200, ''))).toEqual(BOTH)
   })
 
-  // Cause: a logout that failed left both cookies in the browser of somebody who had clicked "log out".
+  // Cause: a failed logout left both cookies in the browser of a user who had clicked "log out".
   it.each<[string, number, (test: LoggedIn) => Promise<request.Response>]>([
     ['without any token', 401, async ({ send }) => send('')],
     ['with cookies of no meaning', 401, async ({ send }) => send('authorization=x; refresh-token=y')],
@@ -102,15 +102,15 @@ describe('POST /logout in cookie mode', () => {
     expect(clearedBy(response)).toEqual(BOTH)
   })
 
-  it('clears both cookies when the store is unavailable: 503', async () => {
+  it('clears both cookies if the store is unavailable: 503', async () => {
     const { store, state } = breakableStore('endSession')
     const { send } = await loggedIn({ store })
     state.isBroken = true
     expect(clearedBy(await send().expect(503))).toEqual(BOTH)
   })
 
-  // Cause: the parser of the host refused the body before this package's route saw the request.
-  it("clears both cookies when a host's parser refuses the body with 400, but not for another site's page", async () => {
+  // Cause: the host's parser refused the body before this package's route.
+  it("clears both cookies if a host's parser refuses the body with 400, except for another site", async () => {
     const { app, Cookie } = await loggedIn({}, { before: (host) => host.use(express.json()) })
     const sendBroken = () => request(app).post('/logout').set({ Cookie }).type('json').send('{"refreshToken":')
     expect(clearedBy(await sendBroken().expect(400, 'Malformed JSON'))).toEqual(BOTH)
@@ -119,7 +119,7 @@ describe('POST /logout in cookie mode', () => {
   })
 
   // A page of another site must not be able to log its visitor out.
-  it('clears nothing when a page of another site sends it, and ends no session: 403', async () => {
+  it('clears nothing and ends no session for a page of another site: 403', async () => {
     const { send, refreshed } = await loggedIn()
     for (const headers of [{ Origin: 'https://evil.example' }, { 'Sec-Fetch-Site': 'cross-site' }]) {
       for (const cookies of [undefined, '']) {
@@ -130,15 +130,15 @@ describe('POST /logout in cookie mode', () => {
     await refreshed().expect(200)
   })
 
-  // Cause: with `resourceIssuer`, a made-up token of another service kept the page from being asked for.
-  it('clears nothing for such a page with a Bearer token next to the cookies, either', async () => {
+  // Cause: with `resourceIssuer`, a made-up token of another service disabled the same-site check.
+  it('clears nothing for another site with a Bearer token in addition to the cookies', async () => {
     const { send, refreshed } = await loggedIn({ resourceIssuer: { issuer: 'https://auth.example' } })
     const headers = { Origin: 'https://evil.example', Authorization: 'Bearer x' }
     expect(setCookies(await send(undefined, headers).expect(403, 'Cross-origin request refused'))).toEqual([])
     await refreshed().expect(200)
   })
 
-  it('takes the refresh token from the body where there is no cookie', async () => {
+  it('reads the refresh token from the body if there is no cookie', async () => {
     const { post, Cookie, refreshed } = await loggedIn()
     await post('/logout', { refreshToken: readCookieTokens(Cookie).refreshToken }).expect(200, '')
     await refreshed().expect(401)

@@ -2,9 +2,9 @@ import { describe, expect, it } from '@jest/globals'
 import { rounds } from '../support/time-factor.js'
 import { runLostAnswers } from '../support/lost-answers.js'
 
-describe('a client that keeps refresh token and key', () => {
-  // Figure F18, small. Cause: an answer that was lost on its way logged an honest user out.
-  it('is never logged out by a proxy that loses every second answer, and each second holder is noticed', async () => {
+describe('a client that stores refresh token and key', () => {
+  // Small version of figure F18. Cause: a lost response logged an honest user out.
+  it('is never logged out by a proxy that loses every second response; second holders are detected', async () => {
     const [refreshes, plants] = [rounds(60, 1_000), rounds(8, 100)]
     const config = { maxRequestsPerTimeSlot: Infinity }
     const { refreshed, lost, loggedOut, planted, noticed } = await runLostAnswers({ refreshes, plants }, config)

@@ -22,7 +22,7 @@ describe('malformed requests', () => {
   })
 
   it.each([false, true])(
-    'get no 5xx, stack or HTML, write no log, never hang, and leave a service alive, useCookies: %j',
+    'cause no 5xx, stack, HTML, log line or hang, and the service survives, useCookies: %j',
     async (useCookies) => {
       const { app, log, logIn, logInForCookies, me } = await testApp(
         { maxRequestsPerTimeSlot: Infinity, useCookies },

@@ -9,7 +9,7 @@ const hostSays: ErrorRequestHandler = (error: { status?: number }, _req, res, _n
   res.status(error.status ?? 500).send('the host says')
 }
 
-/** Posts broken JSON to a host with its parser before this package's routes, and its error handler after them. */
+/** Posts invalid JSON to a host with its parser before this package's routes, and its error handler after them. */
 async function poster(options: Parameters<typeof express.json>[0] = {}, config = {}) {
   const { app, log } = await testApp(config, {
     before: (host) => host.use(express.json(options)),
@@ -24,7 +24,7 @@ async function poster(options: Parameters<typeof express.json>[0] = {}, config =
 }
 
 describe("a body that the host's parser refuses", () => {
-  it("is 400 with this package's text on its own paths, when it does not parse", async () => {
+  it("gets 400 with this package's text on its own paths if it is invalid", async () => {
     const { post, log } = await poster()
     const challenges = ['/request-auth', '/request-signup']
     for (const path of ['/auth', '/signup', ...challenges, '/refresh-token', '/logout', '/AUTH/']) {
@@ -35,7 +35,7 @@ describe("a body that the host's parser refuses", () => {
     expect(problem.body).toMatchObject({ title: 'Malformed JSON', code: 'ERR_JSON' })
   })
 
-  it("is 400 with this package's text on a configured path, whatever a pattern would make of it", async () => {
+  it("gets 400 with this package's text on a configured path that is also a pattern", async () => {
     const { post } = await poster({}, { authPath: '/a.b-c_~/login', logoutPath: '/log.out/' })
     for (const path of ['/a.b-c_~/login', '/log.out']) await post(path).expect(400, 'Malformed JSON')
     for (const path of ['/aXb-c_~/login', '/auth']) await post(path).expect(400, 'the host says')
@@ -52,17 +52,17 @@ describe("a body that the host's parser refuses", () => {
       400,
       'Malformed JSON'
     ]
-  ])("has this package's text on its own paths for %s", async (_name, options, headers, status, text) => {
+  ])("gets this package's text on its own paths for %s", async (_name, options, headers, status, text) => {
     const { post } = await poster(options)
     await post('/signup', JSON.stringify({ did: 'a'.repeat(100) }), headers).expect(status, text)
   })
 
-  it.each(['/', '/authx', '/request-auth/a/b'])("on a path of the host is the host's to answer: %s", async (path) => {
+  it.each(['/', '/authx', '/request-auth/a/b'])('is left to the host on a path of the host: %s', async (path) => {
     await (await poster()).post(path).expect(400, 'the host says')
   })
 })
 
-describe('parserRefusal', () => {
+describe('toParserRefusal', () => {
   const json = ['entity.parse.failed', 'encoding.unsupported', 'charset.unsupported', 'request.aborted']
   it.each([
     ...[...json, 'request.size.invalid', 'entity.verify.failed'].map((type) => [{ type }, 'ERR_JSON'] as const),

@@ -5,7 +5,7 @@ import { rounds } from '../support/time-factor.js'
 import { testApp, type TestApp } from '../support/test-app.js'
 import { createNumberedWallet } from '../support/wallet.js'
 
-/** Plays rounds of requests to a server that listens once for all of them. */
+/** Plays rounds of requests to one listening server. */
 async function playRounds(count: number, play: (test: TestApp, server: Server, round: number) => Promise<void>) {
   const test = await testApp({ maxRequestsPerTimeSlot: Infinity })
   const server = test.app.listen(0)
@@ -18,8 +18,8 @@ async function playRounds(count: number, play: (test: TestApp, server: Server, r
 }
 const FIFTY = Array.from({ length: 50 }, (_, index) => index)
 
-describe('requests at the same time', () => {
-  it('have exactly one winner, whose tokens work, when they share a refresh token', () =>
+describe('concurrent requests', () => {
+  it('have exactly one winner, whose tokens work, if they share a refresh token', () =>
     playRounds(rounds(2, 200), async ({ logIn, me, refresh }, server) => {
       const { refreshToken } = await logIn()
       const send = async () => request(server).post('/refresh-token').send({ refreshToken })
@@ -30,7 +30,7 @@ describe('requests at the same time', () => {
       await refresh(winner!.body.refreshToken).expect(200)
     }))
 
-  it('leave no token that refreshes after a logout was answered', () =>
+  it('leave no token that refreshes after the response to a logout', () =>
     playRounds(rounds(20, 1_000), async ({ logIn }, server, round) => {
       const { accessToken, refreshToken } = await logIn()
       const refresh = async (token: string) => request(server).post('/refresh-token').send({ refreshToken: token })
@@ -41,7 +41,7 @@ describe('requests at the same time', () => {
       expect((await refresh(last)).status).toBe(401)
     }))
 
-  it('open one session when they share a sign up signature, at sign up and login together', () =>
+  it('open one session if they share a sign-up signature, at sign-up and login', () =>
     playRounds(rounds(1, 100), async ({ createSignedLogin, requireDid }, server, round) => {
       const wallet = createNumberedWallet(round)
       const login = await createSignedLogin(wallet)

@@ -21,15 +21,15 @@ const GOOD = JSON.stringify({ did })
 const JSON_TYPE = { 'content-type': 'application/json' }
 const REAL = ['nextTick', 'setImmediate', 'queueMicrotask', 'Date', 'performance', 'hrtime'] as const
 
-/** A request with a body that comes in chunks, or that the application has read. */
-const requestOf = (stream: Readable, headers: object, body?: unknown) =>
+/** Creates a request with a body that arrives in chunks, or that the application has parsed. */
+const createRequest = (stream: Readable, headers: object, body?: unknown) =>
   new ExpressRequest(Object.assign(stream, { headers, body }) as unknown as Request)
 const read = (text: string | Buffer, headers: object = JSON_TYPE) =>
-  readBody(requestOf(Readable.from([Buffer.from(text)]), headers), MAX_BODY_BYTES)
+  readBody(createRequest(Readable.from([Buffer.from(text)]), headers), MAX_BODY_BYTES)
 const readGiven = (body: unknown, type: string | undefined = 'application/json') =>
-  readBody(requestOf(Readable.from([]), { 'content-type': type }, body), MAX_BODY_BYTES)
+  readBody(createRequest(Readable.from([]), { 'content-type': type }, body), MAX_BODY_BYTES)
 
-describe('a body', () => {
+describe('the request body', () => {
   it.each([
     'application/json',
     'APPLICATION/JSON',
@@ -38,7 +38,7 @@ describe('a body', () => {
     'application/json ; charset=utf-8',
     'application/vnd.api+json',
     'application/problem+json; charset=utf-8'
-  ])('is read when its type is %s', async (type) => {
+  ])('is read if its type is %s', async (type) => {
     expect(await read(GOOD, { 'content-type': type })).toEqual({ did })
   })
 
@@ -56,7 +56,7 @@ describe('a body', () => {
     'json',
     ';',
     'application/ json'
-  ])('counts as empty when its type is %s', async (type) => {
+  ])('counts as empty if its type is %s', async (type) => {
     expect(await read(GOOD, { 'content-type': type })).toEqual({})
   })
 
@@ -67,7 +67,7 @@ describe('a body', () => {
     ['null', 'null'],
     ['an array', `[${GOOD}]`],
     ['an array nested 8,000 deep', '['.repeat(8000) + ']'.repeat(8000)]
-  ])('counts as empty when it is %s', async (_name, body) => {
+  ])('counts as empty if it is %s', async (_name, body) => {
     expect(await read(body)).toEqual({})
   })
 
@@ -76,7 +76,7 @@ describe('a body', () => {
     ['a byte order mark', `\uFEFF${GOOD}`],
     ['a name twice, the last counts', `{"did":7,"did":"${did}"}`],
     ['escapes', `{"\\u0064id":"${did}"}`]
-  ])('is read when it has %s', async (_name, body) => {
+  ])('is read if it has %s', async (_name, body) => {
     expect(await read(body)).toEqual({ did })
   })
 
@@ -92,15 +92,15 @@ describe('a body', () => {
     ['half a UTF-8 character', Buffer.from([0x22, 0xe2, 0x82])],
     ['UTF-16', Buffer.from(GOOD, 'utf16le')],
     ['compressed: nothing here inflates what a stranger sends', gzipSync(GOOD)]
-  ])('is malformed when it is %s', (_name, body) => expect(read(body)).rejects.toEqual(refusal('ERR_JSON')))
+  ])('is malformed if it is %s', (_name, body) => expect(read(body)).rejects.toEqual(refusal('ERR_JSON')))
 
-  it('may come in many chunks, cut within a character', async () => {
+  it('may arrive in many chunks that split a character', async () => {
     const chunks = Array.from(Buffer.from(JSON.stringify({ name: '€' })), (byte) => Buffer.from([byte]))
-    const body = readBody(requestOf(Readable.from(chunks), JSON_TYPE), MAX_BODY_BYTES)
+    const body = readBody(createRequest(Readable.from(chunks), JSON_TYPE), MAX_BODY_BYTES)
     expect(await body).toEqual({ name: '€' })
   })
 
-  it('may have 16 KiB, and is too large with one byte more, said before or not', async () => {
+  it('may have 16 KiB, and is too large with one byte more, announced or not', async () => {
     const padded = (bytes: number) => GOOD + ' '.repeat(bytes - GOOD.length)
     for (const said of [false, true]) {
       const headers = (bytes: number) => ({ ...JSON_TYPE, ...(said && { 'content-length': String(bytes) }) })
@@ -110,13 +110,13 @@ describe('a body', () => {
   })
 })
 
-describe('a body that the host has read', () => {
+describe('a body that the host has parsed', () => {
   it.each<[unknown, string | undefined]>([
     [{ did }, undefined],
     [{ did }, 'application/vnd.api+json'],
     [GOOD, 'application/json'],
     [Buffer.from(GOOD), 'application/json']
-  ])('counts: %j with type %s', async (body, type) => {
+  ])('is used: %j with type %s', async (body, type) => {
     expect(await readGiven(body, type)).toEqual({ did })
   })
 
@@ -130,14 +130,14 @@ describe('a body that the host has read', () => {
     expect(await readGiven(body, type)).toEqual({})
   })
 
-  it('is too large as text or bytes of more than 16 KiB', async () => {
+  it('is too large as text or bytes above 16 KiB', async () => {
     for (const body of [' '.repeat(16_385), Buffer.alloc(16_385)]) {
       await expect(readGiven(body)).rejects.toEqual(refusal('ERR_TOO_LARGE'))
     }
   })
 })
 
-describe('a body that does not come', () => {
+describe('a body that does not arrive', () => {
   beforeEach(() => {
     jest.useFakeTimers({ doNotFake: [...REAL] })
   })
@@ -146,13 +146,13 @@ describe('a body that does not come', () => {
   })
   const waiting = () => {
     const stream = new PassThrough()
-    const body = readBody(requestOf(stream, JSON_TYPE), MAX_BODY_BYTES)
+    const body = readBody(createRequest(stream, JSON_TYPE), MAX_BODY_BYTES)
     const outcome = body.catch((error: unknown) => (error as { code: string }).code)
     return { stream, outcome }
   }
 
-  // Cause: a connection that announced a body and sent none was held for five minutes, Node's own limit.
-  it('is refused after 30 s and not before, also when it comes byte by byte', async () => {
+  // Cause: a connection that announced a body and sent none stayed open for five minutes, Node's own limit.
+  it('is refused after 30 s and not before, even if it arrives byte by byte', async () => {
     const { stream, outcome } = waiting()
     let hasEnded = false
     void outcome.then(() => (hasEnded = true))
@@ -166,7 +166,7 @@ describe('a body that does not come', () => {
     expect(await outcome).toBe('ERR_REQUEST_TIMEOUT')
   })
 
-  it('leaves no timer behind when it comes in time, or when its client disconnects', async () => {
+  it('leaves no timer running if it arrives in time, or if its client disconnects', async () => {
     for (const [end, expected] of [
       [(stream: PassThrough) => stream.end(GOOD), { did }],
       [(stream: PassThrough) => stream.destroy(), 'ERR_JSON']
@@ -181,7 +181,7 @@ describe('a body that does not come', () => {
   })
 })
 
-/** Gives a test a connection to an application, and what the server knows of its end. */
+/** Gives a test a connection to an application, and a promise of its close at the server. */
 async function connected<T>(app: Express, use: (socket: Socket, closed: Promise<void>) => Promise<T>): Promise<T> {
   const server = createServer(app)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -201,7 +201,7 @@ async function connected<T>(app: Express, use: (socket: Socket, closed: Promise<
 describe('a body over a connection', () => {
   const head = (path: string) => `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n`
 
-  it('is 408 when it does not arrive, and the connection is closed', async () => {
+  it('gets 408 if it does not arrive, and the connection is closed', async () => {
     let arrive: () => void = () => undefined
     const arrived = new Promise<void>((resolve) => (arrive = resolve))
     const { app } = await testApp(
@@ -228,9 +228,9 @@ describe('a body over a connection', () => {
     }).finally(() => jest.useRealTimers())
   })
 
-  // Cause: the 10 s of a login began before its body was read, so that a slow one was 503 ERR_STORE with a good
-  // signature.
-  it('leaves a login all of its own time when it takes 12 s', async () => {
+  // Cause: the 10 s of a login began before its body was read, so that a slow body with a valid signature got 503
+  // ERR_STORE.
+  it('leaves a login its full time if the body takes 12 s', async () => {
     const reading = new EventEmitter()
     const { app } = await testApp(
       { store: memoryStore(), siwe: true },
@@ -266,8 +266,8 @@ describe('a body over a connection', () => {
     }
   })
 
-  // A chunk after the answer once set a header again, where no one catches what it threw: the process ended.
-  it('is 413 before it has ended, however many chunks follow, so that nobody fills the memory', async () => {
+  // Cause: a chunk after the response set a header again, and the uncaught error ended the process.
+  it('gets 413 before it has ended, however many chunks follow, so that memory stays bounded', async () => {
     const { app, log, logIn } = await testApp()
     await connected(app, async (socket, closed) => {
       const chunk = `5000\r\n${'x'.repeat(0x5000)}\r\n`
@@ -282,7 +282,7 @@ describe('a body over a connection', () => {
     await logIn()
   })
 
-  it('leaves the connection usable for the next request after a 413', async () => {
+  it('keeps the connection usable for the next request after a 413', async () => {
     const { app } = await testApp()
     const server = createServer(app).listen(0)
     const agent = request.agent(server)
@@ -294,7 +294,7 @@ describe('a body over a connection', () => {
     server.close()
   })
 
-  it('is read when the host has paused it to look something up first', async () => {
+  it('is read if the host has paused it for a lookup', async () => {
     const { post } = await testApp(
       {},
       {
@@ -313,18 +313,18 @@ describe('a body over a connection', () => {
     ['in the middle of a chunk', 'Transfer-Encoding: chunked\r\n\r\nff\r\n{"did":'],
     ['before it', 'Content-Length: 100\r\n\r\n'],
     ['after too much of it', `Transfer-Encoding: chunked\r\n\r\nffff\r\n${'x'.repeat(0x8000)}`]
-  ])('leaves no trace in the log, and the service alive, when its client disconnects %s', async (_name, text) => {
+  ])('leaves no log line, and the service running, if its client disconnects %s', async (_name, text) => {
     const { app, log, logIn } = await testApp()
     await connected(app, async (socket, closed) => {
       socket.write(head('/auth') + text, () => setImmediate(() => socket.destroy()))
       await closed
     })
-    // Too large: it was answered before the client went.
+    // The 413 was sent before the client disconnected.
     expect(log.filter(({ fields }) => fields.code !== 'ERR_TOO_LARGE')).toEqual([])
     await logIn()
   })
 
-  it('does no harm when its client disconnects before the answer', async () => {
+  it('has no effect on the service if its client disconnects before the response', async () => {
     let asked: () => void = () => undefined
     let answer: () => void = () => undefined
     const isAsked = new Promise<void>((resolve) => (asked = resolve))
@@ -346,7 +346,7 @@ describe('a body over a connection', () => {
   })
 })
 
-describe('the fields of a login and a sign up', () => {
+describe('the fields of a login and a sign-up', () => {
   const sig = '0x'
   const login = { did, sig }
 
@@ -370,7 +370,7 @@ describe('the fields of a login and a sign up', () => {
     ['constructor.prototype', { constructor: { prototype: login } }, undefined],
     ['another name', { DID: did, 'did ': did }, undefined],
     ['a number beyond all bounds', JSON.parse('{"did":1e999}'), undefined]
-  ])('are taken only from own fields: %s', (_name, body, expected) => {
+  ])('are read only from own properties: %s', (_name, body, expected) => {
     if (expected === undefined) expect(() => readLogin(body)).toThrow(refusal('ERR_DID'))
     else expect(readLogin(body).did).toBe(expected)
     expect(({} as { did?: unknown }).did).toBeUndefined()
@@ -379,7 +379,7 @@ describe('the fields of a login and a sign up', () => {
   it.each([
     ['credentials that are a string', { credentials: 'a.b.c' }],
     ['claims that are an object', { claims: {} }]
-  ])('refuse a sign up with %s', (_name, fields) => {
+  ])('cause a refusal of a sign-up with %s', (_name, fields) => {
     expect(() => readSignUp({ ...login, ...fields })).toThrow(refusal('ERR_REQUEST'))
     expect(() => readSignUp({ response: { ...login, ...fields } })).toThrow(refusal('ERR_REQUEST'))
   })

@@ -10,7 +10,7 @@ import request from 'supertest'
 const wallet = createNumberedWallet(1)
 const { did } = wallet
 
-/** An application whose log at debug and at warn the test reads. */
+/** Creates an application whose log at debug and warn the test reads. */
 async function loggingApp(config: Partial<DidAuthConfig> = {}) {
   const [debug, warn] = [jest.fn<NonNullable<Logger['debug']>>(), jest.fn<Logger['warn']>()]
   const logger = { debug, info: () => undefined, warn, error: () => undefined }
@@ -18,7 +18,7 @@ async function loggingApp(config: Partial<DidAuthConfig> = {}) {
   return { ...test, debug, warn, refusals: () => debug.mock.calls.map(([fields]) => fields) }
 }
 
-/** The login of another account than the DID's, and the challenge that it signed. */
+/** Sends a login that another account signed, and returns its challenge. */
 async function sendForeignLogin({ app, post }: TestApp) {
   const challenge = await requestLoginChallenge(app, did)
   const sig = createNumberedWallet(2).personalSign(createLoginText('service.example', challenge))
@@ -27,7 +27,7 @@ async function sendForeignLogin({ app, post }: TestApp) {
 }
 
 describe('the log of refused requests', () => {
-  it('has the code of each at debug, with the check that refused it', async () => {
+  it('contains the code of each at debug, with the failed check', async () => {
     const { me, post, refresh, refusals } = await loggingApp()
     await me().expect(401)
     await me({ Authorization: 'Bearer secret' }).expect(401)
@@ -50,7 +50,7 @@ describe('the log of refused requests', () => {
     ])
   })
 
-  it('names the accepted domains and the recovered address of a signature by another account', async () => {
+  it('contains the accepted domains and the recovered address for a signature by another account', async () => {
     const test = await loggingApp({ loginDomains: ['other.example'] })
     const { challenge, sig } = await sendForeignLogin(test)
     const [refusal] = test.refusals()
@@ -66,7 +66,7 @@ describe('the log of refused requests', () => {
     expect([challenge, sig, did].filter((secret) => line.includes(secret))).toEqual([])
   })
 
-  it('holds no signature, challenge or token of a used challenge and a used refresh token', async () => {
+  it('contains no signature, challenge or token of a used challenge or refresh token', async () => {
     const { post, createSignedLogin, refresh, refusals } = await loggingApp({ refreshReuseGraceSeconds: 0 })
     const login = await createSignedLogin()
     const { refreshToken } = (await post('/auth', login).expect(200)).body
@@ -80,14 +80,14 @@ describe('the log of refused requests', () => {
     ])
   })
 
-  it('has the fixed text of a code, where the answer has the words of the application', async () => {
+  it("contains the fixed text of a code if the response has the application's text", async () => {
     const authenticationBusinessLogic = createThrowing(new Error('Jane is not on the list'))
     const { post, createSignedLogin, debug } = await loggingApp({ authenticationBusinessLogic })
     await post('/auth', await createSignedLogin()).expect(401, 'Jane is not on the list')
     expect(debug.mock.calls.map(([, message]) => message)).toEqual(['Refused'])
   })
 
-  it('names the option at warn with the first 429 of each budget, once, and at debug with each', async () => {
+  it('contains the option at warn with the first 429 of each budget, and at debug with each', async () => {
     const { me, post, logIn, warn, debug } = await loggingApp({ maxRequestsPerTimeSlot: 1 })
     const { accessToken } = await logIn()
     for (const status of [200, 429, 429]) await me(accessToken).expect(status)
@@ -107,7 +107,7 @@ describe('the log of refused requests', () => {
     expect(debug.mock.calls.map(([, text]) => text)).toEqual(Array(4).fill(message))
   })
 
-  it('names trustedOrigins at warn with the first 403, once, and the host that was refused', async () => {
+  it('contains trustedOrigins at warn with the first 403, once, and the refused host', async () => {
     const config = { useCookies: true, trustedOrigins: ['https://app.example'] }
     const { logInForCookies, logOut, warn, refusals } = await loggingApp(config)
     const Cookie = await logInForCookies()
@@ -129,8 +129,8 @@ describe('the log of refused requests', () => {
     expect(refusals()).toHaveLength(2)
   })
 
-  // Cause: with the default logger, nothing told an operator why every proof or token was refused.
-  it('has the first of each code at warn, with the check and without what a signature recovers to', async () => {
+  // Cause: with the default logger, an operator could not find out why every proof or token was refused.
+  it('contains the first refusal of each code at warn, with the check, without recovered addresses', async () => {
     const test = await testApp()
     for (let number = 0; number < 2; number += 1) {
       await test.me().expect(401)
@@ -150,7 +150,7 @@ describe('the log of refused requests', () => {
     ])
   })
 
-  it('names the issuer of a token that is of another service', async () => {
+  it('contains the issuer of a token of another service', async () => {
     const { me, refusals } = await loggingApp()
     const foreign = await testApp({ serviceDid: createNumberedWallet(9).did })
     await me((await foreign.logIn()).accessToken).expect(401)
@@ -161,7 +161,7 @@ describe('the log of refused requests', () => {
 const HERE = '192.0.2.1'
 const AT_START = { atSeconds: START_SECONDS }
 
-/** An application that trusts its proxy, a user who is logged in, and the events since then. */
+/** Creates an application that trusts its proxy, with a logged-in user, and records later events. */
 async function watchedApp(config: Partial<DidAuthConfig> = {}) {
   const events: SecurityEvent[] = []
   const test = await testApp(
@@ -172,29 +172,29 @@ async function watchedApp(config: Partial<DidAuthConfig> = {}) {
   events.length = 0
   const post = (path: string, body: object) => test.post(path, body, { 'X-Forwarded-For': HERE })
   const refresh = () => post('/refresh-token', { refreshToken: tokens.refreshToken })
-  return { ...test, ...tokens, events, post, refresh, sessionId: idOf(tokens.refreshToken) }
+  return { ...test, ...tokens, events, post, refresh, sessionId: readId(tokens.refreshToken) }
 }
-const idOf = (refreshToken: string): string => refreshToken.split('.')[0]!
+const readId = (refreshToken: string): string => refreshToken.split('.')[0]!
 
 describe('onSecurityEvent', () => {
-  it('is told of a login and of a sign up: whose, and which session', async () => {
+  it('reports a login and a sign-up with user and session', async () => {
     const { post, createSignedLogin, logIn, events, clock } = await watchedApp()
     const spelled = `did:ethr:rsk:${wallet.address}`
     const first = await logIn(wallet, spelled)
     clock.seconds += 7
     const second = (await post('/signup', await createSignedLogin(createNumberedWallet(2))).expect(200)).body
     expect(events).toEqual([
-      { type: 'login', did: spelled, sessionId: idOf(first.refreshToken), ...AT_START },
+      { type: 'login', did: spelled, sessionId: readId(first.refreshToken), ...AT_START },
       {
         type: 'signup',
         did: createNumberedWallet(2).did,
-        sessionId: idOf(second.refreshToken),
+        sessionId: readId(second.refreshToken),
         atSeconds: START_SECONDS + 7
       }
     ])
   })
 
-  it('is told of a refused proof: for which DID, from which network, and why', async () => {
+  it('reports a refused proof with DID, network and reason', async () => {
     const { post, createSignedLogin, events } = await watchedApp()
     const login = await createSignedLogin()
     await post('/auth', login).expect(200)
@@ -208,7 +208,7 @@ describe('onSecurityEvent', () => {
     )
   })
 
-  it('is told of a refresh token that came twice', async () => {
+  it('reports a refresh token that was used twice', async () => {
     const { refresh, events, clock, sessionId } = await watchedApp()
     await refresh().expect(200)
     clock.seconds += 11
@@ -217,7 +217,7 @@ describe('onSecurityEvent', () => {
     expect(events).toEqual([{ type: 'refresh-token-reused', did, sessionId, atSeconds: START_SECONDS + 11 }])
   })
 
-  it('is told of each session that is revoked, by whomever, once', async () => {
+  it('reports each revoked session once, whoever revoked it', async () => {
     const { app, logIn, requireDid, events, sessionId } = await watchedApp()
     const second = await logIn()
     await logIn()
@@ -225,18 +225,18 @@ describe('onSecurityEvent', () => {
     for (const _time of ['first', 'second']) {
       const ended = request(app).delete(`/sessions/${sessionId}`)
       await ended.set('Authorization', `DIDAuth ${second.accessToken}`).expect(200)
-      await requireDid.sessions.revoke(idOf(second.refreshToken))
+      await requireDid.sessions.revoke(readId(second.refreshToken))
       await requireDid.sessions.revokeAll(did)
     }
     const revoked = { type: 'session-revoked', ...AT_START }
     expect(events).toEqual([
       { ...revoked, did, sessionId },
-      { ...revoked, sessionId: idOf(second.refreshToken) },
+      { ...revoked, sessionId: readId(second.refreshToken) },
       { ...revoked, did, count: 1 }
     ])
   })
 
-  it("is told of a cross-origin request that was refused, on this package's routes and on guarded ones", async () => {
+  it("reports a refused cross-origin request, on this package's routes and on guarded ones", async () => {
     const events: SecurityEvent[] = []
     const onSecurityEvent = (event: SecurityEvent) => void events.push(event)
     const { app, post } = await testApp(
@@ -251,7 +251,7 @@ describe('onSecurityEvent', () => {
     expect(events).toEqual([refused, refused])
   })
 
-  it('is told of a limit that was reached', async () => {
+  it('reports a reached limit', async () => {
     const { get, accessToken, events } = await watchedApp({ maxRequestsPerTimeSlot: 1 })
     const headers = { 'X-Forwarded-For': HERE, Authorization: `DIDAuth ${accessToken}` }
     for (const status of [200, 429]) await get('/me', headers).expect(status)
@@ -259,18 +259,18 @@ describe('onSecurityEvent', () => {
     expect(events).toEqual([reached])
   })
 
-  it('is told of sessions that a full store evicted, and the log says so', async () => {
+  it('reports sessions that a full store evicted, and the log contains them', async () => {
     const { logIn, events, log } = await watchedApp({ store: memoryStore({ maxSessions: 1 }) })
     const { refreshToken } = await logIn(createNumberedWallet(2))
     expect(events).toEqual([
       { type: 'sessions-evicted', count: 1, ...AT_START },
-      { type: 'login', did: createNumberedWallet(2).did, sessionId: idOf(refreshToken), ...AT_START }
+      { type: 'login', did: createNumberedWallet(2).did, sessionId: readId(refreshToken), ...AT_START }
     ])
     const fields = { event: 'sessions-evicted', count: 1 }
     expect(log).toEqual([{ level: 'warn', fields, message: 'the store is full: sessions were evicted' }])
   })
 
-  it('is told of a key of the service that changed, and tokens of the one before are no longer valid', async () => {
+  it('reports a changed key of the service, and tokens of the previous key are invalid', async () => {
     let { privateKey } = serviceWallet
     const { post, me, createSignedLogin, logIn, accessToken, events } = await watchedApp({
       serviceSigner: (data) => ES256KSigner(hexToBytes(privateKey))(data)
@@ -286,7 +286,7 @@ describe('onSecurityEvent', () => {
     await me(accessToken).expect(401, 'Invalid access token')
   })
 
-  it('is told nothing of what is ordinary: refreshes, logouts, guarded requests, invalid tokens', async () => {
+  it('does not report refreshes, logouts, guarded requests and invalid tokens', async () => {
     const { me, refresh, logOut, accessToken, events } = await watchedApp()
     await me(accessToken).expect(200)
     await me('a.b.c').expect(401)
@@ -301,13 +301,16 @@ describe('onSecurityEvent', () => {
     ['throws', fail],
     ['rejects', () => Promise.reject(new Error('listener down'))],
     ['returns what throws when it is awaited', () => ({ then: fail })]
-  ])('changes no answer when it %s, and is logged once per event, without its content', async (_name, listener) => {
-    const onSecurityEvent = jest.fn(listener)
-    const { post, log } = await watchedApp({ onSecurityEvent })
-    await post('/auth', { did, sig: '0x' }).expect(401, 'Invalid signature')
-    await new Promise((resolve) => setImmediate(resolve))
-    expect(onSecurityEvent).toHaveBeenCalledTimes(2)
-    const line = { level: 'error', fields: { event: 'security-listener-failed' }, message: 'onSecurityEvent threw' }
-    expect(log.filter(({ fields }) => fields.event !== 'first-refusal')).toEqual([line, line])
-  })
+  ])(
+    'changes no response if it %s, and the failure is logged once per event, without its content',
+    async (_name, listener) => {
+      const onSecurityEvent = jest.fn(listener)
+      const { post, log } = await watchedApp({ onSecurityEvent })
+      await post('/auth', { did, sig: '0x' }).expect(401, 'Invalid signature')
+      await new Promise((resolve) => setImmediate(resolve))
+      expect(onSecurityEvent).toHaveBeenCalledTimes(2)
+      const line = { level: 'error', fields: { event: 'security-listener-failed' }, message: 'onSecurityEvent threw' }
+      expect(log.filter(({ fields }) => fields.event !== 'first-refusal')).toEqual([line, line])
+    }
+  )
 })

@@ -3,13 +3,13 @@ import request from 'supertest'
 import { breakableStore, testApp } from '../support/test-app.js'
 import { createNumberedWallet } from '../support/wallet.js'
 import type { DidAuthConfig, RequireDid } from 'express-did-auth'
-import { payloadOf } from '../flows/flow-parts.js'
+import { decodePayload } from '../flows/flow-parts.js'
 
 const wallet = createNumberedWallet(1)
 const address = wallet.address.toLowerCase()
 
 describe('requireDid', () => {
-  it('sets req.user to the DID and req.auth to session and claims, replacing what other middleware set', async () => {
+  it('sets req.user to the DID and req.auth to session and claims, replacing other values', async () => {
     const { logIn, me, requireDid } = await testApp(
       {},
       {
@@ -26,11 +26,11 @@ describe('requireDid', () => {
     const { sessionId } = session!
     expect((await me(accessToken).expect(200)).body).toEqual({
       user: { did: wallet.did },
-      auth: { sessionId, canonicalDid: wallet.did, address, claims: payloadOf(accessToken) }
+      auth: { sessionId, canonicalDid: wallet.did, address, claims: decodePayload(accessToken) }
     })
   })
 
-  it('gives the DID as received, and next to it the two forms that can be compared', async () => {
+  it('sets the DID as received, and its two comparable forms', async () => {
     const { logIn, me } = await testApp()
     const did = `did:ethr:RSK:${wallet.address}`
     const { accessToken } = await logIn(wallet, did)
@@ -58,7 +58,7 @@ describe('requireDid', () => {
     }
   })
 
-  it('accepts the scheme in any case, with any number of blanks behind it', async () => {
+  it('accepts the scheme in any case, followed by any number of spaces', async () => {
     const { logIn, me } = await testApp()
     const { accessToken } = await logIn()
     for (const scheme of ['DIDAuth', 'didauth', 'DIDAUTH  ', 'DidAuth']) {
@@ -67,7 +67,7 @@ describe('requireDid', () => {
   })
 
   it.each(['Bearer T', 'Basic T', 'T', 'DIDAuthT', 'DIDAuth', 'DIDAuth T T', 'DIDAuth "T"', 'DIDAuth,T', 'DIDAuth T,'])(
-    'answers 401 to Authorization: %s',
+    'responds 401 to Authorization: %s',
     async (form) => {
       const { logIn, me } = await testApp()
       const { accessToken } = await logIn()
@@ -75,7 +75,7 @@ describe('requireDid', () => {
     }
   )
 
-  it('answers 401 without a token, to a cookie where cookies are off, and to a token in the query', async () => {
+  it('responds 401 without a token, to a cookie without cookie mode, and to a token in the query', async () => {
     const { logIn, me, get } = await testApp()
     const { accessToken } = await logIn()
     const { headers } = await me().expect(401, 'Missing access token')
@@ -87,7 +87,7 @@ describe('requireDid', () => {
 
 const { did } = createNumberedWallet(1)
 
-/** An application with a guarded `POST /pay` that asks the store about the session, and a user who logged in. */
+/** Creates an application with a guarded `POST /pay` that checks the session in the store, and a logged-in user. */
 async function payApp(config: Partial<DidAuthConfig> = {}, isGuardedTwice = false) {
   const test = await testApp(config, {
     after: (app, requireDid) => {
@@ -103,12 +103,12 @@ async function payApp(config: Partial<DidAuthConfig> = {}, isGuardedTwice = fals
 }
 
 describe('requireDid.with({ checkSession: true })', () => {
-  it('lets an active session pass, with the same req.user and req.auth as requireDid', async () => {
+  it('accepts an active session, with the same req.user and req.auth as requireDid', async () => {
     const { pay, me } = await payApp()
     expect((await pay().expect(200)).body).toEqual((await me().expect(200)).body)
   })
 
-  it('refuses a session that was revoked at once: 401, where only requireDid lets it pass', async () => {
+  it('refuses a revoked session immediately: 401, where requireDid still accepts it', async () => {
     const { pay, me, requireDid } = await payApp()
     await requireDid.sessions.revokeAll(did)
     const { body } = await pay().set('Accept', 'application/problem+json').expect(401)
@@ -116,7 +116,7 @@ describe('requireDid.with({ checkSession: true })', () => {
     await me().expect(200)
   })
 
-  it('is 503 when the store is unavailable: never a pass, never a 401', async () => {
+  it('responds 503 if the store is unavailable: never a pass, never a 401', async () => {
     const { store, state } = breakableStore('findSession')
     const { pay, me } = await payApp({ store })
     state.isBroken = true
@@ -124,7 +124,7 @@ describe('requireDid.with({ checkSession: true })', () => {
     await me().expect(200)
   })
 
-  it('behind requireDid is charged once, and still asks', async () => {
+  it('charges once behind requireDid, and still checks the session', async () => {
     const { pay, requireDid } = await payApp({ maxRequestsPerTimeSlot: 2 }, true)
     await pay().expect(200)
     await requireDid.sessions.revokeAll(did)
@@ -132,7 +132,7 @@ describe('requireDid.with({ checkSession: true })', () => {
     await pay().expect(429)
   })
 
-  it('does not charge the quota for a session that has ended', async () => {
+  it('does not charge the quota for an ended session', async () => {
     const { pay, me, requireDid } = await payApp({ maxRequestsPerTimeSlot: 1 })
     await requireDid.sessions.revokeAll(did)
     for (let number = 0; number < 3; number += 1) await pay().expect(401)
@@ -158,7 +158,7 @@ describe.each<[string, OptionalGuard]>([
   ['requireDid.optional', (requireDid) => requireDid.optional],
   ['requireDid.with({ optional: true })', (requireDid) => requireDid.with({ optional: true })]
 ])('%s', (_name, guard) => {
-  it('lets a request without token pass, and sets req.user for a good one, which counts against the quota', async () => {
+  it('allows a request without a token, and sets req.user and charges the quota for a valid one', async () => {
     const { news, post, logIn } = await newsApp(guard, { maxRequestsPerTimeSlot: 1 })
     const { accessToken } = await logIn()
     await news(accessToken).expect(200, USER)
@@ -167,14 +167,14 @@ describe.each<[string, OptionalGuard]>([
     await post('/news').expect(200, GUEST)
   })
 
-  it('refuses an expired token: the client has to learn of it', async () => {
+  it('refuses an expired token, so that the client notices', async () => {
     const { news, logIn, clock } = await newsApp(guard)
     const { accessToken } = await logIn()
     clock.seconds += 600
     await news(accessToken).expect(401, 'Expired access token')
   })
 
-  it('reads cookies in cookie mode, passes without them, and refuses what another site sends with them', async () => {
+  it('reads cookies in cookie mode, allows none, and refuses requests of another site with them', async () => {
     const { news, post, logInForCookies } = await newsApp(guard, { useCookies: true })
     const Cookie = await logInForCookies()
     await news({ Cookie }).expect(200, USER)
@@ -187,7 +187,7 @@ describe.each<[string, OptionalGuard]>([
 })
 
 describe('requireDid.with({ optional: true, checkSession: true })', () =>
-  it('lets a guest pass, and refuses a session that has ended', async () => {
+  it('allows a guest, and refuses an ended session', async () => {
     const { news, logIn, requireDid } = await newsApp((one) => one.with({ optional: true, checkSession: true }))
     const { accessToken } = await logIn()
     await news(accessToken).expect(200, USER)

@@ -8,12 +8,12 @@ const { did } = createNumberedWallet(1)
 const ORDERS = 'https://orders.example'
 const asProblem = { Accept: 'application/problem+json' }
 
-/** A service that accepts tokens of an issuer. */
-const ordersOf = (issuer: TestIssuer, config = {}) =>
+/** Creates a service that accepts tokens of an issuer. */
+const createOrdersApp = (issuer: TestIssuer, config = {}) =>
   testApp({ serviceUrl: ORDERS, loginDomains: ['service.example'], resourceIssuer: { issuer: issuer.url }, ...config })
 
 describe('POST /resource-token', () => {
-  it('answers a token of RFC 9068 for 300 s, signed by the first of the keys that are published', async () => {
+  it('returns a token of RFC 9068 for 300 s, signed by the first of the published keys', async () => {
     const issuer = await startIssuer({ resourceKeys: [resourceKey(1), { ...resourceKey(2), use: 'enc' } as object] })
     const { accessToken } = await issuer.logIn()
     const { body, headers } = await issuer.post('/resource-token', { resource: ORDERS }, accessToken).expect(200)
@@ -40,7 +40,7 @@ describe('POST /resource-token', () => {
     })
   })
 
-  it('repeats what business logic added, and lets it override nothing', async () => {
+  it('repeats claims of business logic, which override nothing', async () => {
     const tokenClaims = { role: 'buyer', aud: 'https://other.example', client_id: 'another', exp: 1 }
     const issuer = await startIssuer({ authenticationBusinessLogic: () => ({ tokenClaims }) })
     expect(decodeJwt(await issuer.tokenFor(ORDERS))).toMatchObject({
@@ -52,7 +52,7 @@ describe('POST /resource-token', () => {
   })
 
   it.each([['https://orders.example/'], ['https://unknown.example'], [undefined], [5], [[ORDERS]]])(
-    'is 400 Unknown resource for %j, which is none of the list letter by letter',
+    'responds 400 Unknown resource to %j, which does not match the list exactly',
     async (resource) => {
       const issuer = await startIssuer()
       const { accessToken } = await issuer.logIn()
@@ -61,7 +61,7 @@ describe('POST /resource-token', () => {
     }
   )
 
-  it('is 401 for a session that was logged out, whose access token is still valid elsewhere', async () => {
+  it('responds 401 for a logged-out session, whose access token is still valid elsewhere', async () => {
     const issuer = await startIssuer()
     const { accessToken } = await issuer.logIn()
     await issuer.logOut(accessToken).expect(200)
@@ -69,7 +69,7 @@ describe('POST /resource-token', () => {
     await issuer.post('/resource-token', { resource: ORDERS }, accessToken).expect(401, 'Session ended')
   })
 
-  it('counts against the quota of the user, and is 503 without the store', async () => {
+  it('counts against the quota of the user, and responds 503 without the store', async () => {
     const { store, state } = breakableStore('findSession')
     const issuer = await startIssuer({ maxRequestsPerTimeSlot: 1, store })
     const { accessToken } = await issuer.logIn()
@@ -81,7 +81,7 @@ describe('POST /resource-token', () => {
     await ask().expect(429)
   })
 
-  it("takes the cookie of the user, only for requests of this service's pages", async () => {
+  it("accepts the cookie of the user only for requests of this service's pages", async () => {
     const issuer = await startIssuer({ useCookies: true })
     const Cookie = await issuer.logInForCookies()
     const ask = (headers: Record<string, string>) =>
@@ -90,7 +90,7 @@ describe('POST /resource-token', () => {
     await ask({ Origin: 'https://evil.example' }).expect(403)
   })
 
-  it('is no route of this package where no resources are configured, nor are the keys', async () => {
+  it('does not exist without configured resources, nor do the keys', async () => {
     const test = await testApp()
     const { accessToken } = await test.logIn()
     await test.post('/resource-token', { resource: ORDERS }, accessToken).expect(404)
@@ -99,7 +99,7 @@ describe('POST /resource-token', () => {
 })
 
 describe('GET /.well-known/did-auth.json', () => {
-  it("tells where this package's routes and keys are, mounted below a path as well", async () => {
+  it("returns the URLs of this package's routes and keys, also when mounted below a path", async () => {
     const config = { resources: [ORDERS], resourceKeys: [resourceKey(1)], siwe: true, networks: ['rsk', ''] } as const
     const test = await testApp({ ...config, resourceTokenPath: '/for' }, { prefix: '/api' })
     const { body } = await test.get('/api/.well-known/did-auth.json').expect(200)
@@ -132,7 +132,7 @@ describe('GET /.well-known/did-auth.json', () => {
     expect(JSON.stringify(body)).not.toContain(resourceKey(1).d)
   })
 
-  it('is there with only discovery: true, and leaves an own answer of CORS as it is', async () => {
+  it("exists with only discovery: true, and keeps the application's own CORS response", async () => {
     const before = (app: { use: (handler: (...args: never[]) => void) => unknown }): unknown =>
       app.use((_req: never, res: { setHeader: (n: string, v: string) => void }, next: () => void) => {
         res.setHeader('Access-Control-Allow-Origin', 'https://page.example')
@@ -149,7 +149,7 @@ describe('GET /.well-known/did-auth.json', () => {
 describe('requireDid with resourceIssuer', () => {
   it('accepts a token of the issuer after Bearer until its exp, and fills req.user and req.auth', async () => {
     const issuer = await startIssuer()
-    const orders = await ordersOf(issuer)
+    const orders = await createOrdersApp(issuer)
     const { accessToken } = await issuer.logIn()
     const token = await issuer.tokenFor(ORDERS, accessToken)
     const me = () => orders.me({ Authorization: `Bearer ${token}` })
@@ -165,22 +165,22 @@ describe('requireDid with resourceIssuer', () => {
     await me().expect(401, 'Expired access token')
   })
 
-  it('still accepts its own tokens, and refuses each where the other belongs', async () => {
+  it('still accepts its own tokens, and refuses each type of token in place of the other', async () => {
     const issuer = await startIssuer()
-    const orders = await ordersOf(issuer)
-    const [own, foreign] = [await orders.logIn(), await issuer.tokenFor(ORDERS)]
-    await orders.me(own.accessToken).expect(200)
+    const orders = await createOrdersApp(issuer)
+    const [ownToken, foreign] = [await orders.logIn(), await issuer.tokenFor(ORDERS)]
+    await orders.me(ownToken.accessToken).expect(200)
     await orders.me(foreign).expect(401, 'Invalid access token')
-    await orders.me({ Authorization: `Bearer ${own.accessToken}` }).expect(401, 'Invalid access token')
+    await orders.me({ Authorization: `Bearer ${ownToken.accessToken}` }).expect(401, 'Invalid access token')
   })
 
-  it('is what the issuer itself does not have: a token for another service is no login there', async () => {
+  it('is off at the issuer itself: a token for another service is no login there', async () => {
     const issuer = await startIssuer()
     const token = await issuer.tokenFor(ORDERS)
     for (const scheme of ['Bearer', 'DIDAuth']) await issuer.me({ Authorization: `${scheme} ${token}` }).expect(401)
   })
 
-  it('knows itself by the audience of the option', async () => {
+  it('accepts the audience of the option', async () => {
     const issuer = await startIssuer()
     const orders = await testApp({ resourceIssuer: { issuer: issuer.url, audience: ORDERS } })
     await orders.me({ Authorization: `Bearer ${await issuer.tokenFor(ORDERS)}` }).expect(200)
@@ -188,19 +188,19 @@ describe('requireDid with resourceIssuer', () => {
 
   it('refuses a user of a network that this service does not accept', async () => {
     const issuer = await startIssuer()
-    const orders = await ordersOf(issuer, { networks: [''] })
+    const orders = await createOrdersApp(issuer, { networks: [''] })
     await orders.me({ Authorization: `Bearer ${await issuer.tokenFor(ORDERS)}` }).expect(401, 'Unsupported DID')
   })
 
-  it('refuses the token behind checkSession, and where a token for a third service is requested', async () => {
+  it('refuses the token behind checkSession, and for a request of another resource token', async () => {
     const issuer = await startIssuer()
-    const mine = {
+    const ownToken = {
       resources: ['https://third.example'],
       resourceKeys: [resourceKey(3)],
       resourceIssuer: { issuer: issuer.url }
     }
     const orders = await testApp(
-      { serviceUrl: ORDERS, ...mine },
+      { serviceUrl: ORDERS, ...ownToken },
       { after: (app, requireDid) => app.get('/pay', requireDid.with({ checkSession: true }), (_req, res) => res.end()) }
     )
     const as = { Authorization: `Bearer ${await issuer.tokenFor(ORDERS)}` }
@@ -209,9 +209,9 @@ describe('requireDid with resourceIssuer', () => {
     await orders.me(as).expect(200)
   })
 
-  it('counts against the same quota as the tokens of this service', async () => {
+  it('charges the same quota as tokens of this service', async () => {
     const issuer = await startIssuer()
-    const orders = await ordersOf(issuer, { maxRequestsPerTimeSlot: 2 })
+    const orders = await createOrdersApp(issuer, { maxRequestsPerTimeSlot: 2 })
     const { accessToken } = await orders.logIn()
     const foreign = { Authorization: `Bearer ${await issuer.tokenFor(ORDERS)}` }
     await orders.me(accessToken).expect(200)
@@ -219,11 +219,11 @@ describe('requireDid with resourceIssuer', () => {
     for (const as of [accessToken, foreign]) await orders.me(as).expect(429)
   })
 
-  it('needs no proof of the page in cookie mode: no foreign page can send the header', async () => {
+  it('needs no same-site check in cookie mode: no foreign page can send the header', async () => {
     const issuer = await startIssuer()
-    const orders = await ordersOf(issuer, { useCookies: true })
+    const orders = await createOrdersApp(issuer, { useCookies: true })
     const Authorization = `Bearer ${await issuer.tokenFor(ORDERS)}`
-    // Cookies of another port of the same host.
+    // Cookies of another port on the same host.
     await orders.me({ Authorization, Cookie: 'authorization=another', Origin: 'https://page.example' }).expect(200)
   })
 })

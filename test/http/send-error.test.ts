@@ -56,7 +56,7 @@ const rows = Object.entries(table).map(([code, [status, text]]) => ({ code: code
 
 const silent = { info: () => undefined, warn: () => undefined, error: () => undefined }
 
-/** Asks an application whose every request is answered with one error. */
+/** Sends a request to an application that responds with this error. */
 function ask(error: unknown, Accept?: string, options: Partial<ErrorAnswererOptions> = {}) {
   const answerError = createErrorAnswerer({ serviceUrl, logger: silent, ...options })
   const app = express().use((req, res) => sendError(answerError, req, res, error))
@@ -65,11 +65,11 @@ function ask(error: unknown, Accept?: string, options: Partial<ErrorAnswererOpti
     .set(Accept === undefined ? {} : { Accept })
 }
 
-describe('the answer to an error', () => {
+describe('the response to an error', () => {
   it('has a row for every code in the table of this test', () =>
     expect(Object.keys(table)).toEqual(Object.keys(errorTexts)))
 
-  it.each(rows)('is $status with its text for $code, or RFC 9457 for a client that requests it', async (row) => {
+  it.each(rows)('is $status with its text for $code, or RFC 9457 for a client that accepts it', async (row) => {
     const { code, status, text } = row
     const { headers } = await ask(new DidAuthError(code)).expect(status, text)
     const always = { 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' }
@@ -89,7 +89,7 @@ describe('the answer to an error', () => {
     ['application/json', 'text/plain'],
     ['application/*', 'application/problem+json'],
     ['application/json, application/problem+json', 'application/problem+json'],
-    // Cause: axios puts `text/plain` before what its user adds, and the code of the error never came.
+    // Cause: axios puts `text/plain` before the user's types, and clients never got the code of the error.
     ['application/json, text/plain, */*, application/problem+json', 'application/problem+json'],
     ['text/plain, Application/Problem+JSON ,text/html', 'application/problem+json'],
     ['text/plain, xapplication/problem+json', 'text/plain'],
@@ -99,7 +99,7 @@ describe('the answer to an error', () => {
     ['garbage', 'text/plain'],
     [',;=,', 'text/plain'],
     ['', 'text/plain']
-  ])('follows Accept: %s is answered as %s', async (accept, type) => {
+  ])('follows Accept: %s gets %s', async (accept, type) => {
     const { headers } = await ask(new DidAuthError('ERR_DID'), accept)
     expect(headers['content-type']).toBe(`${type}; charset=utf-8`)
   })
@@ -116,7 +116,7 @@ describe('the answer to an error', () => {
     ['text/*', 'text/plain'],
     ['text/plain, text/html', 'text/plain'],
     ['text/plain, application/problem+json', 'application/problem+json']
-  ])("follows Accept with errorFormat 'problem': %s is answered as %s", async (accept, type) => {
+  ])("follows Accept with errorFormat 'problem': %s gets %s", async (accept, type) => {
     const { headers } = await ask(new DidAuthError('ERR_DID'), accept, { errorFormat: 'problem' })
     expect(headers['content-type']).toBe(`${type}; charset=utf-8`)
   })
@@ -133,9 +133,9 @@ describe('the answer to an error', () => {
     ['nothing', undefined],
     ['an error with a status of its own', Object.assign(new Error('secret'), { status: 404, expose: true })],
     ['an error that only looks like ours', { name: 'DidAuthError', code: 'ERR_DID', message: 'secret' }]
-  ])('is 500 without a word about %s', (_name, thrown) => ask(thrown).expect(500, 'Internal error'))
+  ])('is 500 without details about %s', (_name, thrown) => ask(thrown).expect(500, 'Internal error'))
 
-  it('has the cause of a 500 in the log only', async () => {
+  it('has the cause of a 500 only in the log', async () => {
     const lines: unknown[] = []
     const logger = { ...silent, error: (...line: unknown[]) => void lines.push(line) }
     await ask(new Error('the reason'), undefined, { logger })
@@ -149,7 +149,7 @@ describe('the answer to an error', () => {
     expect((await request(app).head('/me').expect(401)).text).toBeUndefined()
   })
 
-  it('is not tried when an answer is under way', async () => {
+  it('is not sent if another response has started', async () => {
     const answerError = createErrorAnswerer({ serviceUrl, logger: silent })
     const app = express().use((req, res) => {
       res.write('half')
@@ -159,7 +159,7 @@ describe('the answer to an error', () => {
     await request(app).get('/').expect(200, 'half')
   })
 
-  it('is not tried on a response whose client has gone', async () => {
+  it('is not sent to a client that has disconnected', async () => {
     const answerError = createErrorAnswerer({ serviceUrl, logger: silent })
     let touched = 'nothing'
     let closed: () => void = () => undefined
@@ -180,14 +180,14 @@ describe('the answer to an error', () => {
     expect(touched).toBe('nothing')
   })
 
-  it('names a serviceUrl that is no URL as its realm', async () => {
+  it('contains a serviceUrl that is not a URL as its realm', async () => {
     const { me } = await testApp({ serviceUrl: 'urn:example:service' })
     expect((await me().expect(401)).headers['www-authenticate']).toBe('DIDAuth realm="urn:example:service"')
   })
 })
 
 describe('sendErrorAnswer', () =>
-  it("answers an application's error like the package's own, with whole seconds in Retry-After", async () => {
+  it("sends an application's error like the package's own, with whole seconds in Retry-After", async () => {
     const busy = { status: 504, code: 'ERR_UPSTREAM', text: 'Upstream timed out', retryAfterSeconds: 1.5 }
     const app = express().use((req, res) => sendErrorAnswer(req, res, busy, { serviceUrl, errorFormat: 'problem' }))
     const { headers } = await request(app).get('/').set('Accept', 'text/plain').expect(504, 'Upstream timed out')

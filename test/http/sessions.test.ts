@@ -11,7 +11,7 @@ const spelled = `did:ethr:rsk:${wallet.address}`
 const WEEK_SECONDS = 168 * 3600
 
 describe('POST /refresh-token and POST /logout', () => {
-  it('answer new tokens to whatever Authorization, and 200 without content, twice', async () => {
+  it('return new tokens with any Authorization, and 200 without content, twice', async () => {
     const { logIn, refresh, logOut, me } = await testApp()
     const { refreshToken } = await logIn()
     const { body, headers } = await refresh(refreshToken, { Authorization: 'Bearer garbage' }).expect(200)
@@ -24,14 +24,14 @@ describe('POST /refresh-token and POST /logout', () => {
     await me(body.accessToken).expect(200)
   })
 
-  it('answer 401 only to an expired access token', async () => {
+  it('return 401 only for an expired access token', async () => {
     const { logIn, logOut, clock } = await testApp()
     const { accessToken } = await logIn()
     clock.seconds += 600
     await logOut(accessToken).expect(401, 'Expired access token')
   })
 
-  it('cost nothing of the quota', async () => {
+  it('do not use the quota', async () => {
     const { logIn, refresh, logOut, me } = await testApp({ maxRequestsPerTimeSlot: 1 })
     const { accessToken } = (await refresh((await logIn()).refreshToken).expect(200)).body
     await logOut(accessToken).expect(200)
@@ -40,8 +40,8 @@ describe('POST /refresh-token and POST /logout', () => {
   })
 })
 
-describe('the sessions of a user', () => {
-  it('are listed, the newest first, without anything secret', async () => {
+describe('requireDid.sessions', () => {
+  it('lists sessions, newest first, without secrets', async () => {
     const { logIn, clock, requireDid } = await testApp()
     await logIn()
     clock.seconds += 1
@@ -61,7 +61,7 @@ describe('the sessions of a user', () => {
   })
 
   // Cause: the list of the application ignored an absolute end that was configured after the login.
-  it('are listed up to an absolute end that was configured after the login', async () => {
+  it('lists sessions up to an absolute end that was configured after the login', async () => {
     const store = memoryStore()
     await (await testApp({ store })).logIn()
     const { clock, requireDid } = await testApp({ store, absoluteSessionDurationInHours: 1 })
@@ -71,7 +71,7 @@ describe('the sessions of a user', () => {
     expect(await requireDid.sessions.list(wallet.did)).toEqual([])
   })
 
-  it("are revoked one by one, true when it was active, or all at once, and no one else's", async () => {
+  it('revokes one session (true if it was active) or all of a user, and none of other users', async () => {
     const { logIn, refresh, requireDid } = await testApp()
     const { list, revoke, revokeAll } = requireDid.sessions
     const [phone, tablet, laptop] = [await logIn(), await logIn(), await logIn()]
@@ -87,7 +87,7 @@ describe('the sessions of a user', () => {
 })
 
 const bearer = (accessToken: string) => ({ Authorization: `DIDAuth ${accessToken}` })
-const idOf = (refreshToken: string): string => refreshToken.split('.')[0]!
+const readId = (refreshToken: string): string => refreshToken.split('.')[0]!
 
 async function sessionsApp(config: Partial<DidAuthConfig> = {}) {
   const test = await testApp({ sessionsPath: '/sessions', ...config })
@@ -103,7 +103,7 @@ it('GET /sessions and DELETE /sessions/:id are no routes of this package unless 
   const { logIn, list, revoke, refresh } = await sessionsApp({ sessionsPath: undefined })
   const { accessToken, refreshToken } = await logIn()
   await list(accessToken).expect(404)
-  await revoke(accessToken, idOf(refreshToken)).expect(404)
+  await revoke(accessToken, readId(refreshToken)).expect(404)
   await refresh(refreshToken).expect(200)
 })
 
@@ -120,7 +120,7 @@ describe('GET /sessions', () => {
     await refresh(phone.refreshToken).expect(200)
     const response = await list(laptop.accessToken).expect(200)
     const session = (tokens: typeof phone, created: number, refreshed: number, isCurrent: boolean) => ({
-      sessionId: idOf(tokens.refreshToken),
+      sessionId: readId(tokens.refreshToken),
       createdAt: START_SECONDS + created,
       refreshedAt: START_SECONDS + refreshed,
       expiresAt: START_SECONDS + refreshed + WEEK_SECONDS,
@@ -130,7 +130,7 @@ describe('GET /sessions', () => {
     expect(response.headers['cache-control']).toBe('no-store')
   })
 
-  it('is 401 without a valid access token, also next to a refresh token', async () => {
+  it('responds 401 without a valid access token, even with a refresh token', async () => {
     const { app, logIn, list, clock } = await sessionsApp()
     const { accessToken, refreshToken } = await logIn()
     await request(app).get('/sessions').send({ refreshToken }).expect(401, 'Missing access token')
@@ -138,22 +138,22 @@ describe('GET /sessions', () => {
     await list(accessToken).expect(401, 'Expired access token')
   })
 
-  it('counts against the quota, as DELETE /sessions/:id does', async () => {
+  it('counts against the quota, like DELETE /sessions/:id', async () => {
     const { logIn, list, revoke } = await sessionsApp({ maxRequestsPerTimeSlot: 2 })
     const { accessToken, refreshToken } = await logIn()
     await list(accessToken).expect(200)
     await revoke(accessToken, 'unknown').expect(404)
     await list(accessToken).expect(429, 'Too many requests')
-    await revoke(accessToken, idOf(refreshToken)).expect(429)
+    await revoke(accessToken, readId(refreshToken)).expect(429)
   })
 })
 
 describe('DELETE /sessions/:id', () => {
-  it('ends a session of the user, and is 200 without content twice', async () => {
+  it('ends a session of the user, and responds 200 without content twice', async () => {
     const { logIn, list, revoke, refresh } = await sessionsApp()
     const [phone, laptop] = [await logIn(), await logIn()]
     for (const _time of ['first', 'second']) {
-      const { headers } = await revoke(laptop.accessToken, idOf(phone.refreshToken)).expect(200, '')
+      const { headers } = await revoke(laptop.accessToken, readId(phone.refreshToken)).expect(200, '')
       expect(headers).toMatchObject({ 'content-length': '0', 'cache-control': 'no-store' })
     }
     await refresh(phone.refreshToken).expect(401, 'Invalid refresh token')
@@ -161,24 +161,27 @@ describe('DELETE /sessions/:id', () => {
     await refresh(laptop.refreshToken).expect(200)
   })
 
-  it("is 404 for another user's session, which continues, and for one that no one has", async () => {
+  it("responds 404 for another user's session, which continues, and for an unknown session", async () => {
     const { logIn, revoke, refresh } = await sessionsApp()
     const { accessToken } = await logIn()
     const other = await logIn(createNumberedWallet(2))
-    await revoke(accessToken, idOf(other.refreshToken)).expect(404, 'Session not found')
+    await revoke(accessToken, readId(other.refreshToken)).expect(404, 'Session not found')
     await refresh(other.refreshToken).expect(200)
     const unknown = await revoke(accessToken, 'a'.repeat(24)).set('Accept', 'application/problem+json').expect(404)
     expect(unknown.body).toMatchObject({ code: 'ERR_SESSION_NOT_FOUND' })
   })
 
-  // Cause: it was answered 401 `Invalid DID`, and a client that sees 401 throws its token away.
-  it.each(['%', '%zz', '%E0%A4%A', '%ff'])('is 404 for the badly encoded id %s, 401 without a token', async (id) => {
-    const { app, logIn } = await sessionsApp()
-    const { accessToken } = await logIn()
-    const send = (headers = {}) => rawRequest(app, 'DELETE', `/sessions/${id}`, headers)
-    expect(await send(bearer(accessToken))).toEqual({ status: 404, text: 'Session not found' })
-    expect(await send()).toEqual({ status: 401, text: 'Missing access token' })
-  })
+  // Cause: the response was 401 `Invalid DID`, and a client drops its token on 401.
+  it.each(['%', '%zz', '%E0%A4%A', '%ff'])(
+    'responds 404 for the wrongly encoded id %s, and 401 without a token',
+    async (id) => {
+      const { app, logIn } = await sessionsApp()
+      const { accessToken } = await logIn()
+      const send = (headers = {}) => rawRequest(app, 'DELETE', `/sessions/${id}`, headers)
+      expect(await send(bearer(accessToken))).toEqual({ status: 404, text: 'Session not found' })
+      expect(await send()).toEqual({ status: 401, text: 'Missing access token' })
+    }
+  )
 
   it('decodes the id, and is no route of this package without an id, or with two', async () => {
     const { app, logIn, get, revoke, refresh } = await sessionsApp()
@@ -189,7 +192,7 @@ describe('DELETE /sessions/:id', () => {
       .set(bearer(accessToken))
       .expect(404, /Cannot DELETE/)
     await get('/sessions/a', accessToken).expect(404, /Cannot GET/)
-    const id = idOf(refreshToken)
+    const id = readId(refreshToken)
     await revoke(accessToken, `%${id.charCodeAt(0).toString(16)}${id.slice(1)}`).expect(200)
     await refresh(refreshToken).expect(401)
   })
@@ -198,7 +201,7 @@ describe('DELETE /sessions/:id', () => {
     const { app, logInForCookies, get, post } = await sessionsApp({ useCookies: true })
     const cookies = { Cookie: await logInForCookies() }
     const foreign = { Origin: 'https://evil.example' }
-    const id = idOf(readCookieTokens(cookies.Cookie).refreshToken)
+    const id = readId(readCookieTokens(cookies.Cookie).refreshToken)
     const revoke = (headers: Record<string, string>) => request(app).delete(`/sessions/${id}`).set(headers)
     await revoke({ ...foreign, ...cookies }).expect(403)
     await revoke(foreign).expect(403)
@@ -208,7 +211,7 @@ describe('DELETE /sessions/:id', () => {
   })
 })
 
-const sidOf = (accessToken: string): unknown =>
+const readSid = (accessToken: string): unknown =>
   JSON.parse(Buffer.from(accessToken.split('.')[1]!, 'base64url').toString()).sid
 
 async function sessionApp(config: Partial<DidAuthConfig> = {}) {
@@ -216,13 +219,13 @@ async function sessionApp(config: Partial<DidAuthConfig> = {}) {
   return { ...test, own: (as?: string | Record<string, string>) => test.get('/session', as) }
 }
 
-/** An application with cookies, and a user who logged in. */
+/** Creates an application with cookies, and a logged-in user. */
 async function cookieApp(config: Partial<DidAuthConfig> = {}) {
   const test = await sessionApp({ useCookies: true, ...config })
   const Cookie = await test.logInForCookies()
   const { accessToken, refreshToken } = readCookieTokens(Cookie)
   const refreshAs = (as: Record<string, string>) => test.post('/refresh-token', undefined, as)
-  return { ...test, Cookie, accessToken, refreshToken, sessionId: sidOf(accessToken), refreshAs }
+  return { ...test, Cookie, accessToken, refreshToken, sessionId: readSid(accessToken), refreshAs }
 }
 
 describe('GET /session', () => {
@@ -231,14 +234,14 @@ describe('GET /session', () => {
     await own((await logIn()).accessToken).expect(404)
   })
 
-  it('answers whose the access token is and how long it is valid, not cacheable', async () => {
+  it('returns the user of the access token and its remaining time, not cacheable', async () => {
     const { own, logIn, clock } = await sessionApp()
     const did = `did:ethr:rsk:${wallet.address}`
     const { accessToken } = await logIn(wallet, did)
     clock.seconds = START_SECONDS + 100
     const response = await own(accessToken).expect(200)
     const times = { expiresAt: START_SECONDS + 600, expiresInSeconds: 500 }
-    expect(response.body).toEqual({ did, sessionId: sidOf(accessToken), ...times })
+    expect(response.body).toEqual({ did, sessionId: readSid(accessToken), ...times })
     expect(response.headers).toMatchObject({
       'cache-control': 'no-store',
       'content-type': 'application/json; charset=utf-8'
@@ -250,18 +253,18 @@ describe('GET /session', () => {
     ['a token of no meaning', { Authorization: 'DIDAuth a.b.c' }],
     ['another scheme', { Authorization: 'Bearer a.b.c' }],
     ['a cookie where cookies are off', { Cookie: 'authorization=a.b.c; refresh-token=d' }]
-  ])('answers {} to %s, never 401: pages poll it', async (_name, headers) => {
+  ])('returns {} to %s, never 401: pages poll it', async (_name, headers) => {
     await (await sessionApp()).own(headers).expect(200, {})
   })
 
-  it('answers for the cookies in cookie mode, as for the header without them', async () => {
+  it('reads cookies in cookie mode, like the header without them', async () => {
     const { own, Cookie, accessToken, sessionId } = await cookieApp()
     const expected = { did: wallet.did, sessionId, expiresAt: START_SECONDS + 600, expiresInSeconds: 600 }
     await own({ Cookie }).expect(200, expected)
     await own(accessToken).expect(200, expected)
   })
 
-  it('answers the time now and 0 seconds where only the refresh cookie is valid', async () => {
+  it('returns the current time and 0 seconds if only the refresh cookie is valid', async () => {
     const { own, clock, Cookie, refreshToken, sessionId } = await cookieApp()
     clock.seconds = START_SECONDS + 5_000
     const expected = { did: wallet.did, sessionId, expiresAt: START_SECONDS + 5_000, expiresInSeconds: 0 }
@@ -269,7 +272,7 @@ describe('GET /session', () => {
     await own({ Cookie: `refresh-token=${refreshToken}` }).expect(200, expected)
   })
 
-  it('answers {} when the refresh cookie has expired, or is one of a session that was logged out', async () => {
+  it('returns {} if the refresh cookie has expired, or its session was logged out', async () => {
     const { own, clock, post, Cookie } = await cookieApp()
     clock.seconds = START_SECONDS + 604_800
     await own({ Cookie }).expect(200, {})
@@ -279,7 +282,7 @@ describe('GET /session', () => {
     await own({ Cookie }).expect(200, {})
   })
 
-  it('spends no refresh token, and takes a replaced one for no theft: it answers {}', async () => {
+  it('consumes no refresh token, and reports no theft for a replaced one: it returns {}', async () => {
     const { own, clock, Cookie, refreshAs } = await cookieApp()
     const next = { Cookie: createCookieHeader(await refreshAs({ Cookie }).expect(200)) }
     clock.seconds = START_SECONDS + 3_600
@@ -290,19 +293,19 @@ describe('GET /session', () => {
     await refreshAs(next).expect(200)
   })
 
-  it('answers {} to two cookies of each name, which a sibling domain may have set', async () => {
+  it('returns {} to duplicate cookies, which a sibling domain may have set', async () => {
     const { own, Cookie } = await cookieApp()
     await own({ Cookie: `authorization=x; refresh-token=y; ${Cookie}` }).expect(200, {})
   })
 
-  it('is not counted: the quota is for what comes after', async () => {
+  it('does not use the quota, which is for the requests that follow', async () => {
     const { own, me, logIn } = await sessionApp({ maxRequestsPerTimeSlot: 1 })
     const { accessToken } = await logIn()
     for (let poll = 0; poll < 5; poll += 1) await own(accessToken).expect(200)
     await me(accessToken).expect(200)
   })
 
-  it('is 503 when the store is unavailable, and 200 while the access token says enough', async () => {
+  it('responds 503 if the store is unavailable, and 200 while the access token suffices', async () => {
     const { store, state } = breakableStore('findSession')
     const { own, clock, Cookie } = await cookieApp({ store })
     state.isBroken = true
@@ -312,13 +315,13 @@ describe('GET /session', () => {
     expect(headers['retry-after']).toBe('5')
   })
 
-  it('keeps the refresh token of a header client out of it: it is in no header', async () => {
+  it('ignores the refresh token of a header client, which no header contains', async () => {
     const { own, logIn } = await sessionApp()
     const { refreshToken } = await logIn()
     await own().send({ refreshToken }).expect(200, {})
   })
 
-  it('answers HEAD without a body, and no other method', async () => {
+  it('responds to HEAD without a body, and to no other method', async () => {
     const { app, own, post } = await sessionApp()
     expect((await request(app).head('/session').expect(200)).text).toBeUndefined()
     await own().expect(200, {})

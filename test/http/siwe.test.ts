@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
-import { payloadOf } from '../flows/flow-parts.js'
+import { decodePayload } from '../flows/flow-parts.js'
 import { createCookieHeader, logIn } from '../support/app-client.js'
 import { createAccount, createSignedSiwe } from '../support/siwe.js'
 import { testApp } from '../support/test-app.js'
@@ -11,7 +11,7 @@ const address = account.address.toLowerCase()
 const did = `did:ethr:rsk:${address}`
 
 describe('GET /siwe/nonce', () => {
-  it('answers 64 hex digits as text, with their lifetime in seconds, and JSON where Accept names it', async () => {
+  it('returns 64 hex digits as text, with their lifetime in seconds, and JSON if Accept prefers it', async () => {
     const { app } = await testApp({ siwe: true })
     const text = await request(app).get('/siwe/nonce').expect(200)
     expect(text.text).toMatch(/^[0-9a-f]{64}$/)
@@ -32,7 +32,7 @@ describe('GET /siwe/nonce', () => {
 })
 
 describe('POST /siwe/verify', () => {
-  it('logs a key in by a message of viem, once, with account and method in the token', async () => {
+  it('logs a key in once with a message of viem, with account and method in the token', async () => {
     const { app } = await testApp({ siwe: true })
     const login = await createSignedSiwe(app, account)
     const { body } = await request(app).post('/siwe/verify').send(login).expect(200)
@@ -43,13 +43,13 @@ describe('POST /siwe/verify', () => {
       address,
       chainId: 30
     })
-    expect(payloadOf(body.accessToken)).toMatchObject({ sub: did, acct: `eip155:30:${address}`, amr: ['eoa'] })
+    expect(decodePayload(body.accessToken)).toMatchObject({ sub: did, acct: `eip155:30:${address}`, amr: ['eoa'] })
     const me = await request(app).get('/me').set('Authorization', `DIDAuth ${body.accessToken}`).expect(200)
     expect(me.body.user).toEqual({ did })
     await request(app).post('/siwe/verify').send(login).expect(401, 'Invalid challenge response: used')
   })
 
-  it('answers the user and sets both cookies in cookie mode', async () => {
+  it('returns the user and sets both cookies in cookie mode', async () => {
     const { app } = await testApp({ siwe: true, useCookies: true })
     const answer = await request(app)
       .post('/siwe/verify')
@@ -58,13 +58,13 @@ describe('POST /siwe/verify', () => {
     await request(app).get('/me').set('Cookie', createCookieHeader(answer)).expect(200)
   })
 
-  it('is 401 without a message, and for one that is no text or of no form', async () => {
+  it('responds 401 without a message, and for one that is not text or has no valid form', async () => {
     const { post } = await testApp({ siwe: true })
     for (const message of [undefined, { domain: 'service.example' }, ['a', 'b'], 'Hello'])
       await post('/siwe/verify', { message, signature: '0x' }).expect(401, 'Invalid sign-in message')
   })
 
-  it('reads 32 KiB, ignores other fields, and takes no body of a form', async () => {
+  it('reads 32 KiB, ignores other fields, and refuses a form body', async () => {
     const { app } = await testApp({ siwe: true })
     const login = await createSignedSiwe(app, account)
     const padded = (bytes: number): string => {
@@ -88,7 +88,7 @@ describe('POST /siwe/verify', () => {
     ['an entry of siwe.domains, in any letter case', 'Wide.Example:8443', true],
     ['no part of the request', 'evil.example', false],
     ['the hostname of a trusted origin', 'localhost', false]
-  ])('takes as domain %s', async (_what, domain, isGood) => {
+  ])('accepts as domain %s', async (_what, domain, isGood) => {
     const { app } = await testApp({
       siwe: { domains: ['wide.example:8443'] },
       loginDomains: ['app.example', 'https://url.example/x'],
@@ -107,7 +107,7 @@ describe('POST /siwe/verify', () => {
     ['https://other.example/login', 401],
     ['https://service.example/login', 200],
     ['https://app.example', 200]
-  ])('answers a text of a page that two services share, with the URI %s, by %i', async (uri, status) => {
+  ])('responds to a text of a page that two services share, with the URI %s, with %i', async (uri, status) => {
     const { app } = await testApp({ siwe: true, trustedOrigins: ['https://app.example'] })
     const login = await createSignedSiwe(app, account, { domain: 'app.example', uri })
     const sent = request(app)
@@ -117,7 +117,7 @@ describe('POST /siwe/verify', () => {
     expect([answered, body.code]).toEqual([status, status === 401 ? 'ERR_MESSAGE_DOMAIN' : undefined])
   })
 
-  it('asks a function of the application, which has to answer true itself', async () => {
+  it('calls a function of the application, which has to return true', async () => {
     const asked: string[] = []
     const domains = (domain: string) => {
       asked.push(domain)
@@ -137,7 +137,7 @@ describe('POST /siwe/verify', () => {
       .expect(401)
   })
 
-  it('logs at debug which line is wrong, and no text of the message', async () => {
+  it('logs the invalid line at debug, and no text of the message', async () => {
     const lines: unknown[] = []
     const logger = { debug: (fields: object) => void lines.push(fields), info() {}, warn() {}, error() {} }
     const { app } = await testApp({ siwe: true, logger })
@@ -148,7 +148,7 @@ describe('POST /siwe/verify', () => {
     expect(lines).toEqual([{ event: 'request-refused', code: 'ERR_MESSAGE', reason }])
   })
 
-  it('is not there without the option', async () => {
+  it('does not exist without the option', async () => {
     const { app } = await testApp()
     await request(app).get('/siwe/nonce').expect(404)
     await request(app).post('/siwe/verify').send({}).expect(404)
@@ -156,14 +156,14 @@ describe('POST /siwe/verify', () => {
 })
 
 describe('the routes of EIP-4361', () => {
-  it('have the path that is configured, also below a router', async () => {
+  it('have the configured path, also below a router', async () => {
     const { app } = await testApp({ siwe: { path: '/wallet/' } }, { prefix: '/api' })
     await request(app).get('/api/wallet/nonce').expect(200)
     await request(app).post('/api/wallet/verify').send({}).expect(401)
     await request(app).get('/api/siwe/nonce').expect(404)
   })
 
-  it('refuse requests of other sites in cookie mode, as every other route', async () => {
+  it('refuse requests of other sites in cookie mode, like every other route', async () => {
     const { app } = await testApp({ siwe: true, useCookies: true })
     const login = await createSignedSiwe(app, account)
     for (const path of ['nonce', 'verify', 'logout']) {
@@ -173,7 +173,7 @@ describe('the routes of EIP-4361', () => {
     await request(app).post('/siwe/verify').set('Origin', 'https://service.example').send(login).expect(200)
   })
 
-  it('log out as POST /logout does', async () => {
+  it('log out like POST /logout', async () => {
     const { app } = await testApp({ siwe: true, useCookies: true })
     const login = await request(app)
       .post('/siwe/verify')
@@ -183,7 +183,7 @@ describe('the routes of EIP-4361', () => {
     await request(app).post('/refresh-token').set('Cookie', createCookieHeader(login)).expect(401)
   })
 
-  it('answer address and chain at sessionPath, and neither after a login by /auth', async () => {
+  it('return address and chain at sessionPath, and neither after a login by /auth', async () => {
     const { app } = await testApp({ siwe: true, sessionPath: '/session' })
     const { body } = await request(app)
       .post('/siwe/verify')
@@ -195,11 +195,11 @@ describe('the routes of EIP-4361', () => {
     const byChallenge = await session(accessToken)
     expect(byChallenge).toMatchObject({ did })
     expect(byChallenge).not.toHaveProperty('address')
-    expect(payloadOf(accessToken)).not.toHaveProperty('acct')
-    expect(payloadOf(accessToken)).not.toHaveProperty('amr')
+    expect(decodePayload(accessToken)).not.toHaveProperty('acct')
+    expect(decodePayload(accessToken)).not.toHaveProperty('amr')
   })
 
-  it('give 50 times the quota of nonces to a client network, and count bad texts as bad proofs', async () => {
+  it('allow 50 times the quota of nonces per client network, and count invalid texts as proofs', async () => {
     const { app } = await testApp({ siwe: true, maxRequestsPerTimeSlot: 1 })
     for (let asked = 0; asked < 50; asked += 1) await request(app).get('/siwe/nonce').expect(200)
     const refused = await request(app).get('/siwe/nonce').expect(429)

@@ -41,12 +41,12 @@ const CLAIMS: Record<string, unknown> = {
   sid: 'BBBBBBBBBBBBBBBBBBBBBB',
   use: 'access'
 }
-const tokenOf = (claims: Record<string, unknown>, header: Part = HEADER, signing: Sign = sign): string =>
+const forgeToken = (claims: Record<string, unknown>, header: Part = HEADER, signing: Sign = sign): string =>
   forgeJwt(header, { ...CLAIMS, ...claims }, signing)
 const verify = (token: unknown, nowSeconds = NOW): AccessTokenClaims =>
   verifyAccessToken(curve, token, { ...expected, nowSeconds })
 
-describe('accessTokenPayload', () => {
+describe('createAccessTokenPayload', () => {
   const input = {
     iss: 'did:a:service',
     aud: 'https://service.example',
@@ -55,7 +55,7 @@ describe('accessTokenPayload', () => {
     sid: 'session'
   }
 
-  it('holds the claims of the specification in whole seconds, the ids and the use', () => {
+  it('contains the claims of the specification in whole seconds, the ids and the use', () => {
     expect(createAccessTokenPayload(input, 1_000, 600)).toEqual({
       iss: 'did:a:service',
       aud: 'https://service.example',
@@ -76,7 +76,7 @@ describe('accessTokenPayload', () => {
     expect(createAccessTokenPayload(input, 1_000, 600, tokenClaims)).toEqual({ ...plain, role: 'admin' })
   })
 
-  it('is frozen all the way down', () => {
+  it('is deeply frozen', () => {
     const payload = createAccessTokenPayload(input, 1_000, 600, { roles: ['admin'] })
     expect(Object.isFrozen(payload)).toBe(true)
     expect(Object.isFrozen(payload.roles)).toBe(true)
@@ -84,44 +84,46 @@ describe('accessTokenPayload', () => {
 })
 
 describe('verifyAccessToken', () => {
-  it.each(vectors.vectors)('accepts what did-jwt made with $name', ({ token, payload }) =>
+  it.each(vectors.vectors)('accepts a token of did-jwt: $name', ({ token, payload }) =>
     expect(verify(token)).toEqual(payload)
   )
 
-  it('accepts a header without typ', () => expect(verify(tokenOf({}, { alg: 'ES256K' })).sub).toBe(CLAIMS.sub))
+  it('accepts a header without typ', () => expect(verify(forgeToken({}, { alg: 'ES256K' })).sub).toBe(CLAIMS.sub))
 
-  it.each(['jti', 'sid', 'use'])('accepts a token without %s, made elsewhere with the key of the service', (name) =>
-    expect(verify(tokenOf({ [name]: undefined }))).not.toHaveProperty(name)
+  it.each(['jti', 'sid', 'use'])('accepts a token without %s, created elsewhere with the key of the service', (name) =>
+    expect(verify(forgeToken({ [name]: undefined }))).not.toHaveProperty(name)
   )
 
-  it('gives the claims frozen all the way down, since they are shared between requests', () => {
-    const claims = verify(tokenOf({ roles: ['admin'] }))
+  it('returns the claims deeply frozen, because requests share them', () => {
+    const claims = verify(forgeToken({ roles: ['admin'] }))
     expect(Object.isFrozen(claims)).toBe(true)
     expect(Object.isFrozen(claims.roles)).toBe(true)
   })
 
-  it('accepts it up to the second before exp, and says of the second of exp that it is expired', () => {
-    expect(verify(tokenOf({}), NOW + 599).exp).toBe(NOW + 600)
-    expect(() => verify(tokenOf({}), NOW + 600)).toThrow(refusal('ERR_ACCESS_TOKEN_EXPIRED'))
-    expect(() => verify(tokenOf({}), NOW + 600)).toThrow('Expired access token')
+  it('accepts a token up to the second before exp, and calls it expired at exp', () => {
+    expect(verify(forgeToken({}), NOW + 599).exp).toBe(NOW + 600)
+    expect(() => verify(forgeToken({}), NOW + 600)).toThrow(refusal('ERR_ACCESS_TOKEN_EXPIRED'))
+    expect(() => verify(forgeToken({}), NOW + 600)).toThrow('Expired access token')
   })
 
-  it('accepts it 5 s before nbf and not 6 s', () => {
-    expect(verify(tokenOf({}), NOW - 5).nbf).toBe(NOW)
-    expect(() => verify(tokenOf({}), NOW - 6)).toThrow(refusal('ERR_ACCESS_TOKEN'))
+  it('accepts a token 5 s before nbf and not 6 s', () => {
+    expect(verify(forgeToken({}), NOW - 5).nbf).toBe(NOW)
+    expect(() => verify(forgeToken({}), NOW - 6)).toThrow(refusal('ERR_ACCESS_TOKEN'))
   })
 
-  it('says of a forged token never that it is expired', () => {
-    const forged = tokenOf({ exp: NOW - 1 }, HEADER, es256k(createNumberedWallet(1).privateKey))
+  it('never calls a forged token expired', () => {
+    const forged = forgeToken({ exp: NOW - 1 }, HEADER, es256k(createNumberedWallet(1).privateKey))
     expect(() => verify(forged)).toThrow(refusal('ERR_ACCESS_TOKEN'))
   })
 
-  it('says of an expired token for another audience not that it is expired', () => {
-    expect(() => verify(tokenOf({ exp: NOW - 1, aud: 'https://other.example' }))).toThrow(refusal('ERR_ACCESS_TOKEN'))
+  it('calls an expired token for another audience invalid, not expired', () => {
+    expect(() => verify(forgeToken({ exp: NOW - 1, aud: 'https://other.example' }))).toThrow(
+      refusal('ERR_ACCESS_TOKEN')
+    )
   })
 
   it('accepts 4096 bytes and no more', () => {
-    const tokens = Array.from({ length: 10 }, (_, i) => tokenOf({ pad: 'x'.repeat(2_676 + i) }))
+    const tokens = Array.from({ length: 10 }, (_, i) => forgeToken({ pad: 'x'.repeat(2_676 + i) }))
     expect(tokens.map(({ length }) => length)).toContain(4_096)
     const accepted = tokens.filter((token) => {
       try {
@@ -134,7 +136,7 @@ describe('verifyAccessToken', () => {
     expect(accepted.length).toBeLessThan(10)
   })
 
-  it('asks the curve only when form, header and claims are valid', () => {
+  it('calls the curve only if form, header and claims are valid', () => {
     let asked = 0
     const spy = {
       sha256: curve.sha256,
@@ -143,7 +145,7 @@ describe('verifyAccessToken', () => {
         return false
       }
     }
-    for (const token of ['', 'a.b.c', tokenOf({}, { alg: 'none' }), tokenOf({ aud: 'https://other.example' })]) {
+    for (const token of ['', 'a.b.c', forgeToken({}, { alg: 'none' }), forgeToken({ aud: 'https://other.example' })]) {
       expect(() => verifyAccessToken(spy, token, expected)).toThrow(refusal('ERR_ACCESS_TOKEN'))
     }
     expect(asked).toBe(0)
@@ -185,7 +187,7 @@ describe('verifyAccessToken', () => {
     ['a signature over other words', HEADER, () => sign('other words')],
     ['a signature of personal_sign', HEADER, (data) => Buffer.from(service.personalSign(data).slice(2, 130), 'hex')]
   ])('refuses a forged header or signature: %s', (_name, header, signing) =>
-    expect(() => verify(tokenOf({}, header, signing))).toThrow(refusal('ERR_ACCESS_TOKEN'))
+    expect(() => verify(forgeToken({}, header, signing))).toThrow(refusal('ERR_ACCESS_TOKEN'))
   )
 
   it.each<[string, Record<string, unknown>]>([
@@ -228,51 +230,50 @@ describe('verifyAccessToken', () => {
     ['type, as of a selective disclosure request', { type: 'sdr' }],
     ['type null', { type: null }]
   ])('refuses wrong claims under a valid signature: %s', (_name, claims) =>
-    expect(() => verify(tokenOf(claims))).toThrow(refusal('ERR_ACCESS_TOKEN'))
+    expect(() => verify(forgeToken(claims))).toThrow(refusal('ERR_ACCESS_TOKEN'))
   )
 
-  it('refuses what is no token', () => {
-    for (const value of [undefined, null, 5, '', 'Bearer', [tokenOf({})], { token: tokenOf({}) }]) {
+  it('refuses an invalid token', () => {
+    for (const value of [undefined, null, 5, '', 'Bearer', [forgeToken({})], { token: forgeToken({}) }]) {
       expect(() => verify(value)).toThrow(refusal('ERR_ACCESS_TOKEN'))
     }
   })
 
-  it('accepts none of 20,000 random mutations, or a million (F9)', () => {
+  it('accepts none of 20,000 random mutations, or 1,000,000 (F9)', () => {
     const mutants = rounds(20_000, 1_000_000)
     const tokens = [
-      tokenOf({}),
-      tokenOf({ sub: createNumberedWallet(2).did, jti: 'C', sid: 'D' }),
-      tokenOf({ role: 'admin' })
+      forgeToken({}),
+      forgeToken({ sub: createNumberedWallet(2).did, jti: 'C', sid: 'D' }),
+      forgeToken({ role: 'admin' })
     ]
     expect(countAcceptedMutants(curve, tokens, expected, mutants)).toEqual({ mutants, accepted: [] })
   })
 })
 
-// A token that was made by a clock that ran an hour ahead, or before ours was set back by an hour, would outlive its
-// life.
+// A token created while a clock was an hour ahead, before it was set back, would outlive its lifetime.
 describe('maxLifetimeSeconds', () => {
   const maxLifetimeSeconds = 600
   const verifyBounded = (token: string): AccessTokenClaims =>
     verifyAccessToken(curve, token, { ...expected, maxLifetimeSeconds })
 
-  it('lets a token live for that long and 5 s more, and says of 6 s more that it is expired', () => {
-    expect(verifyBounded(tokenOf({ exp: NOW + 605 })).exp).toBe(NOW + 605)
-    expect(() => verifyBounded(tokenOf({ exp: NOW + 606 }))).toThrow(refusal('ERR_ACCESS_TOKEN_EXPIRED'))
+  it('allows a token that lifetime and 5 s more, and calls one of 6 s more expired', () => {
+    expect(verifyBounded(forgeToken({ exp: NOW + 605 })).exp).toBe(NOW + 605)
+    expect(() => verifyBounded(forgeToken({ exp: NOW + 606 }))).toThrow(refusal('ERR_ACCESS_TOKEN_EXPIRED'))
   })
 
-  it('absent lets it live as long as it says', () =>
-    expect(verify(tokenOf({ exp: NOW + 1_000_000 })).exp).toBe(NOW + 1_000_000))
+  it('allows any lifetime if it is absent', () =>
+    expect(verify(forgeToken({ exp: NOW + 1_000_000 })).exp).toBe(NOW + 1_000_000))
 
-  it('reports a token issued before the clock was set back as expired, so that its client requests another', () => {
-    const claims = verify(tokenOf({}))
+  it('calls a token from before the clock was set back expired, so that its client requests another', () => {
+    const claims = verify(forgeToken({}))
     const setBack = NOW - 3_600
     expect(() => assertInForce(claims, setBack, maxLifetimeSeconds)).toThrow(refusal('ERR_ACCESS_TOKEN_EXPIRED'))
     expect(() => assertInForce(claims, NOW - 5, maxLifetimeSeconds)).not.toThrow()
     expect(() => assertInForce(claims, setBack)).toThrow(refusal('ERR_ACCESS_TOKEN'))
   })
 
-  it('says of a forged token never that it is expired', () => {
-    const forged = tokenOf({ exp: NOW + 3_600 }, HEADER, es256k(createNumberedWallet(2).privateKey))
+  it('never calls a forged token expired with a lifetime limit', () => {
+    const forged = forgeToken({ exp: NOW + 3_600 }, HEADER, es256k(createNumberedWallet(2).privateKey))
     expect(() => verifyBounded(forged)).toThrow(refusal('ERR_ACCESS_TOKEN'))
   })
 })

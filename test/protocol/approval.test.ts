@@ -13,17 +13,17 @@ const domains = acceptedLoginDomains(serviceUrl, [])
 const { did, address, personalSign } = createNumberedWallet(1)
 const account = createAccount(1)
 const rawBody = new TextEncoder().encode('{"amount":5}')
-const hashOf = (data: string | Uint8Array) => createHash('sha256').update(data).digest('hex')
-const statementOf = (line: string, path: string) =>
-  approvalStatement(line, { method: 'POST', path, pathHash: hashOf(path) })
+const computeHash = (data: string | Uint8Array) => createHash('sha256').update(data).digest('hex')
+const readStatement = (line: string, path: string) =>
+  approvalStatement(line, { method: 'POST', path, pathHash: computeHash(path) })
 const approved = (fields: Parameters<typeof createSiweText>[2] = {}, path = '/transfer') => {
-  const statement = statementOf('Send 5 (all)', path)
-  const message = createSiweText(account, 'ab'.repeat(32), { statement, requestId: hashOf(rawBody), ...fields })
+  const statement = readStatement('Send 5 (all)', path)
+  const message = createSiweText(account, 'ab'.repeat(32), { statement, requestId: computeHash(rawBody), ...fields })
   return { message, signature: personalSign(message), rawBody, did, domains }
 }
 
 describe('verifyApproval', () => {
-  it('returns who approved which request', () => {
+  it('returns the user and the approved request', () => {
     expect(verifyApproval(curve, approved())).toEqual({
       address: address.toLowerCase(),
       domain: 'service.example',
@@ -34,12 +34,12 @@ describe('verifyApproval', () => {
       path: '/transfer'
     })
     const long = `/transfer?${'(x)'.repeat(100)}`
-    const cut = { path: long.slice(0, 200), pathHash: hashOf(long) }
+    const cut = { path: long.slice(0, 200), pathHash: computeHash(long) }
     expect(verifyApproval(curve, approved({}, long))).toMatchObject(cut)
   })
 
-  it('accepts a request without a body, and another key where the document listed it', () => {
-    const { rawBody: _none, ...proof } = approved({ requestId: hashOf('') })
+  it('accepts a request without a body, and another key that the DID document listed', () => {
+    const { rawBody: _none, ...proof } = approved({ requestId: computeHash('') })
     expect(verifyApproval(curve, proof).line).toBe('Send 5 (all)')
     const other = { ...approved(), did: createNumberedWallet(2).did }
     expect(verifyApproval(curve, { ...other, controllers: [address.toLowerCase()] }).method).toBe('POST')
@@ -66,7 +66,7 @@ describe('verifyApproval', () => {
     ['a DID of another method', { ...approved(), did: 'did:web:example.org' }, 'ERR_DID_UNSUPPORTED']
   ] as const)('refuses %s', (_what, proof, code) => expect(() => verifyApproval(curve, proof)).toThrow(refusal(code)))
 
-  it('refuses an approval as the proof of a login', () =>
+  it('refuses an approval as a login proof', () =>
     expect(() => verifyLoginProof(curve, approved())).toThrow(refusal('ERR_MESSAGE')))
 })
 
@@ -76,7 +76,7 @@ describe('approvalStatement', () => {
     ['Send 1', '/a(GET'],
     ['Send 1', '/a?q=).(...'],
     ['Send 1 (POST /b... sha256:00)', `/${'x'.repeat(199)}`]
-  ])('names the request of the line %j and the path %j, and no other one', (line, path) =>
-    expect(parseApprovalStatement(statementOf(line, path))).toEqual({ line, method: 'POST', path })
+  ])('contains the request of line %j and path %j, and matches no other', (line, path) =>
+    expect(parseApprovalStatement(readStatement(line, path))).toEqual({ line, method: 'POST', path })
   )
 })

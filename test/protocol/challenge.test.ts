@@ -28,11 +28,12 @@ const { vectors } = JSON.parse(readFileSync(new URL('../vectors/challenge.json',
 const curve = await loadCurve()
 
 describe('computeChallenge', () => {
-  it.each(vectors)('is Keccak-256 of DID, secret and window, joined by hyphens: $name', ({ challenge, ...input }) =>
-    expect(computeChallenge(curve, input)).toBe(challenge)
+  it.each(vectors)(
+    'returns Keccak-256 of DID, secret and window, joined by hyphens: $name',
+    ({ challenge, ...input }) => expect(computeChallenge(curve, input)).toBe(challenge)
   )
 
-  it('hashes exactly the text of the specification, and adds the count of uses only from 1 on', () => {
+  it('hashes exactly the text of the specification, and appends the use count from 1 on', () => {
     const hashed: unknown[] = []
     const keccak256Hex = (data: unknown): string => {
       hashed.push(data)
@@ -43,7 +44,7 @@ describe('computeChallenge', () => {
     expect(hashed).toEqual(['did:a:b-c-4', 'did:a:b-c-4-1'])
   })
 
-  it('is 64 lower-case hexadecimal characters without 0x', () => {
+  it('returns 64 lower-case hexadecimal characters without 0x', () => {
     const challenge = computeChallenge(curve, { did: 'did:a:b', secret: 'c', window: 4, useCount: 0 })
     expect(challenge).toMatch(/^[0-9a-f]{64}$/)
   })
@@ -70,7 +71,7 @@ describe('challengeSecondsLeft', () =>
     ['1 at the last second', 1_800_000_299, 300, 1],
     ['1 in windows of 1 s', 1_800_000_299, 1, 1],
     ['a whole number in windows of 1.5 s, in which second 1 is the last of the first', 1, 1.5, 1]
-  ])('is %s', (_name, nowSeconds, windowSeconds, left) =>
+  ])('returns %s', (_name, nowSeconds, windowSeconds, left) =>
     expect(challengeSecondsLeft(nowSeconds, windowSeconds)).toBe(left)
   ))
 
@@ -85,7 +86,7 @@ const expected = {
 // test/vectors/challenge.json
 const CURRENT = '3df1bf410e5287cc1f9de8cdeba68f2ee28f564fa4102e352773a9e45f84e722'
 
-function challengeOf(window: number, useCount: number): string {
+function createChallenge(window: number, useCount: number): string {
   const text = `${wallet.did}-${expected.secret}-${window}${useCount === 0 ? '' : `-${useCount}`}`
   return curve.keccak256Hex(text)
 }
@@ -112,7 +113,7 @@ function spyCurve(): Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'> & { r
 
 const twoForms = (challenge: string): string[] => [`a ${challenge}`, `b ${challenge}`]
 
-/** The message that was signed, or the refusal: both steps, as the flows take them. */
+/** Returns the signed message, or throws the refusal, in the two steps of the flows. */
 function verifyResponse(
   curve: Curve | ReturnType<typeof spyCurve>,
   response: ChallengeResponse,
@@ -124,16 +125,16 @@ function verifyResponse(
 }
 
 describe('findSignedMessage and explainRefusal', () => {
-  it('answers the message that was signed, with one recovery when it is the likeliest', () => {
+  it('return the signed message, with one recovery if it is the most likely one', () => {
     const spy = spyCurve()
     expect(verifyResponse(spy, responseOver(`a ${CURRENT}`, twoForms), expected)).toBe(`a ${CURRENT}`)
     expect(spy.recoveries).toBe(1)
   })
 
-  it('answers the message that was signed when it is another of the accepted ones', () =>
+  it('return the signed message if it is another accepted one', () =>
     expect(verifyResponse(curve, responseOver(`b ${CURRENT}`, twoForms), expected)).toBe(`b ${CURRENT}`))
 
-  it('refuses the signature of another wallet', () => {
+  it('refuse the signature of another wallet', () => {
     const response = {
       ...responseOver(`a ${CURRENT}`, twoForms),
       controllers: new Set([createNumberedWallet(2).address.toLowerCase()])
@@ -141,7 +142,7 @@ describe('findSignedMessage and explainRefusal', () => {
     expect(() => verifyResponse(curve, response, expected)).toThrow(refusal('ERR_CHALLENGE'))
   })
 
-  it('refuses a signature that no key can have made', () => {
+  it('refuse a signature that no key can have made', () => {
     const response = responseOver(`a ${CURRENT}`, twoForms)
     const unrecoverable = { ...curve, recover: () => undefined }
     expect(() => verifyResponse(unrecoverable, response, expected)).toThrow(refusal('ERR_CHALLENGE'))
@@ -160,8 +161,8 @@ describe('findSignedMessage and explainRefusal', () => {
     ['the tenth challenge before the current one: used', 0, 10, 20, 'ERR_CHALLENGE_USED'],
     ['the eleventh challenge before the current one: no reason', 0, 9, 20, 'ERR_CHALLENGE'],
     ['a challenge that is still to come: no reason', 0, 1, 0, 'ERR_CHALLENGE']
-  ] as const)('refuses %s', (_name, windowOffset, signedCount, useCount, code) => {
-    const challenge = challengeOf(6_000_000 + windowOffset, signedCount)
+  ] as const)('refuse %s', (_name, windowOffset, signedCount, useCount, code) => {
+    const challenge = createChallenge(6_000_000 + windowOffset, signedCount)
     const response = responseOver(`a ${challenge}`, twoForms)
     expect(() => verifyResponse(curve, response, { ...expected, useCount })).toThrow(refusal(code))
   })
@@ -170,13 +171,13 @@ describe('findSignedMessage and explainRefusal', () => {
     ['the challenge after them: expired', 2, 'ERR_CHALLENGE_EXPIRED'],
     ['the first challenge: expired', 0, 'ERR_CHALLENGE_EXPIRED'],
     ['one between them, which was used then: no reason', 1, 'ERR_CHALLENGE']
-  ] as const)('refuses after two uses in the window just ended %s', (_name, signedCount, code) => {
-    const response = responseOver(`a ${challengeOf(5_999_999, signedCount)}`, twoForms)
+  ] as const)('refuse after two uses in the previous window %s', (_name, signedCount, code) => {
+    const response = responseOver(`a ${createChallenge(5_999_999, signedCount)}`, twoForms)
     expect(explainRefusal(curve, response, { ...expected, useCount: 1 }, 2)).toBe(code)
   })
 
-  it('accepts the challenge of the use count expected, here 3', () => {
-    const signed = `a ${challengeOf(6_000_000, 3)}`
+  it('accept the challenge of the expected use count, here 3', () => {
+    const signed = `a ${createChallenge(6_000_000, 3)}`
     expect(verifyResponse(curve, responseOver(signed, twoForms), { ...expected, useCount: 3 })).toBe(signed)
   })
 
@@ -185,14 +186,14 @@ describe('findSignedMessage and explainRefusal', () => {
     [1, 6],
     [2, 8],
     [20, 24]
-  ])('looks at two messages over each challenge in question: after %d uses %d recoveries', (useCount, recoveries) => {
+  ])('check two messages per candidate challenge: after %d uses %d recoveries', (useCount, recoveries) => {
     const spy = spyCurve()
     const response = responseOver('something else', twoForms)
     expect(() => verifyResponse(spy, response, { ...expected, useCount })).toThrow(refusal('ERR_CHALLENGE'))
     expect(spy.recoveries).toBe(recoveries)
   })
 
-  it('costs 24 recoveries at most, with 4 forms for 6 domains: none is left for the reasons', () => {
+  it('need at most 24 recoveries, with 4 forms for 6 domains: none is left for the reasons', () => {
     const spy = spyCurve()
     const messagesOver = (challenge: string): string[] => Array.from({ length: 24 }, (_, i) => `${i} ${challenge}`)
     const response = responseOver('something else', messagesOver)
@@ -200,11 +201,11 @@ describe('findSignedMessage and explainRefusal', () => {
     expect(spy.recoveries).toBe(24)
   })
 
-  // A sign up without credentials has 3 domains with 4 forms each: `used` once took all of the other 12.
-  it('shares what is left of 24 recoveries equally between the reasons: 6 each when 12 are spent', () => {
+  // A sign-up without credentials has 3 domains with 4 forms each. Cause: `used` took all of the other 12.
+  it('share the rest of 24 recoveries equally between the reasons: 6 each after 12', () => {
     const messagesOver = (challenge: string): string[] => Array.from({ length: 12 }, (_, i) => `${i} ${challenge}`)
-    const used = challengeOf(6_000_000, 0)
-    const previous = challengeOf(5_999_999, 0)
+    const used = createChallenge(6_000_000, 0)
+    const previous = createChallenge(5_999_999, 0)
     const verdictOn = (signed: string): [number, unknown] => {
       const spy = spyCurve()
       let thrown: unknown
@@ -221,7 +222,7 @@ describe('findSignedMessage and explainRefusal', () => {
     expect(verdictOn(`6 ${previous}`)).toEqual([24, refusal('ERR_CHALLENGE')])
   })
 
-  it('accepts the 24th message and not the 25th', () => {
+  it('accept the 24th message and not the 25th', () => {
     const messagesOver = (challenge: string): string[] => Array.from({ length: 25 }, (_, i) => `${i} ${challenge}`)
     const verify = (signed: string) => verifyResponse(curve, responseOver(signed, messagesOver), expected)
     expect(verify(`23 ${CURRENT}`)).toBe(`23 ${CURRENT}`)

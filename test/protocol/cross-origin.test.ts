@@ -45,7 +45,7 @@ describe('assertSameSite', () => {
     else expect(guard).toThrow(refusal('ERR_CROSS_ORIGIN'))
   })
 
-  it.each(['GET', 'HEAD', 'OPTIONS'])('lets %s pass, which changes nothing', (method) => {
+  it.each(['GET', 'HEAD', 'OPTIONS'])('allows %s, which changes nothing', (method) => {
     assertSameSite({ method, headers: { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' } }, trusted)
   })
 })

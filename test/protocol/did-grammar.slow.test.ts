@@ -33,7 +33,7 @@ function scanDid(text: string): boolean {
   return idChars > 0
 }
 
-/** The address or public key of a did:ethr by its parts, or undefined. */
+/** Returns the address or public key of a did:ethr, or undefined. */
 function scanEthrKey(text: string): string | undefined {
   const [scheme, method, ...rest] = text.split(':')
   const key = rest.pop() ?? ''
@@ -91,15 +91,15 @@ const mutated = fc
   })
 
 describe('the grammar of DIDs (F10)', () => {
-  it('gives the verdict of a scanner written by hand on 10,000 generated strings, and throws nothing else', () => {
-    const seen = { did: 0, address: 0, publicKey: 0, neither: 0 }
-    const kindOf = (text: string, key: string | undefined): keyof typeof seen =>
+  it('agrees with a handwritten scanner on 10,000 generated strings, and throws nothing else', () => {
+    const counts = { did: 0, address: 0, publicKey: 0, neither: 0 }
+    const classify = (text: string, key: string | undefined): keyof typeof counts =>
       key === undefined ? (scanDid(text) ? 'did' : 'neither') : key.length === 42 ? 'address' : 'publicKey'
     fc.assert(
       fc.property(fc.oneof(ethrDid, anyDid, longDid, mutated, idString, fc.string()), (text) => {
         const key = scanEthrKey(text)
-        const kind = kindOf(text, key)
-        seen[kind] += 1
+        const kind = classify(text, key)
+        counts[kind] += 1
         expect(isDid(text)).toBe(scanDid(text))
         expect(isEthrDid(text)).toBe(key !== undefined)
         if (kind === 'address') expect(addressOfDid(text)).toBe(key)
@@ -107,7 +107,7 @@ describe('the grammar of DIDs (F10)', () => {
       }),
       { numRuns: 10_000 }
     )
-    // Else the generators have gone blind.
-    expect(Math.min(...Object.values(seen))).toBeGreaterThan(200)
+    // Fails if the generators miss a kind.
+    expect(Math.min(...Object.values(counts))).toBeGreaterThan(200)
   })
 })

@@ -31,7 +31,7 @@ describe('parseDid', () => {
     'did:a:::b',
     'did:a:%2f',
     `did:a:${'b'.repeat(122)}`
-  ])('returns %s as it is', (did) => expect(parseDid(did)).toBe(did))
+  ])('returns %s unchanged', (did) => expect(parseDid(did)).toBe(did))
 
   it.each([
     ['nothing', undefined],
@@ -61,16 +61,16 @@ describe('parseDid', () => {
     ['129 characters', `did:a:${'b'.repeat(123)}`]
   ])('refuses %s', (_name, value) => expect(() => parseDid(value)).toThrow(refusal('ERR_DID')))
 
-  it('is not slowed down by 1 MB', () => expect(isDid(`did:a:${':'.repeat(1_000_000)}`)).toBe(false))
+  it('stays fast for 1 MB', () => expect(isDid(`did:a:${':'.repeat(1_000_000)}`)).toBe(false))
 })
 
 describe('canonicalDid', () => {
-  it('is one for every letter case of an address and a network', () => {
+  it('is equal for every letter case of an address and a network', () => {
     expect(canonicalDid(`did:ethr:RSK:${EIP_55}`)).toBe(`did:ethr:rsk:${ADDRESS}`)
     expect(canonicalDid(`did:ethr:rsk:${ADDRESS}`)).toBe(`did:ethr:rsk:${ADDRESS}`)
   })
 
-  it('keeps two networks apart', () =>
+  it('distinguishes two networks', () =>
     expect(canonicalDid(`did:ethr:rsk:${ADDRESS}`)).not.toBe(canonicalDid(`did:ethr:rsk:testnet:${ADDRESS}`)))
 })
 
@@ -85,7 +85,7 @@ describe('addressOfDid', () => {
     ['EIP-55 spelling', `did:ethr:rsk:${EIP_55}`],
     ['a wrong checksum, which no one asks for', `did:ethr:rsk:${ADDRESS.replace('b8c', 'B8c')}`],
     ['upper case throughout', `did:ethr:rsk:${ADDRESS.toUpperCase()}`]
-  ])('knows the address, in lower case, of a did:ethr with %s', (_name, did) => {
+  ])('returns the address, in lower case, of a did:ethr with %s', (_name, did) => {
     expect(addressOfDid(did)).toBe(ADDRESS)
     expect(isEthrDid(did)).toBe(true)
   })
@@ -132,7 +132,7 @@ describe('addressOfDid of a public key', () => {
   ]
 
   it.each(keys)(
-    'is the address of the wallet (%s), with and without network, in any letter case',
+    'returns the address of the wallet (%s), with and without network, in any letter case',
     (_by, key, wallet) => {
       for (const network of ['', 'rsk:', 'rsk:testnet:', '0x1e:']) {
         for (const spelled of [key, `0x${key.slice(2).toUpperCase()}`, key.toUpperCase()]) {
@@ -145,14 +145,14 @@ describe('addressOfDid of a public key', () => {
     }
   )
 
-  it('tells keys of both signs apart: 02 and 03 before one x are two addresses', () => {
+  it('distinguishes keys of both signs: 02 and 03 before one x are two addresses', () => {
     const x = signingKey.compressedPublicKey.slice(4)
     const addresses = ['02', '03'].map((sign) => addressOfDid(`did:ethr:0x${sign}${x}`, curve))
     expect(new Set(addresses).size).toBe(2)
     expect(addresses).toContain(address.toLowerCase())
   })
 
-  it('is ERR_DID_UNSUPPORTED without a curve, and for an x that no point has', () => {
+  it('fails with ERR_DID_UNSUPPORTED without a curve, and for an x that is not on the curve', () => {
     expect(() => addressOfDid(`did:ethr:rsk:${signingKey.compressedPublicKey}`)).toThrow(refusal('ERR_DID_UNSUPPORTED'))
     // x = 5 is no square on y² = x³ + 7; all ones is no element of the field.
     for (const x of ['5'.padStart(64, '0'), 'f'.repeat(64)]) {
@@ -160,7 +160,7 @@ describe('addressOfDid of a public key', () => {
     }
   })
 
-  it('knows the chain id that stands before it', () => {
+  it('accepts the chain id before the key', () => {
     expect(chainIdOfDid(`did:ethr:rsk:${signingKey.compressedPublicKey}`)).toBe(30)
     expect(chainIdOfDid(`did:ethr:${signingKey.compressedPublicKey}`)).toBe(1)
   })
@@ -179,9 +179,11 @@ describe('chainIdOfDid', () =>
   ])('maps %s to %s', (did, chainId) => expect(chainIdOfDid(did)).toBe(chainId)))
 
 describe('toContractDid', () =>
-  it('has the number of the chain, never its name', () => {
-    const didsOf = [1, 30, 31, 8453].map((chainId) => toContractDid({ chainId, address: ADDRESS.toLowerCase() }))
-    expect(didsOf).toEqual(['0x1', '0x1e', '0x1f', '0x2105'].map((name) => `did:ethr:${name}:${ADDRESS.toLowerCase()}`))
+  it('contains the number of the chain, never its name', () => {
+    const contractDids = [1, 30, 31, 8453].map((chainId) => toContractDid({ chainId, address: ADDRESS.toLowerCase() }))
+    expect(contractDids).toEqual(
+      ['0x1', '0x1e', '0x1f', '0x2105'].map((name) => `did:ethr:${name}:${ADDRESS.toLowerCase()}`)
+    )
     expect(['0x1e', '0x001E', 'rsk', '', undefined].map(findNetworkNumber)).toEqual([
       30,
       30,
@@ -192,12 +194,12 @@ describe('toContractDid', () =>
   }))
 
 describe('isEthrNetwork', () => {
-  it.each(['', 'rsk', 'rsk:testnet', 'RSK', 'sepolia', '0x1e'])('takes %j', (network) =>
+  it.each(['', 'rsk', 'rsk:testnet', 'RSK', 'sepolia', '0x1e'])('accepts %j', (network) =>
     expect(isEthrNetwork(network)).toBe(true)
   )
 
   it.each([':', 'rsk:', 'a:b:c', '0x', '30', 'a b', `rsk:${ADDRESS}`, 'a'.repeat(90), 30, undefined])(
-    'takes no %j',
+    'refuses %j',
     (network) => expect(isEthrNetwork(network)).toBe(false)
   )
 })
@@ -208,7 +210,7 @@ describe('assertNetwork', () => {
     ['in other letters', `did:ethr:RSK:${ADDRESS}`],
     ['none, for Ethereum', `did:ethr:${ADDRESS}`],
     ['a chain id of the list', `did:ethr:0x1E:${ADDRESS}`]
-  ])('lets a DID of %s pass', (_name, did) => assertNetwork(did, ['Rsk', '', '0x1e']))
+  ])('accepts a DID of %s', (_name, did) => assertNetwork(did, ['Rsk', '', '0x1e']))
 
   it.each([
     [`did:ethr:rsk:testnet:${ADDRESS}`, 'rsk:testnet'],

@@ -41,7 +41,7 @@ describe('toLowS', () => {
   it.each([
     [HALF_PLUS_1, HALF],
     [N_LESS_1, ONE]
-  ])('replaces s = %s by n - s', (s, low) =>
+  ])('replaces s = %s with n - s', (s, low) =>
     expect(Buffer.from(toLowS(signature(ONE, s))).toString('hex')).toBe(ONE + low)
   )
 })

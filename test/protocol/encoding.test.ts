@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
 import { decodeHex, decodeBase64url, encodeHex } from '../../src/protocol/encoding.js'
 
-describe('bytesOfHex and hexOfBytes', () =>
-  it('say what the Buffer of Node says, in either letter case', () =>
+describe('decodeHex and encodeHex', () =>
+  it('agree with the Buffer of Node, in either letter case', () =>
     fc.assert(
       fc.property(fc.uint8Array(), (bytes) => {
         const hex = Buffer.from(bytes).toString('hex')
@@ -30,7 +30,7 @@ describe('decodeBase64url', () => {
     ['a space', 'Zm 8'],
     ['a line feed at the end', 'Zm8\n'],
     ['a letter beyond ASCII', 'Zm9é']
-  ])('is undefined for %s', (_name, text) => expect(decodeBase64url(text)).toBeUndefined())
+  ])('returns undefined for %s', (_name, text) => expect(decodeBase64url(text)).toBeUndefined())
 
   it('agrees with the Buffer of Node on every text', () => {
     const letters = fc.constantFrom(...Array.from('ABCabcxyz0189-_gwQ'), '+', '/', '=', ' ', '\n', 'é', '€')

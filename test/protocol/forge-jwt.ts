@@ -1,10 +1,10 @@
 import { Buffer } from 'node:buffer'
 import { getBytes, sha256, SigningKey } from 'ethers'
 
-/** A part of a JWT: JSON to be, or text or bytes as they are. */
+/** Part of a JWT: an object that becomes JSON, or text or bytes that are used unchanged. */
 export type Part = object | string | Uint8Array
 
-/** Signs what a JWT signs; returns the signature part's bytes. */
+/** Signs the input of a JWT, and returns the bytes of the signature. */
 export type Sign = (signingInput: string) => Uint8Array
 
 const encode = (part: Part): string =>
@@ -12,7 +12,7 @@ const encode = (part: Part): string =>
     'base64url'
   )
 
-/** Low-s ES256K by ethers, so that no test checks this package's signatures with its own. */
+/** Returns low-s ES256K by ethers, so that no test checks this package's signatures with its own code. */
 export function es256k(privateKey: string): Sign {
   const key = new SigningKey(privateKey)
   return (signingInput) => {
@@ -21,7 +21,7 @@ export function es256k(privateKey: string): Sign {
   }
 }
 
-/** A JWT of any parts at all. */
+/** Returns a JWT of any parts. */
 export function forgeJwt(header: Part, payload: Part, sign: Sign): string {
   const signingInput = `${encode(header)}.${encode(payload)}`
   return `${signingInput}.${encode(sign(signingInput))}`

@@ -15,7 +15,7 @@ const good = forge(HEADER, { a: 1 })
 const [header, payload, signature] = good.split('.') as [string, string, string]
 
 describe('parseJwt', () => {
-  it('is header, payload, signing input and signature', () => {
+  it('returns header, payload, signing input and signature', () => {
     const parsed = parse(good)
     expect(parsed).toMatchObject({ header: HEADER, payload: { a: 1 }, signingInput: `${header}.${payload}` })
     expect(Buffer.from(parsed!.signature).toString('base64url')).toBe(signature)
@@ -54,21 +54,21 @@ describe('parseJwt', () => {
     ['a payload that is no UTF-8', forge(HEADER, Buffer.from('7b2261223a22ff227d', 'hex'))],
     ['a payload with half a character of UTF-8', forge(HEADER, Buffer.from('7b2261223a22c3227d', 'hex'))],
     ['a payload in UTF-16', forge(HEADER, Buffer.from('{"a":1}', 'utf16le'))]
-  ])('is undefined for %s', (_name, jwt) => expect(parse(jwt)).toBeUndefined())
+  ])('returns undefined for %s', (_name, jwt) => expect(parse(jwt)).toBeUndefined())
 
-  it('reads a JWT of exactly the bytes allowed, and nothing of a longer one', () => {
+  it('reads a JWT of exactly the allowed bytes, and refuses a longer one', () => {
     expect(parseJwt(good, good.length)).toBeDefined()
     expect(parseJwt(good, good.length - 1)).toBeUndefined()
     expect(parseJwt('.'.repeat(10_000_000), 4096)).toBeUndefined()
   })
 
-  it('takes the last of two fields of one name (RFC 7515, section 4)', () =>
+  it('uses the last of two fields with one name (RFC 7515, section 4)', () =>
     expect(parse(forge('{"alg":"none","alg":"ES256K"}', '{"sub":"a","sub":"b"}'))).toMatchObject({
       header: { alg: 'ES256K' },
       payload: { sub: 'b' }
     }))
 
-  it('lets no field reach a prototype', () => {
+  it('never changes a prototype', () => {
     const parsed = parse(forge(HEADER, '{"__proto__":{"admin":true}}'))
     expect(parsed?.payload.admin).toBeUndefined()
   })
@@ -76,7 +76,7 @@ describe('parseJwt', () => {
 
 describe('isPlainEs256kHeader', () => {
   it.each([[{ alg: 'ES256K' }], [{ alg: 'ES256K', typ: 'JWT' }], [{ typ: 'JWT', alg: 'ES256K' }]])(
-    'is true for %j',
+    'returns true for %j',
     (fields) => expect(isPlainEs256kHeader(fields)).toBe(true)
   )
 
@@ -92,7 +92,7 @@ describe('isPlainEs256kHeader', () => {
     [{ alg: 'ES256K', typ: null }],
     [{ alg: 'ES256K', kid: 'a' }],
     [JSON.parse('{"alg":"ES256K","__proto__":{}}') as Record<string, unknown>]
-  ])('is false for %j', (fields) => expect(isPlainEs256kHeader(fields)).toBe(false))
+  ])('returns false for %j', (fields) => expect(isPlainEs256kHeader(fields)).toBe(false))
 })
 
 const N = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
@@ -113,7 +113,7 @@ describe('isSignedBy', () =>
     ['r = 0', Buffer.concat([Buffer.alloc(32), low.subarray(32)])],
     ['s = 0', Buffer.concat([low.subarray(0, 32), Buffer.alloc(32)])],
     ['r above the order', Buffer.concat([Buffer.alloc(32, 255), low.subarray(32)])]
-  ])('is false for %s, before the curve is asked', (_name, bytes) => {
+  ])('returns false for %s, before the curve is called', (_name, bytes) => {
     let asked = 0
     const spy = {
       sha256: curve.sha256,
@@ -137,11 +137,11 @@ describe('parseSignerOutput', () => {
     ['r and s with 0x and a recovery', { r: `0x${r}`, s: `0x${s}`, recoveryParam: 1 }],
     ['r and s in upper case', { r: r.toUpperCase(), s: s.toUpperCase() }],
     ['a high s in hexadecimal', { r, s: high.subarray(32).toString('hex') }]
-  ])('is the 64 bytes with low s, of %s', (_name, output) =>
+  ])('returns the 64 bytes with low s, of %s', (_name, output) =>
     expect(Buffer.from(parseSignerOutput(output)!).toString('hex')).toBe(r + s)
   )
 
-  it('fills up r and s that lost their leading zeros', () =>
+  it('restores leading zeros of r and s', () =>
     expect(Buffer.from(parseSignerOutput({ r: '0xabc', s: '1' })!).toString('hex')).toBe(
       'abc'.padStart(64, '0') + '1'.padStart(64, '0')
     ))
@@ -163,5 +163,5 @@ describe('parseSignerOutput', () => {
     ['r = 0', { r: '0', s }],
     ['s = the order', { r, s: N.toString(16) }],
     ['64 zero bytes', Buffer.alloc(64).toString('base64url')]
-  ])('is undefined for %s', (_name, output) => expect(parseSignerOutput(output)).toBeUndefined())
+  ])('returns undefined for %s', (_name, output) => expect(parseSignerOutput(output)).toBeUndefined())
 })

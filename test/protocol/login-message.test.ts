@@ -8,10 +8,10 @@ import {
 import { parseHttpUrl, parseUrl } from '../../src/protocol/parse-url.js'
 
 describe('loginMessage', () => {
-  it('is the two lines of the specification, without a line feed at the end', () =>
+  it('returns the two lines of the specification, without a final line feed', () =>
     expect(loginMessage('service.example', 'c4a11e')).toBe('Login to service.example\nVerification code: c4a11e'))
 
-  it('begins with URL: in the dialect of that name, and is the same otherwise', () => {
+  it('starts with URL: in the dialect of that name, and is otherwise equal', () => {
     expect(loginMessage('service.example', 'c4a11e', 'url')).toBe('URL: service.example\nVerification code: c4a11e')
     expect(signUpMessages('service.example', 'c4a11e', ['a.b.c'], 'url')).toEqual([
       'URL: service.example\nVerification code: c4a11e\nMy credentials are: a.b.c'
@@ -20,12 +20,12 @@ describe('loginMessage', () => {
 })
 
 describe('signUpMessages', () => {
-  it('is one message with three lines when there are credentials, joined by commas', () =>
+  it('returns one message with three lines if there are credentials, joined by commas', () =>
     expect(signUpMessages('service.example', 'c4a11e', ['a.b.c', 'd.e.f'])).toEqual([
       'Login to service.example\nVerification code: c4a11e\nMy credentials are: a.b.c,d.e.f'
     ]))
 
-  it('returns four messages without credentials: no third line, its prefix in two forms, an empty line', () =>
+  it('returns four messages without credentials: no third line, two forms of its prefix, an empty line', () =>
     expect(signUpMessages('service.example', 'c4a11e', [])).toEqual([
       'Login to service.example\nVerification code: c4a11e',
       'Login to service.example\nVerification code: c4a11e\nMy credentials are: ',
@@ -54,28 +54,30 @@ describe('acceptedLoginDomains', () => {
       ['app.example', 'service.example'],
       ['service.example', 'https://service.example', 'app.example']
     ]
-  ])('are %s', (_name, serviceUrl, extra, domains) => expect(acceptedLoginDomains(serviceUrl, extra)).toEqual(domains))
+  ])('returns %s', (_name, serviceUrl, extra, domains) =>
+    expect(acceptedLoginDomains(serviceUrl, extra)).toEqual(domains)
+  )
 
-  it('leave enough for all of a sign up in 24 recoveries', () => expect(MAX_LOGIN_DOMAINS).toBe(6))
+  it('stays within the limit for a sign-up with 24 recoveries', () => expect(MAX_LOGIN_DOMAINS).toBe(6))
 })
 
 describe('parseHttpUrl', () => {
-  it.each(['http://a.example', 'https://a.example/b', 'HTTPS://A.example'])('knows %s', (text) =>
+  it.each(['http://a.example', 'https://a.example/b', 'HTTPS://A.example'])('parses %s', (text) =>
     expect(parseHttpUrl(text)).toBeInstanceOf(URL)
   )
 
   it.each(['a.example', '', 'ftp://a.example', 'https:', 'http://', 'javascript:alert(1)', '/a'])(
-    'is undefined for %j',
+    'returns undefined for %j',
     (text) => expect(parseHttpUrl(text)).toBeUndefined()
   )
 })
 
-// Cause: URL.canParse of Node 20 changes its mind about ü once it is optimised.
+// Cause: URL.canParse of Node 20 returns another result for ü after it is optimized.
 describe('parseUrl', () => {
-  it('parses a host with an umlaut for the thousandth time as for the first', () => {
+  it('parses a host with an umlaut the thousandth time as the first time', () => {
     const origins = new Set(Array.from({ length: 20_000 }, () => parseUrl('https://münchen.example')?.origin))
     expect([...origins]).toEqual(['https://xn--mnchen-3ya.example'])
   })
 
-  it('answers undefined for what is no URL', () => expect(parseUrl('no url')).toBeUndefined())
+  it('returns undefined for an invalid URL', () => expect(parseUrl('no url')).toBeUndefined())
 })

@@ -18,7 +18,7 @@ const siwe = (fields: Parameters<typeof createSiweText>[2] = {}) =>
   signed(createSiweText(account, 'abcdef0123456789', fields))
 
 describe('verifyLoginProof', () => {
-  it('tells who signed a login of this protocol, in either dialect, and a sign up', () => {
+  it('returns the signer of a login of this protocol, in either dialect, and of a sign-up', () => {
     const login = loginText(challenge)
     const proved = { address: address.toLowerCase(), domain: 'service.example', challenge }
     const credentials = `\nMy credentials are: eyJ.eyJ.sig-1,eyJ.eyJ.sig-2`
@@ -27,7 +27,7 @@ describe('verifyLoginProof', () => {
     }
   })
 
-  it('tells who signed a message of EIP-4361, and when by the clock of the user', () => {
+  it("returns the signer of an EIP-4361 message, and its time by the user's clock", () => {
     const proof = siwe({ statement: 'Come in.' })
     expect(verifyLoginProof(curve, proof)).toEqual({
       address: address.toLowerCase(),
@@ -37,7 +37,7 @@ describe('verifyLoginProof', () => {
     })
   })
 
-  it('takes another address where the document of the DID said so then', () => {
+  it('accepts another address that the document of the DID listed at that time', () => {
     const delegate = createNumberedWallet(2)
     const proof = { ...signed(loginText(challenge)), signature: delegate.personalSign(loginText(challenge)) }
     expect(() => verifyLoginProof(curve, proof)).toThrow(refusal('ERR_CHALLENGE'))
@@ -74,8 +74,8 @@ describe('verifyLoginProof', () => {
   ] as const)('refuses %s', (_what, login, code) => expect(() => verifyLoginProof(curve, login)).toThrow(refusal(code)))
 })
 
-describe('loginProofs', () => {
-  /** An application whose listener keeps the events, and then throws; what it has written to its log. */
+describe('the option loginProofs', () => {
+  /** Creates an application whose listener records the events, and then throws; returns its log as well. */
   async function auditedApp(loginProofs?: boolean) {
     const events: SecurityEvent[] = []
     const lines: unknown[] = []
@@ -89,7 +89,7 @@ describe('loginProofs', () => {
     return { ...test, events, written: () => JSON.stringify(lines) }
   }
 
-  it('gives the events of login and sign up what was signed, which proves itself, and no log has it', async () => {
+  it('adds the signed text to events of login and sign-up, where it verifies, and to no log', async () => {
     const { app, post, createSignedLogin, events, written } = await auditedApp(true)
     const login = await createSignedLogin()
     await post('/auth', login).expect(200)
@@ -106,13 +106,13 @@ describe('loginProofs', () => {
     expect(written()).toContain('security-listener-failed')
   })
 
-  it('is off unless it is requested', async () => {
+  it('is off by default', async () => {
     const { logIn, events } = await auditedApp()
     await logIn()
     expect(events[0]).not.toHaveProperty('proof')
   })
 
-  it('is refused where a signature stays valid', async () => {
+  it('is refused with a setting that keeps a signature valid', async () => {
     const setup = testApp({ loginProofs: true, replayProtection: 'window' })
     await expect(setup).rejects.toThrow('loginProofs: received true with replayProtection "window"')
   })

@@ -23,21 +23,21 @@ const { sig: good } = vectors[0]
 const withV = (v: number): string => good.slice(0, 130) + v.toString(16).padStart(2, '0')
 
 describe('hashPersonalMessage', () =>
-  it.each(vectors)('is what ethers hashes for $message', ({ message, hash }) =>
+  it.each(vectors)('returns the hash of ethers for $message', ({ message, hash }) =>
     expect(Buffer.from(hashPersonalMessage(curve, message)).toString('hex')).toBe(hash)
   ))
 
 describe('recoverPersonalSigner', () => {
-  it.each(vectors)('is the address of the key that signed $message', ({ message, sig, address }) =>
+  it.each(vectors)('returns the address of the key that signed $message', ({ message, sig, address }) =>
     expect(recoverPersonalSigner(curve, message, parseSignature(sig))).toBe(address)
   )
 
-  it('is another address for another message', () => {
+  it('returns another address for another message', () => {
     const { message, sig, address } = vectors[0]
     expect(recoverPersonalSigner(curve, `${message} `, parseSignature(sig))).not.toBe(address)
   })
 
-  it.each(['native or WASM', 'WASM'])('is undefined when r is on no point of the curve (%s)', async (kind) => {
+  it.each(['native or WASM', 'WASM'])('returns undefined if r is not on the curve (%s)', async (kind) => {
     // 5 is the smallest x without a point on y² = x³ + 7.
     const bytes = Buffer.from('5'.padStart(64, '0') + '1'.padStart(64, '0'), 'hex')
     const arithmetic = kind === 'WASM' ? await addHashes(await loadWasm()) : curve
@@ -46,14 +46,14 @@ describe('recoverPersonalSigner', () => {
 })
 
 describe('addressOfPublicKey', () =>
-  it('is the address of private key 1', () => {
+  it('returns the address of private key 1', () => {
     const generator =
       '0479be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798483ada7726a3c4655da4fbfc0e1108a8fd17b448a68554199c47d08ffb10d4b8'
     expect(addressOfPublicKey(curve, Buffer.from(generator, 'hex'))).toBe('0x7e5f4552091a69125d5dfcb7b8c2659029395bdf')
   }))
 
 describe('parseSignature', () => {
-  it('is r, s and the recovery', () => {
+  it('returns r, s and the recovery', () => {
     const { bytes, recovery } = parseSignature(good)
     expect(Buffer.from(bytes).toString('hex')).toBe(good.slice(2, 130))
     expect(recovery).toBe(good.endsWith('1b') ? 0 : 1)
@@ -73,12 +73,12 @@ describe('parseSignature', () => {
     [96, 1],
     [97, 0],
     [98, 1]
-  ])('reads v = %d as recovery %d, whatever the chain', (v, recovery) => {
+  ])('maps v = %d to recovery %d, independent of the chain', (v, recovery) => {
     expect(parseSignature(withV(v)).recovery).toBe(recovery)
     expect(parseSignature(withV(v), 5).recovery).toBe(recovery)
   })
 
-  it('accepts no other v when the chain is unknown', () => {
+  it('accepts no other v if the chain is unknown', () => {
     const accepted = Array.from({ length: 256 }, (_, v) => v).filter((v) => {
       try {
         return parseSignature(withV(v))
@@ -112,7 +112,7 @@ describe('parseSignature', () => {
     ['{ r, s, v }', { r: good.slice(0, 66), s: `0x${good.slice(66, 130)}`, v: 27 }],
     ['an object that reads like one', { toString: () => good, length: 132 }],
     ['a String object', Object(good)]
-  ])('refuses what is no string: %s', (_name, value) =>
+  ])('refuses a value that is not a string: %s', (_name, value) =>
     expect(() => parseSignature(value)).toThrow(refusal('ERR_SIGNATURE'))
   )
 })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { createRouteUrl } from '../../src/protocol/parse-url.js'
 
-describe('routeUrl', () => {
+describe('createRouteUrl', () => {
   it.each([
     ['https://service.example', '', '/signup', 'https://service.example/signup'],
     ['https://service.example/', '', '/signup', 'https://service.example/signup'],
@@ -20,7 +20,7 @@ describe('routeUrl', () => {
   )
 
   it.each(['urn:example:service', 'service.example', 'ftp://service.example', 'x'])(
-    'is undefined for %s, which is not an http(s) URL',
+    'returns undefined for %s, which is not an http(s) URL',
     (serviceUrl) => expect(createRouteUrl(serviceUrl, '/api', '/signup')).toBeUndefined()
   )
 })

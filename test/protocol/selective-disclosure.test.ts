@@ -16,7 +16,7 @@ describe('parseClaims', () => {
     ['a value of 4097 characters', [{ claimType: 'a', claimValue: 'x'.repeat(4097) }]]
   ])('refuses %s', (_name, claims) => expect(() => parseClaims(claims)).toThrow(refusal('ERR_REQUEST')))
 
-  it('takes 50 claims of 4096 characters, or none', () => {
+  it('accepts 50 claims of 4096 characters, or none', () => {
     const claims = Array<object>(50).fill({ claimType: 'a', claimValue: 'x'.repeat(4096) })
     expect(parseClaims(claims)).toEqual(claims)
     expect(parseClaims(undefined)).toEqual([])
@@ -28,7 +28,7 @@ describe('parseClaims', () => {
   })
 })
 
-describe('missingFrom', () => {
+describe('findMissing', () => {
   const missingWith = (credentialSchema: unknown): string[] => {
     const credential = { jwt: '', issuer: '', subject: undefined, type: ['Email'], credentialSubject: {} }
     const credentials = [{ ...credential, expiresAtSeconds: undefined, vc: { credentialSchema } }]
@@ -39,7 +39,7 @@ describe('missingFrom', () => {
     ['the only segment', { id: 'Passport' }],
     ['the last segment', { id: 'https://schemas.example/v1/Passport', type: 'JsonSchema' }],
     ['one of several', [{ id: 'https://schemas.example/v1/Email' }, { id: 'https://schemas.example/v1/Passport' }]]
-  ])('finds a schema that is %s of credentialSchema.id, and one of its type', (_name, schema) =>
+  ])('finds a schema that is %s of credentialSchema.id or the type', (_name, schema) =>
     expect(missingWith(schema)).toEqual([])
   )
 
@@ -51,7 +51,7 @@ describe('missingFrom', () => {
     ['an id that is a number', { id: 5 }],
     ['text', 'https://schemas.example/Passport'],
     ['null', null]
-  ])('misses a schema when credentialSchema is %s', (_name, schema) =>
+  ])('reports a missing schema if credentialSchema is %s', (_name, schema) =>
     expect(missingWith(schema)).toEqual(['Passport'])
   )
 })

@@ -13,14 +13,14 @@ import {
 const curve = await loadCurve()
 
 describe('hashRefreshToken', () => {
-  it('is SHA-256 as base64url', () => {
+  it('returns SHA-256 as base64url', () => {
     // FIPS 180-4: SHA-256 of "abc".
     expect(hashRefreshToken(curve, 'abc')).toBe('ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0')
   })
 })
 
-describe('the bounds of sessions', () =>
-  it('are 50 sessions a user and 16 replaced tokens a session', () =>
+describe('the limits of sessions', () =>
+  it('are 50 sessions per user and 16 replaced tokens per session', () =>
     expect([MAX_SESSIONS_PER_DID, MAX_REPLACED_TOKENS]).toEqual([50, 16])))
 
 /** Replaces token `a` at 100 s and token `b` at 200 s; `c` is the current one, up to 1,000 s. */
@@ -62,7 +62,7 @@ describe('judgeRefresh', () => {
     ['a token that it never had, when the session expires', 'x', 'new', 1_000, 'unknown']
   ])('%s', (_name, presented, next, nowSeconds, verdict) => expect(judge(presented, next, nowSeconds)).toBe(verdict))
 
-  it.each(['loggedOut', 'revoked'] as const)('answers ended for each token of a session that is %s', (state) => {
+  it.each(['loggedOut', 'revoked'] as const)('returns ended for each token of a session that is %s', (state) => {
     const verdicts = ['a', 'b', 'c'].flatMap((presented) =>
       ['b', 'c', 'new'].map((next) => judge(presented, next, 300, { state }))
     )
@@ -70,13 +70,13 @@ describe('judgeRefresh', () => {
     expect(judge('x', 'new', 300, { state })).toBe('unknown')
   })
 
-  it('knows no grace when it is 0: a token that comes back a second later is reused', () => {
+  it('has no grace period of 0: a token that is used again a second later is reused', () => {
     const rotation = { presentedHash: 'b', nextHash: 'new', graceSeconds: 0 }
     expect(judgeRefresh(session, { ...rotation, nowSeconds: 200 })).toBe('replaced')
     expect(judgeRefresh(session, { ...rotation, nowSeconds: 201 })).toBe('reused')
   })
 
-  it('knows a replaced token by the first 24 characters of its hash, and the current one by all', () => {
+  it('matches a replaced token by the first 24 characters of its hash, and the current one by all', () => {
     const replacedTokens = [{ hash: 'ungWv48Bz-pBQUDeXa4iI7AD', replacedAtSeconds: 200 }]
     const hash = 'ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0'
     expect(judge(hash, 'new', 205, { replacedTokens })).toBe('replaced')
@@ -84,7 +84,7 @@ describe('judgeRefresh', () => {
     expect(judge(`${hash.slice(0, 42)}1`, 'new', 205, { refreshTokenHash: hash, replacedTokens: [] })).toBe('unknown')
   })
 
-  it('rotates only the current token, and revokes for no other than a replaced one after its grace', () => {
+  it('rotates only the current token, and revokes only for a replaced one after its grace period', () => {
     const tokens = ['a', 'b', 'c', 'x']
     fc.assert(
       fc.property(

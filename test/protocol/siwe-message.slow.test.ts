@@ -12,7 +12,7 @@ interface Siwe {
 const { SiweMessage } = createRequire(new URL('../slow/package.json', import.meta.url))('siwe') as Siwe
 
 describe('parseSiweMessage', () =>
-  it('reads 1,000 messages of siwe as siwe does', () =>
+  it('parses 1,000 messages of siwe like siwe', () =>
     fc.assert(
       fc.property(judgedMessages, ({ address, issuedAt, expirationTime, notBefore, ...rest }) => {
         const times = {

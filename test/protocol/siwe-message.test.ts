@@ -50,8 +50,8 @@ const SHORT = [HEADER, ADDRESS, '', '', ...LINES.slice(5, 10)]
 const withLine = (number: number, ...lines: string[]): string =>
   [...LINES.slice(0, number - 1), ...lines, ...LINES.slice(number)].join('\n')
 
-/** Code and reason of a refusal. */
-function refusalOf(work: () => unknown): { code: string; field?: unknown; line?: unknown } | undefined {
+/** Returns code and reason of a refusal. */
+function catchRefusal(work: () => unknown): { code: string; field?: unknown; line?: unknown } | undefined {
   try {
     work()
     return undefined
@@ -62,23 +62,23 @@ function refusalOf(work: () => unknown): { code: string; field?: unknown; line?:
 }
 
 describe('parseSiweMessage', () => {
-  it('reads every field as it is spelt, and only those that exist', () => {
+  it('returns every field in its spelling, and only existing ones', () => {
     expect(parseSiweMessage(TEXT)).toEqual(FIELDS)
     const { domain, address, uri, chainId, nonce, issuedAt } = FIELDS
     expect(parseSiweMessage(SHORT.join('\n'))).toEqual({ domain, address, uri, chainId, nonce, issuedAt })
   })
 
-  it('takes line ends of CRLF, when all are', () => {
+  it('accepts CRLF if all lines end with it', () => {
     expect(parseSiweMessage(LINES.join('\r\n'))).toEqual(FIELDS)
-    expect(refusalOf(() => parseSiweMessage(TEXT.replace('\n', '\r\n')))).toMatchObject({ code: 'ERR_MESSAGE' })
-    expect(refusalOf(() => parseSiweMessage(LINES.join('\r')))).toMatchObject({ code: 'ERR_MESSAGE', line: 1 })
+    expect(catchRefusal(() => parseSiweMessage(TEXT.replace('\n', '\r\n')))).toMatchObject({ code: 'ERR_MESSAGE' })
+    expect(catchRefusal(() => parseSiweMessage(LINES.join('\r')))).toMatchObject({ code: 'ERR_MESSAGE', line: 1 })
   })
 
   it.each([
     ['one blank line in place of a statement, as AppKit', [HEADER, ADDRESS, '', ...LINES.slice(5, 10)]],
     ['two, as the EIP', SHORT],
     ['three, as siwe for an empty one', [HEADER, ADDRESS, '', '', '', ...LINES.slice(5, 10)]]
-  ])('takes %s', (_how, lines) => {
+  ])('accepts %s', (_how, lines) => {
     expect(parseSiweMessage(lines.join('\n'))).toMatchObject({ domain: 'service.example', nonce: NONCE })
     expect(parseSiweMessage(lines.join('\n')).statement).toBeUndefined()
   })
@@ -119,7 +119,7 @@ describe('parseSiweMessage', () => {
       ],
       '30'
     ]
-  ])('takes a message as the formatter of %s writes it', (_whose, head, chain) => {
+  ])('accepts a message of the formatter of %s', (_whose, head, chain) => {
     const tail = ['Version: 1', `Chain ID: ${chain}`, `Nonce: ${NONCE}`, 'Issued At: 2027-01-15T08:00:00.000Z']
     const resources = ['Resources:', '- urn:recap:eyJhdHQiOnsiZWlwMTU1Ijp7InJlcXVlc3QvcGVyc29uYWxfc2lnbiI6W3t9XX19fQ==']
     const text = [...head, ...tail, ...resources].join('\n')
@@ -180,40 +180,40 @@ describe('parseSiweMessage', () => {
     ['a field behind the resources', `${TEXT}\n${LINES[12]!}`, 'Resources', 17],
     ['a space at the end of a line', withLine(7, 'Version: 1 '), 'Version', 7],
     ['nothing', '', 'domain', 1]
-  ])('refuses %s, and names the line', (_what, text, field, line) =>
-    expect(refusalOf(() => parseSiweMessage(text))).toEqual({ code: 'ERR_MESSAGE', field, line })
+  ])('refuses %s, and reports the line', (_what, text, field, line) =>
+    expect(catchRefusal(() => parseSiweMessage(text))).toEqual({ code: 'ERR_MESSAGE', field, line })
   )
 
-  it('takes 8,192 bytes and no more, counted in UTF-8, also where each field would be short enough', () => {
+  it('accepts 8,192 bytes of UTF-8 and no more, even if each field is within its limit', () => {
     const sized = (bytes: number, letter: string): string => {
       const lines = [...LINES.slice(0, 14), '- urn:']
       const left = bytes - Buffer.byteLength(lines.join('\n'))
       return lines.join('\n') + letter.repeat(left)
     }
     expect(parseSiweMessage(sized(8_192, 'x')).resources).toHaveLength(1)
-    expect(refusalOf(() => parseSiweMessage(sized(8_193, 'x')))).toEqual({ code: 'ERR_MESSAGE', field: 'length' })
+    expect(catchRefusal(() => parseSiweMessage(sized(8_193, 'x')))).toEqual({ code: 'ERR_MESSAGE', field: 'length' })
     const long = [...LINES.slice(0, 13), 'Resources:', ...Array<string>(3).fill(`- urn:${'x'.repeat(850)}`)]
     long[3] = '同'.repeat(2_000)
-    expect(refusalOf(() => parseSiweMessage(long.join('\n')))).toEqual({ code: 'ERR_MESSAGE', field: 'length' })
+    expect(catchRefusal(() => parseSiweMessage(long.join('\n')))).toEqual({ code: 'ERR_MESSAGE', field: 'length' })
   })
 
-  it('reads 1,000 messages of viem as viem does', () =>
+  it('parses 1,000 messages of viem like viem', () =>
     fc.assert(
       fc.property(judgedMessages, (fields) => {
         const text = createSiweMessage(fields)
         const { issuedAt, expirationTime, notBefore, version: _version, ...rest } = parseByViem(text)
-        const timeOf = (time?: Date): string | undefined => time?.toISOString()
+        const formatTime = (time?: Date): string | undefined => time?.toISOString()
         expect(parseSiweMessage(text)).toEqual({
           ...rest,
-          issuedAt: timeOf(issuedAt),
-          expirationTime: timeOf(expirationTime),
-          notBefore: timeOf(notBefore)
+          issuedAt: formatTime(issuedAt),
+          expirationTime: formatTime(expirationTime),
+          notBefore: formatTime(notBefore)
         })
       }),
       { numRuns: 1_000 }
     ))
 
-  it('refuses a message with one byte changed, or reads in it what viem reads', () => {
+  it('refuses a message with one changed byte, or parses it like viem', () => {
     const bytes = Buffer.from(TEXT)
     fc.assert(
       fc.property(fc.nat(bytes.length - 1), fc.nat(255), (at, byte) => {
@@ -227,7 +227,7 @@ describe('parseSiweMessage', () => {
           expect((error as DidAuthError).code).toBe('ERR_MESSAGE')
           return
         }
-        // Viem knows one name of an account, and no underscore in a host.
+        // Viem accepts one name of an account, and no underscore in a host.
         const { uri, nonce, chainId, issuedAt } = parseByViem(text)
         const [first, address] = text.split('\n')
         expect(ours).toMatchObject({ address, uri, nonce, chainId })
@@ -249,7 +249,7 @@ describe('assertOwnSite', () => {
     [{ scheme: 'HTTPS', domain: 'Service.Example', uri: 'HTTPS://SERVICE.example:443' }],
     [{ scheme: 'http', domain: 'localhost:3000', uri: 'http://localhost:3000/' }],
     [{ scheme: 'http', domain: '[::1]:3000' }]
-  ])('takes %j', (changes) => expect(at(changes)).not.toThrow())
+  ])('accepts %j', (changes) => expect(at(changes)).not.toThrow())
 
   it.each([
     [{ domain: 'evil.example' }, 'domain'],
@@ -266,7 +266,7 @@ describe('assertOwnSite', () => {
     [{ uri: 'javascript://service.example/%0aalert(1)' }, 'URI'],
     [{ uri: 'app://service.example/login' }, 'URI'],
     [{ uri: 'ws://service.example/' }, 'URI']
-  ])('refuses %j', (changes, field) => expect(refusalOf(at(changes))).toEqual({ code: 'ERR_MESSAGE_DOMAIN', field }))
+  ])('refuses %j', (changes, field) => expect(catchRefusal(at(changes))).toEqual({ code: 'ERR_MESSAGE_DOMAIN', field }))
 })
 
 describe('assertInTime', () => {
@@ -276,14 +276,14 @@ describe('assertInTime', () => {
   const start = { expirationTime: undefined, notBefore: '2027-01-15T08:00:00Z' }
 
   const refusalAt = (message: Parameters<typeof assertInTime>[0], nowSeconds: number) =>
-    refusalOf(() => assertInTime(message, nowSeconds))
+    catchRefusal(() => assertInTime(message, nowSeconds))
 
-  it('allows 60 s for clocks that differ, after the end and before the beginning', () => {
+  it('tolerates 60 s of clock difference, after the end and before the beginning', () => {
     expect(refusalAt(end, NOW + 59)).toBeUndefined()
     expect(refusalAt(end, NOW + 60)).toEqual({ code: 'ERR_MESSAGE', field: 'Expiration Time' })
     expect(refusalAt(start, NOW - 60)).toBeUndefined()
     expect(refusalAt(start, NOW - 61)).toEqual({ code: 'ERR_MESSAGE', field: 'Not Before' })
   })
 
-  it('asks nothing of a message without times', () => expect(refusalAt({}, 0)).toBeUndefined())
+  it('accepts a message without times', () => expect(refusalAt({}, 0)).toBeUndefined())
 })

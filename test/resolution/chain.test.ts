@@ -40,12 +40,12 @@ const unproved = [401, 'Unproved credential issuer']
 const outOfReach = [503, 'DID resolver unavailable, try again']
 
 describe('POST /signup with rpcUrl: the owner of an issuer', () => {
-  it.each(['ES256K', 'ES256K-R'] as const)('is at first the key of its address (%s)', async (alg) => {
+  it.each(['ES256K', 'ES256K-R'] as const)('is initially the key of its address (%s)', async (alg) => {
     const issuer = createNumberedWallet(1001)
     expect(await answerTo(await chainApp(), await didJwtVcCredential(issuer, user.did, alg))).toEqual(accepted)
   })
 
-  it('is not just any key', async () => {
+  it('is not any other key', async () => {
     const forged = createCredentialJwt(
       { did: createNumberedWallet(1002).did, privateKey: createNumberedWallet(6666).privateKey },
       user.did
@@ -53,7 +53,7 @@ describe('POST /signup with rpcUrl: the owner of an issuer', () => {
     expect(await answerTo(await chainApp(), forged)).toEqual(refused)
   })
 
-  it('changes: the old key is refused and the new one accepted', async () => {
+  it('can change: the old key is refused and the new one accepted', async () => {
     const { did, address, privateKey } = createNumberedWallet(1003)
     const newOwner = createNumberedWallet(1004)
     await chain.changeOwner(address, newOwner.address)
@@ -64,7 +64,7 @@ describe('POST /signup with rpcUrl: the owner of an issuer', () => {
     )
   })
 
-  it('is nobody once the DID is deactivated', async () => {
+  it('does not exist after the DID is deactivated', async () => {
     const issuer = createNumberedWallet(1009)
     await chain.changeOwner(issuer.address, nobody)
     expect(await answerTo(await chainApp(), createCredentialJwt(issuer, user.did))).toEqual(unproved)
@@ -101,7 +101,7 @@ describe('POST /signup with rpcUrl: a delegate of an issuer', () => {
       (address: string) => chain.addDelegate(address, 'veriKey', delegate.address, 60),
       refused
     ]
-  ])('%s signs credentials or not, and the owner does', async (_name, number, register, expected) => {
+  ])('%s, signs credentials or not, and the owner still does', async (_name, number, register, expected) => {
     const issuer = createNumberedWallet(number)
     await register(issuer.address)
     const credential = createCredentialJwt({ did: issuer.did, privateKey: delegate.privateKey }, user.did)
@@ -114,7 +114,7 @@ describe('POST /signup with rpcUrl: a public key in the registry', () => {
   const secp256k1 = createNumberedWallet(1200)
   const secp256k1Bytes = Buffer.from(SigningKey.computePublicKey(secp256k1.privateKey, true).slice(2), 'hex')
 
-  it('signs credentials with EdDSA when its type is Ed25519, until it is revoked', async () => {
+  it('signs credentials with EdDSA if its type is Ed25519, until it is revoked', async () => {
     const { did, address } = createNumberedWallet(1201)
     const key = ed25519Key()
     const publicKey = Buffer.from(String(key.publicKeyJwk.x), 'base64url')
@@ -125,21 +125,21 @@ describe('POST /signup with rpcUrl: a public key in the registry', () => {
     expect(await answerTo(await chainApp(), credential)).toEqual(refused)
   })
 
-  it('signs credentials with ES256K when its type is Secp256k1', async () => {
+  it('signs credentials with ES256K if its type is Secp256k1', async () => {
     const { did, address } = createNumberedWallet(1202)
     await chain.setAttribute(address, 'did/pub/Secp256k1/veriKey/hex', secp256k1Bytes)
     const credential = createCredentialJwt({ did, privateKey: secp256k1.privateKey }, user.did)
     expect(await answerTo(await chainApp(), credential)).toEqual(accepted)
   })
 
-  it('signs none when it is for encryption', async () => {
+  it('does not sign if it is for encryption', async () => {
     const { did, address } = createNumberedWallet(1203)
     await chain.setAttribute(address, 'did/pub/Secp256k1/enc/hex', secp256k1Bytes)
     const credential = createCredentialJwt({ did, privateKey: secp256k1.privateKey }, user.did)
     expect(await answerTo(await chainApp(), credential)).toEqual(refused)
   })
 
-  it('does not spoil the other keys when it is malformed', async () => {
+  it('does not affect the other keys if it is malformed', async () => {
     const { did, address } = createNumberedWallet(1204)
     await chain.setAttribute(address, 'did/pub/Secp256k1/veriKey/hex', Buffer.from('garbage'))
     await chain.setAttribute(address, 'did/pub/Secp256k1/veriKey/hex', secp256k1Bytes)
@@ -153,7 +153,7 @@ describe('POST /signup with rpcUrl: a public key in the registry', () => {
 })
 
 describe('POST /signup with rpcUrl: the network of an issuer', () => {
-  it('is rsk when networkName is absent, or named by the chain id that the node tells', async () => {
+  it('is rsk if networkName is missing, or named by the chain id of the node', async () => {
     const { address, privateKey } = createNumberedWallet(1300)
     const app = await chainApp()
     for (const network of ['rsk', '0x1f', '0x1F']) {
@@ -162,7 +162,7 @@ describe('POST /signup with rpcUrl: the network of an issuer', () => {
     }
   })
 
-  it('is the one of networkName', async () => {
+  it('is that of networkName', async () => {
     const { address, privateKey } = createNumberedWallet(1301)
     const app = await chainApp({ networkName: 'rsk:testnet' })
     const testnet = { did: `did:ethr:rsk:testnet:${address}`, privateKey }
@@ -173,7 +173,7 @@ describe('POST /signup with rpcUrl: the network of an issuer', () => {
   })
 
   it.each(['did:ethr', 'did:ethr:sepolia', 'did:ethr:constructor', 'did:ethr:__proto__', 'did:ethr:0x1'])(
-    'leaves the issuer unproved when nobody configured it (%s)',
+    'leaves the issuer unproved if it is not configured (%s)',
     async (prefix) => {
       const { address, privateKey } = createNumberedWallet(1302)
       const issuer = { did: `${prefix}:${address}`, privateKey }
@@ -181,7 +181,7 @@ describe('POST /signup with rpcUrl: the network of an issuer', () => {
     }
   )
 
-  it('is unavailable without the contract at the address of `registry`', async () => {
+  it('is unavailable without a contract at the address of `registry`', async () => {
     const app = await chainApp({ registry: '0x00000000000000000000000000000000000000aa' })
     expect(await answerTo(app, createCredentialJwt(createNumberedWallet(1304), user.did))).toEqual(outOfReach)
   })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import request, { type Response } from 'supertest'
 import type { DidAuthConfig, SecurityEvent } from 'express-did-auth'
-import { payloadOf } from '../flows/flow-parts.js'
+import { decodePayload } from '../flows/flow-parts.js'
 import { requestLoginChallenge, type TestTokens } from '../support/app-client.js'
 import { startChain, type TestChain } from '../support/chain.js'
 import { signUp } from '../support/credentials.js'
@@ -33,7 +33,7 @@ async function documentApp(config: Partial<DidAuthConfig> = {}): Promise<TestApp
   return testApp({ rpcUrl, registry, didControl: 'document', siwe: true, ...config })
 }
 
-/** Returns the answer of `/auth` to the DID of one wallet with the signature of another. */
+/** Returns the response of `/auth` to the DID of one wallet with the signature of another. */
 async function logIn({ app }: TestApp, signer: TestWallet, did = signer.did): Promise<Response> {
   const sig = signer.personalSign(createLoginText('service.example', await requestLoginChallenge(app, did)))
   return request(app).post('/auth').send({ did, sig })
@@ -43,34 +43,34 @@ function refresh({ app }: TestApp, { refreshToken }: TestTokens): Promise<Respon
   return request(app).post('/refresh-token').send({ refreshToken }).then()
 }
 
-const answerOf = ({ status, text }: Response): unknown => [status, status === 200 ? '' : text]
+const readAnswer = ({ status, text }: Response): unknown => [status, status === 200 ? '' : text]
 
 describe("POST /auth with didControl: 'document'", () => {
-  it('accepts the key of the address, while it is the owner, and names it in the claim ctl', async () => {
+  it('accepts the key of the address while it is the owner, and adds it as the claim ctl', async () => {
     const user = createNumberedWallet(3001)
     const answer = await logIn(await documentApp(), user)
-    expect(answerOf(answer)).toEqual(GOOD)
+    expect(readAnswer(answer)).toEqual(GOOD)
     const { accessToken } = answer.body as TestTokens
-    expect(payloadOf(accessToken)).toMatchObject({ sub: user.did, ctl: user.address.toLowerCase() })
-    expect(answerOf(await logIn(await documentApp(), other, user.did))).toEqual(REFUSED)
+    expect(decodePayload(accessToken)).toMatchObject({ sub: user.did, ctl: user.address.toLowerCase() })
+    expect(readAnswer(await logIn(await documentApp(), other, user.did))).toEqual(REFUSED)
   })
 
-  it('does not tell other services who signed: a resource token has no claim ctl', async () => {
+  it('does not reveal the signer to other services: a resource token has no claim ctl', async () => {
     const resources = ['https://orders.example']
     const app = await documentApp({ resources, resourceKeys: [resourceKey(1)] })
     const { accessToken } = (await logIn(app, createNumberedWallet(3001))).body as TestTokens
     const { body } = await app.post('/resource-token', { resource: resources[0] }, accessToken).expect(200)
-    expect(Object.keys(payloadOf((body as TestTokens).accessToken))).not.toContain('ctl')
+    expect(Object.keys(decodePayload((body as TestTokens).accessToken))).not.toContain('ctl')
   })
 
-  it('accepts only the new owner after changeOwner; business logic and req.auth see the signer', async () => {
+  it('accepts only the new owner after changeOwner; business logic and req.auth get the signer', async () => {
     const [user, owner] = [createNumberedWallet(3002), createNumberedWallet(3003)]
     await chain.changeOwner(user.address, owner.address)
     const seen: string[] = []
     const app = await documentApp({ authenticationBusinessLogic: (_did, { address }) => void seen.push(address) })
-    expect(answerOf(await logIn(app, user))).toEqual(REFUSED)
+    expect(readAnswer(await logIn(app, user))).toEqual(REFUSED)
     const answer = await logIn(app, owner, user.did)
-    expect(answerOf(answer)).toEqual(GOOD)
+    expect(readAnswer(answer)).toEqual(GOOD)
     const { accessToken } = answer.body as TestTokens
     const { body } = await request(app.app).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200)
     const [address, ...more] = seen
@@ -84,59 +84,61 @@ describe("POST /auth with didControl: 'document'", () => {
 
   it.each([
     ['sigAuth', 3011, 86_400, GOOD],
-    // Issuers may have it: it is only under assertionMethod.
+    // Allowed for issuers: it is only listed under assertionMethod.
     ['veriKey', 3012, 86_400, REFUSED],
     // The delegate was added an hour ago for a minute.
     ['sigAuth', 3013, 60, REFUSED]
   ] as const)(
-    'answers a delegate of type %s of wallet %i for %i s with %p',
+    'responds to a delegate of type %s of wallet %i for %i s with %p',
     async (type, number, seconds, expected) => {
       const user = createNumberedWallet(number)
       await chain.addDelegate(user.address, type, other.address, seconds)
       const app = await documentApp()
-      expect(answerOf(await logIn(app, other, user.did))).toEqual(expected)
-      expect(answerOf(await logIn(app, user))).toEqual(GOOD)
+      expect(readAnswer(await logIn(app, other, user.did))).toEqual(expected)
+      expect(readAnswer(await logIn(app, user))).toEqual(GOOD)
     }
   )
 
-  it('refuses the first key of a DID that was deactivated', async () => {
+  it('refuses the first key of a deactivated DID', async () => {
     const user = createNumberedWallet(3004)
     await chain.changeOwner(user.address, nobody)
     const app = await documentApp()
-    expect(answerOf(await logIn(app, user))).toEqual(UNSUPPORTED)
+    expect(readAnswer(await logIn(app, user))).toEqual(UNSUPPORTED)
   })
 
-  it('refuses a DID of a network that is not configured', async () => {
+  it('refuses a DID of an unknown network', async () => {
     const { address, ...user } = createNumberedWallet(3005)
-    expect(answerOf(await logIn(await documentApp(), { address, ...user }, `did:ethr:${address}`))).toEqual(UNSUPPORTED)
+    expect(readAnswer(await logIn(await documentApp(), { address, ...user }, `did:ethr:${address}`))).toEqual(
+      UNSUPPORTED
+    )
   })
 
-  it('holds at sign up as well', async () => {
+  it('applies to sign-up as well', async () => {
     const [user, owner] = [createNumberedWallet(3006), createNumberedWallet(3007)]
     await chain.changeOwner(user.address, owner.address)
     const { app } = await documentApp()
-    expect(answerOf(await signUp(app, user))).toEqual(REFUSED)
-    expect(answerOf(await signUp(app, owner, { did: user.did }))).toEqual(GOOD)
+    expect(readAnswer(await signUp(app, user))).toEqual(REFUSED)
+    expect(readAnswer(await signUp(app, owner, { did: user.did }))).toEqual(GOOD)
   })
 
-  it('believes a document for 60 s', async () => {
+  it('caches a document for 60 s', async () => {
     const [user, owner] = [createNumberedWallet(3008), createNumberedWallet(3009)]
     const app = await documentApp()
-    expect(answerOf(await logIn(app, user))).toEqual(GOOD)
+    expect(readAnswer(await logIn(app, user))).toEqual(GOOD)
     await chain.changeOwner(user.address, owner.address)
     app.clock.seconds += 59
-    expect(answerOf(await logIn(app, user))).toEqual(GOOD)
+    expect(readAnswer(await logIn(app, user))).toEqual(GOOD)
     app.clock.seconds += 1
-    expect(answerOf(await logIn(app, user))).toEqual(REFUSED)
+    expect(readAnswer(await logIn(app, user))).toEqual(REFUSED)
   })
 })
 
 describe('POST /siwe/verify with didControl: document', () =>
-  it('refuses an address that its DID no longer names: who rotated logs in by /auth', async () => {
+  it('refuses an address that its DID no longer lists; its user logs in by /auth', async () => {
     const [user, owner] = [createNumberedWallet(3020), createNumberedWallet(3021)]
     const { app } = await documentApp()
     const verify = async (number: number): Promise<unknown> =>
-      answerOf(
+      readAnswer(
         await request(app)
           .post('/siwe/verify')
           .send(await createSignedSiwe(app, createAccount(number)))
@@ -146,13 +148,13 @@ describe('POST /siwe/verify with didControl: document', () =>
   }))
 
 describe('a node that is unavailable', () => {
-  it('is 503 with a document, and the challenge stays valid', async () => {
+  it("causes 503 with didControl: 'document', and the challenge stays valid", async () => {
     const node = await startSwitchedNode(chain.rpcUrl, (req) => req.socket.destroy())
     const app = await documentApp({ rpcUrl: node.rpcUrl })
     const user = createNumberedWallet(3030)
     const sig = user.personalSign(createLoginText('service.example', await requestLoginChallenge(app.app, user.did)))
     const send = async (): Promise<unknown> =>
-      answerOf(await request(app.app).post('/auth').send({ did: user.did, sig }))
+      readAnswer(await request(app.app).post('/auth').send({ did: user.did, sig }))
     expect(await send()).toEqual(AWAY)
     node.comeBack()
     app.clock.seconds += 10
@@ -160,17 +162,17 @@ describe('a node that is unavailable', () => {
     node.stop()
   })
 
-  it('matters to no login by address', async () => {
+  it('does not affect a login by address', async () => {
     const app = await documentApp({ rpcUrl: await deadRpcUrl(), didControl: 'address' })
     const answer = await logIn(app, createNumberedWallet(3031))
-    expect(answerOf(answer)).toEqual(GOOD)
-    expect(payloadOf((answer.body as TestTokens).accessToken)).not.toHaveProperty('ctl')
-    expect(answerOf(await refresh(app, answer.body as TestTokens))).toEqual(GOOD)
+    expect(readAnswer(answer)).toEqual(GOOD)
+    expect(decodePayload((answer.body as TestTokens).accessToken)).not.toHaveProperty('ctl')
+    expect(readAnswer(await refresh(app, answer.body as TestTokens))).toEqual(GOOD)
   })
 })
 
 describe("POST /refresh-token with didControl: 'document'", () => {
-  it('ends the session of an owner who was removed, within the life of one access token', async () => {
+  it('ends the session of a removed owner within the lifetime of an access token', async () => {
     const [user, owner] = [createNumberedWallet(3040), createNumberedWallet(3041)]
     const events: SecurityEvent[] = []
     const app = await documentApp({ onSecurityEvent: (event) => events.push(event) })
@@ -178,20 +180,20 @@ describe("POST /refresh-token with didControl: 'document'", () => {
     await chain.changeOwner(user.address, owner.address)
     app.clock.seconds += 600
     await request(app.app).get('/me').set('Authorization', `DIDAuth ${tokens.accessToken}`).expect(401)
-    expect(answerOf(await refresh(app, tokens))).toEqual(ENDED)
+    expect(readAnswer(await refresh(app, tokens))).toEqual(ENDED)
     const [session] = await app.requireDid.sessions.list(user.did)
     expect(session).toBeUndefined()
     expect(events.at(-1)).toEqual({
       type: 'control-lost',
       did: user.did,
-      sessionId: payloadOf(tokens.accessToken).sid,
+      sessionId: decodePayload(tokens.accessToken).sid,
       address: user.address.toLowerCase(),
       code: 'ERR_REFRESH_TOKEN',
       atSeconds: app.clock.seconds
     })
   })
 
-  it('continues for a delegate while it is one, with the claims of its login, and ends with it', async () => {
+  it('continues for a delegate until the delegation expires, with the claims of its login', async () => {
     const user = createNumberedWallet(3042)
     await chain.addDelegate(user.address, 'sigAuth', other.address)
     const app = await documentApp({
@@ -200,19 +202,19 @@ describe("POST /refresh-token with didControl: 'document'", () => {
     const first = (await logIn(app, other, user.did)).body as TestTokens
     const ctl = other.address.toLowerCase()
     const second = (await refresh(app, first)).body as TestTokens
-    expect(payloadOf(second.accessToken)).toMatchObject({ sub: user.did, ctl, asked: ctl })
+    expect(decodePayload(second.accessToken)).toMatchObject({ sub: user.did, ctl, asked: ctl })
     await chain.revokeDelegate(user.address, 'sigAuth', other.address)
     app.clock.seconds += 60
-    expect(answerOf(await refresh(app, second))).toEqual(ENDED)
+    expect(readAnswer(await refresh(app, second))).toEqual(ENDED)
   })
 
-  it('ends the session of a DID that was deactivated', async () => {
+  it('ends the session of a deactivated DID', async () => {
     const user = createNumberedWallet(3043)
     const app = await documentApp()
     const tokens = (await logIn(app, user)).body as TestTokens
     await chain.changeOwner(user.address, nobody)
     app.clock.seconds += 60
-    expect(answerOf(await refresh(app, tokens))).toEqual(ENDED)
+    expect(readAnswer(await refresh(app, tokens))).toEqual(ENDED)
     expect(await app.requireDid.sessions.list(user.did)).toEqual([])
   })
 
@@ -221,7 +223,9 @@ describe("POST /refresh-token with didControl: 'document'", () => {
   const didDocument = { verificationMethod: [method], authentication: ['#c'] }
   const unresolved = (error: string) => ({ didResolutionMetadata: { error }, didDocument: null })
 
-  /** Returns the answers to refreshes while a resolver returns something else than the document, and after it. */
+  /**
+   * Returns the responses to refreshes while a resolver returns this result instead of the document, and afterwards.
+   */
   async function refreshWith(answer: unknown): Promise<unknown[]> {
     let isChanged = false
     const resolve = async (): Promise<unknown> =>
@@ -231,13 +235,13 @@ describe("POST /refresh-token with didControl: 'document'", () => {
     const answers: unknown[] = []
     for (const [is, seconds] of [
       [true, 60],
-      // The failure is remembered.
+      // The failure is cached.
       [true, 5],
       [false, 5]
     ] as const) {
       isChanged = is
       app.clock.seconds += seconds
-      answers.push(answerOf(await refresh(app, tokens)))
+      answers.push(readAnswer(await refresh(app, tokens)))
     }
     return answers
   }
@@ -251,7 +255,7 @@ describe("POST /refresh-token with didControl: 'document'", () => {
     ['more than 64 KiB', { didDocument: { ...didDocument, filler: 'x'.repeat(65_536) } }],
     ['101 methods', { didDocument: { ...didDocument, verificationMethod: Array(101).fill(method) } }],
     ['a key of more than 1 KiB', { didDocument: { authentication: [{ publicKeyHex: 'a'.repeat(1_025) }] } }]
-  ])('is 503 for %s, and the token stays valid', async (_name, answer) =>
+  ])('responds 503 for %s, and the token stays valid', async (_name, answer) =>
     expect(await refreshWith(answer)).toEqual([AWAY, AWAY, GOOD])
   )
 

@@ -7,93 +7,93 @@ const ADDRESS = '0x7e5f4552091a69125d5dfcb7b8c2659029395bdf'
 const KEY = { id: `${DID}#k`, kind: 'address', hex: ADDRESS.slice(2) }
 const method = (id: string): Record<string, unknown> => ({ id, ethereumAddress: ADDRESS })
 const parse = (result: unknown, did = DID): unknown => parseResolution(did, result, 'assertionMethod').keys
-const keysOf = (didDocument: unknown): unknown => parse({ didDocument })
+const parseKeys = (didDocument: unknown): unknown => parse({ didDocument })
 const unproved = refusal('ERR_CREDENTIAL_ISSUER')
 const outOfReach = refusal('ERR_RESOLVER')
 
-/** The message that stays in the log. */
-function reasonOf(didDocument: unknown): unknown {
+/** Returns the message in the log. */
+function readReason(didDocument: unknown): unknown {
   try {
-    return keysOf(didDocument)
+    return parseKeys(didDocument)
   } catch (error) {
     return ((error as Error).cause as Error).message
   }
 }
 
 describe('parseResolution', () => {
-  it('reads the keys for authentication where these are requested', () => {
+  it('reads the authentication keys if they are requested', () => {
     const didDocument = { assertionMethod: [method('#a')], authentication: [method('#k')] }
     expect(parseResolution(DID, { didDocument }, 'authentication').keys).toEqual([KEY])
   })
 
-  it('finds a key by its absolute and by its relative id, whichever way it is listed', () => {
+  it('finds a key by its absolute and relative id, however it is listed', () => {
     for (const id of ['#k', `${DID}#k`]) {
       for (const reference of ['#k', `${DID}#k`]) {
-        expect(keysOf({ verificationMethod: [method(id)], assertionMethod: [reference] })).toEqual([KEY])
+        expect(parseKeys({ verificationMethod: [method(id)], assertionMethod: [reference] })).toEqual([KEY])
       }
     }
   })
 
-  it('takes the first of two methods with one id, and each method once', () => {
+  it('uses the first of two methods with one id, and each method once', () => {
     const verificationMethod = [method('#k'), { id: '#k', ethereumAddress: ADDRESS.replace('7e', '00') }]
-    expect(keysOf({ verificationMethod, assertionMethod: ['#k', `${DID}#k`, '#k'] })).toEqual([KEY])
+    expect(parseKeys({ verificationMethod, assertionMethod: ['#k', `${DID}#k`, '#k'] })).toEqual([KEY])
   })
 
-  it('reads 100 verification methods, listed and embedded ones together, and no 101', () => {
+  it('accepts 100 verification methods, listed and embedded ones together, and refuses 101', () => {
     const listed = Array.from({ length: 60 }, (_, at) => method(`#${String(at)}`))
     const embedded = (count: number): unknown[] => Array.from({ length: count }, () => method('#e'))
     const references = listed.map(({ id }) => id)
-    const documentOf = (count: number): object => ({
+    const createDocument = (count: number): object => ({
       verificationMethod: listed,
       assertionMethod: [...references, ...embedded(count)]
     })
-    expect(keysOf(documentOf(40))).toHaveLength(100)
-    expect(() => keysOf(documentOf(41))).toThrow(unproved)
-    expect(reasonOf(documentOf(41))).toBe('the DID is not accepted: it has more than 100 methods')
+    expect(parseKeys(createDocument(40))).toHaveLength(100)
+    expect(() => parseKeys(createDocument(41))).toThrow(unproved)
+    expect(readReason(createDocument(41))).toBe('the DID is not accepted: it has more than 100 methods')
   })
 
-  it('reads a document of 64 KiB of JSON, and none of a byte more', () => {
-    const documentOf = (length: number, filler: (length: number) => unknown): object => {
+  it('accepts a document of 64 KiB of JSON, and refuses one more byte', () => {
+    const createDocument = (length: number, filler: (length: number) => unknown): object => {
       const document = { assertionMethod: [method('#k')], 'a"b': [1.5, null, true, [], {}, 'ü"'], filler: filler(0) }
       const left = length - Buffer.byteLength(JSON.stringify(document))
       return { ...document, filler: filler(left) }
     }
     const text = (length: number): string => 'x'.repeat(length)
-    // Each element takes two bytes, the comma included.
+    // Each element takes two bytes, including the comma.
     const list = (length: number): number[] => Array<number>(Math.floor(length / 2) + 1).fill(0)
     for (const filler of [text, list]) {
-      const largest = documentOf(65_536, filler)
+      const largest = createDocument(65_536, filler)
       expect(Math.abs(Buffer.byteLength(JSON.stringify(largest)) - 65_536)).toBeLessThanOrEqual(1)
-      expect(keysOf(largest)).toEqual([KEY])
-      expect(reasonOf(documentOf(65_538, filler))).toBe(
+      expect(parseKeys(largest)).toEqual([KEY])
+      expect(readReason(createDocument(65_538, filler))).toBe(
         'the DID is not accepted: its document has more than 64 KiB, or cannot be read'
       )
     }
-    expect(reasonOf(documentOf(65_537, text))).toBe(
+    expect(readReason(createDocument(65_537, text))).toBe(
       'the DID is not accepted: its document has more than 64 KiB, or cannot be read'
     )
   })
 
-  it('reads no further than 64 KiB of a document that has more', () => {
+  it('stops reading a larger document at 64 KiB', () => {
     let reads = 0
     const element = { toJSON: () => (reads += 1) }
-    expect(reasonOf({ assertionMethod: [method('#k')], list: Array(200_000).fill(element) })).toContain('64 KiB')
+    expect(readReason({ assertionMethod: [method('#k')], list: Array(200_000).fill(element) })).toContain('64 KiB')
     expect(reads).toBeLessThan(65_536)
   })
 
-  it('takes a document with a cycle for one that is too large', () => {
+  it('treats a document with a cycle as too large', () => {
     const document: Record<string, unknown> = { assertionMethod: [method('#k')] }
     document.self = document
-    expect(reasonOf(document)).toBe('the DID is not accepted: its document has more than 64 KiB, or cannot be read')
+    expect(readReason(document)).toBe('the DID is not accepted: its document has more than 64 KiB, or cannot be read')
     const list: unknown[] = []
     list.push(list)
-    expect(reasonOf({ assertionMethod: [method('#k')], list })).toContain('more than 64 KiB')
+    expect(readReason({ assertionMethod: [method('#k')], list })).toContain('more than 64 KiB')
   })
 
-  it('leaves an issuer unproved whose document throws when it is read', () => {
+  it('does not prove an issuer whose document throws when it is read', () => {
     const broken = { ...method('#k') }
     Object.defineProperty(broken, 'publicKeyJwk', { enumerable: true, get: createThrowing(new Error('no')) })
-    expect(reasonOf({ assertionMethod: [broken] })).toBe(
+    expect(readReason({ assertionMethod: [broken] })).toBe(
       'the DID is not accepted: its document has more than 64 KiB, or cannot be read'
     )
   })
@@ -108,12 +108,12 @@ describe('parseResolution', () => {
     ['methods that are no list', { verificationMethod: 'all', assertionMethod: 5 }],
     ['methods that are no objects', { verificationMethod: [null, 'x', []], assertionMethod: [null, [], 7, 'x'] }],
     ['a method without a name', { verificationMethod: [{ ethereumAddress: ADDRESS }], assertionMethod: ['undefined'] }]
-  ])('leaves an issuer unproved who has %s', (_name, didDocument) =>
-    expect(reasonOf(didDocument)).toBe('the DID is not accepted: it has no key for this purpose')
+  ])('does not prove an issuer with %s', (_name, didDocument) =>
+    expect(readReason(didDocument)).toBe('the DID is not accepted: it has no key for this purpose')
   )
 
   it.each(['invalidDid', 'unsupportedDidMethod', 'methodNotSupported', 'unknownNetwork', 'notFound'])(
-    'takes the error %s for an issuer who is unproved',
+    'treats the error %s as an unproved issuer',
     (error) => expect(() => parse({ didResolutionMetadata: { error }, didDocument: null })).toThrow(unproved)
   )
 
@@ -128,9 +128,9 @@ describe('parseResolution', () => {
     ['a string', 'document'],
     ['an empty object', {}],
     ['a document that is an array', { didDocument: [] }]
-  ])('takes %s for an unavailable resolver', (_name, answer) => expect(() => parse(answer)).toThrow(outOfReach))
+  ])('treats %s as an unavailable resolver', (_name, answer) => expect(() => parse(answer)).toThrow(outOfReach))
 
-  it('takes notFound of a did:ethr for an unavailable chain, because every did:ethr exists', () => {
+  it('treats notFound of a did:ethr as an unavailable chain, because every did:ethr exists', () => {
     const answer = { didResolutionMetadata: { error: 'notFound' }, didDocument: null }
     expect(() => parse(answer, `did:ethr:rsk:${ADDRESS}`)).toThrow(outOfReach)
   })

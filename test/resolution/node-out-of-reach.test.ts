@@ -20,7 +20,7 @@ interface Outcome {
   log: TestApp['log']
 }
 
-/** Returns the answer to one sign up with a credential while the RPC node behaves like this. */
+/** Returns the response to one sign-up with a credential at this RPC node. */
 async function outcomeAt(rpcUrl: string): Promise<Outcome> {
   const { app, requireDid, log } = await testApp({ rpcUrl, signupBusinessLogic: () => undefined })
   const { status, text, headers } = await signUp(app, user, { credentials: [createCredentialJwt(issuer, user.did)] })
@@ -81,20 +81,20 @@ const faults: Record<string, RequestListener> = {
   }
 }
 
-describe('POST /signup while the RPC node', () => {
+describe('POST /signup with a faulty RPC node', () => {
   const outcomes = new Map<string, Outcome>()
 
-  // All at once: those that hang wait for the same three seconds.
+  // Runs all at once: those that hang share the wait of three seconds.
   beforeAll(async () => {
     await Promise.all(
       Object.entries(faults).map(async ([name, listener]) => outcomes.set(name, await outcomeWith(listener)))
     )
-    outcomes.set('is not there', await outcomeAt(await deadRpcUrl()))
-    outcomes.set('has a name that nobody knows', await outcomeAt('http://nobody.invalid'))
+    outcomes.set('is unreachable', await outcomeAt(await deadRpcUrl()))
+    outcomes.set('has an unknown host name', await outcomeAt('http://nobody.invalid'))
   })
 
-  it.each([...Object.keys(faults), 'is not there', 'has a name that nobody knows'])(
-    '%s is answered 503 with Retry-After',
+  it.each([...Object.keys(faults), 'is unreachable', 'has an unknown host name'])(
+    'responds 503 with Retry-After if the node %s',
     (name) => {
       const { status, text, retryAfter } = outcomes.get(name)!
       expect({ status, text, retryAfter }).toEqual({
@@ -105,24 +105,24 @@ describe('POST /signup while the RPC node', () => {
     }
   )
 
-  it('never answers is logged as such, once', () => {
+  it('logs once that the node never responds', () => {
     const errors = outcomes.get('never answers')!.log.filter(({ level }) => level === 'error')
     expect(errors).toHaveLength(1)
     expect(JSON.stringify(errors)).toMatch(/no answer within 3 s|took longer than 3 s/)
   })
 
-  // An answer was once read whole, whatever its length.
-  it('sends 512 KiB and a byte is read no further', () => {
+  // Cause: a response of any length was read completely.
+  it('stops reading a response of 512 KiB and a byte', () => {
     const { log } = outcomes.get('sends 512 KiB and a byte')!
     expect(JSON.stringify(log)).toContain('more than 512 KiB')
   })
 
-  it('is not there is logged with the code of the operating system', () =>
-    expect(JSON.stringify(outcomes.get('is not there')!.log)).toContain('ECONNREFUSED'))
+  it('logs the code of the operating system for an unreachable node', () =>
+    expect(JSON.stringify(outcomes.get('is unreachable')!.log)).toContain('ECONNREFUSED'))
 })
 
 describe('an RPC URL that holds a key', () => {
-  it('reaches the node with it, as path and as basic authentication, and never the log', async () => {
+  it('sends it to the node, as path and as basic authentication, and never to the log', async () => {
     const asked: unknown[] = []
     const node = await startRpcNode((req, res) => {
       asked.push([req.url, req.headers.authorization])
@@ -140,9 +140,9 @@ describe('an RPC URL that holds a key', () => {
   })
 })
 
-describe('an issuer whose history is longer than the deadline', () => {
-  it('is asked for no further once its sign up was answered', async () => {
-    // Each answer points to one change more, in an endless history of owner changes.
+describe('an issuer with a history that outlasts the deadline', () => {
+  it('causes no further requests after the response to its sign-up', async () => {
+    // Each response points to one more change, in an endless history of owner changes.
     const topic = '0x38a5a6e68f30ed1ab45860a4afb34bcb2fc00f22ca462d249b8a8d40cda6f7a3'
     const identity = `0x${issuer.address.slice(2).toLowerCase().padStart(64, '0')}`
     let block = 1_000_000
@@ -170,7 +170,7 @@ describe('an issuer whose history is longer than the deadline', () => {
     })
     const { status } = await outcomeAt(node.rpcUrl)
     const countThen = node.count()
-    // More of the history would be asked for as soon as the answer that was under way is there.
+    // The next part of the history would be requested as soon as the response in flight arrives.
     await until(() => answered === countThen)
     for (let round = 0; round < 100; round += 1) await new Promise(setImmediate)
     const countNow = node.count()
@@ -184,7 +184,7 @@ describe('an issuer whose history is longer than the deadline', () => {
 const script = scriptFile('test/support/close-while-resolving.ts')
 
 describe('requireDid.close() while an issuer is being resolved', () => {
-  it('answers the sign up 503 at once and lets the process end, with nothing on its console', async () => {
+  it('responds 503 to the sign-up immediately and lets the process exit, without console output', async () => {
     const events = new EventEmitter()
     const asked = once(events, 'asked')
     const node = await startRpcNode(() => events.emit('asked'))
@@ -201,13 +201,13 @@ describe('requireDid.close() while an issuer is being resolved', () => {
     const code = await exit
     node.stop()
 
-    // Not because the node was given 3 s: that is logged in other words.
+    // Not the 3 s timeout of the node, which has another log message.
     const closed = expect.stringContaining('the resolver was closed')
     expect({ code, answers, output }).toEqual({ code: 0, answers: [{ status: 503, errors: closed }], output: '' })
   })
 })
 
-describe('a resolution by a node that is silent', () => {
+describe('a resolution with a node that does not respond', () => {
   const did = `did:ethr:rsk:0x${'0'.repeat(40)}`
 
   it.each([
@@ -223,7 +223,7 @@ describe('a resolution by a node that is silent', () => {
     const [res] = await asked
     if (reason === 'the caller left') caller.abort(new Error(reason))
     else resolver.close()
-    // A resolution that still waits ends with this answer instead.
+    // A resolution that still waits ends with this response instead.
     res.writeHead(500).end()
     await expect(resolution).rejects.toThrow(`the RPC node gave no answer: ${reason}`)
     await expect(resolver.resolve(did, { signal: caller.signal })).rejects.toThrow(/the caller left|is closed/)

@@ -20,12 +20,12 @@ const web = 'did:web:issuer.example'
 
 async function resolverApp(resolve: (did: string) => unknown): Promise<TestApp> {
   const resolver = { resolve } as unknown as NonNullable<DidAuthConfig['resolver']>
-  // Else no credential is looked at.
+  // Credentials are verified only with business logic.
   return testApp({ resolver, signupBusinessLogic: () => undefined })
 }
 
-/** A resolution result with these methods, all of them for assertions. */
-function documentOf(did: string, ...methods: Record<string, unknown>[]): object {
+/** Returns a resolution result with these methods, all of them for assertions. */
+function createDocument(did: string, ...methods: Record<string, unknown>[]): object {
   const verificationMethod = methods.map((method, at) => ({ id: `${did}#${String(at)}`, controller: did, ...method }))
   const didDocument = { id: did, verificationMethod, assertionMethod: verificationMethod.map(({ id }) => id) }
   return { didResolutionMetadata: {}, didDocumentMetadata: {}, didDocument }
@@ -45,21 +45,23 @@ const outOfReach = [503, 'DID resolver unavailable, try again']
 describe('POST /signup with the option resolver: an issuer', () => {
   it('did:web with a P-256 key signs with ES256', async () => {
     const key = p256Key()
-    const app = await resolverApp((did) => documentOf(did, { type: 'JsonWebKey2020', publicKeyJwk: key.publicKeyJwk }))
+    const app = await resolverApp((did) =>
+      createDocument(did, { type: 'JsonWebKey2020', publicKeyJwk: key.publicKeyJwk })
+    )
     expect(await answerTo(app, credentialBy(web, 'ES256', key.sign))).toEqual(accepted)
     expect(await answerTo(app, credentialBy(web, 'ES256', p256Key().sign))).toEqual(refused)
   })
 
-  it('did:ethr is decided by its document, never by its address', async () => {
-    const app = await resolverApp((did) => documentOf(did, { ethereumAddress: createNumberedWallet(3003).address }))
+  it('did:ethr is proved by its document, never by its address', async () => {
+    const app = await resolverApp((did) => createDocument(did, { ethereumAddress: createNumberedWallet(3003).address }))
     expect(await answerTo(app, createCredentialJwt(issuer, user.did))).toEqual(refused)
   })
 
-  it('did:ethr is requested with its address in lower case', async () => {
+  it('did:ethr is resolved with its address in lower case', async () => {
     const asked: string[] = []
     const app = await resolverApp((did) => {
       asked.push(did)
-      return documentOf(did, { ethereumAddress: issuer.address })
+      return createDocument(did, { ethereumAddress: issuer.address })
     })
     const { privateKey, address } = issuer
     for (const spelled of [address, `0x${address.slice(2).toUpperCase()}`, address.toLowerCase()]) {
@@ -69,8 +71,8 @@ describe('POST /signup with the option resolver: an issuer', () => {
   })
 })
 
-describe('POST /signup with a resolver that', () => {
-  it('rejects is answered 503 with Retry-After, and its message stays in the log', async () => {
+describe('POST /signup with a faulty resolver', () => {
+  it('responds 503 with Retry-After if it rejects, and keeps its message in the log', async () => {
     const app = await resolverApp(() => Promise.reject(new Error('universe not found')))
     const response = await signUp(app.app, user, { credentials: [createCredentialJwt(issuer, user.did)] })
     expect([response.status, response.text, response.headers['retry-after']]).toEqual([...outOfReach, '10'])
@@ -78,15 +80,15 @@ describe('POST /signup with a resolver that', () => {
   })
 
   it.each([
-    ['throws at once', createThrowing(new TypeError('no such thing'))],
+    ['throws synchronously', createThrowing(new TypeError('no such thing'))],
     // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- that is the point
-    ['rejects with what is no error', () => Promise.reject(undefined)]
-  ])('%s is answered 503', async (_name, resolve) => {
+    ['rejects without an error', () => Promise.reject(undefined)]
+  ])('responds 503 if it %s', async (_name, resolve) => {
     expect(await answerTo(await resolverApp(resolve), createCredentialJwt(issuer, user.did))).toEqual(outOfReach)
   })
 
-  it('answers without a promise is taken at its word', async () => {
-    const app = await resolverApp((did) => documentOf(did, { ethereumAddress: issuer.address }))
+  it('accepts a value instead of a promise', async () => {
+    const app = await resolverApp((did) => createDocument(did, { ethereumAddress: issuer.address }))
     expect(await answerTo(app, createCredentialJwt(issuer, user.did))).toEqual(accepted)
   })
 })
@@ -96,7 +98,7 @@ describe('POST /signup without rpcUrl and resolver: an issuer', () => {
   const answer = async (credential: string) =>
     answerTo(await testApp({ signupBusinessLogic: () => undefined }), credential)
 
-  // supertest connects to the application by node:net; whatever else goes out would go through fetch.
+  // supertest connects to the application by node:net; other outgoing requests would use fetch.
   beforeEach(() => {
     asked.length = 0
     jest.spyOn(globalThis, 'fetch').mockImplementation((url) => {
@@ -117,7 +119,7 @@ describe('POST /signup without rpcUrl and resolver: an issuer', () => {
   })
 
   it.each(['did:ethr', 'did:ethr:rsk', 'did:ethr:rsk:testnet', 'did:ethr:sepolia', 'did:ethr:0x5afe'])(
-    '%s is proved by its address, with no network at all',
+    '%s is proved by its address, without a network',
     async (prefix) => {
       const { address, privateKey } = issuer
       for (const spelled of [address, address.toLowerCase(), `0x${address.slice(2).toUpperCase()}`]) {
@@ -128,7 +130,7 @@ describe('POST /signup without rpcUrl and resolver: an issuer', () => {
     }
   )
 
-  it('did:ethr is not proved by another key', async () => {
+  it('did:ethr is not proved by any other key', async () => {
     const { privateKey } = createNumberedWallet(5002)
     expect(await answer(createCredentialJwt({ did: issuer.did, privateKey }, user.did))).toEqual(refused)
   })
@@ -137,7 +139,7 @@ describe('POST /signup without rpcUrl and resolver: an issuer', () => {
     'did:web:issuer.example',
     'did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK',
     'did:ethr:rsk:0x1234'
-  ])('%s is unproved: the default networks do not know it', async (did) => {
+  ])('%s is unproved: the default networks do not include it', async (did) => {
     expect(await answer(createCredentialJwt({ did, privateKey: issuer.privateKey }, user.did))).toEqual(unproved)
   })
 })

@@ -25,7 +25,7 @@ const untilDone = async (deleteSome: (limit: number) => Promise<unknown>): Promi
   await deleteSome(1)
 }
 
-const verbsOf = (dialect: typeof sqliteDialect) => {
+const createVerbs = (dialect: typeof sqliteDialect) => {
   const verbs = createStoreVerbs(dialect)
   return [
     (query: SqlQuery) => verbs.createSession(query, createSession('a'), true),
@@ -44,8 +44,8 @@ const verbsOf = (dialect: typeof sqliteDialect) => {
   ]
 }
 const VERBS = [
-  ...verbsOf(sqliteDialect),
-  ...verbsOf(postgresDialect),
+  ...createVerbs(sqliteDialect),
+  ...createVerbs(postgresDialect),
   (query: SqlQuery) => createQuotaTable(query, 1).chargeQuota(createCharge({ limit: 1 })),
   (query: SqlQuery) => createQuotaTable(query, 1).trim!(untilDone),
   (query: SqlQuery) => createQuotaTable(query, 1).deleteEnded!(untilDone, START_SECONDS)

@@ -16,14 +16,15 @@ import {
 } from '../../src/testing/store-case.js'
 
 describe('memoryStore', () => {
-  const ofUser = (name: string, details = {}) => createSession(name, { did: `did:example:${name}`, ...details })
-  /** Which of the sessions are there. */
+  const createUserSession = (name: string, details = {}) =>
+    createSession(name, { did: `did:example:${name}`, ...details })
+  /** Returns the names of the existing sessions. */
   const namesIn = async (store: ReturnType<typeof memoryStore>, ...names: string[]) => {
     const found = await Promise.all(names.map((name) => store.findSession(service, `session-${name}`)))
     return names.filter((_, index) => found[index] !== undefined)
   }
 
-  it('is told from other stores, as is one that has sessions in it: they forget all at a restart', () => {
+  it('is recognized as volatile, as is a combination with its sessions', () => {
     const store = memoryStore()
     const other = { ...store }
     const combined = (sessions: Store) => combineStores({ sessions, challengeUses: store, quotas: store })
@@ -31,8 +32,8 @@ describe('memoryStore', () => {
     expect(found.map((one) => memoryStores.has(one))).toEqual([true, true, true, false, false])
   })
 
-  // Cause: a window of 10 s has the number of a slot of nonces, and its end was taken for theirs.
-  it('keeps the use of a nonce to its end, where a challenge window has the same number', async () => {
+  // Cause: a window of 10 s had the same number as a slot of nonces, and its end was used for theirs.
+  it('stores the use of a nonce until it expires, even if a window has the same number', async () => {
     let seconds = 0
     const store = memoryStore({ monotonicSeconds: () => seconds })
     const consume = (at: number, until: number, did: string) => {
@@ -49,55 +50,55 @@ describe('memoryStore', () => {
     expect(await store.consumeChallenge(createUse(again))).toBe('taken')
   })
 
-  it("holds at most its bound of sessions per service, and never evicts a refreshed one for a new user's", async () => {
+  it('stores at most its maximum of sessions per service, and evicts no refreshed one for a new user', async () => {
     const store = memoryStore({ maxSessions: 3 })
     const evicted = []
-    for (const name of ['a', 'b']) evicted.push(await store.createSession(ofUser(name)))
+    for (const name of ['a', 'b']) evicted.push(await store.createSession(createUserSession(name)))
     await store.rotateRefreshToken(createRotation('a', 0, 1))
-    for (const name of ['c', 'd', 'e', 'f']) evicted.push(await store.createSession(ofUser(name)))
+    for (const name of ['c', 'd', 'e', 'f']) evicted.push(await store.createSession(createUserSession(name)))
     expect(evicted).toEqual([0, 0, 0, 1, 1, 1])
     expect(await namesIn(store, 'a', 'b', 'c', 'd', 'e', 'f')).toEqual(['a', 'e', 'f'])
     expect(await store.listSessions(service, 'did:example:b', START_SECONDS)).toEqual([])
     expect(await store.endSession(service, 'session-b', 'loggedOut', START_SECONDS)).toBe(false)
     expect(await store.rotateRefreshToken(createRotation('b', 0, 1))).toBe('unknown')
-    expect(await store.createSession(ofUser('a', { service: 'https://other.example' }))).toBe(0)
+    expect(await store.createSession(createUserSession('a', { service: 'https://other.example' }))).toBe(0)
   })
 
-  it('evicts, where all were refreshed, the session that was refreshed longest ago', async () => {
+  it('evicts the session that was refreshed longest ago if all were refreshed', async () => {
     const store = memoryStore({ maxSessions: 3 })
-    for (const name of ['a', 'b', 'c']) await store.createSession(ofUser(name))
+    for (const name of ['a', 'b', 'c']) await store.createSession(createUserSession(name))
     for (const name of ['a', 'b', 'c']) await store.rotateRefreshToken(createRotation(name, 0, 1))
     await store.rotateRefreshToken(createRotation('a', 1, 2))
-    expect(await store.createSession(ofUser('d'))).toBe(1)
+    expect(await store.createSession(createUserSession('d'))).toBe(1)
     expect(await namesIn(store, 'a', 'b', 'c', 'd')).toEqual(['a', 'c', 'd'])
   })
 
-  it("evicts no one where a user's own oldest session makes way, or an expired one does", async () => {
+  it("evicts no other session if the user's own oldest or an expired one can be deleted", async () => {
     const store = memoryStore({ maxSessions: 51 })
-    await store.createSession(ofUser('brief', { expiresAtSeconds: START_SECONDS + 1 }))
+    await store.createSession(createUserSession('brief', { expiresAtSeconds: START_SECONDS + 1 }))
     for (let index = 0; index < 50; index += 1) await store.createSession(createSession(String(index)))
     expect(await store.createSession(createSession('50'))).toBe(0)
     expect(await namesIn(store, 'brief', '0', '1', '50')).toEqual(['brief', '1', '50'])
-    expect(await store.createSession(ofUser('other', { nowSeconds: START_SECONDS + 1 }))).toBe(0)
+    expect(await store.createSession(createUserSession('other', { nowSeconds: START_SECONDS + 1 }))).toBe(0)
     expect(await namesIn(store, 'brief', '1', 'other')).toEqual(['1', 'other'])
   })
 
-  it('deletes expired sessions, refreshed or not, two whenever one is created', async () => {
+  it('deletes two expired sessions, refreshed or not, per new session', async () => {
     let monotonicSeconds = 0
     const store = memoryStore({ monotonicSeconds: () => monotonicSeconds })
     const names = ['a', 'b', 'c', 'd']
-    for (const name of names) await store.createSession(ofUser(name))
+    for (const name of names) await store.createSession(createUserSession(name))
     for (const name of ['a', 'b']) await store.rotateRefreshToken(createRotation(name, 0, 1))
     monotonicSeconds = 3610
     const late = { nowSeconds: START_SECONDS + 3610, expiresAtSeconds: START_SECONDS + 7200 }
-    await store.createSession(ofUser('e', late))
+    await store.createSession(createUserSession('e', late))
     expect(await namesIn(store, ...names)).toEqual(['a', 'b'])
-    await store.createSession(ofUser('f', late))
+    await store.createSession(createUserSession('f', late))
     expect(await namesIn(store, ...names)).toEqual([])
     expect(await namesIn(store, 'e', 'f')).toEqual(['e', 'f'])
   })
 
-  it('refuses a new challenge use beyond its bound until 60 s after a window, and never forgets one', async () => {
+  it('refuses a new challenge use beyond its maximum until 60 s after a window, and forgets none', async () => {
     let monotonicSeconds = 0
     const store = memoryStore({ maxChallengeUses: 2, monotonicSeconds: () => monotonicSeconds })
     const earlier = { window: 5_999_998, nowSeconds: START_SECONDS - 600, expiresAtSeconds: START_SECONDS - 300 }
@@ -119,13 +120,13 @@ describe('memoryStore', () => {
     )
   })
 
-  it('closes a window once its uses are deleted, and no window in which there were none', async () => {
+  it('closes a window after its uses are deleted, and no window without uses', async () => {
     let monotonicSeconds = 0
     const store = memoryStore({ monotonicSeconds: () => monotonicSeconds })
     const window = (number: number, nowSeconds: number, did: string) =>
       createUse({ did, window: 6_000_000 + number, expiresAtSeconds: START_SECONDS + number * 300, nowSeconds })
     await store.consumeChallenge(window(1, START_SECONDS, 'a'))
-    // A wrong number begins no window that could be deleted later.
+    // A use with a wrong count starts no window that could be deleted later.
     await store.consumeChallenge({ ...window(2, START_SECONDS + 310, 'b'), useCount: 7 })
     monotonicSeconds = 1000
     await store.consumeChallenge(window(4, START_SECONDS + 1000, 'c'))
@@ -135,14 +136,14 @@ describe('memoryStore', () => {
     expect(await store.consumeChallenge(window(2, START_SECONDS + 310, 'b'))).toBe('consumed')
   })
 
-  it('holds no more quotas of a kind than its bound; the one that began first goes', async () => {
+  it('stores at most its maximum of quotas per kind, and deletes the oldest', async () => {
     const store = memoryStore({ maxQuotas: 2 })
     for (const key of ['a', 'b', 'c']) await store.chargeQuota(createCharge({ key }))
     expect((await store.chargeQuota(createCharge({ key: 'b' }))).count).toBe(2)
     expect((await store.chargeQuota(createCharge({ key: 'a' }))).count).toBe(1)
   })
 
-  it('pushes no quota out for a charge that it refuses', async () => {
+  it('deletes no quota for a charge that it refuses', async () => {
     const store = memoryStore({ maxQuotas: 2 })
     for (const key of ['a', 'b']) await store.chargeQuota(createCharge({ key }))
     for (const key of ['c', 'd', 'e']) await store.chargeQuota(createCharge({ key, cost: 2, limit: 1 }))
@@ -151,7 +152,7 @@ describe('memoryStore', () => {
 })
 
 describe('AgedMap', () => {
-  it('finds what a list finds, whatever the sequence', () => {
+  it('agrees with a list on every sequence', () => {
     const step = fc.tuple(fc.constantFrom('set', 'set', 'delete', 'oldest'), fc.nat({ max: 8 }))
     fc.assert(
       fc.property(fc.array(step, { maxLength: 200, size: 'max' }), (steps) => {
@@ -173,8 +174,9 @@ describe('AgedMap', () => {
     )
   })
 
-  it('keeps alive nothing that was deleted, while its oldest entry stays', async () => {
-    // The walk of version 0.1 stood still at the oldest, and with it each table that the Map had replaced since.
+  it('keeps no deleted value in memory while its oldest entry stays', async () => {
+    // Cause: the iteration of version 0.1 kept the oldest entry, and with it each table that the Map had replaced
+    // since.
     const map = new AgedMap<object>()
     map.set('oldest', {})
     expect(map.findOldest()?.[0]).toBe('oldest')
@@ -184,7 +186,7 @@ describe('AgedMap', () => {
       return new WeakRef(value)
     })
     setFlagsFromString('--expose-gc')
-    // A WeakRef lasts as long as the job that made it.
+    // A WeakRef keeps its target until the end of the job that created it.
     await new Promise((resolve) => setImmediate(resolve))
     ;(runInNewContext('gc') as () => void)()
     expect(values.filter((value) => value.deref() !== undefined)).toHaveLength(10)
@@ -192,7 +194,7 @@ describe('AgedMap', () => {
   })
 })
 
-/** A store that notes each call, and answers with its own name and the verb. */
+/** Creates a store that records each call, and returns its name and the verb. */
 function notingStore(name: string, notes: string[]): Store {
   const verbs = [...Object.values(storeVerbs).flat(), 'ping', 'close']
   const note =
@@ -206,7 +208,7 @@ function notingStore(name: string, notes: string[]): Store {
 
 describe('combineStores', () => {
   it.each(Object.entries(storeVerbs).flatMap(([part, verbs]) => verbs.map((verb) => [verb, part] as const)))(
-    'passes %s, with all arguments, to the store of %s',
+    'passes %s, with all arguments, to the store for %s',
     async (verb, part) => {
       const notes: string[] = []
       const [sessions, challengeUses, quotas] = ['sessions', 'challengeUses', 'quotas'].map((name) =>
@@ -222,7 +224,7 @@ describe('combineStores', () => {
     }
   )
 
-  it('pings each part, and is unavailable when one is', async () => {
+  it('pings each part, and is unavailable if one is', async () => {
     const notes: string[] = []
     const [sessions, challengeUses] = [notingStore('one', notes), notingStore('other', notes)]
     const quotas = { ...notingStore('third', notes), ping: () => Promise.reject(new Error('unavailable')) }
@@ -231,14 +233,14 @@ describe('combineStores', () => {
     await expect(combineStores({ sessions, challengeUses, quotas }).ping()).rejects.toThrow('unavailable')
   })
 
-  it('closes a store once that is several parts', async () => {
+  it('closes a store once if it is several parts', async () => {
     const notes: string[] = []
     const [durable, quotas] = [notingStore('durable', notes), notingStore('quotas', notes)]
     await combineStores({ sessions: durable, challengeUses: durable, quotas }).close()
     expect(notes).toEqual(['durable close', 'quotas close'])
   })
 
-  it('closes the other parts when one cannot be closed', async () => {
+  it('closes the other parts if one cannot be closed', async () => {
     const notes: string[] = []
     const broken = { ...notingStore('broken', notes), close: () => Promise.reject(new Error('disk full')) }
     const other = notingStore('other', notes)

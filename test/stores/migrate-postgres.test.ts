@@ -43,11 +43,11 @@ const versions = async (): Promise<unknown[]> =>
   (await runOn(server.url, 'SELECT version FROM animals_schema ORDER BY version')).map(({ version }) => version)
 
 describe('migratePostgres', () => {
-  it('runs each step once, where ten instances start at once', async () => {
+  it('runs each step once if ten instances start at once', async () => {
     const runs = await Promise.all(databases.map((one) => migratePostgres(one, STEPS, options)))
     expect(await runOn(server.url, 'SELECT * FROM animals')).toEqual([{ name: 'cat', legs: null }])
     expect(await versions()).toEqual([1, 2])
-    // Each instance in turn, of which a later one may have run the first step.
+    // The statements of each instance in turn; a later one may have run the first step.
     const texts = STEPS.flatMap(({ statements }) => statements)
     expect(
       runs
@@ -57,9 +57,9 @@ describe('migratePostgres', () => {
     ).toEqual([...texts].sort())
   })
 
-  it('runs nothing on a connection that saw no tables, and then waited for the instance that made them', async () => {
+  it("runs nothing on a connection that waited for another instance's migration", async () => {
     const [slow, fast] = databases as [PostgresDatabase, PostgresDatabase]
-    // The connection knows by heart what a migration asks the catalogue.
+    // The connection has prepared the catalog query of a migration.
     await migratePostgres(slow, [{ statements: ['CREATE TABLE plants (name text)'], needsCode: 1 }], {
       schemaTable: 'plants_schema'
     })
@@ -75,14 +75,14 @@ describe('migratePostgres', () => {
     expect(await run).toEqual([])
   })
 
-  it('continues where an older version of the code ended', async () => {
+  it('continues after the last step of an older version', async () => {
     await migratePostgres(databases[0]!, STEPS.slice(0, 1), options)
     const [, add] = STEPS
     expect(await migratePostgres(databases[1]!, STEPS, options)).toEqual(expect.arrayContaining([...add!.statements]))
     expect(await migratePostgres(databases[1]!, STEPS, options)).toEqual([])
   })
 
-  it('leaves nothing of a step that fails', async () => {
+  it('rolls back a step that fails', async () => {
     const broken = { statements: ['CREATE TABLE plants (name text)', 'SELECT 1/0'], needsCode: 1 }
     await expect(migratePostgres(databases[0]!, [...STEPS, broken], options)).rejects.toMatchObject({
       cause: { code: '22012' }
@@ -91,14 +91,14 @@ describe('migratePostgres', () => {
     expect(await runOn(server.url, "SELECT to_regclass('plants') AS plants")).toEqual([{ plants: null }])
   })
 
-  it('prints what is to be run, and runs nothing', async () => {
+  it('prints the statements, and runs nothing', async () => {
     const printed = await migratePostgres(databases[0]!, STEPS, { ...options, mode: 'print' })
     expect(await runOn(server.url, "SELECT to_regclass('animals') AS animals")).toEqual([{ animals: null }])
     await runOn(server.url, printed.join(';\n'))
     expect(await migratePostgres(databases[0]!, STEPS, { ...options, mode: 'check' })).toEqual([])
   })
 
-  it('refuses tables that are missing or older, where it only checks', async () => {
+  it('refuses missing or older tables in mode check', async () => {
     const check = (): Promise<unknown> => migratePostgres(databases[0]!, STEPS, { ...options, mode: 'check' })
     await expect(check()).rejects.toMatchObject({
       code: 'ERR_CONFIG',
@@ -112,7 +112,7 @@ describe('migratePostgres', () => {
     })
   })
 
-  it('works on newer tables, unless those say that they need newer code', async () => {
+  it('accepts newer tables, unless they require newer code', async () => {
     await migratePostgres(databases[0]!, STEPS, options)
     await migratePostgres(databases[0]!, STEPS.slice(0, 1), options)
     const drop = { statements: ['ALTER TABLE animals DROP COLUMN name'], needsCode: 3 }
@@ -126,7 +126,7 @@ describe('migratePostgres', () => {
 })
 
 describe('the statements of the PostgreSQL store', () => {
-  it('name the schema of every function', () => {
+  it('qualify every function with its schema', () => {
     const folder = fileURLToPath(new URL('../../src/stores/postgres', import.meta.url))
     expect(readdirSync(folder).flatMap((file) => unqualifiedFunctionsIn(`${folder}/${file}`))).toEqual([])
     const shared = [createSessionStatements(postgresDialect), createStoreStatements(postgresDialect), TABLES]
@@ -135,13 +135,13 @@ describe('the statements of the PostgreSQL store', () => {
     expect(texts.flatMap((text) => unqualifiedFunctions(text))).toEqual([])
   })
 
-  it('run no function that another role puts into the schema', async () => {
+  it('call no function that another role adds to the schema', async () => {
     await runOn(
       server.url,
       `CREATE FUNCTION public.hashtextextended(text, int) RETURNS bigint LANGUAGE plpgsql AS
         $$ BEGIN RAISE 'run as %', current_user; END $$`
     )
-    // Operators are looked up as well: of types for which PostgreSQL itself has none, another role's would be taken.
+    // Operators are also resolved by schema: for types without a built-in one, PostgreSQL would call another role's.
     for (const [left, right] of [
       ['oid', 'regclass'],
       ['real', 'bigint'],

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { pathToFileURL } from 'node:url'
 import { nodeOptions, scriptFile } from '../support/run-script.js'
 
-/** Hides Node's own SQLite, and makes `require` of a package fail as where it is not installed or was not compiled. */
+/** Hides Node's own SQLite, and makes `require` of a package fail as if it were not installed or not compiled. */
 const without = (name: string, code: string): string =>
   `data:text/javascript,${encodeURIComponent(`
   import Module from 'node:module'
@@ -29,7 +29,7 @@ it.each([
   ['postgres', 'pg', 'MODULE_NOT_FOUND', PG, 'needs', 'npm install pg'],
   ['redis', 'redis', 'MODULE_NOT_FOUND', "redisQuotas('redis://localhost')", 'needs', 'npm install redis@6']
 ])(
-  'express-did-auth/stores/%s can be imported without %s (%s), and says what to run when it is called',
+  'express-did-auth/stores/%s imports without %s (%s), and names the install command when called',
   (store, name, code, call, fault, remedy) => {
     const script = `
     const doors = await import('${pathToFileURL(scriptFile(`src/stores/${store}/index.ts`)).href}')

@@ -15,19 +15,19 @@ const WRONG = 'wrong-horse-battery'
 
 let engine: PostgresEngine
 
-/** Returns what an operator reads: the line of `migrateStore` at the start, and the cause of a verb's rejection. */
-async function linesOf(url: string, options: PostgresStoreOptions = {}): Promise<{ start: string; verb: string }> {
+/** Returns the messages for an operator: of `migrateStore` at the start, and of the cause of a rejected verb. */
+async function readLines(url: string, options: PostgresStoreOptions = {}): Promise<{ start: string; verb: string }> {
   const limits = { timeoutSeconds: TEST_TIMEOUT_SECONDS, ...options }
   const mode = options.migrate === false ? 'check' : 'apply'
-  const start = await migrateStore(url, { ...limits, mode }).then(() => 'good', lineOf)
+  const start = await migrateStore(url, { ...limits, mode }).then(() => 'good', readLine)
   const store = postgresStore(url, limits)
-  const verb = await store.createSession(createSession('a')).then(() => 'good', lineOf)
+  const verb = await store.createSession(createSession('a')).then(() => 'good', readLine)
   await store.close()
   return { start, verb }
 }
 
-/** The code and the line of an error, which is searched for passwords as deep as a log may print it. */
-function lineOf(error: unknown): string {
+/** Returns code and message of an error, and searches all that a log may print for passwords. */
+function readLine(error: unknown): string {
   const { code, message, cause } = error as Error & { code: string }
   const all = inspect(error, { depth: Infinity, showHidden: true }) + JSON.stringify(error)
   for (const secret of [PASSWORD, WRONG]) expect(all).not.toContain(secret)
@@ -45,68 +45,70 @@ afterEach(() => runOn(engine.url(), 'DROP DATABASE app WITH (FORCE)'))
 
 afterAll(() => engine.remove())
 
-const good = (): string => engine.url('app', `checked:${PASSWORD}`)
+const validUrl = (): string => engine.url('app', `checked:${PASSWORD}`)
 
-describe('a PostgreSQL store says in one line what is wrong:', () => {
-  it('nothing', async () => {
-    expect(await linesOf(good())).toEqual({ start: 'good', verb: 'good' })
+describe('postgresStore reports in one line:', () => {
+  it('no problem', async () => {
+    expect(await readLines(validUrl())).toEqual({ start: 'good', verb: 'good' })
   })
 
-  it('the password', async () => {
+  it('a wrong password', async () => {
     const line = 'PostgreSQL refused the password: password authentication failed for user "checked" (28P01)'
-    expect(await linesOf(engine.url('app', `checked:${WRONG}`))).toEqual({
+    expect(await readLines(engine.url('app', `checked:${WRONG}`))).toEqual({
       start: `ERR_CONFIG express-did-auth: ${line}`,
       verb: `ERR_CONFIG express-did-auth: ${line}`
     })
   })
 
-  it('the database', async () => {
-    const { start } = await linesOf(engine.url('missing', `checked:${PASSWORD}`))
+  it('a missing database', async () => {
+    const { start } = await readLines(engine.url('missing', `checked:${PASSWORD}`))
     expect(start).toBe(
       'ERR_CONFIG express-did-auth: PostgreSQL has no such database: database "missing" does not exist (3D000)'
     )
   })
 
-  it('a user who may not make tables', async () => {
+  it('a user without the right to create tables', async () => {
     await runOn(engine.url('app'), 'REVOKE CREATE ON SCHEMA public FROM PUBLIC; ALTER DATABASE app OWNER TO postgres')
-    const { start } = await linesOf(good())
+    const { start } = await readLines(validUrl())
     expect(start).toMatch(
       /^ERR_CONFIG express-did-auth: PostgreSQL refused the user's access to the tables: .*\(42501\)$/
     )
   })
 
-  it('tables that are missing, where the store makes none', async () => {
+  it('missing tables, if the store creates none', async () => {
     const line =
       'ERR_CONFIG express-did-auth: the tables of did_auth_schema are missing, and version 1 is needed: run `npx express-did-auth-servers migrate`'
-    expect(await linesOf(good(), { migrate: false })).toEqual({ start: line, verb: line })
-    await migrateStore(good())
-    expect(await linesOf(good(), { migrate: false })).toEqual({ start: 'good', verb: 'good' })
+    expect(await readLines(validUrl(), { migrate: false })).toEqual({ start: line, verb: line })
+    await migrateStore(validUrl())
+    expect(await readLines(validUrl(), { migrate: false })).toEqual({ start: 'good', verb: 'good' })
   })
 
-  it('a database that is read-only, as a standby is', async () => {
-    await migrateStore(good())
+  it('a read-only database, such as a standby', async () => {
+    await migrateStore(validUrl())
     await runOn(engine.url(), 'ALTER DATABASE app SET default_transaction_read_only = on')
-    const store = postgresStore(good(), { timeoutSeconds: TEST_TIMEOUT_SECONDS })
+    const store = postgresStore(validUrl(), { timeoutSeconds: TEST_TIMEOUT_SECONDS })
     const error: unknown = await store.createSession(createSession('a')).catch((reason: unknown) => reason)
-    expect(lineOf(error)).toMatch(/^ERR_STORE this PostgreSQL server is read-only, as a standby is: cannot execute/)
+    expect(readLine(error)).toMatch(/^ERR_STORE this PostgreSQL server is read-only, as a standby is: cannot execute/)
     expect(getPostgresCode(error)).toBe('25006')
     const ping: unknown = await store.ping().catch((reason: unknown) => reason)
-    expect(lineOf(ping)).toMatch(/^ERR_STORE this PostgreSQL server is read-only/)
+    expect(readLine(ping)).toMatch(/^ERR_STORE this PostgreSQL server is read-only/)
     await runOn(engine.url(), 'ALTER DATABASE app RESET default_transaction_read_only')
     await store.ping()
     await store.createSession(createSession('a'))
     await store.close()
   })
 
-  it('more connections than the server has', async () => {
-    await migrateStore(good())
-    const store = postgresStore(good(), { timeoutSeconds: TEST_TIMEOUT_SECONDS, poolSize: 40 })
+  it('more connections than the server allows', async () => {
+    await migrateStore(validUrl())
+    const store = postgresStore(validUrl(), { timeoutSeconds: TEST_TIMEOUT_SECONDS, poolSize: 40 })
     const names = Array.from({ length: 40 }, (_, index) => `${index}`)
     const sessions = names.map((name) => createSession(name, { did: `did:example:${name}` }))
-    const lines = await Promise.all(sessions.map((session) => store.createSession(session).then(() => 'good', lineOf)))
+    const lines = await Promise.all(
+      sessions.map((session) => store.createSession(session).then(() => 'good', readLine))
+    )
     const line =
       /^ERR_STORE PostgreSQL has no free connection: the pools together are larger than max_connections: .*\(53300\)$/
-    expect(new Set(lines.map((one) => (line.test(one) ? 'refused' : one)))).toEqual(new Set(['good', 'refused']))
+    expect(new Set(lines.map((text) => (line.test(text) ? 'refused' : text)))).toEqual(new Set(['good', 'refused']))
     await store.ping()
     await store.close()
   })
@@ -116,7 +118,7 @@ describe('a PostgreSQL store says in one line what is wrong:', () => {
     'localhost',
     'mysql://user:wrong-horse-battery@host/app',
     'postgres://user:wrong-horse-battery@host:port/'
-  ])('a URL that is none: %s', (url) => {
+  ])('an invalid URL: %s', (url) => {
     let error: unknown
     try {
       postgresStore(url)

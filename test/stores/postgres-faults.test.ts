@@ -24,7 +24,7 @@ let tables: PostgresTables
 let proxy: TcpProxy
 const open: Store[] = []
 
-/** A store behind the proxy. */
+/** Creates a store that connects through the proxy. */
 function behindProxy(options: PostgresStoreOptions = {}): Store {
   const url = new URL(tables.url)
   url.port = String(proxy.port)
@@ -53,14 +53,14 @@ afterAll(async () => {
 })
 
 describe('a PostgreSQL store whose connections are cut', () => {
-  it('answers the truth, whether a verb was done or not', async () => {
+  it('reports correctly whether a verb was executed', async () => {
     expect(await loseAnswers(behindProxy(), proxy, rounds(4, 50))).toEqual([])
   })
 
-  it('rejects as unavailable when the repeated attempt is cut as well, and works on afterwards', async () => {
+  it('rejects as unavailable if the retry is cut too, and works afterwards', async () => {
     const store = behindProxy()
     await store.createSession(createSession('a'))
-    // Not even the greeting of a new connection arrives whole.
+    // Not even the greeting of a new connection arrives completely.
     proxy.cutAfter(10)
     proxy.reset()
     expect(await catchCode(store.rotateRefreshToken(createRotation('a', 0, 1)))).toBe('ERR_STORE')
@@ -68,14 +68,14 @@ describe('a PostgreSQL store whose connections are cut', () => {
     expect(await store.rotateRefreshToken(createRotation('a', 0, 1))).toBe('rotate')
   })
 
-  it('is unavailable while the network swallows everything, and others are not', async () => {
+  it('is unavailable while the network drops everything, and other stores are not', async () => {
     const [store, other] = [behindProxy({ poolSize: 2, timeoutSeconds: 1 }), tables.store()]
     await store.createSession(createSession('a'))
     proxy.blackHole(true)
     const calls = [1, 2, 3, 4].map(() => catchCode(store.findSession(service, 'session-a')))
     expect((await other.findSession(service, 'session-a'))?.state).toBe('active')
     expect(new Set(await Promise.all(calls))).toEqual(new Set(['ERR_STORE']))
-    // Each connection that did not answer is closed, and not only forgotten.
+    // Each unresponsive connection is closed, not only dropped from the pool.
     await until(() => Promise.resolve(proxy.connections() === 0))
     proxy.blackHole(false)
     await until(async () => (await catchCode(store.findSession(service, 'session-a'))) === undefined)
@@ -83,7 +83,7 @@ describe('a PostgreSQL store whose connections are cut', () => {
 })
 
 describe('a PostgreSQL store with few connections', () => {
-  it('needs one connection a verb, however many come at once', async () => {
+  it('needs one connection per verb, however many verbs run at once', async () => {
     const store = behindProxy({ poolSize: 1 })
     await store.createSession(createSession('a'))
     await store.rotateRefreshToken(createRotation('a', 0, 1))
@@ -102,8 +102,8 @@ describe('a PostgreSQL store with few connections', () => {
   })
 })
 
-describe('a PostgreSQL store for which many verbs of one client network wait', () => {
-  it('gives each network its turn, so that 400 verbs at once delay those of another by few trips', async () => {
+describe('a PostgreSQL store with many waiting verbs of one client network', () => {
+  it('serves networks in turn: 400 concurrent verbs delay those of another by few round trips', async () => {
     const store = behindProxy({ poolSize: 2 })
     await store.ping()
     proxy.delay(20)
@@ -134,7 +134,7 @@ describe('a PostgreSQL store for which many verbs of one client network wait', (
     await Promise.all(flood)
   })
 
-  it('refuses as busy what waits for the others too long, and as unavailable what waits for nothing', async () => {
+  it('refuses as busy after a long queue, and as unavailable if nothing is queued', async () => {
     const store = behindProxy({ poolSize: 1, timeoutSeconds: 4 })
     await store.ping()
     proxy.delay(200)
@@ -149,7 +149,7 @@ describe('a PostgreSQL store for which many verbs of one client network wait', (
 })
 
 describe('a PostgreSQL store whose server crashes', () => {
-  it('rejects only as unavailable, loses nothing that it answered, and is back with the server', async () => {
+  it('rejects only as unavailable, loses no acknowledged write, and recovers with the server', async () => {
     const engine = await startPostgres()
     const store = openPostgresStore(engine.url(), { timeoutSeconds: TEST_TIMEOUT_SECONDS })
     const [answered, codes]: [string[], Set<unknown>] = [[], new Set()]
@@ -180,9 +180,9 @@ describe('a PostgreSQL store whose server crashes', () => {
       isOver = true
       await Promise.all(writers)
       expect([...codes]).toEqual(['ERR_STORE'])
-      // One by one: on a machine whose crash takes long there are more than may wait for a connection.
+      // One by one: after a slow crash, the writes exceed the queue limit of the pool.
       for (const name of answered) expect(await store.findSession(service, `session-${name}`)).toBeDefined()
-      // Quotas lie in unlogged tables.
+      // Quotas are in unlogged tables.
       expect((await store.chargeQuota(createCharge())).count).toBe(1)
     } finally {
       isOver = true
@@ -191,7 +191,7 @@ describe('a PostgreSQL store whose server crashes', () => {
     }
   })
 
-  it('can be made before its server is there', async () => {
+  it('can be created before its server starts', async () => {
     const engine = await startPostgres()
     await engine.stop()
     const store = openPostgresStore(engine.url(), { timeoutSeconds: TEST_TIMEOUT_SECONDS })

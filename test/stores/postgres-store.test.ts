@@ -37,17 +37,17 @@ afterAll(async () => {
   await tables.drop()
 })
 
-/** PostgreSQL estimates the sizes of tables when they are analyzed, which it does by itself now and then. */
+/** Updates the estimated sizes of tables, as PostgreSQL does periodically. */
 const analyze = (): Promise<unknown> =>
   tables.rows('ANALYZE did_auth_sessions, did_auth_challenge_uses, did_auth_request_quotas, did_auth_anonymous_quotas')
 
-const numberOf = async (table: string): Promise<number> =>
+const countRows = async (table: string): Promise<number> =>
   Number((await tables.rows(`SELECT count(*) AS number FROM ${table}`))[0]?.number)
 
 const later = (seconds: number): { nowSeconds: number } => ({ nowSeconds: START_SECONDS + seconds })
 
 describe('postgresStore', () => {
-  it("works on an application's own pool, and leaves it open", async () => {
+  it("works on an application's pool, and does not close it", async () => {
     const pool = new pg.Pool({ connectionString: tables.url })
     const store = postgresStore(pool)
     await store.createSession(createSession('a'))
@@ -56,7 +56,7 @@ describe('postgresStore', () => {
     await pool.end()
   })
 
-  it("detects a stolen token on an application's pool that reads bytes and numbers in its own way", async () => {
+  it('detects a stolen token on a pool with custom parsers for bytes and numbers', async () => {
     const types = { getTypeParser: () => (value: unknown) => String(value) }
     const pool = new pg.Pool({ connectionString: tables.url, types: types })
     const store = postgresStore(pool, { timeoutSeconds: TEST_TIMEOUT_SECONDS })
@@ -69,21 +69,21 @@ describe('postgresStore', () => {
     await pool.end()
   })
 
-  it('leaves one listener on a pool, however many stores it had', async () => {
+  it('leaves one listener on a pool, however many stores used it', async () => {
     const pool = new pg.Pool({ connectionString: tables.url })
     for (let index = 0; index < 12; index += 1) await postgresStore(pool).close()
     expect(pool.listenerCount('error')).toBe(1)
     await pool.end()
   })
 
-  it('refuses at once what is neither a URL nor a pool', () => {
+  it('refuses a value that is neither a URL nor a pool', () => {
     expect(() => postgresStore(undefined as never)).toThrow(
       'needs a URL or a Pool of the package pg, but received undefined'
     )
     expect(() => postgresStore({ host: 'db' } as never)).toThrow('but received object')
   })
 
-  it('continues when a pool that could not open a connection can again', async () => {
+  it('recovers when the pool can open connections again', async () => {
     const pool = new pg.Pool({ connectionString: tables.url })
     let isBroken = true
     const source = {
@@ -104,7 +104,7 @@ describe('postgresStore', () => {
     await pool.end()
   })
 
-  it('keeps claims that are not ASCII, in a database of any encoding', async () => {
+  it('stores non-ASCII claims in a database of any encoding', async () => {
     const tokenClaims = { name: 'Łukasz 😀\u0000' }
     const store = tables.store()
     await store.createSession(createSession('a', { tokenClaims }))
@@ -112,7 +112,7 @@ describe('postgresStore', () => {
     expect((await tables.rows('SELECT token_claims FROM did_auth_sessions'))[0]?.token_claims).toMatch(/^[ -~]+$/)
   })
 
-  it('keeps neither a refresh token nor its whole history, and stores 24 bytes of each replaced one', async () => {
+  it('stores no refresh token and no full history, but 24 bytes of each replaced one', async () => {
     const store = tables.store()
     await store.createSession(createSession('a'))
     for (let token = 0; token < 20; token += 1) await store.rotateRefreshToken(createRotation('a', token, token + 1))
@@ -122,7 +122,7 @@ describe('postgresStore', () => {
     expect(row).toEqual({ hash: 32, replaced: 16 * 24, user: 16 })
   })
 
-  it('refreshes a session without touching an index', async () => {
+  it('refreshes a session without updating an index', async () => {
     const store = tables.store()
     await store.createSession(createSession('a'))
     const counts = async (): Promise<[all: number, hot: number]> => {
@@ -139,7 +139,7 @@ describe('postgresStore', () => {
     expect(hot / all).toBeGreaterThanOrEqual(0.9)
   })
 
-  it('is not ready while a write waits, as for a standby that is unavailable', async () => {
+  it('is not ready while a write waits for an unavailable standby', async () => {
     const store = tables.store({ timeoutSeconds: 1 })
     const writer = new pg.Client({ connectionString: tables.url })
     await writer.connect()
@@ -150,8 +150,8 @@ describe('postgresStore', () => {
   })
 })
 
-describe('a PostgreSQL store that is full', () => {
-  it('deletes the quotas that end first, only of the kind that is too many', async () => {
+describe('a full PostgreSQL store', () => {
+  it('deletes the quotas that expire first, only of the kind above its limit', async () => {
     const store = tables.store()
     const charge = (kind: 'request' | 'anonymous', index: number): Promise<unknown> =>
       store.chargeQuota(createCharge({ kind, key: String(index), ...later(index) }))
@@ -159,14 +159,15 @@ describe('a PostgreSQL store that is full', () => {
     for (let index = 0; index < 3; index += 1) await charge('request', index)
     await analyze()
     await tables.store({ maxQuotas: 4 }).chargeQuota(createCharge({ key: '0' }))
-    await until(async () => (await numberOf('did_auth_anonymous_quotas')) === 4)
-    const left = await tables.rows('SELECT resets_at FROM did_auth_anonymous_quotas ORDER BY 1')
-    expect(left.map(({ resets_at: end }) => Number(end) - START_SECONDS)).toEqual([62, 63, 64, 65])
-    expect(await numberOf('did_auth_request_quotas')).toBe(3)
+    await until(async () => (await countRows('did_auth_anonymous_quotas')) === 4)
+    const remaining = await tables.rows('SELECT resets_at FROM did_auth_anonymous_quotas ORDER BY 1')
+    expect(remaining.map(({ resets_at: end }) => Number(end) - START_SECONDS)).toEqual([62, 63, 64, 65])
+    expect(await countRows('did_auth_request_quotas')).toBe(3)
   })
 
-  // Cause: a deletion does not change the estimate, so that each instance deleted the surplus again, down to none.
-  it('deletes no more of them while the estimate is out of date', async () => {
+  // Cause: a deletion does not change the estimate, so that each instance deleted the surplus again, until none was
+  // left.
+  it('deletes no further quotas while the estimate is out of date', async () => {
     const store = tables.store()
     for (let index = 0; index < 6; index += 1) {
       await store.chargeQuota(createCharge({ kind: 'anonymous', key: String(index), ...later(index) }))
@@ -179,13 +180,13 @@ describe('a PostgreSQL store that is full', () => {
         await deleteSome(1_000)
       })
       await database.close()
-      expect(await numberOf('did_auth_anonymous_quotas')).toBe(4)
+      expect(await countRows('did_auth_anonymous_quotas')).toBe(4)
     }
   })
 })
 
 describe('the sweep of a PostgreSQL store', () => {
-  it('leaves to one instance what all have seen, and lets none wait for another', async () => {
+  it('runs on one instance, and other instances do not wait for it', async () => {
     await tables.rows(`INSERT INTO did_auth_request_quotas SELECT int8send(n), 1, ${START_SECONDS}
       FROM generate_series(1, 5000) n`)
     const stores = Array.from({ length: 5 }, () => tables.store())
@@ -193,14 +194,14 @@ describe('the sweep of a PostgreSQL store', () => {
       store.chargeQuota(createCharge({ key: String(index), ...later(1000) }))
     )
     expect((await Promise.all(charges)).map(({ count }) => count)).toEqual([1, 1, 1, 1, 1])
-    await until(async () => (await numberOf('did_auth_request_quotas')) === 5)
+    await until(async () => (await countRows('did_auth_request_quotas')) === 5)
     const [{ deadlocks } = {}] = await tables.rows(
       'SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()'
     )
     expect(deadlocks).toBe('0')
   })
 
-  it('ends with close', async () => {
+  it('stops on close', async () => {
     await tables.rows(`INSERT INTO did_auth_request_quotas SELECT int8send(n), 1, ${START_SECONDS}
       FROM generate_series(1, 5000) n`)
     const store = tables.store()
@@ -210,8 +211,8 @@ describe('the sweep of a PostgreSQL store', () => {
   })
 })
 
-/** Statements that were sent meanwhile. */
-async function statementsOf(work: () => Promise<unknown>): Promise<number> {
+/** Returns the number of statements sent during the work. */
+async function countStatements(work: () => Promise<unknown>): Promise<number> {
   const before = pool.sent.length
   await work()
   return pool.sent.length - before
@@ -226,7 +227,7 @@ async function untilQuiet(): Promise<void> {
 }
 
 describe('the round trips of a PostgreSQL store', () => {
-  it('are one for each verb, two where a session is created or something is refused', async () => {
+  it('are one per verb, two if a session is created or a call is refused', async () => {
     const store = postgresStore(pool, { timeoutSeconds: 80 })
     await store.ping()
     await store.chargeQuota(createCharge({ key: 'first' }))
@@ -244,23 +245,24 @@ describe('the round trips of a PostgreSQL store', () => {
       ['chargeQuota', 1, () => store.chargeQuota(createCharge({ limit: 1 }))],
       ['refused', 2, () => store.chargeQuota(createCharge({ limit: 1 }))]
     ]
-    for (const [verb, statements, call] of verbs) expect([verb, await statementsOf(call)]).toEqual([verb, statements])
+    for (const [verb, statements, call] of verbs)
+      expect([verb, await countStatements(call)]).toEqual([verb, statements])
     await store.close()
   })
 
-  it('are 1 of a guarded request, 2 of a refresh, and at most 7 of a login', async () => {
+  it('are 1 for a guarded request, 2 for a refresh, and at most 7 for a login', async () => {
     const store = postgresStore(pool, { timeoutSeconds: 80 })
     const { app, requireDid } = await testApp({ store })
-    // The first login also makes the tables.
+    // The first login also creates the tables.
     let tokens = await logIn(app, createNumberedWallet(1))
     await untilQuiet()
-    const login = await statementsOf(async () => {
+    const login = await countStatements(async () => {
       tokens = await logIn(app, createNumberedWallet(2))
     })
-    const guarded = await statementsOf(() =>
+    const guarded = await countStatements(() =>
       request(app).get('/me').set('Authorization', `DIDAuth ${tokens.accessToken}`).expect(200)
     )
-    const refresh = await statementsOf(() =>
+    const refresh = await countStatements(() =>
       request(app).post('/refresh-token').send({ refreshToken: tokens.refreshToken }).expect(200)
     )
     expect({ guarded, refresh }).toEqual({ guarded: 1, refresh: 2 })

@@ -21,25 +21,25 @@ async function server(...settings: string[]): Promise<TestRedis> {
   return redis
 }
 
-function opening<T extends { close(): Promise<void> }>(one: T): T {
-  afterTest(() => one.close())
-  return one
+function opening<T extends { close(): Promise<void> }>(store: T): T {
+  afterTest(() => store.close())
+  return store
 }
 
-/** A store, and the warnings that it gave. */
+/** Creates a store, and records its warnings. */
 function storeOn(url: string, options: RedisStoreOptions = {}): { store: Store; warnings: string[] } {
   const warnings: string[] = []
   const logger = { warn: (_fields: object, message: string) => void warnings.push(message) }
   return { store: opening(suiteStore(url, { logger, ...options })), warnings }
 }
 
-const ready = (one: { ping(): Promise<void> }): Promise<boolean> => one.ping().then(
+const ready = (store: { ping(): Promise<void> }): Promise<boolean> => store.ping().then(
   () => true,
   () => false
 ) // prettier-ignore
 
-describe('quotas on a Redis that fails', () => {
-  it('are rejected while it is unavailable, and count again from 0 when it is back and empty', async () => {
+describe('quotas in a failing Redis', () => {
+  it('are rejected while it is unavailable, and restart at 0 after it lost its data', async () => {
     const redis = await server()
     const quotas = opening(redisQuotas(redis.url))
     for (const count of [1, 2]) expect(await quotas.chargeQuota(createCharge())).toMatchObject({ count })
@@ -47,11 +47,11 @@ describe('quotas on a Redis that fails', () => {
     for (let charge = 0; charge < 3; charge += 1) await expect(quotas.chargeQuota(createCharge())).rejects.toThrow()
     await redis.start()
     await until(() => ready(quotas))
-    // The scripts are gone as well.
+    // The scripts are lost as well.
     expect(await quotas.chargeQuota(createCharge())).toMatchObject({ count: 1, isCharged: true })
   })
 
-  it('are rejected by a Redis that does not run yet, and counted once it does', async () => {
+  it('are rejected until Redis starts, and counted afterwards', async () => {
     const redis = await server()
     await redis.kill()
     const quotas = opening(redisQuotas(redis.url))
@@ -61,7 +61,7 @@ describe('quotas on a Redis that fails', () => {
     expect(await quotas.chargeQuota(createCharge())).toMatchObject({ count: 1 })
   })
 
-  it('are rejected by a silent Redis, on a connection and when connecting, and counted when it continues', async () => {
+  it('are rejected while Redis does not respond, connected or connecting, and counted afterwards', async () => {
     const redis = await server()
     const [connected, connecting] = [opening(redisQuotas(redis.url)), opening(redisQuotas(redis.url))]
     await connected.ping()
@@ -77,7 +77,7 @@ describe('quotas on a Redis that fails', () => {
     expect(await connecting.chargeQuota(createCharge())).toMatchObject({ count: count + 1 })
   })
 
-  it('are rejected at once when 10,000 wait for it', async () => {
+  it('are rejected immediately if 10,000 are queued', async () => {
     const redis = await server()
     const quotas = opening(redisQuotas(redis.url))
     await quotas.ping()
@@ -85,7 +85,7 @@ describe('quotas on a Redis that fails', () => {
     const waiting = Array.from({ length: 10_000 }, () => quotas.chargeQuota(createCharge()))
     await expect(quotas.chargeQuota(createCharge())).rejects.toThrow('10000 calls wait for Redis')
     redis.resume()
-    // Those that Redis answers in time, which is not a matter of this test, are each told another count.
+    // Calls that Redis answers in time, whose number varies, each get a different count.
     const outcomes = await Promise.allSettled(waiting)
     const counts = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value.count] : []))
     expect(new Set(counts).size).toBe(counts.length)
@@ -104,7 +104,7 @@ describe('quotas on a Redis that fails', () => {
     })
   })
 
-  it('are rejected by a store that was closed', async () => {
+  it('are rejected by a closed store', async () => {
     const redis = await server()
     const quotas = redisQuotas(redis.url)
     await quotas.ping()
@@ -114,8 +114,8 @@ describe('quotas on a Redis that fails', () => {
   })
 })
 
-describe('a Redis that is full', () => {
-  it('is not ready, though it answers PING', async () => {
+describe('a full Redis', () => {
+  it('is not ready, although it responds to PING', async () => {
     const redis = await server()
     const quotas = opening(redisQuotas(redis.url))
     await quotas.ping()
@@ -145,7 +145,7 @@ describe('a Redis that is full', () => {
   })
 })
 
-describe('the set-up of a Redis for sessions', () => {
+describe('the settings of a Redis for sessions', () => {
   const durable = ['--appendonly', 'yes', '--appendfsync', 'always']
   const losses = expect.stringContaining('Redis may lose acknowledged logouts, refreshes and used challenges')
 
@@ -154,7 +154,7 @@ describe('the set-up of a Redis for sessions', () => {
     ['each second is synced', ['--appendonly', 'yes'], [losses]],
     ['each write is synced', durable, []],
     ['the settings cannot be read', [...durable, '--rename-command', 'CONFIG', ''], [expect.stringContaining('refuses CONFIG GET')]] // prettier-ignore
-  ])('is warned of once: %s', async (_what, settings, expected) => {
+  ])('cause one warning: %s', async (_what, settings, expected) => {
     const redis = await server(...settings)
     const { store, warnings } = storeOn(redis.url)
     await store.ping()
@@ -164,7 +164,7 @@ describe('the set-up of a Redis for sessions', () => {
     expect(warnings).toEqual(expected)
   })
 
-  it('is warned of where a user of Redis may not read the settings', async () => {
+  it('cause a warning if the Redis user may not read them', async () => {
     const redis = await server(...durable)
     await redis.command('ACL', 'SETUSER', 'app', 'on', '>secret', '~*', '+@all', '-config')
     const { store, warnings } = storeOn(redis.url.replace('//', '//app:secret@'))
@@ -172,7 +172,7 @@ describe('the set-up of a Redis for sessions', () => {
     expect(warnings).toEqual([expect.stringContaining('refuses CONFIG GET')])
   })
 
-  it('is an error where Redis may evict sessions, until it is set right', async () => {
+  it('cause an error if Redis may evict sessions, until they are fixed', async () => {
     const redis = await server(...durable, '--maxmemory-policy', 'allkeys-lru')
     const { store } = storeOn(redis.url)
     const reason = 'sessions need a Redis with maxmemory-policy noeviction: allkeys-lru may evict them'
@@ -183,7 +183,7 @@ describe('the set-up of a Redis for sessions', () => {
     expect(await store.createSession(createSession('a'))).toBe(0)
   })
 
-  it('rejects writes that too few replicas have, and repeats what was done all the same', async () => {
+  it('cause rejected writes if too few replicas have them; a retry reports the stored result', async () => {
     const primary = await server('--repl-diskless-sync-delay', '0', '--min-replicas-to-write', '0')
     const { store } = storeOn(primary.url, { waitReplicas: 1 })
     const shortfall = 'NOREPLICAS 0 of 1 replicas have the write'

@@ -12,7 +12,7 @@ describe('the URL of a Redis', () => {
     ['redis://me:p%40ss%2F%3A@h', [{ host: 'h', port: 6379 }], { username: 'me', password: 'p@ss/:' }],
     ['redis://:secret@[::1]:6380', [{ host: '::1', port: 6380 }], { password: 'secret' }],
     ['redis://a:1,b:2,c', [{ host: 'a', port: 1 }, { host: 'b', port: 2 }, { host: 'c', port: 6379 }], {}] // prettier-ignore
-  ])('%s', (url, hosts, more) => {
+  ])('is parsed: %s', (url, hosts, more) => {
     const plain = { isTls: false, username: undefined, password: undefined, database: 0 }
     expect(parseRedisUrl(url)).toEqual({ ...plain, ...more, hosts })
   })
@@ -25,7 +25,7 @@ describe('the URL of a Redis', () => {
     ['a password with a broken escape', 'redis://u:hunter2%zz@h'],
     ['a password that is not encoded', 'redis://u:hunter2/@x@h'],
     ['a database in a cluster', 'redis://u:hunter2@a:1,b:2/1']
-  ])('is refused without being repeated: %s', (_what, url) => {
+  ])('is refused without being quoted: %s', (_what, url) => {
     const refusal = (): unknown => redisQuotas(url)
     expect(refusal).toThrow('a Redis store needs a URL redis://user:password@host:6379/0')
     try {
@@ -35,7 +35,7 @@ describe('the URL of a Redis', () => {
     }
   })
 
-  it('stays out of the error of an unavailable Redis', async () => {
+  it('is not part of the error of an unavailable Redis', async () => {
     const quotas = redisQuotas('redis://user:hunter2@127.0.0.1:1')
     const error = await quotas.chargeQuota(createCharge()).catch((reason: unknown) => reason)
     expect(inspect(error, { depth: 9, showHidden: true })).toContain('ECONNREFUSED')
@@ -44,12 +44,12 @@ describe('the URL of a Redis', () => {
   })
 })
 
-describe('the source of a Redis store', () => {
-  it.each([[undefined], [{}], [{ sendCommand: 'no' }], [7]])('has to be a URL or a client: %p', (source) =>
+describe('the argument of redisStore', () => {
+  it.each([[undefined], [{}], [{ sendCommand: 'no' }], [7]])('must be a URL or a client: %p', (source) =>
     expect(() => redisQuotas(source as never)).toThrow('a Redis store needs a URL, or a client with sendCommand')
   )
 
-  it('has to be the URL of one Redis where writes wait for replicas', () => {
+  it('must be the URL of one Redis if writes wait for replicas', () => {
     const client = { sendCommand: () => Promise.resolve() }
     for (const source of [client, 'redis://a,b']) {
       expect(() => redisStore(source, { waitReplicas: 1 })).toThrow('waitReplicas needs the URL of one Redis')

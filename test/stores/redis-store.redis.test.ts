@@ -30,21 +30,21 @@ afterAll(() => redis.stop())
 
 const logger = { info: () => undefined, warn: () => undefined, error: () => undefined }
 const newPrefix = (): string => `test ${randomUUID()} `
-const keysOf = async (keyPrefix: string): Promise<string[]> =>
+const listKeys = async (keyPrefix: string): Promise<string[]> =>
   ((await redis.command('KEYS', `${keyPrefix}*`)) as string[]).map((key) => key.slice(keyPrefix.length)).sort()
 
-/** Takes a store for one test. */
+/** Uses a store in one test. */
 async function using(store: Store, test: (store: Store) => Promise<void>): Promise<void> {
   await test(store).finally(() => store.close())
 }
 
 describe('redisStore', () => {
-  it('does what a memory store does, whatever the sequence', async () => {
+  it('agrees with a memory store on every sequence', async () => {
     const store = suiteStore(redis.url, { keyPrefix: newPrefix() }, 'session ')
     await using(store, () => assertLikeMemory(store, 30))
   })
 
-  it('serves an application: login, list, refresh tokens and logout under the ids that it issues', async () => {
+  it('serves login, list, refresh and logout of an application', async () => {
     await using(redisStore(redis.url, { keyPrefix: newPrefix(), logger }), async (store) => {
       const app = express()
       const config = { ...testConfig(), store, logger, sessionsPath: '/sessions', useCookies: true }
@@ -62,7 +62,7 @@ describe('redisStore', () => {
     })
   })
 
-  it('lays all of a user of a service into one slot, under names that tell no DID, each with an end', async () => {
+  it('stores all keys of a user in one slot, with opaque names and an expiry', async () => {
     const keyPrefix = newPrefix()
     await using(redisStore(redis.url, { keyPrefix, logger }), async (store) => {
       const sessionId = `${toUserTag(did)}session`
@@ -70,7 +70,7 @@ describe('redisStore', () => {
       await store.rotateRefreshToken(createRotation('a', 0, 1, { sessionId }))
       await store.consumeChallenge(createUse())
       await store.chargeQuota(createCharge())
-      const keys = await keysOf(keyPrefix)
+      const keys = await listKeys(keyPrefix)
       const tag = `{IkIwMSMvXIk97FEW:${toUserTag(did)}}`
       expect(keys).toEqual([expect.stringMatching(/^q:[\w-]{22}$/), expect.stringContaining(`${tag}:c:`), `${tag}:s`])
       for (const key of keys) {
@@ -80,27 +80,27 @@ describe('redisStore', () => {
     })
   })
 
-  it('refuses a session whose id does not begin with the tag of its user', async () => {
+  it('refuses a session whose id does not start with the tag of its user', async () => {
     await using(redisStore(redis.url, { keyPrefix: newPrefix(), logger }), async (store) => {
       await expect(store.createSession(createSession('a'))).rejects.toThrow('has to begin with the tag of its user')
     })
   })
 
-  it('deletes the expired sessions of a user at the next login, and keeps the others of the same tag', async () => {
+  it("deletes a user's expired sessions on the next login, and keeps others with the same tag", async () => {
     const clock = new SweepClock(() => 0, 0)
     const store = openRedisStore(redis.url, { keyPrefix: newPrefix(), logger }, () => 'session-', clock)
     await using(store, async () => {
       await store.createSession(createSession('brief', { expiresAtSeconds: START_SECONDS + 5 }))
       await store.createSession(createSession('lasting', { did: 'did:example:other' }))
       await store.createSession(createSession('next', { nowSeconds: START_SECONDS + 5 }))
-      const found = await Promise.all(
+      const sessions = await Promise.all(
         ['brief', 'lasting', 'next'].map((name) => store.findSession(service, `session-${name}`))
       )
-      expect(found.map((session) => session?.did)).toEqual([undefined, 'did:example:other', did])
+      expect(sessions.map((session) => session?.did)).toEqual([undefined, 'did:example:other', did])
     })
   })
 
-  it('keeps windows closed whose uses it forgot, of each user apart', async () => {
+  it('keeps windows closed after it deleted their uses, separately per user', async () => {
     await using(redisStore(redis.url, { keyPrefix: newPrefix(), logger }), async (store) => {
       const later = { window: 6_000_002, nowSeconds: START_SECONDS + 600, expiresAtSeconds: START_SECONDS + 900 }
       expect(await store.consumeChallenge(createUse())).toBe('consumed')
@@ -114,7 +114,7 @@ describe('redisStore', () => {
 })
 
 describe('quotas in Redis', () => {
-  it('have a bound for strangers: a client that names many DIDs neither fills Redis nor displaces a user', async () => {
+  it("have a limit for strangers: many DIDs neither fill Redis nor evict a user's quota", async () => {
     const keyPrefix = newPrefix()
     const connection = new RedisConnection(redis.url, { keyPrefix })
     const quotas = createRedisQuotas(connection, 4)
@@ -127,10 +127,10 @@ describe('quotas in Redis', () => {
         expect(await quotas.chargeQuota(stranger)).toMatchObject({ count: 1 })
         expect(await quotas.chargeQuota(stranger)).toMatchObject({ count: 2 })
       }
-      const buckets = (await keysOf(keyPrefix)).filter((key) => key.startsWith('a:'))
+      const buckets = (await listKeys(keyPrefix)).filter((key) => key.startsWith('a:'))
       const lengths = await Promise.all(buckets.map((key) => redis.command('HLEN', keyPrefix + key)))
       expect(lengths).toEqual([16, 16, 16, 16])
-      // The first that end are deleted first: of those that end later none.
+      // Quotas that expire first are deleted first: none of those that expire later.
       const late = createCharge({ kind: 'anonymous', key: 'late', nowSeconds: START_SECONDS + 1 })
       await quotas.chargeQuota(late)
       for (const stranger of strangers) await quotas.chargeQuota(stranger)
@@ -142,8 +142,8 @@ describe('quotas in Redis', () => {
   })
 })
 
-describe('a client that was passed in', () => {
-  it('is used with either protocol of Redis, and left open', async () => {
+describe('a given client', () => {
+  it('is used with either Redis protocol, and not closed', async () => {
     for (const RESP of [2, 3] as const) {
       const client = await createClient({ url: redis.url, RESP }).connect()
       await using(suiteStore(client, { keyPrefix: newPrefix() }), async (store) => {
@@ -158,7 +158,7 @@ describe('a client that was passed in', () => {
     }
   })
 
-  it('may be any object that sends commands', async () => {
+  it('can be any object that sends commands', async () => {
     const client = await createClient({ url: redis.url }).connect()
     const quotas = redisQuotas(
       { sendCommand: (args: string[]) => client.sendCommand(args) },

@@ -43,7 +43,7 @@ afterAll(async () => {
   for (const node of nodes) await node.stop()
 })
 
-/** Moves a slot with all that is in it to another node, key by key. */
+/** Moves a slot with its keys to another node, key by key. */
 async function moveSlot(slot: number, from: TestRedis, to: TestRedis): Promise<void> {
   const [source, target] = await Promise.all(
     [from, to].map(async (node) => String(await node.command('CLUSTER', 'MYID')))
@@ -58,8 +58,8 @@ async function moveSlot(slot: number, from: TestRedis, to: TestRedis): Promise<v
   for (const node of [to, from]) await node.command('CLUSTER', 'SETSLOT', String(slot), 'NODE', target!)
 }
 
-/** Two nodes: the one that has the slot of a key, and another. */
-async function ownerOf(slot: number): Promise<[owner: TestRedis, other: TestRedis]> {
+/** Returns the node that owns a slot, and another one. */
+async function findOwner(slot: number): Promise<[owner: TestRedis, other: TestRedis]> {
   const third = nodes.findIndex((_node, index) => slot < Math.floor(((index + 1) * SLOTS) / 3))
   return Promise.resolve([nodes[third]!, nodes[(third + 1) % 3]!])
 }
@@ -72,7 +72,7 @@ describe('the Store contract on two Redis stores on a cluster of three', () => {
   })
   for (const { name, run } of contract) it(name, run)
 
-  it('passes with a cluster client that was passed in as well', async () => {
+  it('passes with a given cluster client as well', async () => {
     const client = createCluster({ rootNodes: [{ url: nodes[1]!.url }] }).on('error', () => undefined)
     await client.connect()
     for (const { run } of storeContract(() => suiteStore(client, { keyPrefix: prefixes.pop()! }))) await run()
@@ -84,13 +84,13 @@ describe('the servers on a Redis Cluster', () => {
   const open = (REDIS_URL: string): Promise<Connections> =>
     Connections.open(readEnv({ REDIS_URL }, 'auth', false, 'operate'))
 
-  it('count quotas there, given a list of its addresses', async () => {
+  it('count quotas with a list of its addresses', async () => {
     const connections = await open(url)
     await connections.quotas!.ping()
     await connections.close()
   })
 
-  it('do not start with one address of it, and say so in one line', async () => {
+  it('refuse to start with one of its addresses, and log one line', async () => {
     await expect(redisQuotas(nodes[0]!.url).ping()).rejects.toMatchObject({ code: 'ERR_CONFIG' })
     await expect(open(nodes[0]!.url)).rejects.toThrow(
       'Cannot use Redis (REDIS_URL): this Redis is a node of a cluster: give several of its hosts, redis://host1:6379,host2:6379'
@@ -99,7 +99,7 @@ describe('the servers on a Redis Cluster', () => {
 })
 
 describe('a Redis Cluster', () => {
-  it('loses and doubles nothing while the slots of a user and a quota move between nodes ten times', async () => {
+  it('loses and duplicates nothing while slots move between nodes ten times', async () => {
     const keyPrefix = 'moved '
     const store: Store = suiteStore(url, { keyPrefix })
     await store.createSession(createSession('a'))
@@ -120,7 +120,7 @@ describe('a Redis Cluster', () => {
     const working = work()
     for (let round = 0; round < 5; round += 1) {
       for (const slot of new Set(slots)) {
-        const [owner, other] = await ownerOf(slot)
+        const [owner, other] = await findOwner(slot)
         await moveSlot(slot, owner, other)
         await moveSlot(slot, other, owner)
       }
@@ -134,7 +134,7 @@ describe('a Redis Cluster', () => {
     await store.close()
   })
 
-  it('serves the users of the other nodes while one is unavailable, and its own once it is back', async () => {
+  it('serves the users of other nodes while one is unavailable, and its own afterwards', async () => {
     const store = suiteStore(url, { keyPrefix: 'away ' })
     await nodes[0]!.command('CONFIG', 'SET', 'cluster-require-full-coverage', 'no')
     for (const node of nodes) await node.command('CONFIG', 'SET', 'cluster-require-full-coverage', 'no')
@@ -154,7 +154,7 @@ describe('a Redis Cluster', () => {
   })
 })
 
-/** A primary and its replica, in step. */
+/** Starts a primary and its replica, and waits until they are in sync. */
 async function pair(): Promise<{ primary: TestRedis; replica: TestRedis }> {
   const primary = await startRedis(['--repl-diskless-sync-delay', '0'])
   const replica = await startRedis(['--replicaof', '127.0.0.1', String(primary.port)])
@@ -168,13 +168,13 @@ function opening(store: Store): Store {
   return store
 }
 
-/** Cuts the replica off: what the primary writes from now on does not leave it. */
+/** Disconnects the replica: later writes stay on the primary. */
 async function partition(primary: TestRedis, replica: TestRedis): Promise<void> {
   replica.pause()
   await primary.command('CLIENT', 'KILL', 'TYPE', 'replica')
 }
 
-/** Kills the primary and makes the replica the new one. */
+/** Kills the primary and promotes the replica. */
 async function failOver(primary: TestRedis, replica: TestRedis): Promise<Store> {
   await primary.kill()
   replica.resume()
@@ -183,7 +183,7 @@ async function failOver(primary: TestRedis, replica: TestRedis): Promise<Store> 
 }
 
 describe('the failover of a Redis that holds sessions', () => {
-  it('loses what was acknowledged and not replicated: a logout, a refresh and a used challenge are undone', async () => {
+  it('loses acknowledged, unreplicated writes: a logout, a refresh and a used challenge are undone', async () => {
     const { primary, replica } = await pair()
     const before = opening(suiteStore(primary.url))
     for (const name of ['loggedOut', 'refreshed']) await before.createSession(createSession(name))
@@ -205,14 +205,14 @@ describe('the failover of a Redis that holds sessions', () => {
   it.each([
     [0, 'without WAIT', 'some'],
     [1, 'with WAIT', 'none']
-  ])('waits for %i replicas, %s, and loses %s of what was acknowledged', async (waitReplicas, _how, expected) => {
+  ])('waits for %i replicas, %s, and loses %s of the acknowledged writes', async (waitReplicas, _how, expected) => {
     const { primary, replica } = await pair()
     const store = opening(suiteStore(primary.url, { waitReplicas }))
     const acknowledged: string[] = []
     const write = async (writer: number): Promise<void> => {
       for (let number = 0; number < 100_000; number += 1) {
         const name = `${writer} ${number}`
-        // Too few replicas, or no primary: what is rejected was not promised.
+        // A write is rejected, not acknowledged, if replicas are missing or there is no primary.
         const isAcknowledged = await store.createSession(createSession(name, { did: `did:example:${name}` })).then(
           () => true,
           () => false
@@ -225,12 +225,12 @@ describe('the failover of a Redis that holds sessions', () => {
     await until(() => acknowledged.length > 200)
     await partition(primary, replica)
     const atPause = acknowledged.length
-    // Nothing more is acknowledged with WAIT once the replica is silent; without it, all goes on.
+    // WAIT acknowledges nothing once the replica stops responding; without WAIT, writes continue.
     await (waitReplicas === 0 ? until(() => acknowledged.length > atPause + 200) : writers)
     const after = await failOver(primary, replica)
     await writers
-    const found = await Promise.all(acknowledged.map((name) => after.findSession(service, `session-${name}`)))
-    const lost = found.filter((session) => session === undefined).length
+    const sessions = await Promise.all(acknowledged.map((name) => after.findSession(service, `session-${name}`)))
+    const lost = sessions.filter((session) => session === undefined).length
     console.log(`${acknowledged.length} sessions acknowledged, waitReplicas ${waitReplicas}: ${lost} lost`)
     expect(lost > 0 ? 'some' : 'none').toBe(expected)
   })

@@ -13,12 +13,12 @@ describe('packReplacedToken and parseReplacedTokens', () => {
     ])
   })
 
-  it('keeps times of 48 bits', () => {
+  it('stores times of 48 bits', () => {
     const packed = packReplacedToken(hash, 281_474_976_710_655)
     expect(parseReplacedTokens(packed)[0]?.replacedAtSeconds).toBe(281_474_976_710_655)
   })
 
-  it('reads records in their order, and none from no bytes', () => {
+  it('parses records in order, and none from zero bytes', () => {
     const packed = Buffer.concat([packReplacedToken(hash, 5), packReplacedToken(hash, 4)])
     expect(parseReplacedTokens(packed).map(({ replacedAtSeconds }) => replacedAtSeconds)).toEqual([5, 4])
     expect(parseReplacedTokens(Buffer.alloc(0))).toEqual([])

@@ -16,11 +16,11 @@ import { postgresTables, type PostgresTables } from '../support/postgres-stores.
 import { engines, sqliteFile } from '../support/sqlite-stores.js'
 import { until } from '../support/until.js'
 
-/** The tables of one engine, empty, and stores on them whose sweeps trust each clock at once. */
+/** Empty tables of one engine, and stores on them whose sweeps trust each clock immediately. */
 interface SqlTables {
   store(options?: Pick<PostgresStoreOptions, 'maxSessions' | 'maxChallengeUses'>, times?: SweepTimes): Store
   rows(text: string): Promise<Record<string, unknown>[]>
-  /** PostgreSQL estimates the sizes of tables when they are analyzed, which it does by itself now and then. */
+  /** Updates the estimated sizes of tables, as PostgreSQL does periodically. */
   analyze(): Promise<unknown>
   remove(): Promise<void>
 }
@@ -55,14 +55,14 @@ describe.each([
   const numberIn = async (text: string): Promise<number> => Number((await tables.rows(text))[0]?.number)
   const uses = () => numberIn('SELECT count(*) AS number FROM did_auth_challenge_uses')
   const closedUntil = () => numberIn("SELECT number FROM did_auth_numbers WHERE name = 'usesForgottenUntil'")
-  /** Calls verbs, which sweeps run next to, so many seconds after the start, until the condition holds. */
+  /** Calls verbs at this number of seconds after the start, and their sweeps, until the condition holds. */
   const sweptUntil = (store: Store, at: number, condition: () => Promise<boolean>): Promise<void> =>
     until(async () => {
       await store.chargeQuota(createCharge({ at }))
       return condition()
     })
 
-  it('evicts the oldest never refreshed sessions when it is full, and counts active ones', async () => {
+  it('evicts the oldest never refreshed sessions if it is full, and counts active ones', async () => {
     const first = tables.store()
     for (const name of ['refreshed', 'a', 'ended', 'b']) await first.createSession(ofUser(name))
     await first.rotateRefreshToken(createRotation('refreshed', 0, 1))
@@ -75,7 +75,7 @@ describe.each([
     expect(await ids()).toEqual(['refreshed', 'c', 'd', 'e'].map((name) => `session-${name}`))
   })
 
-  it('refuses the first use of a challenge when it is full, and counts those of known users', async () => {
+  it('refuses the first use of a challenge if it is full, and counts uses of known users', async () => {
     await tables.store().consumeChallenge(createUse())
     await tables.analyze()
     const store = tables.store({ maxChallengeUses: 1 })
@@ -85,7 +85,7 @@ describe.each([
     expect(await store.consumeChallenge(createUse({ useCount: 1 }))).toBe('consumed')
   })
 
-  it('deletes sessions that expired before the day began, more than it deletes at a time, and no others', async () => {
+  it('deletes sessions that expired before today, in several batches, and no others', async () => {
     const store = tables.store()
     for (let hundred = 0; hundred < 11; hundred += 1) {
       const names = Array.from({ length: 100 }, (_, index) => String(hundred * 100 + index))
@@ -96,23 +96,23 @@ describe.each([
     expect(await ids()).toEqual(['session-good'])
   })
 
-  // Cause: uses were deleted a minute after their window; a clock that was set back made signatures valid again.
-  it('closes a window for good before it deletes its uses, so that a clock that is behind revives none', async () => {
+  // Cause: uses were deleted a minute after their window, and a clock that was set back made signatures valid again.
+  it('closes a window permanently before it deletes its uses: a slow clock reopens none', async () => {
     const store = tables.store()
     await store.consumeChallenge(createUse())
     await sweptUntil(store, 1_000, async () => (await closedUntil()) === START_SECONDS + 300)
     expect(await uses()).toBe(1)
     await sweptUntil(store, 2_000, async () => (await uses()) === 0)
     await store.close()
-    const again = tables.store()
-    expect(await again.consumeChallenge(createUse({ at: 10 }))).toBe('taken')
-    expect(await again.consumeChallenge(createUse({ at: 10, useCount: 1 }))).toBe('taken')
-    expect(await again.consumeChallenge(createUse({ did: 'never seen' }))).toBe('taken')
-    // Nothing of the next window was ever there to be forgotten.
-    expect(await again.consumeChallenge(createUse({ window: 6_000_001, at: 310, until: 600 }))).toBe('consumed')
+    const secondStore = tables.store()
+    expect(await secondStore.consumeChallenge(createUse({ at: 10 }))).toBe('taken')
+    expect(await secondStore.consumeChallenge(createUse({ at: 10, useCount: 1 }))).toBe('taken')
+    expect(await secondStore.consumeChallenge(createUse({ did: 'never seen' }))).toBe('taken')
+    // The next window had no uses that could be forgotten.
+    expect(await secondStore.consumeChallenge(createUse({ window: 6_000_001, at: 310, until: 600 }))).toBe('consumed')
   })
 
-  it('deletes the uses of a window also where windows end more often than the time that they wait', async () => {
+  it('deletes the uses of a window even if windows end more often than the wait', async () => {
     const store = tables.store({}, { clock: new SweepClock(undefined, 0), graceSeconds: 1 })
     let window = 0
     await until(async () => {

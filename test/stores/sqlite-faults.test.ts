@@ -19,8 +19,8 @@ import { startedWorkers } from '../support/start-sqlite-worker.js'
 const sessionId = 'session-a'
 
 /**
- * Ends the newest thread of a role as a crash would: by an exception of its own. Ended from outside in the middle of a
- * statement that fails, better-sqlite3 aborts the whole process. A slow write starts a thread that reads, unasked.
+ * Ends the newest thread of a role by an exception, like a crash. If it were terminated during a failing statement,
+ * better-sqlite3 would abort the whole process. A slow write starts a reading thread.
  */
 async function terminate(role: ThreadRole = 'writer'): Promise<void> {
   const { worker } = startedWorkers.findLast(({ settings }) => (settings as ThreadDatabase).role === role)!
@@ -51,7 +51,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       }
     })
 
-    it('first answers what it was asked before', async () => {
+    it('finishes earlier calls first', async () => {
       const store = files.store()
       await store.createSession(createSession('a'))
       const asked = Promise.all([
@@ -65,10 +65,10 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
   })
 
   describe('whose thread ends', () => {
-    it('rejects what was not answered, and works on in another thread with all that was acknowledged', async () => {
+    it('rejects open calls, and continues in another thread with all acknowledged writes', async () => {
       const store = files.store()
       await store.createSession(createSession('a'))
-      // The lock keeps the verb from being answered.
+      // The lock delays the response to the verb.
       const other = files.inspect()
       other.exec('BEGIN IMMEDIATE')
       const unanswered = store.createSession(createSession('b'))
@@ -84,15 +84,15 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       ).toEqual(['session-c', 'session-a'])
     })
 
-    it('says that it has ended where there is no other reason', async () => {
+    it('reports the end of the thread if there is no other reason', async () => {
       const store = files.store()
       const ended = expect(store.ping()).rejects.toThrow('the thread of the SQLite store has ended')
-      // Before it has begun: no statement runs.
+      // Before the thread has started, so no statement runs.
       await startedWorkers.at(-1)!.worker.terminate()
       await ended
     })
 
-    it('says why where it cannot begin again, and works when it can', async () => {
+    it('reports why it cannot restart, and works when it can', async () => {
       const store = files.store()
       await store.createSession(createSession('a'))
       await terminate()
@@ -103,7 +103,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       expect(await store.findSession(service, sessionId)).toBeDefined()
     })
 
-    it('works on where the one that ends is the one that reads', async () => {
+    it('continues after its reading thread ends', async () => {
       const store = files.store()
       const readWhileWriting = () => Promise.all([store.ping(), store.findSession(service, sessionId)])
       await readWhileWriting()
@@ -112,7 +112,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       expect(await readWhileWriting()).toMatchObject([undefined, { sessionId }])
     })
 
-    it('may be closed', async () => {
+    it('can be closed', async () => {
       const store = files.store()
       await store.ping()
       await terminate()
@@ -124,7 +124,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     const moved = { code: 'SQLITE_READONLY_DBMOVED', message: expect.stringContaining('is no longer at') as unknown }
 
     it.each(['', '-wal', '-shm'])(
-      'writes nothing more without auth.db%s, is not ready, and reads on',
+      'writes nothing without auth.db%s, is not ready, and continues to read',
       async (suffix) => {
         const store = files.store()
         await store.createSession(createSession('a'))
@@ -138,7 +138,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       }
     )
 
-    it('works again when the folder is back', async () => {
+    it('works again after the folder is restored', async () => {
       const store = files.store()
       await store.createSession(createSession('a'))
       renameSync(files.folder, `${files.folder}-moved`)
@@ -147,7 +147,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       expect(await store.rotateRefreshToken(createRotation('a', 0, 1))).toBe('rotate')
     })
 
-    it('opens no other file in the place of the first', async () => {
+    it('opens no other file in place of the first', async () => {
       const store = files.store()
       // Keeps the inode of the deleted file in use.
       files.inspect()
@@ -157,7 +157,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       await expect(store.ping()).rejects.toMatchObject(moved)
     })
 
-    it('stays at its file when the process changes its folder', async () => {
+    it('keeps using its file if the process changes its working directory', async () => {
       const before = process.cwd()
       process.chdir(files.folder)
       const store = sqliteStore('auth.db')
@@ -168,8 +168,8 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     })
   })
 
-  describe('whose file another process is writing to', () => {
-    it('waits for it, and reads and counts quotas meanwhile', async () => {
+  describe('whose file another process writes', () => {
+    it('waits, and reads and counts quotas in the meantime', async () => {
       const store = files.store()
       await store.createSession(createSession('a'))
       const other = files.inspect()
@@ -186,7 +186,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       expect(await store.findSession(service, 'session-b')).toBeDefined()
     })
 
-    it('rejects after 4 s with SQLITE_BUSY, and works again after', async () => {
+    it('rejects after 4 s with SQLITE_BUSY, and works again afterwards', async () => {
       await files.store().close()
       const other = files.inspect()
       const connection = files.inspect()
@@ -194,7 +194,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       const served = { verbs: createStoreVerbs(sqliteDialect) }
       const group = new GroupCommit(connection, served, ([, result, failure]) => outcomes.push(failure?.code ?? result))
       other.exec('BEGIN IMMEDIATE')
-      // A request that has waited too long in the application's thread is given up with the first attempt.
+      // A request that waited too long in the application's thread is rejected after the first attempt.
       group.add([1, 'createSession', createSession('a'), false], performance.now() - 4_000)
       await group.run(() => undefined)
       other.exec('COMMIT')

@@ -11,12 +11,12 @@ import { hashToken, createRotation, createSession, createUse } from '../../src/t
 import { engines } from '../support/sqlite-stores.js'
 import { createThrowing } from '../support/refusal.js'
 
-/** More than any group here executes. */
+/** More than any group in this file executes. */
 const MOST_STATEMENTS = 60
 
 type Call = [verb: string, ...args: unknown[]]
 
-/** The outcome of each verb of a group, in their order: what it answered, or the code or text of its error. */
+/** Returns the outcome of each verb of a group in order: its result, or the code or text of its error. */
 async function runGroup(
   connection: SqliteConnection,
   calls: Call[],
@@ -25,7 +25,7 @@ async function runGroup(
 ): Promise<unknown[]> {
   const outcomes: unknown[] = []
   const group = new GroupCommit(connection, { verbs, ...hooks }, ([id, result, failure]) => {
-    // This would throw in a transaction that is still to be committed.
+    // Throws if a transaction is still open.
     if (failure === undefined) connection.exec('BEGIN; ROLLBACK')
     outcomes[id] = failure === undefined ? result : failure.code || failure.message
   })
@@ -37,7 +37,7 @@ async function runGroup(
 const create = (name: string, details = {}): Call => ['createSession', createSession(name, details), false]
 const rotate = (from: number, to: number): Call => ['rotateRefreshToken', createRotation('a', from, to)]
 
-describe.each(engines)('a group of verbs on a database by %s', (engine) => {
+describe.each(engines)('GroupCommit on a database by %s', (engine) => {
   const openMemory = (): SqliteConnection => {
     const connection = openConnection(':memory:', engine, { synchronous: 'FULL', busyMilliseconds: 0 })
     prepareTables(connection, TABLES, 'did_auth_numbers')
@@ -53,7 +53,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
       .all()
       .map((row) => row.session_id)
 
-  it('commits nothing of a verb after a failure that took the whole transaction back', async () => {
+  it('commits nothing of a verb after a failure that rolled back the whole transaction', async () => {
     const connection = openMemory()
     connection.exec('CREATE TABLE notes (note TEXT NOT NULL)')
     const notes = ["'before'", 'NULL', "'after'"].map((note) => ({ text: `INSERT INTO notes VALUES (${note})` }))
@@ -69,7 +69,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     expect(connection.prepare('SELECT note FROM notes').all()).toEqual([])
   })
 
-  it('writes nothing of a verb that refuses while its branches are under way', async () => {
+  it('writes nothing for a verb that refuses while its branches are running', async () => {
     const connection = openMemory()
     connection.exec('CREATE TABLE notes (note TEXT NOT NULL)')
     const branch = async (query: SqlQuery, rounds: number): Promise<void> => {
@@ -84,7 +84,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     expect(connection.prepare('SELECT note FROM notes').all()).toEqual([{ note: 'next verb' }])
   })
 
-  it('is one transaction: it begins and commits once', async () => {
+  it('commits one transaction: it begins and commits once', async () => {
     const connection = openMemory()
     const texts: string[] = []
     const noted: SqliteConnection = {
@@ -112,7 +112,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     expect(texts).toEqual(['BEGIN IMMEDIATE', 'COMMIT'])
   })
 
-  it('undoes a verb that fails, and does the others in their order', async () => {
+  it('rolls back a failing verb, and runs the others in order', async () => {
     const connection = openMemory()
     const another = create('a', { refreshTokenHash: hashToken('another', 0) })
     const outcomes = await runGroup(connection, [create('a'), another, rotate(0, 1), ['noSuchVerb'], rotate(1, 2)])
@@ -126,7 +126,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     expect(hashIn(connection)).toBe(hashToken('a', 2))
   })
 
-  it('runs a verb once more where the cause of its failure was removed, and no more often', async () => {
+  it('retries a verb once if the cause of its failure was removed', async () => {
     const connection = openMemory()
     await runGroup(connection, [create('a')])
     const another = create('a', { refreshTokenHash: hashToken('another', 0) })
@@ -144,7 +144,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     ])
   })
 
-  it('fails whole where it may not begin, and works when it may', async () => {
+  it('fails as a whole if it cannot begin, and works when it can', async () => {
     const connection = openMemory()
     const beforeGroup = createThrowing(new Error('moved'))
     expect(await runGroup(connection, [create('a'), create('b')], { beforeGroup })).toEqual(['moved', 'moved'])
@@ -152,7 +152,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     expect(await runGroup(connection, [create('a')])).toEqual([0])
   })
 
-  describe.each(['before', 'after'] as const)('whose n-th statement fails %s it is done', (when) => {
+  describe.each(['before', 'after'] as const)('if the n-th statement fails %s its execution', (when) => {
     const failingAt = async (statements: number): Promise<FaultyConnection> => {
       const connection = faultyConnection(openMemory())
       await runGroup(connection, [create('a')])
@@ -160,7 +160,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
       return connection
     }
 
-    it('leaves a refresh done or not done, and the next attempt finds which', async () => {
+    it('executes a refresh or not, and the next attempt reports which', async () => {
       const seen = new Set<string>()
       for (let statements = 0; statements < MOST_STATEMENTS; statements += 1) {
         const connection = await failingAt(statements)
@@ -171,29 +171,29 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
         seen.add(isDone ? 'done' : 'not done')
         expect(await runGroup(connection, [rotate(0, 1)])).toEqual([isDone ? 'repeated' : 'rotate'])
       }
-      // A verb is done only when its commit succeeded and was reported as failed.
+      // A verb is executed and rejected only if its commit succeeded and was reported as failed.
       expect([...seen]).toEqual(when === 'after' ? ['not done', 'done'] : ['not done'])
     })
 
-    it('leaves each verb of a larger group done and acknowledged, or failed and not done', async () => {
+    it('executes and acknowledges each verb of a larger group, or rejects it without effect', async () => {
       let groups = 0
       for (let statements = 0; statements < MOST_STATEMENTS; statements += 1) {
         const connection = await failingAt(statements)
         const outcomes = await runGroup(connection, [create('b'), create('c')])
         if (!connection.hasFailed()) break
         groups += 1
-        const kept = sessionsIn(connection)
+        const storedSessions = sessionsIn(connection)
         for (const [index, name] of ['b', 'c'].entries()) {
-          if (outcomes[index] === 0) expect(kept).toContain(`session-${name}`)
+          if (outcomes[index] === 0) expect(storedSessions).toContain(`session-${name}`)
           // A commit that was reported as failed is found done by the next attempt: the same session again is 0.
-          else expect(kept).not.toContain(`session-${name}`)
+          else expect(storedSessions).not.toContain(`session-${name}`)
         }
       }
       expect(groups).toBeGreaterThan(8)
     })
   })
 
-  it('fails with SQLITE_FULL on a full disk and changes nothing, and works again when there is space', async () => {
+  it('fails with SQLITE_FULL on a full disk and changes nothing, and works when space is free', async () => {
     const connection = openMemory()
     await runGroup(connection, [create('a')])
     const pages = Number(connection.prepare('PRAGMA page_count').get()?.page_count)
@@ -206,29 +206,29 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     expect(await runGroup(connection, [create('b', claims), rotate(0, 1)])).toEqual([0, 'rotate'])
   })
 
-  it('fails with SQLITE_READONLY where the file can only be read, pings too', async () => {
+  it('fails with SQLITE_READONLY for a read-only file, also on ping', async () => {
     const connection = openMemory()
     connection.exec('PRAGMA query_only = on')
     expect(await runGroup(connection, [create('a'), ['ping']])).toEqual(['SQLITE_READONLY', 'SQLITE_READONLY'])
   })
 })
 
-/** A connection whose statements can be made to fail, to interrupt a transaction at any point. */
+/** Connection whose statements can fail, to interrupt a transaction at any point. */
 interface FaultyConnection extends SqliteConnection {
-  /** Lets `statements` more work, and the next one fail: undone (`before`), or although it was done (`after`). */
+  /** Lets this many more `statements` succeed, and the next one fail `before` or `after` its execution. */
   failAt(statements: number, when: 'before' | 'after'): void
-  /** Whether the failure happened; nothing fails any more then. */
+  /** Whether the failure happened; later statements succeed. */
   hasFailed(): boolean
 }
 
-/** Wraps a connection. Only prepared statements fail, which all verbs are made of, `BEGIN` and `COMMIT` included. */
+/** Wraps a connection. Only prepared statements fail: all verbs use them, `BEGIN` and `COMMIT` included. */
 function faultyConnection(connection: SqliteConnection): FaultyConnection {
-  let left = Infinity
+  let callsLeft = Infinity
   let when: 'before' | 'after' = 'before'
   const counted = <T>(run: () => T): T => {
-    left -= 1
-    if (left !== -1) return run()
-    left = Infinity
+    callsLeft -= 1
+    if (callsLeft !== -1) return run()
+    callsLeft = Infinity
     if (when === 'after') run()
     throw new Error('disk I/O error')
   }
@@ -244,9 +244,9 @@ function faultyConnection(connection: SqliteConnection): FaultyConnection {
     exec: (text) => connection.exec(text),
     close: () => connection.close(),
     failAt: (statements, at) => {
-      left = statements
+      callsLeft = statements
       when = at
     },
-    hasFailed: () => left === Infinity
+    hasFailed: () => callsLeft === Infinity
   }
 }

@@ -2,9 +2,10 @@ import { describe, expect, it } from '@jest/globals'
 import { rounds } from '../support/time-factor.js'
 import { killBetweenCommitAndAnswer } from '../support/lost-answers.js'
 
-describe('a refresh on SQLite whose process is killed between commit and answer', () => {
-  // Figure F18, small. Cause: the token was replaced, its successor lost, and the repeat took the owner for a thief.
-  it('is repeated at the next process and answered, with no one logged out', async () => {
+describe('a refresh on SQLite whose process is killed between commit and response', () => {
+  // Small version of figure F18. Cause: the token was replaced and its successor lost, and the retry looked like a
+  // theft.
+  it('succeeds when repeated at the next process, and no one is logged out', async () => {
     const times = rounds(3, 200)
     const expected = { rounds: times, killed: times, repeated: times, loggedOut: 0 }
     expect(await killBetweenCommitAndAnswer(times)).toEqual(expected)

@@ -13,7 +13,7 @@ describe('two processes on one SQLite file', () => {
   let store: Store
 
   beforeAll(async () => {
-    // Both open the new file at once: one creates the tables, the other finds them.
+    // Both open the new file at the same time: one creates the tables, the other finds them.
     processes = await Promise.all([forkStore(file), forkStore(file)])
     store = sqliteStore(file)
   })
@@ -24,25 +24,25 @@ describe('two processes on one SQLite file', () => {
     folder.remove()
   })
 
-  it('let exactly one of 50 simultaneous uses of a refresh token win', async () => {
+  it('let exactly one of 50 concurrent uses of a refresh token win', async () => {
     for (let round = 0; round < rounds(10, 200); round += 1) {
       expect(await raceRotations(store, processes, `rotation ${round}`)).toEqual([])
     }
   })
 
-  it('refresh nothing after a logout was answered', async () => {
+  it('refresh nothing after the response to a logout', async () => {
     for (let round = 0; round < rounds(50, 1_000); round += 1) {
       expect(await raceLogout(store, processes, `logout ${round}`)).toEqual([])
     }
   })
 
-  it('let exactly one of 50 simultaneous logins use a challenge', async () => {
+  it('let exactly one of 50 concurrent logins use a challenge', async () => {
     for (let round = 0; round < rounds(10, 200); round += 1) {
       expect(await raceUses(processes, `did:example:${round}`)).toEqual([])
     }
   })
 
-  it('lose no acknowledged write, and leave none half done, when one is killed', async () => {
+  it('lose no acknowledged write, and leave none half done, if one is killed', async () => {
     for (let round = 0; round < rounds(3, 100); round += 1) {
       const { notes, writesPerSecond } = await killWhileWriting(file, 100 + 50 * round)
       expect(writesPerSecond).toBeGreaterThan(0)
@@ -53,13 +53,13 @@ describe('two processes on one SQLite file', () => {
   })
 })
 
-/** How many calls race each other; half of them in each process. */
+/** Number of racing calls, half of them in each process. */
 const CALLS = 50
 
-/** Milliseconds that both processes get to receive their orders before they begin together. */
+/** Milliseconds for both processes to receive their orders before they start together. */
 const LEAD_MILLISECONDS = 15
 
-/** Uses one refresh token 50 times at once in two processes. @returns what went wrong */
+/** Uses one refresh token 50 times at once in two processes. @returns the faults */
 async function raceRotations(store: Store, processes: StoreProcess[], name: string): Promise<string[]> {
   await store.createSession(createSession(name, { did: `did:example:${name}` }))
   const verdicts = await inBoth(processes, (index) => ['rotateRefreshToken', createRotation(name, 0, `next ${index}`)])
@@ -71,7 +71,7 @@ async function raceRotations(store: Store, processes: StoreProcess[], name: stri
   return faults
 }
 
-/** Refreshes in one process while the other logs out. @returns what went wrong */
+/** Refreshes in one process while the other logs out. @returns the faults */
 async function raceLogout(store: Store, processes: StoreProcess[], name: string): Promise<string[]> {
   await store.createSession(createSession(name, { did: `did:example:${name}` }))
   const startAt = Date.now() + 3
@@ -88,7 +88,7 @@ async function raceLogout(store: Store, processes: StoreProcess[], name: string)
   return faults
 }
 
-/** Uses one challenge 50 times at once in two processes. @returns what went wrong */
+/** Uses one challenge 50 times at once in two processes. @returns the faults */
 async function raceUses(processes: StoreProcess[], name: string): Promise<string[]> {
   const outcomes = await inBoth(processes, () => ['consumeChallenge', createUse({ did: name })])
   const faults = outcomes.filter((outcome) => outcome !== 'consumed' && outcome !== 'taken').map(String)
@@ -113,7 +113,7 @@ async function inBoth(processes: StoreProcess[], call: (index: number) => Call):
 /**
  * Compares a store with the notes of a process that was killed while it wrote.
  *
- * @returns each acknowledged write that is missing, and each session without exactly one good token
+ * @returns each acknowledged write that is missing, and each session without exactly one valid token
  */
 async function findLosses(store: Store, notes: string[]): Promise<string[]> {
   const last = new Map<string, { verb: string; rotation: number }>()
@@ -124,7 +124,7 @@ async function findLosses(store: Store, notes: string[]): Promise<string[]> {
   const losses: string[] = []
   for (const [name, { verb, rotation }] of last) {
     const goodTokens: number[] = []
-    // The newest first: were it asked after an older one, that one's replacement could be what made it good.
+    // The newest first: a replacement of an older token could otherwise make the newer one valid.
     for (let token = rotation; token >= 0; token -= 1) {
       const verdict = await store.rotateRefreshToken(createRotation(name, token, `after ${token}`))
       if (verdict === 'rotate') goodTokens.push(token)

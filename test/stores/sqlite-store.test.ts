@@ -33,15 +33,15 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
 
   const rowsIn = (table: string): unknown => files.rows(`SELECT count(*) AS n FROM did_auth_${table}`)[0]?.n
 
-  it('keeps sessions and uses over a restart', async () => {
+  it('keeps sessions and uses after a restart', async () => {
     const first = files.store()
     await first.createSession(createSession('a', { tokenClaims: { role: 'admin' } }))
     await first.rotateRefreshToken(createRotation('a', 0, 1, { tokenClaims: { role: 'reader' } }))
     await first.consumeChallenge(createUse())
     await first.close()
     const second = files.store()
-    const found = await second.findSession(service, sessionId)
-    expect({ ...found }).toEqual({
+    const session = await second.findSession(service, sessionId)
+    expect({ ...session }).toEqual({
       sessionId,
       did,
       state: 'active',
@@ -56,7 +56,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     expect(await second.countChallengeUses(createUse())).toEqual({ logIn: 1, signUp: 0 })
   })
 
-  it('makes files that only their owner can read, and leaves the mode of a file that was there', async () => {
+  it('creates files that only their owner can read, and keeps the mode of an existing file', async () => {
     const store = files.store()
     await store.ping()
     const names = ['auth.db', 'auth.db-shm', 'auth.db-wal']
@@ -68,7 +68,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     expect(statSync(files.file).mode & 0o777).toBe(0o640)
   })
 
-  it('keeps a log of writes next to strict tables', async () => {
+  it('uses a write-ahead log and strict tables', async () => {
     await files.store().ping()
     expect(files.rows('PRAGMA journal_mode')).toEqual([{ journal_mode: 'wal' }])
     const tables = files.rows('PRAGMA table_list').filter(({ name }) => String(name).startsWith('did_auth_'))
@@ -76,27 +76,27 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     for (const table of tables) expect(table).toMatchObject({ strict: 1 })
   })
 
-  it("works next to the application's tables, and does not change them", async () => {
-    const own = files.inspect()
-    own.exec('CREATE TABLE sessions (id); PRAGMA user_version = 7')
+  it("works with the application's tables in one file, and does not change them", async () => {
+    const ownFile = files.inspect()
+    ownFile.exec('CREATE TABLE sessions (id); PRAGMA user_version = 7')
     await files.store().createSession(createSession('a'))
-    expect(own.prepare('PRAGMA user_version').get()).toMatchObject({ user_version: 7 })
+    expect(ownFile.prepare('PRAGMA user_version').get()).toMatchObject({ user_version: 7 })
     expect(rowsIn('sessions')).toBe(1)
   })
 
-  it('refuses tables of a later version, and says which', async () => {
+  it('refuses tables of a later version, and names it', async () => {
     await files.store().close()
     files.inspect().exec("UPDATE did_auth_numbers SET number = 2 WHERE name = 'version'")
     expect(() => files.store()).toThrow('the database has tables of version 2, not 1')
   })
 
-  it('refuses at once a file that is no database, and one in no folder', () => {
+  it('refuses a file that is not a database, and one in a missing folder', () => {
     writeFileSync(files.file, 'x'.repeat(5000))
     expect(() => files.store()).toThrow(expect.objectContaining({ code: 'SQLITE_NOTADB' }))
     expect(() => sqliteStore(`${files.folder}/none/auth.db`)).toThrow(/ENOENT/)
   })
 
-  it('holds only hashes of refresh tokens', async () => {
+  it('stores only hashes of refresh tokens', async () => {
     const store = files.store()
     await store.createSession(createSession('a'))
     const [row] = files.rows(
@@ -120,7 +120,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     expect(readFileSync(`${files.file}-wal`).length).toBeGreaterThan(0)
   })
 
-  it.each(['auth.db', ':memory:'])('reads in another thread while it writes, except in memory: %s', async (name) => {
+  it.each(['auth.db', ':memory:'])('reads in another thread during writes, except in memory: %s', async (name) => {
     const started = startedWorkers.length
     const store = name === ':memory:' ? sqliteStore(name) : files.store()
     await store.findSession(service, sessionId)
@@ -130,7 +130,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     await store.close()
   })
 
-  it('keeps everything in memory where it is told so, and nothing after', async () => {
+  it('stores everything in memory on request, and nothing afterwards', async () => {
     const store = sqliteStore(':memory:')
     await store.createSession(createSession('a'))
     expect((await store.chargeQuota(createCharge())).count).toBe(1)
@@ -141,7 +141,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     await another.close()
   })
 
-  it('deletes 200 rows at a time in a sweep, because all verbs wait for them', async () => {
+  it('deletes 200 rows at a time in a sweep, because all verbs wait for it', async () => {
     const store = files.store()
     const sent = jest.spyOn(startedWorkers.at(-1)!.worker, 'postMessage')
     await Promise.all(
@@ -152,7 +152,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     expect(JSON.stringify(sent.mock.calls)).toMatch(/deleteExpiredSessions\\+",\d+,200\]/)
   })
 
-  it('counts the rows where their ids span more than the bound', async () => {
+  it('counts the rows if their ids span more than the limit', async () => {
     const first = files.store()
     for (const name of ['a', 'b', 'c', 'd']) await first.createSession(createSession(name))
     files.inspect().exec("DELETE FROM did_auth_sessions WHERE session_id IN ('session-b', 'session-c')")
@@ -161,13 +161,13 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
 })
 
 describe('sqliteStore', () =>
-  it('refuses an empty name, which SQLite would take for a temporary file, and an open database', () => {
+  it('refuses an empty name, which SQLite would use for a temporary file, and an open database', () => {
     expect(() => sqliteStore('')).toThrow(TypeError)
     expect(() => sqliteStore({} as unknown as string)).toThrow('needs the name of its file')
   }))
 
 describe('openSqliteConnection', () =>
-  it('waits for the disk where it is asked to, which keeps commits over the loss of power', async () => {
+  it('waits for the disk on request, so that commits survive a power failure', async () => {
     const files = sqliteFile('better-sqlite3')
     for (const [synchronous, level] of [
       ['FULL', 2],
@@ -183,7 +183,7 @@ describe('openSqliteConnection', () =>
 
 const entry = pathToFileURL(scriptFile('src/stores/sqlite/index.ts')).href
 
-/** Runs a script that has `store`, to its natural end. */
+/** Runs a script with `store` until it exits. */
 function run(file: string, script: string): { status: number | null; stdout: string } {
   const text = `
     const { sqliteStore } = await import('${entry}')
@@ -194,8 +194,8 @@ function run(file: string, script: string): { status: number | null; stdout: str
   return spawnSync(process.execPath, args, { encoding: 'utf8', timeout: scaled(120_000) })
 }
 
-describe('a process with a SQLite store that no one closes', () => {
-  it('ends when it has nothing else to do', () => {
+describe('a process with an open SQLite store', () => {
+  it('exits when it has nothing else to do', () => {
     const { path, remove } = temporaryFolder()
     expect(run(`${path}/a.db`, "await store.ping(); console.log('done')")).toMatchObject({
       status: 0,
@@ -205,7 +205,7 @@ describe('a process with a SQLite store that no one closes', () => {
     remove()
   })
 
-  it('ends no earlier than what it asked is answered', async () => {
+  it('exits only after its calls are completed', async () => {
     const { path, remove } = temporaryFolder()
     const session = JSON.stringify(createSession('a'))
     const { stdout } = run(`${path}/a.db`, `store.createSession(${session}).then((n) => console.log('answered', n))`)

@@ -18,20 +18,20 @@ describe.each(engines)('the threads of a SQLite store by %s', (engine) => {
   })
   afterEach(() => files.remove())
 
-  it('wait for the disk, so that what was answered survives the loss of power', () => {
+  it('wait for the disk, so that acknowledged writes survive a power failure', () => {
     const { connection } = openThreadDatabase(databaseOf('writer'))
     expect(connection.prepare('PRAGMA synchronous').all()).toMatchObject([{ synchronous: 2 }])
     connection.close()
   })
 
-  it('have one that only reads', () => {
+  it('include a read-only one', () => {
     const { connection } = openThreadDatabase(databaseOf('reader'))
     expect(() => connection.exec('DELETE FROM did_auth_numbers')).toThrow('readonly')
     expect(connection.prepare('SELECT count(*) AS n FROM did_auth_numbers').get()).toMatchObject({ n: 3 })
     connection.close()
   })
 
-  it('answer reads while the one that writes waits for the disk', async () => {
+  it('serve reads while the writing one waits for the disk', async () => {
     const silent = new Worker('require("node:worker_threads").parentPort.on("message", () => 0)', { eval: true })
     const start = (role: ThreadRole): Worker =>
       role === 'writer' ? silent : startWorker(new URL('file:///worker.js'), databaseOf(role))

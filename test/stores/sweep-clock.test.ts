@@ -10,7 +10,7 @@ const windowAt = (seconds: number) => {
   return { nowSeconds: START_SECONDS + seconds, window, expiresAtSeconds: (window + 1) * 300 }
 }
 
-/** Both clocks, moved together or apart; seconds since the start. */
+/** Both clocks, which move together or separately, in seconds since the start. */
 class Clocks {
   wall = 0
   monotonic = 0
@@ -28,7 +28,7 @@ describe('SweepClock', () => {
     return { clocks, clock, sweep: () => clock.sweepSeconds(START_SECONDS + clocks.wall) - START_SECONDS }
   }
 
-  it('allows no deletion in the first two windows after the start, and then goes by the wall clock', () => {
+  it('allows no deletion in the first two windows after the start, and then follows the wall clock', () => {
     const { clocks, sweep } = clocked()
     expect(sweep()).toBe(-Infinity)
     clocks.advance(599)
@@ -39,7 +39,7 @@ describe('SweepClock', () => {
     expect(sweep()).toBe(87_000)
   })
 
-  it('ignores a jump ahead of a month for a minute, and one of less than two windows', () => {
+  it('ignores a jump of a month ahead for a minute, and one of less than two windows', () => {
     const { clocks, sweep } = clocked()
     sweep()
     clocks.advance(600)
@@ -55,7 +55,7 @@ describe('SweepClock', () => {
     expect(sweep()).toBe(1_160)
   })
 
-  it('believes a clock that was put right once it has agreed with the monotonic one for two windows', () => {
+  it('trusts a corrected clock after it agreed with the monotonic one for two windows', () => {
     const { clocks, sweep } = clocked()
     sweep()
     clocks.advance(600)
@@ -68,7 +68,7 @@ describe('SweepClock', () => {
     expect(sweep()).toBe(MONTH_SECONDS + 1_200)
   })
 
-  it('goes back at once with a clock that is set back', () => {
+  it('follows a clock that is set back immediately', () => {
     const { clocks, sweep } = clocked()
     sweep()
     clocks.advance(1_000)
@@ -77,7 +77,7 @@ describe('SweepClock', () => {
     expect(sweep()).toBe(500)
   })
 
-  it('takes whole seconds and the slew of NTP for no jump', () => {
+  it('does not treat whole seconds and the slew of NTP as a jump', () => {
     const { clocks, sweep } = clocked()
     sweep()
     clocks.advance(86_400)
@@ -96,7 +96,7 @@ describe('SweepClock', () => {
   })
 })
 
-describe('a memory store, when the clock jumps ahead by a month for a minute', () =>
+describe('a memory store if the clock jumps a month ahead for a minute', () =>
   it('deletes neither a session nor a used challenge, and closes no window', async () => {
     const clocks = new Clocks()
     const store = memoryStore({ monotonicSeconds: () => clocks.monotonic })
@@ -138,7 +138,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     return {
       clocks,
       store,
-      /** Lets a verb come, and the sweep that it starts come to its end. */
+      /** Runs a verb, and waits for the sweep that it starts. */
       async arrive() {
         await store.chargeQuota(createCharge({ nowSeconds: START_SECONDS + clocks.wall }))
         for (let verb = 0; verb < 8; verb += 1) await store.ping()
@@ -148,7 +148,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     }
   }
 
-  it('deletes nothing, and closes no window, when the clock jumps ahead by a month for a minute', async () => {
+  it('deletes nothing, and closes no window, if the clock jumps a month ahead for a minute', async () => {
     const { clocks, store, arrive, rows, closedUntil } = opened()
     await arrive()
     clocks.advance(900)
@@ -166,7 +166,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
   })
 
   // Cause: a window that was closed while the machine's clock was ahead kept all others open until that time.
-  it('closes windows also after the clock of the machine was ahead', async () => {
+  it("closes windows also after the machine's clock was ahead", async () => {
     const { clocks, store, arrive, closedUntil } = opened()
     await store.consumeChallenge(createUse())
     await arrive()

@@ -7,7 +7,7 @@ afterEach(async () => {
   for (const step of steps.splice(0).reverse()) await step()
 })
 
-/** Does something once the test is over, whatever became of it; the last thing first. */
+/** Runs functions after the test, whatever its result; the last one first. */
 export function afterTest(...more: (() => unknown)[]): void {
   steps.push(...more)
 }

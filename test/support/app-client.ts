@@ -8,7 +8,7 @@ export interface TestTokens {
 }
 
 type Headers = Readonly<Record<string, string>>
-/** Whose a request is: an access token, or headers. */
+/** Credentials of a request: an access token, or headers. */
 type As = string | Headers
 
 const alice = createNumberedWallet(1)
@@ -18,7 +18,7 @@ const toHeaders = (as: As): Headers => (typeof as === 'string' ? { Authorization
 export interface AppClient {
   get: (path: string, as?: As) => Test
   post: (path: string, body?: object | string, as?: As) => Test
-  /** `GET /me`, which is guarded. */
+  /** Sends `GET /me`, which is guarded. */
   me: (as?: As) => Test
   refresh: (refreshToken: unknown, as?: As) => Test
   logOut: (as: As) => Test
@@ -45,12 +45,12 @@ export function appClient(app: Express): AppClient {
   }
 }
 
-/** Asks for a login challenge over HTTP. */
+/** Requests a login challenge over HTTP. */
 export async function requestLoginChallenge(app: Express, did: string): Promise<string> {
   return (await request(app).post('/request-auth').send({ did }).expect(200)).body.challenge
 }
 
-/** Asks for a sign up challenge over HTTP. */
+/** Requests a sign-up challenge over HTTP. */
 export async function signUpChallenge(app: Express, did: string): Promise<string> {
   return (await request(app).post('/request-signup').send({ did }).expect(200)).body.challenge
 }
@@ -76,20 +76,20 @@ export async function logInForCookies(app: Express, wallet: TestWallet): Promise
   return createCookieHeader(await request(app).post('/auth').send(login).expect(200))
 }
 
-/** The `Cookie` header that a browser would send after a response. */
+/** Returns the `Cookie` header that a browser would send after a response. */
 export function createCookieHeader(response: { headers: Record<string, unknown> }): string {
   return setCookies(response)
     .map((cookie) => cookie.slice(0, cookie.indexOf(';')))
     .join('; ')
 }
 
-/** The `Set-Cookie` headers of a response. */
+/** Returns the `Set-Cookie` headers of a response. */
 export function setCookies(response: { headers: Record<string, unknown> }): string[] {
   const cookies = response.headers['set-cookie']
   return Array.isArray(cookies) ? cookies.map(String) : []
 }
 
-/** The access token and the refresh token of a `Cookie` header. */
+/** Returns the access token and the refresh token of a `Cookie` header. */
 export function readCookieTokens(cookies: string): TestTokens {
   const [, accessToken = '', refreshToken = ''] = /authorization=([^;]+).*refresh-token=([^;]+)/.exec(cookies) ?? []
   return { accessToken, refreshToken }

@@ -7,13 +7,13 @@ import type { StoreBounds } from '../../src/testing/index.js'
 /** Verbs that replace those of a valid store. */
 type Fault = (store: Store, bounds: StoreBounds) => Partial<Store>
 
-/** A memory store with some verbs replaced. */
+/** Returns a memory store with some verbs replaced. */
 export function makeBroken(fault: Fault, bounds: StoreBounds): Store {
   const store = memoryStore(bounds)
   return { ...store, ...fault(store, bounds) }
 }
 
-/** Stores with one fault each: what is wrong, the case that has to fail, and which of its promises, if it has more. */
+/** Stores with one fault each: the fault, the case that fails, and which of its assertions, if it has more than one. */
 export const faults: readonly (readonly [what: string, fails: string, fault: Fault, says?: string])[] = [
   [
     'knows sessions of another service',
@@ -36,11 +36,11 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     'gives away the objects that it keeps',
     'stores and answers copies, which a caller cannot change it through',
     (store) => {
-      const given = new Map<string, StoredSession | undefined>()
+      const answers = new Map<string, StoredSession | undefined>()
       return {
         findSession: async (service, sessionId) => {
-          if (!given.has(sessionId)) given.set(sessionId, { ...(await store.findSession(service, sessionId))! })
-          return given.get(sessionId)
+          if (!answers.has(sessionId)) answers.set(sessionId, { ...(await store.findSession(service, sessionId))! })
+          return answers.get(sessionId)
         }
       }
     }
@@ -186,8 +186,8 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
           return store.rotateRefreshToken(rotation)
         },
         findSession: async (...args) => {
-          const found = await store.findSession(...args)
-          return found && { ...found, expiresAtSeconds: Math.max(end, found.expiresAtSeconds) }
+          const session = await store.findSession(...args)
+          return session && { ...session, expiresAtSeconds: Math.max(end, session.expiresAtSeconds) }
         }
       }
     },
@@ -434,7 +434,7 @@ type Verb = Exclude<keyof Store, 'ping' | 'close'>
 type Answer<V extends Verb> = Awaited<ReturnType<Store[V]>>
 type Call = (...args: unknown[]) => Promise<unknown>
 
-/** Another answer in place of the one of a verb. */
+/** Returns a fault that replaces the result of a verb. */
 function answering<V extends Verb>(
   verb: V,
   change: (answer: Answer<V>, args: Parameters<Store[V]>, store: Store) => Answer<V> | Promise<Answer<V>>
@@ -445,12 +445,12 @@ function answering<V extends Verb>(
   })
 }
 
-/** Other arguments in place of those of a verb. */
+/** Returns a fault that replaces the arguments of a verb. */
 function asking<V extends Verb>(verb: V, change: (...args: Parameters<Store[V]>) => Parameters<Store[V]>): Fault {
   return (store) => ({ [verb]: (...args: Parameters<Store[V]>) => (store[verb] as Call)(...change(...args)) })
 }
 
-/** A rotation that asks `judge` first, and the valid store where that has no answer. */
+/** Returns a fault that asks `judge` for the result of a rotation first, and then the valid store. */
 function rotating(
   judge: (session: StoredSession, rotation: Rotation, store: Store) => Verdict | Promise<Verdict>
 ): Fault {
@@ -465,36 +465,40 @@ function rotating(
 type Verdict = RefreshVerdict | undefined
 
 /**
- * Sessions of which one is hidden when another comes, where the store is full, or a user has 50: deletion is no verb of
- * the port.
+ * Returns a fault that hides one session when another is created, if the store is full or a user has 50 sessions. The
+ * port has no verb for a deletion.
  *
- * @param options - `isSlow`: it counts a moment before it adds
+ * @param options - `isSlow`: waits a moment between count and insert
  */
 function evicting(
   choose: (sessions: NewSession[]) => NewSession | undefined,
   options: { ofUser?: boolean; isSlow?: boolean } = {}
 ): Fault {
   return (_store, { maxSessions = 1000 }) => {
-    // Each session gets a user of its own there, so that the bound of 50 does not count.
+    // Each session gets a separate user there, so that the limit of 50 does not apply.
     const store = memoryStore()
-    let kept: NewSession[] = []
-    const of = (service: string, did: string): NewSession[] =>
-      kept.filter((one) => one.service === service && one.did === did)
+    let sessions: NewSession[] = []
+    const listNewSessions = (service: string, did: string): NewSession[] =>
+      sessions.filter((session) => session.service === service && session.did === did)
     const findSession = async (service: string, id: string): Promise<StoredSession | undefined> =>
-      kept.some((one) => one.service === service && one.sessionId === id) ? store.findSession(service, id) : undefined
+      sessions.some((session) => session.service === service && session.sessionId === id)
+        ? store.findSession(service, id)
+        : undefined
     return {
       findSession,
       rotateRefreshToken: (rotation) => store.rotateRefreshToken(rotation),
       listSessions: async (service, did) => {
-        const found = await Promise.all(of(service, did).map(({ sessionId }) => findSession(service, sessionId)))
-        return found.reverse().filter((one) => one !== undefined)
+        const sessionsFound = await Promise.all(
+          listNewSessions(service, did).map(({ sessionId }) => findSession(service, sessionId))
+        )
+        return sessionsFound.reverse().filter((storedSession) => storedSession !== undefined)
       },
       createSession: async (session) => {
-        const others = options.ofUser === true ? of(session.service, session.did) : kept
+        const others = options.ofUser === true ? listNewSessions(session.service, session.did) : sessions
         if (options.isSlow === true) await aMoment()
         const isFull = others.length >= (options.ofUser === true ? 50 : maxSessions)
         const victim = isFull ? choose(others) : undefined
-        kept = [...kept.filter((one) => one !== victim), session]
+        sessions = [...sessions.filter((one) => one !== victim), session]
         await store.createSession({ ...session, did: `${session.did}#${session.sessionId}` })
         return isFull && options.ofUser !== true ? 1 : 0
       }
@@ -502,12 +506,12 @@ function evicting(
   }
 }
 
-/** A moment in which other calls go on, as between a read and a write. */
+/** Waits a moment in which other calls run, as between a read and a write. */
 function aMoment(): Promise<void> {
   return new Promise((resolve) => void setImmediate(resolve))
 }
 
-/** Whether the token presented is one that the session remembers as replaced. */
+/** Whether the presented token is one that the session has stored as replaced. */
 function presentsReplaced(session: StoredSession, { presentedHash }: Rotation): boolean {
   return session.replacedTokens.some(({ hash }) => presentedHash.startsWith(hash))
 }

@@ -7,29 +7,29 @@ import { scaled } from './time-factor.js'
 
 /** Debian's Chromium runs as root in a container, and makes no calls by itself. */
 const ARGUMENTS = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--no-first-run']
-/** A page that a test waits for longer is broken. */
+/** Time limit for a page, in milliseconds. */
 const WAIT_MILLISECONDS = 30_000
 
 const REPORT_VIOLATIONS = `document.addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI }) => {
   console.error('policy: ' + violatedDirective + ' ' + blockedURI)
 })`
 
-/** Starts Chromium. Where there is none, .config/jest.config.js leaves the tests in a browser out. */
+/** Starts Chromium. Without it, .config/jest.config.js excludes the browser tests. */
 export function launchBrowser(): Promise<Browser> {
   return chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ARGUMENTS })
 }
 
-/** A browser profile, and what happened in its pages. */
+/** Browser profile and the events in its pages. */
 export interface Profile {
   context: BrowserContext
   /** URLs that its pages requested. */
   requests: string[]
-  /** Errors of scripts, and what the Content-Security-Policy reported. */
+  /** Script errors, and reports of the Content-Security-Policy. */
   complaints: string[]
   open(url: string): Promise<Page>
 }
 
-/** Opens a profile of its own: no cookies, no storage. */
+/** Opens a new profile without cookies and storage. */
 export async function openProfile(
   browser: Browser,
   wallets: readonly (PageWallet & { afterMs?: number })[] = [],
@@ -45,8 +45,8 @@ export async function openProfile(
   context.on('console', (message) => {
     if (message.text().startsWith('policy: ')) complaints.push(message.text())
   })
-  for (const one of wallets) {
-    const { name, answer, script } = walletScript(one, { afterMs: one.afterMs })
+  for (const wallet of wallets) {
+    const { name, answer, script } = walletScript(wallet, { afterMs: wallet.afterMs })
     await context.exposeFunction(name, answer)
     await context.addInitScript(script)
   }
@@ -58,7 +58,7 @@ export async function openProfile(
   return { context, requests, complaints, open }
 }
 
-/** Presses the tabulator until an element has the focus, as somebody without a mouse does. */
+/** Presses the Tab key until an element has the focus, like a user without a mouse. */
 export async function tabTo(page: Page, selector: string): Promise<void> {
   for (let count = 0; count < 100; count += 1) {
     await page.keyboard.press('Tab')
@@ -81,14 +81,14 @@ export function measureOverflow(page: Page): Promise<number> {
   return page.evaluate('document.documentElement.scrollWidth - innerWidth')
 }
 
-/** Logs in to the page of the auth server, by a key of its tab. */
+/** Logs in to the page of the auth server with the key of its tab. */
 export async function logInByTabKey(page: Page): Promise<void> {
   await page.click('#use-tab-key')
   await page.click('#log-in')
   await page.waitForSelector('#sessions li')
 }
 
-/** Waits for what a step of that page answers. */
+/** Waits for the result of a step on that page. */
 export function waitForAnswer(page: Page, step: string, text: string): Promise<unknown> {
   return page.waitForSelector(`#${step}-step [role=status]:has-text(${JSON.stringify(text)})`)
 }
@@ -96,23 +96,23 @@ export function waitForAnswer(page: Page, step: string, text: string): Promise<u
 /** Compiled from the sources by .config/compile-for-tests.js. */
 const script = readFileSync(join(process.env.TEST_COMPILED ?? '', 'client-script.js'), 'utf8')
 
-/** Seconds by which a page's clock is set ahead, so that every access token of 600 s is due. */
+/** Seconds by which a page's clock is set ahead, so that every access token of 600 s has expired. */
 export const PAST_THE_TOKEN = 10_000
 
-/** Tabs of one profile, each with a client of its own, as the pages of an application have them. */
+/** Tabs of one profile, each with a separate client, like the pages of an application. */
 export interface Tabs extends Profile {
-  /** Opens a tab of the service's origin, with `client`. */
+  /** Opens a tab of the service's origin with `client`. */
   tab(): Promise<Page>
-  /** Sets the clocks of all clients ahead: their tokens are due. */
+  /** Sets the clocks of all clients ahead, so that their tokens expire. */
   skip(seconds?: number): Promise<void>
-  /** Requests for new tokens so far. */
+  /** Number of refresh requests so far. */
   refreshes(): number
-  /** Texts of the refusals that the service answered. */
+  /** Texts of the service's refusals. */
   refusals: readonly string[]
 }
 
 /**
- * Opens a profile whose pages have a `client` of the service, which keeps its session in `localStorage`, or in cookies.
+ * Opens a profile whose pages have a `client` of the service, which stores its session in `localStorage` or in cookies.
  * A first tab has logged in.
  */
 export async function openTabs(browser: Browser, serviceUrl: string, mode = 'header'): Promise<Tabs> {
@@ -131,7 +131,7 @@ export async function openTabs(browser: Browser, serviceUrl: string, mode = 'hea
     void response.text().then((text) => refusals.push(`${response.status()} ${text}`))
   })
   const tab = async (): Promise<Page> => {
-    // An answer of the service without scripts of its own.
+    // A response of the service without scripts.
     const page = await open(`${serviceUrl}/health`)
     await page.evaluate('client.ready')
     return page
@@ -150,12 +150,12 @@ export async function openTabs(browser: Browser, serviceUrl: string, mode = 'hea
   }
 }
 
-/** Asks who the user is with the client of a tab: the status, or the code of what the client throws. */
+/** Requests the user with the client of a tab, and returns the status, or the code of the error. */
 export function askMe(page: Page): Promise<unknown> {
   return page.evaluate(`client.fetch('/me').then(({ status }) => status, ({ code, message }) => code ?? message)`)
 }
 
-/** Why sessions have ended in a tab. */
+/** Returns the reasons for which sessions ended in a tab. */
 export function readEndReasons(page: Page): Promise<string[]> {
   return page.evaluate('ended')
 }

@@ -1,4 +1,4 @@
-/** Returns the destination of a server's log, and a function for the lines so far. */
+/** Returns the destination of a server's log, and a function that returns the lines so far. */
 export function captureLog(): { destination: { write: (line: string) => void }; log: () => Record<string, unknown>[] } {
   const lines: string[] = []
   return {

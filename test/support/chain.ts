@@ -7,14 +7,14 @@ import { EthereumDIDRegistry } from 'ethr-did-registry'
 const require = createRequire(import.meta.url)
 const registryInterface = new Interface(EthereumDIDRegistry.abi)
 
-/** The genesis of a test chain, an hour ago: what expires within the hour has expired by a resolver's clock. */
+/** Age of a test chain's genesis, one hour: by a resolver's clock, shorter validities have expired. */
 const GENESIS_SECONDS_AGO = 3_600
 
 /** A real Ethereum chain with the did:ethr registry, where gas is free and any address may send. */
 export interface TestChain {
   chainId: number
   rpcUrl: string
-  /** Deploys a contract and answers its address. */
+  /** Deploys a contract and returns its address. */
   deploy(bytecode: string): Promise<string>
   /** Puts code at an address. */
   setCode(address: string, code: string): Promise<void>
@@ -23,7 +23,7 @@ export interface TestChain {
   /** Address of the registry contract. */
   registry: string
   changeOwner(identity: string, newOwner: string, sender?: string): Promise<void>
-  /** @param validitySeconds - from a moment an hour ago: less than 3600 has ended by now */
+  /** @param validitySeconds - from a moment one hour ago: less than 3600 has expired */
   addDelegate(identity: string, type: 'veriKey' | 'sigAuth', delegate: string, validitySeconds?: number): Promise<void>
   revokeDelegate(identity: string, type: 'veriKey' | 'sigAuth', delegate: string): Promise<void>
   /** @param name - such as `did/pub/Ed25519/veriKey/base64` */
@@ -32,7 +32,7 @@ export interface TestChain {
   stop(): void
 }
 
-/** Starts anvil on a free port and deploys the registry. `stop` is the caller's to call, in `afterAll`. */
+/** Starts anvil on a free port and deploys the registry. Call `stop` in `afterAll`. */
 export async function startChain(chainId = 31): Promise<TestChain> {
   const timestamp = Math.floor(Date.now() / 1000) - GENESIS_SECONDS_AGO
   const options = `--port 0 --chain-id ${String(chainId)} --timestamp ${String(timestamp)} --gas-price 0 --base-fee 0`
@@ -54,7 +54,7 @@ export async function startChain(chainId = 31): Promise<TestChain> {
       output += chunk.toString()
       const address = /Listening on (\S+)/.exec(output)?.[1]
       if (address === undefined) return
-      // Its later output is no one's to read, and must not fill a pipe.
+      // Discards later output, which would otherwise fill the pipe.
       anvil.stdout.removeAllListeners('data').resume()
       resolve(`http://${address}`)
     })
@@ -63,10 +63,10 @@ export async function startChain(chainId = 31): Promise<TestChain> {
   })
 
   const send = async (from: string, data: string, to?: string): Promise<string> => {
-    // The gas is given, because what is estimated falls short of what a second change of one identity takes.
+    // Sets the gas, because the estimate is too low for a second change of one identity.
     const transaction = { from, data, gas: '0x7a1200', gasPrice: '0x0', ...(to !== undefined && { to }) }
     const hash = await askChain(rpcUrl, 'eth_sendTransaction', [transaction])
-    // A block a transaction, but the block may be a moment late.
+    // Each transaction has a block, which may be delayed.
     let receipt: unknown = null
     while (receipt === null) receipt = await askChain(rpcUrl, 'eth_getTransactionReceipt', [hash])
     const { status, contractAddress } = receipt as { status: string; contractAddress: string }
@@ -103,7 +103,7 @@ export async function startChain(chainId = 31): Promise<TestChain> {
   }
 }
 
-/** The binary itself: the wrapper would be killed in its place, and leave it running. */
+/** Returns the path of the binary: killing the wrapper would leave the binary running. */
 function anvilPath(): string {
   const architecture = process.arch === 'x64' ? 'amd64' : process.arch
   return require.resolve(`@foundry-rs/anvil-${process.platform}-${architecture}/bin/anvil`)

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { DidAuthClientError } from '../../src/client/errors.js'
 import { afterTest } from './after-test.js'
 
-/** Returns the error of a call that has to fail. */
+/** Returns the error of a call that must fail. */
 export function catchFailure(call: Promise<unknown>): Promise<unknown> {
   return call.then(
     () => new Error('it should have failed'),
@@ -12,7 +12,7 @@ export function catchFailure(call: Promise<unknown>): Promise<unknown> {
   )
 }
 
-/** Waits for a failure of the client. Each is typed, and has sentences for users of which the last says what to do. */
+/** Expects a failure of the client, with a type and a user message that ends with advice. */
 export async function expectClientError(work: Promise<unknown>, fields: object): Promise<void> {
   const error = await catchFailure(work)
   expect(error).toBeInstanceOf(DidAuthClientError)
@@ -20,12 +20,12 @@ export async function expectClientError(work: Promise<unknown>, fields: object):
   expect((error as DidAuthClientError).userMessage).toMatch(/^[A-Z].+\. [A-Z].+\.$|^The operator removed this \w+\.$/)
 }
 
-/** A server that answers always the same, as HTML unless the headers say more. */
+/** Returns a listener with a constant response, as HTML by default. */
 export function startAnsweringServer(status: number, body: string, headers = {}): RequestListener {
   return (_req, res) => res.writeHead(status, { 'Content-Type': 'text/html', ...headers }).end(body)
 }
 
-/** A server that always refuses, in the form of this package. */
+/** Returns a listener that always refuses, in the format of this package. */
 export function startRefusingServer(status: number, code: string): RequestListener {
   const body = JSON.stringify({ type: 'about:blank', title: code, status, code })
   return startAnsweringServer(status, body, { 'Content-Type': 'application/problem+json', 'Retry-After': '7' })
@@ -49,7 +49,7 @@ export async function listenAt(listener: RequestListener): Promise<HttpAddress> 
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server, close }
 }
 
-/** Listens until the test is over, and answers the URL. */
+/** Listens until the test is over, and returns the URL. */
 export async function startServer(listener: RequestListener): Promise<string> {
   const { url, close } = await listenAt(listener)
   afterTest(close)

@@ -7,34 +7,34 @@ import { listenAt } from './client-error.js'
 import { testApp, type Host } from './test-app.js'
 import { createNumberedWallet, type TestWallet } from './wallet.js'
 
-/** Request of the client, and its answer. */
+/** Request of the client and its response. */
 export interface Exchange {
   method: string
   path: string
   headers: Headers
   body: string | undefined
   status: number | undefined
-  /** Body of the answer of a POST. */
+  /** Body of the response to a POST. */
   answer: string | undefined
 }
 
-/** A real service that listens, and clients whose requests are seen, and answered otherwise where a test says so. */
+/** Listening service, and clients whose requests are recorded, and intercepted if a test says so. */
 export type ClientService = Awaited<ReturnType<typeof startClientService>>
 
 type Answered = Response | Promise<Response>
-/** Is given each request in place of the network; `undefined` lets it through. */
+/** Handles a request in place of the network; `undefined` sends it to the service. */
 export type Intercept = (exchange: Exchange, signal: AbortSignal | undefined) => Answered | undefined
-/** After the service has answered: what the client gets in place of it. */
+/** Replaces the response of the service for the client. */
 type InterceptAnswer = (exchange: Exchange, response: Response) => Answered
 
 export const alice = createNumberedWallet(1)
 
-/** A wallet of the plainest kind. */
+/** Creates a wallet with only the required members. */
 export function createPlainWallet({ address, personalSign }: TestWallet, chainId?: number): PlainWallet {
   return { address, signMessage: personalSign, ...(chainId !== undefined && { chainId }) }
 }
 
-/** Starts a service with all routes, until the test is over. */
+/** Starts a service with all routes until the test is over. */
 export async function startClientService(config: Partial<DidAuthConfig> = {}, host: Host = {}) {
   const routes = { sessionPath: '/session', sessionsPath: '/sessions', maxRequestsPerTimeSlot: 1_000 }
   const test = await testApp({ ...routes, ...config }, host)
@@ -84,29 +84,29 @@ export async function startClientService(config: Partial<DidAuthConfig> = {}, ho
     exchanges,
     /** Paths of the requests so far. */
     paths: () => exchanges.map(({ path }) => path),
-    /** How many requests of a path there were. */
-    count: (path: string) => exchanges.filter((one) => one.path === path).length,
+    /** Returns the number of requests to a path. */
+    count: (path: string) => exchanges.filter((exchange) => exchange.path === path).length,
     intercept(handler: Intercept) {
       intercept = handler
     },
-    /** Loses the requests of a path, or all, until `intercept` says otherwise. */
+    /** Loses the requests to a path, or all, until `intercept` is called. */
     lose(path?: string) {
       intercept = (exchange) => {
         if (path !== undefined && exchange.path !== path) return undefined
         throw new TypeError('fetch failed')
       }
     },
-    /** Leaves the requests of a path without answer, until their client gives up. */
+    /** Leaves the requests to a path without a response until their client times out. */
     silence(path: string) {
       intercept = (exchange, signal) =>
         exchange.path !== path
           ? undefined
           : new Promise((_resolve, reject) => signal?.addEventListener('abort', () => reject(signal.reason as Error)))
     },
-    /** Holds the next answer of a path back, which the service has given, until it is released. */
+    /** Holds the next response to a path back until it is released. The service has sent it. */
     hold(path: string) {
       let [give, release] = [(): void => undefined, (): void => undefined]
-      const given = new Promise<void>((resolve) => (give = resolve))
+      const arrived = new Promise<void>((resolve) => (give = resolve))
       const released = new Promise<void>((resolve) => (release = resolve))
       interceptAnswer = async (exchange, response) => {
         if (exchange.path !== path) return response
@@ -115,16 +115,16 @@ export async function startClientService(config: Partial<DidAuthConfig> = {}, ho
         await released
         return response
       }
-      return { given, release }
+      return { arrived, release }
     },
     interceptAnswer(handler: InterceptAnswer) {
       interceptAnswer = handler
     },
     fetch: seenFetch,
     client,
-    /** A client that has logged in. */
+    /** Returns a client that has logged in. */
     signedIn,
-    /** One whose token has ended. */
+    /** Returns a client whose token has expired. */
     outdated: async (options: Partial<DidAuthClientOptions> = {}): Promise<DidAuthClient> => {
       const auth = await signedIn(options)
       test.clock.seconds += 700
@@ -134,14 +134,14 @@ export async function startClientService(config: Partial<DidAuthConfig> = {}, ho
   }
 }
 
-/** Status of a request with which the service asks for a user. */
+/** Returns the status of a guarded request. */
 export async function requestStatus(auth: DidAuthClient): Promise<number> {
   return (await auth.fetch('/me')).status
 }
 
 const later = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve))
 
-/** A storage that several clients share, as the tabs of a browser do. */
+/** Creates a storage that several clients share, like the tabs of a browser. */
 export function createSharedStorage(): ClientStorage & { values: Map<string, string> } {
   const values = new Map<string, string>()
   return {
@@ -151,7 +151,7 @@ export function createSharedStorage(): ClientStorage & { values: Map<string, str
     delete: (key) => later().then(() => values.delete(key))
   }
 }
-/** Tabs of one browser, which share a storage; the first of them logged in. */
+/** Opens tabs of one browser that share a storage; the first one has logged in. */
 export async function openTabs(
   service: ClientService,
   count: number,
@@ -164,16 +164,16 @@ export async function openTabs(
   return [first, ...others]
 }
 
-/** Timeouts of the client that end when the test says so, and pauses that take no time. */
+/** Timeouts of the client that end on request, and pauses that take no time. */
 export interface ClientTime {
-  /** Milliseconds of the pauses so far, of those that are skipped. */
+  /** Milliseconds of the skipped pauses so far. */
   pauses: number[]
-  /** Ends every timeout of so many milliseconds that has begun. */
+  /** Ends every running timeout of this many milliseconds. */
   endTimeouts: (milliseconds: number) => void
 }
 
 /**
- * Makes the client's waits take no real time. The service's own waits are of other lengths, and are left alone.
+ * Makes the client's waits take no real time. The service's waits have other durations and are not affected.
  *
  * @param skipped - milliseconds of the pauses to skip
  */
@@ -193,15 +193,15 @@ export function fakeClientTime(...skipped: number[]): ClientTime {
   })
   return {
     pauses,
-    endTimeouts(wanted) {
+    endTimeouts(timeoutMs) {
       for (const { milliseconds, controller } of timeouts) {
-        if (milliseconds === wanted) controller.abort(new DOMException('The operation timed out', 'TimeoutError'))
+        if (milliseconds === timeoutMs) controller.abort(new DOMException('The operation timed out', 'TimeoutError'))
       }
     }
   }
 }
 
-/** Locks as a browser's `navigator.locks` gives them: by name, one after the other. */
+/** Creates locks like `navigator.locks` of a browser: by name, one holder at a time. */
 export function fakeLocks(): { request: <T>(name: string, run: () => Promise<T>) => Promise<T> } {
   const last = new Map<string, Promise<unknown>>()
   return {
@@ -216,7 +216,7 @@ export function fakeLocks(): { request: <T>(name: string, run: () => Promise<T>)
   }
 }
 
-/** Sets what a browser has until the test is over; `undefined` is what it does not have. */
+/** Sets globals of a browser until the test is over; `undefined` removes one. */
 export function setGlobals(values: Readonly<Record<string, unknown>>): void {
   const before = Object.keys(values).map((name) => [name, Object.getOwnPropertyDescriptor(globalThis, name)] as const)
   for (const [name, value] of Object.entries(values)) {
@@ -240,11 +240,11 @@ export function setPage(ethereum?: Eip1193Provider): EventTarget {
   return target
 }
 
-/** Cookies as a browser keeps them for one service: shared by its tabs, and read by no script. */
+/** Cookies of one service in a browser: shared by its tabs, and not readable by scripts. */
 export class CookieJar {
   readonly cookies = new Map<string, string>()
 
-  /** A fetch that sends and keeps the cookies where it is told to include them. */
+  /** Wraps fetch: it sends and stores cookies if a request includes them. */
   wrap(fetch: typeof globalThis.fetch): typeof globalThis.fetch {
     return async (input, init = {}) => {
       if (init.credentials !== 'include') return fetch(input, init)

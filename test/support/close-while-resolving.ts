@@ -18,7 +18,7 @@ const requireDid = setupDidAuth(app, {
   serviceDid: service.did,
   serviceSigner: es256kSigner(service.privateKey),
   rpcUrl: process.argv[2]!,
-  // Else no credential is looked at.
+  // Credentials are verified only with business logic.
   signupBusinessLogic: () => undefined,
   logger: { info: silent, warn: silent, error: (fields) => errors.push(fields) },
   clock: { nowSeconds: () => 1_800_000_000 }

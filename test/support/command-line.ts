@@ -1,6 +1,6 @@
 import type { CommandLine } from '../../servers/commands/command-line.js'
 
-/** Runs a command in this process: its exit code, and the lines that it wrote. */
+/** Runs a command in this process, and returns its exit code and the lines of its output. */
 export async function runCommand(
   command: (commandLine: CommandLine) => Promise<number>,
   args: readonly string[],

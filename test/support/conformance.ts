@@ -3,7 +3,7 @@ import { checkConformance, type ConformanceReport } from '../../servers/commands
 import { serving } from './server-client.js'
 import type { TestClock } from './test-app.js'
 
-/** Checks a server. Where its clock is given, a wait for tokens to expire moves that. */
+/** Checks a server. With the server's clock, the check advances that instead of waiting for tokens to expire. */
 export async function checkService(
   listener: RequestListener,
   { clock, ...options }: { clock?: TestClock; protectedPath?: string; domain?: string } = {}
@@ -16,5 +16,5 @@ export async function checkService(
   return checkConformance({ url, protectedPath: '/me', maxWaitSeconds, wait, ...options })
 }
 
-export const idsOf = ({ checks }: ConformanceReport, outcome: string): string[] =>
-  checks.filter((one) => one.outcome === outcome).map(({ id }) => id)
+export const listIds = ({ checks }: ConformanceReport, outcome: string): string[] =>
+  checks.filter((check) => check.outcome === outcome).map(({ id }) => id)

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import type { EntryWrite } from '../../servers/storage/content-store.js'
 import { computeCid, createEntry, createLargeBytes, readTexts, type TestStore } from './content-stores.js'
 
-/** One write or removal, as a model sees it. Its text may exist or not. */
+/** Write or removal in terms of the model. Its text may exist or not. */
 export interface ModelVerb {
   readonly verb: 'add' | 'replaceAll' | 'replaceOne' | 'removeAll' | 'removeOne'
   readonly did: string
@@ -15,7 +15,7 @@ export type ModelOutcome = 'done' | 'ERR_STORAGE_FULL'
 
 const countBytes = (texts: readonly string[]): number => texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0)
 
-/** Specified content of a vault: lists of texts by owner and key, the last written last. */
+/** Specified content of a vault: lists of texts by owner and key, in the order of their writes. */
 export class ContentModel {
   readonly #lists = new Map<string, { did: string; texts: string[] }>()
   readonly #quota: EntryWrite['quota']
@@ -24,7 +24,7 @@ export class ContentModel {
     this.#quota = quota
   }
 
-  /** Applies a verb, and answers what the vault should. */
+  /** Applies a verb, and returns the result that the vault should return. */
   apply({ verb, did, key, text, named }: ModelVerb): ModelOutcome {
     const before = this.textsOf(did, key)
     const set = (texts: string[]): ModelOutcome => {
@@ -32,9 +32,9 @@ export class ContentModel {
       return 'done'
     }
     if (verb === 'removeAll') return set([])
-    if (verb === 'removeOne') return set(before.filter((one) => one !== named))
+    if (verb === 'removeOne') return set(before.filter((text) => text !== named))
     if (verb === 'add' && before.includes(text)) return 'done'
-    const others = before.filter((one) => one !== named && one !== text)
+    const others = before.filter((stored) => stored !== named && stored !== text)
     const list = [...{ add: before, replaceAll: [], replaceOne: others }[verb], text]
     const used = this.readUsage(did)
     const bytes = used.byteCount - countBytes(before) + countBytes(list)
@@ -53,7 +53,7 @@ export class ContentModel {
     return { byteCount: countBytes(texts), entryCount: texts.length }
   }
 
-  /** Every text of any list, once. */
+  /** Returns every distinct text of all lists. */
   stored(): string[] {
     return [...new Set([...this.#lists.values()].flatMap(({ texts }) => texts))]
   }
@@ -61,7 +61,7 @@ export class ContentModel {
 
 const DIDS = ['did:ethr:rsk:0xa', 'did:ethr:rsk:0xb']
 const KEYS = ['a', 'ключ']
-/** The last two are objects. */
+/** Texts; the last two are stored as objects. */
 const TEXTS = [
   '',
   'x',
@@ -75,7 +75,7 @@ const QUOTA = { maxBytes: 140_000, maxEntries: 5 }
 interface Operation extends Omit<ModelVerb, 'verb'> {
   readonly verb: ModelVerb['verb'] | 'collect'
   readonly condition: 'none' | 'current' | 'previous' | 'any' | 'absent'
-  /** Which of two stores. */
+  /** Index of one of two stores. */
   readonly store: number
 }
 
@@ -96,7 +96,7 @@ export const operations: fc.Arbitrary<Operation[]> = fc.array(
 /**
  * Runs operations on two stores that share everything, and on the model.
  *
- * @returns what differs, and the contents that have to be objects
+ * @returns the differences, and the contents that must be objects
  */
 export async function runOnModel(
   stores: readonly TestStore[],
@@ -133,8 +133,8 @@ export async function runOnModel(
     const outcome = await run(store, { ...operation, verb }, conditions)
     if (outcome !== expected) faults.push(`${verb} is ${outcome}, not ${expected}`)
     const list = model.textsOf(did, key)
-    const found = await readTexts(stores[1 - operation.store]!, key, did)
-    if (isOther(found, list)) faults.push(`${verb} left ${toShortText(found)}, not ${toShortText(list)}`)
+    const texts = await readTexts(stores[1 - operation.store]!, key, did)
+    if (isOther(texts, list)) faults.push(`${verb} left ${toShortText(texts)}, not ${toShortText(list)}`)
     const isChanged = (await store.listEntries({ did, key })).etag !== etag
     if (isChanged !== isOther(list, before) && !verb.startsWith('replace'))
       faults.push(`the ETag ${isChanged ? 'changed' : 'stayed'} by ${verb}`)
@@ -150,13 +150,13 @@ async function run(
   { verb, did, key, text, named }: ModelVerb,
   conditions: Pick<EntryWrite, 'ifMatch' | 'ifNoneMatch'>
 ): Promise<string> {
-  const [place, cid] = [{ did, key, ...conditions }, computeCid(named)]
+  const [entryId, cid] = [{ did, key, ...conditions }, computeCid(named)]
   try {
-    if (verb === 'removeAll') await store.removeEntries(place)
-    else if (verb === 'removeOne') await store.removeEntries({ ...place, cid })
+    if (verb === 'removeAll') await store.removeEntries(entryId)
+    else if (verb === 'removeOne') await store.removeEntries({ ...entryId, cid })
     else {
       const replaces = ({ add: 'nothing', replaceAll: 'all', replaceOne: { cid } } as const)[verb]
-      await store.writeEntry(createEntry(key, text, { ...place, replaces, quota: QUOTA }))
+      await store.writeEntry(createEntry(key, text, { ...entryId, replaces, quota: QUOTA }))
     }
     return 'done'
   } catch (error) {

@@ -12,7 +12,7 @@ import {
 } from './content-stores.js'
 
 const USERS = 5
-/** Two of them are objects. */
+/** Contents; two of them are stored as objects. */
 const CONTENTS = [
   '',
   'x',
@@ -22,7 +22,7 @@ const CONTENTS = [
   String(createLargeBytes('larger', 300_000))
 ]
 const WORKERS_OF_STORE = 5
-/** Pause between two rounds of a collector, so that the writers get most of the machine. */
+/** Pause between two rounds of a collector, so that the writers get most of the CPU. */
 const COLLECTOR_MILLISECONDS = 5
 
 export interface RaceOptions {
@@ -30,21 +30,21 @@ export interface RaceOptions {
   /** Ends the race before all operations are done. */
   readonly maxSeconds?: number
   readonly stores: number
-  /** Wraps where objects lie, for faults. */
+  /** Wraps the object store, to simulate faults. */
   readonly objects?: (objects: ObjectStore) => ObjectStore
-  /** Runs next to the race, again and again, until it is over. */
+  /** Runs repeatedly next to the race until it is over. */
   readonly beside?: () => Promise<unknown>
 }
 
 export interface RaceOutcome {
-  /** Deviations from the expected state; empty when all is well. */
+  /** Deviations from the expected state; empty without faults. */
   readonly faults: string[]
   readonly operations: number
-  /** Why verbs failed. */
+  /** Errors of verbs that failed. */
   readonly refusals: string[]
 }
 
-/** One key, which one worker writes to: what its list is, or may be after a write that was not acknowledged. */
+/** Key with one writer: its current list, or possible lists after an unacknowledged write. */
 interface KeyModel {
   readonly did: string
   readonly key: string
@@ -52,8 +52,8 @@ interface KeyModel {
 }
 
 /**
- * Writers of few users and few contents on several stores, collectors beside them. Each key has one writer, so that
- * every list is known; users and contents are shared by many.
+ * Runs writers of few users and few contents on several stores, next to collectors. Each key has one writer, so that
+ * every list is known. Users and contents are shared.
  */
 export async function raceOfWriters(
   files: ContentFolder,
@@ -61,7 +61,7 @@ export async function raceOfWriters(
 ): Promise<RaceOutcome> {
   const options = { objects: objects(files.objects), tracksPins: true }
   const stores = await Promise.all(Array.from({ length: count }, () => files.open(options)))
-  let [left, isOver] = [operations, false]
+  let [operationsLeft, isOver] = [operations, false]
   const end = performance.now() + maxSeconds * 1_000
   const refusals: string[] = []
   const repeat = async (work: () => Promise<unknown>): Promise<void> => {
@@ -80,8 +80,8 @@ export async function raceOfWriters(
   await Promise.all(
     models.map(async (model, index) => {
       const random = createRandom(index + 1)
-      while (left > 0 && performance.now() < end) {
-        left -= 1
+      while (operationsLeft > 0 && performance.now() < end) {
+        operationsLeft -= 1
         const refusal = await step(stores[index % count]!, model, random)
         if (refusal !== undefined) refusals.push(refusal)
       }
@@ -90,15 +90,15 @@ export async function raceOfWriters(
   isOver = true
   await Promise.all(besides)
   const faults = await findFaults(files, await files.open({ tracksPins: true }), models)
-  return { faults, operations: operations - left, refusals }
+  return { faults, operations: operations - operationsLeft, refusals }
 }
 
-/** One verb. What is not acknowledged may be done. @returns why it failed */
+/** Runs one verb. An unacknowledged verb may have been executed. @returns the error */
 async function step(store: TestStore, model: KeyModel, random: () => number): Promise<string | undefined> {
   const { did, key } = model
   const pick = (): string => CONTENTS[Math.floor(random() * CONTENTS.length)]!
   const [text, named, choice] = [pick(), pick(), random()]
-  const without = (list: string[], ...texts: string[]): string[] => list.filter((one) => !texts.includes(one))
+  const without = (list: string[], ...texts: string[]): string[] => list.filter((text) => !texts.includes(text))
   const add = (list: string[]): string[] => (list.includes(text) ? list : [...list, text])
   const verbs: [number, () => Promise<unknown>, (list: string[]) => string[]][] = [
     [0.4, () => store.writeEntry(createEntry(key, text, { did })), add],
@@ -119,11 +119,11 @@ async function step(store: TestStore, model: KeyModel, random: () => number): Pr
     return undefined
   } catch (failure) {
     const possible = [...model.possible, ...next]
-    // Asked until it answers: the next verb begins with what is stored now.
-    for (let found: string[] | undefined; found === undefined;) {
-      const read = (found = await readTexts(store, key, did).catch(() => undefined))
+    // Retries until it gets a result: the next verb starts from the stored state.
+    for (let state: string[] | undefined; state === undefined;) {
+      const read = (state = await readTexts(store, key, did).catch(() => undefined))
       if (read === undefined) continue
-      if (!possible.some((one) => isSame(one, read)))
+      if (!possible.some((state) => isSame(state, read)))
         throw new Error(`${did} ${key} has ${brief(read)} after a failure`)
       model.possible = [read]
     }
@@ -135,13 +135,13 @@ async function step(store: TestStore, model: KeyModel, random: () => number): Pr
 async function findFaults(files: ContentFolder, store: TestStore, models: readonly KeyModel[]): Promise<string[]> {
   const faults: string[] = []
   for (const { did, key, possible } of models) {
-    const found = await readTexts(store, key, did)
-    if (possible.some((one) => isSame(one, found))) continue
-    faults.push(`${did} ${key} has ${brief(found)}, not ${possible.map(brief).join(' or ')}`)
+    const texts = await readTexts(store, key, did)
+    if (possible.some((state) => isSame(state, texts))) continue
+    faults.push(`${did} ${key} has ${brief(texts)}, not ${possible.map(brief).join(' or ')}`)
   }
   for (const did of new Set(models.map((model) => model.did))) {
     const entries = await store.listOwnEntries(did)
-    const usage = { byteCount: entries.reduce((sum, one) => sum + one.byteCount, 0), entryCount: entries.length }
+    const usage = { byteCount: entries.reduce((sum, entry) => sum + entry.byteCount, 0), entryCount: entries.length }
     if (JSON.stringify(await store.readUsage(did)) !== JSON.stringify(usage)) faults.push(`${did} is counted wrong`)
   }
   return [...faults, ...(await files.leaks(store))]
@@ -150,7 +150,7 @@ async function findFaults(files: ContentFolder, store: TestStore, models: readon
 const isSame = (one: readonly string[], other: readonly string[]): boolean => one.join('\n') === other.join('\n')
 const brief = (texts: readonly string[]): string => texts.map((text) => text.slice(0, 8)).join()
 
-/** The same numbers in each run. */
+/** Creates a generator with the same numbers in each run. */
 function createRandom(seed: number): () => number {
   let state = seed
   return () => {
@@ -164,7 +164,7 @@ function createRandom(seed: number): () => number {
 /** Number of calls of an object verb of which one fails before it is done, and one after. */
 const CALLS = 6
 
-/** Makes objects fail like an unavailable store: the call was carried out, or not. */
+/** Makes objects fail like an unavailable store, before or after the execution of a call. */
 export function failingObjects(): (objects: ObjectStore) => ObjectStore {
   let calls = 0
   const failure = (): Error => Object.assign(new Error('EIO'), { code: 'EIO' })
@@ -182,7 +182,7 @@ export function failingObjects(): (objects: ObjectStore) => ObjectStore {
   })
 }
 
-/** Ends one connection to the database each time, in the middle of whatever it does. */
+/** Ends one connection to the database per call, during any operation. */
 export function randomEnds(files: ContentFolder): () => Promise<unknown> {
   return () =>
     files.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity

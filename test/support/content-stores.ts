@@ -16,11 +16,11 @@ import { openContentStore, type ContentStoreOptions } from '../../servers/storag
 import { createNewContent } from '../../servers/storage/unixfs-blocks.js'
 import { temporaryFolder } from './store-folder.js'
 
-/** A wall clock and a monotonic one that stand until they are set. */
+/** Wall clock and monotonic clock that stand still until they are set. */
 export interface FakeClocks extends Clock {
   seconds: number
   monotonicSeconds: number
-  /** Lets both go on. */
+  /** Advances both clocks. */
   advance(seconds: number): void
 }
 
@@ -28,7 +28,7 @@ export type TestStore = ContentStore
 
 export type Rows = Record<string, unknown>[]
 
-/** How a test's store differs from the usual one. */
+/** Options of a test's store that differ from the defaults. */
 export interface TestStoreOptions {
   readonly tracksPins?: boolean
   readonly objects?: ObjectStore
@@ -49,9 +49,9 @@ export interface ContentFolder {
   openAll(options?: TestStoreOptions): Promise<OpenContentStore>
   /** Runs SQL outside all stores; `~` marks the name of each table. */
   query(text: string): Promise<Rows>
-  /** Returns what exists unused, and what is used and missing, once all garbage is collected. */
+  /** Returns unused content that exists, and used content that is missing, after garbage collection. */
   leaks(store: TestStore): Promise<string[]>
-  /** How often a statement or transaction was repeated, by SQLSTATE. */
+  /** Number of retries of a statement or transaction, by SQLSTATE. */
   retries(): Record<string, number>
   /** Closes all stores, and removes everything. */
   remove(): Promise<void>
@@ -136,7 +136,7 @@ export function queryFile(file: string, text: string): Rows {
   }
 }
 
-/** Content that nothing uses, entries whose content is not there, and pins that do not follow from what is stored. */
+/** Unused content, entries whose content is missing, and pins that do not match the stored content. */
 const LEAKS = `SELECT 'unused content ' || cid AS name FROM ~contents c
     WHERE NOT EXISTS (SELECT 1 FROM ~entries e WHERE e.cid = c.cid)
       AND NOT EXISTS (SELECT 1 FROM ~files f WHERE f.cid = c.cid)
@@ -146,7 +146,7 @@ const LEAKS = `SELECT 'unused content ' || cid AS name FROM ~contents c
     WHERE (state <> 'unpin') <> EXISTS (SELECT 1 FROM ~contents c WHERE c.cid = p.cid)`
 
 export async function findLeaks(files: ContentFolder, store: TestStore): Promise<string[]> {
-  // Long enough for each unfinished upload.
+  // Longer than the time limit of each unfinished upload.
   files.clocks.advance(10_000)
   await store.collectGarbage(files.clocks.seconds)
   const faults = (await files.query(LEAKS)).map(({ name }) => String(name))
@@ -154,45 +154,45 @@ export async function findLeaks(files: ContentFolder, store: TestStore): Promise
     for (const row of await files.query(`SELECT * FROM ~${table}`)) faults.push(`${table} ${JSON.stringify(row)}`)
   }
   const used = await files.query('SELECT object FROM ~contents WHERE object IS NOT NULL')
-  const [expected, there] = [used.map(({ object }) => String(object)).sort(), await listObjectNames(files.objects)]
-  if (expected.join() !== there.join()) faults.push(`objects ${there.join()} for ${expected.join()}`)
+  const [expected, stored] = [used.map(({ object }) => String(object)).sort(), await listObjectNames(files.objects)]
+  if (expected.join() !== stored.join()) faults.push(`objects ${stored.join()} for ${expected.join()}`)
   return faults
 }
 
 export const did = 'did:ethr:rsk:0xa'
 
-/** Bytes that are an object: no leaf of theirs is like another. */
+/** Returns bytes that are stored as an object, with all leaves different. */
 export function createLargeBytes(name: string, byteCount = 300_000): Buffer {
   return Buffer.from(name.padEnd(20, '.').repeat(Math.ceil(byteCount / 20))).subarray(0, byteCount)
 }
 
-/** New content in memory. */
+/** Returns new content in memory. */
 export function createContent(content: string | Uint8Array): NewContent {
   return createNewContent(Buffer.from(content))
 }
 
-/** A write as POST makes it. */
-export function createEntry(key: string, content: string | Uint8Array, rest: Partial<EntryWrite> = {}): EntryWrite {
+/** Returns a write of a POST. */
+export function createEntry(key: string, content: string | Uint8Array, changes: Partial<EntryWrite> = {}): EntryWrite {
   const quota = { maxBytes: 67_108_864, maxEntries: 10_000 }
-  return { did, key, content: createContent(content), replaces: 'nothing', quota, ...rest }
+  return { did, key, content: createContent(content), replaces: 'nothing', quota, ...changes }
 }
 
-/** A post to the relay. */
-export function createFile(content: string | Uint8Array, rest: Partial<FileWrite> = {}): FileWrite {
+/** Returns a post to the relay. */
+export function createFile(content: string | Uint8Array, changes: Partial<FileWrite> = {}): FileWrite {
   const bounds = { maxStoreBytes: 1_000_000_000, maxBytesPerDid: 10_000_000, slotSeconds: 86_400 }
-  return { did, content: createContent(content), nowSeconds: NOW, ttlSeconds: 1_000, bounds, ...rest }
+  return { did, content: createContent(content), nowSeconds: NOW, ttlSeconds: 1_000, bounds, ...changes }
 }
 
 export function computeCid(content: string | Uint8Array): string {
   return createContent(content).cid
 }
 
-/** A name as objects have it. */
+/** Returns a name in the format of objects. */
 export function createObjectName(text: string): string {
   return `${computeCid(text)}.0123456789abcdef`
 }
 
-/** The contents of a key, in their order. */
+/** Returns the contents of a key in order. */
 export async function readTexts(store: TestStore, key: string, owner = did): Promise<string[]> {
   const { entries } = await store.listEntries({ did: owner, key })
   return Promise.all((await store.readContents(entries.map(({ cid }) => cid))).map(readText))

@@ -18,7 +18,7 @@ import { createNumberedWallet } from './wallet.js'
 // solc.
 const slowPackages = fileURLToPath(new URL('../slow/node_modules/', import.meta.url))
 const requireSlow = createRequire(`${slowPackages}x.js`)
-/** 66 bytes: what viem asks reads the last 32 of each signature. */
+/** Returns 66 bytes: the call of viem reads the last 32 of each signature. */
 const anySignature = (): string => `0x${'01'.repeat(66)}`
 const coder = AbiCoder.defaultAbiCoder()
 
@@ -67,37 +67,40 @@ function compiled(): (name: string) => string {
     errors?: { severity: string; formattedMessage: string }[]
   }
   const fatal = errors.filter(({ severity }) => severity === 'error')
-  if (contracts === undefined || fatal.length > 0) throw new Error(fatal.map((one) => one.formattedMessage).join('\n'))
+  if (contracts === undefined || fatal.length > 0)
+    throw new Error(fatal.map((error) => error.formattedMessage).join('\n'))
   return (name) => `0x${contracts['accounts.sol']![name]!.evm.bytecode.object}`
 }
 
-/** An account that is a contract, and its answer to `personal_sign`. */
+/** Contract account and its `personal_sign`. */
 export interface ContractAccount {
   address: `0x${string}`
   personalSign(message: string): string
 }
 
 export interface SafeAccount extends ContractAccount {
-  /** The signature of some owners, in the order that Safe asks for. */
+  /** Returns the signatures of some owners, in the order that Safe requires. */
   signBy(owners: readonly number[], message: string): string
   deploy(): Promise<void>
-  /** Replaces an owner, as both owners decide. */
+  /** Replaces an owner with the signatures of both owners. */
   swapOwner(old: number, next: number): Promise<void>
 }
 
-/** The contracts that accounts are made of, on a chain. */
+/** Factory of contract accounts on a chain. */
 export interface AccountContracts {
-  /** A Safe 1.4.1 of these wallets, all of which sign; its signatures deploy it (ERC-6492) until that is done. */
+  /**
+   * Returns a Safe 1.4.1 of these wallets, all of which sign. Before deployment, its signatures deploy it (ERC-6492).
+   */
   safe(owners: readonly number[]): SafeAccount
   /** A wallet that signs by ERC-7739. */
   nested(owner: number): Promise<ContractAccount>
-  /** @param length - bytes of its yes; 0: it never answers */
+  /** @param length - bytes of the accepting result; 0: it never returns */
   answer(length: number): Promise<ContractAccount>
   /** Deploys an account that asks its caller to fetch a URL (EIP-3668). */
   fetching(url: string): Promise<ContractAccount>
 }
 
-/** Deploys what accounts need. */
+/** Deploys the contracts that accounts need. */
 export async function accountContracts(chain: TestChain): Promise<AccountContracts> {
   const safeArtifact = (path: string): string => {
     const name = path.split('/').at(-1)!
@@ -107,7 +110,7 @@ export async function accountContracts(chain: TestChain): Promise<AccountContrac
   const singleton = await chain.deploy(safeArtifact('Safe'))
   const handler = await chain.deploy(safeArtifact('handler/CompatibilityFallbackHandler'))
   const factory = await chain.deploy(safeArtifact('proxies/SafeProxyFactory'))
-  const bytecodeOf = compiled()
+  const bytecodes = compiled()
   const proxyCode = concat([safeArtifact('proxies/SafeProxy'), coder.encode(['address'], [singleton])])
   const safeAbi = new Interface([
     'function setup(address[],uint256,address,bytes,address,address,uint256,address)',
@@ -168,7 +171,7 @@ export async function accountContracts(chain: TestChain): Promise<AccountContrac
   }
 
   const account = async (name: string, type: string, value: unknown): Promise<`0x${string}`> =>
-    (await chain.deploy(concat([bytecodeOf(name), coder.encode([type], [value])]))) as `0x${string}`
+    (await chain.deploy(concat([bytecodes(name), coder.encode([type], [value])]))) as `0x${string}`
 
   return {
     safe,

@@ -117,8 +117,8 @@ export interface SignUpOptions {
 /** Signs a wallet up over HTTP: asks for the challenge, signs, sends. */
 export async function signUp(app: Express, wallet: TestWallet, options: SignUpOptions = {}): Promise<Response> {
   const { credentials, claims, did = wallet.did } = options
-  const asked = await request(app).post('/request-signup').send({ did }).expect(200)
-  const { challenge } = asked.body as { challenge: string }
+  const response = await request(app).post('/request-signup').send({ did }).expect(200)
+  const { challenge } = response.body as { challenge: string }
   const joined = Array.isArray(credentials) ? `\nMy credentials are: ${credentials.join(',')}` : ''
   const sig = wallet.personalSign(createLoginText('service.example', challenge) + (options.thirdLine ?? joined))
   return request(app).post('/signup').send({ did, sig, credentials, claims })

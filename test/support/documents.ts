@@ -40,9 +40,9 @@ export function readDocument(file: string): Markdown {
 
 /** The first recipe of src/RECIPES.md that has a text. */
 export function recipe(part: string): string {
-  const found = readDocument('src/RECIPES.md').blocks.find(({ code }) => code.includes(part))
-  if (found === undefined) throw new Error(`no recipe with ${part}`)
-  return found.code
+  const block = readDocument('src/RECIPES.md').blocks.find(({ code }) => code.includes(part))
+  if (block === undefined) throw new Error(`no recipe with ${part}`)
+  return block.code
 }
 
 export const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {

@@ -187,9 +187,9 @@ async function send(
   const end = fault === 'cut' || fault === 'stall' ? start + Math.ceil((bytes.length - start) / 2) : bytes.length
   const pieceLength = fault === 'slow' ? Math.ceil(bytes.length / 20) : PIECE
   const pieces = async function* (): AsyncGenerator<Buffer> {
-    for (let at = start; at < end; at += pieceLength) {
+    for (let position = start; position < end; position += pieceLength) {
       if (fault === 'slow') await pause(5)
-      const piece = bytes.subarray(at, Math.min(at + pieceLength, end))
+      const piece = bytes.subarray(position, Math.min(position + pieceLength, end))
       fake.sentBytes += piece.length
       yield piece
     }
@@ -217,8 +217,8 @@ async function readBody(req: IncomingMessage, cutAt: number): Promise<Buffer> {
 }
 
 function withWrongByte(content: Buffer): Buffer {
-  const wrong = Buffer.from(content)
-  const middle = wrong.length >> 1
-  wrong[middle] = (wrong[middle] ?? 0) ^ 1
-  return wrong
+  const changed = Buffer.from(content)
+  const middle = changed.length >> 1
+  changed[middle] = (changed[middle] ?? 0) ^ 1
+  return changed
 }

@@ -61,7 +61,7 @@ export async function startFaultyNode(options: FaultyNodeOptions = {}): Promise<
 
   async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const url = new URL(req.url ?? '/', 'http://node')
-    const verb = ipfsVerbs.find((one) => url.pathname === `/api/v0/${one}`)
+    const verb = ipfsVerbs.find((name) => url.pathname === `/api/v0/${name}`)
     if (req.method !== 'POST' || verb === undefined) {
       send(res, plain(404, '404 page not found'))
       return
@@ -124,9 +124,9 @@ export async function startFaultyNode(options: FaultyNodeOptions = {}): Promise<
     fault = next
     saying = undefined
     for (const socket of talking) socket.destroy()
-    const wanted = next === 'refuses' ? undefined : next === 'speaks no HTTP' ? noHttp : http
-    for (const server of [http, noHttp]) if (server !== wanted) await close(server)
-    if (wanted?.listening === false) await listen(wanted, port)
+    const nextServer = next === 'refuses' ? undefined : next === 'speaks no HTTP' ? noHttp : http
+    for (const server of [http, noHttp]) if (server !== nextServer) await close(server)
+    if (nextServer?.listening === false) await listen(nextServer, port)
   }
   await become(options.fault)
 

@@ -65,9 +65,9 @@ export class HandMadeNode implements IpfsNode {
 
   /** The held call of a cid, which it waits for. */
   async heldCall(verb: 'add' | 'unpin', cid: string): Promise<HeldCall> {
-    const indexOf = (): number => this.held.findIndex((call) => call.verb === verb && call.cid === cid)
-    await until(() => indexOf() !== -1)
-    return this.held.splice(indexOf(), 1)[0]!
+    const findIndex = (): number => this.held.findIndex((call) => call.verb === verb && call.cid === cid)
+    await until(() => findIndex() !== -1)
+    return this.held.splice(findIndex(), 1)[0]!
   }
 
   async #call(verb: 'add' | 'unpin', cid: string): Promise<void> {
@@ -76,7 +76,7 @@ export class HandMadeNode implements IpfsNode {
     this.#count(cid, 1)
     this.mostAtOnce = Math.max(
       this.mostAtOnce,
-      [...this.#underWay.values()].reduce((sum, one) => sum + one, 0)
+      [...this.#underWay.values()].reduce((sum, count) => sum + count, 0)
     )
     try {
       const code = this.fault(verb, cid)

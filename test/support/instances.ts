@@ -40,11 +40,11 @@ export class Instances {
 
   start(command: ServerCommand, env: Env = {}, hooks: readonly string[] = []): Promise<ServerProcess> {
     this.#count += 1
-    const own = {
+    const instance = {
       DATA_DIR: join(this.#processes.folder, String(this.#count)),
       SERVICE_URL: `https://${findDomain(command)}`
     }
-    return this.#processes.start({ ...own, ...env }, hooks, command)
+    return this.#processes.start({ ...instance, ...env }, hooks, command)
   }
 
   startMany(count: number, command: ServerCommand, env?: Env, hooks?: readonly string[]): Promise<ServerProcess[]> {
@@ -110,7 +110,7 @@ export async function startInstanceLoad(targets: Targets, mayBeUnavailable: bool
   const times: number[] = []
   const sessions: LoadSession[] = []
   let [acknowledged, turns, isStopping] = [0, 0, false]
-  const oneOf = (urls: readonly string[]): string => urls[(turns += 1) % urls.length]!
+  const pickUrl = (urls: readonly string[]): string => urls[(turns += 1) % urls.length]!
 
   /** The answer, unless it is none that helps the client. */
   const call = async (send: () => Promise<Answer>): Promise<Answer | undefined> => {
@@ -127,34 +127,34 @@ export async function startInstanceLoad(targets: Targets, mayBeUnavailable: bool
     await pause(WAIT_MILLISECONDS)
     return undefined
   }
-  const tokensOf = ({ text }: Answer): Tokens => JSON.parse(text) as Tokens
+  const parseTokens = ({ text }: Answer): Tokens => JSON.parse(text) as Tokens
 
   const liveOnce = async (): Promise<void> => {
     const wallet = createNumberedWallet((wallets += 1))
     const { did } = wallet
-    const asked = await call(() => post(`${oneOf(targets.auths)}/request-auth`, { did }))
-    if (asked === undefined) return
-    const { challenge } = JSON.parse(asked.text) as { challenge: string }
+    const response = await call(() => post(`${pickUrl(targets.auths)}/request-auth`, { did }))
+    if (response === undefined) return
+    const { challenge } = JSON.parse(response.text) as { challenge: string }
     const sig = wallet.personalSign(createLoginText(findDomain('auth'), challenge))
-    const opened = await call(() => post(`${oneOf(targets.auths)}/auth`, { did, sig }))
+    const opened = await call(() => post(`${pickUrl(targets.auths)}/auth`, { did, sig }))
     if (opened === undefined) return
-    let tokens = tokensOf(opened)
+    let tokens = parseTokens(opened)
     const session: LoadSession = { refreshToken: tokens.refreshToken, state: 'active', isUncertain: false }
     const number = sessions.push(session)
     acknowledged += 1
     for (let turn = 0; turn < 4 && !isStopping; turn += 1) {
       session.isUncertain = true
       const { refreshToken } = tokens
-      const answer = await call(() => post(`${oneOf(targets.auths)}/refresh-token`, { refreshToken }))
+      const answer = await call(() => post(`${pickUrl(targets.auths)}/refresh-token`, { refreshToken }))
       if (answer === undefined) return
-      tokens = tokensOf(answer)
+      tokens = parseTokens(answer)
       Object.assign(session, { refreshToken: tokens.refreshToken, isUncertain: false })
       acknowledged += 1
     }
     if (number % 5 !== 0 || isStopping) return
     session.isUncertain = true
     const headers = { Authorization: `DIDAuth ${tokens.accessToken}` }
-    if ((await call(() => post(`${oneOf(targets.auths)}/logout`, {}, headers))) === undefined) return
+    if ((await call(() => post(`${pickUrl(targets.auths)}/logout`, {}, headers))) === undefined) return
     Object.assign(session, { state: 'loggedOut', isUncertain: false })
     acknowledged += 1
   }
@@ -166,7 +166,7 @@ export async function startInstanceLoad(targets: Targets, mayBeUnavailable: bool
     const headers = { Authorization: `DIDAuth ${accessToken}` }
     // A write that was sent and not answered may exist: the last attempt decides.
     contents.push(content)
-    while ((await call(() => post(`${oneOf(targets.vaults)}/load`, { content }, headers))) === undefined);
+    while ((await call(() => post(`${pickUrl(targets.vaults)}/load`, { content }, headers))) === undefined);
     acknowledged += 1
   }
 
@@ -188,7 +188,7 @@ export async function startInstanceLoad(targets: Targets, mayBeUnavailable: bool
     counts,
     problems,
     acknowledged: () => acknowledged,
-    p99: () => Math.round(times.toSorted((one, other) => one - other)[Math.floor(times.length * 0.99)] ?? 0),
+    p99: () => Math.round(times.toSorted((left, right) => left - right)[Math.floor(times.length * 0.99)] ?? 0),
     stop: async () => {
       isStopping = true
       await Promise.all(clients)
@@ -269,8 +269,8 @@ export function findConfigurationFaults(file: string): string {
  */
 export async function startBalancer(file: string, ports: readonly number[]): Promise<Balancer> {
   const { path: folder, remove } = temporaryFolder()
-  const [port, socket, own] = [await freePort(), join(folder, 'socket'), join(folder, 'haproxy.cfg')]
-  const servers = ports.map((one) => `  server auth${one} 127.0.0.1:${one}`).join('\n')
+  const [port, socket, configFile] = [await freePort(), join(folder, 'socket'), join(folder, 'haproxy.cfg')]
+  const servers = ports.map((port) => `  server auth${port} 127.0.0.1:${port}`).join('\n')
   const config = readFileSync(file, 'utf8')
     // One server of the three, found without a name server.
     .replace(/^(?:frontend|backend) (?:relay|relay_files|vault)\n(?: .*\n?)*/gm, '')
@@ -279,8 +279,8 @@ export async function startBalancer(file: string, ports: readonly number[]): Pro
     .replace('bind :3000', `bind 127.0.0.1:${port}`)
     .replace(/^ *server-template auth .*$/m, servers)
     .replace(/^global$/m, `global\n  stats socket ${socket}`)
-  writeFileSync(own, config)
-  const child = spawn(program, ['-f', own, '-db'], { stdio: 'ignore' })
+  writeFileSync(configFile, config)
+  const child = spawn(program, ['-f', configFile, '-db'], { stdio: 'ignore' })
   const ended = new Promise((resolve) => child.once('exit', resolve))
   const isUp = async (instance: number): Promise<boolean> =>
     (await askHaproxy(socket, 'show stat')).split('\n').some((line) => {
@@ -288,7 +288,7 @@ export async function startBalancer(file: string, ports: readonly number[]): Pro
       return name === `auth${instance}` && columns.includes('UP')
     })
   await until(async () => {
-    if (child.exitCode !== null) throw new Error(`HAProxy ended: ${findConfigurationFaults(own)}`)
+    if (child.exitCode !== null) throw new Error(`HAProxy ended: ${findConfigurationFaults(configFile)}`)
     return (await Promise.all(ports.map(isUp))).every(Boolean)
   })
   return {

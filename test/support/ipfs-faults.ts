@@ -135,9 +135,9 @@ function createOtherBody(verb: IpfsVerb, body: Buffer): Buffer {
 
 /** Sends the chunk again and again, as fast as it is taken. */
 export function sendForever(res: ServerResponse, chunk: Buffer): void {
-  const more = (): void => {
+  const sendMore = (): void => {
     while (!res.destroyed && res.write(chunk));
   }
-  res.on('drain', more)
-  more()
+  res.on('drain', sendMore)
+  sendMore()
 }

@@ -66,9 +66,9 @@ export function askNode(node: IpfsHttpNode, verb: IpfsVerb): Promise<unknown> {
 }
 
 /** The code of the error that a call ends with, or `ok`. */
-export async function catchCode(asked: Promise<unknown>): Promise<string> {
+export async function catchCode(promise: Promise<unknown>): Promise<string> {
   try {
-    await asked
+    await promise
     return 'ok'
   } catch (error) {
     const { name, code } = error as { name: string; code: string }

@@ -72,8 +72,8 @@ async function plant(test: TestApp, { port, proxyPort }: { port: number; proxyPo
   for (let refresh = 0; refresh < number % 4; refresh += 1) await untilAnswered(owner)
   const second = new RefreshingClient(port, owner.refreshToken)
   const order = number % 2 === 0 ? [owner, second] : [second, owner]
-  for (const one of order) {
-    await untilAnswered(one)
+  for (const step of order) {
+    await untilAnswered(step)
     test.clock.seconds += 60
   }
 }

@@ -14,21 +14,21 @@ export const WRONG_JSON = [
 ]
 
 /** Returns variants of a valid text, each with one fault. */
-export function nearMisses(good: string): string[] {
-  const middle = Math.floor(good.length / 2)
+export function nearMisses(valid: string): string[] {
+  const middle = Math.floor(valid.length / 2)
   const around = [
-    ` ${good}`,
-    `${good} `,
-    `${good}\u0000`,
-    `${good}\n`,
-    `${good}\u00e9`,
-    `${good}0`,
-    `.${good}`,
-    `${good}=`
+    ` ${valid}`,
+    `${valid} `,
+    `${valid}\u0000`,
+    `${valid}\n`,
+    `${valid}\u00e9`,
+    `${valid}0`,
+    `.${valid}`,
+    `${valid}=`
   ]
-  const cut = ['', good.slice(1), good.slice(0, -1), good.slice(0, middle), good + good, good.slice(0, 1)]
-  const changed = [good.toUpperCase(), `${good.slice(0, middle)}g${good.slice(middle + 1)}`, `${good}#a?b=c/d`]
-  return [...around, ...cut, ...changed, good.repeat(Math.ceil(8_000 / good.length))]
+  const cut = ['', valid.slice(1), valid.slice(0, -1), valid.slice(0, middle), valid + valid, valid.slice(0, 1)]
+  const changed = [valid.toUpperCase(), `${valid.slice(0, middle)}g${valid.slice(middle + 1)}`, `${valid}#a?b=c/d`]
+  return [...around, ...cut, ...changed, valid.repeat(Math.ceil(8_000 / valid.length))]
 }
 
 const ADDRESS = '7e5f4552091a69125d5dfcb7b8c2659029395bdf'
@@ -61,8 +61,8 @@ const base64url = (value: unknown): string =>
   Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url')
 
 /** JWTs that are wrong in one place each. */
-export function wrongJwts(good: string): string[] {
-  const [header = '', payload = '', signature = ''] = good.split('.')
+export function wrongJwts(valid: string): string[] {
+  const [header = '', payload = '', signature = ''] = valid.split('.')
   const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as object
   const others = [null, [], 7, {}, 'a', '{', '']
   const algorithms = ['none', 'HS256', 'ES256', 'ES256K-R', ['ES256K']].map((alg) => ({ alg, typ: 'JWT' }))
@@ -71,7 +71,7 @@ export function wrongJwts(good: string): string[] {
   const spoilt = changes.map((change) => ({ ...claims, ...change }))
   const signatures = [Buffer.alloc(64), Buffer.alloc(64, 255), Buffer.alloc(65, 1), Buffer.alloc(7_500)]
   return [
-    ...nearMisses(good),
+    ...nearMisses(valid),
     ...[...algorithms, ...fields, ...others].map((value) => `${base64url(value)}.${payload}.${signature}`),
     ...[...spoilt, ...others].map((value) => `${header}.${base64url(value)}.${signature}`),
     ...signatures.map((bytes) => `${header}.${payload}.${bytes.toString('base64url')}`),

@@ -11,12 +11,12 @@ export const root = fileURLToPath(new URL('../..', import.meta.url))
 const run = promisify(execFile)
 
 /** Environment without npm's variables for this package's scripts: npm would take the test's folder for this one. */
-const own = Object.entries(process.env).filter(
+const inherited = Object.entries(process.env).filter(
   ([name]) => !/^(?:npm_(?!config_)|npm_config_local_prefix$|INIT_CWD$)/.test(name)
 )
 /** Environment that lets npm use the files that an earlier installation has fetched. */
 const environment = {
-  ...Object.fromEntries(own),
+  ...Object.fromEntries(inherited),
   npm_config_prefer_offline: 'true',
   npm_config_audit: 'false',
   npm_config_fund: 'false'
@@ -60,8 +60,8 @@ export async function packBoth(folder: string): Promise<{ library: PackedPackage
     filename: string
     files: { path: string }[]
   }[]
-  const find = (wanted: string): PackedPackage => {
-    const { filename, files } = packed.find(({ name }) => name === wanted)!
+  const find = (wantedName: string): PackedPackage => {
+    const { filename, files } = packed.find(({ name }) => name === wantedName)!
     return { tarball: join(folder, filename), files: files.map(({ path }) => path) }
   }
   return { library: find('express-did-auth'), servers: find('express-did-auth-servers') }
@@ -69,10 +69,10 @@ export async function packBoth(folder: string): Promise<{ library: PackedPackage
 
 /** The packages that are installed here, but for the two of this repository, which are those of the copy. */
 function linkPackages(folder: string): void {
-  const own: Record<string, string> = { 'express-did-auth': '..', 'express-did-auth-servers': '../servers' }
+  const ownFolders: Record<string, string> = { 'express-did-auth': '..', 'express-did-auth-servers': '../servers' }
   mkdirSync(join(folder, 'node_modules'))
   for (const name of readdirSync(join(root, 'node_modules'))) {
-    symlinkSync(own[name] ?? join(root, 'node_modules', name), join(folder, 'node_modules', name))
+    symlinkSync(ownFolders[name] ?? join(root, 'node_modules', name), join(folder, 'node_modules', name))
   }
 }
 
@@ -88,7 +88,7 @@ interface LockedPackage {
 export function listTree(project: string, name: string): Set<string> {
   const text = readFileSync(join(project, 'node_modules/.package-lock.json'), 'utf8')
   const { packages } = JSON.parse(text) as { packages: Record<string, LockedPackage> }
-  const found = new Set<string>()
+  const collected = new Set<string>()
   const visit = (dependency: string, from: string): void => {
     // Node looks in this order: next to the dependent, then one level up, and so on.
     const folders = from
@@ -99,12 +99,12 @@ export function listTree(project: string, name: string): Set<string> {
       `node_modules/${dependency}`
     ]
     const path = places.find((place) => place in packages)
-    if (path === undefined || found.has(path)) return
-    found.add(path)
+    if (path === undefined || collected.has(path)) return
+    collected.add(path)
     for (const next of Object.keys(packages[path]?.dependencies ?? {})) visit(next, path)
   }
   visit(name, '')
-  return found
+  return collected
 }
 
 const ANY_PORT = `const net = require('node:net')
@@ -129,8 +129,8 @@ export async function useWhileRunning(
   const exited = once(child, 'exit')
   const port = await new Promise<string>((resolve, reject) => {
     child.stdout.on('data', (chunk: Buffer) => {
-      const told = /^port (\d+)/m.exec(chunk.toString())?.[1]
-      if (told !== undefined) resolve(told)
+      const printedPort = /^port (\d+)/m.exec(chunk.toString())?.[1]
+      if (printedPort !== undefined) resolve(printedPort)
     })
     child.once('exit', () => reject(new Error(`${file} ended before it listened\n${printed}`)))
   })

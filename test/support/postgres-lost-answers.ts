@@ -45,9 +45,9 @@ const CASES: LostAnswer[] = [
       await store.createSession(createSession(name, { did: createDid(name) }))
       cut()
       const verdict = await store.rotateRefreshToken(createRotation(name, 0, 1))
-      const found = await store.findSession(service, `session-${name}`)
-      const isCurrent = found?.refreshTokenHash === hashToken(name, 1)
-      return [verdict, found?.state, isCurrent, found?.replacedTokens.length]
+      const session = await store.findSession(service, `session-${name}`)
+      const isCurrent = session?.refreshTokenHash === hashToken(name, 1)
+      return [verdict, session?.state, isCurrent, session?.replacedTokens.length]
     },
     allowed: [['rotate', 'active', true, 1]]
   },
@@ -95,8 +95,8 @@ const CASES: LostAnswer[] = [
     run: async (store, name, cut) => {
       cut()
       const outcome = await store.consumeChallenge(createUse({ did: createDid(name) }))
-      const again = await store.consumeChallenge(createUse({ did: createDid(name) }))
-      return [outcome, again, (await store.countChallengeUses(createUse({ did: createDid(name) }))).logIn]
+      const secondAnswer = await store.consumeChallenge(createUse({ did: createDid(name) }))
+      return [outcome, secondAnswer, (await store.countChallengeUses(createUse({ did: createDid(name) }))).logIn]
     },
     allowed: [['consumed', 'taken', 1]]
   },
@@ -108,8 +108,8 @@ const CASES: LostAnswer[] = [
       await store.consumeChallenge(createUse(use))
       cut()
       const outcome = await store.consumeChallenge(createUse({ ...use, useCount: 1 }))
-      const again = await store.consumeChallenge(createUse({ ...use, useCount: 1 }))
-      return [outcome, again, (await store.countChallengeUses(createUse(use))).logIn]
+      const secondAnswer = await store.consumeChallenge(createUse({ ...use, useCount: 1 }))
+      return [outcome, secondAnswer, (await store.countChallengeUses(createUse(use))).logIn]
     },
     allowed: [['consumed', 'taken', 2]]
   },
@@ -159,7 +159,8 @@ export async function loseAnswers(store: Store, proxy: TcpProxy, rounds: number)
       const answers = await run(store, `${verb} ${statement} ${round}`, () => proxy.cut(statement, when)).catch(
         (error: unknown) => [String(error), String((error as Error).cause)]
       )
-      const isTrue = proxy.cuts() === cutsBefore + 1 && allowed.some((one) => isDeepStrictEqual(one, answers))
+      const isTrue =
+        proxy.cuts() === cutsBefore + 1 && allowed.some((allowedAnswers) => isDeepStrictEqual(allowedAnswers, answers))
       if (!isTrue) faults.push(`${verb}, ${statement} cut ${when}: ${JSON.stringify(answers)}`)
     }
   }

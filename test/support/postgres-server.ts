@@ -151,7 +151,7 @@ async function startIn(
   const start = async (changed: Record<string, string> = {}): Promise<void> => {
     const all = Object.entries({ ...SETTINGS, ...settings, ...changed }).map(([name, value]) => `${name}=${value}`)
     const log = openSync(`${folder}/log`, 'a')
-    const args = ['-D', data, '-p', String(port), ...all.flatMap((one) => ['-c', one])]
+    const args = ['-D', data, '-p', String(port), ...all.flatMap((setting) => ['-c', setting])]
     const [program, ...words] =
       disk === undefined ? [] : ['unshare', '-m', 'sh', '-c', MOUNT, 'sh', disk.size, disk.folder]
     server = spawn(
@@ -241,13 +241,13 @@ export function unqualifiedFunctions(text: string): string[] {
 /** The same of all statements that are written in a file. */
 export function unqualifiedFunctionsIn(file: string): string[] {
   const source = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest)
-  const found: string[] = []
+  const names: string[] = []
   const visit = (node: ts.Node): void => {
     if (ts.isStringLiteralLike(node) || ts.isTemplateHead(node) || ts.isTemplateMiddleOrTemplateTail(node)) {
-      found.push(...unqualifiedFunctions(node.text))
+      names.push(...unqualifiedFunctions(node.text))
     }
     ts.forEachChild(node, visit)
   }
   visit(source)
-  return found
+  return names
 }

@@ -17,12 +17,20 @@ export function startPrimary(): Promise<PostgresEngine> {
  * @param port - where it reaches its primary later, which may be that of a proxy
  */
 export async function startStandby(primary: PostgresEngine, port = primary.port): Promise<PostgresEngine> {
-  const place = (of: number): string => `host=127.0.0.1 port=${of} user=postgres application_name=standby`
+  const createConnectionString = (port: number): string =>
+    `host=127.0.0.1 port=${port} user=postgres application_name=standby`
   const fill = (_programs: string, data: string): void => {
-    const args = ['--pgdata', data, '--dbname', place(primary.port), '--write-recovery-conf', '--checkpoint=fast']
+    const args = [
+      '--pgdata',
+      data,
+      '--dbname',
+      createConnectionString(primary.port),
+      '--write-recovery-conf',
+      '--checkpoint=fast'
+    ]
     runPostgresProgram(`${debianPrograms()}/pg_basebackup`, [...args, '--wal-method=stream', '--no-sync'])
   }
-  const standby = await startPostgres({ primary_conninfo: place(port) }, { isDebian: true, fill })
+  const standby = await startPostgres({ primary_conninfo: createConnectionString(port) }, { isDebian: true, fill })
   await until(async () => (await runOn(primary.url(), 'SELECT 1 FROM pg_stat_replication')).length === 1)
   return standby
 }

@@ -27,14 +27,14 @@ export async function postgresTables(): Promise<PostgresTables> {
   const open: Store[] = []
   const rows = (text: string, values?: unknown[]): Promise<Record<string, unknown>[]> => runOn(url, text, values)
   const close = async (): Promise<void> => {
-    await Promise.all(open.splice(0).map((one) => one.close()))
+    await Promise.all(open.splice(0).map((store) => store.close()))
   }
   return {
     url,
     store: (options, times = { clock: new SweepClock(undefined, 0), graceSeconds: 0 }) => {
-      const made = openPostgresStore(url, { timeoutSeconds: TEST_TIMEOUT_SECONDS, ...options }, times)
-      open.push(made)
-      return made
+      const store = openPostgresStore(url, { timeoutSeconds: TEST_TIMEOUT_SECONDS, ...options }, times)
+      open.push(store)
+      return store
     },
     rows,
     async clear() {

@@ -53,10 +53,10 @@ export function readImports(root: string, file: string): Import[] {
  * @param text - TypeScript
  */
 export function parseImports(file: string, text: string): Import[] {
-  const found: Import[] = []
+  const imports: Import[] = []
   const add = (specifier: ts.Node | undefined, typeOnly: boolean): void => {
     if (specifier !== undefined && ts.isStringLiteralLike(specifier)) {
-      found.push({ from: file, to: resolveSpecifier(file, specifier.text), typeOnly })
+      imports.push({ from: file, to: resolveSpecifier(file, specifier.text), typeOnly })
     }
   }
   const visit = (node: ts.Node): void => {
@@ -94,7 +94,7 @@ export function parseImports(file: string, text: string): Import[] {
     ts.forEachChild(node, visit)
   }
   visit(ts.createSourceFile(file, text, ts.ScriptTarget.ES2023, false))
-  return found
+  return imports
 }
 
 function resolveSpecifier(file: string, specifier: string): string {

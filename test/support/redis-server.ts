@@ -32,8 +32,8 @@ export interface TestRedis {
 export async function startRedis(settings: readonly string[] = []): Promise<TestRedis> {
   const { path: folder, remove } = temporaryFolder()
   const port = await freePort()
-  const place = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder]
-  const args = [...place, '--save', '', '--appendonly', 'no', ...settings]
+  const serverArguments = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder]
+  const args = [...serverArguments, '--save', '', '--appendonly', 'no', ...settings]
   let server = await launch(args)
   const kill = async (): Promise<void> => {
     if (server.exitCode !== null || server.signalCode !== null) return

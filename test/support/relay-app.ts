@@ -71,7 +71,7 @@ export async function startTestRelay(
   const clock = options.clock ?? new TestClock()
   const { destination, log } = captureLog()
   const open = async (): Promise<Pick<TestRelay, keyof ServerApp | 'contents'>> => {
-    const { node, store: given, usedPercent = () => Promise.resolve(50) } = options
+    const { node, store: givenStore, usedPercent = () => Promise.resolve(50) } = options
     const folder = getDataFolder(env)
     const { store: contents, spool } = await openContentStore({
       folder,
@@ -81,7 +81,7 @@ export async function startTestRelay(
       clock,
       monotonicSeconds: () => clock.seconds
     })
-    const store = given ?? sqliteStore(join(folder, 'auth.db'))
+    const store = givenStore ?? sqliteStore(join(folder, 'auth.db'))
     const identity = {
       previousServiceDids: options.previousServiceDids ?? [],
       serviceDid: env.SERVICE_DID ?? serviceWallet.did,

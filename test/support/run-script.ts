@@ -57,9 +57,9 @@ export async function runExample(load: () => Promise<unknown>, count = 1): Promi
     server,
     stop: () => {
       console.log = log
-      for (const one of started) {
-        one.closeAllConnections()
-        one.close()
+      for (const child of started) {
+        child.closeAllConnections()
+        child.close()
       }
       for (const listener of process.listeners('SIGTERM')) {
         if (!signals.has(listener)) process.removeListener('SIGTERM', listener)

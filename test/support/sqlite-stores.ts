@@ -38,9 +38,9 @@ export function sqliteFile(engine: EngineName = engines[0]!): SqliteFile {
   const { path: folder, remove } = temporaryFolder()
   const file = `${folder}/auth.db`
   const open: { close(): unknown }[] = []
-  const opened = <T extends { close(): unknown }>(one: T): T => {
-    open.push(one)
-    return one
+  const opened = <T extends { close(): unknown }>(store: T): T => {
+    open.push(store)
+    return store
   }
   const inspect = (name = file): SqliteConnection =>
     opened(openConnection(name, engine, { synchronous: 'NORMAL', busyMilliseconds: 100 }))
@@ -56,7 +56,7 @@ export function sqliteFile(engine: EngineName = engines[0]!): SqliteFile {
         .all()
         .map((row) => ({ ...row })),
     async remove() {
-      await Promise.all(open.map(async (one) => one.close()))
+      await Promise.all(open.map(async (store) => store.close()))
       remove()
     }
   }

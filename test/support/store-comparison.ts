@@ -36,9 +36,11 @@ export async function assertLikeMemory(store: Store, numRuns: number): Promise<v
     runs += 1
     const model = memoryStore()
     /** Returns the answer of both stores, which must be equal. Absent fields count as undefined. */
-    const ask = async <T>(call: (one: Store) => Promise<T>): Promise<T> => {
+    const ask = async <T>(call: (store: Store) => Promise<T>): Promise<T> => {
       const [expected, answer] = [await call(model), await call(store)]
-      const [plain, plainAnswer] = [expected, answer].map((one) => JSON.parse(JSON.stringify(one ?? null)) as unknown)
+      const [plain, plainAnswer] = [expected, answer].map(
+        (value) => JSON.parse(JSON.stringify(value ?? null)) as unknown
+      )
       assert.deepEqual(plainAnswer, plain)
       return expected
     }
@@ -47,28 +49,28 @@ export async function assertLikeMemory(store: Store, numRuns: number): Promise<v
     let issued = 0
     const newHash = (): string => hashToken(`token ${runs}`, (issued += 1))
 
-    const take = async (one: (typeof steps)[number]): Promise<unknown> => {
-      const [service, did] = [`${one.service}/${runs}`, one.did.toLowerCase()]
-      const named = sessions[one.session % sessions.length]
-      if (one.verb === 'create' || named === undefined) {
+    const take = async (step: (typeof steps)[number]): Promise<unknown> => {
+      const [service, did] = [`${step.service}/${runs}`, step.did.toLowerCase()]
+      const named = sessions[step.session % sessions.length]
+      if (step.verb === 'create' || named === undefined) {
         const [sessionId, refreshTokenHash] = [`session ${runs} ${sessions.length}`, newHash()]
         sessions.push({ service, sessionId, did, tokens: [refreshTokenHash] })
         const tokenClaims = issued % 3 === 0 ? { issued } : undefined
-        const times = { nowSeconds, expiresAtSeconds: nowSeconds + one.lastsSeconds }
+        const times = { nowSeconds, expiresAtSeconds: nowSeconds + step.lastsSeconds }
         return ask((store) =>
-          store.createSession({ service, sessionId, did: one.did, refreshTokenHash, tokenClaims, ...times })
+          store.createSession({ service, sessionId, did: step.did, refreshTokenHash, tokenClaims, ...times })
         )
       }
       const { sessionId, tokens } = named
-      if (one.verb === 'rotate') {
+      if (step.verb === 'rotate') {
         const hashAt = (age: number): string => tokens.at(-1 - age) ?? newHash()
-        const next = { new: newHash, 'as then': () => hashAt(one.age - 1), older: () => hashAt(one.age + 1) }
+        const next = { new: newHash, 'as then': () => hashAt(step.age - 1), older: () => hashAt(step.age + 1) }
         const rotation = {
           service: named.service,
           sessionId,
-          presentedHash: hashAt(one.age),
+          presentedHash: hashAt(step.age),
           // The current token was not replaced yet.
-          nextHash: one.age === 0 ? newHash() : next[one.next](),
+          nextHash: step.age === 0 ? newHash() : next[step.next](),
           tokenClaims: issued % 2 === 0 ? { issued } : undefined,
           ...{ nowSeconds, nextExpiresAtSeconds: nowSeconds + 600, graceSeconds: 10 }
         }
@@ -76,26 +78,26 @@ export async function assertLikeMemory(store: Store, numRuns: number): Promise<v
         return ask((store) => store.findSession(named.service, sessionId))
       }
       // Also asked by the service that the session is not of.
-      if (one.verb === 'end')
-        return ask((store) => store.endSession(service, sessionId, one.state as 'revoked', nowSeconds))
-      if (one.verb === 'revoke') return ask((store) => store.revokeSessions(service, did, nowSeconds))
+      if (step.verb === 'end')
+        return ask((store) => store.endSession(service, sessionId, step.state as 'revoked', nowSeconds))
+      if (step.verb === 'revoke') return ask((store) => store.revokeSessions(service, did, nowSeconds))
       const both = { service, nowSeconds }
-      if (one.verb === 'charge') {
-        const { kind, cost, limit } = one
+      if (step.verb === 'charge') {
+        const { kind, cost, limit } = step
         const charge = createCharge({ ...both, kind: kind as 'request', cost, limit, key: did, timeSlotSeconds: 10 })
         return ask((store) => store.chargeQuota(charge))
       }
-      const { useCount, consumesBoth } = one
+      const { useCount, consumesBoth } = step
       const window = Math.floor(nowSeconds / 300)
       const times = { window, expiresAtSeconds: (window + 1) * 300 }
-      const use = createUse({ ...both, ...times, did, flow: one.flow as 'logIn', useCount, consumesBoth })
+      const use = createUse({ ...both, ...times, did, flow: step.flow as 'logIn', useCount, consumesBoth })
       await ask((store) => store.consumeChallenge(use))
       return ask((store) => store.countChallengeUses(use))
     }
 
-    for (const one of steps) {
-      nowSeconds += one.seconds
-      for (let time = 0; time < one.times; time += 1) await take(one)
+    for (const step of steps) {
+      nowSeconds += step.seconds
+      for (let time = 0; time < step.times; time += 1) await take(step)
     }
     for (const { service, sessionId, did } of sessions) {
       await ask((store) => store.findSession(service, sessionId))

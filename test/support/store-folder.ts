@@ -11,5 +11,5 @@ export function temporaryFolder(): { path: string; remove: () => void } {
 /** The paths of all files in a folder and in those below it. */
 export function filesIn(folder: string): string[] {
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true })
-  return entries.filter((one) => one.isFile()).map(({ parentPath, name }) => join(parentPath, name))
+  return entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name))
 }

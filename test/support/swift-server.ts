@@ -32,7 +32,7 @@ export async function startSwift(): Promise<SwiftServer> {
   const [proxyPort = 0, cachePort = 0, ...storagePorts] = await Promise.all([1, 2, 3, 4, 5].map(freePort))
   const running: Running[] = []
   const stop = async (): Promise<void> => {
-    await Promise.all(running.map((one) => one.stop()))
+    await Promise.all(running.map((server) => server.stop()))
     remove()
   }
   try {
@@ -46,7 +46,7 @@ export async function startSwift(): Promise<SwiftServer> {
     }
     await makeBucket(options(''), running)
     const stopStorage = async (): Promise<void> => {
-      await Promise.all(storage.map((one) => one.stop()))
+      await Promise.all(storage.map((server) => server.stop()))
     }
     return { options, stopStorage, stop }
   } catch (error) {
@@ -91,8 +91,8 @@ function proxySections(cachePort: number): string {
 
 function startServer(folder: string, name: string, port: number, pipeline: string, sections: string): Running {
   const file = join(folder, `${name}.conf`)
-  const place = `swift_dir = ${folder}\ndevices = ${folder}/devices\nmount_check = false\nuser = ${userInfo().username}`
-  const head = `[DEFAULT]\nbind_ip = 127.0.0.1\nbind_port = ${port}\nworkers = 0\n${place}`
+  const sharedSettings = `swift_dir = ${folder}\ndevices = ${folder}/devices\nmount_check = false\nuser = ${userInfo().username}`
+  const head = `[DEFAULT]\nbind_ip = 127.0.0.1\nbind_port = ${port}\nworkers = 0\n${sharedSettings}`
   writeFileSync(file, `${head}\n[pipeline:main]\npipeline = ${pipeline} ${name}-server\n${sections}\n`)
   return start(`swift-${name}-server`, [file, '-v'])
 }

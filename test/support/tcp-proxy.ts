@@ -56,8 +56,8 @@ export async function tcpProxy(firstPort: number): Promise<TcpProxy> {
   const passOn = (to: Socket): ((data: Buffer) => void) => {
     let last: Promise<unknown> = Promise.resolve()
     return (data) => {
-      const late = delay > 0 ? pause(delay) : undefined
-      last = last.then(() => late).then(() => to.writable && to.write(data))
+      const delayed = delay > 0 ? pause(delay) : undefined
+      last = last.then(() => delayed).then(() => to.writable && to.write(data))
     }
   }
   const proxy = createServer((client) => {

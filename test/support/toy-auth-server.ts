@@ -60,7 +60,7 @@ export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestCl
   const key = new SigningKey(serviceWallet.privateKey)
   const encode = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
   const decode = (part = ''): Record<string, unknown> => JSON.parse(Buffer.from(part, 'base64url').toString()) as never
-  const signatureOf = (input: string): string => {
+  const signInput = (input: string): string => {
     const { r, s } = key.sign(sha256(toUtf8Bytes(input)))
     return Buffer.from(r.slice(2) + s.slice(2), 'hex').toString('base64url')
   }
@@ -73,28 +73,28 @@ export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestCl
     if (isProblem) res.type(PROBLEM).send(JSON.stringify({ status, title, code: 'ERR_TOY' }))
     else res.type(fault === 'HTML errors' ? 'html' : 'text').send(title)
   }
-  const tokensOf = (session: ToySession): object => {
+  const createTokens = (session: ToySession): object => {
     const iat = clock.nowSeconds()
     const sub = fault === 'sub in upper case' ? session.did.toUpperCase() : session.did
     const times = { iat, nbf: iat, exp: iat + (fault === 'tokens for a day' ? 86_400 : TOKEN_SECONDS) }
     const claims = { iss: serviceWallet.did, aud: `https://${toyDomain}`, sub, ...times, sid: session.id }
     const input = `${encode({ alg: 'ES256K', typ: 'JWT' })}.${encode(claims)}`
-    return { accessToken: `${input}.${signatureOf(input)}`, refreshToken: session.current }
+    return { accessToken: `${input}.${signInput(input)}`, refreshToken: session.current }
   }
   const sendTokens = (res: Response, session: ToySession): void => {
     if (fault !== 'tokens that may be stored') res.set('Cache-Control', 'no-store')
-    res.json(tokensOf(session))
+    res.json(createTokens(session))
   }
   const newToken = (session: ToySession, token = randomBytes(32).toString('hex')): void => {
     session.current = token
     session.tokens.add(token)
   }
-  const claimsOf = (req: Request): Record<string, unknown> | string => {
+  const readClaims = (req: Request): Record<string, unknown> | string => {
     const token = /^DIDAuth (\S+)$/i.exec(req.get('authorization') ?? '')?.[1]
     const [header, payload, signature] = token?.split('.') ?? []
     try {
       const isUnsigned = fault === 'alg none' && decode(header).alg === 'none'
-      const isGood = fault === 'unverified tokens' || signature === signatureOf(`${header!}.${payload!}`)
+      const isGood = fault === 'unverified tokens' || signature === signInput(`${header!}.${payload!}`)
       if (!isUnsigned && !isGood) return 'Invalid access token'
       const claims = decode(payload)
       const isOver = clock.nowSeconds() >= Number(claims.exp) && fault !== 'expired tokens'
@@ -111,11 +111,11 @@ export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestCl
       refuse(req, res, 401, 'Invalid DID')
       return
     }
-    const place = `${flow} ${did}`
+    const flowAndDid = `${flow} ${did}`
     const challenge = fault === 'one challenge for all' ? '7'.repeat(64) : randomBytes(32).toString('hex')
-    challenges.set(place, challenges.get(place) ?? challenge)
+    challenges.set(flowAndDid, challenges.get(flowAndDid) ?? challenge)
     if (fault !== 'challenge that may be stored') res.set('Cache-Control', 'no-store')
-    res.set('Challenge-Expires-In', '300').json({ challenge: challenges.get(place) })
+    res.set('Challenge-Expires-In', '300').json({ challenge: challenges.get(flowAndDid) })
   }
 
   const isProved = (flow: string, { did, sig }: Record<string, unknown>): boolean => {
@@ -137,14 +137,14 @@ export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestCl
     const { response, ...flat } = (req.body ?? {}) as Record<string, unknown>
     const proof = (response ?? flat) as Record<string, unknown>
     if (fault === '500 without sig' && proof.sig === undefined) throw new TypeError('sig is undefined')
-    const place = `${flow} ${String(proof.did)}`
+    const flowAndDid = `${flow} ${String(proof.did)}`
     const isBoth = response !== undefined && Object.keys(flat).length > 0
     if (isBoth || !isProved(flow, proof)) {
       refuse(req, res, 401, 'Invalid challenge response')
       return
     }
     if (fault === 'challenge consumed late') await pause(PAUSE_MILLISECONDS)
-    if (fault !== 'challenge good twice') challenges.delete(place)
+    if (fault !== 'challenge good twice') challenges.delete(flowAndDid)
     const session: ToySession = {
       id: randomBytes(8).toString('hex'),
       did: String(proof.did),
@@ -175,7 +175,7 @@ export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestCl
   }
 
   const logOut = (req: Request, res: Response): void => {
-    const claims = claimsOf(req)
+    const claims = readClaims(req)
     if (typeof claims === 'string') {
       refuse(req, res, 401, claims)
       return
@@ -201,7 +201,7 @@ export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestCl
   }
   app.post('/refresh-token', refresh).post('/logout', logOut)
   app.get('/me', (req, res) => {
-    const claims = claimsOf(req)
+    const claims = readClaims(req)
     if (typeof claims === 'string') refuse(req, res, 401, claims)
     else res.json({ did: claims.sub })
   })

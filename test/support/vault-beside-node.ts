@@ -91,10 +91,10 @@ export async function drainPins(
   const age = database.prepare("UPDATE pins SET retry_at = 0 WHERE state <> 'pinned' AND retry_at > unixepoch()")
   const findFaults = async (): Promise<string[]> => {
     const stored = entries.all()
-    const found = [...(await listPins())].sort()
+    const pins = [...(await listPins())].sort()
     const count = open.get() ?? 0
     return [
-      ...(found.join() === stored.join() ? [] : [`${found.length} pins on the node for ${stored.length} contents`]),
+      ...(pins.join() === stored.join() ? [] : [`${pins.length} pins on the node for ${stored.length} contents`]),
       ...(count === 0 ? [] : [`${count} pins are open`])
     ]
   }
@@ -159,15 +159,15 @@ export async function crashAt({ write: { method, path, content }, verb, phase }:
     await server.ended
     kill = () => undefined
 
-    const again = await vault.start()
+    const restarted = await vault.start()
     const faults = answered !== undefined && answered.status >= 300 ? [`answered ${answered.status}`] : []
     const expected = { '/old': ['old'], '/other': ['other'], [path]: content === undefined ? [] : [content] }
     for (const [key, contents] of Object.entries(expected)) {
-      const { text } = await ask(`${again.url}/${user.did}${key}`)
+      const { text } = await ask(`${restarted.url}/${user.did}${key}`)
       if (text !== JSON.stringify(contents)) faults.push(`${key} is ${text}`)
     }
     faults.push(...(await vault.findFaults()))
-    const cids = Object.values(expected).flatMap((contents) => contents.map((one) => cidOf(Buffer.from(one))))
+    const cids = Object.values(expected).flatMap((contents) => contents.map((content) => cidOf(Buffer.from(content))))
     if ([...vault.node.pins].sort().join() !== cids.sort().join()) faults.push('the node has other pins')
     return faults
   } finally {

@@ -82,16 +82,16 @@ export async function findVaultLosses(url: string, users: readonly LoadUser[]): 
   const losses: string[] = []
   await Promise.all(
     users.map(async (user) => {
-      const found = new Map<string, string>()
-      for (const key of KEYS) found.set(key, (await ask(`${url}/${user.did}/${key}`)).text)
-      const expectedOf = (key: string): string => JSON.stringify(user.model.find(user.did, key).map(createText))
-      if (user.uncertain !== undefined && found.get(user.uncertain.key) !== expectedOf(user.uncertain.key)) {
+      const contentsByKey = new Map<string, string>()
+      for (const key of KEYS) contentsByKey.set(key, (await ask(`${url}/${user.did}/${key}`)).text)
+      const readExpected = (key: string): string => JSON.stringify(user.model.find(user.did, key).map(createText))
+      if (user.uncertain !== undefined && contentsByKey.get(user.uncertain.key) !== readExpected(user.uncertain.key)) {
         user.model.apply(user.uncertain)
       }
       user.uncertain = undefined
       for (const key of KEYS) {
-        const text = found.get(key) ?? ''
-        if (text !== expectedOf(key)) losses.push(`${text.slice(0, 80)} for ${expectedOf(key).slice(0, 80)}`)
+        const text = contentsByKey.get(key) ?? ''
+        if (text !== readExpected(key)) losses.push(`${text.slice(0, 80)} for ${readExpected(key).slice(0, 80)}`)
       }
     })
   )
@@ -114,10 +114,10 @@ export class Dictionary {
   readonly #keys = new Map<string, number[]>()
 
   apply({ verb, did, key, place, content }: VaultWrite): void {
-    const found = this.find(did, key)
-    const without = (...contents: number[]): number[] => found.filter((one) => !contents.includes(one))
+    const stored = this.find(did, key)
+    const without = (...contents: number[]): number[] => stored.filter((number) => !contents.includes(number))
     const next = {
-      add: () => (found.includes(content) ? found : [...found, content]),
+      add: () => (stored.includes(content) ? stored : [...stored, content]),
       replaceAll: () => [content],
       replace: () => [...without(place, content), content],
       removeAll: () => [],

@@ -16,7 +16,7 @@ const didAt = async (fetch: (path: string) => Promise<Response>, path = '/me'): 
 }
 
 describe('signedIn', () => {
-  it('logs a wallet in at an app that does not listen, and fetches as its user', async () => {
+  it('logs a wallet in at an app that does not listen, and sends requests as its user', async () => {
     const { app } = await testApp()
     const [asAlice, asBob] = await Promise.all([signedIn(app, alice), signedIn(app, bob)])
     expect(await didAt(asAlice)).toBe(alice.did)
@@ -24,7 +24,7 @@ describe('signedIn', () => {
     expect(asAlice.url).toBe(asBob.url)
   })
 
-  it('does so at a server that listens already, and at a URL', async () => {
+  it('logs in at a listening server, and at a URL', async () => {
     const { app } = await testApp()
     const server = createServer(app).listen(0, '127.0.0.1')
     const fetch = await signedIn(server, alice)
@@ -34,21 +34,21 @@ describe('signedIn', () => {
     server.close()
   })
 
-  it('gives the headers of its user to other clients', async () => {
+  it('returns the headers of its user for other clients', async () => {
     const { app } = await testApp()
     const { headers } = await signedIn(app, alice)
     const { body } = await request(app).get('/me').set(headers)
     expect(body.user).toEqual({ did: alice.did })
   })
 
-  it('keeps cookies where tokens travel in them', async () => {
+  it('stores cookies in cookie mode', async () => {
     const { app } = await testApp({ useCookies: true, cookiePrefix: '__Host-' })
     const fetch = await signedIn(app, alice)
     expect(fetch.headers.Cookie).toMatch(/^__Host-authorization=\S+; __Host-refresh-token=\S+$/)
     expect(await didAt(fetch)).toBe(alice.did)
   })
 
-  it('sends its token, and all cookies next to it, where a middleware of the app sets some of its own', async () => {
+  it('sends its token and all cookies if a middleware of the app sets its own', async () => {
     const { app } = await testApp(
       {},
       {
@@ -63,7 +63,7 @@ describe('signedIn', () => {
     expect(ids[0]).toBe(ids[1])
   })
 
-  it('sends method, body and headers as fetch does; headers of the caller win', async () => {
+  it('sends method, body and headers like fetch; headers of the caller win', async () => {
     const { app } = await testApp(
       {},
       {
@@ -89,7 +89,7 @@ describe('signedIn', () => {
     }
   )
 
-  it('takes the paths of a service that has its own', async () => {
+  it('accepts the custom paths of a service', async () => {
     const { app } = await testApp({ requestAuthPath: '/ask', authPath: '/answer' }, { prefix: '/api' })
     const fetch = await signedIn(app, alice, { requestAuthPath: '/api/ask', authPath: '/api/answer' })
     expect(await didAt(fetch, '/api/me')).toBe(alice.did)
@@ -105,7 +105,7 @@ describe('signedIn', () => {
     expect(log).toEqual([])
   })
 
-  it('finds a router on a router, and on an application that is mounted', async () => {
+  it('finds a nested router, and one on a mounted application', async () => {
     const [{ app }, api] = [await testApp({}, { prefix: '/v2' }), express.Router()]
     expect(await didAt(await signedIn(express().use('/x', api.use('/api', app)), alice), '/x/api/v2/me')).toBe(
       alice.did
@@ -114,14 +114,14 @@ describe('signedIn', () => {
     expect(await didAt(await signedIn(mounted, alice), '/service/me')).toBe(alice.did)
   })
 
-  it('matches the usual paths where Express keeps none', async () => {
+  it('tries the usual paths if Express hides the mount path', async () => {
     const { app } = await testApp({}, { prefix: '/api' })
     const router = (app as unknown as Record<string, unknown>)._router ?? app.router
     for (const layer of (router as { stack: { rawPath?: string }[] }).stack) delete layer.rawPath
     expect(await didAt(await signedIn(app, alice), '/api/me')).toBe(alice.did)
   })
 
-  it('tries the usual paths where it cannot look, and takes the given one', async () => {
+  it('tries the usual paths if it cannot inspect the app, and uses the given one', async () => {
     const [{ app }, other] = [await testApp({}, { prefix: '/api' }), await testApp({}, { prefix: '/service' })]
     expect(await didAt(await signedIn((req, res) => app(req, res), alice), '/api/me')).toBe(alice.did)
     const { url } = await signedIn(other.app, alice)
@@ -144,14 +144,14 @@ describe('signedIn', () => {
     }
   )
 
-  it('says what was refused', async () => {
+  it('reports the refusal', async () => {
     const { app } = await testApp({ authenticationBusinessLogic: () => Promise.reject(new Error('Not on the list')) })
     await expect(signedIn(app, alice)).rejects.toThrow('The login was refused: 401 Not on the list')
     await expect(signedIn(express(), alice)).rejects.toThrow('answers 404 instead of a 401 of express-did-auth')
     await expect(signedIn(app, alice.rejecting())).rejects.toThrow('User rejected')
   })
 
-  it('is logged out when the clock of the app has moved on', async () => {
+  it('is logged out after the clock of the app moved on', async () => {
     const clock = fakeClock()
     const { app } = await testApp({ clock })
     const fetch = await signedIn(app, alice)
@@ -162,7 +162,9 @@ describe('signedIn', () => {
   })
 })
 
-const tokenOf = (authorization: string): { Authorization: string } => ({ Authorization: `DIDAuth ${authorization}` })
+const createHeader = (authorization: string): { Authorization: string } => ({
+  Authorization: `DIDAuth ${authorization}`
+})
 
 describe('fakeClock', () =>
   it('stands still until it is moved, in either direction', () => {
@@ -174,7 +176,7 @@ describe('fakeClock', () =>
   }))
 
 describe('testConfig', () =>
-  it('has the same key in every run, lets a user send any number of requests, and logs failures only', async () => {
+  it('has the same key in every run, allows unlimited requests, and logs only failures', async () => {
     const [warn, error] = [jest.spyOn(console, 'warn'), jest.spyOn(console, 'error').mockReturnValue(undefined)]
     const { warn: onWarning, error: onError } = testConfig().logger
     for (const write of [onWarning, onError]) write({}, 'text')
@@ -183,14 +185,14 @@ describe('testConfig', () =>
     expect(testConfig().serviceDid).toBe(testConfig().serviceDid)
     const { app } = await testApp({ ...testConfig() })
     const token = await accessTokenFor(alice.did, {}, { ...testConfig(), clock: fakeClock() })
-    for (let count = 0; count < 25; count += 1) await request(app).get('/me').set(tokenOf(token)).expect(200)
+    for (let count = 0; count < 25; count += 1) await request(app).get('/me').set(createHeader(token)).expect(200)
   }))
 
 describe('accessTokenFor', () => {
-  it('signs what requireDid accepts where the app has testConfig', async () => {
+  it('signs a token that requireDid accepts in an app with testConfig', async () => {
     const { app } = await testApp({ ...testConfig(), clock: undefined })
     const token = await accessTokenFor(alice.did, { role: 'admin' })
-    const { body } = await request(app).get('/me').set(tokenOf(token)).expect(200)
+    const { body } = await request(app).get('/me').set(createHeader(token)).expect(200)
     expect(body.user).toEqual({ did: alice.did })
     expect(body.auth).toMatchObject({ sessionId: expect.stringMatching(/^[\w-]{24}$/), claims: { role: 'admin' } })
   })
@@ -202,22 +204,22 @@ describe('accessTokenFor', () => {
     const { app, clock } = await testApp({ accessTokenExpirationTimeInSeconds: 60 })
     const service = { serviceUrl, serviceDid: serviceWallet.did, serviceSigner, clock }
     const token = await accessTokenFor(alice.did, {}, { ...service, accessTokenExpirationTimeInSeconds: 60 })
-    await request(app).get('/me').set(tokenOf(token)).expect(200)
+    await request(app).get('/me').set(createHeader(token)).expect(200)
     clock.seconds += 60
-    await request(app).get('/me').set(tokenOf(token)).expect(401, 'Expired access token')
+    await request(app).get('/me').set(createHeader(token)).expect(401, 'Expired access token')
   })
 
   it.each([
     [{ exp: 0 }, 'Expired access token'],
     [{ aud: 'https://other.example' }, 'Invalid access token'],
     [{ use: 'refresh' }, 'Invalid access token']
-  ])('puts %j in place of what a token has', async (claims, text) => {
+  ])('sets %j in the token', async (claims, text) => {
     const { app } = await testApp({ ...testConfig(), clock: undefined })
     const token = await accessTokenFor(alice.did, claims)
-    await request(app).get('/me').set(tokenOf(token)).expect(401, text)
+    await request(app).get('/me').set(createHeader(token)).expect(401, text)
   })
 
-  it('says that a signer returned no signature', async () => {
+  it('reports a signer that returned no signature', async () => {
     const service = { ...testConfig(), serviceSigner: async () => 'none' }
     await expect(accessTokenFor(alice.did, {}, service)).rejects.toThrow('serviceSigner returned no ES256K signature')
   })

@@ -23,15 +23,15 @@ afterAll(async () => {
   server.close()
 })
 
-async function install(context: BrowserContext, one: PageWallet, afterMs?: number): Promise<void> {
-  const { name, answer, script } = walletScript(one, { afterMs })
+async function install(context: BrowserContext, wallet: PageWallet, afterMs?: number): Promise<void> {
+  const { name, answer, script } = walletScript(wallet, { afterMs })
   await context.exposeFunction(name, answer)
   await context.addInitScript(script)
 }
 
 async function open(...wallets: PageWallet[]): Promise<Page> {
   const context = await browser.newContext()
-  for (const one of wallets) await install(context, one)
+  for (const wallet of wallets) await install(context, wallet)
   const page = await context.newPage()
   await page.goto(url)
   return page
@@ -46,7 +46,7 @@ const request = (page: Page, method: string, params: unknown[] = []): Promise<un
   )
 
 describe('walletScript in a browser', () => {
-  it('signs as the wallet of the test, and no key is in the page', async () => {
+  it('signs as the wallet of the test, and puts no key into the page', async () => {
     const alice = wallet('alice')
     const page = await open(alice)
     expect(await request(page, 'eth_requestAccounts')).toEqual([alice.address])
@@ -61,9 +61,9 @@ describe('walletScript in a browser', () => {
     expect(await request(await open(wallet('alice')), 'eth_sign')).toEqual([true, 4200])
   })
 
-  it('announces each wallet when the page asks, and the first one is window.ethereum', async () => {
+  it('announces each wallet on request, and the first one is window.ethereum', async () => {
     const page = await open(wallet('alice'), wallet('bob', { chainId: 31 }))
-    const seen = `new Promise((resolve) => {
+    const readEvents = `new Promise((resolve) => {
       const names = []
       addEventListener('eip6963:announceProvider', async ({ detail: { info, provider } }) => {
         names.push([info.name, await provider.request({ method: 'eth_chainId' })])
@@ -71,30 +71,30 @@ describe('walletScript in a browser', () => {
       })
       dispatchEvent(new Event('eip6963:requestProvider'))
     })`
-    expect(await inPage(page, seen)).toEqual([
+    expect(await inPage(page, readEvents)).toEqual([
       ['alice', '0x1e'],
       ['bob', '0x1f']
     ])
     expect(await request(page, 'eth_chainId')).toBe('0x1e')
   })
 
-  it('lets a wallet appear late', async () => {
+  it('can add a wallet late', async () => {
     const context = await browser.newContext()
     await install(context, wallet('alice'), 50)
     await install(context, wallet('bob'), 3_600_000)
     const page = await context.newPage()
     await page.goto(url)
     await page.waitForFunction('window.ethereum')
-    const seen = `new Promise((resolve) => {
+    const readEvents = `new Promise((resolve) => {
       const names = []
       addEventListener('eip6963:announceProvider', ({ detail }) => names.push(detail.info.name))
       dispatchEvent(new Event('eip6963:requestProvider'))
       resolve(names)
     })`
-    expect(await inPage(page, seen)).toEqual(['alice'])
+    expect(await inPage(page, readEvents)).toEqual(['alice'])
   })
 
-  it('tells every page, also after a reload, that the user switched accounts', async () => {
+  it('reports to every page, also after a reload, that the user switched accounts', async () => {
     const alice = wallet('alice')
     const page = await open(alice)
     await request(page, 'eth_requestAccounts')
@@ -102,15 +102,15 @@ describe('walletScript in a browser', () => {
     const other = await page.context().newPage()
     await other.goto(url)
     const listen = `ethereum.on('accountsChanged', ([address]) => { (window.seen ??= []).push(address) }) && undefined`
-    for (const one of [page, other]) await inPage(one, listen)
+    for (const openPage of [page, other]) await inPage(openPage, listen)
     const expected: string[] = []
     for (const seed of ['second', 'third']) {
       alice.switchAccount(seed)
       expected.push(alice.address)
     }
-    for (const one of [page, other]) {
-      await one.waitForFunction('window.seen?.length === 2')
-      expect(await inPage(one, 'seen')).toEqual(expected)
+    for (const openPage of [page, other]) {
+      await openPage.waitForFunction('window.seen?.length === 2')
+      expect(await inPage(openPage, 'seen')).toEqual(expected)
     }
     await other.close()
     alice.switchAccount('fourth')

@@ -10,14 +10,14 @@ const refusal = async (work: Promise<unknown>): Promise<unknown> =>
   )
 
 describe('wallet', () => {
-  it('is the same for one seed, and another for another', () => {
+  it('is the same for the same seed, and different for another', () => {
     expect(wallet('alice').did).toBe(wallet('alice').did)
     expect(wallet('alice').info).toEqual(wallet('alice').info)
     expect(wallet('bob').did).not.toBe(wallet('alice').did)
     expect(wallet('bob').info.uuid).not.toBe(wallet('alice').info.uuid)
   })
 
-  it('tells the address of its key, in lower case, and a DID on Rootstock', async () => {
+  it('returns the address of its key, in lower case, and a DID on Rootstock', async () => {
     const alice = wallet('alice')
     expect(alice.address).toBe(computeAddress(alice.privateKey).toLowerCase())
     expect(await alice.getAddress()).toBe(alice.address)
@@ -28,7 +28,7 @@ describe('wallet', () => {
     [31, undefined, 'rsk:'],
     [31, 'rsk:testnet', 'rsk:testnet:'],
     [1, '', '']
-  ])('on chain %d with network %p has the DID did:ethr:%s0x…, as a client has', async (chainId, network, middle) => {
+  ])('on chain %d with network %p has the DID did:ethr:%s0x…, like a client', async (chainId, network, middle) => {
     const alice = wallet('alice', { chainId, network })
     expect(alice.did).toBe(`did:ethr:${middle}${alice.address}`)
     expect(alice.rejecting().did).toBe(alice.did)
@@ -42,15 +42,15 @@ describe('wallet', () => {
   })
 })
 
-describe('a wallet in a page', () => {
-  it('shows its account once the page has requested it', async () => {
+describe('wallet in a page', () => {
+  it('shows its account after the page requested it', async () => {
     const alice = wallet('alice')
     expect(await alice.request({ method: 'eth_accounts' })).toEqual([])
     expect(await alice.request({ method: 'eth_requestAccounts' })).toEqual([alice.address])
     expect(await alice.request({ method: 'eth_accounts' })).toEqual([alice.address])
   })
 
-  it('signs a text, plain or in hexadecimal, for the account that is connected', async () => {
+  it('signs a text, plain or in hexadecimal, for the connected account', async () => {
     const alice = wallet('alice')
     const sign = (text: string): Promise<unknown> =>
       alice.request({ method: 'personal_sign', params: [text, alice.address.toUpperCase().replace('0X', '0x')] })
@@ -71,7 +71,7 @@ describe('a wallet in a page', () => {
     expect(await refusal(alice.request(request))).toBe(code)
   })
 
-  it('announces itself at once, and again when the page asks, until it is told to stop', () => {
+  it('announces itself immediately, and again on request, until it is stopped', () => {
     const page = new EventTarget()
     const seen: unknown[] = []
     page.addEventListener('eip6963:announceProvider', (event) => seen.push((event as CustomEvent).detail))
@@ -88,7 +88,7 @@ describe('a wallet in a page', () => {
     expect(seen).toEqual([0, 1].map(() => ({ info: expect.objectContaining(info), provider: alice })))
   })
 
-  it('tells pages that are connected which account its user switched to', async () => {
+  it('reports to connected pages that its user switched accounts', async () => {
     const alice = wallet('alice')
     const seen: string[][] = []
     const listener = (accounts: string[]): void => {
@@ -106,27 +106,27 @@ describe('a wallet in a page', () => {
   })
 })
 
-describe('a wallet that does not sign at once', () => {
-  const ask = (one: ReturnType<typeof wallet>): Promise<unknown>[] => [
-    one.signMessage('hello'),
-    one.request({ method: 'eth_requestAccounts' })
+describe('wallet that delays or refuses', () => {
+  const ask = (signer: ReturnType<typeof wallet>): Promise<unknown>[] => [
+    signer.signMessage('hello'),
+    signer.request({ method: 'eth_requestAccounts' })
   ]
 
   it.each([
     ['whose user rejects', 4001, wallet('alice').rejecting()],
     ['that is busy', -32002, wallet('alice').busy()]
-  ])('%s refuses with %d, and has the same account', async (_what, code, one) => {
-    for (const asked of ask(one)) expect(await refusal(asked)).toBe(code)
-    expect(one.did).toBe(wallet('alice').did)
+  ])('%s refuses with %d, and has the same account', async (_what, code, signer) => {
+    for (const call of ask(signer)) expect(await refusal(call)).toBe(code)
+    expect(signer.did).toBe(wallet('alice').did)
     expect(await wallet('alice').signMessage('hello')).toMatch(/^0x/)
   })
 
-  it('waits for a slow user, and for ever where that one never answers', async () => {
+  it('waits for a slow user, and forever for one who never responds', async () => {
     jest.useFakeTimers()
     try {
       const done: string[] = []
-      const note = (name: string, asked: Promise<unknown>[]): void => {
-        for (const one of asked) void refusal(one).then((code) => done.push(`${name} ${String(code)}`))
+      const note = (name: string, calls: Promise<unknown>[]): void => {
+        for (const call of calls) void refusal(call).then((code) => done.push(`${name} ${String(code)}`))
       }
       note('slow', ask(wallet('alice').slow(5000)))
       note('slow and rejecting', ask(wallet('alice').slow(6000).rejecting()))

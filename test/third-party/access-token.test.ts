@@ -38,7 +38,7 @@ describe('an access token of this service', () => {
     expect(isSigned(`${header}.${payload}x`)).toBe(false)
   })
 
-  it('is verified by jose, with issuer and audience', async () => {
+  it('is verified by jose with issuer and audience', async () => {
     const { accessToken } = await logIn(app.app, user)
     const { payload, protectedHeader } = await jwtVerify(accessToken, await importJWK(serviceJwk(), 'ES256K'), {
       algorithms: ['ES256K'],
@@ -50,7 +50,7 @@ describe('an access token of this service', () => {
     expect(payload).toMatchObject({ sub: user.did, exp: 1_800_000_600, use: 'access' })
   })
 
-  it('is refused by jose after its end, and for another audience', async () => {
+  it('is refused by jose after its expiry, and for another audience', async () => {
     const { accessToken } = await logIn(app.app, user)
     const key = await importJWK(serviceJwk(), 'ES256K')
     const currentDate = new Date(1_800_000_000_000)
@@ -75,7 +75,7 @@ describe('an access token of this service', () => {
       return payload.sub
     }
 
-    it("is valid for this service's audience, until its exp", async () => {
+    it("is valid for this service's audience until its exp", async () => {
       const { accessToken } = await logIn(app.app, user)
       expect(await verifyThere(accessToken, serviceUrl, START_SECONDS)).toBe(user.did)
       expect(await verifyThere(accessToken, serviceUrl, START_SECONDS + 599)).toBe(user.did)
@@ -102,7 +102,7 @@ describe("this service's selective disclosure request", () => {
   /** Returns whether a token is an access token, by the rule in src/verify/README.md. */
   const isAccessToken = ({ sub, use }: Record<string, unknown>): boolean => typeof sub === 'string' && use === 'access'
 
-  it('passes at jose with only issuer and audience, and no more once sub and use are required', async () => {
+  it('is accepted by jose with only issuer and audience, and refused with sub and use required', async () => {
     const { accessToken } = await logIn(app.app, user)
     const key = await importJWK(serviceJwk(), 'ES256K')
     const currentDate = new Date(START_SECONDS * 1000)
@@ -113,7 +113,7 @@ describe("this service's selective disclosure request", () => {
     expect(isAccessToken((await jwtVerify(accessToken, key, required)).payload)).toBe(true)
   })
 
-  it('passes at did-jwt with only its audience, and no more once sub and use are required', async () => {
+  it('is accepted by did-jwt with only its audience, and refused with sub and use required', async () => {
     const { accessToken } = await logIn(app.app, user)
     const verificationMethod = {
       id: '#k',
@@ -130,10 +130,10 @@ describe("this service's selective disclosure request", () => {
   })
 })
 
-describe('a token made elsewhere by did-jwt with the key of the service', () => {
+describe('a token that did-jwt creates with the key of the service', () => {
   const required = { aud: serviceUrl, sub: user.did, exp: START_SECONDS + 60, nbf: START_SECONDS, iat: START_SECONDS }
 
-  const made = (payload: object, privateKey = serviceWallet.privateKey, alg = 'ES256K'): Promise<string> =>
+  const issueToken = (payload: object, privateKey = serviceWallet.privateKey, alg = 'ES256K'): Promise<string> =>
     createJWT(
       payload,
       { issuer: serviceWallet.did, signer: ES256KSigner(hexToBytes(privateKey), alg === 'ES256K-R') },
@@ -144,7 +144,7 @@ describe('a token made elsewhere by did-jwt with the key of the service', () => 
   const logOut = (token: string) => request(app.app).post('/logout').set('Authorization', `DIDAuth ${token}`)
 
   it('opens a guarded route with all required claims, without a session', async () => {
-    const { status, body } = await me(await made({ ...required, role: 'admin' }))
+    const { status, body } = await me(await issueToken({ ...required, role: 'admin' }))
     expect([status, body]).toEqual([
       200,
       {
@@ -158,9 +158,9 @@ describe('a token made elsewhere by did-jwt with the key of the service', () => 
     ])
   })
 
-  it('logs out with 200 and ends no session of the user', async () => {
+  it('logs out with 200 and ends no session', async () => {
     const { refreshToken } = await logIn(app.app, user)
-    const token = await made(required)
+    const token = await issueToken(required)
     const { status, text } = await logOut(token)
     expect([status, text]).toEqual([200, ''])
     await request(app.app).post('/refresh-token').send({ refreshToken }).expect(200)
@@ -168,7 +168,7 @@ describe('a token made elsewhere by did-jwt with the key of the service', () => 
   })
 
   it('is refused with another key or another use', async () => {
-    expect((await me(await made(required, createNumberedWallet(2).privateKey))).status).toBe(401)
-    expect((await me(await made({ ...required, use: 'relay' }))).status).toBe(401)
+    expect((await me(await issueToken(required, createNumberedWallet(2).privateKey))).status).toBe(401)
+    expect((await me(await issueToken({ ...required, use: 'relay' }))).status).toBe(401)
   })
 })

@@ -14,7 +14,7 @@ interface Bearer {
 const { auth } = createRequire(join(root, 'test/slow/node_modules/x.js'))('express-oauth2-jwt-bearer') as Bearer
 
 describe('express-oauth2-jwt-bearer', () => {
-  it('guards a route by resource tokens, as the reference configures it', async () => {
+  it('protects a route by resource tokens, configured as in the reference', async () => {
     const now = { clock: systemClock, challengeExpirationTimeInSeconds: 86_400 }
     const { url: issuer, tokenFor } = await startIssuer(now)
     const jwksUri = `${issuer}/.well-known/jwks.json`

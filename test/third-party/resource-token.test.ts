@@ -16,7 +16,7 @@ const startIssuerNow = () =>
   })
 
 describe('a resource token', () => {
-  it('is verified by jose 6 with nothing but the URL of the keys', async () => {
+  it('is verified by jose 6 with only the URL of the keys', async () => {
     const { url: issuer, tokenFor } = await startIssuerNow()
     const keys = createRemoteJWKSet(new URL(`${issuer}/.well-known/jwks.json`))
     const expected = { issuer, audience: ORDERS, typ: 'at+jwt', algorithms: ['ES256'] }
@@ -28,7 +28,7 @@ describe('a resource token', () => {
     })
   })
 
-  it('is verified only by WebCrypto, in the steps of the page', async () => {
+  it('is verified with only WebCrypto, in the steps of the documentation', async () => {
     const { url: issuer, tokenFor } = await startIssuerNow()
     const token = await tokenFor(ORDERS)
     expect(await verifyByHand(token, issuer, ORDERS)).toMatchObject({ sub: did })

@@ -46,7 +46,7 @@ async function enter(did: string, personalSign: PersonalSign): Promise<unknown[]
   return [200, decodeJwt(accessToken).sub, (me.body as { user: { did: string } }).user.did]
 }
 
-describe('the spellings of these tests', () => {
+describe('the spellings in these tests', () => {
   it('are those of ethers and viem', () => {
     expect(checksumAddress(address)).toBe(getAddress(address))
     expect(checksumAddress(address, 30)).toBe(viemChecksumAddress(address as `0x${string}`, 30))
@@ -63,7 +63,7 @@ describe('the spellings of these tests', () => {
 })
 
 describe.each(Object.entries(wallets))('a message signed by %s', (_name, personalSign) => {
-  it.each(spellings)('logs in a DID in %s, and its spelling stays as received', async (_spelling, spelled) => {
+  it.each(spellings)('logs in a DID in %s, and the spelling is preserved', async (_spelling, spelled) => {
     for (const prefix of prefixes) {
       const did = `${prefix}:${spelled}`
       expect(await enter(did, personalSign)).toEqual([200, did, did])
@@ -81,8 +81,8 @@ describe('the login of rLogin 1.0 to 1.6', () => {
   const did = createNumberedWallet(4242).did
 
   const confirmAuth = async ({ app: service }: TestApp, backendUrl: string, path = '/signup'): Promise<number> => {
-    const asked = await request(service).get(`${path === '/auth' ? '/request-auth' : '/request-signup'}/${did}`)
-    const { challenge } = asked.body as { challenge: string }
+    const response = await request(service).get(`${path === '/auth' ? '/request-auth' : '/request-signup'}/${did}`)
+    const { challenge } = response.body as { challenge: string }
     const sig = await wallets.viem!(`URL: ${backendUrl}\nVerification code: ${challenge}`)
     return (
       await request(service)
@@ -91,7 +91,7 @@ describe('the login of rLogin 1.0 to 1.6', () => {
     ).status
   }
 
-  it('passes whole where loginDialects has url, with the URL and with the domain', async () => {
+  it('succeeds if loginDialects has url, with the URL and with the domain', async () => {
     const service = await testApp({ loginDialects: ['login', 'url'] })
     expect(await confirmAuth(service, 'https://service.example')).toBe(200)
     expect(await confirmAuth(service, 'service.example', '/auth')).toBe(200)

@@ -92,8 +92,8 @@ export const all: Required<DidAuthConfig> = {
   discovery: true,
   onSecurityEvent: (event: SecurityEvent) => {
     const did: string | undefined = event.did
-    const at: number = event.atSeconds
-    return [event.type, did, at]
+    const atSeconds: number = event.atSeconds
+    return [event.type, did, atSeconds]
   },
   logger: console,
   clock: { nowSeconds: () => Date.now() / 1000 }

@@ -17,13 +17,13 @@ const publicKey = SigningKey.computePublicKey(key.privateKey)
 const compressed = SigningKey.computePublicKey(key.privateKey, true)
 
 /** A token of a service with any DID and key. */
-const tokenOf = (issuer: string, signer = key, clock = fakeClock()): Promise<string> =>
+const issueToken = (issuer: string, signer = key, clock = fakeClock()): Promise<string> =>
   accessTokenFor(
     alice.did,
     {},
     { serviceUrl, serviceDid: issuer, serviceSigner: es256kSigner(signer.privateKey), clock }
   )
-const documentOf = (issuer: string, method: object): object => ({
+const createDocument = (issuer: string, method: object): object => ({
   didResolutionMetadata: {},
   didDocumentMetadata: {},
   didDocument: {
@@ -33,7 +33,7 @@ const documentOf = (issuer: string, method: object): object => ({
   }
 })
 
-describe('the keys of the issuer', () => {
+describe('accessTokenVerifier: the keys of the issuer', () => {
   const web = 'did:web:auth.example'
 
   it.each([
@@ -47,8 +47,9 @@ describe('the keys of the issuer', () => {
     ['publicKeys in bytes', { issuer: web, publicKeys: [Buffer.from(compressed.slice(2), 'hex')] }]
   ])('are %s', async (_what, options) => {
     const verify = accessTokenVerifier({ ...options, audience: serviceUrl, clock: fakeClock() })
-    for (let count = 0; count < 2; count += 1) expect((await verify(await tokenOf(options.issuer))).did).toBe(alice.did)
-    const forged = verify(await tokenOf(options.issuer, wallet('mallory')))
+    for (let count = 0; count < 2; count += 1)
+      expect((await verify(await issueToken(options.issuer))).did).toBe(alice.did)
+    const forged = verify(await issueToken(options.issuer, wallet('mallory')))
     await expect(forged).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
   })
 
@@ -56,62 +57,62 @@ describe('the keys of the issuer', () => {
     ['an address', { blockchainAccountId: `eip155:30:${key.address}` }],
     ['a public key', { type: 'EcdsaSecp256k1VerificationKey2019', publicKeyHex: publicKey.slice(2) }],
     ['a compressed public key', { type: 'EcdsaSecp256k1VerificationKey2019', publicKeyHex: compressed.slice(2) }]
-  ])('are in its DID document: %s', async (_what, method) => {
-    const resolver = { resolve: async () => documentOf(web, method) }
+  ])('come from its DID document: %s', async (_what, method) => {
+    const resolver = { resolve: async () => createDocument(web, method) }
     const verify = accessTokenVerifier({ issuer: web, audience: serviceUrl, resolver, clock: fakeClock() })
-    expect((await verify(await tokenOf(web))).did).toBe(alice.did)
-    await expect(verify(await tokenOf(web, other))).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
+    expect((await verify(await issueToken(web))).did).toBe(alice.did)
+    await expect(verify(await issueToken(web, other))).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
   })
 
-  it('are those of each issuer, while the service replaces its key', async () => {
+  it('are accepted for each issuer while the service replaces its key', async () => {
     const verify = accessTokenVerifier({ issuer: [key.did, other.did], audience: serviceUrl, clock: fakeClock() })
-    expect((await verify(await tokenOf(key.did))).did).toBe(alice.did)
-    expect((await verify(await tokenOf(other.did, other))).did).toBe(alice.did)
-    for (const token of [await tokenOf(other.did, key), await tokenOf(web), 'no token']) {
+    expect((await verify(await issueToken(key.did))).did).toBe(alice.did)
+    expect((await verify(await issueToken(other.did, other))).did).toBe(alice.did)
+    for (const token of [await issueToken(other.did, key), await issueToken(web), 'no token']) {
       await expect(verify(token)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
     }
     expect(() => accessTokenVerifier({ issuer: [], audience: serviceUrl })).toThrow(refusal('ERR_CONFIG'))
   })
 
-  it('are recovered once: later tokens cost one verification, and a token seen before none', async () => {
+  it('are recovered once: later tokens cost one verification, and a cached token none', async () => {
     const [recover, check] = [jest.spyOn(pureCurve, 'recover'), jest.spyOn(pureCurve, 'verify')]
     try {
       const verify = accessTokenVerifier({ issuer: key.did, audience: serviceUrl, clock: fakeClock() })
-      const token = await tokenOf(key.did)
+      const token = await issueToken(key.did)
       await verify(token)
       const recoveries = recover.mock.calls.length
       check.mockClear()
-      await verify(await tokenOf(key.did))
+      await verify(await issueToken(key.did))
       await verify(token)
-      await verify(await tokenOf(key.did, other)).catch(() => undefined)
+      await verify(await issueToken(key.did, other)).catch(() => undefined)
       expect([recover.mock.calls.length - recoveries, check.mock.calls.length]).toEqual([0, 2])
     } finally {
       jest.restoreAllMocks()
     }
   })
 
-  it('are requested again after 60 s, so that a key that was replaced is no longer valid', async () => {
+  it('are fetched again after 60 s, so that a replaced key is no longer valid', async () => {
     const clock = fakeClock()
     let address = key.address
-    const resolve = jest.fn(async () => documentOf(key.did, { blockchainAccountId: `eip155:30:${address}` }))
+    const resolve = jest.fn(async () => createDocument(key.did, { blockchainAccountId: `eip155:30:${address}` }))
     const verify = accessTokenVerifier({ issuer: key.did, audience: serviceUrl, resolver: { resolve }, clock })
-    const token = await tokenOf(key.did)
+    const token = await issueToken(key.did)
     await verify(token)
     address = other.address
     clock.advance(59)
     await verify(token)
     clock.advance(1)
     await expect(verify(token)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
-    expect((await verify(await tokenOf(key.did, other, clock))).did).toBe(alice.did)
+    expect((await verify(await issueToken(key.did, other, clock))).did).toBe(alice.did)
     expect(resolve).toHaveBeenCalledTimes(2)
   })
 
-  it('are ERR_RESOLVER for 10 s where the resolver fails, and ERR_ACCESS_TOKEN where the DID has none', async () => {
+  it('cause ERR_RESOLVER for 10 s if the resolver fails, and ERR_ACCESS_TOKEN if the DID has none', async () => {
     const clock = fakeClock()
-    const answers = [() => Promise.reject(new Error('down')), async () => documentOf(web, {})]
+    const answers = [() => Promise.reject(new Error('down')), async () => createDocument(web, {})]
     const resolve = jest.fn(async () => answers.shift()!())
     const verify = accessTokenVerifier({ issuer: web, audience: serviceUrl, resolver: { resolve }, clock })
-    const token = await tokenOf(web)
+    const token = await issueToken(web)
     await expect(verify(token)).rejects.toMatchObject({ code: 'ERR_RESOLVER', retryAfterSeconds: 10 })
     clock.advance(9)
     await expect(verify(token)).rejects.toMatchObject({ code: 'ERR_RESOLVER', retryAfterSeconds: 1 })
@@ -120,12 +121,12 @@ describe('the keys of the issuer', () => {
     expect(resolve).toHaveBeenCalledTimes(2)
   })
 
-  it('are ERR_RESOLVER where the resolver does not answer within 3 s', async () => {
+  it('cause ERR_RESOLVER if the resolver does not respond within 3 s', async () => {
     jest.useFakeTimers()
     try {
       const resolver = { resolve: () => new Promise(() => undefined) }
       const verify = accessTokenVerifier({ issuer: web, audience: serviceUrl, resolver, clock: fakeClock() })
-      const refused = expect(verify(await tokenOf(web))).rejects.toEqual(refusal('ERR_RESOLVER'))
+      const refused = expect(verify(await issueToken(web))).rejects.toEqual(refusal('ERR_RESOLVER'))
       await jest.advanceTimersByTimeAsync(3_000)
       await refused
     } finally {
@@ -134,11 +135,11 @@ describe('the keys of the issuer', () => {
   })
 })
 
-describe('a token that was verified before', () => {
+describe('accessTokenVerifier: a cached token', () => {
   it('is valid up to the second before its exp', async () => {
     const clock = fakeClock()
     const verify = accessTokenVerifier({ issuer: key.did, audience: serviceUrl, clock })
-    const token = await tokenOf(key.did)
+    const token = await issueToken(key.did)
     await verify(token)
     clock.advance(599)
     expect((await verify(token)).did).toBe(alice.did)
@@ -146,7 +147,7 @@ describe('a token that was verified before', () => {
     await expect(verify(token)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN_EXPIRED'))
   })
 
-  it('is measured by the clock of the machine without another', async () => {
+  it('expires by the clock of the machine by default', async () => {
     const verify = accessTokenVerifier({ issuer: testConfig().serviceDid, audience: testConfig().serviceUrl })
     expect((await verify(await accessTokenFor(alice.did))).did).toBe(alice.did)
     await expect(verify(await accessTokenFor(alice.did, { exp: 1 }))).rejects.toEqual(
@@ -156,24 +157,24 @@ describe('a token that was verified before', () => {
 })
 
 describe('the options of accessTokenVerifier', () => {
-  const good = { issuer: key.did, audience: serviceUrl }
+  const validOptions = { issuer: key.did, audience: serviceUrl }
 
   it.each([
-    ['issuer', { ...good, issuer: 'auth.example' }],
-    ['issuer', { ...good, issuer: 'did:web:auth.example' }],
-    ['issuer', { ...good, issuer: `did:ethr:0x02${'ff'.repeat(32)}` }],
-    ['audience', { ...good, audience: '' }],
-    ['audience', { ...good, audience: 'https://a.example/"b' }],
-    ['resolver', { ...good, resolver: {} as never }],
-    ['resolver', { ...good, resolver: null as never }],
-    ['publicKeys', { ...good, publicKeys: [] }],
-    ['publicKeys', { ...good, publicKeys: ['0x1234'] }],
-    ['publicKeys', { ...good, publicKeys: [new Uint8Array(33).fill(2)].map((bytes) => bytes.fill(255, 1)) }],
-    ['not both', { ...good, publicKeys: [publicKey], resolver: { resolve: async () => ({}) } }],
-    ['cookiePrefix', { ...good, cookiePrefix: 'my-' as '' }],
-    ['trustedOrigins', { ...good, trustedOrigins: ['https://app.example/'] }],
-    ['trustedOrigins', { ...good, trustedOrigins: 'https://app.example' as never }]
-  ])('refuse a bad %s: %j', (name, options) => {
+    ['issuer', { ...validOptions, issuer: 'auth.example' }],
+    ['issuer', { ...validOptions, issuer: 'did:web:auth.example' }],
+    ['issuer', { ...validOptions, issuer: `did:ethr:0x02${'ff'.repeat(32)}` }],
+    ['audience', { ...validOptions, audience: '' }],
+    ['audience', { ...validOptions, audience: 'https://a.example/"b' }],
+    ['resolver', { ...validOptions, resolver: {} as never }],
+    ['resolver', { ...validOptions, resolver: null as never }],
+    ['publicKeys', { ...validOptions, publicKeys: [] }],
+    ['publicKeys', { ...validOptions, publicKeys: ['0x1234'] }],
+    ['publicKeys', { ...validOptions, publicKeys: [new Uint8Array(33).fill(2)].map((bytes) => bytes.fill(255, 1)) }],
+    ['not both', { ...validOptions, publicKeys: [publicKey], resolver: { resolve: async () => ({}) } }],
+    ['cookiePrefix', { ...validOptions, cookiePrefix: 'my-' as '' }],
+    ['trustedOrigins', { ...validOptions, trustedOrigins: ['https://app.example/'] }],
+    ['trustedOrigins', { ...validOptions, trustedOrigins: 'https://app.example' as never }]
+  ])('refuse an invalid %s: %j', (name, options) => {
     expect(() => accessTokenVerifier(options)).toThrow(refusal('ERR_CONFIG'))
     expect(() => accessTokenVerifier(options)).toThrow(name)
   })
@@ -209,7 +210,7 @@ describe('verify.request', () => {
   }
 
   const cookie = { cookie: 'authorization=T' }
-  const bad = { cookie: 'authorization=x' }
+  const noAuthorization = { cookie: 'authorization=x' }
   const header = { authorization: 'DIDAuth T' }
 
   it.each<[string, string, Record<string, string>]>([
@@ -220,11 +221,15 @@ describe('verify.request', () => {
     ['the cookie of a trusted origin', 'DELETE', { ...cookie, origin: 'https://app.example' }],
     ['the cookie of the same origin', 'POST', { ...cookie, 'sec-fetch-site': 'same-origin' }],
     ['the cookie of no browser', 'POST', cookie],
-    ['a header beside the cookie of another site', 'POST', { ...header, ...bad, origin: 'https://evil.example' }]
+    [
+      'a header beside the cookie of another site',
+      'POST',
+      { ...header, ...noAuthorization, origin: 'https://evil.example' }
+    ]
   ])('accepts %s', async (_what, method, headers) => {
     const sent = Object.entries(headers).map(([name, value]) => [name, value.replace(/T$|T(?=;)/, token)])
-    for (const one of both(method, Object.fromEntries(sent))) {
-      expect((await verify.request(one as Request)).did).toBe(alice.did)
+    for (const answer of both(method, Object.fromEntries(sent))) {
+      expect((await verify.request(answer as Request)).did).toBe(alice.did)
     }
   })
 
@@ -240,16 +245,21 @@ describe('verify.request', () => {
     ['two tokens in one header', 'GET', { authorization: 'DIDAuth x, DIDAuth y' }, 'ERR_ACCESS_TOKEN'],
     ['two cookies of one name', 'GET', { cookie: 'authorization=x; authorization=y' }, 'ERR_DUPLICATE_COOKIE'],
     ['an empty cookie', 'GET', { cookie: 'authorization=' }, 'ERR_ACCESS_TOKEN'],
-    ['the cookie of another site', 'POST', { ...bad, origin: 'https://evil.example' }, 'ERR_CROSS_ORIGIN'],
-    ['that of a sandbox', 'POST', { ...bad, origin: 'null', 'sec-fetch-site': 'same-origin' }, 'ERR_CROSS_ORIGIN'],
-    ['the cookie of a sibling', 'PUT', { ...bad, 'sec-fetch-site': 'same-site' }, 'ERR_CROSS_ORIGIN']
+    ['the cookie of another site', 'POST', { ...noAuthorization, origin: 'https://evil.example' }, 'ERR_CROSS_ORIGIN'],
+    [
+      'that of a sandbox',
+      'POST',
+      { ...noAuthorization, origin: 'null', 'sec-fetch-site': 'same-origin' },
+      'ERR_CROSS_ORIGIN'
+    ],
+    ['the cookie of a sibling', 'PUT', { ...noAuthorization, 'sec-fetch-site': 'same-site' }, 'ERR_CROSS_ORIGIN']
   ])('refuses %s', async (_what, method, headers, code) => {
-    for (const one of both(method, headers)) {
-      await expect(verify.request(one as Request)).rejects.toEqual(refusal(code as 'ERR_DID'))
+    for (const answer of both(method, headers)) {
+      await expect(verify.request(answer as Request)).rejects.toEqual(refusal(code as 'ERR_DID'))
     }
   })
 
-  it('reads a real Request', async () => {
+  it('accepts a real Request', async () => {
     const headers = { Authorization: `Bearer ${token}` }
     expect((await verify.request(new Request(origin, { method: 'POST', headers }))).did).toBe(alice.did)
   })
@@ -259,12 +269,14 @@ describe('requireToken', () => {
   it('sets req.user and req.auth as requireDid does', async () => {
     const { app } = await testApp({ ...testConfig(), clock: undefined })
     const [theirs, ours] = await Promise.all(
-      [appWith(), app].map((one) => request(one).get('/me').set('Authorization', `DIDAuth ${token}`).expect(200))
+      [appWith(), app].map((service) =>
+        request(service).get('/me').set('Authorization', `DIDAuth ${token}`).expect(200)
+      )
     )
     expect(theirs!.body).toEqual(ours!.body)
   })
 
-  it('answers refusals as requireDid does, as text and as problem details', async () => {
+  it('sends refusals like requireDid, as text and as problem details', async () => {
     const guarded: Host = {
       after: (app, requireDid) => {
         app.post('/me', requireDid)
@@ -288,8 +300,8 @@ describe('requireToken', () => {
     for (const credentials of headers) {
       for (const accept of accepts) {
         const [theirs, ours] = await Promise.all(
-          [appWith(), app].map((one) =>
-            request(one)
+          [appWith(), app].map((service) =>
+            request(service)
               .post('/me')
               .set({ ...credentials, ...(accept !== undefined && { Accept: accept }) })
           )
@@ -304,7 +316,7 @@ describe('requireToken', () => {
     }
   })
 
-  it('answers 503 with Retry-After where the resolver is unavailable', async () => {
+  it('responds 503 with Retry-After if the resolver is unavailable', async () => {
     const app = appWith({ resolver: { resolve: () => Promise.reject(new Error('down')) } })
     const answer = await request(app).get('/me').set('Authorization', `DIDAuth ${token}`)
     expect([answer.status, answer.text, answer.headers['retry-after']]).toEqual([
@@ -314,7 +326,7 @@ describe('requireToken', () => {
     ])
   })
 
-  it('hands the failure of a handler behind it to Express', async () => {
+  it('passes the failure of a later handler to Express', async () => {
     const app = express()
     app.use(requireToken(accessTokenVerifier({ issuer, audience })), () => {
       throw new Error('of the handler')
@@ -323,7 +335,7 @@ describe('requireToken', () => {
     await request(app).get('/').set('Authorization', `DIDAuth ${token}`).expect(500, 'of the handler')
   })
 
-  it.each([undefined, {}, () => undefined])('refuses at setup what is no verifier: %#', (verifier) => {
+  it.each([undefined, {}, () => undefined])('refuses an invalid verifier at setup: %#', (verifier) => {
     expect(() => requireToken(verifier as never)).toThrow(refusal('ERR_CONFIG'))
     expect(() => requireToken(verifier as never)).toThrow('requireToken needs what accessTokenVerifier returned')
   })

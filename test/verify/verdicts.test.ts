@@ -42,7 +42,7 @@ function bundled(): AccessTokenVerifier {
 }
 
 describe('accessTokenVerifier, in Node and as a bundle for browsers', () => {
-  it('says of every token what requireDid says of it', async () => {
+  it('agrees with requireDid on every token', async () => {
     const [inNode, inBrowser] = [accessTokenVerifier(options), bundled()]
     for (const [name, token, code] of tokens) {
       const ours = await request(app.app)
@@ -54,7 +54,7 @@ describe('accessTokenVerifier, in Node and as a bundle for browsers', () => {
     }
   })
 
-  it('answers the user as req.user and req.auth of requireDid, of a real login', async () => {
+  it('returns the user like req.user and req.auth of requireDid, for a real login', async () => {
     const fetch = await signedIn(app.app, wallet('alice'))
     const { user, auth } = (await (await fetch('/me')).json()) as { user: { did: string }; auth: object }
     const token = fetch.headers.Authorization!.replace('DIDAuth ', '')

@@ -28,7 +28,8 @@ const [header, payload, signature] = goodToken.split('.') as [string, string, st
 const signatureBytes = Buffer.from(signature, 'base64url')
 
 const sign = es256k(serviceWallet.privateKey)
-const made = (claims: object, by = sign, head: object = HEADER): string => forgeJwt(head, { ...CLAIMS, ...claims }, by)
+const createToken = (claims: object, signer = sign, head: object = HEADER): string =>
+  forgeJwt(head, { ...CLAIMS, ...claims }, signer)
 const ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 const highS = Buffer.from(
   (ORDER - BigInt(`0x${signatureBytes.subarray(32).toString('hex')}`)).toString(16).padStart(64, '0'),
@@ -37,21 +38,21 @@ const highS = Buffer.from(
 /** Name, token and expected refusal of each case; undefined is acceptance. */
 export const tokens: readonly (readonly [string, unknown, string | undefined])[] = [
   ['a token of the library', goodToken, undefined],
-  ['one without typ', made({}, sign, { alg: 'ES256K' }), undefined],
-  ['one for a user of another method', made({ sub: 'did:web:alice.example' }), undefined],
-  ['nbf 5 s ahead', made({ nbf: START_SECONDS + 5 }), undefined],
-  ['an expired one', made({ exp: START_SECONDS }), 'ERR_ACCESS_TOKEN_EXPIRED'],
+  ['one without typ', createToken({}, sign, { alg: 'ES256K' }), undefined],
+  ['one for a user of another method', createToken({ sub: 'did:web:alice.example' }), undefined],
+  ['nbf 5 s ahead', createToken({ nbf: START_SECONDS + 5 }), undefined],
+  ['an expired one', createToken({ exp: START_SECONDS }), 'ERR_ACCESS_TOKEN_EXPIRED'],
   ...[
     ['nothing', ''],
     ['alg none', forgeJwt({ alg: 'none' }, CLAIMS, sign)],
-    ['another issuer', made({ iss: alice.did })],
-    ['another audience', made({ aud: 'https://other.example' })],
-    ['no exp', made({ exp: undefined })],
-    ['nbf 6 s ahead', made({ nbf: START_SECONDS + 6 })],
-    ['a credential', made({ vc: {} })],
-    ['another key', made({}, es256k(wallet('mallory').privateKey))],
-    ['an expired one by another key', made({ exp: START_SECONDS }, es256k(wallet('mallory').privateKey))],
-    ['the signature of another payload', `${header}.${made({ role: 'user' }).split('.')[1]!}.${signature}`],
+    ['another issuer', createToken({ iss: alice.did })],
+    ['another audience', createToken({ aud: 'https://other.example' })],
+    ['no exp', createToken({ exp: undefined })],
+    ['nbf 6 s ahead', createToken({ nbf: START_SECONDS + 6 })],
+    ['a credential', createToken({ vc: {} })],
+    ['another key', createToken({}, es256k(wallet('mallory').privateKey))],
+    ['an expired one by another key', createToken({ exp: START_SECONDS }, es256k(wallet('mallory').privateKey))],
+    ['the signature of another payload', `${header}.${createToken({ role: 'user' }).split('.')[1]!}.${signature}`],
     ['a high s', `${header}.${payload}.${Buffer.concat([signatureBytes.subarray(0, 32), highS]).toString('base64url')}`]
   ].map(([name, token]) => [String(name), token, 'ERR_ACCESS_TOKEN'] as const)
 ]

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from '@jest/globals'
 import type { ServerResponse } from 'node:http'
 import { runConformance } from '../../../../servers/commands/conformance/command.js'
 import { runCommand } from '../../../support/command-line.js'
-import { checkService, idsOf } from '../../../support/conformance.js'
+import { checkService, listIds } from '../../../support/conformance.js'
 import { closeServices, serving } from '../../../support/server-client.js'
 import { sendForever } from '../../../support/ipfs-faults.js'
 import { testApp, testAuthServer } from '../../../support/test-app.js'
@@ -17,7 +17,7 @@ describe('the command conformance', () => {
   it('finds no fault in the library with tokens in bodies', async () => {
     const { app, clock } = await testApp()
     const report = await checkService(app, { clock })
-    expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], COOKIE_CHECKS])
+    expect([listIds(report, 'failed'), listIds(report, 'skipped')]).toEqual([[], COOKIE_CHECKS])
     expect([report.passed, report.total]).toEqual([report.checks.length - 3, report.checks.length - 3])
   })
 
@@ -32,7 +32,7 @@ describe('the command conformance', () => {
   it('finds no fault in the library with tokens in cookies', async () => {
     const { app, clock } = await testApp({ useCookies: true, cookiePrefix: '__Host-' })
     const report = await checkService(app, { clock })
-    expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], []])
+    expect([listIds(report, 'failed'), listIds(report, 'skipped')]).toEqual([[], []])
   })
 
   it.each([
@@ -51,7 +51,7 @@ describe('the command conformance', () => {
       await vault.close()
       for (const [at, report] of reports.entries()) {
         const skippedChecks = ['guard-expired-token', ...skipped, ...(at === 0 ? skippedAtAuth : [])]
-        expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], skippedChecks])
+        expect([listIds(report, 'failed'), listIds(report, 'skipped')]).toEqual([[], skippedChecks])
         expect(report.total).toBeGreaterThanOrEqual(45)
       }
     }
@@ -78,13 +78,13 @@ describe('the command conformance', () => {
       {},
       { before: (app) => app.use('/me', (_req, res) => void res.status(401).end()) }
     )
-    const failed = idsOf(await checkService(app, { clock }), 'failed')
+    const failed = listIds(await checkService(app, { clock }), 'failed')
     expect(failed).toEqual(expect.arrayContaining(['guard-accepts', 'guard-alg-none', 'guard-foreign-key']))
   })
 
   it('finds no fault if errors are problem details by default', async () => {
     const { app, clock } = await testApp({ errorFormat: 'problem' })
-    expect(idsOf(await checkService(app, { clock }), 'failed')).toEqual([])
+    expect(listIds(await checkService(app, { clock }), 'failed')).toEqual([])
   })
 
   it.each(['POST', 'GET'])('uses %s for challenges if the service accepts only that method', async (form) => {
@@ -98,7 +98,7 @@ describe('the command conformance', () => {
           })
       }
     )
-    const failed = idsOf(await checkService(app, { clock }), 'failed')
+    const failed = listIds(await checkService(app, { clock }), 'failed')
     expect(failed).toEqual([form === 'POST' ? 'challenge-get' : 'challenge-post'])
   })
 
@@ -108,7 +108,7 @@ describe('the command conformance', () => {
       {},
       { before: (app) => app.use('/logout', (_req, res) => void res.status(400).end('\n'.repeat(1_000_000))) }
     )
-    expect(idsOf(await checkService(app, { clock }), 'failed')).toContain('logout')
+    expect(listIds(await checkService(app, { clock }), 'failed')).toContain('logout')
   })
 
   it('prints no terminal control characters, neither as text nor as JSON', async () => {
@@ -126,7 +126,7 @@ describe('the command conformance', () => {
   it('finds no fault in a server that does not use this library', async () => {
     const { app, clock } = startToyAuthServer()
     const report = await checkService(app, { clock })
-    expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], COOKIE_CHECKS])
+    expect([listIds(report, 'failed'), listIds(report, 'skipped')]).toEqual([[], COOKIE_CHECKS])
   })
 
   it('supports other paths, a service below a path, and users who have to sign up first', async () => {
@@ -145,7 +145,7 @@ describe('the command conformance', () => {
     const { code, lines } = await runCommand(runConformance, args)
     expect(code).toBe(0)
     const report = JSON.parse(lines.join(''))
-    expect(idsOf(report, 'failed')).toEqual([])
+    expect(listIds(report, 'failed')).toEqual([])
     expect(Object.keys(report)).toEqual(['passed', 'total', 'checks'])
   })
 })

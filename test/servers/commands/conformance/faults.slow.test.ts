@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { checkService, idsOf } from '../../../support/conformance.js'
+import { checkService, listIds } from '../../../support/conformance.js'
 import { closeServices } from '../../../support/server-client.js'
 import { testApp } from '../../../support/test-app.js'
 import { startToyAuthServer, toyDomain, type Fault } from '../../../support/toy-auth-server.js'
@@ -39,7 +39,7 @@ describe('the command conformance', () => {
   ])('detects "%s" with the expected check', async (fault, expected) => {
     const { app, clock } = startToyAuthServer(fault)
     const report = await checkService(app, { clock, domain: toyDomain })
-    expect(idsOf(report, 'failed').join(' ')).toBe(expected)
+    expect(listIds(report, 'failed').join(' ')).toBe(expected)
     expect(report.passed).toBe(report.total - expected.split(' ').length)
   })
 
@@ -78,7 +78,7 @@ describe('the command conformance', () => {
       },
       { clock }
     )
-    expect(idsOf(report, 'failed').join(' ')).toBe(expected)
+    expect(listIds(report, 'failed').join(' ')).toBe(expected)
   })
 })
 

@@ -6,7 +6,7 @@ import session from 'express-session'
 import { runConformance } from '../../../../servers/commands/conformance/command.js'
 import type { ConformanceReport } from '../../../../servers/commands/conformance/command.js'
 import { runCommand } from '../../../support/command-line.js'
-import { idsOf } from '../../../support/conformance.js'
+import { listIds } from '../../../support/conformance.js'
 import { closeServices, serving } from '../../../support/server-client.js'
 import { testAuthServer } from '../../../support/test-app.js'
 import { addToySiweBackend, type SiweFault } from '../../../support/toy-siwe-backend.js'
@@ -100,9 +100,9 @@ describe('the command conformance --siwe', () => {
     ['status 200 for all', '']
   ])('detects "%s" in a backend with tokens in bodies', async (fault, expected) => {
     const report = await score(createToyBackend(fault), '/siwe', '--domain', DOMAIN)
-    expect(idsOf(report, 'failed').join(' ')).toBe(expected)
+    expect(listIds(report, 'failed').join(' ')).toBe(expected)
     // A nonce that the client stores is in a cookie, and the session checks run with any cookie.
-    expect(idsOf(report, 'skipped')).toEqual(fault === 'nonce kept by the client' ? [] : SESSION_CHECKS)
+    expect(listIds(report, 'skipped')).toEqual(fault === 'nonce kept by the client' ? [] : SESSION_CHECKS)
   })
 
   it.each<[string, SiweFault | undefined, string, string]>([
@@ -113,12 +113,12 @@ describe('the command conformance --siwe', () => {
     ['a cookie that goes along from any page', undefined, 'HttpOnly; SameSite=None', 'siwe-cookies']
   ])('detects %s in a backend with cookies', async (_what, fault, attributes, expected) => {
     const report = await score(createToyBackend(fault, `sid=1; Path=/; ${attributes}`), '/siwe', '--domain', DOMAIN)
-    expect([idsOf(report, 'failed').join(' '), idsOf(report, 'skipped')]).toEqual([expected, []])
+    expect([listIds(report, 'failed').join(' '), listIds(report, 'skipped')]).toEqual([expected, []])
   })
 
   it('detects the faults of a siwe backend with express-session that compares only the nonce', async () => {
     const report = await score(createSessionBackend(false), '', '--domain', DOMAIN)
-    expect(idsOf(report, 'failed')).toEqual([
+    expect(listIds(report, 'failed')).toEqual([
       'siwe-nonce',
       'siwe-single-use',
       'siwe-race',
@@ -130,13 +130,13 @@ describe('the command conformance --siwe', () => {
 
   it('finds no fault in a careful siwe backend with express-session', async () => {
     const report = await score(createSessionBackend(true), '', '--domain', DOMAIN)
-    expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], []])
+    expect([listIds(report, 'failed'), listIds(report, 'skipped')]).toEqual([[], []])
   })
 
   it('finds no fault in the auth server', async () => {
     const { listener } = await testAuthServer({ USE_COOKIES: 'true' })
     const report = await score(listener, '/siwe', '--domain', 'auth.example')
-    expect([idsOf(report, 'failed'), idsOf(report, 'skipped'), report.total]).toEqual([[], [], 14])
+    expect([listIds(report, 'failed'), listIds(report, 'skipped'), report.total]).toEqual([[], [], 14])
   })
 
   it('supports other paths, and passes no check if a valid login fails', async () => {
