@@ -12,14 +12,14 @@ export const optionalPaths = { sessionPath: '/session', sessionsPath: '/sessions
 /** How long `/ready` reuses an answer with keys: as long as tokens wait between two fetches. */
 const FRESH_KEYS_MILLISECONDS = 30_000
 
-type Parts<K extends keyof ServerAppParts> = Pick<ServerAppParts, 'env' | K>
+type AppParts<K extends keyof ServerAppParts> = Pick<ServerAppParts, 'env' | K>
 
 /** Routes of the library that accept POST, by the names that log and metrics give them. */
 export const authRoutes: readonly string[] = Object.values(defaultPaths)
 
 /** The options of the library for an environment. Absent variables are undefined: the library's defaults apply. */
 export function createDidAuthConfig(
-  { env, identity, serviceUrl, log, store }: Parts<'identity' | 'serviceUrl' | 'log' | 'store'>,
+  { env, identity, serviceUrl, log, store }: AppParts<'identity' | 'serviceUrl' | 'log' | 'store'>,
   serviceSigner: DidAuthConfig['serviceSigner']
 ): DidAuthConfig {
   const isKnownWithoutRpc = env.NETWORK_NAME === 'rsk' || env.NETWORK_NAME === 'rsk:testnet'
@@ -59,7 +59,7 @@ export function createSiweOptions({
   env,
   identity,
   serviceUrl
-}: Parts<'identity' | 'serviceUrl'>): SiweOptions | undefined {
+}: AppParts<'identity' | 'serviceUrl'>): SiweOptions | undefined {
   const hasHost = /^https?:/i.test(serviceUrl) || env.LOGIN_DOMAINS?.some((domain) => !domain.includes('/')) === true
   if (!(env.SIWE ?? hasHost)) return undefined
   const { NETWORKS: accepted, NETWORK_NAME: named = 'rsk' } = env
@@ -73,7 +73,7 @@ export function createResourceOptions({
   env,
   identity,
   serviceUrls
-}: Parts<'identity' | 'serviceUrls'>): Partial<DidAuthConfig> {
+}: AppParts<'identity' | 'serviceUrls'>): Partial<DidAuthConfig> {
   const beside = [serviceUrls?.get('relay'), serviceUrls?.get('vault')].filter(isSecureUrl)
   const resources = [...new Set([...env.RESOURCES, ...beside])]
   const { resourceKeys = [] } = identity
@@ -88,7 +88,7 @@ export function findTrustedIssuer({
   env,
   identity,
   serviceUrls
-}: Parts<'identity' | 'serviceUrls'>): DidAuthConfig['resourceIssuer'] {
+}: AppParts<'identity' | 'serviceUrls'>): DidAuthConfig['resourceIssuer'] {
   const ownAuth = serviceUrls?.get('auth')
   const { resourceKeys: keys = [] } = identity
   // The auth server issues tokens only if it has a key that its instances share.

@@ -9,7 +9,9 @@ import { canonicalDid } from '../protocol/did.js'
 // no client locks another out.
 
 /** Factors by which budgets of a client network are larger than a user's quota. */
-const FACTORS = { namings: 10, proofs: 100, logins: 50, nonces: 50, reads: 1 } satisfies Partial<Record<Budget, number>>
+const FACTORS = { didRequests: 10, failedProofs: 100, logins: 50, nonces: 50, reads: 1 } satisfies Partial<
+  Record<Budget, number>
+>
 
 /** Proofs that a chain is asked about, for one client network: each is several calls to its node. */
 const CONTRACT_PROOFS = 30
@@ -25,7 +27,7 @@ const NOT_SHARED: ReadonlySet<Quota['budget']> = new Set(['logins', 'nonces'])
  * nonces (page after page asks for one, whether or not its visitor logs in), proofs that a chain is asked about, reads
  * without token.
  */
-export type Budget = 'namings' | 'proofs' | 'logins' | 'nonces' | 'contracts' | 'reads'
+export type Budget = 'didRequests' | 'failedProofs' | 'logins' | 'nonces' | 'contracts' | 'reads'
 
 /** One quota: at most `limit` requests in a time slot. */
 export interface Quota {
@@ -101,7 +103,7 @@ export async function charge(parts: ChargeParts, caller: Caller, budget: Budget,
 
 /** Asserts that the client network has budget left for logins and for refused proofs. It counts nothing. */
 export function assertProofBudget(parts: BudgetParts & { quotas: Pick<Quotas, 'assertLeft'> }, caller: Caller): void {
-  for (const budget of ['proofs', 'logins'] as const) {
+  for (const budget of ['failedProofs', 'logins'] as const) {
     for (const quota of listQuotas(parts, caller, budget)) parts.quotas.assertLeft(quota)
   }
 }
@@ -117,8 +119,8 @@ export async function chargeRefusal(
   if (!UNPROVED.has(code) && !OUTDATED.has(code)) return
   const event = { type: 'proof-refused', code, clientNetwork: client.network } as const
   parts.report(did === undefined ? event : { ...event, did })
-  await charge(parts, client, 'proofs')
-  if (did !== undefined && UNPROVED.has(code)) await charge(parts, client, 'namings', did)
+  await charge(parts, client, 'failedProofs')
+  if (did !== undefined && UNPROVED.has(code)) await charge(parts, client, 'didRequests', did)
 }
 
 function listQuotas({ settings }: BudgetParts, caller: Caller, budget: Budget, did?: string): Quota[] {

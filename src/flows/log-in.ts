@@ -62,7 +62,7 @@ export async function signUp(
     messagesFor: (domain, challenge, dialect) => signUpMessages(domain, challenge, credentialJwts, dialect),
     prepare: async () => {
       const disclosed = usesDisclosure(settings) ? credentialJwts : []
-      const user = { did, client: { ...client, chargeKey: () => charge(parts, client, 'proofs') } }
+      const user = { did, client: { ...client, chargeKey: () => charge(parts, client, 'failedProofs') } }
       const credentials = await parts.credentialVerifier.verify(disclosed, user, clock.nowSeconds(), parts.deadline)
       const missing = findMissing({ claims, credentials }, settings.required)
       const response: SelectiveDisclosureResponse = { issuer: did, subject: serviceDid, claims, credentials, missing }

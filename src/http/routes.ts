@@ -68,7 +68,7 @@ export function mountRoutes(app: ExpressApp, http: HttpParts): void {
     async (req, res, received) => {
       const did = parseDid(received)
       const [parts, client] = [await http.parts(), http.callerOf(req)]
-      await charge(parts, client, 'namings', did)
+      await charge(parts, client, 'didRequests', did)
       const { expiresInSeconds, ...body } = await request(parts, did, { mountPath: req.baseUrl, client })
       sendJson(res, body, { 'Challenge-Expires-In': String(expiresInSeconds) })
     }

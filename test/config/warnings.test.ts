@@ -34,7 +34,7 @@ describe('configWarnings', () => {
 
   it('are given for access tokens of 901 s and not of 900 s', () => {
     expect(warningsOf({ accessTokenExpirationTimeInSeconds: 901 })).toEqual([
-      'access tokens live longer than 900 s: logout leaves them good until then'
+      'access tokens live longer than 900 s: they stay valid that long after a logout'
     ])
     expect(warningsOf({ accessTokenExpirationTimeInSeconds: 900 })).toEqual([])
   })
@@ -73,7 +73,7 @@ describe('configWarnings', () => {
       createPublicClient({ transport: fallback(urls.map((url) => http(url))), ccipRead: false })
     const at = (url: string) => createPublicClient({ transport: http(url), ccipRead: false })
     const [far, near, tls] = ['http://10.0.0.1:8545/key', 'http://localhost:8545', 'https://rpc.example/key']
-    const why = 'http, so that anybody on the way to the node decides who a user is; give https'
+    const why = "with http, anyone on the network path can forge the node's answers; give https"
     const contractWallets = { 1: client, 30: at(far), 31: at(near), 32: clientAt(tls, far), 33: clientAt(tls) }
     expect(warningsOf({ rpcUrl: far, contractWallets })).toEqual([
       `rpcUrl, contractWallets of chain 30, contractWallets of chain 32: ${why}`
@@ -91,7 +91,8 @@ describe('configWarnings', () => {
   describe('gates that let everyone pass', () => {
     const anyIssuer =
       'requiredCredentials without signupBusinessLogic or trustedIssuers: a user can issue them to themselves'
-    const anyLogin = 'requirements at sign up without authenticationBusinessLogic: users who never signed up can log in'
+    const anyLogin =
+      'requiredCredentials or requiredClaims without authenticationBusinessLogic: users who never signed up can log in'
     const rpcUrl = 'https://rpc.example'
     const requiredCredentials = ['Email']
     const requiredClaims = [{ claimType: 'name', claimValue: '' }]
@@ -117,7 +118,7 @@ describe('configWarnings', () => {
 
   it('are given when credentials are requested and a did:ethr issuer is proved only by its address', () => {
     const warning =
-      'without rpcUrl or resolver a did:ethr issuer is proved by its address alone: a key that was rotated out still counts'
+      'without rpcUrl or resolver, only the address in a did:ethr proves a credential issuer: a replaced key stays valid'
     expect(warningsOf(gated)).toEqual([warning])
     expect(warningsOf({ ...gated, rpcUrl: 'https://rpc.example' })).toEqual([])
     expect(warningsOf({ ...gated, resolver: { resolve: async () => ({}) } })).toEqual([])
