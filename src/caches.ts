@@ -7,7 +7,7 @@ export interface ExpiringCacheOptions {
 
 /** Cache with a lifetime, a maximum size and a maximum weight. A full cache deletes its oldest entry. */
 export class ExpiringCache<V> {
-  // In the order of expiry, because all entries have the same lifetime.
+  // Entries are in the order of expiry, because all have the same lifetime.
   readonly #entries = new Map<string, { value: V; weight: number; sinceSeconds: number }>()
   readonly #options: ExpiringCacheOptions
   #weight = 0

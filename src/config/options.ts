@@ -102,9 +102,9 @@ export interface DidAuthConfig {
    */
   contractWallets?: Readonly<Record<number, ContractVerifier>> | undefined
   /**
-   * Who controls a DID. `address` (default): the key of the address in the DID, without a network request. `document`:
-   * each key that the DID document lists under `authentication`. The document is resolved at login and at each refresh,
-   * through `rpcUrl` or `resolver`.
+   * Authority on the control of a DID. `address` (default): the key of the address in the DID controls it, and no
+   * network request is made. `document`: each key that the DID document lists under `authentication` controls it. The
+   * document is resolved at login and at each refresh, through `rpcUrl` or `resolver`.
    */
   didControl?: 'address' | 'document' | undefined
   /** Accepted networks of users' DIDs, such as `['rsk', '']`; `''` or `ethereum` is Ethereum. Default: any. */

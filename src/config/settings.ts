@@ -125,9 +125,9 @@ function createResolution(options: CompleteOptions) {
   const networks =
     rpcUrl === undefined
       ? defaultNetworks.filter(({ name }) => name === (networkName ?? name))
-      : // In resolvers, the name of Ethereum is `mainnet`.
+      : // The name of Ethereum in resolvers is `mainnet`.
         [{ name: toNetwork(networkName ?? 'rsk') || 'mainnet', rpcUrl }]
-  // Without `rpcUrl`, the address in a did:ethr proves its issuer, and no node is needed.
+  // The address in a did:ethr proves its issuer if there is no `rpcUrl`. No node is needed then.
   return { kind: 'ethr' as const, networks, registry, provesByAddress: rpcUrl === undefined }
 }
 
