@@ -137,7 +137,7 @@ function assertDates(
   toleranceSeconds: number
 ): number | undefined {
   const { nbf, iat, exp } = payload
-  // Without `nbf`, the credential starts at `iat`, as in did-jwt.
+  // If `nbf` is absent, the credential starts at `iat`, as in did-jwt.
   const starts = [
     parseNumericDate(nbf === undefined ? iat : nbf),
     parseIsoDate(vc.issuanceDate),

@@ -16,8 +16,8 @@ export interface RecoverableSignature {
 /**
  * Parses the result of `personal_sign`: `0x` and 65 bytes in hexadecimal (r, s, v), with a low s. Everything else is
  * refused before any computation on the curve.
- * @param chainId - chain of the user's DID, if known. EIP-155 values of v are accepted for it, for Ethereum main net and
- * for both Rootstock networks. If any chain were accepted, each signature would have a hundred spellings
+ * @param chainId - chain of the user's DID, if known. EIP-155 values of v are accepted for it, Ethereum main net and
+ * both Rootstock networks. If any chain were accepted, each signature would have a hundred spellings
  * @throws DidAuthError ERR_SIGNATURE
  * @see EIP-191, EIP-155, EIP-2
  */
