@@ -48,7 +48,7 @@ export function storeContract(makeStore: MakeStore): ContractTest[] {
 }
 
 function createRejectionError(error: unknown): AssertionError {
-  const message = `An available store rejects no call, and returns values of the types of the port: got ${String(error)}`
+  const message = `An available store rejects no call, and returns values of the right types: got ${String(error)}`
   return Object.assign(new AssertionError({ message, operator: 'rejects' }), { cause: error })
 }
 

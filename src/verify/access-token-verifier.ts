@@ -81,7 +81,7 @@ export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifi
   if (typeof audience !== 'string' || !audience)
     throw createConfigError('audience: give the serviceUrl of that service')
   if (!/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(audience))
-    throw createConfigError('audience: give a text without quote, \\ or space, because it is sent in a header')
+    throw createConfigError('audience: give a text without quote, \\ or space')
   const cookieRule = parseCookieRule(options)
   const clock = { nowSeconds: () => Math.floor(wallClock.nowSeconds()) }
   const verified = new RecentEntries<VerifiedToken>()

@@ -37,7 +37,7 @@ describe('the Store contract on a store that', () => {
     const ping = (): Promise<void> => Promise.reject(new Error('no such table'))
     const faults = await faultsOf(() => Object.assign(memoryStore(), { ping }))
     expect(faults.get('answers a ping')).toBe(
-      'An available store rejects no call, and returns values of the types of the port: got Error: no such table'
+      'An available store rejects no call, and returns values of the right types: got Error: no such table'
     )
   })
 
