@@ -103,7 +103,9 @@ describe('a node that is unavailable', () => {
   it('leaves its URL, which may hold a key, out of the error', async () => {
     answers.getCode = [new TypeError('no answer of https://rpc.example/s3cret?key=s3cret at all\nhttps://s3cret')]
     const error = await wallets.verify(proof).catch((thrown: unknown) => thrown)
-    expect((error as { cause: Error }).cause.message).toBe("the call to the chain's node failed: no answer of (URL) at all")
+    expect((error as { cause: Error }).cause.message).toBe(
+      "the call to the chain's node failed: no answer of (URL) at all"
+    )
   })
 
   it('is never used when it serves another chain, which is logged once', async () => {
