@@ -55,7 +55,7 @@ export function endOfSession(
   return Math.min(expiresAtSeconds, createdAtSeconds + absoluteSessionSeconds)
 }
 
-/** Input of {@link judgeRefresh} in addition to the session. */
+/** Input of `judgeRefresh` in addition to the session. */
 export interface PresentedRefreshToken {
   /** SHA-256 of the refresh token in the request, base64url. */
   presentedHash: string
