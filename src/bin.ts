@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Old versions of Node parse this file as well, and then say which one is needed: no syntax of later than 2018 here.
+// Old versions of Node run this file to print the required version, so use only syntax of 2018 or earlier.
 import { readFileSync } from 'node:fs'
 
 const SERVERS = 'express-did-auth-servers'
@@ -13,11 +13,11 @@ if (major < 20 || (major === 20 && minor < 19)) {
   const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
   process.stdout.write(`${(JSON.parse(manifest) as { version: string }).version}\n`)
 } else {
-  // The servers read the command line themselves, in this process.
+  // The servers run in this process and parse the command line themselves.
   import(`${SERVERS}/cli`).catch((error: unknown) => {
     if (!isServersMissing(error)) throw error
     const command = args.length === 0 ? 'auth' : args.join(' ')
-    fail(`The servers are the package ${SERVERS}: npx ${SERVERS} ${command}`)
+    fail(`The servers are in the package ${SERVERS}. Run: npx ${SERVERS} ${command}`)
   })
 }
 
@@ -26,7 +26,7 @@ function fail(sentence: string): void {
   process.exitCode = 1
 }
 
-/** Whether the servers are missing. A missing package of the servers is another error. */
+/** Whether the servers' package is missing, and not one of its dependencies. */
 function isServersMissing(error: unknown): boolean {
   const isMissing = error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND'
   return isMissing && error.message.includes(`'${SERVERS}'`)

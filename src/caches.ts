@@ -1,13 +1,13 @@
 export interface ExpiringCacheOptions {
   lifetimeSeconds: number
   maxEntries: number
-  /** Bound of the sum of all weights. */
+  /** Maximum sum of all weights. Default: unlimited. */
   maxWeight?: number
 }
 
-/** Values that expire, bounded in number, weight and time: the oldest is deleted first, expired ones at each access. */
+/** Cache with a lifetime, a maximum size and a maximum weight. A full cache deletes its oldest entry. */
 export class ExpiringCache<V> {
-  // Entries in the order of their expiry, because all live equally long.
+  // Entries are in the order of expiry, because all have the same lifetime.
   readonly #entries = new Map<string, { value: V; weight: number; sinceSeconds: number }>()
   readonly #options: ExpiringCacheOptions
   #weight = 0
@@ -16,12 +16,12 @@ export class ExpiringCache<V> {
     this.#options = options
   }
 
-  /** Expired entries included. */
+  /** Number of entries, including expired ones that are not deleted yet. */
   get size(): number {
     return this.#entries.size
   }
 
-  /** @returns undefined when there is none in force */
+  /** Deletes expired entries. @returns the value and its remaining seconds; undefined if absent or expired */
   get(key: string, nowSeconds: number): { value: V; secondsLeft: number } | undefined {
     this.#dropExpired(nowSeconds)
     const entry = this.#entries.get(key)
@@ -43,7 +43,7 @@ export class ExpiringCache<V> {
 
   #dropExpired(nowSeconds: number): void {
     for (const [key, { sinceSeconds }] of this.#entries) {
-      // An entry from the future was set before the clock was set back.
+      // An entry from the future also expires: the clock has been set back.
       if (sinceSeconds <= nowSeconds && nowSeconds < sinceSeconds + this.#options.lifetimeSeconds) return
       this.#drop(key)
     }
@@ -55,10 +55,10 @@ export class ExpiringCache<V> {
   }
 }
 
-/** Bound of each of the two generations. */
+/** Maximum size of each of the two generations. */
 const GENERATION_SIZE = 5_000
 
-/** A bounded map: when the younger of two generations is full, the elder is dropped. */
+/** A bounded map of two generations. When the younger one is full, it replaces the elder one, which is dropped. */
 export class RecentEntries<T> {
   #younger = new Map<string, T>()
   #elder = new Map<string, T>()
@@ -66,9 +66,9 @@ export class RecentEntries<T> {
   get(key: string): T | undefined {
     const value = this.#younger.get(key)
     if (value !== undefined) return value
-    const older = this.#elder.get(key)
-    if (older !== undefined) this.set(key, older)
-    return older
+    const elderValue = this.#elder.get(key)
+    if (elderValue !== undefined) this.set(key, elderValue)
+    return elderValue
   }
 
   set(key: string, value: T): void {

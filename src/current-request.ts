@@ -8,24 +8,25 @@ const REQUEST_MILLISECONDS = 10_000
 const STORE_SECONDS = 5
 const RETRY_AFTER_SECONDS = 5
 
-/** Creates one deadline for all that a request waits for: store verbs, business logic and what they call. */
+/** Creates the deadline of a request, which store calls, business logic and signers share. */
 export function requestDeadline(): Deadline {
-  const endOfTime = performance.now() + REQUEST_MILLISECONDS
+  const deadlineAt = performance.now() + REQUEST_MILLISECONDS
   return {
     async within(seconds, work, expired) {
-      const left = endOfTime - performance.now()
+      const left = deadlineAt - performance.now()
       if (left <= 0) throw expired()
       return within(Math.min(seconds * 1000, left), work(), expired)
     }
   }
 }
 
-/** The time of work that no request waits for: each wait has its own. */
+/** Deadline of work that belongs to no request: each wait has its own time limit. */
 export const ownTime: Deadline = { within: async (seconds, work, expired) => within(seconds * 1000, work(), expired) }
 
 /**
- * A store for each deadline, by default for `ownTime`: its verbs take at most 5 s, and what is left of the deadline.
- * @throws DidAuthError from every verb: ERR_BUSY as the store, ERR_STORE (503) for each other failure
+ * Limits the time of store calls. The returned function creates a store for a deadline (default `ownTime`), whose
+ * methods take at most 5 s and at most the rest of the deadline.
+ * @throws DidAuthError from every method: ERR_BUSY as the store throws it, ERR_STORE (503) for any other failure
  */
 export function limitStoreTime(store: Store): (deadline?: Deadline) => Store {
   const expired = (): Error => new Error('the store took too long')
@@ -41,27 +42,27 @@ export function limitStoreTime(store: Store): (deadline?: Deadline) => Store {
     }
     return [verb, call]
   })
-  // The verbs are made once, and shared by the stores of all requests.
+  // The stores of all requests share these methods through their prototype.
   const bounded = { ...Object.fromEntries(verbs), close: () => store.close() } as Store
   return (deadline = ownTime) => Object.assign(Object.create(bounded) as Store, { deadline })
 }
 
 const clients = new AsyncLocalStorage<Client>()
-/** Before Node 24, following a request costs every promise of the process: a quarter of a guarded GET. */
+/** Off by default: before Node 24, it slows every promise of the process, by a quarter for a guarded GET. */
 let isFollowed = false
 
-/** Makes {@link runAsClient} count, for stores whose few connections serve client networks in turn. */
+/** Turns on {@link runAsClient}, for stores that share few connections fairly between client networks. */
 export function followClients(): void {
   isFollowed = true
 }
 
-/** Runs `work`: it and all that it calls, later as well, has this {@link getCurrentClient}. */
+/** Runs `work` for a client: {@link getCurrentClient} returns it in `work` and in everything that `work` starts. */
 export function runAsClient(client: () => Client, work: () => void): void {
   if (isFollowed) clients.run(client(), work)
   else work()
 }
 
-/** Returns the client that the caller works for; undefined for work that no request caused. */
+/** Returns the client whose request is being handled; undefined outside a request. */
 export function getCurrentClient(): Client | undefined {
   return clients.getStore()
 }

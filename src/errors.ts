@@ -1,6 +1,6 @@
 /**
- * The closed list of error codes, which clients may switch on, each with its HTTP status and the fixed text that its
- * client is shown. Clients discard their tokens after a 401, so it is only for refused proofs.
+ * The closed list of error codes, each with its HTTP status and its fixed text for clients. Clients may switch on the
+ * code. Clients drop their tokens after a 401, so 401 is used only for refused proofs.
  */
 const errors = {
   ERR_CONFIG: [500, 'Invalid configuration'],
@@ -48,7 +48,7 @@ const errors = {
   ERR_INTERNAL: [500, 'Internal error']
 } as const satisfies Record<string, readonly [status: number, text: string]>
 
-/** The text of each code, for people. */
+/** The text of each code, in English, for people. */
 export const errorTexts = createColumn(([, text]) => text)
 
 /** One code of the closed list. */
@@ -59,26 +59,26 @@ export const errorStatuses: Readonly<Record<DidAuthErrorCode, number>> = createC
 
 function createColumn<T>(read: (row: readonly [status: number, text: string]) => T) {
   const column = Object.entries(errors).map(([code, row]) => [code, read(row)] as const)
-  // The types of `Object.fromEntries` forget the names.
+  // The return type of `Object.fromEntries` has lost the names of the codes.
   return Object.fromEntries(column) as Readonly<Record<keyof typeof errors, T>>
 }
 
 export interface DidAuthErrorOptions {
-  /** Replaces the fixed text: only for text that the application itself wrote (business logic, configuration). */
+  /** Text that replaces the fixed one. Use it only for the application's own texts (business logic, configuration). */
   message?: string
-  /** The underlying error. For the log only, never shown to a client. */
+  /** The underlying error. It is logged and never sent to a client. */
   cause?: unknown
-  /** The check that refused, and what it expected. Only for the log, never shown to a client. */
+  /** The check that refused, and its expected value. It is logged and never sent to a client. */
   reason?: RefusalReason
-  /** Values that the client needs to continue: further fields of an answer in the form of RFC 9457. */
+  /** Values that the client needs to continue. They are sent as extra fields of an RFC 9457 answer. */
   details?: Readonly<Record<string, string>>
-  /** Whole seconds after which a retry makes sense, sent as `Retry-After`. */
+  /** Whole seconds after which a retry may succeed, sent as `Retry-After`. */
   retryAfterSeconds?: number
 }
 
 /**
- * Why a request was refused, for the log at debug: what the service expects, the kind of value that it received, and
- * parts of it that are bounded and public: the host of an origin. Never a secret, signature, challenge or token.
+ * Reason for refusing a request, for the debug log: the expected value, the type of the received one, and parts of it
+ * that are short and public, such as the host of an origin. It never contains a secret, signature, challenge or token.
  */
 export interface RefusalReason {
   /** The check that refused: `signer`, `aud`, `origin`. */
@@ -86,13 +86,13 @@ export interface RefusalReason {
   readonly [field: string]: string | number | boolean | readonly string[] | undefined
 }
 
-/** The only error class: everything that this package refuses is one of these, told apart by `code`. */
+/** The only error class of this package. `code` distinguishes the errors. */
 export class DidAuthError extends Error {
   override readonly name = 'DidAuthError'
   readonly code: DidAuthErrorCode
   readonly retryAfterSeconds: number | undefined
   readonly details: Readonly<Record<string, string>> | undefined
-  /** The check that refused, only for the log. */
+  /** The check that refused. It is logged and never sent to a client. */
   readonly reason: RefusalReason | undefined
 
   constructor(code: DidAuthErrorCode, options: DidAuthErrorOptions = {}) {

@@ -1,16 +1,16 @@
 /**
- * All that the library needs from outside: ports. Adapters implement them, and stores that of `store-port.ts`.
+ * Interfaces (ports) of everything outside the library. Adapters implement these; stores implement `store-port.ts`.
  *
  * Glossary:
- * - **challenge**: text that a user's wallet signs to prove control of a DID; computed from DID, secret, window and use
- *   count
- * - **window**: the time for which a challenge is valid, counted from the Unix epoch: 300 s by default
- * - **challengeUse**: a challenge of a user that was answered, counted so that one signature opens one session
- * - **session**: a user's login on one device; it lives as long as its refresh token
- * - **rotate**: replace a refresh token by the next one, which works once
- * - **proof**: a signed challenge, as login and sign up receive it
+ * - **challenge**: text that a user's wallet signs to prove control of a DID. It is computed from the DID, a secret,
+ *   the window and the use count.
+ * - **window**: the time for which a challenge is valid, 300 s by default; windows are counted from the Unix epoch
+ * - **challengeUse**: an answered challenge, counted so that one signature opens one session
+ * - **session**: a user's login on one device; it expires with its refresh token
+ * - **rotate**: replace a refresh token by the next one; each works once
+ * - **proof**: a signed challenge that a login or sign up sends
  * - **issuer**: the DID that signed a verifiable credential
- * - **quota**: at most so many requests in a **timeSlot**; the budget of a user, a named DID, or a client network
+ * - **quota**: maximum number of requests in a **timeSlot**, per user, named DID or client network
  * - **client network**: the IPv4 address of a client, or the /64 of its IPv6 address
  * - **service**: an application with DID login, identified by its `serviceUrl`
  */
@@ -26,23 +26,26 @@ import type { Store } from './store-port.js'
 
 /** The wall clock. */
 export interface Clock {
-  /** Seconds since the Unix epoch. A fraction is cut off. */
+  /** Returns seconds since the Unix epoch. Callers cut off a fraction. */
   nowSeconds(): number
 }
 
 export interface Random {
-  /** `byteCount` unpredictable bytes as base64url. */
+  /** Returns `byteCount` unpredictable bytes as base64url. */
   id(byteCount: number): string
 }
 
-/** A did-jwt ES256K signer of SHA-256 of `data`. @returns base64url of 64 or 65 bytes, or r and s in hexadecimal */
+/**
+ * A did-jwt ES256K signer: signs the SHA-256 hash of `data`.
+ * @returns 64 or 65 bytes as base64url, or r and s in hexadecimal
+ */
 export type Signer = (
   data: string | Uint8Array
 ) => Promise<string | { r: string; s: string; recoveryParam?: number | undefined }>
 
-/** The service's own key, for tokens. */
+/** The service's key, which signs its tokens. */
 export interface ServiceKey {
-  /** Returns 65 bytes, uncompressed. @throws DidAuthError ERR_SIGNER */
+  /** Returns the uncompressed public key, 65 bytes. @throws DidAuthError ERR_SIGNER */
   publicKey(): Promise<Uint8Array>
   /** Signs a JWT with ES256K. @throws DidAuthError ERR_SIGNER */
   issueJwt(payload: JsonObject & { iss: string; iat: number }, deadline: Deadline): Promise<string>
@@ -50,13 +53,13 @@ export interface ServiceKey {
 
 /** Any did-resolver `Resolvable`. */
 export interface DidResolver {
-  /** Resolves a DID. `signal` aborts when nobody waits for the answer any longer. */
+  /** Resolves a DID. `signal` aborts when no request waits for the result any longer. */
   resolve(did: string, options?: { signal?: AbortSignal }): Promise<unknown>
 }
 
-/** A network that did:ethr is resolved on. */
+/** A network on which did:ethr is resolved. */
 export interface EthrNetwork {
-  /** Name of the network as in a DID: `rsk`, `rsk:testnet`. */
+  /** Name of the network as DIDs spell it: `rsk`, `rsk:testnet`. */
   name: string
   rpcUrl: string
   /** Default: read from the node. */
@@ -67,19 +70,19 @@ export interface EthrNetwork {
 export interface Client {
   /** An IPv4 address or the /64 of an IPv6 address. */
   readonly network: string
-  /** Whether its connection has ended. */
+  /** Whether the client has disconnected. */
   isGone(): boolean
 }
 
 /** The client of a sign up with credentials. */
 export interface CredentialClient extends Client {
-  /** Counts a key that is tried against the budget of refused proofs. @throws DidAuthError ERR_TOO_MANY_REQUESTS */
+  /** Charges one tried key to the budget of failed proofs. @throws DidAuthError ERR_TOO_MANY_REQUESTS */
   chargeKey(): Promise<void>
 }
 
 export interface CredentialVerifier {
   /**
-   * Verifies that credentials were signed by the issuers that they name, one after the other, up to the first bad one.
+   * Verifies that each credential was signed by the issuer that it names, one by one, up to the first invalid one.
    * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED, ERR_CREDENTIAL_ISSUER, ERR_RESOLVER, ERR_BUSY,
    * ERR_BUSINESS_LOGIC_TIMEOUT, ERR_TOO_MANY_REQUESTS, ERR_STORE
    */
@@ -92,8 +95,9 @@ export interface CredentialVerifier {
 }
 
 /**
- * A client of a node of one chain, such as viem's `PublicClient`, for users whose account is a contract. Each call may
- * take 3 s at most and is not repeated. What a call throws means that the node is unavailable.
+ * A client for a node of one chain, such as viem's `PublicClient`. It verifies users whose account is a contract.
+ * Configure it with a timeout of at most 3 s per call and without retries. If a call throws, the node counts as
+ * unavailable.
  *
  * @example
  * const transport = http(url, { timeout: 3_000, retryCount: 0 })
@@ -101,18 +105,18 @@ export interface CredentialVerifier {
  * setupDidAuth(app, { …, siwe: true, contractWallets: { [chain.id]: client } })
  */
 export interface ContractVerifier {
-  /** Whether the account accepts the signature of a text by EIP-1271, also before it is deployed (ERC-6492). */
+  /** Whether the account accepts a signature over a text (EIP-1271), even before it is deployed (ERC-6492). */
   verifyMessage(request: { address: `0x${string}`; message: string; signature: `0x${string}` }): Promise<boolean>
-  /** Returns the code at an address; undefined or `0x` where there is none. */
+  /** Returns the code at an address; undefined or `0x` if the address has no code. */
   getCode(request: { address: `0x${string}` }): Promise<string | undefined>
   getChainId(): Promise<number>
-  /** Compared at setup with the chain that it is configured for. */
+  /** Chain of the client. Setup compares its id with the key in `contractWallets`. */
   readonly chain?: { readonly id: number } | undefined
   /** CCIP-Read (EIP-3668). `false`: the client fetches no URL that a contract names. */
   readonly ccipRead?: unknown
 }
 
-/** A signature that no key of the account made, for its contract to judge. */
+/** A signature that does not match the account's key, so that the account's contract decides on it. */
 export interface ContractProof {
   chainId: number
   address: `0x${string}`
@@ -128,62 +132,64 @@ export interface ContractWallets {
   verify(proof: ContractProof): Promise<void>
 }
 
-/** Source of the addresses that control a DID by its document. */
+/** Source of the addresses that control a DID according to its document. */
 export interface DidControllers {
   /**
-   * Returns the addresses, lower case, that its document lists under `authentication`; none when it is deactivated.
-   * @throws DidAuthError ERR_RESOLVER, ERR_BUSY; ERR_DID_UNSUPPORTED when its document cannot be read, as for a network
-   * that is not configured
+   * Returns the addresses (lower case) that the document lists under `authentication`; none if it is deactivated.
+   * @throws DidAuthError ERR_RESOLVER, ERR_BUSY; ERR_DID_UNSUPPORTED if the document cannot be read, for example
+   * because the DID's network is not configured
    */
   of(did: string, client: Client): Promise<ReadonlySet<string>>
 }
 
-/** The user of a verified access token; no address controls a DID of another method, in a token made elsewhere. */
+/** The user of a verified access token. `address` is undefined if the DID is not a `did:ethr`. */
 export interface AuthenticatedUser {
   claims: AccessTokenClaims
   canonicalDid: string
   address: string | undefined
 }
 
-/** A private key of P-256 as JWK (RFC 7518, section 6.2); further members do not count. */
+/** A private P-256 key as JWK (RFC 7518, section 6.2). Other members are ignored. */
 export type ResourceKey = { readonly [Member in 'kty' | 'crv' | 'x' | 'y' | 'd']?: string | undefined }
 
-/** Keys for tokens of other services: the first key signs, and all public keys are published as a JWK set. */
+/** Keys that sign tokens for other services. The first key signs; all public keys are published as a JWK set. */
 export interface ResourceKeys {
   sign(claims: JsonObject): Promise<string>
   publish(): Promise<{ keys: readonly object[] }>
 }
 
 /**
- * The user of a token that another service issued for this one.
+ * Verifies a token that another service issued for this one, and returns its user.
  * @throws DidAuthError ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED, ERR_DID_UNSUPPORTED, ERR_KEYS
  */
 export type ResourceIssuer = (token: string) => Promise<AuthenticatedUser>
 
 export interface SignatureCache {
   /**
-   * The text signed under this key before, or that of `sign`: bounded in count, in time and in signatures in flight.
-   * @throws DidAuthError ERR_BUSY when too many are being signed, ERR_SIGNER
+   * Returns the signed text that is cached under `key`, or else calls `sign` and caches its result. The cache limits
+   * its entries, their lifetime and the signatures in flight.
+   * @throws DidAuthError ERR_BUSY when too many signatures are in flight, ERR_SIGNER
    */
   signOnce(key: string, client: Client, nowSeconds: number, sign: () => Promise<string>): Promise<string>
 }
 
 export interface Scheduler {
   /**
-   * Yields to the event loop before arithmetic: round-robin by client network, `background` nearly always last.
-   * @throws DidAuthError ERR_BUSY when too many wait, or the client is gone
+   * Yields to the event loop before a long computation. Client networks take turns; `background` work runs after the
+   * others, except in every eighth round.
+   * @throws DidAuthError ERR_BUSY when too many computations wait, or the client has disconnected
    */
   yield(client: Client, priority?: 'background'): Promise<void>
 }
 
 export interface Deadline {
-  /** The result of `work`, or a rejection with the error of `expired` after `seconds`. */
+  /** Returns the result of `work`, or rejects with the error of `expired` after `seconds` or at the deadline. */
   within<T>(seconds: number, work: () => T | Promise<T>, expired: () => Error): Promise<T>
 }
 
-/** Receiver of log lines. Arguments have pino's order, which `console` understands as well. */
+/** Receiver of log lines. Its methods take their arguments in pino's order; `console` fits as well. */
 export interface Logger {
-  /** Receives a line for each refused request, with the check that refused it. Absent: these lines are dropped. */
+  /** Logs each refused request with the check that refused it. If absent, these lines are dropped. */
   debug?(fields: Record<string, unknown>, message: string): void
   info(fields: Record<string, unknown>, message: string): void
   warn(fields: Record<string, unknown>, message: string): void
@@ -192,13 +198,13 @@ export interface Logger {
 
 /** A user's DID in its two comparable forms. */
 export interface UserIdentity {
-  /** The DID in lower case: keep accounts by it, because one DID has many spellings. */
+  /** The DID in lower case. Use it as the key of accounts, because a DID has many spellings. */
   canonicalDid: string
-  /** The address whose key controls the DID, lower case with `0x`: one key has a DID for each network name. */
+  /** Address whose key controls the DID, lower case with `0x`. One key has a different DID on each network. */
   address: string
 }
 
-/** Content of an EIP-4361 message, except for its signer. */
+/** Fields of an EIP-4361 message that business logic receives. */
 export interface SiweDetails {
   statement: string | undefined
   resources: readonly string[] | undefined
@@ -208,32 +214,38 @@ export interface SiweDetails {
 
 /** A user who logs in. */
 export interface LoginIdentity extends UserIdentity {
-  /** Absent after a login by `/auth`. */
+  /** Fields of the signed EIP-4361 message. Absent after a login by `/auth`. */
   siwe?: SiweDetails
 }
 
 /**
- * Business logic at login; receives the DID as received. It may be async. Throwing refuses with the error's message,
- * returning exactly `false` refuses, returning `{ tokenClaims }` adds claims (at most 1 KiB) to the access tokens.
+ * Business logic at login. It may be async, and receives the DID in the spelling that the client sent.
  *
- * A builtin error such as TypeError, and one of the system (`errno`, `syscall`, `ECONNREFUSED`), of DNS, of Node (a
- * `code` that begins with `ERR_`) or of a database (a SQLSTATE), is a failure and not a refusal: it is logged and
- * answered 500. A `code` of your own is a refusal. Look users up by `user.canonicalDid`; ban a key by `user.address`.
+ * - Throw an error to refuse the login; the client gets the error's message.
+ * - Return exactly `false` to refuse it without a message of your own.
+ * - Return `{ tokenClaims }` to add claims (JSON of at most 1 KiB) to the access tokens of the session.
+ *
+ * Some errors count as failures instead: they are logged and answered 500. These are built-in errors such as TypeError,
+ * and errors of the system (`errno`, `syscall`, `ECONNREFUSED`), of DNS, of Node (a `code` that begins with `ERR_`) and
+ * of databases (a SQLSTATE). An error with a `code` of your own refuses. Look users up by `user.canonicalDid`; ban a
+ * key by `user.address`.
  */
 export type AuthenticationBusinessLogic = (did: string, user: LoginIdentity) => unknown
 /**
- * Business logic at sign up; its result and errors count as those of {@link AuthenticationBusinessLogic}. Without the
- * option `trustedIssuers`, it decides which issuers are trusted: compare `canonicalDid(credential.issuer)`.
+ * Business logic at sign up. Its result and errors have the same meaning as in {@link AuthenticationBusinessLogic}.
+ * Without the option `trustedIssuers`, it decides which issuers to trust: compare `canonicalDid(credential.issuer)`.
  */
 export type SignupBusinessLogic = (response: SelectiveDisclosureResponse, user: UserIdentity) => unknown
 /**
- * Business logic at each refresh, before anything changes. Returning exactly `false`, or throwing a DidAuthError such
- * as ERR_BUSINESS_LOGIC, refuses and revokes the session. Any other error is a failure: it is answered 500, and the
- * session stays. `{ tokenClaims }` replaces the session's claims.
+ * Business logic at each refresh. It runs before anything changes.
+ *
+ * - Return exactly `false`, or throw a DidAuthError such as ERR_BUSINESS_LOGIC, to refuse and to revoke the session.
+ * - Return `{ tokenClaims }` to replace the claims of the session.
+ * - Any other error is a failure: it is answered 500, and the session stays active.
  */
 export type RefreshBusinessLogic = (did: string, session: Session & UserIdentity) => unknown
 
-/** Event that an operator may count, or be notified of. It contains no secret: a proof is used up. */
+/** Event that operators may count or be notified of. It contains no secret: the challenge of a proof is used up. */
 export interface SecurityEvent {
   type:
     | 'login'
@@ -251,22 +263,22 @@ export interface SecurityEvent {
   /** The user's DID, as received. */
   did?: string
   sessionId?: string
-  /** The proof of a `login` or `signup` if `loginProofs` is true. Its challenge is used up. */
+  /** Signed message of a `login` or `signup`, if `loginProofs` is true. Its challenge is used up. */
   proof?: LoginProof
-  /** The code of the answer. */
+  /** Error code that the client received. */
   code?: DidAuthErrorCode
   /** An IPv4 address, or the /64 of an IPv6 address. */
   clientNetwork?: string
   /** Number of sessions in `sessions-evicted`. */
   count?: number
-  /** Address of the key that signs now (`signer-address-changed`), or of the former one (`control-lost`). */
+  /** Address of the new key (`signer-address-changed`), or of the key that lost control of the DID (`control-lost`). */
   address?: string
 }
 
-/** Receives each {@link SecurityEvent}; what it throws is logged and changes nothing. */
+/** Receives each {@link SecurityEvent}. If it throws, the error is logged and no request fails. */
 export type OnSecurityEvent = (event: SecurityEvent) => unknown
 
-/** The verbs of each part of a store. */
+/** Names of the methods of each part of a store. */
 export const storeVerbs = {
   sessions: ['createSession', 'findSession', 'rotateRefreshToken', 'endSession', 'revokeSessions', 'listSessions'],
   challengeUses: ['countChallengeUses', 'consumeChallenge'],

@@ -1,6 +1,6 @@
 /**
- * Exports for servers that store data of their own, as express-did-auth-servers do. They are internal: not part of the
- * documented API. These names may change with a minor version.
+ * Internal exports for the package express-did-auth-servers. They are not part of the documented API: their names may
+ * change with a minor version.
  */
 
 // Time and waiting.
@@ -14,7 +14,7 @@ export { readBounded, separateUser } from './adapters/read-bounded.js'
 export { curveWithPreviousKeys } from './adapters/named-keys.js'
 export { fetchIssuerKeys, createResourceIssuer, type ResourceIssuerParts } from './adapters/resource-issuer.js'
 
-// The text of EIP-4361.
+// Text of EIP-4361 messages.
 export { formatSiweMessage, type SiweMessage } from './protocol/format-siwe-message.js'
 
 // Requests and answers.
@@ -34,7 +34,7 @@ export type { RefusalReason } from './errors.js'
 export { findErrorCode, type ErrorAnswer, type ErrorAnswerOptions } from './error-answer.js'
 export type { Clock, Logger, QuotaCharge, QuotaStore, ResourceIssuer } from './ports.js'
 
-// Stores, and tables in SQL next to those of the library; the connection to PostgreSQL is in `stores/postgres`.
+// Stores and further SQL tables in the library's database. The connection to PostgreSQL is in `stores/postgres`.
 export { limitStoreTime } from './current-request.js'
 export { postgresDialect, sqliteDialect, type Dialect } from './stores/sql/dialect.js'
 export { createMethods, runVerb, createStatements, type RunVerb, type VerbMethods } from './stores/sql/query.js'

@@ -41,13 +41,17 @@ export interface Sessions {
   /** Lists a user's active sessions, the newest first. @throws DidAuthError ERR_STORE */
   list(did: string): Promise<Session[]>
   /**
-   * Ends one session of any user; true when it was active. Where a user names the session, look for it in `list(did)`
-   * first. Its access token stays valid until its `exp`. @throws DidAuthError ERR_STORE
+   * Revokes one session of any user. If a user chooses the session, make sure first that `list(did)` contains it. Its
+   * access token stays valid until its `exp`.
+   * @returns whether the session was active
+   * @throws DidAuthError ERR_STORE
    */
   revoke(sessionId: string): Promise<boolean>
   /**
-   * Ends all sessions of a user and answers how many there were. A login at the same moment may open another one:
-   * refuse the user in the business logic first. @throws DidAuthError ERR_STORE: the sessions may have ended or not
+   * Revokes all sessions of a user. A login at the same moment may open another one: refuse the user in the business
+   * logic first.
+   * @returns number of revoked sessions
+   * @throws DidAuthError ERR_STORE: it is unknown whether the sessions were revoked
    */
   revokeAll(did: string): Promise<number>
 }
@@ -56,40 +60,47 @@ export interface Sessions {
 // A RequestHandler would replace the typed path parameters of the handlers after it.
 export type Guard = (req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void) => void
 
-/** The middleware that protects a route, and what belongs to it. */
+/** The middleware that protects a route, with variants of it, the session API and the lifecycle. */
 export interface RequireDid extends Guard {
   /**
-   * A guard that asks more, or less, of a request.
+   * Creates a guard with options, such as a check that the session is still active.
    * @example
    * app.post('/payments', requireDid.with({ checkSession: true }), pay) // a logged out session cannot pay
    */
   with(options: GuardOptions): Guard
   /**
-   * A guard that has the user's wallet sign *this* request: its method, path and query, its body, and a line that tells
-   * the user what it does. It reads the body itself, so that it stands before body parsers: behind it `req.body` is
-   * parsed JSON, or the bytes of another type. Behind it, `req.auth.approval` is what was signed.
-   * @throws DidAuthError ERR_CONFIG without the option `siwe`, whose domains are accepted
+   * Creates a guard for which the user's wallet signs *this* request: its method, path, query and body, and a line that
+   * tells the user what the request does. Place it before body parsers, because it reads the body itself. Behind it,
+   * `req.body` is the parsed JSON (or the bytes of another type), and `req.auth.approval` is the signed evidence.
+   * @param describe - returns the line that the wallet shows to the user
+   * @throws DidAuthError ERR_CONFIG without the option `siwe`, because the guard accepts that option's domains
    * @example
    * app.post('/transfer', requireDid.approved(({ body }) => `Send ${body.amount} RBTC to ${body.to}`), transfer)
    */
   approved(describe: DescribeRequest): Guard
-  /** Lets a request without token pass, with `req.user` undefined. A bad token is still refused. */
+  /** Lets a request without a token pass, with `req.user` undefined. It still refuses an invalid token. */
   readonly optional: Guard
-  /** Resolves when curve, signer and store can work; rejects when one cannot. Requests wait and retry by themselves. */
+  /**
+   * Resolves once signature library, signer and store are ready; rejects if one of them fails. You need not await it:
+   * requests wait for the same parts, and each request tries again after a failure.
+   */
   readonly ready: Promise<void>
+  /** Lists and ends sessions on the server's side, for account pages and operators. */
   readonly sessions: Sessions
-  /** Closes what setup opened. The application closes a store that it passed in. */
+  /** Closes everything that setup opened. A store that you passed in stays open: close it yourself. */
   close(): Promise<void>
 }
 
 /**
- * Puts DID login on an Express application: the challenge, sign up, login, refresh and logout routes.
- * The application's other routes do not change: body reader, cookie reading and error handler serve our routes alone. A
- * body that the application's own parser refuses on one of our routes gets our error answer as well, where parser and
- * routes are on the same application or router: Express passes errors to no router below.
- * @param app - an application or router, before or after its own parsers
- * @returns the middleware for protected routes; behind it `req.user.did` is the user
- * @throws DidAuthError ERR_CONFIG, naming every problem at once; TypeError without an application
+ * Adds DID login to an Express application: routes for challenge, sign up, login, refresh and logout.
+ *
+ * The application's other routes do not change: body reader, cookie reader and error handler serve only the login's
+ * routes. If the application's own body parser refuses a body on a login route, the client still gets this package's
+ * error answer. This requires parser and routes on the same application or router, because Express passes errors to no
+ * router below.
+ * @param app - an application or router; its own parsers may come before or after
+ * @returns the middleware for protected routes; behind it, `req.user.did` is the user's DID
+ * @throws DidAuthError ERR_CONFIG, which lists all problems; TypeError if `app` is not an application or router
  * @example
  * const requireDid = setupDidAuth(app, { challengeSecret, serviceUrl, serviceSigner: es256kSigner(privateKey) })
  * app.get('/profile', requireDid, (req, res) => res.json(req.user))
@@ -101,8 +112,8 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   const settings = parseConfig(config, findLocalKey)
   const { serviceUrl, trustedOrigins, errorFormat } = settings
   const logger = config.logger ?? consoleLogger
-  const given = config.clock ?? systemClock
-  const clock = { nowSeconds: () => Math.floor(given.nowSeconds()) }
+  const wallClock = config.clock ?? systemClock
+  const clock = { nowSeconds: () => Math.floor(wallClock.nowSeconds()) }
   const storeFor = config.store && limitStoreTime(config.store)
   const store = storeFor?.() ?? memoryStore()
   const environment = {
@@ -123,7 +134,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   const http: HttpParts = {
     settings,
     quotas,
-    // The waits of one request share one deadline: store, business logic, signers.
+    // Store, business logic and signer share one deadline in each request.
     parts: async () => {
       const [parts, deadline] = [await loaded(), requestDeadline()]
       return { ...parts, deadline, store: storeFor?.(deadline) ?? store }
@@ -139,10 +150,10 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   const ready = loaded().then(async ({ serviceKey, resourceKeys }) => {
     await Promise.all([serviceKey.publicKey(), store.ping(), settings.resources.length > 0 && resourceKeys.publish()])
   })
-  // An application that does not await `ready` finds a failure in the answers and in the log.
+  // If the application does not await `ready`, it sees the failure in error answers and in the log.
   ready.catch((error: unknown) => logger.error({ event: 'not-ready', cause: describeCause(error) }, 'not ready yet'))
 
-  // Express passes its own requests to what is typed for those of Node.
+  // `Guard` is typed for requests of Node; Express passes its own, which extend them.
   const guard = (options: GuardOptions = {}): Guard => createDidGuard(http, options) as unknown as Guard
 
   return Object.assign(guard({}), {
@@ -177,20 +188,20 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   })
 }
 
-/** Whether a value is an application: a caller without types may pass anything. */
+/** Whether a value is an application or router. Callers in JavaScript may pass any value. */
 function isExpressApp(value: unknown): boolean {
   if (value === null || (typeof value !== 'object' && typeof value !== 'function')) return false
   return 'use' in value && typeof value.use === 'function'
 }
 
-/** Loads the curve, and wires what the flows of all requests work with. */
+/** Loads the curve and wires the parts that all requests share. */
 async function loadParts(
   settings: Settings,
-  given: Pick<Parts, 'clock' | 'store' | 'quotas' | 'logger' | 'report'>,
+  wiredParts: Pick<Parts, 'clock' | 'store' | 'quotas' | 'logger' | 'report'>,
   resolver: ClosableDidResolver
 ): Promise<Omit<Parts, 'deadline'>> {
   const curve = await loadCurve()
-  const { clock, logger, report } = given
+  const { clock, logger, report } = wiredParts
   const scheduler = new EventLoopScheduler()
   const verifiedTokens = new RecentEntries<AuthenticatedUser>()
   const onKeyChange = (address: string): void => {
@@ -203,7 +214,7 @@ async function loadParts(
   if (serviceDid === undefined) throw new DidAuthError('ERR_CONFIG')
   const serviceKey = createServiceKey({ curve, logger, onKeyChange }, serviceSigner, serviceDid)
   return {
-    ...given,
+    ...wiredParts,
     settings: Object.freeze({ ...settings, serviceDid }),
     random: systemRandom,
     systemErrorCodes,
@@ -228,10 +239,10 @@ async function loadParts(
   }
 }
 
-/** Creates the resolver of issuers from the settings. */
+/** Creates the resolver for DIDs of credential issuers, and of users with `didControl: 'document'`. */
 function createResolver({ resolution }: Settings): ClosableDidResolver {
   if (resolution.kind === 'ethr') return createEthrDidResolver(resolution.networks, resolution.registry)
   const { resolver } = resolution
-  // The application closes its own.
+  // The application closes its own resolver.
   return { resolve: (did, options) => resolver.resolve(did, options), close: () => undefined }
 }

@@ -1,5 +1,5 @@
 /**
- * Makes a function that runs one call for many: while a call under a key runs, others get its result.
+ * Creates a function that shares calls in flight: while a call under a key runs, further calls get its result.
  *
  * @example
  * const refreshOnce = createSingleFlight<Tokens>()
@@ -8,8 +8,8 @@
 export function createSingleFlight<T>(): (call: () => Promise<T>, key?: string) => Promise<T> {
   const running = new Map<string, Promise<T>>()
   return (call, key = '') => {
-    const known = running.get(key)
-    if (known !== undefined) return known
+    const inFlight = running.get(key)
+    if (inFlight !== undefined) return inFlight
     const started = call().finally(() => running.delete(key))
     running.set(key, started)
     return started

@@ -1,15 +1,17 @@
 import type { JsonObject } from './protocol/json.js'
 import type { PresentedRefreshToken, RefreshVerdict, Session, StoredSession } from './protocol/session.js'
 
-/** The two flows, which count the uses of a challenge separately. */
+/** The two flows that answer challenges. Each counts its own challenge uses. */
 export type ChallengeFlow = 'logIn' | 'signUp'
 
-/** A session to be created, with the SHA-256 of its refresh token in base64url. */
+/** A session to be created. */
 export interface NewSession {
-  /** The `serviceUrl`: sessions of one service are unknown to another on the same store. */
+  /** The `serviceUrl`. Services that share a store never see each other's sessions. */
   service: string
   sessionId: string
+  /** The user's DID as received at login. */
   did: string
+  /** SHA-256 of the first refresh token, base64url. */
   refreshTokenHash: string
   tokenClaims: JsonObject | undefined
   nowSeconds: number
@@ -20,7 +22,7 @@ export interface NewSession {
 export interface Rotation extends PresentedRefreshToken {
   service: string
   sessionId: string
-  /** The claims of the session from now on. */
+  /** Claims that replace those of the session. */
   tokenClaims: JsonObject | undefined
   nextExpiresAtSeconds: number
 }
@@ -28,35 +30,37 @@ export interface Rotation extends PresentedRefreshToken {
 /** Sessions and their refresh tokens. */
 export interface SessionStore {
   /**
-   * Adds a session. Beyond `MAX_SESSIONS_PER_DID` of a user, one of the user's is dropped: an expired one, else one
-   * that ended, else the oldest. A full store first drops sessions that were never refreshed, the oldest first.
+   * Adds a session. If the user then has more than `MAX_SESSIONS_PER_DID`, the store deletes one of them: an expired
+   * one, else one that was logged out or revoked, else the oldest. A full store first deletes sessions that were never
+   * refreshed, the oldest first.
    *
-   * @returns how many active sessions were dropped because the store is full
+   * @returns number of active sessions that were deleted because the store is full
    */
   createSession(session: NewSession): Promise<number>
-  /** Finds a session in any state, with the hashes of its refresh tokens. An expired one may be deleted. */
+  /** Finds a session in any state, with the hashes of its refresh tokens. The store may delete expired sessions. */
   findSession(service: string, sessionId: string): Promise<StoredSession | undefined>
   /**
-   * Uses a refresh token as `judgeRefresh` says: `rotate` replaces it by the next and sets the claims, `reused` revokes
-   * the session, the others change nothing. `unknown` where there is no such session. Of any number of simultaneous
-   * calls with one token and different next ones, exactly one gets `rotate`. Of those that find one theft at once, the
-   * call that revokes the session gets `reused`, the others get `ended`.
+   * Applies the verdict of `judgeRefresh`: `rotate` replaces the token by the next one and sets the claims, `reused`
+   * revokes the session, all others change nothing. The verdict is `unknown` if the session does not exist.
+   *
+   * If any number of simultaneous calls present one token with different next ones, exactly one gets `rotate`. If
+   * several calls detect the same theft, the call that revokes the session gets `reused` and the others get `ended`.
    */
   rotateRefreshToken(rotation: Rotation): Promise<RefreshVerdict>
-  /** Ends an active session. @returns whether it was active */
+  /** Ends an active session, and stores the state. @returns whether it was active */
   endSession(service: string, sessionId: string, state: 'loggedOut' | 'revoked', nowSeconds: number): Promise<boolean>
   /**
-   * Revokes a user's active sessions. A session that is created meanwhile may stay active: refuse the user's logins
-   * first. After a rejection, the sessions may be revoked or not: call it again.
+   * Revokes a user's active sessions. A session that is created at the same time may stay active: refuse the user's
+   * logins first. After a rejection it is unknown whether the sessions were revoked: call it again.
    *
-   * @returns how many there were
+   * @returns number of revoked sessions
    */
   revokeSessions(service: string, canonicalDid: string, nowSeconds: number): Promise<number>
   /** Lists a user's active sessions, the newest first. */
   listSessions(service: string, canonicalDid: string, nowSeconds: number): Promise<Session[]>
 }
 
-/** The uses of one user in one window of one service. */
+/** Key of the challenge uses of one user in one window of one service. */
 export interface ChallengeUseKey {
   service: string
   /** Canonical DID. */
@@ -66,37 +70,38 @@ export interface ChallengeUseKey {
 
 export interface ChallengeUse extends ChallengeUseKey {
   flow: ChallengeFlow
-  /** The count that the signed challenge was computed with. */
+  /** Use count from which the signed challenge was computed. */
   useCount: number
   /** Whether the same signature would be valid in the other flow as well. */
   consumesBoth: boolean
   nowSeconds: number
-  /** End of the window: the count is deleted `USES_OUTLIVE_WINDOW_SECONDS` later, never earlier. */
+  /** End of the window. The store may delete the count `USES_OUTLIVE_WINDOW_SECONDS` later, never earlier. */
   expiresAtSeconds: number
 }
 
-/** Uses of challenges. */
+/** Counts of consumed challenges. */
 export interface ChallengeUseStore {
   /** Returns the number of consumed challenges of this window in each flow. */
   countChallengeUses(key: ChallengeUseKey): Promise<Record<ChallengeFlow, number>>
   /**
-   * Consumes challenge number `useCount`: raises the flow's count by one if it still is `useCount` (and the other
-   * flow's to at least that, with `consumesBoth`).
-   * @returns `taken` when another was faster, the window has ended, or it ends no later than a window whose uses were
-   * deleted: a clock that is set back revives no used challenge. `full` when no further use can be stored
+   * Consumes challenge number `useCount`: raises the flow's count by one if it still equals `useCount`. With
+   * `consumesBoth`, the other flow's count is raised to at least the same number.
+   * @returns `taken` if another request consumed it first, if the window has ended, or if the window ends no later than
+   * one whose uses were already deleted, so that a clock set back makes no used challenge valid again. `full` if the
+   * store has no room for another use
    */
   consumeChallenge(use: ChallengeUse): Promise<'consumed' | 'taken' | 'full'>
 }
 
 export interface QuotaCharge {
   service: string
-  /** `request`: of a user who proved control. `anonymous`: of a stranger, deleted first when the store is full. */
+  /** `request`: quota of an authenticated user. `anonymous`: any other; a full store deletes these first. */
   kind: 'request' | 'anonymous'
-  /** Owner of the quota: an HMAC, so that a store holds no client address. */
+  /** HMAC of the quota's owner, so that a store contains no client address. */
   key: string
-  /** Added to the count: 1 for a request, or a number of bytes. At least 1. */
+  /** Amount that is added to the count: 1 for a request, or a number of bytes. At least 1. */
   cost: number
-  /** A charge that would lift the count above it is refused and adds nothing. Default: no limit. */
+  /** Maximum count. A charge that would exceed it is refused and adds nothing. Default: no limit. */
   limit?: number | undefined
   nowSeconds: number
   timeSlotSeconds: number
@@ -105,29 +110,30 @@ export interface QuotaCharge {
 export interface QuotaState {
   /** False when `limit` refused the charge. */
   isCharged: boolean
-  /** The count of the current time slot, this charge included unless it was refused. */
+  /** Count of the current time slot, including this charge unless it was refused. */
   count: number
-  /** Seconds since the Unix epoch when the counter starts again. A refused charge stays refused until then. */
+  /** Unix time in seconds at which counting restarts at 0. A refused charge stays refused until then. */
   resetsAtSeconds: number
 }
 
 /** Quotas in fixed time slots. */
 export interface QuotaStore {
-  /** Adds to a count in its time slot, which begins with the first charge and is forgotten after its end. */
+  /** Adds to the count of the current time slot. A slot begins with its first charge; ended slots are deleted. */
   chargeQuota(charge: QuotaCharge): Promise<QuotaState>
 }
 
-/** The verbs that every part of a store has. */
+/** Methods that every part of a store has. */
 export interface StoreLifecycle {
-  /** Resolves when the store can work. */
+  /** Resolves if the store is available; rejects otherwise. */
   ping(): Promise<void>
+  /** Closes connections and files of the store. */
   close(): Promise<void>
 }
 
 /**
- * All state: sessions, uses of challenges, quotas. Each verb that changes something is atomic, also between instances
- * that share the store. Secrets arrive as hashes. Times are the caller's: whole seconds since the Unix epoch. A
- * rejected promise means that the store is unavailable, and is answered 503. `storeContract` of
- * `express-did-auth/testing` is the suite that every store has to pass.
+ * All state of the service: sessions, challenge uses, quotas. Every method that changes something is atomic, also
+ * between instances that share the store. Secrets arrive as hashes. The caller passes all times, as whole seconds since
+ * the Unix epoch. A rejected promise means that the store is unavailable; the request is answered 503. Every store has
+ * to pass the suite `storeContract` of `express-did-auth/testing`.
  */
 export interface Store extends SessionStore, ChallengeUseStore, QuotaStore, StoreLifecycle {}

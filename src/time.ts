@@ -7,9 +7,10 @@ export const systemClock = {
 const LATE = Symbol('late')
 
 /**
- * Returns the result of `work`, unless it takes longer; it then continues. The timer does not keep a process alive.
+ * Returns the result of `work` if it arrives in time. Late work continues, and its result is ignored. The timer does
+ * not keep a process alive.
  *
- * @throws what `work` rejects with, or the error of `expired` when it takes too long
+ * @throws the rejection of `work`, or the error of `expired` after `milliseconds`
  * @example
  * const row = await within(5_000, database.query(statement))
  */
@@ -23,14 +24,14 @@ export async function within<T>(
   return result
 }
 
-/** Returns the result of `work`, or undefined if that takes longer. The work itself continues. */
+/** Returns the result of `work`, or undefined after `milliseconds`. The work itself continues. */
 export async function waitAtMost<T>(milliseconds: number, work: T | PromiseLike<T>): Promise<T | undefined> {
   const result = await race(milliseconds, work)
   return result === LATE ? undefined : result
 }
 
 async function race<T>(milliseconds: number, work: T | PromiseLike<T>): Promise<T | typeof LATE> {
-  // Node has objects for timers, browsers numbers, which keep no page open.
+  // A timer is an object in Node and a number in browsers, where it needs no `unref`.
   let timer: unknown
   const late = new Promise<typeof LATE>((resolve) => {
     timer = setTimeout(resolve, Math.max(0, milliseconds), LATE)

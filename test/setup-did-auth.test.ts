@@ -117,7 +117,7 @@ describe('setupDidAuth', () => {
     setupDidAuth(express(), { ...config, logger, store, accessTokenExpirationTimeInSeconds: 901 })
     setupDidAuth(express(), { ...config, logger, store, serviceUrl: 'https://other.example' })
     expect(warnings).toEqual([
-      'access tokens live longer than 900 s: logout leaves them good until then',
+      'access tokens live longer than 900 s: they stay valid that long after a logout',
       'https://other.example and https://service.example share a store and a challengeSecret: give each service its own secret'
     ])
   })

@@ -13,14 +13,14 @@ export const optionalPaths = { sessionPath: '/session', sessionsPath: '/sessions
 /** Time for which `/ready` reuses fetched keys. It equals the minimum interval between two fetches of keys. */
 const FRESH_KEYS_MILLISECONDS = 30_000
 
-type Parts<K extends keyof ServerAppParts> = Pick<ServerAppParts, 'env' | K>
+type AppParts<K extends keyof ServerAppParts> = Pick<ServerAppParts, 'env' | K>
 
 /** Routes of the library that accept POST, as log and metrics name them. */
 export const authRoutes: readonly string[] = Object.values(defaultPaths)
 
 /** Converts an environment to the library's options. Absent variables stay undefined, so that its defaults apply. */
 export function createDidAuthConfig(
-  { env, identity, serviceUrl, log, store }: Parts<'identity' | 'serviceUrl' | 'log' | 'store'>,
+  { env, identity, serviceUrl, log, store }: AppParts<'identity' | 'serviceUrl' | 'log' | 'store'>,
   serviceSigner: DidAuthConfig['serviceSigner']
 ): DidAuthConfig {
   const isKnownWithoutRpc = env.NETWORK_NAME === 'rsk' || env.NETWORK_NAME === 'rsk:testnet'
@@ -74,7 +74,7 @@ export function createSiweOptions({
   env,
   identity,
   serviceUrl
-}: Parts<'identity' | 'serviceUrl'>): SiweOptions | undefined {
+}: AppParts<'identity' | 'serviceUrl'>): SiweOptions | undefined {
   const hasHost = /^https?:/i.test(serviceUrl) || env.LOGIN_DOMAINS?.some((domain) => !domain.includes('/')) === true
   if (!(env.SIWE ?? hasHost)) return undefined
   const { NETWORKS: accepted, NETWORK_NAME: configuredNetwork = 'rsk' } = env
@@ -88,7 +88,7 @@ export function createResourceOptions({
   env,
   identity,
   serviceUrls
-}: Parts<'identity' | 'serviceUrls'>): Partial<DidAuthConfig> {
+}: AppParts<'identity' | 'serviceUrls'>): Partial<DidAuthConfig> {
   const localServices = [serviceUrls?.get('relay'), serviceUrls?.get('vault')].filter(isSecureUrl)
   const resources = [...new Set([...env.RESOURCES, ...localServices])]
   const { resourceKeys = [] } = identity
@@ -103,7 +103,7 @@ export function findTrustedIssuer({
   env,
   identity,
   serviceUrls
-}: Parts<'identity' | 'serviceUrls'>): DidAuthConfig['resourceIssuer'] {
+}: AppParts<'identity' | 'serviceUrls'>): DidAuthConfig['resourceIssuer'] {
   const localAuthUrl = serviceUrls?.get('auth')
   const { resourceKeys: keys = [] } = identity
   // The local auth server issues such tokens only if it has a key that all its instances share.

@@ -10,44 +10,45 @@ import { limitInFlightRequests } from './in-flight-requests.js'
 
 const RESOLUTION_SECONDS = 3
 const ANSWERS = { lifetimeSeconds: 60, maxEntries: 1_000 }
+/** A failure is cached more briefly, so that an unavailable resolver is called at most every 10 s per DID. */
 const FAILURES = { lifetimeSeconds: 10, maxEntries: 1_000 }
-/** Maximum length of the JSON of all documents whose keys are cached. */
+/** Maximum total length of the cached documents' JSON. */
 const MAX_CACHED_BYTES = 3 * 1024 * 1024
-/** A resolution is several calls to a node, and a client network can prove control of any number of DIDs. */
+/** Limits of resolutions in flight: each takes several calls to a node, and a client network may use many DIDs. */
 const IN_FLIGHT = { max: 50, maxPerNetwork: 2 }
 const MAX_REASON_LENGTH = 200
-/** Bytes of a compressed key, in hexadecimal digits. */
+/** Length of a compressed key, in hexadecimal digits. */
 const COMPRESSED_LENGTH = 66
 
 /** A failed resolution. */
 type Failure = { code: DidAuthErrorCode; reason: RefusalReason | undefined; message: string }
 
-/** The keys that DID documents list for one purpose. */
+/** Source of the keys that DID documents list for one purpose. */
 export interface IssuerKeys {
-  /** Returns at least one key. @throws DidAuthError ERR_RESOLVER, ERR_CREDENTIAL_ISSUER, ERR_BUSY */
+  /** Returns the keys of a DID, at least one. @throws DidAuthError ERR_RESOLVER, ERR_CREDENTIAL_ISSUER, ERR_BUSY */
   keysOf(did: string, client: Client): Promise<readonly ListedKey[]>
 }
 
-/** A resolver that may have code to load before its first resolution. */
+/** A resolver that may load code before its first resolution. */
 export interface LoadableDidResolver extends DidResolver {
-  /** Loads code, not data: the deadline does not include it, because a slow start is not an unavailable network. */
+  /** Loads the code. The time limit excludes it, because a slow start does not mean that the network is unavailable. */
   load?(): Promise<unknown>
 }
 
 /**
- * Keys through a resolver, within 3 s. Answers are cached for 60 s, so that a revoked key is believed up to a minute
- * longer; failures for 10 s, so that not every sign up asks a resolver that is unavailable.
+ * Creates a cache of the keys in DID documents. A resolution may take 3 s. Its keys are cached for 60 s, so that a
+ * revoked key stays valid for up to a minute; a failure is cached for 10 s.
  */
 export function createIssuerKeyCache(clock: Clock, resolver: LoadableDidResolver, purpose: KeyPurpose): IssuerKeys {
   const answers = new ExpiringCache<readonly ListedKey[]>({ ...ANSWERS, maxWeight: MAX_CACHED_BYTES })
-  /** Errors that are thrown again, without the objects that they came with. */
+  /** Facts about cached failures, without the objects that their errors refer to. */
   const failures = new ExpiringCache<Failure>(FAILURES)
   const share = limitInFlightRequests<readonly ListedKey[]>(IN_FLIGHT)
 
   const resolve = async (did: string): Promise<unknown> => {
     const stop = new AbortController()
     const expired = (): Error => {
-      const error = new Error(`no answer within ${String(RESOLUTION_SECONDS)} s`)
+      const error = new Error(`the resolver did not answer within ${String(RESOLUTION_SECONDS)} s`)
       stop.abort(error)
       return error
     }
@@ -59,7 +60,7 @@ export function createIssuerKeyCache(clock: Clock, resolver: LoadableDidResolver
     }
   }
 
-  const ask = async (did: string): Promise<readonly ListedKey[]> => {
+  const fetchKeys = async (did: string): Promise<readonly ListedKey[]> => {
     try {
       const { keys, bytes } = parseResolution(did, await resolve(did), purpose)
       answers.set(did, keys, clock.nowSeconds(), bytes)
@@ -75,22 +76,22 @@ export function createIssuerKeyCache(clock: Clock, resolver: LoadableDidResolver
 
   return {
     async keysOf(issuer, client) {
-      // Resolvers refuse EIP-1191 checksums, and the spellings of a DID share a resolution.
+      // Use lower case, because resolvers refuse EIP-1191 checksums, and all spellings of a DID share a resolution.
       const isEthr = issuer.startsWith('did:ethr:')
       const did = isEthr ? issuer.replace(/:0x[0-9a-f]+/gi, (part) => part.toLowerCase()) : issuer
       const nowSeconds = clock.nowSeconds()
-      const known = answers.get(did, nowSeconds)
-      if (known !== undefined) return known.value
-      const failed = failures.get(did, nowSeconds)
-      if (failed === undefined) return share(did, client, () => ask(did))
-      const { code, reason, message } = failed.value
-      const cause = new Error(`remembered for ${String(failed.secondsLeft)} s more: ${message}`)
-      throw new DidAuthError(code, { cause, ...(reason && { reason }), retryAfterSeconds: failed.secondsLeft })
+      const cachedKeys = answers.get(did, nowSeconds)
+      if (cachedKeys !== undefined) return cachedKeys.value
+      const failure = failures.get(did, nowSeconds)
+      if (failure === undefined) return share(did, client, () => fetchKeys(did))
+      const { code, reason, message } = failure.value
+      const cause = new Error(`cached failure, for ${String(failure.secondsLeft)} s more: ${message}`)
+      throw new DidAuthError(code, { cause, ...(reason && { reason }), retryAfterSeconds: failure.secondsLeft })
     }
   }
 }
 
-/** Controllers by the DID document, with the bounds of {@link createIssuerKeyCache}: 3 s, cached for 60 s. */
+/** Creates the source of controllers in DID documents, with the limits of {@link createIssuerKeyCache}. */
 export function createDocumentControllers(clock: Clock, curve: Curve, resolver: LoadableDidResolver): DidControllers {
   const documents = createIssuerKeyCache(clock, resolver, 'authentication')
   return {

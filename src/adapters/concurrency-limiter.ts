@@ -1,23 +1,23 @@
 import type { EventEmitter } from 'node:events'
 import { DidAuthError } from '../errors.js'
 
-/** A response, of which `close` tells that its client has disconnected. */
+/** A response, which emits `close` when its client disconnects. */
 type Closing = Pick<EventEmitter, 'once' | 'off'> & { readonly destroyed: boolean }
 
 /** Work of one client network. */
 interface Share {
   readonly network: string | undefined
   running: number
-  /** Starts of work that waits, in order. */
+  /** Functions that start the waiting work, in order. */
   readonly waiting: Set<() => void>
 }
 
-/** Part of the limits that one client network gets. */
+/** Maximum part of each limit that one client network may use. */
 const NETWORK_SHARE = 1 / 4
 
 /**
- * Runs a bounded amount of work at once, and lets a bounded amount wait: round-robin by client network, and in order
- * within one. A client network gets at most a quarter of either bound.
+ * Limits how much work runs and how much waits. Waiting client networks take turns; the work of one network starts in
+ * order. A client network may use at most a quarter of each limit.
  */
 export class ConcurrencyLimiter {
   readonly #limits: { maxRunning: number; maxWaiting: number; timeoutMilliseconds: number }
@@ -26,17 +26,17 @@ export class ConcurrencyLimiter {
   #running = 0
   #waiting = 0
 
-  /** @param limits - `timeoutMilliseconds`: how long one waits at most */
+  /** @param limits - `timeoutMilliseconds`: maximum time that work waits for its start */
   constructor(limits: { maxRunning: number; maxWaiting: number; timeoutMilliseconds: number }) {
     this.#limits = limits
   }
 
   /**
-   * Runs work, now or when others have ended.
+   * Runs work, at once or after other work has ended.
    *
-   * @param response - of the request that it is for, if any: when its client disconnects, it no longer waits
-   * @param network - the client network of the request; absent: only the total counts
-   * @throws DidAuthError ERR_BUSY when too many wait, after the timeout, and when the client has disconnected
+   * @param response - response to the client, if any: if the client disconnects, waiting work is cancelled
+   * @param network - client network of the request; absent: only the total limits apply
+   * @throws DidAuthError ERR_BUSY if too much work waits, after the timeout, and if the client has disconnected
    */
   async run<T>(response: Closing | undefined, work: () => Promise<T>, network?: string): Promise<T> {
     if (response?.destroyed === true) throw new DidAuthError('ERR_BUSY')
@@ -64,12 +64,12 @@ export class ConcurrencyLimiter {
     share.running += 1
   }
 
-  /** Starts the next work in place of the ended one, so that no newcomer can overtake it. */
+  /** Starts waiting work in the same tick in which other work ends, so that new work cannot overtake it. */
   #startNext(): void {
     for (const share of this.#shares.values()) {
       const [start] = share.waiting
       if (start === undefined || !this.#mayRun(share)) continue
-      // Move the share to the end of the round.
+      // Move the share to the end of the queue.
       this.#shares.delete(share.network)
       this.#shares.set(share.network, share)
       start()

@@ -6,19 +6,19 @@ import { isObject } from '../protocol/json.js'
 import { within } from '../time.js'
 import { ConcurrencyLimiter } from './concurrency-limiter.js'
 
-/** Time limit for all calls of one proof together, including its wait. */
+/** Time limit for a proof: its wait and all its calls together. */
 const PROOF_MILLISECONDS = 5_000
 const IN_FLIGHT = { maxRunning: 16, maxWaiting: 256, timeoutMilliseconds: PROOF_MILLISECONDS }
 const RETRY_AFTER_SECONDS = 5
 const MAX_REASON_LENGTH = 200
 
-/** A chain of the configuration, and the id that its node reports, asked once. */
+/** The client of a configured chain, and the chain id that its node reports (fetched once). */
 type Chain = { verifier: ContractVerifier; reportedId: () => Promise<number> }
 
 /**
- * Asks the nodes of the configured chains whether contracts accept signatures. "No" counts only when the node answers
- * after it as well: viem's client answers false when its node is unavailable.
- * @param clients - by chain id
+ * Verifies signatures of contracts through nodes of the configured chains. A refusal counts only if the node answers
+ * another call after it, because viem's client also returns false if its node is unavailable.
+ * @param clients - clients by chain id
  * @see EIP-1271, ERC-6492
  */
 export function createContractWallets(
@@ -28,16 +28,16 @@ export function createContractWallets(
   const limiter = new ConcurrencyLimiter(IN_FLIGHT)
 
   const createChain = (chainId: number, verifier: ContractVerifier): Chain => {
-    const ask = async (): Promise<number> => {
-      const expired = (): Error => new Error('no chain id in time')
+    const fetchChainId = async (): Promise<number> => {
+      const expired = (): Error => new Error('the node did not report its chain id in time')
       const reported = await within(PROOF_MILLISECONDS, verifier.getChainId(), expired)
       if (reported !== chainId) {
         const fields = { event: 'wrong-chain', expected: chainId, reported: String(reported) }
-        logger.error(fields, 'a client of contractWallets is of another chain: it is not used')
+        logger.error(fields, 'a client in contractWallets is connected to another chain and is not used')
       }
       return reported
     }
-    return { verifier, reportedId: createLazy(ask) }
+    return { verifier, reportedId: createLazy(fetchChainId) }
   }
   const chains = new Map(
     Object.entries(clients).map(([id, verifier]) => [Number(id), createChain(Number(id), verifier)])
@@ -51,12 +51,12 @@ export function createContractWallets(
       let isLate = false
       const expired = (): Error => {
         isLate = true
-        return createUnavailableError(new Error('no answer within 5 s'))
+        return createUnavailableError(new Error('the node did not answer within 5 s'))
       }
-      // A proof that is too late for its client must not keep a node busy.
+      // Stop calling the node if the result is too late or the client has disconnected.
       const isGone = (): boolean => isLate || proof.client.isGone()
-      const judged = limiter.run(undefined, () => checkSignature(chain, proof, isGone))
-      await within(PROOF_MILLISECONDS, judged, expired)
+      const verification = limiter.run(undefined, () => checkSignature(chain, proof, isGone))
+      await within(PROOF_MILLISECONDS, verification, expired)
     }
   }
 }
@@ -75,7 +75,9 @@ async function checkSignature(
     }
   }
   const reported = await ask(reportedId)
-  if (reported !== chainId) throw createUnavailableError(new Error(`the node is of chain ${String(reported)}`))
+  if (reported !== chainId) {
+    throw createUnavailableError(new Error(`the node is connected to chain ${String(reported)}`))
+  }
   const code = await ask(() => verifier.getCode({ address }))
   if ((code === undefined || code === '0x') && !hasDeployment(signature)) {
     throw new DidAuthError('ERR_CONTRACT_ABSENT', { reason: { check: 'code', expected: 'a contract', chainId } })
@@ -83,16 +85,16 @@ async function checkSignature(
   const verdict: unknown = await ask(() => verifier.verifyMessage({ address, message, signature }))
   if (verdict === true) return
   await ask(() => verifier.getCode({ address }))
-  throw new DidAuthError('ERR_CONTRACT_SIGNATURE', { reason: { check: 'contract', expected: 'its yes', chainId } })
+  throw new DidAuthError('ERR_CONTRACT_SIGNATURE', { reason: { check: 'contract', expected: 'acceptance', chainId } })
 }
 
 function createUnavailableError(cause: Error): DidAuthError {
   return new DidAuthError('ERR_CHAIN', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
 }
 
-/** Returns the first line of what a node's client threw, without the URL of the node: it may contain a key. */
+/** Returns an error with the first line of a thrown message, without the URL of the node, which may contain a key. */
 function removeUrl(thrown: unknown): Error {
   const message = isObject(thrown) && typeof thrown.message === 'string' ? thrown.message : typeof thrown
   const [first = ''] = message.replace(/\w+:\/\/\S+/g, '(URL)').split('\n')
-  return new Error(`the chain's node gave no answer: ${first.slice(0, MAX_REASON_LENGTH)}`)
+  return new Error(`the call to the chain's node failed: ${first.slice(0, MAX_REASON_LENGTH)}`)
 }

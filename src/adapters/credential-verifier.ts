@@ -9,14 +9,14 @@ import { ownTime } from '../current-request.js'
 import type { IssuerKeys } from './cached-issuer-keys.js'
 import { toAbsoluteKeyId, isSecp256k1Key, listKeyForms, type IssuerKey, type ListedKey } from './did-document.js'
 
-/** Keys of an issuer that are tried, one after the other. */
+/** Maximum number of an issuer's keys that are tried for one credential. */
 const MAX_KEYS = 3
-/** Time limit for all of it: `trustedIssuers`, which may be slow business logic, and all keys and signatures. */
+/** Time limit for `trustedIssuers`, which may be slow business logic, and again for all keys and signatures. */
 const VERIFICATION_SECONDS = 10
 
 const SIGNATURE_BYTES = 64
 
-/** DER prefixes of keys, by the length of the key in bytes. See RFC 5480 and RFC 8410. */
+/** DER prefixes of public keys, by the length of the key in bytes. @see RFC 5480, RFC 8410 */
 const P_256_PREFIXES: ReadonlyMap<number, string> = new Map([
   [33, '3039301306072a8648ce3d020106082a8648ce3d030107032200'],
   [65, '3059301306072a8648ce3d020106082a8648ce3d030107034200']
@@ -27,16 +27,16 @@ export interface CredentialVerifierParts {
   curve: Curve
   scheduler: Pick<Scheduler, 'yield'>
   issuerKeys: IssuerKeys
-  /** Whether the address in a did:ethr issuer proves it, so that no network is needed. */
+  /** Whether the address in a did:ethr proves the issuer, so that no node is called. */
   provesByAddress: boolean
-  /** Asked about every issuer before anything is resolved; absent: each issuer that is proved is accepted. */
+  /** Check of each issuer before its DID is resolved. Absent: every issuer with a valid signature is accepted. */
   isTrustedIssuer?: ((issuerDid: string) => unknown) | undefined
 }
 
 /**
- * Verifies credentials: form, subject and dates by the protocol, then whether the issuer is trusted, then the signature
- * by the issuer's keys. The client that signs up chooses the issuers, so that each step costs little until the one
- * before has passed, up to the first bad credential. Each key tried is charged to the client, and yields before.
+ * Verifies credentials up to the first invalid one: form, subject and dates, then whether the issuers are trusted, then
+ * the signatures by the issuers' keys. Cheap steps come first, because a client chooses the issuers of its credentials.
+ * Each tried key is charged to the client, and yields to the event loop first.
  */
 export function createCredentialVerifier(parts: CredentialVerifierParts): CredentialVerifier {
   const { curve, scheduler, issuerKeys, provesByAddress, isTrustedIssuer } = parts
@@ -55,29 +55,30 @@ export function createCredentialVerifier(parts: CredentialVerifierParts): Creden
     try {
       return [{ id: undefined, kind: 'address', hex: addressOfDid(issuer, curve).slice(2) }]
     } catch (cause) {
-      // A public key that is not a point of the curve: no one can have signed with it.
+      // The DID contains a public key that is no point of the curve, so that nobody can sign with it.
       throw new DidAuthError('ERR_CREDENTIAL_ISSUER', { cause })
     }
   }
 
   const isSigned = async ({ credential, parsed }: UnprovedCredential, client: CredentialClient): Promise<boolean> => {
     const { alg, kid } = parsed.header
-    const named = typeof kid === 'string' ? toAbsoluteKeyId(credential.issuer, kid) : undefined
+    const keyId = typeof kid === 'string' ? toAbsoluteKeyId(credential.issuer, kid) : undefined
     const keys = await loadKeys(credential.issuer, client)
-    const fitting = keys
+    // The key that the header names is tried first.
+    const usableKeys = keys
       .filter((key) => canSign(String(alg), key))
-      .sort((one, other) => Number(other.id === named) - Number(one.id === named))
+      .sort((a, b) => Number(b.id === keyId) - Number(a.id === keyId))
     const beforeTrial = async (): Promise<void> => {
       await client.chargeKey()
       await scheduler.yield(client)
     }
-    // A signature of secp256k1 tells the keys that can have made it: however many the issuer has, it is one trial.
-    if (fitting.length > 0 && (alg === 'ES256K' || alg === 'ES256K-R')) {
+    // The possible signers of a secp256k1 signature can be recovered, so that one trial covers any number of keys.
+    if (usableKeys.length > 0 && (alg === 'ES256K' || alg === 'ES256K-R')) {
       await beforeTrial()
       const signers = signerPublicKeys(curve, parsed).flatMap((publicKey) => listKeyForms(curve, publicKey))
-      return fitting.some(({ hex }) => signers.includes(hex))
+      return usableKeys.some(({ hex }) => signers.includes(hex))
     }
-    for (const key of fitting.slice(0, MAX_KEYS)) {
+    for (const key of usableKeys.slice(0, MAX_KEYS)) {
       await beforeTrial()
       if (isSignedByIssuerKey(key, parsed)) return true
     }
@@ -94,8 +95,8 @@ export function createCredentialVerifier(parts: CredentialVerifierParts): Creden
         createLateError('ERR_BUSINESS_LOGIC_TIMEOUT')
       )
       const assertSigned = async (): Promise<void> => {
-        for (const one of unproved) {
-          if (!(await isSigned(one, client))) throw new DidAuthError('ERR_CREDENTIAL')
+        for (const credential of unproved) {
+          if (!(await isSigned(credential, client))) throw new DidAuthError('ERR_CREDENTIAL')
         }
       }
       await deadline.within(VERIFICATION_SECONDS, assertSigned, createLateError('ERR_RESOLVER'))
@@ -104,16 +105,16 @@ export function createCredentialVerifier(parts: CredentialVerifierParts): Creden
   }
 }
 
-/** Names who took too long: the application's own look-up, or the issuers' keys. */
+/** Creates the error of a step that took too long: `trustedIssuers`, or loading and trying the issuers' keys. */
 const createLateError = (code: DidAuthErrorCode) => (): Error => new DidAuthError(code)
 
-/** Whether keys of a kind make signatures of an algorithm. */
+/** Whether a key can make signatures of an algorithm. */
 function canSign(alg: string, key: IssuerKey): boolean {
   if (alg === 'EdDSA') return key.kind === 'Ed25519'
   return alg === 'ES256' ? key.kind === 'P-256' || key.kind === 'ecdsa' : isSecp256k1Key(key)
 }
 
-/** Whether a key made an ES256 or EdDSA signature; false as well for a key that is none. @see RFC 7518, RFC 8037 */
+/** Whether a key made an ES256 or EdDSA signature; also false for an invalid key. @see RFC 7518, RFC 8037 */
 export function isSignedByIssuerKey(key: IssuerKey, { header, signature, signingInput }: ParsedJwt): boolean {
   if (signature.length !== SIGNATURE_BYTES) return false
   const data = Buffer.from(signingInput)

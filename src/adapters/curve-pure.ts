@@ -4,7 +4,7 @@ import { keccak_256 } from '@noble/hashes/sha3.js'
 import { bytesToHex } from '@noble/hashes/utils.js'
 import { checkShapes, type Curve } from '../protocol/curve.js'
 
-/** Curve in pure JavaScript, for browsers, Workers and tests. It verifies ten times as slowly as WebAssembly. */
+/** Curve in pure JavaScript, for browsers, Workers and tests. Verifying takes ten times as long as in WebAssembly. */
 export const pureCurve: Omit<Curve, 'kind'> = {
   sha256,
   keccak256: keccak_256,

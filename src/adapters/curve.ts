@@ -5,12 +5,12 @@ import { checkShapes, type Arithmetic, type Curve } from '../protocol/curve.js'
 type Build = Arithmetic & Pick<Curve, 'kind'>
 
 /**
- * Loads libsecp256k1, once: the native build of the optional package `secp256k1` where it loads, else the WASM build in
- * `@bitauth/libauth`, whose top-level await prevents loading it with this package by `require()`.
+ * Loads libsecp256k1 once: the native build of the optional package `secp256k1` if it loads, else the WASM build in
+ * `@bitauth/libauth`. That package has a top-level await, so a static import would make `require()` of this one fail.
  */
 export const loadCurve: () => Promise<Curve> = createLazy(() => loadNative().catch(loadWasm).then(addHashes))
 
-/** Makes a curve of a build: adds the two hashes. Keccak in WASM takes a third of the time of JavaScript. */
+/** Completes a build by the two hashes. Keccak in WASM takes a third of the time of JavaScript. */
 export async function addHashes({ kind, ...arithmetic }: Build): Promise<Curve> {
   const { createKeccak } = await import('hash-wasm')
   const keccak = await createKeccak(256)
@@ -23,13 +23,17 @@ export async function addHashes({ kind, ...arithmetic }: Build): Promise<Curve> 
   }
 }
 
-/** Loads the native bindings: their main file may use JavaScript, 40 times slower. @throws Error without valid ones */
+/**
+ * Loads the native bindings directly, because the main file of their package may fall back to JavaScript, which is 40
+ * times slower.
+ * @throws Error if there are no usable bindings
+ */
 export async function loadNative(): Promise<Build> {
   // Bundlers treat an import as optional only if `catch` is called directly on it.
   const { default: native } = await import('secp256k1/bindings.js').catch((cause: unknown) => {
     throw new Error('there is no native build of secp256k1', { cause })
   })
-  // Version 3, which other packages may have brought along, has other functions under the same path.
+  // Another package may depend on version 3, which exports other functions under the same path.
   if (typeof native.ecdsaRecover !== 'function') throw new Error('secp256k1 is older than version 4')
   return {
     kind: 'native',
@@ -44,7 +48,7 @@ export async function loadNative(): Promise<Build> {
   }
 }
 
-/** Loads the WASM build, whose functions return a string if they fail. */
+/** Loads the WASM build. Its functions return a string if they fail. */
 export async function loadWasm(): Promise<Build> {
   const { secp256k1: wasm } = await import('@bitauth/libauth')
   const parsePublicKey = (publicKey: Uint8Array | string): Uint8Array | undefined =>

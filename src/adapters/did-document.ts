@@ -3,30 +3,30 @@ import { addressOfPublicKey, type Curve } from '../protocol/curve.js'
 import { decodeHex, decodeBase64url, encodeHex } from '../protocol/encoding.js'
 import { readField, isObject } from '../protocol/json.js'
 
-/** Bounds of a DID document: its subject writes it, and anybody may be an issuer. */
+/** Limits of a DID document. Documents are untrusted, because anyone may be an issuer. */
 const MAX_METHODS = 100
 const MAX_DOCUMENT_BYTES = 64 * 1024
 
 const UTF_8 = new TextEncoder()
 
-/** Errors that mean that the DID itself has no keys; any other error means that the network is unavailable. */
+/** Resolution errors of an unusable DID. Any other error means that the network is unavailable. */
 const FINAL_ERRORS: ReadonlySet<unknown> = new Set(
   'invalidDid unsupportedDidMethod methodNotSupported unknownNetwork representationNotSupported'.split(' ')
 )
 
-/** The list of a document that has to name a key. */
+/** List of a document that has to contain a key. */
 export type KeyPurpose = 'assertionMethod' | 'authentication'
 
 /** A key that a document lists. */
 export interface ListedKey extends IssuerKey {
-  /** Absolute: with the DID in front. */
+  /** Absolute id, beginning with the DID. */
   id: string | undefined
 }
 
 /**
- * Parses a DID resolution result: the keys of kinds that we verify with, which the document lists for a purpose.
- * @returns at least one key, and the length of the document as JSON
- * @throws DidAuthError ERR_RESOLVER when it is not a resolution; ERR_CREDENTIAL_ISSUER for a DID without valid keys
+ * Parses a DID resolution result: the keys of supported kinds that the document lists for a purpose.
+ * @returns at least one key, and the length of the document as JSON, in bytes
+ * @throws DidAuthError ERR_RESOLVER if the resolution failed; ERR_CREDENTIAL_ISSUER for a DID without usable keys
  * @see W3C DID Resolution 0.3, "DID Resolution Result"
  */
 export function parseResolution(
@@ -35,12 +35,12 @@ export function parseResolution(
   purpose: KeyPurpose
 ): { keys: readonly ListedKey[]; bytes: number } {
   const isDeactivated = readField(readField(result, 'didDocumentMetadata'), 'deactivated') === true
-  // Some resolvers answer it without a document.
+  // Some resolvers return no document for a deactivated DID.
   if (isDeactivated) throw createUnprovedError('it is deactivated', KEYLESS)
   const error = readField(readField(result, 'didResolutionMetadata'), 'error')
   const document = readField(result, 'didDocument')
   if (error !== undefined || !isObject(document)) {
-    // Every did:ethr exists, so that its "not found" is a node that did not answer.
+    // Every did:ethr exists, so that `notFound` means that the node did not answer.
     const isFinal = FINAL_ERRORS.has(error) || (error === 'notFound' && !did.startsWith('did:ethr:'))
     const reason = typeof error === 'string' ? error.slice(0, 100) : 'no DID document'
     const cause = new Error(`resolution of the DID failed: ${reason}`)
@@ -52,7 +52,7 @@ export function parseResolution(
   return { keys, bytes: UTF_8.encode(json).length }
 }
 
-/** Lists the key of each method that is listed, once. The work grows with the length of the document, no faster. */
+/** Lists the key of each listed method once. The work is linear in the length of the document. */
 function listKeys(did: string, document: Record<string, unknown>, purpose: KeyPurpose): ListedKey[] {
   const methods = readList(document, 'verificationMethod').filter(isObject)
   const entries = readList(document, purpose)
@@ -60,16 +60,18 @@ function listKeys(did: string, document: Record<string, unknown>, purpose: KeyPu
     throw createUnprovedError('it has more than 100 methods')
   const readId = ({ id }: Record<string, unknown>): string | undefined =>
     typeof id === 'string' ? toAbsoluteKeyId(did, id) : undefined
-  // The first of two methods with one id counts.
-  const byId = new Map(methods.toReversed().map((method) => [readId(method), method]))
-  const listed = entries.map((entry) => (typeof entry === 'string' ? byId.get(toAbsoluteKeyId(did, entry)) : entry))
+  // The first of several methods with the same id is used.
+  const methodById = new Map(methods.toReversed().map((method) => [readId(method), method]))
+  const listed = entries.map((entry) =>
+    typeof entry === 'string' ? methodById.get(toAbsoluteKeyId(did, entry)) : entry
+  )
   return [...new Set(listed.filter(isObject))].flatMap((method) => {
     const key = parseIssuerKey(method)
     return key === undefined ? [] : [{ id: readId(method), ...key }]
   })
 }
 
-/** Returns the id of a key, or a `kid`, with the DID in front. */
+/** Returns the absolute form of a key id or `kid`, which begins with the DID. */
 export function toAbsoluteKeyId(did: string, id: string): string {
   return id.startsWith('#') ? `${did}${id}` : id
 }
@@ -79,24 +81,24 @@ function readList(document: Record<string, unknown>, name: string): unknown[] {
   return Array.isArray(value) ? value : []
 }
 
-/** Returns a document as JSON. It reads no more than 64 KiB: a cycle has no end, and a getter may throw. */
+/** Returns a document as JSON of at most 64 KiB. A resolver's document may have cycles or getters that throw. */
 function toBoundedJson(document: unknown): string {
-  let left = MAX_DOCUMENT_BYTES
+  let remaining = MAX_DOCUMENT_BYTES
   const count = (_name: string, member: unknown): unknown => {
-    left -= typeof member === 'string' ? member.length : 1
-    if (left < 0) throw new RangeError('too long')
+    remaining -= typeof member === 'string' ? member.length : 1
+    if (remaining < 0) throw new RangeError('too long')
     return typeof member === 'bigint' ? String(member) : member
   }
   try {
     const json = JSON.stringify(document, count)
     if (UTF_8.encode(json).length <= MAX_DOCUMENT_BYTES) return json
   } catch {
-    // Told below.
+    // The error below covers this case.
   }
   throw createUnprovedError('its document has more than 64 KiB, or cannot be read')
 }
 
-/** Reason for refusing a DID whose document was read and has no key. Other refusals tell nothing about its keys. */
+/** Reason for refusing a DID whose document was read and contains no key. Only this refusal proves a lack of keys. */
 export const KEYLESS: RefusalReason = { check: 'document', expected: 'a key for this purpose' }
 
 function createUnprovedError(why: string, reason?: RefusalReason): DidAuthError {
@@ -104,25 +106,25 @@ function createUnprovedError(why: string, reason?: RefusalReason): DidAuthError 
   return new DidAuthError('ERR_CREDENTIAL_ISSUER', { cause, ...(reason && { reason }) })
 }
 
-/** Longest text of a key, in characters. */
+/** Maximum length of a key's text, in characters. */
 const MAX_KEY_LENGTH = 1024
-/** Longest Base58 that is decoded: the cost grows with the square of its length, and 67 bytes are 92 characters. */
+/** Maximum length of Base58. Decoding is quadratic, and 67 bytes (codec and longest key) need only 92 characters. */
 const MAX_BASE58_LENGTH = 128
 const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
 
 /**
- * A key of an issuer, with its bytes in lower-case hexadecimal: the 20 bytes of an address, a point of 33 or 65
- * bytes, or the 32 bytes of Ed25519. `ecdsa` is a point of a method whose type does not tell the curve.
+ * A key of an issuer, with its bytes in lower-case hexadecimal: an address of 20 bytes, a point of 33 or 65 bytes, or
+ * an Ed25519 key of 32 bytes. The kind `ecdsa` is a point whose curve the method's type does not name.
  */
 export type IssuerKey = { kind: 'address' | 'secp256k1' | 'P-256' | 'ecdsa' | 'Ed25519'; hex: string }
 
-/** The bytes of a verification method, with the curve where their encoding names it. */
+/** Bytes of a verification method's key, with the curve if the encoding names it. */
 type KeyBytes = { bytes: Uint8Array; curve?: 'secp256k1' | 'P-256' | 'Ed25519' }
 
-/** An address, or an account of CAIP-10 in today's or the older order. */
+/** An address, or a CAIP-10 account id in the current or the older order. */
 const ADDRESS = /^(?:eip155:\d+:)?0x([0-9a-f]{40})(?:@eip155(?::\d+)?)?$/i
 
-/** Type names of verification methods in use, by the kind of their content. */
+/** Curve by the type name of a verification method. Undefined: keys of this type cannot sign. */
 const CURVE_BY_TYPE: readonly (readonly [RegExp, KeyBytes['curve'] | undefined])[] = [
   [/secp256k1/i, 'secp256k1'],
   [/secp256r1/i, 'P-256'],
@@ -130,19 +132,19 @@ const CURVE_BY_TYPE: readonly (readonly [RegExp, KeyBytes['curve'] | undefined])
   [/ed25519/i, 'Ed25519']
 ]
 
-/** Multicodec: the code of each key as varint, in hexadecimal. */
+/** Curve by the multicodec of a key: a varint in hexadecimal. */
 const CURVE_BY_CODEC: ReadonlyMap<string, NonNullable<KeyBytes['curve']>> = new Map([
   ['ed01', 'Ed25519'],
   ['e701', 'secp256k1'],
   ['8024', 'P-256']
 ])
-/** Lengths of keys without a codec before them. */
+/** Lengths in bytes of keys without a multicodec prefix. */
 const BARE_LENGTHS: ReadonlySet<number> = new Set([32, 33, 65])
 
 /**
- * Reads the key of a verification method. One that names an address counts as an address, whatever else it has.
- * @returns undefined when there is none that we verify with
- * @throws DidAuthError ERR_CREDENTIAL_ISSUER when it is longer than 1 KiB
+ * Parses the key of a verification method. If the method names an address, its other keys are ignored.
+ * @returns undefined if the method has no key of a supported kind
+ * @throws DidAuthError ERR_CREDENTIAL_ISSUER if the key is longer than 1 KiB
  * @see W3C DID Core 1.0, section 5.2.1; did:ethr method specification; multicodec table
  */
 export function parseIssuerKey(method: Record<string, unknown>): IssuerKey | undefined {
@@ -154,12 +156,12 @@ export function parseIssuerKey(method: Record<string, unknown>): IssuerKey | und
   return kind !== undefined && hasKeyShape(kind, key.bytes) ? { kind, hex: encodeHex(key.bytes) } : undefined
 }
 
-/** Whether a key makes signatures of secp256k1, from which it can be recovered. */
+/** Whether a key may make secp256k1 signatures, from which public keys can be recovered. */
 export function isSecp256k1Key({ kind }: IssuerKey): boolean {
   return kind === 'address' || kind === 'secp256k1' || kind === 'ecdsa'
 }
 
-/** Lists the three ways in which a document may name a public key of 65 bytes: whole, compressed, by its address. */
+/** Lists the three forms of a public key of 65 bytes in documents: uncompressed, compressed, address. */
 export function listKeyForms(curve: Pick<Curve, 'keccak256Hex'>, publicKey: Uint8Array): string[] {
   const sign = (publicKey[64] ?? 0) % 2 === 0 ? '02' : '03'
   const compressed = sign + encodeHex(publicKey.subarray(1, 33))
@@ -175,12 +177,12 @@ function parseJwk(jwk: unknown): KeyBytes | undefined {
   return { bytes: Uint8Array.of(4, ...decodeCoordinate(x), ...decodeCoordinate(y)), curve }
 }
 
-/** Decodes a coordinate, whose leading zeros some libraries leave out. */
+/** Restores the leading zeros of a coordinate, which some libraries omit. */
 function decodeCoordinate(bytes: Uint8Array): Uint8Array {
   return Uint8Array.of(...new Uint8Array(Math.max(0, 32 - bytes.length)), ...bytes)
 }
 
-/** Reads the text of a key in any field, in multibase: a letter for the encoding, and the encoded bytes. */
+/** Reads a key from any field as multibase: a letter for the encoding, then the encoded bytes. */
 function readMultibase(method: Record<string, unknown>): string {
   const fields = { '': 'publicKeyMultibase', z: 'publicKeyBase58', u: 'publicKeyBase64', f: 'publicKeyHex' }
   for (const [letter, field] of Object.entries(fields)) {
@@ -197,11 +199,11 @@ function parseMultibase(text: string): KeyBytes | undefined {
   return curve && { bytes: bytes.subarray(2), curve }
 }
 
-/** Decodes the three multibase encodings that keys are written in. */
+/** Decodes the three multibase encodings of keys: Base58, Base64 and hexadecimal. */
 function decodeMultibase(text: string): Uint8Array | undefined {
-  const rest = text.slice(1)
-  if (text.startsWith('z')) return decodeBase58(rest)
-  if (text.startsWith('u')) return decodeBase64(rest)
+  const encoded = text.slice(1)
+  if (text.startsWith('z')) return decodeBase58(encoded)
+  if (text.startsWith('u')) return decodeBase64(encoded)
   const [, digits] = /^f(?:0x)?((?:[0-9a-f]{2})+)$/i.exec(text) ?? []
   return digits === undefined ? undefined : decodeHex(digits)
 }
@@ -226,8 +228,8 @@ function decodeBase58(text: string): Uint8Array | undefined {
 }
 
 function findKind(type: unknown): IssuerKey['kind'] | undefined {
-  const found = CURVE_BY_TYPE.find(([name]) => name.test(readText(type) ?? ''))
-  return found === undefined ? 'ecdsa' : found[1]
+  const entry = CURVE_BY_TYPE.find(([name]) => name.test(readText(type) ?? ''))
+  return entry === undefined ? 'ecdsa' : entry[1]
 }
 
 function hasKeyShape(kind: IssuerKey['kind'], bytes: Uint8Array): boolean {

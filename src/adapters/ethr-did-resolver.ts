@@ -5,12 +5,12 @@ import { isObject } from '../protocol/json.js'
 import type { LoadableDidResolver } from './cached-issuer-keys.js'
 import { readBounded, separateUser } from './read-bounded.js'
 
-/** The longest answer of an RPC node that is read, unpacked. */
+/** Maximum length of an RPC node's answer, in bytes after decompression. */
 const MAX_ANSWER_BYTES = 512 * 1024
 
 /** A resolver with open connections. */
 export interface ClosableDidResolver extends LoadableDidResolver {
-  /** Ends every resolution under way, and every one to come. */
+  /** Ends all resolutions in flight, and makes further ones fail. */
   close(): void
 }
 
@@ -18,24 +18,25 @@ export interface ClosableDidResolver extends LoadableDidResolver {
 type AskNode = (payload: JsonRpcPayload | JsonRpcPayload[]) => Promise<JsonRpcResult[]>
 
 /**
- * Resolves did:ethr through the registry contract of its networks. Each resolution has connections of its own, which
- * end with it: a slow node, or a DID with a long history, leaves nothing running. Most services never load ethers.
+ * Creates a resolver of did:ethr through the registry contracts of networks. Each resolution has its own providers and
+ * requests, which end with it, so that a slow node or a DID with a long history leaves nothing running. ethers is
+ * loaded on first use, because most services never need it.
  */
 export function createEthrDidResolver(ethrNetworks: readonly EthrNetwork[], registry: string): ClosableDidResolver {
   const running = new Set<AbortController>()
-  const askedChainIds = new Map<string, number>()
+  const fetchedChainIds = new Map<string, number>()
   let isClosed = false
   const load = createLazy(() => Promise.all([import('did-resolver'), import('ethr-did-resolver'), import('ethers')]))
 
   const fetchChainId = async ({ name, chainId }: EthrNetwork, ask: AskNode): Promise<number> => {
-    const known = chainId ?? askedChainIds.get(name)
-    if (known !== undefined) return known
+    const knownId = chainId ?? fetchedChainIds.get(name)
+    if (knownId !== undefined) return knownId
     const [answer] = await ask({ jsonrpc: '2.0', id: 1, method: 'eth_chainId', params: [] })
-    const told: unknown = answer?.result
-    const number = typeof told === 'string' && told !== '' ? Number(told) : Number.NaN
-    if (!Number.isSafeInteger(number)) throw new Error('the RPC node told no chain id')
-    askedChainIds.set(name, number)
-    return number
+    const result: unknown = answer?.result
+    const fetchedId = typeof result === 'string' && result !== '' ? Number(result) : Number.NaN
+    if (!Number.isSafeInteger(fetchedId)) throw new Error('the RPC node returned no chain id')
+    fetchedChainIds.set(name, fetchedId)
+    return fetchedId
   }
 
   const resolveUntil = async (did: string, signal: AbortSignal): Promise<unknown> => {
@@ -46,9 +47,9 @@ export function createEthrDidResolver(ethrNetworks: readonly EthrNetwork[], regi
         const { name, rpcUrl } = ethrNetwork
         const ask = createNodeClient(rpcUrl, signal)
         const network = ethers.Network.from(await fetchChainId(ethrNetwork, ask))
-        // A static network is never probed: the probe of ethers retries for ever, and writes to the console.
+        // A static network needs no detection, which ethers would retry forever with messages on the console.
         const provider = new ethers.JsonRpcProvider(rpcUrl, network, { staticNetwork: network, batchMaxCount: 1 })
-        // The transport of ethers cannot be called off, retries by timers, and shows the URL with its key in errors.
+        // The transport of ethers cannot be aborted, retries by timers, and shows the URL with its key in errors.
         provider._send = async (payload) => {
           try {
             return await ask(payload)
@@ -62,10 +63,10 @@ export function createEthrDidResolver(ethrNetworks: readonly EthrNetwork[], regi
     )
     const names = networks.flatMap(({ name, chainId }) => [name, `0x${chainId.toString(16)}`])
     // The network is the part between method and address. If it is absent, ethr-did-resolver uses `mainnet`.
-    const named = did.split(':').slice(2, -1).join(':') || 'mainnet'
-    if (!names.includes(named)) return createUnresolvedError('unknownNetwork')
+    const didNetwork = did.split(':').slice(2, -1).join(':') || 'mainnet'
+    if (!names.includes(didNetwork)) return createUnresolvedError('unknownNetwork')
     try {
-      // Two module formats of one package: the same class to JavaScript, two to the type checker.
+      // The package's two module formats declare the same class twice; only the type checker distinguishes them.
       const resolver = new Resolver(getResolver({ networks } as unknown as Parameters<typeof getResolver>[0]) as never)
       const result = await resolver.resolve(did)
       if (result.didDocument === null && failures.length > 0) throw failures[0]
@@ -101,7 +102,7 @@ function createUnresolvedError(error: string): unknown {
   return { didResolutionMetadata: { error }, didDocumentMetadata: {}, didDocument: null }
 }
 
-/** Sends JSON-RPC requests to a node. The errors do not show the URL: it may contain a key. */
+/** Creates a client that sends JSON-RPC requests to a node. Its errors do not show the URL, which may contain a key. */
 function createNodeClient(rpcUrl: string, signal: AbortSignal): AskNode {
   const { url, headers: user } = separateUser(rpcUrl)
   const headers = { 'Content-Type': 'application/json', ...user }
@@ -116,17 +117,17 @@ function createNodeClient(rpcUrl: string, signal: AbortSignal): AskNode {
       const tooLong = (): Error => new Error('more than 512 KiB')
       answer = JSON.parse((await readBounded(response.body, MAX_ANSWER_BYTES, tooLong)).toString())
     } catch (error) {
-      throw new Error(`the RPC node gave no answer: ${describeNodeError(signal.aborted ? signal.reason : error)}`)
+      throw new Error(`the call to the RPC node failed: ${describeNodeError(signal.aborted ? signal.reason : error)}`)
     }
     const answers: unknown[] = Array.isArray(answer) ? answer : [answer]
-    if (!answers.every(isObject)) throw new Error('the RPC node gave no JSON-RPC answer')
+    if (!answers.every(isObject)) throw new Error('the RPC node did not answer in JSON-RPC')
     return answers as unknown as JsonRpcResult[]
   }
 }
 
-/** Describes an error of a node: of `fetch` by its cause, of a JSON parser not by its message, which says nothing. */
+/** Describes an error of a node without its URL: an error of `fetch` by its cause, invalid JSON by fixed words. */
 function describeNodeError(error: unknown): string {
-  if (error instanceof SyntaxError || !isObject(error)) return 'no JSON'
+  if (error instanceof SyntaxError || !isObject(error)) return 'the answer is not JSON'
   const { code, message } = isObject(error.cause) ? error.cause : error
   return String(code ?? message)
 }

@@ -2,32 +2,33 @@ import { DidAuthError } from '../errors.js'
 import type { Client, Scheduler } from '../ports.js'
 import { FairQueue, type WaitingTask } from './fair-queue.js'
 
-/** Tasks per round of the event loop. One is up to 24 key recoveries; others are answered between two rounds. */
+/** Tasks per round of the event loop. A task is up to 24 key recoveries; other requests proceed between two rounds. */
 const TASKS_PER_ROUND = 2
+/** Maximum number of waiting tasks, for each of the two priorities. */
 const MAX_WAITING = 1_000
-/** Every so many rounds, `background` tasks run first, so that a steady stream of logins never starves them. */
+/** Number of rounds after which `background` tasks run first once, so that a stream of logins never starves them. */
 const BACKGROUND_ROUND = 8
 
 /**
- * Spreads long arithmetic over rounds of the event loop: round-robin by client network, so that a network with many
- * tasks waits for itself, and `background` tasks after all others, except in every eighth round.
+ * Spreads long computations over rounds of the event loop. Client networks take turns, so that a network with many
+ * tasks delays only its own. `background` tasks run after all others, except in every eighth round.
  */
 export class EventLoopScheduler implements Scheduler {
-  /** Tasks that run in the current round. */
+  /** Number of tasks that run in the current round. */
   #running = 0
   #round = 0
   readonly #foreground = new FairQueue(MAX_WAITING)
   readonly #background = new FairQueue(MAX_WAITING)
 
   yield(client: Client, priority?: 'background'): Promise<void> {
-    if (client.isGone()) return Promise.reject(busy())
+    if (client.isGone()) return Promise.reject(createBusyError())
     if (this.#running === 0) setImmediate(this.#nextRound)
     if (this.#running < TASKS_PER_ROUND) {
       this.#running += 1
       return Promise.resolve()
     }
     return new Promise((resolve, reject) => {
-      const refuse = (): void => reject(busy())
+      const refuse = (): void => reject(createBusyError())
       const queue = priority === 'background' ? this.#background : this.#foreground
       queue.add({ client, resume: resolve, refuse })
     })
@@ -41,7 +42,7 @@ export class EventLoopScheduler implements Scheduler {
     while (resumed.length < TASKS_PER_ROUND) {
       const task = first?.next() ?? second?.next()
       if (task === undefined) break
-      // The client would not read the answer.
+      // Skip clients that have disconnected.
       if (task.client.isGone()) task.refuse()
       else resumed.push(task)
     }
@@ -51,6 +52,6 @@ export class EventLoopScheduler implements Scheduler {
   }
 }
 
-function busy(): DidAuthError {
+function createBusyError(): DidAuthError {
   return new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 })
 }

@@ -1,6 +1,6 @@
 import type { Client } from '../ports.js'
 
-/** Work that waits to run. The queue's owner calls exactly one of the two functions, once. */
+/** A task that waits to run. The queue's owner calls exactly one of its two functions, once. */
 export interface WaitingTask {
   client: Client
   resume: () => void
@@ -8,12 +8,12 @@ export interface WaitingTask {
 }
 
 /**
- * Tasks that wait, scheduled round-robin by client network. A full queue refuses the newest task of the network with
- * the most tasks, so that a flood from one network displaces only its own.
+ * Queue of waiting tasks in which client networks take turns. A full queue refuses the newest task of the network with
+ * the most tasks, so that a flood from one network displaces only its own tasks.
  */
 export class FairQueue<T extends WaitingTask = WaitingTask> {
   readonly #maxSize: number
-  /** Tasks by network, in the order in which the networks are served next. */
+  /** Tasks by network. The first network is served next. */
   readonly #byNetwork = new Map<string, T[]>()
   #size = 0
 
@@ -21,12 +21,12 @@ export class FairQueue<T extends WaitingTask = WaitingTask> {
     this.#maxSize = maxSize
   }
 
-  /** Tasks that wait. */
+  /** Number of waiting tasks. */
   get size(): number {
     return this.#size
   }
 
-  /** Adds a task, behind the others of its network or before them; a full queue refuses one. */
+  /** Adds a task after those of its network, or before them with `isFirst`. A full queue refuses a task. */
   add(task: T, isFirst = false): void {
     const { network } = task.client
     const tasks = this.#byNetwork.get(network)
@@ -43,7 +43,7 @@ export class FairQueue<T extends WaitingTask = WaitingTask> {
     if (first === undefined) return undefined
     const [network, tasks] = first
     const task = tasks.shift()
-    // Move the network to the end of the round.
+    // Move the network to the end of the queue.
     this.#byNetwork.delete(network)
     if (tasks.length > 0) this.#byNetwork.set(network, tasks)
     this.#size -= 1
@@ -52,7 +52,7 @@ export class FairQueue<T extends WaitingTask = WaitingTask> {
 
   #removeFromLongest(): T | undefined {
     let longest: [string, T[]] | undefined
-    // Among equal lengths take the last network, which would have been served last.
+    // If several networks have the most tasks, take the last one, which would be served last.
     for (const entry of this.#byNetwork) if (entry[1].length >= (longest?.[1].length ?? 0)) longest = entry
     if (longest === undefined) return undefined
     const [network, tasks] = longest

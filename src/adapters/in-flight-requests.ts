@@ -3,22 +3,23 @@ import type { Client, SignatureCache } from '../ports.js'
 import { ExpiringCache } from '../caches.js'
 import { toSite } from '../client-site.js'
 
-/** Largest part of the requests in flight that the clients of one site may start: a quarter. */
+/** Maximum part of the requests in flight that the clients of one site may start. */
 const SITE_SHARE = 1 / 4
 
 /**
- * Creates a function that sends requests to a remote party, and shares them in flight: equal ones are sent once. It
- * rejects with ERR_BUSY beyond `max` requests, of which one client network may start `maxPerNetwork`, and its site (/48
- * or /24) a quarter. Of the second half each site gets one, so that a few dozen addresses leave places for others.
+ * Creates a function that sends requests to a remote service and limits those in flight. Requests with the same key
+ * share one in flight. At most `max` are in flight: `maxPerNetwork` per client network, and a quarter per site (/48 or
+ * /24). If half of them are in use, each site may start only one, so that a few dozen addresses cannot block others.
+ * The function rejects with ERR_BUSY beyond a limit.
  */
 export function limitInFlightRequests<T>({ max, maxPerNetwork }: { max: number; maxPerNetwork: number }) {
   const byKey = new Map<string, { response: Promise<T>; network: string; site: string }>()
   return (key: string, { network }: Client, send: () => Promise<T>): Promise<T> => {
-    const known = byKey.get(key)
-    if (known !== undefined) return known.response
+    const inFlight = byKey.get(key)
+    if (inFlight !== undefined) return inFlight.response
     const site = toSite(network)
-    const fromSite = [...byKey.values()].filter((one) => one.site === site)
-    const fromNetwork = fromSite.filter((one) => one.network === network)
+    const fromSite = [...byKey.values()].filter((request) => request.site === site)
+    const fromNetwork = fromSite.filter((request) => request.network === network)
     const siteLimit = byKey.size < max / 2 ? Math.floor(max * SITE_SHARE) : 1
     if (byKey.size >= max || fromNetwork.length >= maxPerNetwork || fromSite.length >= siteLimit) {
       return Promise.reject(new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 }))
@@ -29,19 +30,19 @@ export function limitInFlightRequests<T>({ max, maxPerNetwork }: { max: number; 
   }
 }
 
-/** Signed texts that are remembered, of about 1 KB each. */
-const MAX_REMEMBERED = 5_000
-/** A signer may be remote, and each signature may cost money. */
+/** Maximum number of cached texts, of about 1 KB each. */
+const MAX_CACHED_TEXTS = 5_000
+/** Limits of signatures in flight: a signer may be remote, and each signature may cost money. */
 const SIGNATURES = { max: 200, maxPerNetwork: 20 }
 
-/** Remembers signed texts in this process's memory. Equal ones that are requested at the same time are signed once. */
+/** Creates a cache of signed texts in memory. Simultaneous requests with the same key share one signature. */
 export function createSignatureCache(lifetimeSeconds: number): SignatureCache {
-  const signed = new ExpiringCache<string>({ lifetimeSeconds, maxEntries: MAX_REMEMBERED })
+  const signed = new ExpiringCache<string>({ lifetimeSeconds, maxEntries: MAX_CACHED_TEXTS })
   const share = limitInFlightRequests<string>(SIGNATURES)
   return {
     async signOnce(key, client, nowSeconds, sign) {
-      const known = signed.get(key, nowSeconds)
-      if (known !== undefined) return known.value
+      const cachedText = signed.get(key, nowSeconds)
+      if (cachedText !== undefined) return cachedText.value
       return share(key, client, async () => {
         const text = await sign()
         signed.set(key, text, nowSeconds)

@@ -1,4 +1,4 @@
-/** Paths below the application or router of a service, and its URL. */
+/** URL of a service, and paths of its routes below its application or router. */
 export interface MountedService {
   serviceUrl: string
   requestAuthPath: string
@@ -7,12 +7,12 @@ export interface MountedService {
 
 const services = new WeakMap<object, MountedService>()
 
-/** Remembers which service an application or router has, for the test kit; of several, the first, which answers. */
+/** Stores the service of an application or router for the test kit. Of several, it is the first, which answers. */
 export function rememberService(app: object, service: MountedService): void {
   if (!services.has(app)) services.set(app, service)
 }
 
-/** Finds the service of an application or router of this process. */
+/** Finds the service of an application or router in this process. */
 export function findService(app: object): MountedService | undefined {
   return services.get(app)
 }

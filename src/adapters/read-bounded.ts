@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 
-/** Reads all bytes of a foreign body. The rest of a longer one is not read: leaving the loop cancels the stream. */
+/** Reads an untrusted body of at most `maxBytes`. If it is longer, the stream is cancelled and `tooLong` is thrown. */
 export async function readBounded(
   body: AsyncIterable<Uint8Array> | ReadableStream<Uint8Array> | null,
   maxBytes: number,
@@ -8,7 +8,7 @@ export async function readBounded(
 ): Promise<Buffer> {
   const chunks: Uint8Array[] = []
   let byteCount = 0
-  // The types of the web's streams do not have what Node's do.
+  // Web streams are iterable in Node, although their types do not say so.
   for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array>) {
     byteCount += chunk.length
     if (byteCount > maxBytes) throw tooLong()
@@ -17,7 +17,7 @@ export async function readBounded(
   return Buffer.concat(chunks)
 }
 
-/** Moves user and password of a URL to a header: `fetch` refuses URLs that have them, and quotes them in its error. */
+/** Moves user and password of a URL to a header. `fetch` refuses URLs with them, and quotes them in its error. */
 export function separateUser(text: string): { url: string; headers: { Authorization?: string } } {
   const url = new URL(text)
   const user = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`

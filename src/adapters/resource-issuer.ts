@@ -12,15 +12,16 @@ import { readBounded } from './read-bounded.js'
 
 const FETCH_MILLISECONDS = 5_000
 const MAX_ANSWER_BYTES = 64 * 1024
+/** Lifetime of cached keys, in seconds. */
 const KEYS_SECONDS = 600
-/** Anybody can send a token that names an unknown key. */
+/** Minimum time between two fetches, in seconds: anyone can send a token that names an unknown key. */
 const COOLDOWN_SECONDS = 30
 
-/** Parts named like the options of the library. */
+/** Dependencies of the verifier, with names as in the options of the library. */
 export interface ResourceIssuerParts {
   issuer: string
   audience: string
-  /** Keys of the issuer that are known here, published under their thumbprints. Undefined: they are fetched. */
+  /** Keys of the issuer, each under its thumbprint. Undefined: they are fetched from the issuer. */
   keys?: readonly ResourceKey[] | undefined
   networks: readonly string[] | undefined
   clock: Clock
@@ -28,38 +29,38 @@ export interface ResourceIssuerParts {
 }
 
 /**
- * Verifies the tokens of another service by the keys that it publishes. They are fetched when a token needs them, again
- * after 10 min or for a key that is unknown, once in 30 s at most. While the issuer is unavailable, or its set invalid,
- * the previous keys count; jose's own remote set drops these, and fetches for each unknown key.
+ * Creates a verifier of the tokens of another service by its published keys. The keys are fetched for the first token,
+ * after 10 min, and for an unknown key, at most once in 30 s. While the issuer is unavailable or its JWK set invalid,
+ * the previous keys stay in use. The remote JWK set of jose would drop them, and fetch for each unknown key.
  */
 export function createResourceIssuer(parts: ResourceIssuerParts): ResourceIssuer {
   const { issuer, audience, networks, clock, logger } = parts
   const verified = new RecentEntries<AuthenticatedUser>()
-  let known: { keys: ReadonlyMap<string, CryptoKey>; sinceSeconds: number } | undefined
-  let askedAtSeconds = -Infinity
-  let asked = Promise.resolve()
+  let cached: { keys: ReadonlyMap<string, CryptoKey>; sinceSeconds: number } | undefined
+  let fetchedAtSeconds = -Infinity
+  let fetching = Promise.resolve()
 
   const fetchKeys = async (sinceSeconds: number): Promise<void> => {
     const published = parts.keys && (await Promise.all(parts.keys.map(publishedKey)))
-    known = { keys: await (published === undefined ? fetchIssuerKeys(issuer) : importKeys(published)), sinceSeconds }
-    // This includes tokens of a key that is no longer listed.
+    cached = { keys: await (published === undefined ? fetchIssuerKeys(issuer) : importKeys(published)), sinceSeconds }
+    // Tokens of a key that is no longer published must be refused from now on.
     verified.clear()
   }
 
-  /** Returns the key of a token; undefined where the issuer has no such key. */
+  /** Returns the key of a token; undefined if the issuer does not publish it. */
   const findKey = async (kid: string): Promise<CryptoKey | undefined> => {
     const now = clock.nowSeconds()
-    const isKnown = known?.keys.has(kid) === true && Math.abs(now - known.sinceSeconds) < KEYS_SECONDS
-    if (!isKnown && Math.abs(now - askedAtSeconds) >= COOLDOWN_SECONDS) {
-      askedAtSeconds = now
-      asked = fetchKeys(now).catch((error: unknown) => {
+    const isCached = cached?.keys.has(kid) === true && Math.abs(now - cached.sinceSeconds) < KEYS_SECONDS
+    if (!isCached && Math.abs(now - fetchedAtSeconds) >= COOLDOWN_SECONDS) {
+      fetchedAtSeconds = now
+      fetching = fetchKeys(now).catch((error: unknown) => {
         const reason = describeFetchError(error)
         logger.warn({ event: 'issuer-keys', issuer, reason }, 'the keys of the trusted issuer could not be fetched')
       })
     }
-    if (!isKnown) await asked
-    if (known === undefined) throw new DidAuthError('ERR_KEYS', { retryAfterSeconds: COOLDOWN_SECONDS })
-    return known.keys.get(kid)
+    if (!isCached) await fetching
+    if (cached === undefined) throw new DidAuthError('ERR_KEYS', { retryAfterSeconds: COOLDOWN_SECONDS })
+    return cached.keys.get(kid)
   }
 
   const verify = async (token: string): Promise<AuthenticatedUser> => {
@@ -87,9 +88,11 @@ export function createResourceIssuer(parts: ResourceIssuerParts): ResourceIssuer
 }
 
 /**
- * Fetches the keys of an issuer by their `kid`, at least one: where discovery says, else at their usual place.
- * @throws Error naming what the issuer answered; TypeError of `fetch`, whose cause says why it was not reached, and for
- *   a set without valid keys, or with two keys of one `kid`
+ * Fetches the keys of an issuer, at least one, by `kid`: from the URL in its discovery document, else from
+ * `/.well-known/jwks.json`.
+ * @throws Error with the status or length of the answer
+ * @throws TypeError of `fetch`, whose `cause` is the network error; also for a JWK set without valid keys or with two
+ *   keys of one `kid`
  */
 export async function fetchIssuerKeys(issuer: string): Promise<ReadonlyMap<string, CryptoKey>> {
   const wellKnown = `${issuer.replace(/\/$/, '')}/.well-known`
@@ -106,11 +109,11 @@ async function importKeys(listed: readonly unknown[]): Promise<ReadonlyMap<strin
     if (keys.has(jwk.kid)) throw new TypeError('the JWK set has two keys of one kid')
     keys.set(jwk.kid, key)
   }
-  if (keys.size === 0) throw new TypeError('the JWK set has no key of P-256')
+  if (keys.size === 0) throw new TypeError('the JWK set has no P-256 key')
   return keys
 }
 
-/** A public key of P-256 that signs, as far as its members tell. */
+/** A public P-256 key whose members allow signatures by ES256. */
 type SigningKey = { kty: 'EC'; crv: 'P-256'; kid: string; x: string; y: string }
 
 function isSigningKey(key: unknown): key is SigningKey {
@@ -119,25 +122,25 @@ function isSigningKey(key: unknown): key is SigningKey {
   return isText && (key.use ?? 'sig') === 'sig' && (key.alg ?? 'ES256') === 'ES256'
 }
 
-/** Returns undefined for a key that is not a point of the curve. @see RFC 7517, section 5 */
+/** Imports a public key; undefined if it is no point of the curve. @see RFC 7517, section 5 */
 async function importPublicKey({ kty, crv, x, y }: SigningKey): Promise<CryptoKey | undefined> {
   const { importJWK } = await import('jose')
-  // Only symmetric keys are given as bytes.
+  // Only symmetric keys are imported as bytes.
   return importJWK({ kty, crv, x, y }, 'ES256').then(
     (key) => (key instanceof Uint8Array ? undefined : key),
     () => undefined
   )
 }
 
-/** Describes why a fetch failed, with its cause: `fetch` itself says no more than "fetch failed". */
+/** Describes a failed fetch with its cause. The message of `fetch` itself is only "fetch failed". */
 function describeFetchError(error: unknown): string {
   const cause = readField(error, 'cause')
-  // An error of several addresses has a code and no message.
+  // The error of a host with several addresses has a code and no message.
   const texts = [readField(error, 'message'), readField(cause, 'message') || readField(cause, 'code')]
   return texts.filter((text) => typeof text === 'string').join(': ')
 }
 
-/** Fetches JSON of at most 64 KiB. The issuer is trusted with its keys, and not with our memory. */
+/** Fetches JSON of at most 64 KiB. The issuer is trusted for its keys, but must not exhaust this process's memory. */
 async function fetchJson(url: string): Promise<unknown> {
   const signal = AbortSignal.timeout(FETCH_MILLISECONDS)
   const { status, body } = await fetch(withLoopbackAddress(url), { redirect: 'error', signal })
@@ -147,28 +150,28 @@ async function fetchJson(url: string): Promise<unknown> {
   return JSON.parse(bytes.toString())
 }
 
-/** Replaces `localhost` of an http URL: its other address, [::1], may belong to another user's process. */
+/** Replaces `localhost` in an http URL by 127.0.0.1. The port at [::1] may belong to another user's process. */
 function withLoopbackAddress(text: string): URL {
   const url = new URL(text)
   if (url.protocol === 'http:' && url.hostname === 'localhost') url.hostname = '127.0.0.1'
   return url
 }
 
-/** Returns the public half of a key as it is published: under its thumbprint (RFC 7638). */
+/** Returns the published form of a key: its public half, with its thumbprint (RFC 7638) as `kid`. */
 async function publishedKey({ x = '', y = '' }: ResourceKey) {
   const { calculateJwkThumbprint } = await import('jose')
   const jwk = { kty: 'EC', crv: 'P-256', x, y }
   return { ...jwk, kid: await calculateJwkThumbprint(jwk), alg: 'ES256', use: 'sig' }
 }
 
-/** Keys of P-256, each published under its thumbprint (RFC 7638). jose is loaded on first use. */
+/** Creates signer and publisher of P-256 keys. Each key's `kid` is its thumbprint (RFC 7638). */
 export function createResourceKeys(keys: readonly ResourceKey[]): ResourceKeys {
   const loaded = createLazy(async () => {
     const { importJWK, SignJWT } = await import('jose')
-    const load = async (given: ResourceKey) => {
-      const published = await publishedKey(given)
+    const load = async (jwk: ResourceKey) => {
+      const published = await publishedKey(jwk)
       const { kty, crv, x, y, kid } = published
-      const key = await importJWK({ kty, crv, x, y, d: given.d ?? '' }, 'ES256')
+      const key = await importJWK({ kty, crv, x, y, d: jwk.d ?? '' }, 'ES256')
       const sign: ResourceKeys['sign'] = (claims) =>
         new SignJWT(claims).setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid }).sign(key)
       return { sign, published }

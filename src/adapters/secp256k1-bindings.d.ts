@@ -1,4 +1,4 @@
-// The bindings of `secp256k1` 5, imported past its main file, see curve.ts.
+// Bindings of `secp256k1` 5, which curve.ts imports directly and not through the main file.
 declare module 'secp256k1/bindings.js' {
   const bindings: {
     ecdsaSign(hash: Uint8Array, privateKey: Uint8Array): { signature: Uint8Array; recid: number }

@@ -10,29 +10,29 @@ import { issueJwt, findLocalKey, signWith } from './es256k-signer.js'
 
 const SIGNER_SECONDS = 10
 const RETRY_AFTER_SECONDS = 5
-// Not the form of a JWT, so that no signature over a probe can ever be one over a token.
+// Probes do not have the form of a JWT, so that the signature of a probe is never the signature of a token.
 const FIRST_PROBE = 'express-did-auth asks: which key is this?'
 const SECOND_PROBE = 'express-did-auth asks again: which key is this?'
 
 interface SignerParts {
   curve: Curve
   logger: Logger
-  /** Called with the address of the new key after a change of keys: tokens of the former key are refused. */
+  /** Called with the address of the new key after a change of the key. Tokens of the former key are then refused. */
   onKeyChange?: ((address: string) => void) | undefined
 }
 
 /**
- * The service's key behind a did-jwt signer, whose public key is learnt from signatures. One signature fits two keys.
- * The key of `serviceDid` decides; where neither is, a second signature does, with a warning, because the owner of a
- * DID may have changed. Each signature of a foreign signer is checked: a key store that changed its key must not hand
- * out tokens that no instance accepts.
+ * Creates the service's key from a did-jwt signer. The public key is recovered from a signature, which fits two keys.
+ * If one of them is the key of `serviceDid`, it is used. Otherwise a second signature decides, with a warning: the
+ * owner of the DID may have changed. Every signature of a remote signer is verified, because a key store that has
+ * changed its key must not issue tokens that no instance accepts.
  */
 export function createServiceKey(parts: SignerParts, signer: Signer, serviceDid: string): ServiceKey {
   const ownKey = findLocalKey(signer)?.key
-  let warnedOf: string | undefined
+  let warnedAddress: string | undefined
   let lastKey: Uint8Array | undefined
 
-  const failed = (cause: unknown): DidAuthError =>
+  const createError = (cause: unknown): DidAuthError =>
     new DidAuthError('ERR_SIGNER', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
 
   const askSigner = async (data: string, deadline: Deadline): Promise<Uint8Array> => {
@@ -43,11 +43,11 @@ export function createServiceKey(parts: SignerParts, signer: Signer, serviceDid:
       if (signature !== undefined) return signature
       throw new TypeError('the signer returned no ES256K signature')
     } catch (cause) {
-      throw failed(cause)
+      throw createError(cause)
     }
   }
 
-  const candidates = async (probe: string): Promise<Uint8Array[]> => {
+  const recoverKeys = async (probe: string): Promise<Uint8Array[]> => {
     const signature = await askSigner(probe, ownTime)
     const hash = parts.curve.sha256(probe)
     return [0, 1].flatMap((recovery) => parts.curve.recover(hash, signature, recovery) ?? [])
@@ -57,44 +57,44 @@ export function createServiceKey(parts: SignerParts, signer: Signer, serviceDid:
     try {
       return isEthrDid(serviceDid) ? addressOfDid(serviceDid, parts.curve) : undefined
     } catch (cause) {
-      throw failed(new Error('serviceDid has a public key that is not a point of the curve', { cause }))
+      throw createError(new Error('serviceDid has a public key that is not a point of the curve', { cause }))
     }
   }
 
-  const learn = async (): Promise<Uint8Array> => {
-    const keys = await candidates(FIRST_PROBE)
+  const learnKey = async (): Promise<Uint8Array> => {
+    const firstKeys = await recoverKeys(FIRST_PROBE)
     const expected = expectedAddress()
-    const own = keys.find((key) => addressOfPublicKey(parts.curve, key) === expected)
-    if (own !== undefined) return own
-    const others = await candidates(SECOND_PROBE)
-    const key = keys.find((one) => others.some((other) => Buffer.compare(one, other) === 0))
-    if (key === undefined) throw failed(new Error('the signer made two signatures with different keys'))
-    const address = addressOfPublicKey(parts.curve, key)
-    if (expected !== undefined && warnedOf !== address) {
-      warnedOf = address
+    const expectedKey = firstKeys.find((key) => addressOfPublicKey(parts.curve, key) === expected)
+    if (expectedKey !== undefined) return expectedKey
+    const secondKeys = await recoverKeys(SECOND_PROBE)
+    const commonKey = firstKeys.find((first) => secondKeys.some((second) => Buffer.compare(first, second) === 0))
+    if (commonKey === undefined) throw createError(new Error('the signer made two signatures with different keys'))
+    const address = addressOfPublicKey(parts.curve, commonKey)
+    if (expected !== undefined && warnedAddress !== address) {
+      warnedAddress = address
       parts.logger.warn({ event: 'signer-address', address, serviceDid }, 'serviceSigner is not the key of serviceDid')
     }
-    return key
+    return commonKey
   }
 
-  const noteChange = (key: Uint8Array): Uint8Array => {
+  const reportChange = (key: Uint8Array): Uint8Array => {
     const isChanged = lastKey !== undefined && Buffer.compare(lastKey, key) !== 0
     lastKey = key
     if (isChanged) parts.onKeyChange?.(addressOfPublicKey(parts.curve, key))
     return key
   }
 
-  const publicKey = createLazy(() => learn().then(noteChange))
+  const publicKey = createLazy(() => learnKey().then(reportChange))
 
   const sign = async (data: string, deadline: Deadline): Promise<Uint8Array> => {
     if (ownKey !== undefined) return signWith(parts.curve, ownKey, data)
-    const known = publicKey()
-    const key = await known
+    const cachedKey = publicKey()
+    const key = await cachedKey
     const signature = await askSigner(data, deadline)
     if (parts.curve.verify(parts.curve.sha256(data), signature, key)) return signature
-    // The signer has another key now, or returned an invalid signature: the next request learns which.
-    publicKey.forget(known)
-    throw failed(new Error('the signature does not fit the key that the signer had before'))
+    // The signer has changed its key or returned an invalid signature. The next request learns the key again.
+    publicKey.forget(cachedKey)
+    throw createError(new Error("the signature does not match the signer's previous key"))
   }
 
   return { publicKey, issueJwt: (payload, deadline) => issueJwt(payload, (data) => sign(data, deadline)) }

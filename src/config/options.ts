@@ -6,54 +6,57 @@ import type { Claim } from '../protocol/selective-disclosure.js'
 
 /** Options of the login by an EIP-4361 message. */
 export interface SiweOptions {
-  /** Path below which `nonce`, `verify` and `logout` are. Default `/siwe`. */
+  /** Path prefix of the routes `nonce`, `verify` and `logout`. Default `/siwe`. */
   path?: string | undefined
   /**
-   * Network of these users' DIDs, `''` or `ethereum` for Ethereum, whatever chain a message names. Default: that of
-   * `serviceDid`. The number of a chain of `contractWallets` is refused.
+   * Network in the DIDs of these users, whatever chain their messages name; `''` or `ethereum` for Ethereum. Default:
+   * the network of `serviceDid`. It must not be the number of a chain in `contractWallets`.
    */
   network?: string | undefined
   /** Validity of a nonce, in seconds, 30 to 3,600. Default 300. */
   nonceSeconds?: number | undefined
-  /** Further hosts of pages whose messages are accepted, with their port. */
+  /**
+   * Further hosts of pages whose messages are accepted, such as `app.example:8443`, or a synchronous function that
+   * returns `true` for them. The hosts of `serviceUrl`, `loginDomains` and `trustedOrigins` are always accepted.
+   */
   domains?: readonly string[] | ((domain: string) => boolean) | undefined
 }
 
 /**
- * The configuration of {@link setupDidAuth}: the specification's table, then what this package adds. An option that is
- * undefined counts as absent, so that it may be taken directly from `process.env`.
+ * Options of {@link setupDidAuth}: first those of the specification, then those that this package adds. An option that
+ * is `undefined` counts as absent, so that values of `process.env` fit as they are.
  */
 export interface DidAuthConfig {
-  /** Secret that challenges are computed from; 32 bytes or more. Instances of one service share it. */
+  /** Secret from which challenges are computed, at least 32 bytes. All instances of a service share it. */
   challengeSecret: string
-  /** Audience (`aud`) of all tokens. An http(s) URL also names the login domain and a trusted origin. */
+  /** Audience (`aud`) of all tokens. If it is an http(s) URL, its host is a login domain and its origin is trusted. */
   serviceUrl: string
-  /** DID whose key signs the tokens. Default with `serviceSigner: es256kSigner(privateKey)`: that key's, on `rsk`. */
+  /** DID whose key signs the tokens. Default with `es256kSigner(privateKey)`: the DID of that key on `rsk`. */
   serviceDid?: string | undefined
   /**
-   * DIDs (`did:ethr`) that the service had before its key was replaced, at most 10: access tokens that they issued stay
-   * valid until their `exp`. Remove them then.
+   * Former DIDs (`did:ethr`) of the service after a change of its key, at most 10. Access tokens that they issued stay
+   * valid until their `exp`; remove the DIDs after that.
    */
   previousServiceDids?: readonly string[] | undefined
-  /** Signs with the key of `serviceDid`: `es256kSigner(privateKey)` or any did-jwt ES256K signer. */
+  /** Signer with the key of `serviceDid`: `es256kSigner(privateKey)` or any did-jwt ES256K signer. */
   serviceSigner: Signer
-  /** Whether tokens are sent in cookies. Default false: in bodies and the Authorization header. */
+  /** Whether tokens travel in cookies. Default false: in bodies and the Authorization header. */
   useCookies?: boolean | undefined
-  /** Default `/request-signup`. Each challenge is served at POST `path` and GET `path/:did`. */
+  /** Path of the challenge for a sign up: `POST <path>` and `GET <path>/:did`. Default `/request-signup`. */
   requestSignupPath?: string | undefined
-  /** Default `/signup`. */
+  /** Path of the sign up. Default `/signup`. */
   signupPath?: string | undefined
-  /** Default `/request-auth`. */
+  /** Path of the challenge for a login: `POST <path>` and `GET <path>/:did`. Default `/request-auth`. */
   requestAuthPath?: string | undefined
-  /** Default `/auth`. */
+  /** Path of the login. Default `/auth`. */
   authPath?: string | undefined
-  /** Default `/logout`. */
+  /** Path of the logout. Default `/logout`. */
   logoutPath?: string | undefined
-  /** Default `/refresh-token`. */
+  /** Path of the refresh. Default `/refresh-token`. */
   refreshTokenPath?: string | undefined
   /** Longest validity of a challenge, in seconds. Default 300. */
   challengeExpirationTimeInSeconds?: number | undefined
-  /** Requests that one DID may make to protected routes per time slot. Default 20. */
+  /** Maximum number of requests of one DID to protected routes per time slot. Default 20. */
   maxRequestsPerTimeSlot?: number | undefined
   /** Length of a time slot, in seconds. Default 600. */
   timeSlotInSeconds?: number | undefined
@@ -61,91 +64,91 @@ export interface DidAuthConfig {
   userSessionDurationInHours?: number | undefined
   /** Validity of each access token, in seconds. Default 600; more than 900 gives a warning. */
   accessTokenExpirationTimeInSeconds?: number | undefined
-  /** RPC address for resolving did:ethr issuers of credentials. Default: both Rootstock networks. */
+  /** URL of the RPC node that resolves did:ethr. Default: public nodes of both Rootstock networks. */
   rpcUrl?: string | undefined
-  /** Network that `rpcUrl` serves (default `rsk`; `ethereum`), or which of the default networks to keep. */
+  /** Network of the node at `rpcUrl` (default `rsk`). Without `rpcUrl`: which of the two default networks to use. */
   networkName?: string | undefined
-  /** Address of the DID registry contract. */
+  /** Address of the DID registry contract, `0x` and 40 hex digits. Default: the registry of Rootstock. */
   registry?: string | undefined
-  /** Runs at each login with a valid signature. */
+  /** Business logic at each login with a valid signature. It may refuse the user and add claims. */
   authenticationBusinessLogic?: AuthenticationBusinessLogic | undefined
   /** Names of credential schemas requested at sign up. `trustedIssuers` or the business logic decides on issuers. */
   requiredCredentials?: readonly string[] | undefined
-  /** Claims requested at sign up. What a user answers is in no signed message: it is the user's own word. */
+  /** Claims requested at sign up. Their values are unverified: no signed message contains them. */
   requiredClaims?: readonly Claim[] | undefined
-  /** Runs at each sign up with a valid signature; decides about what was disclosed. */
+  /** Business logic at each sign up with a valid signature. It decides on the disclosed credentials and claims. */
   signupBusinessLogic?: SignupBusinessLogic | undefined
 
-  /** Sessions, uses and quotas. Default: memory, which is bounded and forgets at restart. */
+  /** Store of sessions, challenge uses and quotas. Default: a bounded store in memory, which a restart empties. */
   store?: Store | undefined
   /** `single-use` (default): one signature opens one session. `window`: any number until its window ends. */
   replayProtection?: 'single-use' | 'window' | undefined
-  /** Seconds in which a replaced refresh token is only refused, and does not count as stolen. Default 10. */
+  /** Seconds after its replacement in which a refresh token is refused without counting as stolen. Default 10. */
   refreshReuseGraceSeconds?: number | undefined
-  /** Hours after its login at which a session ends, however often it was refreshed; fractions count. Default: none. */
+  /** Maximum lifetime of a session in hours, however often it is refreshed; fractions allowed. Default: unlimited. */
   absoluteSessionDurationInHours?: number | undefined
-  /** Runs at each refresh; `false` or a DidAuthError revokes the session, and any other error is a failure. */
+  /** Business logic at each refresh. `false` or a DidAuthError revokes the session; any other error is a failure. */
   refreshBusinessLogic?: RefreshBusinessLogic | undefined
-  /** Issuers whose credentials are accepted at sign up, asked before anything is resolved. Default: any. */
+  /** Issuers whose credentials are accepted at sign up. They are checked before any DID is resolved. Default: any. */
   trustedIssuers?: readonly string[] | ((issuerDid: string) => unknown) | undefined
-  /** Further texts accepted after `Login to `. At most 6 with those of `serviceUrl`. */
+  /** Further texts accepted after `Login to `. Together with those of `serviceUrl`, at most 6. */
   loginDomains?: readonly string[] | undefined
-  /** Accepted first lines of a message: `login`, `Login to <domain>` (default); `url`, `URL: <domain>`, of rLogin. */
+  /** Accepted first lines of a message: `login`, `Login to <domain>` (default); `url`, `URL: <domain>` of rLogin. */
   loginDialects?: readonly ('login' | 'url')[] | undefined
   /**
-   * Clients of nodes by chain id: users whose account is a contract of such a chain log in by EIP-4361, as
-   * `did:ethr:0x<chain id>:<address>`. No key logs in with such a DID. Default: none, and no chain is called at login.
-   * {@link ContractVerifier} has the recipe.
+   * Clients for blockchain nodes, by chain id. Users whose account is a contract on one of these chains log in by
+   * EIP-4361, as `did:ethr:0x<chain id>:<address>`; no key can log in with such a DID. Default: none, and a login makes
+   * no blockchain request. See {@link ContractVerifier} for an example.
    */
   contractWallets?: Readonly<Record<number, ContractVerifier>> | undefined
   /**
-   * Authority on who controls a DID: `address` (default), the key of the address in it, offline; `document`, each key that its
-   * document lists under `authentication`, asked at login and at each refresh from the resolver of `rpcUrl` or
-   * `resolver`.
+   * Authority on the control of a DID. `address` (default): the key of the address in the DID controls it, and no
+   * network request is made. `document`: each key that the DID document lists under `authentication` controls it. The
+   * document is resolved at login and at each refresh, through `rpcUrl` or `resolver`.
    */
   didControl?: 'address' | 'document' | undefined
-  /** Networks of users' DIDs that are accepted, `''` or `ethereum` for Ethereum: `['rsk', '']`. Default: any. */
+  /** Accepted networks of users' DIDs, such as `['rsk', '']`; `''` or `ethereum` is Ethereum. Default: any. */
   networks?: readonly string[] | undefined
-  /** Whether the security events `login` and `signup` contain the proof that the user signed. Default false. */
+  /** Whether the security events `login` and `signup` contain the message that the user signed. Default false. */
   loginProofs?: boolean | undefined
-  /** Login by EIP-4361 messages, as wallet modals sign them: `true` for its defaults. Default: no such routes. */
+  /** Login by EIP-4361 messages, as wallet modals sign them. `true` sets its defaults. Default: off. */
   siwe?: true | SiweOptions | undefined
-  /** Further origins of your own pages: they may make unsafe requests with cookies, and do not count as foreign. */
+  /** Further origins of your own pages. They may make unsafe requests with cookies. */
   trustedOrigins?: readonly string[] | undefined
   /** Prefix of both cookies' names. `__Host-` prevents sibling domains from setting them. Default: none. */
   cookiePrefix?: '' | '__Host-' | '__Secure-' | undefined
-  /** Path of `GET` for the caller's own session, such as `/session`. Default: no such route. */
+  /** Path of `GET` for the caller's session, such as `/session`. Default: no such route. */
   sessionPath?: string | undefined
   /** Path of `GET` for the list of the caller's sessions, and of `DELETE <path>/:id`. Default: no such routes. */
   sessionsPath?: string | undefined
-  /** URLs of other services that users get tokens for, https or on this machine, at most 50. Needs `resourceKeys`. */
+  /** URLs of other services for which users get tokens: https or this machine, at most 50. Needs `resourceKeys`. */
   resources?: readonly string[] | undefined
-  /** Private keys of P-256 as JWK: the first signs the tokens for `resources`, all are published. */
+  /** Private P-256 keys as JWK. The first signs the tokens for `resources`; all public keys are published. */
   resourceKeys?: readonly ResourceKey[] | undefined
-  /** Default `/resource-token`. */
+  /** Path of the tokens for `resources`. Default `/resource-token`. */
   resourceTokenPath?: string | undefined
   /**
-   * `serviceUrl` of a service whose tokens are accepted here, after `Bearer`; `audience` is this service by default.
-   * Its `resourceKeys` are fetched, unless `keys` has them: the public halves are enough.
+   * Another service whose tokens are accepted here, sent after `Bearer`. `issuer` is its `serviceUrl`; `audience` is
+   * the `serviceUrl` of this service by default. Its public keys are fetched from it unless `keys` contains them.
    */
   resourceIssuer?:
     { issuer: string; audience?: string | undefined; keys?: readonly ResourceKey[] | undefined } | undefined
-  /** Publishes `/.well-known/did-auth.json`, as `resources` does. Default false. */
+  /** Whether `/.well-known/did-auth.json` is published; with `resources` it always is. Default false. */
   discovery?: boolean | undefined
-  /** Receives each event that an operator may want to count, or to be notified of. */
+  /** Receives each event that operators may want to count or to be notified of. */
   onSecurityEvent?: OnSecurityEvent | undefined
-  /** Format of error answers when `Accept` does not decide: `text` (default), or `problem` for RFC 9457. */
+  /** Format of error answers if `Accept` does not decide: `text` (default), or `problem` for RFC 9457. */
   errorFormat?: 'text' | 'problem' | undefined
-  /** Any did-resolver `Resolvable`; replaces `rpcUrl`, `networkName` and `registry`. */
+  /** Any did-resolver `Resolvable`. It replaces `rpcUrl`, `networkName` and `registry`. */
   resolver?: DidResolver | undefined
-  /** Default: warnings and errors go to the console. */
+  /** Receiver of log lines. Default: warnings and errors on the console. */
   logger?: Logger | undefined
-  /** Clock that tests replace. */
+  /** Clock of the service, for tests. Default: the clock of this machine. */
   clock?: Clock | undefined
 }
 
-/** A configuration without the options that are undefined. */
-export type GivenConfig = { [Option in keyof DidAuthConfig]: Exclude<DidAuthConfig[Option], undefined> }
+/** Options of the caller without those that are undefined. */
+export type DefinedOptions = { [Option in keyof DidAuthConfig]: Exclude<DidAuthConfig[Option], undefined> }
 
 /** Default of every option that has one. */
 export const defaults = {
@@ -178,18 +181,18 @@ export const defaults = {
   errorFormat: 'text',
   requiredCredentials: [],
   requiredClaims: []
-} satisfies Partial<GivenConfig>
+} satisfies Partial<DefinedOptions>
 
-type Defaults = Required<Pick<GivenConfig, keyof typeof defaults>>
+type Defaults = Required<Pick<DefinedOptions, keyof typeof defaults>>
 
-/** Networks that issuers are resolved on when no `rpcUrl` is given. */
+/** Networks on which DIDs are resolved if no `rpcUrl` is given. */
 export const defaultNetworks: readonly EthrNetwork[] = [
   { name: 'rsk', rpcUrl: 'https://public-node.rsk.co', chainId: 30 },
   { name: 'rsk:testnet', rpcUrl: 'https://public-node.testnet.rsk.co', chainId: 31 }
 ]
 
-/** A configuration with every default applied. */
-export type CompleteConfig = Omit<GivenConfig, 'siwe'> & Defaults & { siwe: CompleteSiwe | undefined }
+/** Options with every default applied, in the units of the caller. */
+export type CompleteOptions = Omit<DefinedOptions, 'siwe'> & Defaults & { siwe: CompleteSiweOptions | undefined }
 
 /** Default paths of the routes that accept POST. */
 export const defaultPaths = {
@@ -201,31 +204,34 @@ export const defaultPaths = {
   logout: defaults.logoutPath
 } as const
 
-/** Returns the network as DIDs name it: `ethereum` is another name of `''`. */
+/** Returns the name of a network in DIDs: `ethereum` becomes `''`. */
 export function toNetwork(name: string): string {
   return name.toLowerCase() === 'ethereum' ? '' : name
 }
 
-/** Completes the options of EIP-4361; undefined where it is off. */
-export function completeSiwe({ siwe, serviceDid }: Pick<GivenConfig, 'siwe' | 'serviceDid'>): CompleteSiwe | undefined {
+/** Completes the options of EIP-4361; undefined if it is off. */
+export function completeSiwe({
+  siwe,
+  serviceDid
+}: Pick<DefinedOptions, 'siwe' | 'serviceDid'>): CompleteSiweOptions | undefined {
   if (siwe === undefined) return undefined
   const { path = '/siwe', network, nonceSeconds = 300, domains = [] } = siwe === true ? {} : siwe
-  const ofService = serviceDid === undefined ? 'rsk' : networkOfDid(serviceDid)
+  const serviceNetwork = serviceDid === undefined ? 'rsk' : networkOfDid(serviceDid)
   return {
     path: path.replace(/\/$/, ''),
-    network: network === undefined ? ofService : toNetwork(network),
+    network: network === undefined ? serviceNetwork : toNetwork(network),
     nonceSeconds,
     domains
   }
 }
 
-/** Options of EIP-4361. The network is absent if none is given and the service's DID is not of did:ethr. */
-export type CompleteSiwe = Required<Pick<SiweOptions, 'network'>> & {
+/** Complete options of EIP-4361. The network is undefined if none is given and `serviceDid` is not a did:ethr. */
+export type CompleteSiweOptions = Required<Pick<SiweOptions, 'network'>> & {
   [Option in 'path' | 'nonceSeconds' | 'domains']: NonNullable<SiweOptions[Option]>
 }
 
-/** Lists the routes of a configuration; the last ones are off unless they are set. */
-export function listPaths({ siwe, ...config }: Omit<CompleteConfig, 'serviceUrl'>): Paths {
+/** Returns the path of each route; undefined for a route that is off. */
+export function listPaths({ siwe, ...config }: Omit<CompleteOptions, 'serviceUrl'>): Paths {
   const hasResources = config.resources.length > 0
   return {
     requestSignup: config.requestSignupPath,

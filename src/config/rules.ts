@@ -1,5 +1,5 @@
 import { defaultNetworks, defaults, listPaths, completeSiwe, toNetwork } from './options.js'
-import type { CompleteConfig, DidAuthConfig, GivenConfig, SiweOptions } from './options.js'
+import type { CompleteOptions, DidAuthConfig, DefinedOptions, SiweOptions } from './options.js'
 import { storeVerbs } from '../ports.js'
 import { findNetworkNumber, isDid, isEthrDid, isEthrNetwork, isKeyDid } from '../protocol/did.js'
 import { readField, isObject } from '../protocol/json.js'
@@ -7,13 +7,13 @@ import { acceptedLoginDomains, isLoginDialect, MAX_LOGIN_DOMAINS } from '../prot
 import { isSecureUrl, parseHttpUrl, parseUrl } from '../protocol/parse-url.js'
 import { isClaim } from '../protocol/selective-disclosure.js'
 
-// The address of an RPC node often carries its customer's key.
+// The URL of an RPC node often contains its customer's key.
 const SECRET_FIELD = /secret|signer|rpcUrl|config|resourceKeys/i
-// A private key in the wrong field.
+// Digits that may be a private key in the wrong field.
 const KEY = /[0-9a-f]{64,}/gi
 const MAX_SHOWN_LENGTH = 100
 
-/** Returns a value as a message may show it. */
+/** Formats a received value for an error message, without secrets. */
 export function describe(field: string, value: unknown): string {
   if (value === undefined || value === null) return 'nothing'
   if (Array.isArray(value)) return describeArray(field, value)
@@ -29,25 +29,27 @@ function describeArray(field: string, values: unknown[]): string {
   return `[${shown.length > MAX_SHOWN_LENGTH ? `${shown.slice(0, MAX_SHOWN_LENGTH)}…` : shown}]`
 }
 
+/** Check of one option. */
 interface Rule {
   holds: (value: unknown) => boolean
+  /** Instruction for the reader of the error: "give a number of hours above 0". */
   remedy: string | ((value: unknown) => string)
   required?: true
 }
 
 const text: Rule = { holds: (value) => typeof value === 'string' && value !== '', remedy: 'give a non-empty string' }
 const path: Rule = {
-  // Express would read these characters as a pattern, while our routes compare paths literally.
+  // Express reads these characters as a pattern, but this package compares paths literally.
   holds: (value) => typeof value === 'string' && /^\/[^\s?#:*+!(){}[\]\\]*$/.test(value),
   remedy: 'give a path that starts with "/" and is not a pattern'
 }
-const truth: Rule = { holds: (value) => typeof value === 'boolean', remedy: 'give true or false' }
-const logic: Rule = { holds: (value) => typeof value === 'function', remedy: 'give a function' }
+const booleanRule: Rule = { holds: (value) => typeof value === 'boolean', remedy: 'give true or false' }
+const functionRule: Rule = { holds: (value) => typeof value === 'function', remedy: 'give a function' }
 const acceptObject = (...methods: string[]): Rule => ({
   holds: (value) => isObject(value) && methods.every((method) => typeof value[method] === 'function'),
   remedy: `give an object with ${methods.join(', ')}`
 })
-// At most 32 years: a date that far from now is still a safe integer, whatever is added to it.
+// 32 years, so that sums of times stay safe integers.
 const MAX_SECONDS = 1e9
 const acceptNumber = (least: number, most: number, remedy: string): Rule => ({
   holds: (value) => typeof value === 'number' && value >= least && value <= most,
@@ -74,11 +76,11 @@ const isUrl = (value: unknown): boolean => typeof value === 'string' && parseHtt
 const parseOrigin = (value: unknown): string | undefined =>
   typeof value === 'string' ? parseUrl(value)?.origin : undefined
 const isOrigin = (value: unknown): boolean => typeof value === 'string' && parseOrigin(value) === value
-/** Whether it is a host as browsers spell it: without user, and without the port of https. */
+/** Whether a value is a host as browsers spell it: without user, and without the default port of https. */
 const isHost = (value: unknown): boolean =>
   typeof value === 'string' && parseUrl(`https://${value}`)?.host === value.toLowerCase()
 
-/** Whether it has the form of a private JWK of P-256. Its halves are compared when it is loaded, for `ready`. */
+/** Whether a value has the form of a P-256 key as JWK. Loading it for `ready` checks that its halves match. */
 const isP256Key = (key: unknown, members = ['x', 'y']): boolean =>
   readField(key, 'kty') === 'EC' &&
   readField(key, 'crv') === 'P-256' &&
@@ -92,9 +94,9 @@ function isTrustedIssuer(value: unknown): boolean {
   return isSecureUrl(readField(value, 'issuer')) && text.holds(audience) && (keys === undefined || areKeys)
 }
 
-/** Whether it is a network of users' DIDs. DIDs of Ethereum name none, so that `mainnet` would accept nobody. */
+/** Whether a value is a network of users' DIDs. Not `mainnet`: DIDs of Ethereum contain no network name. */
 const isUserNetwork = (value: unknown): boolean => isEthrNetwork(value) && value.toLowerCase() !== 'mainnet'
-/** Creates a remedy that has a hint for `mainnet`. */
+/** Creates a remedy with a hint for the value `mainnet`. */
 const toNetworkRemedy =
   (remedy: string): Extract<Rule['remedy'], (value: unknown) => string> =>
   (value) =>
@@ -110,7 +112,7 @@ const siweRules: Record<keyof SiweOptions, Rule> = {
   }
 }
 
-/** Whether an entry is a chain's client. A client that names its chain has to name the right one. */
+/** Whether an entry is a client under its chain id. If the client has a `chain`, the ids must be equal. */
 const isContractVerifier = ([chainId, client]: [string, unknown]): boolean =>
   /^[1-9]\d{0,14}$/.test(chainId) &&
   acceptObject('verifyMessage', 'getCode', 'getChainId').holds(client) &&
@@ -123,7 +125,11 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
     remedy: 'give a URI of printable ASCII without space, double quote or backslash',
     required: true
   },
-  serviceSigner: { ...logic, remedy: 'give es256kSigner(privateKey) or another did-jwt ES256K signer', required: true },
+  serviceSigner: {
+    ...functionRule,
+    remedy: 'give es256kSigner(privateKey) or another did-jwt ES256K signer',
+    required: true
+  },
   serviceDid: { holds: isKeyDid, remedy: 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)', required: true },
   previousServiceDids: acceptList(
     isNamedKey,
@@ -131,7 +137,7 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
     0,
     10
   ),
-  useCookies: truth,
+  useCookies: booleanRule,
   requestSignupPath: path,
   signupPath: path,
   requestAuthPath: path,
@@ -149,13 +155,13 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
     holds: (value) => typeof value === 'string' && /^0x[0-9a-fA-F]{40}$/.test(value),
     remedy: 'give a contract address, 0x and 40 hex digits'
   },
-  authenticationBusinessLogic: logic,
+  authenticationBusinessLogic: functionRule,
   requiredCredentials: acceptList((value) => text.holds(value), 'give an array of schema names'),
   requiredClaims: acceptList(isClaim, 'give an array of { claimType, claimValue, reason?, essential? }'),
-  signupBusinessLogic: logic,
+  signupBusinessLogic: functionRule,
   store: acceptObject(...Object.values(storeVerbs).flat(), 'ping', 'close'),
   absoluteSessionDurationInHours: hours,
-  refreshBusinessLogic: logic,
+  refreshBusinessLogic: functionRule,
   trustedIssuers: {
     holds: (value) => typeof value === 'function' || (Array.isArray(value) && value.every(isDid)),
     remedy: 'give an array of DIDs, or a function of a DID'
@@ -170,8 +176,8 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
     holds: isTrustedIssuer,
     remedy: 'give { issuer, audience?, keys? }, the issuer as a URL, https or on this machine, keys of P-256 as JWK'
   },
-  discovery: truth,
-  onSecurityEvent: logic,
+  discovery: booleanRule,
+  onSecurityEvent: functionRule,
   errorFormat: acceptValues('text', 'problem'),
   replayProtection: acceptValues('single-use', 'window'),
   refreshReuseGraceSeconds: acceptSeconds(0),
@@ -187,17 +193,17 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
     toNetworkRemedy('give an array of networks such as "rsk", "" for Ethereum, at least one'),
     1
   ),
-  loginProofs: truth,
+  loginProofs: booleanRule,
   siwe: {
     holds: (value) => value === true || isObject(value),
     remedy: `give true, or an object of ${Object.keys(siweRules).join(', ')}`
   },
   trustedOrigins: acceptList(isOrigin, (values) => {
-    const meant = (Array.isArray(values) ? values : []).filter((value) => !isOrigin(value)).map(parseOrigin)
-    const spelled = meant.filter((origin) => origin !== undefined && origin !== 'null')
-    return spelled.length === 0
+    const parsed = (Array.isArray(values) ? values : []).filter((value) => !isOrigin(value)).map(parseOrigin)
+    const corrected = parsed.filter((origin) => origin !== undefined && origin !== 'null')
+    return corrected.length === 0
       ? 'give an array of origins such as "https://app.example"'
-      : `give an array of origins as browsers spell them: ${describe('trustedOrigins', spelled)}`
+      : `give an array of origins as browsers spell them: ${describe('trustedOrigins', corrected)}`
   }),
   resolver: acceptObject('resolve'),
   logger: acceptObject('info', 'warn', 'error'),
@@ -207,86 +213,91 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
 /** Names of all options. */
 export const optionNames: readonly string[] = Object.keys(rules)
 
-/** Tells a signer whose key the service has, so that its DID need not be given; undefined for any other signer. */
+/**
+ * Finds the local key of a signer, from which its DID follows, so that `serviceDid` is optional. Undefined for any
+ * other signer.
+ */
 export type FindOwnSigner = (signer: unknown) => { problem: string | undefined } | undefined
 
 /**
- * All problems of a configuration, each with the value received (never a secret) and the remedy; and the configuration
- * with its defaults, without the options that are bad.
+ * Checks all options.
+ * @returns the problems, each with the received value (never a secret) and the remedy; and the valid options, completed
+ * by defaults
  */
 export function checkOptions(
   config: Record<string, unknown>,
   findOwnSigner: FindOwnSigner
-): { problems: string[]; complete: CompleteConfig } {
+): { problems: string[]; options: CompleteOptions } {
   const ownSigner = findOwnSigner(config.serviceSigner)
   const { siwe } = config
   const readValue = (field: string): unknown => {
     const [option = '', inner] = field.split('.')
     return inner === undefined ? config[option] : isObject(siwe) ? siwe[inner] : undefined
   }
-  const ofSiwe = Object.entries(siweRules).map(([option, rule]) => [`siwe.${option}`, rule] as const)
-  const bad = [...Object.entries(rules), ...ofSiwe].filter(([field, rule]) => {
+  const siweEntries = Object.entries(siweRules).map(([option, rule]) => [`siwe.${option}`, rule] as const)
+  const invalidEntries = [...Object.entries(rules), ...siweEntries].filter(([field, rule]) => {
     const value = readValue(field)
     if (value !== undefined) return !rule.holds(value)
-    // The DID follows from an own signer. A value that is no signer may be its key.
+    // `serviceDid` may follow from the signer's local key. A signer that is not a function is probably such a key,
+    // and is reported itself.
     const mayFollow = ownSigner !== undefined || !['undefined', 'function'].includes(typeof config.serviceSigner)
     return rule.required === true && (field !== 'serviceDid' || !mayFollow)
   })
-  const problems = bad.map(([field, { remedy }]) => {
+  const problems = invalidEntries.map(([field, { remedy }]) => {
     const value = readValue(field)
     return `${field}: received ${describe(field, value)}; ${typeof remedy === 'string' ? remedy : remedy(value)}`
   })
   if (ownSigner?.problem !== undefined) {
     problems.push(`serviceSigner: received es256kSigner without a private key; ${ownSigner.problem}`)
   }
-  const isBad = new Set(bad.map(([field]) => field.replace(/\..*/, '')))
-  const given = Object.fromEntries(
-    // Own or inherited. One that is undefined counts as absent.
-    optionNames.flatMap((name) => (config[name] === undefined || isBad.has(name) ? [] : [[name, config[name]]]))
-  ) as unknown as GivenConfig
-  const { networks } = given
-  const named = networks === undefined ? {} : { networks: networks.map(toNetwork) }
-  const complete = { ...defaults, ...given, ...named, siwe: completeSiwe(given) }
-  return { problems: [...problems, ...findRelationProblems(complete, config.rpcUrl !== undefined)], complete }
+  const invalidNames = new Set(invalidEntries.map(([field]) => field.replace(/\..*/, '')))
+  const validOptions = Object.fromEntries(
+    // Inherited options count as well.
+    optionNames.flatMap((name) => (config[name] === undefined || invalidNames.has(name) ? [] : [[name, config[name]]]))
+  ) as unknown as DefinedOptions
+  const { networks } = validOptions
+  const renamed = networks === undefined ? {} : { networks: networks.map(toNetwork) }
+  const options = { ...defaults, ...validOptions, ...renamed, siwe: completeSiwe(validOptions) }
+  return { problems: [...problems, ...findContradictions(options, config.rpcUrl !== undefined)], options }
 }
 
-/** A configuration whose `serviceUrl` may be one of the bad options. */
-type CheckedConfig = Omit<CompleteConfig, 'serviceUrl'> & { serviceUrl?: string }
+/** Complete options without the invalid ones; `serviceUrl` may be one of them. */
+type CheckedOptions = Omit<CompleteOptions, 'serviceUrl'> & { serviceUrl?: string }
 
-/** Problems of fields that are valid by themselves and contradict each other. */
-function findRelationProblems(config: CheckedConfig, hasRpcUrl: boolean): string[] {
+/** Finds options that are valid on their own and contradict each other. */
+function findContradictions(options: CheckedOptions, hasRpcUrl: boolean): string[] {
   const problems: string[] = []
-  const { serviceUrl, networkName } = config
-  const domains = serviceUrl === undefined ? config.loginDomains : acceptedLoginDomains(serviceUrl, config.loginDomains)
+  const { serviceUrl, networkName, loginDomains } = options
+  const domains = serviceUrl === undefined ? loginDomains : acceptedLoginDomains(serviceUrl, loginDomains)
   if (domains.length > MAX_LOGIN_DOMAINS) {
     const most = String(MAX_LOGIN_DOMAINS)
     problems.push(
       `loginDomains: received ${describe('loginDomains', domains)}; give at most ${most} with those of serviceUrl`
     )
   }
-  // Mode `window` accepts a signature again, so a logged one could be used to log in.
-  if (config.loginProofs && config.replayProtection === 'window') {
+  // Mode `window` accepts a signature more than once, so that a logged one could be used to log in.
+  if (options.loginProofs && options.replayProtection === 'window') {
     problems.push('loginProofs: received true with replayProtection "window"; give "single-use", or no loginProofs')
   }
-  if (config.resources.length > 0 !== config.resourceKeys.length > 0) {
+  if (options.resources.length > 0 !== options.resourceKeys.length > 0) {
     problems.push('resources, resourceKeys: received one without the other; give both, or neither')
   }
-  // Express ignores case and a slash at the end when it compares paths.
-  const given = Object.values(listPaths(config)).filter((route) => route !== undefined)
-  const paths = given.map((route: string) => route.toLowerCase().replace(/(?<=.)\/$/, ''))
+  // Express ignores letter case and a trailing slash when it compares paths.
+  const routes = Object.values(listPaths(options)).filter((route) => route !== undefined)
+  const paths = routes.map((route: string) => route.toLowerCase().replace(/(?<=.)\/$/, ''))
   const repeated = paths.filter((route, index) => paths.indexOf(route) !== index)
   problems.push(...repeated.map((route) => `paths: received ${route} twice; give each route its own path`))
   const isKnownNetwork = defaultNetworks.some(({ name }) => name === (networkName ?? name))
-  if (!hasRpcUrl && config.resolver === undefined && !isKnownNetwork) {
+  if (!hasRpcUrl && options.resolver === undefined && !isKnownNetwork) {
     const received = describe('networkName', networkName)
     problems.push(`networkName: received ${received} without rpcUrl; give rpcUrl, or "rsk" or "rsk:testnet"`)
   }
-  return [...problems, ...findSiweProblems(config)]
+  return [...problems, ...findSiweContradictions(options)]
 }
 
-/** Returns contradictions between the options of EIP-4361 and others. */
-function findSiweProblems(config: CheckedConfig): string[] {
-  const { siwe, serviceUrl, loginDomains, networks, contractWallets = {} } = config
+/** Finds options of EIP-4361 that contradict others. */
+function findSiweContradictions(options: CheckedOptions): string[] {
+  const { siwe, serviceUrl, loginDomains, networks, contractWallets = {} } = options
   if (siwe === undefined) return []
   const { network, domains } = siwe
   const problems: string[] = []

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { defaultNetworks, defaults, listPaths, toNetwork, type CompleteConfig } from './options.js'
+import { defaultNetworks, defaults, listPaths, toNetwork, type CompleteOptions } from './options.js'
 import { checkOptions, describe, optionNames, type FindOwnSigner } from './rules.js'
 import { DidAuthError } from '../errors.js'
 import { canonicalDid } from '../protocol/did.js'
@@ -7,19 +7,19 @@ import { readField, isObject } from '../protocol/json.js'
 import { acceptedLoginDomains } from '../protocol/login-message.js'
 import { isLoopbackHost, isSecureUrl, parseHttpUrl } from '../protocol/parse-url.js'
 
-/** The complete configuration: every default applied, in the units of the code, frozen. */
-export type Settings = Readonly<ReturnType<typeof addDefaults>>
+/** Complete configuration of a service: all defaults applied, in the units of the code, frozen. */
+export type Settings = Readonly<ReturnType<typeof toSettings>>
 
 /** Settings of the login by an EIP-4361 message. */
 export type SiweSettings = NonNullable<Settings['siwe']>
 
-/** Checks and completes a configuration. @throws DidAuthError ERR_CONFIG, naming all problems at once, and no secret */
+/** Checks and completes options. @throws DidAuthError ERR_CONFIG, which lists all problems and contains no secret */
 export function parseConfig(config: unknown, findOwnSigner: FindOwnSigner = () => undefined): Settings {
   if (!isObject(config)) throw createConfigError([`config: received ${describe('config', config)}; give an object`])
-  const { problems, complete } = checkOptions(config, findOwnSigner)
+  const { problems, options } = checkOptions(config, findOwnSigner)
   if (problems.length > 0) throw createConfigError(problems)
   const unknownOptions = Object.keys(config).filter((option) => !optionNames.includes(option))
-  return Object.freeze(addDefaults(complete, unknownOptions))
+  return Object.freeze(toSettings(options, unknownOptions))
 }
 
 function createConfigError(problems: string[]): DidAuthError {
@@ -27,111 +27,111 @@ function createConfigError(problems: string[]): DidAuthError {
   return new DidAuthError('ERR_CONFIG', { message: ['express-did-auth: invalid configuration', ...lines].join('\n') })
 }
 
-function addDefaults(config: CompleteConfig, unknownOptions: string[]) {
-  const { serviceUrl, resourceIssuer: trusted, absoluteSessionDurationInHours: absoluteHours = Infinity } = config
+function toSettings(options: CompleteOptions, unknownOptions: string[]) {
+  const { serviceUrl, resourceIssuer: trusted, absoluteSessionDurationInHours: absoluteHours = Infinity } = options
   const url = parseHttpUrl(serviceUrl)
   const ownOrigins = url === undefined ? [] : [url.origin]
   return {
-    challengeSecret: config.challengeSecret,
+    challengeSecret: options.challengeSecret,
     serviceUrl,
-    /** Undefined: the DID of this service's own key, which is known once the curve is loaded. */
-    serviceDid: config.serviceDid,
-    previousServiceDids: [...config.previousServiceDids],
-    serviceSigner: config.serviceSigner,
-    useCookies: config.useCookies,
-    paths: Object.freeze(listPaths(config)),
-    challengeWindowSeconds: config.challengeExpirationTimeInSeconds,
-    maxRequestsPerTimeSlot: config.maxRequestsPerTimeSlot,
-    timeSlotSeconds: Math.ceil(config.timeSlotInSeconds),
-    sessionSeconds: toSeconds(config.userSessionDurationInHours),
-    /** Maximum lifetime of a session after its login; Infinity: unlimited. */
+    /** Undefined: the DID of the signer's local key, which is computed once the curve is loaded. */
+    serviceDid: options.serviceDid,
+    previousServiceDids: [...options.previousServiceDids],
+    serviceSigner: options.serviceSigner,
+    useCookies: options.useCookies,
+    paths: Object.freeze(listPaths(options)),
+    challengeWindowSeconds: options.challengeExpirationTimeInSeconds,
+    maxRequestsPerTimeSlot: options.maxRequestsPerTimeSlot,
+    timeSlotSeconds: Math.ceil(options.timeSlotInSeconds),
+    sessionSeconds: toSeconds(options.userSessionDurationInHours),
+    /** Maximum lifetime of a session after its login. Infinity: unlimited. */
     absoluteSessionSeconds: toSeconds(absoluteHours),
-    accessTokenSeconds: Math.floor(config.accessTokenExpirationTimeInSeconds),
-    resolution: createResolution(config),
-    authenticationBusinessLogic: config.authenticationBusinessLogic,
-    signupBusinessLogic: config.signupBusinessLogic,
-    refreshBusinessLogic: config.refreshBusinessLogic,
-    isTrustedIssuer: createIssuerCheck(config),
-    required: { credentials: [...config.requiredCredentials], claims: [...config.requiredClaims] },
-    singleUse: config.replayProtection === 'single-use',
-    refreshReuseGraceSeconds: config.refreshReuseGraceSeconds,
-    loginDomains: acceptedLoginDomains(serviceUrl, config.loginDomains),
-    loginDialects: [...new Set(config.loginDialects)],
+    accessTokenSeconds: Math.floor(options.accessTokenExpirationTimeInSeconds),
+    resolution: createResolution(options),
+    authenticationBusinessLogic: options.authenticationBusinessLogic,
+    signupBusinessLogic: options.signupBusinessLogic,
+    refreshBusinessLogic: options.refreshBusinessLogic,
+    isTrustedIssuer: createIssuerCheck(options),
+    required: { credentials: [...options.requiredCredentials], claims: [...options.requiredClaims] },
+    singleUse: options.replayProtection === 'single-use',
+    refreshReuseGraceSeconds: options.refreshReuseGraceSeconds,
+    loginDomains: acceptedLoginDomains(serviceUrl, options.loginDomains),
+    loginDialects: [...new Set(options.loginDialects)],
     /** Undefined: contracts cannot log in. */
-    contractWallets: config.contractWallets,
-    didControl: config.didControl,
-    loginProofs: config.loginProofs,
-    /** Networks whose DIDs may log in. Undefined: any. */
-    networks: config.networks,
+    contractWallets: options.contractWallets,
+    didControl: options.didControl,
+    loginProofs: options.loginProofs,
+    /** Accepted networks of users' DIDs. Undefined: any. */
+    networks: options.networks,
     /** Login by EIP-4361. Undefined: off. */
-    siwe: createSiweSettings(config, url),
-    trustedOrigins: new Set([...ownOrigins, ...config.trustedOrigins]) as ReadonlySet<string>,
-    cookiePrefix: config.cookiePrefix,
-    resources: [...config.resources],
-    resourceKeys: [...config.resourceKeys],
-    /** Other service whose tokens are accepted. Undefined: none. */
+    siwe: createSiweSettings(options, url),
+    trustedOrigins: new Set([...ownOrigins, ...options.trustedOrigins]) as ReadonlySet<string>,
+    cookiePrefix: options.cookiePrefix,
+    resources: [...options.resources],
+    resourceKeys: [...options.resourceKeys],
+    /** Another service whose tokens are accepted. Undefined: none. */
     resourceIssuer: trusted && { issuer: trusted.issuer, audience: trusted.audience ?? serviceUrl, keys: trusted.keys },
-    errorFormat: config.errorFormat,
-    /** Names that are not options: a typing error deserves a warning, an option of a later version no crash. */
+    errorFormat: options.errorFormat,
+    /** Unknown names, which give a warning. They are no error, because a later version may have such an option. */
     unknownOptions
   }
 }
 
-/** Creates the settings of EIP-4361. No part of a request decides which pages belong to this service. */
-function createSiweSettings(config: CompleteConfig, url: URL | undefined) {
-  if (config.siwe === undefined) return undefined
-  const { path, network = '', nonceSeconds, domains } = config.siwe
+/** Creates the settings of EIP-4361. Accepted domains come only from options, never from a request. */
+function createSiweSettings(options: CompleteOptions, url: URL | undefined) {
+  if (options.siwe === undefined) return undefined
+  const { path, network = '', nonceSeconds, domains } = options.siwe
   const listed = [
-    ...config.loginDomains.filter((domain) => !domain.includes('/')),
+    ...options.loginDomains.filter((domain) => !domain.includes('/')),
     ...(url === undefined ? [] : [url.host]),
-    ...config.trustedOrigins.map((origin) => new URL(origin).host),
+    ...options.trustedOrigins.map((origin) => new URL(origin).host),
     ...(typeof domains === 'function' ? [] : domains)
   ]
-  const known = new Set(listed.map((domain) => domain.toLowerCase()))
-  /** @returns how long nonces are valid, and the key of the HMAC in each: a nonce of one label is none of another */
+  const acceptedDomains = new Set(listed.map((domain) => domain.toLowerCase()))
+  /** @returns lifetime of nonces, and the key of the HMAC in each; each label has its own nonces */
   const createNonceSettings = (label: string) => ({
     nonceSeconds: Math.floor(nonceSeconds),
-    nonceKey: createHmac('sha256', config.challengeSecret).update(`${label}\n${config.serviceUrl}`).digest()
+    nonceKey: createHmac('sha256', options.challengeSecret).update(`${label}\n${options.serviceUrl}`).digest()
   })
   return Object.freeze({
     path,
     network,
     ...createNonceSettings('siwe-nonce'),
-    /** Nonces of approvals of requests. */
+    /** Settings of nonces for approvals of requests. */
     approvals: Object.freeze(createNonceSettings('siwe-approval')),
     /** @param domain - lower case, with its port */
-    // A promise, as an async function returns, does not count as a yes.
+    // Only `true` accepts: the promise of an async function is truthy.
     isOwnDomain: (domain: string): boolean =>
-      known.has(domain) || (typeof domains === 'function' && (domains(domain) as unknown) === true)
+      acceptedDomains.has(domain) || (typeof domains === 'function' && (domains(domain) as unknown) === true)
   })
 }
 
-/** Converts hours to whole seconds: 1.1 hours are 3960.0000000000005 seconds. */
+/** Converts hours to whole seconds, at least 1. Rounding is needed: 1.1 × 3600 is 3960.0000000000005. */
 function toSeconds(hours: number): number {
   return Math.max(1, Math.round(hours * 3600))
 }
 
-/** Whether credentials of an issuer are accepted; undefined: of any. The application's own function may be async. */
-function createIssuerCheck({ trustedIssuers }: CompleteConfig): ((issuerDid: string) => unknown) | undefined {
+/** Creates the check of credential issuers; undefined: any issuer is accepted. The option's function may be async. */
+function createIssuerCheck({ trustedIssuers }: CompleteOptions): ((issuerDid: string) => unknown) | undefined {
   if (trustedIssuers === undefined || typeof trustedIssuers === 'function') return trustedIssuers
   const canonical = new Set(trustedIssuers.map(canonicalDid))
   return (issuerDid) => canonical.has(canonicalDid(issuerDid))
 }
 
-/** Returns how DIDs of credential issuers are resolved. */
-function createResolution(config: CompleteConfig) {
-  const { resolver, rpcUrl, networkName, registry } = config
+/** Returns the settings for resolving DIDs: a resolver of the application, or networks of did:ethr. */
+function createResolution(options: CompleteOptions) {
+  const { resolver, rpcUrl, networkName, registry } = options
   if (resolver !== undefined) return { kind: 'resolver' as const, resolver }
   const networks =
     rpcUrl === undefined
       ? defaultNetworks.filter(({ name }) => name === (networkName ?? name))
-      : // Resolvers call Ethereum `mainnet`.
+      : // The name of Ethereum in resolvers is `mainnet`.
         [{ name: toNetwork(networkName ?? 'rsk') || 'mainnet', rpcUrl }]
-  // If no network was chosen, the address in a did:ethr proves its issuer by itself.
+  // The address in a did:ethr proves its issuer if there is no `rpcUrl`. No node is needed then.
   return { kind: 'ethr' as const, networks, registry, provesByAddress: rpcUrl === undefined }
 }
 
-/** Warnings at setup: settings that are allowed, and rarely meant. */
+/** Lists warnings about settings that are allowed but rarely intended. */
 export function listConfigWarnings(
   settings: Settings,
   environment: { hasOwnStore: boolean; isProduction: boolean }
@@ -139,18 +139,21 @@ export function listConfigWarnings(
   const url = parseHttpUrl(settings.serviceUrl)
   const isLoopback = url !== undefined && isLoopbackHost(url.hostname)
   const unknownOptions = settings.unknownOptions.map((option) => `${option} is not an option, see src/config/README.md`)
-  const asksCredentials = settings.required.credentials.length > 0
-  // Clients whose CCIP-Read (EIP-3668) is not turned off.
+  const requestsCredentials = settings.required.credentials.length > 0
+  // Clients that still use CCIP-Read (EIP-3668).
   const clients = Object.entries(settings.contractWallets ?? {})
-  const fetching = clients.filter(([, client]) => 'ccipRead' in client && client.ccipRead !== false)
+  const fetchingClients = clients.filter(([, client]) => 'ccipRead' in client && client.ccipRead !== false)
   const unencrypted = findUnencryptedNodes(settings)
   const warnings: [boolean, string][] = [
     [new TextEncoder().encode(settings.challengeSecret).length < 32, 'challengeSecret is shorter than 32 bytes'],
     [
-      fetching.length > 0,
-      `contractWallets of chain ${fetching.map(([id]) => id).join(', ')} without ccipRead: false: a contract can make this server fetch a URL`
+      fetchingClients.length > 0,
+      `contractWallets of chain ${fetchingClients.map(([id]) => id).join(', ')} without ccipRead: false: a contract can make this server fetch a URL`
     ],
-    [settings.accessTokenSeconds > 900, 'access tokens live longer than 900 s: logout leaves them good until then'],
+    [
+      settings.accessTokenSeconds > 900,
+      'access tokens live longer than 900 s: they stay valid that long after a logout'
+    ],
     [url?.protocol === 'http:' && !isLoopback, 'serviceUrl is http: tokens travel unencrypted'],
     [
       HOST.test(settings.serviceUrl),
@@ -158,48 +161,49 @@ export function listConfigWarnings(
     ],
     [
       unencrypted.length > 0,
-      `${unencrypted.join(', ')}: http, so that anybody on the way to the node decides who a user is; give https`
+      `${unencrypted.join(', ')}: with http, anyone on the network path can forge the node's answers; give https`
     ],
     [environment.isProduction && !environment.hasOwnStore, 'sessions are in memory: a restart ends all of them'],
     [
-      asksCredentials && settings.signupBusinessLogic === undefined && settings.isTrustedIssuer === undefined,
+      requestsCredentials && settings.signupBusinessLogic === undefined && settings.isTrustedIssuer === undefined,
       'requiredCredentials without signupBusinessLogic or trustedIssuers: a user can issue them to themselves'
     ],
     [
-      (asksCredentials || settings.required.claims.length > 0) && settings.authenticationBusinessLogic === undefined,
-      'requirements at sign up without authenticationBusinessLogic: users who never signed up can log in'
+      (requestsCredentials || settings.required.claims.length > 0) &&
+        settings.authenticationBusinessLogic === undefined,
+      'requiredCredentials or requiredClaims without authenticationBusinessLogic: users who never signed up can log in'
     ],
     [
-      asksCredentials && settings.resolution.kind === 'ethr' && settings.resolution.provesByAddress,
-      'without rpcUrl or resolver a did:ethr issuer is proved by its address alone: a key that was rotated out still counts'
+      requestsCredentials && settings.resolution.kind === 'ethr' && settings.resolution.provesByAddress,
+      'without rpcUrl or resolver, only the address in a did:ethr proves a credential issuer: a replaced key stays valid'
     ],
     [
-      asksCredentials && settings.didControl === 'address' && isChosenWithoutEffect(settings.resolution),
+      requestsCredentials && settings.didControl === 'address' && isChosenWithoutEffect(settings.resolution),
       'registry and networkName have no effect without rpcUrl: a did:ethr issuer is proved by its address'
     ]
   ]
   return [...warnings.flatMap(([applies, message]) => (applies ? [message] : [])), ...unknownOptions]
 }
 
-/** A URL without scheme: a host with a port or a dot, or `localhost`, and maybe a path. */
+/** A URL without a scheme: a host with a port or a dot, or `localhost`, and optionally a path. */
 const HOST = /^(?:localhost(?::\d+)?|[\w-]+(?:\.[\w-]+)+(?::\d+)?|(?:[\w-]+|\[[\da-f:.]+\]):\d+)(?:\/.*)?$/i
 
-/** Adds the scheme that a service at this host should have. */
+/** Adds a scheme to a host: http for this machine, https otherwise. */
 function addScheme(host: string): string {
   const url = parseHttpUrl(`http://${host}`)
   return `${url !== undefined && isLoopbackHost(url.hostname) ? 'http' : 'https'}://${host}`
 }
 
 /**
- * Returns the options whose nodes are asked over http on another machine, as far as a client tells: viem's does. No URL
- * is shown: it may contain a key.
+ * Returns the options that use http to reach a node on another machine. It finds the URL only in clients that expose
+ * it, as viem's do. It returns no URL, because a URL may contain a key.
  */
 function findUnencryptedNodes({ resolution, contractWallets = {} }: Settings): string[] {
   const networks = resolution.kind === 'ethr' ? resolution.networks : []
   const clients = Object.entries(contractWallets).map(([id, client]): [string, unknown[]] => {
     const transport = readField(client, 'transport')
     const fallbacks = readField(transport, 'transports')
-    const values = Array.isArray(fallbacks) ? fallbacks.map((one) => readField(one, 'value')) : []
+    const values = Array.isArray(fallbacks) ? fallbacks.map((fallback) => readField(fallback, 'value')) : []
     return [`contractWallets of chain ${id}`, [transport, ...values].map((value) => readField(value, 'url'))]
   })
   const nodes: [string, unknown[]][] = [['rpcUrl', networks.map(({ rpcUrl }) => rpcUrl)], ...clients]
@@ -208,7 +212,7 @@ function findUnencryptedNodes({ resolution, contractWallets = {} }: Settings): s
   return nodes.flatMap(([name, urls]) => (urls.some(isUnencrypted) ? [name] : []))
 }
 
-/** Whether a registry or a default network was chosen that is never asked. */
+/** Whether the caller chose a registry or a default network, but no node is ever called. */
 function isChosenWithoutEffect(resolution: Settings['resolution']): boolean {
   if (resolution.kind !== 'ethr' || !resolution.provesByAddress) return false
   return resolution.registry !== defaults.registry || resolution.networks.length < defaultNetworks.length

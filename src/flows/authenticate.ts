@@ -8,7 +8,7 @@ import { chargeUser } from './limits.js'
 import type { Parts } from './parts.js'
 
 /**
- * Verifies the access token of a request; of a token that was verified before, only its times.
+ * Verifies the access token of a request. If it was verified before, only its times are checked again.
  * @throws DidAuthError ERR_ACCESS_TOKEN_MISSING, ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED, ERR_SIGNER
  */
 export async function authenticate(
@@ -18,10 +18,10 @@ export async function authenticate(
   if (accessToken === undefined) throw new DidAuthError('ERR_ACCESS_TOKEN_MISSING')
   const nowSeconds = parts.clock.nowSeconds()
   const { serviceDid, previousServiceDids, serviceUrl, accessTokenSeconds } = parts.settings
-  const seenBefore = parts.verifiedTokens.get(accessToken)
-  if (seenBefore !== undefined) {
-    assertInForce(seenBefore.claims, nowSeconds, accessTokenSeconds)
-    return seenBefore
+  const verifiedUser = parts.verifiedTokens.get(accessToken)
+  if (verifiedUser !== undefined) {
+    assertInForce(verifiedUser.claims, nowSeconds, accessTokenSeconds)
+    return verifiedUser
   }
   const publicKey = await parts.serviceKey.publicKey()
   const issuer = { serviceDid, previousServiceDids, serviceUrl, publicKey }
@@ -34,7 +34,10 @@ export async function authenticate(
   return user
 }
 
-/** Reads the store. @throws DidAuthError ERR_ACCESS_TOKEN for a token without session, ERR_SESSION_ENDED, ERR_STORE */
+/**
+ * Asserts that a session is active, by reading the store.
+ * @throws DidAuthError ERR_ACCESS_TOKEN for a token without a session, ERR_SESSION_ENDED, ERR_STORE
+ */
 export async function assertSessionActive(
   parts: Pick<Parts, 'settings' | 'clock' | 'store'>,
   sessionId: string | undefined
@@ -50,21 +53,24 @@ export async function assertSessionActive(
   throw new DidAuthError('ERR_SESSION_ENDED', { reason: { check: 'session', expected: 'active', got } })
 }
 
-/** The token of a request, of this service or of one whose tokens count here, and what its guard asks. */
+/** The token of a guarded request, and the options of its guard. */
 export interface GuardedRequest {
+  /** Access token of this service. */
   accessToken: string | undefined
+  /** Token that another service issued for this one. */
   resourceToken: string | undefined
-  /** Whether the session has to be active: that of another service's token is at that service. */
+  /** Whether the session has to be active. A token of another service has no session here, and is refused. */
   checkSession: boolean
-  /** The claims with which it passed a guard before, and was counted. They stay one object while remembered. */
+  /** Claims with which this request already passed a guard and was charged: the same object while it is cached. */
   countedClaims: AccessTokenClaims | undefined
+  /** Whether a page of another site made the browser send this safe request. */
   isForeignRead: boolean
 }
 
 /**
- * Verifies the token of a request and, if requested, its session; then charges the user's quota.
+ * Verifies the token of a request and, with `checkSession`, its session; then charges the user's quota.
  * @throws DidAuthError as `authenticate` and `assertSessionActive`, ERR_TOO_MANY_REQUESTS; for a token of another
- * service ERR_DID_UNSUPPORTED, ERR_KEYS
+ * service also ERR_DID_UNSUPPORTED, ERR_KEYS
  */
 export async function admitUser(
   parts: Pick<
@@ -81,9 +87,9 @@ export async function admitUser(
   >,
   { accessToken, resourceToken, checkSession, countedClaims, isForeignRead }: GuardedRequest
 ): Promise<AuthenticatedUser> {
-  const trusted = resourceToken === undefined ? undefined : await parts.resourceIssuer?.(resourceToken)
-  const user = trusted ?? (await authenticate(parts, accessToken))
-  if (checkSession) await assertSessionActive(parts, trusted === undefined ? user.claims.sid : undefined)
+  const foreignUser = resourceToken === undefined ? undefined : await parts.resourceIssuer?.(resourceToken)
+  const user = foreignUser ?? (await authenticate(parts, accessToken))
+  if (checkSession) await assertSessionActive(parts, foreignUser === undefined ? user.claims.sid : undefined)
   if (user.claims !== countedClaims) await chargeUser(parts, user.canonicalDid, isForeignRead)
   return user
 }

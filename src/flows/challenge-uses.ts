@@ -4,7 +4,7 @@ import type { ChallengeFlow, ChallengeUse, ChallengeUseStore, Clock } from '../p
 import { USES_OUTLIVE_WINDOW_SECONDS } from '../protocol/challenge.js'
 import type { Parts } from './parts.js'
 
-/** Returns how many challenges of a window a user consumed in one flow; 0 with `replayProtection: 'window'`. */
+/** Returns the number of challenges that a user consumed in a window and flow; 0 with `replayProtection: 'window'`. */
 export async function countUses(
   { settings, store }: Pick<Parts, 'settings' | 'store'>,
   did: string,
@@ -15,12 +15,13 @@ export async function countUses(
   return (await store.countChallengeUses({ service: settings.serviceUrl, did, window }))[flow]
 }
 
-/** The use of a challenge whose answer was valid. */
+/** The use of a challenge after its answer was verified. */
 export type VerifiedUse = Pick<ChallengeUse, 'flow' | 'window' | 'useCount' | 'consumesBoth'>
 
 /**
- * Consumes the challenge that was answered, so that one signature opens one session.
- * @throws DidAuthError ERR_CHALLENGE_USED when another request was faster, ERR_CHALLENGE_EXPIRED, ERR_BUSY, ERR_STORE
+ * Consumes an answered challenge, so that one signature opens one session.
+ * @throws DidAuthError ERR_CHALLENGE_USED if another request consumed it first, ERR_CHALLENGE_EXPIRED, ERR_BUSY,
+ * ERR_STORE
  */
 export async function consumeChallenge(
   parts: Pick<Parts, 'settings' | 'store' | 'clock'>,
@@ -39,10 +40,10 @@ interface UseParts {
 }
 
 /**
- * Consumes a challenge that carries its own time, also with `replayProtection: 'window'`. To the store it is one use in
- * a window of its own.
- * @param name - what no other challenge of the service is called
- * @param issued - the slot of its issue, and when it ends, in seconds since the Unix epoch
+ * Consumes a challenge that contains its own expiry, such as a nonce, also with `replayProtection: 'window'`. In the
+ * store it is the only use of its own window.
+ * @param name - name of the challenge, unique within the service
+ * @param issued - the time slot of its issue, and its expiry in seconds since the Unix epoch
  * @throws DidAuthError as {@link consumeChallenge}
  */
 export async function consumeOnce(
@@ -57,7 +58,7 @@ export async function consumeOnce(
 async function consumeUse(parts: UseParts, use: Omit<ChallengeUse, 'service' | 'nowSeconds'>): Promise<void> {
   const { expiresAtSeconds } = use
   const nowSeconds = parts.clock.nowSeconds()
-  // The window may have ended since the signature was verified: the challenge is unused.
+  // The window may have ended after the signature was verified. The challenge is then expired and not used.
   if (nowSeconds >= expiresAtSeconds) throw new DidAuthError('ERR_CHALLENGE_EXPIRED')
   const outcome = await parts.store.consumeChallenge({ service: parts.settings.serviceUrl, ...use, nowSeconds })
   if (outcome === 'taken') throw new DidAuthError('ERR_CHALLENGE_USED')

@@ -1,13 +1,13 @@
 import { isObject } from '../protocol/json.js'
 
-// Tokens, signatures, hashes and keys are long runs without a blank; words and paths are not.
+// Tokens, signatures, hashes and keys are long runs of these characters; words and paths contain others.
 const SECRET = /[A-Za-z0-9_-]{32,}/g
 const MAX_LENGTH = 2_000
 const MAX_DEPTH = 5
 
 /**
- * The fields of an error that a log may show: name, code, message and stack of it and of its causes. Every text that
- * could be a token, a signature, a challenge or a key is cut out. Libraries quote their input in messages.
+ * Returns the fields of an error that a log may show: name, code, message and stack, also of its causes. Libraries
+ * quote their input in messages, so every text that may be a token, signature, challenge or key is cut out.
  */
 export function describeCause(cause: unknown, depth = 0): unknown {
   if (cause === undefined) return undefined
@@ -15,14 +15,14 @@ export function describeCause(cause: unknown, depth = 0): unknown {
   try {
     const texts = ['name', 'code', 'message', 'stack'].flatMap((field) => {
       const value = cause[field]
-      // Secrets first: the piece of one that a shorter text ends with would be too short to be known for what it is.
+      // Cut secrets out before shortening the text: shortening could leave a part of a secret too short to be found.
       const isText = typeof value === 'string' || typeof value === 'number'
       return isText ? [[field, String(value).replace(SECRET, '[cut]').slice(0, MAX_LENGTH)]] : []
     })
     const { cause: deeper } = cause
     return { ...Object.fromEntries(texts), ...(deeper !== undefined && { cause: describeCause(deeper, depth + 1) }) }
   } catch {
-    // A getter that throws.
+    // A getter of the error threw.
     return { type: 'unreadable' }
   }
 }

@@ -8,23 +8,30 @@ import type { Parts } from './parts.js'
 
 const ADDRESS = /^0x[0-9a-f]{40}$/
 
-/** Whether a DID has the number of a chain of `contractWallets`, in any spelling: such DIDs belong to contracts. */
+/** Whether a DID contains the number of a chain in `contractWallets`. These DIDs belong to contracts. */
 export function isContractDid({ contractWallets = {} }: Pick<Settings, 'contractWallets'>, did: string): boolean {
   const chainId = findNetworkNumber(networkOfDid(did))
   return chainId !== undefined && Object.hasOwn(contractWallets, chainId)
 }
 
-/** Asserts that a key may log in with a DID: its network is accepted. @throws DidAuthError ERR_DID_UNSUPPORTED */
+/**
+ * Asserts that a key may log in with a DID: its network is accepted, and it is not reserved for contracts.
+ * @throws DidAuthError ERR_DID_UNSUPPORTED
+ */
 export function assertKeyDid(settings: Pick<Settings, 'networks' | 'contractWallets'>, did: string): void {
   assertNetwork(did, settings.networks)
   if (!isContractDid(settings, did)) return
-  const reason = { check: 'network', expected: 'a name, since contracts have the number', option: 'contractWallets' }
+  const reason = {
+    check: 'network',
+    expected: 'a network name; the chain number is reserved for contracts',
+    option: 'contractWallets'
+  }
   throw new DidAuthError('ERR_DID_UNSUPPORTED', { reason })
 }
 
 /**
- * Returns the address of a DID, or those of its document.
- * @throws DidAuthError ERR_DID_UNSUPPORTED, also for a document that lists none; ERR_RESOLVER, ERR_BUSY
+ * Returns the addresses that control a DID: the address in it, or with `didControl: 'document'` those of its document.
+ * @throws DidAuthError ERR_DID_UNSUPPORTED, also if the document lists none; ERR_RESOLVER, ERR_BUSY
  */
 export async function findControllers(
   { didControllers }: Pick<Parts, 'didControllers'>,
@@ -37,7 +44,7 @@ export async function findControllers(
   throw new DidAuthError('ERR_DID_UNSUPPORTED', { reason })
 }
 
-/** Returns the address that signed for a session: its claim `ctl` if the document decides, else that of its DID. */
+/** Returns the address that opened a session: its claim `ctl` with `didControl: 'document'`, else that of its DID. */
 export function getController(
   { didControl }: Pick<Parts['settings'], 'didControl'>,
   claims: Readonly<Record<string, unknown>> | undefined,
@@ -48,8 +55,8 @@ export function getController(
 }
 
 /**
- * Asserts that the key which opened a session still controls its DID. The session is revoked only where a document
- * without the key, or a deactivation, was read: a DID that cannot be resolved says nothing about its keys.
+ * Asserts that the key which opened a session still controls its DID. It revokes the session only if the resolved
+ * document no longer lists the key or is deactivated. If the DID cannot be resolved, the session stays.
  * @throws DidAuthError ERR_REFRESH_TOKEN (the session is revoked now), ERR_RESOLVER, ERR_BUSY, ERR_STORE
  */
 export async function assertStillInControl(

@@ -27,7 +27,7 @@ export interface ProvedUser extends UserIdentity {
   did: string
 }
 
-/** Returns a DID with its comparable forms. @throws DidAuthError ERR_DID_UNSUPPORTED when no address controls it */
+/** Returns a DID with its comparable forms. @throws DidAuthError ERR_DID_UNSUPPORTED as `addressOfDid` */
 export function identifyUser(curve: Curve, did: string): ProvedUser {
   return { did, canonicalDid: canonicalDid(did), address: addressOfDid(did, curve) }
 }
@@ -41,8 +41,8 @@ export async function issueAccessToken(
 ): Promise<string> {
   const { settings, random, serviceKey, deadline, verifiedTokens } = parts
   const { serviceDid: iss, serviceUrl: aud, accessTokenSeconds } = settings
-  const own = { iss, aud, sub: user.did, jti: random.id(TOKEN_ID_BYTES), sid: session.sessionId }
-  const claims = createAccessTokenPayload(own, nowSeconds, accessTokenSeconds, session.tokenClaims)
+  const ids = { iss, aud, sub: user.did, jti: random.id(TOKEN_ID_BYTES), sid: session.sessionId }
+  const claims = createAccessTokenPayload(ids, nowSeconds, accessTokenSeconds, session.tokenClaims)
   const token = await serviceKey.issueJwt(claims, deadline)
   verifiedTokens.set(token, { claims, canonicalDid: user.canonicalDid, address: user.address })
   return token
@@ -58,7 +58,7 @@ export function createRefreshToken(
   return { token, hash: hashRefreshToken(curve, token) }
 }
 
-/** Computes when a session expires that is refreshed now, in seconds since the Unix epoch. */
+/** Computes the expiry of a session that is opened or refreshed now, in seconds since the Unix epoch. */
 export function computeSessionEnd(
   { sessionSeconds, absoluteSessionSeconds }: Parts['settings'],
   createdAtSeconds: number,
@@ -69,7 +69,7 @@ export function computeSessionEnd(
 
 /**
  * Opens a session and issues its first tokens. The access token is signed first, so that a failing signer leaves no
- * unused session behind. Where the document of a DID decides, the session keeps the address that signed.
+ * orphaned session. With `didControl: 'document'`, the session stores the address that signed.
  * @throws DidAuthError ERR_SIGNER, ERR_STORE
  */
 export async function openSession(
@@ -103,7 +103,10 @@ export async function openSession(
   return { accessToken, refreshToken: refreshToken.token, refreshTokenSeconds: expiresAtSeconds - nowSeconds }
 }
 
-/** Creates an id, base64url: 6 bytes of SHA-256 of the canonical DID, for the user's shard, and 12 random bytes. */
+/**
+ * Creates a session id, base64url: 6 bytes of the SHA-256 of the canonical DID, by which stores can find the user's
+ * shard, and 12 random bytes.
+ */
 function createSessionId({ curve, random }: Pick<Parts, 'curve' | 'random'>, user: ProvedUser): string {
   const userTag = curve.sha256(user.canonicalDid).subarray(0, USER_TAG_BYTES)
   return Buffer.from(userTag).toString('base64url') + random.id(SESSION_RANDOM_BYTES)
@@ -112,7 +115,7 @@ function createSessionId({ curve, random }: Pick<Parts, 'curve' | 'random'>, use
 /** Issues a user's token for another service. @throws DidAuthError ERR_RESOURCE @see RFC 9068, section 2.2 */
 export async function issueResourceToken(
   { settings, clock, random, resourceKeys }: Pick<Parts, 'settings' | 'clock' | 'random' | 'resourceKeys'>,
-  { claims: { nbf: _nbf, use: _use, ctl: _ctl, ...kept } }: AuthenticatedUser,
+  { claims: { nbf: _nbf, use: _use, ctl: _ctl, ...userClaims } }: AuthenticatedUser,
   resource: unknown
 ): Promise<{ accessToken: string; expiresIn: number }> {
   const { resources, serviceUrl: iss } = settings
@@ -121,7 +124,7 @@ export async function issueResourceToken(
   }
   const iat = clock.nowSeconds()
   const times = { exp: iat + RESOURCE_TOKEN_SECONDS, iat }
-  const own = { iss, aud: resource, client_id: iss, jti: random.id(TOKEN_ID_BYTES), ...times }
-  const accessToken = await resourceKeys.sign({ ...(kept as JsonObject), ...own })
+  const tokenClaims = { iss, aud: resource, client_id: iss, jti: random.id(TOKEN_ID_BYTES), ...times }
+  const accessToken = await resourceKeys.sign({ ...(userClaims as JsonObject), ...tokenClaims })
   return { accessToken, expiresIn: RESOURCE_TOKEN_SECONDS }
 }

@@ -5,33 +5,39 @@ import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import type { Client, Clock, QuotaStore, SecurityEvent } from '../ports.js'
 import { canonicalDid } from '../protocol/did.js'
 
-// A user's own quota, which a stranger cannot use up, and budgets by client network for requests without proof, so that
-// no client locks another out.
+// Each user has a quota, which nobody else can use up. Requests without a proof are charged to budgets of their client
+// network, so that no client locks another out.
 
-/** Factors by which budgets of a client network are larger than a user's quota. */
-const FACTORS = { namings: 10, proofs: 100, logins: 50, nonces: 50, reads: 1 } satisfies Partial<Record<Budget, number>>
+/** Budgets of a client network, as multiples of a user's quota. */
+const FACTORS = { didRequests: 10, failedProofs: 100, logins: 50, nonces: 50, reads: 1 } satisfies Partial<
+  Record<Budget, number>
+>
 
-/** Proofs that a chain is asked about, for one client network: each is several calls to its node. */
+/** Contract proofs per client network and time slot. Each costs several calls to a blockchain node. */
 const CONTRACT_PROOFS = 30
 
 /** Length of a quota key, which is the first part of an HMAC. */
 const KEY_CHARACTERS = 22
 
-/** Budgets that an unknown proxy would make all its users share: behind it, nothing is counted. */
+/** Budgets that are not charged behind an untrusted proxy, because all its users would share them. */
 const NOT_SHARED: ReadonlySet<Quota['budget']> = new Set(['logins', 'nonces'])
 
 /**
- * A budget of a client network: requests that name a DID without proof, failed proofs, logins with a valid proof,
- * nonces (page after page asks for one, whether or not its visitor logs in), proofs that a chain is asked about, reads
- * without token.
+ * A budget of a client network:
+ * - `didRequests`: requests that name a DID without a proof, per DID
+ * - `failedProofs`: refused proofs, and keys of credentials that were tried
+ * - `logins`: logins with a valid proof
+ * - `nonces`: requested nonces; pages request one even if the visitor does not log in
+ * - `contracts`: proofs that a blockchain node verifies
+ * - `reads`: reads without a token
  */
-export type Budget = 'namings' | 'proofs' | 'logins' | 'nonces' | 'contracts' | 'reads'
+export type Budget = 'didRequests' | 'failedProofs' | 'logins' | 'nonces' | 'contracts' | 'reads'
 
 /** One quota: at most `limit` requests in a time slot. */
 export interface Quota {
-  /** `requests` are those of a user who proved control. */
+  /** `requests`: the quota of an authenticated user. */
   budget: Budget | 'requests'
-  /** Budget and owner in plain text; a store sees only an HMAC of it. */
+  /** Budget and owner in plain text. Stores get only an HMAC of it. */
   name: string
   limit: number
 }
@@ -40,26 +46,26 @@ export interface Quota {
 export interface Quotas {
   /** Counts one request in a store. @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE */
   charge(store: QuotaStore, quota: Quota): Promise<void>
-  /** Asserts that no earlier charge used the quota up, only from memory. @throws DidAuthError ERR_TOO_MANY_REQUESTS */
+  /** Asserts, from memory only, that no earlier charge used the quota up. @throws DidAuthError ERR_TOO_MANY_REQUESTS */
   assertLeft(quota: Quota): void
 }
 
-/** Sender of a request, as far as it is known without proof. */
+/** Sender of a request that is not authenticated. */
 export interface Caller extends Client {
   /**
-   * The networks that its requests count for, the smallest first, and how many times the budget each has. Requests that
-   * a page of another site makes a browser send count for networks of their own, so that no page locks its visitor out.
+   * Networks to which its requests are charged, the smallest first, each with a factor for its budgets. Requests that a
+   * page of another site makes a browser send are charged to separate networks, so that no page locks its visitor out.
    */
   readonly networks: readonly { network: string; factor: number }[]
-  /** Whether all users may share its address: it is that of a proxy which the application does not trust. */
+  /** Whether many users may share the address, because it belongs to an untrusted proxy. */
   readonly isShared: boolean
 }
 
-/** Parts that budgets are computed from. */
+/** Parts from which budgets are computed. */
 type BudgetParts = { settings: Pick<Settings, 'maxRequestsPerTimeSlot'> }
 type ChargeParts = BudgetParts & { quotas: Pick<Quotas, 'charge'>; store: QuotaStore }
 
-/** Refusals that cost only this service work: the challenge stays, and the same body can be sent again. */
+/** Refusals of requests that proved nothing. They consume no challenge, so the same body can be sent again. */
 const UNPROVED: ReadonlySet<DidAuthErrorCode> = new Set([
   'ERR_SIGNATURE',
   'ERR_CHALLENGE',
@@ -76,37 +82,38 @@ const UNPROVED: ReadonlySet<DidAuthErrorCode> = new Set([
   'ERR_RESOLVER'
 ])
 
-/** Signatures that were valid once: they count only against the client network, and tell a client to retry. */
+/** Refusals of valid signatures. They are charged to the client network, but not to the budget of the DID. */
 const OUTDATED: ReadonlySet<DidAuthErrorCode> = new Set([
   'ERR_CHALLENGE_EXPIRED',
   'ERR_CHALLENGE_USED',
-  // The signature is valid, yet the challenge is not consumed: the same body costs the same work again.
+  // The challenge is not consumed, so the same body can be sent again and costs the same work.
   'ERR_DISCLOSURE_MISSING'
 ])
 
-/** Counts a request of a user who is authenticated; what a foreign page makes a browser read is counted apart. */
+/** Charges a request to an authenticated user. Reads that a foreign page caused have a separate quota. */
 export function chargeUser(parts: ChargeParts, user: string, isForeignRead = false): Promise<void> {
   const name = isForeignRead ? `${user} foreign` : user
   return parts.quotas.charge(parts.store, { budget: 'requests', name, limit: parts.settings.maxRequestsPerTimeSlot })
 }
 
 /**
- * Counts a request for the networks of a stranger, the smaller first: what that refuses does not count for the larger.
- * @param did - for a budget that a network has for each DID
+ * Charges a request to the networks of its caller, the smallest first. A request that one of them refuses is not
+ * charged to the larger ones.
+ * @param did - DID of the request, for a budget per network and DID
  * @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE
  */
 export async function charge(parts: ChargeParts, caller: Caller, budget: Budget, did?: string): Promise<void> {
   for (const quota of listQuotas(parts, caller, budget, did)) await parts.quotas.charge(parts.store, quota)
 }
 
-/** Asserts that the client network has budget left for logins and for refused proofs. It counts nothing. */
+/** Asserts that the client network has budget left for logins and failed proofs, without charging it. */
 export function assertProofBudget(parts: BudgetParts & { quotas: Pick<Quotas, 'assertLeft'> }, caller: Caller): void {
-  for (const budget of ['proofs', 'logins'] as const) {
+  for (const budget of ['failedProofs', 'logins'] as const) {
     for (const quota of listQuotas(parts, caller, budget)) parts.quotas.assertLeft(quota)
   }
 }
 
-/** Reports and counts a refused proof; one that proves nothing counts as a request that names a DID as well. */
+/** Reports and charges a refused proof. If it proved nothing, it is also charged to the budget of its DID. */
 export async function chargeRefusal(
   parts: ChargeParts & { report: (event: Omit<SecurityEvent, 'atSeconds'>) => void },
   { did, client }: { did?: string | undefined; client: Caller },
@@ -117,8 +124,8 @@ export async function chargeRefusal(
   if (!UNPROVED.has(code) && !OUTDATED.has(code)) return
   const event = { type: 'proof-refused', code, clientNetwork: client.network } as const
   parts.report(did === undefined ? event : { ...event, did })
-  await charge(parts, client, 'proofs')
-  if (did !== undefined && UNPROVED.has(code)) await charge(parts, client, 'namings', did)
+  await charge(parts, client, 'failedProofs')
+  if (did !== undefined && UNPROVED.has(code)) await charge(parts, client, 'didRequests', did)
 }
 
 function listQuotas({ settings }: BudgetParts, caller: Caller, budget: Budget, did?: string): Quota[] {
@@ -129,21 +136,21 @@ function listQuotas({ settings }: BudgetParts, caller: Caller, budget: Budget, d
 }
 
 /**
- * The quotas of one service. A store sees names only as HMACs, so that it holds no client address. A quota that is
- * known to be used up is refused from memory, so that refusals cost the store nothing.
+ * Creates the quotas of one service. The store gets names only as HMACs, so that it contains no client address. Quotas
+ * that are used up are cached in memory, so that refusals need no call to the store.
  */
 export function createServiceQuotas(
   clock: Clock,
   { serviceUrl, challengeSecret, timeSlotSeconds }: Pick<Settings, 'serviceUrl' | 'challengeSecret' | 'timeSlotSeconds'>
 ): Quotas {
   const hmacKey = createHmac('sha256', challengeSecret).update(`quota-keys\n${serviceUrl}`).digest()
-  /** Quota keys by name: an HMAC for each request would cost more than the rest of the guard. */
+  /** Cached quota keys by name. An HMAC per request would cost more than the rest of the guard. */
   const keys = new RecentEntries<string>()
-  /** Ends of the time slots of used up quotas, by key. */
+  /** Times at which used up quotas reset, by key. */
   const usedUp = new RecentEntries<number>()
   let clearedAtSeconds = clock.nowSeconds()
 
-  /** Names of strangers stay in memory for at most two time slots. */
+  /** Clears the caches once per time slot, so that client addresses stay in memory for at most two slots. */
   const clearInTime = (nowSeconds: number): void => {
     if (Math.abs(nowSeconds - clearedAtSeconds) < timeSlotSeconds) return
     clearedAtSeconds = nowSeconds
@@ -152,8 +159,8 @@ export function createServiceQuotas(
   }
 
   const computeKey = (name: string): string => {
-    const known = keys.get(name)
-    if (known !== undefined) return known
+    const cachedKey = keys.get(name)
+    if (cachedKey !== undefined) return cachedKey
     const key = createHmac('sha256', hmacKey).update(name).digest('base64url').slice(0, KEY_CHARACTERS)
     keys.set(name, key)
     return key

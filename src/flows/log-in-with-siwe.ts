@@ -11,11 +11,11 @@ import { runBusinessLogic } from './run-business-logic.js'
 import { consumeNonce, verifyNonce } from './siwe-nonce.js'
 import { verifyAccount } from './verify-account.js'
 
-/** The body of a login by an EIP-4361 message, and who sent it. */
+/** The body of a login by an EIP-4361 message, and its sender. */
 export type SiweRequest = { message: string; signature: unknown; client: Caller }
 
 /**
- * Logs a user in by an EIP-4361 message: what it says is judged first, then who signed it, then its nonce is consumed.
+ * Logs a user in by an EIP-4361 message: checks its content, verifies the signature, then consumes the nonce.
  * @throws DidAuthError ERR_MESSAGE, ERR_MESSAGE_DOMAIN, ERR_SIGNATURE, ERR_CHALLENGE, ERR_CHALLENGE_EXPIRED,
  * ERR_CHALLENGE_USED, ERR_TOO_MANY_REQUESTS, ERR_BUSY, ERR_STORE, any code of `verifyAccount`, `findControllers`,
  * `runBusinessLogic` and `openSession`
@@ -38,11 +38,11 @@ export async function logInWithSiwe(
     const nonce = verifyNonce(parts, siwe, message.nonce)
     assertInTime(message, clock.nowSeconds())
     const method = await verifyAccount(parts, { account, message: text, signature, client })
-    // A contract belongs to its chain: the same address on another one may be another party.
+    // The same address may belong to another contract on another chain, so the DID contains the chain's number.
     if (method === 'contract') did = toContractDid(account)
     const user = identifyUser(curve, did)
     if (!(await findControllers(parts, user, client)).has(account.address)) {
-      const expected = 'a DID whose document still names its first address'
+      const expected = 'a DID whose document still lists the address in the DID'
       throw new DidAuthError('ERR_CHALLENGE', { reason: { check: 'control', expected, option: 'didControl' } })
     }
     await charge(parts, client, 'logins')
@@ -51,8 +51,8 @@ export async function logInWithSiwe(
     const { canonicalDid, address } = user
     const identity = { canonicalDid, address, siwe: { statement, resources, requestId, chainId } }
     const logic = settings.authenticationBusinessLogic
-    const added = logic && (await runBusinessLogic(parts, () => logic(user.did, identity)))
-    const tokenClaims = { ...added, acct: toAccountId(account), amr: [method] }
+    const logicClaims = logic && (await runBusinessLogic(parts, () => logic(user.did, identity)))
+    const tokenClaims = { ...logicClaims, acct: toAccountId(account), amr: [method] }
     const proof = { message: text, signature: String(signature) }
     const tokens = await openSession(parts, user, { event: 'login', proof, tokenClaims })
     return { user: { did, ...account }, tokens }

@@ -13,17 +13,17 @@ import { charge, chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts, Parts } from './parts.js'
 import { runBusinessLogic } from './run-business-logic.js'
 
-/** The body of a login, and who sent it. */
+/** The body of a login, and its sender. */
 export type LoginRequest = { did: string; sig: unknown; client: Caller }
 
-/** The body of a sign up, and who sent it. */
+/** The body of a sign up, and its sender. */
 export interface SignUpRequest extends LoginRequest {
   credentialJwts: string[]
   claims: Claim[]
 }
 
 /**
- * Logs a user in: verifies control of the DID, consumes the challenge, asks the business logic, opens a session.
+ * Logs a user in: verifies control of the DID, consumes the challenge, runs the business logic, opens a session.
  * @throws DidAuthError ERR_DID_UNSUPPORTED, ERR_SIGNATURE, ERR_CHALLENGE, ERR_CHALLENGE_EXPIRED, ERR_CHALLENGE_USED,
  * ERR_TOO_MANY_REQUESTS, ERR_BUSY, ERR_STORE, any code of `runBusinessLogic` and `openSession`
  * @see specification, "Endpoints", note 3
@@ -32,22 +32,22 @@ export async function logIn(parts: LoginParts, request: LoginRequest): Promise<T
   const { authenticationBusinessLogic: logic } = parts.settings
   return prove(parts, request, {
     flow: 'logIn',
-    messagesFor: (...line) => [loginMessage(...line)],
+    messagesFor: (...input) => [loginMessage(...input)],
     prepare: async () => logic && ((user) => logic(request.did, user))
   })
 }
 
-/** Whether a service looks at what a user discloses: else nothing of it is verified, and nothing resolved. */
+/** Whether a service uses disclosed data. Otherwise no credential is verified and no issuer is resolved. */
 export function usesDisclosure({ required, signupBusinessLogic }: Settings): boolean {
   return required.credentials.length > 0 || required.claims.length > 0 || signupBusinessLogic !== undefined
 }
 
 /**
- * Signs a user up: verifies control of the DID over the disclosed credentials, verifies them, consumes the challenge,
- * asks the business logic, opens a session. Credentials come before the challenge is consumed, so that an issuer's
- * chain out of reach (503) costs the user nothing.
- * @throws DidAuthError as `logIn`, any code of `CredentialVerifier`; ERR_DISCLOSURE_MISSING when something requested is
- * absent and no business logic decides
+ * Signs a user up: verifies control of the DID, verifies the credentials, consumes the challenge, runs the business
+ * logic, opens a session. Credentials are verified before the challenge is consumed, so that a user can send the same
+ * signature again after an unavailable resolver (503).
+ * @throws DidAuthError as `logIn`, any code of `CredentialVerifier`; ERR_DISCLOSURE_MISSING if requested data is absent
+ * and there is no business logic to decide
  * @see specification, "Endpoints", note 3
  */
 export async function signUp(
@@ -61,9 +61,9 @@ export async function signUp(
     flow: 'signUp',
     messagesFor: (domain, challenge, dialect) => signUpMessages(domain, challenge, credentialJwts, dialect),
     prepare: async () => {
-      const disclosed = usesDisclosure(settings) ? credentialJwts : []
-      const user = { did, client: { ...client, chargeKey: () => charge(parts, client, 'proofs') } }
-      const credentials = await parts.credentialVerifier.verify(disclosed, user, clock.nowSeconds(), parts.deadline)
+      const usedJwts = usesDisclosure(settings) ? credentialJwts : []
+      const user = { did, client: { ...client, chargeKey: () => charge(parts, client, 'failedProofs') } }
+      const credentials = await parts.credentialVerifier.verify(usedJwts, user, clock.nowSeconds(), parts.deadline)
       const missing = findMissing({ claims, credentials }, settings.required)
       const response: SelectiveDisclosureResponse = { issuer: did, subject: serviceDid, claims, credentials, missing }
       if (logic !== undefined) return (user) => logic(response, user)
@@ -73,11 +73,12 @@ export async function signUp(
   })
 }
 
+/** The steps in which login and sign up differ. */
 interface Proof {
   flow: ChallengeFlow
-  /** The messages that are accepted for one domain and dialect, the likeliest first; the same number for each. */
+  /** Returns the accepted messages for a domain and dialect, the likeliest first. Their number is always the same. */
   messagesFor: (domain: string, challenge: string, dialect: LoginDialect) => string[]
-  /** Verifies what else was sent, before anything changes, and returns the business logic. */
+  /** Verifies the rest of the request before anything changes, and returns the business logic. */
   prepare: () => Promise<((user: UserIdentity) => unknown) | undefined>
 }
 
@@ -99,7 +100,7 @@ async function prove(parts: LoginParts, request: LoginRequest, proof: Proof): Pr
   }
 }
 
-/** Verifies that the sender of `sig` controls a DID now. Changes nothing. The user's address is the signer's. */
+/** Verifies that the signer of `sig` controls the DID. It changes nothing. The user's address is the signer's. */
 async function verifyControl(
   parts: LoginParts,
   { did, sig, client }: LoginRequest,
@@ -115,17 +116,19 @@ async function verifyControl(
   const useCount = await countUses(parts, user.canonicalDid, window, flow)
   await scheduler.yield(client)
   const messagesOver = (challenge: string): string[] =>
-    byForm(loginDialects.flatMap((dialect) => loginDomains.map((domain) => messagesFor(domain, challenge, dialect))))
+    sortByForm(
+      loginDialects.flatMap((dialect) => loginDomains.map((domain) => messagesFor(domain, challenge, dialect)))
+    )
   const response = { controllers, signature, messagesOver }
   const expected = { did, secret: settings.challengeSecret, window, useCount }
   const { message, signer, recovered } = findSignedMessage(curve, response, expected)
-  // Two lines are a login message, and a sign up message without credentials as well.
+  // A message of two lines is valid for a login and for a sign up without credentials.
   const consumesBoth = message?.split('\n').length === 2
   if (message !== undefined && signer !== undefined) {
     return { user: { ...user, address: signer }, use: { flow, window, useCount, consumesBoth }, message }
   }
 
-  // Recoveries that only explain a refusal run in the background, after the logins that wait.
+  // Recoveries that only explain a refusal run in the background, after waiting logins.
   const mayExplain = await scheduler.yield(client, 'background').then(
     () => true,
     () => false
@@ -138,14 +141,14 @@ async function verifyControl(
     expected:
       'an address that controls the DID, recovered over a message with an accepted domain and the current challenge',
     acceptedDomains: loginDomains,
-    // The usual form of the message is first, so that these addresses belong to the domains in order.
+    // The usual form of the message is tried first, so these addresses are in the order of the domains.
     recoveredAddresses: recovered.slice(0, loginDomains.length * loginDialects.length)
   }
   throw new DidAuthError(code, { reason })
 }
 
-/** Sorts by form, then by domain: usual forms for unusual domains are likelier than the reverse. */
-function byForm(messagesByDomain: string[][]): string[] {
+/** Sorts messages by form, then by domain: a usual form for an unusual domain is likelier than the reverse. */
+function sortByForm(messagesByDomain: string[][]): string[] {
   const [forms = []] = messagesByDomain
   return forms.flatMap((_, form) => messagesByDomain.flatMap((messages) => messages[form] ?? []))
 }

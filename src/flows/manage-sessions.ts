@@ -12,8 +12,8 @@ type SessionParts = Pick<Parts, 'settings' | 'clock' | 'store'>
 type PresentedParts = SessionParts & Pick<Parts, 'curve'>
 
 /**
- * Ends the session of an access token, and no other session of the user. Its refresh token ends at once, the access
- * token stays valid until its `exp`. Ending a session twice, or that of a token without one, changes nothing.
+ * Logs out the session of an access token, and no other session of the user. The refresh token is invalid at once; the
+ * access token stays valid until its `exp`. It changes nothing if the session has ended or the token has none.
  * @throws DidAuthError ERR_STORE
  * @see specification, "Session and refresh token"
  */
@@ -28,7 +28,7 @@ export async function logOutByRefreshToken(parts: PresentedParts, refreshToken: 
   await logOut(parts, session.sessionId)
 }
 
-/** Refusals of a token: here each means that there is no session. */
+/** Refusals of tokens. A request with one of them has no session. */
 const NO_SESSION: ReadonlySet<DidAuthErrorCode> = new Set([
   'ERR_ACCESS_TOKEN_MISSING',
   'ERR_ACCESS_TOKEN',
@@ -38,8 +38,8 @@ const NO_SESSION: ReadonlySet<DidAuthErrorCode> = new Set([
 ])
 
 /**
- * Describes the session of the tokens that a request carries, times in seconds. It expires with the access token, or
- * now if only the refresh token is valid. Undefined if neither is.
+ * Describes the session of the tokens in a request, with times in seconds. `expiresAt` is the expiry of the access
+ * token, or now if only the refresh token is valid. Returns undefined if neither is valid.
  * @throws DidAuthError ERR_SIGNER, ERR_STORE
  */
 export async function readOwnSession(
@@ -57,9 +57,9 @@ export async function readOwnSession(
     const nowSeconds = parts.clock.nowSeconds()
     const { did, sessionId, state, refreshTokenHash, tokenClaims } = session
     const isInTime = nowSeconds < endOfSession(session, parts.settings.absoluteSessionSeconds)
-    const isGood = state === 'active' && refreshTokenHash === presented.hash && isInTime
+    const isValid = state === 'active' && refreshTokenHash === presented.hash && isInTime
     const account = parseAccountId(tokenClaims?.acct)
-    return isGood ? { did, ...account, sessionId, expiresAt: nowSeconds, expiresInSeconds: 0 } : undefined
+    return isValid ? { did, ...account, sessionId, expiresAt: nowSeconds, expiresInSeconds: 0 } : undefined
   }
   return (await ignoreRefusal(byAccessToken)) ?? ignoreRefusal(byRefreshToken)
 }
@@ -73,7 +73,11 @@ async function ignoreRefusal<T>(read: () => Promise<T>): Promise<T | undefined> 
   }
 }
 
-/** Lists a user's active sessions, the newest first. A newer absolute end counts. @throws DidAuthError ERR_STORE */
+/**
+ * Lists a user's active sessions, the newest first. It applies the current `absoluteSessionDurationInHours` to older
+ * sessions as well.
+ * @throws DidAuthError ERR_STORE
+ */
 export async function listSessions(
   { settings, clock, store }: Pick<Parts, 'clock' | 'store'> & { settings: Settings },
   did: string
@@ -85,7 +89,7 @@ export async function listSessions(
     .filter(({ expiresAtSeconds }) => nowSeconds < expiresAtSeconds)
 }
 
-/** Lists the caller's active sessions, the newest first, as clients may know them. @throws DidAuthError ERR_STORE */
+/** Lists the caller's active sessions for clients, the newest first, without claims. @throws DidAuthError ERR_STORE */
 export async function listOwnSessions(parts: SessionParts, user: AuthenticatedUser): Promise<object[]> {
   const sessions = await listSessions(parts, user.canonicalDid)
   return sessions.map(({ sessionId, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds }) => ({
@@ -97,7 +101,10 @@ export async function listOwnSessions(parts: SessionParts, user: AuthenticatedUs
   }))
 }
 
-/** Revokes a session. Idempotent. @throws DidAuthError ERR_SESSION_NOT_FOUND for another user's, ERR_STORE */
+/**
+ * Revokes one of the caller's sessions. Idempotent.
+ * @throws DidAuthError ERR_SESSION_NOT_FOUND, also for a session of another user; ERR_STORE
+ */
 export async function revokeOwnSession(
   { settings, clock, store, report }: SessionParts & Pick<Parts, 'report'>,
   user: AuthenticatedUser,

@@ -15,9 +15,9 @@ const REFRESH_TOKEN = /^([A-Za-z0-9_-]{1,64})\.[A-Za-z0-9_-]{43}$/
 type RefreshParts = Omit<Parts, 'credentialVerifier' | 'disclosureRequests' | 'quotas' | 'scheduler'>
 
 /**
- * Exchanges a refresh token for new tokens. It works once: of any number of simultaneous uses exactly one wins. A
- * request that is repeated with its idempotency key gets the same refresh token again, until that has been used. The
- * access token is signed before the store changes, so that a failure leaves the old refresh token valid.
+ * Exchanges a refresh token for new tokens. A refresh token works once: of several simultaneous requests, exactly one
+ * succeeds. A request repeated with its idempotency key gets the same new refresh token, until that one is used.
+ * The access token is signed before the store changes, so that a failure leaves the old refresh token valid.
  * @throws DidAuthError ERR_REFRESH_TOKEN, ERR_REFRESH_TOKEN_REUSED and ERR_BUSINESS_LOGIC (the session is revoked now),
  * ERR_BUSINESS_LOGIC_TIMEOUT, ERR_INTERNAL, ERR_SIGNER, ERR_STORE; with `didControl: 'document'` ERR_RESOLVER, ERR_BUSY
  * @see RFC 9700, section 4.14.2
@@ -35,24 +35,25 @@ export async function refreshTokens(
   const nextExpiresAtSeconds = computeSessionEnd(settings, session.createdAtSeconds, nowSeconds)
   const hashes = { presentedHash: presented.hash, nextHash: next.hash }
   const refresh = { ...hashes, nowSeconds, graceSeconds: settings.refreshReuseGraceSeconds }
-  // A preview, so that a refused refresh neither asks the business logic nor signs. The atomic verb below decides.
-  const expected = judgeRefresh(session, refresh)
-  const isExpected = expected === 'rotate' || expected === 'repeated'
-  if (!isExpected && expected !== 'reused') throw createRefusal('session', expected)
+  // A preview, so that a refused refresh neither runs business logic nor signs. The store decides atomically below.
+  const preview = judgeRefresh(session, refresh)
+  const mayRefresh = preview === 'rotate' || preview === 'repeated'
+  if (!mayRefresh && preview !== 'reused') throw createRefusal('session', preview)
   if (nextExpiresAtSeconds <= nowSeconds) throw createRefusal('session', 'ended')
 
-  const { address, ...did } = identifyUser(parts.curve, session.did)
-  const user = { ...did, address: getController(settings, session.tokenClaims, address) }
-  if (isExpected) await assertStillInControl(parts, user, session, client)
-  const tokenClaims = isExpected ? await decideClaims(parts, user, session) : session.tokenClaims
-  const accessToken = isExpected ? await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds) : ''
+  const identity = identifyUser(parts.curve, session.did)
+  const user = { ...identity, address: getController(settings, session.tokenClaims, identity.address) }
+  if (mayRefresh) await assertStillInControl(parts, user, session, client)
+  const tokenClaims = mayRefresh ? await decideClaims(parts, user, session) : session.tokenClaims
+  const accessToken = mayRefresh ? await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds) : ''
   const service = settings.serviceUrl
   const verdict = await store.rotateRefreshToken({ service, sessionId, ...refresh, tokenClaims, nextExpiresAtSeconds })
-  if (isExpected && (verdict === 'rotate' || verdict === 'repeated')) {
+  if (mayRefresh && (verdict === 'rotate' || verdict === 'repeated')) {
     const isRepeated = verdict === 'repeated'
-    // The end of a repeat is where the first answer put it: now, when this request lost a race, or at an earlier one.
-    const endSeconds = Math.min(expected === 'repeated' ? session.expiresAtSeconds : Infinity, nextExpiresAtSeconds)
-    return { accessToken, refreshToken: next.token, refreshTokenSeconds: endSeconds - nowSeconds, isRepeated }
+    // A repeated refresh keeps the expiry of the first one: the stored expiry, or now's if this request lost a race.
+    const storedExpiry = preview === 'repeated' ? session.expiresAtSeconds : Infinity
+    const refreshTokenSeconds = Math.min(storedExpiry, nextExpiresAtSeconds) - nowSeconds
+    return { accessToken, refreshToken: next.token, refreshTokenSeconds, isRepeated }
   }
   if (verdict !== 'reused') throw createRefusal('session', verdict)
   parts.logger.warn({ event: 'refresh-token-reused', sessionId }, 'session revoked')
@@ -60,7 +61,10 @@ export async function refreshTokens(
   throw new DidAuthError('ERR_REFRESH_TOKEN_REUSED')
 }
 
-/** Finds the session of a token, in any state. @throws DidAuthError ERR_REFRESH_TOKEN when it is unknown, ERR_STORE */
+/**
+ * Finds the session of a refresh token, in any state.
+ * @throws DidAuthError ERR_REFRESH_TOKEN if the session or its token is unknown, ERR_STORE
+ */
 export async function findPresentedSession(
   { settings, curve, store }: Pick<Parts, 'settings' | 'curve' | 'store'>,
   received: unknown
@@ -74,7 +78,7 @@ export async function findPresentedSession(
   return { presented, session }
 }
 
-/** Derives a token's next secret, the same for a repeated `Idempotency-Key`; undefined if the request has none. */
+/** Derives the secret of the next token, equal for equal `Idempotency-Key`s; undefined if the request has no key. */
 function deriveSuccessor(
   { challengeSecret, serviceUrl }: Parts['settings'],
   token: string,
@@ -91,8 +95,8 @@ function createRefusal(check: string, got: string): DidAuthError {
 }
 
 /**
- * Returns the claims of the session from now on, as business logic says. Its explicit refusal, whatever the code,
- * revokes the session. Any other error is a failure: an outage must not end sessions.
+ * Runs business logic and returns the new claims of the session. An explicit refusal with any code revokes the session.
+ * Any other error is a failure and changes nothing, because an outage must not end sessions.
  */
 async function decideClaims(
   parts: Pick<Parts, 'settings' | 'clock' | 'store' | 'deadline' | 'logger' | 'report' | 'systemErrorCodes'>,
@@ -102,9 +106,10 @@ async function decideClaims(
   const { settings, store, clock, report } = parts
   const logic = settings.refreshBusinessLogic
   if (logic === undefined) return session.tokenClaims
-  const { refreshTokenHash: _hash, replacedTokens: _replaced, ...shown } = session
+  const { refreshTokenHash: _hash, replacedTokens: _replaced, ...publicSession } = session
+  const shown = { ...publicSession, canonicalDid, address }
   try {
-    const tokenClaims = await runBusinessLogic(parts, () => logic(did, { ...shown, canonicalDid, address }), 'explicit')
+    const tokenClaims = await runBusinessLogic(parts, () => logic(did, shown), 'explicit')
     return tokenClaims === undefined ? session.tokenClaims : replaceClaims(session.tokenClaims, tokenClaims)
   } catch (error) {
     if (isRefusal(error)) {

@@ -6,10 +6,10 @@ import type { Parts } from './parts.js'
 import { countUses } from './challenge-uses.js'
 import { assertKeyDid } from './did-control.js'
 
-/** A challenge for one DID, with the selective disclosure request of a service that requests data at sign up. */
+/** A challenge for one DID, with a selective disclosure request if the service requests data at sign up. */
 export interface ChallengeAnswer {
   challenge: string
-  /** Selective disclosure request, a signed JWT. Only at sign up, and only when something is required. */
+  /** Selective disclosure request, a signed JWT. Present only at sign up, if the service requests data. */
   sdr?: string
   /** Seconds that the challenge stays valid. */
   expiresInSeconds: number
@@ -17,14 +17,14 @@ export interface ChallengeAnswer {
 
 type ChallengeParts = Pick<Parts, 'settings' | 'clock' | 'curve' | 'store'>
 
-/** Creates the challenge for a login, over the DID as received. @throws DidAuthError ERR_DID_UNSUPPORTED, ERR_STORE */
+/** Computes the challenge for a login with a DID as received. @throws DidAuthError ERR_DID_UNSUPPORTED, ERR_STORE */
 export async function requestLoginChallenge(parts: ChallengeParts, did: string): Promise<ChallengeAnswer> {
   return requestChallenge(parts, did, 'logIn', parts.clock.nowSeconds())
 }
 
 /**
- * Computes the challenge for a sign up, with a selective disclosure request when the service requires data. The request
- * is signed once for a DID and window, after the logins that wait: anybody can ask for one.
+ * Computes the challenge for a sign up, with a selective disclosure request if the service requests data. Anyone may
+ * request one, so it is signed only once per DID and window, and after waiting logins.
  * @throws DidAuthError ERR_DID_UNSUPPORTED, ERR_STORE, ERR_SIGNER, ERR_BUSY
  * @see specification, "Selective disclosure request (sdr)"
  */
@@ -41,12 +41,12 @@ export async function requestSignUpChallenge(
   const expiresAtSeconds = nowSeconds + answer.expiresInSeconds
   const key = `${String(expiresAtSeconds)} ${mountPath} ${did}`
   const sdr = await parts.disclosureRequests.signOnce(key, client, nowSeconds, async () => {
-    // Other clients may share this request by now, so that it must go on when this client disconnects.
+    // Other clients may share this signature, so it must continue if this client disconnects.
     await parts.scheduler.yield({ network: client.network, isGone: () => false }, 'background')
     const { serviceDid, serviceUrl, paths } = settings
     const replyUrl = createRouteUrl(serviceUrl, mountPath, paths.signup)
     const request = {
-      // The type prevents that the request passes as an access token.
+      // A JWT with a `type` is refused as an access token.
       type: 'sdr',
       issuer: serviceDid,
       subject: did,

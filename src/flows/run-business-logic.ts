@@ -5,42 +5,44 @@ import { isObject, type JsonObject } from '../protocol/json.js'
 import { describeCause } from './describe-cause.js'
 import type { Parts } from './parts.js'
 
-/** Seconds that business logic may take. */
+/** Time limit for business logic, in seconds. */
 export const BUSINESS_LOGIC_SECONDS = 10
 
-/** Longest JSON of the claims that it adds, in bytes, and longest text of its refusal, in characters. */
+/** Maximum length of the claims that business logic adds, in bytes of JSON. */
 const MAX_TOKEN_CLAIMS_BYTES = 1024
+/** Maximum length of a refusal's text, in characters. */
 const MAX_REFUSAL_LENGTH = 200
 
-/** Errors of the program, which say nothing about the user. */
+/** Names of errors that show a defect of the program and never refuse a user. */
 const BUILTIN_ERRORS: ReadonlySet<unknown> = new Set(
   'AggregateError EvalError RangeError ReferenceError SyntaxError TypeError URIError'.split(' ')
 )
 
-/** Codes of Node, of DNS and of databases. A SQLSTATE is five of `0-9A-Z`, at least one of them a digit. */
+/** Error codes of Node, DNS and databases. A SQLSTATE has five characters of `0-9A-Z`, with at least one digit. */
 const FAILURE_CODE = /^(?:ERR_|EAI_|SQLITE_|ENOTFOUND$|(?=.*\d)[0-9A-Z]{5}$)/
 
-/** The lowest status that means a failure or a busy service: it says nothing about the user. */
+/** Lowest status of errors that are no decision about the user: rate limits, failures, unavailability. */
 const FIRST_FAILURE_STATUS = 429
 
-/** Reason of a refusal for the debug log, which then shows no stack. */
+/** Reason of a refusal for the debug log, in place of a stack. */
 const REASON = { check: 'business logic', expected: 'no refusal' } as const
 
 type LogicParts = Pick<Parts, 'deadline' | 'logger' | 'systemErrorCodes'>
 
-/** Errors by which business logic refuses: any error of its own, or only `false` and a DidAuthError. */
+/** Ways to refuse: by any error of the application, or (`explicit`) only by `false` and a DidAuthError. */
 type Refusals = 'any error' | 'explicit'
 
-/** Whether an error says something about the user. Others are failures of the service, which end no session. */
+/** Whether an error is a decision about the user. Other errors are failures of the service, and end no session. */
 export function isRefusal(error: unknown): error is DidAuthError {
   return error instanceof DidAuthError && errorStatuses[error.code] < FIRST_FAILURE_STATUS
 }
 
 /**
- * Runs business logic. Its refusal is logged as one line at info; a failure is a warning with its stack.
- * @throws DidAuthError ERR_BUSINESS_LOGIC when it refuses by an error (with its message) or by exactly false,
- * ERR_BUSINESS_LOGIC_TIMEOUT after 10 s, ERR_INTERNAL when it throws a failure and not a refusal; a DidAuthError of its
- * own as it is; TypeError when the claims that it returns are no JSON object of at most 1 KiB
+ * Runs business logic, and returns the claims to add. A refusal is logged at info in one line; a failure is logged as a
+ * warning with its stack.
+ * @throws DidAuthError ERR_BUSINESS_LOGIC if it refuses by an error (with the error's message) or by exactly `false`;
+ * ERR_BUSINESS_LOGIC_TIMEOUT after 10 s; ERR_INTERNAL for a failure; any DidAuthError that it throws
+ * @throws TypeError unless the claims that it returns are a JSON object of at most 1 KiB
  */
 export async function runBusinessLogic(
   parts: LogicParts,
@@ -48,11 +50,11 @@ export async function runBusinessLogic(
   refusals: Refusals = 'any error'
 ): Promise<JsonObject | undefined> {
   const expired = (): Error => new DidAuthError('ERR_BUSINESS_LOGIC_TIMEOUT')
-  const result = await parts.deadline.within(BUSINESS_LOGIC_SECONDS, () => ask(parts, logic, refusals), expired)
+  const result = await parts.deadline.within(BUSINESS_LOGIC_SECONDS, () => callLogic(parts, logic, refusals), expired)
   return parseTokenClaims(isObject(result) ? result.tokenClaims : undefined)
 }
 
-async function ask(parts: LogicParts, logic: () => unknown, refusals: Refusals): Promise<unknown> {
+async function callLogic(parts: LogicParts, logic: () => unknown, refusals: Refusals): Promise<unknown> {
   try {
     const result = await logic()
     if (result === false) throw new DidAuthError('ERR_BUSINESS_LOGIC', { reason: REASON })
@@ -77,29 +79,29 @@ function toDidAuthError(cause: unknown, isServiceFault: boolean): DidAuthError {
   return new DidAuthError('ERR_BUSINESS_LOGIC', { cause, reason: REASON, ...(message !== '' && { message }) })
 }
 
-/** Whether an error is none of the user's: an unavailable database must not look like a refusal. */
+/** Whether an error is a failure and not a decision about the user, such as an unavailable database. */
 function isFailure({ systemErrorCodes }: LogicParts, thrown: unknown): boolean {
   try {
     if (!isObject(thrown)) return false
     const { name, code, errno, syscall } = thrown
-    // Its `code` is a number: `AbortSignal.timeout` throws one.
+    // `AbortSignal.timeout` throws a DOMException, whose `code` is a number.
     if (thrown instanceof DOMException) return true
     if (BUILTIN_ERRORS.has(name) || errno !== undefined || syscall !== undefined) return true
-    // Codes that are not known are the application's own.
+    // Any other code is one of the application.
     return typeof code === 'string' && (FAILURE_CODE.test(code) || systemErrorCodes.has(code))
   } catch {
-    // A getter that throws is not what a refusal looks like.
+    // A getter of the error threw, so the error is no refusal.
     return true
   }
 }
 
-/** Returns the application's own words, fit for one line of plain text. */
+/** Returns the message of a refusal as one line of plain text; empty if it has none. */
 function toRefusalText(thrown: unknown): string {
   let message: unknown
   try {
     message = isObject(thrown) ? thrown.message : thrown
   } catch {
-    // A getter that throws is still a refusal, of few words.
+    // A getter of the error threw: the refusal has no message.
   }
   if (typeof message !== 'string') return ''
   return message.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ').slice(0, MAX_REFUSAL_LENGTH)
@@ -107,11 +109,10 @@ function toRefusalText(thrown: unknown): string {
 
 function parseTokenClaims(value: unknown): JsonObject | undefined {
   if (value === undefined || value === null) return undefined
-  // Converts values as the token will: a Date is an object here, and a string in JSON.
+  // Convert values to JSON, as in the token: a Date becomes a string.
   const json = JSON.stringify(value) as string | undefined
   const claims: unknown =
     json === undefined || Buffer.byteLength(json) > MAX_TOKEN_CLAIMS_BYTES ? undefined : JSON.parse(json)
   if (!isObject(claims)) throw new TypeError('tokenClaims of business logic must be a JSON object of at most 1 KiB')
-  const kept = Object.entries(claims as JsonObject).filter(([name]) => !RESERVED_CLAIMS.has(name))
-  return Object.fromEntries(kept)
+  return Object.fromEntries(Object.entries(claims as JsonObject).filter(([name]) => !RESERVED_CLAIMS.has(name)))
 }

@@ -7,32 +7,35 @@ import type { Parts } from './parts.js'
 
 const SLOT_SECONDS = 10
 const RANDOM_BYTES = 16
-/** Slot (8), 16 random bytes (32), and 12 bytes of their HMAC. */
+/** Hexadecimal digits of the slot (8), of 16 random bytes (32), and of 12 bytes of their HMAC (24). */
 const NONCE = /^[0-9a-f]{64}$/
 const SIGNED_LENGTH = 40
 
 type NonceSettings = Pick<SiweSettings, 'nonceSeconds' | 'nonceKey'>
 
-/** A nonce of this service, its slot of 10 s, and its expiry in seconds since the Unix epoch. */
-export type KnownNonce = { nonce: string; slot: number; expiresAtSeconds: number }
+/** A verified nonce of this service, its slot of 10 s, and its expiry in seconds since the Unix epoch. */
+export type VerifiedNonce = { nonce: string; slot: number; expiresAtSeconds: number }
 
-/** Issues a nonce of 64 hexadecimal digits, which itself proves its issuer and its age. It costs no memory. */
+/** Issues a nonce of 64 hexadecimal digits. Its HMAC proves issuer and age, so that it is not stored. */
 export function issueNonce(
   { random, clock }: Pick<Parts, 'random' | 'clock'>,
   siwe: NonceSettings
 ): { nonce: string; expiresInSeconds: number } {
   const nowSeconds = clock.nowSeconds()
   const slot = Math.floor(nowSeconds / SLOT_SECONDS)
-  const drawn = Buffer.from(random.id(RANDOM_BYTES), 'base64url').toString('hex')
-  const signed = slot.toString(16).padStart(8, '0') + drawn
+  const randomHex = Buffer.from(random.id(RANDOM_BYTES), 'base64url').toString('hex')
+  const signed = slot.toString(16).padStart(8, '0') + randomHex
   return { nonce: signed + seal(siwe, signed), expiresInSeconds: computeEnd(slot, siwe) - nowSeconds }
 }
 
-/** Verifies a nonce; returns its parts. @throws DidAuthError ERR_CHALLENGE if it is foreign, ERR_CHALLENGE_EXPIRED */
-export function verifyNonce({ clock }: Pick<Parts, 'clock'>, siwe: NonceSettings, nonce: string): KnownNonce {
+/**
+ * Verifies a nonce by its HMAC.
+ * @throws DidAuthError ERR_CHALLENGE if this service did not issue it, ERR_CHALLENGE_EXPIRED
+ */
+export function verifyNonce({ clock }: Pick<Parts, 'clock'>, siwe: NonceSettings, nonce: string): VerifiedNonce {
   const signed = nonce.slice(0, SIGNED_LENGTH)
-  const isOurs = NONCE.test(nonce) && timingSafeEqual(Buffer.from(nonce), Buffer.from(signed + seal(siwe, signed)))
-  if (!isOurs) {
+  const isIssued = NONCE.test(nonce) && timingSafeEqual(Buffer.from(nonce), Buffer.from(signed + seal(siwe, signed)))
+  if (!isIssued) {
     throw new DidAuthError('ERR_CHALLENGE', { reason: { check: 'nonce', expected: 'a nonce of this service' } })
   }
   const slot = Number.parseInt(nonce.slice(0, 8), 16)
@@ -41,16 +44,16 @@ export function verifyNonce({ clock }: Pick<Parts, 'clock'>, siwe: NonceSettings
   return { nonce, slot, expiresAtSeconds }
 }
 
-/** @throws DidAuthError as `consumeOnce` */
-export function consumeNonce(parts: Pick<Parts, 'settings' | 'store' | 'clock'>, known: KnownNonce): Promise<void> {
-  return consumeOnce(parts, `siwe:${known.nonce}`, known)
+/** Consumes a verified nonce. @throws DidAuthError as `consumeOnce` */
+export function consumeNonce(parts: Pick<Parts, 'settings' | 'store' | 'clock'>, nonce: VerifiedNonce): Promise<void> {
+  return consumeOnce(parts, `siwe:${nonce.nonce}`, nonce)
 }
 
 function computeEnd(slot: number, { nonceSeconds }: NonceSettings): number {
   return (slot + 1) * SLOT_SECONDS + nonceSeconds
 }
 
-/** Computes 24 hexadecimal digits, which only this service can. */
+/** Computes the HMAC of a nonce, cut to 24 hexadecimal digits. Only this service has the key. */
 function seal({ nonceKey }: NonceSettings, signed: string): string {
   return createHmac('sha256', nonceKey).update(signed).digest('hex').slice(0, 24)
 }

@@ -8,7 +8,7 @@ import type { Parts } from './parts.js'
 
 type AccountParts = Pick<Parts, 'settings' | 'quotas' | 'store' | 'curve' | 'scheduler' | 'contractWallets'>
 
-/** A text, and what an account is said to have signed it with. */
+/** A message, and the signature that an account is claimed to have made. */
 export interface SignedByAccount {
   account: Account
   message: string
@@ -17,8 +17,8 @@ export interface SignedByAccount {
 }
 
 /**
- * Verifies who signed a text: the key of an account, or else the contract at its address, where its chain is
- * configured. The key is tried first, and needs no chain.
+ * Verifies that an account signed a message: by its key, else by the contract at its address if the chain is
+ * configured. The key is tried first, because it needs no blockchain request.
  * @returns the value of the claim `amr`
  * @throws DidAuthError ERR_SIGNATURE, ERR_CHALLENGE, ERR_NETWORK, ERR_CONTRACT_ABSENT, ERR_CONTRACT_SIGNATURE,
  * ERR_CHAIN, ERR_TOO_MANY_REQUESTS, ERR_BUSY, ERR_STORE
@@ -49,7 +49,7 @@ export async function verifyAccount(parts: AccountParts, signed: SignedByAccount
   return 'contract'
 }
 
-/** Parses the signature of a key; undefined for another of that length, which a contract may accept. */
+/** Parses the signature of a key; undefined for an invalid one if a contract may still accept it. */
 function parseKeySignature(
   { signature, account }: SignedByAccount,
   mayBeContract: boolean

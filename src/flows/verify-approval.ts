@@ -12,13 +12,13 @@ import type { LoginParts } from './parts.js'
 import { consumeNonce, issueNonce, verifyNonce } from './siwe-nonce.js'
 import { verifyAccount } from './verify-account.js'
 
-/** Message and signature by which a user approved a request, as received. */
+/** Message and signature of an approval, as received. */
 export type Approval = Pick<LoginProof, 'message'> & { signature: unknown }
 
-/** A request that its user has to approve, and the approval that came with it. */
+/** A request that its user has to approve, with the received approval. */
 export interface RequestToApprove {
   user: AuthenticatedUser
-  /** The line that the user reads: the request, and its effect. */
+  /** Statement that the user's wallet shows: the effect of the request, and the request itself. */
   statement: string
   rawBody: Uint8Array
   approval: Approval | undefined
@@ -26,10 +26,10 @@ export interface RequestToApprove {
 }
 
 /**
- * Verifies that a request was approved by its user: an EIP-4361 message with this statement, the hash of this body, and
- * a nonce for approvals, which is consumed.
- * @throws DidAuthError ERR_APPROVAL, with a nonce and the statement for the next try; ERR_TOO_MANY_REQUESTS, ERR_CHAIN,
- * ERR_RESOLVER, ERR_BUSY, ERR_STORE
+ * Verifies that a user approved a request: by a signed EIP-4361 message with this statement, the hash of this body, and
+ * a nonce for approvals. It consumes the nonce.
+ * @throws DidAuthError ERR_APPROVAL, with a nonce and the statement for the next attempt; ERR_TOO_MANY_REQUESTS,
+ * ERR_CHAIN, ERR_RESOLVER, ERR_BUSY, ERR_STORE
  */
 export async function verifyRequestApproval(
   parts: LoginParts,
@@ -65,11 +65,11 @@ async function consumeApproval(
   const controllers = await findControllers(parts, identifyUser(parts.curve, user.claims.sub), client)
   if (!controllers.has(account.address)) throw createRefusal('address', 'one that controls the DID of the session')
   const method = await verifyAccount(parts, { account, ...approval, client })
-  // A contract belongs to its chain: the same address on another one may be another party, as may a key.
+  // The same address may belong to another party as a contract on another chain, or as a key.
   const { canonicalDid } = user
-  const isOther =
+  const isOtherParty =
     method === 'eoa' ? isContractDid(parts.settings, canonicalDid) : toContractDid(account) !== canonicalDid
-  if (isOther) throw createRefusal('chain', 'that of the session')
+  if (isOtherParty) throw createRefusal('chain', 'that of the session')
   await consumeNonce(parts, nonce)
   return { message: approval.message, signature: String(approval.signature) }
 }

@@ -37,7 +37,7 @@ async function answerChallenge(
 ): Promise<HttpAnswer> {
   const did = parseDid(received)
   const [parts, client] = [await http.parts(), http.callerOf(request)]
-  await charge(parts, client, 'namings', did)
+  await charge(parts, client, 'didRequests', did)
   const { mountPath } = request
   const { expiresInSeconds, ...body } = await requestChallenge(parts, did, { mountPath, client })
   return jsonAnswer(body, { 'Challenge-Expires-In': String(expiresInSeconds) })

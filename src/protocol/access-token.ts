@@ -5,16 +5,16 @@ import { freezeDeep, type JsonObject } from './json.js'
 import { isPlainEs256kHeader, isSignedBy, parseJwt } from './jwt.js'
 import { isSecureUrl } from './parse-url.js'
 
-/** Longest access token that is parsed, in bytes. */
+/** Maximum length of an access token, in bytes. Longer tokens are refused without parsing. */
 export const MAX_ACCESS_TOKEN_BYTES = 4096
 
-/** Seconds by which the clock of another instance may be ahead of this one's. */
+/** Tolerance for `nbf`, in seconds: another instance's clock may be that much ahead of this one's. */
 export const NOT_BEFORE_TOLERANCE_SECONDS = 5
 
-/** Lifetime of a token for another service. */
+/** Lifetime of a token for another service, in seconds. */
 export const RESOURCE_TOKEN_SECONDS = 300
 
-/** Claims that a login sets and a session stores: the account, how it signed, and the key that controls the DID. */
+/** Claims that a login sets and a session stores: the account, the kind of signer, and the address that signed. */
 const SESSION_CLAIMS = ['acct', 'amr', 'ctl']
 
 /** Claims of the protocol, which business logic cannot set. */
@@ -23,7 +23,7 @@ export const RESERVED_CLAIMS: ReadonlySet<string> = new Set([
   ...SESSION_CLAIMS
 ])
 
-/** The payload of a verified access token: the claims of the specification and those that business logic added. */
+/** The payload of a verified access token: the protocol's claims, and those that business logic added. */
 export interface AccessTokenClaims {
   readonly iss: string
   readonly aud: string
@@ -33,13 +33,13 @@ export interface AccessTokenClaims {
   readonly nbf: number
   readonly iat: number
   readonly jti?: string
-  /** The session that the token belongs to; absent in a token made elsewhere with the service's key. */
+  /** Session of the token. Absent if another program issued the token with the service's key. */
   readonly sid?: string
   readonly use?: 'access'
   readonly [claim: string]: unknown
 }
 
-/** Claims of business logic override nothing. @see specification, "Access token" */
+/** Creates the payload. Claims of business logic cannot override others. @see specification, "Access token" */
 export function createAccessTokenPayload(
   claims: { iss: string; aud: string; sub: string; jti: string; sid: string },
   nowSeconds: number,
@@ -50,30 +50,32 @@ export function createAccessTokenPayload(
   return freezeDeep({ ...tokenClaims, ...claims, ...times, use: 'access' as const })
 }
 
-/** Replaces the claims of a session by new ones of business logic at a refresh. Those of its login stay. */
+/** Replaces the claims of a session by those that business logic returned at a refresh. The login's claims stay. */
 export function replaceClaims(current: JsonObject | undefined, added: JsonObject): JsonObject {
-  const kept = Object.entries(current ?? {}).filter(([name]) => SESSION_CLAIMS.includes(name))
-  return { ...added, ...Object.fromEntries(kept) }
+  const loginClaims = Object.entries(current ?? {}).filter(([name]) => SESSION_CLAIMS.includes(name))
+  return { ...added, ...Object.fromEntries(loginClaims) }
 }
 
-/** Values that an access token is verified against. */
+/** Expected values for verifying an access token. */
 export interface AccessTokenExpectation {
+  /** Expected `iss`. */
   serviceDid: string
-  /** Further values of `iss` that are accepted: DIDs that the service had before. */
+  /** Further accepted values of `iss`: former DIDs of the service. */
   previousServiceDids?: readonly string[] | undefined
+  /** Expected `aud`. */
   serviceUrl: string
-  /** 65 bytes, uncompressed. */
+  /** Public key of the service, uncompressed, 65 bytes. */
   publicKey: Uint8Array
   nowSeconds: number
-  /** Maximum lifetime, see {@link assertInForce}. */
+  /** Maximum lifetime in seconds, see {@link assertInForce}. */
   maxLifetimeSeconds?: number | undefined
 }
 
 /**
- * Verifies an access token: form, header, claims, signature, times, in this order; no network, no DID resolution.
- * `exp` has no tolerance; `nbf` has {@link NOT_BEFORE_TOLERANCE_SECONDS}.
- * @returns its claims, frozen
- * @throws DidAuthError ERR_ACCESS_TOKEN, or ERR_ACCESS_TOKEN_EXPIRED when it is expired and otherwise valid
+ * Verifies an access token: form, header, claims, signature, times, in this order. It makes no network request and
+ * resolves no DID. `exp` has no tolerance; `nbf` has {@link NOT_BEFORE_TOLERANCE_SECONDS}.
+ * @returns the claims of the token, frozen
+ * @throws DidAuthError ERR_ACCESS_TOKEN, or ERR_ACCESS_TOKEN_EXPIRED if the token is expired and otherwise valid
  * @see RFC 8725, sections 3.1, 3.3, 3.8 to 3.12
  */
 export function verifyAccessToken(
@@ -91,9 +93,9 @@ export function verifyAccessToken(
 }
 
 /**
- * Asserts that verified claims are in force now. To be checked at every use of a token.
- * @param maxLifetimeSeconds - how far ahead `exp` may be, {@link NOT_BEFORE_TOLERANCE_SECONDS} added; absent: any. A
- * token that is valid for longer was made by a clock that ran ahead or was set back since
+ * Asserts that verified claims are valid at this time. Call it at every use of a token.
+ * @param maxLifetimeSeconds - maximum distance of `exp` from now, plus {@link NOT_BEFORE_TOLERANCE_SECONDS}; default:
+ * unlimited. A later `exp` shows that the issuer's clock ran ahead, or that this clock was set back
  * @throws DidAuthError ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED
  */
 export function assertInForce(
@@ -101,15 +103,15 @@ export function assertInForce(
   nowSeconds: number,
   maxLifetimeSeconds = Infinity
 ): void {
-  const latestEnd = nowSeconds + maxLifetimeSeconds + NOT_BEFORE_TOLERANCE_SECONDS
-  if (claims.exp > latestEnd) throw new DidAuthError('ERR_ACCESS_TOKEN_EXPIRED')
-  if (nowSeconds + NOT_BEFORE_TOLERANCE_SECONDS < claims.nbf) throw createRefusal('nbf', 'not ahead')
+  const latestExp = nowSeconds + maxLifetimeSeconds + NOT_BEFORE_TOLERANCE_SECONDS
+  if (claims.exp > latestExp) throw new DidAuthError('ERR_ACCESS_TOKEN_EXPIRED')
+  if (nowSeconds + NOT_BEFORE_TOLERANCE_SECONDS < claims.nbf) throw createRefusal('nbf', 'not in the future')
   if (nowSeconds >= claims.exp) throw new DidAuthError('ERR_ACCESS_TOKEN_EXPIRED')
 }
 
 /**
  * Parses a token that another service issued for this one. Neither its signature nor its times are verified yet.
- * @returns the key that it names, and its claims, frozen; `nbf` is `iat` where it has none
+ * @returns `kid` of its header, and its claims, frozen; if `nbf` is absent, it is set to `iat`
  * @throws DidAuthError ERR_ACCESS_TOKEN
  * @see RFC 9068, sections 2 and 4
  */
@@ -145,7 +147,7 @@ function assertAccessTokenPayload(
     throw createRefusal('jti, sid', 'strings', [typeof jti, typeof sid])
   }
   if (use !== undefined && use !== 'access') throw createRefusal('use', 'access', typeof use)
-  // Signed by the same key, but something else: a credential, a selective disclosure request.
+  // The service also signs other JWTs with this key, such as selective disclosure requests.
   const foreign = ['vc', 'vp', 'type'].filter((name) => name in payload)
   if (foreign.length > 0) throw createRefusal('kind', 'an access token', foreign)
 }

@@ -6,22 +6,23 @@ import { parseApprovalStatement, type ApprovedRequest } from './format-siwe-mess
 import { parseOwnSiweMessage, type LoginProof } from './login-proof.js'
 import { parseSignature, recoverPersonalSigner } from './personal-sign.js'
 
-/** The evidence of an approved request: `req.auth.approval`. */
+/** Evidence of an approved request, as in `req.auth.approval`. */
 export interface ApprovalProof extends LoginProof {
-  /** The bytes of the request's body. Absent means a request without a body. */
+  /** Bytes of the request's body. Absent if the request had no body. */
   rawBody?: Uint8Array | undefined
 }
 
 /**
- * Verifies that a key which controls a DID approved a request, without the service's secret and without a network. It
- * does not prove when that was, nor that the service issued the nonce: both are as reliable as the log. The signature
- * of a contract is refused, because its chain decides about that.
- * @param approval - `domains` as for `verifyLoginProof`: hosts of the service and of its pages; `controllers`, lower
- *   case, where the DID's document decided then
- * @returns the signer's address in lower case, the request as the text names it, and the nonce, which is used once;
+ * Verifies that a key which controls a DID approved a request. It needs neither the service's secret nor a network.
+ *
+ * It proves neither the time of the approval nor that the service issued the nonce: for these, you trust the log. It
+ * refuses signatures of contract wallets, because only their chain can verify them.
+ * @param approval - `domains`: hosts of the service and of its pages, as for `verifyLoginProof`. `controllers`: lower
+ *   case addresses that controlled the DID at that time, if its document decided; default: the address of the DID
+ * @returns the signer's address in lower case, the request as the message names it, and the single-use nonce;
  *   `issuedAt` is by the user's clock
- * @throws DidAuthError ERR_MESSAGE for a text that is not an approval (a login is not one), ERR_MESSAGE_DOMAIN for one
- * of another service, ERR_SIGNATURE for what no key makes, ERR_APPROVAL for another body or another key,
+ * @throws DidAuthError ERR_MESSAGE if the message is not an approval (a login is none), ERR_MESSAGE_DOMAIN if it is for
+ * another service, ERR_SIGNATURE if the signature has the wrong form, ERR_APPROVAL for another body or another key,
  * ERR_DID_UNSUPPORTED
  * @example
  * const domains = acceptedLoginDomains('https://auth.example.com', [])

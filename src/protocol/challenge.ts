@@ -2,22 +2,25 @@ import type { DidAuthErrorCode } from '../errors.js'
 import type { Curve } from './curve.js'
 import { recoverPersonalSigner, type RecoverableSignature } from './personal-sign.js'
 
-/** Values that a challenge is computed from. */
+/** Values from which a challenge is computed. */
 export interface ChallengeInput {
   /** The user's DID exactly as received. */
   did: string
+  /** The option `challengeSecret`. */
   secret: string
   /** Number of the window, see {@link challengeWindow}. */
   window: number
-  /** Number of signatures of this DID that were used up in this window. */
+  /** Number of challenges of this DID that were consumed in this window. */
   useCount: number
 }
 
 /**
- * The challenge that a DID has to sign: 64 hexadecimal characters without `0x`. It is not stored, but computed again
- * when the signed response arrives.
- * @see specification, table "Challenge": keccak256 of DID, secret and window, joined with `-`. The first challenge of a
- * window is exactly that; after each use the count of uses is appended, so that a captured signature opens nothing.
+ * Computes the challenge that a DID has to sign: 64 hexadecimal digits without `0x`. Challenges are not stored: the
+ * challenge is computed again when the signed response arrives.
+ *
+ * It is keccak256 of DID, secret and window, joined with `-`. After the first use in a window, the use count is
+ * appended, so that a captured signature opens no second session.
+ * @see specification, table "Challenge"
  */
 export function computeChallenge(curve: Pick<Curve, 'keccak256Hex'>, input: ChallengeInput): string {
   const first = `${input.did}-${input.secret}-${String(input.window)}`
@@ -25,18 +28,18 @@ export function computeChallenge(curve: Pick<Curve, 'keccak256Hex'>, input: Chal
 }
 
 /**
- * Seconds for which the uses of a window are remembered after its end. Clocks of instances differ and are set back: to
- * one that is behind, the window continues, and a used signature must stay used.
+ * Seconds for which challenge uses are stored after the end of their window. For an instance whose clock is behind, the
+ * window is still current, and a used signature must stay used.
  */
 export const USES_OUTLIVE_WINDOW_SECONDS = 60
 
-/** Returns the number of the window that contains a moment. Windows have 1 s or more; moments are Unix seconds. */
+/** Returns the number of the window that contains a time, in Unix seconds. A window has at least 1 s. */
 export function challengeWindow(nowSeconds: number, windowSeconds: number): number {
   return Math.floor(nowSeconds / windowSeconds)
 }
 
 /**
- * Seconds that a challenge requested now stays valid.
+ * Computes how many seconds a challenge that is requested now stays valid.
  *
  * @param nowSeconds - whole seconds since the Unix epoch
  * @param windowSeconds - length of a window in seconds, at least 1
@@ -47,30 +50,31 @@ export function challengeSecondsLeft(nowSeconds: number, windowSeconds: number):
   return Math.ceil(windowSeconds - (nowSeconds % windowSeconds))
 }
 
-/** Key recoveries that one request may cost, those that explain a refusal included. */
+/** Maximum number of key recoveries per request, including those that only explain a refusal. */
 export const MAX_RECOVERIES = 24
 
+/** A signed response to a challenge. */
 export interface ChallengeResponse {
-  /** The addresses that control the user's DID, lower case. */
+  /** Addresses that control the user's DID, lower case. */
   controllers: ReadonlySet<string>
   signature: RecoverableSignature
-  /** The messages that are accepted for a challenge, the likeliest first. */
+  /** Returns the accepted messages for a challenge, the likeliest first. */
   messagesOver: (challenge: string) => string[]
 }
 
-/** The message and the signer that were recovered from a response's signature. */
+/** Result of searching for the signed message. */
 export interface SignedMessage {
-  /** The message that the controller of the DID signed; undefined when it is none of the accepted ones. */
+  /** Message that a controller of the DID signed. Undefined if none of the accepted messages was signed. */
   message: string | undefined
-  /** The controller that signed it. */
+  /** Address of the controller that signed the message. */
   signer: string | undefined
-  /** The addresses recovered over the messages that were tried, in their order, for the log. */
+  /** Addresses recovered over the other tried messages, in order, for the log. */
   recovered: string[]
 }
 
 /**
- * Finds the message that the controller of a DID signed over the challenge of the current window and use count.
- * @see specification, "Message to be signed": rebuild, recover, compare the address
+ * Finds the message that a controller of a DID signed over the challenge of the current window and use count.
+ * @see specification, "Message to be signed": rebuild the message, recover the key, compare the address
  */
 export function findSignedMessage(
   curve: Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'>,
@@ -82,10 +86,13 @@ export function findSignedMessage(
 }
 
 /**
- * Returns why a response is refused in which {@link findSignedMessage} found nothing, so that a client can retry by
- * itself. It tries challenges used before, the newest first, and of the window just ended the last challenge, then the
- * first. The newest used one and the ended window have equal shares of the recoveries left of {@link MAX_RECOVERIES}.
- * @param previousUseCount - how many signatures of this DID were used up in the window just ended
+ * Returns the reason for refusing a response after {@link findSignedMessage} found no message. A client retries
+ * automatically if the challenge was valid before.
+ *
+ * It tries challenges that may have been signed instead: used ones, the newest first, and the last and the first
+ * challenge of the previous window. The newest used challenge and the previous window get equal shares of the
+ * recoveries that remain of {@link MAX_RECOVERIES}.
+ * @param previousUseCount - number of challenges of this DID that were consumed in the previous window
  */
 export function explainRefusal(
   curve: Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'>,
@@ -126,8 +133,10 @@ function* refusedChallenges(
 ): Generator<[ChallengeInput, DidAuthErrorCode], undefined> {
   const { window, useCount } = expected
   if (useCount > 0) yield [{ ...expected, useCount: useCount - 1 }, 'ERR_CHALLENGE_USED']
-  for (const ended of new Set([previousUseCount, 0])) {
-    yield [{ ...expected, window: window - 1, useCount: ended }, 'ERR_CHALLENGE_EXPIRED']
+  for (const endedCount of new Set([previousUseCount, 0])) {
+    yield [{ ...expected, window: window - 1, useCount: endedCount }, 'ERR_CHALLENGE_EXPIRED']
   }
-  for (let used = useCount - 2; used >= 0; used -= 1) yield [{ ...expected, useCount: used }, 'ERR_CHALLENGE_USED']
+  for (let usedCount = useCount - 2; usedCount >= 0; usedCount -= 1) {
+    yield [{ ...expected, useCount: usedCount }, 'ERR_CHALLENGE_USED']
+  }
 }

@@ -8,8 +8,9 @@ import { parseDateTime } from './encoding.js'
 import { dropProtoKeys, isObject } from './json.js'
 import { parseJwt, type ParsedJwt } from './jwt.js'
 
-/** Credentials that a sign up may carry, and bytes that each may have. */
+/** Maximum number of credentials in a sign up. */
 export const MAX_CREDENTIALS = 20
+/** Maximum length of a credential, in bytes. */
 export const MAX_CREDENTIAL_BYTES = 16 * 1024
 
 const COMPACT_JWT = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/
@@ -17,25 +18,29 @@ const ALGORITHMS: ReadonlySet<unknown> = new Set(['ES256K', 'ES256K-R', 'ES256',
 
 /** A verifiable credential in JWT form, decoded. */
 export interface VerifiedCredential {
-  /** The compact JWT as received, with the low s of the two that verify, so that a credential has one text. */
+  /** The compact JWT. A high s is replaced by its low twin, so that each credential has a single text. */
   jwt: string
-  /** DID that signed it. */
+  /** DID of the issuer, which signed the credential. */
   issuer: string
-  /** The user's DID as the credential spells it; undefined when it names no subject. */
+  /** The user's DID as the credential spells it. Undefined if the credential names no subject. */
   subject: string | undefined
   /** `vc.type`, always an array. */
   type: string[]
   credentialSubject: Record<string, unknown>
-  /** Seconds since the Unix epoch; undefined when it never ends. */
+  /** Seconds since the Unix epoch. Undefined if the credential never expires. */
   expiresAtSeconds: number | undefined
   /** The whole `vc` claim. */
   vc: Record<string, unknown>
 }
 
-/** A credential whose form, subject and dates are valid. Its signature is not verified yet. */
+/** A credential with valid form, subject and dates. Its signature is not verified yet. */
 export type UnprovedCredential = { credential: VerifiedCredential; parsed: ParsedJwt }
 
-/** Parses JWTs; absent is none. No JWT has a comma, by which a message joins them. @throws DidAuthError ERR_REQUEST */
+/**
+ * Parses the JWTs of a sign up; an absent value means none. JWTs with a comma are refused, because the signed message
+ * joins them by commas.
+ * @throws DidAuthError ERR_REQUEST
+ */
 export function parseCredentialJwts(value: unknown): string[] {
   if (value === undefined) return []
   if (Array.isArray(value) && value.length <= MAX_CREDENTIALS && value.every(isCompactJwt)) return value
@@ -48,11 +53,10 @@ function isCompactJwt(value: unknown): value is string {
 }
 
 /**
- * Parses a credential and asserts what needs no key: form, header, dates, and that its subject is the user. Own
- * `__proto__` keys are dropped from `vc`, so that business logic that copies a credential changes no prototype.
- * @param subjectDids - whom the credential may be about, where it names a subject: the user's DID, or several
- * @param toleranceSeconds - how far its beginning may be ahead, by `nbf`, `iat`, `issuanceDate` or `validFrom`; its
- *   end has no tolerance
+ * Parses a credential and checks everything except its signature: form, header, dates, and that its subject is the
+ * user. It deletes own `__proto__` keys from `vc`, so that copying a credential in business logic changes no prototype.
+ * @param subjectDids - allowed subjects if the credential names one: the user's DID, or several
+ * @param toleranceSeconds - tolerance for its start (`nbf`, `iat`, `issuanceDate`, `validFrom`); its end has none
  * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED
  * @see W3C Verifiable Credentials Data Model 1.1, section 6.3.1
  */
@@ -69,9 +73,9 @@ export function parseCredential(
   const { iss, sub, vc } = parsed.payload
   if (!isDid(iss)) throw createRefusal('iss', 'a DID')
   if (!isObject(vc) || !isObject(vc.credentialSubject)) throw createRefusal('vc', 'an object with a credentialSubject')
-  // Another name there would mislead business logic.
-  const named = isObject(vc.issuer) ? vc.issuer.id : vc.issuer
-  if (vc.issuer !== undefined && named !== iss) throw createRefusal('vc.issuer', 'absent, or equal to iss')
+  // A different issuer in `vc` would mislead business logic.
+  const vcIssuer = isObject(vc.issuer) ? vc.issuer.id : vc.issuer
+  if (vc.issuer !== undefined && vcIssuer !== iss) throw createRefusal('vc.issuer', 'absent, or equal to iss')
   dropProtoKeys(vc)
   const credential = {
     jwt: normalizeS(jwt, parsed),
@@ -85,7 +89,10 @@ export function parseCredential(
   return { credential, parsed }
 }
 
-/** Normalises s: anybody can replace it by n - s, and flip the recovery bit. Ed25519 has no such twin. */
+/**
+ * Replaces a high s by n - s, and flips the recovery bit, because anyone can do the opposite to a valid signature.
+ * Ed25519 signatures have no such twin.
+ */
 function normalizeS(jwt: string, { header, signature, signingInput }: ParsedJwt): string {
   if (header.alg === 'EdDSA' || signature.length < 64) return jwt
   const received = signature.subarray(0, 64)
@@ -95,7 +102,7 @@ function normalizeS(jwt: string, { header, signature, signingInput }: ParsedJwt)
   return `${signingInput}.${Buffer.from([...low, ...recovery]).toString('base64url')}`
 }
 
-// Other fields could change what the signature means (crit, b64) or the source of its key (jwk, jku).
+// Other header fields could change the meaning of the signature (crit, b64) or the source of its key (jwk, jku).
 function isCredentialHeader(header: Record<string, unknown>): boolean {
   return (
     ALGORITHMS.has(header.alg) &&
@@ -122,7 +129,7 @@ function parseType(value: unknown): string[] {
   return type
 }
 
-/** Asserts the dates of both spellings, JWT claims and `vc` fields, and returns the earliest end. */
+/** Checks the dates in JWT claims and in `vc` fields. @returns the earliest end; undefined if there is none */
 function assertDates(
   payload: Record<string, unknown>,
   vc: Record<string, unknown>,
@@ -130,7 +137,7 @@ function assertDates(
   toleranceSeconds: number
 ): number | undefined {
   const { nbf, iat, exp } = payload
-  // A credential that has no `nbf` starts when it was issued, as in did-jwt.
+  // If `nbf` is absent, the credential starts at `iat`, as in did-jwt.
   const starts = [
     parseNumericDate(nbf === undefined ? iat : nbf),
     parseIsoDate(vc.issuanceDate),
@@ -138,7 +145,7 @@ function assertDates(
   ]
   const ends = [parseNumericDate(exp), parseIsoDate(vc.expirationDate), parseIsoDate(vc.validUntil)]
   const latestStart = nowSeconds + toleranceSeconds
-  if (starts.some((start = -Infinity) => start > latestStart)) throw createRefusal('begin', 'not ahead')
+  if (starts.some((start = -Infinity) => start > latestStart)) throw createRefusal('start', 'not in the future')
   const earliestEnd = Math.min(...ends.map((end = Infinity) => end))
   if (earliestEnd <= nowSeconds) throw new DidAuthError('ERR_CREDENTIAL_EXPIRED')
   return earliestEnd === Infinity ? undefined : earliestEnd
@@ -160,16 +167,16 @@ function createRefusal(check: string, expected: string): DidAuthError {
   return new DidAuthError('ERR_CREDENTIAL', { reason: { check, expected } })
 }
 
-/** Returns the addresses, lower case, whose key can have signed a JWT: two for ES256K, one for ES256K-R, else none. */
+/** Returns the addresses (lower case) that may have signed a JWT: two for ES256K, one for ES256K-R, else none. */
 export function signerAddresses(curve: Pick<Curve, 'sha256' | 'keccak256Hex' | 'recover'>, jwt: ParsedJwt): string[] {
   return signerPublicKeys(curve, jwt).map((publicKey) => addressOfPublicKey(curve, publicKey))
 }
 
 /**
- * The public keys that can have signed a JWT, two for ES256K (64 bytes fit two keys). A key signed when it is among
- * them: recovery finds each key that verification would accept.
- * @returns 65 bytes each, uncompressed
- * @see SEC 1 version 2, section 4.1.6; an r that also represents r + n is not made by any signer (2^-128)
+ * Recovers the public keys that may have signed a JWT. An ES256K signature of 64 bytes matches two keys. A key made the
+ * signature exactly if it is one of them.
+ * @returns uncompressed keys, 65 bytes each
+ * @see SEC 1 version 2, section 4.1.6. Signers produce an r that also represents r + n with probability 2^-128 only
  */
 export function signerPublicKeys(
   curve: Pick<Curve, 'sha256' | 'recover'>,

@@ -1,28 +1,28 @@
 import { DidAuthError } from '../errors.js'
 import { parseUrl } from './parse-url.js'
 
-/** The longest name of a host, so that no other text of a request gets into the log. */
+/** Maximum length of a host in a log line: the longest valid host name. */
 const MAX_HOST_LENGTH = 253
 
-/** The values of `Sec-Fetch-Site`, so that a log shows no other text of a request. */
+/** Defined values of `Sec-Fetch-Site`. Only these are logged. */
 const SITES: ReadonlySet<unknown> = new Set(['cross-site', 'same-site', 'same-origin', 'none'])
 
 const SAFE_METHODS: ReadonlySet<string | undefined> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
-/** A request, with the headers that name its origin. */
+/** Method and headers that show the origin of a request. */
 export interface RequestOrigin {
   readonly method?: string | undefined
   readonly headers: { origin?: string | undefined; 'sec-fetch-site'?: string | readonly string[] | undefined }
 }
 
-/** Whether a method changes nothing. */
+/** Whether a method is safe: its requests change nothing. */
 export function isSafeMethod(method: string | undefined): boolean {
   return SAFE_METHODS.has(method)
 }
 
 /**
- * Refuses an unsafe request that another site made a browser send. An origin that is trusted passes. Otherwise
- * `Sec-Fetch-Site` decides, which only the browser can set. A request with neither header is not from a browser.
+ * Asserts that no other site made a browser send an unsafe request. A trusted `Origin` passes. Otherwise
+ * `Sec-Fetch-Site` decides, because pages cannot set it. A request with neither header is not from a browser.
  * @throws DidAuthError ERR_CROSS_ORIGIN
  * @see Fetch Metadata Request Headers; OWASP Cross-Site Request Forgery Prevention, "Fetch Metadata"
  */

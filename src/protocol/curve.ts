@@ -1,10 +1,10 @@
 /**
- * The arithmetic of secp256k1 and the two hashes that go with it: all that the protocol needs from native or WASM code.
- * Byte shapes: `hash` 32 bytes, `signature` 64 bytes (r then s, big-endian), `publicKey` 65 bytes (uncompressed,
- * starting with 4). Strings are hashed as UTF-8.
+ * Signatures of secp256k1 and the hashes SHA-256 and Keccak-256: everything that runs in native or WASM code.
+ * Lengths: `hash` 32 bytes, `signature` 64 bytes (r then s, big-endian), `publicKey` 65 bytes (uncompressed, first byte
+ * 4). Strings are hashed as UTF-8.
  */
 export interface Curve {
-  /** Build that runs: `native` (libsecp256k1 compiled for this platform) or `wasm` (libsecp256k1 in WebAssembly). */
+  /** Build in use: `native` (libsecp256k1 compiled for this platform) or `wasm` (libsecp256k1 in WebAssembly). */
   readonly kind: 'native' | 'wasm'
   sha256(data: string | Uint8Array): Uint8Array
   keccak256(data: string | Uint8Array): Uint8Array
@@ -12,20 +12,24 @@ export interface Curve {
   keccak256Hex(data: string | Uint8Array): string
   /** Returns a deterministic (RFC 6979) low-s signature. */
   sign(hash: Uint8Array, privateKey: Uint8Array): { signature: Uint8Array; recovery: number }
-  /** Returns false for a high s: normalise first if a high s is acceptable. */
+  /** Returns false for a high s. Replace it by n - s first if you accept it. */
   verify(hash: Uint8Array, signature: Uint8Array, publicKey: Uint8Array): boolean
-  /** Recovers the public key that made the signature, or undefined when there is none. */
+  /** Recovers the public key that made the signature; undefined if no key can have made it. */
   recover(hash: Uint8Array, signature: Uint8Array, recovery: number): Uint8Array | undefined
-  /** Returns the public key of a private key; undefined if that is zero, or not below the curve's order. */
+  /** Returns the public key of a private key; undefined if the private key is zero or not below the curve's order. */
   publicKeyOf(privateKey: Uint8Array): Uint8Array | undefined
-  /** Returns the public key of 33 bytes (2 or 3, then x), or undefined if no point of the curve has that x. */
+  /** Decompresses a public key of 33 bytes (2 or 3, then x); undefined if no point of the curve has that x. */
   decompress(compressedKey: Uint8Array): Uint8Array | undefined
 }
 
-/** The part of a curve that a library of secp256k1 has. */
+/** Functions of a curve that libraries of secp256k1 provide. */
 export type Arithmetic = Pick<Curve, 'sign' | 'verify' | 'recover' | 'publicKeyOf' | 'decompress'>
 
-/** Checks lengths: some builds fill a short hash with bytes of the last caller. Errors become undefined or false. */
+/**
+ * Adds checks of lengths and first bytes to the functions of a library: some builds fill up a short hash with bytes of
+ * an earlier call. `sign` throws a TypeError for a wrong length. The other functions return undefined or false, also if
+ * the library throws.
+ */
 export function checkShapes({ sign, verify, recover, publicKeyOf, decompress }: Arithmetic): Arithmetic {
   return {
     sign: (hash, privateKey) => {
@@ -58,7 +62,7 @@ function ignoreThrow<T>(compute: () => T): T | undefined {
   }
 }
 
-/** Adds the checksum to an address of `0x` and 40 digits: wallets and services require it. @see EIP-55 */
+/** Adds the checksum to an address of `0x` and 40 hexadecimal digits; some wallets require it. @see EIP-55 */
 export function checksumAddress(curve: { keccak256Hex(text: string): string }, address: string): string {
   const lower = address.toLowerCase()
   const hash = curve.keccak256Hex(lower.slice(2))

@@ -2,10 +2,10 @@ import { DidAuthError } from '../errors.js'
 import { addressOfPublicKey, type Curve } from './curve.js'
 import { decodeHex } from './encoding.js'
 
-/** The longest DID that is accepted anywhere, in ASCII characters. */
+/** Maximum length of a DID, in ASCII characters. */
 export const MAX_DID_LENGTH = 128
 
-// W3C DID Core 1.0, section 3.1. The last character is not a colon, because the grammar ends with 1*idchar.
+// W3C DID Core 1.0, section 3.1. The grammar ends with 1*idchar, so that the last character is not a colon.
 const DID = /^did:[a-z0-9]+:(?:[A-Za-z0-9._:-]|%[0-9A-Fa-f]{2})*(?:[A-Za-z0-9._-]|%[0-9A-Fa-f]{2})$/
 
 // An optional network (one or two name segments, or a chain id in hexadecimal), then an address or a compressed key.
@@ -24,23 +24,24 @@ export function isDid(value: unknown): value is string {
   return typeof value === 'string' && value.length <= MAX_DID_LENGTH && DID.test(value)
 }
 
-/** @returns the DID exactly as received @throws DidAuthError ERR_DID @see W3C DID Core 1.0, section 3.1 */
+/** Parses a DID and returns it unchanged. @throws DidAuthError ERR_DID @see W3C DID Core 1.0, section 3.1 */
 export function parseDid(value: unknown): string {
   if (isDid(value)) return value
   const expected = `a DID of at most ${MAX_DID_LENGTH} characters`
   throw new DidAuthError('ERR_DID', { reason: { check: 'did', expected, got: typeof value } })
 }
 
-/** Returns the spelling under which users are stored: lower case, so that a checksum does not make another user. */
+/** Returns a DID in lower case, as users are stored. The checksum spelling of an address is so the same user. */
 export function canonicalDid(did: string): string {
   return did.toLowerCase()
 }
 
 /**
- * The address whose key proves control of a DID, lower case with `0x`: the one in it, or that of the public key in it.
- * @param curve - needed for a public key, which has to be decompressed; not for an address
- * @throws DidAuthError ERR_DID_UNSUPPORTED when the DID is not `did:ethr:[network:]0x<40 hex>` or
- * `did:ethr:[network:]0x(02|03)<64 hex>`, or its public key is no point of the curve, or there is no `curve` for it
+ * Returns the address whose key controls a did:ethr, lower case with `0x`. The DID contains the address, or a public
+ * key from which it is computed.
+ * @param curve - required only for a DID with a public key, which has to be decompressed
+ * @throws DidAuthError ERR_DID_UNSUPPORTED unless the DID is `did:ethr:[network:]0x<40 hex>` or
+ * `did:ethr:[network:]0x(02|03)<64 hex>`; also if its public key is no point of the curve, or `curve` is missing for it
  * @see ethr DID method specification, "Method Specific Identifier"
  */
 export function addressOfDid(did: string, curve?: Pick<Curve, 'decompress' | 'keccak256Hex'>): string {
@@ -59,23 +60,23 @@ export function ethrDid(network: string, address: string): string {
   return `did:ethr:${network === '' ? '' : `${network}:`}${address}`
 }
 
-/** Returns the network that a did:ethr names, empty for Ethereum; undefined for a DID of another method. */
+/** Returns the network in a did:ethr, empty for Ethereum; undefined for a DID of another method. */
 export function networkOfDid(did: string): string | undefined {
   const ethr = ETHR_DID.exec(did)
   return ethr === null ? undefined : (ethr[1] ?? '')
 }
 
-/** Whether a DID has the form that {@link addressOfDid} knows: an address, or a public key on the curve or not. */
+/** Whether a DID has the form that {@link addressOfDid} accepts. Its public key may still be no point of the curve. */
 export function isEthrDid(did: string): boolean {
   return ETHR_DID.test(did)
 }
 
-/** Whether a value is a DID that can be a service's: one of did:ethr is complete, so that its key is known. */
+/** Whether a value can be the DID of a service. A did:ethr must contain a complete address or key. */
 export function isKeyDid(value: unknown): value is string {
   return isDid(value) && (!value.startsWith('did:ethr:') || isEthrDid(value))
 }
 
-/** Whether a value is the network of a did:ethr: one or two names, a chain id in hexadecimal, empty for Ethereum. */
+/** Whether a value is a network of did:ethr: one or two names, or a hexadecimal chain id; empty for Ethereum. */
 export function isEthrNetwork(value: unknown): value is string {
   if (typeof value !== 'string') return false
   const did = ethrDid(value, `0x${'0'.repeat(40)}`)
@@ -83,8 +84,8 @@ export function isEthrNetwork(value: unknown): value is string {
 }
 
 /**
- * Asserts that a DID is of an accepted network. Names count in any letter case, as in the canonical DID.
- * @param networks - accepted names, empty for Ethereum; undefined: any DID passes
+ * Asserts that the network of a DID is accepted. Letter case is ignored.
+ * @param networks - accepted names, empty for Ethereum; undefined accepts any DID
  * @throws DidAuthError ERR_DID_UNSUPPORTED
  */
 export function assertNetwork(did: string, networks: readonly string[] | undefined): void {
@@ -96,19 +97,19 @@ export function assertNetwork(did: string, networks: readonly string[] | undefin
 }
 
 /**
- * Returns the DID of a contract account: the chain's number, never its name. Names belong to keys, so that neither a
- * node that lies nor code that an account delegates to is ever a key's user.
+ * Returns the DID of a contract account. It contains the chain's number, never its name, because names are reserved for
+ * keys. A dishonest node, or code to which an account delegates, can so never log in as the user of a key.
  */
 export function toContractDid({ chainId, address }: { chainId: number; address: string }): string {
   return ethrDid(`0x${chainId.toString(16)}`, address)
 }
 
-/** Returns the number of the chain that a network names by number (`0x1e`, `0x01E`), else undefined. */
+/** Returns the number of a network in hexadecimal (`0x1e`, `0x01E`); undefined for a named network. */
 export function findNetworkNumber(network: string | undefined): number | undefined {
   return network?.startsWith('0x') === true ? Number(network) : undefined
 }
 
-/** Returns the chain id that a did:ethr names, where it is known without a network. */
+/** Returns the chain id of a did:ethr if its network is a number or a well-known name; else undefined. */
 export function chainIdOfDid(did: string): number | undefined {
   const network = networkOfDid(did)?.toLowerCase() ?? ''
   return findNetworkNumber(network) ?? CHAIN_IDS.get(network)

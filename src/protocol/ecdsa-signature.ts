@@ -12,19 +12,19 @@ export function isInRange(signature: Uint8Array): boolean {
   return [0, 32].every((start) => isBelow(signature, start, ORDER_BYTES) && !isZero(signature, start))
 }
 
-/** Whether s is low. Every signature has a twin with the other s, so only the low one is accepted. @see EIP-2 */
+/** Whether s is low. Every signature has a valid twin with n - s, so only the low one is accepted. @see EIP-2 */
 export function isLowS(signature: Uint8Array): boolean {
   return isBelow(signature, 32, HIGH_S_BYTES)
 }
 
-/** Returns a signature with low s: the same bytes, or a copy with s replaced by n - s. An s out of range stays. */
+/** Returns the signature with a low s: itself, or a copy with s replaced by n - s. An s out of range stays. */
 export function toLowS(signature: Uint8Array, order = CURVE_ORDER): Uint8Array {
   const s = BigInt(`0x${encodeHex(signature.subarray(32, 64))}`)
   if (s <= order >> 1n || s >= order) return signature
   return Uint8Array.of(...signature.subarray(0, 32), ...toBytes(order - s))
 }
 
-/** Whether the 32 bytes from `start` on are a number below another of 32 bytes. */
+/** Whether the 32 bytes from `start`, as a big-endian number, are below `bound`. */
 function isBelow(bytes: Uint8Array, start: number, bound: Uint8Array): boolean {
   for (let index = 0; index < 32; index += 1) {
     const difference = (bytes[start + index] ?? 0) - (bound[index] ?? 0)

@@ -1,23 +1,25 @@
-/** The fields of an EIP-4361 message, as it spells them. */
+/** Fields of an EIP-4361 message, in the spelling of the message. */
 export interface SiweMessage {
   scheme?: string | undefined
-  /** Host of the page that asks, with its port. */
+  /** Host of the page that requests the signature, with its port. */
   domain: string
-  /** `0x` and 40 hex digits, in any letter case. */
+  /** `0x` and 40 hexadecimal digits, in any letter case. */
   address: string
   statement?: string | undefined
   uri: string
   chainId: number
   nonce: string
-  /** RFC 3339, as are the two that follow. */
+  /** Date and time of RFC 3339. */
   issuedAt: string
+  /** Date and time of RFC 3339. */
   expirationTime?: string | undefined
+  /** Date and time of RFC 3339. */
   notBefore?: string | undefined
   requestId?: string | undefined
   resources?: readonly string[] | undefined
 }
 
-/** Formats the text that a wallet signs for `/siwe/verify`, without checks. @see EIP-4361, "ABNF Message Format" */
+/** Formats the text that a wallet signs. It does not check the fields. @see EIP-4361, "ABNF Message Format" */
 export function formatSiweMessage(fields: SiweMessage): string {
   const { scheme, domain, address, statement, resources } = fields
   const lines = [
@@ -35,38 +37,38 @@ export function formatSiweMessage(fields: SiweMessage): string {
     `${address}\n`,
     statement ? `${statement}\n` : '',
     ...lines.map(([name, value]) => `${name}: ${value}`),
-    ...(resources?.length ? ['Resources:', ...resources.map((one) => `- ${one}`)] : [])
+    ...(resources?.length ? ['Resources:', ...resources.map((resource) => `- ${resource}`)] : [])
   ].join('\n')
 }
 
-// Neither commands nor breaks of lines, nor what turns the direction of the text behind it.
+// One line without control characters, line separators, and characters that change the direction of text.
 const LINE = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]{1,500}$/u
 
-/** Number of characters of a path, with its query, that a statement shows. */
+/** Maximum length of path and query in a statement, in characters. */
 const MAX_SHOWN_PATH_LENGTH = 200
 
-/** Statements that never log a user in: those of approvals, in this form or an earlier one. */
+/** Statements of approvals, in the current form or an earlier one. They never log a user in. */
 export const RESERVED_STATEMENT = /^Approve(?: [^ ]+ [^ ]+)?: /
 
-// No path has a blank, so that the last blanks tell method, path and hash from the line.
+// A path contains no blank, so that the last blanks separate the line, method, path and hash.
 const APPROVAL_STATEMENT = /^Approve: (.+) \(([^ ]+) ([^ ]+?)(?:\.\.\. sha256:([0-9a-f]{64}))?\)$/
 
-/** The request that a user approves, as a statement names it. */
+/** The request that a user approves, as the signed statement names it. */
 export interface ApprovedRequest {
-  /** The text for people. */
+  /** Text that tells the user what the request does. */
   line: string
   method: string
-  /** The path with its query; of a long one its first 200 characters. */
+  /** The path with its query, cut to 200 characters. */
   path: string
-  /** SHA-256 of the whole path with its query, in hexadecimal, where `path` was cut. */
+  /** SHA-256 of the whole path with its query, in hexadecimal. Present only if `path` was cut. */
   pathHash?: string
 }
 
 /**
- * Returns the statement that a user signs to approve a request: the line for people first, then the request. A path of
- * more than 200 characters is cut, and its hash follows: one statement means one method, path and query.
- * @param request - `path` with its query and its SHA-256 in hexadecimal, which counts where the path is cut
- * @returns undefined where `line` has not 1 to 500 printable characters
+ * Returns the statement that a user signs to approve a request: the line for the user, then the request. A path of more
+ * than 200 characters is cut and followed by its hash, so that each statement fits exactly one method, path and query.
+ * @param request - `path` with its query; `pathHash`, its SHA-256 in hexadecimal, is used only if the path is cut
+ * @returns undefined unless `line` is 1 to 500 printable characters
  */
 export function approvalStatement(
   line: unknown,

@@ -1,4 +1,4 @@
-/** Only the protocol: pure functions, without clock, network, or Express. For wallets, tests, stores and servers. */
+/** The protocol as pure functions, without clock, network or Express, for wallets, tests, stores and servers. */
 export { DidAuthError, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptions } from '../errors.js'
 export {
   assertInForce,

@@ -2,17 +2,17 @@
 export type JsonValue = string | number | boolean | null | JsonValue[] | { [key: string]: JsonValue }
 export type JsonObject = Record<string, JsonValue>
 
-/** Whether a value is an object in the sense of JSON: no array, not null. */
+/** Whether a value is a JSON object: neither an array nor null. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Reads a value's own field, so that what a stranger sends never reaches a prototype. */
+/** Reads an own field of a value, never one of its prototype. Use it for untrusted values. */
 export function readField(value: unknown, name: string): unknown {
   return isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined
 }
 
-/** Freezes a JSON value all the way down: it is going to be shared between requests. */
+/** Freezes a JSON value deeply, so that requests can share it. */
 export function freezeDeep<T>(value: T): T {
   if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
     Object.freeze(value)
@@ -22,8 +22,8 @@ export function freezeDeep<T>(value: T): T {
 }
 
 /**
- * Removes every own key `__proto__` of a JSON value, all the way down: `JSON.parse` makes such keys, and to copy one by
- * assignment, as `Object.assign` does, changes a prototype. Without recursion: a stranger chooses the depth.
+ * Deletes every own key `__proto__` of a JSON value, at any depth. `JSON.parse` creates these keys, and copying one by
+ * assignment, as `Object.assign` does, changes a prototype. The depth is untrusted, so the code does not recurse.
  */
 export function dropProtoKeys(value: unknown): void {
   const waiting: unknown[] = [value]

@@ -3,26 +3,25 @@ import type { Curve } from './curve.js'
 import { isInRange, isLowS } from './ecdsa-signature.js'
 import { isObject } from './json.js'
 
-/** A compact JWS whose parts are well formed. Nothing about it is proved yet. */
+/** A well-formed compact JWS. Its signature is not verified yet. */
 export interface ParsedJwt {
   header: Record<string, unknown>
   payload: Record<string, unknown>
-  /** Text that the signature covers. */
+  /** The signed text: header and payload, as received. */
   signingInput: string
   signature: Uint8Array
 }
 
-/** `{"alg":"ES256K","typ":"JWT"}`: the header of all JWTs that this service signs, known without decoding. */
+/** Encoded `{"alg":"ES256K","typ":"JWT"}`, the header of all JWTs that services sign. It needs no decoding. */
 const ES256K_HEADER = 'eyJhbGciOiJFUzI1NksiLCJ0eXAiOiJKV1QifQ'
 const PLAIN_HEADER = Object.freeze({ alg: 'ES256K', typ: 'JWT' })
 
 const UTF_8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * Parses a compact JWT: three parts of canonical base64url, the first two JSON objects in UTF-8. The payload is the one
- * that `signingInput` carries, never another copy of it.
- * @param maxBytes - a longer string is refused unread
- * @returns undefined for anything else
+ * Parses a compact JWT: three parts of canonical base64url, of which the first two are JSON objects in UTF-8.
+ * @param maxBytes - maximum length; a longer string is refused without parsing
+ * @returns undefined for any other value
  * @see RFC 7515, section 7.1
  */
 export function parseJwt(jwt: unknown, maxBytes: number): ParsedJwt | undefined {
@@ -47,13 +46,13 @@ function parseJsonPart(part: string): Record<string, unknown> | undefined {
   }
 }
 
-/** Whether a header is one of this service: ES256K, `typ` JWT or absent, no other field. */
+/** Whether a header has `alg` ES256K, `typ` JWT or none, and no other field. */
 export function isPlainEs256kHeader(header: Record<string, unknown>): boolean {
   const { alg, typ = 'JWT', ...others } = header
   return alg === 'ES256K' && typ === 'JWT' && Object.keys(others).length === 0
 }
 
-/** Whether a public key made an ES256K signature, in its low-s spelling. @see RFC 8812, section 3.2 */
+/** Whether a public key made an ES256K signature. A high s is refused. @see RFC 8812, section 3.2 */
 export function isSignedBy(curve: Pick<Curve, 'sha256' | 'verify'>, jwt: ParsedJwt, publicKey: Uint8Array): boolean {
   return (
     jwt.signature.length === 64 &&

@@ -1,9 +1,9 @@
 import { parseHttpUrl } from './parse-url.js'
 
-/** More accepted domains than this is a configuration error: each costs a key recovery for every bad signature. */
+/** Maximum number of accepted domains. Each costs one key recovery for every invalid signature. */
 export const MAX_LOGIN_DOMAINS = 6
 
-/** Beginning of a signed message's first line: `url` is written by rLogin and the client of rif-data-vault. */
+/** First line of a signed message: `login` is `Login to <domain>`; `url` is `URL: <domain>`, as rLogin writes it. */
 export type LoginDialect = 'login' | 'url'
 
 /** Whether a value is a `LoginDialect`. */
@@ -12,14 +12,14 @@ export function isLoginDialect(value: unknown): value is LoginDialect {
 }
 
 /**
- * The texts that are accepted after `Login to `, the usual one first. No part of the request is used: an attacker
- * controls the `Host` header.
+ * Lists the accepted texts after `Login to `, the usual one first. They never depend on the request, because an
+ * attacker controls the `Host` header.
  * @param extraDomains - `loginDomains` of the configuration
  */
 export function acceptedLoginDomains(serviceUrl: string, extraDomains: readonly string[]): string[] {
   const url = parseHttpUrl(serviceUrl)
-  const own = url === undefined ? [serviceUrl] : [url.host, url.hostname, serviceUrl]
-  return [...new Set([...own, ...extraDomains])]
+  const serviceDomains = url === undefined ? [serviceUrl] : [url.host, url.hostname, serviceUrl]
+  return [...new Set([...serviceDomains, ...extraDomains])]
 }
 
 /** Returns the message that a wallet signs to log in. @see specification, "Message to be signed" */
@@ -28,8 +28,8 @@ export function loginMessage(domain: string, challenge: string, dialect?: LoginD
 }
 
 /**
- * The message that a wallet signs to sign up. Without credentials it is that of a login. A compact JWT has no comma, so
- * that their join is unambiguous.
+ * Returns the message that a wallet signs to sign up. Without credentials it equals the login message. Credentials are
+ * joined by commas, which no compact JWT contains.
  * @see specification, "Message to be signed"
  */
 export function signUpMessage(
@@ -43,8 +43,8 @@ export function signUpMessage(
 }
 
 /**
- * The messages that a wallet may sign to sign up. With credentials there is one; without, published clients write the
- * third line in four ways.
+ * Lists the messages that a wallet may sign to sign up. There is one with credentials; without them, published clients
+ * write the third line in four ways.
  */
 export function signUpMessages(
   domain: string,

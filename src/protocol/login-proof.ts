@@ -8,7 +8,7 @@ import { assertOwnSite, parseSiweMessage } from './siwe-message.js'
 /** Message that a user signed to log in or to sign up, with its signature. */
 export interface LoginProof {
   message: string
-  /** `0x` and hexadecimal: of a key 65 bytes. */
+  /** `0x` and hexadecimal digits. The signature of a key has 65 bytes. */
   signature: string
 }
 
@@ -16,14 +16,19 @@ const LOGIN_MESSAGE =
   /^(?:Login to|URL:) ([^\n]+)\nVerification code: ([0-9a-f]{64})(?:\n(?:My credentials are:[^\n]*)?)?$/
 
 /**
- * Verifies that a key which controls a DID signed a login at a service, without the service's secret and without a
- * network. It does not prove when that was, nor that the service gave the challenge: both are as good as the log. What
- * a contract signed is refused, because its chain decides about that.
- * @param login - `domains` as of `acceptedLoginDomains`, and the hosts of other pages that log in by EIP-4361;
- *   `controllers`, lower case, where the DID's document decided then
- * @returns who signed, lower case, and what: challenge or nonce; `issuedAt` of EIP-4361 is by the user's clock
- * @throws DidAuthError ERR_MESSAGE for a text that is no login (an approval is none), ERR_MESSAGE_DOMAIN for one of
- * another service, ERR_SIGNATURE for what no key makes, ERR_CHALLENGE for another key, ERR_DID_UNSUPPORTED
+ * Verifies that a key which controls a DID signed a login at a service. It needs neither the service's secret nor a
+ * network.
+ *
+ * It proves neither the time of the login nor that the service issued the challenge: for these, you trust the log. It
+ * refuses signatures of contract wallets, because only their chain can verify them.
+ * @param login - `domains`: the result of `acceptedLoginDomains`, and the hosts of other pages that log in by EIP-4361.
+ *   `controllers`: lower case addresses that controlled the DID at that time, if its document decided; default: the
+ *   address of the DID
+ * @returns the signer's address in lower case, the domain, and the challenge or nonce; `issuedAt` (EIP-4361 only) is by
+ *   the user's clock
+ * @throws DidAuthError ERR_MESSAGE if the message is not a login (an approval is none), ERR_MESSAGE_DOMAIN if it is for
+ * another service, ERR_SIGNATURE if the signature has the wrong form, ERR_CHALLENGE for another key,
+ * ERR_DID_UNSUPPORTED
  * @example
  * const domains = acceptedLoginDomains('https://auth.example.com', [])
  * const { address } = verifyLoginProof(await loadCurve(), { ...event.proof, did: event.did, domains })
@@ -49,7 +54,7 @@ function parseLogin(message: string, domains: readonly string[]): SiweMessage {
   return siwe
 }
 
-/** Parses an EIP-4361 message for one of these sites. @throws DidAuthError ERR_MESSAGE, ERR_MESSAGE_DOMAIN */
+/** Parses an EIP-4361 message for one of these domains. @throws DidAuthError ERR_MESSAGE, ERR_MESSAGE_DOMAIN */
 export function parseOwnSiweMessage(message: string, domains: readonly string[]): SiweMessage {
   const siwe = parseSiweMessage(message)
   assertOwnSite(siwe, (host) => domains.some((domain) => domain.toLowerCase() === host))

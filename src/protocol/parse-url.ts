@@ -1,15 +1,15 @@
-/** Whether the host of a URL, without its port, is this machine. */
+/** Whether the host name of a URL (without port) is this machine. */
 export function isLoopbackHost(hostname: string): boolean {
   return /^(?:localhost|.*\.localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname)
 }
 
-/** Whether a value is a URL whose traffic no stranger reads or changes: https, or http on this machine. */
+/** Whether a value is a URL that others can neither read nor change in transit: https, or http on this machine. */
 export function isSecureUrl(value: unknown): value is string {
   const url = typeof value === 'string' ? parseUrl(value) : undefined
   return url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopbackHost(url.hostname))
 }
 
-/** Parses a URL without `URL.canParse`: in Node 20, once optimised, it refuses texts with letters such as ü. */
+/** Parses a URL; undefined if it is invalid. `URL.canParse` of Node 20, once optimised, refuses letters such as ü. */
 export function parseUrl(text: string): URL | undefined {
   try {
     return new URL(text)
@@ -18,7 +18,7 @@ export function parseUrl(text: string): URL | undefined {
   }
 }
 
-/** Returns the URL if a text is one with scheme http or https. */
+/** Parses a URL with the scheme http or https; undefined for any other text. */
 export function parseHttpUrl(text: string): URL | undefined {
   const url = parseUrl(text)
   return url?.protocol === 'http:' || url?.protocol === 'https:' ? url : undefined
@@ -30,6 +30,6 @@ export function createRouteUrl(serviceUrl: string, mountPath: string, path: stri
   const url = parseHttpUrl(base)
   if (url === undefined) return undefined
   // Express ignores case in mount paths.
-  const isNamed = url.pathname.toLowerCase().endsWith(mountPath.toLowerCase())
-  return `${base}${isNamed ? '' : mountPath}${path}`
+  const hasMountPath = url.pathname.toLowerCase().endsWith(mountPath.toLowerCase())
+  return `${base}${hasMountPath ? '' : mountPath}${path}`
 }

@@ -7,17 +7,17 @@ import { isObject } from './json.js'
 const SIGNATURE = /^0x[0-9a-fA-F]{130}$/
 const EIP_155_CHAIN_IDS: readonly number[] = [1, 30, 31]
 
-/** A recoverable signature: 64 bytes (r then s) and which of the two candidate keys made it. */
+/** A recoverable signature: 64 bytes (r then s), and the number of the candidate key that made it. */
 export interface RecoverableSignature {
   bytes: Uint8Array
   recovery: 0 | 1
 }
 
 /**
- * Parses what a wallet returns for `personal_sign`: `0x` and 65 bytes in hexadecimal, r, s and v, with a low s.
- * Everything else is refused before any curve arithmetic.
- * @param chainId - chain of the user's DID, when known: EIP-155 values of v are accepted for it, for Ethereum main net
- * and for both Rootstock networks. A free choice of chain would give each signature a hundred spellings.
+ * Parses the result of `personal_sign`: `0x` and 65 bytes in hexadecimal (r, s, v), with a low s. Everything else is
+ * refused before any computation on the curve.
+ * @param chainId - chain of the user's DID, if known. EIP-155 values of v are accepted for it, Ethereum main net and
+ * both Rootstock networks. If any chain were accepted, each signature would have a hundred spellings
  * @throws DidAuthError ERR_SIGNATURE
  * @see EIP-191, EIP-155, EIP-2
  */
@@ -50,7 +50,7 @@ export function hashPersonalMessage(curve: Pick<Curve, 'keccak256'>, message: st
   return curve.keccak256(`\x19Ethereum Signed Message:\n${String(Buffer.byteLength(message))}${message}`)
 }
 
-/** Recovers the address that signed a message with `personal_sign`, or undefined when no key can have. */
+/** Recovers the address that signed a message with `personal_sign`; undefined if no key can have made the signature. */
 export function recoverPersonalSigner(
   curve: Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'>,
   message: string,
@@ -60,7 +60,11 @@ export function recoverPersonalSigner(
   return publicKey && addressOfPublicKey(curve, publicKey)
 }
 
-/** Parses the output of a did-jwt signer: 64 bytes with low s; undefined for anything else. @see did-jwt, `Signer` */
+/**
+ * Parses the output of a did-jwt signer.
+ * @returns 64 bytes with a low s; undefined for any other value
+ * @see did-jwt, `Signer`
+ */
 export function parseSignerOutput(output: unknown): Uint8Array | undefined {
   const bytes = typeof output === 'string' ? Buffer.from(output, 'base64url') : parseEcdsaSignature(output)
   if (bytes === undefined || (bytes.length !== 64 && bytes.length !== 65)) return undefined

@@ -2,44 +2,50 @@ import { DidAuthError } from '../errors.js'
 import { readField, isObject } from './json.js'
 import type { VerifiedCredential } from './credential.js'
 
-/** Claims that a sign up may carry, and characters that each of its texts may have. */
+/** Maximum number of claims in a sign up. */
 const MAX_CLAIMS = 50
+/** Maximum length of each text of a claim, in characters. */
 const MAX_CLAIM_LENGTH = 4096
 
-/** A claim that need not belong to a credential. @see specification, "Claim" */
+/** A claim without a credential, as a service requests it or as a user states it. @see specification, "Claim" */
 export interface Claim {
   claimType: string
   claimValue: string
+  /** Reason for the request, as shown to the user. */
   reason?: string
+  /** Whether the sign up needs the claim: if it is absent, the response lists it as missing. */
   essential?: boolean
 }
 
-/** Credentials and claims that a service requests of a user at sign up. */
+/** Credentials and claims that a service requests at sign up. */
 export interface RequiredDisclosure {
-  /** Names of credential schemas. Credentials are verified; `trustedIssuers` or business logic judges their issuer. */
+  /** Names of credential schemas. Credentials are verified; `trustedIssuers` or business logic decides on issuers. */
   credentials: readonly string[]
   /** Requested claims. Their values are unverified and unsigned: see {@link SelectiveDisclosureResponse}. */
   claims: readonly Claim[]
 }
 
-/** The argument of business logic at sign up. */
+/** Disclosed data that business logic receives at sign up. */
 export interface SelectiveDisclosureResponse {
   /** The user's DID, as received. */
   issuer: string
   /** The service's DID. */
   subject: string
   /**
-   * Unverified, and in no signed message: an attacker who can change the request on its way can change them. Do not
-   * rely on them.
+   * Unverified claims. No signed message contains them, so that an attacker who can change the request can change them.
+   * Do not rely on them.
    */
   claims: Claim[]
-  /** Verified: signature, dates, issuer, and the user as subject where a subject is named. */
+  /** Verified credentials: signature, dates and issuer. If a credential names a subject, that is the user. */
   credentials: VerifiedCredential[]
-  /** Requested and absent: names of schemas and types of essential claims. */
+  /** Requested but absent: names of schemas, and types of essential claims. */
   missing: { credentials: string[]; claims: string[] }
 }
 
-/** Parses the claims of a sign up; absent is none. @throws DidAuthError ERR_REQUEST for too many or too long ones */
+/**
+ * Parses the claims of a sign up; an absent value means none.
+ * @throws DidAuthError ERR_REQUEST, also for too many or too long claims
+ */
 export function parseClaims(value: unknown): Claim[] {
   if (value === undefined) return []
   if (!Array.isArray(value) || value.length > MAX_CLAIMS) throw createClaimsRefusal()
@@ -54,7 +60,7 @@ function parseClaim(value: unknown): Claim {
   return { claimType, claimValue, ...optional }
 }
 
-/** Whether a value has the fields of a claim, however long. */
+/** Whether a value has the fields of a claim. It does not check their length. */
 export function isClaim(value: unknown): value is Claim {
   const [type, text, reason, essential] = ['claimType', 'claimValue', 'reason', 'essential'].map((name) =>
     readField(value, name)
@@ -72,13 +78,13 @@ function createClaimsRefusal(): DidAuthError {
   return new DidAuthError('ERR_REQUEST', { reason: { check: 'claims', expected } })
 }
 
-/** Returns the requested schemas that no credential implements, and the essential claims that are absent. */
+/** Returns the requested schemas that no credential has, and the types of absent essential claims. */
 export function findMissing(
-  given: Pick<SelectiveDisclosureResponse, 'claims' | 'credentials'>,
+  disclosed: Pick<SelectiveDisclosureResponse, 'claims' | 'credentials'>,
   required: RequiredDisclosure
 ): SelectiveDisclosureResponse['missing'] {
-  const schemas = new Set(given.credentials.flatMap(listSchemas))
-  const claimTypes = new Set(given.claims.map((claim) => claim.claimType))
+  const schemas = new Set(disclosed.credentials.flatMap(listSchemas))
+  const claimTypes = new Set(disclosed.claims.map((claim) => claim.claimType))
   return {
     credentials: required.credentials.filter((name) => !schemas.has(name)),
     claims: required.claims
@@ -87,7 +93,7 @@ export function findMissing(
   }
 }
 
-/** Lists the schema names of a credential: its types and the last segment of each `credentialSchema.id`. */
+/** Lists the schema names of a credential: its types, and the last segment of each `credentialSchema.id`. */
 function listSchemas(credential: VerifiedCredential): string[] {
   const ids = [credential.vc.credentialSchema].flat().flatMap((schema) => {
     const id = isObject(schema) ? schema.id : undefined

@@ -2,48 +2,52 @@ import { Buffer } from 'node:buffer'
 import type { Curve } from './curve.js'
 import type { JsonObject } from './json.js'
 
-/** Sessions that one user may have at a time; the oldest is dropped when another is added. */
+/** Maximum number of sessions per user. When another is added, the store deletes one. */
 export const MAX_SESSIONS_PER_DID = 50
 
-/** Replaced refresh tokens that a session remembers, to detect that one is used again. */
+/** Number of replaced refresh tokens that a session stores, to detect their reuse. */
 export const MAX_REPLACED_TOKENS = 16
 
-/** A user's session on one device. One that expires stays `active`: `expiresAtSeconds` shows it. */
+/** A user's session on one device. An expired session is still `active`: compare `expiresAtSeconds`. */
 export interface Session {
   readonly sessionId: string
   /** The user's DID as received at login: the `sub` of its access tokens. */
   readonly did: string
   readonly state: 'active' | 'loggedOut' | 'revoked'
-  /** Claims that business logic added, repeated in each access token of the session. */
+  /** Claims that each access token of the session contains: those of business logic, and those of the login. */
   readonly tokenClaims: JsonObject | undefined
+  /** Time of the login, in seconds since the Unix epoch. */
   readonly createdAtSeconds: number
-  /** Time at which its current refresh token was issued. */
+  /** Time at which the current refresh token was issued, in seconds since the Unix epoch. */
   readonly rotatedAtSeconds: number
-  /** Time at which its current refresh token expires. */
+  /** Time at which the current refresh token expires, in seconds since the Unix epoch. */
   readonly expiresAtSeconds: number
 }
 
-/** A refresh token that was replaced by another. */
+/** A refresh token that a newer one has replaced. */
 export interface ReplacedToken {
-  /** SHA-256 as base64url; a store may keep only its first 24 characters (144 bits). */
+  /** SHA-256 as base64url. A store may shorten it to the first 24 characters (144 bits). */
   readonly hash: string
   readonly replacedAtSeconds: number
 }
 
-/** A session with what its store remembers of its refresh tokens. */
+/** A session with the hashes of its refresh tokens. */
 export interface StoredSession extends Session {
   /** SHA-256 of the current refresh token, base64url. */
   readonly refreshTokenHash: string
-  /** The last `MAX_REPLACED_TOKENS` that were replaced, in any order. */
+  /** The last replaced tokens, at most `MAX_REPLACED_TOKENS`, in any order. */
   readonly replacedTokens: readonly ReplacedToken[]
 }
 
-/** Hashes a refresh token, which is stored only so: SHA-256 as base64url. Its 256 random bits need no salt. */
+/** Hashes a refresh token for the store: SHA-256 as base64url. Its 256 random bits need no salt. */
 export function hashRefreshToken(curve: Pick<Curve, 'sha256'>, refreshToken: string): string {
   return Buffer.from(curve.sha256(refreshToken)).toString('base64url')
 }
 
-/** Returns when a session ends, in seconds since the Unix epoch: with its refresh token, or at a configured end. */
+/**
+ * Returns when a session expires, in seconds since the Unix epoch: with its refresh token, or earlier because of
+ * `absoluteSessionDurationInHours`.
+ */
 export function endOfSession(
   { createdAtSeconds, expiresAtSeconds }: Pick<Session, 'createdAtSeconds' | 'expiresAtSeconds'>,
   absoluteSessionSeconds: number
@@ -51,27 +55,30 @@ export function endOfSession(
   return Math.min(expiresAtSeconds, createdAtSeconds + absoluteSessionSeconds)
 }
 
-/** Input of the judgement about a refresh, in addition to the session. */
+/** Input of `judgeRefresh` in addition to the session. */
 export interface PresentedRefreshToken {
-  /** SHA-256 of the refresh token presented, base64url. */
+  /** SHA-256 of the refresh token in the request, base64url. */
   presentedHash: string
-  /** Hash of the token that would replace it. A repeated request with the same `Idempotency-Key` has the same one. */
+  /** Hash of the next refresh token. A repeated request with the same `Idempotency-Key` has the same one. */
   nextHash: string
   nowSeconds: number
-  /** Time after its replacement during which a token is only refused. */
+  /** Seconds after its replacement in which a token is only refused, and its session is not revoked. */
   graceSeconds: number
 }
 
 /**
  * Result of using a refresh token.
- * `rotate`: it is valid, replace it. `repeated`: it was replaced by the very token that would replace it now, and that
- * is still the current one: answer the same again. `unknown`: not a token of this session. `ended`: logged out, revoked
- * or expired. `replaced`: replaced a moment ago, as when two tabs race, or a late duplicate of an honest request:
- * refuse. `reused`: replaced longer ago, so that two parties have it: revoke the session.
+ * - `rotate`: the token is current; replace it.
+ * - `repeated`: an earlier request replaced it by the same next token, which is still current; answer the same again.
+ * - `unknown`: it is not a token of this session.
+ * - `ended`: the session was logged out or revoked, or has expired.
+ * - `replaced`: it was replaced within the grace period, as when two tabs race, or the request is a late duplicate;
+ *   refuse it.
+ * - `reused`: it was replaced longer ago, so that two parties have it; revoke the session.
  */
 export type RefreshVerdict = 'rotate' | 'repeated' | 'unknown' | 'ended' | 'replaced' | 'reused'
 
-/** Judges a refresh token. @see specification, "Session and refresh token"; RFC 9700, section 4.14.2 */
+/** Decides on a refresh token. @see specification, "Session and refresh token"; RFC 9700, section 4.14.2 */
 export function judgeRefresh(
   session: Pick<StoredSession, 'state' | 'expiresAtSeconds' | 'refreshTokenHash' | 'replacedTokens'>,
   { presentedHash, nextHash, nowSeconds, graceSeconds }: PresentedRefreshToken
@@ -86,7 +93,7 @@ export function judgeRefresh(
   return nowSeconds - replaced.replacedAtSeconds > graceSeconds ? 'reused' : 'replaced'
 }
 
-/** Whether a session knows a refresh token, as its current or as a replaced one. */
+/** Whether a hash is that of a session's current refresh token, or of a replaced one that is still stored. */
 export function isTokenOf(session: Pick<StoredSession, 'refreshTokenHash' | 'replacedTokens'>, hash: string): boolean {
   return session.refreshTokenHash === hash || findReplaced(session, hash) !== undefined
 }

@@ -4,22 +4,22 @@ import { parseDateTime } from './encoding.js'
 import type { SiweMessage } from './format-siwe-message.js'
 import { isLoopbackHost, parseHttpUrl } from './parse-url.js'
 
-/** Longest message that is parsed, in bytes of UTF-8; it bounds all its fields. */
+/** Maximum length of a message, in bytes of UTF-8. It also limits the fields. */
 export const MAX_SIWE_MESSAGE_BYTES = 8_192
 
 /** Maximum number of entries in `Resources:`. */
 export const MAX_SIWE_RESOURCES = 20
 
-/** The longest host, so that no other text of a request gets into the log. */
+/** Maximum length of a received host or scheme in a log line: the longest valid host name. */
 const MAX_SHOWN_LENGTH = 253
 
-/** Tolerance for the clock that wrote a message, in seconds. */
+/** Tolerance for the clock of the client that wrote a message, in seconds. */
 const TIME_TOLERANCE_SECONDS = 60
 
 const HEADER =
   /^(?:([A-Za-z][A-Za-z0-9+.-]*):\/\/)?((?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?) wants you to sign in with your [A-Za-z0-9 ._-]{1,40} account:$/
 const ADDRESS = /^0x[0-9a-fA-F]{40}$/
-// Characters that have a shape, in any script.
+// Printable characters of any script.
 const STATEMENT = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}]{1,2048}$/u
 const URI = /^[A-Za-z][A-Za-z0-9+.-]*:(?:[\w\-.~:/?#[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*$/
 const CHAIN_ID = /^(?:eip155:)?([1-9]\d{0,14})$/
@@ -27,16 +27,17 @@ const NONCE = /^[A-Za-z0-9]{8,}$/
 const ACCOUNT_ID = /^eip155:([1-9]\d{0,14}):(0x[0-9a-f]{40})$/
 const REQUEST_ID = /^(?:[\w\-.~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2}){0,256}$/
 
-/** The grammar of a field's value. */
+/** Grammar of a field's value. */
 type Form = Pick<RegExp, 'test'>
 const DATE_TIME: Form = { test: (text) => parseDateTime(text) !== undefined }
 const DATE_TIME_FORM = 'a date and time of RFC 3339'
 
 /**
- * Parses an EIP-4361 message: every line by one grammar, each field once and in order, nothing before or after. Line
- * ends are all LF or all CRLF. Wider than the EIP where published wallets and libraries write otherwise: any name of an
- * account, `Chain ID: eip155:1`, one to three blank lines in place of a statement, an address without checksum, a
- * statement in any script.
+ * Parses an EIP-4361 message: each field once and in order, with nothing before or after. Line ends are all LF or all
+ * CRLF.
+ *
+ * It also accepts deviations of published wallets and libraries: any name before `account:`, `Chain ID: eip155:1`, one
+ * to three blank lines instead of a statement, an address without checksum, and a statement in any script.
  * @throws DidAuthError ERR_MESSAGE, whose reason names the line
  * @see EIP-4361, "Message Format"
  */
@@ -67,9 +68,9 @@ export function parseSiweMessage(text: string): SiweMessage {
 }
 
 /**
- * Asserts that a message was written for this site: its domain is one of this service's, as is the host of its URI,
- * which is an http(s) URL. Its scheme is absent, `https`, or `http` for this machine.
- * @param isOwnDomain - knows hosts in lower case, with their port
+ * Asserts that a message is for this site: its domain and the host of its http(s) URI are accepted, and its scheme is
+ * absent, `https`, or `http` for this machine.
+ * @param isOwnDomain - accepts hosts in lower case, with their port
  * @throws DidAuthError ERR_MESSAGE_DOMAIN
  */
 export function assertOwnSite(
@@ -77,46 +78,48 @@ export function assertOwnSite(
   isOwnDomain: (domain: string) => boolean
 ): void {
   const host = domain.toLowerCase()
-  if (!isOwnDomain(host)) throw foreign('domain', 'one of loginDomains, serviceUrl, trustedOrigins, siwe.domains', host)
-  const given = scheme?.toLowerCase() ?? 'https'
-  const isLocal = given === 'http' && isLoopbackHost(host.replace(/:\d+$/, ''))
-  if (given !== 'https' && !isLocal) throw foreign('scheme', 'https, or http on this machine', given)
+  if (!isOwnDomain(host))
+    throw createForeignRefusal('domain', 'one of loginDomains, serviceUrl, trustedOrigins, siwe.domains', host)
+  const usedScheme = scheme?.toLowerCase() ?? 'https'
+  const isLocal = usedScheme === 'http' && isLoopbackHost(host.replace(/:\d+$/, ''))
+  if (usedScheme !== 'https' && !isLocal)
+    throw createForeignRefusal('scheme', 'https, or http on this machine', usedScheme)
   const uriHost = parseHttpUrl(uri)?.host ?? ''
   if (uriHost === '' || !isOwnDomain(uriHost)) {
-    throw foreign('URI', 'an http(s) URL whose host is accepted as domain', uriHost)
+    throw createForeignRefusal('URI', 'an http(s) URL whose host is accepted as domain', uriHost)
   }
 }
 
-/** `Expiration Time` and `Not Before` count, with 60 s for clocks that differ. @throws DidAuthError ERR_MESSAGE */
+/** Checks `Expiration Time` and `Not Before` with a tolerance of 60 s. @throws DidAuthError ERR_MESSAGE */
 export function assertInTime(
   { expirationTime, notBefore }: Pick<SiweMessage, 'expirationTime' | 'notBefore'>,
   nowSeconds: number
 ): void {
   const endSeconds = parseDateTime(expirationTime) ?? Infinity
   const startSeconds = parseDateTime(notBefore) ?? -Infinity
-  if (nowSeconds >= endSeconds + TIME_TOLERANCE_SECONDS) throw createRefusal('Expiration Time', 'not over')
-  if (nowSeconds < startSeconds - TIME_TOLERANCE_SECONDS) throw createRefusal('Not Before', 'not ahead')
+  if (nowSeconds >= endSeconds + TIME_TOLERANCE_SECONDS) throw createRefusal('Expiration Time', 'in the future')
+  if (nowSeconds < startSeconds - TIME_TOLERANCE_SECONDS) throw createRefusal('Not Before', 'in the past')
 }
 
-/** The account that signed an EIP-4361 message, on the chain that the message names. */
+/** Account that signed an EIP-4361 message, on the chain that the message names. */
 export interface Account {
   /** Lower case, with `0x`. */
   address: string
   chainId: number
 }
 
-/** Returns the claim `acct` of an account. @see CAIP-10 */
+/** Returns the id of an account for the claim `acct`. @see CAIP-10 */
 export function toAccountId({ address, chainId }: Account): string {
   return `eip155:${String(chainId)}:${address}`
 }
 
-/** Parses the account of a claim `acct`; undefined where a login had none. */
+/** Parses the account in a claim `acct`; undefined for any other value, as after a login by `/auth`. */
 export function parseAccountId(claim: unknown): Account | undefined {
   const [, chainId, address] = typeof claim === 'string' ? (ACCOUNT_ID.exec(claim) ?? []) : []
   return chainId === undefined || address === undefined ? undefined : { address, chainId: Number(chainId) }
 }
 
-/** The lines of a message, read one after the other. A refusal names the line. */
+/** Reader of the lines of a message. Its errors contain the number of the line. */
 class Lines {
   readonly #lines: readonly string[]
   #at = 0
@@ -125,19 +128,19 @@ class Lines {
     this.#lines = text.split(text.includes('\r\n') ? '\r\n' : '\n')
   }
 
-  /** Reads a line without a label, with its groups. */
+  /** Reads a line without a label, and returns the groups of the expression. */
   match(name: string, form: RegExp, expected: string): (string | undefined)[] {
-    const found = form.exec(this.#next())
-    if (found === null) throw this.#refused(name, expected)
+    const groups = form.exec(this.#next())
+    if (groups === null) throw this.#createRefusal(name, expected)
     this.#at += 1
-    return [...found]
+    return [...groups]
   }
 
   /** Reads the value of `<label>: <value>`. */
   field(label: string, form: Form, expected: string): string {
     const line = this.#next()
     const value = line.slice(label.length + 2)
-    if (!line.startsWith(`${label}: `) || !form.test(value)) throw this.#refused(label, `${label}: ${expected}`)
+    if (!line.startsWith(`${label}: `) || !form.test(value)) throw this.#createRefusal(label, `${label}: ${expected}`)
     this.#at += 1
     return value
   }
@@ -168,8 +171,8 @@ class Lines {
     while (this.#at < this.#lines.length) {
       const expected = `at most ${String(MAX_SIWE_RESOURCES)} lines of "- " and a URI, then the end`
       const line = this.#next()
-      const isGood = line.startsWith('- ') && URI.test(line.slice(2)) && resources.length < MAX_SIWE_RESOURCES
-      if (!isGood) throw this.#refused('Resources', expected)
+      const isResource = line.startsWith('- ') && URI.test(line.slice(2)) && resources.length < MAX_SIWE_RESOURCES
+      if (!isResource) throw this.#createRefusal('Resources', expected)
       resources.push(line.slice(2))
       this.#at += 1
     }
@@ -177,14 +180,14 @@ class Lines {
   }
 
   end(): void {
-    if (this.#at < this.#lines.length) throw this.#refused('end', 'no other line: each field once, in order')
+    if (this.#at < this.#lines.length) throw this.#createRefusal('end', 'no other line: each field once, in order')
   }
 
   #next(): string {
     return this.#lines[this.#at] ?? ''
   }
 
-  #refused(field: string, expected: string): DidAuthError {
+  #createRefusal(field: string, expected: string): DidAuthError {
     return createRefusal(field, expected, this.#at + 1)
   }
 }
@@ -193,8 +196,8 @@ function createRefusal(field: string, expected: string, line?: number): DidAuthE
   return new DidAuthError('ERR_MESSAGE', { reason: { check: 'message', field, expected, ...(line && { line }) } })
 }
 
-/** @param got - of the grammar of hosts and schemes, so that a log may show it */
-function foreign(field: string, expected: string, got: string): DidAuthError {
+/** Creates the refusal of a message for another site. @param got - a valid host or scheme, so that it may be logged */
+function createForeignRefusal(field: string, expected: string, got: string): DidAuthError {
   const reason = { check: 'message', field, expected, got: got.slice(0, MAX_SHOWN_LENGTH), option: 'siwe' }
   return new DidAuthError('ERR_MESSAGE_DOMAIN', { reason })
 }

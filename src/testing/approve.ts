@@ -4,27 +4,27 @@ import { formatSiweMessage } from '../protocol/format-siwe-message.js'
 import { readField } from '../protocol/json.js'
 import type { TestWallet } from './wallet.js'
 
-/** The signer of an approval, and the domain that the text names. */
+/** Signer of an approval, and the domain in its message. */
 export interface Approver {
   wallet: Pick<TestWallet, 'did' | 'signMessage'>
   domain: string
 }
 
 /**
- * Sends a request and, where its user has to approve it, signs the service's statement and sends it again. A client
- * compares the statement with its request before that; a test compares the line itself.
+ * Sends a request. If its user has to approve it, signs the service's statement and sends it again. Real clients first
+ * compare the statement with their request; here the test does.
  *
- * @returns the last answer
+ * @returns the answer to the last request
  */
 export async function sendApproved(
   { wallet, domain }: Approver,
   init: RequestInit,
   send: (init: RequestInit) => Promise<Response>
 ): Promise<Response> {
-  const whole = new Response(init.body)
-  const bytes = new Uint8Array(await whole.arrayBuffer())
+  const bodyReader = new Response(init.body)
+  const bytes = new Uint8Array(await bodyReader.arrayBuffer())
   const headers = new Headers(init.headers)
-  const type = whole.headers.get('Content-Type')
+  const type = bodyReader.headers.get('Content-Type')
   if (type !== null && !headers.has('Content-Type')) headers.set('Content-Type', type)
   if (!headers.has('Accept')) headers.set('Accept', 'application/problem+json')
   const request = { ...init, headers, ...(bytes.length > 0 && { body: bytes }) }

@@ -5,23 +5,24 @@ import { rotationCases } from './rotation-cases.js'
 import { sessionCases } from './session-cases.js'
 import { createBench, type StoreBounds, type StoreUnderTest } from './store-case.js'
 
-/** Makes an empty store for one case; called once per case. */
+/** Creates an empty store. It is called once per test. */
 export type MakeStore = (bounds: StoreBounds) => Store | StoreUnderTest | Promise<Store | StoreUnderTest>
 
-/** One promise of the Store port, and its proof. */
+/** One test of the contract of stores. */
 export interface ContractTest {
+  /** Behaviour that the test proves, such as `finds a new session by its id`. */
   name: string
-  /** Rejects with an AssertionError, whose message is the sentence that is not true of the store. */
+  /** Runs the test. It rejects with an AssertionError whose message is the sentence that the store violates. */
   run: () => Promise<void>
 }
 
 const cases = [...sessionCases, ...rotationCases, ...countCases]
 
 /**
- * The suite that every store has to pass, for any test runner. A store of sessions, uses or quotas alone is filled up
- * by `combineStores` and `memoryStore()`.
+ * Returns the suite that every store has to pass, for any test runner. To test a store that implements only sessions,
+ * challenge uses or quotas, complete it by `combineStores` and `memoryStore()`.
  *
- * @param makeStore - with `another` in its result, the suite also proves that two instances may share the data
+ * @param makeStore - creates the store; if the result has `another`, the suite also tests that instances share data
  * @example
  * describe('myStore', () => {
  *   for (const { name, run } of storeContract((bounds) => myStore(bounds))) it(name, run)
@@ -31,8 +32,8 @@ export function storeContract(makeStore: MakeStore): ContractTest[] {
   return cases.map(({ name, bounds, test }) => ({
     name,
     run: async () => {
-      const made = await makeStore(bounds)
-      const { store, another, remove }: StoreUnderTest = 'createSession' in made ? { store: made } : made
+      const result = await makeStore(bounds)
+      const { store, another, remove }: StoreUnderTest = 'createSession' in result ? { store: result } : result
       try {
         await test(createBench(store, another ?? store, name))
       } catch (error) {
@@ -47,7 +48,7 @@ export function storeContract(makeStore: MakeStore): ContractTest[] {
 }
 
 function createRejectionError(error: unknown): AssertionError {
-  const message = `A store that can work rejects no call, and answers in the type of the port: got ${String(error)}`
+  const message = `An available store rejects no call, and returns values of the right types: got ${String(error)}`
   return Object.assign(new AssertionError({ message, operator: 'rejects' }), { cause: error })
 }
 

@@ -10,9 +10,9 @@ import {
   countAnswers
 } from './store-case.js'
 
-/** Refresh tokens: replaced once, refused after, a theft noticed; refreshes that are repeated, and that race. */
+/** Tests of refresh tokens: rotation, reuse, theft, and refreshes that are repeated or race. */
 export const rotationCases = [
-  storeCase('replaces a refresh token, moves its end and remembers the replaced ones', async (bench) => {
+  storeCase('replaces a refresh token, extends the session and stores the replaced tokens', async (bench) => {
     await bench.create('a')
     await bench.rotations(['a', 0, 1, 'rotate'], ['a', 1, 2, 'rotate', { at: 20 }])
     bench.expect(await bench.read('a'), {
@@ -40,7 +40,7 @@ export const rotationCases = [
     await rotate('a', 0, 9, { tokenClaims: { role: 'admin' } })
     expect((await find('a'))?.tokenClaims, { role: 'author' }, 'A refused rotation changes no claims')
   }),
-  storeCase('answers unknown for a token that it never saw, and changes nothing', async (bench) => {
+  storeCase('answers unknown to a token that was never issued, and changes nothing', async (bench) => {
     await bench.rotations(['a', 0, 1, 'unknown'])
     bench.expect(await bench.find('a'), undefined, 'A refused rotation creates no session')
     await bench.create('a')
@@ -62,7 +62,7 @@ export const rotationCases = [
     const repeated = await rotate('b', 1, 2, { at: 7200, until: 10_800 })
     expect(toEndedVerdict(repeated), 'ended', 'A rotation is repeated until the second in which its token expires')
   }),
-  storeCase('refuses a replaced token within the grace, and revokes its session after it', async (bench) => {
+  storeCase('refuses a replaced token in its grace period, and revokes its session later', async (bench) => {
     await bench.create('a')
     await bench.create('bystander')
     await bench.rotate('a', 0, 1)
@@ -71,20 +71,23 @@ export const rotationCases = [
     await bench.rotations(['a', 0, 'thief', 'reused', { at: 21 }])
     bench.expect(await bench.stateOf('a'), 'revoked')
     await bench.rotations(['a', 0, 'thief', 'ended', { at: 21 }], ['a', 1, 2, 'ended', { at: 21 }])
-    bench.expect(await bench.list(21), ['bystander'], 'A token that is used twice revokes its own session alone')
+    bench.expect(await bench.list(21), ['bystander'], 'A token that is used twice revokes only its own session')
   }),
-  storeCase('knows no grace where none is given', async ({ create, rotate, rotations }) => {
+  storeCase('has no grace period when it is 0 s', async ({ create, rotate, rotations }) => {
     await create('a')
     await rotate('a', 0, 1)
     await rotations(['a', 0, 9, 'replaced', { graceSeconds: 0 }], ['a', 0, 9, 'reused', { graceSeconds: 0, at: 11 }])
   }),
-  storeCase("counts each replaced token's grace from its own replacement", async ({ create, rotate, rotations }) => {
-    await create('a')
-    await rotate('a', 0, 1, { at: 10 })
-    await rotate('a', 1, 2, { at: 20 })
-    await rotations(['a', 1, 9, 'replaced', { at: 25 }], ['a', 0, 9, 'reused', { at: 25 }])
-  }),
-  storeCase('answers ended for the tokens of a session that was logged out or revoked', async (bench) => {
+  storeCase(
+    "counts each replaced token's grace period from its own replacement",
+    async ({ create, rotate, rotations }) => {
+      await create('a')
+      await rotate('a', 0, 1, { at: 10 })
+      await rotate('a', 1, 2, { at: 20 })
+      await rotations(['a', 1, 9, 'replaced', { at: 25 }], ['a', 0, 9, 'reused', { at: 25 }])
+    }
+  ),
+  storeCase('answers ended to the tokens of a session that was logged out or revoked', async (bench) => {
     for (const state of ['loggedOut', 'revoked'] as const) {
       await bench.create(state)
       await bench.rotate(state, 0, 1)
@@ -94,10 +97,10 @@ export const rotationCases = [
         [state, 0, 1, 'ended', { at: 100 }],
         [state, 0, 2, 'ended', { at: 100 }]
       )
-      bench.expect(await bench.stateOf(state), state, `No token brings a session back that is ${state}`)
+      bench.expect(await bench.stateOf(state), state, `No token makes a ${state} session active again`)
     }
   }),
-  storeCase('remembers the last 16 replaced tokens of a session, and no older one', async (bench) => {
+  storeCase('stores the last 16 replaced tokens of a session, and no older one', async (bench) => {
     await bench.create('a')
     await bench.create('bystander', { did: anotherDid })
     await bench.rotate('bystander', 0, 1)
@@ -108,7 +111,7 @@ export const rotationCases = [
     await bench.rotations(['bystander', 0, 'x', 'replaced'], ['a', 1, 'x', 'reused', { at: 21 }])
   }),
 
-  storeCase('answers repeated, and changes nothing, when a rotation comes again', async (bench) => {
+  storeCase('answers repeated, and changes nothing, when a rotation is repeated', async (bench) => {
     await bench.create('a', { tokenClaims: { role: 'reader' } })
     const tokenClaims = { role: 'author' }
     await bench.rotate('a', 0, 1, { tokenClaims })
@@ -128,7 +131,7 @@ export const rotationCases = [
     for (const at of [10, 21, 3609]) await bench.rotations(['a', 0, 1, 'replaced', { at }])
     bench.expect(await bench.read('a'), before)
   }),
-  storeCase('notices another who has the replaced token, however often it was repeated', async (bench) => {
+  storeCase('detects a thief of a replaced token, even after repeated rotations', async (bench) => {
     await bench.create('a')
     await bench.rotate('a', 0, 1)
     await bench.rotations(
@@ -140,7 +143,7 @@ export const rotationCases = [
     bench.expect(await bench.stateOf('a'), 'revoked')
     await bench.rotations(['a', 0, 1, 'ended', { at: 21 }])
   }),
-  storeCase('rotates once, and repeats it for all others, when 50 come with one next token', async (bench) => {
+  storeCase('rotates once, and answers repeated to the others, for 50 calls with one next token', async (bench) => {
     await bench.create('a')
     const verdicts = await bench.allAtOnce(50, (store) => store.rotateRefreshToken(createRotation('a', 0, 1)))
     bench.expect(countAnswers(verdicts), { rotate: 1, repeated: 49 })
@@ -148,19 +151,19 @@ export const rotationCases = [
     await bench.rotations(['a', 1, 2, 'rotate'])
   }),
 
-  storeCase('lets exactly one of 50 win that use a token at once', async (bench) => {
+  storeCase('lets exactly one of 50 simultaneous rotations of a token succeed', async (bench) => {
     await bench.create('a')
     const verdicts = await bench.allAtOnce(50, (store, index) =>
       store.rotateRefreshToken(createRotation('a', 0, `next ${index}`))
     )
     bench.expect(countAnswers(verdicts), { rotate: 1, replaced: 49 })
     const winner = `next ${verdicts.indexOf('rotate')}`
-    const found = await bench.find('a')
-    bench.expect(found?.refreshTokenHash, hashToken('a', winner), "The winner's token is the current one")
+    const session = await bench.find('a')
+    bench.expect(session?.refreshTokenHash, hashToken('a', winner), "The winner's token is the current one")
     await bench.rotations(['a', winner, 'last', 'rotate'])
   }),
-  storeCase('lets one of 50 win that use the current and a replaced token of a session at once', async (bench) => {
-    // Statements that lock the rows of two tokens in different orders end in deadlocks, though not in each round.
+  storeCase('lets one of 50 simultaneous rotations of a current and a replaced token succeed', async (bench) => {
+    // Statements that lock the rows of two tokens in different orders cause deadlocks, though not in every round.
     for (const name of ['round 1', 'round 2', 'round 3', 'round 4', 'round 5']) {
       await bench.create(name)
       await bench.rotate(name, 0, 1)
@@ -185,7 +188,7 @@ export const rotationCases = [
       bench.expect(countAnswers(verdicts), { ended: 3, reused: 1 })
     }
   }),
-  storeCase('refreshes nothing after a logout was answered, whichever was faster', async (bench) => {
+  storeCase('rotates no token after a logout was answered, even if both raced', async (bench) => {
     for (let round = 0; round < 20; round += 1) {
       const name = `round ${round}`
       await bench.create(name)
@@ -201,7 +204,7 @@ export const rotationCases = [
   })
 ]
 
-/** Converts `unknown` to `ended`, because an expired session may be forgotten, or not yet. */
+/** Converts `unknown` to `ended`, because the store may already have deleted an expired session. */
 function toEndedVerdict(verdict: string): string {
   return verdict === 'unknown' ? 'ended' : verdict
 }

@@ -3,11 +3,11 @@ import { MAX_SESSIONS_PER_DID } from '../protocol/session.js'
 import { anotherDid, anotherService, did, service, START_SECONDS } from './store-case.js'
 import { createBoundedCase, toFields, hashToken, createSession, storeCase, tamper, type Bench } from './store-case.js'
 
-const COUNTS_EVICTED = 'Creating a session answers how many active ones were evicted for it'
+const COUNTS_EVICTED = 'Creating a session returns the number of active sessions that were evicted for it'
 
-/** Creating, finding, listing and ending sessions; how many a user may have, and which a full store evicts. */
+/** Tests of creating, finding, listing and ending sessions, of the maximum per user, and of eviction. */
 export const sessionCases = [
-  storeCase('says that it is ready', async ({ store, other }) => {
+  storeCase('answers a ping', async ({ store, other }) => {
     await store.ping()
     await other.ping()
   }),
@@ -26,7 +26,7 @@ export const sessionCases = [
     })
     expect(await read('b'), undefined, 'A session that was never created is undefined')
   }),
-  storeCase('keeps the DID as received and knows the user by its lower-case spelling', async (bench) => {
+  storeCase('stores the DID as received, and finds the user by its lower-case spelling', async (bench) => {
     const received = 'did:ethr:rsk:0x00000000000000000000000000000000000000Aa'
     await bench.create('a', { did: received })
     await bench.create('b')
@@ -35,7 +35,7 @@ export const sessionCases = [
     bench.expect(listed, [did, received], 'All spellings of a DID are one user, whose sessions are listed together')
     bench.expect(await bench.revoke(), 2, 'All spellings of a DID are one user, whose sessions are revoked together')
   }),
-  storeCase('answers token claims as they were stored', async ({ store, create, find, expect }) => {
+  storeCase('returns token claims as they were stored', async ({ store, create, find, expect }) => {
     const tokenClaims = { role: 'admin', nested: [1, 0.5, null, true, { 'ключ "\u0000': '💶' }], constructor: '' }
     await create('a', { tokenClaims })
     await create('b', { tokenClaims: {} })
@@ -43,28 +43,28 @@ export const sessionCases = [
     const listed = (await store.listSessions(service, did, START_SECONDS)).map(({ tokenClaims }) => tokenClaims)
     expect(listed, [{}, tokenClaims])
   }),
-  storeCase('stores and answers copies, which a caller cannot change it through', async (bench) => {
+  storeCase('stores and returns copies, so that callers cannot change its data', async (bench) => {
     const created = createSession('a', { tokenClaims: { roles: ['reader'] } })
     await bench.store.createSession(created)
     await bench.rotate('a', 0, 1, { tokenClaims: { roles: ['reader'] } })
     const before = await bench.read('a')
     tamper(created.tokenClaims, { roles: ['admin'] })
     tamper(created, { did: anotherDid })
-    const found = await bench.store.findSession(service, 'session-a')
-    tamper(found?.tokenClaims, { roles: ['admin'] })
-    tamper(found?.replacedTokens[0], { hash: 'x', replacedAtSeconds: 0 })
-    tamper(found?.replacedTokens, { length: 0 })
-    tamper(found, { state: 'revoked', refreshTokenHash: 'x', replacedTokens: [] })
+    const session = await bench.store.findSession(service, 'session-a')
+    tamper(session?.tokenClaims, { roles: ['admin'] })
+    tamper(session?.replacedTokens[0], { hash: 'x', replacedAtSeconds: 0 })
+    tamper(session?.replacedTokens, { length: 0 })
+    tamper(session, { state: 'revoked', refreshTokenHash: 'x', replacedTokens: [] })
     const [listed] = await bench.store.listSessions(service, did, START_SECONDS)
     tamper(listed?.tokenClaims, { roles: ['admin'] })
     tamper(listed, { state: 'revoked', expiresAtSeconds: 0 })
     bench.expect([await bench.read('a'), await bench.read('a')], [before, before])
   }),
-  storeCase('keeps times of more than 32 bits', async ({ create, find, expect }) => {
+  storeCase('stores times of more than 32 bits', async ({ create, find, expect }) => {
     await create('a', { until: 3_600_000_000_000 })
     expect((await find('a'))?.expiresAtSeconds, START_SECONDS + 3_600_000_000_000)
   }),
-  storeCase("keeps each service's sessions to itself, also those with the same ids and tokens", async (bench) => {
+  storeCase('separates the sessions of services, even with the same ids and tokens', async (bench) => {
     const inAnother = { service: anotherService }
     await bench.create('a')
     const seen = {
@@ -80,7 +80,7 @@ export const sessionCases = [
     await bench.end('a')
     bench.expect((await bench.find('a', anotherService))?.state, 'active')
   }),
-  storeCase("lists a user's active sessions, the newest first, until they end", async (bench) => {
+  storeCase("lists a user's active sessions, the newest first, until they expire", async (bench) => {
     for (const name of ['a', 'b', 'c']) await bench.create(name)
     await bench.create('brief', { until: 5 })
     await bench.create('d', { at: 1 })
@@ -92,26 +92,29 @@ export const sessionCases = [
     for (const at of [5, 3599]) bench.expect(await bench.list(at), ['d', 'c', 'a'], promise)
     bench.expect(await bench.list(3600), [], promise)
   }),
-  storeCase('lists sessions with the same fields as it finds them with', async (bench) => {
+  storeCase('lists sessions with the same fields as it finds them', async (bench) => {
     await bench.create('a', { tokenClaims: { role: 'admin' } })
     await bench.rotate('a', 0, 1, { tokenClaims: { role: 'reader' } })
     const [listed] = await bench.other.listSessions(service, did, START_SECONDS + 10)
     bench.expect(toFields(listed), toFields(await bench.find('a')))
   }),
-  storeCase('ends an active session once, in a state that stays', async ({ create, end, stateOf, expect }) => {
-    await create('a')
-    await create('b')
-    const answers = [await end('a'), await end('a', 'revoked'), await end('b', 'revoked'), await end('c')]
-    expect(answers, [true, false, true, false])
-    const kept = 'A session that ended is still found, in the state it ended in first'
-    expect([await stateOf('a'), await stateOf('b')], ['loggedOut', 'revoked'], kept)
-  }),
+  storeCase(
+    'ends an active session once, and never changes its state again',
+    async ({ create, end, stateOf, expect }) => {
+      await create('a')
+      await create('b')
+      const answers = [await end('a'), await end('a', 'revoked'), await end('b', 'revoked'), await end('c')]
+      expect(answers, [true, false, true, false])
+      const kept = 'A session that ended is still found, in the state it ended in first'
+      expect([await stateOf('a'), await stateOf('b')], ['loggedOut', 'revoked'], kept)
+    }
+  ),
   storeCase('ends a session until the second in which it expires', async ({ create, end, expect }) => {
     await create('a')
     await create('b')
     expect([await end('a', 'loggedOut', 3599), await end('b', 'loggedOut', 3600)], [true, false])
   }),
-  storeCase('ends a session once, also when 50 ask at once', async ({ create, allAtOnce, expect }) => {
+  storeCase('ends a session once, even by 50 simultaneous calls', async ({ create, allAtOnce, expect }) => {
     await create('a')
     const ended = await allAtOnce(50, (store) => store.endSession(service, 'session-a', 'loggedOut', START_SECONDS))
     expect(ended.filter(Boolean).length, 1)
@@ -123,10 +126,10 @@ export const sessionCases = [
     await end('a')
     expect([await revoke(5), await revoke(5)], [2, 0])
     const states = await Promise.all(['a', 'b', 'c', 'd'].map(stateOf))
-    expect(states, ['loggedOut', 'revoked', 'revoked', 'active'], "Revoking changes a user's active sessions alone")
+    expect(states, ['loggedOut', 'revoked', 'revoked', 'active'], "Revoking changes only a user's active sessions")
   }),
 
-  storeCase('keeps 50 sessions of a user and drops the oldest when another comes', async (bench) => {
+  storeCase('stores 50 sessions of a user, and deletes the oldest when another is added', async (bench) => {
     await bench.create('other user', { did: anotherDid })
     await bench.create('other service', { service: anotherService })
     const names = listNames(MAX_SESSIONS_PER_DID + 1)
@@ -146,7 +149,7 @@ export const sessionCases = [
     bench.expect(others, [1, 1], 'The bound of 50 drops no session of another user or service')
   }),
   storeCase('drops no active session of a user while there are expired or ended ones to drop', async (bench) => {
-    // Expired sessions of other users, which a store may delete first.
+    // Add expired sessions of other users, which a store may delete first.
     for (const name of listNames(2 * MAX_SESSIONS_PER_DID)) {
       await bench.create(`brief ${name}`, { did: `did:example:${name}`, until: 1 })
     }
@@ -159,7 +162,7 @@ export const sessionCases = [
     const listed = await bench.list(2)
     bench.expect([listed.length, listed.at(-1)], [50, 'oldest'])
   }),
-  storeCase('keeps the last 50 sessions of a user, also when 60 come at once, twice', async (bench) => {
+  storeCase('stores the last 50 sessions of a user, even when 60 are created at once, twice', async (bench) => {
     for (const burst of ['first', 'second']) {
       await bench.allAtOnce(60, (store, index) => store.createSession(createSession(`${burst} ${index}`)))
       const listed = await bench.list()
@@ -182,7 +185,7 @@ export const sessionCases = [
       let evicted = 0
       for (const name of names) {
         evicted += await createStranger(bench, name)
-        bench.expect(await listNamesLeft(bench, [name]), [name], 'A session is there once its creation was answered')
+        bench.expect(await listNamesLeft(bench, [name]), [name], 'A session exists once its creation was answered')
       }
       const refreshed = await listNamesLeft(bench, ['a', 'b'])
       bench.expect(refreshed, ['a', 'b'], 'A full store evicts no refreshed session while there are others')
@@ -207,37 +210,33 @@ export const sessionCases = [
     { maxSessions: 2 },
     async (bench) => {
       const evicted = (await createRefreshed(bench)) + (await createStranger(bench, 'new'))
-      bench.expect(await listNamesLeft(bench, ['new']), ['new'], 'A session is there once its creation was answered')
+      bench.expect(await listNamesLeft(bench, ['new']), ['new'], 'A session exists once its creation was answered')
       const refreshed = await listNamesLeft(bench, ['a', 'b'])
       bench.expect(evicted, 2 - refreshed.length, COUNTS_EVICTED)
       await createStranger(bench, 'newer')
       bench.expect(await listNamesLeft(bench, ['a', 'b']), refreshed)
     }
   ),
-  createBoundedCase(
-    "forgets no replaced token for the sake of strangers' sessions",
-    { maxSessions: 3 },
-    async (bench) => {
-      await bench.create('a')
-      await bench.rotate('a', 0, 1)
-      await createStranger(bench, 'stranger')
-      for (let token = 0; token < 20; token += 1) await bench.rotate('stranger', token, token + 1)
-      for (const name of listNames(20)) await createStranger(bench, name)
-      await bench.rotations(['a', 0, 'x', 'reused', { at: 60 }])
-    }
-  )
+  createBoundedCase('deletes no replaced token to store sessions of other users', { maxSessions: 3 }, async (bench) => {
+    await bench.create('a')
+    await bench.rotate('a', 0, 1)
+    await createStranger(bench, 'stranger')
+    for (let token = 0; token < 20; token += 1) await bench.rotate('stranger', token, token + 1)
+    for (const name of listNames(20)) await createStranger(bench, name)
+    await bench.rotations(['a', 0, 'x', 'reused', { at: 60 }])
+  })
 ]
 
 function listNames(count: number): string[] {
   return Array.from({ length: count }, (_, index) => String(index))
 }
 
-/** Creates the session of a user who has no other. */
+/** Creates a session of a user who has no other. */
 function createStranger({ create }: Bench, name: string, details: Partial<NewSession> = {}): Promise<number> {
   return create(name, { did: `did:example:${name}`, ...details })
 }
 
-/** Creates the sessions a and b of two users, both refreshed. @returns how many were evicted for them */
+/** Creates the refreshed sessions a and b of two users. @returns number of sessions that were evicted for them */
 async function createRefreshed(bench: Bench): Promise<number> {
   let evicted = 0
   for (const name of ['a', 'b']) {
@@ -247,8 +246,8 @@ async function createRefreshed(bench: Bench): Promise<number> {
   return evicted
 }
 
-/** Returns which of the sessions are still found. */
+/** Returns the names of those sessions that still exist. */
 async function listNamesLeft({ find }: Bench, names: readonly string[]): Promise<string[]> {
-  const found = await Promise.all(names.map((name) => find(name)))
-  return names.filter((_, index) => found[index] !== undefined)
+  const sessions = await Promise.all(names.map((name) => find(name)))
+  return names.filter((_, index) => sessions[index] !== undefined)
 }

@@ -4,26 +4,26 @@ import { inspect } from 'node:util'
 import type { ChallengeUse, NewSession, QuotaCharge, Rotation, Store } from '../ports.js'
 import type { RefreshVerdict, Session, StoredSession } from '../protocol/session.js'
 
-/** Bounds that a case needs, far lower than any default. A store without one of them is never full, and ignores it. */
+/** Limits for a test, far lower than any default. A store without such a limit ignores it, and is never full. */
 export interface StoreBounds {
-  /** Sessions of a service. Needed by the cases on eviction; what is not evicted has to be counted so by any store. */
+  /** Maximum number of sessions per service, for tests of eviction. */
   maxSessions?: number
-  /** Users and windows whose uses are remembered. Needed by the case on `full`. */
+  /** Maximum number of users and windows with stored challenge uses, for the test of `full`. */
   maxChallengeUses?: number
-  /** Quotas of each kind. Needed by the case on the quotas of strangers. */
+  /** Maximum number of quotas of each kind, for the test of anonymous quotas. */
   maxQuotas?: number
 }
 
-/** Empty store that a case works on. */
+/** Empty store for one test. */
 export interface StoreUnderTest {
   store: Store
-  /** A second store object on the same data, as another instance of the application has it. */
+  /** A second store object with the same data, like that of another instance of the application. */
   another?: Store
-  /** Removes the data after both are closed. */
+  /** Deletes the data after both objects are closed. */
   remove?: () => unknown
 }
 
-/** One promise of the port, and how it is proved. */
+/** One requirement of the port, and its test. */
 export interface StoreCase {
   name: string
   bounds: StoreBounds
@@ -35,17 +35,17 @@ export function createBoundedCase(name: string, bounds: StoreBounds, test: Store
 }
 export const storeCase = (name: string, test: StoreCase['test']): StoreCase => createBoundedCase(name, {}, test)
 
-/** Seconds since the Unix epoch. All times below are counted from it. */
+/** Start of all tests, in seconds since the Unix epoch. The times below are relative to it. */
 export const START_SECONDS = 1_800_000_000
 export const service = 'https://service.example'
 export const anotherService = 'https://another.example'
 export const did = 'did:ethr:rsk:0x00000000000000000000000000000000000000aa'
 export const anotherDid = 'did:ethr:rsk:0x00000000000000000000000000000000000000bb'
 
-/** `at` and `until` are seconds after the start; other fields take the place of the usual ones. */
+/** Fields that replace the default ones. `at` and `until` are seconds after the start. */
 type Details<T> = Partial<T> & { at?: number; until?: number }
 
-/** Creates a session called `name`, with its token 0, that lasts an hour. */
+/** Creates a session called `name` with token 0, which expires after an hour. */
 export function createSession(name: string, { at = 0, until = 3600, ...fields }: Details<NewSession> = {}): NewSession {
   const session = { service, sessionId: `session-${name}`, did, refreshTokenHash: hashToken(name, 0) }
   const times = { nowSeconds: START_SECONDS + at, expiresAtSeconds: START_SECONDS + until }
@@ -54,7 +54,7 @@ export function createSession(name: string, { at = 0, until = 3600, ...fields }:
 
 type Token = number | string
 
-/** Creates the exchange of a session's token for another, 10 s after the start, for an hour more. */
+/** Creates the exchange of a session's token for another, 10 s after the start, valid for an hour. */
 export function createRotation(
   session: string,
   presented: Token,
@@ -72,7 +72,7 @@ export function createUse({ at = 0, until = 300, ...fields }: Details<ChallengeU
   return { ...use, nowSeconds: START_SECONDS + at, expiresAtSeconds: START_SECONDS + until, ...fields }
 }
 
-/** Creates a request counted in a time slot of 60 s. */
+/** Creates the charge of a request in a time slot of 60 s. */
 export function createCharge({ at = 0, ...fields }: Details<QuotaCharge> = {}): QuotaCharge {
   const charge = { service, kind: 'request', key: did, cost: 1, timeSlotSeconds: 60 } as const
   return { ...charge, nowSeconds: START_SECONDS + at, ...fields }
@@ -83,30 +83,31 @@ export function hashToken(session: string, token: Token): string {
   return createHash('sha256').update(`${session} ${token}`).digest('base64url')
 }
 
-/** A rotation and its verdict. */
+/** A rotation and its expected verdict. */
 type RotationRow = [name: string, presented: Token, next: Token, verdict: RefreshVerdict, details?: Details<Rotation>]
 
-/** Two store objects on the same data, or one twice, and what cases do with them. */
+/** Tools of a test: two store objects with the same data (or one object twice), and functions that call them. */
 export type Bench = ReturnType<typeof createBench>
 
-/** Sends calls of verbs to the two store objects in turn. @param name - of the case: what a valid store does */
+/** Creates the tools of a test. Their calls alternate between the two store objects. @param name - name of the test */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- `Bench` is what it returns
 export function createBench(store: Store, other: Store, name: string) {
   let calls = 0
   /**
-   * Compares as JSON: objects of `structuredClone` are of another realm under Jest; what is undefined may be absent.
-   * @param promise - a sentence that is true of a valid store; the AssertionError has it, and the difference
+   * Compares values as JSON, because `structuredClone` creates objects of another realm under Jest. Fields that are
+   * undefined may be absent.
+   * @param promise - sentence that is true of every valid store, for the message of the AssertionError
    */
   const expect = (actual: unknown, expected: unknown, promise = `A store ${name}`): void => {
-    const written = (value: unknown): string => inspect(value, { depth: 4, breakLength: Infinity, maxArrayLength: 60 })
-    const plain = (value: unknown): unknown => (value === undefined ? value : JSON.parse(JSON.stringify(value)))
-    deepEqual(plain(actual), plain(expected), `${promise}: ${written(expected)} expected, got ${written(actual)}`)
+    const format = (value: unknown): string => inspect(value, { depth: 4, breakLength: Infinity, maxArrayLength: 60 })
+    const toJson = (value: unknown): unknown => (value === undefined ? value : JSON.parse(JSON.stringify(value)))
+    deepEqual(toJson(actual), toJson(expected), `${promise}: ${format(expected)} expected, got ${format(actual)}`)
   }
   const next = (): Store => ((calls += 1) % 2 === 1 ? store : other)
   const rotate = (...[session, presented, to, details]: Parameters<typeof createRotation>): Promise<RefreshVerdict> =>
     next().rotateRefreshToken(createRotation(session, presented, to, details))
-  const find = (name: string, of = service): Promise<StoredSession | undefined> =>
-    next().findSession(of, `session-${name}`)
+  const find = (name: string, ofService = service): Promise<StoredSession | undefined> =>
+    next().findSession(ofService, `session-${name}`)
   return {
     store,
     other,
@@ -116,11 +117,11 @@ export function createBench(store: Store, other: Store, name: string) {
       next().createSession(createSession(name, details)),
     end: (name: string, state: 'loggedOut' | 'revoked' = 'loggedOut', at = 0): Promise<boolean> =>
       next().endSession(service, `session-${name}`, state, START_SECONDS + at),
-    revoke: (at = 0, of = service): Promise<number> => next().revokeSessions(of, did, START_SECONDS + at),
+    revoke: (at = 0, ofService = service): Promise<number> => next().revokeSessions(ofService, did, START_SECONDS + at),
     find,
     read: async (name: string): Promise<object | undefined> => toStoredFields(await find(name)),
     stateOf: async (name: string): Promise<string | undefined> => (await find(name))?.state,
-    /** The names of the user's sessions, in the order of the list. */
+    /** Lists the names of the user's sessions, in the order of the store. */
     list: async (at = 0): Promise<string[]> =>
       (await next().listSessions(service, did, START_SECONDS + at)).map(({ sessionId }) => sessionId.slice(8)),
     use: (details?: Details<ChallengeUse>): Promise<string> => next().consumeChallenge(createUse(details)),
@@ -129,37 +130,43 @@ export function createBench(store: Store, other: Store, name: string) {
       const { isCharged, count, resetsAtSeconds } = await next().chargeQuota(createCharge(details))
       return { isCharged, count, endsAt: resetsAtSeconds - START_SECONDS }
     },
-    /** Rotates one after the other, and compares the verdicts. */
+    /** Rotates tokens one after the other, and compares the verdicts. */
     rotations: async (...rows: RotationRow[]): Promise<void> => {
       const verdicts: string[] = []
       for (const [name, presented, to, , details] of rows) verdicts.push(await rotate(name, presented, to, details))
       const expected = rows.map(([, , , verdict]) => verdict)
       expect(verdicts, expected)
     },
-    /** Makes calls at once, every second one on the other store object. @throws AssertionError when one is rejected */
+    /** Makes simultaneous calls, alternately on both store objects. @throws AssertionError if one is rejected */
     allAtOnce: async <T>(count: number, call: (store: Store, index: number) => Promise<T>): Promise<T[]> => {
       const started = Array.from({ length: count }, (_, index) => call(index % 2 === 0 ? store : other, index))
       const outcomes = await Promise.allSettled(started)
       const reasons = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [String(outcome.reason)] : []))
-      expect([...new Set(reasons)], [], `None of ${count} calls that come at once is rejected, as by a deadlock`)
+      expect(
+        [...new Set(reasons)],
+        [],
+        `A store rejects none of ${count} simultaneous calls, for example because of a deadlock`
+      )
       return outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
     }
   }
 }
 
-/** Counts how often each answer was given. */
+/** Counts how often each answer occurs. */
 export function countAnswers(answers: readonly string[]): Record<string, number> {
-  return Object.fromEntries([...new Set(answers)].map((one) => [one, answers.filter((other) => other === one).length]))
+  const counts: Record<string, number> = {}
+  for (const answer of answers) counts[answer] = (counts[answer] ?? 0) + 1
+  return counts
 }
 
-/** Returns the fields of a session, whatever else a store's object has. */
+/** Returns the defined fields of a session, without further fields that a store's object may have. */
 export function toFields(session: Session | undefined): object | undefined {
   if (session === undefined) return undefined
   const { sessionId, did, state, tokenClaims, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds } = session
   return { sessionId, did, state, tokenClaims, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds }
 }
 
-/** Returns the fields of a stored session: replaced tokens oldest first, with the 24 relevant characters of a hash. */
+/** Returns the fields of a stored session, with the oldest replaced token first and hashes cut to 24 characters. */
 function toStoredFields(session: StoredSession | undefined): object | undefined {
   if (session === undefined) return undefined
   const replacedTokens = session.replacedTokens
@@ -168,8 +175,8 @@ function toStoredFields(session: StoredSession | undefined): object | undefined 
   return { ...toFields(session), refreshTokenHash: session.refreshTokenHash, replacedTokens }
 }
 
-/** Writes to an object that a store answered. A frozen one stays as it is. */
-export function tamper(given: object | undefined, fields: Record<string, unknown>): void {
-  if (given === undefined) return
-  for (const [name, value] of Object.entries(fields)) Reflect.set(given, name, value)
+/** Changes an object that a store returned. A frozen object stays unchanged. */
+export function tamper(target: object | undefined, fields: Record<string, unknown>): void {
+  if (target === undefined) return
+  for (const [name, value] of Object.entries(fields)) Reflect.set(target, name, value)
 }

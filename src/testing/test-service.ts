@@ -10,36 +10,36 @@ import type { JsonObject } from '../protocol/json.js'
 import { parseSignerOutput } from '../protocol/personal-sign.js'
 import { createDid, deriveWalletKey } from './wallet.js'
 
-/** The service that {@link accessTokenFor} signs for: options of `setupDidAuth`. */
+/** Service of a token by {@link accessTokenFor}: some options of `setupDidAuth`. */
 export interface TokenService {
   serviceUrl: string
   serviceDid: string
   serviceSigner: Signer
-  /** Default 600. */
+  /** Validity of the token, in seconds. Default 600. */
   accessTokenExpirationTimeInSeconds?: number | undefined
   clock?: Clock | undefined
 }
 
-/** The options that {@link testConfig} gives. Spread them into those of `setupDidAuth`. */
+/** Options that {@link testConfig} returns. Spread them into those of `setupDidAuth`. */
 export interface TestConfig extends Pick<TokenService, 'serviceUrl' | 'serviceDid' | 'serviceSigner'> {
   challengeSecret: string
   maxRequestsPerTimeSlot: number
   logger: Logger
 }
 
-/** A logger for tests: it prints failures of the service, and no warning about requests that a test has refused. */
+/** A logger for tests. It prints errors of the service, but no warnings, which tests of refusals cause. */
 export const quietLogger: Logger = { ...consoleLogger, warn: () => undefined }
 
-/** A clock that moves when a test advances it: `clock` of `setupDidAuth`, of a verifier and of the client. */
+/** A clock that a test advances. Pass it as `clock` to `setupDidAuth`, a verifier or the client. */
 export interface FakeClock extends Clock {
-  /** Moves the clock, back where `seconds` is negative. */
+  /** Moves the clock forward, or back if `seconds` is negative. */
   advance(seconds: number): void
 }
 
 /**
- * Makes a clock that a test sets.
+ * Creates a clock that moves only when a test advances it.
  *
- * @param startSeconds - whole seconds since the Unix epoch; default 1,800,000,000, where a challenge window begins
+ * @param startSeconds - whole seconds since the Unix epoch; default 1,800,000,000, the start of a challenge window
  * @example
  * const clock = fakeClock()
  * setupDidAuth(app, { ...testConfig(), clock })
@@ -49,15 +49,15 @@ export function fakeClock(startSeconds = 1_800_000_000): FakeClock {
   let seconds = startSeconds
   return {
     nowSeconds: () => seconds,
-    advance: (by) => {
-      seconds += by
+    advance: (offset) => {
+      seconds += offset
     }
   }
 }
 
 /**
- * The required options of a service that is tested: `http://localhost:3000`, with a key that this package publishes,
- * no limit of requests, and {@link quietLogger}. Never use it outside tests: anyone can sign with that key.
+ * Returns the required options for a service under test at `http://localhost:3000`, without request limits and with
+ * {@link quietLogger}. Never use them outside tests: the key is public, so that anyone can sign with it.
  *
  * @example
  * const app = express()
@@ -76,12 +76,12 @@ export function testConfig(): TestConfig {
 }
 
 /**
- * Signs an access token without a login, for tests of what happens behind one. No session belongs to it, so
- * `checkSession` refuses it.
+ * Signs an access token without a login, for tests of protected routes. The token has no session, so `checkSession`
+ * refuses it.
  *
- * @param claims - further claims, and claims in place of those that a token has: `{ exp: 0 }` is an expired token
- * @param service - whose token it is; default {@link testConfig}
- * @throws TypeError when `serviceSigner` returns no signature
+ * @param claims - claims that are added to the token or replace its own: `{ exp: 0 }` makes an expired token
+ * @param service - service that issues the token; default {@link testConfig}
+ * @throws TypeError if `serviceSigner` returns no signature
  * @example
  * const token = await accessTokenFor(wallet('alice').did, { email: 'alice@example.org' })
  * await request(app).get('/profile').set('Authorization', `DIDAuth ${token}`)

@@ -1,25 +1,26 @@
 import { WalletError, type TestWallet, type WalletInfo, type WalletRequest } from './wallet.js'
 
-/** The part of a {@link TestWallet} that a page sees: a test's own wallet may answer what no wallet should. */
+/** Part of a {@link TestWallet} that a page sees. A test may pass another implementation, such as a faulty wallet. */
 export type PageWallet = Pick<TestWallet, 'info' | 'request' | 'on'>
 
 export interface WalletScriptOptions {
-  /** Milliseconds after which the wallet appears, as extensions that load late do. Default 0: before the page. */
+  /** Milliseconds until the wallet appears, as with extensions that load late. Default 0: before the page. */
   afterMs?: number | undefined
 }
 
-/** Script for the page of a browser under test, and the function that the script calls by its name. */
+/** Script for the pages of a browser under test, and the function that the script calls. */
 export interface WalletScript {
+  /** Name under which the page calls the function. */
   name: string
-  /** The function, which runs in the test. */
+  /** Function that runs in the test and answers the page. */
   answer: (message: unknown) => Promise<unknown>
-  /** The script: it sets `window.ethereum`, where no other wallet did, and announces the wallet by EIP-6963. */
+  /** Script that sets `window.ethereum` unless another wallet has set it, and announces the wallet by EIP-6963. */
   script: string
 }
 
 /**
- * Puts a wallet into the pages of a browser under test, by Playwright or Puppeteer. The wallet itself stays in the
- * test, so that no key is in the page and the test may switch its account at any time.
+ * Creates a script that adds a wallet to the pages of a browser under test, for Playwright or Puppeteer. The wallet
+ * itself stays in the test: the page has no key, and the test can switch the account at any time.
  *
  * @example
  * const { name, answer, script } = walletScript(wallet('alice'))
@@ -28,11 +29,11 @@ export interface WalletScript {
  */
 export function walletScript(wallet: PageWallet, { afterMs = 0 }: WalletScriptOptions = {}): WalletScript {
   const name = `didAuthWallet_${wallet.info.uuid.replaceAll('-', '')}`
-  return { name, answer: answerTo(wallet), script: pageScript(name, wallet.info, afterMs) }
+  return { name, answer: createAnswer(wallet), script: createPageScript(name, wallet.info, afterMs) }
 }
 
-/** Answers requests of pages, and tells each page that waits for it which account is next. */
-function answerTo(wallet: PageWallet): (message: unknown) => Promise<unknown> {
+/** Creates the function that answers requests of pages, and notifies waiting pages of a changed account. */
+function createAnswer(wallet: PageWallet): (message: unknown) => Promise<unknown> {
   const changes: string[][] = []
   let waiting: (() => void)[] = []
   wallet.on('accountsChanged', (accounts) => {
@@ -41,7 +42,7 @@ function answerTo(wallet: PageWallet): (message: unknown) => Promise<unknown> {
     waiting = []
   })
   return async (message) => {
-    // The form of messages that `script` sends.
+    // Messages of `script` have this form.
     const { after, request } = message as { after?: number; request?: WalletRequest }
     if (request !== undefined) return answerRequest(wallet, request)
     if (after === undefined) return { after: changes.length }
@@ -50,7 +51,7 @@ function answerTo(wallet: PageWallet): (message: unknown) => Promise<unknown> {
   }
 }
 
-/** Answers a request. Errors are returned, because a thrown one would reach the page without its code. */
+/** Answers a request. Errors are returned, because a thrown error would reach the page without its code. */
 async function answerRequest(wallet: PageWallet, request: WalletRequest): Promise<unknown> {
   try {
     return { result: await wallet.request(request) }
@@ -60,7 +61,7 @@ async function answerRequest(wallet: PageWallet, request: WalletRequest): Promis
   }
 }
 
-function pageScript(name: string, info: WalletInfo, afterMs: number): string {
+function createPageScript(name: string, info: WalletInfo, afterMs: number): string {
   return `(() => {
   const call = (message) => window[${JSON.stringify(name)}](message)
   const listeners = new Set()

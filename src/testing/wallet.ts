@@ -5,9 +5,9 @@ import { addressOfPublicKey } from '../protocol/curve.js'
 export interface WalletOptions {
   /** Answer to `eth_chainId`. Default 30, Rootstock. */
   chainId?: number | undefined
-  /** Network of the DID, as clients are told it: `rsk` when absent, whatever the chain; empty for Ethereum. */
+  /** Network in the DID, whatever the `chainId`; empty for Ethereum. Default `rsk`. */
   network?: string | undefined
-  /** Default: the seed as its name. */
+  /** Data that the wallet announces to pages. Default: derived from the seed, with the seed as its name. */
   info?: Partial<WalletInfo> | undefined
 }
 
@@ -17,7 +17,7 @@ export interface WalletRequest {
   params?: unknown
 }
 
-/** An error of EIP-1193 or JSON-RPC, as wallets reject with: 4001, 4100, 4200, -32002, -32602. */
+/** An error of EIP-1193 or JSON-RPC with which wallets reject requests: 4001, 4100, 4200, -32002, -32602. */
 export class WalletError extends Error {
   override readonly name = 'WalletError'
   readonly code: number
@@ -30,14 +30,14 @@ export class WalletError extends Error {
 
 type Listener = (accounts: string[]) => void
 
-/** Asks the user; rejects where the user, or the wallet, would. */
+/** Confirmation by the user. It rejects if the user or the wallet refuses. */
 type Confirm = () => Promise<void>
 
 const HEX = /^0x(?:[0-9a-f]{2})*$/i
 
 /**
- * The wallet of a seed: the same key in every run. It answers a page by EIP-1193, announces itself by EIP-6963, and
- * signs for ethers and for the client of this package. No user has to confirm anything.
+ * Creates a wallet for tests. The same seed gives the same key in every run. The wallet answers pages by EIP-1193,
+ * announces itself by EIP-6963, and signs for ethers and for the client of this package. It confirms every request.
  *
  * @param seed - any text, such as the name of a user
  * @example
@@ -48,7 +48,7 @@ export function wallet(seed: string, options: WalletOptions = {}): TestWallet {
   return new TestWallet(seed, options, async () => undefined)
 }
 
-/** A user's wallet as pages and scripts meet it. Made by {@link wallet}. */
+/** A user's wallet for pages and scripts under test. Create it by {@link wallet}. */
 export class TestWallet {
   readonly chainId: number
   readonly network: string
@@ -71,12 +71,12 @@ export class TestWallet {
     return this.#key.address
   }
 
-  /** `did:ethr:rsk:` and the address, or with another network. */
+  /** The DID of the account: `did:ethr:<network>:<address>`. */
   get did(): string {
     return createDid(this.network, this.address)
   }
 
-  /** 64 hexadecimal digits after `0x`. Anyone can compute it from the seed: it is for tests only. */
+  /** `0x` and 64 hexadecimal digits. Use it only in tests, because anyone can compute it from the seed. */
   get privateKey(): string {
     return `0x${bytesToHex(this.#key.privateKey)}`
   }
@@ -93,10 +93,11 @@ export class TestWallet {
   }
 
   /**
-   * Answers `eth_requestAccounts`, `eth_accounts` (empty before the former), `eth_chainId`, and `personal_sign` of a
-   * text, plain or in hexadecimal.
+   * Answers a request of a page: `eth_requestAccounts`, `eth_accounts` (empty before the page is connected),
+   * `eth_chainId`, and `personal_sign` of a text, plain or in hexadecimal.
    *
-   * @throws WalletError 4001 rejected, -32002 busy, 4100 another account or not connected, 4200 another method, -32602
+   * @throws WalletError 4001 rejected, -32002 busy, 4100 wrong account or not connected, 4200 unsupported method,
+   * -32602 invalid parameters
    * @see EIP-1193
    */
   async request({ method, params }: WalletRequest): Promise<unknown> {
@@ -112,11 +113,11 @@ export class TestWallet {
       case 'personal_sign':
         return this.#personalSign(params)
       default:
-        throw new WalletError(4200, `This wallet has no method ${method}`)
+        throw new WalletError(4200, `This wallet does not support ${method}`)
     }
   }
 
-  /** Listens for `accountsChanged`; no other event happens. @see EIP-1193 */
+  /** Adds a listener for `accountsChanged`, the only event of this wallet. @see EIP-1193 */
   on(event: string, listener: Listener): this {
     if (event === 'accountsChanged') this.#listeners.add(listener)
     return this
@@ -127,7 +128,7 @@ export class TestWallet {
     return this
   }
 
-  /** Announces itself to a page (`window`), now and whenever it asks (EIP-6963). @returns what ends it */
+  /** Announces the wallet to a page (`window`), now and on request (EIP-6963). @returns a function that stops it */
   announce(page: EventTarget): () => void {
     const detail = Object.freeze({ info: Object.freeze(this.info), provider: this })
     const announce = (): unknown => page.dispatchEvent(new CustomEvent('eip6963:announceProvider', { detail }))
@@ -136,12 +137,12 @@ export class TestWallet {
     return () => page.removeEventListener('eip6963:requestProvider', announce)
   }
 
-  /** Returns the same wallet with a user who rejects everything: 4001. */
+  /** Returns the same wallet with a user who rejects every request: 4001. */
   rejecting(): TestWallet {
     return this.#with(() => Promise.reject(new WalletError(4001, 'User rejected the request.')))
   }
 
-  /** Returns the same wallet with a user who takes `ms` milliseconds to confirm; `Infinity`: who never does. */
+  /** Returns the same wallet with a user who confirms after `ms` milliseconds, or never with `Infinity`. */
   slow(ms: number): TestWallet {
     const wait = (resolve: () => void): unknown => ms === Infinity || setTimeout(resolve, ms)
     return this.#with(() => new Promise(wait))
@@ -152,7 +153,7 @@ export class TestWallet {
     return this.#with(() => Promise.reject(new WalletError(-32002, 'A request is already pending. Please wait.')))
   }
 
-  /** Picks another account: address, DID and key change, and connected pages are told. */
+  /** Switches to another account. Address, DID and key change, and connected pages are notified. */
   switchAccount(seed = `${this.#key.seed}, second account`): void {
     this.#key = deriveWalletKey(seed)
     if (!this.#isConnected) return
@@ -189,7 +190,7 @@ export interface WalletInfo {
   name: string
   /** A data URI. */
   icon: string
-  /** The domain of the wallet, reversed. */
+  /** Domain of the wallet in reverse order, such as `com.example.wallet`. */
   rdns: string
 }
 
@@ -203,7 +204,7 @@ export interface WalletKey {
   sign(message: Uint8Array): string
 }
 
-/** @throws RangeError for one seed in 2^128, whose hash is not a private key */
+/** Derives a key from a seed. @throws RangeError if its hash is not a private key, with probability 2^-128 */
 export function deriveWalletKey(seed: string): WalletKey {
   const privateKey = pureCurve.sha256(`wallet of a test: ${seed}`)
   const publicKey = pureCurve.publicKeyOf(privateKey)
@@ -216,7 +217,7 @@ export function deriveWalletKey(seed: string): WalletKey {
   return { seed, privateKey, address: addressOfPublicKey(pureCurve, publicKey), sign }
 }
 
-/** Creates data that is the same in every run. Pages tell wallets apart by `rdns`. */
+/** Creates announcement data that is the same in every run. Pages distinguish wallets by `rdns`. */
 function createWalletInfo(seed: string): WalletInfo {
   const hex = bytesToHex(pureCurve.sha256(`name of a test's wallet: ${seed}`))
   const uuid = [hex.slice(0, 8), hex.slice(8, 12), `4${hex.slice(13, 16)}`, `a${hex.slice(17, 20)}`, hex.slice(20, 32)]

@@ -13,28 +13,28 @@ import { createConfigError, createIssuerKeys, type IssuerResolver } from './issu
 const SCHEME = /^(?:DIDAuth|Bearer) +([^ ]+)$/i
 const PREFIXES: readonly unknown[] = ['', '__Host-', '__Secure-']
 
-/** Issuers and service whose tokens a verifier accepts. */
+/** Options of {@link accessTokenVerifier}. */
 export interface VerifierOptions {
   /**
-   * `serviceDid` of the service that issues the tokens. A `did:ethr` needs nothing else: it names its key. Several DIDs
-   * are accepted while the service replaces its key: the new one and the previous one.
+   * `serviceDid` of the service that issues the tokens. A `did:ethr` needs no further option, because it contains its
+   * key or address. Give an array of the new and the previous DID while the service replaces its key.
    */
   issuer: string | readonly string[]
-  /** `serviceUrl` of that service, letter by letter. */
+  /** `serviceUrl` of that service, in exactly the same spelling. */
   audience: string
-  /** The keys of an issuer that does not sign with that of its DID: 33 or 65 bytes, or their hexadecimal. */
+  /** Public keys of an issuer that does not sign with the key of its DID: 33 or 65 bytes, or their hexadecimal. */
   publicKeys?: readonly (string | Uint8Array)[] | undefined
-  /** Any did-resolver `Resolvable`, in place of keys: the issuer's DID document decides, asked again after 60 s. */
+  /** Any did-resolver `Resolvable`, instead of keys. The issuer's DID document decides; it is cached for 60 s. */
   resolver?: IssuerResolver | undefined
   /** The `cookiePrefix` of the service. Default: none. */
   cookiePrefix?: '' | '__Host-' | '__Secure-' | undefined
-  /** Origins in addition to that of `audience` whose pages may make unsafe requests with cookies. */
+  /** Further origins whose pages may make unsafe requests with cookies. The origin of `audience` always may. */
   trustedOrigins?: readonly string[] | undefined
-  /** Clock that tests replace. */
+  /** Clock of the verifier, for tests. Default: the clock of this machine. */
   clock?: { nowSeconds(): number } | undefined
 }
 
-/** A request of the web (Workers, Bun, Deno) or of Node. */
+/** A request of the Fetch API (Workers, Bun, Deno) or of Node. */
 export interface TokenRequest {
   readonly method?: string | undefined
   readonly headers:
@@ -43,27 +43,29 @@ export interface TokenRequest {
 
 /** The user of a verified access token. */
 export interface VerifiedToken extends DidAuthInfo {
-  /** The user's DID as received at login. Keep accounts by `canonicalDid`. */
+  /** The user's DID as received at login. Use `canonicalDid` as the key of accounts. */
   did: string
 }
 
-/** Verifies access tokens of one service. */
+/** Verifier of the access tokens of one service. */
 export interface AccessTokenVerifier {
-  /** @throws DidAuthError ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED; with a resolver ERR_RESOLVER */
+  /** Verifies a token. @throws DidAuthError ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED; with a resolver ERR_RESOLVER */
   (token: unknown): Promise<VerifiedToken>
   /**
-   * Verifies the access token of a request: `Authorization` with `DIDAuth` or `Bearer`, else the cookie of the service.
+   * Verifies the access token of a request, from the header `Authorization` (`DIDAuth` or `Bearer`), else from the
+   * service's cookie.
    *
-   * @throws DidAuthError as above; ERR_ACCESS_TOKEN_MISSING, ERR_DUPLICATE_COOKIE, ERR_CROSS_ORIGIN
+   * @throws DidAuthError as above; also ERR_ACCESS_TOKEN_MISSING, ERR_DUPLICATE_COOKIE, ERR_CROSS_ORIGIN
    */
   request(request: TokenRequest): Promise<VerifiedToken>
   readonly audience: string
 }
 
 /**
- * Makes a verifier of the access tokens that a service of this package issues, for other services. It runs in Node,
- * Workers and browsers, and asks no network unless `resolver` is given. It cannot see that a session was ended: a token
- * is valid until its `exp`, however far ahead the service has set that.
+ * Creates a verifier of access tokens for other services. The tokens are those that a service of this package issues.
+ *
+ * It runs in Node, Workers and browsers, and makes no network request unless you give a `resolver`. It does not know
+ * about sessions: after a logout, a token stays valid until its `exp`.
  *
  * @throws DidAuthError ERR_CONFIG
  * @example
@@ -71,7 +73,7 @@ export interface AccessTokenVerifier {
  * const { did, claims } = await verify(token)
  */
 export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifier {
-  const { issuer, audience, clock: given = systemClock } = options
+  const { issuer, audience, clock: wallClock = systemClock } = options
   const dids: readonly unknown[] = Array.isArray(issuer) ? issuer : [issuer]
   if (dids.length === 0 || !dids.every(isDid)) {
     throw createConfigError('issuer: give the DID of the service that issues the tokens')
@@ -79,17 +81,17 @@ export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifi
   if (typeof audience !== 'string' || !audience)
     throw createConfigError('audience: give the serviceUrl of that service')
   if (!/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(audience))
-    throw createConfigError('audience: it stands in a header, so give no quote, \\ or space')
+    throw createConfigError('audience: give a text without quote, \\ or space')
   const cookieRule = parseCookieRule(options)
-  const clock = { nowSeconds: () => Math.floor(given.nowSeconds()) }
+  const clock = { nowSeconds: () => Math.floor(wallClock.nowSeconds()) }
   const verified = new RecentEntries<VerifiedToken>()
   const issuers = dids.map((did) => ({ did, keysNow: createIssuerKeys(did, options, clock, () => verified.clear()) }))
 
   const findIssuer = (token: unknown): (typeof issuers)[number] => {
     if (issuers.length === 1 && issuers[0] !== undefined) return issuers[0]
     const iss = parseJwt(token, MAX_ACCESS_TOKEN_BYTES)?.payload.iss
-    const found = issuers.find(({ did }) => did === iss)
-    if (found !== undefined) return found
+    const tokenIssuer = issuers.find(({ did }) => did === iss)
+    if (tokenIssuer !== undefined) return tokenIssuer
     throw new DidAuthError('ERR_ACCESS_TOKEN', { reason: { check: 'iss', expected: dids } })
   }
 
@@ -97,12 +99,12 @@ export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifi
     const { did: serviceDid, keysNow } = findIssuer(token)
     const isSigned = await keysNow()
     const now = clock.nowSeconds()
-    const seenBefore = typeof token === 'string' ? verified.get(token) : undefined
-    if (seenBefore !== undefined) {
-      assertInForce(seenBefore.claims, now)
-      return seenBefore
+    const verifiedUser = typeof token === 'string' ? verified.get(token) : undefined
+    if (verifiedUser !== undefined) {
+      assertInForce(verifiedUser.claims, now)
+      return verifiedUser
     }
-    // `isSigned` knows the key.
+    // `isSigned` ignores the public key below, because it has the issuer's keys.
     const curve = { sha256: pureCurve.sha256, verify: isSigned }
     const expected = { serviceDid, serviceUrl: audience, publicKey: new Uint8Array(), nowSeconds: now }
     const claims = verifyAccessToken(curve, token, expected)
@@ -112,19 +114,19 @@ export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifi
     if (typeof token === 'string') verified.set(token, user)
     return user
   }
-  const request = async (given: TokenRequest): Promise<VerifiedToken> => verify(readToken(given, cookieRule))
-  return Object.assign(verify, { request, audience })
+  const verifyRequest = async (request: TokenRequest): Promise<VerifiedToken> => verify(readToken(request, cookieRule))
+  return Object.assign(verify, { request: verifyRequest, audience })
 }
 
-/** The name of the cookie with the access token, and whose pages may send it. */
+/** Name of the cookie with the access token, and origins whose pages may send it in unsafe requests. */
 type CookieRule = { cookie: string; trustedOrigins: ReadonlySet<string> }
 
 function parseCookieRule({ audience, cookiePrefix = '', trustedOrigins = [] }: VerifierOptions): CookieRule {
   if (!PREFIXES.includes(cookiePrefix)) throw createConfigError("cookiePrefix: give '', '__Host-' or '__Secure-'")
   if (!Array.isArray(trustedOrigins) || !trustedOrigins.every(isOrigin))
     throw createConfigError('trustedOrigins: give an array of origins such as "https://app.example"')
-  const own = parseHttpUrl(audience)?.origin
-  const origins = own === undefined ? trustedOrigins : [own, ...trustedOrigins]
+  const audienceOrigin = parseHttpUrl(audience)?.origin
+  const origins = audienceOrigin === undefined ? trustedOrigins : [audienceOrigin, ...trustedOrigins]
   return { cookie: `${cookiePrefix}authorization`, trustedOrigins: new Set(origins) }
 }
 
@@ -132,7 +134,10 @@ function isOrigin(value: unknown): value is string {
   return typeof value === 'string' && parseHttpUrl(value)?.origin === value
 }
 
-/** Reads a request's access token. Browsers send cookies by themselves: one counts unless another site caused it. */
+/**
+ * Reads the access token of a request. Browsers send cookies automatically, so a cookie counts only if no other site
+ * caused the request.
+ */
 function readToken(request: TokenRequest, { cookie, trustedOrigins }: CookieRule): string {
   const authorization = readHeader(request, 'authorization')
   const token = SCHEME.exec(authorization ?? '')?.[1]

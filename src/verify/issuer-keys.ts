@@ -15,15 +15,16 @@ export interface IssuerResolver {
   resolve(did: string): Promise<unknown>
 }
 
-/** There is one issuer, so one client is enough. */
+/** The client of all resolutions: the limits per client network do not matter for a single issuer. */
 const VERIFIER: Client = { network: '', isGone: () => false }
 
 /**
- * The keys of an issuer as they are now: that of its DID, those that are given, or those that its DID document lists
- * for assertions. The document is requested again after 60 s, and after 10 s where there was no answer within 3 s.
+ * Creates a function that returns the current check of an issuer's signatures: by the key of its DID, by the given
+ * keys, or by those that its DID document lists for assertions. The document is cached for 60 s. A failed resolution,
+ * which may take 3 s, is repeated after 10 s.
  *
- * @param onNewKeys - called with each new document: what was verified by an older one has to be verified again
- * @returns what throws DidAuthError ERR_RESOLVER; ERR_ACCESS_TOKEN when the DID has no keys
+ * @param onNewKeys - called after each new document, so that tokens are verified again
+ * @returns a function that throws DidAuthError ERR_RESOLVER; ERR_ACCESS_TOKEN if the DID has no keys
  * @throws DidAuthError ERR_CONFIG
  */
 export function createIssuerKeys(
@@ -63,13 +64,13 @@ export function createIssuerKeys(
   }
 }
 
-/** Parses the address of a did:ethr, by which a key is named. */
+/** Returns the address in a did:ethr, or that of the public key in it, without `0x`. */
 function parseAddress(issuer: string): string {
-  if (!isEthrDid(issuer)) throw createConfigError('issuer: one that is not a did:ethr needs publicKeys or resolver')
+  if (!isEthrDid(issuer)) throw createConfigError('issuer: give publicKeys or resolver, since it is not a did:ethr')
   try {
     return addressOfDid(issuer, pureCurve).slice(2)
   } catch {
-    throw createConfigError('issuer: its public key is not a point of the curve')
+    throw createConfigError('issuer: give a DID whose public key is a point of secp256k1')
   }
 }
 
@@ -91,7 +92,7 @@ function compressKey(key: Uint8Array): Uint8Array {
   return key.length === 65 ? Uint8Array.of(2 + ((key[64] ?? 0) % 2), ...key.subarray(1, 33)) : key
 }
 
-/** Refuses an option of this entry. */
+/** Creates the error of an invalid option of `express-did-auth/verify`. */
 export function createConfigError(problem: string): DidAuthError {
   return new DidAuthError('ERR_CONFIG', { message: `express-did-auth/verify: ${problem}` })
 }

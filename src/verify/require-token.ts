@@ -3,13 +3,13 @@ import { DidAuthError, errorStatuses } from '../errors.js'
 import type { AccessTokenVerifier, TokenRequest, VerifiedToken } from './access-token-verifier.js'
 import { createConfigError } from './issuer-keys.js'
 
-/** The used part of an Express request. */
+/** Part of an Express request that the middleware uses. */
 export interface GuardedRequest extends TokenRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   accepts(types: string[]): string | false
 }
 
-/** The used part of an Express response. */
+/** Part of an Express response that the middleware uses. */
 export interface GuardedResponse {
   statusCode: number
   readonly headersSent: boolean
@@ -18,11 +18,12 @@ export interface GuardedResponse {
 }
 
 /**
- * Makes a middleware of Express that lets a request pass only with a valid access token. It sets `req.user` and
- * `req.auth` as `requireDid` does, and answers refusals like it: 401, 403 for a cookie that another site made the
- * browser send, 503.
+ * Creates Express middleware that lets only requests with a valid access token pass. It sets `req.user` and `req.auth`
+ * as `requireDid` does. It answers 401 without a valid token, 403 to a cookie in an unsafe request that another site
+ * caused, and 503 if the resolver is unavailable.
  *
- * @throws DidAuthError ERR_CONFIG, at setup, for what `accessTokenVerifier` did not make
+ * @param verify - the result of `accessTokenVerifier`
+ * @throws DidAuthError ERR_CONFIG, at setup, for any other argument
  * @example
  * app.get('/orders', requireToken(verify), (req, res) => res.json(ordersOf(req.auth.canonicalDid)))
  */
@@ -48,5 +49,5 @@ export function requireToken(
 
 function assertVerifier(verify: { request?: unknown } | undefined): void {
   if (typeof verify?.request === 'function') return
-  throw createConfigError('requireToken needs what accessTokenVerifier returned')
+  throw createConfigError('requireToken: give the result of accessTokenVerifier')
 }

@@ -106,7 +106,9 @@ describe('createContractWallets: an unavailable node', () => {
   it('hides the URL of the node, which may contain a key, in the error', async () => {
     answers.getCode = [new TypeError('no answer of https://rpc.example/s3cret?key=s3cret at all\nhttps://s3cret')]
     const error = await wallets.verify(proof).catch((thrown: unknown) => thrown)
-    expect((error as { cause: Error }).cause.message).toBe("the chain's node gave no answer: no answer of (URL) at all")
+    expect((error as { cause: Error }).cause.message).toBe(
+      "the call to the chain's node failed: no answer of (URL) at all"
+    )
   })
 
   it('never uses a node that serves another chain, and logs that once', async () => {

@@ -34,7 +34,7 @@ describe('listConfigWarnings', () => {
 
   it('warns about access tokens of 901 s and not of 900 s', () => {
     expect(listWarnings({ accessTokenExpirationTimeInSeconds: 901 })).toEqual([
-      'access tokens live longer than 900 s: logout leaves them good until then'
+      'access tokens live longer than 900 s: they stay valid that long after a logout'
     ])
     expect(listWarnings({ accessTokenExpirationTimeInSeconds: 900 })).toEqual([])
   })
@@ -73,7 +73,7 @@ describe('listConfigWarnings', () => {
       createPublicClient({ transport: fallback(urls.map((url) => http(url))), ccipRead: false })
     const createNodeClient = (url: string) => createPublicClient({ transport: http(url), ccipRead: false })
     const [far, near, tls] = ['http://10.0.0.1:8545/key', 'http://localhost:8545', 'https://rpc.example/key']
-    const why = 'http, so that anybody on the way to the node decides who a user is; give https'
+    const why = "with http, anyone on the network path can forge the node's answers; give https"
     const contractWallets = {
       1: client,
       30: createNodeClient(far),
@@ -97,7 +97,8 @@ describe('listConfigWarnings', () => {
   describe('ineffective sign-up gates', () => {
     const anyIssuer =
       'requiredCredentials without signupBusinessLogic or trustedIssuers: a user can issue them to themselves'
-    const anyLogin = 'requirements at sign up without authenticationBusinessLogic: users who never signed up can log in'
+    const anyLogin =
+      'requiredCredentials or requiredClaims without authenticationBusinessLogic: users who never signed up can log in'
     const rpcUrl = 'https://rpc.example'
     const requiredCredentials = ['Email']
     const requiredClaims = [{ claimType: 'name', claimValue: '' }]
@@ -123,7 +124,7 @@ describe('listConfigWarnings', () => {
 
   it('warns if credentials are requested and a did:ethr issuer is only proved by its address', () => {
     const warning =
-      'without rpcUrl or resolver a did:ethr issuer is proved by its address alone: a key that was rotated out still counts'
+      'without rpcUrl or resolver, only the address in a did:ethr proves a credential issuer: a replaced key stays valid'
     expect(listWarnings(gated)).toEqual([warning])
     expect(listWarnings({ ...gated, rpcUrl: 'https://rpc.example' })).toEqual([])
     expect(listWarnings({ ...gated, resolver: { resolve: async () => ({}) } })).toEqual([])

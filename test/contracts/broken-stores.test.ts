@@ -36,8 +36,8 @@ describe('the Store contract on a broken store', () => {
   it('reports the error if a call rejects', async () => {
     const ping = (): Promise<void> => Promise.reject(new Error('no such table'))
     const faults = await findFaults(() => Object.assign(memoryStore(), { ping }))
-    expect(faults.get('says that it is ready')).toBe(
-      'A store that can work rejects no call, and answers in the type of the port: got Error: no such table'
+    expect(faults.get('answers a ping')).toBe(
+      'An available store rejects no call, and returns values of the right types: got Error: no such table'
     )
   })
 

@@ -55,12 +55,12 @@ describe('the quota of a user', () => {
 describe('the budget of requests that name a DID', () => {
   it('is ten times the quota per DID, in any spelling, and network; 16 times that per site', async () => {
     const parts = await createFlowParts()
-    await charge(parts, client, 'namings', spelled)
-    await charge(parts, ipv6, 'namings', did)
+    await charge(parts, client, 'didRequests', spelled)
+    await charge(parts, ipv6, 'didRequests', did)
     expect(parts.charges).toEqual([
-      [`namings ${did} 192.0.2.1`, 200],
-      [`namings ${did} 2001:db8:1:2::/64`, 200],
-      [`namings ${did} 2001:db8:1::/48`, 3_200]
+      [`didRequests ${did} 192.0.2.1`, 200],
+      [`didRequests ${did} 2001:db8:1:2::/64`, 200],
+      [`didRequests ${did} 2001:db8:1::/48`, 3_200]
     ])
   })
 
@@ -71,15 +71,15 @@ describe('the budget of requests that name a DID', () => {
       names.push(name)
       return tooMany()
     }
-    await expect(charge(parts, ipv6, 'namings', did)).rejects.toEqual(refusal('ERR_TOO_MANY_REQUESTS'))
-    expect(names).toEqual([`namings ${did} 2001:db8:1:2::/64`])
+    await expect(charge(parts, ipv6, 'didRequests', did)).rejects.toEqual(refusal('ERR_TOO_MANY_REQUESTS'))
+    expect(names).toEqual([`didRequests ${did} 2001:db8:1:2::/64`])
   })
 })
 
 describe('the budgets of proofs and logins of a client network', () => {
   it.each([
-    [false, ['proofs 192.0.2.1', 'logins 192.0.2.1']],
-    [true, ['proofs 192.0.2.1']]
+    [false, ['failedProofs 192.0.2.1', 'logins 192.0.2.1']],
+    [true, ['failedProofs 192.0.2.1']]
   ])('are checked before a proof; if an unknown proxy hides the users (%j), %j', async (isShared, names) => {
     const parts = await createFlowParts()
     const asked: string[] = []
@@ -90,8 +90,8 @@ describe('the budgets of proofs and logins of a client network', () => {
   })
 
   it.each([
-    ...unproved.map((code) => [code, ['proofs 192.0.2.1', `namings ${did} 192.0.2.1`]] as const),
-    ...outdated.map((code) => [code, ['proofs 192.0.2.1']] as const)
+    ...unproved.map((code) => [code, ['failedProofs 192.0.2.1', `didRequests ${did} 192.0.2.1`]] as const),
+    ...outdated.map((code) => [code, ['failedProofs 192.0.2.1']] as const)
   ])('count a proof refused with %s, and report it: %j', async (code, names) => {
     const parts = await createFlowParts()
     await chargeRefusal(parts, { did: spelled, client }, new DidAuthError(code))
@@ -112,7 +112,7 @@ describe('the budgets of proofs and logins of a client network', () => {
   it('count a refusal before the DID is known only for the client network', async () => {
     const parts = await createFlowParts()
     await chargeRefusal(parts, { client }, new DidAuthError('ERR_MESSAGE'))
-    expect(parts.charges).toEqual([['proofs 192.0.2.1', 2_000]])
+    expect(parts.charges).toEqual([['failedProofs 192.0.2.1', 2_000]])
     expect(parts.events).toEqual([{ type: 'proof-refused', code: 'ERR_MESSAGE', clientNetwork: '192.0.2.1' }])
   })
 

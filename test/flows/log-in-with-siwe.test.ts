@@ -65,7 +65,7 @@ describe('logInWithSiwe', () => {
     const { parts, login } = await siweLogin()
     await expect(login({ address: createAccount(2).address })).rejects.toEqual(refusal('ERR_CHALLENGE'))
     expect(parts.steps).not.toContain('consumeChallenge')
-    expect(parts.charges[0]).toEqual(['proofs 192.0.2.1', 2_000])
+    expect(parts.charges[0]).toEqual(['failedProofs 192.0.2.1', 2_000])
     expect(parts.events).toEqual([expect.objectContaining({ type: 'proof-refused', code: 'ERR_CHALLENGE' })])
   })
 

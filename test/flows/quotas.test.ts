@@ -22,7 +22,7 @@ function createQuotas({
   const quotas = createServiceQuotas(clock, { serviceUrl, challengeSecret, timeSlotSeconds: 600 })
   return { charge: (one: Quota) => quotas.charge(watched, one), assertLeft: quotas.assertLeft, clock, charges }
 }
-const quota: Quota = { budget: 'namings', name: 'named did:ethr:rsk:0x1 192.0.2.1', limit: 2 }
+const quota: Quota = { budget: 'didRequests', name: 'named did:ethr:rsk:0x1 192.0.2.1', limit: 2 }
 const spent = { code: 'ERR_TOO_MANY_REQUESTS', retryAfterSeconds: 600 }
 
 describe('createServiceQuotas', () => {

@@ -98,7 +98,7 @@ describe('signUp', () => {
       parts.credentials = new DidAuthError(code)
       await expect(signedSignUp(parts)).rejects.toEqual(refusal(code))
       expect(parts.steps.at(-1)).toBe('verifyCredentials')
-      expect(parts.charges.map(([name]) => name)).toEqual(['proofs 192.0.2.1', `namings ${did} 192.0.2.1`])
+      expect(parts.charges.map(([name]) => name)).toEqual(['failedProofs 192.0.2.1', `didRequests ${did} 192.0.2.1`])
       parts.credentials = []
       await expect(signedSignUp(parts)).resolves.toHaveProperty('accessToken')
     }

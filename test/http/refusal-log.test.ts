@@ -98,7 +98,7 @@ describe('the log of refused requests', () => {
     const line = { event: 'first-refusal', code: 'ERR_TOO_MANY_REQUESTS' }
     expect(warn.mock.calls.map(([fields]) => fields)).toEqual([
       { ...line, reason: { ...reason, budget: 'requests', limit: 1 } },
-      { ...line, reason: { ...reason, budget: 'namings', limit: 10 } }
+      { ...line, reason: { ...reason, budget: 'didRequests', limit: 10 } }
     ])
     expect(warn.mock.calls[0]?.[1]).toBe(
       'first refusal by the budget of requests: the option maxRequestsPerTimeSlot decides; later ones are logged at debug'

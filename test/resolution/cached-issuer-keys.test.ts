@@ -93,7 +93,7 @@ describe('createIssuerKeyCache', () => {
   ])('caches %s for 10 s', async (_name, answer, code) => {
     expect(await learn(1, answer)).toMatchObject({ code, retryAfterSeconds: 10 })
     clock.seconds += 9
-    const cause = { message: expect.stringContaining('remembered for 1 s more') }
+    const cause = { message: expect.stringContaining('cached failure, for 1 s more') }
     expect(await learn(1, answer)).toMatchObject({ code, retryAfterSeconds: 1, cause })
     expect(asked).toHaveLength(1)
     clock.seconds += 1
@@ -165,7 +165,7 @@ describe('the abort signal of a resolver', () => {
     expect(asked[0]?.signal.aborted).toBe(false)
     await jest.advanceTimersByTimeAsync(1)
     await refused
-    expect(asked[0]?.signal.reason).toEqual(new Error('no answer within 3 s'))
+    expect(asked[0]?.signal.reason).toEqual(new Error('the resolver did not answer within 3 s'))
     expect(jest.getTimerCount()).toBe(0)
   })
 

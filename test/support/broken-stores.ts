@@ -17,7 +17,7 @@ export function makeBroken(fault: Fault, bounds: StoreBounds): Store {
 export const faults: readonly (readonly [what: string, fails: string, fault: Fault, says?: string])[] = [
   [
     'knows sessions of another service',
-    "keeps each service's sessions to itself, also those with the same ids and tokens",
+    'separates the sessions of services, even with the same ids and tokens',
     (store) => {
       let last = ''
       return {
@@ -28,13 +28,13 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'tells spellings of a DID apart',
-    'keeps the DID as received and knows the user by its lower-case spelling',
+    'stores the DID as received, and finds the user by its lower-case spelling',
     answering('listSessions', (listed, [, user]) => listed.filter(({ did }) => did === user)),
     'All spellings of a DID are one user, whose sessions are listed together'
   ],
   [
     'gives away the objects that it keeps',
-    'stores and answers copies, which a caller cannot change it through',
+    'stores and returns copies, so that callers cannot change its data',
     (store) => {
       const answers = new Map<string, StoredSession | undefined>()
       return {
@@ -47,28 +47,28 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'lists the oldest session first',
-    "lists a user's active sessions, the newest first, until they end",
+    "lists a user's active sessions, the newest first, until they expire",
     answering('listSessions', (listed) => listed.reverse())
   ],
   [
     'lists a session in the second in which it expires',
-    "lists a user's active sessions, the newest first, until they end",
+    "lists a user's active sessions, the newest first, until they expire",
     asking('listSessions', (service, user, nowSeconds) => [service, user, nowSeconds - 1]),
     'A session is listed up to the second before it expires'
   ],
   [
     'ends a session twice',
-    'ends an active session once, in a state that stays',
+    'ends an active session once, and never changes its state again',
     answering('endSession', async (_, [service, id], store) => (await store.findSession(service, id)) !== undefined)
   ],
   [
     'counts the sessions of a user before it adds one',
-    'keeps the last 50 sessions of a user, also when 60 come at once, twice',
+    'stores the last 50 sessions of a user, even when 60 are created at once, twice',
     evicting(([first]) => first, { ofUser: true, isSlow: true })
   ],
   [
     'drops the newest session of a user who has 50',
-    'keeps 50 sessions of a user and drops the oldest when another comes',
+    'stores 50 sessions of a user, and deletes the oldest when another is added',
     evicting((sessions) => sessions.at(-1), { ofUser: true })
   ],
   [
@@ -86,7 +86,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     'says nothing of the sessions that it evicts',
     'evicts the oldest never refreshed sessions, and counts them',
     answering('createSession', () => 0),
-    'Creating a session answers how many active ones were evicted for it'
+    'Creating a session returns the number of active sessions that were evicted for it'
   ],
   [
     'counts an ended session as evicted',
@@ -98,7 +98,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'remembers replaced tokens of all sessions up to one bound, as the memory store of version 0.1',
-    "forgets no replaced token for the sake of strangers' sessions",
+    'deletes no replaced token to store sessions of other users',
     (store, { maxSessions = 1000 }) => {
       const remembered: string[] = []
       return rotating((session, rotation) => {
@@ -112,7 +112,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'looks at the token, and writes a moment later',
-    'lets exactly one of 50 win that use a token at once',
+    'lets exactly one of 50 simultaneous rotations of a token succeed',
     rotating(async (session, rotation, store) => {
       if (session.refreshTokenHash !== rotation.presentedHash) return undefined
       await aMoment()
@@ -122,7 +122,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'is rejected by its database when two refresh one session, as by a deadlock',
-    'lets one of 50 win that use the current and a replaced token of a session at once',
+    'lets one of 50 simultaneous rotations of a current and a replaced token succeed',
     (store) => {
       let current = ''
       return rotating(async (session, { sessionId }) => {
@@ -133,16 +133,16 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
         return undefined
       })(store, {})
     },
-    'None of 50 calls that come at once is rejected, as by a deadlock'
+    'A store rejects none of 50 simultaneous calls, for example because of a deadlock'
   ],
   [
     'forgets replaced tokens',
-    'refuses a replaced token within the grace, and revokes its session after it',
+    'refuses a replaced token in its grace period, and revokes its session later',
     rotating((session, rotation) => (presentsReplaced(session, rotation) ? 'unknown' : undefined))
   ],
   [
     'remembers 15 replaced tokens',
-    'remembers the last 16 replaced tokens of a session, and no older one',
+    'stores the last 16 replaced tokens of a session, and no older one',
     rotating((session, rotation) => {
       const forgotten = { ...session, replacedTokens: session.replacedTokens.slice(15) }
       return presentsReplaced(forgotten, rotation) ? 'unknown' : undefined
@@ -150,7 +150,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'counts the grace from the last rotation of the session',
-    "counts each replaced token's grace from its own replacement",
+    "counts each replaced token's grace period from its own replacement",
     rotating((session, rotation) =>
       presentsReplaced(session, rotation) && isWithinGrace(session, rotation) ? 'replaced' : undefined
     )
@@ -167,7 +167,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'revokes a session whose rotation is repeated after the grace',
-    'answers repeated, and changes nothing, when a rotation comes again',
+    'answers repeated, and changes nothing, when a rotation is repeated',
     rotating(async (session, rotation, store) => {
       if (session.state !== 'active' || !presentsReplaced(session, rotation)) return undefined
       if (isWithinGrace(session, rotation)) return undefined
@@ -177,7 +177,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'moves the end of a session that repeats its rotation',
-    'answers repeated, and changes nothing, when a rotation comes again',
+    'answers repeated, and changes nothing, when a rotation is repeated',
     (store) => {
       let end = 0
       return {
@@ -204,22 +204,22 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'repeats a rotation by time alone',
-    'refuses a replaced token within the grace, and revokes its session after it',
+    'refuses a replaced token in its grace period, and revokes its session later',
     answering('rotateRefreshToken', (verdict) => (verdict === 'replaced' ? 'repeated' : verdict))
   ],
   [
     'repeats a rotation for a client that knows the next token only',
-    'answers unknown for a token that it never saw, and changes nothing',
+    'answers unknown to a token that was never issued, and changes nothing',
     rotating(({ refreshTokenHash }, { nextHash }) => (refreshTokenHash === nextHash ? 'repeated' : undefined))
   ],
   [
     'answers rotate to each of 50 repeated rotations',
-    'rotates once, and repeats it for all others, when 50 come with one next token',
+    'rotates once, and answers repeated to the others, for 50 calls with one next token',
     answering('rotateRefreshToken', (verdict) => (verdict === 'repeated' ? 'rotate' : verdict))
   ],
   [
     'counts the grace from the last time that a rotation was repeated',
-    'notices another who has the replaced token, however often it was repeated',
+    'detects a thief of a replaced token, even after repeated rotations',
     (store) => {
       let repeatedAt = 0
       return rotating((session, rotation) => {
@@ -241,7 +241,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'logs out and lets a refresh that began before go on',
-    'refreshes nothing after a logout was answered, whichever was faster',
+    'rotates no token after a logout was answered, even if both raced',
     (store) => {
       const running = new Set<string>()
       return {
@@ -256,7 +256,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'counts the uses of a challenge, and adds one a moment later',
-    'lets exactly one of 50 use a challenge that come at once',
+    'lets exactly one of 50 simultaneous calls consume a challenge',
     (store) => ({
       consumeChallenge: async (use) => {
         const counts = await store.countChallengeUses(use)
@@ -279,7 +279,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'sets the count of the other flow back',
-    'raises the other flow to at least the same count when the signature is good in both',
+    'raises the other flow to at least the same count when the signature is valid in both',
     (store) => {
       let bothAt = 0
       return {
@@ -297,7 +297,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'forgets a window and knows not that it did',
-    'makes no use good again when a clock is set back',
+    'makes no used challenge valid again when a clock is set back',
     () => {
       const uses = new Map<string, { count: number; expiresAtSeconds: number }>()
       return {
@@ -315,7 +315,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'closes each window that any clock has passed',
-    'refuses no user for longer than a window after a clock that ran ahead',
+    'refuses users for at most a window after a clock that ran ahead',
     (store) => {
       let passedSeconds = 0
       return {
@@ -328,7 +328,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'ends a slot that ends exactly two slots from now',
-    'counts in a slot that ends at most two slots from now, as by a clock a little ahead',
+    'counts in a slot that ends at most two slots from now, as another clock may begin it',
     (store) => {
       const ends = new Map<string, number>()
       return {
@@ -358,7 +358,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'makes a full store consume what it cannot remember',
-    'forgets no use for 60 s after its window, even when full',
+    'deletes no use for 60 s after its window, even when full',
     (store) => {
       let isFull = false
       return {
@@ -372,7 +372,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'adds what the limit refuses',
-    'refuses what would lift the count above the limit, and adds nothing then',
+    'refuses a charge that would exceed the limit, and adds nothing',
     (store) => ({
       chargeQuota: async ({ limit = Infinity, ...charge }) => {
         const state = await store.chargeQuota(charge)
@@ -382,7 +382,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'begins a slot by a charge that it refuses',
-    'begins no slot by a charge that it refuses',
+    'begins no time slot by a refused charge',
     answering('chargeQuota', async (state, [charge], store) => {
       if (!state.isCharged) await store.chargeQuota({ ...charge, cost: 0, limit: undefined })
       return state
@@ -390,7 +390,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'looks at the limit, and adds a moment later',
-    'charges exactly 20 of 50 that come at once with a limit of 20',
+    'accepts exactly 20 of 50 simultaneous charges with a limit of 20',
     (store) => {
       const counts = new Map<string, number>()
       return {
@@ -405,7 +405,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'reads a count, and writes it a moment later',
-    'loses no charge of 50 that come at once',
+    'counts every one of 50 simultaneous charges',
     () => {
       let count = 0
       return {
@@ -425,7 +425,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'counts users and strangers in one bound',
-    "lets strangers' quotas push out no user's",
+    "deletes no user's quota to store anonymous ones",
     asking('chargeQuota', (charge) => [{ ...charge, kind: 'request', key: `${charge.kind} ${charge.key}` }])
   ]
 ]

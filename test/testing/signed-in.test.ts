@@ -126,7 +126,7 @@ describe('signedIn', () => {
     expect(await didAt(await signedIn((req, res) => app(req, res), alice), '/api/me')).toBe(alice.did)
     const { url } = await signedIn(other.app, alice)
     expect(await didAt(await signedIn(url, alice, { mountPath: '/service' }), '/service/me')).toBe(alice.did)
-    await expect(signedIn(url, alice)).rejects.toThrow("give { mountPath: '/api' } or the paths of the login")
+    await expect(signedIn(url, alice)).rejects.toThrow("give { mountPath: '/api' }, or requestAuthPath and authPath")
   })
 
   it.each(['https://api.example:8443/auth', 'http://localhost:3000'])(
@@ -147,7 +147,7 @@ describe('signedIn', () => {
   it('reports the refusal', async () => {
     const { app } = await testApp({ authenticationBusinessLogic: () => Promise.reject(new Error('Not on the list')) })
     await expect(signedIn(app, alice)).rejects.toThrow('The login was refused: 401 Not on the list')
-    await expect(signedIn(express(), alice)).rejects.toThrow('answers 404 instead of a 401 of express-did-auth')
+    await expect(signedIn(express(), alice)).rejects.toThrow('answered 404 instead of a 401 of express-did-auth')
     await expect(signedIn(app, alice.rejecting())).rejects.toThrow('User rejected')
   })
 

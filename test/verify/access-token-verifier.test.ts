@@ -337,6 +337,6 @@ describe('requireToken', () => {
 
   it.each([undefined, {}, () => undefined])('refuses an invalid verifier at setup: %#', (verifier) => {
     expect(() => requireToken(verifier as never)).toThrow(refusal('ERR_CONFIG'))
-    expect(() => requireToken(verifier as never)).toThrow('requireToken needs what accessTokenVerifier returned')
+    expect(() => requireToken(verifier as never)).toThrow('requireToken: give the result of accessTokenVerifier')
   })
 })

@@ -167,7 +167,7 @@ describe('the packed express-did-auth-servers', () => {
     let output = ''
     child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()))
     const [code] = (await once(child, 'close')) as [number | null]
-    const line = 'The servers are the package express-did-auth-servers: npx express-did-auth-servers relay\n'
+    const line = 'The servers are in the package express-did-auth-servers. Run: npx express-did-auth-servers relay\n'
     expect([code, output]).toEqual([1, line])
   })
 })
