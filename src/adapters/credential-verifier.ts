@@ -5,7 +5,7 @@ import type { CredentialClient, CredentialVerifier, Curve, Scheduler } from '../
 import { parseCredential, signerPublicKeys, type UnprovedCredential } from '../protocol/credential.js'
 import { addressOfDid, isEthrDid } from '../protocol/did.js'
 import type { ParsedJwt } from '../protocol/jwt.js'
-import { ownTime } from '../current-request.js'
+import { ownTime } from '../time.js'
 import type { IssuerKeys } from './cached-issuer-keys.js'
 import { toAbsoluteKeyId, isSecp256k1Key, listKeyForms, type IssuerKey, type ListedKey } from './did-document.js'
 

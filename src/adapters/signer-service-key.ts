@@ -5,7 +5,7 @@ import type { Curve, Deadline, Logger, ServiceKey, Signer } from '../ports.js'
 import { addressOfPublicKey } from '../protocol/curve.js'
 import { addressOfDid, isEthrDid } from '../protocol/did.js'
 import { parseSignerOutput } from '../protocol/personal-sign.js'
-import { ownTime } from '../current-request.js'
+import { ownTime } from '../time.js'
 import { issueJwt, findLocalKey, signWith } from './es256k-signer.js'
 
 const SIGNER_SECONDS = 10

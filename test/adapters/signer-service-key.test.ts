@@ -5,7 +5,7 @@ import { es256kSigner, type Signer } from 'express-did-auth'
 import { loadCurve } from '../../src/adapters/curve.js'
 import { createServiceKey } from '../../src/adapters/signer-service-key.js'
 import type { Curve, ServiceKey } from '../../src/ports.js'
-import { ownTime } from '../../src/current-request.js'
+import { ownTime } from '../../src/time.js'
 import { createNumberedWallet } from '../support/wallet.js'
 import { createThrowing } from '../support/refusal.js'
 

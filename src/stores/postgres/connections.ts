@@ -1,5 +1,5 @@
 import { FairQueue, type WaitingTask } from '../../adapters/fair-queue.js'
-import { getCurrentClient, followClients } from '../../current-request.js'
+import { getCurrentClient, followClients } from '../../current-client.js'
 import { DidAuthError } from '../../errors.js'
 import type { Client } from '../../ports.js'
 import { isObject } from '../../protocol/json.js'
