@@ -1,7 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { DidAuthError } from '../errors.js'
 import { createAccessTokenPayload, RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
-import type { Curve } from '../protocol/curve.js'
 import type { JsonObject } from '../protocol/json.js'
 import type { LoginProof } from '../protocol/login-proof.js'
 import { hashRefreshToken } from '../protocol/session.js'
