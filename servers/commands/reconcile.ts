@@ -156,7 +156,7 @@ async function checkObjects({ inspection, isDryRun }: ReconcileParts): Promise<F
 }
 
 async function checkPins({ inspection, node, isDryRun }: ReconcileParts): Promise<Finding> {
-  // Without a configured node, the store records no desired pins, so there is nothing to compare.
+  // The store records no desired pins unless a node is configured, so there is nothing to compare.
   if (node === undefined) return ['not compared, because no IPFS node is configured (IPFS_API_URL)']
   const { toPin, toUnpin } = await inspection.trackPins({ isDryRun })
   const text = `${formatCount(toPin, 'content')} to pin, ${formatCount(toUnpin, 'content')} to unpin`

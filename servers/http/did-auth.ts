@@ -23,7 +23,7 @@ export function createDidAuthConfig(
   { env, identity, serviceUrl, log, store }: AppParts<'identity' | 'serviceUrl' | 'log' | 'store'>,
   serviceSigner: DidAuthConfig['serviceSigner']
 ): DidAuthConfig {
-  // Without RPC_URL, the library has nodes only for these networks, and refuses any other name.
+  // Unless RPC_URL is set, the library has nodes only for these networks, and refuses any other name.
   const hasDefaultNode = env.NETWORK_NAME === 'rsk' || env.NETWORK_NAME === 'rsk:testnet'
   return {
     challengeSecret: deriveChallengeSecret(env, identity.challengeSecret),
