@@ -2,17 +2,23 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Client } from './ports.js'
 
 const clients = new AsyncLocalStorage<Client>()
-/** Off by default: before Node 24, it slows every promise of the process, by a quarter for a guarded GET. */
-let isFollowed = false
+/**
+ * Whether clients are tracked. Off by default: before Node 24, `AsyncLocalStorage` slows every promise of the process.
+ * A GET behind `requireDid` becomes slower by a quarter.
+ */
+let isTracking = false
 
-/** Turns on {@link runAsClient}, for stores that share few connections fairly between client networks. */
-export function followClients(): void {
-  isFollowed = true
+/** Turns on {@link runAsClient}. Stores with few connections need it to serve client networks in turn. */
+export function trackClients(): void {
+  isTracking = true
 }
 
-/** Runs `work` for a client: {@link getCurrentClient} returns it in `work` and in everything that `work` starts. */
+/**
+ * Runs `work` for a client. If {@link trackClients} was called, {@link getCurrentClient} returns this client in `work`
+ * and in everything that `work` starts.
+ */
 export function runAsClient(client: () => Client, work: () => void): void {
-  if (isFollowed) clients.run(client(), work)
+  if (isTracking) clients.run(client(), work)
   else work()
 }
 

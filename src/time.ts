@@ -70,5 +70,7 @@ export function requestDeadline(): Deadline {
   }
 }
 
-/** Deadline of work that belongs to no request: each wait has its own time limit. */
-export const ownTime: Deadline = { within: async (seconds, work, expired) => within(seconds * 1000, work(), expired) }
+/** Deadline for work outside of a request. It never ends: only the time limit of each wait applies. */
+export const noDeadline: Deadline = {
+  within: async (seconds, work, expired) => within(seconds * 1000, work(), expired)
+}

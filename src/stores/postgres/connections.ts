@@ -1,5 +1,5 @@
 import { FairQueue, type WaitingTask } from '../../adapters/fair-queue.js'
-import { getCurrentClient, followClients } from '../../current-client.js'
+import { getCurrentClient, trackClients } from '../../current-client.js'
 import { DidAuthError } from '../../errors.js'
 import type { Client } from '../../ports.js'
 import { isObject } from '../../protocol/json.js'
@@ -116,7 +116,7 @@ export class PooledConnections {
     this.#maxConnecting = Math.min(poolSize, maxWaiting)
     this.#queue = new FairQueue(maxWaiting - this.#maxConnecting)
     this.#waitingMilliseconds = waitingMilliseconds
-    followClients()
+    trackClients()
     // The pool drops an idle connection that breaks. Without a listener, the event would end the process.
     if (!poolsWithListener.has(pool)) pool.on('error', ignore)
     poolsWithListener.add(pool)
