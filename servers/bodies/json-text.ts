@@ -5,7 +5,9 @@ import { ServerError } from '../http/server-error.js'
 /** Maximum number of characters outside of strings, which are parsed in memory. */
 const MAX_CHARACTERS_AROUND = 1_024
 const MAX_STRINGS = 64
-/** Maximum length of an incomplete escape at the end of a chunk. A complete escape has up to six characters. */
+/** Size of a part that is decoded at once. 1 MiB with accents takes 0.56 ms; with parts of 64 KiB it takes 0.79 ms. */
+const PART_BYTES = 16_384
+/** Maximum length of an incomplete escape at the end of a part. A complete escape has up to six characters. */
 const MAX_CUT_ESCAPE = 5
 const NO_BYTES = new Uint8Array(0)
 
@@ -24,9 +26,9 @@ export interface TextSink {
 export class JsonTextDecoder {
   readonly #field: string
   readonly #sink: TextSink
-  /** Bytes of an incomplete character at the end of the last chunk. */
+  /** Bytes of an incomplete character at the end of the last part. */
   #cutBytes: Uint8Array = NO_BYTES
-  /** Characters of an incomplete escape at the end of the last chunk. */
+  /** Characters of an incomplete escape at the end of the last part. */
   #cutEscape = ''
   #isEmpty = true
   #isAtStart = true
@@ -42,7 +44,7 @@ export class JsonTextDecoder {
   #isText = false
   /** First characters of the string, at most one more than the length of the field's name. */
   #start = ''
-  /** First half of a surrogate pair, if the last chunk ended with it. */
+  /** First half of a surrogate pair, if the last part ended with it. */
   #highSurrogate = ''
   /** Number of the string that is the last value of the field. */
   #textNumber = -1
@@ -56,7 +58,13 @@ export class JsonTextDecoder {
   /** @throws ServerError ERR_CONTENT for 1,025 characters outside of strings, or 65 strings; DidAuthError ERR_JSON */
   write(chunk: Buffer): void {
     this.#isEmpty &&= chunk.length === 0
-    const bytes = this.#wholeCharacters(chunk)
+    for (let start = 0; start < chunk.length; start += PART_BYTES) {
+      this.#writePart(chunk.subarray(start, start + PART_BYTES))
+    }
+  }
+
+  #writePart(part: Buffer): void {
+    const bytes = this.#wholeCharacters(part)
     const isInside =
       this.#isInString && this.#start.length > this.#field.length && this.#cutEscape + this.#highSurrogate === ''
     if (isInside && isPlain(bytes)) {
@@ -81,8 +89,8 @@ export class JsonTextDecoder {
   }
 
   /** Returns the complete characters. A streaming `TextDecoder` takes three times as long as all other decoding. */
-  #wholeCharacters(chunk: Buffer): Buffer {
-    const bytes = this.#cutBytes.length === 0 ? chunk : Buffer.concat([this.#cutBytes, chunk])
+  #wholeCharacters(part: Buffer): Buffer {
+    const bytes = this.#cutBytes.length === 0 ? part : Buffer.concat([this.#cutBytes, part])
     const ends = [0, 1, 2, 3].map((cut) => Math.max(0, bytes.length - cut))
     const end = ends.find((end) => isUtf8(bytes.subarray(0, end)))
     if (end === undefined) throw new DidAuthError('ERR_JSON')
@@ -126,7 +134,7 @@ export class JsonTextDecoder {
     return depth === 1
   }
 
-  /** Reads up to the end of the string or of the chunk. Returns the index of the next character. */
+  /** Reads up to the end of the string or of the part. Returns the index of the next character. */
   #readString(text: string, start: number): number {
     const quote = findStringEnd(text, start)
     const part = text.slice(start, quote === -1 ? undefined : quote)
