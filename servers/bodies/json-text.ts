@@ -5,7 +5,9 @@ import { ServerError } from '../http/server-error.js'
 /** Maximum number of characters outside of strings, which are parsed in memory. */
 const MAX_CHARACTERS_AROUND = 1_024
 const MAX_STRINGS = 64
-/** Maximum length of an incomplete escape at the end of a chunk. A complete escape has up to six characters. */
+/** Size of a part that is decoded at once. 1 MiB with accents takes 0.56 ms; with parts of 64 KiB it takes 0.79 ms. */
+const PART_BYTES = 16_384
+/** Maximum length of an incomplete escape at the end of a part. A complete escape has up to six characters. */
 const MAX_CUT_ESCAPE = 5
 const NO_BYTES = new Uint8Array(0)
 
@@ -24,9 +26,9 @@ export interface TextSink {
 export class JsonTextDecoder {
   readonly #field: string
   readonly #sink: TextSink
-  /** Bytes of an incomplete character at the end of the last chunk. */
+  /** Bytes of an incomplete character at the end of the last part. */
   #cutBytes: Uint8Array = NO_BYTES
-  /** Characters of an incomplete escape at the end of the last chunk. */
+  /** Characters of an incomplete escape at the end of the last part. */
   #cutEscape = ''
   #isEmpty = true
   #isAtStart = true
@@ -42,7 +44,7 @@ export class JsonTextDecoder {
   #isText = false
   /** First characters of the string, at most one more than the length of the field's name. */
   #start = ''
-  /** First half of a surrogate pair, if the last chunk ended with it. */
+  /** First half of a surrogate pair, if the last part ended with it. */
   #highSurrogate = ''
   /** Number of the string that is the last value of the field. */
   #textNumber = -1
@@ -56,7 +58,13 @@ export class JsonTextDecoder {
   /** @throws ServerError ERR_CONTENT for 1,025 characters outside of strings, or 65 strings; DidAuthError ERR_JSON */
   write(chunk: Buffer): void {
     this.#isEmpty &&= chunk.length === 0
-    const bytes = this.#wholeCharacters(chunk)
+    for (let start = 0; start < chunk.length; start += PART_BYTES) {
+      this.#writePart(chunk.subarray(start, start + PART_BYTES))
+    }
+  }
+
+  #writePart(part: Buffer): void {
+    const bytes = this.#wholeCharacters(part)
     const isInside =
       this.#isInString && this.#start.length > this.#field.length && this.#cutEscape + this.#highSurrogate === ''
     if (isInside && isPlain(bytes)) {
@@ -81,8 +89,8 @@ export class JsonTextDecoder {
   }
 
   /** Returns the complete characters. A streaming `TextDecoder` takes three times as long as all other decoding. */
-  #wholeCharacters(chunk: Buffer): Buffer {
-    const bytes = this.#cutBytes.length === 0 ? chunk : Buffer.concat([this.#cutBytes, chunk])
+  #wholeCharacters(part: Buffer): Buffer {
+    const bytes = this.#cutBytes.length === 0 ? part : Buffer.concat([this.#cutBytes, part])
     const ends = [0, 1, 2, 3].map((cut) => Math.max(0, bytes.length - cut))
     const end = ends.find((end) => isUtf8(bytes.subarray(0, end)))
     if (end === undefined) throw new DidAuthError('ERR_JSON')
@@ -126,7 +134,7 @@ export class JsonTextDecoder {
     return depth === 1
   }
 
-  /** Reads up to the end of the string or of the chunk. Returns the index of the next character. */
+  /** Reads up to the end of the string or of the part. Returns the index of the next character. */
   #readString(text: string, start: number): number {
     const quote = findStringEnd(text, start)
     const part = text.slice(start, quote === -1 ? undefined : quote)
@@ -156,7 +164,25 @@ export class JsonTextDecoder {
 
 /** Whether bytes within a JSON string need no decoding. Most of a long text is then copied only once. */
 function isPlain(bytes: Buffer): boolean {
-  return !bytes.includes(0x22) && !bytes.includes(0x5c) && !/[\0-\x1f]/.test(bytes.toString('latin1'))
+  return !bytes.includes(0x22) && !bytes.includes(0x5c) && !hasControlCharacter(bytes)
+}
+
+/**
+ * Whether a byte is below 0x20. It compares four bytes at a time. This takes 0.3 ms per MiB instead of 0.9 ms for a
+ * regular expression, and 3.2 ms for a loop with `for … of`.
+ */
+function hasControlCharacter(bytes: Buffer): boolean {
+  const isControl = (byte: number): boolean => byte < 0x20
+  if (bytes.length < 4) return bytes.some(isControl)
+  const headLength = -bytes.byteOffset & 3
+  const words = new Int32Array(bytes.buffer, bytes.byteOffset + headLength, (bytes.length - headLength) >> 2)
+  if (bytes.subarray(0, headLength).some(isControl)) return true
+  // The highest bit of a byte becomes 1 if the byte is below 0x20. A higher byte can only be affected by such a byte.
+  for (let index = 0; index < words.length; index += 1) {
+    const word = words[index] ?? 0
+    if (((word - 0x20202020) & ~word & 0x80808080) !== 0) return true
+  }
+  return bytes.subarray(headLength + words.length * 4).some(isControl)
 }
 
 /** Returns the index of the first quote after an even number of backslashes; -1 if there is none. */

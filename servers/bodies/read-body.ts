@@ -14,8 +14,14 @@ import { JsonTextDecoder, type TextSink } from './json-text.js'
 const MAX_ESCAPED = 6
 const ENVELOPE_BYTES = 1_024
 const MAX_FILES_PER_OWNER = 8
-/** Maximum size in bytes of content in memory. Longer content is written to a file in buffers of this size. */
-const BUFFER_BYTES = 65_536
+/** Maximum size in bytes of content that is passed on in memory. Longer content is written to a file. */
+const MAX_MEMORY_BYTES = 65_536
+/** Size of a reused buffer. A body of 1 MiB needs 6 writes; with 64 KiB it would need 16. */
+const REUSED_BYTES = 262_144
+/** Maximum number of reused buffers: 8 MiB. Other bodies have buffers of their own, of 64 to 128 KiB. */
+const MAX_REUSED = 32
+/** Size of the largest chunk that Node reads from a socket. A longer one would only enlarge the buffer. */
+const MAX_CHUNK_BYTES = 65_536
 
 export interface BodyRequest {
   field: string
@@ -32,6 +38,7 @@ export interface BodyRequest {
 export class BodyReader {
   readonly #spool: Pick<Spool, 'newFile'>
   readonly #files = new ByteBudget({ maxBytes: Infinity, maxBytesPerOwner: MAX_FILES_PER_OWNER })
+  readonly #buffers = new BufferPool()
 
   constructor(spool: Pick<Spool, 'newFile'>) {
     this.#spool = spool
@@ -57,9 +64,11 @@ export class BodyReader {
       throw tooLarge()
     }
     let release = (): void => undefined
+    let buffer: Buffer | undefined
+    const expectedBytes = Math.min(maxBytes, announcedBytes || maxBytes)
     const sink = new ContentSink({
       maxBytes,
-      expectedBytes: Math.min(maxBytes, announcedBytes || maxBytes),
+      newBuffer: () => (buffer = this.#buffers.take(expectedBytes)),
       newFile: () => {
         release = this.#files.acquire(1, owner)
         return this.#spool.newFile()
@@ -79,6 +88,7 @@ export class BodyReader {
       return await use(await sink.finish())
     } finally {
       await sink.dispose()
+      this.#buffers.giveBack(buffer)
       release()
     }
   }
@@ -141,30 +151,46 @@ function receiveBody(req: IncomingMessage, use: (chunk: Buffer) => Promise<unkno
   })
 }
 
+/** Buffers for long bodies. They are reused, because new ones cause a fifth of the CPU time in garbage collections. */
+class BufferPool {
+  readonly #unused: Buffer[] = []
+  #count = 0
+
+  /** Returns a buffer that may be shorter than expected. */
+  take(expectedBytes: number): Buffer {
+    if (expectedBytes <= MAX_MEMORY_BYTES) return Buffer.allocUnsafeSlow(expectedBytes)
+    const unused = this.#unused.pop()
+    if (unused !== undefined || this.#count === MAX_REUSED) return unused ?? Buffer.allocUnsafeSlow(MAX_MEMORY_BYTES)
+    this.#count += 1
+    return Buffer.allocUnsafeSlow(REUSED_BYTES)
+  }
+
+  /** Takes a buffer back that nobody reads any more. */
+  giveBack(buffer: Buffer | undefined): void {
+    if (buffer?.length === REUSED_BYTES) this.#unused.push(buffer)
+  }
+}
+
 interface ContentSinkOptions {
   maxBytes: number
-  /** Maximum length according to `Content-Length`, which may be less than `maxBytes`. */
-  expectedBytes: number
+  newBuffer: () => Buffer
   /** Returns the name of a new file. @throws DidAuthError ERR_BUSY if the owner has too many files */
   newFile: () => string
 }
 
 class ContentSink implements TextSink {
   readonly #options: ContentSinkOptions
-  readonly #bufferBytes: number
   #hasher = new LeafHasher()
   #byteCount = 0
   #buffer: Buffer | undefined
+  /** Number of bytes in the buffer that are not written yet. */
   #usedBytes = 0
-  /** Full buffers that are not written yet. */
-  #fullBuffers: Buffer[] = []
   #file: { name: string; handle: FileHandle } | undefined
   /** Whether the file is empty or contains bytes of an earlier value of the field. */
   #isFileStale = true
 
   constructor(options: ContentSinkOptions) {
     this.#options = options
-    this.#bufferBytes = Math.min(BUFFER_BYTES, options.expectedBytes)
   }
 
   /** Whether the content is larger than `maxBytes`. The rest of it is then discarded. */
@@ -172,45 +198,42 @@ class ContentSink implements TextSink {
     return this.#byteCount > this.#options.maxBytes
   }
 
-  /** Copies the bytes into buffers, because a client may send single bytes, and each chunk costs additional memory. */
+  /** Copies the bytes into a buffer, because a client may send single bytes, and each chunk costs additional memory. */
   write(bytes: Uint8Array): void {
     this.#byteCount += bytes.length
     if (this.isTooLarge) return
-    for (let start = 0; start < bytes.length;) {
-      if (this.#buffer !== undefined && this.#usedBytes === this.#bufferBytes) {
-        this.#fullBuffers.push(this.#buffer)
-        this.#buffer = undefined
-        this.#usedBytes = 0
-      }
-      this.#buffer ??= Buffer.allocUnsafeSlow(this.#bufferBytes)
-      const part = bytes.subarray(start, start + this.#bufferBytes - this.#usedBytes)
-      this.#buffer.set(part, this.#usedBytes)
-      this.#usedBytes += part.length
-      start += part.length
-    }
+    const end = this.#usedBytes + bytes.length
+    this.#buffer ??= this.#options.newBuffer()
+    if (end > this.#buffer.length) this.#buffer = Buffer.concat([this.#buffer], end)
+    this.#buffer.set(bytes, this.#usedBytes)
+    this.#usedBytes = end
   }
 
   restart(): void {
     this.#hasher = new LeafHasher()
     this.#byteCount = 0
     this.#usedBytes = 0
-    this.#fullBuffers = []
     this.#isFileStale = true
   }
 
-  /** Writes full buffers. Do not write meanwhile. @throws ServerError ERR_STORAGE_FULL, ERR_STORAGE; as `newFile` */
+  /**
+   * Writes the buffer to the file once the content exceeds 64 KiB, then whenever the next chunk may not fit. Do not
+   * write meanwhile.
+   *
+   * @throws ServerError ERR_STORAGE_FULL, ERR_STORAGE; as `newFile`
+   */
   flush(): Promise<unknown> | undefined {
-    return this.#fullBuffers.length === 0 ? undefined : this.#write()
+    const bufferBytes = this.#file === undefined ? 0 : (this.#buffer?.length ?? 0)
+    return this.#usedBytes > Math.max(MAX_MEMORY_BYTES, bufferBytes - MAX_CHUNK_BYTES) ? this.#write() : undefined
   }
 
-  /** Returns the content. Call it once, at the end. @throws as {@link flush} */
+  /** Returns the content, which is valid until `dispose`. Call it once, at the end. @throws as {@link flush} */
   async finish(): Promise<NewContent> {
-    const lastBytes = this.#buffer?.subarray(0, this.#usedBytes) ?? Buffer.alloc(0)
-    if (this.#fullBuffers.length === 0 && this.#isFileStale) {
-      this.#hasher.update(lastBytes)
-      return { ...this.#hasher.finish(), source: lastBytes }
+    if (this.#usedBytes <= MAX_MEMORY_BYTES && this.#isFileStale) {
+      const source = this.#buffer?.subarray(0, this.#usedBytes) ?? Buffer.alloc(0)
+      this.#hasher.update(source)
+      return { ...this.#hasher.finish(), source }
     }
-    this.#fullBuffers.push(lastBytes)
     const { name, handle } = await this.#write()
     await handle.close().catch(throwStorageError)
     return { ...this.#hasher.finish(), source: { file: name } }
@@ -225,16 +248,16 @@ class ContentSink implements TextSink {
   }
 
   async #write(): Promise<{ name: string; handle: FileHandle }> {
-    const fullBuffers = this.#fullBuffers
-    this.#fullBuffers = []
-    for (const buffer of fullBuffers) this.#hasher.update(buffer)
+    const bytes = this.#buffer?.subarray(0, this.#usedBytes) ?? Buffer.alloc(0)
+    this.#usedBytes = 0
+    this.#hasher.update(bytes)
     try {
       if (this.#file === undefined) {
         const name = this.#options.newFile()
         this.#file = { name, handle: await open(name, 'ax', 0o600) }
       } else if (this.#isFileStale) await this.#file.handle.truncate()
       this.#isFileStale = false
-      for (const buffer of fullBuffers) await this.#file.handle.appendFile(buffer)
+      await this.#file.handle.appendFile(bytes)
       return this.#file
     } catch (error) {
       return throwStorageError(error)

@@ -158,6 +158,16 @@ describe('JsonTextDecoder', () => {
     )
   })
 
+  it('refuses control characters in strings, and only these, at any place of a chunk', () => {
+    for (const character of ['\0', '\x1f', ' ', '\x7f', '\u0080', 'ÿ']) {
+      for (let place = 0; place < 80; place += 1) {
+        const [start, text] = ['a'.repeat(10 + (place % 4)), `${'a'.repeat(place >> 2)}${character}`.padEnd(20, 'a')]
+        const outcome = character < ' ' ? { code: 'ERR_JSON' } : { text: start + text }
+        expect(decode(`{"file":"${start}${text}"}`, [9 + start.length, Buffer.byteLength(text), 2])).toEqual(outcome)
+      }
+    }
+  })
+
   it('reads long texts as JSON.parse does, with escapes close together and far apart', () => {
     const run = fc.tuple(
       fc.integer({ min: 0, max: 3_000 }),

@@ -304,6 +304,13 @@ describe('BodyReader with content above 64 KiB', () => {
     expect(readdirSync(spoolFolder)).toHaveLength(7)
   })
 
+  it('reads a body while 32 others use all reused buffers', async () => {
+    maxBytes = 1_000_000
+    for (let count = 0; count < 32; count += 1) sendHalf(200_000, `did:ethr:rsk:0x${count}`)
+    await until(() => readdirSync(spoolFolder).length === 32)
+    expect(await postLong(JSON.stringify({ file: long }))).toMatchObject({ hash: sha256(long) })
+  })
+
   it.each([
     ['ENOSPC', 'ERR_STORAGE_FULL', 'Storage full'],
     ['EIO', 'ERR_STORAGE', 'Storage unavailable, try again']
@@ -319,9 +326,10 @@ describe('BodyReader with content above 64 KiB', () => {
   })
 
   /** Sends half of a body, and returns the connection. */
-  function sendHalf(length: number): Socket {
+  function sendHalf(length: number, owner = 'did:ethr:rsk:0x1'): Socket {
     const socket = openConnection()
-    const head = `POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`
+    const headers = `Host: a\r\nX-Owner: ${owner}\r\nContent-Type: application/json\r\nContent-Length: ${length}`
+    const head = `POST / HTTP/1.1\r\n${headers}\r\n\r\n`
     socket.write(`${head}{"file":"${'a'.repeat(length / 2)}`)
     return socket
   }
