@@ -52,7 +52,7 @@ const LAYERS: readonly Layer[] = [
   },
   // The deadline and the client of a request, which setup passes on, also to the store.
   { name: 'request', files: /^src\/current-request\.ts$/, uses: ['errors', 'ports', HELPERS], packages: /^node:/ },
-  { name: 'fair-queue', files: /^src\/adapters\/fair-queue\.ts$/, uses: ['ports'], packages: /^$/ },
+  { name: 'fair-queue', files: /^src\/adapters\/fair-queue\.ts$/, uses: [], packages: /^$/ },
   {
     name: 'adapters',
     files: /^src\/adapters\//,

@@ -1,15 +1,16 @@
 import type { EventEmitter } from 'node:events'
 import { DidAuthError } from '../errors.js'
+import { FairQueue } from './fair-queue.js'
 
 /** A response, which emits `close` when its client disconnects. */
 type Closing = Pick<EventEmitter, 'once' | 'off'> & { readonly destroyed: boolean }
 
-/** Work of one client network. */
-interface Share {
-  readonly network: string | undefined
-  running: number
-  /** Functions that start the waiting work, in order. */
-  readonly waiting: Set<() => void>
+/** Limits of a {@link ConcurrencyLimiter}. */
+export interface ConcurrencyLimits {
+  maxRunning: number
+  maxWaiting: number
+  /** Maximum time that work waits for its start. */
+  timeoutMilliseconds: number
 }
 
 /** Maximum part of each limit that one client network may use. */
@@ -20,15 +21,15 @@ const NETWORK_SHARE = 1 / 4
  * order. A client network may use at most a quarter of each limit.
  */
 export class ConcurrencyLimiter {
-  readonly #limits: { maxRunning: number; maxWaiting: number; timeoutMilliseconds: number }
-  /** Networks with work, in the order in which they are served next. */
-  readonly #shares = new Map<string | undefined, Share>()
+  readonly #limits: ConcurrencyLimits
+  readonly #queue: FairQueue
+  /** Amount of running work by client network. */
+  readonly #runningByNetwork = new Map<string | undefined, number>()
   #running = 0
-  #waiting = 0
 
-  /** @param limits - `timeoutMilliseconds`: maximum time that work waits for its start */
-  constructor(limits: { maxRunning: number; maxWaiting: number; timeoutMilliseconds: number }) {
+  constructor(limits: ConcurrencyLimits) {
     this.#limits = limits
+    this.#queue = new FairQueue(limits.maxWaiting, computeShare(limits.maxWaiting))
   }
 
   /**
@@ -40,78 +41,54 @@ export class ConcurrencyLimiter {
    */
   async run<T>(response: Closing | undefined, work: () => Promise<T>, network?: string): Promise<T> {
     if (response?.destroyed === true) throw new DidAuthError('ERR_BUSY')
-    const share = this.#shares.get(network) ?? { network, running: 0, waiting: new Set() }
-    this.#shares.set(network, share)
-    if (this.#mayRun(share)) this.#begin(share)
-    else await this.#wait(response, share)
+    if (this.#mayRun(network)) this.#count(network, 1)
+    else await this.#wait(response, network)
     try {
       return await work()
     } finally {
-      this.#running -= 1
-      share.running -= 1
+      this.#count(network, -1)
       this.#startNext()
-      this.#dropIfIdle(share)
     }
   }
 
-  #mayRun(share: Share): boolean {
+  readonly #mayRun = (network: string | undefined): boolean => {
     const { maxRunning } = this.#limits
-    return this.#running < maxRunning && share.running < boundFor(share, maxRunning)
+    const share = network === undefined ? maxRunning : computeShare(maxRunning)
+    return this.#running < maxRunning && (this.#runningByNetwork.get(network) ?? 0) < share
   }
 
-  #begin(share: Share): void {
-    this.#running += 1
-    share.running += 1
+  #count(network: string | undefined, change: 1 | -1): void {
+    const running = (this.#runningByNetwork.get(network) ?? 0) + change
+    this.#running += change
+    if (running > 0) this.#runningByNetwork.set(network, running)
+    else this.#runningByNetwork.delete(network)
   }
 
   /** Starts waiting work in the same tick in which other work ends, so that new work cannot overtake it. */
   #startNext(): void {
-    for (const share of this.#shares.values()) {
-      const [start] = share.waiting
-      if (start === undefined || !this.#mayRun(share)) continue
-      // Move the share to the end of the queue.
-      this.#shares.delete(share.network)
-      this.#shares.set(share.network, share)
-      start()
-      return
-    }
+    const task = this.#queue.next(this.#mayRun)
+    if (task === undefined) return
+    this.#count(task.network, 1)
+    task.resume()
   }
 
-  #dropIfIdle({ network, running, waiting }: Share): void {
-    if (running === 0 && waiting.size === 0) this.#shares.delete(network)
-  }
-
-  async #wait(response: Closing | undefined, share: Share): Promise<void> {
-    const { maxWaiting, timeoutMilliseconds } = this.#limits
-    if (this.#waiting >= maxWaiting || share.waiting.size >= boundFor(share, maxWaiting)) {
-      this.#dropIfIdle(share)
-      throw new DidAuthError('ERR_BUSY')
-    }
-    await new Promise<void>((resolve, reject) => {
-      const leave = (): void => {
+  #wait(response: Closing | undefined, network: string | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const end = (settle: () => void) => (): void => {
         clearTimeout(timer)
-        response?.off('close', refuse)
-        share.waiting.delete(start)
-        this.#waiting -= 1
+        response?.off('close', task.refuse)
+        this.#queue.remove(task)
+        settle()
       }
-      const start = (): void => {
-        leave()
-        this.#begin(share)
-        resolve()
-      }
-      const refuse = (): void => {
-        leave()
-        this.#dropIfIdle(share)
-        reject(new DidAuthError('ERR_BUSY'))
-      }
-      const timer = setTimeout(refuse, timeoutMilliseconds)
+      const refuse = end(() => reject(new DidAuthError('ERR_BUSY')))
+      const task = { network, resume: end(resolve), refuse }
+      const timer = setTimeout(refuse, this.#limits.timeoutMilliseconds)
       response?.once('close', refuse)
-      share.waiting.add(start)
-      this.#waiting += 1
+      this.#queue.add(task)
     })
   }
 }
 
-function boundFor({ network }: Share, total: number): number {
-  return network === undefined ? total : Math.max(1, Math.floor(total * NETWORK_SHARE))
+function computeShare(total: number): number {
+  return Math.max(1, Math.floor(total * NETWORK_SHARE))
 }

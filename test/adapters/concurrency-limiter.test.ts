@@ -123,6 +123,19 @@ describe('ConcurrencyLimiter', () => {
       expect(started).toEqual(['a1', 'a2', 'b1', 'c1', 'a3', 'b2', 'a4'])
     })
 
+    it('refuses the newest task of the network with the most tasks if the queue is full', async () => {
+      const started: string[] = []
+      const limiter = new ConcurrencyLimiter({ ...bounds, maxRunning: 1 })
+      const works = ['a1', 'b1', 'b2', 'c1', 'c2', 'd1', 'd2', 'e1', 'e2', 'f1'].map((name) =>
+        createWork(started, name)
+      )
+      const results = works.map(({ run }, index) => limiter.run(createResponse(), run, 'abbccddeef'[index]))
+      await expect(results[8]).rejects.toEqual(busy)
+      for (const { end } of works) end()
+      await Promise.all(results.toSpliced(8, 1))
+      expect(started).toEqual(['a1', 'b1', 'c1', 'd1', 'e1', 'f1', 'b2', 'c2', 'd2'])
+    })
+
     it('forgets a network that has no tasks left, even if its client has disconnected', async () => {
       const started: string[] = []
       const limiter = new ConcurrencyLimiter({ ...bounds, maxRunning: 1, maxWaiting: 4 })

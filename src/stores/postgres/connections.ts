@@ -196,7 +196,7 @@ export class PooledConnections {
         settle()
       }
       const refuse = createEnding(() => reject(createBusyError()))
-      const waiting: Waiting = { client, hasExpired: false, resume: createEnding(resolve), refuse }
+      const waiting: Waiting = { network: client.network, hasExpired: false, resume: createEnding(resolve), refuse }
       const expire = (): void => {
         waiting.hasExpired = true
         const isBusy = performance.now() - this.#lastSuccessAt < RECENT_SUCCESS_MILLISECONDS
