@@ -5,7 +5,7 @@ import { findLayerFaults, listSourceFiles, parseImports, readImports, type Layer
 const OWN_NAME = /^express-did-auth(\/|$)/
 const ANY = /^/
 
-const ADAPTERS = ['pure-adapters', 'adapters']
+const ADAPTERS = ['pure-adapters', 'limiter', 'adapters']
 
 /** Clock, lazy values, single flight, caches and client sites: used by every layer except errors and protocol. */
 const HELPERS = 'helpers'
@@ -52,11 +52,17 @@ const LAYERS: readonly Layer[] = [
   },
   // The deadline and the client of a request, which setup passes on, also to the store.
   { name: 'request', files: /^src\/current-request\.ts$/, uses: ['errors', 'ports', HELPERS], packages: /^node:/ },
-  { name: 'fair-queue', files: /^src\/adapters\/fair-queue\.ts$/, uses: [], packages: /^$/ },
+  // Fair shares for client networks, also in stores.
+  {
+    name: 'limiter',
+    files: /^src\/adapters\/(?:fair-queue|concurrency-limiter)\.ts$/,
+    uses: ['errors'],
+    packages: /^node:events$/
+  },
   {
     name: 'adapters',
     files: /^src\/adapters\//,
-    uses: ['errors', 'protocol', 'ports', 'pure-adapters', 'fair-queue', 'request', HELPERS]
+    uses: ['errors', 'protocol', 'ports', 'pure-adapters', 'limiter', 'request', HELPERS]
   },
   {
     name: 'setup',
@@ -88,7 +94,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'stores',
     files: /^src\/stores\//,
-    uses: ['errors', 'protocol', 'ports', 'fair-queue', 'request', HELPERS],
+    uses: ['errors', 'protocol', 'ports', 'limiter', 'request', HELPERS],
     packages: /^node:/
   },
   // The other entry points. Besides setup, only they import adapters.

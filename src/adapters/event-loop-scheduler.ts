@@ -10,9 +10,7 @@ const MAX_WAITING = 1_000
 const BACKGROUND_ROUND = 8
 
 /** A task that is refused if its client has disconnected. */
-interface ClientTask extends WaitingTask {
-  readonly client: Client
-}
+type ClientTask = WaitingTask & { readonly client: Client }
 
 /**
  * Spreads long computations over rounds of the event loop. Client networks take turns, so that a network with many

@@ -38,7 +38,11 @@ export class FairQueue<T extends WaitingTask = WaitingTask> {
     this.#size += 1
     const isNetworkFull = network !== undefined && tasks.length > this.#maxPerNetwork
     if (!isNetworkFull && this.#size <= this.#maxSize) return
-    const newest = (isNetworkFull ? tasks : this.#findLongest()).at(-1)
+    let longest = tasks
+    // If several networks have the most tasks, take the last one, which would be served last.
+    if (!isNetworkFull)
+      for (const other of this.#byNetwork.values()) if (other.length >= longest.length) longest = other
+    const newest = longest.at(-1)
     if (newest === undefined) return
     this.remove(newest)
     newest.refuse()
@@ -65,12 +69,5 @@ export class FairQueue<T extends WaitingTask = WaitingTask> {
       return task
     }
     return undefined
-  }
-
-  #findLongest(): T[] {
-    let longest: T[] = []
-    // If several networks have the most tasks, take the last one, which would be served last.
-    for (const tasks of this.#byNetwork.values()) if (tasks.length >= longest.length) longest = tasks
-    return longest
   }
 }
