@@ -7,7 +7,7 @@ const ANY = /^/
 
 const ADAPTERS = ['pure-adapters', 'limiter', 'adapters']
 
-/** Clock, lazy values, single flight, caches and client sites: used by every layer except errors and protocol. */
+/** Clock, lazy values, caches and client sites: used by every layer except errors and protocol. */
 const HELPERS = 'helpers'
 
 /** Folders that all servers share. Each imports only folders before it. */
@@ -21,7 +21,7 @@ const SHARED = 'config observability http openapi storage bodies ipfs process'
  */
 const LAYERS: readonly Layer[] = [
   { name: 'errors', files: /^src\/(?:errors|error-answer|http-messages)\.ts$/, uses: [], packages: /^$/ },
-  { name: HELPERS, files: /^src\/(?:time|lazy|single-flight|caches|client-site)\.ts$/, uses: [], packages: /^$/ },
+  { name: HELPERS, files: /^src\/(?:time|lazy|caches|client-site)\.ts$/, uses: [], packages: /^$/ },
   { name: 'protocol', files: /^src\/protocol\//, uses: ['errors'], packages: /^node:buffer$/ },
   { name: 'ports', files: /^src\/(?:ports|store-port)\.ts$/, uses: ['errors', 'protocol'] },
   { name: 'config', files: /^src\/config\//, uses: ['errors', 'protocol', 'ports'] },

@@ -2,7 +2,7 @@ import { DidAuthError } from '../errors.js'
 import type { Client, SignatureCache } from '../ports.js'
 import { ExpiringCache } from '../caches.js'
 import { toSite } from '../client-site.js'
-import { createSingleFlight } from '../single-flight.js'
+import { createSingleFlight } from '../lazy.js'
 
 /** Maximum part of the requests in flight that the clients of one site may start. */
 const SITE_SHARE = 1 / 4
@@ -11,7 +11,8 @@ const SITE_SHARE = 1 / 4
  * Creates a function that sends requests to a remote service and limits those in flight. Requests with the same key
  * share one in flight. At most `max` are in flight: `maxPerNetwork` per client network, and a quarter per site (/48 or
  * /24). If half of them are in use, each site may start only one, so that a few dozen addresses cannot block others.
- * The function rejects with ERR_BUSY beyond a limit.
+ * The function rejects with ERR_BUSY beyond a limit. It is not a `ConcurrencyLimiter`, because it also counts sites,
+ * and requests that may take seconds are refused instead of queued.
  */
 export function limitInFlightRequests<T>({ max, maxPerNetwork }: { max: number; maxPerNetwork: number }) {
   const inFlight = new Set<{ network: string; site: string }>()
