@@ -1,4 +1,4 @@
-/** Headers of a request, names in lower case. A header that was sent several times is joined or a list, as in Node. */
+/** Headers of a request by lower-case name. Values of a repeated header are joined, or are an array, as in Node. */
 export type RequestHeaders = Readonly<Record<string, string | string[] | undefined>> & {
   readonly accept?: string | undefined
   readonly authorization?: string | undefined
@@ -17,32 +17,32 @@ export interface HttpRequest {
   /** Path below {@link mountPath}, without query. */
   readonly path: string
   readonly headers: RequestHeaders
-  /** Cookies by name, decoded. The first of several cookies with one name counts. */
+  /** Decoded cookies by name. If several cookies have the same name, the first one counts. */
   readonly cookies: Readonly<Record<string, unknown>>
   /** Address of the client, or any text that a trusted proxy reported; undefined if it is unknown. */
   readonly clientAddress: string | undefined
-  /** Whether a proxy that the application does not trust forwarded the request: its clients share one address. */
+  /** Whether an untrusted proxy forwarded the request. All clients of that proxy then have the same address. */
   readonly isBehindUnknownProxy: boolean
-  /** Body that a parser of the application has read: an object, text or bytes. Undefined if none has. */
+  /** Body that a parser of the application has read: an object, text or bytes. Undefined if no parser has read it. */
   readonly parsedBody: unknown
   /** Whether the client has disconnected. */
   isGone(): boolean
-  /** Returns the preferred one of these media types by the `Accept` header; false if it names none of them. */
+  /** Returns the media type that the client prefers by its `Accept` header; false if it accepts none of these. */
   accepts(types: string[]): string | false
   /**
    * Receives the body, empty where there is none.
-   * @throws DidAuthError ERR_TOO_LARGE for more than `maxBytes`, ERR_JSON when the client disconnects
+   * @throws DidAuthError ERR_TOO_LARGE for more than `maxBytes`; ERR_JSON, an error of the client, if it disconnects
    */
   receiveBody(maxBytes: number): Promise<Uint8Array>
 }
 
-/** An answer that no framework has sent yet. */
+/** Response of an endpoint, before the framework of the application sends it. */
 export interface HttpAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   /** Values of the `Set-Cookie` headers. */
   readonly cookies?: readonly string[]
   readonly body?: string
-  /** Code of the error that is answered, for a log of requests. */
+  /** Code of the error in the response, for the request log. */
   readonly errorCode?: string
 }

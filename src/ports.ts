@@ -23,6 +23,7 @@ import type { LoginProof } from './protocol/login-proof.js'
 import type { SelectiveDisclosureResponse } from './protocol/selective-disclosure.js'
 import type { Session } from './protocol/session.js'
 import type { Store } from './store-port.js'
+import type { Deadline } from './time.js'
 
 /** The wall clock. */
 export interface Clock {
@@ -182,11 +183,6 @@ export interface Scheduler {
   yield(client: Client, priority?: 'background'): Promise<void>
 }
 
-export interface Deadline {
-  /** Returns the result of `work`, or rejects with the error of `expired` after `seconds` or at the deadline. */
-  within<T>(seconds: number, work: () => T | Promise<T>, expired: () => Error): Promise<T>
-}
-
 /** Receiver of log lines. Its methods take their arguments in pino's order; `console` fits as well. */
 export interface Logger {
   /** Logs each refused request with the check that refused it. If absent, these lines are dropped. */
@@ -287,3 +283,4 @@ export const storeVerbs = {
 
 export type { Curve }
 export type * from './store-port.js'
+export type { Deadline } from './time.js'

@@ -34,7 +34,7 @@ export { findErrorCode, type ErrorAnswer, type ErrorAnswerOptions } from './erro
 export type { Clock, Logger, QuotaCharge, QuotaStore, ResourceIssuer } from './ports.js'
 
 // Stores and further SQL tables in the library's database. The connection to PostgreSQL is in `stores/postgres`.
-export { limitStoreTime } from './current-request.js'
+export { limitStoreTime } from './stores/with-deadline.js'
 export { postgresDialect, sqliteDialect, type Dialect } from './stores/sql/dialect.js'
 export { createMethods, runVerb, createStatements, type RunVerb, type VerbMethods } from './stores/sql/query.js'
 export type { SqlQuery, SqlResult, SqlRow, SqlStatement, SqlVerb, SqlVerbs } from './stores/sql/query.js'

@@ -16,7 +16,6 @@ import { systemErrorCodes, systemRandom } from './adapters/system.js'
 import { RecentEntries } from './caches.js'
 import type { DidAuthConfig } from './config/options.js'
 import { listConfigWarnings, parseConfig, type Settings } from './config/settings.js'
-import { requestDeadline, limitStoreTime } from './current-request.js'
 import { DidAuthError } from './errors.js'
 import { describeCause } from './flows/describe-cause.js'
 import { createServiceQuotas } from './flows/limits.js'
@@ -34,7 +33,8 @@ import type { AuthenticatedUser } from './ports.js'
 import { canonicalDid } from './protocol/did.js'
 import type { Session } from './protocol/session.js'
 import { memoryStore, memoryStores } from './stores/memory/index.js'
-import { systemClock } from './time.js'
+import { limitStoreTime } from './stores/with-deadline.js'
+import { requestDeadline, systemClock, toWholeSeconds } from './time.js'
 
 /** Lists and ends the sessions of users, for account pages and operators. */
 export interface Sessions {
@@ -112,8 +112,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   const settings = parseConfig(config, findLocalKey)
   const { serviceUrl, trustedOrigins, errorFormat } = settings
   const logger = config.logger ?? consoleLogger
-  const wallClock = config.clock ?? systemClock
-  const clock = { nowSeconds: () => Math.floor(wallClock.nowSeconds()) }
+  const clock = toWholeSeconds(config.clock ?? systemClock)
   const storeFor = config.store && limitStoreTime(config.store)
   const store = storeFor?.() ?? memoryStore()
   const environment = {

@@ -4,6 +4,14 @@ export const systemClock = {
   nowSeconds: (): number => Math.floor(Date.now() / 1000)
 }
 
+/** Returns a clock of whole seconds: an application's clock may return fractions. */
+export function toWholeSeconds(clock: { nowSeconds(): number }): { nowSeconds(): number } {
+  return { nowSeconds: () => Math.floor(clock.nowSeconds()) }
+}
+
+/** Time that a request may take, business logic included. */
+const REQUEST_MILLISECONDS = 10_000
+
 const LATE = Symbol('late')
 
 /**
@@ -42,4 +50,27 @@ async function race<T>(milliseconds: number, work: T | PromiseLike<T>): Promise<
   } finally {
     clearTimeout(timer as number)
   }
+}
+
+/** Point in time that all waits of a request share. */
+export interface Deadline {
+  /** Returns the result of `work`, or rejects with the error of `expired` after `seconds` or at the deadline. */
+  within<T>(seconds: number, work: () => T | Promise<T>, expired: () => Error): Promise<T>
+}
+
+/** Creates the deadline of a request, which store calls, business logic and signers share. */
+export function requestDeadline(): Deadline {
+  const deadlineAt = performance.now() + REQUEST_MILLISECONDS
+  return {
+    async within(seconds, work, expired) {
+      const left = deadlineAt - performance.now()
+      if (left <= 0) throw expired()
+      return within(Math.min(seconds * 1000, left), work(), expired)
+    }
+  }
+}
+
+/** Deadline for work outside of a request. It never ends: only the time limit of each wait applies. */
+export const noDeadline: Deadline = {
+  within: async (seconds, work, expired) => within(seconds * 1000, work(), expired)
 }

@@ -23,7 +23,7 @@ const LAYERS: readonly Layer[] = [
   { name: 'errors', files: /^src\/(?:errors|error-answer|http-messages)\.ts$/, uses: [], packages: /^$/ },
   { name: HELPERS, files: /^src\/(?:time|lazy|caches|client-site)\.ts$/, uses: [], packages: /^$/ },
   { name: 'protocol', files: /^src\/protocol\//, uses: ['errors'], packages: /^node:buffer$/ },
-  { name: 'ports', files: /^src\/(?:ports|store-port)\.ts$/, uses: ['errors', 'protocol'] },
+  { name: 'ports', files: /^src\/(?:ports|store-port)\.ts$/, uses: ['errors', 'protocol', HELPERS] },
   { name: 'config', files: /^src\/config\//, uses: ['errors', 'protocol', 'ports'] },
   // Types that a guard adds to a request. Contains no code.
   { name: 'express-types', files: /^src\/express-types\.ts$/, uses: ['protocol'], packages: /^$/ },
@@ -51,7 +51,7 @@ const LAYERS: readonly Layer[] = [
     packages: /^@noble\//
   },
   // The deadline and the client of a request, which setup passes on, also to the store.
-  { name: 'request', files: /^src\/current-request\.ts$/, uses: ['errors', 'ports', HELPERS], packages: /^node:/ },
+  { name: 'request', files: /^src\/current-client\.ts$/, uses: ['errors', 'ports', HELPERS], packages: /^node:/ },
   // Fair shares for client networks, also in stores.
   {
     name: 'limiter',

@@ -3,7 +3,8 @@ import { createLazy, createSingleFlight } from '../src/lazy.js'
 import { systemClock, waitAtMost, within } from '../src/time.js'
 import { DidAuthError } from '../src/errors.js'
 import type { Deadline } from '../src/ports.js'
-import { requestDeadline, limitStoreTime } from '../src/current-request.js'
+import { limitStoreTime } from '../src/stores/with-deadline.js'
+import { requestDeadline } from '../src/time.js'
 import { memoryStore } from '../src/stores/memory/index.js'
 
 const never = new Promise<string>(() => undefined)

@@ -5,15 +5,16 @@ import type { EnvFile } from '../config/read-env.js'
 /** Arguments, environment and output of a command. */
 export interface CommandLine {
   args: readonly string[]
-  /** Variables of the process. Variables of `envFile` are included unless the process sets them as well. */
+  /** Environment variables of the process, and those of `envFile` that the process does not set. */
   env: Readonly<Record<string, string | undefined>>
   /** Writes a line to standard output. */
   out: (line: string) => void
+  /** Whether standard output is a terminal. */
   isTerminal: boolean
   envFile?: EnvFile | undefined
 }
 
-/** Error for wrong arguments. The caller prints its sentence with the usage, and exits with 2. */
+/** Error for wrong arguments. The caller prints its message and the usage, and exits with code 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
@@ -28,7 +29,7 @@ export function readArguments<const T extends NonNullable<ParseArgsConfig['optio
   try {
     parsed = parseArgs({ args: [...args], options, allowPositionals: true, strict: true })
   } catch (error) {
-    // Node's message continues with advice on quoting.
+    // Only the first sentence is kept, because Node adds advice on quoting.
     const [sentence = ''] = error instanceof Error ? error.message.split('. ') : []
     throw new UsageError(sentence)
   }
@@ -63,8 +64,9 @@ export function toPrintable(text: string): string {
   return text.replace(TERMINAL_CONTROLS, '')
 }
 
-/** Formats untrusted texts as JSON. Characters that control a terminal are escaped, so the value stays the same. */
+/** Formats a value as JSON. Characters that control a terminal are escaped, so parsing returns the same value. */
 export function toPrintableJson(value: unknown): string {
+  // A JSON escape represents one UTF-16 code unit, so characters above U+FFFF need two.
   const escapeUnit = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
   return JSON.stringify(value).replace(TERMINAL_CONTROLS, (character) => character.split('').map(escapeUnit).join(''))
 }

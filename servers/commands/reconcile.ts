@@ -12,8 +12,9 @@ import { readArguments, type CommandLine } from './command-line.js'
 const OPTIONS = { 'accept-damage': { type: 'boolean' }, 'dry-run': { type: 'boolean' } } as const
 /** Number of contents that are read from the store at once. */
 const BATCH = 100
+/** Maximum number of names in an output line. */
 const MAX_NAMED = 10
-const REMEDY = 'with missing or changed entries (restore the last backup, or run reconcile --accept-damage)'
+const DAMAGE_AND_REMEDY = 'with missing or changed entries (restore the last backup, or run reconcile --accept-damage)'
 
 /** Parts and options of `reconcile`. */
 export interface ReconcileParts {
@@ -26,7 +27,10 @@ export interface ReconcileParts {
   acceptsDamage: boolean
 }
 
-/** Result lines of a check, and whether each fault is repaired. `sound` is printed if no line applies. */
+/**
+ * Result of a check. Each line with a count above 0 is printed; if there is none, `sound` is printed instead.
+ * `isInOrder` is false for a line that reports a fault which is not repaired.
+ */
 type Finding = readonly [sound: string, ...lines: (readonly [count: number, text: string, isInOrder: boolean])[]]
 
 /**
@@ -39,14 +43,15 @@ export async function runReconcile({ args, env: variables, out }: CommandLine): 
   const env = readEnv(variables, 'vault', false, 'operate')
   return useExistingContents(env, async ({ store, inspection }) => {
     const node = env.IPFS_API_URL === undefined ? undefined : createIpfsHttpNode(env.IPFS_API_URL)
-    const isInOrder = reconcile({ store, inspection, node, isDryRun, acceptsDamage }, out)
-    return (await isInOrder.finally(() => node?.close())) ? 0 : 1
+    const result = reconcile({ store, inspection, node, isDryRun, acceptsDamage }, out)
+    return (await result.finally(() => node?.close())) ? 0 : 1
   })
 }
 
 /**
  * Compares database, index, content, counters and pins with each other and with the IPFS node. It repairs everything
- * that can be derived. A server may run at the same time. Pins change in the ledger only: the server carries them out.
+ * that other data or the node can restore. A server may run at the same time. The command changes pins only in the
+ * ledger; the server then changes them on the node.
  *
  * @returns whether all is in order now
  */
@@ -132,7 +137,7 @@ async function checkCounts({ inspection, isDryRun, acceptsDamage }: ReconcilePar
   const { owners, damagedLists, unusedContents } = await inspection.recount({ isDryRun, acceptsDamage })
   const isAccepted = acceptsDamage && !isDryRun
   const places = formatNames(damagedLists.map(({ did, key }) => `${did} ${JSON.stringify(key)}`))
-  const damage = isAccepted ? 'accepted with the remaining entries' : REMEDY
+  const damage = isAccepted ? 'accepted with the remaining entries' : DAMAGE_AND_REMEDY
   return [
     'correct for all users',
     [owners, `usage ${isDryRun ? 'to correct' : 'corrected'} for ${formatCount(owners, 'user')}`, !isDryRun],
@@ -151,7 +156,7 @@ async function checkObjects({ inspection, isDryRun }: ReconcileParts): Promise<F
 }
 
 async function checkPins({ inspection, node, isDryRun }: ReconcileParts): Promise<Finding> {
-  // The ledger contains no desired pins if no node is configured.
+  // The store records no desired pins unless a node is configured, so there is nothing to compare.
   if (node === undefined) return ['not compared, because no IPFS node is configured (IPFS_API_URL)']
   const { toPin, toUnpin } = await inspection.trackPins({ isDryRun })
   const text = `${formatCount(toPin, 'content')} to pin, ${formatCount(toUnpin, 'content')} to unpin`
@@ -163,7 +168,7 @@ async function checkNode({ store, node, isDryRun }: ReconcileParts): Promise<Fin
   try {
     const { missing, others } = await store.comparePins(() => node.listPins(), { isDryRun })
     const otherPins = formatCount(others, 'other pin')
-    const text = `${formatCount(missing, 'pin')} missing and to pin again, ${otherPins}`
+    const text = `${formatCount(missing, 'missing pin')} to add again, ${otherPins}`
     return [`has all pins of this vault, ${otherPins}`, [missing, text, !isDryRun]]
   } catch (error) {
     if (!(error instanceof ServerError) || !error.code.startsWith('ERR_IPFS_')) throw error
@@ -174,7 +179,7 @@ async function checkNode({ store, node, isDryRun }: ReconcileParts): Promise<Fin
 async function countOpenPins({ store, node }: ReconcileParts): Promise<Finding> {
   const open = await store.countOpen()
   const nextStep =
-    node === undefined ? 'waiting until an IPFS node is configured' : 'which the running server carries out'
+    node === undefined ? 'waiting until an IPFS node is configured' : 'which the running server adds or removes'
   return ['no pins', [open, `${formatCount(open, 'pin')}, ${nextStep}`, true]]
 }
 

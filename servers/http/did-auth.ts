@@ -10,7 +10,7 @@ import type { ServerEnv } from '../config/read-env.js'
 /** Paths of routes that are off in the library by default. The routes of EIP-4361 are below `siwePath`. */
 export const optionalPaths = { sessionPath: '/session', sessionsPath: '/sessions', siwePath: '/siwe' }
 
-/** Time for which `/ready` reuses fetched keys. It equals the minimum interval between two fetches of keys. */
+/** Time for which `/ready` reuses the issuer's keys. It equals the library's minimum interval between two fetches. */
 const FRESH_KEYS_MILLISECONDS = 30_000
 
 type AppParts<K extends keyof ServerAppParts> = Pick<ServerAppParts, 'env' | K>
@@ -18,12 +18,13 @@ type AppParts<K extends keyof ServerAppParts> = Pick<ServerAppParts, 'env' | K>
 /** Routes of the library that accept POST, as log and metrics name them. */
 export const authRoutes: readonly string[] = Object.values(defaultPaths)
 
-/** Converts an environment to the library's options. Absent variables stay undefined, so that its defaults apply. */
+/** Converts an environment to the library's options. For absent variables, the library's defaults apply. */
 export function createDidAuthConfig(
   { env, identity, serviceUrl, log, store }: AppParts<'identity' | 'serviceUrl' | 'log' | 'store'>,
   serviceSigner: DidAuthConfig['serviceSigner']
 ): DidAuthConfig {
-  const isKnownWithoutRpc = env.NETWORK_NAME === 'rsk' || env.NETWORK_NAME === 'rsk:testnet'
+  // Unless RPC_URL is set, the library has nodes only for these networks, and refuses any other name.
+  const hasDefaultNode = env.NETWORK_NAME === 'rsk' || env.NETWORK_NAME === 'rsk:testnet'
   return {
     challengeSecret: deriveChallengeSecret(env, identity.challengeSecret),
     serviceUrl,
@@ -37,7 +38,7 @@ export function createDidAuthConfig(
     userSessionDurationInHours: env.USER_SESSION_DURATION_IN_HOURS,
     accessTokenExpirationTimeInSeconds: env.ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS,
     rpcUrl: env.RPC_URL,
-    networkName: env.RPC_URL !== undefined || isKnownWithoutRpc ? env.NETWORK_NAME : undefined,
+    networkName: env.RPC_URL !== undefined || hasDefaultNode ? env.NETWORK_NAME : undefined,
     registry: env.REGISTRY,
     store,
     replayProtection: env.REPLAY_PROTECTION,
@@ -48,7 +49,7 @@ export function createDidAuthConfig(
     cookiePrefix: env.COOKIE_PREFIX,
     absoluteSessionDurationInHours: env.ABSOLUTE_SESSION_DURATION_IN_HOURS,
     errorFormat: env.ERROR_FORMAT,
-    // CORS_ORIGINS is not included: a page that may read responses need not be trusted to log users in by EIP-4361.
+    // CORS_ORIGINS is not included: it only lets pages read responses. Trusted origins may log users in by EIP-4361.
     trustedOrigins: env.TRUSTED_ORIGINS,
     discovery: true,
     logger: createLibraryLogger(log)
@@ -56,8 +57,8 @@ export function createDidAuthConfig(
 }
 
 /**
- * Creates the logger of the library. It drops the library's warning about a `serviceUrl` without a scheme, because the
- * server itself warns at its start, and names the variable that the operator has to change.
+ * Creates the logger of the library. It drops the library's warning about a `serviceUrl` without a scheme. The server
+ * logs its own warning at the start, which names the variable that the operator has to change.
  */
 function createLibraryLogger(log: Logger): NonNullable<DidAuthConfig['logger']> {
   const warn = (fields: Record<string, unknown>, message: string): void => {
@@ -67,8 +68,9 @@ function createLibraryLogger(log: Logger): NonNullable<DidAuthConfig['logger']> 
 }
 
 /**
- * Returns the options of EIP-4361; undefined if it is off. By default it is on if the host of a page is known. Users
- * get the network of the service's DID, or else the first accepted network.
+ * Returns the options of EIP-4361; undefined if it is off. By default it is on if the service's URL or LOGIN_DOMAINS
+ * contains a host, which the messages have to name. The DIDs of these users have the network of the service's DID, or
+ * NETWORK_NAME if that DID is not a did:ethr. If NETWORKS excludes this network, they have the first of NETWORKS.
  */
 export function createSiweOptions({
   env,
@@ -83,7 +85,10 @@ export function createSiweOptions({
   return { path: optionalPaths.siwePath, network: isAccepted ? network : accepted?.[0] }
 }
 
-/** Returns the options of tokens for other services: RESOURCES, and relay and vault if they run in this process. */
+/**
+ * Returns the options that let users get tokens for other services: for RESOURCES, and for relay and vault of this
+ * process. Returns no options if there is no such service, or no key for the tokens.
+ */
 export function createResourceOptions({
   env,
   identity,
@@ -119,7 +124,7 @@ export function createIssuerDependencies(trusted: DidAuthConfig['resourceIssuer'
   return [{ name: 'issuer', isNeeded: false, check, freshMilliseconds: FRESH_KEYS_MILLISECONDS, showsReason: true }]
 }
 
-/** Derives the challenge secret of a server, so that its challenges are invalid at servers with the same identity. */
+/** Derives a challenge secret for each server, so that other servers with the same identity refuse its challenges. */
 export function deriveChallengeSecret({ name }: Pick<ServerEnv, 'name'>, challengeSecret: string): string {
   return name === 'auth' ? challengeSecret : createHmac('sha256', challengeSecret).update(name).digest('hex')
 }
@@ -131,6 +136,7 @@ export function getMaxRequests(env: Pick<ServerEnv, 'name' | 'MAX_REQUESTS_PER_T
 
 /** Creates the dependencies of DID login except the store. @param rpcUrl - node that resolves DIDs, if configured */
 export function createDidAuthDependencies(signer: DidAuthConfig['serviceSigner'], rpcUrl?: string): Dependency[] {
+  // A signature of any text shows that the signer works.
   const signerDependency = { name: 'signer', isNeeded: true, check: () => signer('ready?') }
   if (rpcUrl === undefined) return [signerDependency]
   return [signerDependency, { name: 'rpc', isNeeded: false, check: (signal) => fetchChainId(rpcUrl, signal) }]

@@ -7,12 +7,13 @@ import { IpfsCall } from './ipfs-call.js'
 import type { IpfsNode } from './ipfs-node.js'
 
 const DEADLINES = { deadlineMilliseconds: 10_000, listMilliseconds: 300_000 }
-/** Maximum bytes of a response head with a one-line body or an error. */
+/** Maximum bytes of a short response with its headers. Its body is one line or an error. */
 const SHORT_RESPONSE_BYTES = 65_536
-/** Maximum bytes of a pin in a list, and maximum number of pins. They need about 500 MB of memory. */
+/** Maximum bytes of the response for each listed pin. */
 const PIN_BYTES = 512
+/** Maximum number of listed pins. This many pins need about 500 MB of memory. */
 const MAX_PINS = 4_000_000
-/** Maximum expansion by chunked transfer encoding: seven additional bytes for a chunk of one byte. */
+/** Maximum factor by which chunked transfer encoding lengthens a body: seven more bytes for a chunk of one byte. */
 const CHUNKED_EXPANSION = 8
 
 /** Options that make every node split content in the same way, so that the cid is the same. */
@@ -30,7 +31,7 @@ type Cid = { toString(): string }
 
 type CallOptions = { signal: AbortSignal }
 
-/** The used part of ipfs-http-client, whose own types do not work under NodeNext. Results are not validated. */
+/** Methods of ipfs-http-client that are used. Its own types do not work under NodeNext. Results are unverified. */
 interface IpfsClient {
   add(bytes: Uint8Array, options: CallOptions & Readonly<Record<string, unknown>>): Promise<{ cid: Cid } | undefined>
   cat(cid: string, options: CallOptions): AsyncIterable<Uint8Array>
@@ -52,10 +53,11 @@ export interface IpfsHttpNode extends IpfsNode {
 /**
  * Creates a client for the RPC API of a node (Kubo, js-ipfs). It uses ipfs-http-client, which the first call loads.
  *
- * A call ends after `deadlineMilliseconds`. Listing pins ends after this time without a further pin, and after
- * `listMilliseconds` in any case. Response sizes are limited. Redirects are not followed.
+ * A call ends after `deadlineMilliseconds`. When pins are listed, each pin restarts this deadline, but the whole call
+ * ends after `listMilliseconds`. Response sizes are limited. Redirects are not followed.
  *
- * @param url - a path replaces `/api/v0`. User and password are sent in a header, and never appear in errors
+ * @param url - its path, if it has one, replaces `/api/v0`. User and password are sent in a header, and never appear in
+ *   errors
  */
 export function createIpfsHttpNode(url: string, deadlines: Partial<typeof DEADLINES> = {}): IpfsHttpNode {
   const { deadlineMilliseconds, listMilliseconds } = { ...DEADLINES, ...deadlines }
@@ -65,7 +67,7 @@ export function createIpfsHttpNode(url: string, deadlines: Partial<typeof DEADLI
   const calls = new Set<IpfsCall>()
   let isClosed = false
 
-  async function call<T>(
+  async function runCall<T>(
     maxResponseBytes: number,
     work: (client: IpfsClient, call: IpfsCall) => Promise<T>
   ): Promise<T> {
@@ -84,12 +86,12 @@ export function createIpfsHttpNode(url: string, deadlines: Partial<typeof DEADLI
 
   return {
     add: (cid, bytes) =>
-      call(SHORT_RESPONSE_BYTES, async (client, { signal }) => {
+      runCall(SHORT_RESPONSE_BYTES, async (client, { signal }) => {
         const added = await client.add(bytes, { ...ADD_OPTIONS, signal })
         assertSame(added?.cid, cid)
       }),
     unpin: (cid) =>
-      call(SHORT_RESPONSE_BYTES, async (client, { signal }) => {
+      runCall(SHORT_RESPONSE_BYTES, async (client, { signal }) => {
         try {
           assertSame(await client.pin.rm(cid, { signal }), cid)
         } catch (error) {
@@ -97,14 +99,14 @@ export function createIpfsHttpNode(url: string, deadlines: Partial<typeof DEADLI
         }
       }),
     read: (cid, maxBytes) =>
-      call(maxBytes * CHUNKED_EXPANSION + SHORT_RESPONSE_BYTES, async (client, { signal }) => {
+      runCall(maxBytes * CHUNKED_EXPANSION + SHORT_RESPONSE_BYTES, async (client, { signal }) => {
         const tooLong = (): Error => new ServerError('ERR_IPFS_BAD_RESPONSE')
         const bytes = await readBounded(client.cat(cid, { signal }), maxBytes, tooLong)
         assertSame(cidOf(bytes), cid)
         return bytes
       }),
     listPins: () =>
-      call(SHORT_RESPONSE_BYTES, async (client, call) => {
+      runCall(SHORT_RESPONSE_BYTES, async (client, call) => {
         call.endAfter(listMilliseconds)
         const pins = new Set<string>()
         let count = 0
@@ -112,14 +114,15 @@ export function createIpfsHttpNode(url: string, deadlines: Partial<typeof DEADLI
           pins.add(String(cid))
           count += 1
           if (count > MAX_PINS) throw new ServerError('ERR_IPFS_BAD_RESPONSE')
-          // The limit grows only with each pin, because the client would buffer a line without end.
+          // The limit grows with each received pin. A high limit from the start would allow an endless line, which the
+          // client would buffer.
           call.maxBytes += PIN_BYTES
           call.restartDeadline()
         }
         return pins
       }),
     ping: () =>
-      call(SHORT_RESPONSE_BYTES, async (client, { signal }) => {
+      runCall(SHORT_RESPONSE_BYTES, async (client, { signal }) => {
         const { version } = await client.version({ signal })
         if (typeof version !== 'string') throw new ServerError('ERR_IPFS_BAD_RESPONSE')
       }),
@@ -148,8 +151,8 @@ function isNotPinned(error: unknown): boolean {
  * - ERR_IPFS_UNAVAILABLE: a retry makes sense. There is no connection, it broke, `fetch` blocks the port, or the status
  *   is 5xx or 429. A proxy answers 5xx for a node that is down, and a node answers 500 if its disk is full.
  * - ERR_IPFS_TIMEOUT: the node itself ran into a timeout.
- * - ERR_IPFS_BAD_RESPONSE: any other error, such as a status 4xx, no HTTP or no JSON. The server is not an IPFS node,
- *   or it denies access.
+ * - ERR_IPFS_BAD_RESPONSE: any other error, such as status 4xx, or a response that is not HTTP or not JSON. The server
+ *   is not an IPFS node, or it denies access.
  */
 function toErrorCode(error: unknown): ServerErrorCode {
   const status = readStatus(error)
@@ -158,7 +161,7 @@ function toErrorCode(error: unknown): ServerErrorCode {
   return isConnectionError(findReason(error)) ? 'ERR_IPFS_UNAVAILABLE' : 'ERR_IPFS_BAD_RESPONSE'
 }
 
-/** Returns the cause of an error, in which `fetch` reports the reason. */
+/** Returns the cause of an error, where `fetch` puts the reason; without a cause, the error itself. */
 function findReason(error: unknown): unknown {
   return readErrorField(error, 'cause') ?? error
 }
@@ -175,11 +178,12 @@ function readErrorField(value: unknown, name: 'cause' | 'message' | 'name' | 're
     : undefined
 }
 
-/** Whether an error comes from the operating system, DNS or TLS, and not from a response that is not HTTP. */
+/** Whether the connection failed (operating system, DNS or TLS). False if a response arrived that is not HTTP. */
 function isConnectionError(reason: unknown): boolean {
   // The error for a port that `fetch` blocks, such as 6000, has no code.
   if (readErrorField(reason, 'message') === 'bad port') return true
   const code = getErrorCode(reason)
+  // Codes of Node's HTTP parser begin with HPE_, and codes of undici, which implements `fetch`, with UND_ERR_.
   if (code === undefined || code.startsWith('HPE_')) return false
   if (code.startsWith('UND_ERR_')) return ['UND_ERR_SOCKET', 'UND_ERR_CONNECT_TIMEOUT'].includes(code)
   return true

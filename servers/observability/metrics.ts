@@ -14,7 +14,7 @@ const GAUGES = {
   did_auth_database_retries_total: { help: 'SQL statements that were retried, by SQLSTATE', labelNames: ['code'] },
   did_auth_pins_open: { help: 'Pin changes that the IPFS node has not carried out yet', labelNames: ['server'] },
   did_auth_task_success_timestamp_seconds: {
-    help: 'Unix time of the last success of a task in seconds',
+    help: 'Unix time in seconds at which a task last succeeded',
     labelNames: ['server', 'task']
   }
 } as const
@@ -45,10 +45,10 @@ export class Metrics {
       registers
     })
     const readers = this.#readers
-    for (const [name, texts] of Object.entries(GAUGES)) {
+    for (const [name, settings] of Object.entries(GAUGES)) {
       new Gauge<string>({
         name,
-        ...texts,
+        ...settings,
         registers,
         async collect() {
           const ownReaders = readers.filter((reader) => reader.name === name)
@@ -69,7 +69,7 @@ export class Metrics {
     this.#durations.observe(labels, seconds)
   }
 
-  /** Adds a reader of a gauge, which is called whenever metrics are read. A reader that fails is skipped. */
+  /** Adds a function that reads values of a gauge. It is called at each read of metrics, and skipped if it fails. */
   watch(name: GaugeName, read: () => Samples | Promise<Samples>): void {
     this.#readers.push({ name, read })
   }

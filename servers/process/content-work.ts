@@ -11,37 +11,37 @@ import type { Contents } from './start-server.js'
 const MINUTE_MILLISECONDS = 60_000
 /** Maximum time for which a stop waits for work in progress. */
 const STOP_MILLISECONDS = 3_000
-/** Delay before requested work starts, so that further requests join it. */
+/** Delay of requested work, so that several requests cause only one run. */
 const SOON_MILLISECONDS = 1_000
 /** Maximum random extension of an interval, as a fraction, so that instances do not work at the same time. */
 const JITTER = 0.2
 
 /**
- * Starts the background work of a server that stores content. It changes pins as the ledger demands, and deletes
- * unused content about every minute.
+ * Starts the background work of a server that stores content. It pins and unpins content on the IPFS node according to
+ * the pin ledger, and deletes expired files and unused content about every minute.
  *
  * @param task - name of `collect` in the metrics
- * @param collect - deletes unused content
- * @returns functions for routes. Without an IPFS node, `settlePins` leaves open pins in the ledger
+ * @param collect - deletes expired files and unused content
+ * @returns functions for routes. Without an IPFS node, `settlePins` resolves to true, and pins stay open in the ledger
  */
-// eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
+// eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- the return type is inferred
 export function startContentWork(
   { env, contents, node, spool, log, metrics }: Pick<ServerAppParts, 'env' | 'log' | 'metrics'> & Contents,
   clock: Clock,
   task: 'collector' | 'sweep',
   collect: (signal: AbortSignal) => Promise<void>
 ) {
-  const pins = node && new PinWorker({ ledger: contents, store: contents, node, log, clock })
-  pins?.start()
+  const pinWorker = node && new PinWorker({ ledger: contents, store: contents, node, log, clock })
+  pinWorker?.start()
   const server = env.name
-  const readOpen = async (): Promise<Samples> => [{ labels: { server }, value: await contents.countOpen() }]
-  if (pins) metrics?.watch('did_auth_pins_open', readOpen)
-  let success: Samples = []
-  metrics?.watch('did_auth_task_success_timestamp_seconds', () => success)
+  const countOpenPins = async (): Promise<Samples> => [{ labels: { server }, value: await contents.countOpen() }]
+  if (pinWorker) metrics?.watch('did_auth_pins_open', countOpenPins)
+  let lastSuccess: Samples = []
+  metrics?.watch('did_auth_task_success_timestamp_seconds', () => lastSuccess)
   const collector = repeatWork(
     async (signal) => {
       await collect(signal)
-      success = [{ labels: { server, task }, value: clock.nowSeconds() }]
+      lastSuccess = [{ labels: { server, task }, value: clock.nowSeconds() }]
     },
     (error) =>
       log.warn(
@@ -52,10 +52,10 @@ export function startContentWork(
   return {
     bodies: new BodyReader(spool),
     repair: createContentRepair({ store: contents, node, log }),
-    settlePins: async (cids: readonly string[]) => pins === undefined || pins.settle(cids),
+    settlePins: async (cids: readonly string[]) => pinWorker === undefined || pinWorker.settle(cids),
     collectSoon: collector.soon,
     stop: async () => {
-      await Promise.all([collector.stop(), pins?.stop()])
+      await Promise.all([collector.stop(), pinWorker?.stop()])
     }
   }
 }
@@ -67,8 +67,8 @@ export type ContentWork = ReturnType<typeof startContentWork>
  * Runs work now and about every minute, but never in parallel. Its timers do not keep the process alive.
  *
  * @param work - should stop when its signal aborts
- * @returns `soon` runs the work within a second; if it is running, a second after it ends. `stop` resolves when no
- *   work is running, or after 3 s
+ * @returns `soon` schedules one run in 1 s, or 1 s after the end of the running work; repeated calls add no run.
+ *   `stop` aborts the work, and resolves when it has ended, or after 3 s
  */
 export function repeatWork(
   work: (signal: AbortSignal) => Promise<void>,
@@ -104,7 +104,7 @@ export function repeatWork(
     stop: async () => {
       stopping.abort()
       clearTimeout(timer)
-      // Work that does not end in time is abandoned: it can be interrupted anywhere.
+      // Work that does not end in time is abandoned. This is safe, because work may be interrupted at any point.
       await waitAtMost(STOP_MILLISECONDS, currentRun)
     }
   }

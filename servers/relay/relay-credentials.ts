@@ -15,16 +15,17 @@ import { isObject, createLazy } from 'express-did-auth/server-kit'
 
 const CREDENTIALS_V1 = 'https://www.w3.org/2018/credentials/v1'
 
-/** Tolerance for `nbf`, which libraries set by the clock of a phone. The challenge proves how fresh a credential is. */
+/** Tolerance for `nbf`, which libraries set by the phone's clock. The challenge limits the age of a credential. */
 const TOLERANCE_SECONDS = 60
 
 /**
  * Parses the credential of a login: the JWT of a W3C credential whose only claim is the challenge. Neither its
  * challenge nor its signature is verified yet.
  *
- * Published clients set neither `nbf` nor `aud`, and either no subject or the service as the subject. A subject must be
- * the issuer or this service, and an audience must be this relay. Otherwise another relay could forward this relay's
- * challenge to its users. `nbf` may be up to 60 s in the future.
+ * Published clients set neither `nbf` nor `aud`. They set no subject, or the service as the subject. If there is a
+ * subject, it must be the issuer or this service. If there is an audience, it must contain the URL of this relay.
+ * Otherwise another relay could let its users sign this relay's challenge, and log in here as these users. `nbf` may be
+ * up to 60 s in the future.
  *
  * @returns `userDid` is the issuer, regardless of other fields
  * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED
@@ -42,10 +43,10 @@ export function parseLoginCredential(
   const context: unknown = credential.vc['@context']
   const { alg } = parsed.header
   // The address of the key can be recovered from the signatures of these two algorithms only.
-  const isForRelay = (alg === 'ES256K' || alg === 'ES256K-R') && isAcceptedAudience(parsed.payload.aud, service.url)
-  if (challenge === undefined || !isForRelay || !Array.isArray(context) || !context.includes(CREDENTIALS_V1)) {
-    throw new DidAuthError('ERR_CREDENTIAL')
-  }
+  const isRecoverable = alg === 'ES256K' || alg === 'ES256K-R'
+  const isForRelay = isAcceptedAudience(parsed.payload.aud, service.url)
+  const isW3c = Array.isArray(context) && context.includes(CREDENTIALS_V1)
+  if (challenge === undefined || !isRecoverable || !isForRelay || !isW3c) throw new DidAuthError('ERR_CREDENTIAL')
   return { userDid: iss, challenge, parsed }
 }
 
@@ -90,8 +91,8 @@ export async function issueRelayToken(
 }
 
 /**
- * Verifies a relay token: format, header, claims, signature and times, in this order. `exp` has no
- * tolerance; `nbf` has the tolerance of the library.
+ * Verifies a relay token: format, header, claims, signature and times, in this order. `exp` has no tolerance; `nbf` may
+ * be up to 5 s in the future.
  *
  * @throws DidAuthError ERR_ACCESS_TOKEN; ERR_ACCESS_TOKEN_EXPIRED if it is valid except for its expiry
  */

@@ -8,17 +8,17 @@ import type { Metrics } from '../observability/metrics.js'
 
 const RETRY_MILLISECONDS = 1_000
 
-/** A storage engine in the network. It may be unavailable at the start, and later. */
+/** A storage engine that is reached over the network. It may be unavailable at any time, also at the start. */
 export interface RemoteEngine {
   /** Name of the engine in the response of `/ready`. */
   readonly name: 'database' | 'redis'
   /** Variable that contains the URL of the engine. */
   readonly variable: 'DATABASE_URL' | 'REDIS_URL'
-  /** @throws DidAuthError ERR_STORE while the engine is unavailable; StartError if its configuration is unusable */
+  /** @throws DidAuthError ERR_STORE while the engine is unavailable; another error if its configuration is unusable */
   readonly check: () => Promise<unknown>
 }
 
-/** Connections to the engines that the environment names, which all servers of a process share. */
+/** Connections to the storage engines in the environment. All servers of a process share these connections. */
 export class Connections {
   /** Undefined: the servers use SQLite. */
   database: PostgresDatabase | undefined
@@ -37,13 +37,14 @@ export class Connections {
     }
   }
 
-  /** Whether storage may become available again while a server runs. */
+  /** Whether a storage engine is remote, so that it may become unavailable and recover while a server runs. */
   get areRemote(): boolean {
     return this.#engines.length > 0
   }
 
   /**
-   * Waits until all engines are available, and migrates or checks the tables of sessions.
+   * Waits until all engines are available. If DATABASE_MIGRATE is on, this migrates the session tables; otherwise it
+   * only checks their version.
    *
    * @param onUnavailable - called once for each unavailable engine, with the reason in words
    * @throws StartError if the configuration of an engine is unusable
@@ -54,7 +55,7 @@ export class Connections {
     }
   }
 
-  /** Adds the numbers of database connections and repetitions to the metrics. */
+  /** Adds the numbers of database connections and of retried SQL statements to the metrics. */
   watch(metrics: Metrics): void {
     const { database } = this
     if (database === undefined) return
@@ -83,13 +84,14 @@ export class Connections {
       const quotas = (this.quotas = await connectRedis(redisUrl))
       this.#engines.push({ name: 'redis', variable: 'REDIS_URL', check: () => pingRedis(quotas) })
     }
+    // An unusable configuration throws here. An unavailable engine does not: `whenAvailable` waits for it.
     for (const { check } of this.#engines) await findUnavailability(check)
   }
 }
 
 /**
  * Checks an engine every second until it is available, and reports once why it is unavailable.
- * @returns the reason if the time has passed; undefined if the engine is available
+ * @returns undefined if the engine is available; after `milliseconds`, the reason why it is still unavailable
  */
 export async function waitUntilAvailable(
   check: () => Promise<unknown>,
@@ -106,7 +108,11 @@ export async function waitUntilAvailable(
   return reason
 }
 
-/** @returns why an engine is unavailable, in words @throws StartError if its configuration is unusable */
+/**
+ * Runs the check of an engine.
+ * @returns the reason in words why the engine is unavailable; undefined if it is available
+ * @throws StartError if the configuration of the engine is unusable
+ */
 export async function findUnavailability(check: () => Promise<unknown>): Promise<string | undefined> {
   try {
     await check()
@@ -116,19 +122,22 @@ export async function findUnavailability(check: () => Promise<unknown>): Promise
   }
 }
 
-/** Whether an error means that an engine is unavailable. Its cause is the reason. */
+/** Whether an error means that an engine is unavailable. The `cause` of the error is the reason. */
 export function isUnavailable(error: unknown): boolean {
   return error instanceof DidAuthError && error.code === 'ERR_STORE'
 }
 
-/** @throws StartError that tells the operator why an engine cannot be used */
+/**
+ * Throws a StartError that tells the operator why an engine cannot be used.
+ * @param what - the engine and its variable
+ */
 export function throwUnusable(error: unknown, what = 'the database (DATABASE_URL)'): never {
   if (error instanceof StartError) throw error
   const reason = isUnavailable(error) ? describeReasonInWords(error) : describeEngineFault(error)
   throw new StartError(`Cannot use ${what}: ${reason}`, { cause: error })
 }
 
-/** Converts the library's message about an engine to one with this process's own command. */
+/** Returns the library's message about an engine, with the `migrate` command in the form that runs this program. */
 export function describeEngineFault(error: unknown): string {
   const message = error instanceof Error ? error.message.replace('express-did-auth: ', '') : String(error)
   return message.replace('npx express-did-auth-servers migrate', ownCommand('migrate'))
@@ -150,13 +159,13 @@ export async function connectDatabase(env: ServerEnv, url: string, timeoutSecond
   return new PostgresDatabase(url, { poolSize, prepare, ...options })
 }
 
-/** Creates quotas in Redis. @throws StartError if the URL is invalid */
+/** Creates the store of quotas in Redis. @throws StartError if the URL is invalid */
 export async function connectRedis(url: string): Promise<QuotaStore & StoreLifecycle> {
   const { redisQuotas } = await import('express-did-auth/stores/redis')
   return startStep('Cannot use Redis (REDIS_URL)', () => redisQuotas(url))
 }
 
-/** @throws DidAuthError ERR_STORE while Redis is unavailable; StartError if it is a node of a cluster */
+/** @throws DidAuthError ERR_STORE while Redis is unavailable; StartError if the URL names one node of a cluster */
 export async function pingRedis(quotas: StoreLifecycle): Promise<void> {
   await quotas.ping().catch((cause: unknown) => {
     if (getErrorCode(cause) === 'ERR_CONFIG') throwUnusable(cause, 'Redis (REDIS_URL)')

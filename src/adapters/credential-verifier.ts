@@ -5,7 +5,7 @@ import type { CredentialClient, CredentialVerifier, Curve, Scheduler } from '../
 import { parseCredential, signerPublicKeys, type UnprovedCredential } from '../protocol/credential.js'
 import { addressOfDid, isEthrDid } from '../protocol/did.js'
 import type { ParsedJwt } from '../protocol/jwt.js'
-import { ownTime } from '../current-request.js'
+import { noDeadline } from '../time.js'
 import type { IssuerKeys } from './cached-issuer-keys.js'
 import { toAbsoluteKeyId, isSecp256k1Key, listKeyForms, type IssuerKey, type ListedKey } from './did-document.js'
 
@@ -86,7 +86,7 @@ export function createCredentialVerifier(parts: CredentialVerifierParts): Creden
   }
 
   return {
-    async verify(jwts, { did, client }, nowSeconds, deadline = ownTime) {
+    async verify(jwts, { did, client }, nowSeconds, deadline = noDeadline) {
       const unproved: UnprovedCredential[] = jwts.map((jwt) => parseCredential(jwt, did, nowSeconds))
       const issuers = new Set(unproved.map(({ credential }) => credential.issuer))
       await deadline.within(

@@ -5,7 +5,7 @@ import type { Curve, Deadline, Logger, ServiceKey, Signer } from '../ports.js'
 import { addressOfPublicKey } from '../protocol/curve.js'
 import { addressOfDid, isEthrDid } from '../protocol/did.js'
 import { parseSignerOutput } from '../protocol/personal-sign.js'
-import { ownTime } from '../current-request.js'
+import { noDeadline } from '../time.js'
 import { issueJwt, findLocalKey, signWith } from './es256k-signer.js'
 
 const SIGNER_SECONDS = 10
@@ -48,7 +48,7 @@ export function createServiceKey(parts: SignerParts, signer: Signer, serviceDid:
   }
 
   const recoverKeys = async (probe: string): Promise<Uint8Array[]> => {
-    const signature = await askSigner(probe, ownTime)
+    const signature = await askSigner(probe, noDeadline)
     const hash = parts.curve.sha256(probe)
     return [0, 1].flatMap((recovery) => parts.curve.recover(hash, signature, recovery) ?? [])
   }

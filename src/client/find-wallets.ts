@@ -27,17 +27,17 @@ export interface FindWalletsOptions {
 /** Lists the wallets of the browser for `findWallets`, which loads this module on demand. */
 export async function listWallets({ ms = 300, onLate }: FindWalletsOptions): Promise<FoundWallet[]> {
   if (!browser.dispatchEvent) return []
-  const found = new Map<Eip1193Provider, FoundWallet>()
+  const wallets = new Map<Eip1193Provider, FoundWallet>()
   let isLate = false
   const onAnnouncement = (event: object): void => {
     // The provider is not checked here: a broken one fails at its first request.
     const { info, provider } = parseFields(parseFields(event).detail) as { info: unknown; provider?: Eip1193Provider }
     const { rdns: id, name, icon } = parseFields(info)
-    if (!isText(id) || !isText(name) || !provider || found.get(provider)?.id === id) return
+    if (!isText(id) || !isText(name) || !provider || wallets.get(provider)?.id === id) return
     // Loading an icon from a URL would tell its host who visits the page.
     const image = isText(icon) && icon.startsWith('data:image/') ? icon : undefined
     const wallet = { id, name, icon: image, provider }
-    found.set(provider, wallet)
+    wallets.set(provider, wallet)
     if (isLate) onLate?.(wallet)
   }
   const type = 'eip6963:announceProvider'
@@ -47,8 +47,8 @@ export async function listWallets({ ms = 300, onLate }: FindWalletsOptions): Pro
   isLate = true
   if (!onLate) browser.removeEventListener?.(type, onAnnouncement)
   const provider = browser.ethereum
-  if (provider && !found.has(provider)) {
-    found.set(provider, { id: 'injected', name: 'Browser wallet', icon: undefined, provider })
+  if (provider && !wallets.has(provider)) {
+    wallets.set(provider, { id: 'injected', name: 'Browser wallet', icon: undefined, provider })
   }
-  return [...found.values()]
+  return [...wallets.values()]
 }

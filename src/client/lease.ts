@@ -18,16 +18,16 @@ export async function runWithLease<T>(
   run: () => Promise<T>
 ): Promise<T> {
   const key = `${name} lease`
-  const own = createRandomText()
+  const id = createRandomText()
   const read = async (): Promise<Readonly<Record<string, unknown>>> => parseFields(parseJson(await storage.get(key)))
   while (waits()) {
     const secondsLeft = Number((await read()).until ?? 0) - wallSeconds()
     const isFree = secondsLeft <= 0 || secondsLeft > LOCK_SECONDS
-    if (isFree) await storage.set(key, JSON.stringify({ own, until: wallSeconds() + LOCK_SECONDS }))
+    if (isFree) await storage.set(key, JSON.stringify({ id, until: wallSeconds() + LOCK_SECONDS }))
     await pause(SETTLING_SECONDS)
-    if (isFree && (await read()).own === own) break
+    if (isFree && (await read()).id === id) break
   }
   return run().finally(async () => {
-    if ((await read()).own === own) await storage.delete(key)
+    if ((await read()).id === id) await storage.delete(key)
   })
 }

@@ -10,7 +10,7 @@ const CORS_ORIGIN = 'Access-Control-Allow-Origin'
 
 const parseCookies = cookieParser()
 
-/** An Express request as the endpoints read it. Nothing is computed before it is read. */
+/** Express request with the interface that the endpoints read. Each property is computed on access. */
 export class ExpressRequest implements HttpRequest {
   readonly #req: Request
 
@@ -38,7 +38,10 @@ export class ExpressRequest implements HttpRequest {
     return this.#req.headers
   }
 
-  /** Runs cookie-parser on a shim, because on the request it would replace the cookies of the application's parser. */
+  /**
+   * Cookies by name, parsed into a separate object. If cookie-parser set `req.cookies`, a later parser of the
+   * application would skip the request.
+   */
   get cookies(): Readonly<Record<string, unknown>> {
     const shim: { headers: IncomingHttpHeaders; cookies?: Record<string, unknown> } = { headers: this.#req.headers }
     // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- it reads headers.cookie only
@@ -46,7 +49,7 @@ export class ExpressRequest implements HttpRequest {
     return shim.cookies ?? {}
   }
 
-  /** Follows the `trust proxy` of the application. */
+  /** Address of the client according to the application's setting `trust proxy`. */
   get clientAddress(): string | undefined {
     return this.#req.ip
   }
@@ -76,14 +79,17 @@ export class ExpressRequest implements HttpRequest {
   }
 }
 
-/** Whether a parser has read the body. Those of Express 4 set `{}` and leave a body of another type unread. */
+/**
+ * Whether a body parser has read the body. An unread `{}` does not count: parsers of Express 4 set it for content types
+ * that they skip.
+ */
 export function hasParsedBody(req: Request): boolean {
   const body: unknown = req.body
   const isPlaceholder = isObject(body) && Object.keys(body).length === 0 && !req.readableDidRead
   return body !== undefined && !isPlaceholder
 }
 
-/** Sends an answer. A CORS header that the application has set stays, and cookies are added to its own. */
+/** Sends an answer. Keeps an `Access-Control-Allow-Origin` and cookies that the application has set. */
 export function sendAnswer(res: Response, { status, headers, cookies, body = '', errorCode }: HttpAnswer): void {
   if (errorCode !== undefined) rememberErrorCode(res, errorCode)
   if (cookies !== undefined) res.append('Set-Cookie', [...cookies])
@@ -110,7 +116,7 @@ function receiveBody(req: Request, maxBytes: number): Promise<Uint8Array> {
       reject(new DidAuthError('ERR_TOO_LARGE'))
     })
     req.on('end', () => resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)))
-    // A client that disconnects before the end is not a failure of the service, and does not read this answer.
+    // ERR_JSON is a 400, because an early disconnect is not a failure of the service. The client gets no answer.
     const onBroken = (): void => {
       if (!req.readableEnded) reject(new DidAuthError('ERR_JSON'))
     }

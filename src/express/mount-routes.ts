@@ -1,5 +1,5 @@
 import type { ErrorRequestHandler, Request, RequestHandler } from 'express'
-import { runAsClient } from '../current-request.js'
+import { runAsClient } from '../current-client.js'
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import { createClient } from '../http/client-network.js'
 import type { HttpParts } from '../http/guard.js'

@@ -3,7 +3,7 @@ import type { AuthenticatedUser } from '../ports.js'
 import { assertInForce, verifyAccessToken, type AccessTokenClaims } from '../protocol/access-token.js'
 import { addressOfDid, canonicalDid, isEthrDid } from '../protocol/did.js'
 import { endOfSession } from '../protocol/session.js'
-import { getController } from './did-control.js'
+import { getController } from './user.js'
 import { chargeUser } from './limits.js'
 import type { Parts } from './parts.js'
 

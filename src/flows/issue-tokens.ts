@@ -1,13 +1,12 @@
 import { Buffer } from 'node:buffer'
 import { DidAuthError } from '../errors.js'
 import { createAccessTokenPayload, RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
-import type { Curve } from '../protocol/curve.js'
-import { addressOfDid, canonicalDid } from '../protocol/did.js'
 import type { JsonObject } from '../protocol/json.js'
 import type { LoginProof } from '../protocol/login-proof.js'
 import { hashRefreshToken } from '../protocol/session.js'
-import type { AuthenticatedUser, UserIdentity } from '../ports.js'
+import type { AuthenticatedUser } from '../ports.js'
 import type { LoginParts, Parts } from './parts.js'
+import type { ProvedUser } from './user.js'
 
 const TOKEN_ID_BYTES = 16
 const USER_TAG_BYTES = 6
@@ -20,16 +19,6 @@ export interface Tokens {
   refreshToken: string
   /** Lifetime of the refresh token in seconds. */
   refreshTokenSeconds: number
-}
-
-/** A user who proved control of a DID. */
-export interface ProvedUser extends UserIdentity {
-  did: string
-}
-
-/** Returns a DID with its comparable forms. @throws DidAuthError ERR_DID_UNSUPPORTED as `addressOfDid` */
-export function identifyUser(curve: Curve, did: string): ProvedUser {
-  return { did, canonicalDid: canonicalDid(did), address: addressOfDid(did, curve) }
 }
 
 /** Signs an access token for a session. @throws DidAuthError ERR_SIGNER */

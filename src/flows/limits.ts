@@ -5,8 +5,8 @@ import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import type { Client, Clock, QuotaStore, SecurityEvent } from '../ports.js'
 import { canonicalDid } from '../protocol/did.js'
 
-// Each user has a quota, which nobody else can use up. Requests without a proof are charged to budgets of their client
-// network, so that no client locks another out.
+// Each authenticated user has a quota, which nobody else can use up. Other requests are charged to budgets of their
+// client network, so that no client locks another out.
 
 /** Budgets of a client network, as multiples of a user's quota. */
 const FACTORS = { didRequests: 10, failedProofs: 100, logins: 50, nonces: 50, reads: 1 } satisfies Partial<
@@ -20,12 +20,12 @@ const CONTRACT_PROOFS = 30
 const KEY_CHARACTERS = 22
 
 /** Budgets that are not charged behind an untrusted proxy, because all its users would share them. */
-const NOT_SHARED: ReadonlySet<Quota['budget']> = new Set(['logins', 'nonces'])
+const UNCHARGED_IF_SHARED: ReadonlySet<Quota['budget']> = new Set(['logins', 'nonces'])
 
 /**
  * A budget of a client network:
- * - `didRequests`: requests that name a DID without a proof, per DID
- * - `failedProofs`: refused proofs, and keys of credentials that were tried
+ * - `didRequests`: requests that name a DID but do not prove it, counted separately for each DID
+ * - `failedProofs`: refused proofs, and each issuer key that is tried on a credential
  * - `logins`: logins with a valid proof
  * - `nonces`: requested nonces; pages request one even if the visitor does not log in
  * - `contracts`: proofs that a blockchain node verifies
@@ -53,8 +53,8 @@ export interface Quotas {
 /** Sender of a request that is not authenticated. */
 export interface Caller extends Client {
   /**
-   * Networks to which its requests are charged, the smallest first, each with a factor for its budgets. Requests that a
-   * page of another site makes a browser send are charged to separate networks, so that no page locks its visitor out.
+   * Networks to which its requests are charged, the smallest first. `factor` multiplies the budgets of a network.
+   * Requests that a page of another site caused have separate networks, so that no page locks its visitor out.
    */
   readonly networks: readonly { network: string; factor: number }[]
   /** Whether many users may share the address, because it belongs to an untrusted proxy. */
@@ -83,7 +83,7 @@ const UNPROVED: ReadonlySet<DidAuthErrorCode> = new Set([
 ])
 
 /** Refusals of valid signatures. They are charged to the client network, but not to the budget of the DID. */
-const OUTDATED: ReadonlySet<DidAuthErrorCode> = new Set([
+const PROVED: ReadonlySet<DidAuthErrorCode> = new Set([
   'ERR_CHALLENGE_EXPIRED',
   'ERR_CHALLENGE_USED',
   // The challenge is not consumed, so the same body can be sent again and costs the same work.
@@ -113,7 +113,7 @@ export function assertProofBudget(parts: BudgetParts & { quotas: Pick<Quotas, 'a
   }
 }
 
-/** Reports and charges a refused proof. If it proved nothing, it is also charged to the budget of its DID. */
+/** Reports and charges a refused proof. Codes in {@link UNPROVED} are also charged to the budget of the DID. */
 export async function chargeRefusal(
   parts: ChargeParts & { report: (event: Omit<SecurityEvent, 'atSeconds'>) => void },
   { did, client }: { did?: string | undefined; client: Caller },
@@ -121,7 +121,7 @@ export async function chargeRefusal(
 ): Promise<void> {
   if (!(error instanceof DidAuthError)) return
   const { code } = error
-  if (!UNPROVED.has(code) && !OUTDATED.has(code)) return
+  if (!UNPROVED.has(code) && !PROVED.has(code)) return
   const event = { type: 'proof-refused', code, clientNetwork: client.network } as const
   parts.report(did === undefined ? event : { ...event, did })
   await charge(parts, client, 'failedProofs')
@@ -129,7 +129,7 @@ export async function chargeRefusal(
 }
 
 function listQuotas({ settings }: BudgetParts, caller: Caller, budget: Budget, did?: string): Quota[] {
-  if (caller.isShared && NOT_SHARED.has(budget)) return []
+  if (caller.isShared && UNCHARGED_IF_SHARED.has(budget)) return []
   const limit = budget === 'contracts' ? CONTRACT_PROOFS : settings.maxRequestsPerTimeSlot * FACTORS[budget]
   const label = did === undefined ? budget : `${budget} ${canonicalDid(did)}`
   return caller.networks.map(({ network, factor }) => ({ budget, name: `${label} ${network}`, limit: limit * factor }))
@@ -151,7 +151,7 @@ export function createServiceQuotas(
   let clearedAtSeconds = clock.nowSeconds()
 
   /** Clears the caches once per time slot, so that client addresses stay in memory for at most two slots. */
-  const clearInTime = (nowSeconds: number): void => {
+  const clearOncePerSlot = (nowSeconds: number): void => {
     if (Math.abs(nowSeconds - clearedAtSeconds) < timeSlotSeconds) return
     clearedAtSeconds = nowSeconds
     keys.clear()
@@ -166,7 +166,7 @@ export function createServiceQuotas(
     return key
   }
 
-  const assertKeyLeft = (quota: Quota, key: string, nowSeconds: number): void => {
+  const assertNotUsedUp = (quota: Quota, key: string, nowSeconds: number): void => {
     const resetsAtSeconds = usedUp.get(key) ?? -Infinity
     if (nowSeconds < resetsAtSeconds) throw createLimitError(quota, resetsAtSeconds - nowSeconds)
   }
@@ -175,9 +175,9 @@ export function createServiceQuotas(
     async charge(store, quota) {
       const { budget, name, limit } = quota
       const nowSeconds = clock.nowSeconds()
-      clearInTime(nowSeconds)
+      clearOncePerSlot(nowSeconds)
       const key = computeKey(name)
-      assertKeyLeft(quota, key, nowSeconds)
+      assertNotUsedUp(quota, key, nowSeconds)
       const { isCharged, count, resetsAtSeconds } = await store.chargeQuota({
         service: serviceUrl,
         kind: budget === 'requests' ? 'request' : 'anonymous',
@@ -190,7 +190,7 @@ export function createServiceQuotas(
       if (!isCharged || count >= limit) usedUp.set(key, resetsAtSeconds)
       if (!isCharged) throw createLimitError(quota, resetsAtSeconds - nowSeconds)
     },
-    assertLeft: (quota) => assertKeyLeft(quota, computeKey(quota.name), clock.nowSeconds())
+    assertLeft: (quota) => assertNotUsedUp(quota, computeKey(quota.name), clock.nowSeconds())
   }
 }
 

@@ -3,12 +3,12 @@ import { DidAuthError } from '../errors.js'
 import { ethrDid, toContractDid } from '../protocol/did.js'
 import { RESERVED_STATEMENT } from '../protocol/format-siwe-message.js'
 import { toAccountId, assertInTime, assertOwnSite, parseSiweMessage, type Account } from '../protocol/siwe-message.js'
-import { findControllers } from './did-control.js'
-import { openSession, identifyUser, type Tokens } from './issue-tokens.js'
-import { charge, chargeRefusal, type Caller } from './limits.js'
+import { completeLogin } from './complete-login.js'
+import type { Tokens } from './issue-tokens.js'
+import { chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts } from './parts.js'
-import { runBusinessLogic } from './run-business-logic.js'
 import { consumeNonce, verifyNonce } from './siwe-nonce.js'
+import { findControllers, identifyUser } from './user.js'
 import { verifyAccount } from './verify-account.js'
 
 /** The body of a login by an EIP-4361 message, and its sender. */
@@ -45,16 +45,19 @@ export async function logInWithSiwe(
       const expected = 'a DID whose document still lists the address in the DID'
       throw new DidAuthError('ERR_CHALLENGE', { reason: { check: 'control', expected, option: 'didControl' } })
     }
-    await charge(parts, client, 'logins')
-    await consumeNonce(parts, nonce)
     const { statement, resources, requestId, chainId } = message
     const { canonicalDid, address } = user
     const identity = { canonicalDid, address, siwe: { statement, resources, requestId, chainId } }
     const logic = settings.authenticationBusinessLogic
-    const logicClaims = logic && (await runBusinessLogic(parts, () => logic(user.did, identity)))
-    const tokenClaims = { ...logicClaims, acct: toAccountId(account), amr: [method] }
-    const proof = { message: text, signature: String(signature) }
-    const tokens = await openSession(parts, user, { event: 'login', proof, tokenClaims })
+    const tokens = await completeLogin(parts, {
+      event: 'login',
+      user,
+      client,
+      proof: { message: text, signature: String(signature) },
+      consume: () => consumeNonce(parts, nonce),
+      logic: logic && (() => logic(user.did, identity)),
+      claims: { acct: toAccountId(account), amr: [method] }
+    })
     return { user: { did, ...account }, tokens }
   } catch (error) {
     await chargeRefusal(parts, { did, client }, error)

@@ -7,11 +7,11 @@ import { loginMessage, signUpMessages, type LoginDialect } from '../protocol/log
 import { parseSignature } from '../protocol/personal-sign.js'
 import { findMissing, type Claim, type SelectiveDisclosureResponse } from '../protocol/selective-disclosure.js'
 import { consumeChallenge, countUses, type VerifiedUse } from './challenge-uses.js'
-import { assertKeyDid, findControllers } from './did-control.js'
-import { openSession, identifyUser, type ProvedUser, type Tokens } from './issue-tokens.js'
+import { completeLogin } from './complete-login.js'
+import type { Tokens } from './issue-tokens.js'
 import { charge, chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts, Parts } from './parts.js'
-import { runBusinessLogic } from './run-business-logic.js'
+import { assertKeyDid, findControllers, identifyUser, type ProvedUser } from './user.js'
 
 /** The body of a login, and its sender. */
 export type LoginRequest = { did: string; sig: unknown; client: Caller }
@@ -83,17 +83,18 @@ interface Proof {
 }
 
 async function prove(parts: LoginParts, request: LoginRequest, proof: Proof): Promise<Tokens> {
-  const { client } = request
   try {
     const { user, use, message } = await verifyControl(parts, request, proof)
     const logic = await proof.prepare()
-    await charge(parts, client, 'logins')
-    await consumeChallenge(parts, user.canonicalDid, use)
     const { canonicalDid, address } = user
-    const tokenClaims = logic && (await runBusinessLogic(parts, () => logic({ canonicalDid, address })))
-    const event = proof.flow === 'logIn' ? 'login' : 'signup'
-    const signed = { message, signature: String(request.sig) }
-    return await openSession(parts, user, { event, proof: signed, tokenClaims })
+    return await completeLogin(parts, {
+      event: proof.flow === 'logIn' ? 'login' : 'signup',
+      user,
+      client: request.client,
+      proof: { message, signature: String(request.sig) },
+      consume: () => consumeChallenge(parts, canonicalDid, use),
+      logic: logic && (() => logic({ canonicalDid, address }))
+    })
   } catch (error) {
     await chargeRefusal(parts, request, error)
     throw error

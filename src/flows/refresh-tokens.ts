@@ -4,11 +4,10 @@ import { replaceClaims } from '../protocol/access-token.js'
 import type { Client } from '../ports.js'
 import type { JsonObject } from '../protocol/json.js'
 import { hashRefreshToken, isTokenOf, judgeRefresh, type StoredSession } from '../protocol/session.js'
-import { assertStillInControl, getController } from './did-control.js'
-import { issueAccessToken, createRefreshToken, identifyUser, computeSessionEnd } from './issue-tokens.js'
-import type { ProvedUser, Tokens } from './issue-tokens.js'
+import { issueAccessToken, createRefreshToken, computeSessionEnd, type Tokens } from './issue-tokens.js'
 import type { Parts } from './parts.js'
 import { isRefusal, runBusinessLogic } from './run-business-logic.js'
+import { assertStillInControl, getController, identifyUser, type ProvedUser } from './user.js'
 
 const REFRESH_TOKEN = /^([A-Za-z0-9_-]{1,64})\.[A-Za-z0-9_-]{43}$/
 

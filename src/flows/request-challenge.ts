@@ -4,7 +4,7 @@ import { createRouteUrl } from '../protocol/parse-url.js'
 import type { ChallengeFlow, Client } from '../ports.js'
 import type { Parts } from './parts.js'
 import { countUses } from './challenge-uses.js'
-import { assertKeyDid } from './did-control.js'
+import { assertKeyDid } from './user.js'
 
 /** A challenge for one DID, with a selective disclosure request if the service requests data at sign up. */
 export interface ChallengeAnswer {

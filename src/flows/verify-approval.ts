@@ -5,11 +5,10 @@ import { toContractDid } from '../protocol/did.js'
 import { encodeHex } from '../protocol/encoding.js'
 import type { LoginProof } from '../protocol/login-proof.js'
 import { assertInTime, assertOwnSite, parseSiweMessage } from '../protocol/siwe-message.js'
-import { findControllers, isContractDid } from './did-control.js'
-import { identifyUser } from './issue-tokens.js'
 import { chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts } from './parts.js'
 import { consumeNonce, issueNonce, verifyNonce } from './siwe-nonce.js'
+import { findControllers, identifyUser, isContractDid } from './user.js'
 import { verifyAccount } from './verify-account.js'
 
 /** Message and signature of an approval, as received. */

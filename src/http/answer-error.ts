@@ -64,8 +64,8 @@ export function createErrorAnswerer({ logger, report, parseError, ...format }: E
 function parseDidAuthError(thrown: unknown): FailedRequest {
   const error = thrown instanceof DidAuthError ? thrown : new DidAuthError('ERR_INTERNAL', { cause: thrown })
   const { code, message: text, details, retryAfterSeconds, reason, cause } = error
-  const known = { status: errorStatuses[code], code, text, logText: errorTexts[code] }
-  return { ...known, details, retryAfterSeconds, reason, cause }
+  const status = errorStatuses[code]
+  return { status, code, text, logText: errorTexts[code], details, retryAfterSeconds, reason, cause }
 }
 
 /**

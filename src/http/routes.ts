@@ -17,12 +17,15 @@ import { answerOwnSession, answerRevokedSession, answerSessions } from './sessio
 import { answerSignUp } from './sign-up.js'
 import { answerNonce, answerSiweLogIn } from './siwe.js'
 
-/** A route of the library: `path` itself, or `path/:parameter`. A GET answers HEAD as well. */
+/** Route of the library. It matches `path`, or `path/:parameter` with `hasParameter`. A GET route also answers HEAD. */
 export interface Route {
   method: 'GET' | 'POST' | 'DELETE'
   path: string
   hasParameter?: true
-  /** Whether a request that another site made a browser send is refused in cookie mode. Others have their own check. */
+  /**
+   * Whether cookie mode refuses requests that another site made a browser send. Other unsafe routes check this
+   * themselves.
+   */
   isSameSiteOnly?: true
   /** Answers a request, or rejects with the error to answer. The parameter is the last segment of the path. */
   answer: (http: HttpParts, request: HttpRequest, parameter: unknown) => Promise<HttpAnswer>
@@ -30,13 +33,13 @@ export interface Route {
   answerError?: (http: HttpParts, request: HttpRequest, error: unknown) => HttpAnswer
 }
 
-/** A route with the parameter of a request. */
+/** Route that a request matches, and the request's parameter. */
 export interface RouteMatch {
   route: Route
   parameter?: string | undefined
 }
 
-/** Settings of an Express application that change which paths are the same. */
+/** Express settings that make the comparison of paths stricter. */
 export type RoutingRule = 'strict routing' | 'case sensitive routing'
 
 /** Lists the routes whose path is configured. */
@@ -88,9 +91,9 @@ export async function answerRequest(
 }
 
 /**
- * Creates the lookup of our routes. It reads a table once or twice, where Express would try a pattern for each route
- * with every request of the application. As in Express, case and one trailing slash make no difference, unless the
- * application enables a {@link RoutingRule}. Returns undefined for a request of the application.
+ * Creates a function that finds the route of a request, or returns undefined for a request of the application. One or
+ * two lookups in a table replace the patterns that Express would try for every request. As in Express, case and one
+ * trailing slash make no difference, unless the application enables a {@link RoutingRule}.
  */
 export function createRouteFinder(
   routes: readonly Route[]
@@ -98,7 +101,7 @@ export function createRouteFinder(
   request: Pick<HttpRequest, 'method' | 'path'>,
   isEnabled: (rule: RoutingRule) => boolean
 ) => RouteMatch | undefined {
-  // No path of a request has a blank.
+  // Keys of routes with a parameter end with ` :`. The path of a request contains no space, so it never equals one.
   const table = new Map(
     routes.map((route) => [toRouteKey(route.method, route.path) + (route.hasParameter ? ' :' : ''), route])
   )
@@ -116,7 +119,10 @@ export function createRouteFinder(
   }
 }
 
-/** Whether a path is spelt as configured. Called only if it differs at most in case and last slash, to save time. */
+/**
+ * Whether the enabled rules accept the spelling of a path. To save time, the caller first finds the path in the table,
+ * so the two paths differ at most in case and last slash.
+ */
 function hasSameSpelling(isEnabled: (rule: RoutingRule) => boolean, path: string, configured: string): boolean {
   if (path === configured) return true
   if (isEnabled('strict routing') && path.endsWith('/') !== configured.endsWith('/')) return false
@@ -131,7 +137,7 @@ function trimSlash(path: string): string {
   return path.endsWith('/') ? path.slice(0, -1) : path
 }
 
-/** Decodes a segment; undefined if it is badly percent-encoded: the route decides what that means. */
+/** Decodes a path segment. Returns undefined for malformed percent-encoding, which the route handles. */
 function decodeSegment(segment: string): string | undefined {
   try {
     return decodeURIComponent(segment)

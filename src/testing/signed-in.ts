@@ -6,16 +6,16 @@ import { sendApproved } from './approve.js'
 import { findMounts } from './find-mount.js'
 import type { TestWallet } from './wallet.js'
 
-/** An application of Express or `node:http`, a server, or the URL of a running one. */
+/** An Express or `node:http` application, a server, or the URL of a running application. */
 export type AppUnderTest = RequestListener | Server | string
 
 /** Paths of the login routes. By default they are found in the application, or common paths are tried. */
 export interface SignedInOptions {
-  /** Path of the router that has the login routes, such as `/api`; `''` for none. */
+  /** Path prefix of the login routes, such as `/api`; `''` for no prefix. */
   mountPath?: string | undefined
-  /** `requestAuthPath` of `setupDidAuth`. Default: the application's, else `/request-auth`. */
+  /** `requestAuthPath` of `setupDidAuth`. Default: as in the app if `authPath` is absent, else `/request-auth`. */
   requestAuthPath?: string | undefined
-  /** `authPath` of `setupDidAuth`. Default: the application's, else `/auth`. */
+  /** `authPath` of `setupDidAuth`. Default: as in the app if `requestAuthPath` is absent, else `/auth`. */
   authPath?: string | undefined
 }
 
@@ -35,12 +35,13 @@ export interface SignedInFetch {
 const urls = new WeakMap<RequestListener | Server, Promise<string>>()
 
 /**
- * Logs a wallet in as a client does, and returns a `fetch` for that user. The signed domain is that of `serviceUrl`.
+ * Logs in with a wallet as a client does, and returns a `fetch` for that user. The wallet signs the domain of the
+ * service's `serviceUrl`.
  *
- * An application that does not listen yet gets a port; you need not close it. The login routes of an application in
- * this process are found below any path. For others, common paths are tried by requests.
+ * An application that does not listen yet is started on a free port; you need not close it. In an application of this
+ * process, the login routes are found below any path. Otherwise common paths are requested.
  *
- * @param options - paths of the login routes, if they are not found
+ * @param options - paths of the login routes, needed only if they are not found
  * @throws Error with status and text of the answer if the login is refused, or if the routes are not found
  * @example
  * const fetch = await signedIn(app, wallet('alice'))
@@ -85,31 +86,31 @@ async function findLogin(
   { mountPath, ...paths }: SignedInOptions,
   postEmpty: (path: string) => Promise<Response>
 ): Promise<Login> {
-  const inspected: unknown = app instanceof Server ? app.listeners('request')[0] : app
-  const allMounts = findMounts(inspected)
+  const listener: unknown = app instanceof Server ? app.listeners('request')[0] : app
+  const allMounts = findMounts(listener)
   const mounts = mountPath === undefined ? allMounts : allMounts.filter(({ path }) => path === mountPath)
   const [{ path, service } = { path: mountPath ?? '' }] = mounts
   if (service !== undefined && paths.requestAuthPath === undefined && paths.authPath === undefined) {
     const { requestAuthPath, authPath } = service
-    return { domain: findDomain(service.serviceUrl), ...below(path, { requestAuthPath, authPath }) }
+    return { domain: findDomain(service.serviceUrl), ...addPrefix(path, { requestAuthPath, authPath }) }
   }
   const { requestAuthPath = '/request-auth', authPath = '/auth' } = paths
   const candidates = mountPath === undefined ? ['', ...mounts.map((mount) => mount.path)] : [mountPath]
   let firstAnswer: Response | undefined
   for (const candidate of new Set(candidates)) {
-    const login = below(candidate, { requestAuthPath, authPath })
+    const login = addPrefix(candidate, { requestAuthPath, authPath })
     const answer = await postEmpty(login.requestAuthPath)
     firstAnswer ??= answer
-    // The refusal of a request without a DID contains the `serviceUrl`.
+    // The route refuses a request without a DID with 401, and names the `serviceUrl` as the realm.
     const realm = /^DIDAuth realm="([^"]*)"$/.exec(answer.headers.get('www-authenticate') ?? '')?.[1]
     if (realm !== undefined) return { domain: findDomain(realm), ...login }
   }
   const { url = '', status = 0 } = firstAnswer ?? {}
-  const remedy = "give { mountPath: '/api' }, or requestAuthPath and authPath"
+  const remedy = "pass the path of the login routes, such as { mountPath: '/api' }, or requestAuthPath and authPath"
   throw new Error(`${url} answered ${status} instead of a 401 of express-did-auth: ${remedy}`)
 }
 
-function below(mountPath: string, { requestAuthPath, authPath }: Omit<Login, 'domain'>): Omit<Login, 'domain'> {
+function addPrefix(mountPath: string, { requestAuthPath, authPath }: Omit<Login, 'domain'>): Omit<Login, 'domain'> {
   const start = mountPath.replace(/\/$/, '')
   return { requestAuthPath: start + requestAuthPath, authPath: start + authPath }
 }
@@ -125,7 +126,7 @@ async function assertAccepted(answer: Response): Promise<Response> {
 
 async function readCredentials(answer: Response): Promise<Record<string, string>> {
   const cookies = answer.headers.getSetCookie().map((cookie) => cookie.split(';', 1).join())
-  // The body is empty if the tokens are cookies. Cookies without tokens come from the application's middleware.
+  // If the tokens are cookies, the body is empty. The application's middleware may set other cookies.
   const body = await answer.text()
   return {
     ...(body !== '' && { Authorization: `DIDAuth ${String(readField(JSON.parse(body), 'accessToken'))}` }),

@@ -5,7 +5,7 @@ import { es256kSigner, type Signer } from 'express-did-auth'
 import { loadCurve } from '../../src/adapters/curve.js'
 import { createServiceKey } from '../../src/adapters/signer-service-key.js'
 import type { Curve, ServiceKey } from '../../src/ports.js'
-import { ownTime } from '../../src/current-request.js'
+import { noDeadline } from '../../src/time.js'
 import { createNumberedWallet } from '../support/wallet.js'
 import { createThrowing } from '../support/refusal.js'
 
@@ -49,7 +49,7 @@ function rs(data: unknown, privateKey: string): { r: string; s: string; yParity:
   return { r: r.slice(2), s: s.slice(2), yParity }
 }
 
-const sign = (key: ServiceKey): Promise<string> => key.issueJwt({ iss: wallet.did, iat: 0 }, ownTime)
+const sign = (key: ServiceKey): Promise<string> => key.issueJwt({ iss: wallet.did, iat: 0 }, noDeadline)
 
 /** Expects a signature of 64 bytes with low s over the signed data. */
 async function expectSignedBy({ privateKey }: typeof wallet, key: ServiceKey): Promise<void> {

@@ -9,7 +9,7 @@ export interface Answer {
 
 interface Pending {
   text: string
-  isAgain: boolean
+  isRetry: boolean
   resolve: (answer: Answer) => void
   reject: (error: Error) => void
 }
@@ -18,8 +18,8 @@ interface Pending {
  * Keep-alive connection with minimal cost, because the load generator shares two cores with the measured server.
  * Responses must carry Content-Length.
  *
- * Servers close idle connections, for example after the machine was suspended. Like other HTTP clients, it then sends
- * the request again on a new connection, if no part of a response has arrived.
+ * Servers close idle connections, for example after the machine was suspended. If a connection closes before any
+ * response data, the request is sent once again on a new connection, as other HTTP clients do.
  */
 export class Connection {
   readonly #port: number
@@ -39,10 +39,10 @@ export class Connection {
     return this.write('POST', path, JSON.stringify(body), headers)
   }
 
-  /** Sends a request with a body, or none if it is empty. @param headers - each with its line end */
+  /** Sends a request; if `json` is empty, its body is empty. @param headers - header lines that each end with CRLF */
   write(method: string, path: string, json: string, headers = ''): Promise<Answer> {
-    const body = `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(json)}`
-    return this.#send(`${method} ${path} HTTP/1.1\r\nHost: localhost\r\n${body}\r\n${headers}\r\n${json}`)
+    const bodyHeaders = `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(json)}`
+    return this.#send(`${method} ${path} HTTP/1.1\r\nHost: localhost\r\n${bodyHeaders}\r\n${headers}\r\n${json}`)
   }
 
   close(): void {
@@ -52,7 +52,7 @@ export class Connection {
 
   #send(text: string): Promise<Answer> {
     return new Promise((resolve, reject) => {
-      this.#pending = { text, isAgain: false, resolve, reject }
+      this.#pending = { text, isRetry: false, resolve, reject }
       this.#write(text)
     })
   }
@@ -73,8 +73,8 @@ export class Connection {
     socket.on('close', () => {
       const pending = this.#pending
       if (socket !== this.#socket || pending === undefined) return
-      if (pending.isAgain || this.#received !== '') pending.reject(failure)
-      else this.#write((this.#pending = { ...pending, isAgain: true }).text)
+      if (pending.isRetry || this.#received !== '') pending.reject(failure)
+      else this.#write((this.#pending = { ...pending, isRetry: true }).text)
     })
     return socket
   }
@@ -130,13 +130,15 @@ export interface Tokens {
   refreshToken: string
 }
 
-/** Paths of a login at this package's routes, and at those of bare Express with answers of the same size. */
+/** Paths of the two requests of a login at this package's routes. */
 export const OURS = ['/request-auth', '/auth'] as const
+/** Paths of plain Express routes that parse JSON and send responses of the same size. */
 export const BARE = ['/bare-challenge', '/bare-tokens'] as const
+/** Paths of the same routes, except that they discard the request body instead of parsing it. */
 export const DRAINED = ['/drained-challenge', '/drained-tokens'] as const
 export type LoginPaths = typeof OURS | typeof BARE | typeof DRAINED
 
-/** Logs in by this package's protocol. @returns the response to the second request, even a refusal */
+/** Logs in by this package's protocol. @returns the last response, even if it refuses the login */
 export async function tryLogin(
   connection: Pick<Connection, 'post'>,
   wallet: BenchWallet,
@@ -147,7 +149,7 @@ export async function tryLogin(
   const { challenge } = JSON.parse(response.body) as { challenge: string }
   const sig = wallet.personalSign(`Login to bench.example\nVerification code: ${challenge}`)
   const answer = await connection.post(paths[1], { did: wallet.did, sig }, headers)
-  // A window may end between challenge and login: retry, like every client.
+  // The challenge may expire before the login request. Then try again, as every client does.
   return answer.body.endsWith(': expired') ? tryLogin(connection, wallet, { paths, headers }) : answer
 }
 

@@ -1,6 +1,11 @@
 /**
- * The figures of the PostgreSQL store on a separate engine: S2 costs of a verb, S3 scaling while the round trip is the
- * limit, S7 bytes per session, S8 comparison with the bare statement. Each prints one line. S1 is a test.
+ * Measures and prints the figures of the PostgreSQL store, on a PostgreSQL server of its own:
+ * - S2: CPU and WAL of each verb
+ * - S3: rates with more connections while the network round trip is the limit
+ * - S7: bytes on disk per session
+ * - S8: rotations compared with the bare SQL statement
+ *
+ * A test measures S1.
  *
  * Run only this file with `npm run figures -- postgres`, or with fewer operations: `npm run figures -- postgres 500`.
  */
@@ -51,12 +56,13 @@ async function readBackendCpu(): Promise<number> {
   }, 0)
 }
 
+/** CPU time in microseconds and WAL in bytes, per call. */
 interface Cost {
   cpu: number
   wal: number
 }
 
-/** Measures the cost of an operation on the server: CPU of its process, and WAL of its statements. */
+/** Measures the mean cost of a call in PostgreSQL: CPU of the backend processes, and WAL of the store's statements. */
 async function measureCost(store: Store, count: number, call: (index: number) => Promise<unknown>): Promise<Cost> {
   await store.ping()
   await runOn(engine.url(), 'CHECKPOINT')
@@ -78,17 +84,17 @@ async function printCostFigures(): Promise<void> {
     const text = `${verb}: ${cpu.toFixed(0)} µs of CPU in PostgreSQL, ${wal.toFixed(0)} B of WAL${goal}`
     reportFigure('S2', text, isGood)
   }
-  show('ping, to compare with', await measureCost(store, sessions, () => store.ping()))
+  show('ping, the baseline', await measureCost(store, sessions, () => store.ping()))
   show('createSession', await measureCost(store, sessions, (index) => store.createSession(createNamedSession(index))))
   const rotate = (rotation: number) => (index: number) =>
     store.rotateRefreshToken(createRotation(String(index), rotation, rotation + 1))
-  show('rotate, first of a page and a day', await measureCost(store, sessions, rotate(0)))
+  show('rotate, first of each session: full-page writes, index updates', await measureCost(store, sessions, rotate(0)))
   const counters = 'SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = $1'
   const [before] = await runOn(engine.url(), counters, ['did_auth_sessions'])
-  let turn = sessions
+  let rotationCount = sessions
   const warm = await measureCost(store, sessions * (ROTATIONS - 1), () => {
-    const [rotation, index] = [Math.floor(turn / sessions), turn % sessions]
-    turn += 1
+    const [rotation, index] = [Math.floor(rotationCount / sessions), rotationCount % sessions]
+    rotationCount += 1
     return rotate(rotation)(index)
   })
   await store.close()
@@ -100,16 +106,16 @@ async function printCostFigures(): Promise<void> {
   const [size] = await runOn(engine.url(), "SELECT pg_total_relation_size('did_auth_sessions')::float AS bytes")
   const bytes = Number(size?.bytes) / sessions
   reportFigure('S7', `${bytes.toFixed(0)} B a session on disk after ${ROTATIONS} refreshes (goal 1500)`, bytes <= 1500)
-  const quotas = postgresStore(engine.url(), { poolSize: 1, timeoutSeconds: 60 })
-  const quota = await measureCost(quotas, sessions * 5, (index) =>
-    quotas.chargeQuota(createCharge({ key: String(index % sessions) }))
+  const secondStore = postgresStore(engine.url(), { poolSize: 1, timeoutSeconds: 60 })
+  const quota = await measureCost(secondStore, sessions * 5, (index) =>
+    secondStore.chargeQuota(createCharge({ key: String(index % sessions) }))
   )
   show('chargeQuota', quota, ' (goal 120 µs)', quota.cpu <= 120)
-  const use = await measureCost(quotas, sessions, (index) =>
-    quotas.consumeChallenge(createUse({ did: createDid(index) }))
+  const use = await measureCost(secondStore, sessions, (index) =>
+    secondStore.consumeChallenge(createUse({ did: createDid(index) }))
   )
   show('consumeChallenge', use)
-  await quotas.close()
+  await secondStore.close()
 }
 
 /** Prints S3: the same work over a slow network, with more and more connections. */
@@ -140,13 +146,16 @@ async function printScalingFigures(): Promise<void> {
   }
   for (const [verb, [one = NaN, four = NaN, sixteen = NaN, sixtyFour = NaN]] of rates) {
     const ratios = [four / one, sixteen / one, sixtyFour / one].map((ratio) => ratio.toFixed(1))
-    const text = `${verb} over a network of 10 ms: 4, 16, 64 connections do ${ratios.join(' ×, ')} × as much as one`
+    const text = `${verb}, round trip of 10 ms: 4, 16, 64 connections reach ${ratios.join(' ×, ')} × the rate of one`
     reportFigure('S3', `${text} (goal 14.4 × at 16)`, sixteen / one >= 14.4)
   }
   await proxy.close()
 }
 
-/** Prints S8: this package's rotations compared with the bare statement, alternately by the same driver. */
+/**
+ * Prints S8: the rate of this package's rotations compared with that of the bare statement. Both use the same driver
+ * and are measured alternately.
+ */
 async function printOverheadFigure(): Promise<void> {
   const connections = 8
   const pool = new pg.Pool({ connectionString: engine.url(), max: connections })
@@ -162,7 +171,7 @@ async function printOverheadFigure(): Promise<void> {
   await create('ours')
   await create('bare')
   const steps = { ours: new Map<number, number>(), bare: new Map<number, number>() }
-  const next = (which: 'ours' | 'bare', number: number) => {
+  const createNext = (which: 'ours' | 'bare', number: number) => {
     const index = number % 200
     const step = steps[which].get(index) ?? 0
     steps[which].set(index, step + 1)
@@ -171,9 +180,9 @@ async function printOverheadFigure(): Promise<void> {
   const { rotate } = createSessionStatements(postgresDialect)
   const bytes = (hash: string): Buffer => Buffer.from(hash, 'base64url')
   const calls = {
-    ours: (number: number) => store.rotateRefreshToken(next('ours', number)),
+    ours: (number: number) => store.rotateRefreshToken(createNext('ours', number)),
     bare: (number: number) => {
-      const { sessionId, presentedHash, nextHash, nowSeconds, nextExpiresAtSeconds } = next('bare', number)
+      const { sessionId, presentedHash, nextHash, nowSeconds, nextExpiresAtSeconds } = createNext('bare', number)
       const tokens = [bytes(presentedHash), bytes(nextHash), packReplacedToken(presentedHash, nowSeconds)]
       const values = [computeRowKey(service, sessionId), ...tokens, null, nowSeconds, nextExpiresAtSeconds, 1, 1]
       return pool.query({ name: 'bare', text: rotate.text, values })
@@ -181,7 +190,7 @@ async function printOverheadFigure(): Promise<void> {
   }
   const rate = (which: 'ours' | 'bare') => () => measureRate(connections, 1, calls[which])
   const comparison = { goal: '>= 0.6', unit: 'rotations/s by the same driver' }
-  await measure('S8 our rotation, the bare statement', comparison, { ours: rate('ours'), bare: rate('bare') })
+  await measure('S8 rotations: package / bare statement', comparison, { ours: rate('ours'), bare: rate('bare') })
   await pool.end()
   await store.close()
 }

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import type { Store } from '../../src/ports.js'
-import { runAsClient } from '../../src/current-request.js'
+import { runAsClient } from '../../src/current-client.js'
 import { openPostgresStore, type PostgresStoreOptions } from '../../src/stores/postgres/postgres-store.js'
 import { getPostgresCode } from '../../src/stores/postgres/index.js'
 import {

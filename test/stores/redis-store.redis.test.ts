@@ -33,18 +33,19 @@ const newPrefix = (): string => `test ${randomUUID()} `
 const listKeys = async (keyPrefix: string): Promise<string[]> =>
   ((await redis.command('KEYS', `${keyPrefix}*`)) as string[]).map((key) => key.slice(keyPrefix.length)).sort()
 
-/** Uses a store in one test. */
+/** Runs a test with a store, and closes the store afterwards. */
 async function using(store: Store, test: (store: Store) => Promise<void>): Promise<void> {
   await test(store).finally(() => store.close())
 }
 
 describe('redisStore', () => {
-  it('agrees with a memory store on every sequence', async () => {
+  it('returns the same results as a memory store for random sequences of calls', async () => {
+    // The session ids of the sequences begin with 'session ', so this is the user tag.
     const store = suiteStore(redis.url, { keyPrefix: newPrefix() }, 'session ')
     await using(store, () => assertLikeMemory(store, 30))
   })
 
-  it('serves login, list, refresh and logout of an application', async () => {
+  it('lets an application log users in, list their sessions and revoke them', async () => {
     await using(redisStore(redis.url, { keyPrefix: newPrefix(), logger }), async (store) => {
       const app = express()
       const config = { ...testConfig(), store, logger, sessionsPath: '/sessions', useCookies: true }
@@ -62,7 +63,7 @@ describe('redisStore', () => {
     })
   })
 
-  it('stores all keys of a user in one slot, with opaque names and an expiry', async () => {
+  it('stores sessions and challenge uses of a user in one slot; all keys have opaque names and an expiry', async () => {
     const keyPrefix = newPrefix()
     await using(redisStore(redis.url, { keyPrefix, logger }), async (store) => {
       const sessionId = `${toUserTag(did)}session`
@@ -71,6 +72,7 @@ describe('redisStore', () => {
       await store.consumeChallenge(createUse())
       await store.chargeQuota(createCharge())
       const keys = await listKeys(keyPrefix)
+      // Hash tag of a slot: 16 characters of the hash of the service URL, and the user tag.
       const tag = `{IkIwMSMvXIk97FEW:${toUserTag(did)}}`
       expect(keys).toEqual([expect.stringMatching(/^q:[\w-]{22}$/), expect.stringContaining(`${tag}:c:`), `${tag}:s`])
       for (const key of keys) {
@@ -86,7 +88,8 @@ describe('redisStore', () => {
     })
   })
 
-  it("deletes a user's expired sessions on the next login, and keeps others with the same tag", async () => {
+  it('deletes expired sessions at the next login, and keeps unexpired ones of users with the same tag', async () => {
+    // This clock trusts the wall clock at once, so that the next login deletes.
     const clock = new SweepClock(() => 0, 0)
     const store = openRedisStore(redis.url, { keyPrefix: newPrefix(), logger }, () => 'session-', clock)
     await using(store, async () => {
@@ -100,7 +103,7 @@ describe('redisStore', () => {
     })
   })
 
-  it('keeps windows closed after it deleted their uses, separately per user', async () => {
+  it('refuses old challenges even after it has deleted their uses, separately for each user', async () => {
     await using(redisStore(redis.url, { keyPrefix: newPrefix(), logger }), async (store) => {
       const later = { window: 6_000_002, nowSeconds: START_SECONDS + 600, expiresAtSeconds: START_SECONDS + 900 }
       expect(await store.consumeChallenge(createUse())).toBe('consumed')
@@ -114,9 +117,10 @@ describe('redisStore', () => {
 })
 
 describe('quotas in Redis', () => {
-  it("have a limit for strangers: many DIDs neither fill Redis nor evict a user's quota", async () => {
+  it("have a maximum for anonymous clients: many DIDs neither fill Redis nor displace a user's quota", async () => {
     const keyPrefix = newPrefix()
     const connection = new RedisConnection(redis.url, { keyPrefix })
+    // Anonymous quotas share 4 buckets of at most 16 quotas.
     const quotas = createRedisQuotas(connection, 4)
     try {
       await quotas.chargeQuota(createCharge({ key: 'user' }))
@@ -130,7 +134,7 @@ describe('quotas in Redis', () => {
       const buckets = (await listKeys(keyPrefix)).filter((key) => key.startsWith('a:'))
       const lengths = await Promise.all(buckets.map((key) => redis.command('HLEN', keyPrefix + key)))
       expect(lengths).toEqual([16, 16, 16, 16])
-      // Quotas that expire first are deleted first: none of those that expire later.
+      // A full bucket deletes the quota that ends first, so `late` stays.
       const late = createCharge({ kind: 'anonymous', key: 'late', nowSeconds: START_SECONDS + 1 })
       await quotas.chargeQuota(late)
       for (const stranger of strangers) await quotas.chargeQuota(stranger)
@@ -142,8 +146,8 @@ describe('quotas in Redis', () => {
   })
 })
 
-describe('a given client', () => {
-  it('is used with either Redis protocol, and not closed', async () => {
+describe('a client that the application creates', () => {
+  it('works with RESP 2 and RESP 3, and stays open', async () => {
     for (const RESP of [2, 3] as const) {
       const client = await createClient({ url: redis.url, RESP }).connect()
       await using(suiteStore(client, { keyPrefix: newPrefix() }), async (store) => {

@@ -8,7 +8,7 @@ import { TABLES } from '../../src/stores/sql/tables.js'
 import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.js'
 import { startWorker } from '../support/start-sqlite-worker.js'
 
-describe.each(engines)('the threads of a SQLite store by %s', (engine) => {
+describe.each(engines)('the threads of a SQLite store with %s', (engine) => {
   let files: SqliteFile
   let databaseOf: (role: ThreadRole) => ThreadDatabase
   beforeEach(() => {
@@ -24,22 +24,22 @@ describe.each(engines)('the threads of a SQLite store by %s', (engine) => {
     connection.close()
   })
 
-  it('include a read-only one', () => {
+  it('include a reader that cannot write', () => {
     const { connection } = openThreadDatabase(databaseOf('reader'))
     expect(() => connection.exec('DELETE FROM did_auth_numbers')).toThrow('readonly')
     expect(connection.prepare('SELECT count(*) AS n FROM did_auth_numbers').get()).toMatchObject({ n: 3 })
     connection.close()
   })
 
-  it('serve reads while the writing one waits for the disk', async () => {
-    const silent = new Worker('require("node:worker_threads").parentPort.on("message", () => 0)', { eval: true })
+  it('serve reads while the writer waits for the disk', async () => {
+    const silentWriter = new Worker('require("node:worker_threads").parentPort.on("message", () => 0)', { eval: true })
     const start = (role: ThreadRole): Worker =>
-      role === 'writer' ? silent : startWorker(new URL('file:///worker.js'), databaseOf(role))
+      role === 'writer' ? silentWriter : startWorker(new URL('file:///worker.js'), databaseOf(role))
     const threads = startSqliteThreads({ start, reads: STORE_READS })
-    const written = threads.run('ping', []).catch((error: unknown) => String(error))
+    const writeFailure = threads.run('ping', []).catch((error: unknown) => String(error))
     expect(await threads.run('findSession', ['https://service.example', 'a'])).toBeUndefined()
-    await silent.terminate()
-    expect(await written).toContain('has ended')
+    await silentWriter.terminate()
+    expect(await writeFailure).toContain('has ended')
     await threads.close()
   })
 })

@@ -126,7 +126,7 @@ describe('signedIn', () => {
     expect(await didAt(await signedIn((req, res) => app(req, res), alice), '/api/me')).toBe(alice.did)
     const { url } = await signedIn(other.app, alice)
     expect(await didAt(await signedIn(url, alice, { mountPath: '/service' }), '/service/me')).toBe(alice.did)
-    await expect(signedIn(url, alice)).rejects.toThrow("give { mountPath: '/api' }, or requestAuthPath and authPath")
+    await expect(signedIn(url, alice)).rejects.toThrow("such as { mountPath: '/api' }, or requestAuthPath and authPath")
   })
 
   it.each(['https://api.example:8443/auth', 'http://localhost:3000'])(

@@ -1,6 +1,6 @@
 /**
- * Uses of the adapters for wallet modals that must compile: each is what the library's documentation asks for, as it was
- * written down here. Checked by `npm run types`, run by no one.
+ * Uses of the adapters for wallet modals that must compile. Each follows the documentation of its library, as quoted
+ * here. Checked by `npm run types`, run by no one.
  */
 import type { DidAuthClient } from 'express-did-auth/client'
 import { appKit, connectKit, rainbowKit, thirdweb } from 'express-did-auth/client/siwe'

@@ -18,11 +18,11 @@ export interface S3Bucket {
 
 /** Time limits for the storage, in milliseconds. */
 export interface S3Deadlines {
-  /** Time to connect, and until the response to a request without a body begins. */
+  /** Time until the response begins; for a request with a body, time to connect. */
   readonly answer: number
   /** Time between two pieces of a body, and between the last piece of an upload and the response. */
   readonly stall: number
-  /** Time between the starts of the first and the last attempt. */
+  /** Time after the start of the first attempt in which another attempt may start. */
   readonly retries: number
 }
 
@@ -50,8 +50,8 @@ export interface S3Answer {
 type S3ErrorOptions = Partial<Pick<S3Error, 'code' | 'isTemporary' | 'retryAfterSeconds' | 'cause'>>
 
 /**
- * Error of the object storage, with a system error code as the port requires. ENOENT: no such object; ENOSPC: no space;
- * EACCES: the access keys are refused; EIO: anything else. The message never contains a key or an address.
+ * Error of the object storage, with a system error code as `ObjectStore` requires. ENOENT: no such object; ENOSPC: no
+ * space; EACCES: the access keys are refused; EIO: anything else. The message never contains a key or an address.
  */
 export class S3Error extends Error {
   override readonly name = 'S3Error'
@@ -88,12 +88,20 @@ export class S3Client {
     this.#deadlines = { ...DEADLINES, ...deadlines }
   }
 
-  /** @returns a response, whose body the caller must read completely or `end` @throws S3Error of the last attempt */
+  /**
+   * Sends a request. The caller must read the body of the response completely, or call `end`.
+   *
+   * @throws S3Error of the last attempt
+   */
   async call(request: S3Request): Promise<S3Answer> {
     return this.#repeat(() => this.#attempt(request))
   }
 
-  /** @returns the body of a response @throws S3Error of the last attempt, or if the body is longer than `maxBytes` */
+  /**
+   * Sends a request, and returns the body of the response as text.
+   *
+   * @throws S3Error of the last attempt, or if the body is longer than `maxBytes`
+   */
   async callForText(request: S3Request, maxBytes: number): Promise<string> {
     return this.#repeat(async () => readText((await this.#attempt(request)).chunks, maxBytes))
   }
@@ -129,14 +137,14 @@ export class S3Client {
       deadline.stop()
       const chunks = this.#download(method, response, deadline)
       if (!response.ok) throw toRefusal(method, response, await readText(chunks, MAX_ERROR_BYTES).catch(() => ''))
-      return { status: response.status, chunks, end: () => deadline.expire() }
+      return { status: response.status, chunks, end: () => deadline.abort() }
     } catch (error) {
-      deadline.expire()
+      deadline.abort()
       throw toFailure(method, error)
     }
   }
 
-  /** Returns URL and headers of a request, with AWS Signature Version 4, which is valid for five to fifteen minutes. */
+  /** Signs a request with AWS Signature Version 4. The signature is valid for five to fifteen minutes. */
   async #sign({ method, key, query = {}, start = 0, body }: S3Request): Promise<{ url: URL; headers: Headers }> {
     const { endpoint, bucket, forcePathStyle, region, accessKeyId, secretAccessKey } = this.#bucket
     const target = new URL(endpoint)
@@ -183,7 +191,7 @@ export class S3Client {
     } catch (error) {
       throw toFailure(method, error)
     } finally {
-      deadline.expire()
+      deadline.abort()
     }
   }
 }
@@ -194,18 +202,18 @@ class Deadline {
   readonly signal = this.#controller.signal
   #timer: NodeJS.Timeout | undefined
 
-  /** Starts the time again. Does nothing after the deadline has expired: a running upload then fails. */
+  /** Restarts the timer. After the deadline has expired, it does nothing, because the request is already aborted. */
   restart(milliseconds: number): void {
     this.stop()
     if (this.signal.aborted) return
-    this.#timer = setTimeout(() => this.expire(), milliseconds)
+    this.#timer = setTimeout(() => this.abort(), milliseconds)
   }
 
   stop(): void {
     clearTimeout(this.#timer)
   }
 
-  expire(): void {
+  abort(): void {
     this.stop()
     this.#controller.abort()
   }
@@ -217,17 +225,17 @@ async function readText(chunks: AsyncIterable<Uint8Array>, maxBytes: number): Pr
   ).toString()
 }
 
-/** Converts a network failure or an expired deadline. `fetch` puts the reason into the cause of its own error. */
+/** Converts a network failure or an expired deadline to an S3Error. The cause of a `fetch` error is the reason. */
 function toFailure(method: string, error: unknown): S3Error {
   if (error instanceof S3Error) return error
   const cause = typeof error === 'object' && error !== null && 'cause' in error ? error.cause : error
   return new S3Error(`Object storage did not answer ${method}`, { isTemporary: true, cause })
 }
 
-/** Statuses of temporary failures. AWS also sends the code RequestTimeout with status 400. */
+/** Statuses of temporary failures. AWS may also report a timeout as status 400 with the code RequestTimeout. */
 const TEMPORARY = new Set([408, 429, 500, 502, 503, 504])
 
-/** Converts an error response. Only the error code of its body is used. */
+/** Converts an error response to an S3Error. Of the body, only the error code is used. */
 function toRefusal(method: string, { status, headers }: Response, text: string): S3Error {
   const [, errorCode = ''] = /<Code>(\w{1,64})<\/Code>/.exec(text) ?? []
   const retryAfter = headers.get('retry-after') ?? ''

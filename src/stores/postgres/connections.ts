@@ -1,5 +1,5 @@
 import { ConcurrencyLimiter } from '../../adapters/concurrency-limiter.js'
-import { getCurrentClient, followClients } from '../../current-request.js'
+import { getCurrentClient, trackClients } from '../../current-client.js'
 import { DidAuthError } from '../../errors.js'
 import type { Client } from '../../ports.js'
 import { isObject } from '../../protocol/json.js'
@@ -116,7 +116,7 @@ export class PooledConnections {
     // A network alone may use all connections: a verb is short, and the next turn is that of another network.
     this.#limiter = new ConcurrencyLimiter({ ...limits, networkShare: 1 })
     this.#waitingMilliseconds = waitingMilliseconds
-    followClients()
+    trackClients()
     // The pool drops an idle connection that breaks. Without a listener, the event would end the process.
     if (!poolsWithListener.has(pool)) pool.on('error', ignore)
     poolsWithListener.add(pool)

@@ -80,7 +80,7 @@ describe('the command relay takedown', () => {
   ])('refuses %s, and prints no key', async (_what, links) => {
     const failure = await run(...links).catch((error: unknown) => error)
     expect(failure).toBeInstanceOf(UsageError)
-    expect(String(failure)).toBe('UsageError: Give one cid, or a link with one cid')
+    expect(String(failure)).toBe('UsageError: Give one cid, or one link that contains a cid')
   })
 
   it('reports that no relay exists', async () => {

@@ -71,7 +71,7 @@ describe('50 clients that read a key of 10,000 entries at once', () => {
       if (status !== 200) expect([status, retryAfter]).toEqual([503, '5'])
     }
     process.stdout.write(
-      `a crowd of ${CROWD}: ${completeAnswers.length} read the list, the others were told to come back\n`
+      `${completeAnswers.length} of ${CROWD} clients received the list, the others 503 with Retry-After\n`
     )
     expect(vault.log().filter(({ level, code }) => level === 'error' && code !== 'ERR_BUSY')).toEqual([])
   })

@@ -175,7 +175,10 @@ describe('the command vault reconcile', () => {
     await open(true)
     await expectRepair(
       { 4: 'pins: 4 contents to pin, no contents to unpin' },
-      { 4: 'pins: 4 contents to pin, no contents to unpin', 6: 'open: 4 pins, which the running server carries out' }
+      {
+        4: 'pins: 4 contents to pin, no contents to unpin',
+        6: 'open: 4 pins, which the running server adds or removes'
+      }
     )
     expect(node.pins.size).toBe(4)
   })
@@ -184,10 +187,10 @@ describe('the command vault reconcile', () => {
     await fill()
     node.pins.delete(oneCid)
     node.pins.add('of another')
-    expect((await run(true)).lines[5]).toBe('IPFS node: 1 pin missing and to pin again, 1 other pin')
+    expect((await run(true)).lines[5]).toBe('IPFS node: 1 missing pin to add again, 1 other pin')
     expect((await run()).lines.slice(5)).toEqual([
-      'IPFS node: 1 pin missing and to pin again, 1 other pin',
-      'open: 1 pin, which the running server carries out'
+      'IPFS node: 1 missing pin to add again, 1 other pin',
+      'open: 1 pin, which the running server adds or removes'
     ])
     expect(await worker?.settle([oneCid])).toBe(true)
     expect(node.pins.has(oneCid)).toBe(true)

@@ -22,7 +22,11 @@ const SECRET = '5f0c2b1e9a8d7c6b5a4938271605f4e3d2c1b0a99887766554433221100ffeed
 const KEY = '8f2a559490d5a3c1b7e6f0912d34c5a6978812fedcba0987654321abcdef0123'
 const VALID_ENV = { DATA_DIR: folder.path, PRIVATE_KEY: KEY, CHALLENGE_SECRET: SECRET, PAGE: 'false' }
 
-/** Runs the command without public RPC nodes. */
+/**
+ * Runs doctor with VALID_ENV and `env`. It uses no public RPC node and no address of this machine, and reads a disk
+ * usage of 50 %.
+ * @returns `ids`: level and id of each finding
+ */
 async function diagnose(
   env: Record<string, string>,
   args: string[] = [],
@@ -45,7 +49,7 @@ describe('the command doctor', () => {
     expect(await diagnose({ SERVICE_URL, TRUST_PROXY: '1' })).toMatchObject({ code: 0, findings: [] })
   })
 
-  it('names every invalid variable and the line to change if a server would not start', async () => {
+  it('names each invalid variable that prevents a start, and the line to change', async () => {
     const { code, findings } = await diagnose({ AUTH_PORT: 'x', LOG_LEVEL: 'loud', PRIVATE_KEY: 'ab'.repeat(40) })
     expect(code).toBe(1)
     expect(findings.map(({ what, change }) => [what, change])).toEqual([
@@ -62,7 +66,7 @@ describe('the command doctor', () => {
       ['change weak-key']
     ],
     ['a key of one byte', { PRIVATE_KEY: '01'.repeat(32) }, ['change weak-key']],
-    ['one secret for key and challenges', { CHALLENGE_SECRET: KEY }, ['change one-secret']],
+    ['the same secret as PRIVATE_KEY and CHALLENGE_SECRET', { CHALLENGE_SECRET: KEY }, ['change one-secret']],
     [
       'more login domains than a server accepts',
       { SERVICE_URL: 'http://localhost:3000', LOGIN_DOMAINS: 'a,b,c,d,e' },
@@ -70,7 +74,7 @@ describe('the command doctor', () => {
     ],
     ['a secret of words', { CHALLENGE_SECRET: 'my very long challenge secret of the company' }, ['change weak-secret']],
     [
-      'a server on all addresses without a URL',
+      'a server that listens on all addresses without SERVICE_URL',
       { HOST: '0.0.0.0' },
       ['change service-url', 'change service-url', 'change service-url']
     ],
@@ -93,8 +97,9 @@ describe('the command doctor', () => {
     ],
     ['the demo page on this machine', { SERVICE_URL: 'http://localhost:3000', PAGE: 'true' }, []],
     [
-      'other faults in addition to an invalid variable',
+      'an invalid variable together with other faults',
       { PORT: 'x', CHALLENGE_SECRET: 'a'.repeat(64), SERVICE_URL: 'auth.example.com', S3_BUCKET: 'b' },
+      // PORT, S3_BUCKET, and the three other variables that a bucket needs.
       [...Array.from({ length: 5 }, () => 'change invalid-variable'), 'change weak-secret', 'change service-url']
     ]
   ])('reports the findings for %s', async (_what, env, expected) => {
@@ -112,7 +117,7 @@ describe('the command doctor', () => {
     ])
   })
 
-  it('finds settings with which browsers refuse the pages of an application', async () => {
+  it('finds settings that block requests or logins of pages of another origin', async () => {
     const ownService = { SERVICE_URL: 'https://auth.example.com', TRUST_PROXY: '1' }
     const app = 'https://app.example.com'
     const bothOrigins = { TRUSTED_ORIGINS: app, CORS_ORIGINS: app }
@@ -135,7 +140,8 @@ describe('the command doctor', () => {
     expect(await examinePages({ ...otherSite, USE_COOKIES: 'true' })).toEqual(['change same-site'])
   })
 
-  it('checks the chain of RPC nodes; a wrong or unavailable node needs a change unless it is a default', async () => {
+  it('finds RPC nodes of a wrong chain, and unavailable ones; an unavailable default node is only a note', async () => {
+    // 0x1e is 30, the chain id of rsk.
     const url = await serving(answeringResults(() => ({ result: '0x1e' })))
     expect((await diagnose({ RPC_URL: url })).ids).toEqual([])
     expect((await diagnose({ RPC_URL: url, NETWORK_NAME: '0x1e' })).ids).toEqual([])
@@ -186,7 +192,7 @@ describe('the command doctor', () => {
     expect(readdirSync(folder.path)).toEqual(['file'])
   })
 
-  it('finds a SERVICE_DID of another key, from a variable or a file in DATA_DIR', async () => {
+  it('finds a SERVICE_DID that does not match the key in PRIVATE_KEY or in a file in DATA_DIR', async () => {
     const ownDid = (await didOfPrivateKey(KEY)).replace('rsk:', '')
     const SERVICE_DID = `did:ethr:rsk:0x${'1'.repeat(40)}`
     expect((await diagnose({ SERVICE_DID: ownDid })).ids).toEqual([])
@@ -200,11 +206,15 @@ describe('the command doctor', () => {
     const data = temporaryFolder()
     afterTest(() => data.remove())
     writeFileSync(join(data.path, 'private-key'), KEY)
-    const moved = await diagnose({ DATA_DIR: data.path, PRIVATE_KEY: '', SERVICE_DID: SERVICE_DID.replace('rsk:', '') })
-    expect(moved.findings).toMatchObject([{ id: 'service-did', change: `SERVICE_DID=${ownDid}` }])
+    const withKeyFile = await diagnose({
+      DATA_DIR: data.path,
+      PRIVATE_KEY: '',
+      SERVICE_DID: SERVICE_DID.replace('rsk:', '')
+    })
+    expect(withKeyFile.findings).toMatchObject([{ id: 'service-did', change: `SERVICE_DID=${ownDid}` }])
   })
 
-  it('finds a TRUSTED_ISSUER without keys, unless auth runs in the same process', async () => {
+  it('finds a TRUSTED_ISSUER that returns no keys, unless it is auth in the same process', async () => {
     const deadUrl = await deadRpcUrl()
     const reason = `${deadUrl} (TRUSTED_ISSUER) returns no keys: the connection was refused`
     const vaultRun = await diagnose({ TRUSTED_ISSUER: deadUrl }, ['--server', 'vault'])
@@ -222,7 +232,7 @@ describe('the command doctor', () => {
     expect((await diagnose(env, ['--server', 'auth'], { addresses: ['127.0.0.1'] })).ids).toEqual([])
   })
 
-  it('prints what, why and the line to change, in colour on a terminal unless NO_COLOR is set', async () => {
+  it('prints problem, reason and line to change, in colour on a terminal unless NO_COLOR is set', async () => {
     const print = async (isTerminal: boolean, env = {}) => {
       const lines: string[] = []
       const completeEnv = { ...VALID_ENV, SERVICE_URL: 'https://auth.example.com', ...env }

@@ -1,12 +1,22 @@
 import type { Settings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
-import type { Client } from '../ports.js'
-import { assertNetwork, findNetworkNumber, networkOfDid } from '../protocol/did.js'
+import type { Client, UserIdentity } from '../ports.js'
+import type { Curve } from '../protocol/curve.js'
+import { addressOfDid, assertNetwork, canonicalDid, findNetworkNumber, networkOfDid } from '../protocol/did.js'
 import type { Session } from '../protocol/session.js'
-import type { ProvedUser } from './issue-tokens.js'
 import type { Parts } from './parts.js'
 
 const ADDRESS = /^0x[0-9a-f]{40}$/
+
+/** A user who proved control of a DID. */
+export interface ProvedUser extends UserIdentity {
+  did: string
+}
+
+/** Returns a DID with its comparable forms. @throws DidAuthError ERR_DID_UNSUPPORTED as `addressOfDid` */
+export function identifyUser(curve: Curve, did: string): ProvedUser {
+  return { did, canonicalDid: canonicalDid(did), address: addressOfDid(did, curve) }
+}
 
 /** Whether a DID contains the number of a chain in `contractWallets`. These DIDs belong to contracts. */
 export function isContractDid({ contractWallets = {} }: Pick<Settings, 'contractWallets'>, did: string): boolean {

@@ -1,0 +1,30 @@
+import { DidAuthError } from '../errors.js'
+import { storeVerbs, type Store } from '../ports.js'
+import { noDeadline, type Deadline } from '../time.js'
+
+const STORE_SECONDS = 5
+const RETRY_AFTER_SECONDS = 5
+
+/**
+ * Limits the time of store calls. The returned function creates a store for a deadline (default `noDeadline`). Calls of
+ * its methods end after 5 s, or earlier at the deadline.
+ * @throws DidAuthError from each method except `close`: the store's own ERR_BUSY, ERR_STORE (503) for any other failure
+ */
+export function limitStoreTime(store: Store): (deadline?: Deadline) => Store {
+  const expired = (): Error => new Error('the store took too long')
+  const methods = [...Object.values(storeVerbs).flat(), 'ping' as const].map((name) => {
+    const run = store[name].bind(store) as (...args: unknown[]) => Promise<unknown>
+    async function call(this: { deadline: Deadline }, ...args: unknown[]): Promise<unknown> {
+      try {
+        return await this.deadline.within(STORE_SECONDS, () => run(...args), expired)
+      } catch (cause) {
+        if (cause instanceof DidAuthError && cause.code === 'ERR_BUSY') throw cause
+        throw new DidAuthError('ERR_STORE', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
+      }
+    }
+    return [name, call]
+  })
+  // The stores of all requests share these methods through their prototype.
+  const bounded = { ...Object.fromEntries(methods), close: () => store.close() } as Store
+  return (deadline = noDeadline) => Object.assign(Object.create(bounded) as Store, { deadline })
+}
