@@ -5,8 +5,7 @@
 
 // Time and waiting.
 export { systemClock, waitAtMost, within } from './time.js'
-export { createLazy, type Lazy } from './lazy.js'
-export { createSingleFlight } from './single-flight.js'
+export { createLazy, createSingleFlight, type Lazy } from './lazy.js'
 export { ConcurrencyLimiter } from './adapters/concurrency-limiter.js'
 export { readBounded, separateUser } from './adapters/read-bounded.js'
 

@@ -5,9 +5,9 @@ import { findLayerFaults, listSourceFiles, parseImports, readImports, type Layer
 const OWN_NAME = /^express-did-auth(\/|$)/
 const ANY = /^/
 
-const ADAPTERS = ['pure-adapters', 'adapters']
+const ADAPTERS = ['pure-adapters', 'limiter', 'adapters']
 
-/** Clock, lazy values, single flight, caches and client sites: used by every layer except errors and protocol. */
+/** Clock, lazy values, caches and client sites: used by every layer except errors and protocol. */
 const HELPERS = 'helpers'
 
 /** Folders that all servers share. Each imports only folders before it. */
@@ -21,7 +21,7 @@ const SHARED = 'config observability http openapi storage bodies ipfs process'
  */
 const LAYERS: readonly Layer[] = [
   { name: 'errors', files: /^src\/(?:errors|error-answer|http-messages)\.ts$/, uses: [], packages: /^$/ },
-  { name: HELPERS, files: /^src\/(?:time|lazy|single-flight|caches|client-site)\.ts$/, uses: [], packages: /^$/ },
+  { name: HELPERS, files: /^src\/(?:time|lazy|caches|client-site)\.ts$/, uses: [], packages: /^$/ },
   { name: 'protocol', files: /^src\/protocol\//, uses: ['errors'], packages: /^node:buffer$/ },
   { name: 'ports', files: /^src\/(?:ports|store-port)\.ts$/, uses: ['errors', 'protocol', HELPERS] },
   { name: 'config', files: /^src\/config\//, uses: ['errors', 'protocol', 'ports'] },
@@ -52,11 +52,17 @@ const LAYERS: readonly Layer[] = [
   },
   // The deadline and the client of a request, which setup passes on, also to the store.
   { name: 'request', files: /^src\/current-client\.ts$/, uses: ['errors', 'ports', HELPERS], packages: /^node:/ },
-  { name: 'fair-queue', files: /^src\/adapters\/fair-queue\.ts$/, uses: ['ports'], packages: /^$/ },
+  // Fair shares for client networks, also in stores.
+  {
+    name: 'limiter',
+    files: /^src\/adapters\/(?:fair-queue|concurrency-limiter)\.ts$/,
+    uses: ['errors'],
+    packages: /^node:events$/
+  },
   {
     name: 'adapters',
     files: /^src\/adapters\//,
-    uses: ['errors', 'protocol', 'ports', 'pure-adapters', 'fair-queue', 'request', HELPERS]
+    uses: ['errors', 'protocol', 'ports', 'pure-adapters', 'limiter', 'request', HELPERS]
   },
   {
     name: 'setup',
@@ -88,7 +94,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'stores',
     files: /^src\/stores\//,
-    uses: ['errors', 'protocol', 'ports', 'fair-queue', 'request', HELPERS],
+    uses: ['errors', 'protocol', 'ports', 'limiter', 'request', HELPERS],
     packages: /^node:/
   },
   // The other entry points. Besides setup, only they import adapters.

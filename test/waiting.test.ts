@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { createLazy } from '../src/lazy.js'
-import { createSingleFlight } from '../src/single-flight.js'
+import { createLazy, createSingleFlight } from '../src/lazy.js'
 import { systemClock, waitAtMost, within } from '../src/time.js'
 import { DidAuthError } from '../src/errors.js'
 import type { Deadline } from '../src/ports.js'

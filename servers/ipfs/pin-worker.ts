@@ -39,7 +39,7 @@ const CALLER_WAIT_MILLISECONDS = 5_000
  */
 export class PinWorker {
   readonly #parts: PinWorkerParts
-  /** Jobs by cid: callers wait for them, or their call is in flight. */
+  /** Jobs by cid: callers wait for them, or their call is in flight. No single flight: an outage releases callers. */
   readonly #jobs = new Map<string, { outcome: Promise<boolean>; resolve: (isDone: boolean) => void }>()
   /** Cids of jobs whose call has not started. */
   #urgent: string[] = []

@@ -136,7 +136,10 @@ export function createFileRelay({ store, bodies, repair, settlePins, assertDiskF
   }
 }
 
-/** Response bodies that are being sent. A body that several clients receive counts once against the memory budget. */
+/**
+ * Response bodies that are being sent. A body that several clients receive counts once against the memory budget. It is
+ * not a single flight, because it shares memory and not work.
+ */
 export class SharedAnswers {
   readonly #budget: ByteBudget
   readonly #sent = new Map<Buffer, { readers: number; release: () => void }>()

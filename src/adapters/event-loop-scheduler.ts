@@ -9,16 +9,20 @@ const MAX_WAITING = 1_000
 /** Number of rounds after which `background` tasks run first once, so that a stream of logins never starves them. */
 const BACKGROUND_ROUND = 8
 
+/** A task that is refused if its client has disconnected. */
+type ClientTask = WaitingTask & { readonly client: Client }
+
 /**
  * Spreads long computations over rounds of the event loop. Client networks take turns, so that a network with many
- * tasks delays only its own. `background` tasks run after all others, except in every eighth round.
+ * tasks delays only its own. `background` tasks run after all others, except in every eighth round. It is not a
+ * `ConcurrencyLimiter`, because a turn ends with its round, and not with its task.
  */
 export class EventLoopScheduler implements Scheduler {
   /** Number of tasks that run in the current round. */
   #running = 0
   #round = 0
-  readonly #foreground = new FairQueue(MAX_WAITING)
-  readonly #background = new FairQueue(MAX_WAITING)
+  readonly #foreground = new FairQueue<ClientTask>(MAX_WAITING)
+  readonly #background = new FairQueue<ClientTask>(MAX_WAITING)
 
   yield(client: Client, priority?: 'background'): Promise<void> {
     if (client.isGone()) return Promise.reject(createBusyError())
@@ -30,7 +34,7 @@ export class EventLoopScheduler implements Scheduler {
     return new Promise((resolve, reject) => {
       const refuse = (): void => reject(createBusyError())
       const queue = priority === 'background' ? this.#background : this.#foreground
-      queue.add({ client, resume: resolve, refuse })
+      queue.add({ network: client.network, client, resume: resolve, refuse })
     })
   }
 
@@ -38,7 +42,7 @@ export class EventLoopScheduler implements Scheduler {
     this.#round = (this.#round + 1) % BACKGROUND_ROUND
     const queues = [this.#foreground, this.#background]
     const [first, second] = this.#round === 0 ? queues.reverse() : queues
-    const resumed: WaitingTask[] = []
+    const resumed: ClientTask[] = []
     while (resumed.length < TASKS_PER_ROUND) {
       const task = first?.next() ?? second?.next()
       if (task === undefined) break

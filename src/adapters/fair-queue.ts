@@ -1,8 +1,7 @@
-import type { Client } from '../ports.js'
-
 /** A task that waits to run. The queue's owner calls exactly one of its two functions, once. */
 export interface WaitingTask {
-  client: Client
+  /** Client network of the task; undefined if no request caused it. */
+  readonly network: string | undefined
   resume: () => void
   refuse: () => void
 }
@@ -13,12 +12,15 @@ export interface WaitingTask {
  */
 export class FairQueue<T extends WaitingTask = WaitingTask> {
   readonly #maxSize: number
+  readonly #maxPerNetwork: number
   /** Tasks by network. The first network is served next. */
-  readonly #byNetwork = new Map<string, T[]>()
+  readonly #byNetwork = new Map<string | undefined, T[]>()
   #size = 0
 
-  constructor(maxSize: number) {
+  /** @param maxPerNetwork - maximum number of waiting tasks of a network. Default: only `maxSize` applies. */
+  constructor(maxSize: number, maxPerNetwork = maxSize) {
     this.#maxSize = maxSize
+    this.#maxPerNetwork = maxPerNetwork
   }
 
   /** Number of waiting tasks. */
@@ -28,37 +30,44 @@ export class FairQueue<T extends WaitingTask = WaitingTask> {
 
   /** Adds a task after those of its network, or before them with `isFirst`. A full queue refuses a task. */
   add(task: T, isFirst = false): void {
-    const { network } = task.client
-    const tasks = this.#byNetwork.get(network)
-    if (tasks === undefined) this.#byNetwork.set(network, [task])
-    else if (isFirst) tasks.unshift(task)
+    const { network } = task
+    const tasks = this.#byNetwork.get(network) ?? []
+    this.#byNetwork.set(network, tasks)
+    if (isFirst) tasks.unshift(task)
     else tasks.push(task)
     this.#size += 1
-    if (this.#size > this.#maxSize) this.#removeFromLongest()?.refuse()
-  }
-
-  /** Removes the next task; undefined when the queue is empty. */
-  next(): T | undefined {
-    const [first] = this.#byNetwork
-    if (first === undefined) return undefined
-    const [network, tasks] = first
-    const task = tasks.shift()
-    // Move the network to the end of the queue.
-    this.#byNetwork.delete(network)
-    if (tasks.length > 0) this.#byNetwork.set(network, tasks)
-    this.#size -= 1
-    return task
-  }
-
-  #removeFromLongest(): T | undefined {
-    let longest: [string, T[]] | undefined
+    const isNetworkFull = network !== undefined && tasks.length > this.#maxPerNetwork
+    if (!isNetworkFull && this.#size <= this.#maxSize) return
+    let longest = tasks
     // If several networks have the most tasks, take the last one, which would be served last.
-    for (const entry of this.#byNetwork) if (entry[1].length >= (longest?.[1].length ?? 0)) longest = entry
-    if (longest === undefined) return undefined
-    const [network, tasks] = longest
-    const task = tasks.pop()
-    if (tasks.length === 0) this.#byNetwork.delete(network)
+    if (!isNetworkFull)
+      for (const other of this.#byNetwork.values()) if (other.length >= longest.length) longest = other
+    const newest = longest.at(-1)
+    if (newest === undefined) return
+    this.remove(newest)
+    newest.refuse()
+  }
+
+  /** Removes a task that no longer waits. Does nothing if it is not in the queue. */
+  remove(task: T): void {
+    const tasks = this.#byNetwork.get(task.network) ?? []
+    const index = tasks.indexOf(task)
+    if (index < 0) return
+    tasks.splice(index, 1)
+    if (tasks.length === 0) this.#byNetwork.delete(task.network)
     this.#size -= 1
-    return task
+  }
+
+  /** Removes the next task. Skips networks that may not run one now. @returns undefined if there is none */
+  next(mayRun: (network: string | undefined) => boolean = () => true): T | undefined {
+    for (const [network, tasks] of this.#byNetwork) {
+      const [task] = tasks
+      if (task === undefined || !mayRun(network)) continue
+      this.remove(task)
+      // Move the network to the end of the queue.
+      if (this.#byNetwork.delete(network)) this.#byNetwork.set(network, tasks)
+      return task
+    }
+    return undefined
   }
 }

@@ -99,6 +99,35 @@ describe('ConcurrencyLimiter', () => {
     expect(disconnecting.listenerCount('close')).toBe(0)
   })
 
+  it('starts work with `isFirst` before other work of its network', async () => {
+    const limiter = new ConcurrencyLimiter({ ...limits, maxRunning: 1 })
+    const started: string[] = []
+    const end = await limiter.acquire({ network: undefined })
+    const wait = async (name: string, isFirst: boolean): Promise<void> => {
+      const endWork = await limiter.acquire({ network: undefined, isFirst })
+      started.push(name)
+      endWork()
+    }
+    const waits = [wait('a', false), wait('b', true)]
+    expect(limiter.size).toBe(3)
+    end()
+    await Promise.all(waits)
+    expect([started, limiter.size]).toEqual([['b', 'a'], 0])
+  })
+
+  it('refuses with the error of `createError`, and after the timeout of the wait', async () => {
+    const limiter = new ConcurrencyLimiter({ ...limits, maxRunning: 1, maxWaiting: 1, networkShare: 1 })
+    const createError = (isTimeout: boolean): Error => new Error(isTimeout ? 'late' : 'full')
+    const wait = () => limiter.acquire({ network: 'a', timeoutMilliseconds: 10, createError })
+    const end = await wait()
+    const late = expect(wait()).rejects.toThrow('late')
+    await expect(wait()).rejects.toThrow('full')
+    await jest.advanceTimersByTimeAsync(10)
+    await late
+    end()
+    expect(limiter.size).toBe(0)
+  })
+
   describe('client networks', () => {
     const bounds = { maxRunning: 4, maxWaiting: 8, timeoutMilliseconds: 1_000 }
 
@@ -110,6 +139,7 @@ describe('ConcurrencyLimiter', () => {
       for (const name of ['a1', 'a2', 'a3']) void run(name, 'a')
       await expect(run('a4', 'a')).rejects.toEqual(busy)
       void run('b1', 'b')
+      await settle()
       expect(started).toEqual(['a1', 'b1'])
     })
 
@@ -121,6 +151,19 @@ describe('ConcurrencyLimiter', () => {
       for (const { end } of works) end()
       await Promise.all(results)
       expect(started).toEqual(['a1', 'a2', 'b1', 'c1', 'a3', 'b2', 'a4'])
+    })
+
+    it('refuses the newest task of the network with the most tasks if the queue is full', async () => {
+      const started: string[] = []
+      const limiter = new ConcurrencyLimiter({ ...bounds, maxRunning: 1 })
+      const works = ['a1', 'b1', 'b2', 'c1', 'c2', 'd1', 'd2', 'e1', 'e2', 'f1'].map((name) =>
+        createWork(started, name)
+      )
+      const results = works.map(({ run }, index) => limiter.run(createResponse(), run, 'abbccddeef'[index]))
+      await expect(results[8]).rejects.toEqual(busy)
+      for (const { end } of works) end()
+      await Promise.all(results.toSpliced(8, 1))
+      expect(started).toEqual(['a1', 'b1', 'c1', 'd1', 'e1', 'f1', 'b2', 'c2', 'd2'])
     })
 
     it('forgets a network that has no tasks left, even if its client has disconnected', async () => {

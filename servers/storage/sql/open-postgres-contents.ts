@@ -47,7 +47,10 @@ export function openPostgresContentStore(options: PostgresContentStoreOptions): 
   return createSqlContentStore({ verbs, run, objects, spool, close: async () => undefined }, options)
 }
 
-/** Runs work with the same key one after another, and work with different keys concurrently. */
+/**
+ * Runs work with the same key one after another, and work with different keys concurrently. It is not a
+ * `ConcurrencyLimiter`, because it refuses nothing.
+ */
 export class KeyedLock {
   readonly #last = new Map<unknown, Promise<unknown>>()
 

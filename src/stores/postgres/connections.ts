@@ -1,4 +1,4 @@
-import { FairQueue, type WaitingTask } from '../../adapters/fair-queue.js'
+import { ConcurrencyLimiter } from '../../adapters/concurrency-limiter.js'
 import { getCurrentClient, trackClients } from '../../current-client.js'
 import { DidAuthError } from '../../errors.js'
 import type { Client } from '../../ports.js'
@@ -86,7 +86,6 @@ function parseUrl(text: string, hasCertificates: boolean): string {
 const WAITS_PER_REQUEST = 2
 /** Time since the last success within which the database counts as busy and not as unavailable. */
 const RECENT_SUCCESS_MILLISECONDS = 2_000
-const NO_CLIENT = { network: '', isGone: () => false }
 
 /** Pools that have our error listener. A pool of the caller may outlive many stores. */
 const poolsWithListener = new WeakSet<PostgresPool>()
@@ -97,24 +96,25 @@ const poolsWithListener = new WeakSet<PostgresPool>()
  */
 export class PooledConnections {
   readonly #pool: PostgresPool
-  readonly #maxConnecting: number
-  readonly #queue: FairQueue<Waiting>
+  /** Verbs that request a connection from the pool, and those that wait until they may. */
+  readonly #limiter: ConcurrencyLimiter
   readonly #waitingMilliseconds: number
   /** Generation of each connection. Connections of earlier generations may lead to a former primary. */
   readonly #generations = new WeakMap<PostgresClient, number>()
   /** Number of answers that the server is read-only. */
   #generation = 0
-  #connecting = 0
   /** Milliseconds that each request has waited. Requests with an entry have priority, so that they finish soon. */
   readonly #waitedMilliseconds = new WeakMap<Client, number>()
   #lastSuccessAt = -Infinity
 
-  /** At most `poolSize` verbs may request a connection from the pool at once; the others wait in this queue. */
+  /** At most `poolSize` verbs may request a connection from the pool at once; the others wait. */
   constructor(pool: PostgresPool, bounds: Record<'poolSize' | 'maxWaiting' | 'waitingMilliseconds', number>) {
     const { poolSize, maxWaiting, waitingMilliseconds } = bounds
     this.#pool = pool
-    this.#maxConnecting = Math.min(poolSize, maxWaiting)
-    this.#queue = new FairQueue(maxWaiting - this.#maxConnecting)
+    const maxRunning = Math.min(poolSize, maxWaiting)
+    const limits = { maxRunning, maxWaiting: maxWaiting - maxRunning, timeoutMilliseconds: waitingMilliseconds }
+    // A network alone may use all connections: a verb is short, and the next turn is that of another network.
+    this.#limiter = new ConcurrencyLimiter({ ...limits, networkShare: 1 })
     this.#waitingMilliseconds = waitingMilliseconds
     trackClients()
     // The pool drops an idle connection that breaks. Without a listener, the event would end the process.
@@ -123,7 +123,7 @@ export class PooledConnections {
   }
 
   get waiting(): number {
-    return this.#connecting + this.#queue.size
+    return this.#limiter.size
   }
 
   /**
@@ -160,10 +160,7 @@ export class PooledConnections {
   }
 
   async #connect(deadlineAt: number): Promise<PostgresClient> {
-    if (this.#connecting >= this.#maxConnecting) await this.#wait()
-    else this.#connecting += 1
-    const client = getCurrentClient()
-    if (client !== undefined && !this.#waitedMilliseconds.has(client)) this.#waitedMilliseconds.set(client, 0)
+    const endTurn = await this.#waitForTurn()
     // A pool may throw instead of rejecting, for example if it cannot read a certificate.
     const connecting = Promise.resolve().then(() => this.#pool.connect())
     try {
@@ -173,44 +170,31 @@ export class PooledConnections {
       connecting.then((client) => client.release(), ignore)
       throw toStoreError(error)
     } finally {
-      let next = this.#queue.next()
-      while (next?.hasExpired === true) next = this.#queue.next()
-      // The next verb takes this verb's place.
-      if (next === undefined) this.#connecting -= 1
-      else next.resume()
+      endTurn()
     }
   }
 
-  #wait(): Promise<void> {
-    const client = getCurrentClient() ?? NO_CLIENT
-    const waitedBefore = this.#waitedMilliseconds.get(client) ?? 0
+  /** Waits until the verb may request a connection. @returns a function that lets the next verb request one */
+  async #waitForTurn(): Promise<() => void> {
+    const client = getCurrentClient()
+    const waitedBefore = client && this.#waitedMilliseconds.get(client)
+    const requestMilliseconds = WAITS_PER_REQUEST * this.#waitingMilliseconds
     const startedAt = performance.now()
-    const milliseconds = Math.min(
-      this.#waitingMilliseconds,
-      WAITS_PER_REQUEST * this.#waitingMilliseconds - waitedBefore
-    )
-    return new Promise((resolve, reject) => {
-      const createEnding = (settle: () => void) => (): void => {
-        clearTimeout(timer)
-        if (client !== NO_CLIENT) this.#waitedMilliseconds.set(client, waitedBefore + performance.now() - startedAt)
-        settle()
-      }
-      const refuse = createEnding(() => reject(createBusyError()))
-      const waiting: Waiting = { client, hasExpired: false, resume: createEnding(resolve), refuse }
-      const expire = (): void => {
-        waiting.hasExpired = true
-        const isBusy = performance.now() - this.#lastSuccessAt < RECENT_SUCCESS_MILLISECONDS
-        reject(isBusy ? createBusyError() : createTimeoutError())
-      }
-      const timer = setTimeout(createEnding(expire), milliseconds)
-      this.#queue.add(waiting, this.#waitedMilliseconds.has(client))
-    })
+    try {
+      return await this.#limiter.acquire({
+        network: client?.network,
+        isFirst: waitedBefore !== undefined,
+        timeoutMilliseconds: Math.min(this.#waitingMilliseconds, requestMilliseconds - (waitedBefore ?? 0)),
+        createError: (isTimeout) => {
+          const isBusy = !isTimeout || performance.now() - this.#lastSuccessAt < RECENT_SUCCESS_MILLISECONDS
+          return isBusy ? new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 }) : createTimeoutError()
+        }
+      })
+    } finally {
+      const waited = performance.now() - startedAt
+      if (client !== undefined) this.#waitedMilliseconds.set(client, (waitedBefore ?? 0) + waited)
+    }
   }
-}
-
-/** A verb in the queue. If it expires, it stays in the queue until its turn. */
-interface Waiting extends WaitingTask {
-  hasExpired: boolean
 }
 
 /** @param deadlineAt - end of the time of a verb, in milliseconds by `performance.now` */
@@ -222,10 +206,6 @@ export function limitTime<T>(work: Promise<T>, deadlineAt: number): Promise<T> {
 function close(client: PostgresClient): void {
   client.release(true)
   client.connection?.stream?.destroy()
-}
-
-function createBusyError(): DidAuthError {
-  return new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 })
 }
 
 function ignore(): void {
