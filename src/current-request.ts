@@ -2,15 +2,13 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { DidAuthError } from './errors.js'
 import { storeVerbs, type Client, type Deadline, type Store } from './ports.js'
 import { within } from './time.js'
+import { limitMilliseconds } from './time-limits.js'
 
-/** Milliseconds that a request may last, business logic included. */
-const REQUEST_MILLISECONDS = 10_000
-const STORE_SECONDS = 5
 const RETRY_AFTER_SECONDS = 5
 
 /** Creates one deadline for all that a request waits for: store verbs, business logic and what they call. */
 export function requestDeadline(): Deadline {
-  const endOfTime = performance.now() + REQUEST_MILLISECONDS
+  const endOfTime = performance.now() + limitMilliseconds.request
   return {
     async within(seconds, work, expired) {
       const left = endOfTime - performance.now()
@@ -33,7 +31,7 @@ export function limitStoreTime(store: Store): (deadline?: Deadline) => Store {
     const run = store[verb].bind(store) as (...args: unknown[]) => Promise<unknown>
     async function call(this: { deadline: Deadline }, ...args: unknown[]): Promise<unknown> {
       try {
-        return await this.deadline.within(STORE_SECONDS, () => run(...args), expired)
+        return await this.deadline.within(limitMilliseconds.storeVerb / 1000, () => run(...args), expired)
       } catch (cause) {
         if (cause instanceof DidAuthError && cause.code === 'ERR_BUSY') throw cause
         throw new DidAuthError('ERR_STORE', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })

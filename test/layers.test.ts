@@ -21,7 +21,12 @@ const SHARED = 'config observability http openapi storage bodies ipfs process'
  */
 const LAYERS: readonly Layer[] = [
   { name: 'errors', files: /^src\/(?:errors|error-answer|http-messages)\.ts$/, uses: [], packages: /^$/ },
-  { name: HELPERS, files: /^src\/(?:time|lazy|single-flight|caches|client-site)\.ts$/, uses: [], packages: /^$/ },
+  {
+    name: HELPERS,
+    files: /^src\/(?:time|time-limits|lazy|single-flight|caches|client-site)\.ts$/,
+    uses: [],
+    packages: /^$/
+  },
   { name: 'protocol', files: /^src\/protocol\//, uses: ['errors'], packages: /^node:buffer$/ },
   { name: 'ports', files: /^src\/(?:ports|store-port)\.ts$/, uses: ['errors', 'protocol'] },
   { name: 'config', files: /^src\/config\//, uses: ['errors', 'protocol', 'ports'] },

@@ -4,24 +4,25 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { ServerAddress } from '../config/read-env.js'
 import { getErrorCode, describeReason, StartError } from '../config/startup-error.js'
+import { limitMilliseconds } from '../config/time-limits.js'
 import type { Metrics } from '../observability/metrics.js'
 import { shareConnections } from './connection-shares.js'
 
 /** Time limits for clients in milliseconds, and limits for the number of connections. */
 const LIMITS = {
-  headers: 10_000,
+  headers: limitMilliseconds.headers,
   /** Time limit for headers and body. */
-  request: 14_000,
+  request: limitMilliseconds.receive,
   /** Time limit without a transferred byte while the server waits for the client. */
-  idle: 14_000,
-  /** Time limit between two requests. Proxies and clients often reuse connections for 60 s. */
-  keepAlive: 65_000,
+  idle: limitMilliseconds.receive,
+  /** Time limit between two requests. */
+  keepAlive: limitMilliseconds.keepAlive,
   /** Time limit for the rest of a body after the response. */
   rest: 5_000,
   /** Interval of checking the limits of headers and requests. */
   check: 1_000,
   /** Time limit for requests in flight when the server stops. */
-  stop: 8_000,
+  stop: limitMilliseconds.stopRequests,
   /** Maximum number of open connections. Each may hold a body of up to 64 KiB in memory. */
   maxConnections: 4_096,
   /** Whether a client network may hold at most a quarter of them. False behind a proxy, which has one address. */

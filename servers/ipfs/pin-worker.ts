@@ -2,6 +2,7 @@ import type { Clock } from 'express-did-auth'
 import { waitAtMost } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
 import { getErrorCode } from '../config/startup-error.js'
+import { limitMilliseconds } from '../config/time-limits.js'
 import { ServerError } from '../http/server-error.js'
 import type { ContentReads, PinLedger, PinTask } from '../storage/content-store.js'
 import { describeError } from '../observability/error-fields.js'
@@ -19,11 +20,10 @@ export interface PinWorkerParts {
 
 const MAX_CALLS = 4
 const MAX_JOBS = 1_000
-const WAIT_MILLISECONDS = 2_000
 /** Interval of reading the ledger for tasks that another process abandoned or that are due for a retry. */
 const POLL_MILLISECONDS = 10_000
-/** Duration of a lease in seconds. It is longer than the time limit of a call. */
-const LEASE_SECONDS = 20
+/** Duration of a lease. */
+const LEASE_SECONDS = limitMilliseconds.pinLease / 1_000
 const MAX_RETRY_SECONDS = 3_600
 /** Number of timeouts of a task that count as an outage. After more timeouts, the pin itself is the problem. */
 const MAX_OUTAGE_TIMEOUTS = 3
@@ -74,7 +74,7 @@ export class PinWorker {
   async settle(cids: readonly string[]): Promise<boolean> {
     if (cids.length + this.#jobs.size > MAX_JOBS) return cids.length === 0
     try {
-      return (await waitAtMost(WAIT_MILLISECONDS, this.#settle(cids))) ?? false
+      return (await waitAtMost(limitMilliseconds.pinWait, this.#settle(cids))) ?? false
     } catch (error) {
       return this.#fail(error)
     }
@@ -86,12 +86,12 @@ export class PinWorker {
     clearInterval(this.#timer)
     this.#breaker.stop()
     this.#releaseCallers()
-    await waitAtMost(WAIT_MILLISECONDS, Promise.all(this.#inFlight.values()))
+    await waitAtMost(limitMilliseconds.pinWait, Promise.all(this.#inFlight.values()))
   }
 
   async #settle(cids: readonly string[]): Promise<boolean> {
     if (cids.length === 0) return true
-    const deadlineAt = performance.now() + WAIT_MILLISECONDS
+    const deadlineAt = performance.now() + limitMilliseconds.pinWait
     while (performance.now() < deadlineAt && this.#breaker.mayCall()) {
       const outcomes = await Promise.all(cids.map((cid) => this.#enqueue(cid)))
       // Another write may have changed the desired state in the meantime.

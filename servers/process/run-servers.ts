@@ -12,6 +12,7 @@ import {
   type ServerName
 } from '../config/read-env.js'
 import { loadIdentity } from '../config/service-identity.js'
+import { limitMilliseconds } from '../config/time-limits.js'
 import { serveMetrics } from '../http/listen.js'
 import { logLocalNodeHint } from '../ipfs/ipfs-rpc-client.js'
 import { exitOnCrash, describeError } from '../observability/error-fields.js'
@@ -20,8 +21,6 @@ import { Metrics } from '../observability/metrics.js'
 import { Connections } from '../storage/connections.js'
 import { CloseStack, listenForServer, type ServerOpener } from './start-server.js'
 
-/** Time limit for a stop: a little less than the 10 s after which many supervisors kill a process. */
-const STOP_MILLISECONDS = 9_500
 const PARENT_CHECK_MILLISECONDS = 250
 
 /** Functions that load a server when it is needed, because loading takes time. */
@@ -145,7 +144,7 @@ function stopAtSignal(log: Logger, drain: AbortController, drainSeconds: number,
     setTimeout(() => {
       log.error({ event: 'stopped-late' }, 'requests in flight did not end in time; exiting without them')
       process.exit(1)
-    }, STOP_MILLISECONDS)
+    }, limitMilliseconds.stopProcess)
     const failures = await close()
     for (const failure of failures)
       log.error({ event: 'stop-failed', ...describeError(failure) }, 'a resource could not be closed')

@@ -1,5 +1,6 @@
 import { getErrorCode } from '../config/startup-error.js'
 import type { ServerEnv, ServerName } from '../config/read-env.js'
+import { limitMilliseconds } from '../config/time-limits.js'
 import { type ServerApp, type ServerAppParts, startingApp } from '../http/create-app.js'
 import { listen } from '../http/listen.js'
 import type { IpfsNode } from '../ipfs/ipfs-node.js'
@@ -9,9 +10,6 @@ import type { Connections } from '../storage/connections.js'
 import type { UsedPercent } from '../storage/disk-space.js'
 import { openContentEngine, type Engine } from '../storage/engine.js'
 import type { OpenContentStore } from '../storage/sql/sql-content-store.js'
-
-/** Time limit for requests of relay and vault: 8 MiB of content at the minimum rate of 4 KiB/s take 34 minutes. */
-const UPLOAD_MILLISECONDS = 3_600_000
 
 /** Resources that a server has opened. They are closed in reverse order, also if the rest of the start fails. */
 export class CloseStack {
@@ -90,7 +88,7 @@ export interface ListeningServer {
 export async function listenForServer(start: StartParts, { engine, content }: OpenServer): Promise<ListeningServer> {
   const { env, connections, identity, log, metrics, draining, serviceUrls, envFile, closeStack } = start
   closeStack.add(() => engine.close())
-  const uploads = content && { request: UPLOAD_MILLISECONDS }
+  const uploads = content && { request: limitMilliseconds.upload }
   const perNetwork = env.TRUST_PROXY === false || env.TRUST_PROXY === 0
   const server = await listen(env.address, { maxConnections: env.MAX_CONNECTIONS, perNetwork, ...uploads })
   let app: ServerApp | undefined
