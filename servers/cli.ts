@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs'
 import { parseEnv } from 'node:util'
-import { readArguments, UsageError, type CommandLine } from './commands/command-line.js'
+import { readArguments, UsageError, type CommandLine } from './tools/command-line.js'
 import { describeIgnoredVariables, findUnknownVariables, type EnvFile, type ServerName } from './config/read-env.js'
 import { ownCommand, describeFailure, startStep } from './config/startup-error.js'
 import type { ServerLoaders } from './process/run-servers.js'
@@ -58,14 +58,14 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   relay: serveUntilSignal(['relay']),
   vault: serveUntilSignal(['vault']),
   all: serveUntilSignal(['auth', 'relay', 'vault']),
-  'relay takedown': async () => (await import('./commands/takedown.js')).createTakedownCommand('relay'),
-  'vault takedown': async () => (await import('./commands/takedown.js')).createTakedownCommand('vault'),
-  'vault reconcile': async () => (await import('./commands/reconcile.js')).runReconcile,
-  migrate: async () => (await import('./commands/migrate.js')).runMigrate,
-  copy: async () => (await import('./commands/copy.js')).runCopy,
-  keys: async () => (await import('./commands/keys.js')).runKeys,
-  doctor: async () => (await import('./commands/doctor/command.js')).runDoctor,
-  conformance: async () => (await import('./commands/conformance/command.js')).runConformance
+  'relay takedown': async () => (await import('./tools/takedown.js')).createTakedownCommand('relay'),
+  'vault takedown': async () => (await import('./tools/takedown.js')).createTakedownCommand('vault'),
+  'vault reconcile': async () => (await import('./tools/reconcile.js')).runReconcile,
+  migrate: async () => (await import('./tools/migrate.js')).runMigrate,
+  copy: async () => (await import('./tools/copy.js')).runCopy,
+  keys: async () => (await import('./tools/keys.js')).runKeys,
+  doctor: async () => (await import('./tools/doctor/command.js')).runDoctor,
+  conformance: async () => (await import('./tools/conformance/command.js')).runConformance
 }
 
 const SERVING: readonly string[] = ['auth', 'relay', 'vault', 'all']

@@ -149,8 +149,8 @@ const LAYERS: readonly Layer[] = [
   })),
   // Runs in a browser, and is bundled from the client modules of the library.
   { name: 'servers/auth/page', files: /^servers\/auth\/page\//, uses: [], packages: ANY },
-  // Commands know the environment and the protocol of servers, and import no server.
-  ...['auth', 'relay', 'vault', 'commands'].map((name) => ({
+  // Commands of operators know the environment and the protocol of servers, and import no server.
+  ...['auth', 'relay', 'vault', 'tools'].map((name) => ({
     name: `servers/${name}`,
     files: new RegExp(`^servers/${name}/`),
     uses: SHARED,
@@ -159,7 +159,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'servers/cli',
     files: /^servers\/cli\.ts$/,
-    uses: [...SHARED, 'servers/auth', 'servers/relay', 'servers/vault', 'servers/commands'],
+    uses: [...SHARED, 'servers/auth', 'servers/relay', 'servers/vault', 'servers/tools'],
     packages: ANY
   },
   { name: 'servers/bin', files: /^servers\/bin\.ts$/, uses: ['servers/cli'], packages: /^node:fs$/ },
