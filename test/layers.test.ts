@@ -148,7 +148,7 @@ const LAYERS: readonly Layer[] = [
     packages: ANY
   })),
   // Runs in a browser, and is bundled from the client modules of the library.
-  { name: 'servers/auth/page', files: /^servers\/auth\/page\//, uses: [], packages: ANY },
+  { name: 'servers/page', files: /^servers\/page\//, uses: [], packages: ANY },
   // Commands of operators know the environment and the protocol of servers, and import no server.
   ...['auth', 'relay', 'vault', 'tools'].map((name) => ({
     name: `servers/${name}`,

@@ -15,7 +15,7 @@ import { openEngine } from '../storage/engine.js'
 import { addPage, loadPage, type Page } from './page.js'
 
 /** Folder of the page that the build writes. */
-const PAGE_FOLDER = fileURLToPath(new URL('./page', import.meta.url))
+const PAGE_FOLDER = fileURLToPath(new URL('../page', import.meta.url))
 
 /** Opens the storage of the auth server. @throws StartError */
 export const openAuth: ServerOpener = async (env, connections) => ({
