@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
 
-const source = fileURLToPath(new URL('../servers/auth/page', import.meta.url))
+const source = fileURLToPath(new URL('../servers/page', import.meta.url))
 
 /**
  * Bundles the page of the auth server. Each build does this, because it takes only a tenth of a second.
@@ -25,6 +25,6 @@ export async function buildPage(folder, { fromSources = false } = {}) {
     legalComments: 'none',
     logLevel: 'warning',
     // The `paths` of this file map the library's name to its sources.
-    ...(fromSources ? { tsconfig: join(source, '../../../tsconfig.json') } : { tsconfigRaw: {} })
+    ...(fromSources ? { tsconfig: join(source, '../../tsconfig.json') } : { tsconfigRaw: {} })
   })
 }

@@ -14,7 +14,7 @@ const stamp = join(rootDir, 'servers/dist/.built')
 const SOURCES = ['package-lock.json', 'package.json', 'tsconfig.json', '.config', 'src', 'servers']
 /** Names within the sources that the build or npm creates. */
 const GENERATED = ['dist', 'node_modules', 'THIRD-PARTY-LICENSES']
-const OUTPUTS = ['dist/index.js', 'servers/dist/bin.js', 'servers/dist/auth/page/index.html']
+const OUTPUTS = ['dist/index.js', 'servers/dist/bin.js', 'servers/dist/page/index.html']
 
 /** Whether library and servers are built, and no source has changed since. */
 export function isBuilt() {
@@ -59,7 +59,7 @@ export async function build() {
   const { buildPage } = await import('./build-page.js')
   const { bundleIpfsClient } = await import('./bundle-ipfs-client.js')
   try {
-    await buildPage(join(dist, 'auth/page'))
+    await buildPage(join(dist, 'page'))
     await bundleIpfsClient(join(dist, 'ipfs/http-client.js'), join(rootDir, 'servers/THIRD-PARTY-LICENSES'))
   } catch (error) {
     console.error(`The build failed: ${error.message}`)

@@ -111,7 +111,7 @@ export default defineConfig(
 
   {
     // The page runs in a browser, so it has its own TypeScript configuration with DOM types.
-    files: ['servers/auth/page/**/*.ts'],
+    files: ['servers/page/**/*.ts'],
     languageOptions: { parserOptions: { project: './.config/tsconfig.client.json', tsconfigRootDir: rootDir } }
   },
 

@@ -90,7 +90,7 @@ export default suite([
       '<rootDir>/test/setup-did-auth.test.ts',
       '<rootDir>/test/testing/signed-in.test.ts',
       '<rootDir>/test/servers/*/app.test.ts',
-      '<rootDir>/test/servers/commands/conformance/command.test.ts',
+      '<rootDir>/test/servers/tools/conformance/command.test.ts',
       '<rootDir>/test/servers/http/create-app.test.ts',
       '<rootDir>/test/servers/relay/relay-file.test.ts',
       '<rootDir>/test/servers/vault/verbs.test.ts'

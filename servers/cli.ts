@@ -1,9 +1,9 @@
 import { readFileSync, statSync } from 'node:fs'
 import { parseEnv } from 'node:util'
-import { readArguments, UsageError, type CommandLine } from './commands/command-line.js'
+import { readArguments, UsageError, type CommandLine } from './tools/command-line.js'
 import { describeIgnoredVariables, findUnknownVariables, type EnvFile, type ServerName } from './config/read-env.js'
 import { ownCommand, describeFailure, startStep } from './config/startup-error.js'
-import type { Starters } from './process/run-servers.js'
+import type { ServerLoaders } from './process/run-servers.js'
 
 /** Usage of each command. A line with more indentation continues the command above it. */
 const USAGE = `  auth    starts the authentication server (port 3000)
@@ -48,24 +48,24 @@ Exit codes: 0 success, 1 failure or problems found, 2 wrong arguments.\n`
 type Command = (commandLine: CommandLine) => Promise<number | undefined>
 
 // Servers and commands are loaded when they are needed, because loading takes time.
-const starters: Starters = {
-  auth: async () => (await import('./auth/app.js')).startAuth,
-  relay: async () => (await import('./relay/app.js')).startRelay,
-  vault: async () => (await import('./vault/app.js')).startVault
+const loaders: ServerLoaders = {
+  auth: async () => (await import('./auth/app.js')).openAuth,
+  relay: async () => (await import('./relay/app.js')).openRelay,
+  vault: async () => (await import('./vault/app.js')).openVault
 }
 const commands: Readonly<Record<string, () => Promise<Command>>> = {
   auth: serveUntilSignal(['auth']),
   relay: serveUntilSignal(['relay']),
   vault: serveUntilSignal(['vault']),
   all: serveUntilSignal(['auth', 'relay', 'vault']),
-  'relay takedown': async () => (await import('./commands/takedown.js')).createTakedownCommand('relay'),
-  'vault takedown': async () => (await import('./commands/takedown.js')).createTakedownCommand('vault'),
-  'vault reconcile': async () => (await import('./commands/reconcile.js')).runReconcile,
-  migrate: async () => (await import('./commands/migrate.js')).runMigrate,
-  copy: async () => (await import('./commands/copy.js')).runCopy,
-  keys: async () => (await import('./commands/keys.js')).runKeys,
-  doctor: async () => (await import('./commands/doctor/command.js')).runDoctor,
-  conformance: async () => (await import('./commands/conformance/command.js')).runConformance
+  'relay takedown': async () => (await import('./tools/takedown.js')).createTakedownCommand('relay'),
+  'vault takedown': async () => (await import('./tools/takedown.js')).createTakedownCommand('vault'),
+  'vault reconcile': async () => (await import('./tools/reconcile.js')).runReconcile,
+  migrate: async () => (await import('./tools/migrate.js')).runMigrate,
+  copy: async () => (await import('./tools/copy.js')).runCopy,
+  keys: async () => (await import('./tools/keys.js')).runKeys,
+  doctor: async () => (await import('./tools/doctor/command.js')).runDoctor,
+  conformance: async () => (await import('./tools/conformance/command.js')).runConformance
 }
 
 const SERVING: readonly string[] = ['auth', 'relay', 'vault', 'all']
@@ -78,7 +78,7 @@ function serveUntilSignal(names: readonly ServerName[]): () => Promise<Command> 
       // Until the servers start, a signal can end the process at once, because nothing is open.
       for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => process.exit())
       const { runServers } = await import('./process/run-servers.js')
-      await runServers(names, starters, { env, envFile })
+      await runServers(names, loaders, { env, envFile })
       return undefined
     }
 }

@@ -1,3 +1,5 @@
+import { limitMilliseconds } from './time-limits.js'
+
 /** The clock of this machine. */
 export const systemClock = {
   /** Whole seconds since the Unix epoch. */
@@ -8,9 +10,6 @@ export const systemClock = {
 export function toWholeSeconds(clock: { nowSeconds(): number }): { nowSeconds(): number } {
   return { nowSeconds: () => Math.floor(clock.nowSeconds()) }
 }
-
-/** Time that a request may take, business logic included. */
-const REQUEST_MILLISECONDS = 10_000
 
 const LATE = Symbol('late')
 
@@ -60,7 +59,7 @@ export interface Deadline {
 
 /** Creates the deadline of a request, which store calls, business logic and signers share. */
 export function requestDeadline(): Deadline {
-  const deadlineAt = performance.now() + REQUEST_MILLISECONDS
+  const deadlineAt = performance.now() + limitMilliseconds.request
   return {
     async within(seconds, work, expired) {
       const left = deadlineAt - performance.now()

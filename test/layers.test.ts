@@ -21,7 +21,7 @@ const SHARED = 'config observability http openapi storage bodies ipfs process'
  */
 const LAYERS: readonly Layer[] = [
   { name: 'errors', files: /^src\/(?:errors|error-answer|http-messages)\.ts$/, uses: [], packages: /^$/ },
-  { name: HELPERS, files: /^src\/(?:time|lazy|caches|client-site)\.ts$/, uses: [], packages: /^$/ },
+  { name: HELPERS, files: /^src\/(?:time|time-limits|lazy|caches|client-site)\.ts$/, uses: [], packages: /^$/ },
   { name: 'protocol', files: /^src\/protocol\//, uses: ['errors'], packages: /^node:buffer$/ },
   { name: 'ports', files: /^src\/(?:ports|store-port)\.ts$/, uses: ['errors', 'protocol', HELPERS] },
   { name: 'config', files: /^src\/config\//, uses: ['errors', 'protocol', 'ports'] },
@@ -149,9 +149,9 @@ const LAYERS: readonly Layer[] = [
     packages: ANY
   })),
   // Runs in a browser, and is bundled from the client modules of the library.
-  { name: 'servers/auth/page', files: /^servers\/auth\/page\//, uses: [], packages: ANY },
-  // Commands know the environment and the protocol of servers, and import no server.
-  ...['auth', 'relay', 'vault', 'commands'].map((name) => ({
+  { name: 'servers/page', files: /^servers\/page\//, uses: [], packages: ANY },
+  // Commands of operators know the environment and the protocol of servers, and import no server.
+  ...['auth', 'relay', 'vault', 'tools'].map((name) => ({
     name: `servers/${name}`,
     files: new RegExp(`^servers/${name}/`),
     uses: SHARED,
@@ -160,7 +160,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'servers/cli',
     files: /^servers\/cli\.ts$/,
-    uses: [...SHARED, 'servers/auth', 'servers/relay', 'servers/vault', 'servers/commands'],
+    uses: [...SHARED, 'servers/auth', 'servers/relay', 'servers/vault', 'servers/tools'],
     packages: ANY
   },
   { name: 'servers/bin', files: /^servers\/bin\.ts$/, uses: ['servers/cli'], packages: /^node:fs$/ },

@@ -10,20 +10,18 @@ import {
   createResourceOptions,
   createSiweOptions
 } from '../http/did-auth.js'
-import { openServer, type StartServer } from '../process/start-server.js'
+import type { ServerOpener } from '../process/start-server.js'
 import { openEngine } from '../storage/engine.js'
 import { addPage, loadPage, type Page } from './page.js'
 
 /** Folder of the page that the build writes. */
-const PAGE_FOLDER = fileURLToPath(new URL('./page', import.meta.url))
+const PAGE_FOLDER = fileURLToPath(new URL('../page', import.meta.url))
 
-/** Starts the auth server. @throws StartError */
-export const startAuth: StartServer = async (env, start) => {
-  const { parts, serve } = await openServer(env, start, await openEngine(env, start.connections))
-  const page = env.PAGE ? loadPage(PAGE_FOLDER, parts.log) : undefined
-  if (page !== undefined) start.onPage(parts.serviceUrl)
-  return () => serve(createAuthApp({ ...parts, page }))
-}
+/** Opens the storage of the auth server. @throws StartError */
+export const openAuth: ServerOpener = async (env, connections) => ({
+  engine: await openEngine(env, connections),
+  build: (parts) => createAuthApp({ ...parts, page: env.PAGE ? loadPage(PAGE_FOLDER, parts.log) : undefined })
+})
 
 /** Builds the reference auth server, with a page for users at the root path. The caller closes the store. */
 export function createAuthApp(parts: ServerAppParts & { page?: Page | undefined }): ServerApp {
@@ -39,5 +37,6 @@ export function createAuthApp(parts: ServerAppParts & { page?: Page | undefined 
     res.set('Cache-Control', 'no-store').json({ did: req.user?.did })
   })
   if (page !== undefined) addPage(app, page, parts)
-  return { listener: addFallbacks(app, parts), ready: requireDid.ready, close: () => requireDid.close() }
+  const pageUrl = page && parts.serviceUrl
+  return { listener: addFallbacks(app, parts), ready: requireDid.ready, pageUrl, close: () => requireDid.close() }
 }

@@ -50,6 +50,8 @@ export interface ServerApp {
   listener: RequestListener
   /** Resolves when the application is ready. Earlier requests wait. */
   ready: Promise<void>
+  /** URL of the page for users, if the application serves it. */
+  pageUrl?: string | undefined
   /** Closes the resources of the application. Call it after the last response. */
   close(): Promise<void>
 }

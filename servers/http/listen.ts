@@ -4,25 +4,25 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { ServerAddress } from '../config/read-env.js'
 import { getErrorCode, describeReason, StartError } from '../config/startup-error.js'
+import { limitMilliseconds } from '../config/time-limits.js'
 import type { Metrics } from '../observability/metrics.js'
 import { shareConnections } from './connection-shares.js'
-import { handleOneAtATime } from './pipelining.js'
 
 /** Time limits for clients in milliseconds, and limits for the number of connections. */
 const LIMITS = {
-  headers: 10_000,
+  headers: limitMilliseconds.headers,
   /** Time limit for headers and body. */
-  request: 14_000,
+  request: limitMilliseconds.receive,
   /** Time limit without a transferred byte while the server waits for the client. */
-  idle: 14_000,
-  /** Time limit between two requests. Proxies and clients often reuse connections for 60 s. */
-  keepAlive: 65_000,
+  idle: limitMilliseconds.receive,
+  /** Time limit between two requests. */
+  keepAlive: limitMilliseconds.keepAlive,
   /** Time limit for the rest of a body after the response. */
   rest: 5_000,
   /** Interval of checking the limits of headers and requests. */
   check: 1_000,
   /** Time limit for requests in flight when the server stops. */
-  stop: 8_000,
+  stop: limitMilliseconds.stopRequests,
   /** Maximum number of open connections. Each may hold a body of up to 64 KiB in memory. */
   maxConnections: 4_096,
   /** Whether a client network may hold at most a quarter of them. False behind a proxy, which has one address. */
@@ -32,6 +32,11 @@ export type ListenLimits = typeof LIMITS
 
 const SWEEP_MILLISECONDS = 50
 const LINGER_MILLISECONDS = 500
+
+/** Maximum number of unanswered requests of a connection. */
+const MAX_AHEAD = 100
+/** Number of waiting requests that start in one tick of the event loop, over all connections. */
+const STARTS_PER_TICK = 16
 
 const STATUS: Readonly<Record<string, number>> = {
   HPE_HEADER_OVERFLOW: 431,
@@ -171,6 +176,62 @@ function formatResponse(status: number): string {
     '',
     text
   ].join('\r\n')
+}
+
+interface Connection {
+  /** Whether a request is running or waiting. Requests that arrive meanwhile wait as well. */
+  isBusy: boolean
+  /** Functions that start the waiting requests, in order of arrival. */
+  readonly waiting: (() => void)[]
+}
+
+/**
+ * Creates a listener that handles one request of a connection at a time. Node starts all pipelined requests at once. A
+ * few kilobytes could then request gigabytes of responses, which wait in memory for earlier responses.
+ *
+ * A waiting request starts in a later tick. Each tick starts a few requests, round-robin by connection. When they
+ * started in the tick of the previous response, 500 connections with 99 requests each blocked all others for 9 s.
+ */
+export function handleOneAtATime(listener: RequestListener): RequestListener {
+  const connections = new WeakMap<Socket, Connection>()
+  const startLater = createTickQueue()
+  return (req, res) => {
+    const { socket } = req
+    const connection = connections.get(socket) ?? { isBusy: false, waiting: [] }
+    connections.set(socket, connection)
+    const { waiting } = connection
+    const startNext = (): void => {
+      const next = socket.destroyed ? undefined : waiting.shift()
+      if (next === undefined) connection.isBusy = false
+      else next()
+    }
+    const start = (): void => {
+      connection.isBusy = true
+      res.once('close', () => {
+        if (waiting.length === 0) connection.isBusy = false
+        else startLater(startNext)
+      })
+      listener(req, res)
+    }
+    // One request of the connection runs, and the others wait.
+    if (!connection.isBusy) start()
+    else if (waiting.length < MAX_AHEAD - 1) waiting.push(start)
+    else socket.destroy()
+  }
+}
+
+/** Creates a function that queues starts for later ticks. */
+function createTickQueue(): (start: () => void) => void {
+  const starts: (() => void)[] = []
+  const run = (): void => {
+    const due = starts.splice(0, STARTS_PER_TICK)
+    if (starts.length > 0) setImmediate(run)
+    for (const start of due) start()
+  }
+  return (start) => {
+    starts.push(start)
+    if (starts.length === 1) setImmediate(run)
+  }
 }
 
 /** Serves `GET /metrics` on a separate port that is not public. @throws StartError if it cannot listen */

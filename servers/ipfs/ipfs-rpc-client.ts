@@ -1,12 +1,13 @@
 import { createLazy, readBounded, separateUser } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
 import { getErrorCode } from '../config/startup-error.js'
+import { limitMilliseconds } from '../config/time-limits.js'
 import { ServerError, type ServerErrorCode } from '../http/server-error.js'
 import { cidOf } from '../storage/unixfs-blocks.js'
 import { IpfsCall } from './ipfs-call.js'
 import type { IpfsNode } from './ipfs-node.js'
 
-const DEADLINES = { deadlineMilliseconds: 10_000, listMilliseconds: 300_000 }
+const DEADLINES = { deadlineMilliseconds: limitMilliseconds.ipfsCall, listMilliseconds: 300_000 }
 /** Maximum bytes of a short response with its headers. Its body is one line or an error. */
 const SHORT_RESPONSE_BYTES = 65_536
 /** Maximum bytes of the response for each listed pin. */

@@ -2,9 +2,11 @@ import type { Clock } from 'express-did-auth'
 import { waitAtMost } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
 import { getErrorCode } from '../config/startup-error.js'
+import { limitMilliseconds } from '../config/time-limits.js'
 import { ServerError } from '../http/server-error.js'
 import type { ContentReads, PinLedger, PinTask } from '../storage/content-store.js'
 import { describeError } from '../observability/error-fields.js'
+import { CircuitBreaker, MAX_OUTAGE_WAIT_SECONDS } from './circuit-breaker.js'
 import type { IpfsNode } from './ipfs-node.js'
 
 /** Parts of the pin worker. */
@@ -18,24 +20,20 @@ export interface PinWorkerParts {
 
 const MAX_CALLS = 4
 const MAX_JOBS = 1_000
-const WAIT_MILLISECONDS = 2_000
 /** Interval of reading the ledger for tasks that another process abandoned or that are due for a retry. */
 const POLL_MILLISECONDS = 10_000
-/** Duration of a lease in seconds. It is longer than the time limit of a call. */
-const LEASE_SECONDS = 20
+/** Duration of a lease. */
+const LEASE_SECONDS = limitMilliseconds.pinLease / 1_000
 const MAX_RETRY_SECONDS = 3_600
-const MAX_OUTAGE_WAIT_SECONDS = 60
 /** Number of timeouts of a task that count as an outage. After more timeouts, the pin itself is the problem. */
 const MAX_OUTAGE_TIMEOUTS = 3
-/** Minimum time after a failure until a caller may start a call during an outage. */
-const CALLER_WAIT_MILLISECONDS = 5_000
 
 /**
  * Synchronizes the pins of the IPFS node with the ledger: immediately if the node is available, otherwise later, even
  * after a crash. A lease prevents other workers, in this process and in others, from taking the same task.
  *
  * A circuit breaker opens after a failure that concerns all calls. Callers then learn immediately that the pin is
- * pending. After 1, 2, 4 … 60 s the worker tries a single call, and after a success it resumes all calls.
+ * pending.
  */
 export class PinWorker {
   readonly #parts: PinWorkerParts
@@ -49,15 +47,17 @@ export class PinWorker {
   #isClaiming = false
   #isStopping = false
   #timer: NodeJS.Timeout | undefined
-  /** Maximum number of parallel calls: 0 during an outage, and 1 when the next attempt is due. */
-  #maxCalls = MAX_CALLS
-  #isOutage = false
-  #failedAt = 0
-  #waitSeconds = 1
-  #retryTimer: NodeJS.Timeout | undefined
+  readonly #breaker: CircuitBreaker
 
   constructor(parts: PinWorkerParts) {
     this.#parts = parts
+    const { log } = parts
+    this.#breaker = new CircuitBreaker({
+      maxCalls: MAX_CALLS,
+      onOpen: (error) => log.warn(describeOutage(error), 'pinning failed; it is paused and will be retried'),
+      onRetry: this.#work,
+      onClose: () => log.info({ event: 'ipfs-available' }, 'pinning works again and continues')
+    })
   }
 
   /** Starts to carry out the open tasks of the ledger, including retries and tasks that another process abandoned. */
@@ -74,7 +74,7 @@ export class PinWorker {
   async settle(cids: readonly string[]): Promise<boolean> {
     if (cids.length + this.#jobs.size > MAX_JOBS) return cids.length === 0
     try {
-      return (await waitAtMost(WAIT_MILLISECONDS, this.#settle(cids))) ?? false
+      return (await waitAtMost(limitMilliseconds.pinWait, this.#settle(cids))) ?? false
     } catch (error) {
       return this.#fail(error)
     }
@@ -84,26 +84,21 @@ export class PinWorker {
   async stop(): Promise<void> {
     this.#isStopping = true
     clearInterval(this.#timer)
-    clearTimeout(this.#retryTimer)
+    this.#breaker.stop()
     this.#releaseCallers()
-    await waitAtMost(WAIT_MILLISECONDS, Promise.all(this.#inFlight.values()))
+    await waitAtMost(limitMilliseconds.pinWait, Promise.all(this.#inFlight.values()))
   }
 
   async #settle(cids: readonly string[]): Promise<boolean> {
     if (cids.length === 0) return true
-    const deadlineAt = performance.now() + WAIT_MILLISECONDS
-    while (performance.now() < deadlineAt && this.#mayCall()) {
+    const deadlineAt = performance.now() + limitMilliseconds.pinWait
+    while (performance.now() < deadlineAt && this.#breaker.mayCall()) {
       const outcomes = await Promise.all(cids.map((cid) => this.#enqueue(cid)))
       // Another write may have changed the desired state in the meantime.
       if (await this.#parts.ledger.areSettled(cids)) return true
       if (!outcomes.every(Boolean)) return false
     }
     return false
-  }
-
-  #mayCall(): boolean {
-    if (this.#maxCalls === 0 && performance.now() - this.#failedAt >= CALLER_WAIT_MILLISECONDS) this.#maxCalls = 1
-    return this.#maxCalls > 0 && !this.#isStopping
   }
 
   #enqueue(cid: string): Promise<boolean> {
@@ -136,7 +131,7 @@ export class PinWorker {
     if (this.#isClaiming) return
     this.#isClaiming = true
     try {
-      while (this.#inFlight.size < this.#maxCalls && (this.#urgent.length > 0 || this.#hasBacklog)) {
+      while (this.#inFlight.size < this.#breaker.maxCalls && (this.#urgent.length > 0 || this.#hasBacklog)) {
         if (this.#isStopping) break
         await this.#claim()
       }
@@ -148,7 +143,7 @@ export class PinWorker {
   }
 
   async #claim(): Promise<void> {
-    const limit = this.#maxCalls - this.#inFlight.size
+    const limit = this.#breaker.maxCalls - this.#inFlight.size
     const cids = this.#urgent.splice(0, limit)
     if (cids.length === 0) this.#hasBacklog = false
     const request = { limit, nowSeconds: this.#parts.clock.nowSeconds(), leaseSeconds: LEASE_SECONDS }
@@ -199,40 +194,15 @@ export class PinWorker {
       else if (concernsPin) log.error({ event: 'pin-failed', reason: code }, 'a pin failed and will be retried')
       return !isPostponed
     }
-    this.#endOutage()
+    this.#breaker.close()
     if (!(await ledger.finish(task, this.#parts.clock.nowSeconds()))) this.#hasBacklog = true
     return true
   }
 
   readonly #fail = (error: unknown): false => {
-    if (!this.#isStopping && this.#maxCalls > 0) this.#beginOutage(error)
+    this.#breaker.open(error)
     this.#releaseCallers()
     return false
-  }
-
-  #beginOutage(error: unknown): void {
-    this.#maxCalls = 0
-    this.#failedAt = performance.now()
-    clearTimeout(this.#retryTimer)
-    this.#retryTimer = setTimeout(() => {
-      this.#maxCalls = Math.max(1, this.#maxCalls)
-      this.#work()
-    }, this.#waitSeconds * 1_000).unref()
-    this.#waitSeconds = Math.min(this.#waitSeconds * 2, MAX_OUTAGE_WAIT_SECONDS)
-    if (this.#isOutage) return
-    this.#isOutage = true
-    const fields =
-      error instanceof ServerError
-        ? { event: 'ipfs-unavailable', reason: error.code, code: getErrorCode(error.cause) }
-        : { event: 'pins-failed', ...describeError(error) }
-    this.#parts.log.warn(fields, 'pinning failed; it is paused and will be retried')
-  }
-
-  #endOutage(): void {
-    this.#maxCalls = MAX_CALLS
-    this.#waitSeconds = 1
-    if (this.#isOutage) this.#parts.log.info({ event: 'ipfs-available' }, 'pinning works again and continues')
-    this.#isOutage = false
   }
 
   /** Releases callers that wait for an unavailable node. Calls in flight continue. */
@@ -242,4 +212,10 @@ export class PinWorker {
     for (const { resolve } of this.#jobs.values()) resolve(false)
     this.#hasBacklog = true
   }
+}
+
+/** Describes the first failure of an outage for the log. */
+function describeOutage(error: unknown): object {
+  if (!(error instanceof ServerError)) return { event: 'pins-failed', ...describeError(error) }
+  return { event: 'ipfs-unavailable', reason: error.code, code: getErrorCode(error.cause) }
 }

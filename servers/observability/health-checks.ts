@@ -1,8 +1,9 @@
 import type { RequestHandler, Response } from 'express'
 import { separateUser, waitAtMost, within } from 'express-did-auth/server-kit'
 import { describeReason } from '../config/startup-error.js'
+import { limitMilliseconds } from '../config/time-limits.js'
 
-const CHECK_MILLISECONDS = 1_800
+const { dependencyCheck: CHECK_MILLISECONDS } = limitMilliseconds
 /** Time for which a result is reused, so that frequent requests put no load on the dependencies. */
 const FRESH_MILLISECONDS = 500
 /** Time for which a success of the server's own storage is reused, because its check writes to the disk. */
@@ -127,8 +128,6 @@ export async function fetchChainId(rpcUrl: string, signal: AbortSignal): Promise
   return String(answer.result)
 }
 
-/** Time limit for reading the reference clock. It is less than the limit of the whole check. */
-const CLOCK_MILLISECONDS = 1_500
 /** Time for which a jump of the wall clock is reported. */
 const REPORTED_SECONDS = 600
 
@@ -143,7 +142,7 @@ export function createClockCheck(
 ): () => Promise<void> {
   return async () => {
     const before = nowSeconds()
-    const reference = await waitAtMost(CLOCK_MILLISECONDS, read()).catch(() => undefined)
+    const reference = await waitAtMost(limitMilliseconds.clockRead, read()).catch(() => undefined)
     // The reference clock belongs to an engine whose availability is checked separately.
     if (reference === undefined) return
     // The reference was read at some time between the two readings of the wall clock.

@@ -1,5 +1,6 @@
 import type { Clock } from 'express-did-auth'
 import { waitAtMost } from 'express-did-auth/server-kit'
+import { limitMilliseconds } from '../config/time-limits.js'
 import type { ServerAppParts } from '../http/create-app.js'
 import { BodyReader } from '../bodies/read-body.js'
 import { createContentRepair } from '../ipfs/content-repair.js'
@@ -9,8 +10,6 @@ import type { Samples } from '../observability/metrics.js'
 import type { Contents } from './start-server.js'
 
 const MINUTE_MILLISECONDS = 60_000
-/** Maximum time for which a stop waits for work in progress. */
-const STOP_MILLISECONDS = 3_000
 /** Delay of requested work, so that several requests cause only one run. */
 const SOON_MILLISECONDS = 1_000
 /** Maximum random extension of an interval, as a fraction, so that instances do not work at the same time. */
@@ -105,7 +104,7 @@ export function repeatWork(
       stopping.abort()
       clearTimeout(timer)
       // Work that does not end in time is abandoned. This is safe, because work may be interrupted at any point.
-      await waitAtMost(STOP_MILLISECONDS, currentRun)
+      await waitAtMost(limitMilliseconds.stopWork, currentRun)
     }
   }
 }

@@ -8,23 +8,23 @@ import {
   findUnusedVariables,
   type Env,
   type EnvFile,
+  type ServerEnv,
   type ServerName
 } from '../config/read-env.js'
 import { loadIdentity } from '../config/service-identity.js'
+import { limitMilliseconds } from '../config/time-limits.js'
 import { serveMetrics } from '../http/listen.js'
 import { logLocalNodeHint } from '../ipfs/ipfs-rpc-client.js'
 import { exitOnCrash, describeError } from '../observability/error-fields.js'
 import { writeLine, createServerLog } from '../observability/logger.js'
 import { Metrics } from '../observability/metrics.js'
 import { Connections } from '../storage/connections.js'
-import { CloseStack, type StartParts, type StartServer } from './start-server.js'
+import { CloseStack, listenForServer, type ServerOpener } from './start-server.js'
 
-/** Time limit for a stop: a little less than the 10 s after which many supervisors kill a process. */
-const STOP_MILLISECONDS = 9_500
 const PARENT_CHECK_MILLISECONDS = 250
 
 /** Functions that load a server when it is needed, because loading takes time. */
-export type Starters = Readonly<Record<ServerName, () => Promise<StartServer>>>
+export type ServerLoaders = Readonly<Record<ServerName, () => Promise<ServerOpener>>>
 
 /**
  * Starts servers in this process and stops them at a signal. The ready lines name `envFile`.
@@ -33,7 +33,7 @@ export type Starters = Readonly<Record<ServerName, () => Promise<StartServer>>>
  */
 export async function runServers(
   names: readonly ServerName[],
-  starters: Starters,
+  loaders: ServerLoaders,
   { env: variables, envFile }: { env: Env; envFile?: EnvFile | undefined }
 ): Promise<void> {
   const isAll = names.length > 1
@@ -42,7 +42,7 @@ export async function runServers(
   const plans = await Promise.all(
     envs.map(async (env) => ({
       env,
-      start: await starters[env.name](),
+      open: await loaders[env.name](),
       log: createServerLog(env),
       closeStack: new CloseStack()
     }))
@@ -51,26 +51,7 @@ export async function runServers(
   if (first === undefined) return
   const { env, log } = first
   exitOnCrash(log)
-  for (const variable of findUnusedVariables(variables, names, isAll)) {
-    const sentence = isAll
-      ? `${variable} has no effect with the command \`all\`. Set AUTH_${variable}, RELAY_${variable} and VAULT_${variable}.`
-      : `${variable} has an effect only with the command \`all\`.`
-    log.warn({ event: 'configuration', variable }, sentence)
-  }
-  for (const { variable, suggestion } of findMisspellings(variables)) {
-    const sentence = `${variable} is not a variable of the servers. Did you mean ${suggestion}?`
-    log.warn({ event: 'configuration', variable }, sentence)
-  }
-  // Several servers of a process may have the same warning.
-  const warnings = new Map(envs.flatMap(findSettingWarnings).map((warning) => [warning.problem, warning]))
-  for (const { variable, problem, remedy } of warnings.values()) {
-    log.warn({ event: 'configuration', variable }, `${problem}. Set ${remedy}`)
-  }
-  if (envFile !== undefined && envFile.ignored.length > 0) {
-    const { name: file, ignored } = envFile
-    log.warn({ event: 'configuration', file, variables: ignored }, describeIgnoredVariables(envFile))
-  }
-
+  logWarnings(log, envs, { variables, names, envFile })
   const drain = new AbortController()
   const sharedCloseStack = new CloseStack()
   const close = async (): Promise<unknown[]> => {
@@ -90,20 +71,25 @@ export async function runServers(
     const connections = await Connections.open(env)
     sharedCloseStack.add(() => connections.close())
     if (metrics !== undefined) connections.watch(metrics)
-    let page: string | undefined
-    const onPage = (url: string): string => (page = url)
-    const serviceUrls: StartParts['serviceUrls'] = new Map()
-    const sharedParts = { connections, metrics, draining: drain.signal, serviceUrls, envFile: envFile?.name, onPage }
-    const serving: (() => Promise<void>)[] = []
-    for (const { env, start, log, closeStack } of plans) {
-      serving.push(await start(env, { ...sharedParts, identity: await loadIdentity(env, isAll), log, closeStack }))
+    const serviceUrls = new Map<ServerName, string>()
+    const sharedParts = { connections, metrics, draining: drain.signal, serviceUrls, envFile: envFile?.name }
+    const servers = []
+    for (const { env, open, log, closeStack } of plans) {
+      const identity = await loadIdentity(env, isAll)
+      const server = await open(env, connections)
+      const { build } = server
+      servers.push({ build, ...(await listenForServer({ ...sharedParts, env, identity, log, closeStack }, server)) })
       if (drain.signal.aborted) return
     }
-    for (const serve of serving) {
-      await serve()
+    let pageUrl: string | undefined
+    // An application needs the URLs of all servers.
+    for (const { build, parts, serve } of servers) {
+      const app = build(parts)
+      pageUrl ??= app.pageUrl
+      await serve(app)
       if (drain.signal.aborted) return
     }
-    if (page !== undefined) writeLine(log, { event: 'page', url: page }, `open ${page} in a browser`)
+    if (pageUrl !== undefined) writeLine(log, { event: 'page', url: pageUrl }, `open ${pageUrl} in a browser`)
     // Not awaited, because the start does not depend on a node that is not configured.
     if (env.IPFS_API_URL === undefined && names.some((name) => name !== 'auth')) void logLocalNodeHint(log)
   } catch (error) {
@@ -111,6 +97,34 @@ export async function runServers(
     if (drain.signal.aborted) return
     await close()
     throw error
+  }
+}
+
+/** Logs a warning for each variable that is probably a mistake. */
+function logWarnings(
+  log: Logger,
+  envs: readonly ServerEnv[],
+  { variables, names, envFile }: { variables: Env; names: readonly ServerName[]; envFile: EnvFile | undefined }
+): void {
+  const isAll = names.length > 1
+  for (const variable of findUnusedVariables(variables, names, isAll)) {
+    const sentence = isAll
+      ? `${variable} has no effect with the command \`all\`. Set AUTH_${variable}, RELAY_${variable} and VAULT_${variable}.`
+      : `${variable} has an effect only with the command \`all\`.`
+    log.warn({ event: 'configuration', variable }, sentence)
+  }
+  for (const { variable, suggestion } of findMisspellings(variables)) {
+    const sentence = `${variable} is not a variable of the servers. Did you mean ${suggestion}?`
+    log.warn({ event: 'configuration', variable }, sentence)
+  }
+  // Several servers of a process may have the same warning.
+  const warnings = new Map(envs.flatMap(findSettingWarnings).map((warning) => [warning.problem, warning]))
+  for (const { variable, problem, remedy } of warnings.values()) {
+    log.warn({ event: 'configuration', variable }, `${problem}. Set ${remedy}`)
+  }
+  if (envFile !== undefined && envFile.ignored.length > 0) {
+    const { name: file, ignored } = envFile
+    log.warn({ event: 'configuration', file, variables: ignored }, describeIgnoredVariables(envFile))
   }
 }
 
@@ -130,7 +144,7 @@ function stopAtSignal(log: Logger, drain: AbortController, drainSeconds: number,
     setTimeout(() => {
       log.error({ event: 'stopped-late' }, 'requests in flight did not end in time; exiting without them')
       process.exit(1)
-    }, STOP_MILLISECONDS)
+    }, limitMilliseconds.stopProcess)
     const failures = await close()
     for (const failure of failures)
       log.error({ event: 'stop-failed', ...describeError(failure) }, 'a resource could not be closed')

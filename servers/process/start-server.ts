@@ -1,5 +1,6 @@
 import { getErrorCode } from '../config/startup-error.js'
 import type { ServerEnv, ServerName } from '../config/read-env.js'
+import { limitMilliseconds } from '../config/time-limits.js'
 import { type ServerApp, type ServerAppParts, startingApp } from '../http/create-app.js'
 import { listen } from '../http/listen.js'
 import type { IpfsNode } from '../ipfs/ipfs-node.js'
@@ -9,9 +10,6 @@ import type { Connections } from '../storage/connections.js'
 import type { UsedPercent } from '../storage/disk-space.js'
 import { openContentEngine, type Engine } from '../storage/engine.js'
 import type { OpenContentStore } from '../storage/sql/sql-content-store.js'
-
-/** Time limit for requests of relay and vault: 8 MiB of content at the minimum rate of 4 KiB/s take 34 minutes. */
-const UPLOAD_MILLISECONDS = 3_600_000
 
 /** Resources that a server has opened. They are closed in reverse order, also if the rest of the start fails. */
 export class CloseStack {
@@ -30,14 +28,12 @@ export class CloseStack {
 }
 
 /** Parts for starting a server. */
-export interface StartParts extends Pick<ServerAppParts, 'identity' | 'log' | 'metrics' | 'draining'> {
+export interface StartParts extends Pick<ServerAppParts, 'env' | 'identity' | 'log' | 'metrics' | 'draining'> {
   connections: Connections
-  /** URLs of the servers. Each server adds its URL when it starts, in this order: auth, relay, vault. */
+  /** URLs of the servers. Each server adds its URL when it listens, in this order: auth, relay, vault. */
   serviceUrls: Map<ServerName, string>
   /** Name of the file that was loaded into the environment. */
   envFile: string | undefined
-  /** Called with the URL of the page for users by the server that serves it. */
-  onPage: (url: string) => void
   closeStack: CloseStack
 }
 
@@ -51,37 +47,48 @@ export interface Contents {
   usedPercent: UsedPercent
 }
 
-/** Listens. Returns a function that serves the application once all URLs are known. @throws StartError */
-export type StartServer = (env: ServerEnv, parts: StartParts) => Promise<() => Promise<void>>
+/** Open storage of a server, and the function that builds its application. */
+export interface OpenServer {
+  engine: Engine
+  /** Absent if the server stores no content. */
+  content?: Contents
+  build: (parts: ServerAppParts) => ServerApp
+}
 
-/** Creates the start function of a server that stores content, from the function that builds its application. */
-export function createContentStarter(build: (parts: ServerAppParts & Contents) => ServerApp): StartServer {
-  return async (env, start) => {
-    const engine = await openContentEngine(env, start.connections)
-    const { store: contents, spool } = engine.contents
-    const node = env.IPFS_API_URL === undefined ? undefined : createIpfsHttpNode(env.IPFS_API_URL)
-    const contentParts = { contents, spool, node, usedPercent: engine.usedPercent }
-    const { parts, serve } = await openServer(env, start, engine, contentParts)
-    return () => serve(build({ ...parts, ...contentParts }))
-  }
+/** Opens the storage of a server. Engines in the network may be unavailable. @throws StartError */
+export type ServerOpener = (env: ServerEnv, connections: Connections) => Promise<OpenServer>
+
+/** Opens the storage of a server that stores content. @throws StartError */
+export async function openContentServer(
+  env: ServerEnv,
+  connections: Connections,
+  build: (parts: ServerAppParts & Contents) => ServerApp
+): Promise<OpenServer> {
+  const engine = await openContentEngine(env, connections)
+  const { store: contents, spool } = engine.contents
+  const node = env.IPFS_API_URL === undefined ? undefined : createIpfsHttpNode(env.IPFS_API_URL)
+  const content = { contents, spool, node, usedPercent: engine.usedPercent }
+  return { engine, content, build: (parts) => build({ ...parts, ...content }) }
+}
+
+/** A server that listens. */
+export interface ListeningServer {
+  /** Parts for building the application. */
+  parts: ServerAppParts
+  /** Answers requests with the application, and logs the ready line. @throws Error if the application cannot start */
+  serve: (app: ServerApp) => Promise<void>
 }
 
 /**
- * Listens, and waits until database and Redis are available. Until then all requests except `/health` get 503.
+ * Listens, and waits until database and Redis are available. All requests except `/health` get 503 until `serve`.
  *
- * @param engine - closed when the server stops, and also if it cannot start
- * @returns `parts` for the application; `serve` answers requests with the application and logs the ready line
+ * @param server - its engine is closed when the server stops, and also if it cannot start
  * @throws StartError
  */
-export async function openServer(
-  env: ServerEnv,
-  start: StartParts,
-  engine: Engine,
-  contentParts?: Contents
-): Promise<{ parts: ServerAppParts; serve: (app: ServerApp) => Promise<void> }> {
-  const { connections, identity, log, metrics, draining, serviceUrls, envFile, closeStack } = start
+export async function listenForServer(start: StartParts, { engine, content }: OpenServer): Promise<ListeningServer> {
+  const { env, connections, identity, log, metrics, draining, serviceUrls, envFile, closeStack } = start
   closeStack.add(() => engine.close())
-  const uploads = contentParts && { request: UPLOAD_MILLISECONDS }
+  const uploads = content && { request: limitMilliseconds.upload }
   const perNetwork = env.TRUST_PROXY === false || env.TRUST_PROXY === 0
   const server = await listen(env.address, { maxConnections: env.MAX_CONNECTIONS, perNetwork, ...uploads })
   let app: ServerApp | undefined
@@ -89,7 +96,7 @@ export async function openServer(
     await server.stop()
     const closed = app?.close()
     // Calls in flight are repeated after the next start.
-    contentParts?.node?.close?.()
+    content?.node?.close?.()
     await closed
     log.info({ event: 'stopped' }, 'the server has stopped')
   })
@@ -113,10 +120,10 @@ export async function openServer(
     if (draining?.aborted === true) return
     const { serviceDid } = identity
     const node = env.IPFS_API_URL === undefined ? '' : ` and on IPFS ${new URL(env.IPFS_API_URL).host}`
-    const content = contentParts && `local${node}`
-    const [location, settings] = [content && `, content: ${content}`, envFile && `, settings from ${envFile}`]
-    const ready = { event: 'ready', url: server.url, serviceUrl, serviceDid, content, envFile }
-    writeLine(log, ready, `ready at ${serviceUrl} as ${serviceDid}${location ?? ''}${settings ?? ''}`)
+    const location = content && `local${node}`
+    const details = `${location ? `, content: ${location}` : ''}${envFile ? `, settings from ${envFile}` : ''}`
+    const ready = { event: 'ready', url: server.url, serviceUrl, serviceDid, content: location, envFile }
+    writeLine(log, ready, `ready at ${serviceUrl} as ${serviceDid}${details}`)
   }
   return { parts, serve }
 }

@@ -11,7 +11,7 @@ import { ServerError } from '../http/server-error.js'
 import { createIpfsDependency } from '../ipfs/ipfs-node.js'
 import { serveDocument } from '../openapi/document.js'
 import { startContentWork } from '../process/content-work.js'
-import { createContentStarter, type Contents } from '../process/start-server.js'
+import { openContentServer, type Contents, type ServerOpener } from '../process/start-server.js'
 import { createDiskBound, createStoreBound } from '../storage/disk-space.js'
 import { createFileRelay } from './file-relay.js'
 import { loadServiceKey, RELAY_CHALLENGE_SECONDS, createRelayAuth, type LoginRequest } from './relay-auth.js'
@@ -31,8 +31,8 @@ type Handler = (req: Request, res: Response) => Promise<void>
 
 const readJson = (req: Request): Promise<Body> => readBody(new ExpressRequest(req), MAX_BODY_BYTES)
 
-/** Starts the relay. @throws StartError */
-export const startRelay = createContentStarter(createRelayApp)
+/** Opens the storage of the relay. @throws StartError */
+export const openRelay: ServerOpener = (env, connections) => openContentServer(env, connections, createRelayApp)
 
 /** Builds the relay. The caller closes stores and IPFS node. @see specification, "Endpoints", "Component B" */
 export function createRelayApp(parts: RelayParts): ServerApp {

@@ -16,6 +16,40 @@ export interface RemoteEngine {
   readonly variable: 'DATABASE_URL' | 'REDIS_URL'
   /** @throws DidAuthError ERR_STORE while the engine is unavailable; another error if its configuration is unusable */
   readonly check: () => Promise<unknown>
+  close(): Promise<void>
+}
+
+/** Options of {@link openDatabase}. */
+interface DatabaseOptions {
+  /** Whether the check migrates tables, only checks them, or lists the necessary statements. Default: as configured. */
+  mode?: 'apply' | 'check' | 'print'
+  /** Time limit for a statement. */
+  timeoutSeconds?: number
+}
+
+/** Opens the database, without connecting yet. @throws StartError if its configuration is unusable */
+export async function openDatabase(
+  env: ServerEnv,
+  url: string,
+  { mode = getMigrationMode(env), timeoutSeconds }: DatabaseOptions = {}
+): Promise<RemoteEngine & { database: PostgresDatabase }> {
+  const { migrateStore } = await loadPostgres()
+  const database = await connectDatabase(env, url, timeoutSeconds)
+  const check = (): Promise<unknown> => migrateStore(database, { mode })
+  return { name: 'database', variable: 'DATABASE_URL', database, check, close: () => database.close() }
+}
+
+/** Opens Redis, without connecting yet. @throws StartError if its URL is invalid */
+export async function openRedis(url: string): Promise<RemoteEngine & { quotas: QuotaStore & StoreLifecycle }> {
+  const { redisQuotas } = await import('express-did-auth/stores/redis')
+  const quotas = startStep('Cannot use Redis (REDIS_URL)', () => redisQuotas(url))
+  const check = (): Promise<void> =>
+    quotas.ping().catch((cause: unknown) => {
+      // Redis is available, but it is a node of a cluster.
+      if (getErrorCode(cause) === 'ERR_CONFIG') throwUnusable(cause, 'Redis (REDIS_URL)')
+      throw new DidAuthError('ERR_STORE', { cause })
+    })
+  return { name: 'redis', variable: 'REDIS_URL', quotas, check, close: async () => quotas.close() }
 }
 
 /** Connections to the storage engines in the environment. All servers of a process share these connections. */
@@ -69,20 +103,20 @@ export class Connections {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.database?.close(), this.quotas?.close()])
+    await Promise.all(this.#engines.map((engine) => engine.close()))
   }
 
   async #open(env: ServerEnv): Promise<void> {
     const { DATABASE_URL: databaseUrl, REDIS_URL: redisUrl } = env
     if (databaseUrl !== undefined) {
-      const { migrateStore } = await loadPostgres()
-      const database = (this.database = await connectDatabase(env, databaseUrl))
-      const check = (): Promise<unknown> => migrateStore(database, { mode: getMigrationMode(env) })
-      this.#engines.push({ name: 'database', variable: 'DATABASE_URL', check })
+      const engine = await openDatabase(env, databaseUrl)
+      this.database = engine.database
+      this.#engines.push(engine)
     }
     if (redisUrl !== undefined) {
-      const quotas = (this.quotas = await connectRedis(redisUrl))
-      this.#engines.push({ name: 'redis', variable: 'REDIS_URL', check: () => pingRedis(quotas) })
+      const engine = await openRedis(redisUrl)
+      this.quotas = engine.quotas
+      this.#engines.push(engine)
     }
     // An unusable configuration throws here. An unavailable engine does not: `whenAvailable` waits for it.
     for (const { check } of this.#engines) await findUnavailability(check)
@@ -127,14 +161,16 @@ export function isUnavailable(error: unknown): boolean {
   return error instanceof DidAuthError && error.code === 'ERR_STORE'
 }
 
-/**
- * Throws a StartError that tells the operator why an engine cannot be used.
- * @param what - the engine and its variable
- */
-export function throwUnusable(error: unknown, what = 'the database (DATABASE_URL)'): never {
-  if (error instanceof StartError) throw error
+/** @throws StartError that tells the operator why an engine cannot be used; `what` is the engine and its variable */
+export function throwUnusable(error: unknown, what?: string): never {
+  throw createStartError(error, what)
+}
+
+/** Creates the error that tells the operator why an engine cannot be used. */
+export function createStartError(error: unknown, what = 'the database (DATABASE_URL)'): StartError {
+  if (error instanceof StartError) return error
   const reason = isUnavailable(error) ? describeReasonInWords(error) : describeEngineFault(error)
-  throw new StartError(`Cannot use ${what}: ${reason}`, { cause: error })
+  return new StartError(`Cannot use ${what}: ${reason}`, { cause: error })
 }
 
 /** Returns the library's message about an engine, with the `migrate` command in the form that runs this program. */
@@ -157,18 +193,4 @@ export async function connectDatabase(env: ServerEnv, url: string, timeoutSecond
   const ca = file && startStep('Cannot read DATABASE_SSL_CA', () => readFileSync(file, 'utf8'))
   const options = { ...(ca !== undefined && { ca }), ...(timeoutSeconds !== undefined && { timeoutSeconds }) }
   return new PostgresDatabase(url, { poolSize, prepare, ...options })
-}
-
-/** Creates the store of quotas in Redis. @throws StartError if the URL is invalid */
-export async function connectRedis(url: string): Promise<QuotaStore & StoreLifecycle> {
-  const { redisQuotas } = await import('express-did-auth/stores/redis')
-  return startStep('Cannot use Redis (REDIS_URL)', () => redisQuotas(url))
-}
-
-/** @throws DidAuthError ERR_STORE while Redis is unavailable; StartError if the URL names one node of a cluster */
-export async function pingRedis(quotas: StoreLifecycle): Promise<void> {
-  await quotas.ping().catch((cause: unknown) => {
-    if (getErrorCode(cause) === 'ERR_CONFIG') throwUnusable(cause, 'Redis (REDIS_URL)')
-    throw new DidAuthError('ERR_STORE', { cause })
-  })
 }

@@ -10,7 +10,7 @@ import { ServerError } from '../http/server-error.js'
 import { createIpfsDependency } from '../ipfs/ipfs-node.js'
 import { serveDocument } from '../openapi/document.js'
 import { startContentWork, type ContentWork } from '../process/content-work.js'
-import { createContentStarter, type Contents } from '../process/start-server.js'
+import { openContentServer, type Contents, type ServerOpener } from '../process/start-server.js'
 import type { EntryChange, EntryWrite, KeyedEntry } from '../storage/content-store.js'
 import { createBytesBound, createDiskBound, createStoreBound } from '../storage/disk-space.js'
 import {
@@ -34,8 +34,8 @@ const PREPARING = { maxRunning: 8, maxWaiting: 256, timeoutMilliseconds: 3_500 }
 /** Maximum memory in bytes for responses in progress: their lists, and the pages of content. */
 const MAX_SENT_BYTES = 134_217_728
 
-/** Starts the vault. @throws StartError */
-export const startVault = createContentStarter(createVaultApp)
+/** Opens the storage of the vault. @throws StartError */
+export const openVault: ServerOpener = (env, connections) => openContentServer(env, connections, createVaultApp)
 
 /** Builds the vault. The caller closes stores and IPFS node. */
 export function createVaultApp(parts: VaultServerParts): ServerApp {

@@ -53,7 +53,7 @@ describe('the chapter of commands', () => {
   const chapter = maintenance.prose.split(/^## /m).find((part) => part.startsWith('Commands\n'))!
 
   it.each(['keys', 'doctor/command', 'conformance/command'])('names the options of %s', (file) => {
-    const source = read(`servers/commands/${file}.ts`)
+    const source = read(`servers/tools/${file}.ts`)
     const options = [...source.matchAll(/^ *'?([\w-]+)'?: \{ type: '|[{,] '?([\w-]+)'?: \{ type: '/gm)]
     const names = options.map(([, line, inLine]) => line ?? inLine!)
     expect(names.length).toBeGreaterThan(2)

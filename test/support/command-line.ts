@@ -1,4 +1,4 @@
-import type { CommandLine } from '../../servers/commands/command-line.js'
+import type { CommandLine } from '../../servers/tools/command-line.js'
 
 /** Runs a command in this process, and returns its exit code and the lines of its output. */
 export async function runCommand(

@@ -1,5 +1,5 @@
 import type { RequestListener } from 'node:http'
-import { checkConformance, type ConformanceReport } from '../../servers/commands/conformance/command.js'
+import { checkConformance, type ConformanceReport } from '../../servers/tools/conformance/command.js'
 import { serving } from './server-client.js'
 import type { TestClock } from './test-app.js'
 

@@ -4,6 +4,7 @@ import { DidAuthError } from '../../errors.js'
 import type { Client } from '../../ports.js'
 import { isObject } from '../../protocol/json.js'
 import { within } from '../../time.js'
+import { computeDatabaseLimits } from '../../time-limits.js'
 import { loadPackage } from '../load-package.js'
 import { createTimeoutError, isConnectionLost, getPostgresCode, READ_ONLY, toStoreError } from './postgres-error.js'
 
@@ -40,18 +41,18 @@ export function openPool(
   url: string,
   { poolSize, ca, prepare, timeoutSeconds }: { poolSize: number; ca?: string; prepare: boolean; timeoutSeconds: number }
 ): PostgresPool {
-  const milliseconds = timeoutSeconds * 1000
+  const limits = computeDatabaseLimits(timeoutSeconds * 1000)
   const { Pool } = loadPackage('pg', 'postgres') as { Pool: new (options: object) => PostgresPool }
   // PgBouncer does not accept settings with a new connection.
   const settings = {
-    statement_timeout: milliseconds * 0.75,
-    lock_timeout: milliseconds / 2,
-    idle_in_transaction_session_timeout: milliseconds * 2.5
+    statement_timeout: limits.databaseStatement,
+    lock_timeout: limits.databaseLock,
+    idle_in_transaction_session_timeout: limits.databaseIdleTransaction
   }
   return new Pool({
     connectionString: parseUrl(url, ca !== undefined),
     max: poolSize,
-    connectionTimeoutMillis: milliseconds / 2,
+    connectionTimeoutMillis: limits.databaseConnect,
     maxLifetimeSeconds: MAX_LIFETIME_SECONDS,
     keepAlive: true,
     pipeline: true,

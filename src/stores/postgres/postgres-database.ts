@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { DidAuthError } from '../../errors.js'
+import { computeDatabaseLimits, limitMilliseconds } from '../../time-limits.js'
 import { isConflict, isConnectionLost, getPostgresCode, READ_ONLY, toStoreError } from './postgres-error.js'
 import type { SqlQuery, SqlResult, SqlRow, SqlStatement } from '../sql/query.js'
 import {
@@ -65,7 +66,13 @@ export class PostgresDatabase {
    * @throws TypeError if the source is invalid; Error if the package pg is not installed
    */
   constructor(source: string | PostgresPool, options: PostgresDatabaseOptions = {}) {
-    const { poolSize = 10, prepare = true, maxWaiting = 200, ca, timeoutSeconds = 4 } = options
+    const {
+      poolSize = 10,
+      prepare = true,
+      maxWaiting = 200,
+      ca,
+      timeoutSeconds = limitMilliseconds.databaseVerb / 1000
+    } = options
     this.#timeoutSeconds = timeoutSeconds
     this.#prepare = prepare
     this.#isOwnPool = typeof source === 'string'
@@ -75,7 +82,7 @@ export class PostgresDatabase {
       assertPool(source)
       this.#pool = source
     }
-    const waitingMilliseconds = timeoutSeconds * 250
+    const { databaseWait: waitingMilliseconds } = computeDatabaseLimits(timeoutSeconds * 1000)
     const connectionCount = this.#pool.options?.max ?? poolSize
     this.#connections = new PooledConnections(this.#pool, {
       poolSize: connectionCount,

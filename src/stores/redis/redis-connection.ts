@@ -1,17 +1,15 @@
 import { createHash } from 'node:crypto'
 import type { StoreLifecycle } from '../../ports.js'
 import { within } from '../../time.js'
+import { limitMilliseconds } from '../../time-limits.js'
 import { assertNoCluster, assertRedisSource, createClientFactory, createSender } from './redis-source.js'
 import type { OwnClient, RedisSource, Send } from './redis-source.js'
 
-/** Time limit for a verb with all of its commands. It is below the 5 s that a verb of a store may take. */
-const VERB_MILLISECONDS = 3_500
+const { redisVerb: VERB_MILLISECONDS, redisReplicas: WAIT_MILLISECONDS } = limitMilliseconds
 /** Maximum number of verbs in flight; further ones are rejected at once. It also bounds the queue of commands. */
 const MAX_PENDING = 10_000
 /** Pause between two attempts to connect. */
 const RETRY_MILLISECONDS = 100
-/** Time limit for Redis to wait for its replicas. */
-const WAIT_MILLISECONDS = 1_000
 /** Lifetime of the key that a ping writes. */
 const PING_MILLISECONDS = 60_000
 

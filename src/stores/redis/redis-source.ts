@@ -1,5 +1,6 @@
 import { DidAuthError } from '../../errors.js'
 import { isObject } from '../../protocol/json.js'
+import { limitMilliseconds } from '../../time-limits.js'
 import { loadPackage } from '../load-package.js'
 
 /** A node-redis client, or any object with the same `sendCommand`, which takes a command and its arguments. */
@@ -31,7 +32,6 @@ export type OwnClient = (RedisClient | RedisCluster) & {
 
 type RedisPackage = Record<'createClient' | 'createCluster', (options: object) => OwnClient>
 
-const CONNECT_MILLISECONDS = 2_000
 const RECONNECT_MILLISECONDS = 200
 const DEFAULT_PORT = 6379
 const REDIS_URL = /^(rediss?):\/\/(?:([^:@/]*)(?::([^@/]*))?@)?([^@/?#\s]+)(?:\/(\d{0,4}))?$/
@@ -57,7 +57,7 @@ export function createSender(client: RedisClient | RedisCluster): Send {
 export function createClientFactory(url: string): () => OwnClient {
   const { isTls, hosts, database, ...credentials } = parseRedisUrl(url)
   const redis = loadPackage('redis', 'redis', '@6') as RedisPackage
-  const socket = { tls: isTls, connectTimeout: CONNECT_MILLISECONDS }
+  const socket = { tls: isTls, connectTimeout: limitMilliseconds.redisConnect }
   const shared = { ...credentials, RESP: 2, disableOfflineQueue: true }
   const [firstHost] = hosts
   if (hosts.length === 1) {

@@ -1,4 +1,5 @@
 import type { MessagePort } from 'node:worker_threads'
+import { limitMilliseconds } from '../../time-limits.js'
 import { runVerb, type SqlQuery, type SqlResult, type SqlStatement, type SqlVerbs } from '../sql/query.js'
 import { isBusy, rollBack, getSqliteCode, type SqliteConnection, type SqliteValue } from './sqlite-engine.js'
 import { CLOSE, type Batch, type Reply, type Request } from './sqlite-thread.js'
@@ -70,8 +71,6 @@ interface Waiting {
   readonly isRetry?: boolean
 }
 
-/** Time for which a verb waits for another process that writes. It is below the time limit of a store's verb. */
-const BUSY_MILLISECONDS = 4_000
 const PAUSE_MILLISECONDS = 5
 
 /**
@@ -210,7 +209,8 @@ export class GroupCommit {
     // If the transaction has begun despite the error, it would block the next one.
     rollBack(this.#connection)
     const now = performance.now()
-    const hasFailed = ({ calledAt }: Waiting): boolean => !isBusy(error) || now - calledAt >= BUSY_MILLISECONDS
+    const hasFailed = ({ calledAt }: Waiting): boolean =>
+      !isBusy(error) || now - calledAt >= limitMilliseconds.sqliteBusy
     for (const waiting of this.#waiting) if (hasFailed(waiting)) this.#reply(toFailure(waiting.request[0], error))
     this.#waiting = this.#waiting.filter((waiting) => !hasFailed(waiting))
     this.#singles = Math.min(this.#singles, this.#waiting.length)

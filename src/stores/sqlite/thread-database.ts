@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs'
+import { limitMilliseconds } from '../../time-limits.js'
 import {
   isFile,
   openConnection,
@@ -28,7 +29,7 @@ export interface ThreadDatabase extends OpenedFile {
 /** Suffixes of the files in WAL mode: the database, the write-ahead log and the index of the log. */
 const SUFFIXES = ['', '-wal', '-shm']
 /** Time for which a statement may block a thread while another process writes. */
-const BUSY_MILLISECONDS = { writer: 20, reader: 4_000 }
+const BUSY_MILLISECONDS = { writer: 20, reader: limitMilliseconds.sqliteBusy }
 
 /** Returns the inode of a file, or undefined if there is none. */
 export function findInode(file: string): number | undefined {

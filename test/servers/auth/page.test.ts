@@ -9,7 +9,7 @@ import { createApp } from '../../../servers/http/create-app.js'
 import { scriptFile } from '../../support/run-script.js'
 import { testServer } from '../../support/test-app.js'
 
-const folder = scriptFile('servers/auth/page')
+const folder = scriptFile('servers/page')
 const silent = pino({ level: 'silent' })
 const allServiceUrls = new Map<ServerName, string>([
   ['auth', 'https://auth.example'],

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from '@jest/globals'
 import { once } from 'node:events'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
-import { handleOneAtATime } from '../../../servers/http/pipelining.js'
+import { handleOneAtATime } from '../../../servers/http/listen.js'
 import { until } from '../../support/until.js'
 
 let server: Server | undefined

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import type { OpenApiDocument } from '../../../servers/openapi/document.js'
-import { checkConformance } from '../../../servers/commands/conformance/command.js'
+import { checkConformance } from '../../../servers/tools/conformance/command.js'
 import { documents, listOperations, type Operation } from '../../support/openapi.js'
 import { loginCredential, startTestRelay } from '../../support/relay-app.js'
 import { logIn, post, closeServices, serving } from '../../support/server-client.js'

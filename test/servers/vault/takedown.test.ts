@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { UsageError } from '../../../servers/commands/command-line.js'
+import { UsageError } from '../../../servers/tools/command-line.js'
 import { HandMadeNode } from '../../support/hand-made-node.js'
 import { runVault, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
 import { folderOfEachTest } from '../../support/folder-of-each-test.js'

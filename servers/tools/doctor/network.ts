@@ -1,10 +1,9 @@
 import { networkInterfaces } from 'node:os'
 import { fetchIssuerKeys, isLoopbackHost, within } from 'express-did-auth/server-kit'
-import { migrateStore } from 'express-did-auth/stores/postgres'
 import type { ServerEnv } from '../../config/read-env.js'
-import { describeReason, describeFailure } from '../../config/startup-error.js'
+import { describeReason } from '../../config/startup-error.js'
 import { fetchChainId } from '../../observability/health-checks.js'
-import { pingRedis, connectDatabase, connectRedis, throwUnusable } from '../../storage/connections.js'
+import { openDatabase, openRedis, createStartError, type RemoteEngine } from '../../storage/connections.js'
 import { readBoundedText } from '../service-under-test.js'
 import { change, note, type Finding, type Findings } from './finding.js'
 
@@ -27,33 +26,27 @@ export interface NetworkOptions {
   ownIssuer?: string | undefined
 }
 
-/** Checks the configured database and Redis, which all servers of the environment share. */
+/** Checks the configured database and Redis like the start of a server, but changes no table. */
 export async function checkEngines(env: ServerEnv): Promise<Findings> {
-  return Promise.all([
-    findFault('database', env.DATABASE_URL, async (url) => {
-      const database = await connectDatabase(env, url, TIMEOUT_MILLISECONDS / 1_000)
-      await migrateStore(database, { mode: env.DATABASE_MIGRATE ? 'print' : 'check' }).finally(() => database.close())
-    }),
-    findFault('redis', env.REDIS_URL, async (url) => {
-      const quotas = await connectRedis(url)
-      await pingRedis(quotas).finally(() => quotas.close())
-    })
-  ])
+  const mode = env.DATABASE_MIGRATE ? 'print' : 'check'
+  const open = (url: string): Promise<RemoteEngine> =>
+    openDatabase(env, url, { mode, timeoutSeconds: TIMEOUT_MILLISECONDS / 1_000 })
+  return Promise.all([findFault('database', env.DATABASE_URL, open), findFault('redis', env.REDIS_URL, openRedis)])
 }
-
-type CheckEngine = (url: string) => Promise<void>
 
 async function findFault(
   id: 'database' | 'redis',
   url: string | undefined,
-  check: CheckEngine
+  open: (url: string) => Promise<RemoteEngine>
 ): Promise<Finding | false> {
-  const [engine, variable] = id === 'redis' ? ['Redis', 'REDIS_URL'] : ['the database', 'DATABASE_URL']
+  if (url === undefined) return false
+  const [name, variable] = id === 'redis' ? ['Redis', 'REDIS_URL'] : ['the database', 'DATABASE_URL']
   try {
-    if (url !== undefined) await check(url).catch((error: unknown) => throwUnusable(error, `${engine} (${variable})`))
+    const engine = await open(url)
+    await engine.check().finally(() => engine.close())
     return false
   } catch (error) {
-    return change(id, describeFailure(error), `${variable}=…, or start ${engine}`)
+    return change(id, createStartError(error, `${name} (${variable})`).message, `${variable}=…, or start ${name}`)
   }
 }
 

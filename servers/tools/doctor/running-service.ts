@@ -149,8 +149,7 @@ async function checkReadiness(service: ServiceUnderTest): Promise<Findings> {
 }
 
 async function hasNonces(service: ServiceUnderTest): Promise<Findings> {
-  const nonce = await service.requestSiweNonce()
-  const isCached = nonce !== undefined && nonce === (await service.requestSiweNonce())
+  const isCached = (await service.repeatsSiweNonce()) === true
   const remedy = 'configure the cache in front of the service to respect Cache-Control: no-store of /siwe/nonce'
   return [isCached && change('siwe-nonce', 'Two requests received the same nonce', remedy)]
 }

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { createServer, type AddressInfo } from 'node:net'
 import { PostgresDatabase } from 'express-did-auth/stores/postgres'
-import { runMigrate, waitFor } from '../../../servers/commands/migrate.js'
+import { runMigrate, waitFor } from '../../../servers/tools/migrate.js'
 import { readEnv } from '../../../servers/config/read-env.js'
 import { Connections } from '../../../servers/storage/connections.js'
 import { openContentEngine } from '../../../servers/storage/engine.js'

@@ -207,6 +207,12 @@ export class ServiceUnderTest {
     return undefined
   }
 
+  /** Whether two requests for a nonce receive the same one. Undefined if one of them receives none. */
+  async repeatsSiweNonce(): Promise<boolean | undefined> {
+    const nonces = [await this.requestSiweNonce(), await this.requestSiweNonce()]
+    return nonces.includes(undefined) ? undefined : nonces[0] === nonces[1]
+  }
+
   /** Creates the body of an EIP-4361 login, with fields that only some backends read. It is valid once. */
   async createSiweProof(
     user = this.newUser(),

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
 import type { ServerResponse } from 'node:http'
-import { runConformance } from '../../../../servers/commands/conformance/command.js'
+import { runConformance } from '../../../../servers/tools/conformance/command.js'
 import { runCommand } from '../../../support/command-line.js'
 import { checkService, listIds } from '../../../support/conformance.js'
 import { closeServices, serving } from '../../../support/server-client.js'

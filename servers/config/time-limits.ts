@@ -1,0 +1,43 @@
+/** Time limits of the servers whose order matters, in milliseconds. {@link limitOrder} is their order. */
+export const limitMilliseconds = {
+  /** Receiving the headers of a request. */
+  headers: 10_000,
+  /** Receiving the headers and the body. */
+  receive: 14_000,
+  /** Receiving a request of relay or vault. Content of 8 MiB at the minimum rate of 4 KiB/s takes 34 minutes. */
+  upload: 3_600_000,
+  slowestUpload: (8_388_608 / 4_096) * 1_000,
+  /** The time between two requests of a connection. Proxies and clients often reuse connections for 60 s. */
+  keepAlive: 65_000,
+  clientReuse: 60_000,
+  /** The stop of a process. Many supervisors kill it after 10 s. */
+  supervisor: 10_000,
+  stopProcess: 9_500,
+  /** Requests in flight and background work when a server stops. */
+  stopRequests: 8_000,
+  stopWork: 3_000,
+  /** The lease of a pin task. While it lasts, no other worker calls the IPFS node for the same pin. */
+  pinLease: 20_000,
+  /** A call to the IPFS node. */
+  ipfsCall: 10_000,
+  /** The wait of a request, and of a stop, for calls that change pins. */
+  pinWait: 2_000,
+  /** The answer of `/ready`. */
+  readiness: 2_000,
+  dependencyCheck: 1_800,
+  /** Reading the reference clock, which is one of the checks. */
+  clockRead: 1_500
+}
+
+/** Chains of time limits. Each is shorter than the next. A test asserts it. */
+export const limitOrder: readonly (readonly (keyof typeof limitMilliseconds)[])[] = [
+  // Node accepts a limit for the headers only up to that for the request.
+  ['headers', 'receive'],
+  ['slowestUpload', 'upload'],
+  // Otherwise the server closes a connection at the same time as the client sends a request.
+  ['clientReuse', 'keepAlive'],
+  ['pinWait', 'stopWork', 'stopRequests', 'stopProcess', 'supervisor'],
+  // Otherwise a second worker could call the node during the first call.
+  ['pinWait', 'ipfsCall', 'pinLease'],
+  ['clockRead', 'dependencyCheck', 'readiness']
+]
