@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals'
 import { fileURLToPath } from 'node:url'
 import { findLayerFaults, listSourceFiles, parseImports, readImports, type Layer } from './support/read-imports.js'
 
-const OWN_NAME = /^express-did-auth(\/|$)/
+const OWN_NAME = /^express-did-auth(-client)?(\/|$)/
 const ANY = /^/
 
 const ADAPTERS = ['pure-adapters', 'adapters']
@@ -105,7 +105,8 @@ const LAYERS: readonly Layer[] = [
     uses: ['errors', 'protocol', 'ports', 'express-types', 'pure-adapters', HELPERS],
     packages: /^$/
   },
-  // The only package of a client module: optional, and only needed for QR codes.
+  // The client, a package of its own. Its build contains the files of the protocol that it imports.
+  // Optional, and only needed for QR codes.
   { name: 'client/qr', files: /^src\/client\/qr\//, uses: ['client'], packages: /^uqr$/ },
   // Loaded on demand: an address needs its checksum.
   {
@@ -132,7 +133,8 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'client',
     files: /^src\/client\//,
-    uses: ['client/siwe-login', 'client/checksum', 'client/known-wallets', 'errors', 'protocol', HELPERS]
+    uses: ['client/siwe-login', 'client/checksum', 'client/known-wallets', 'protocol'],
+    packages: /^$/
   },
 
   // Users of the package by its name. They show that the public API suffices.
@@ -142,7 +144,7 @@ const LAYERS: readonly Layer[] = [
     uses: SHARED.slice(0, SHARED.indexOf(folder)),
     packages: ANY
   })),
-  // Runs in a browser, and is bundled from the client modules of the library.
+  // Runs in a browser, and is bundled with the client.
   { name: 'servers/auth/page', files: /^servers\/auth\/page\//, uses: [], packages: ANY },
   // Commands know the environment and the protocol of servers, and import no server.
   ...['auth', 'relay', 'vault', 'commands'].map((name) => ({
@@ -182,7 +184,7 @@ describe('the layers', () => {
     ).toEqual([])
   })
 
-  it('keep src from importing the package by its own name, which would hide a cycle', () => {
+  it('keep src from importing library or client by name, which would hide a cycle', () => {
     const files = listSourceFiles(root, ['src'])
     const own = files.flatMap((file) => readImports(root, file)).filter(({ to }) => OWN_NAME.test(to))
     expect(own).toEqual([])

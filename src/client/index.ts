@@ -1,4 +1,4 @@
-/** The client of a service of this package, for browsers and Node. It needs no other package. */
+/** Client of a service with express-did-auth, for browsers and Node. `siwe()` and passkeys load `@noble/hashes`. */
 export type { AuthorizedInit, RefusedRequest } from './approve-request.js'
 export { DidAuthClient, type ListedSession } from './did-auth-client.js'
 export * from './errors.js'

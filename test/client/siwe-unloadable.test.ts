@@ -1,5 +1,5 @@
 import { expect, it, jest } from '@jest/globals'
-import { DidAuthClient } from 'express-did-auth/client'
+import { DidAuthClient } from 'express-did-auth-client'
 import { catchFailure } from '../support/client-error.js'
 import { createPlainWallet } from '../support/client-service.js'
 import { createNumberedWallet } from '../support/wallet.js'

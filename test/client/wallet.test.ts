@@ -1,6 +1,6 @@
 import { describe, expect, it, jest } from '@jest/globals'
 import { BrowserProvider, Wallet as EthersWallet, verifyMessage } from 'ethers'
-import { findWallets, type Eip1193Provider, type Wallet } from 'express-did-auth/client'
+import { findWallets, type Eip1193Provider, type Wallet } from 'express-did-auth-client'
 import { wallet as testWallet } from 'express-did-auth/testing'
 import { createClient, createWalletClient, custom } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'

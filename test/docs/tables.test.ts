@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import * as client from 'express-did-auth/client'
+import * as client from 'express-did-auth-client'
 import ts from 'typescript'
 import { secretVariables, variableNames } from '../../servers/config/env-schema.js'
 import {

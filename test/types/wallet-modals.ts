@@ -1,9 +1,9 @@
 /**
- * Uses of the adapters for wallet modals that must compile: each is what the library's documentation asks for, as it was
- * written down here. Checked by `npm run types`, run by no one.
+ * Uses of the adapters for wallet modals that must compile. Each is what the documentation of the modal's library
+ * requires, as it was written down here. `npm run types` checks this file, and nothing runs it.
  */
-import type { DidAuthClient } from 'express-did-auth/client'
-import { appKit, connectKit, rainbowKit, thirdweb } from 'express-did-auth/client/siwe'
+import type { DidAuthClient } from 'express-did-auth-client'
+import { appKit, connectKit, rainbowKit, thirdweb } from 'express-did-auth-client/siwe'
 
 declare const auth: DidAuthClient
 
