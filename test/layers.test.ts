@@ -106,34 +106,66 @@ const LAYERS: readonly Layer[] = [
     packages: /^$/
   },
   // The client, a package of its own. Its build contains the files of the protocol that it imports.
-  // Optional, and only needed for QR codes.
-  { name: 'client/qr', files: /^src\/client\/qr\//, uses: ['client'], packages: /^uqr$/ },
+  { name: 'client/wire', files: /^src\/client\/wire\//, uses: [], packages: /^$/ },
   // Loaded on demand: an address needs its checksum.
   {
-    name: 'client/siwe-login',
-    files: /^src\/client\/siwe-login\.ts$/,
-    uses: ['client', 'client/checksum', 'protocol'],
-    packages: /^$/
-  },
-  {
     name: 'client/checksum',
-    files: /^src\/client\/checksum\.ts$/,
-    uses: ['client', 'protocol'],
+    files: /^src\/client\/wallets\/checksum\.ts$/,
+    uses: ['client/wire', 'protocol'],
     packages: /^@noble\/hashes\//
   },
+  { name: 'client/wallets', files: /^src\/client\/wallets\//, uses: ['client/wire'], packages: /^$/ },
   // Signs in the page.
-  { name: 'client/passkey', files: /^src\/client\/passkey\//, uses: ['client'], packages: /^@noble\// },
+  {
+    name: 'client/passkey',
+    files: /^src\/client\/passkey\//,
+    uses: ['client/wire', 'client/wallets'],
+    packages: /^@noble\//
+  },
   // Loaded if a session is restored, because its wallet may be a passkey.
   {
     name: 'client/known-wallets',
-    files: /^src\/client\/known-wallets\.ts$/,
-    uses: ['client', 'client/passkey'],
+    files: /^src\/client\/session\/known-wallets\.ts$/,
+    uses: ['client/wire', 'client/wallets', 'client/passkey'],
+    packages: /^$/
+  },
+  {
+    name: 'client/siwe-login',
+    files: /^src\/client\/session\/siwe-login\.ts$/,
+    uses: ['client/wire', 'client/wallets', 'client/checksum', 'client/session', 'protocol'],
+    packages: /^$/
+  },
+  {
+    name: 'client/session',
+    files: /^src\/client\/session\//,
+    uses: ['client/wire', 'client/wallets', 'client/known-wallets', 'client/siwe-login', 'protocol'],
     packages: /^$/
   },
   {
     name: 'client',
-    files: /^src\/client\//,
-    uses: ['client/siwe-login', 'client/checksum', 'client/known-wallets', 'protocol'],
+    files: /^src\/client\/index\.ts$/,
+    uses: ['client/wire', 'client/wallets', 'client/session', 'client/siwe-login', 'protocol'],
+    packages: /^$/
+  },
+  {
+    name: 'client/siwe',
+    files: /^src\/client\/siwe\//,
+    uses: ['client/wire', 'client/wallets', 'client/session', 'client/siwe-login', 'protocol'],
+    packages: /^$/
+  },
+  // Optional, and only needed for QR codes.
+  { name: 'client/qr', files: /^src\/client\/qr\//, uses: [], packages: /^uqr$/ },
+  {
+    name: 'client/relay',
+    files: /^src\/client\/relay\//,
+    uses: ['client/wire', 'client/wallets', 'protocol'],
+    packages: /^$/
+  },
+  { name: 'client/vault', files: /^src\/client\/vault\//, uses: ['client/wire'], packages: /^$/ },
+  {
+    name: 'client/keyring',
+    files: /^src\/client\/keyring\//,
+    uses: ['client/wire', 'client/wallets', 'client/checksum', 'client/vault', 'protocol'],
     packages: /^$/
   },
 

@@ -4,7 +4,7 @@ import { findWallets, type Eip1193Provider, type Wallet } from 'express-did-auth
 import { wallet as testWallet } from 'express-did-auth/testing'
 import { createClient, createWalletClient, custom } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
-import { connectWallet, toAccountDid } from '../../src/client/wallet.js'
+import { connectWallet, toAccountDid } from '../../src/client/wallets/wallet.js'
 import { afterTest } from '../support/after-test.js'
 import { alice, createPlainWallet, setGlobals, setPage, startClientService } from '../support/client-service.js'
 import { createNumberedWallet } from '../support/wallet.js'
