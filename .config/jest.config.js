@@ -33,7 +33,7 @@ const moduleNameMapper = {
   '^[.]/(?:stores/sqlite/)?start-worker[.]js$': '<rootDir>/test/support/start-sqlite-worker.ts',
   // The names of library and client resolve to the sources, so that tests never use an old build.
   '^express-did-auth$': '<rootDir>/src/index.ts',
-  '^express-did-auth/(?!package.json)(.*)$': ['<rootDir>/src/$1/index.ts', '<rootDir>/src/$1.ts'],
+  '^express-did-auth/(?!package.json|client)(.*)$': ['<rootDir>/src/$1/index.ts', '<rootDir>/src/$1.ts'],
   '^express-did-auth-client$': '<rootDir>/src/client/index.ts',
   '^express-did-auth-client/(?!package.json)(.*)$': '<rootDir>/src/client/$1/index.ts',
   // An example and a recipe import these packages, which only the slow tests install.
