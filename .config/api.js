@@ -1,6 +1,6 @@
 /**
- * Compares the public declarations in dist/ with the reports in .config/api/, one per entry of "exports", so that a
- * change of the public API shows in review. `--update` rewrites the reports.
+ * Compares the public declarations of library and client in dist/ and src/client/dist/ with the reports in .config/api/,
+ * one per entry of "exports", so that a change of the public API shows in review. `--update` rewrites the reports.
  */
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -17,24 +17,30 @@ const reportFolder = join(rootDir, '.config/api')
 const reportTempFolder = join(rootDir, '.cache/api')
 const update = process.argv.includes('--update')
 
-const { name, exports } = JSON.parse(readFileSync(join(rootDir, 'package.json'), 'utf8'))
 mkdirSync(reportFolder, { recursive: true })
 rmSync(reportTempFolder, { recursive: true, force: true })
 mkdirSync(reportTempFolder, { recursive: true })
 
-/** Returns the name of a report: `.` becomes `index`, `./stores/sqlite` becomes `stores-sqlite`. */
-const reportName = (entry) => (entry === '.' ? 'index' : entry.slice(2).replaceAll('/', '-'))
+/** Folders of the packages, and the start of the names of their reports. */
+const packages = [
+  ['.', ''],
+  ['src/client', 'client']
+]
 
-function extract(entry, types) {
+/** Returns the name of a report: `.` becomes `index` or `client`, `./stores/sqlite` becomes `stores-sqlite`. */
+const toReportName = (prefix, entry) =>
+  [prefix, ...entry.split('/').slice(1)].filter((part) => part !== '').join('-') || 'index'
+
+function extract(folder, reportFileName, types) {
   const config = ExtractorConfig.prepare({
     configObjectFullPath: join(rootDir, '.config/api.js'),
-    packageJsonFullPath: join(rootDir, 'package.json'),
+    packageJsonFullPath: join(rootDir, folder, 'package.json'),
     configObject: {
       projectFolder: rootDir,
-      mainEntryPointFilePath: join(rootDir, types),
+      mainEntryPointFilePath: join(rootDir, folder, types),
       newlineKind: 'lf',
       compiler: { tsconfigFilePath: join(rootDir, 'tsconfig.json') },
-      apiReport: { enabled: true, reportFileName: reportName(entry), reportFolder, reportTempFolder },
+      apiReport: { enabled: true, reportFileName, reportFolder, reportTempFolder },
       docModel: { enabled: false },
       dtsRollup: { enabled: false },
       tsdocMetadata: { enabled: false },
@@ -53,34 +59,44 @@ function extract(entry, types) {
     }
   })
   // api-extractor writes reports only in a local build. Otherwise it compares them.
-  return Extractor.invoke(config, { localBuild: update, messageCallback: (message) => onMessage(entry, message) })
+  return Extractor.invoke(config, {
+    localBuild: update,
+    messageCallback: (message) => onMessage(reportFileName, message)
+  })
 }
 
 /** Prints one line per finding, without the tool's version messages for each entry. */
-function onMessage(entry, message) {
+function onMessage(report, message) {
   message.handled = true
   if (message.logLevel === 'error' || (message.logLevel === 'warning' && !message.messageId.startsWith('console-'))) {
-    console.error(`${name} ${entry}: ${message.formatMessageWithLocation(rootDir)}`)
+    console.error(`${report}: ${message.formatMessageWithLocation(rootDir)}`)
   }
 }
 
+const entries = packages.flatMap(([folder, prefix]) => {
+  const { exports } = JSON.parse(readFileSync(join(rootDir, folder, 'package.json'), 'utf8'))
+  return Object.entries(exports).map(([entry, target]) => ({
+    folder,
+    entry,
+    target,
+    name: toReportName(prefix, entry)
+  }))
+})
 let failed = false
-for (const [entry, target] of Object.entries(exports)) {
+for (const { folder, entry, target, name } of entries) {
   if (typeof target === 'string') continue
-  if (!existsSync(join(rootDir, target.types))) {
+  if (!existsSync(join(rootDir, folder, target.types))) {
     failed = true
-    console.error(`package.json names the entry ${entry}, but the build does not create ${target.types}.`)
+    console.error(`${folder}/package.json names the entry ${entry}, but the build does not create ${target.types}.`)
     continue
   }
-  const result = extract(entry, target.types)
-  const report = `.config/api/${reportName(entry)}.api.md`
+  const result = extract(folder, name, target.types)
+  const report = `.config/api/${name}.api.md`
   if (result.errorCount > 0) {
     failed = true
   } else if (result.apiReportChanged && !update) {
     failed = true
-    console.error(
-      `${report} differs from the public API of the sources, which is in .cache/api/${reportName(entry)}.api.md.`
-    )
+    console.error(`${report} differs from the public API of the sources, which is in .cache/api/${name}.api.md.`)
     console.error('If the change is intended, run npm run api -- --update and commit the report.')
   } else {
     console.log(`${report}${result.apiReportChanged ? ' written' : ' is up to date'}`)

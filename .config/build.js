@@ -1,6 +1,7 @@
 /**
- * `npm run build` builds the library to dist/, and the servers with the page and the IPFS client to servers/dist/, unless
- * they are up to date. `node .config/build.js library` builds only the library. `library clean` deletes old builds first.
+ * `npm run build` builds the library to dist/, the client to src/client/dist/, and the servers with the page and the IPFS
+ * client to servers/dist/, unless they are up to date. `node .config/build.js library` builds only the library, `client`
+ * only the client. `clean` as the next word deletes old builds first.
  */
 import { cpSync, existsSync, mkdirSync, readdirSync, realpathSync, rmSync, statSync, utimesSync } from 'node:fs'
 import { writeFileSync } from 'node:fs'
@@ -12,18 +13,24 @@ const rootDir = fileURLToPath(new URL('..', import.meta.url))
 /** Empty file whose time of modification is the time at which the last complete build began. */
 const stamp = join(rootDir, 'servers/dist/.built')
 const SOURCES = ['package-lock.json', 'package.json', 'tsconfig.json', '.config', 'src', 'servers']
+/** Folders to which the build adds names, which changes their times. */
+const WITH_BUILDS = ['src/client', 'servers'].map((folder) => join(rootDir, folder))
 /** Names within the sources that the build or npm creates. */
 const GENERATED = ['dist', 'node_modules', 'THIRD-PARTY-LICENSES']
-const OUTPUTS = ['dist/index.js', 'servers/dist/bin.js', 'servers/dist/page/index.html']
+const OUTPUTS = [
+  'dist/index.js',
+  'src/client/dist/client/index.js',
+  'servers/dist/bin.js',
+  'servers/dist/page/index.html'
+]
 
-/** Whether library and servers are built, and no source has changed since. */
+/** Whether library, client and servers are built, and no source has changed since. */
 export function isBuilt() {
   if (!existsSync(stamp) || !OUTPUTS.every((file) => existsSync(join(rootDir, file)))) return false
   const builtAt = statSync(stamp).mtimeMs
   const isOlder = (path) => {
     const status = statSync(path)
-    // The build itself adds names to `servers`, which changes the time of that folder.
-    if (status.mtimeMs > builtAt && path !== join(rootDir, 'servers')) return false
+    if (status.mtimeMs > builtAt && !WITH_BUILDS.includes(path)) return false
     return (
       !status.isDirectory() || readdirSync(path).every((name) => GENERATED.includes(name) || isOlder(join(path, name)))
     )
@@ -31,20 +38,21 @@ export function isBuilt() {
   return SOURCES.every((path) => isOlder(join(rootDir, path)))
 }
 
-/** Compiles the changed files of one of the two projects. @returns whether that succeeded */
-async function compile(project) {
+/** Compiles the changed files of projects. @returns whether that succeeded */
+async function compile(...projects) {
   const compiler = join(rootDir, 'node_modules/typescript/bin/tsc')
-  return (await run(process.execPath, [compiler, '-b', join(rootDir, `.config/tsconfig.${project}.json`)])) === 0
+  const files = projects.map((project) => join(rootDir, `.config/tsconfig.${project}.json`))
+  return (await run(process.execPath, [compiler, '-b', ...files])) === 0
 }
 
-/** Builds library and servers unless they are up to date. Installs packages first. @returns whether they are built */
+/** Builds library, client and servers unless they are up to date. Installs packages first. @returns whether they are built */
 export async function build() {
   if (isBuilt()) return true
   if (!(await install())) return false
   console.error('Building. This takes about 10 s.')
   const startedAt = new Date()
   rmSync(stamp, { force: true })
-  if (!(await compile('servers'))) return false
+  if (!(await compile('client', 'servers'))) return false
   const dist = join(rootDir, 'servers/dist')
   // The OpenAPI documents: parts, which the servers read, and complete ones, which the package exports.
   cpSync(join(rootDir, 'servers/openapi'), join(dist, 'openapi'), {
@@ -73,14 +81,12 @@ export async function build() {
   return true
 }
 
-async function buildLibrary() {
-  return (await install()) && compile('library')
-}
-
 if (realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
-  if (process.argv[3] === 'clean') {
-    for (const folder of ['dist', 'servers/dist']) rmSync(join(rootDir, folder), { recursive: true, force: true })
+  const [, , project, option] = process.argv
+  if (option === 'clean') {
+    const builds = project === 'client' ? ['src/client/dist'] : ['dist', 'servers/dist']
+    for (const folder of builds) rmSync(join(rootDir, folder), { recursive: true, force: true })
   }
-  const isDone = process.argv[2] === 'library' ? await buildLibrary() : await build()
+  const isDone = project === undefined ? await build() : (await install()) && (await compile(project))
   process.exitCode = isDone ? 0 : 1
 }

@@ -9,7 +9,7 @@ import ts from 'typescript'
 import { variables } from '../servers/config/env-schema.ts'
 import { serverPorts } from '../servers/config/read-env.ts'
 import { serverErrors } from '../servers/http/server-error.ts'
-import * as clientCodes from '../src/client/error-codes.ts'
+import * as clientCodes from '../src/client/wire/error-codes.ts'
 import { defaults } from '../src/config/options.ts'
 
 const toPath = (file) => fileURLToPath(new URL(`../${file}`, import.meta.url))
@@ -60,7 +60,7 @@ const TABLES = [
   [
     'src/client/README.md',
     'Errors of the client',
-    [...read('src/client/error-codes.ts').matchAll(/^export const (\w+)/gm)].map(([, code]) => [
+    [...read('src/client/wire/error-codes.ts').matchAll(/^export const (\w+)/gm)].map(([, code]) => [
       formatCode(code),
       clientCodes[code][2] === true ? 'yes' : 'no'
     ])

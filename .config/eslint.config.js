@@ -112,7 +112,7 @@ export default defineConfig(
   {
     // The page runs in a browser, so it has its own TypeScript configuration with DOM types.
     files: ['servers/page/**/*.ts'],
-    languageOptions: { parserOptions: { project: './.config/tsconfig.client.json', tsconfigRootDir: rootDir } }
+    languageOptions: { parserOptions: { project: './.config/tsconfig.page.json', tsconfigRootDir: rootDir } }
   },
 
   { files: ['src/**/*.ts'], rules: { '@typescript-eslint/no-restricted-imports': restrictedImports(expressPattern) } },

@@ -12,7 +12,7 @@ const shared = {
   setupFilesAfterEnv: ['<rootDir>/test/support/limit-test-time.ts'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: { '^.+\\.ts$': '<rootDir>/.config/jest-transform.js' },
-  modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/servers/dist/']
+  modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/src/client/dist/', '<rootDir>/servers/dist/']
 }
 
 /** Missing programs, which npm does not provide. Their tests are skipped, and the totals reporter lists them. */
@@ -31,9 +31,11 @@ Object.assign(process.env, {
 
 const moduleNameMapper = {
   '^[.]/(?:stores/sqlite/)?start-worker[.]js$': '<rootDir>/test/support/start-sqlite-worker.ts',
-  // The package's own name resolves to the sources, so that tests never use an old build.
+  // The names of library and client resolve to the sources, so that tests never use an old build.
   '^express-did-auth$': '<rootDir>/src/index.ts',
-  '^express-did-auth/(?!package.json)(.*)$': ['<rootDir>/src/$1/index.ts', '<rootDir>/src/$1.ts'],
+  '^express-did-auth/(?!package.json|client)(.*)$': ['<rootDir>/src/$1/index.ts', '<rootDir>/src/$1.ts'],
+  '^express-did-auth-client$': '<rootDir>/src/client/index.ts',
+  '^express-did-auth-client/(?!package.json)(.*)$': '<rootDir>/src/client/$1/index.ts',
   // An example and a recipe import these packages, which only the slow tests install.
   '^oidc-provider$': '<rootDir>/test/slow/node_modules/oidc-provider/lib/index.js',
   '^hono$': '<rootDir>/test/slow/node_modules/hono/dist/index.js',

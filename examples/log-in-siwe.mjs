@@ -1,6 +1,6 @@
 // Logs in by EIP-4361 (Sign-In with Ethereum) to a service with `siwe: true`: first with the client, then by hand.
 import { Wallet } from 'ethers'
-import { DidAuthClient } from 'express-did-auth/client'
+import { DidAuthClient } from 'express-did-auth-client'
 
 const url = process.env.SERVICE_URL ?? 'http://localhost:3000'
 const wallet = Wallet.createRandom()

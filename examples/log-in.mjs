@@ -1,6 +1,6 @@
 // Logs in to the quick start with a new wallet, and calls its protected route.
 import { Wallet } from 'ethers'
-import { DidAuthClient } from 'express-did-auth/client'
+import { DidAuthClient } from 'express-did-auth-client'
 
 const url = process.env.SERVICE_URL ?? 'http://localhost:3000'
 const auth = new DidAuthClient({ url, wallet: Wallet.createRandom() })

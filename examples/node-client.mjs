@@ -1,7 +1,7 @@
 // A client without a browser: it logs in with a key, stays logged in, and lists its notes and sessions.
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { Wallet } from 'ethers'
-import { DidAuthClient } from 'express-did-auth/client'
+import { DidAuthClient } from 'express-did-auth-client'
 
 /**
  * Your own storage needs only three functions. With this one, the session survives restarts. Use it in one process only.

@@ -1,5 +1,5 @@
 // The script of page.html: tokens in cookies, which no script can read. Recommended for pages.
-import { DidAuthClient, findWallets } from 'express-did-auth/client'
+import { DidAuthClient, findWallets } from 'express-did-auth-client'
 
 const NO_WALLET = "This browser has no wallet. Install one, such as MetaMask, or open the page in your wallet's app."
 const at = (id) => document.getElementById(id)

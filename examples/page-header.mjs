@@ -1,6 +1,6 @@
 // The script of page.html with tokens in headers, for an API on another site, to which browsers send no cookies.
 // Every script of this page can read the tokens in local(). With memory(), no script can, and a reload logs out.
-import { DidAuthClient, local } from 'express-did-auth/client'
+import { DidAuthClient, local } from 'express-did-auth-client'
 
 const NO_WALLET = "This browser has no wallet. Install one, such as MetaMask, or open the page in your wallet's app."
 const at = (id) => document.getElementById(id)

@@ -34,11 +34,11 @@ app.post('/notes', requireDid, express.text(), (req, res) => {
 
 // Serves the page, its style and script, and the modules of the client. Build your own page with Vite or esbuild.
 const here = dirname(fileURLToPath(import.meta.url))
-const library = dirname(createRequire(import.meta.url).resolve('express-did-auth/package.json'))
+const client = dirname(createRequire(import.meta.url).resolve('express-did-auth-client/package.json'))
 app.get('/', (_req, res) => res.sendFile(join(here, 'page.html')))
 app.get('/page.css', (_req, res) => res.sendFile(join(here, 'page.css')))
 app.get('/page.mjs', (_req, res) => res.sendFile(join(here, `page-${mode}.mjs`)))
-app.use('/express-did-auth', express.static(join(library, 'dist')))
+app.use('/express-did-auth-client', express.static(join(client, 'dist')))
 app.listen(3000).on('listening', () => {
   console.log('http://localhost:3000')
 })

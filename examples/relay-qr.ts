@@ -1,7 +1,7 @@
 /** Sends a secret through a relay, shows its QR code in the terminal, and opens it as the recipient does. */
 import { Wallet } from 'ethers'
-import { qrText } from 'express-did-auth/client/qr'
-import { RelayClient } from 'express-did-auth/client/relay'
+import { qrText } from 'express-did-auth-client/qr'
+import { RelayClient } from 'express-did-auth-client/relay'
 
 const url = process.env.RELAY_URL ?? 'http://localhost:3001'
 /** Your page, which passes `location.href` to `relay.open`. */

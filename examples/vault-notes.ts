@@ -1,7 +1,7 @@
 /** Stores encrypted notes in a vault, from two devices that do not overwrite each other's changes. */
 import { Wallet } from 'ethers'
-import { DidAuthClient } from 'express-did-auth/client'
-import { DidAuthClientError, VaultClient } from 'express-did-auth/client/vault'
+import { DidAuthClient } from 'express-did-auth-client'
+import { DidAuthClientError, VaultClient } from 'express-did-auth-client/vault'
 
 const url = process.env.VAULT_URL ?? 'http://localhost:3002'
 const wallet = Wallet.createRandom()

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals'
 import { fileURLToPath } from 'node:url'
 import { findLayerFaults, listSourceFiles, parseImports, readImports, type Layer } from './support/read-imports.js'
 
-const OWN_NAME = /^express-did-auth(\/|$)/
+const OWN_NAME = /^express-did-auth(-client)?(\/|$)/
 const ANY = /^/
 
 const ADAPTERS = ['pure-adapters', 'limiter', 'adapters']
@@ -111,34 +111,68 @@ const LAYERS: readonly Layer[] = [
     uses: ['errors', 'protocol', 'ports', 'express-types', 'pure-adapters', HELPERS],
     packages: /^$/
   },
-  // The only package of a client module: optional, and only needed for QR codes.
-  { name: 'client/qr', files: /^src\/client\/qr\//, uses: ['client'], packages: /^uqr$/ },
+  // The client, a package of its own. Its build contains the files of the protocol that it imports.
+  { name: 'client/wire', files: /^src\/client\/wire\//, uses: [], packages: /^$/ },
   // Loaded on demand: an address needs its checksum.
   {
-    name: 'client/siwe-login',
-    files: /^src\/client\/siwe-login\.ts$/,
-    uses: ['client', 'client/checksum', 'protocol'],
-    packages: /^$/
-  },
-  {
     name: 'client/checksum',
-    files: /^src\/client\/checksum\.ts$/,
-    uses: ['client', 'protocol'],
+    files: /^src\/client\/wallets\/checksum\.ts$/,
+    uses: ['client/wire', 'protocol'],
     packages: /^@noble\/hashes\//
   },
+  { name: 'client/wallets', files: /^src\/client\/wallets\//, uses: ['client/wire'], packages: /^$/ },
   // Signs in the page.
-  { name: 'client/passkey', files: /^src\/client\/passkey\//, uses: ['client'], packages: /^@noble\// },
+  {
+    name: 'client/passkey',
+    files: /^src\/client\/passkey\//,
+    uses: ['client/wire', 'client/wallets'],
+    packages: /^@noble\//
+  },
   // Loaded if a session is restored, because its wallet may be a passkey.
   {
     name: 'client/known-wallets',
-    files: /^src\/client\/known-wallets\.ts$/,
-    uses: ['client', 'client/passkey'],
+    files: /^src\/client\/session\/known-wallets\.ts$/,
+    uses: ['client/wire', 'client/wallets', 'client/passkey'],
+    packages: /^$/
+  },
+  {
+    name: 'client/siwe-login',
+    files: /^src\/client\/session\/siwe-login\.ts$/,
+    uses: ['client/wire', 'client/wallets', 'client/checksum', 'client/session', 'protocol'],
+    packages: /^$/
+  },
+  {
+    name: 'client/session',
+    files: /^src\/client\/session\//,
+    uses: ['client/wire', 'client/wallets', 'client/known-wallets', 'client/siwe-login', 'protocol'],
     packages: /^$/
   },
   {
     name: 'client',
-    files: /^src\/client\//,
-    uses: ['client/siwe-login', 'client/checksum', 'client/known-wallets', 'errors', 'protocol', HELPERS]
+    files: /^src\/client\/index\.ts$/,
+    uses: ['client/wire', 'client/wallets', 'client/session', 'client/siwe-login', 'protocol'],
+    packages: /^$/
+  },
+  {
+    name: 'client/siwe',
+    files: /^src\/client\/siwe\//,
+    uses: ['client/wire', 'client/wallets', 'client/session', 'client/siwe-login', 'protocol'],
+    packages: /^$/
+  },
+  // Optional, and only needed for QR codes.
+  { name: 'client/qr', files: /^src\/client\/qr\//, uses: [], packages: /^uqr$/ },
+  {
+    name: 'client/relay',
+    files: /^src\/client\/relay\//,
+    uses: ['client/wire', 'client/wallets', 'protocol'],
+    packages: /^$/
+  },
+  { name: 'client/vault', files: /^src\/client\/vault\//, uses: ['client/wire'], packages: /^$/ },
+  {
+    name: 'client/keyring',
+    files: /^src\/client\/keyring\//,
+    uses: ['client/wire', 'client/wallets', 'client/checksum', 'client/vault', 'protocol'],
+    packages: /^$/
   },
 
   // Users of the package by its name. They show that the public API suffices.
@@ -148,7 +182,7 @@ const LAYERS: readonly Layer[] = [
     uses: SHARED.slice(0, SHARED.indexOf(folder)),
     packages: ANY
   })),
-  // Runs in a browser, and is bundled from the client modules of the library.
+  // Runs in a browser, and is bundled with the client.
   { name: 'servers/page', files: /^servers\/page\//, uses: [], packages: ANY },
   // Commands of operators know the environment and the protocol of servers, and import no server.
   ...['auth', 'relay', 'vault', 'tools'].map((name) => ({
@@ -188,7 +222,7 @@ describe('the layers', () => {
     ).toEqual([])
   })
 
-  it('keep src from importing the package by its own name, which would hide a cycle', () => {
+  it('keep src from importing library or client by name, which would hide a cycle', () => {
     const files = listSourceFiles(root, ['src'])
     const own = files.flatMap((file) => readImports(root, file)).filter(({ to }) => OWN_NAME.test(to))
     expect(own).toEqual([])

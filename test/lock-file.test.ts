@@ -27,12 +27,13 @@ describe.each(['package-lock.json', 'test/slow/package-lock.json', 'test/slow/mo
 
     it('contains no download URL, which may belong to a private mirror', () => {
       const named = locked.filter(([, { resolved }]) => resolved !== undefined)
-      // The two packages of this repository are folders.
+      // The packages of this repository are folders.
       expect(named.filter(([, { link }]) => link !== true)).toEqual([])
       expect(named.map(([path, { resolved }]) => [path, resolved])).toEqual(
         file === 'package-lock.json'
           ? [
               ['node_modules/express-did-auth', ''],
+              ['node_modules/express-did-auth-client', 'src/client'],
               ['node_modules/express-did-auth-servers', 'servers']
             ]
           : []
@@ -43,7 +44,8 @@ describe.each(['package-lock.json', 'test/slow/package-lock.json', 'test/slow/mo
     // offered.
     it('contains the SHA-512 of each package except the folders of this repository', () => {
       const without = locked.filter(([, { integrity = '' }]) => !/^sha512-[A-Za-z0-9+/]{86}==$/.test(integrity))
-      const own = ['', 'node_modules/express-did-auth', 'node_modules/express-did-auth-servers', 'servers']
+      const links = ['', '-client', '-servers'].map((ending) => `node_modules/express-did-auth${ending}`)
+      const own = ['', ...links, 'servers', 'src/client']
       expect(without.map(([path]) => path)).toEqual(file === 'package-lock.json' ? own : [''])
     })
 

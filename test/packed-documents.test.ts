@@ -20,13 +20,20 @@ function listFiles(folder: string): string[] {
   return packed.files.map(({ path }) => path)
 }
 
-describe.each(['express-did-auth', 'express-did-auth-servers'])('the documents packed in %s', (name) => {
-  const folder = join(root, name === 'express-did-auth' ? '.' : 'servers')
-  const files = listFiles(folder)
+const folders = {
+  'express-did-auth': '.',
+  'express-did-auth-client': 'src/client',
+  'express-did-auth-servers': 'servers'
+}
+const packed = Object.entries(folders).map(([name, folder]) => ({ name, folder, files: listFiles(join(root, folder)) }))
+
+describe.each(packed)('the documents packed in $name', ({ name, folder, files }) => {
   const documents = files.filter((path) => path.endsWith('.md'))
 
   it('are packed without an environment file, which may contain private keys', () => {
-    expect(files).toContain(name === 'express-did-auth' ? 'servers/docker/compose.yaml' : 'docker/compose.yaml')
+    if (name !== 'express-did-auth-client') {
+      expect(files).toContain(posix.join(posix.relative(folder, 'servers'), 'docker/compose.yaml'))
+    }
     expect(files.filter((path) => path.includes('.env'))).toEqual([])
   })
 
@@ -35,9 +42,13 @@ describe.each(['express-did-auth', 'express-did-auth-servers'])('the documents p
 
   it('include a README', () => expect(documents).toContain('README.md'))
 
+  // The reference has one index for library and client, so that pages of the client also link to pages of the library.
+  const linkable = name === 'express-did-auth-client' ? packed.slice(0, 2) : packed.filter((one) => one.name === name)
+  const targets = linkable.flatMap((one) => one.files.map((path) => posix.join(one.folder, path)))
   it.each(documents)('%s links only to packed files', (document) => {
-    const relative = listLinks(readMarkdown(join(folder, document))).filter((link) => !/^(?:https?:|#)/.test(link))
-    const targets = relative.map((link) => posix.join(posix.dirname(document), link.split('#')[0]!))
-    expect(targets.filter((path) => !files.includes(path))).toEqual([])
+    const path = posix.join(folder, document)
+    const relative = listLinks(readMarkdown(join(root, path))).filter((link) => !/^(?:https?:|#)/.test(link))
+    const linked = relative.map((link) => posix.join(posix.dirname(path), link.split('#')[0]!))
+    expect(linked.filter((target) => !targets.includes(target))).toEqual([])
   })
 })

@@ -1,4 +1,4 @@
-import type { DidAuthClientError } from 'express-did-auth/client'
+import type { DidAuthClientError } from 'express-did-auth-client'
 import { getElement, make } from './elements.js'
 
 /** The action of a button. The page shows the result if it is a text. */

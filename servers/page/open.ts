@@ -1,5 +1,5 @@
 /** The page of a relay link: it opens the sent content with one tap. It needs no session, and stores nothing. */
-import { RelayClient } from 'express-did-auth/client/relay'
+import { RelayClient } from 'express-did-auth-client/relay'
 import { onClick, onCopy, showAnswer, describeError } from './answer.js'
 import { getElement, formatDate, openReads, relayUrl, show, formatSize, write } from './elements.js'
 import { makeKey, createKeyWallet } from './key-wallet.js'

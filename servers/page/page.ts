@@ -1,5 +1,5 @@
-import { DidAuthClient, local } from 'express-did-auth/client'
-import { RelayClient } from 'express-did-auth/client/relay'
+import { DidAuthClient, local } from 'express-did-auth-client'
+import { RelayClient } from 'express-did-auth-client/relay'
 import { changeUser, showAnswer, describeError } from './answer.js'
 import { allow, getElement, relayUrl, serviceUrl, show, usesCookies, vaultUrl } from './elements.js'
 import { startRelayStep } from './relay-step.js'

@@ -1,5 +1,5 @@
-import { qrSvg } from 'express-did-auth/client/qr'
-import type { RelayClient } from 'express-did-auth/client/relay'
+import { qrSvg } from 'express-did-auth-client/qr'
+import type { RelayClient } from 'express-did-auth-client/relay'
 import { waitForUser, onCopy, onSubmit } from './answer.js'
 import { getElement, formatDate, fileBytes, show, formatSize, write } from './elements.js'
 

@@ -1,4 +1,4 @@
-import type { ClientClock, DidAuthClient, ListedSession } from 'express-did-auth/client'
+import type { ClientClock, DidAuthClient, ListedSession } from 'express-did-auth-client'
 import { makeButton, onClick, showAnswer } from './answer.js'
 import { getElement, make, show, write } from './elements.js'
 import type { Exchange } from './wire.js'

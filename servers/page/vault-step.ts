@@ -1,5 +1,5 @@
-import { createKeyring, openKeyring, passkey, recovery } from 'express-did-auth/client/keyring'
-import { DidAuthClientError, VaultClient, type VaultClientOptions } from 'express-did-auth/client/vault'
+import { createKeyring, openKeyring, passkey, recovery } from 'express-did-auth-client/keyring'
+import { DidAuthClientError, VaultClient, type VaultClientOptions } from 'express-did-auth-client/vault'
 import { makeButton, waitForUser, onClick, onCopy, onSubmit } from './answer.js'
 import { getElement, make, show } from './elements.js'
 

@@ -1,5 +1,5 @@
-import { findWallets, type Eip1193Provider, type FoundWallet, type Wallet } from 'express-did-auth/client'
-import { createPasskey, openPasskey, type PlainWallet } from 'express-did-auth/client/passkey'
+import { findWallets, type Eip1193Provider, type FoundWallet, type Wallet } from 'express-did-auth-client'
+import { createPasskey, openPasskey, type PlainWallet } from 'express-did-auth-client/passkey'
 import { makeButton, onClick, showAnswer } from './answer.js'
 import { getElement, make, show, write } from './elements.js'
 import { makeKey, createKeyWallet } from './key-wallet.js'

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { createHash } from 'node:crypto'
 import { parseSiweMessage } from 'viem/siwe'
-import type { AuthorizedInit } from 'express-did-auth/client'
+import type { AuthorizedInit } from 'express-did-auth-client'
 import { catchFailure } from '../support/client-error.js'
 import { alice, startClientService } from '../support/client-service.js'
 import type { Host } from '../support/test-app.js'

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
-import type { DidAuthClient } from 'express-did-auth/client'
+import type { DidAuthClient } from 'express-did-auth-client'
 import {
   alice,
   requestStatus,

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
 import express from 'express'
-import { DidAuthClient, DidAuthClientError } from 'express-did-auth/client'
+import { DidAuthClient, DidAuthClientError } from 'express-did-auth-client'
 import { catchFailure, startServer } from '../support/client-error.js'
 import {
   alice,

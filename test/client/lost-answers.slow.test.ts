@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
-import { DidAuthClient, DidAuthClientError, type ClientStorage } from 'express-did-auth/client'
+import { DidAuthClient, DidAuthClientError, type ClientStorage } from 'express-did-auth-client'
 import {
   fakeClientTime,
   fakeLocks,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
-import { createPasskey, openPasskey } from 'express-did-auth/client/passkey'
+import { createPasskey, openPasskey } from 'express-did-auth-client/passkey'
 import { derivePrivateKey } from '../../src/client/passkey/passkey-wallet.js'
-import { encodeHex } from '../../src/client/seal.js'
+import { encodeHex } from '../../src/client/wire/seal.js'
 import { expectClientError } from '../support/client-error.js'
 import { setGlobals } from '../support/client-service.js'
 

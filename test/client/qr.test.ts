@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
-import { qrMatrix, qrSvg, qrText } from 'express-did-auth/client/qr'
+import { qrMatrix, qrSvg, qrText } from 'express-did-auth-client/qr'
 
 const LINK = `https://app.example.com/open#r=bafkrei${'a'.repeat(52)}.${'A'.repeat(43)}`
 

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
-import type { ClientStorage, DidAuthClient } from 'express-did-auth/client'
+import type { ClientStorage, DidAuthClient } from 'express-did-auth-client'
 import {
   requestStatus,
   type ClientService,

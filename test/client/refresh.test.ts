@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { DidAuthError } from 'express-did-auth'
-import type { DidAuthClient, DidAuthClientError } from 'express-did-auth/client'
+import type { DidAuthClient, DidAuthClientError } from 'express-did-auth-client'
 import { catchFailure } from '../support/client-error.js'
 import {
   alice,

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
-import { RelayClient, type RelayClientOptions } from 'express-did-auth/client/relay'
-import { crypt, randomBytes } from '../../src/client/seal.js'
+import { RelayClient, type RelayClientOptions } from 'express-did-auth-client/relay'
+import { crypt, randomBytes } from '../../src/client/wire/seal.js'
 import { cidOf } from '../../servers/storage/unixfs-blocks.js'
 import { listenAt, startServer, type HttpAddress } from '../support/client-error.js'
 import { afterTest } from '../support/after-test.js'

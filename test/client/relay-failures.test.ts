@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import type { ServerResponse } from 'node:http'
-import { RelayClient, type RelayClientOptions } from 'express-did-auth/client/relay'
+import { RelayClient, type RelayClientOptions } from 'express-did-auth-client/relay'
 import { readFromGateway } from '../../src/client/relay/gateway.js'
-import { readAll } from '../../src/client/request.js'
+import { readAll } from '../../src/client/wire/request.js'
 import { importBlocks } from '../support/unixfs-importer.js'
 import {
   startAnsweringServer,

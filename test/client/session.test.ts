@@ -7,7 +7,7 @@ import {
   local,
   memory,
   session
-} from 'express-did-auth/client'
+} from 'express-did-auth-client'
 import {
   alice,
   requestStatus,

@@ -1,11 +1,11 @@
 import { expect, it, jest } from '@jest/globals'
-import { DidAuthClient } from 'express-did-auth/client'
+import { DidAuthClient } from 'express-did-auth-client'
 import { catchFailure } from '../support/client-error.js'
 import { createPlainWallet } from '../support/client-service.js'
 import { createNumberedWallet } from '../support/wallet.js'
 
 it('rejects with UNAVAILABLE if the EIP-4361 module cannot be loaded', async () => {
-  jest.unstable_mockModule('../../src/client/siwe-login.js', () => {
+  jest.unstable_mockModule('../../src/client/session/siwe-login.js', () => {
     throw new TypeError('Failed to fetch dynamically imported module')
   })
   const auth = new DidAuthClient({

@@ -1,6 +1,6 @@
 import { describe, expect, it, jest } from '@jest/globals'
-import { appKit, connectAndSignIn, connectKit, rainbowKit, thirdweb } from 'express-did-auth/client/siwe'
-import { DidAuthClient } from 'express-did-auth/client'
+import { appKit, connectAndSignIn, connectKit, rainbowKit, thirdweb } from 'express-did-auth-client/siwe'
+import { DidAuthClient } from 'express-did-auth-client'
 import { parseSiweMessage } from 'viem/siwe'
 import { catchFailure } from '../support/client-error.js'
 import { alice, requestStatus, type ClientService, setGlobals, startClientService } from '../support/client-service.js'

@@ -8,13 +8,13 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 
 /** Entries for pages, and the maximum of their bytes, minified and compressed with gzip. */
 const entries: [entry: string, source: string, bytes: number][] = [
-  ['express-did-auth/client', 'src/client/index.ts', 7_500],
-  ['express-did-auth/client/siwe', 'src/client/siwe/index.ts', 2_500],
-  ['express-did-auth/client/relay', 'src/client/relay/index.ts', 4_400],
-  ['express-did-auth/client/vault', 'src/client/vault/index.ts', 4_000],
-  ['express-did-auth/client/keyring', 'src/client/keyring/index.ts', 3_500],
-  ['express-did-auth/client/passkey', 'src/client/passkey/index.ts', 17_000],
-  ['express-did-auth/client/qr', 'src/client/qr/index.ts', 5_000]
+  ['express-did-auth-client', 'src/client/index.ts', 7_500],
+  ['express-did-auth-client/siwe', 'src/client/siwe/index.ts', 2_500],
+  ['express-did-auth-client/relay', 'src/client/relay/index.ts', 4_400],
+  ['express-did-auth-client/vault', 'src/client/vault/index.ts', 4_000],
+  ['express-did-auth-client/keyring', 'src/client/keyring/index.ts', 3_500],
+  ['express-did-auth-client/passkey', 'src/client/passkey/index.ts', 17_000],
+  ['express-did-auth-client/qr', 'src/client/qr/index.ts', 5_000]
 ]
 
 /** Excludes modules that a page loads on demand from the size of what every page loads. */
@@ -27,11 +27,11 @@ const loadedLater: Plugin = {
 
 /** Packages whose size counts with the entries that need them: an optional package, and the curve. */
 const brought: Readonly<Record<string, RegExp>> = {
-  'express-did-auth/client/qr': /node_modules\/uqr\//,
-  'express-did-auth/client/passkey': /node_modules\/@noble\//
+  'express-did-auth-client/qr': /node_modules\/uqr\//,
+  'express-did-auth-client/passkey': /node_modules\/@noble\//
 }
 
-describe('the EIP-4361 module of express-did-auth/client', () =>
+describe('the EIP-4361 module of express-did-auth-client', () =>
   it('loads separately, and has at most 3500 bytes', async () => {
     const { outputFiles } = await build({
       entryPoints: [`${root}/src/client/index.ts`],
@@ -51,9 +51,9 @@ describe('the EIP-4361 module of express-did-auth/client', () =>
 
 /** Statements of sizes in kB in the documents, in the order of the entries. */
 const stated: readonly (readonly [page: string, pattern: RegExp, entries: readonly string[]])[] = [
-  ['README.md', /\*\*A client\*\* of ([\d.]+) kB/, ['client']],
+  ['README.md', /a client of ([\d.]+) kB/, ['client']],
   ['src/client/README.md', /It is ([\d.]+) kB \(minified, gzip\)/, ['client']],
-  ['src/client/README.md', /`express-did-auth\/client\/siwe` \(([\d.]+) kB\)/, ['client/siwe']],
+  ['src/client/README.md', /`express-did-auth-client\/siwe` \(([\d.]+) kB\)/, ['client/siwe']],
   ['src/client/README.md', /client\/relay` \|.*\| ([\d.]+) kB/, ['client/relay']],
   ['src/client/README.md', /client\/vault` \|.*\| ([\d.]+) kB/, ['client/vault']],
   ['src/client/README.md', /client\/qr` \|.*\| ([\d.]+) kB/, ['client/qr']],
@@ -103,7 +103,7 @@ describe('pages that state sizes', () =>
     }
     for (const [entry, sizes] of byEntry) {
       expect([entry, ...sizes]).toHaveLength(2)
-      const kilobytes = (measured.get(`express-did-auth/${entry}`) ?? 0) / 1_000
+      const kilobytes = (measured.get(`express-did-auth-${entry}`) ?? 0) / 1_000
       expect(Math.abs(kilobytes - [...sizes][0]!)).toBeLessThanOrEqual(0.1)
     }
   }))

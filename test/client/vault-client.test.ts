@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
-import { DidAuthClient } from 'express-did-auth/client'
-import { DidAuthClientError, VaultClient, type VaultClientOptions } from 'express-did-auth/client/vault'
+import { DidAuthClient } from 'express-did-auth-client'
+import { DidAuthClientError, VaultClient, type VaultClientOptions } from 'express-did-auth-client/vault'
 import { cidOf } from '../../servers/storage/unixfs-blocks.js'
 import {
   startAnsweringServer,

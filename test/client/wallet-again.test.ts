@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
-import type { DidAuthClient } from 'express-did-auth/client'
-import { createPasskey } from 'express-did-auth/client/passkey'
+import type { DidAuthClient } from 'express-did-auth-client'
+import { createPasskey } from 'express-did-auth-client/passkey'
 import { wallet as testWallet, type TestWallet } from 'express-did-auth/testing'
 import {
   alice,

@@ -5,6 +5,7 @@ import {
   listAnchors,
   documentFiles,
   listLinks,
+  listSubpaths,
   packageJson,
   readDocument,
   referenceFiles,
@@ -31,10 +32,11 @@ describe.each(documentFiles)('%s', (file) => {
   it('names scripts, subpaths and files that exist', () => {
     const scripts = [...document.text.matchAll(/npm run ([\w:-]+)/g)].map(([, name]) => name!)
     expect(scripts.filter((name) => !(name in packageJson.scripts))).toEqual([])
-    const subpaths = [
-      ...document.text.matchAll(/(?<!@rsksmart\/|npm\/|package\/|node_modules\/)express-did-auth(\/[\w/-]+)/g)
-    ].map(([, path]) => `.${path!}`)
-    expect(subpaths.filter((path) => !(path in packageJson.exports))).toEqual([])
+    const subpaths = document.text.matchAll(
+      /(?<!@rsksmart\/|npm\/|package\/|node_modules\/)(express-did-auth(?:-client)?)(\/[\w/-]+)/g
+    )
+    const unknown = [...subpaths].filter(([, name = '', path = '']) => !listSubpaths(name).includes(`.${path}`))
+    expect(unknown.map(([subpath]) => subpath)).toEqual([])
     const files = [...document.text.matchAll(/(?<![\w./])(?:examples|src|servers|test)\/[\w./-]+\.(?:\w+)/g)]
       .map(([path]) => path)
       .filter((path) => !path.includes('/dist/'))

@@ -43,7 +43,7 @@ describe('the React page on the Vite development server, with the API under a pa
     writeFileSync(join(page, 'vite.config.js'), config)
     writeFileSync(join(page, 'index.html'), '<div id="root"></div><script type="module" src="/main.jsx"></script>')
     writeFileSync(join(page, 'main.jsx'), recipe('useSyncExternalStore'))
-    const own = join(page, 'node_modules/express-did-auth')
+    const own = join(page, 'node_modules/express-did-auth-client')
     mkdirSync(own, { recursive: true })
     for (const name of ['react', 'react-dom', 'scheduler']) {
       symlinkSync(join(root, 'test/slow/modal/node_modules', name), join(page, 'node_modules', name))
@@ -51,7 +51,7 @@ describe('the React page on the Vite development server, with the API under a pa
     // Bundles the sources, so that no outdated build is tested.
     const entryPoints = [join(root, 'src/client/index.ts')]
     await build({ entryPoints, outdir: own, bundle: true, splitting: true, format: 'esm', logLevel: 'error' })
-    writeFileSync(join(own, 'package.json'), '{ "type": "module", "exports": { "./client": "./index.js" } }')
+    writeFileSync(join(own, 'package.json'), '{ "type": "module", "exports": "./index.js" }')
 
     vite = spawn(process.execPath, [join(slow, 'vite/bin/vite.js')], { cwd: page, stdio: 'ignore' })
     const answers = (): Promise<boolean> =>

@@ -4,7 +4,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, wri
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { clientHook, readDocument, recipe } from '../support/documents.js'
-import { packBoth, root, runIn, useWhileRunning } from '../support/packed-package.js'
+import { packAll, root, runIn, useWhileRunning } from '../support/packed-package.js'
 import { scaled } from '../support/time-factor.js'
 
 const findBlock = (file: string, language: string, part: string): string => {
@@ -62,17 +62,25 @@ await app.listen(3000)
 describe('the first commands of the documents', () => {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'did-auth-recipes-')))
   const project = join(folder, 'project')
-  let tarball = ''
+  const tarballs = new Map<string, string>()
 
-  /** Runs a block of a document unchanged, except that it installs the package of this checkout. */
-  const type = (where: string, code: string): Promise<string> =>
-    runIn(where, 'bash', '-euc', code.replace(/(npm install .*)\bexpress-did-auth\b/, `$1${tarball}`))
+  /** Runs a block of a document unchanged, except that it installs the packages of this checkout. */
+  const type = (where: string, code: string): Promise<string> => {
+    const names = /\bexpress-did-auth(?:-client)?(?=\s|$)/g
+    return runIn(
+      where,
+      'bash',
+      '-euc',
+      code.replaceAll(names, (name) => tarballs.get(name) ?? name)
+    )
+  }
   const install = findBlock('README.md', 'sh', 'npm install')
 
   beforeAll(async () => {
     mkdirSync(join(folder, 'checkout'))
     mkdirSync(project)
-    ;({ tarball } = (await packBoth(join(folder, 'checkout'))).library)
+    const { library, client } = await packAll(join(folder, 'checkout'))
+    tarballs.set('express-did-auth', library.tarball).set('express-did-auth-client', client.tarball)
     await type(project, install)
   }, scaled(240_000))
 
@@ -128,7 +136,7 @@ describe('the first commands of the documents', () => {
       mkdirSync(other)
       for (const file of ['nestjs.mjs', 'log-in.mjs']) cpSync(join(root, 'examples', file), join(other, file))
       const line = /npm install .*/.exec(readFileSync(join(other, 'nestjs.mjs'), 'utf8'))![0]
-      await type(other, `npm init --yes\n${line} express ethers`)
+      await type(other, `npm init --yes\n${line} express express-did-auth-client ethers`)
       const options = '{ ...testConfig(), logger: console }'
       const config = `import { testConfig } from 'express-did-auth/testing'\nexport const config = ${options}\n`
       writeFileSync(join(other, 'did-auth-config.ts'), config)

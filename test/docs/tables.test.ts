@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import * as client from 'express-did-auth/client'
+import * as client from 'express-did-auth-client'
 import ts from 'typescript'
 import { secretVariables, variableNames } from '../../servers/config/env-schema.js'
 import {
@@ -12,7 +12,7 @@ import {
   type ServerName
 } from '../../servers/config/read-env.js'
 import { serverErrors } from '../../servers/http/server-error.js'
-import * as codes from '../../src/client/error-codes.js'
+import * as codes from '../../src/client/wire/error-codes.js'
 import { packageJson, readDocument, root, tableUnder } from '../support/documents.js'
 import { listSourceFiles } from '../support/read-imports.js'
 
@@ -97,7 +97,7 @@ describe('the table of examples', () =>
 
 describe('the chapter on clients', () => {
   it('lists every option of the client in order', () => {
-    const file = join(root, 'src/client/options.ts')
+    const file = join(root, 'src/client/session/options.ts')
     const source = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.ES2023)
     const options = source.statements
       .filter(ts.isInterfaceDeclaration)

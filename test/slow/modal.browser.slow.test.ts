@@ -35,13 +35,13 @@ const bundle = (outdir: string): Promise<unknown> =>
     define: { 'process.env.NODE_ENV': '"production"', global: 'globalThis' },
     // The name of the library resolves to its sources.
     alias: {
-      'express-did-auth/client/siwe': join(root, 'src/client/siwe/index.ts'),
-      'express-did-auth/client': join(root, 'src/client/index.ts')
+      'express-did-auth-client/siwe': join(root, 'src/client/siwe/index.ts'),
+      'express-did-auth-client': join(root, 'src/client/index.ts')
     },
     plugins: [withoutSdks]
   })
 
-describe('RainbowKit with express-did-auth/client/siwe', () => {
+describe('RainbowKit with express-did-auth-client/siwe', () => {
   const folder = temporaryFolder()
   let [server, browser, url] = [] as unknown as [Server, Browser, string]
 

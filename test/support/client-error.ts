@@ -1,7 +1,7 @@
 import { expect } from '@jest/globals'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { DidAuthClientError } from '../../src/client/errors.js'
+import { DidAuthClientError } from '../../src/client/wire/errors.js'
 import { afterTest } from './after-test.js'
 
 /** Returns the error of a call that must fail. */

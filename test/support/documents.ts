@@ -45,9 +45,15 @@ export function recipe(part: string): string {
   return block.code
 }
 
+/** Subpaths that a package of this repository exports, such as `./verify`. */
+export function listSubpaths(name: string): string[] {
+  const folder = name === 'express-did-auth-client' ? 'src/client' : '.'
+  const { exports } = JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8')) as { exports: object }
+  return Object.keys(exports)
+}
+
 export const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
   scripts: Record<string, string>
-  exports: Record<string, unknown>
   overrides: Record<string, unknown>
 }
 

@@ -40,11 +40,11 @@ export interface PackedPackage {
 }
 
 /**
- * Builds and packs both packages in a copy, because packing deletes and rebuilds `dist`, which others may be using.
+ * Builds and packs all packages in a copy, because packing deletes and rebuilds `dist`, which others may be using.
  *
  * @param folder - empty
  */
-export async function packBoth(folder: string): Promise<{ library: PackedPackage; servers: PackedPackage }> {
+export async function packAll(folder: string): Promise<Record<'library' | 'client' | 'servers', PackedPackage>> {
   // The copy has everything that a checkout has: files that must not be shipped have to exist to be left out.
   const unwanted = ['node_modules', '.git', '.cache', 'dist', 'data']
   for (const name of readdirSync(root).filter((name) => !unwanted.includes(name))) {
@@ -64,12 +64,20 @@ export async function packBoth(folder: string): Promise<{ library: PackedPackage
     const { filename, files } = packed.find(({ name }) => name === wantedName)!
     return { tarball: join(folder, filename), files: files.map(({ path }) => path) }
   }
-  return { library: find('express-did-auth'), servers: find('express-did-auth-servers') }
+  return {
+    library: find('express-did-auth'),
+    client: find('express-did-auth-client'),
+    servers: find('express-did-auth-servers')
+  }
 }
 
-/** The packages that are installed here, but for the two of this repository, which are those of the copy. */
+/** Links the packages that are installed here. Those of this repository are those of the copy. */
 function linkPackages(folder: string): void {
-  const ownFolders: Record<string, string> = { 'express-did-auth': '..', 'express-did-auth-servers': '../servers' }
+  const ownFolders: Record<string, string> = {
+    'express-did-auth': '..',
+    'express-did-auth-client': '../src/client',
+    'express-did-auth-servers': '../servers'
+  }
   mkdirSync(join(folder, 'node_modules'))
   for (const name of readdirSync(join(root, 'node_modules'))) {
     symlinkSync(ownFolders[name] ?? join(root, 'node_modules', name), join(folder, 'node_modules', name))

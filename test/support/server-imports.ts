@@ -1,6 +1,6 @@
 /**
- * Loaded into a process by `--import`, as Jest's moduleNameMapper is in a test: the package by its own name means the
- * sources, so that no build is needed and none can be old.
+ * Loaded into a process by `--import`, as Jest's moduleNameMapper is in a test: library and client by their names
+ * mean the sources, so that no build is needed and none can be old.
  *
  * `TEST_EXPRESS=4` lets `express` mean Express 4; a package named in `TEST_MISSING` is not installed.
  */
@@ -13,7 +13,6 @@ const ending = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
 const sqliteWorker = new URL(`./start-sqlite-worker.${ending}`, import.meta.url).href
 const names: Record<string, string> = {
   'express-did-auth': `${src}index.${ending}`,
-  'express-did-auth/client': `${src}client/index.${ending}`,
   'express-did-auth/protocol': `${src}protocol/index.${ending}`,
   'express-did-auth/server-kit': `${src}server-kit.${ending}`,
   'express-did-auth/stores/postgres': `${src}stores/postgres/index.${ending}`,
@@ -21,6 +20,7 @@ const names: Record<string, string> = {
   'express-did-auth/stores/sqlite': `${src}stores/sqlite/index.${ending}`,
   'express-did-auth/testing': `${src}testing/index.${ending}`,
   'express-did-auth/verify': `${src}verify/index.${ending}`,
+  'express-did-auth-client': `${src}client/index.${ending}`,
   // Threads are those that .config/compile-for-tests.js made: hooks do not reach into them.
   './start-worker.js': sqliteWorker,
   './stores/sqlite/start-worker.js': sqliteWorker,

@@ -1,7 +1,7 @@
 import { describe, expect, it, jest } from '@jest/globals'
 import { computeAddress, verifyMessage } from 'ethers'
 import { WalletError, wallet } from 'express-did-auth/testing'
-import { toAccountDid } from '../../src/client/wallet.js'
+import { toAccountDid } from '../../src/client/wallets/wallet.js'
 
 const refusal = async (work: Promise<unknown>): Promise<unknown> =>
   work.then(

@@ -2,8 +2,8 @@
  * Uses of the adapters for wallet modals that must compile. Each follows the documentation of its library, as quoted
  * here. Checked by `npm run types`, run by no one.
  */
-import type { DidAuthClient } from 'express-did-auth/client'
-import { appKit, connectKit, rainbowKit, thirdweb } from 'express-did-auth/client/siwe'
+import type { DidAuthClient } from 'express-did-auth-client'
+import { appKit, connectKit, rainbowKit, thirdweb } from 'express-did-auth-client/siwe'
 
 declare const auth: DidAuthClient
 

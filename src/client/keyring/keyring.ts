@@ -1,8 +1,17 @@
-import * as codes from '../error-codes.js'
-import { DidAuthClientError } from '../errors.js'
-import { parseFields, parseJson } from '../json.js'
-import { crypt, decodeBase64url, encodeBase64url, encodeHex, IV_BYTES, KEY_BYTES, randomBytes, utf8 } from '../seal.js'
-import type { Bytes } from '../seal.js'
+import * as codes from '../wire/error-codes.js'
+import { DidAuthClientError } from '../wire/errors.js'
+import { parseFields, parseJson } from '../wire/json.js'
+import {
+  crypt,
+  decodeBase64url,
+  encodeBase64url,
+  encodeHex,
+  IV_BYTES,
+  KEY_BYTES,
+  randomBytes,
+  utf8
+} from '../wire/seal.js'
+import type { Bytes } from '../wire/seal.js'
 import { KEYRING_KEY, type VaultClient } from '../vault/vault-client.js'
 import { recovery, type Unlocker } from './unlockers.js'
 

@@ -1,9 +1,9 @@
-import { askPasskey } from '../ask-passkey.js'
-import { browser } from '../browser.js'
-import { LOCKED } from '../error-codes.js'
-import { DidAuthClientError } from '../errors.js'
-import { randomBytes, utf8, type Bytes } from '../seal.js'
-import type { Wallet } from '../wallet.js'
+import { askPasskey } from '../wallets/ask-passkey.js'
+import { browser } from '../wire/browser.js'
+import { LOCKED } from '../wire/error-codes.js'
+import { DidAuthClientError } from '../wire/errors.js'
+import { randomBytes, utf8, type Bytes } from '../wire/seal.js'
+import type { Wallet } from '../wallets/wallet.js'
 
 /** A way to open keyring slots of one type. */
 export interface Unlocker {

@@ -1,9 +1,9 @@
 import { formatSiweMessage } from '../../protocol/format-siwe-message.js'
-import { addChecksum } from '../checksum.js'
-import { WALLET_NOT_DETERMINISTIC } from '../error-codes.js'
-import { DidAuthClientError } from '../errors.js'
-import { utf8, type Bytes } from '../seal.js'
-import { connectWallet, type Wallet } from '../wallet.js'
+import { addChecksum } from '../wallets/checksum.js'
+import { WALLET_NOT_DETERMINISTIC } from '../wire/error-codes.js'
+import { DidAuthClientError } from '../wire/errors.js'
+import { utf8, type Bytes } from '../wire/seal.js'
+import { connectWallet, type Wallet } from '../wallets/wallet.js'
 
 /**
  * Gets the secret of a wallet's slot: the UTF-8 of r and s of a signature, 128 hex digits in lower case. The signed

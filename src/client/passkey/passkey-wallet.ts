@@ -3,10 +3,10 @@ import { hkdf } from '@noble/hashes/hkdf.js'
 import { sha256 } from '@noble/hashes/sha2.js'
 import { keccak_256 } from '@noble/hashes/sha3.js'
 import { bytesToHex } from '@noble/hashes/utils.js'
-import { askPasskey } from '../ask-passkey.js'
-import { decodeBase64url, encodeBase64url, utf8 } from '../seal.js'
-import { pause } from '../timing.js'
-import type { PlainWallet } from '../wallet.js'
+import { askPasskey } from '../wallets/ask-passkey.js'
+import { decodeBase64url, encodeBase64url, utf8 } from '../wire/seal.js'
+import { pause } from '../wire/timing.js'
+import type { PlainWallet } from '../wallets/wallet.js'
 
 /** Curve without the fast verification of the library, which is a kilobyte of code. @see SEC 2, section 2.4.1 */
 const secp256k1 = ecdsa(

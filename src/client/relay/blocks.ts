@@ -1,4 +1,4 @@
-import { encodeHex, concatBytes, type Bytes } from '../seal.js'
+import { encodeHex, concatBytes, type Bytes } from '../wire/seal.js'
 
 /** Sizes with which IPFS nodes split content, so that CIDs match: bytes per leaf and links per node. */
 export const LEAF_BYTES = 262_144

@@ -1,7 +1,7 @@
-import { MISMATCH, NOT_FOUND } from '../error-codes.js'
-import { DidAuthClientError } from '../errors.js'
-import { ask, parseServiceUrl, readAtMost, type Service } from '../request.js'
-import { concatBytes, type Bytes } from '../seal.js'
+import { MISMATCH, NOT_FOUND } from '../wire/error-codes.js'
+import { DidAuthClientError } from '../wire/errors.js'
+import { ask, parseServiceUrl, readAtMost, type Service } from '../wire/request.js'
+import { concatBytes, type Bytes } from '../wire/seal.js'
 import { encodeBase32, LEAF_BYTES, MAX_LINKS, createTree } from './blocks.js'
 
 /** Whether a text is the CID of a raw or dag-pb block with SHA2-256. */

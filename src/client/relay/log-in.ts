@@ -1,7 +1,7 @@
 import { loginMessage } from '../../protocol/login-message.js'
-import { isWord } from '../json.js'
-import { ask, readRequiredText, type Service } from '../request.js'
-import { connectWallet, type Wallet } from '../wallet.js'
+import { isWord } from '../wire/json.js'
+import { ask, readRequiredText, type Service } from '../wire/request.js'
+import { connectWallet, type Wallet } from '../wallets/wallet.js'
 
 /** Options of a login at a relay. */
 export interface RelayLogin {

@@ -1,11 +1,19 @@
-import * as codes from '../error-codes.js'
-import { DidAuthClientError } from '../errors.js'
-import { ask, isOutdated, mapToUnavailable, parseServiceUrl, readAtMost, readRequiredText } from '../request.js'
-import type { PlainErrorKind, Service } from '../request.js'
-import { createResourceFetch, type ResourceOptions } from '../resource-fetch.js'
-import { decodeBase64url, encodeBase64url, concatBytes, decodeUtf8, utf8, encodeUtf8, type Bytes } from '../seal.js'
-import { crypt, IV_BYTES, KEY_BYTES, randomBytes } from '../seal.js'
-import { raceWithAbort } from '../timing.js'
+import * as codes from '../wire/error-codes.js'
+import { DidAuthClientError } from '../wire/errors.js'
+import { ask, isOutdated, mapToUnavailable, parseServiceUrl, readAtMost, readRequiredText } from '../wire/request.js'
+import type { PlainErrorKind, Service } from '../wire/request.js'
+import { createResourceFetch, type ResourceOptions } from '../wire/resource-fetch.js'
+import {
+  decodeBase64url,
+  encodeBase64url,
+  concatBytes,
+  decodeUtf8,
+  utf8,
+  encodeUtf8,
+  type Bytes
+} from '../wire/seal.js'
+import { crypt, IV_BYTES, KEY_BYTES, randomBytes } from '../wire/seal.js'
+import { raceWithAbort } from '../wire/timing.js'
 import { computeCid } from './blocks.js'
 import type { RelayLogin } from './log-in.js'
 

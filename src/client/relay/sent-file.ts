@@ -1,6 +1,6 @@
-import { KEY } from '../error-codes.js'
-import { DidAuthClientError } from '../errors.js'
-import { concatBytes, decodeUtf8, utf8, type Bytes } from '../seal.js'
+import { KEY } from '../wire/error-codes.js'
+import { DidAuthClientError } from '../wire/errors.js'
+import { concatBytes, decodeUtf8, utf8, type Bytes } from '../wire/seal.js'
 
 /** Maximum length of the header (name, type and line feed) before the bytes of a file. */
 const MAX_HEADER_BYTES = 4_096

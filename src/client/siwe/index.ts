@@ -3,12 +3,12 @@
  * types follow the documentation of the libraries.
  */
 import { formatSiweMessage } from '../../protocol/format-siwe-message.js'
-import type { DidAuthClient } from '../did-auth-client.js'
-import { isText, parseFields } from '../json.js'
-import type { ClientSession } from '../session-keeper.js'
-import { retryStaleChallenge } from '../sign-in.js'
-import type { SignedSiwe, SiweLogin } from '../siwe-login.js'
-import { askWallet, fetchChainId, type Eip1193Provider } from '../wallet.js'
+import type { DidAuthClient } from '../session/did-auth-client.js'
+import { isText, parseFields } from '../wire/json.js'
+import type { ClientSession } from '../session/session-keeper.js'
+import { retryStaleChallenge } from '../session/sign-in.js'
+import type { SignedSiwe, SiweLogin } from '../session/siwe-login.js'
+import { askWallet, fetchChainId, type Eip1193Provider } from '../wallets/wallet.js'
 
 /** The part of a client that the adapters use. */
 export type SiweAuth = Pick<DidAuthClient, 'ready' | 'session' | 'siwe' | 'logIn' | 'logOut'>

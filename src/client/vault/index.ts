@@ -1,5 +1,5 @@
 /** The client of the vault: reads and writes a user's contents, and encrypts them if the caller provides a key. */
-export * from '../errors.js'
+export * from '../wire/errors.js'
 export { VaultClient, type VaultAuth, type VaultClientOptions } from './vault-client.js'
 export type { EntryOptions, ReadOptions, WriteOptions } from './vault-client.js'
 export type { VaultBackup, VaultKey, VaultList, VaultStorage, Written } from './vault-client.js'

@@ -1,9 +1,9 @@
-import * as codes from '../error-codes.js'
-import { DidAuthClientError } from '../errors.js'
-import { isText, parseFields } from '../json.js'
-import { ask, parseServiceUrl, readAll, toClientError, readRequiredText } from '../request.js'
-import type { Answer, PlainErrorKind, Service } from '../request.js'
-import { createResourceFetch, type ResourceAuth } from '../resource-fetch.js'
+import * as codes from '../wire/error-codes.js'
+import { DidAuthClientError } from '../wire/errors.js'
+import { isText, parseFields } from '../wire/json.js'
+import { ask, parseServiceUrl, readAll, toClientError, readRequiredText } from '../wire/request.js'
+import type { Answer, PlainErrorKind, Service } from '../wire/request.js'
+import { createResourceFetch, type ResourceAuth } from '../wire/resource-fetch.js'
 import {
   crypt,
   decodeBase64url,
@@ -13,7 +13,7 @@ import {
   randomBytes,
   decodeUtf8,
   encodeUtf8
-} from '../seal.js'
+} from '../wire/seal.js'
 
 /** The part of a `DidAuthClient` that the vault client needs. */
 export interface VaultAuth extends Partial<Pick<ResourceAuth, 'tokenFor'>> {

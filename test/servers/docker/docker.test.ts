@@ -210,6 +210,7 @@ describe('Dockerfile', () => {
     const allowed = patterns.filter((line) => line.startsWith('!'))
     expect(patterns.filter((line) => !line.startsWith('!'))).toEqual([
       'servers/dist',
+      'src/client/dist',
       'servers/node_modules',
       '**/.env*'
     ])

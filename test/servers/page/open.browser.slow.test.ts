@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
-import { RelayClient } from 'express-did-auth/client/relay'
+import { RelayClient } from 'express-did-auth-client/relay'
 import { wallet } from 'express-did-auth/testing'
 import type { Browser, BrowserContextOptions } from 'playwright-core'
 import { findAccessibilityFaults, launchBrowser, openProfile, measureOverflow, tabTo } from '../../support/browser.js'

@@ -7,8 +7,8 @@ import {
   RainbowKitProvider
 } from '@rainbow-me/rainbowkit'
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
-import { DidAuthClient } from 'express-did-auth/client'
-import { rainbowKit } from 'express-did-auth/client/siwe'
+import { DidAuthClient } from 'express-did-auth-client'
+import { rainbowKit } from 'express-did-auth-client/siwe'
 import { createElement, useEffect, useSyncExternalStore, useState } from 'react'
 import { createRoot } from 'react-dom/client'
 import { createConfig, http, WagmiProvider } from 'wagmi'

@@ -3,15 +3,15 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import { packBoth, root, runIn } from '../../support/packed-package.js'
+import { packAll, root, runIn, type PackedPackage } from '../../support/packed-package.js'
 
 /** A page that also runs in Node. It loads no part on demand, because Vite and webpack need a document for that. */
-const PAGE = `import { DidAuthClient, findWallets, local } from 'express-did-auth/client'
+const PAGE = `import { DidAuthClient, findWallets, local } from 'express-did-auth-client'
 const auth = new DidAuthClient({ url: 'http://localhost:3000/', storage: local() })
 auth.ready.then(() => console.log(auth.url, typeof findWallets))
 `
 
-const CONSUMER = `import { DidAuthClient, type ClientStorage, type DidAuthClientError, type Wallet } from 'express-did-auth/client'
+const CONSUMER = `import { DidAuthClient, type ClientStorage, type DidAuthClientError, type Wallet } from 'express-did-auth-client'
 
 declare const storage: ClientStorage
 declare const wallet: Wallet
@@ -21,18 +21,23 @@ export const readEtag = (error: DidAuthClientError): string | undefined => (erro
 export const end: () => void = auth.subscribe((session) => session?.did.length)
 `
 
-describe('the packed client in a page', () => {
+describe('the packed client', () => {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'did-auth-client-')))
   const project = join(folder, 'project')
+  let packed: PackedPackage = { tarball: '', files: [] }
+  let installed: string[] = []
   const resolveSlowPackage = (name: string): string => join(root, 'test/slow/node_modules', name)
 
   beforeAll(async () => {
     mkdirSync(join(folder, 'checkout'))
     mkdirSync(project)
-    const { tarball } = (await packBoth(join(folder, 'checkout'))).library
+    packed = (await packAll(join(folder, 'checkout'))).client
     writeFileSync(join(project, 'package.json'), '{ "private": true, "type": "module" }\n')
     const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', '--loglevel=error']
-    await runIn(project, 'npm', 'install', ...options, tarball, 'express@5', '@types/node@20')
+    await runIn(project, 'npm', 'install', ...options, packed.tarball)
+    const record = readFileSync(join(project, 'node_modules/.package-lock.json'), 'utf8')
+    installed = Object.keys((JSON.parse(record) as { packages: object }).packages)
+    await runIn(project, 'npm', 'install', ...options, '@types/node@20')
     writeFileSync(join(project, 'page.js'), PAGE)
     writeFileSync(join(project, 'index.html'), '<script type="module" src="/page.js"></script>\n')
   }, 600_000)
@@ -46,6 +51,29 @@ describe('the packed client in a page', () => {
     expect(code.toString()).not.toMatch(/node:|require\(|from\s*["'](?!\.\/)/)
     expect(await runIn(project, process.execPath, file)).toBe('http://localhost:3000 function\n')
   }
+
+  it('installs at most 4 packages in an empty folder, and not the library', () => {
+    process.stdout.write(`client: ${installed.length} packages, ours included\n`)
+    expect(installed).toContain('node_modules/express-did-auth-client')
+    expect(installed).not.toContain('node_modules/express-did-auth')
+    expect(installed.length).toBeLessThanOrEqual(4)
+  })
+
+  it('contains only the build and documents, with every file that package.json names', () => {
+    const isBuild = (path: string): boolean => /^dist\/(?:client|protocol)\/.+\.(?:js|d\.ts)$/.test(path)
+    const others = packed.files.filter((path) => !isBuild(path))
+    expect(others.sort()).toEqual(['KEYS.md', 'LICENSE', 'README.md', 'package.json'])
+    const text = readFileSync(join(root, 'src/client/package.json'), 'utf8')
+    const named = [...text.matchAll(/"\.\/(dist\/[^"]+)"/g)].map(([, path = '']) => path)
+    expect(named.length).toBeGreaterThan(14)
+    expect(named.filter((path) => !packed.files.includes(path))).toEqual([])
+  })
+
+  it('passes publint and are-the-types-wrong', async () => {
+    await runIn(folder, resolveSlowPackage('.bin/publint'), 'run', packed.tarball, '--strict')
+    const options = ['--profile', 'node16', '--ignore-rules', 'cjs-resolves-to-esm']
+    await runIn(folder, resolveSlowPackage('.bin/attw'), packed.tarball, ...options)
+  }, 60_000)
 
   it('can be bundled by esbuild', async () => {
     const options = ['--bundle', '--minify', '--format=esm', '--outfile=by-esbuild.mjs']

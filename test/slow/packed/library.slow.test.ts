@@ -12,7 +12,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { packBoth, root, runIn, listTree, useWhileRunning, type PackedPackage } from '../../support/packed-package.js'
+import { packAll, root, runIn, listTree, useWhileRunning, type PackedPackage } from '../../support/packed-package.js'
 import { createLoginText, createNumberedWallet } from '../../support/wallet.js'
 
 const wallet = createNumberedWallet(1)
@@ -138,11 +138,12 @@ describe('the packed library', () => {
   beforeAll(async () => {
     mkdirSync(join(folder, 'checkout'))
     mkdirSync(project)
-    packed = (await packBoth(join(folder, 'checkout'))).library
+    const { library, client } = await packAll(join(folder, 'checkout'))
+    packed = library
     writeFileSync(join(project, 'package.json'), '{ "private": true }\n')
     const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', '--loglevel=error']
     try {
-      await runIn(project, 'npm', 'install', ...options, packed.tarball, ...NEIGHBOURS, ...NEST)
+      await runIn(project, 'npm', 'install', ...options, library.tarball, client.tarball, ...NEIGHBOURS, ...NEST)
     } catch (cause) {
       throw new Error('npm cannot install packages here: this test needs the registry', { cause })
     }
@@ -155,7 +156,7 @@ describe('the packed library', () => {
     const isBuild = (path: string): boolean => /^dist\/.+\.(?:js|d\.ts)$/.test(path)
     const isLinked = (path: string): boolean => /^(?:examples\/|servers\/docker\/|[\w/]+\/[A-Z]+\.md$)/.test(path)
     expect(packed.files.filter((path) => !isBuild(path) && !isLinked(path)).sort()).toEqual(documents)
-    expect(packed.files.filter((path) => path.includes('.test.'))).toEqual([])
+    expect(packed.files.filter((path) => /\.test\.|client\/.*\.[jt]s$/.test(path))).toEqual([])
   })
 
   it('contains every file that package.json names', () => {

@@ -2,7 +2,7 @@
 import { createServer } from 'node:http'
 import express from 'express'
 import { setupDidAuth } from 'express-did-auth'
-import { DidAuthClient } from 'express-did-auth/client'
+import { DidAuthClient } from 'express-did-auth-client'
 import { accessTokenFor, fakeClock, testConfig, wallet } from 'express-did-auth/testing'
 import { accessTokenVerifier } from 'express-did-auth/verify'
 

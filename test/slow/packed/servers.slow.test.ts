@@ -5,7 +5,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync,
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startIpfsRpcServer } from '../../support/ipfs-rpc-server.js'
-import { packBoth, root, runIn, type PackedPackage } from '../../support/packed-package.js'
+import { packAll, root, runIn, type PackedPackage } from '../../support/packed-package.js'
 import { until } from '../../support/until.js'
 import { createLoginText, createNumberedWallet } from '../../support/wallet.js'
 
@@ -26,7 +26,7 @@ describe('the packed express-did-auth-servers', () => {
 
   beforeAll(async () => {
     for (const name of ['checkout', 'project', 'nodes']) mkdirSync(join(folder, name))
-    const { library, servers } = await packBoth(join(folder, 'checkout'))
+    const { library, servers } = await packAll(join(folder, 'checkout'))
     packed = servers
     for (const inside of [project, nodes]) writeFileSync(join(inside, 'package.json'), '{ "private": true }\n')
     // Install scripts, which would compile packages, do not run.

@@ -1,4 +1,4 @@
-import { browser, type WebStorage } from './browser.js'
+import { browser, type WebStorage } from '../wire/browser.js'
 import type { askDatabase } from './indexed-db.js'
 
 /** Storage of the client's session: `memory()`, `local()`, `session()`, `indexedDb()`, or your own. */

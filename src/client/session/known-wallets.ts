@@ -1,6 +1,6 @@
-import { listWallets } from './find-wallets.js'
-import { isText, parseFields } from './json.js'
-import type { PlainWallet, Wallet } from './wallet.js'
+import { listWallets } from '../wallets/find-wallets.js'
+import { isText, parseFields } from '../wire/json.js'
+import type { PlainWallet, Wallet } from '../wallets/wallet.js'
 
 /** The id of a passkey's wallet: the rpId, and the passkey's own id in base64url. */
 const PASSKEY_ID = /^passkey (\S+) ([\w-]+)$/
@@ -39,7 +39,7 @@ function restorePasskeyWallet({
     id,
     address: passkey.address,
     signMessage: async (text) => {
-      const { passkeyWallet } = await import('./passkey/passkey-wallet.js')
+      const { passkeyWallet } = await import('../passkey/passkey-wallet.js')
       return passkeyWallet(passkey).signMessage(text)
     }
   }

@@ -1,11 +1,11 @@
-import type { Eip1193Provider } from './browser.js'
-import { NO_WALLET, USER_REJECTED, WALLET, WALLET_BUSY } from './error-codes.js'
-import { DidAuthClientError } from './errors.js'
+import type { Eip1193Provider } from '../wire/browser.js'
+import { NO_WALLET, USER_REJECTED, WALLET, WALLET_BUSY } from '../wire/error-codes.js'
+import { DidAuthClientError } from '../wire/errors.js'
 import type { FindWalletsOptions, FoundWallet } from './find-wallets.js'
-import { isText, parseFields } from './json.js'
-import { mapToUnavailable } from './request.js'
-import { encodeHex, utf8 } from './seal.js'
-import { raceWithAbort } from './timing.js'
+import { isText, parseFields } from '../wire/json.js'
+import { mapToUnavailable } from '../wire/request.js'
+import { encodeHex, utf8 } from '../wire/seal.js'
+import { raceWithAbort } from '../wire/timing.js'
 
 export type { Eip1193Provider }
 

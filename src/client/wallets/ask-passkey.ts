@@ -1,8 +1,8 @@
-import { browser, type PasskeyAnswer } from './browser.js'
-import { NO_PASSKEY, USER_REJECTED, WALLET } from './error-codes.js'
-import { DidAuthClientError } from './errors.js'
-import { parseFields } from './json.js'
-import { KEY_BYTES, randomBytes, utf8, type Bytes } from './seal.js'
+import { browser, type PasskeyAnswer } from '../wire/browser.js'
+import { NO_PASSKEY, USER_REJECTED, WALLET } from '../wire/error-codes.js'
+import { DidAuthClientError } from '../wire/errors.js'
+import { parseFields } from '../wire/json.js'
+import { KEY_BYTES, randomBytes, utf8, type Bytes } from '../wire/seal.js'
 
 /** A passkey and the purpose of its secret. Without `id` and `userName`, the user chooses a passkey. */
 interface Question {

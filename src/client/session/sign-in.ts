@@ -1,9 +1,9 @@
-import { loginMessage } from '../protocol/login-message.js'
-import { isWord } from './json.js'
+import { loginMessage } from '../../protocol/login-message.js'
+import { isWord } from '../wire/json.js'
 import { runWithLock } from './lock.js'
 import type { LogInOptions, Setting } from './options.js'
-import { ask, askJson, isOutdated, readRequiredText, type Call } from './request.js'
-import { connectWallet } from './wallet.js'
+import { ask, askJson, isOutdated, readRequiredText, type Call } from '../wire/request.js'
+import { connectWallet } from '../wallets/wallet.js'
 
 /** Response to a login, and the DID of its user. */
 export type SignedIn = { readonly body: unknown; readonly did: string }

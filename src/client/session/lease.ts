@@ -1,7 +1,7 @@
-import { parseFields, parseJson } from './json.js'
+import { parseFields, parseJson } from '../wire/json.js'
 import type { Setting } from './options.js'
-import { createRandomText } from './seal.js'
-import { LOCK_SECONDS, pause } from './timing.js'
+import { createRandomText } from '../wire/seal.js'
+import { LOCK_SECONDS, pause } from '../wire/timing.js'
 
 /** Pause before a written lease is read back, in case another tab wrote at the same time. */
 const SETTLING_SECONDS = 0.05

@@ -1,8 +1,8 @@
-import { NOT_SIGNED_IN } from './error-codes.js'
-import { DidAuthClientError } from './errors.js'
-import { parseFields } from './json.js'
+import { NOT_SIGNED_IN } from '../wire/error-codes.js'
+import { DidAuthClientError } from '../wire/errors.js'
+import { parseFields } from '../wire/json.js'
 import type { Setting } from './options.js'
-import { ask, readRequiredText } from './request.js'
+import { ask, readRequiredText } from '../wire/request.js'
 import { decodeJwt } from './session-keeper.js'
 
 /** A token is replaced this many seconds before it expires. */

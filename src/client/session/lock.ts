@@ -1,6 +1,6 @@
-import { browser } from './browser.js'
+import { browser } from '../wire/browser.js'
 import type { Setting } from './options.js'
-import { LOCK_SECONDS, raceWithAbort, createTimeoutSignal } from './timing.js'
+import { LOCK_SECONDS, raceWithAbort, createTimeoutSignal } from '../wire/timing.js'
 
 /**
  * Runs a function under a lock that all tabs share. After 10 s it runs without the lock, because the tab that holds it

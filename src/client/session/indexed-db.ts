@@ -1,4 +1,4 @@
-import type { Database, DatabaseRequest, DatabaseTransaction, IndexedDatabases } from './browser.js'
+import type { Database, DatabaseRequest, DatabaseTransaction, IndexedDatabases } from '../wire/browser.js'
 
 type Values = ReturnType<DatabaseTransaction['objectStore']>
 

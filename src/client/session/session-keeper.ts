@@ -1,9 +1,9 @@
-import { browser, type Channel } from './browser.js'
-import { PROTOCOL, SESSION_ENDED } from './error-codes.js'
-import { DidAuthClientError, type ClientErrorDetails, type SessionEndReason } from './errors.js'
-import { isText, parseFields, parseJson } from './json.js'
+import { browser, type Channel } from '../wire/browser.js'
+import { PROTOCOL, SESSION_ENDED } from '../wire/error-codes.js'
+import { DidAuthClientError, type ClientErrorDetails, type SessionEndReason } from '../wire/errors.js'
+import { isText, parseFields, parseJson } from '../wire/json.js'
 import type { Setting } from './options.js'
-import { decodeBase64url, createRandomText, decodeUtf8 } from './seal.js'
+import { decodeBase64url, createRandomText, decodeUtf8 } from '../wire/seal.js'
 
 /** Maximum length of a token in this protocol. Longer ones are refused, and never stored. */
 const MAX_TOKEN_LENGTH = 8192

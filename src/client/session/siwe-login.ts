@@ -1,13 +1,13 @@
-import { formatSiweMessage, type SiweMessage } from '../protocol/format-siwe-message.js'
+import { formatSiweMessage, type SiweMessage } from '../../protocol/format-siwe-message.js'
 import type { RefusedRequest } from './approve-request.js'
-import { browser } from './browser.js'
-import { addChecksum } from './checksum.js'
-import { parseFields } from './json.js'
+import { browser } from '../wire/browser.js'
+import { addChecksum } from '../wallets/checksum.js'
+import { parseFields } from '../wire/json.js'
 import type { LogInOptions, Setting } from './options.js'
-import { mapToUnavailable } from './request.js'
+import { mapToUnavailable } from '../wire/request.js'
 import type { ClientSession } from './session-keeper.js'
 import { createChallenges, retryStaleChallenge, sendProof, type SignedIn } from './sign-in.js'
-import { fetchChainId, connectWallet, type Wallet } from './wallet.js'
+import { fetchChainId, connectWallet, type Wallet } from '../wallets/wallet.js'
 
 /** A signed EIP-4361 text. */
 export interface SignedSiwe {

@@ -1,11 +1,11 @@
-import { approvalStatement, formatSiweMessage, parseApprovalStatement } from '../protocol/format-siwe-message.js'
-import type { SiweMessage } from '../protocol/format-siwe-message.js'
-import { PROTOCOL } from './error-codes.js'
-import { DidAuthClientError } from './errors.js'
-import { isWord, parseFields, parseJson } from './json.js'
+import { approvalStatement, formatSiweMessage, parseApprovalStatement } from '../../protocol/format-siwe-message.js'
+import type { SiweMessage } from '../../protocol/format-siwe-message.js'
+import { PROTOCOL } from '../wire/error-codes.js'
+import { DidAuthClientError } from '../wire/errors.js'
+import { isWord, parseFields, parseJson } from '../wire/json.js'
 import type { Setting } from './options.js'
-import { encodeBase64url, encodeHex, utf8 } from './seal.js'
-import { fetchChainId, connectWallet, type Wallet } from './wallet.js'
+import { encodeBase64url, encodeHex, utf8 } from '../wire/seal.js'
+import { fetchChainId, connectWallet, type Wallet } from '../wallets/wallet.js'
 
 /** Options of a `fetch` with the session. */
 export interface AuthorizedInit extends RequestInit {

@@ -1,7 +1,7 @@
-import { browser } from './browser.js'
-import type { Eip1193Provider } from './browser.js'
-import { isText, parseFields } from './json.js'
-import { pause } from './timing.js'
+import { browser } from '../wire/browser.js'
+import type { Eip1193Provider } from '../wire/browser.js'
+import { isText, parseFields } from '../wire/json.js'
+import { pause } from '../wire/timing.js'
 
 /** A wallet of the browser. */
 export interface FoundWallet {

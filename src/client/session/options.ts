@@ -1,10 +1,10 @@
-import { browser } from './browser.js'
-import { CHALLENGE, CROSS_ORIGIN, NOT_SIGNED_IN, REFUSED } from './error-codes.js'
-import type { DidAuthClientError } from './errors.js'
-import { parseServiceUrl, readAll, readText, type Answer, type PlainErrorKind, type Service } from './request.js'
+import { browser } from '../wire/browser.js'
+import { CHALLENGE, CROSS_ORIGIN, NOT_SIGNED_IN, REFUSED } from '../wire/error-codes.js'
+import type { DidAuthClientError } from '../wire/errors.js'
+import { parseServiceUrl, readAll, readText, type Answer, type PlainErrorKind, type Service } from '../wire/request.js'
 import { local, memory, type ClientStorage } from './storage.js'
-import type { ClientClock } from './timing.js'
-import type { Wallet } from './wallet.js'
+import type { ClientClock } from '../wire/timing.js'
+import type { Wallet } from '../wallets/wallet.js'
 
 /** Route paths of a service with default options. */
 const defaultPaths = {

@@ -1,15 +1,15 @@
-import { browser } from './browser.js'
-import { PROTOCOL, UNAVAILABLE } from './error-codes.js'
-import { DidAuthClientError } from './errors.js'
-import { parseFields } from './json.js'
+import { browser } from '../wire/browser.js'
+import { PROTOCOL, UNAVAILABLE } from '../wire/error-codes.js'
+import { DidAuthClientError } from '../wire/errors.js'
+import { parseFields } from '../wire/json.js'
 import { runWithLock } from './lock.js'
 import type { Setting } from './options.js'
-import { askJson } from './request.js'
+import { askJson } from '../wire/request.js'
 import type { SignedIn } from './sign-in.js'
 import { parseOwnSession, parseTokens } from './session-keeper.js'
 import type { ClientSession, ReceivedSession, SessionKeeper, SessionRecord } from './session-keeper.js'
-import { createRandomText } from './seal.js'
-import { pause } from './timing.js'
+import { createRandomText } from '../wire/seal.js'
+import { pause } from '../wire/timing.js'
 
 const MAX_TRIES = 3
 /** Longest pause before a retry. If the service requests a longer one, the user's next request tries again. */

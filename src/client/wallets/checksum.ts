@@ -1,6 +1,6 @@
 import { keccak_256 } from '@noble/hashes/sha3.js'
-import { checksumAddress } from '../protocol/curve.js'
-import { encodeHex, utf8 } from './seal.js'
+import { checksumAddress } from '../../protocol/curve.js'
+import { encodeHex, utf8 } from '../wire/seal.js'
 
 const keccak = { keccak256Hex: (text: string): string => encodeHex(keccak_256(utf8(text))) }
 

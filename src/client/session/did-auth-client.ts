@@ -1,8 +1,8 @@
 import type { AuthorizedInit, RefusedRequest } from './approve-request.js'
-import { browser } from './browser.js'
-import { NOT_SIGNED_IN, PROTOCOL } from './error-codes.js'
-import { DidAuthClientError } from './errors.js'
-import { parseFields, parseJson } from './json.js'
+import { browser } from '../wire/browser.js'
+import { NOT_SIGNED_IN, PROTOCOL } from '../wire/error-codes.js'
+import { DidAuthClientError } from '../wire/errors.js'
+import { parseFields, parseJson } from '../wire/json.js'
 import {
   completeOptions,
   type DidAuthClientOptions,
@@ -11,13 +11,13 @@ import {
   type SignUpOptions
 } from './options.js'
 import { endSession, loadSession, renewSession, startSession } from './own-session.js'
-import { askJson, mapToUnavailable } from './request.js'
+import { askJson, mapToUnavailable } from '../wire/request.js'
 import type { CachedToken } from './resource-tokens.js'
 import { SessionKeeper, type ClientSession, type SessionRecord } from './session-keeper.js'
 import { createChallenges, logIn, type Challenges, type SignedIn } from './sign-in.js'
 import type { SiweLogin } from './siwe-login.js'
-import { raceWithAbort } from './timing.js'
-import { toAccountDid, watchAccount, type Wallet } from './wallet.js'
+import { raceWithAbort } from '../wire/timing.js'
+import { toAccountDid, watchAccount, type Wallet } from '../wallets/wallet.js'
 
 /** Codes that a refresh can resolve: the token has expired, the service has a new key, or the session was ended. */
 const RENEWABLE = /^ERR_(ACCESS_TOKEN(_EXPIRED)?|SESSION_ENDED)$/
