@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
-import { defaultNetworks, defaults, type DidAuthConfig } from '../../src/config/options.js'
-import { optionNames } from '../../src/config/rules.js'
+import { defaultNetworks, defaults, optionNames, type DidAuthConfig } from '../../src/config/options.js'
 import { parseConfig } from '../../src/config/settings.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { refusal } from '../support/refusal.js'
