@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { errorStatuses, errorTexts } from 'express-did-auth'
 import ts from 'typescript'
-import { variables } from '../servers/config/env-schema.ts'
+import { optionVariables, variables } from '../servers/config/env-schema.ts'
 import { serverPorts } from '../servers/config/read-env.ts'
 import { serverErrors } from '../servers/http/server-error.ts'
 import * as clientCodes from '../src/client/wire/error-codes.ts'
@@ -34,9 +34,9 @@ function listOptions() {
 
 /** Lists the variables with their default, or that of the option that they set. */
 function listVariables() {
-  const toOption = (name) => name.toLowerCase().replaceAll(/_(\w)/g, (_match, letter) => letter.toUpperCase())
+  const options = new Map(optionVariables.map(({ variable, option }) => [variable, option]))
   return Object.entries(variables.shape).map(([name, form]) => {
-    const defaultValue = form.safeParse(undefined).data ?? defaults[toOption(name)]
+    const defaultValue = form.safeParse(undefined).data ?? defaults[options.get(name)]
     const isInWords =
       defaultValue === undefined || defaultValue === '' || defaultValue === false || Array.isArray(defaultValue)
     if (name === 'PORT') return [formatCode(name), Object.values(serverPorts).map(formatValue).join(', ')]

@@ -1,5 +1,6 @@
 export { setupDidAuth, type Guard, type RequireDid, type Sessions } from './setup-did-auth.js'
-export { defaultPaths, type DidAuthConfig, type SiweOptions } from './config/options.js'
+export { defaultPaths, type DidAuthConfig } from './config/options.js'
+export type { SiweOptions } from './config/siwe-options.js'
 export { DidAuthError, errorStatuses, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptions } from './errors.js'
 export { handleAsClient, type ExpressApp } from './express/mount-routes.js'
 export { sendErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from './error-answer.js'

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { isPrivateKey } from 'express-did-auth'
+import { isPrivateKey, type DidAuthConfig } from 'express-did-auth'
 import { isEthrNetwork, isKeyDid, isLoginDialect, type LoginDialect } from 'express-did-auth/protocol'
 import { isSecureUrl, parseHttpUrl } from 'express-did-auth/server-kit'
 import { z } from 'zod'
@@ -36,22 +36,38 @@ const origins = list.refine(
   'give origins separated by commas, such as https://app.example'
 )
 
+/** Options of the library, by the parsers of the variables that set them. */
+const options = new Map<z.ZodType, keyof DidAuthConfig>()
+
+/** Creates the parser of an optional variable that sets an option of the library. */
+function sets<Option extends keyof DidAuthConfig, Form extends z.ZodType<DidAuthConfig[Option]>>(
+  option: Option,
+  form: Form
+): z.ZodOptional<Form> {
+  const parser = form.optional()
+  options.set(parser, option)
+  return parser
+}
+
 /** Parsers of all variables. An absent variable without a default stays undefined. */
 export const variables = z.object({
   PORT: port.optional(),
   HOST: text.default('127.0.0.1'),
-  SERVICE_URL: text.regex(printable, 'give a URL of printable ASCII without space').optional(),
+  SERVICE_URL: sets('serviceUrl', text.regex(printable, 'give a URL of printable ASCII without space')),
   PRIVATE_KEY: keys
     .refine((list) => list.length > 0 && list.every(isPrivateKey), 'give a private key of secp256k1, 64 hex digits')
     .optional(),
-  CHALLENGE_SECRET: text.refine((value) => Buffer.byteLength(value) >= 32, 'give 32 bytes or more').optional(),
-  SERVICE_DID: text.refine(isKeyDid, 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)').optional(),
-  NETWORK_NAME: text
-    .refine(isEthrNetwork, 'give a network, such as rsk, rsk:testnet or ethereum')
-    .refine(isNoMainnet, NO_MAINNET)
-    .optional(),
-  RPC_URL: httpUrl.optional(),
-  REGISTRY: text.regex(/^0x[0-9a-fA-F]{40}$/, 'give a contract address, 0x and 40 hex digits').optional(),
+  CHALLENGE_SECRET: sets(
+    'challengeSecret',
+    text.refine((value) => Buffer.byteLength(value) >= 32, 'give 32 bytes or more')
+  ),
+  SERVICE_DID: sets('serviceDid', text.refine(isKeyDid, 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)')),
+  NETWORK_NAME: sets(
+    'networkName',
+    text.refine(isEthrNetwork, 'give a network, such as rsk, rsk:testnet or ethereum').refine(isNoMainnet, NO_MAINNET)
+  ),
+  RPC_URL: sets('rpcUrl', httpUrl),
+  REGISTRY: sets('registry', text.regex(/^0x[0-9a-fA-F]{40}$/, 'give a contract address, 0x and 40 hex digits')),
   DATA_DIR: text.default('./data'),
   DATABASE_URL: text
     .refine(
@@ -74,7 +90,7 @@ export const variables = z.object({
   S3_ACCESS_KEY_ID: text.regex(/^[\w.:@+-]{1,128}$/, 'give the name of a key, without spaces').optional(),
   S3_SECRET_ACCESS_KEY: text.optional(),
   S3_FORCE_PATH_STYLE: boolean.default(true),
-  USE_COOKIES: boolean.optional(),
+  USE_COOKIES: sets('useCookies', boolean),
   TRUSTED_ORIGINS: origins.default([]),
   CORS_ORIGINS: origins.default([]),
   TRUST_PROXY: text
@@ -96,29 +112,33 @@ export const variables = z.object({
   MAX_CONNECTIONS: connections.default(4_096),
   DRAIN_SECONDS: secondsOrNone.default(0),
   PAGE: boolean.default(true),
-  REPLAY_PROTECTION: z.enum(['single-use', 'window'], { error: 'give single-use or window' }).optional(),
-  REFRESH_REUSE_GRACE_SECONDS: secondsOrNone.optional(),
-  LOGIN_DOMAINS: list
-    .refine(
+  REPLAY_PROTECTION: sets('replayProtection', z.enum(['single-use', 'window'], { error: 'give single-use or window' })),
+  REFRESH_REUSE_GRACE_SECONDS: sets('refreshReuseGraceSeconds', secondsOrNone),
+  LOGIN_DOMAINS: sets(
+    'loginDomains',
+    list.refine(
       (entries) => entries.every((entry) => printable.test(entry)),
       'give domains of printable ASCII separated by commas, such as app.example'
     )
-    .optional(),
-  LOGIN_DIALECTS: list
-    .refine(
+  ),
+  LOGIN_DIALECTS: sets(
+    'loginDialects',
+    list.refine(
       (entries): entries is LoginDialect[] => entries.length > 0 && entries.every(isLoginDialect),
       'give login, url, or login,url'
     )
-    .optional(),
-  NETWORKS: list
-    // Lists have no empty names, so DIDs without a network are called `ethereum`.
-    .transform((names) => names.map(toNetwork))
-    .refine((names) => names.every(isNoMainnet), NO_MAINNET)
-    .refine(
-      (names) => names.length > 0 && names.every(isEthrNetwork),
-      'give networks separated by commas, such as rsk,ethereum (ethereum: DIDs without a network)'
-    )
-    .optional(),
+  ),
+  NETWORKS: sets(
+    'networks',
+    list
+      // Lists have no empty names, so DIDs without a network are called `ethereum`.
+      .transform((names) => names.map(toNetwork))
+      .refine((names) => names.every(isNoMainnet), NO_MAINNET)
+      .refine(
+        (names) => names.length > 0 && names.every(isEthrNetwork),
+        'give networks separated by commas, such as rsk,ethereum (ethereum: DIDs without a network)'
+      )
+  ),
   SIWE: boolean.optional(),
   RESOURCES: list
     .refine(
@@ -136,14 +156,14 @@ export const variables = z.object({
     .transform((keys) => [...new Set(keys.map((key) => key.toLowerCase()))])
     .optional(),
   TRUSTED_ISSUER: text.refine(isSecureUrl, `give the SERVICE_URL of an auth server, ${SECURE}`).optional(),
-  COOKIE_PREFIX: z.enum(['__Host-', '__Secure-'], { error: 'give __Host- or __Secure-' }).optional(),
-  ABSOLUTE_SESSION_DURATION_IN_HOURS: hours.optional(),
-  ERROR_FORMAT: z.enum(['text', 'problem'], { error: 'give text or problem' }).optional(),
-  MAX_REQUESTS_PER_TIME_SLOT: createNumber('give a number of requests, at least 1').optional(),
-  TIME_SLOT_IN_SECONDS: seconds.optional(),
-  CHALLENGE_EXPIRATION_TIME_IN_SECONDS: seconds.optional(),
-  ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: seconds.optional(),
-  USER_SESSION_DURATION_IN_HOURS: hours.optional(),
+  COOKIE_PREFIX: sets('cookiePrefix', z.enum(['__Host-', '__Secure-'], { error: 'give __Host- or __Secure-' })),
+  ABSOLUTE_SESSION_DURATION_IN_HOURS: sets('absoluteSessionDurationInHours', hours),
+  ERROR_FORMAT: sets('errorFormat', z.enum(['text', 'problem'], { error: 'give text or problem' })),
+  MAX_REQUESTS_PER_TIME_SLOT: sets('maxRequestsPerTimeSlot', createNumber('give a number of requests, at least 1')),
+  TIME_SLOT_IN_SECONDS: sets('timeSlotInSeconds', seconds),
+  CHALLENGE_EXPIRATION_TIME_IN_SECONDS: sets('challengeExpirationTimeInSeconds', seconds),
+  ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: sets('accessTokenExpirationTimeInSeconds', seconds),
+  USER_SESSION_DURATION_IN_HOURS: sets('userSessionDurationInHours', hours),
   IPFS_API_URL: httpUrl.optional(),
   IPFS_ALLOW_INSECURE: boolean.default(false),
   RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS: seconds.default(600),
@@ -171,6 +191,12 @@ export function isNoMainnet(name: string): boolean {
 
 /** Names of all variables. */
 export const variableNames: readonly string[] = Object.keys(variables.shape)
+
+/** Variables that set an option of the library, each with the option. */
+export const optionVariables = Object.entries(variables.shape).flatMap(([variable, parser]) => {
+  const option = options.get(parser)
+  return option === undefined ? [] : [{ variable: variable as keyof typeof variables.shape, option }]
+})
 
 /**
  * Variables that are never shown, and that may also be read from the file in `<NAME>_FILE`. URLs of nodes and

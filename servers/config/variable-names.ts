@@ -1,25 +1,28 @@
-import { variableNames } from './env-schema.js'
+import { optionVariables, variableNames } from './env-schema.js'
 
-/** Variables whose names differ from those of the options that they set. */
-const OTHER_NAMES: Readonly<Record<string, string>> = {
-  serviceSigner: 'PRIVATE_KEY',
-  previousServiceDids: 'PRIVATE_KEY',
-  resourceIssuer: 'TRUSTED_ISSUER',
-  resourceKeys: 'RESOURCE_KEY',
-  siwe: 'TRUSTED_ORIGINS'
-}
+/** Variables by the option of the library that they set, directly or in another form. */
+const variableByOption: ReadonlyMap<string, string> = new Map([
+  ...optionVariables.map(({ variable, option }) => [option, variable] as const),
+  ['serviceSigner', 'PRIVATE_KEY'],
+  ['previousServiceDids', 'PRIVATE_KEY'],
+  ['resourceIssuer', 'TRUSTED_ISSUER'],
+  ['resourceKeys', 'RESOURCE_KEY'],
+  ['resources', 'RESOURCES'],
+  ['siwe', 'TRUSTED_ORIGINS'],
+  ['trustedOrigins', 'TRUSTED_ORIGINS']
+])
 
 /** Texts of the library that concern its callers, with the texts for operators of the servers. */
 const TEXTS: readonly [RegExp, string][] = [
   [/the app's `trust proxy` is off/, 'TRUST_PROXY is off'],
   [/pass a logger with debug for the reason/, 'LOG_LEVEL=debug shows the reason'],
-  [/, siwe\.domains\b/, '']
+  [/, siwe\.domains\b/, ''],
+  [/\bprivateKey\b/g, 'PRIVATE_KEY']
 ]
 
 /** Returns the variable for an option of the library; the option itself if no variable sets it. */
 export function variableFor(option: string): string {
-  const variable = option.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()
-  return OTHER_NAMES[option] ?? (variableNames.includes(variable) ? variable : option)
+  return variableByOption.get(option) ?? option
 }
 
 /**

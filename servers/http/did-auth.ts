@@ -5,6 +5,7 @@ import { fetchIssuerKeys, isSecureUrl } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
 import type { ServerAppParts } from './create-app.js'
 import { fetchChainId, type Dependency } from '../observability/health-checks.js'
+import { optionVariables } from '../config/env-schema.js'
 import type { ServerEnv } from '../config/read-env.js'
 
 /** Paths of routes that are off in the library by default. The routes of EIP-4361 are below `siwePath`. */
@@ -26,34 +27,25 @@ export function createDidAuthConfig(
   // Unless RPC_URL is set, the library has nodes only for these networks, and refuses any other name.
   const hasDefaultNode = env.NETWORK_NAME === 'rsk' || env.NETWORK_NAME === 'rsk:testnet'
   return {
+    ...readOptions(env),
     challengeSecret: deriveChallengeSecret(env, identity.challengeSecret),
     serviceUrl,
     serviceDid: identity.serviceDid,
     previousServiceDids: identity.previousServiceDids,
     serviceSigner,
-    useCookies: env.USE_COOKIES,
-    challengeExpirationTimeInSeconds: env.CHALLENGE_EXPIRATION_TIME_IN_SECONDS,
     maxRequestsPerTimeSlot: getMaxRequests(env),
-    timeSlotInSeconds: env.TIME_SLOT_IN_SECONDS,
-    userSessionDurationInHours: env.USER_SESSION_DURATION_IN_HOURS,
-    accessTokenExpirationTimeInSeconds: env.ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS,
-    rpcUrl: env.RPC_URL,
     networkName: env.RPC_URL !== undefined || hasDefaultNode ? env.NETWORK_NAME : undefined,
-    registry: env.REGISTRY,
     store,
-    replayProtection: env.REPLAY_PROTECTION,
-    refreshReuseGraceSeconds: env.REFRESH_REUSE_GRACE_SECONDS,
-    loginDomains: env.LOGIN_DOMAINS,
-    loginDialects: env.LOGIN_DIALECTS,
-    networks: env.NETWORKS,
-    cookiePrefix: env.COOKIE_PREFIX,
-    absoluteSessionDurationInHours: env.ABSOLUTE_SESSION_DURATION_IN_HOURS,
-    errorFormat: env.ERROR_FORMAT,
     // CORS_ORIGINS is not included: it only lets pages read responses. Trusted origins may log users in by EIP-4361.
     trustedOrigins: env.TRUSTED_ORIGINS,
     discovery: true,
     logger: createLibraryLogger(log)
   }
+}
+
+/** Returns the options that variables set as they are. `sets` has checked that their types are equal. */
+function readOptions(env: ServerEnv): Partial<DidAuthConfig> {
+  return Object.fromEntries(optionVariables.map(({ variable, option }) => [option, env[variable]]))
 }
 
 /**

@@ -1,26 +1,13 @@
+import * as rules from './rules.js'
+import { siweRules, toNetwork, type CompleteSiweOptions, type SiweOptions } from './siwe-options.js'
 import type { AuthenticationBusinessLogic, RefreshBusinessLogic, SignupBusinessLogic } from '../ports.js'
 import type { Clock, ContractVerifier, DidResolver, EthrNetwork, Logger } from '../ports.js'
-import type { OnSecurityEvent, ResourceKey, Signer, Store } from '../ports.js'
-import { networkOfDid } from '../protocol/did.js'
-import type { Claim } from '../protocol/selective-disclosure.js'
-
-/** Options of the login by an EIP-4361 message. */
-export interface SiweOptions {
-  /** Path prefix of the routes `nonce`, `verify` and `logout`. Default `/siwe`. */
-  path?: string | undefined
-  /**
-   * Network in the DIDs of these users, whatever chain their messages name; `''` or `ethereum` for Ethereum. Default:
-   * the network of `serviceDid`. It must not be the number of a chain in `contractWallets`.
-   */
-  network?: string | undefined
-  /** Validity of a nonce, in seconds, 30 to 3,600. Default 300. */
-  nonceSeconds?: number | undefined
-  /**
-   * Further hosts of pages whose messages are accepted, such as `app.example:8443`, or a synchronous function that
-   * returns `true` for them. The hosts of `serviceUrl`, `loginDomains` and `trustedOrigins` are always accepted.
-   */
-  domains?: readonly string[] | ((domain: string) => boolean) | undefined
-}
+import { storeVerbs, type OnSecurityEvent, type ResourceKey, type Signer, type Store } from '../ports.js'
+import { isDid, isKeyDid } from '../protocol/did.js'
+import { isObject } from '../protocol/json.js'
+import { isLoginDialect } from '../protocol/login-message.js'
+import { isSecureUrl } from '../protocol/parse-url.js'
+import { isClaim, type Claim } from '../protocol/selective-disclosure.js'
 
 /**
  * Options of {@link setupDidAuth}: first those of the specification, then those that this package adds. An option that
@@ -147,52 +134,173 @@ export interface DidAuthConfig {
   clock?: Clock | undefined
 }
 
+/** Declarations of all options, in the order in which their problems are listed. */
+export const declarations = {
+  challengeSecret: { ...rules.text, required: true, isSetting: true },
+  serviceUrl: {
+    holds: rules.isPrintable,
+    remedy: 'give a URI of printable ASCII without space, double quote or backslash',
+    required: true,
+    isSetting: true
+  },
+  serviceSigner: {
+    ...rules.anyFunction,
+    remedy: 'give es256kSigner(privateKey) or another did-jwt ES256K signer',
+    required: true,
+    isSetting: true
+  },
+  serviceDid: {
+    holds: isKeyDid,
+    remedy: 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)',
+    required: true,
+    // Undefined in the settings: the DID of the signer's local key, which is computed once the curve is loaded.
+    isSetting: true
+  },
+  previousServiceDids: {
+    ...rules.acceptList(
+      rules.isNamedKey,
+      'give an array of at most 10 DIDs of did:ethr, each of an earlier key',
+      0,
+      10
+    ),
+    default: [],
+    isSetting: true
+  },
+  useCookies: { ...rules.boolean, default: false, isSetting: true },
+  requestSignupPath: { ...rules.path, default: '/request-signup' },
+  signupPath: { ...rules.path, default: '/signup' },
+  requestAuthPath: { ...rules.path, default: '/request-auth' },
+  authPath: { ...rules.path, default: '/auth' },
+  logoutPath: { ...rules.path, default: '/logout' },
+  refreshTokenPath: { ...rules.path, default: '/refresh-token' },
+  challengeExpirationTimeInSeconds: { ...rules.acceptSeconds(1), default: 300 },
+  maxRequestsPerTimeSlot: {
+    ...rules.acceptNumber(1, Infinity, 'give a number of requests, at least 1 (Infinity for no limit)'),
+    default: 20,
+    isSetting: true
+  },
+  timeSlotInSeconds: { ...rules.acceptSeconds(1), default: 600 },
+  userSessionDurationInHours: { ...rules.hours, default: 168 },
+  accessTokenExpirationTimeInSeconds: { ...rules.acceptSeconds(1), default: 600 },
+  rpcUrl: { holds: rules.isUrl, remedy: 'give an http(s) URL' },
+  networkName: { ...rules.text, remedy: 'give a name such as "rsk" or "ethereum"' },
+  registry: {
+    holds: (value) => typeof value === 'string' && /^0x[0-9a-fA-F]{40}$/.test(value),
+    remedy: 'give a contract address, 0x and 40 hex digits',
+    default: '0xdca7ef03e98e0dc2b855be647c39abe984fcf21b'
+  },
+  authenticationBusinessLogic: { ...rules.anyFunction, isSetting: true },
+  requiredCredentials: {
+    ...rules.acceptList((value) => rules.text.holds(value), 'give an array of schema names'),
+    default: []
+  },
+  requiredClaims: {
+    ...rules.acceptList(isClaim, 'give an array of { claimType, claimValue, reason?, essential? }'),
+    default: []
+  },
+  signupBusinessLogic: { ...rules.anyFunction, isSetting: true },
+  store: rules.acceptObject(...Object.values(storeVerbs).flat(), 'ping', 'close'),
+  absoluteSessionDurationInHours: rules.hours,
+  refreshBusinessLogic: { ...rules.anyFunction, isSetting: true },
+  trustedIssuers: {
+    holds: (value) => typeof value === 'function' || (Array.isArray(value) && value.every(isDid)),
+    remedy: 'give an array of DIDs, or a function of a DID'
+  },
+  cookiePrefix: { ...rules.acceptValues('', '__Host-', '__Secure-'), default: '', isSetting: true },
+  sessionPath: rules.path,
+  sessionsPath: rules.path,
+  resources: {
+    ...rules.acceptList(isSecureUrl, 'give an array of at most 50 URLs, https or on this machine', 0, 50),
+    default: [],
+    isSetting: true
+  },
+  resourceKeys: {
+    ...rules.acceptList(rules.isResourceKey, 'give an array of private keys of P-256 as JWK, with kty, crv, x, y, d'),
+    default: [],
+    isSetting: true
+  },
+  resourceTokenPath: { ...rules.path, default: '/resource-token' },
+  resourceIssuer: {
+    holds: rules.isTrustedIssuer,
+    remedy: 'give { issuer, audience?, keys? }, the issuer as a URL, https or on this machine, keys of P-256 as JWK'
+  },
+  discovery: { ...rules.boolean, default: false },
+  onSecurityEvent: rules.anyFunction,
+  errorFormat: { ...rules.acceptValues('text', 'problem'), default: 'text', isSetting: true },
+  replayProtection: { ...rules.acceptValues('single-use', 'window'), default: 'single-use' },
+  refreshReuseGraceSeconds: { ...rules.acceptSeconds(0), default: 10, isSetting: true },
+  loginDomains: {
+    ...rules.acceptList(rules.isPrintable, 'give an array of domains, printable ASCII without space'),
+    default: []
+  },
+  loginDialects: {
+    ...rules.acceptList(isLoginDialect, 'give an array of "login" and "url", at least one', 1),
+    default: ['login'],
+    normalize: (dialects) => [...new Set(dialects)],
+    isSetting: true
+  },
+  contractWallets: {
+    holds: (value) => isObject(value) && Object.entries(value).every(rules.isContractVerifier),
+    remedy: 'give clients with verifyMessage, getCode and getChainId, each under the chain id that its chain.id names',
+    isSetting: true
+  },
+  didControl: { ...rules.acceptValues('address', 'document'), default: 'address', isSetting: true },
+  networks: {
+    ...rules.acceptList(
+      rules.isUserNetwork,
+      rules.toNetworkRemedy('give an array of networks such as "rsk", "" for Ethereum, at least one'),
+      1
+    ),
+    normalize: (names) => names.map(toNetwork),
+    isSetting: true
+  },
+  loginProofs: { ...rules.boolean, default: false, isSetting: true },
+  siwe: {
+    holds: (value) => value === true || isObject(value),
+    remedy: `give true, or an object of ${Object.keys(siweRules).join(', ')}`
+  },
+  trustedOrigins: { ...rules.acceptList(rules.isOrigin, rules.correctOrigins), default: [] },
+  resolver: rules.acceptObject('resolve'),
+  logger: rules.acceptObject('info', 'warn', 'error'),
+  clock: rules.acceptObject('nowSeconds')
+} satisfies rules.Declarations<DidAuthConfig>
+
 /** Options of the caller without those that are undefined. */
 export type DefinedOptions = { [Option in keyof DidAuthConfig]: Exclude<DidAuthConfig[Option], undefined> }
 
-/** Default of every option that has one. */
-export const defaults = {
-  useCookies: false,
-  requestSignupPath: '/request-signup',
-  signupPath: '/signup',
-  requestAuthPath: '/request-auth',
-  authPath: '/auth',
-  logoutPath: '/logout',
-  refreshTokenPath: '/refresh-token',
-  challengeExpirationTimeInSeconds: 300,
-  maxRequestsPerTimeSlot: 20,
-  timeSlotInSeconds: 600,
-  userSessionDurationInHours: 168,
-  accessTokenExpirationTimeInSeconds: 600,
-  registry: '0xdca7ef03e98e0dc2b855be647c39abe984fcf21b',
-  replayProtection: 'single-use',
-  refreshReuseGraceSeconds: 10,
-  loginDomains: [],
-  loginDialects: ['login'],
-  didControl: 'address',
-  previousServiceDids: [],
-  loginProofs: false,
-  trustedOrigins: [],
-  cookiePrefix: '',
-  resources: [],
-  resourceKeys: [],
-  resourceTokenPath: '/resource-token',
-  discovery: false,
-  errorFormat: 'text',
-  requiredCredentials: [],
-  requiredClaims: []
-} satisfies Partial<DefinedOptions>
+/** Names of all options. */
+export const optionNames: readonly string[] = Object.keys(declarations)
 
-type Defaults = Required<Pick<DefinedOptions, keyof typeof defaults>>
+type OptionsWith<Member> = {
+  [Option in keyof DidAuthConfig]-?: (typeof declarations)[Option] extends Member ? Option : never
+}[keyof DidAuthConfig]
+
+const entries = Object.entries<rules.Declaration>(declarations)
+
+/** Default of every option that has one. */
+export const defaults = Object.fromEntries(
+  entries.flatMap(([option, declaration]) => ('default' in declaration ? [[option, declaration.default]] : []))
+) as Required<Pick<DefinedOptions, OptionsWith<{ default: unknown }>>>
+
+/** Options with every default applied, in the units of the caller. */
+export type CompleteOptions = Omit<DefinedOptions, 'siwe'> & typeof defaults & { siwe: CompleteSiweOptions | undefined }
+
+/** Options that the settings contain under their own name. */
+type PlainSettings = Readonly<Pick<CompleteOptions, OptionsWith<{ isSetting: true }>>>
+
+/** Returns the options that the settings contain under their own name. Lists are copied: the caller may change them. */
+export function pickPlainSettings(options: CompleteOptions): PlainSettings {
+  const copy = (value: unknown): unknown => (Array.isArray(value) ? [...(value as unknown[])] : value)
+  const plainNames = new Set(entries.flatMap(([option, { isSetting }]) => (isSetting === true ? [option] : [])))
+  const plainOptions = Object.entries(options).filter(([option]) => plainNames.has(option))
+  return Object.fromEntries(plainOptions.map(([option, value]) => [option, copy(value)])) as PlainSettings
+}
 
 /** Networks on which DIDs are resolved if no `rpcUrl` is given. */
 export const defaultNetworks: readonly EthrNetwork[] = [
   { name: 'rsk', rpcUrl: 'https://public-node.rsk.co', chainId: 30 },
   { name: 'rsk:testnet', rpcUrl: 'https://public-node.testnet.rsk.co', chainId: 31 }
 ]
-
-/** Options with every default applied, in the units of the caller. */
-export type CompleteOptions = Omit<DefinedOptions, 'siwe'> & Defaults & { siwe: CompleteSiweOptions | undefined }
 
 /** Default paths of the routes that accept POST. */
 export const defaultPaths = {
@@ -203,54 +311,3 @@ export const defaultPaths = {
   refreshToken: defaults.refreshTokenPath,
   logout: defaults.logoutPath
 } as const
-
-/** Returns the name of a network in DIDs: `ethereum` becomes `''`. */
-export function toNetwork(name: string): string {
-  return name.toLowerCase() === 'ethereum' ? '' : name
-}
-
-/** Completes the options of EIP-4361; undefined if it is off. */
-export function completeSiwe({
-  siwe,
-  serviceDid
-}: Pick<DefinedOptions, 'siwe' | 'serviceDid'>): CompleteSiweOptions | undefined {
-  if (siwe === undefined) return undefined
-  const { path = '/siwe', network, nonceSeconds = 300, domains = [] } = siwe === true ? {} : siwe
-  const serviceNetwork = serviceDid === undefined ? 'rsk' : networkOfDid(serviceDid)
-  return {
-    path: path.replace(/\/$/, ''),
-    network: network === undefined ? serviceNetwork : toNetwork(network),
-    nonceSeconds,
-    domains
-  }
-}
-
-/** Complete options of EIP-4361. The network is undefined if none is given and `serviceDid` is not a did:ethr. */
-export type CompleteSiweOptions = Required<Pick<SiweOptions, 'network'>> & {
-  [Option in 'path' | 'nonceSeconds' | 'domains']: NonNullable<SiweOptions[Option]>
-}
-
-/** Returns the path of each route; undefined for a route that is off. */
-export function listPaths({ siwe, ...config }: Omit<CompleteOptions, 'serviceUrl'>): Paths {
-  const hasResources = config.resources.length > 0
-  return {
-    requestSignup: config.requestSignupPath,
-    signup: config.signupPath,
-    requestAuth: config.requestAuthPath,
-    auth: config.authPath,
-    logout: config.logoutPath,
-    refreshToken: config.refreshTokenPath,
-    session: config.sessionPath,
-    sessions: config.sessionsPath,
-    siweNonce: siwe && `${siwe.path}/nonce`,
-    siweVerify: siwe && `${siwe.path}/verify`,
-    siweLogout: siwe && `${siwe.path}/logout`,
-    resourceToken: hasResources ? config.resourceTokenPath : undefined,
-    jwks: hasResources ? '/.well-known/jwks.json' : undefined,
-    discovery: hasResources || config.discovery ? '/.well-known/did-auth.json' : undefined
-  }
-}
-
-type OptionalPath =
-  'session' | 'sessions' | 'siweNonce' | 'siweVerify' | 'siweLogout' | 'resourceToken' | 'jwks' | 'discovery'
-type Paths = Record<keyof typeof defaultPaths, string> & Record<OptionalPath, string | undefined>

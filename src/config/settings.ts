@@ -1,6 +1,8 @@
 import { createHmac } from 'node:crypto'
-import { defaultNetworks, defaults, listPaths, toNetwork, type CompleteOptions } from './options.js'
-import { checkOptions, describe, optionNames, type FindOwnSigner } from './rules.js'
+import { checkOptions, listPaths, type FindOwnSigner } from './check-options.js'
+import { defaultNetworks, defaults, optionNames, pickPlainSettings, type CompleteOptions } from './options.js'
+import { describe } from './rules.js'
+import { toNetwork } from './siwe-options.js'
 import { DidAuthError } from '../errors.js'
 import { canonicalDid } from '../protocol/did.js'
 import { readField, isObject } from '../protocol/json.js'
@@ -32,46 +34,24 @@ function toSettings(options: CompleteOptions, unknownOptions: string[]) {
   const url = parseHttpUrl(serviceUrl)
   const ownOrigins = url === undefined ? [] : [url.origin]
   return {
-    challengeSecret: options.challengeSecret,
-    serviceUrl,
-    /** Undefined: the DID of the signer's local key, which is computed once the curve is loaded. */
-    serviceDid: options.serviceDid,
-    previousServiceDids: [...options.previousServiceDids],
-    serviceSigner: options.serviceSigner,
-    useCookies: options.useCookies,
+    ...pickPlainSettings(options),
     paths: Object.freeze(listPaths(options)),
     challengeWindowSeconds: options.challengeExpirationTimeInSeconds,
-    maxRequestsPerTimeSlot: options.maxRequestsPerTimeSlot,
     timeSlotSeconds: Math.ceil(options.timeSlotInSeconds),
     sessionSeconds: toSeconds(options.userSessionDurationInHours),
     /** Maximum lifetime of a session after its login. Infinity: unlimited. */
     absoluteSessionSeconds: toSeconds(absoluteHours),
     accessTokenSeconds: Math.floor(options.accessTokenExpirationTimeInSeconds),
     resolution: createResolution(options),
-    authenticationBusinessLogic: options.authenticationBusinessLogic,
-    signupBusinessLogic: options.signupBusinessLogic,
-    refreshBusinessLogic: options.refreshBusinessLogic,
     isTrustedIssuer: createIssuerCheck(options),
     required: { credentials: [...options.requiredCredentials], claims: [...options.requiredClaims] },
     singleUse: options.replayProtection === 'single-use',
-    refreshReuseGraceSeconds: options.refreshReuseGraceSeconds,
     loginDomains: acceptedLoginDomains(serviceUrl, options.loginDomains),
-    loginDialects: [...new Set(options.loginDialects)],
-    /** Undefined: contracts cannot log in. */
-    contractWallets: options.contractWallets,
-    didControl: options.didControl,
-    loginProofs: options.loginProofs,
-    /** Accepted networks of users' DIDs. Undefined: any. */
-    networks: options.networks,
     /** Login by EIP-4361. Undefined: off. */
     siwe: createSiweSettings(options, url),
     trustedOrigins: new Set([...ownOrigins, ...options.trustedOrigins]) as ReadonlySet<string>,
-    cookiePrefix: options.cookiePrefix,
-    resources: [...options.resources],
-    resourceKeys: [...options.resourceKeys],
     /** Another service whose tokens are accepted. Undefined: none. */
     resourceIssuer: trusted && { issuer: trusted.issuer, audience: trusted.audience ?? serviceUrl, keys: trusted.keys },
-    errorFormat: options.errorFormat,
     /** Unknown names, which give a warning. They are no error, because a later version may have such an option. */
     unknownOptions
   }

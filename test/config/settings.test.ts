@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
-import { defaultNetworks, defaults, type DidAuthConfig } from '../../src/config/options.js'
-import { optionNames } from '../../src/config/rules.js'
+import { defaultNetworks, defaults, optionNames, type DidAuthConfig } from '../../src/config/options.js'
 import { parseConfig } from '../../src/config/settings.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { refusal } from '../support/refusal.js'
@@ -99,12 +98,16 @@ describe('the defaults of parseConfig', () => {
 
 describe('the settings of parseConfig', () => {
   it('are frozen, and later changes of the configuration do not reach them', () => {
-    const config = { ...least, loginDomains: ['app.example'], trustedOrigins: [], requiredCredentials: ['Email'] }
+    const previousServiceDids = ['did:ethr:rsk:0x7e5f4552091a69125d5dfcb7b8c2659029395bdf']
+    const lists = { loginDomains: ['app.example'], requiredCredentials: ['Email'], previousServiceDids }
+    const config = { ...least, ...lists, trustedOrigins: [] }
     const settings = parseConfig(config)
+    previousServiceDids.pop()
     config.loginDomains.push('attacker.example')
     config.requiredCredentials.pop()
     expect(settings.loginDomains).toEqual(['service.example', 'https://service.example', 'app.example'])
     expect(settings.required.credentials).toEqual(['Email'])
+    expect(settings.previousServiceDids).toHaveLength(1)
     expect(Object.isFrozen(settings) && Object.isFrozen(settings.paths)).toBe(true)
   })
 

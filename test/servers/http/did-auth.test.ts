@@ -16,6 +16,18 @@ function createOptions(variables: Record<string, string>) {
 }
 
 describe('createDidAuthConfig', () => {
+  it('passes on the value of each variable that names an option, in the form of that option', () => {
+    const variables = { USE_COOKIES: 'true', RPC_URL: 'https://rpc.example', REPLAY_PROTECTION: 'window' }
+    const times = {
+      TIME_SLOT_IN_SECONDS: '60',
+      REFRESH_REUSE_GRACE_SECONDS: '0',
+      USER_SESSION_DURATION_IN_HOURS: '0.5'
+    }
+    const set = { useCookies: true, rpcUrl: 'https://rpc.example', replayProtection: 'window' }
+    const setTimes = { timeSlotInSeconds: 60, refreshReuseGraceSeconds: 0, userSessionDurationInHours: 0.5 }
+    expect(createOptions({ ...variables, ...times })).toMatchObject({ ...set, ...setTimes })
+  })
+
   it('passes on the options of sessions, domains, cookies and errors', () => {
     const variables = {
       LOGIN_DOMAINS: 'app.example,www.example',
