@@ -3,7 +3,10 @@ import { Worker } from 'node:worker_threads'
 import { prepareFile } from '../../src/stores/sqlite/prepare-tables.js'
 import { startSqliteThreads } from '../../src/stores/sqlite/sqlite-thread.js'
 import { openThreadDatabase, type ThreadDatabase, type ThreadRole } from '../../src/stores/sqlite/thread-database.js'
-import { STORE_READS } from '../../src/stores/sql/store-verbs.js'
+import type { Dialect } from '../../src/stores/sql/dialect.js'
+import { collectVerbs } from '../../src/stores/sql/query.js'
+import * as sessionVerbs from '../../src/stores/sql/session-verbs.js'
+import * as storeVerbs from '../../src/stores/sql/store-verbs.js'
 import { TABLES } from '../../src/stores/sql/tables.js'
 import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.js'
 import { startWorker } from '../support/start-sqlite-worker.js'
@@ -35,9 +38,9 @@ describe.each(engines)('the threads of a SQLite store by %s', (engine) => {
     const silent = new Worker('require("node:worker_threads").parentPort.on("message", () => 0)', { eval: true })
     const start = (role: ThreadRole): Worker =>
       role === 'writer' ? silent : startWorker(new URL('file:///worker.js'), databaseOf(role))
-    const threads = startSqliteThreads({ start, reads: STORE_READS })
-    const written = threads.run('ping', []).catch((error: unknown) => String(error))
-    expect(await threads.run('findSession', ['https://service.example', 'a'])).toBeUndefined()
+    const threads = startSqliteThreads({ start, verbs: collectVerbs<Dialect>(sessionVerbs, storeVerbs) })
+    const written = threads.run(storeVerbs.ping).catch((error: unknown) => String(error))
+    expect(await threads.run(sessionVerbs.findSession, 'https://service.example', 'a')).toBeUndefined()
     await silent.terminate()
     expect(await written).toContain('has ended')
     await threads.close()
