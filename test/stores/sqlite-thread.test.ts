@@ -3,11 +3,11 @@ import { Worker } from 'node:worker_threads'
 import { prepareFile } from '../../src/stores/sqlite/prepare-tables.js'
 import { startSqliteThreads } from '../../src/stores/sqlite/sqlite-thread.js'
 import { openThreadDatabase, type ThreadDatabase, type ThreadRole } from '../../src/stores/sqlite/thread-database.js'
-import type { Dialect } from '../../src/stores/sql/dialect.js'
+import { sqliteDialect, type Dialect } from '../../src/stores/sql/dialect.js'
 import { collectVerbs } from '../../src/stores/sql/query.js'
 import * as sessionVerbs from '../../src/stores/sql/session-verbs.js'
 import * as storeVerbs from '../../src/stores/sql/store-verbs.js'
-import { TABLES } from '../../src/stores/sql/tables.js'
+import { createTables } from '../../src/stores/sql/tables.js'
 import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.js'
 import { startWorker } from '../support/start-sqlite-worker.js'
 
@@ -16,7 +16,7 @@ describe.each(engines)('the threads of a SQLite store by %s', (engine) => {
   let databaseOf: (role: ThreadRole) => ThreadDatabase
   beforeEach(() => {
     files = sqliteFile(engine)
-    const opened = prepareFile(files.file, engine, TABLES, 'did_auth_numbers')
+    const opened = prepareFile(files.file, engine, createTables(sqliteDialect), 'did_auth_numbers')
     databaseOf = (role) => ({ ...opened, engine, synchronous: 'FULL', role })
   })
   afterEach(() => files.remove())

@@ -3,7 +3,7 @@ import type { Store } from '../../ports.js'
 import { postgresDialect, type Dialect } from '../sql/dialect.js'
 import type { RunVerb, SqlQuery, StoreQuery } from '../sql/query.js'
 import { createSqlStore, type SweepTimes } from '../sql/sql-store.js'
-import { TABLES } from '../sql/tables.js'
+import { createTables } from '../sql/tables.js'
 import { migratePostgres, type PostgresMigration, type PostgresMigrationOptions } from './migrate-postgres.js'
 import { PostgresDatabase, type PostgresDatabaseOptions, type RepeatOptions } from './postgres-database.js'
 import type { PostgresPool } from './connections.js'
@@ -25,7 +25,11 @@ export interface PostgresStoreOptions extends PostgresDatabaseOptions {
 const MIGRATIONS: readonly PostgresMigration[] = [
   {
     needsCode: 1,
-    statements: [...TABLES, 'ALTER TABLE did_auth_sessions ALTER COLUMN replaced SET STORAGE MAIN', ...QUOTA_TABLES]
+    statements: [
+      ...createTables(postgresDialect),
+      'ALTER TABLE did_auth_sessions ALTER COLUMN replaced SET STORAGE MAIN',
+      ...QUOTA_TABLES
+    ]
   }
 ]
 

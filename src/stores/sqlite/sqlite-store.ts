@@ -1,12 +1,12 @@
 import type { Worker } from 'node:worker_threads'
 import type { Store } from '../../ports.js'
 import { createMemoryQuotas } from '../memory/memory-quotas.js'
-import type { Dialect } from '../sql/dialect.js'
+import { sqliteDialect, type Dialect } from '../sql/dialect.js'
 import { collectVerbs } from '../sql/query.js'
 import * as sessionVerbs from '../sql/session-verbs.js'
 import { createSqlStore, type SweepTimes } from '../sql/sql-store.js'
 import * as storeVerbs from '../sql/store-verbs.js'
-import { TABLES } from '../sql/tables.js'
+import { createTables } from '../sql/tables.js'
 import { prepareFile } from './prepare-tables.js'
 import { chooseEngine, isFile, type EngineName } from './sqlite-engine.js'
 import { startSqliteThreads } from './sqlite-thread.js'
@@ -54,7 +54,7 @@ export function openSqliteStore(
   engine: EngineName = chooseEngine(),
   times?: SweepTimes
 ): Store {
-  const opened = prepareFile(file, engine, TABLES, 'did_auth_numbers')
+  const opened = prepareFile(file, engine, createTables(sqliteDialect), 'did_auth_numbers')
   const start = (role: ThreadRole): Worker => {
     const database: ThreadDatabase = { ...opened, engine, synchronous: 'FULL', role }
     return startWorker(new URL('./worker.js', import.meta.url), database)

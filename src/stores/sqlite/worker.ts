@@ -4,7 +4,7 @@ import { sqliteDialect } from '../sql/dialect.js'
 import { collectVerbs } from '../sql/query.js'
 import * as sessionVerbs from '../sql/session-verbs.js'
 import * as storeVerbs from '../sql/store-verbs.js'
-import { TABLES } from '../sql/tables.js'
+import { createTables } from '../sql/tables.js'
 import { prepareTables } from './prepare-tables.js'
 import { serveSqlite } from './serve-sqlite.js'
 import { openThreadDatabase, type ThreadDatabase } from './thread-database.js'
@@ -12,7 +12,7 @@ import { openThreadDatabase, type ThreadDatabase } from './thread-database.js'
 if (parentPort === null) throw new Error('express-did-auth: this file is started by sqliteStore')
 const database = workerData as ThreadDatabase
 const { connection, assertInPlace } = openThreadDatabase(database)
-if (database.inode === undefined) prepareTables(connection, TABLES, 'did_auth_numbers')
+if (database.inode === undefined) prepareTables(connection, createTables(sqliteDialect), 'did_auth_numbers')
 serveSqlite(parentPort, connection, {
   verbs: collectVerbs(sessionVerbs, storeVerbs),
   dialect: sqliteDialect,
