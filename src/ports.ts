@@ -22,7 +22,6 @@ import type { JsonObject } from './protocol/json.js'
 import type { LoginProof } from './protocol/login-proof.js'
 import type { SelectiveDisclosureResponse } from './protocol/selective-disclosure.js'
 import type { Session } from './protocol/session.js'
-import type { Store } from './store-port.js'
 import type { Deadline } from './time.js'
 
 /** The wall clock. */
@@ -274,13 +273,7 @@ export interface SecurityEvent {
 /** Receives each {@link SecurityEvent}. If it throws, the error is logged and no request fails. */
 export type OnSecurityEvent = (event: SecurityEvent) => unknown
 
-/** Names of the methods of each part of a store. */
-export const storeVerbs = {
-  sessions: ['createSession', 'findSession', 'rotateRefreshToken', 'endSession', 'revokeSessions', 'listSessions'],
-  challengeUses: ['countChallengeUses', 'consumeChallenge'],
-  quotas: ['chargeQuota']
-} as const satisfies Record<string, readonly (keyof Store)[]>
-
+export { storeVerbs } from './store-port.js'
 export type { Curve }
 export type * from './store-port.js'
 export type { Deadline } from './time.js'

@@ -36,8 +36,8 @@ export type { Clock, Logger, QuotaCharge, QuotaStore, ResourceIssuer } from './p
 // Stores and further SQL tables in the library's database. The connection to PostgreSQL is in `stores/postgres`.
 export { limitStoreTime } from './stores/with-deadline.js'
 export { postgresDialect, sqliteDialect, type Dialect } from './stores/sql/dialect.js'
-export { createMethods, runVerb, createStatements, type RunVerb, type VerbMethods } from './stores/sql/query.js'
-export type { SqlQuery, SqlResult, SqlRow, SqlStatement, SqlVerb, SqlVerbs } from './stores/sql/query.js'
+export { collectVerbs, createPerDialect, createStatements, verb } from './stores/sql/query.js'
+export type { RunVerb, SqlQuery, SqlResult, SqlRow, SqlStatement, SqlVerb, VerbQuery } from './stores/sql/query.js'
 export { SweepClock } from './stores/sweep-clock.js'
 export { serveSqlite, type ServedVerbs } from './stores/sqlite/serve-sqlite.js'
 export { chooseEngine as chooseSqliteEngine, isDamaged, getSqliteCode } from './stores/sqlite/sqlite-engine.js'

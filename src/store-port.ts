@@ -137,3 +137,16 @@ export interface StoreLifecycle {
  * to pass the suite `storeContract` of `express-did-auth/testing`.
  */
 export interface Store extends SessionStore, ChallengeUseStore, QuotaStore, StoreLifecycle {}
+
+/** The verbs of each part of a store. A store that forwards calls forwards each verb of this list. */
+export const storeVerbs = {
+  sessions: ['createSession', 'findSession', 'rotateRefreshToken', 'endSession', 'revokeSessions', 'listSessions'],
+  challengeUses: ['countChallengeUses', 'consumeChallenge'],
+  quotas: ['chargeQuota']
+} as const satisfies Record<string, readonly (keyof Store)[]>
+
+/** Name of a part of a store. */
+export type StorePart = keyof typeof storeVerbs
+
+/** Names of the verbs of a part. */
+export type StoreVerb<P extends StorePart> = (typeof storeVerbs)[P][number]

@@ -1,4 +1,5 @@
 import type { ChallengeUseStore, QuotaStore, SessionStore, Store, StoreLifecycle } from '../ports.js'
+import { callVerb, forwardVerbs } from './forward-verbs.js'
 import { memoryStores } from './memory/index.js'
 
 /** Parts of a store. Each may use a different engine, and one object may serve as several parts. */
@@ -18,15 +19,9 @@ export interface StoreParts {
 export function combineStores({ sessions, challengeUses, quotas }: StoreParts): Store {
   const parts = [...new Set<StoreLifecycle>([sessions, challengeUses, quotas])]
   const combined: Store = {
-    createSession: (session) => sessions.createSession(session),
-    findSession: (service, sessionId) => sessions.findSession(service, sessionId),
-    rotateRefreshToken: (rotation) => sessions.rotateRefreshToken(rotation),
-    endSession: (service, sessionId, state, nowSeconds) => sessions.endSession(service, sessionId, state, nowSeconds),
-    revokeSessions: (service, canonicalDid, nowSeconds) => sessions.revokeSessions(service, canonicalDid, nowSeconds),
-    listSessions: (service, canonicalDid, nowSeconds) => sessions.listSessions(service, canonicalDid, nowSeconds),
-    countChallengeUses: (key) => challengeUses.countChallengeUses(key),
-    consumeChallenge: (use) => challengeUses.consumeChallenge(use),
-    chargeQuota: (charge) => quotas.chargeQuota(charge),
+    ...forwardVerbs('sessions', (verb, args) => callVerb(sessions, verb, args)),
+    ...forwardVerbs('challengeUses', (verb, args) => callVerb(challengeUses, verb, args)),
+    ...forwardVerbs('quotas', (verb, args) => callVerb(quotas, verb, args)),
     async ping() {
       await Promise.all(parts.map((part) => part.ping()))
     },

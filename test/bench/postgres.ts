@@ -15,7 +15,7 @@ import { postgresStore } from '../../src/stores/postgres/index.js'
 import { packReplacedToken } from '../../src/stores/replaced-tokens.js'
 import { postgresDialect } from '../../src/stores/sql/dialect.js'
 import { computeRowKey } from '../../src/stores/sql/tables.js'
-import { createSessionStatements } from '../../src/stores/sql/session-verbs.js'
+import { sessionStatements } from '../../src/stores/sql/session-verbs.js'
 import type { Store } from '../../src/ports.js'
 import {
   createCharge,
@@ -177,7 +177,7 @@ async function printOverheadFigure(): Promise<void> {
     steps[which].set(index, step + 1)
     return createRotation(`${which} ${index}`, step, step + 1)
   }
-  const { rotate } = createSessionStatements(postgresDialect)
+  const { rotate } = sessionStatements({ dialect: postgresDialect })
   const bytes = (hash: string): Buffer => Buffer.from(hash, 'base64url')
   const calls = {
     ours: (number: number) => store.rotateRefreshToken(createNext('ours', number)),

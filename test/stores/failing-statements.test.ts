@@ -2,8 +2,9 @@ import { expect, it } from '@jest/globals'
 import { createQuotaTable } from '../../src/stores/postgres/quota-table.js'
 import { packReplacedToken } from '../../src/stores/replaced-tokens.js'
 import { postgresDialect, sqliteDialect } from '../../src/stores/sql/dialect.js'
-import type { SqlQuery, SqlRow } from '../../src/stores/sql/query.js'
-import { createStoreVerbs } from '../../src/stores/sql/store-verbs.js'
+import type { SqlQuery, SqlRow, SqlVerb } from '../../src/stores/sql/query.js'
+import * as sessionVerbs from '../../src/stores/sql/session-verbs.js'
+import * as storeVerbs from '../../src/stores/sql/store-verbs.js'
 import {
   createCharge,
   hashToken,
@@ -26,21 +27,23 @@ const untilDone = async (deleteSome: (limit: number) => Promise<unknown>): Promi
 }
 
 const createVerbs = (dialect: typeof sqliteDialect) => {
-  const verbs = createStoreVerbs(dialect)
+  const verbs = { ...sessionVerbs, ...storeVerbs }
+  const run = <A extends readonly unknown[]>(verb: SqlVerb<typeof dialect, A>, query: SqlQuery, ...args: A) =>
+    verb.run(Object.assign(query, { dialect }), ...args)
   return [
-    (query: SqlQuery) => verbs.createSession(query, createSession('a'), true),
-    (query: SqlQuery) => verbs.findSession(query, service, 'a'),
-    (query: SqlQuery) => verbs.rotateRefreshToken(query, createRotation('a', 0, 2)),
-    (query: SqlQuery) => verbs.endSession(query, service, 'a', 'revoked', START_SECONDS),
-    (query: SqlQuery) => verbs.revokeSessions(query, service, 'did', START_SECONDS),
-    (query: SqlQuery) => verbs.listSessions(query, service, 'did', START_SECONDS),
-    (query: SqlQuery) => verbs.deleteExpiredSessions(query, START_SECONDS, 1),
-    (query: SqlQuery) => verbs.countChallengeUses(query, createUse()),
-    (query: SqlQuery) => verbs.consumeChallenge(query, createUse(), true),
-    (query: SqlQuery) => verbs.closeWindows(query, START_SECONDS, 1),
-    (query: SqlQuery) => verbs.deleteClosedUses(query, 1, 1),
-    (query: SqlQuery) => verbs.findFullTables(query, { sessions: 1, challengeUses: 1 }),
-    (query: SqlQuery) => verbs.ping(query)
+    (query: SqlQuery) => run(verbs.createSession, query, createSession('a'), true),
+    (query: SqlQuery) => run(verbs.findSession, query, service, 'a'),
+    (query: SqlQuery) => run(verbs.rotateRefreshToken, query, createRotation('a', 0, 2)),
+    (query: SqlQuery) => run(verbs.endSession, query, service, 'a', 'revoked', START_SECONDS),
+    (query: SqlQuery) => run(verbs.revokeSessions, query, service, 'did', START_SECONDS),
+    (query: SqlQuery) => run(verbs.listSessions, query, service, 'did', START_SECONDS),
+    (query: SqlQuery) => run(verbs.deleteExpiredSessions, query, START_SECONDS, 1),
+    (query: SqlQuery) => run(verbs.countChallengeUses, query, createUse()),
+    (query: SqlQuery) => run(verbs.consumeChallenge, query, createUse(), true),
+    (query: SqlQuery) => run(verbs.closeWindows, query, START_SECONDS, 1),
+    (query: SqlQuery) => run(verbs.deleteClosedUses, query, 1, 1),
+    (query: SqlQuery) => run(verbs.findFullTables, query, { sessions: 1, challengeUses: 1 }),
+    (query: SqlQuery) => run(verbs.ping, query)
   ]
 }
 const VERBS = [

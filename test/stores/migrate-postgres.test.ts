@@ -15,10 +15,10 @@ import {
 import { until } from '../support/until.js'
 import { postgresDialect } from '../../src/stores/sql/dialect.js'
 import type { SqlQuery } from '../../src/stores/sql/query.js'
-import { createSessionStatements } from '../../src/stores/sql/session-verbs.js'
+import { sessionStatements } from '../../src/stores/sql/session-verbs.js'
 import { createQuotaTable } from '../../src/stores/postgres/quota-table.js'
-import { createStoreStatements, createStoreVerbs } from '../../src/stores/sql/store-verbs.js'
-import { TABLES } from '../../src/stores/sql/tables.js'
+import { findFullTables, storeStatements } from '../../src/stores/sql/store-verbs.js'
+import { createTables } from '../../src/stores/sql/tables.js'
 
 const STEPS: readonly PostgresMigration[] = [
   { statements: ['CREATE TABLE animals (name text)', "INSERT INTO animals VALUES ('cat')"], needsCode: 1 },
@@ -126,10 +126,11 @@ describe('migratePostgres', () => {
 })
 
 describe('the statements of the PostgreSQL store', () => {
+  const inPostgres = { dialect: postgresDialect }
   it('qualify every function with its schema', () => {
     const folder = fileURLToPath(new URL('../../src/stores/postgres', import.meta.url))
     expect(readdirSync(folder).flatMap((file) => unqualifiedFunctionsIn(`${folder}/${file}`))).toEqual([])
-    const shared = [createSessionStatements(postgresDialect), createStoreStatements(postgresDialect), TABLES]
+    const shared = [sessionStatements(inPostgres), storeStatements(inPostgres), createTables(postgresDialect)]
     const texts = JSON.stringify(shared).match(/"(?:[^"\\]|\\.)*"/g) ?? []
     expect(texts.length).toBeGreaterThan(20)
     expect(texts.flatMap((text) => unqualifiedFunctions(text))).toEqual([])
@@ -163,7 +164,7 @@ describe('the statements of the PostgreSQL store', () => {
     await createQuotaTable(query, 1).trim!(async () => undefined)
     const bounds = { sessions: 9, challengeUses: 9 }
     const full = { sessions: false, challengeUses: false }
-    expect(await createStoreVerbs(postgresDialect).findFullTables(query, bounds)).toEqual(full)
+    expect(await findFullTables.run(Object.assign(query, inPostgres), bounds)).toEqual(full)
     await database.close()
     const store = postgresStore(server.url)
     await store.createSession(createSession('a'))

@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { renameSync, rmSync } from 'node:fs'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
-import { sqliteDialect } from '../../src/stores/sql/dialect.js'
-import { createStoreVerbs } from '../../src/stores/sql/store-verbs.js'
+import { sqliteDialect, type Dialect } from '../../src/stores/sql/dialect.js'
+import { collectVerbs } from '../../src/stores/sql/query.js'
+import * as sessionVerbs from '../../src/stores/sql/session-verbs.js'
 import { GroupCommit } from '../../src/stores/sqlite/serve-sqlite.js'
 import type { ThreadDatabase, ThreadRole } from '../../src/stores/sqlite/thread-database.js'
 import {
@@ -191,7 +192,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       const other = files.inspect()
       const connection = files.inspect()
       const outcomes: unknown[] = []
-      const served = { verbs: createStoreVerbs(sqliteDialect) }
+      const served = { verbs: collectVerbs<Dialect>(sessionVerbs), dialect: sqliteDialect }
       const group = new GroupCommit(connection, served, ([, result, failure]) => outcomes.push(failure?.code ?? result))
       other.exec('BEGIN IMMEDIATE')
       // A request that waited too long in the application's thread is rejected after the first attempt.

@@ -1,9 +1,10 @@
 import { describe, expect, it } from '@jest/globals'
-import { sqliteDialect } from '../../src/stores/sql/dialect.js'
-import type { SqlQuery, SqlVerbs } from '../../src/stores/sql/query.js'
-import { createStoreVerbs } from '../../src/stores/sql/store-verbs.js'
+import { sqliteDialect, type Dialect } from '../../src/stores/sql/dialect.js'
+import { collectVerbs, verb, type SqlVerb, type StoreQuery as SqlQuery } from '../../src/stores/sql/query.js'
+import * as sessionVerbs from '../../src/stores/sql/session-verbs.js'
+import * as storeVerbs from '../../src/stores/sql/store-verbs.js'
 import { GroupCommit, type ServedVerbs } from '../../src/stores/sqlite/serve-sqlite.js'
-import { TABLES } from '../../src/stores/sql/tables.js'
+import { createTables } from '../../src/stores/sql/tables.js'
 import { prepareTables } from '../../src/stores/sqlite/prepare-tables.js'
 import { openConnection, type SqliteConnection, type SqliteStatement } from '../../src/stores/sqlite/sqlite-engine.js'
 import type { Request } from '../../src/stores/sqlite/sqlite-thread.js'
@@ -20,11 +21,11 @@ type Call = [verb: string, ...args: unknown[]]
 async function runGroup(
   connection: SqliteConnection,
   calls: Call[],
-  hooks: Partial<ServedVerbs> = {},
-  verbs: SqlVerbs = createStoreVerbs(sqliteDialect)
+  hooks: Partial<ServedVerbs<Dialect>> = {},
+  verbs = collectVerbs<Dialect>(sessionVerbs, storeVerbs)
 ): Promise<unknown[]> {
   const outcomes: unknown[] = []
-  const group = new GroupCommit(connection, { verbs, ...hooks }, ([id, result, failure]) => {
+  const group = new GroupCommit(connection, { verbs, dialect: sqliteDialect, ...hooks }, ([id, result, failure]) => {
     // Throws if a transaction is still open.
     if (failure === undefined) connection.exec('BEGIN; ROLLBACK')
     outcomes[id] = failure === undefined ? result : failure.code || failure.message
@@ -40,7 +41,7 @@ const rotate = (from: number, to: number): Call => ['rotateRefreshToken', create
 describe.each(engines)('GroupCommit on a database by %s', (engine) => {
   const openMemory = (): SqliteConnection => {
     const connection = openConnection(':memory:', engine, { synchronous: 'FULL', busyMilliseconds: 0 })
-    prepareTables(connection, TABLES, 'did_auth_numbers')
+    prepareTables(connection, createTables(sqliteDialect), 'did_auth_numbers')
     return connection
   }
   const hashIn = (connection: SqliteConnection): string => {
@@ -59,12 +60,12 @@ describe.each(engines)('GroupCommit on a database by %s', (engine) => {
     const notes = ["'before'", 'NULL', "'after'"].map((note) => ({ text: `INSERT INTO notes VALUES (${note})` }))
     const verbs = {
       // A full disk has the same effect: the transaction ends, and the statement fails.
-      write: (query: SqlQuery) => {
+      write: verb('write', (query: SqlQuery) => {
         const [before, failing, after] = notes.map((note) => () => query(note))
         return Promise.all([before!(), query({ text: 'ROLLBACK' }), failing!(), after!()])
-      }
+      })
     }
-    const [outcome] = await runGroup(connection, [['write']], {}, verbs)
+    const [outcome] = await runGroup(connection, [['write']], {}, collectVerbs(verbs))
     expect(outcome).toMatch(/CONSTRAINT/)
     expect(connection.prepare('SELECT note FROM notes').all()).toEqual([])
   })
@@ -78,7 +79,12 @@ describe.each(engines)('GroupCommit on a database by %s', (engine) => {
     const refuse = (query: SqlQuery) =>
       Promise.all([branch(query, 50), branch(query, 2).then(() => Promise.reject(new Error('refused')))])
     const note = (query: SqlQuery) => query({ text: "INSERT INTO notes VALUES ('next verb')" })
-    const outcomes = await runGroup(connection, [['refuse'], ['note']], {}, { refuse, note })
+    const outcomes = await runGroup(
+      connection,
+      [['refuse'], ['note']],
+      {},
+      collectVerbs({ refuse: verb('write', refuse), note: verb('write', note) })
+    )
     await new Promise(setImmediate)
     expect(outcomes[0]).toBe('refused')
     expect(connection.prepare('SELECT note FROM notes').all()).toEqual([{ note: 'next verb' }])
@@ -130,14 +136,14 @@ describe.each(engines)('GroupCommit on a database by %s', (engine) => {
     const connection = openMemory()
     await runGroup(connection, [create('a')])
     const another = create('a', { refreshTokenHash: hashToken('another', 0) })
-    const causes: string[] = []
-    const recover = (verb: string): boolean => {
+    const causes: SqlVerb<Dialect>[] = []
+    const recover = (verb: SqlVerb<Dialect>): boolean => {
       causes.push(verb)
       if (causes.length === 1) connection.exec('DELETE FROM did_auth_sessions')
       return true
     }
     expect(await runGroup(connection, [another, create('b')], { recover })).toEqual([0, 0])
-    expect(causes).toEqual(['createSession'])
+    expect(causes).toEqual([sessionVerbs.createSession])
     const blocked = create('a', { refreshTokenHash: hashToken('another', 1) })
     expect(await runGroup(connection, [blocked], { recover: () => true })).toEqual([
       'a session with this id already exists'

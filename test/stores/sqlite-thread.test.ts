@@ -3,8 +3,11 @@ import { Worker } from 'node:worker_threads'
 import { prepareFile } from '../../src/stores/sqlite/prepare-tables.js'
 import { startSqliteThreads } from '../../src/stores/sqlite/sqlite-thread.js'
 import { openThreadDatabase, type ThreadDatabase, type ThreadRole } from '../../src/stores/sqlite/thread-database.js'
-import { STORE_READS } from '../../src/stores/sql/store-verbs.js'
-import { TABLES } from '../../src/stores/sql/tables.js'
+import { sqliteDialect, type Dialect } from '../../src/stores/sql/dialect.js'
+import { collectVerbs } from '../../src/stores/sql/query.js'
+import * as sessionVerbs from '../../src/stores/sql/session-verbs.js'
+import * as storeVerbs from '../../src/stores/sql/store-verbs.js'
+import { createTables } from '../../src/stores/sql/tables.js'
 import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.js'
 import { startWorker } from '../support/start-sqlite-worker.js'
 
@@ -13,7 +16,7 @@ describe.each(engines)('the threads of a SQLite store with %s', (engine) => {
   let databaseOf: (role: ThreadRole) => ThreadDatabase
   beforeEach(() => {
     files = sqliteFile(engine)
-    const opened = prepareFile(files.file, engine, TABLES, 'did_auth_numbers')
+    const opened = prepareFile(files.file, engine, createTables(sqliteDialect), 'did_auth_numbers')
     databaseOf = (role) => ({ ...opened, engine, synchronous: 'FULL', role })
   })
   afterEach(() => files.remove())
@@ -35,9 +38,9 @@ describe.each(engines)('the threads of a SQLite store with %s', (engine) => {
     const silentWriter = new Worker('require("node:worker_threads").parentPort.on("message", () => 0)', { eval: true })
     const start = (role: ThreadRole): Worker =>
       role === 'writer' ? silentWriter : startWorker(new URL('file:///worker.js'), databaseOf(role))
-    const threads = startSqliteThreads({ start, reads: STORE_READS })
-    const writeFailure = threads.run('ping', []).catch((error: unknown) => String(error))
-    expect(await threads.run('findSession', ['https://service.example', 'a'])).toBeUndefined()
+    const threads = startSqliteThreads({ start, verbs: collectVerbs<Dialect>(sessionVerbs, storeVerbs) })
+    const writeFailure = threads.run(storeVerbs.ping).catch((error: unknown) => String(error))
+    expect(await threads.run(sessionVerbs.findSession, 'https://service.example', 'a')).toBeUndefined()
     await silentWriter.terminate()
     expect(await writeFailure).toContain('has ended')
     await threads.close()

@@ -1,5 +1,5 @@
 import { postgresDialect, sqliteDialect, createStatements } from 'express-did-auth/server-kit'
-import type { Dialect, SqlStatement } from 'express-did-auth/server-kit'
+import type { Dialect, RunVerb, SqlStatement, VerbQuery } from 'express-did-auth/server-kit'
 
 /** Server that owns the tables. Relay and vault have separate tables, even in one database. */
 export type TablePrefix = 'relay' | 'vault'
@@ -35,6 +35,12 @@ export interface ContentDialect extends Pick<Dialect, 'schemaPrefix' | 'greatest
   /** Statements before and after a deletion that overwrites the deleted bytes. Undefined if the engine cannot do it. */
   readonly overwriting: { readonly on: SqlStatement; readonly off: SqlStatement } | undefined
 }
+
+/** Query of the verbs of contents. */
+export type ContentQuery = VerbQuery<ContentDialect>
+
+/** Runs a verb of contents on the engine of a store. */
+export type RunContentVerb = RunVerb<ContentDialect>
 
 const createStatementsOn =
   (prefix: string): ContentDialect['statements'] =>

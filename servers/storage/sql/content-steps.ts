@@ -1,9 +1,9 @@
-import type { SqlQuery, SqlRow } from 'express-did-auth/server-kit'
-import { refuse } from '../storage-error.js'
-import { toJsonArray, type ContentDialect } from './content-dialect.js'
+import { createPerDialect, verb, type SqlRow } from 'express-did-auth/server-kit'
 import type { ContentInfo } from '../content-store.js'
-import { MAX_ROW_BYTES, UPLOAD_NEEDED, type ContentRow } from './stored-content.js'
-
+import { refuse } from '../storage-error.js'
+import { toJsonArray, type ContentDialect, type ContentQuery } from './content-dialect.js'
+import { listCids, toFoundContent, type ContentRow, type FoundContent } from './rows.js'
+import { MAX_ROW_BYTES, UPLOAD_NEEDED } from './stored-content.js'
 /** Returns a condition: no entry and no file refers to the content of a row. */
 export const isUnused = (row: string): string => `NOT EXISTS (SELECT 1 FROM ~entries e WHERE e.cid = ${row}.cid)
   AND NOT EXISTS (SELECT 1 FROM ~files f WHERE f.cid = ${row}.cid)`
@@ -30,28 +30,35 @@ export interface ContentState {
   readonly nowSeconds: number
 }
 
-export type ContentSteps = ReturnType<typeof createContentSteps>
+/** Statements that lock a cid. Undefined if the engine has only one writer. */
+export const lockStatements = createPerDialect((dialect: ContentDialect) => {
+  const { lockContent, statements } = dialect
+  if (lockContent === undefined) return undefined
+  return statements('lock', {
+    shared: `${createHeldContentClause(dialect)}
+      SELECT (SELECT pg_catalog.count(*) FROM held) AS held FROM ${lockContent('shared')}`,
+    exclusive: `SELECT 0 AS held FROM ${lockContent('exclusive')}`
+  })
+})
+
+/** A statement that locks unused contents. Undefined if the engine has only one writer. */
+export const dropStatements = createPerDialect(({ isIn, lockFree, statements }: ContentDialect) => {
+  const findUnused = `SELECT c.cid FROM ~contents c WHERE ${isIn('c.cid', '$1')} AND ${isUnused('c')}`
+  return lockFree && statements('drop', { lock: lockFree(findUnused) })
+})
 
 /**
- * Creates steps of transactions that store or release content.
+ * Statements of transactions that store or release content.
  *
  * In PostgreSQL, all transactions lock in the same order, so that they never deadlock: cid, owner, content, object,
  * entries, pin, and finally unreferenced content, for whose locks they do not wait. No transaction locks popular
  * content for long, and unchanged rows are not locked. A writer locks the row of its content before it refers to the
  * row, and content is locked before it is deleted. Therefore no foreign key is violated.
  */
-export function createContentSteps(dialect: ContentDialect) {
-  const { isIn, nextRevision, lockContent } = dialect
-  const locks =
-    lockContent &&
-    dialect.statements('lock', {
-      shared: `${createHeldContentClause(dialect)}
-        SELECT (SELECT pg_catalog.count(*) FROM held) AS held FROM ${lockContent('shared')}`,
-      exclusive: `SELECT 0 AS held FROM ${lockContent('exclusive')}`
-    })
-  const findUnused = `SELECT c.cid FROM ~contents c WHERE ${isIn('c.cid', '$1')} AND ${isUnused('c')}`
-  const lockUnused = dialect.lockFree && dialect.statements('drop', { lock: dialect.lockFree(findUnused) }).lock
-  const s = dialect.statements('content', {
+export const contentStatements = createPerDialect((dialect: ContentDialect) => {
+  const { isIn, nextRevision } = dialect
+  return dialect.statements('content', {
+    find: `SELECT * FROM ~contents WHERE ${isIn('cid', '$1')}`,
     claimUpload: `DELETE FROM ~garbage WHERE object = $1 AND kind = 'upload'`,
     repairRow: `INSERT INTO ~contents AS c (cid, byte_count, leaf_hashes, bytes) SELECT $1, $2, $3, $4
         WHERE NOT EXISTS (SELECT 1 FROM ~contents WHERE cid = $1 AND (object IS NOT NULL OR bytes = $4))
@@ -97,73 +104,109 @@ export function createContentSteps(dialect: ContentDialect) {
     addUnreferenced: `INSERT INTO ~unreferenced (cid, since) SELECT cid, $2 FROM ~contents WHERE ${isIn('cid', '$1')}
         ORDER BY cid ON CONFLICT (cid) DO UPDATE SET since = excluded.since`
   })
+})
 
-  /** Claims an uploaded object. Returns false without an upload, or if a collector was faster and may delete it. */
-  async function claimUpload(query: SqlQuery, { object }: ContentRow): Promise<boolean> {
-    return object?.isUploaded === true && (await query(s.claimUpload, [object.name])).rowCount === 1
+export const findContents = verb(
+  'read',
+  async (query: ContentQuery, cids: readonly string[]): Promise<(FoundContent | undefined)[]> => {
+    const { rows } = await query(contentStatements(query).find, [toJsonArray(cids)])
+    const contents = new Map(rows.map((row) => [row.cid, toFoundContent(row)]))
+    return cids.map((cid) => contents.get(cid))
   }
+)
 
-  async function addGarbage(query: SqlQuery, { object, byteCount }: ContentRow, nowSeconds: number): Promise<void> {
-    if (object !== undefined)
-      await query(s.addGarbage, [object.name, object.isUploaded ? 'removed' : 'upload', nowSeconds, byteCount])
-  }
+/** Claims an uploaded object. Returns false without an upload, or if a collector was faster and may delete it. */
+export async function claimUpload(query: ContentQuery, { object }: ContentRow): Promise<boolean> {
+  return (
+    object?.isUploaded === true && (await query(contentStatements(query).claimUpload, [object.name])).rowCount === 1
+  )
+}
 
-  /** Whether new content needs an upload of its object first. If so, registers the object's name as garbage. */
-  async function needsUpload(query: SqlQuery, content: ContentRow, state: ContentState) {
-    const { isUploadClaimed, nowSeconds } = state
-    if (content.object === undefined || isUploadClaimed || isStored(state)) return false
-    // This may be an uploaded object: a collector was faster, and may have tried to delete it before it existed.
-    await addGarbage(query, content, nowSeconds)
-    return true
-  }
-
-  async function addUnreferenced(query: SqlQuery, cids: readonly string[], nowSeconds: number): Promise<void> {
-    await query(s.addUnreferenced, [toJsonArray(cids), nowSeconds])
-  }
-
-  async function requestUnpins(query: SqlQuery, cids: readonly string[]): Promise<string[]> {
-    return listCids((await query(s.requestUnpins, [toJsonArray(cids)])).rows)
-  }
-
-  /** Deletes unused contents and requests the removal of their pins. @returns deleted contents, and changed pins */
-  async function dropUnused(query: SqlQuery, cids: readonly string[], mayBeLarge: boolean, nowSeconds: number) {
-    const cidValues = [toJsonArray(cids)]
-    // The following statements use the cids that `lockUnused` has locked, if it exists.
-    const lockedValues = lockUnused === undefined ? cidValues : []
-    const [, , { rowCount: dropped }, unpinned] = await Promise.all([
-      lockUnused && query(lockUnused, cidValues),
-      mayBeLarge ? query(s.markObjects, [nowSeconds, ...lockedValues]) : undefined,
-      query(s.drop, lockedValues),
-      requestUnpins(query, cids)
+export async function addGarbage(
+  query: ContentQuery,
+  { object, byteCount }: ContentRow,
+  nowSeconds: number
+): Promise<void> {
+  if (object !== undefined)
+    await query(contentStatements(query).addGarbage, [
+      object.name,
+      object.isUploaded ? 'removed' : 'upload',
+      nowSeconds,
+      byteCount
     ])
-    return { dropped, unpinned }
-  }
+}
 
-  /** Marks an uploaded object as garbage after its write was refused. */
-  async function discardUpload(
-    query: SqlQuery,
+/** Whether new content needs an upload of its object first. If so, registers the object's name as garbage. */
+export async function needsUpload(query: ContentQuery, content: ContentRow, state: ContentState) {
+  const { isUploadClaimed, nowSeconds } = state
+  if (content.object === undefined || isUploadClaimed || isStored(state)) return false
+  // This may be an uploaded object: a collector was faster, and may have tried to delete it before it existed.
+  await addGarbage(query, content, nowSeconds)
+  return true
+}
+
+export async function addUnreferenced(query: ContentQuery, cids: readonly string[], nowSeconds: number): Promise<void> {
+  await query(contentStatements(query).addUnreferenced, [toJsonArray(cids), nowSeconds])
+}
+
+export async function requestUnpins(query: ContentQuery, cids: readonly string[]): Promise<string[]> {
+  return listCids((await query(contentStatements(query).requestUnpins, [toJsonArray(cids)])).rows)
+}
+
+/** Deletes unused contents and requests the removal of their pins. @returns deleted contents, and changed pins */
+export async function dropUnused(
+  query: ContentQuery,
+  cids: readonly string[],
+  mayBeLarge: boolean,
+  nowSeconds: number
+) {
+  const cidValues = [toJsonArray(cids)]
+  const unusedLock = dropStatements(query)
+  // The following statements use the cids that `unusedLock` has locked, if it exists.
+  const lockedValues = unusedLock === undefined ? cidValues : []
+  const [, , { rowCount: dropped }, unpinned] = await Promise.all([
+    unusedLock && query(unusedLock.lock, cidValues),
+    mayBeLarge ? query(contentStatements(query).markObjects, [nowSeconds, ...lockedValues]) : undefined,
+    query(contentStatements(query).drop, lockedValues),
+    requestUnpins(query, cids)
+  ])
+  return { dropped, unpinned }
+}
+
+/** Marks an uploaded object as garbage after its write was refused. */
+export const discardUpload = verb(
+  'write',
+  async (
+    query: ContentQuery,
     { cid, byteCount, name }: ContentInfo & { readonly name: string },
     kind: 'removed' | 'takedown',
     now: number
-  ): Promise<void> {
-    await query(s.discard, [name, kind, now, byteCount, cid])
+  ) => {
+    await query(contentStatements(query).discard, [name, kind, now, byteCount, cid])
   }
+)
 
-  /**
-   * Locks a cid as the first step, so that a takedown and transactions that write the content wait for each other.
-   *
-   * @returns with `shared`, whether the row of the content exists and is locked against deletion
-   */
-  async function lock(query: SqlQuery, cid: string, mode: 'shared' | 'exclusive'): Promise<boolean> {
-    return locks === undefined || Number((await query(locks[mode], [cid])).rows[0]?.held) === 1
-  }
+/**
+ * Locks a cid as the first step, so that a takedown and transactions that write the content wait for each other.
+ *
+ * @returns with `shared`, whether the row of the content exists and is locked against deletion
+ */
+export async function lock(query: ContentQuery, cid: string, mode: 'shared' | 'exclusive'): Promise<boolean> {
+  const locks = lockStatements(query)
+  return locks === undefined || Number((await query(locks[mode], [cid])).rows[0]?.held) === 1
+}
 
-  /** Replaces the stored bytes of content that is in use. */
-  async function repairContent(query: SqlQuery, content: ContentRow, nowSeconds: number) {
+/** Replaces the stored bytes of content that is in use. */
+export const repairContent = verb(
+  'transaction',
+  async (query: ContentQuery, content: ContentRow, nowSeconds: number) => {
     const { cid, byteCount, leafHashes, object, bytes } = content
     // Locked content is not deleted. In SQLite, the row of content that is in use may be lost.
     await lock(query, cid, 'shared')
-    const [locked, use] = [await query(s.lockRow, [cid]), await query(s.isUsed, [cid])]
+    const [locked, use] = [
+      await query(contentStatements(query).lockRow, [cid]),
+      await query(contentStatements(query).isUsed, [cid])
+    ]
     const storedObject = locked.rows[0]?.object
     if (object !== undefined && storedObject === object.name) return undefined
     if (use.rows.length === 0) {
@@ -172,66 +215,61 @@ export function createContentSteps(dialect: ContentDialect) {
     }
     const isUploadClaimed = await claimUpload(query, content)
     if (await needsUpload(query, content, { row: {}, isHeld: false, isUploadClaimed, nowSeconds })) return UPLOAD_NEEDED
-    await query(s.replace, [cid, byteCount, leafHashes, object?.name ?? null, toBindable(bytes)])
-    if (typeof storedObject === 'string') await query(s.addGarbage, [storedObject, 'removed', nowSeconds, byteCount])
+    await query(contentStatements(query).replace, [cid, byteCount, leafHashes, object?.name ?? null, toBindable(bytes)])
+    if (typeof storedObject === 'string')
+      await query(contentStatements(query).addGarbage, [storedObject, 'removed', nowSeconds, byteCount])
     return undefined
   }
+)
 
-  return {
-    claimUpload,
-    needsUpload,
-    addUnreferenced,
-    requestUnpins,
-    dropUnused,
-    discardUpload,
-    repairContent,
-    lock,
-
-    /** Stores new content, and repairs small content that is stored but damaged. */
-    async place(query: SqlQuery, content: ContentRow, state: ContentState): Promise<void> {
-      const { row, nowSeconds } = state
-      const { cid, byteCount, leafHashes, object, bytes } = content
-      if (object === undefined) {
-        await query(isStored(state) ? s.repairRow : s.addRow, [cid, byteCount, leafHashes, toBindable(bytes)])
-        return
-      }
-      // If the result of the first attempt was lost, a repetition finds its own object in use.
-      if (row.object === object.name) return
-      const values = [cid, byteCount, leafHashes, object.name]
-      if (!isStored(state) && (await query(s.addObject, values)).rowCount === 1) return
-      // Another writer has stored the same content.
-      if (object.isUploaded) await addGarbage(query, content, nowSeconds)
-    },
-
-    /** Requests pins of content in use; without `tracksPins`, only of tracked content. @returns whether pins changed */
-    async requestPins(query: SqlQuery, cids: readonly string[], tracksPins: boolean): Promise<boolean> {
-      return (await query(s.requestPins, [toJsonArray(cids), tracksPins ? 1 : 0])).rowCount > 0
-    },
-
-    /**
-     * Deletes released content that is unused. This is the last step of a transaction. Content that another transaction
-     * has locked or still uses is left to the garbage collector.
-     *
-     * @returns cids whose pins must change
-     */
-    async release(query: SqlQuery, released: readonly ContentInfo[], nowSeconds: number): Promise<string[]> {
-      if (released.length === 0) return []
-      const cids = released.map(({ cid }) => cid)
-      const mayBeLarge = released.some(({ byteCount }) => byteCount > MAX_ROW_BYTES)
-      const { dropped, unpinned } = await dropUnused(query, cids, mayBeLarge, nowSeconds)
-      if (dropped < cids.length) await addUnreferenced(query, cids, nowSeconds)
-      return unpinned
-    }
+/** Stores new content, and repairs small content that is stored but damaged. */
+export async function place(query: ContentQuery, content: ContentRow, state: ContentState): Promise<void> {
+  const { row, nowSeconds } = state
+  const { cid, byteCount, leafHashes, object, bytes } = content
+  if (object === undefined) {
+    await query(isStored(state) ? contentStatements(query).repairRow : contentStatements(query).addRow, [
+      cid,
+      byteCount,
+      leafHashes,
+      toBindable(bytes)
+    ])
+    return
   }
+  // If the result of the first attempt was lost, a repetition finds its own object in use.
+  if (row.object === object.name) return
+  const values = [cid, byteCount, leafHashes, object.name]
+  if (!isStored(state) && (await query(contentStatements(query).addObject, values)).rowCount === 1) return
+  // Another writer has stored the same content.
+  if (object.isUploaded) await addGarbage(query, content, nowSeconds)
+}
+
+/** Requests pins of content in use; without `tracksPins`, only of tracked content. @returns whether pins changed */
+export async function requestPins(query: ContentQuery, cids: readonly string[], tracksPins: boolean): Promise<boolean> {
+  return (await query(contentStatements(query).requestPins, [toJsonArray(cids), tracksPins ? 1 : 0])).rowCount > 0
+}
+
+/**
+ * Deletes released content that is unused. This is the last step of a transaction. Content that another transaction
+ * has locked or still uses is left to the garbage collector.
+ *
+ * @returns cids whose pins must change
+ */
+export async function release(
+  query: ContentQuery,
+  released: readonly ContentInfo[],
+  nowSeconds: number
+): Promise<string[]> {
+  if (released.length === 0) return []
+  const cids = released.map(({ cid }) => cid)
+  const mayBeLarge = released.some(({ byteCount }) => byteCount > MAX_ROW_BYTES)
+  const { dropped, unpinned } = await dropUnused(query, cids, mayBeLarge, nowSeconds)
+  if (dropped < cids.length) await addUnreferenced(query, cids, nowSeconds)
+  return unpinned
 }
 
 /** @throws Error of {@link refuse} for content that was taken down */
 export function assertAllowed({ denied }: SqlRow): void {
   if (denied !== null) refuse({ refused: 'ERR_TAKEN_DOWN' })
-}
-
-export function listCids(rows: readonly SqlRow[]): string[] {
-  return rows.map(({ cid }) => String(cid))
 }
 
 /** Whether content is stored and locked against deletion. */

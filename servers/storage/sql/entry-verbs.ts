@@ -1,40 +1,13 @@
 import { hash } from 'node:crypto'
-import type { SqlQuery, SqlRow } from 'express-did-auth/server-kit'
-import type {
-  ContentInfo,
-  EntryChange,
-  EntryPlace,
-  EntryRemoval,
-  EntryWrite,
-  Precondition,
-  Usage
-} from '../content-store.js'
+import { createPerDialect, verb, type SqlRow } from 'express-did-auth/server-kit'
+import type { EntryChange, EntryPlace, EntryRemoval, EntryWrite, Precondition, Usage } from '../content-store.js'
 import { refuse } from '../storage-error.js'
-import { toJsonArray, type ContentDialect } from './content-dialect.js'
-import {
-  assertAllowed,
-  FROM_STATE,
-  createHeldContentClause,
-  STATE_COLUMNS,
-  type ContentSteps
-} from './content-steps.js'
-import { UPLOAD_NEEDED, type ContentRow, type UploadNeeded } from './stored-content.js'
-
-/** State of a key's list, which is stored in a row of `lists`. */
-interface ListState {
-  readonly entryCount: number
-  /** Hashes of all entries and their numbers, combined by XOR, so that a change of one entry reads no others. */
-  readonly hash: Buffer
-}
-
-/** An entry with its number, by which the entries of an owner are ordered. */
-export interface Entry extends ContentInfo {
-  readonly number: number
-}
-
-/** State of an empty list. */
-const NO_LIST: ListState = { entryCount: 0, hash: Buffer.alloc(32) }
-
+import { toJsonArray, type ContentDialect, type ContentQuery } from './content-dialect.js'
+import * as content from './content-steps.js'
+import { assertAllowed, createHeldContentClause, FROM_STATE, STATE_COLUMNS } from './content-steps.js'
+import { isEntry, NO_LIST, toContentInfo, toEntry, toListState, toUsage } from './rows.js'
+import type { ContentRow, Entry, ListState } from './rows.js'
+import { UPLOAD_NEEDED, type UploadNeeded } from './stored-content.js'
 /** A write with its content as a row. */
 export interface EntryRequest extends Omit<EntryWrite, 'content'> {
   readonly content: ContentRow
@@ -48,11 +21,9 @@ interface OwnedList extends EntryPlace {
   readonly list: ListState
 }
 
-export type EntrySteps = ReturnType<typeof createEntrySteps>
-
-/** Creates steps that change the entries of a key, in a transaction that has locked the owner. */
-export function createEntrySteps({ statements, isIn, greatest }: ContentDialect) {
-  const s = statements('change', {
+/** Statements that change the entries of a key, in a transaction that has locked the owner. */
+export const changeStatements = createPerDialect(({ statements, isIn, greatest }: ContentDialect) =>
+  statements('change', {
     remove: `DELETE FROM ~entries WHERE owner = $1 AND key = $2 AND ${isIn('cid', '$3')}`,
     add: 'INSERT INTO ~entries (owner, key, cid, number, byte_count) VALUES ($1, $2, $3, $4, $5)',
     count: `UPDATE ~owners SET byte_count = byte_count + $2, entry_count = entry_count + $3,
@@ -61,38 +32,10 @@ export function createEntrySteps({ statements, isIn, greatest }: ContentDialect)
       ON CONFLICT (did, key) DO UPDATE SET entry_count = excluded.entry_count, hash = excluded.hash`,
     deleteList: 'DELETE FROM ~lists WHERE did = $1 AND key = $2'
   })
-  const sum = (entries: readonly Entry[]): number => entries.reduce((bytes, { byteCount }) => bytes + byteCount, 0)
+)
 
-  async function writeList(query: SqlQuery, { did, key }: EntryPlace, { entryCount, hash }: ListState): Promise<void> {
-    await (entryCount === 0 ? query(s.deleteList, [did, key]) : query(s.setList, [did, key, entryCount, hash]))
-  }
-
-  /** Removes and adds entries, and updates the owner's usage and the list. @returns the new state of the list */
-  async function change(
-    query: SqlQuery,
-    { id, list, ...place }: OwnedList,
-    removed: readonly Entry[],
-    added: readonly Entry[]
-  ): Promise<ListState> {
-    const hash = Buffer.from(list.hash)
-    for (const entry of [...removed, ...added]) addToHash(hash, entry)
-    const countChange = added.length - removed.length
-    const changedList = { entryCount: list.entryCount + countChange, hash }
-    const lastNumber = Math.max(0, ...added.map(({ number }) => number))
-    await Promise.all([
-      removed.length === 0 ? undefined : query(s.remove, [id, place.key, toJsonArray(removed.map(({ cid }) => cid))]),
-      ...added.map(({ cid, number, byteCount }) => query(s.add, [id, place.key, cid, number, byteCount])),
-      query(s.count, [id, sum(added) - sum(removed), countChange, lastNumber]),
-      writeList(query, place, changedList)
-    ])
-    return changedList
-  }
-
-  return { writeList, change }
-}
-
-/** Creates the verbs of entries. A write first locks the owner's row, so that the writes of a user are serialized. */
-export function createEntryVerbs(dialect: ContentDialect, content: ContentSteps, entries: EntrySteps) {
+/** Statements of entries. A write first locks the owner's row, so that the writes of a user are serialized. */
+export const entryStatements = createPerDialect((dialect: ContentDialect) => {
   const { isIn, lockContent } = dialect
   // Gives one row for each entry that a write may replace, or one row without an entry.
   const joinEntries = (condition = ''): string => `LEFT JOIN ~lists l ON l.did = $2 AND l.key = $3
@@ -108,7 +51,7 @@ export function createEntryVerbs(dialect: ContentDialect, content: ContentSteps,
       FROM ~lists WHERE did = $1 ${condition}
     UNION ALL SELECT key, NULL, 0, number, cid, byte_count
       FROM ~entries WHERE owner = (SELECT id FROM ~owners WHERE did = $1) ${condition} ORDER BY number`
-  const s = dialect.statements('entry', {
+  return dialect.statements('entry', {
     lockOwner: `SELECT id FROM ~owners WHERE did = $1 ${dialect.forUpdate}`,
     // Locks the content before it locks or creates the owner.
     lockBoth: `${lockContent === undefined ? '' : createHeldContentClause(dialect)}
@@ -127,85 +70,128 @@ export function createEntryVerbs(dialect: ContentDialect, content: ContentSteps,
     readOwner: selectRows(),
     usage: 'SELECT byte_count, entry_count FROM ~owners WHERE did = $1'
   })
+})
 
-  const transactions = {
-    async writeEntry(query: SqlQuery, write: EntryRequest, nowSeconds: number): Promise<EntryChange | UploadNeeded> {
-      const { did, key, replaces, content: newContent } = write
-      const { cid, byteCount } = newContent
-      const names = replaces === 'nothing' || replaces === 'all' ? [cid] : [replaces.cid, cid]
-      const [owners, isUploadClaimed, { rows }] = await Promise.all([
-        query(s.lockBoth, [cid, did]),
-        content.claimUpload(query, newContent),
-        replaces === 'all'
-          ? query(s.stateOfAll, [cid, did, key])
-          : query(s.stateOfNamed, [cid, did, key, toJsonArray(names)])
-      ])
-      const [owner = {}, row = {}] = [owners.rows[0], rows[0]]
-      const state = { row, isHeld: Number(owner.held) === 1, isUploadClaimed, nowSeconds }
-      assertAllowed(row)
-      const list = toListState(row)
-      assertPrecondition(write, list)
-      const replaced = listReplaced(write, rows.filter(isEntry))
-      if (replaced !== undefined) assertQuota(toUsage(owner), replaced, write)
-      if (await content.needsUpload(query, newContent, state)) return UPLOAD_NEEDED
-      const number = write.number ?? Number(owner.last_number) + 1
-      const ownedList = { id: Number(owner.id), did, key, list }
-      const released = (replaced ?? []).filter((entry) => entry.cid !== cid)
-      const [, changedList, isPinChanged, unpinned] = await Promise.all([
-        content.place(query, newContent, state),
-        replaced === undefined ? list : entries.change(query, ownedList, replaced, [{ number, cid, byteCount }]),
-        content.requestPins(query, [cid], write.tracksPins),
-        content.release(query, released, nowSeconds)
-      ])
-      const isPinOpen = isPinChanged || row.pin_state === 'pin'
-      return { etag: toEtag(changedList), changedPins: [...(isPinOpen ? [cid] : []), ...unpinned] }
-    },
+const sum = (entries: readonly Entry[]): number => entries.reduce((bytes, { byteCount }) => bytes + byteCount, 0)
 
-    async removeEntries(query: SqlQuery, removal: EntryRemoval, nowSeconds: number): Promise<EntryChange> {
-      const { did, key, cid } = removal
-      const [owners, { rows }] = await Promise.all([
-        query(s.lockOwner, [did]),
-        query(cid === undefined ? s.removableAll : s.removableOne, [cid ?? '', did, key])
-      ])
-      const list = toListState(rows[0])
-      assertPrecondition(removal, list)
-      const removed = rows.filter(isEntry).map(toEntry)
-      // If there is no owner but there are entries, the owner's first write was committed between the two statements.
-      if (owners.rows.length === 0 || removed.length === 0) return { etag: toEtag(list), changedPins: [] }
-      const [changedList, changedPins] = await Promise.all([
-        entries.change(query, { id: Number(owners.rows[0]?.id), did, key, list }, removed, []),
-        content.release(query, removed, nowSeconds)
-      ])
-      return { etag: toEtag(changedList), changedPins }
-    }
-  }
-
-  const reads = {
-    async describeList(query: SqlQuery, { did, key }: EntryPlace) {
-      const list = toListState((await query(s.listState, [did, key])).rows[0])
-      return { etag: toEtag(list), entryCount: list.entryCount }
-    },
-
-    async listEntries(query: SqlQuery, { did, key }: EntryPlace) {
-      const rows = assertUndamaged((await query(s.readList, [did, key])).rows)
-      return {
-        etag: toEtag(toListState(rows.find((row) => !isEntry(row)))),
-        entries: rows.filter(isEntry).map(toContentInfo)
-      }
-    },
-
-    async listOwnEntries(query: SqlQuery, did: string) {
-      const rows = assertUndamaged((await query(s.readOwner, [did])).rows)
-      return rows.filter(isEntry).map((row) => ({ key: String(row.key), ...toContentInfo(row) }))
-    },
-
-    async readUsage(query: SqlQuery, did: string) {
-      return toUsage((await query(s.usage, [did])).rows[0] ?? {})
-    }
-  }
-
-  return { transactions, reads }
+export async function writeList(
+  query: ContentQuery,
+  { did, key }: EntryPlace,
+  { entryCount, hash }: ListState
+): Promise<void> {
+  await (entryCount === 0
+    ? query(changeStatements(query).deleteList, [did, key])
+    : query(changeStatements(query).setList, [did, key, entryCount, hash]))
 }
+
+/** Removes and adds entries, and updates the owner's usage and the list. @returns the new state of the list */
+export async function change(
+  query: ContentQuery,
+  { id, list, ...place }: OwnedList,
+  removed: readonly Entry[],
+  added: readonly Entry[]
+): Promise<ListState> {
+  const hash = Buffer.from(list.hash)
+  for (const entry of [...removed, ...added]) addToHash(hash, entry)
+  const countChange = added.length - removed.length
+  const changedList = { entryCount: list.entryCount + countChange, hash }
+  const lastNumber = Math.max(0, ...added.map(({ number }) => number))
+  await Promise.all([
+    removed.length === 0
+      ? undefined
+      : query(changeStatements(query).remove, [id, place.key, toJsonArray(removed.map(({ cid }) => cid))]),
+    ...added.map(({ cid, number, byteCount }) =>
+      query(changeStatements(query).add, [id, place.key, cid, number, byteCount])
+    ),
+    query(changeStatements(query).count, [id, sum(added) - sum(removed), countChange, lastNumber]),
+    writeList(query, place, changedList)
+  ])
+  return changedList
+}
+
+export const writeEntry = verb(
+  'transaction',
+  async (query: ContentQuery, write: EntryRequest, nowSeconds: number): Promise<EntryChange | UploadNeeded> => {
+    const { did, key, replaces, content: newContent } = write
+    const { cid, byteCount } = newContent
+    const names = replaces === 'nothing' || replaces === 'all' ? [cid] : [replaces.cid, cid]
+    const [owners, isUploadClaimed, { rows }] = await Promise.all([
+      query(entryStatements(query).lockBoth, [cid, did]),
+      content.claimUpload(query, newContent),
+      replaces === 'all'
+        ? query(entryStatements(query).stateOfAll, [cid, did, key])
+        : query(entryStatements(query).stateOfNamed, [cid, did, key, toJsonArray(names)])
+    ])
+    const [owner = {}, row = {}] = [owners.rows[0], rows[0]]
+    const state = { row, isHeld: Number(owner.held) === 1, isUploadClaimed, nowSeconds }
+    assertAllowed(row)
+    const list = toListState(row)
+    assertPrecondition(write, list)
+    const replaced = listReplaced(write, rows.filter(isEntry))
+    if (replaced !== undefined) assertQuota(toUsage(owner), replaced, write)
+    if (await content.needsUpload(query, newContent, state)) return UPLOAD_NEEDED
+    const number = write.number ?? Number(owner.last_number) + 1
+    const ownedList = { id: Number(owner.id), did, key, list }
+    const released = (replaced ?? []).filter((entry) => entry.cid !== cid)
+    const [, changedList, isPinChanged, unpinned] = await Promise.all([
+      content.place(query, newContent, state),
+      replaced === undefined ? list : change(query, ownedList, replaced, [{ number, cid, byteCount }]),
+      content.requestPins(query, [cid], write.tracksPins),
+      content.release(query, released, nowSeconds)
+    ])
+    const isPinOpen = isPinChanged || row.pin_state === 'pin'
+    return { etag: toEtag(changedList), changedPins: [...(isPinOpen ? [cid] : []), ...unpinned] }
+  },
+  { isRepeatable: false }
+)
+
+export const removeEntries = verb(
+  'transaction',
+  async (query: ContentQuery, removal: EntryRemoval, nowSeconds: number): Promise<EntryChange> => {
+    const { did, key, cid } = removal
+    const [owners, { rows }] = await Promise.all([
+      query(entryStatements(query).lockOwner, [did]),
+      query(cid === undefined ? entryStatements(query).removableAll : entryStatements(query).removableOne, [
+        cid ?? '',
+        did,
+        key
+      ])
+    ])
+    const list = toListState(rows[0])
+    assertPrecondition(removal, list)
+    const removed = rows.filter(isEntry).map(toEntry)
+    // If there is no owner but there are entries, the owner's first write was committed between the two statements.
+    if (owners.rows.length === 0 || removed.length === 0) return { etag: toEtag(list), changedPins: [] }
+    const [changedList, changedPins] = await Promise.all([
+      change(query, { id: Number(owners.rows[0]?.id), did, key, list }, removed, []),
+      content.release(query, removed, nowSeconds)
+    ])
+    return { etag: toEtag(changedList), changedPins }
+  },
+  { isRepeatable: false, freesSpace: true }
+)
+
+export const describeList = verb('read', async (query: ContentQuery, { did, key }: EntryPlace) => {
+  const list = toListState((await query(entryStatements(query).listState, [did, key])).rows[0])
+  return { etag: toEtag(list), entryCount: list.entryCount }
+})
+
+export const listEntries = verb('read', async (query: ContentQuery, { did, key }: EntryPlace) => {
+  const rows = assertUndamaged((await query(entryStatements(query).readList, [did, key])).rows)
+  return {
+    etag: toEtag(toListState(rows.find((row) => !isEntry(row)))),
+    entries: rows.filter(isEntry).map(toContentInfo)
+  }
+})
+
+export const listOwnEntries = verb('read', async (query: ContentQuery, did: string) => {
+  const rows = assertUndamaged((await query(entryStatements(query).readOwner, [did])).rows)
+  return rows.filter(isEntry).map((row) => ({ key: String(row.key), ...toContentInfo(row) }))
+})
+
+export const readUsage = verb('read', async (query: ContentQuery, did: string) => {
+  return toUsage((await query(entryStatements(query).usage, [did])).rows[0] ?? {})
+})
 
 /** Finds the keys of an owner whose entries do not match their list. @param rows - rows of lists and of entries */
 export function findDamagedKeys(rows: readonly SqlRow[]): string[] {
@@ -226,15 +212,6 @@ export function findDamagedKeys(rows: readonly SqlRow[]): string[] {
 
 function assertUndamaged(rows: readonly SqlRow[]): readonly SqlRow[] {
   return findDamagedKeys(rows).length === 0 ? rows : refuse({ refused: 'ERR_STORAGE', detail: 'a list is damaged' })
-}
-
-/** Whether a row contains an entry. Rows that contain only a list have no cid. */
-function isEntry({ cid }: SqlRow): boolean {
-  return cid !== null
-}
-
-function toUsage({ byte_count, entry_count }: SqlRow): Usage {
-  return { byteCount: Number(byte_count ?? 0), entryCount: Number(entry_count ?? 0) }
 }
 
 /** Returns the entries that a write replaces; undefined if the list does not change. */
@@ -268,24 +245,6 @@ function assertPrecondition({ ifMatch, ifNoneMatch }: Precondition, list: ListSt
   const isEmpty = list.entryCount === 0
   const isMet = ifMatch === undefined || (ifMatch === '*' ? !isEmpty : ifMatch.includes(toEtag(list)))
   if (!isMet || (ifNoneMatch === '*' && !isEmpty)) refuse({ refused: 'ERR_PRECONDITION', etag: toEtag(list) })
-}
-
-/** Returns the list state in a row; the empty list if the row contains no list. */
-export function toListState(row: SqlRow | undefined): ListState {
-  if (row === undefined || row.hash === null) return NO_LIST
-  return { entryCount: Number(row.entry_count), hash: Buffer.from(row.hash as Uint8Array) }
-}
-
-export function toContentInfo({ cid, byte_count }: SqlRow): ContentInfo {
-  return { cid: String(cid), byteCount: Number(byte_count) }
-}
-
-export function toEntryPlace({ did, key }: SqlRow): EntryPlace {
-  return { did: String(did), key: String(key) }
-}
-
-export function toEntry(row: SqlRow): Entry {
-  return { number: Number(row.number), ...toContentInfo(row) }
 }
 
 /** Adds an entry to the hash of a list, or removes it: XOR does both. */

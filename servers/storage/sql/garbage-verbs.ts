@@ -1,8 +1,8 @@
-import type { SqlQuery } from 'express-did-auth/server-kit'
-import { toJsonArray, type ContentDialect } from './content-dialect.js'
-import { listCids, type ContentSteps } from './content-steps.js'
-import { toEntry, toEntryPlace, toListState, type EntrySteps } from './entry-verbs.js'
-
+import { createPerDialect, verb } from 'express-did-auth/server-kit'
+import { toJsonArray, type ContentDialect, type ContentQuery } from './content-dialect.js'
+import * as content from './content-steps.js'
+import * as entries from './entry-verbs.js'
+import { listCids, toEntry, toEntryPlace, toListState } from './rows.js'
 /** Rows in a batch. */
 const BATCH_ROWS = 100
 /** Age from which an unfinished upload is garbage. */
@@ -10,10 +10,10 @@ const UPLOAD_SECONDS = 3_600
 /** Maximum number of entries that one step of a takedown removes, so that it ends within the time limit of a verb. */
 const BATCH_ENTRIES = 1_000
 
-/** Creates the verbs that delete unreferenced content, objects that no content uses, and content that is taken down. */
-export function createGarbageVerbs(dialect: ContentDialect, content: ContentSteps, entries: EntrySteps) {
-  const { isIn, isFree, skipLocked, overwriting } = dialect
-  const s = dialect.statements('garbage', {
+/** Statements that delete unreferenced content, objects that no content uses, and content that is taken down. */
+export const garbageStatements = createPerDialect((dialect: ContentDialect) => {
+  const { isIn, isFree, skipLocked } = dialect
+  return dialect.statements('garbage', {
     claim: `SELECT cid FROM ~unreferenced WHERE cid > $1 ORDER BY cid LIMIT ${BATCH_ROWS} ${skipLocked}`,
     lockRows: `SELECT cid FROM ~contents WHERE ${isIn('cid', '$1')} ORDER BY cid ${skipLocked}`,
     // Keeps rows that another transaction has locked, and rows of content whose deletion may still be rolled back.
@@ -49,96 +49,114 @@ export function createGarbageVerbs(dialect: ContentDialect, content: ContentStep
     markGarbage: `UPDATE ~garbage SET kind = 'takedown' WHERE object > $1 AND object < $2 AND kind <> 'upload'`,
     probe: "UPDATE ~numbers SET number = number + 1 WHERE name = 'probes'"
   })
+})
 
-  const transactions = {
-    /**
-     * Deletes a page of unreferenced content.
-     * @returns the cid after which the next page begins; undefined at the end
-     */
-    async collectUnreferenced(query: SqlQuery, afterCid: string, nowSeconds: number): Promise<string | undefined> {
-      const claimed = listCids((await query(s.claim, [afterCid])).rows)
-      if (claimed.length === 0) return undefined
-      const locked = listCids((await query(s.lockRows, [toJsonArray(claimed)])).rows)
-      if (locked.length > 0) await content.dropUnused(query, locked, true, nowSeconds)
-      await query(s.settle, [toJsonArray(claimed), toJsonArray(locked)])
-      return claimed.length < BATCH_ROWS ? undefined : claimed.at(-1)
-    },
+/**
+ * Deletes a page of unreferenced content.
+ * @returns the cid after which the next page begins; undefined at the end
+ */
+export const collectUnreferenced = verb(
+  'transaction',
+  async (query: ContentQuery, afterCid: string, nowSeconds: number): Promise<string | undefined> => {
+    const claimed = listCids((await query(garbageStatements(query).claim, [afterCid])).rows)
+    if (claimed.length === 0) return undefined
+    const locked = listCids((await query(garbageStatements(query).lockRows, [toJsonArray(claimed)])).rows)
+    if (locked.length > 0) await content.dropUnused(query, locked, true, nowSeconds)
+    await query(garbageStatements(query).settle, [toJsonArray(claimed), toJsonArray(locked)])
+    return claimed.length < BATCH_ROWS ? undefined : claimed.at(-1)
+  },
+  { freesSpace: true }
+)
 
-    /** Refuses content from now on. Waits for running writers of the content, so that none of them restores it. */
-    async deny(query: SqlQuery, cid: string, reason: string, nowSeconds: number): Promise<void> {
-      await Promise.all([content.lock(query, cid, 'exclusive'), query(s.deny, [cid, reason, nowSeconds])])
-    },
+/** Refuses content from now on. Waits for running writers of the content, so that none of them restores it. */
+export const deny = verb(
+  'transaction',
+  async (query: ContentQuery, cid: string, reason: string, nowSeconds: number) => {
+    await Promise.all([
+      content.lock(query, cid, 'exclusive'),
+      query(garbageStatements(query).deny, [cid, reason, nowSeconds])
+    ])
+  },
+  { freesSpace: true }
+)
 
-    /**
-     * Removes a batch of entries of denied content, and the content itself with the last batch.
-     *
-     * @returns `wasInRow`: whether the database may have contained bytes of the content
-     */
-    async takeDownStep(query: SqlQuery, cid: string, nowSeconds: number) {
-      const owners = (await query(s.owners, [cid])).rows
-      const { rows } = await query(s.entries, [cid, owners.at(-1)?.id ?? 0])
-      // Each row belongs to a different list.
-      const removals = rows.map((row) =>
-        entries.change(
-          query,
-          { id: Number(row.owner), ...toEntryPlace(row), list: toListState(row) },
-          [toEntry(row)],
-          []
-        )
-      )
-      await Promise.all(removals)
-      // The next step removes the remaining entries. No new ones can be written.
-      const isDone = rows.length < BATCH_ENTRIES && owners.length < BATCH_ENTRIES
-      if (!isDone) return { removed: rows.length, isDone, wasInRow: false }
-      // Same order as in the garbage collector, so that the two never deadlock.
-      await query(s.settleDenied, [cid])
-      const [file, lost] = [await query(s.deleteFile, [cid]), await query(s.deleteLost, [cid])]
-      const object = (await query(s.lockObject, [cid])).rows[0]?.object
-      await query(s.markContent, [cid, nowSeconds])
-      if (overwriting !== undefined) await query(overwriting.on)
-      try {
-        await query(s.deleteContent, [cid])
-      } finally {
-        if (overwriting !== undefined) await query(overwriting.off)
-      }
-      await query(s.markGarbage, [`${cid}.`, `${cid}/`])
-      await content.requestUnpins(query, [cid])
-      const removed = rows.length + file.rowCount + lost.rowCount
-      return { removed, isDone, wasInRow: typeof object !== 'string' }
+/**
+ * Removes a batch of entries of denied content, and the content itself with the last batch.
+ *
+ * @returns `wasInRow`: whether the database may have contained bytes of the content
+ */
+export const takeDownStep = verb(
+  'transaction',
+  async (query: ContentQuery, cid: string, nowSeconds: number) => {
+    const { overwriting } = query.dialect
+    const owners = (await query(garbageStatements(query).owners, [cid])).rows
+    const { rows } = await query(garbageStatements(query).entries, [cid, owners.at(-1)?.id ?? 0])
+    // Each row belongs to a different list.
+    const removals = rows.map((row) =>
+      entries.change(query, { id: Number(row.owner), ...toEntryPlace(row), list: toListState(row) }, [toEntry(row)], [])
+    )
+    await Promise.all(removals)
+    // The next step removes the remaining entries. No new ones can be written.
+    const isDone = rows.length < BATCH_ENTRIES && owners.length < BATCH_ENTRIES
+    if (!isDone) return { removed: rows.length, isDone, wasInRow: false }
+    // Same order as in the garbage collector, so that the two never deadlock.
+    await query(garbageStatements(query).settleDenied, [cid])
+    const [file, lost] = [
+      await query(garbageStatements(query).deleteFile, [cid]),
+      await query(garbageStatements(query).deleteLost, [cid])
+    ]
+    const object = (await query(garbageStatements(query).lockObject, [cid])).rows[0]?.object
+    await query(garbageStatements(query).markContent, [cid, nowSeconds])
+    if (overwriting !== undefined) await query(overwriting.on)
+    try {
+      await query(garbageStatements(query).deleteContent, [cid])
+    } finally {
+      if (overwriting !== undefined) await query(overwriting.off)
     }
-  }
+    await query(garbageStatements(query).markGarbage, [`${cid}.`, `${cid}/`])
+    await content.requestUnpins(query, [cid])
+    const removed = rows.length + file.rowCount + lost.rowCount
+    return { removed, isDone, wasInRow: typeof object !== 'string' }
+  },
+  { freesSpace: true }
+)
 
-  const singles = {
-    /** Marks unfinished uploads as garbage that began an hour or more before a time. */
-    async abandonUploads(query: SqlQuery, beforeSeconds: number): Promise<void> {
-      await query(s.abandon, [beforeSeconds - UPLOAD_SECONDS])
-    },
+/** Marks unfinished uploads as garbage that began an hour or more before a time. */
+export const abandonUploads = verb(
+  'write',
+  async (query: ContentQuery, beforeSeconds: number) => {
+    await query(garbageStatements(query).abandon, [beforeSeconds - UPLOAD_SECONDS])
+  },
+  { freesSpace: true }
+)
 
-    async forgetGarbage(query: SqlQuery, objects: readonly string[]): Promise<void> {
-      await query(s.forget, [toJsonArray(objects)])
-    },
+export const forgetGarbage = verb(
+  'write',
+  async (query: ContentQuery, objects: readonly string[]) => {
+    await query(garbageStatements(query).forget, [toJsonArray(objects)])
+  },
+  { freesSpace: true }
+)
 
-    async allow(query: SqlQuery, cid: string): Promise<boolean> {
-      return (await query(s.allow, [cid])).rowCount === 1
-    },
+export const allow = verb(
+  'write',
+  async (query: ContentQuery, cid: string) => {
+    return (await query(garbageStatements(query).allow, [cid])).rowCount === 1
+  },
+  { isRepeatable: false }
+)
 
-    async probe(query: SqlQuery): Promise<void> {
-      await query(s.probe)
-    }
-  }
+export const probe = verb('write', async (query: ContentQuery) => {
+  await query(garbageStatements(query).probe)
+})
 
-  const reads = {
-    /** Finds objects to delete, in the order of their names. Several collectors may delete the same object. */
-    async findGarbage(query: SqlQuery, after: string, readUntil: number) {
-      const { rows } = await query(s.find, [after, readUntil])
-      const items = rows.map(({ object, kind }) => ({ object: String(object), overwrite: kind === 'takedown' }))
-      return { items, next: items.at(-1)?.object }
-    },
+/** Finds objects to delete, in the order of their names. Several collectors may delete the same object. */
+export const findGarbage = verb('read', async (query: ContentQuery, after: string, readUntil: number) => {
+  const { rows } = await query(garbageStatements(query).find, [after, readUntil])
+  const items = rows.map(({ object, kind }) => ({ object: String(object), overwrite: kind === 'takedown' }))
+  return { items, next: items.at(-1)?.object }
+})
 
-    async isTakenDown(query: SqlQuery, cid: string): Promise<boolean> {
-      return (await query(s.isDenied, [cid])).rows.length > 0
-    }
-  }
-
-  return { transactions, singles, reads }
-}
+export const isTakenDown = verb('read', async (query: ContentQuery, cid: string) => {
+  return (await query(garbageStatements(query).isDenied, [cid])).rows.length > 0
+})

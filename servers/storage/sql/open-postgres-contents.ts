@@ -1,12 +1,17 @@
 import { join } from 'node:path'
-import { readField, createLazy, runVerb, type RunVerb, type SqlQuery } from 'express-did-auth/server-kit'
+import { createLazy, createPerDialect, readField, verb, type SqlQuery } from 'express-did-auth/server-kit'
 import { migratePostgres, type PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { startStep } from '../../config/startup-error.js'
 import { openSpool } from '../files.js'
 import type { ObjectStore } from '../content-store.js'
-import { createPostgresContents, type TablePrefix } from './content-dialect.js'
-import { createContentVerbs, SINGLE_USE } from './content-verbs.js'
-import type { DatabaseVerbs } from './inspection-verbs.js'
+import {
+  createPostgresContents,
+  type ContentDialect,
+  type ContentQuery,
+  type RunContentVerb,
+  type TablePrefix
+} from './content-dialect.js'
+import type { DatabaseCheck } from './inspection-verbs.js'
 import { createPostgresObjectStore } from './postgres-object-store.js'
 import { createSqlContentStore, type ContentStoreSettings, type OpenContentStore } from './sql-content-store.js'
 import { createContentMigrations } from './tables.js'
@@ -33,18 +38,17 @@ export function openPostgresContentStore(options: PostgresContentStoreOptions): 
   const spool = startStep(`Cannot use ${folder} (DATA_DIR)`, () => openSpool(join(folder, 'spool')))
   const open = createLazy(options.migrate ?? (() => Promise.resolve()))
   const objects = options.objects ?? createPostgresObjectStore(database, tables, open)
-  const { verbs, transactions } = createContentVerbs(createPostgresContents(tables), createDatabaseVerbs(tables))
+  const dialect = createPostgresContents(tables)
   // The database also locks the owner's row, but writes of one user that wait there could use all connections.
   const owners = new KeyedLock()
-  const run: RunVerb = async (name, args) => {
+  const run: RunContentVerb = async (verb, ...args) => {
     await open()
-    const [firstArgument] = args
-    const settings = { repeatOn: REPEAT_ON, isRepeatable: !SINGLE_USE.has(name) }
-    const work = (query: SqlQuery): Promise<unknown> => runVerb(verbs, name, query, args)
-    if (!transactions.has(name)) return work((statement, values) => database.query(statement, values, settings))
-    return owners.run(readField(firstArgument, 'did'), () => database.transaction(work, settings))
+    const settings = { repeatOn: REPEAT_ON, isRepeatable: verb.isRepeatable }
+    const work = (query: SqlQuery) => verb.run(Object.assign(query, { dialect }), ...args)
+    if (verb.kind !== 'transaction') return work((statement, values) => database.query(statement, values, settings))
+    return owners.run(readField(args[0], 'did'), () => database.transaction(work, settings))
   }
-  return createSqlContentStore({ verbs, run, objects, spool, close: async () => undefined }, options)
+  return createSqlContentStore({ run, databaseVerbs, objects, spool, close: async () => undefined }, options)
 }
 
 /**
@@ -68,11 +72,9 @@ export class KeyedLock {
   }
 }
 
-/**
- * Creates verbs that check checksums, foreign keys and indexes. A backup may have been restored without foreign keys.
- */
-function createDatabaseVerbs(tables: TablePrefix): DatabaseVerbs {
-  const { faults } = createPostgresContents(tables).statements('database', {
+/** Statements that check checksums, foreign keys and indexes. A backup may have been restored without foreign keys. */
+export const databaseStatements = createPerDialect(({ statements }: ContentDialect) =>
+  statements('database', {
     faults: `SELECT 'checksums: ' || CAST(checksum_failures AS text) || ' pages of this database are damaged' AS damage, NULL AS index
        FROM pg_catalog.pg_stat_database WHERE datname = pg_catalog.current_database() AND checksum_failures > 0
      UNION ALL SELECT 'table ' || t.name || ' has no valid foreign key', NULL
@@ -83,18 +85,20 @@ function createDatabaseVerbs(tables: TablePrefix): DatabaseVerbs {
        FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid
        WHERE NOT i.indisvalid AND pg_catalog.starts_with(c.relname, '~') AND pg_catalog.pg_table_is_visible(c.oid)`
   })
-  return {
-    findFaults: async (query) => {
-      const { rows } = await query(faults)
-      const listTexts = (column: 'damage' | 'index'): string[] =>
-        rows.map((row) => row[column]).filter((text) => typeof text === 'string')
-      return { damage: listTexts('damage'), indexes: listTexts('index') }
-    },
-    rebuildIndexes: async (query, indexes) => {
-      // PostgreSQL has quoted these names of indexes.
-      for (const index of indexes) await query({ text: `REINDEX INDEX ${index}` })
-    }
-  }
+)
+
+const databaseVerbs = {
+  findFaults: verb('read', async (query: ContentQuery): Promise<DatabaseCheck> => {
+    const { rows } = await query(databaseStatements(query).faults)
+    const listTexts = (column: 'damage' | 'index'): string[] =>
+      rows.map((row) => row[column]).filter((text) => typeof text === 'string')
+    return { damage: listTexts('damage'), indexes: listTexts('index') }
+  }),
+
+  rebuildIndexes: verb('write', async (query: ContentQuery, indexes: readonly string[]) => {
+    // PostgreSQL has quoted these names of indexes.
+    for (const index of indexes) await query({ text: `REINDEX INDEX ${index}` })
+  })
 }
 
 /** Creates or migrates the tables of a server's content, as `migratePostgres` does. */

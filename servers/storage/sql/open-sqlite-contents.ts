@@ -5,19 +5,18 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import {
   chooseSqliteEngine,
-  createMethods,
   prepareSqliteFile,
   startSqliteThreads,
   startSqliteWorker,
-  type ThreadRole,
-  type VerbMethods
+  type ThreadRole
 } from 'express-did-auth/server-kit'
 import { describeReason, startStep } from '../../config/startup-error.js'
 import { createReserve } from '../disk-space.js'
 import { createFileObjectStore, openSpool } from '../files.js'
 import type { ObjectStore } from '../content-store.js'
 import { createSqlContentStore, type ContentStoreSettings, type OpenContentStore } from './sql-content-store.js'
-import { createSqliteVerbs, type SqliteVerbs } from './sqlite-verbs.js'
+import type { RunContentVerb } from './content-dialect.js'
+import { fileAsWhole, SQLITE_VERBS } from './sqlite-verbs.js'
 import type { ThreadSettings } from './sqlite-worker.js'
 import { SQLITE_TABLES } from './tables.js'
 
@@ -48,18 +47,17 @@ export async function openContentStore(options: ContentStoreOptions): Promise<Op
     const settings: ThreadSettings = { ...opened, synchronous: isDurable ? 'FULL' : 'NORMAL', damage, role }
     return startSqliteWorker(new URL('./sqlite-worker.js', import.meta.url), settings)
   }
-  const { verbs, reads } = createSqliteVerbs()
-  const threads = startSqliteThreads({ start, reads, format: 'clone' })
+  const { run, close } = startSqliteThreads({ start, verbs: SQLITE_VERBS, format: 'clone' })
   const objects = options.objects ?? createFileObjectStore(join(folder, 'objects'), { isSynced: isDurable })
   const engineParts = {
-    verbs,
-    run: threads.run,
+    run,
+    databaseVerbs: fileAsWhole,
     objects,
     spool,
-    erase: (wasInRow: boolean) => rewriteFile(file, createMethods(verbs, threads.run), wasInRow),
+    erase: (wasInRow: boolean) => rewriteFile(file, run, wasInRow),
     // A removal on a full disk may have deleted the reserve.
     onProbe: () => createReserve(file),
-    close: threads.close
+    close
   }
   return createSqlContentStore(engineParts, options)
 }
@@ -79,17 +77,19 @@ function openFolder(folder: string, file: string) {
  * @param isRewritten - false if only the log may contain deleted bytes
  * @returns descriptions of files that may still contain deleted bytes
  */
-async function rewriteFile(file: string, verbs: VerbMethods<SqliteVerbs>, isRewritten: boolean): Promise<string[]> {
+async function rewriteFile(file: string, run: RunContentVerb, isRewritten: boolean): Promise<string[]> {
   const vacuum = async (): Promise<string | undefined> => {
     const [{ size }, { bavail, bsize }] = await Promise.all([stat(file), statfs(file)])
     if (size * VACUUM_FACTOR > bavail * bsize) return 'not enough disk space for a copy'
-    await verbs.vacuum()
+    await run(fileAsWhole.vacuum)
     return undefined
   }
   const remains: string[] = []
   const vacuumFailure = isRewritten ? await retry(vacuum) : undefined
   if (vacuumFailure !== undefined) remains.push(`${file} was not rewritten: ${vacuumFailure}`)
-  const logFailure = await retry(async () => ((await verbs.truncateLog()) ? undefined : 'another process reads it'))
+  const logFailure = await retry(async () =>
+    (await run(fileAsWhole.truncateLog)) ? undefined : 'another process reads it'
+  )
   if (logFailure !== undefined) remains.push(`${file}-wal was not emptied: ${logFailure}`)
   return remains
 }

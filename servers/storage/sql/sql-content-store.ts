@@ -1,21 +1,27 @@
-import {
-  createMethods,
-  createSingleFlight,
-  SweepClock,
-  systemClock,
-  type Clock,
-  type RunVerb
-} from 'express-did-auth/server-kit'
-import type { ContentStore, ObjectStore } from '../content-store.js'
+import { randomBytes } from 'node:crypto'
+import { readFile, rm, writeFile } from 'node:fs/promises'
+import { createSingleFlight, SweepClock, systemClock, type Clock } from 'express-did-auth/server-kit'
+import { getErrorCode } from '../../config/startup-error.js'
+import { ServerError } from '../../http/server-error.js'
+import type { ContentStore, NewContent, ObjectStore } from '../content-store.js'
 import type { Spool } from '../files.js'
-import { toVerbError } from '../storage-error.js'
-import { createInspectionSteps, type ContentInspection } from './inspection-steps.js'
-import { listCids } from './content-steps.js'
-import type { ContentVerbs } from './content-verbs.js'
-import { createObjectWriter } from './object-writer.js'
-import { readRows } from './page-verbs.js'
-import { createStoredContent } from './stored-content.js'
+import { toStorageError, toVerbError } from '../storage-error.js'
+import type { RunContentVerb } from './content-dialect.js'
+import { discardUpload, findContents, repairContent } from './content-steps.js'
+import * as entries from './entry-verbs.js'
+import * as files from './file-verbs.js'
+import * as garbage from './garbage-verbs.js'
+import { createInspection, type ContentInspection } from './inspection.js'
+import type { DatabaseVerbs } from './inspection-verbs.js'
+import { readPages, readRows } from './page-verbs.js'
+import * as pins from './pin-verbs.js'
+import { listCids, type ContentRow } from './rows.js'
+import { createStoredContent, isWhole, MAX_ROW_BYTES, type UploadNeeded } from './stored-content.js'
 
+/**
+ * Maximum number of uploads for one write. A collector may delete an upload if the clock jumps or the process pauses.
+ */
+const MAX_UPLOADS = 3
 /** Minimum time for which the total size of all files is used before it is computed again. */
 const SUM_SECONDS = 10
 /** The same time as a multiple of the duration of the computation, which is 0.1 s for a million files. */
@@ -23,8 +29,8 @@ const SUM_FACTOR = 100
 
 /** Parts of the storage that depend on the engine. */
 export interface SqlContentEngine {
-  readonly verbs: ContentVerbs
-  readonly run: RunVerb
+  readonly run: RunContentVerb
+  readonly databaseVerbs: DatabaseVerbs
   readonly objects: ObjectStore
   readonly spool: Spool
   /** Erases remaining bytes of removed content. @returns descriptions of places that may still contain such bytes */
@@ -57,14 +63,19 @@ export function createSqlContentStore(
   { tracksPins = false, clock = systemClock, monotonicSeconds = () => performance.now() / 1_000 }: ContentStoreSettings
 ): OpenContentStore {
   const { objects, spool } = engine
-  const verbs = createMethods(engine.verbs, (name, args) =>
-    engine.run(name, args).catch((error: unknown) => {
+  const run: RunContentVerb = (verb, ...args) =>
+    engine.run(verb, ...args).catch((error: unknown) => {
       throw toVerbError(error)
     })
-  )
   const now = (): number => clock.nowSeconds()
-  const parts = { objects, spool, verbs, nowSeconds: now }
-  const writer = createObjectWriter(parts)
+  const writer = createContentWriter({ objects, spool, run, nowSeconds: now })
+  const inspection = createInspection({
+    ...engine.databaseVerbs,
+    run,
+    objects,
+    nowSeconds: now,
+    storeContent: (content, write) => writer.store(content, write)
+  })
   const sweepClock = new SweepClock(monotonicSeconds)
   // Make the first reading now, so that the sweep clock trusts the wall clock as early as possible.
   sweepClock.sweepSeconds(now())
@@ -79,7 +90,7 @@ export function createSqlContentStore(
     if (monotonicSeconds() < isFreshUntil) return usedBytes
     return sumOnce(async () => {
       const startedAt = monotonicSeconds()
-      usedBytes = await verbs.storedBytes()
+      usedBytes = await run(files.storedBytes)
       const endedAt = monotonicSeconds()
       isFreshUntil = endedAt + Math.max(SUM_SECONDS, SUM_FACTOR * (endedAt - startedAt))
       return usedBytes
@@ -88,46 +99,50 @@ export function createSqlContentStore(
 
   const collectGarbage: ContentStore['collectGarbage'] = async (nowSeconds, { isFull } = { isFull: false }) => {
     let afterCid: string | undefined = ''
-    while (afterCid !== undefined) afterCid = await verbs.collectUnreferenced(afterCid, nowSeconds)
+    while (afterCid !== undefined) afterCid = await run(garbage.collectUnreferenced, afterCid, nowSeconds)
     const uploadsBefore = Math.min(nowSeconds, sweepClock.sweepSeconds(now()))
-    if (Number.isFinite(uploadsBefore)) await verbs.abandonUploads(uploadsBefore)
+    if (Number.isFinite(uploadsBefore)) await run(garbage.abandonUploads, uploadsBefore)
     // The largest time includes all garbage, for the case that no reader has to finish.
     await writer.deleteGarbage(objects.breaksReaders === true && !isFull ? nowSeconds : Number.MAX_SAFE_INTEGER)
     isFreshUntil = -Infinity
   }
 
   const store: ContentStore = {
-    ...verbs,
     writeEntry: ({ content, ...write }) =>
-      writer.store(content, (row) => verbs.writeEntry({ ...write, content: row, tracksPins }, now())),
-    removeEntries: (removal) => verbs.removeEntries(removal, now()),
+      writer.store(content, (row) => run(entries.writeEntry, { ...write, content: row, tracksPins }, now())),
+    removeEntries: (removal) => run(entries.removeEntries, removal, now()),
+    describeList: (place) => run(entries.describeList, place),
+    listEntries: (place) => run(entries.listEntries, place),
+    listOwnEntries: (did) => run(entries.listOwnEntries, did),
+    readUsage: (did) => run(entries.readUsage, did),
 
     async writeFile({ did, content, nowSeconds, ttlSeconds, bounds }) {
       const post = { did, bounds, usedBytes: await readUsedBytes() }
       const file = { expiresAtSeconds: nowSeconds + ttlSeconds, nowSeconds, tracksPins, post }
       const { changedPins, neededBytes } = await writer.store(content, (row) =>
-        verbs.writeFile({ ...file, content: row })
+        run(files.writeFile, { ...file, content: row })
       )
       usedBytes += neededBytes
       return { changedPins }
     },
+    findFile: (cid, nowSeconds) => run(files.findFile, cid, nowSeconds),
     async deleteExpiredFiles(beforeSeconds) {
       const sweepable = Math.min(beforeSeconds, sweepClock.sweepSeconds(now()))
-      return Number.isFinite(sweepable) && verbs.deleteExpiredFiles(sweepable)
+      return Number.isFinite(sweepable) && run(files.deleteExpiredFiles, sweepable)
     },
 
     async readContents(cids) {
-      const contents = await verbs.findContents(cids)
+      const contents = await run(findContents, cids)
       return contents.map((content) => content && createStoredContent(content, objects))
     },
     repairContent: (content) => writer.repair(content),
 
     async takeDown(cid, reason, nowSeconds) {
       // First refuse the content, so that nothing is added while the entries are removed.
-      await verbs.deny(cid, reason, nowSeconds)
+      await run(garbage.deny, cid, reason, nowSeconds)
       let [removed, step] = [0, { removed: 0, isDone: false, wasInRow: false }]
       while (!step.isDone) {
-        step = await verbs.takeDownStep(cid, nowSeconds)
+        step = await run(garbage.takeDownStep, cid, nowSeconds)
         removed += step.removed
       }
       await collectGarbage(nowSeconds)
@@ -135,19 +150,27 @@ export function createSqlContentStore(
       return { removed, remains: (await engine.erase?.(step.wasInRow)) ?? [] }
     },
 
+    allow: (cid) => run(garbage.allow, cid),
+    isTakenDown: (cid) => run(garbage.isTakenDown, cid),
     collectGarbage,
+    storedBytes: () => run(files.storedBytes),
     async probe() {
-      await verbs.probe()
+      await run(garbage.probe)
       engine.onProbe?.()
     },
     close: () => engine.close(),
 
-    areSettled: async (cids) => (await verbs.findOpenPins(cids)).length === 0,
+    claim: (request) => run(pins.claim, request),
+    finish: (task, nowSeconds) => run(pins.finish, task, nowSeconds),
+    postpone: (task, retryAtSeconds, wasCalled) => run(pins.postpone, task, retryAtSeconds, wasCalled),
+    countOpen: () => run(pins.countOpen),
+    retryNow: (nowSeconds) => run(pins.retryNow, nowSeconds),
+    areSettled: async (cids) => (await run(pins.findOpenPins, cids)).length === 0,
     async comparePins(listOnNode, { isDryRun } = { isDryRun: false }) {
       const onNode = await listOnNode()
       let others = onNode.size
       const absentPages: string[][] = []
-      for await (const { items } of readRows(verbs, 'pins')) {
+      for await (const { items } of readRows(inspection, 'pins')) {
         others -= listCids(items).filter((cid) => onNode.has(cid)).length
         const absentItems = items.filter(({ state, cid }) => state === 'pinned' && !onNode.has(String(cid)))
         if (absentItems.length > 0) absentPages.push(listCids(absentItems))
@@ -156,10 +179,119 @@ export function createSqlContentStore(
       let missing = 0
       for (const cids of absentPages) {
         const lost = cids.filter((cid) => !onNodeNow.has(cid))
-        missing += isDryRun ? lost.length : await verbs.pinAgain(lost)
+        missing += isDryRun ? lost.length : await run(pins.pinAgain, lost)
       }
       return { missing, others }
     }
   }
-  return { store, inspection: createInspectionSteps(verbs, parts, writer), spool }
+  return { store, inspection, spool }
+}
+
+/** Dependencies of the writer of content. */
+interface WriterParts extends Pick<SqlContentEngine, 'run' | 'objects' | 'spool'> {
+  readonly nowSeconds: () => number
+}
+
+/**
+ * Creates the writer of content. It uploads a large object after its name is registered as garbage, and before content
+ * refers to it. If the process ends in between, no content is lost, and the object is deleted later.
+ */
+function createContentWriter({ objects, spool, run, nowSeconds }: WriterParts) {
+  async function upload(name: string, source: NewContent['source']): Promise<void> {
+    if ('file' in source) {
+      await objects.put(name, source.file)
+      return
+    }
+    const file = spool.newFile()
+    try {
+      await writeFile(file, source, { mode: 0o600, flag: 'wx' })
+      await objects.put(name, file)
+    } finally {
+      await rm(file, { force: true })
+    }
+  }
+
+  async function write<T extends object | undefined>(
+    { cid, byteCount, leafHashes, source }: NewContent,
+    verb: (row: ContentRow) => Promise<T | UploadNeeded>
+  ): Promise<{ outcome: T; isUploaded: boolean }> {
+    const info = { cid, byteCount, leafHashes: copyView(leafHashes) }
+    try {
+      if (byteCount <= MAX_ROW_BYTES) {
+        const bytes = 'file' in source ? await readFile(source.file) : source
+        const outcome = await verb({ ...info, bytes: copyView(bytes) })
+        if (!isUploadNeeded(outcome)) return { outcome, isUploaded: false }
+      }
+      for (let uploads = 0; uploads < MAX_UPLOADS; uploads += 1) {
+        const name = `${cid}.${randomBytes(8).toString('hex')}`
+        const first = await verb({ ...info, object: { name, isUploaded: false } })
+        if (!isUploadNeeded(first)) return { outcome: first, isUploaded: false }
+        await upload(name, source)
+        const second = await verb({ ...info, object: { name, isUploaded: true } }).catch(async (error: unknown) => {
+          const code = getErrorCode(error)
+          const kind = code === 'ERR_TAKEN_DOWN' ? 'takedown' : 'removed'
+          // A refused write does not use the object. After any other failure, the object may be in use.
+          if (code !== 'ERR_STORAGE') await run(discardUpload, { cid, byteCount, name }, kind, nowSeconds())
+          throw error
+        })
+        if (!isUploadNeeded(second)) return { outcome: second, isUploaded: true }
+      }
+    } catch (error) {
+      throw toStorageError(error)
+    }
+    throw new ServerError('ERR_STORAGE', { detail: 'the uploads were deleted as garbage' })
+  }
+
+  async function repair(content: NewContent): Promise<void> {
+    await write(content, (row) => run(repairContent, row, nowSeconds()))
+  }
+
+  return {
+    repair,
+
+    /**
+     * Stores content. If large content is already stored, it is verified, and repaired if it is damaged. Small content
+     * is compared in the write's transaction.
+     *
+     * @param verb - writes the row
+     * @throws as `verb`; ServerError ERR_STORAGE_FULL, ERR_STORAGE
+     */
+    async store<T extends object>(
+      content: NewContent,
+      verb: (row: ContentRow) => Promise<T | UploadNeeded>
+    ): Promise<T> {
+      const { outcome, isUploaded } = await write(content, verb)
+      if (isUploaded || content.byteCount <= MAX_ROW_BYTES) return outcome
+      const [stored] = await run(findContents, [content.cid])
+      if (!(await isWhole(stored && createStoredContent(stored, objects)))) await repair(content)
+      return outcome
+    },
+
+    /** Deletes objects that are garbage. Continues after a failure. @throws the first failure at the end */
+    async deleteGarbage(readUntil: number): Promise<void> {
+      let failure: unknown
+      for await (const { items } of readPages('', (after: string) => run(garbage.findGarbage, after, readUntil))) {
+        const deleted: string[] = []
+        for (const { object, overwrite } of items) {
+          try {
+            await objects.delete(object, { overwrite })
+            deleted.push(object)
+          } catch (error) {
+            failure ??= error
+          }
+        }
+        if (deleted.length > 0) await run(garbage.forgetGarbage, deleted)
+      }
+      if (failure !== undefined) throw toStorageError(failure)
+    }
+  }
+}
+
+function isUploadNeeded(outcome: object | undefined): outcome is UploadNeeded {
+  return outcome !== undefined && 'upload' in outcome
+}
+
+/** Copies bytes that are a view of a larger buffer: a message to a thread would otherwise contain the whole buffer. */
+function copyView(bytes: Uint8Array): Uint8Array {
+  return bytes.byteLength === bytes.buffer.byteLength ? bytes : new Uint8Array(bytes)
 }

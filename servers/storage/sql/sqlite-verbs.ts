@@ -1,46 +1,46 @@
-import { isDamaged, type SqlQuery } from 'express-did-auth/server-kit'
-import { sqliteContents } from './content-dialect.js'
-import { createContentVerbs } from './content-verbs.js'
-import type { DatabaseVerbs } from './inspection-verbs.js'
+import { collectVerbs, isDamaged, verb } from 'express-did-auth/server-kit'
+import type { ContentDialect, ContentQuery } from './content-dialect.js'
+import * as contentSteps from './content-steps.js'
+import * as entryVerbs from './entry-verbs.js'
+import * as fileVerbs from './file-verbs.js'
+import * as garbageVerbs from './garbage-verbs.js'
+import * as inspectionVerbs from './inspection-verbs.js'
+import type { DatabaseCheck } from './inspection-verbs.js'
+import * as pageVerbs from './page-verbs.js'
+import * as pinVerbs from './pin-verbs.js'
 
 /** Pattern of problems that can be repaired by rebuilding the indexes. */
 const INDEX_PROBLEM =
   /(?:missing from index|wrong # of entries in index|non-unique entry in index|values? differs? from index) ?(\w*)/
 
-const databaseVerbs: DatabaseVerbs = {
-  findFaults: async (query) => {
+/** Verbs on the file as a whole. */
+export const fileAsWhole = {
+  findFaults: verb('read', async (query: ContentQuery): Promise<DatabaseCheck> => {
     const problems = await findProblems(query)
     const indexes = problems.flatMap((line) => INDEX_PROBLEM.exec(line)?.[1] ?? [])
     return { indexes: [...new Set(indexes)], damage: problems.filter((line) => !INDEX_PROBLEM.test(line)) }
-  },
-  rebuildIndexes: async (query) => {
+  }),
+
+  rebuildIndexes: verb('write', async (query: ContentQuery, _indexes: readonly string[]) => {
     await query({ text: 'REINDEX' })
-  }
+  }),
+
+  vacuum: verb('file', async (query: ContentQuery) => {
+    await query({ text: 'VACUUM' })
+  }),
+
+  /** Empties the write-ahead log. @returns false if another connection still reads the log */
+  truncateLog: verb('file', async (query: ContentQuery) => {
+    return (await query({ text: 'PRAGMA wal_checkpoint(TRUNCATE)' })).rows[0]?.busy === 0
+  })
 }
 
-/** Verbs that the threads of a database run. */
-export type SqliteVerbs = ReturnType<typeof createSqliteVerbs>['verbs']
+const MODULES = [contentSteps, entryVerbs, fileVerbs, garbageVerbs, inspectionVerbs, pageVerbs, pinVerbs]
 
-/**
- * Creates the verbs of contents, and verbs on the file as a whole. `reads` and `fileVerbs` are the names of verbs that
- * run outside of transactions. `fileVerbs` write.
- */
-export function createSqliteVerbs() {
-  const { verbs, reads } = createContentVerbs(sqliteContents, databaseVerbs)
-  const fileVerbs = {
-    async vacuum(query: SqlQuery): Promise<void> {
-      await query({ text: 'VACUUM' })
-    },
+/** Verbs that the threads of a database run, by name. */
+export const SQLITE_VERBS = collectVerbs<ContentDialect>(...MODULES, fileAsWhole)
 
-    /** Empties the write-ahead log. @returns false if another connection still reads the log */
-    async truncateLog(query: SqlQuery): Promise<boolean> {
-      return (await query({ text: 'PRAGMA wal_checkpoint(TRUNCATE)' })).rows[0]?.busy === 0
-    }
-  }
-  return { verbs: { ...verbs, ...fileVerbs }, reads, fileVerbs: Object.keys(fileVerbs) }
-}
-
-async function findProblems(query: SqlQuery): Promise<string[]> {
+async function findProblems(query: ContentQuery): Promise<string[]> {
   try {
     const { rows } = await query({ text: 'PRAGMA integrity_check' })
     return rows

@@ -8,8 +8,8 @@ import {
   type ThreadDatabase
 } from 'express-did-auth/server-kit'
 import { deleteReserve } from '../disk-space.js'
-import { REMOVALS } from './content-verbs.js'
-import { createSqliteVerbs } from './sqlite-verbs.js'
+import { sqliteContents } from './content-dialect.js'
+import { SQLITE_VERBS } from './sqlite-verbs.js'
 
 /** Settings of a thread of a content store. */
 export interface ThreadSettings extends ThreadDatabase {
@@ -30,11 +30,9 @@ const { connection, assertInPlace } = openThreadDatabase(database)
 // A large write extends the write-ahead log. SQLite truncates the log after a checkpoint.
 connection.exec(`PRAGMA journal_size_limit = ${MAX_LOG_BYTES}; PRAGMA cache_size = -${CACHE_KIBIBYTES}`)
 
-const { verbs, reads, fileVerbs } = createSqliteVerbs()
 serveSqlite(parentPort, connection, {
-  verbs,
-  // These verbs run outside of transactions.
-  reads: new Set([...reads, ...fileVerbs]),
+  verbs: SQLITE_VERBS,
+  dialect: sqliteContents,
   /** Refuses writes to a file that is damaged or no longer at its path. */
   beforeGroup() {
     if (damage[0] === 1) throw Object.assign(new Error('the database is damaged'), { code: 'SQLITE_CORRUPT' })
@@ -43,7 +41,7 @@ serveSqlite(parentPort, connection, {
   /** Records damage. Frees space for removals on a full disk: restarts the log, and deletes the reserve file. */
   recover(verb, error) {
     if (isDamaged(error)) damage[0] = 1
-    if (!REMOVALS.has(verb) || !NO_SPACE.has(getSqliteCode(error))) return false
+    if (!verb.freesSpace || !NO_SPACE.has(getSqliteCode(error))) return false
     try {
       connection.exec('PRAGMA wal_checkpoint(RESTART)')
     } catch {

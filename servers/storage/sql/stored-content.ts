@@ -1,29 +1,17 @@
 import { createHash } from 'node:crypto'
-import type { SqlRow } from 'express-did-auth/server-kit'
 import { getErrorCode } from '../../config/startup-error.js'
-import type { ContentInfo, ObjectStore, StoredContent } from '../content-store.js'
+import type { ObjectStore, StoredContent } from '../content-store.js'
 import { ServerError } from '../../http/server-error.js'
 import { isMissing, toStorageError } from '../storage-error.js'
-import { computeCidFromLeaves, LEAF_BYTES } from '../unixfs-blocks.js'
+import { LEAF_BYTES } from '../unixfs-blocks.js'
+import type { FoundContent } from './rows.js'
 
 /** Maximum size of content that is stored in its row. Larger content is stored in an object. */
 export const MAX_ROW_BYTES = 65_536
 
-/** New content as a row, with its bytes if it is small, and otherwise with the name of its object. */
-export interface ContentRow extends ContentInfo {
-  readonly leafHashes: Uint8Array
-  readonly bytes?: Uint8Array
-  readonly object?: { readonly name: string; readonly isUploaded: boolean }
-}
-
 /** Result of a write whose object must be uploaded first. Only the object's name is stored, as garbage. */
 export const UPLOAD_NEEDED = { upload: true } as const
 export type UploadNeeded = typeof UPLOAD_NEEDED
-
-/** Content from a verified row. It is damaged if it has neither bytes nor object. */
-export interface FoundContent extends Omit<ContentRow, 'object'> {
-  readonly object?: string
-}
 
 const HASH_BYTES = 32
 
@@ -96,24 +84,4 @@ export async function isWhole(content: StoredContent | undefined): Promise<boole
     if (isMissing(error)) return false
     throw error
   }
-}
-
-/** Parses and verifies a row. Omits bytes and object if the bytes or the leaf hashes do not match the cid. */
-export function toFoundContent(row: SqlRow): FoundContent {
-  const { cid, byte_count, leaf_hashes, object, bytes } = row
-  const info = { cid: String(cid), byteCount: Number(byte_count) }
-  const leafHashes = toBytes(leaf_hashes) ?? new Uint8Array()
-  const rowBytes = toBytes(bytes)
-  const hashes = rowBytes === undefined ? leafHashes : createHash('sha256').update(rowBytes).digest()
-  if (computeCidFromLeaves(hashes, rowBytes?.length ?? info.byteCount) !== info.cid) return { ...info, leafHashes }
-  return {
-    ...info,
-    leafHashes,
-    ...(rowBytes !== undefined && { bytes: rowBytes }),
-    ...(typeof object === 'string' && { object })
-  }
-}
-
-function toBytes(value: unknown): Uint8Array | undefined {
-  return value instanceof Uint8Array ? value : undefined
 }

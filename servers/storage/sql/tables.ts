@@ -1,8 +1,9 @@
+import { postgresDialect, sqliteDialect, type Dialect } from 'express-did-auth/server-kit'
 import type { PostgresMigration } from 'express-did-auth/stores/postgres'
 import type { TablePrefix } from './content-dialect.js'
 
 /**
- * Tables of contents in PostgreSQL. `prepareSqliteFile` derives the tables of SQLite. `~` stands for the prefix.
+ * Creates the text of the tables of contents. `~` stands for the prefix.
  *
  * - `contents`: one row per cid. Small content is stored in its row, large content in an object. In PostgreSQL, foreign
  *   keys prevent the deletion of content that an entry or a file uses. `bytes` is the last column, because SQLite reads
@@ -19,66 +20,66 @@ import type { TablePrefix } from './content-dialect.js'
  * - `numbers`: entries of new owners have numbers above `reserved`. A probe writes `probes`. In SQLite, `revisions` is
  *   the last revision of a pin.
  */
-const TABLES = `
-CREATE TABLE ~numbers (name text COLLATE "C" PRIMARY KEY, number bigint NOT NULL) WITHOUT ROWID;
+const createTables = ({ words }: Dialect): string => `
+CREATE TABLE ~numbers (name ${words.exactText} PRIMARY KEY, number ${words.bigint} NOT NULL)${words.end({ hasKeyOnly: true })};
 CREATE TABLE ~contents (
-  cid text COLLATE "C" PRIMARY KEY,
+  cid ${words.exactText} PRIMARY KEY,
   byte_count integer NOT NULL,
-  leaf_hashes bytea NOT NULL,
-  object text COLLATE "C",
-  bytes bytea,
+  leaf_hashes ${words.bytes} NOT NULL,
+  object ${words.exactText},
+  bytes ${words.bytes},
   CHECK ((object IS NULL) <> (bytes IS NULL))
-);
-CREATE TABLE ~unreferenced (cid text COLLATE "C" PRIMARY KEY, since bigint NOT NULL) WITHOUT ROWID;
+)${words.end()};
+CREATE TABLE ~unreferenced (cid ${words.exactText} PRIMARY KEY, since ${words.bigint} NOT NULL)${words.end({ hasKeyOnly: true })};
 CREATE TABLE ~garbage (
-  object text COLLATE "C" PRIMARY KEY,
+  object ${words.exactText} PRIMARY KEY,
   kind text NOT NULL CHECK (kind IN ('upload', 'removed', 'takedown')),
-  since bigint NOT NULL,
+  since ${words.bigint} NOT NULL,
   byte_count integer NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE ~denied (cid text COLLATE "C" PRIMARY KEY, reason text NOT NULL, at bigint NOT NULL) WITHOUT ROWID;
+)${words.end({ hasKeyOnly: true })};
+CREATE TABLE ~denied (cid ${words.exactText} PRIMARY KEY, reason text NOT NULL, at ${words.bigint} NOT NULL)${words.end({ hasKeyOnly: true })};
 CREATE TABLE ~owners (
-  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  did text COLLATE "C" NOT NULL UNIQUE,
-  byte_count bigint NOT NULL,
-  entry_count bigint NOT NULL,
-  last_number bigint NOT NULL
-) WITH (fillfactor = 80);
+  id ${words.identityKey},
+  did ${words.exactText} NOT NULL UNIQUE,
+  byte_count ${words.bigint} NOT NULL,
+  entry_count ${words.bigint} NOT NULL,
+  last_number ${words.bigint} NOT NULL
+)${words.end({ fillFactor: 80 })};
 CREATE TABLE ~lists (
-  did text COLLATE "C" REFERENCES ~owners (did),
-  key text COLLATE "C",
-  entry_count bigint NOT NULL,
-  hash bytea NOT NULL,
+  did ${words.exactText}${words.references('~owners (did)')},
+  key ${words.exactText},
+  entry_count ${words.bigint} NOT NULL,
+  hash ${words.bytes} NOT NULL,
   PRIMARY KEY (did, key)
-) WITH (fillfactor = 80) WITHOUT ROWID;
+)${words.end({ fillFactor: 80, hasKeyOnly: true })};
 CREATE TABLE ~entries (
-  owner bigint,
-  key text COLLATE "C",
-  cid text COLLATE "C" REFERENCES ~contents,
-  number bigint NOT NULL,
+  owner ${words.bigint},
+  key ${words.exactText},
+  cid ${words.exactText}${words.references('~contents')},
+  number ${words.bigint} NOT NULL,
   byte_count integer NOT NULL,
   PRIMARY KEY (owner, key, cid)
-);
+)${words.end()};
 CREATE TABLE ~files (
-  cid text COLLATE "C" PRIMARY KEY REFERENCES ~contents,
+  cid ${words.exactText} PRIMARY KEY${words.references('~contents')},
   byte_count integer NOT NULL,
-  expires_at bigint NOT NULL
-) WITHOUT ROWID;
+  expires_at ${words.bigint} NOT NULL
+)${words.end({ hasKeyOnly: true })};
 CREATE TABLE ~posts (
-  did_hash text COLLATE "C" PRIMARY KEY,
-  byte_count bigint NOT NULL,
-  ends_at bigint NOT NULL
-) WITHOUT ROWID;
+  did_hash ${words.exactText} PRIMARY KEY,
+  byte_count ${words.bigint} NOT NULL,
+  ends_at ${words.bigint} NOT NULL
+)${words.end({ hasKeyOnly: true })};
 CREATE TABLE ~pins (
-  cid text COLLATE "C" PRIMARY KEY,
-  revision bigint NOT NULL,
+  cid ${words.exactText} PRIMARY KEY,
+  revision ${words.bigint} NOT NULL,
   state text NOT NULL CHECK (state IN ('pin', 'pinned', 'unpin')),
   attempts integer NOT NULL DEFAULT 0,
   is_in_doubt integer NOT NULL DEFAULT 0,
-  retry_at bigint NOT NULL DEFAULT 0,
-  claimed_revision bigint NOT NULL DEFAULT 0,
-  claimed_until bigint NOT NULL DEFAULT 0
-) WITHOUT ROWID;
+  retry_at ${words.bigint} NOT NULL DEFAULT 0,
+  claimed_revision ${words.bigint} NOT NULL DEFAULT 0,
+  claimed_until ${words.bigint} NOT NULL DEFAULT 0
+)${words.end({ hasKeyOnly: true })};
 CREATE INDEX ~entries_by_cid ON ~entries (cid);
 CREATE INDEX ~files_by_end ON ~files (expires_at, byte_count);
 CREATE INDEX ~posts_by_end ON ~posts (ends_at);
@@ -115,10 +116,10 @@ function splitStatements(text: string, prefix: string): string[] {
     .map((statement) => statement.replaceAll('~', prefix))
 }
 
-export const SQLITE_TABLES: readonly string[] = splitStatements(TABLES + SQLITE_ADDITIONS, '')
+export const SQLITE_TABLES: readonly string[] = splitStatements(createTables(sqliteDialect) + SQLITE_ADDITIONS, '')
 
 /** Creates the migration steps for PostgreSQL. The table `<prefix>_schema` contains the version. */
 export function createContentMigrations(tables: TablePrefix): PostgresMigration[] {
-  const statements = splitStatements(TABLES.replaceAll(' WITHOUT ROWID', '') + POSTGRES_ADDITIONS, `${tables}_`)
+  const statements = splitStatements(createTables(postgresDialect) + POSTGRES_ADDITIONS, `${tables}_`)
   return [{ statements, needsCode: 1 }]
 }

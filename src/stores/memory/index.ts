@@ -1,5 +1,7 @@
 import type { ChallengeFlow, ChallengeUseStore, Store } from '../../ports.js'
 import { USES_OUTLIVE_WINDOW_SECONDS } from '../../protocol/challenge.js'
+import { readField } from '../../protocol/json.js'
+import { callVerb, forwardVerbs } from '../forward-verbs.js'
 import { SweepClock } from '../sweep-clock.js'
 import { createMemoryQuotas } from './memory-quotas.js'
 import { MemorySessions } from './memory-sessions.js'
@@ -37,12 +39,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
   }
   // Each verb runs synchronously to its end, and is therefore atomic.
   const store: Store = {
-    createSession: async (session) => getSessions(session.service).create(session),
-    findSession: async (service, sessionId) => getSessions(service).find(sessionId),
-    rotateRefreshToken: async (rotation) => getSessions(rotation.service).rotate(rotation),
-    endSession: async (service, sessionId, state, nowSeconds) => getSessions(service).end(sessionId, state, nowSeconds),
-    revokeSessions: async (service, user, nowSeconds) => getSessions(service).revokeAll(user, nowSeconds),
-    listSessions: async (service, user, nowSeconds) => getSessions(service).list(user, nowSeconds),
+    ...forwardVerbs('sessions', async (verb, args) => callVerb(getSessions(readService(args[0])), verb, args)),
     ...createChallengeUses(maxChallengeUses, clock),
     ...createMemoryQuotas(maxQuotas),
     // Memory is always available, and there is nothing to release.
@@ -51,6 +48,11 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
   }
   memoryStores.add(store)
   return store
+}
+
+/** Reads the service from the first argument of a verb: the service itself, or an object that contains it. */
+function readService(argument: unknown): string {
+  return String(readField(argument, 'service') ?? argument)
 }
 
 type Window = { expiresAtSeconds: number; countsByUser: Map<string, Record<ChallengeFlow, number>> }

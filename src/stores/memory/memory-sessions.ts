@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import type { NewSession, Rotation } from '../../ports.js'
+import type { NewSession, Rotation, SessionStore } from '../../ports.js'
 import { canonicalDid } from '../../protocol/did.js'
 import type { JsonObject } from '../../protocol/json.js'
 import { judgeRefresh, MAX_SESSIONS_PER_DID } from '../../protocol/session.js'
@@ -11,8 +11,13 @@ import { AgedMap } from './aged-map.js'
 /** Maximum number of expired sessions that are deleted when one is created, so that there is never a long pause. */
 const PURGED_AT_ONCE = 2
 
+/** Verbs of sessions that run synchronously, and are therefore atomic. */
+type SynchronousSessions = {
+  readonly [V in keyof SessionStore]: (...args: Parameters<SessionStore[V]>) => Awaited<ReturnType<SessionStore[V]>>
+}
+
 /** Sessions of one service. */
-export class MemorySessions {
+export class MemorySessions implements SynchronousSessions {
   readonly #maxSessions: number
   readonly #clock: SweepClock
   /** Sessions by id, in the order of creation. They are evicted first, so that new DIDs evict no returning user. */
@@ -27,7 +32,7 @@ export class MemorySessions {
     this.#clock = clock
   }
 
-  create({ sessionId, did, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds }: NewSession): number {
+  createSession({ sessionId, did, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds }: NewSession): number {
     const user = canonicalDid(did)
     this.#deleteExpired(this.#clock.sweepSeconds(nowSeconds))
     this.#trimChain(user, nowSeconds)
@@ -51,12 +56,12 @@ export class MemorySessions {
     return evicted
   }
 
-  find(sessionId: string): StoredSession | undefined {
+  findSession(_service: string, sessionId: string): StoredSession | undefined {
     const record = this.#findRecord(sessionId)
     return record && toStoredSession(record)
   }
 
-  rotate(rotation: Rotation): RefreshVerdict {
+  rotateRefreshToken(rotation: Rotation): RefreshVerdict {
     const record = this.#findRecord(rotation.sessionId)
     if (record === undefined) return 'unknown'
     const verdict = judgeRefresh(toStoredSession(record), rotation)
@@ -75,20 +80,20 @@ export class MemorySessions {
     return verdict
   }
 
-  end(sessionId: string, state: 'loggedOut' | 'revoked', nowSeconds: number): boolean {
+  endSession(_service: string, sessionId: string, state: 'loggedOut' | 'revoked', nowSeconds: number): boolean {
     const record = this.#findRecord(sessionId)
     if (record === undefined || !isActive(record, nowSeconds)) return false
     record.state = state
     return true
   }
 
-  revokeAll(user: string, nowSeconds: number): number {
+  revokeSessions(_service: string, user: string, nowSeconds: number): number {
     const active = this.#listActive(user, nowSeconds)
     for (const record of active) record.state = 'revoked'
     return active.length
   }
 
-  list(user: string, nowSeconds: number): Session[] {
+  listSessions(_service: string, user: string, nowSeconds: number): Session[] {
     return this.#listActive(user, nowSeconds).map(toSession)
   }
 

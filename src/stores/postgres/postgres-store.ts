@@ -1,10 +1,9 @@
 import { createLazy } from '../../lazy.js'
 import type { Store } from '../../ports.js'
-import { postgresDialect } from '../sql/dialect.js'
-import { createMethods, runVerb, type SqlQuery } from '../sql/query.js'
+import { postgresDialect, type Dialect } from '../sql/dialect.js'
+import type { RunVerb, SqlQuery, StoreQuery } from '../sql/query.js'
 import { createSqlStore, type SweepTimes } from '../sql/sql-store.js'
-import { STORE_SINGLE_USE, createStoreVerbs } from '../sql/store-verbs.js'
-import { TABLES } from '../sql/tables.js'
+import { createTables } from '../sql/tables.js'
 import { migratePostgres, type PostgresMigration, type PostgresMigrationOptions } from './migrate-postgres.js'
 import { PostgresDatabase, type PostgresDatabaseOptions, type RepeatOptions } from './postgres-database.js'
 import type { PostgresPool } from './connections.js'
@@ -26,7 +25,11 @@ export interface PostgresStoreOptions extends PostgresDatabaseOptions {
 const MIGRATIONS: readonly PostgresMigration[] = [
   {
     needsCode: 1,
-    statements: [...TABLES, 'ALTER TABLE did_auth_sessions ALTER COLUMN replaced SET STORAGE MAIN', ...QUOTA_TABLES]
+    statements: [
+      ...createTables(postgresDialect),
+      'ALTER TABLE did_auth_sessions ALTER COLUMN replaced SET STORAGE MAIN',
+      ...QUOTA_TABLES
+    ]
   }
 ]
 
@@ -84,23 +87,21 @@ export function openPostgresStore(
   /** Migrates or checks the tables, in the first verb. If the database is unavailable, the next verb tries again. */
   const open = createLazy(() => migratePostgres(database, MIGRATIONS, { ...SCHEMA, mode: migrate ? 'apply' : 'check' }))
   let isOpen = false
-  const createQuery =
-    (options: RepeatOptions): SqlQuery =>
-    async (statement, values) => {
+  const createQuery = (options: RepeatOptions): StoreQuery => {
+    const query: SqlQuery = async (statement, values) => {
       if (!isOpen) await database.inTime(open())
       isOpen = true
       return database.query(statement, values, options)
     }
+    return Object.assign(query, { dialect: postgresDialect })
+  }
   const [repeatable, single] = [createQuery({ isRepeatable: true }), createQuery({})]
-  const verbs = createStoreVerbs(postgresDialect)
-  const methods = createMethods(verbs, (name, args) =>
-    runVerb(verbs, name, STORE_SINGLE_USE.has(name) ? single : repeatable, args)
-  )
+  const run: RunVerb<Dialect> = (verb, ...args) => verb.run(verb.isRepeatable ? repeatable : single, ...args)
   const bounds = { sessions: maxSessions, challengeUses: maxChallengeUses }
   const quotas = createQuotaTable(repeatable, maxQuotas)
   const close = async (): Promise<void> => {
     if (database !== source) await database.close()
   }
-  const engine = { verbs: methods, bounds, sizeSeconds: SIZE_SECONDS, sweepRows: SWEEP_ROWS, quotas, close }
+  const engine = { run, bounds, sizeSeconds: SIZE_SECONDS, sweepRows: SWEEP_ROWS, quotas, close }
   return createSqlStore(engine, times)
 }

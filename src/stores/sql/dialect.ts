@@ -1,3 +1,25 @@
+/** Words of statements that create tables, where SQLite and PostgreSQL differ. Both know `text` and `int`. */
+export interface TableWords {
+  /** Type of text that is compared and ordered by its bytes. */
+  readonly exactText: string
+  readonly bigint: string
+  readonly smallint: string
+  readonly bytes: string
+  /** Type of bytes that are the key of a table which also has an `identity`. */
+  readonly bytesKey: string
+  /** Type of a number that the database counts up. In SQLite, it is the key of the table. */
+  readonly identity: string
+  /** Type of a number that the database counts up, and that is the key of the table. */
+  readonly identityKey: string
+  readonly noBytes: string
+  /** Order of an index in which NULL comes first. */
+  readonly nullsFirst: string
+  /** A foreign key. SQLite has none, because it has one writer, and repairs a damaged file row by row. */
+  readonly references: (target: string) => string
+  /** End of a table. `fillFactor`: percentage of each page that is used at first. `hasKeyOnly`: it has no row id. */
+  readonly end: (options?: { readonly fillFactor?: number; readonly hasKeyOnly?: boolean }) => string
+}
+
 /** Parts of statements that differ between SQLite and PostgreSQL. All other text is the same for both. */
 export interface Dialect {
   /** Prefix of function calls. In PostgreSQL, it excludes functions of the same name that another role has created. */
@@ -18,6 +40,7 @@ export interface Dialect {
   readonly rowCount: (table: string, bound: string) => string
   /** Whether an update rewrites an index if the column's value stays the same. PostgreSQL avoids it (HOT updates). */
   readonly rewritesIndexes: boolean
+  readonly words: TableWords
 }
 
 export const sqliteDialect: Dialect = {
@@ -34,7 +57,21 @@ export const sqliteDialect: Dialect = {
   // The range of ids is an upper bound of the number of rows. Counting ten million rows takes a second.
   rowCount: (table, bound) => `(SELECT CASE WHEN span < ${bound} THEN span ELSE (SELECT count(*) FROM ${table}) END
     FROM (SELECT coalesce((SELECT max(rowid) FROM ${table}) - (SELECT min(rowid) FROM ${table}) + 1, 0) AS span))`,
-  rewritesIndexes: true
+  rewritesIndexes: true,
+  words: {
+    exactText: 'TEXT',
+    bigint: 'INTEGER',
+    smallint: 'INTEGER',
+    bytes: 'BLOB',
+    bytesKey: 'BLOB NOT NULL UNIQUE',
+    identity: 'INTEGER PRIMARY KEY',
+    identityKey: 'INTEGER PRIMARY KEY',
+    noBytes: "x''",
+    nullsFirst: '',
+    references: () => '',
+    // SQLite would store text in a number column unless the table is `STRICT`.
+    end: ({ hasKeyOnly = false } = {}) => (hasKeyOnly ? ' STRICT, WITHOUT ROWID' : ' STRICT')
+  }
 }
 
 export const postgresDialect: Dialect = {
@@ -50,5 +87,18 @@ export const postgresDialect: Dialect = {
   // exact types of built-in operators: otherwise an operator of another role could match better.
   rowCount: (table) => `(SELECT CAST(reltuples AS bigint) FROM pg_catalog.pg_class
     WHERE oid = CAST(pg_catalog.to_regclass('${table}') AS oid))`,
-  rewritesIndexes: false
+  rewritesIndexes: false,
+  words: {
+    exactText: 'text COLLATE "C"',
+    bigint: 'bigint',
+    smallint: 'smallint',
+    bytes: 'bytea',
+    bytesKey: 'bytea PRIMARY KEY',
+    identity: 'bigint GENERATED ALWAYS AS IDENTITY',
+    identityKey: 'bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY',
+    noBytes: "''",
+    nullsFirst: ' NULLS FIRST',
+    references: (target) => ` REFERENCES ${target}`,
+    end: ({ fillFactor } = {}) => (fillFactor === undefined ? '' : ` WITH (fillfactor = ${String(fillFactor)})`)
+  }
 }

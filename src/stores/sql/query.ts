@@ -1,3 +1,5 @@
+import type { Dialect } from './dialect.js'
+
 /** Values of a row by column name. */
 export type SqlRow = Readonly<Record<string, unknown>>
 
@@ -19,38 +21,69 @@ export interface SqlResult {
 /** Runs a statement on a connection or in the transaction of a verb. */
 export type SqlQuery = (statement: SqlStatement, values?: readonly unknown[]) => Promise<SqlResult>
 
-/** An operation of one or more statements. In SQLite, it is one transaction. Each verb has its own parameters. */
-export type SqlVerb = (query: SqlQuery, ...args: never[]) => Promise<unknown>
+/** Runs the statements of a verb, and names the dialect in which they are written. */
+export type VerbQuery<D> = SqlQuery & { readonly dialect: D }
 
-/** Verbs by name. */
-export type SqlVerbs = Readonly<Record<string, SqlVerb>>
+/** Query of the verbs of a store. */
+export type StoreQuery = VerbQuery<Dialect>
 
-/** Verbs as methods for callers, without the `query` parameter. They run on a thread or a connection. */
-export type VerbMethods<V extends SqlVerbs> = {
-  readonly [N in keyof V]: V[N] extends (query: SqlQuery, ...args: infer A) => infer R ? (...args: A) => R : never
+/**
+ * How an engine runs a verb:
+ *
+ * - `read`: writes nothing. SQLite runs it outside of transactions, also in the reader thread.
+ * - `write`: in PostgreSQL, each statement is a transaction. In SQLite, the verb is part of the transaction of a group.
+ * - `transaction`: the verb is one transaction in PostgreSQL too.
+ * - `file`: work on a whole file of SQLite, which writes outside of transactions.
+ */
+export type VerbKind = 'read' | 'write' | 'transaction' | 'file'
+
+/** Properties of a verb that most verbs do not need. */
+export interface VerbTraits {
+  /**
+   * Whether the verb is repeated after a lost connection. Such a verb is idempotent, or recognizes what its first
+   * attempt has written. Default true.
+   */
+  readonly isRepeatable?: boolean
+  /** Whether the verb frees more space than it needs, so that it is repeated when a full disk has space again. */
+  readonly freesSpace?: boolean
 }
 
-/** Runs a verb by its name, in this thread or in another. */
-export type RunVerb = (name: string, args: readonly unknown[]) => Promise<unknown>
-
-/** Runs a verb by its name in this thread. @throws Error if there is no verb of that name; as the verb */
-export async function runVerb(
-  verbs: SqlVerbs,
-  name: string,
-  query: SqlQuery,
-  args: readonly unknown[]
-): Promise<unknown> {
-  const verb = verbs[name]
-  if (verb === undefined) throw new Error(`express-did-auth: no such verb: ${name}`)
-  // The types of the caller's methods ensure that the arguments match the verb.
-  return verb(query, ...(args as never[]))
+/** An operation of one or more statements, which an engine runs in the thread or on the connection that it chooses. */
+export interface SqlVerb<D, A extends readonly unknown[] = never[], R = unknown> extends Required<VerbTraits> {
+  readonly kind: VerbKind
+  readonly run: (query: VerbQuery<D>, ...args: A) => Promise<R>
 }
 
-/** Creates a method for each verb. The methods run the verbs by `run`. */
-export function createMethods<V extends SqlVerbs>(verbs: V, run: RunVerb): VerbMethods<V> {
-  const methods = Object.keys(verbs).map((name) => [name, (...args: unknown[]) => run(name, args)])
-  // Each method has the type of its verb.
-  return Object.fromEntries(methods) as VerbMethods<V>
+/** Creates a verb. Its arguments and its result must be values that can be sent between threads. */
+export function verb<D, A extends readonly unknown[], R>(
+  kind: VerbKind,
+  run: (query: VerbQuery<D>, ...args: A) => Promise<R>,
+  { isRepeatable = true, freesSpace = false }: VerbTraits = {}
+): SqlVerb<D, A, R> {
+  return { kind, run, isRepeatable, freesSpace }
+}
+
+/** Runs a verb, in this thread or in another. */
+export type RunVerb<D> = <A extends readonly unknown[], R>(verb: SqlVerb<D, A, R>, ...args: A) => Promise<R>
+
+/** Collects the verbs that modules export, by name, for threads: a message contains the name of a verb. */
+export function collectVerbs<D>(...modules: readonly object[]): ReadonlyMap<string, SqlVerb<D>> {
+  const isVerb = (value: unknown): value is SqlVerb<D> => typeof value === 'object' && value !== null && 'run' in value
+  const verbs = new Map<string, SqlVerb<D>>()
+  for (const [name, value] of modules.flatMap((module) => Object.entries(module) as [string, unknown][])) {
+    if (isVerb(value)) verbs.set(name, value)
+  }
+  return verbs
+}
+
+/** Returns a function that creates a value once for each dialect, such as the statements of a module. */
+export function createPerDialect<D extends object, T>(create: (dialect: D) => T): (of: { readonly dialect: D }) => T {
+  const created = new WeakMap<D, T>()
+  return ({ dialect }) => {
+    const value = created.get(dialect) ?? create(dialect)
+    created.set(dialect, value)
+    return value
+  }
 }
 
 /** Creates named statements. The name of a prepared statement is the prefix and the key of its text. */

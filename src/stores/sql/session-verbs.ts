@@ -2,10 +2,11 @@ import { Buffer } from 'node:buffer'
 import type { NewSession, Rotation } from '../../ports.js'
 import type { JsonObject } from '../../protocol/json.js'
 import { judgeRefresh, MAX_SESSIONS_PER_DID } from '../../protocol/session.js'
-import type { RefreshVerdict, Session, StoredSession } from '../../protocol/session.js'
-import { packReplacedToken, REPLACED_BYTES, createStoredSession } from '../replaced-tokens.js'
+import type { RefreshVerdict } from '../../protocol/session.js'
+import { packReplacedToken, REPLACED_BYTES } from '../replaced-tokens.js'
 import type { Dialect } from './dialect.js'
-import { createStatements, type SqlQuery, type SqlRow } from './query.js'
+import { createPerDialect, createStatements, verb, type SqlRow, type StoreQuery } from './query.js'
+import { parseStoredSession, STATES } from './rows.js'
 import { computeRowKey, computeUserKey } from './tables.js'
 
 const SECONDS_PER_DAY = 86_400
@@ -13,91 +14,10 @@ const SECONDS_PER_DAY = 86_400
 /** LIMIT that stands for "all", for which SQLite and PostgreSQL have no common syntax. No user has so many sessions. */
 const NO_LIMIT = 1_000_000
 
-/** States of a session. A row stores the index. */
-const STATES = ['active', 'loggedOut', 'revoked'] as const
-
 const SESSION_COLUMNS = 'session_id, did, state, token_claims, created_at, rotated_at, expires_at'
 
-/**
- * Creates the verbs of sessions. Each atomic change is one statement. After it has waited for the lock of a row, it
- * checks the row again, so that only one of several concurrent rotations matches the hash. Statements are idempotent,
- * or report that they may be a repetition.
- */
-export function createSessionVerbs(dialect: Dialect) {
-  const statements = createSessionStatements(dialect)
-  // Indexed columns change at most once a day. If writing them is expensive, try the statement without them first.
-  const rotations = [...(dialect.rewritesIndexes ? [statements.rotate_same_day] : []), statements.rotate]
-
-  const findSession = async (query: SqlQuery, service: string, sessionId: string): Promise<SqlRow | undefined> =>
-    (await query(statements.find, [computeRowKey(service, sessionId)])).rows[0]
-
-  return {
-    findSession,
-
-    /** @param isFull - whether another session must be evicted @returns the number of evicted active sessions */
-    async createSession(query: SqlQuery, session: NewSession, isFull: boolean): Promise<number> {
-      const { service, sessionId, did, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds } = session
-      const [key, user] = [computeRowKey(service, sessionId), computeUserKey(service, did)]
-      const times = [nowSeconds, expiresAtSeconds, computeSweepDay(expiresAtSeconds)]
-      const values = [key, sessionId, user, did, toJson(tokenClaims), toBytes(refreshTokenHash), ...times]
-      const { rowCount } = await query(statements.insert, values)
-      if (rowCount === 0) throw new Error('a session with this id already exists')
-      // A separate statement sees rows that concurrent calls have added, so that the last of them trims the list.
-      await query(statements.trim, [user, nowSeconds])
-      if (!isFull) return 0
-      const { rows } = await query(statements.evict, [key])
-      // Evicted sessions may have ended or expired. Only active ones count.
-      return rows.filter(({ state, expires_at }) => Number(state) === 0 && Number(expires_at) > nowSeconds).length
-    },
-
-    async rotateRefreshToken(query: SqlQuery, rotation: Rotation): Promise<RefreshVerdict> {
-      const { service, sessionId, presentedHash, nextHash, tokenClaims, nowSeconds, nextExpiresAtSeconds } = rotation
-      const key = computeRowKey(service, sessionId)
-      const tokens = [toBytes(presentedHash), toBytes(nextHash), packReplacedToken(presentedHash, nowSeconds)]
-      const times = [nowSeconds, nextExpiresAtSeconds, computeSweepDay(nextExpiresAtSeconds), toDay(nowSeconds)]
-      const values = [key, ...tokens, toJson(tokenClaims), ...times]
-      let isRepeat = false
-      for (const rotate of rotations) {
-        const result = await query(rotate, values)
-        if (result.rowCount > 0) return 'rotate'
-        isRepeat ||= result.isRepeat
-      }
-      const row = await findSession(query, service, sessionId)
-      if (row === undefined) return 'unknown'
-      const verdict = judgeRefresh(parseStoredSession(row), rotation)
-      // The first attempt rotated the token, and its result was lost.
-      if (isRepeat && verdict === 'repeated') return 'rotate'
-      // The statement above decides. Its refusal is final, even if the session looks valid afterwards.
-      if (verdict !== 'reused') return verdict === 'rotate' ? 'replaced' : verdict
-      // If several requests find the theft at once, only the one that revokes the session reports it.
-      const revoked = await query(statements.revoke, [key])
-      return revoked.rowCount > 0 || revoked.isRepeat ? 'reused' : 'ended'
-    },
-
-    async endSession(query: SqlQuery, service: string, id: string, state: 'loggedOut' | 'revoked', nowSeconds: number) {
-      const values = [computeRowKey(service, id), STATES.indexOf(state), nowSeconds]
-      const { rowCount, isRepeat } = await query(statements.end, values)
-      if (rowCount > 0 || !isRepeat) return rowCount > 0
-      const row = await findSession(query, service, id)
-      return row !== undefined && STATES[Number(row.state)] === state && nowSeconds < Number(row.expires_at)
-    },
-
-    async revokeSessions(query: SqlQuery, service: string, did: string, nowSeconds: number): Promise<number> {
-      return (await query(statements.revoke_all, [computeUserKey(service, did), nowSeconds])).rowCount
-    },
-
-    async listSessions(query: SqlQuery, service: string, did: string, nowSeconds: number): Promise<readonly SqlRow[]> {
-      return (await query(statements.list, [computeUserKey(service, did), nowSeconds])).rows
-    },
-
-    /** Deletes sessions that expired before today. @returns their number */
-    async deleteExpiredSessions(query: SqlQuery, nowSeconds: number, limit: number): Promise<number> {
-      return (await query(statements.delete_expired, [toDay(nowSeconds), limit])).rowCount
-    }
-  }
-}
-
-export function createSessionStatements({ schemaPrefix, hex, joinBytes, deleteRows, tryLock }: Dialect) {
+/** Statements of sessions. */
+export const sessionStatements = createPerDialect(({ schemaPrefix, hex, joinBytes, deleteRows, tryLock }: Dialect) => {
   const table = 'did_auth_sessions'
   const replaced = `${schemaPrefix}substr(${joinBytes('$4', 'replaced')}, 1, ${String(REPLACED_BYTES)})`
   const rotate = (set: string, condition: string): string =>
@@ -134,25 +54,94 @@ export function createSessionStatements({ schemaPrefix, hex, joinBytes, deleteRo
       `${tryLock('did_auth_delete_sessions')} AND target.sweep_day <= $1 ORDER BY target.sweep_day LIMIT $2`
     )
   })
-}
+})
 
-/** Parses a session from a row. PostgreSQL may return numbers as text. */
-export function parseSession(row: SqlRow): Session {
-  return {
-    sessionId: String(row.session_id),
-    did: String(row.did),
-    state: STATES[Number(row.state)] ?? 'revoked',
-    tokenClaims: typeof row.token_claims === 'string' ? (JSON.parse(row.token_claims) as JsonObject) : undefined,
-    createdAtSeconds: Number(row.created_at),
-    rotatedAtSeconds: Number(row.rotated_at),
-    expiresAtSeconds: Number(row.expires_at)
+/**
+ * Verbs of sessions. Each atomic change is one statement. After it has waited for the lock of a row, it checks the row
+ * again, so that only one of several concurrent rotations matches the hash. Statements are idempotent, or report that
+ * they may be a repetition. Callers parse rows of sessions in their own thread.
+ */
+export const findSession = verb('read', findRow)
+
+/** @param isFull - whether another session must be evicted @returns the number of evicted active sessions */
+export const createSession = verb('write', async (query: StoreQuery, session: NewSession, isFull: boolean) => {
+  const { service, sessionId, did, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds } = session
+  const [key, user] = [computeRowKey(service, sessionId), computeUserKey(service, did)]
+  const times = [nowSeconds, expiresAtSeconds, computeSweepDay(expiresAtSeconds)]
+  const values = [key, sessionId, user, did, toJson(tokenClaims), toBytes(refreshTokenHash), ...times]
+  const { rowCount } = await query(sessionStatements(query).insert, values)
+  if (rowCount === 0) throw new Error('a session with this id already exists')
+  // A separate statement sees rows that concurrent calls have added, so that the last of them trims the list.
+  await query(sessionStatements(query).trim, [user, nowSeconds])
+  if (!isFull) return 0
+  const { rows } = await query(sessionStatements(query).evict, [key])
+  // Evicted sessions may have ended or expired. Only active ones count.
+  return rows.filter(({ state, expires_at }) => Number(state) === 0 && Number(expires_at) > nowSeconds).length
+})
+
+export const rotateRefreshToken = verb(
+  'write',
+  async (query: StoreQuery, rotation: Rotation): Promise<RefreshVerdict> => {
+    const { service, sessionId, presentedHash, nextHash, tokenClaims, nowSeconds, nextExpiresAtSeconds } = rotation
+    const key = computeRowKey(service, sessionId)
+    const tokens = [toBytes(presentedHash), toBytes(nextHash), packReplacedToken(presentedHash, nowSeconds)]
+    const times = [nowSeconds, nextExpiresAtSeconds, computeSweepDay(nextExpiresAtSeconds), toDay(nowSeconds)]
+    const values = [key, ...tokens, toJson(tokenClaims), ...times]
+    const { rotate, rotate_same_day } = sessionStatements(query)
+    let isRepeat = false
+    // Indexed columns change at most once a day. If writing them is expensive, try the statement without them first.
+    for (const statement of query.dialect.rewritesIndexes ? [rotate_same_day, rotate] : [rotate]) {
+      const result = await query(statement, values)
+      if (result.rowCount > 0) return 'rotate'
+      isRepeat ||= result.isRepeat
+    }
+    const row = await findRow(query, service, sessionId)
+    if (row === undefined) return 'unknown'
+    const verdict = judgeRefresh(parseStoredSession(row), rotation)
+    // The first attempt rotated the token, and its result was lost.
+    if (isRepeat && verdict === 'repeated') return 'rotate'
+    // The statement above decides. Its refusal is final, even if the session looks valid afterwards.
+    if (verdict !== 'reused') return verdict === 'rotate' ? 'replaced' : verdict
+    // If several requests find the theft at once, only the one that revokes the session reports it.
+    const revoked = await query(sessionStatements(query).revoke, [key])
+    return revoked.rowCount > 0 || revoked.isRepeat ? 'reused' : 'ended'
   }
-}
+)
 
-/** Parses a session with its refresh tokens from a row, in which tokens are hexadecimal digits. */
-export function parseStoredSession(row: SqlRow): StoredSession {
-  const hash = Buffer.from(String(row.token_hash), 'hex').toString('base64url')
-  return createStoredSession(parseSession(row), hash, String(row.replaced), 'hex')
+export const endSession = verb(
+  'write',
+  async (query: StoreQuery, service: string, id: string, state: 'loggedOut' | 'revoked', nowSeconds: number) => {
+    const values = [computeRowKey(service, id), STATES.indexOf(state), nowSeconds]
+    const { rowCount, isRepeat } = await query(sessionStatements(query).end, values)
+    if (rowCount > 0 || !isRepeat) return rowCount > 0
+    const row = await findRow(query, service, id)
+    return row !== undefined && STATES[Number(row.state)] === state && nowSeconds < Number(row.expires_at)
+  }
+)
+
+/** Is not repeated after a lost connection, because the number would be wrong. */
+export const revokeSessions = verb(
+  'write',
+  async (query: StoreQuery, service: string, did: string, nowSeconds: number) => {
+    return (await query(sessionStatements(query).revoke_all, [computeUserKey(service, did), nowSeconds])).rowCount
+  },
+  { isRepeatable: false }
+)
+
+export const listSessions = verb(
+  'read',
+  async (query: StoreQuery, service: string, did: string, nowSeconds: number) => {
+    return (await query(sessionStatements(query).list, [computeUserKey(service, did), nowSeconds])).rows
+  }
+)
+
+/** Deletes sessions that expired before today. @returns their number */
+export const deleteExpiredSessions = verb('write', async (query: StoreQuery, nowSeconds: number, limit: number) => {
+  return (await query(sessionStatements(query).delete_expired, [toDay(nowSeconds), limit])).rowCount
+})
+
+async function findRow(query: StoreQuery, service: string, sessionId: string): Promise<SqlRow | undefined> {
+  return (await query(sessionStatements(query).find, [computeRowKey(service, sessionId)])).rows[0]
 }
 
 /** Converts claims to JSON in ASCII, which databases of every encoding accept. */

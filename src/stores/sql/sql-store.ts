@@ -1,9 +1,13 @@
-import type { QuotaStore, Store } from '../../ports.js'
+import type { QuotaStore, Store, StoreVerb } from '../../ports.js'
 import { USES_OUTLIVE_WINDOW_SECONDS } from '../../protocol/challenge.js'
 import { SweepClock } from '../sweep-clock.js'
-import type { VerbMethods } from './query.js'
-import { parseSession, parseStoredSession } from './session-verbs.js'
-import type { FullTables, StoreVerbs, TableBounds } from './store-verbs.js'
+import { forwardVerbs } from '../forward-verbs.js'
+import type { Dialect } from './dialect.js'
+import type { RunVerb, SqlVerb } from './query.js'
+import { parseSession, parseStoredSession } from './rows.js'
+import * as sessionVerbs from './session-verbs.js'
+import * as storeVerbs from './store-verbs.js'
+import type { FullTables, TableBounds } from './store-verbs.js'
 
 /** Bounds of the pause between two sweeps, in seconds. The pause is random, so that instances do not sweep together. */
 const [SHORTEST_PAUSE, LONGEST_PAUSE] = [40, 80]
@@ -17,7 +21,7 @@ export type RepeatDeletion = (deleteBatch: (limit: number) => Promise<number>) =
 
 /** Threads that own a SQLite file, or connections to PostgreSQL. */
 export interface SqlEngine {
-  readonly verbs: VerbMethods<StoreVerbs>
+  readonly run: RunVerb<Dialect>
   readonly bounds: TableBounds
   /** Interval at which the sizes of the tables are read, in seconds of the monotonic clock. */
   readonly sizeSeconds: number
@@ -37,28 +41,28 @@ export type SweepTimes = { readonly clock?: SweepClock; readonly graceSeconds?: 
 
 /** Creates a store of sessions, challenge uses and quotas in SQL, on either engine. */
 export function createSqlStore(engine: SqlEngine, times?: SweepTimes): Store {
-  const { verbs, quotas } = engine
+  const { run, quotas } = engine
   const upkeep = new Upkeep(engine, times)
+  const bySession: Readonly<Record<StoreVerb<'sessions'>, SqlVerb<Dialect>>> = sessionVerbs
   return {
+    ...forwardVerbs('sessions', (name, args) => run(bySession[name], ...(args as never[]))),
     async createSession(session) {
       upkeep.runIfDue(session.nowSeconds)
-      return verbs.createSession(session, (await upkeep.findFullTables()).sessions)
+      return run(sessionVerbs.createSession, session, (await upkeep.findFullTables()).sessions)
     },
     async findSession(service, sessionId) {
-      const row = await verbs.findSession(service, sessionId)
+      const row = await run(sessionVerbs.findSession, service, sessionId)
       return row && parseStoredSession(row)
     },
     rotateRefreshToken(rotation) {
       upkeep.runIfDue(rotation.nowSeconds)
-      return verbs.rotateRefreshToken(rotation)
+      return run(sessionVerbs.rotateRefreshToken, rotation)
     },
-    endSession: verbs.endSession,
-    revokeSessions: verbs.revokeSessions,
-    listSessions: async (...args) => (await verbs.listSessions(...args)).map(parseSession),
-    countChallengeUses: verbs.countChallengeUses,
+    listSessions: async (...args) => (await run(sessionVerbs.listSessions, ...args)).map(parseSession),
+    countChallengeUses: (key) => run(storeVerbs.countChallengeUses, key),
     async consumeChallenge(use) {
       upkeep.runIfDue(use.nowSeconds, use)
-      return verbs.consumeChallenge(use, (await upkeep.findFullTables()).challengeUses)
+      return run(storeVerbs.consumeChallenge, use, (await upkeep.findFullTables()).challengeUses)
     },
     chargeQuota(charge) {
       upkeep.runIfDue(charge.nowSeconds)
@@ -66,7 +70,7 @@ export function createSqlStore(engine: SqlEngine, times?: SweepTimes): Store {
     },
     ping() {
       upkeep.runIfDue()
-      return verbs.ping()
+      return run(storeVerbs.ping)
     },
     async close() {
       await upkeep.close()
@@ -121,7 +125,7 @@ class Upkeep {
   }
 
   async #maintain(nowSeconds: number, isSweepDue: boolean): Promise<void> {
-    const { verbs, quotas } = this.#engine
+    const { run, quotas } = this.#engine
     await this.#readSizes()
     // A failure, such as a statement timeout, must not prevent the sweep.
     await quotas.trim?.(this.#repeat).catch(() => undefined)
@@ -132,10 +136,10 @@ class Upkeep {
     if (sweepSeconds === -Infinity) return
     // The clock may be set back during the sweep. Rows that have not expired by the new time must stay.
     const endSeconds = (): number => Math.min(sweepSeconds, this.#nowSeconds)
-    await this.#repeat((limit) => verbs.deleteExpiredSessions(endSeconds(), limit))
-    await this.#repeat((limit) => verbs.deleteClosedUses(this.#graceSeconds, limit))
+    await this.#repeat((limit) => run(sessionVerbs.deleteExpiredSessions, endSeconds(), limit))
+    await this.#repeat((limit) => run(storeVerbs.deleteClosedUses, this.#graceSeconds, limit))
     if (this.#isClosed) return
-    await verbs.closeWindows(endSeconds() - USES_OUTLIVE_WINDOW_SECONDS, this.#graceSeconds)
+    await run(storeVerbs.closeWindows, endSeconds() - USES_OUTLIVE_WINDOW_SECONDS, this.#graceSeconds)
     await quotas.deleteEnded?.(this.#repeat, endSeconds())
     const { sessions, challengeUses } = await this.findFullTables()
     if (sessions || challengeUses) await this.#readSizes()
@@ -143,10 +147,10 @@ class Upkeep {
 
   #readSizes(): Promise<FullTables> {
     this.#sizesReadAt = performance.now()
-    const { verbs, bounds } = this.#engine
+    const { run, bounds } = this.#engine
     const previous = this.#full ?? { sessions: false, challengeUses: false }
     // Ignore the error: if the engine is unavailable, the verbs throw it.
-    return (this.#full = verbs.findFullTables(bounds).catch(() => previous))
+    return (this.#full = run(storeVerbs.findFullTables, bounds).catch(() => previous))
   }
 
   readonly #repeat: RepeatDeletion = async (deleteBatch) => {

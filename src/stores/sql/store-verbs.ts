@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { ChallengeFlow, ChallengeUse, ChallengeUseKey } from '../../ports.js'
 import type { Dialect } from './dialect.js'
-import { createStatements, type SqlQuery } from './query.js'
-import { createSessionVerbs } from './session-verbs.js'
+import { createPerDialect, createStatements, verb, type StoreQuery } from './query.js'
 import { computeUserKey } from './tables.js'
 
 const TABLE = 'did_auth_challenge_uses'
@@ -16,71 +15,9 @@ export type TableBounds = Readonly<Record<'sessions' | 'challengeUses', number>>
 /** Whether each table has reached its maximum, approximately. */
 export type FullTables = Readonly<Record<keyof TableBounds, boolean>>
 
-/** Verbs of a store. They have no state between calls. */
-export type StoreVerbs = ReturnType<typeof createStoreVerbs>
-
-/** Creates the verbs. Each challenge use has a random id, by which a repeated statement recognizes its own row. */
-export function createStoreVerbs(dialect: Dialect) {
-  const statements = createStoreStatements(dialect)
-  return {
-    ...createSessionVerbs(dialect),
-
-    async countChallengeUses(query: SqlQuery, key: ChallengeUseKey): Promise<Record<ChallengeFlow, number>> {
-      const { rows } = await query(statements.find_use, listKeyValues(key))
-      return { logIn: Number(rows[0]?.log_in ?? 0), signUp: Number(rows[0]?.sign_up ?? 0) }
-    },
-
-    /** @param isFull - whether no row may be added */
-    async consumeChallenge(query: SqlQuery, use: ChallengeUse, isFull: boolean) {
-      const { flow, useCount, consumesBoth, nowSeconds, expiresAtSeconds } = use
-      if (nowSeconds >= expiresAtSeconds) return 'taken'
-      const key = listKeyValues(use)
-      if (isFull && useCount === 0 && (await query(statements.find_use, key)).rowCount === 0) return 'full'
-      const countAfter = (column: ChallengeFlow): number => (column === flow || consumesBoth ? useCount + 1 : 0)
-      const values = [...key, countAfter('logIn'), countAfter('signUp'), randomBytes(USE_BYTES), expiresAtSeconds]
-      const { rowCount } = await query(statements[`${useCount === 0 ? 'first' : 'next'}_${COLUMNS[flow]}`], values)
-      return rowCount > 0 ? 'consumed' : 'taken'
-    },
-
-    /**
-     * Closes expired windows permanently: their challenges stay invalid even if the clock is set back. Does nothing
-     * until the grace period of the windows that were closed last is over.
-     */
-    async closeWindows(query: SqlQuery, endSeconds: number, graceSeconds: number): Promise<void> {
-      await query(statements.close_windows, [endSeconds, graceSeconds])
-    },
-
-    /** @param graceSeconds - longer than any statement runs, because an older statement could add a use again */
-    async deleteClosedUses(query: SqlQuery, graceSeconds: number, limit: number): Promise<number> {
-      return (await query(statements.delete_uses, [graceSeconds, limit])).rowCount
-    },
-
-    async findFullTables(query: SqlQuery, bounds: TableBounds): Promise<FullTables> {
-      const { rows } = await query(statements.full_tables, [bounds.sessions, bounds.challengeUses])
-      return { sessions: Number(rows[0]?.sessions) === 1, challengeUses: Number(rows[0]?.challenge_uses) === 1 }
-    },
-
-    /** Writes a row, and therefore fails on a full disk, a read-only file or a missing synchronous standby. */
-    async ping(query: SqlQuery): Promise<void> {
-      await query(statements.ping)
-    }
-  }
-}
-
-const READS: readonly (keyof StoreVerbs)[] = ['findSession', 'listSessions', 'countChallengeUses', 'findFullTables']
-
-/** Verbs that write nothing. SQLite runs them outside of transactions. */
-export const STORE_READS = new Set<string>(READS)
-
-/**
- * Verbs that are not repeated after a lost connection, because their result, a number, would be wrong. The others are
- * idempotent, or recognize the token, state or use that their first attempt has written. Bounds of tables and quotas
- * are approximate: a repeated eviction may delete one more session, and a repeated charge may count twice.
- */
-export const STORE_SINGLE_USE: ReadonlySet<string> = new Set<keyof StoreVerbs>(['revokeSessions'])
-
-/** Creates the statements of challenge uses, table sizes and pings. */
-export function createStoreStatements({ schemaPrefix, greatest, tryLock, nowSeconds, deleteRows, rowCount }: Dialect) {
+/** Statements of challenge uses, table sizes and pings. */
+export const storeStatements = createPerDialect((dialect: Dialect) => {
+  const { schemaPrefix, greatest, tryLock, nowSeconds, deleteRows, rowCount } = dialect
   const isOpen = "$6 > (SELECT number FROM did_auth_numbers WHERE name = 'usesForgottenUntil')"
   /** Adds a row, or updates one in which only the other flow was used. */
   const first = (flow: ChallengeFlow): string =>
@@ -116,8 +53,54 @@ export function createStoreStatements({ schemaPrefix, greatest, tryLock, nowSeco
     full_tables: `SELECT ${isFull('did_auth_sessions', '$1')} AS sessions, ${isFull(TABLE, '$2')} AS challenge_uses`,
     ping: "UPDATE did_auth_numbers SET number = number + 1 WHERE name = 'pings'"
   })
-}
+})
 
+/** Verbs of challenge uses. Each use has a random id, by which a repeated statement recognizes its own row. */
+export const countChallengeUses = verb(
+  'read',
+  async (query: StoreQuery, key: ChallengeUseKey): Promise<Record<ChallengeFlow, number>> => {
+    const { rows } = await query(storeStatements(query).find_use, listKeyValues(key))
+    return { logIn: Number(rows[0]?.log_in ?? 0), signUp: Number(rows[0]?.sign_up ?? 0) }
+  }
+)
+
+/** @param isFull - whether no row may be added */
+export const consumeChallenge = verb('write', async (query: StoreQuery, use: ChallengeUse, isFull: boolean) => {
+  const { flow, useCount, consumesBoth, nowSeconds, expiresAtSeconds } = use
+  if (nowSeconds >= expiresAtSeconds) return 'taken'
+  const key = listKeyValues(use)
+  if (isFull && useCount === 0 && (await query(storeStatements(query).find_use, key)).rowCount === 0) return 'full'
+  const countAfter = (column: ChallengeFlow): number => (column === flow || consumesBoth ? useCount + 1 : 0)
+  const values = [...key, countAfter('logIn'), countAfter('signUp'), randomBytes(USE_BYTES), expiresAtSeconds]
+  const { rowCount } = await query(
+    storeStatements(query)[`${useCount === 0 ? 'first' : 'next'}_${COLUMNS[flow]}`],
+    values
+  )
+  return rowCount > 0 ? 'consumed' : 'taken'
+})
+
+/**
+ * Closes expired windows permanently: their challenges stay invalid even if the clock is set back. Does nothing
+ * until the grace period of the windows that were closed last is over.
+ */
+export const closeWindows = verb('write', async (query: StoreQuery, endSeconds: number, graceSeconds: number) => {
+  await query(storeStatements(query).close_windows, [endSeconds, graceSeconds])
+})
+
+/** @param graceSeconds - longer than any statement runs, because an older statement could add a use again */
+export const deleteClosedUses = verb('write', async (query: StoreQuery, graceSeconds: number, limit: number) => {
+  return (await query(storeStatements(query).delete_uses, [graceSeconds, limit])).rowCount
+})
+
+export const findFullTables = verb('read', async (query: StoreQuery, bounds: TableBounds): Promise<FullTables> => {
+  const { rows } = await query(storeStatements(query).full_tables, [bounds.sessions, bounds.challengeUses])
+  return { sessions: Number(rows[0]?.sessions) === 1, challengeUses: Number(rows[0]?.challenge_uses) === 1 }
+})
+
+/** Writes a row, and therefore fails on a full disk, a read-only file or a missing synchronous standby. */
+export const ping = verb('write', async (query: StoreQuery) => {
+  await query(storeStatements(query).ping)
+})
 function listKeyValues({ service, did, window }: ChallengeUseKey): unknown[] {
   return [computeUserKey(service, did), window]
 }

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
 import type { Buffer } from 'node:buffer'
 import { canonicalDid } from '../../protocol/did.js'
+import type { Dialect } from './dialect.js'
 
 /**
- * Tables of sessions and challenge uses in PostgreSQL. `translateToSqlite` derives the tables of SQLite.
+ * Creates the statements for the tables of sessions and challenge uses.
  *
  * A refresh updates an index at most once a day, because only two indexed columns change. Both are days since the Unix
  * epoch. `sweep_day` is the first day that begins after the session's expiry. `refreshed_day` is the day of the last
@@ -13,40 +14,40 @@ import { canonicalDid } from '../../protocol/did.js'
  *
  * In `did_auth_numbers`, `usesForgottenUntil` is the end of the newest closed window, and `pings` is written by pings.
  */
-export const TABLES: readonly string[] = [
+export const createTables = ({ words }: Pick<Dialect, 'words'>): readonly string[] => [
   `CREATE TABLE did_auth_sessions (
-    session_key bytea PRIMARY KEY,
-    session_id text COLLATE "C" NOT NULL,
-    user_key bytea NOT NULL,
+    session_key ${words.bytesKey},
+    session_id ${words.exactText} NOT NULL,
+    user_key ${words.bytes} NOT NULL,
     did text NOT NULL,
-    state smallint NOT NULL DEFAULT 0,
+    state ${words.smallint} NOT NULL DEFAULT 0,
     token_claims text,
-    token_hash bytea NOT NULL,
-    replaced bytea NOT NULL DEFAULT '',
-    created_at bigint NOT NULL,
-    rotated_at bigint NOT NULL,
-    expires_at bigint NOT NULL,
+    token_hash ${words.bytes} NOT NULL,
+    replaced ${words.bytes} NOT NULL DEFAULT ${words.noBytes},
+    created_at ${words.bigint} NOT NULL,
+    rotated_at ${words.bigint} NOT NULL,
+    expires_at ${words.bigint} NOT NULL,
     sweep_day int NOT NULL,
     refreshed_day int,
-    number bigint GENERATED ALWAYS AS IDENTITY
-  ) WITH (fillfactor = 50)`,
+    number ${words.identity}
+  )${words.end({ fillFactor: 50 })}`,
   `CREATE TABLE did_auth_challenge_uses (
-    user_key bytea NOT NULL,
-    challenge_window bigint NOT NULL,
+    user_key ${words.bytes} NOT NULL,
+    challenge_window ${words.bigint} NOT NULL,
     log_in int NOT NULL,
     sign_up int NOT NULL,
-    last_use bytea NOT NULL,
-    expires_at bigint NOT NULL,
+    last_use ${words.bytes} NOT NULL,
+    expires_at ${words.bigint} NOT NULL,
     PRIMARY KEY (user_key, challenge_window)
-  )`,
+  )${words.end()}`,
   `CREATE TABLE did_auth_numbers (
-    name text COLLATE "C" PRIMARY KEY,
-    number bigint NOT NULL,
-    changed_at bigint NOT NULL DEFAULT 0
-  )`,
+    name ${words.exactText} PRIMARY KEY,
+    number ${words.bigint} NOT NULL,
+    changed_at ${words.bigint} NOT NULL DEFAULT 0
+  )${words.end()}`,
   'CREATE INDEX did_auth_sessions_by_user ON did_auth_sessions (user_key, number)',
   'CREATE INDEX did_auth_sessions_by_end ON did_auth_sessions (sweep_day)',
-  'CREATE INDEX did_auth_sessions_by_refresh ON did_auth_sessions (refreshed_day NULLS FIRST, number)',
+  `CREATE INDEX did_auth_sessions_by_refresh ON did_auth_sessions (refreshed_day${words.nullsFirst}, number)`,
   'CREATE INDEX did_auth_challenge_uses_by_end ON did_auth_challenge_uses (expires_at)',
   `INSERT INTO did_auth_numbers (name, number) VALUES ('usesForgottenUntil', 0), ('pings', 0)`
 ]

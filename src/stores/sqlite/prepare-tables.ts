@@ -11,26 +11,6 @@ import { findInode, type OpenedFile } from './thread-database.js'
 
 const VERSION = 1
 
-/** Replacements in PostgreSQL's statements, in order. Without `STRICT`, SQLite would store text in a number column. */
-const DIFFERENCES: readonly (readonly [RegExp, string])[] = [
-  [/ WITH \(fillfactor = \d+\)/, ''],
-  [/(?<=^CREATE TABLE .*\))$/s, ' STRICT'],
-  [/ WITHOUT ROWID$/, ' STRICT, WITHOUT ROWID'],
-  [/\bbigint GENERATED ALWAYS AS IDENTITY(?: PRIMARY KEY)?/, 'INTEGER PRIMARY KEY'],
-  [/\b(?:big|small)?int(?:eger)?\b/g, 'INTEGER'],
-  [/\btext(?: COLLATE "C")?/g, 'TEXT'],
-  [/\bbytea PRIMARY KEY/g, 'BLOB NOT NULL UNIQUE'],
-  [/\bbytea\b/g, 'BLOB'],
-  [/DEFAULT ''/g, "DEFAULT x''"],
-  [/ REFERENCES \w+(?: \(\w+\))?/g, ''],
-  [/ NULLS FIRST/g, '']
-]
-
-/** Translates a PostgreSQL statement that creates a table or an index to SQLite. It may contain `WITHOUT ROWID`. */
-function translateToSqlite(statement: string): string {
-  return DIFFERENCES.reduce((text, [pattern, replacement]) => text.replace(pattern, replacement), statement)
-}
-
 /**
  * Prepares the tables of a file on the caller's thread, so that faults of the file are reported at once.
  *
@@ -63,7 +43,7 @@ export function prepareTables(connection: SqliteConnection, statements: readonly
   try {
     connection.exec('BEGIN IMMEDIATE')
     if (connection.prepare('SELECT 1 FROM sqlite_master WHERE name = ?').get(numbers) === undefined) {
-      for (const text of statements) connection.exec(translateToSqlite(text))
+      for (const text of statements) connection.exec(text)
       connection.exec(`INSERT INTO ${numbers} (name, number) VALUES ('version', ${String(VERSION)})`)
     }
     const version = connection.prepare(`SELECT number FROM ${numbers} WHERE name = 'version'`).get()?.number

@@ -1,22 +1,22 @@
 import type { MessagePort } from 'node:worker_threads'
 import { limitMilliseconds } from '../../time-limits.js'
-import { runVerb, type SqlQuery, type SqlResult, type SqlStatement, type SqlVerbs } from '../sql/query.js'
+import type { SqlQuery, SqlResult, SqlStatement, SqlVerb } from '../sql/query.js'
 import { isBusy, rollBack, getSqliteCode, type SqliteConnection, type SqliteValue } from './sqlite-engine.js'
 import { CLOSE, type Batch, type Reply, type Request } from './sqlite-thread.js'
 
 /** Verbs that a thread runs on its database, and hooks. */
-export interface ServedVerbs {
-  readonly verbs: SqlVerbs
-  /** Verbs that write nothing. They run outside of transactions, and are answered before the others commit. */
-  readonly reads: ReadonlySet<string>
+export interface ServedVerbs<D> {
+  /** Verbs by the names that messages contain. */
+  readonly verbs: ReadonlyMap<string, SqlVerb<D>>
+  readonly dialect: D
   /** Called in each transaction before its first verb. If it throws, all verbs of the group fail. */
   readonly beforeGroup?: () => void
   /** Tries to remove the cause of a verb's error. If it returns true, a verb that writes is repeated once. */
-  readonly recover?: (verb: string, error: unknown) => boolean
+  readonly recover?: (verb: SqlVerb<D>, error: unknown) => boolean
 }
 
 /** Runs the verbs that a `SqliteThread` sends to this thread, in the order of arrival. */
-export function serveSqlite(port: MessagePort, connection: SqliteConnection, served: ServedVerbs): void {
+export function serveSqlite<D>(port: MessagePort, connection: SqliteConnection, served: ServedVerbs<D>): void {
   // The main thread has already warned that node:sqlite is experimental.
   process.removeAllListeners('warning')
   let replies: Reply[] = []
@@ -36,7 +36,9 @@ export function serveSqlite(port: MessagePort, connection: SqliteConnection, ser
     const calledAt = performance.now() - waitedMilliseconds
     const postedBefore = posted
     for (const request of requests) {
-      if (served.reads.has(request[1])) await group.read(request)
+      const kind = served.verbs.get(request[1])?.kind
+      // Reads and work on the whole file are answered before the others commit.
+      if (kind === 'read' || kind === 'file') await group.read(request)
       else group.add(request, calledAt)
     }
     flush()
@@ -80,10 +82,10 @@ const PAUSE_MILLISECONDS = 5
  * The verbs of a group run one after another, each in a savepoint: if one throws, only its own changes are rolled back.
  * While another process writes, the group is retried every 5 ms, and the thread does other work in between.
  */
-export class GroupCommit {
+export class GroupCommit<D> {
   readonly #connection: SqliteConnection
   readonly #run: RunStatement
-  readonly #served: Omit<ServedVerbs, 'reads'>
+  readonly #served: ServedVerbs<D>
   readonly #reply: (reply: Reply) => void
   #waiting: Waiting[] = []
   /** Number of verbs, from the front, that run one by one because their group failed. */
@@ -91,7 +93,7 @@ export class GroupCommit {
   #timer: NodeJS.Timeout | undefined
   #isRunning = false
 
-  constructor(connection: SqliteConnection, served: Omit<ServedVerbs, 'reads'>, reply: (reply: Reply) => void) {
+  constructor(connection: SqliteConnection, served: ServedVerbs<D>, reply: (reply: Reply) => void) {
     this.#connection = connection
     this.#run = createStatementRunner(connection)
     this.#served = served
@@ -102,7 +104,7 @@ export class GroupCommit {
     try {
       this.#reply([id, await this.#call(name, args)])
     } catch (error) {
-      this.#served.recover?.(name, error)
+      this.#recover(name, error)
       this.#reply(toFailure(id, error))
     }
   }
@@ -176,9 +178,14 @@ export class GroupCommit {
   /** Answers or repeats a failed verb. No transaction is open, so that `recover` can free disk space. */
   #fail(waiting: Waiting, error: unknown): void {
     const [id, name] = waiting.request
-    const isRepeated = this.#served.recover?.(name, error) === true && waiting.isRetry !== true
+    const isRepeated = this.#recover(name, error) && waiting.isRetry !== true
     if (isRepeated) this.#waiting.push({ ...waiting, isRetry: true })
     else this.#reply(toFailure(id, error))
+  }
+
+  #recover(name: string, error: unknown): boolean {
+    const verb = this.#served.verbs.get(name)
+    return verb !== undefined && this.#served.recover?.(verb, error) === true
   }
 
   async #call(name: string, args: readonly unknown[]): Promise<unknown> {
@@ -199,7 +206,11 @@ export class GroupCommit {
       }
     }
     try {
-      return await runVerb(this.#served.verbs, name, query, args)
+      const { verbs, dialect } = this.#served
+      const verb = verbs.get(name)
+      if (verb === undefined) throw new Error(`express-did-auth: no such verb: ${name}`)
+      // The types of the caller's verbs ensure that the arguments match the verb.
+      return await verb.run(Object.assign(query, { dialect }), ...(args as never[]))
     } finally {
       hasEnded = true
     }

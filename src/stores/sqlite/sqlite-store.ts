@@ -1,11 +1,12 @@
 import type { Worker } from 'node:worker_threads'
 import type { Store } from '../../ports.js'
 import { createMemoryQuotas } from '../memory/memory-quotas.js'
-import { sqliteDialect } from '../sql/dialect.js'
-import { createMethods } from '../sql/query.js'
+import { sqliteDialect, type Dialect } from '../sql/dialect.js'
+import { collectVerbs } from '../sql/query.js'
+import * as sessionVerbs from '../sql/session-verbs.js'
 import { createSqlStore, type SweepTimes } from '../sql/sql-store.js'
-import { STORE_READS, createStoreVerbs } from '../sql/store-verbs.js'
-import { TABLES } from '../sql/tables.js'
+import * as storeVerbs from '../sql/store-verbs.js'
+import { createTables } from '../sql/tables.js'
 import { prepareFile } from './prepare-tables.js'
 import { chooseEngine, isFile, type EngineName } from './sqlite-engine.js'
 import { startSqliteThreads } from './sqlite-thread.js'
@@ -53,15 +54,15 @@ export function openSqliteStore(
   engine: EngineName = chooseEngine(),
   times?: SweepTimes
 ): Store {
-  const opened = prepareFile(file, engine, TABLES, 'did_auth_numbers')
+  const opened = prepareFile(file, engine, createTables(sqliteDialect), 'did_auth_numbers')
   const start = (role: ThreadRole): Worker => {
     const database: ThreadDatabase = { ...opened, engine, synchronous: 'FULL', role }
     return startWorker(new URL('./worker.js', import.meta.url), database)
   }
-  const threads = startSqliteThreads({ start, reads: isFile(file) ? STORE_READS : new Set() })
-  const verbs = createMethods(createStoreVerbs(sqliteDialect), threads.run)
+  const verbs = collectVerbs<Dialect>(sessionVerbs, storeVerbs)
+  const { run, close } = startSqliteThreads({ start, verbs, hasReader: isFile(file) })
   const bounds = { sessions: maxSessions, challengeUses: maxChallengeUses }
   const quotas = createMemoryQuotas(maxQuotas)
   const sizes = { bounds, sizeSeconds: SIZE_SECONDS, sweepRows: SWEEP_ROWS }
-  return createSqlStore({ verbs, ...sizes, quotas, close: threads.close }, times)
+  return createSqlStore({ run, ...sizes, quotas, close }, times)
 }

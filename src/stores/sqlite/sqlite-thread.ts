@@ -1,5 +1,5 @@
 import type { Worker } from 'node:worker_threads'
-import type { RunVerb } from '../sql/query.js'
+import type { RunVerb, SqlVerb } from '../sql/query.js'
 import type { ThreadRole } from './thread-database.js'
 
 /** A request to run a verb. */
@@ -51,8 +51,11 @@ export class SqliteThread {
     this.#worker = this.#start()
   }
 
-  /** Runs a verb. @throws Error with the `code` of SQLite, or if the store is closed or its thread has ended */
-  readonly run: RunVerb = (verb, args) => {
+  /**
+   * Runs a verb by its name.
+   * @throws Error with the `code` of SQLite, or if the store is closed or its thread has ended
+   */
+  run(verb: string, args: readonly unknown[]): Promise<unknown> {
     if (this.#closing !== undefined) return Promise.reject(new Error('express-did-auth: the store is closed'))
     return new Promise((resolve, reject) => {
       this.#lastId += 1
@@ -146,10 +149,12 @@ export class SqliteThread {
 }
 
 /** Options of {@link startSqliteThreads}. */
-export interface SqliteThreadsOptions extends Pick<SqliteThreadOptions, 'format'> {
+export interface SqliteThreadsOptions<D> extends Pick<SqliteThreadOptions, 'format'> {
   readonly start: (role: ThreadRole) => Worker
-  /** Verbs that may run in the reader thread. Empty for a database in memory, which has only one connection. */
-  readonly reads: ReadonlySet<string>
+  /** Verbs by the names that the threads know. */
+  readonly verbs: ReadonlyMap<string, SqlVerb<D>>
+  /** Whether a second thread may read. False for a database in memory, which has only one connection. Default true. */
+  readonly hasReader?: boolean
 }
 
 /** Duration of a write after which the reader thread is started, so that no later read waits for its start. */
@@ -161,28 +166,34 @@ const SLOW_MILLISECONDS = 20
  * written. A read sees every write that was answered before: the answer is sent after the commit, and each read has a
  * new snapshot.
  */
-export function startSqliteThreads({ start, format, reads }: SqliteThreadsOptions): {
-  run: RunVerb
+export function startSqliteThreads<D>({ start, format, verbs, hasReader = true }: SqliteThreadsOptions<D>): {
+  run: RunVerb<D>
   close: () => Promise<void>
 } {
   const startAs = (role: ThreadRole): SqliteThread =>
     new SqliteThread({ start: () => start(role), ...(format !== undefined && { format }) })
+  const names = new Map<unknown, string>([...verbs].map(([name, verb]) => [verb, name]))
   const writer = startAs('writer')
   let reader: SqliteThread | undefined
   let [writes, isClosed] = [0, false]
+  const write = async (name: string, args: readonly unknown[]): Promise<unknown> => {
+    const startedAt = performance.now()
+    writes += 1
+    try {
+      return await writer.run(name, args)
+    } finally {
+      writes -= 1
+      if (performance.now() - startedAt > SLOW_MILLISECONDS && !isClosed && hasReader) reader ??= startAs('reader')
+    }
+  }
+  const run = async (verb: SqlVerb<D>, ...args: readonly unknown[]): Promise<unknown> => {
+    const name = names.get(verb) ?? 'undefined'
+    if (verb.kind !== 'read' || !hasReader) return write(name, args)
+    return (writes === 0 || isClosed ? writer : (reader ??= startAs('reader'))).run(name, args)
+  }
   return {
-    run: async (name, args) => {
-      if (reads.has(name)) return (writes === 0 || isClosed ? writer : (reader ??= startAs('reader'))).run(name, args)
-      const startedAt = performance.now()
-      writes += 1
-      try {
-        return await writer.run(name, args)
-      } finally {
-        writes -= 1
-        if (performance.now() - startedAt > SLOW_MILLISECONDS && !isClosed && reads.size > 0)
-          reader ??= startAs('reader')
-      }
-    },
+    // A thread returns the result of the verb that has the name.
+    run: run as RunVerb<D>,
     close: async () => {
       isClosed = true
       await Promise.all([reader?.close(), writer.close()])

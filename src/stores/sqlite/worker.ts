@@ -1,8 +1,10 @@
 /** Worker thread of a SQLite store, which runs verbs on its database. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { sqliteDialect } from '../sql/dialect.js'
-import { STORE_READS, createStoreVerbs } from '../sql/store-verbs.js'
-import { TABLES } from '../sql/tables.js'
+import { collectVerbs } from '../sql/query.js'
+import * as sessionVerbs from '../sql/session-verbs.js'
+import * as storeVerbs from '../sql/store-verbs.js'
+import { createTables } from '../sql/tables.js'
 import { prepareTables } from './prepare-tables.js'
 import { serveSqlite } from './serve-sqlite.js'
 import { openThreadDatabase, type ThreadDatabase } from './thread-database.js'
@@ -10,9 +12,9 @@ import { openThreadDatabase, type ThreadDatabase } from './thread-database.js'
 if (parentPort === null) throw new Error('express-did-auth: this file is started by sqliteStore')
 const database = workerData as ThreadDatabase
 const { connection, assertInPlace } = openThreadDatabase(database)
-if (database.inode === undefined) prepareTables(connection, TABLES, 'did_auth_numbers')
+if (database.inode === undefined) prepareTables(connection, createTables(sqliteDialect), 'did_auth_numbers')
 serveSqlite(parentPort, connection, {
-  verbs: createStoreVerbs(sqliteDialect),
-  reads: STORE_READS,
+  verbs: collectVerbs(sessionVerbs, storeVerbs),
+  dialect: sqliteDialect,
   beforeGroup: assertInPlace
 })

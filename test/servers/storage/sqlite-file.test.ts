@@ -8,9 +8,8 @@ import {
   type SqlQuery
 } from 'express-did-auth/server-kit'
 import { sqliteContents } from '../../../servers/storage/sql/content-dialect.js'
-import { createContentSteps } from '../../../servers/storage/sql/content-steps.js'
-import { createContentVerbs } from '../../../servers/storage/sql/content-verbs.js'
-import { createFileVerbs } from '../../../servers/storage/sql/file-verbs.js'
+import { storedBytes } from '../../../servers/storage/sql/file-verbs.js'
+import { takeDownStep } from '../../../servers/storage/sql/garbage-verbs.js'
 import {
   computeCid,
   did,
@@ -40,10 +39,10 @@ function connect(): SqliteConnection {
   return openSqliteConnection(files.file, chooseSqliteEngine(), { synchronous: 'NORMAL', busyMilliseconds: 1_000 })
 }
 
+const inSqlite = (query: SqlQuery) => Object.assign(query, { dialect: sqliteContents })
+
 describe('a takedown', () =>
   it('fails if any of its statements fails, including one that overwrites deleted content', async () => {
-    const never = (): Promise<never> => Promise.reject(new Error('is not called'))
-    const { verbs } = createContentVerbs(sqliteContents, { findFaults: never, rebuildIndexes: never })
     const failure = new Error('the statement failed')
     /** Runs a step on an empty database with one failing statement. */
     const run = async (failing: number): Promise<{ outcome: unknown; sent: number }> => {
@@ -54,7 +53,7 @@ describe('a takedown', () =>
         failed.catch(() => undefined)
         return failed
       }
-      const outcome = await verbs.takeDownStep(query, computeCid('a'), NOW).catch((error: unknown) => error)
+      const outcome = await takeDownStep.run(inSqlite(query), computeCid('a'), NOW).catch((error: unknown) => error)
       return { outcome, sent }
     }
     const { outcome, sent } = await run(-1)
@@ -66,7 +65,7 @@ describe('the sum of all stored bytes', () =>
   it('does not read all contents', async () => {
     const otherProcess = connect()
     const plan: string[] = []
-    await createFileVerbs(sqliteContents, createContentSteps(sqliteContents)).reads.storedBytes(({ text }) => {
+    const explain: SqlQuery = ({ text }) => {
       plan.push(
         ...otherProcess
           .prepare(`EXPLAIN QUERY PLAN ${text}`)
@@ -74,7 +73,8 @@ describe('the sum of all stored bytes', () =>
           .map(({ detail }) => String(detail))
       )
       return Promise.resolve({ rows: [], rowCount: 0, isRepeat: false })
-    })
+    }
+    await storedBytes.run(inSqlite(explain))
     otherProcess.close()
     expect(plan).toContainEqual(expect.stringMatching(/^SEARCH c /))
     expect(plan).not.toContainEqual(expect.stringMatching(/^SCAN c\b/))

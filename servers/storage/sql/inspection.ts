@@ -1,26 +1,40 @@
-import type { VerbMethods } from 'express-did-auth/server-kit'
-import type { CheckMode, EntryPlace, NewContent } from '../content-store.js'
-import { listCids } from './content-steps.js'
-import type { ContentVerbs } from './content-verbs.js'
-import { toEntryPlace } from './entry-verbs.js'
-import type { DatabaseCheck } from './inspection-verbs.js'
-import type { ObjectWriter, ObjectWriterParts } from './object-writer.js'
-import { readPages, readRows, type RowsName } from './page-verbs.js'
+import type { SqlRow } from 'express-did-auth/server-kit'
+import type { CheckMode, EntryPlace, NewContent, ObjectStore } from '../content-store.js'
+import type { RunContentVerb } from './content-dialect.js'
+import { writeEntry } from './entry-verbs.js'
+import { writeFile } from './file-verbs.js'
+import { collectUnreferenced } from './garbage-verbs.js'
+import * as verbs from './inspection-verbs.js'
+import type { DatabaseCheck, DatabaseVerbs } from './inspection-verbs.js'
+import { readPage, readPages, readRows, type PageReader, type RowsName } from './page-verbs.js'
+import { listCids, toEntryPlace, type ContentRow } from './rows.js'
+import type { UploadNeeded } from './stored-content.js'
 
 /** Objects in a batch. */
 const BATCH_OBJECTS = 200
 /** Unlimited quota for copies, because the source store has already granted the space. */
 const NO_QUOTA = { maxBytes: Infinity, maxEntries: Infinity }
 
+/** Parts of a store that its inspection uses. */
+interface InspectionParts extends DatabaseVerbs {
+  readonly run: RunContentVerb
+  readonly objects: ObjectStore
+  readonly nowSeconds: () => number
+  /** Stores content, whose row a verb writes. */
+  readonly storeContent: <T extends object>(
+    content: NewContent,
+    write: (row: ContentRow) => Promise<T | UploadNeeded>
+  ) => Promise<T>
+}
+
 /** Access to a store for an operator's commands, while servers may use the store. */
-export type ContentInspection = ReturnType<typeof createInspectionSteps>
+export type ContentInspection = ReturnType<typeof createInspection>
 
 /** Creates the actions of commands on a store. Each action runs several short verbs. */
-export function createInspectionSteps(
-  verbs: VerbMethods<ContentVerbs>,
-  { objects, nowSeconds }: Pick<ObjectWriterParts, 'objects' | 'nowSeconds'>,
-  writer: ObjectWriter
-) {
+// eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
+export function createInspection({ run, objects, nowSeconds, storeContent, ...database }: InspectionParts) {
+  const reader: PageReader = { readPage: (name, after) => run(readPage, name, after) }
+
   /** Corrects faulty rows page by page. @returns the number of faulty rows */
   async function correctEach(
     name: RowsName,
@@ -28,7 +42,7 @@ export function createInspectionSteps(
     correct: (cids: readonly string[]) => Promise<void>
   ): Promise<number> {
     let count = 0
-    for await (const { items } of readRows(verbs, name)) {
+    for await (const { items } of readRows(reader, name)) {
       count += items.length
       if (!isDryRun && items.length > 0) await correct(listCids(items))
     }
@@ -36,13 +50,19 @@ export function createInspectionSteps(
   }
 
   return {
-    ...verbs,
+    ...reader,
+    listUsedContents: (afterCid: string, limit: number) => run(verbs.listUsedContents, afterCid, limit),
+    countEntries: (cid: string) => run(verbs.countEntries, cid),
+    listNumberedEntries: (place: EntryPlace) => run(verbs.listNumberedEntries, place),
+    readLastNumber: () => run(verbs.readLastNumber),
+    reserveNumbers: (number: number) => run(verbs.reserveNumbers, number),
+    importPins: (pins: readonly SqlRow[]) => run(verbs.importPins, pins),
 
     async checkDatabase({ isDryRun }: CheckMode): Promise<DatabaseCheck> {
-      const before = await verbs.findFaults()
+      const before = await run(database.findFaults)
       if (before.damage.length > 0 || before.indexes.length === 0 || isDryRun) return before
-      await verbs.rebuildIndexes(before.indexes)
-      const after = await verbs.findFaults()
+      await run(database.rebuildIndexes, before.indexes)
+      const after = await run(database.findFaults)
       const damage = [...after.damage, ...after.indexes.map((index) => `index ${index} cannot be rebuilt`)]
       return { damage, indexes: before.indexes }
     },
@@ -57,19 +77,19 @@ export function createInspectionSteps(
     async recount(mode: CheckMode) {
       const { isDryRun, acceptsDamage = false } = mode
       const damagedLists: EntryPlace[] = []
-      for await (const { items } of readRows(verbs, 'lostLists')) damagedLists.push(...items.map(toEntryPlace))
+      for await (const { items } of readRows(reader, 'lostLists')) damagedLists.push(...items.map(toEntryPlace))
       let owners = 0
-      for await (const { items, miscounted } of readPages(0, verbs.inspectOwners)) {
+      for await (const { items, miscounted } of readPages(0, (afterId: number) => run(verbs.inspectOwners, afterId))) {
         damagedLists.push(...items)
         owners += miscounted.length
-        if (!isDryRun && miscounted.length > 0) await verbs.recountOwners(miscounted)
+        if (!isDryRun && miscounted.length > 0) await run(verbs.recountOwners, miscounted)
       }
-      if (acceptsDamage && !isDryRun) for (const place of damagedLists) await verbs.acceptList(place)
+      if (acceptsDamage && !isDryRun) for (const place of damagedLists) await run(verbs.acceptList, place)
       const unusedContents = await correctEach('unusedContents', mode, (cids) =>
-        verbs.addUnreferenced(cids, nowSeconds())
+        run(verbs.addUnreferenced, cids, nowSeconds())
       )
       let afterCid: string | undefined = isDryRun ? undefined : ''
-      while (afterCid !== undefined) afterCid = await verbs.collectUnreferenced(afterCid, nowSeconds())
+      while (afterCid !== undefined) afterCid = await run(collectUnreferenced, afterCid, nowSeconds())
       return { owners, damagedLists, unusedContents }
     },
 
@@ -77,9 +97,9 @@ export function createInspectionSteps(
     async checkObjects({ isDryRun }: CheckMode): Promise<number> {
       let unused = 0
       const check = async (names: readonly string[]): Promise<void> => {
-        const unknown = await verbs.findUnknownObjects(names)
+        const unknown = await run(verbs.findUnknownObjects, names)
         unused += unknown.length
-        if (!isDryRun && unknown.length > 0) await verbs.addGarbage(unknown, nowSeconds())
+        if (!isDryRun && unknown.length > 0) await run(verbs.addGarbage, unknown, nowSeconds())
       }
       const names: string[] = []
       for await (const name of objects.list()) if (names.push(name) === BATCH_OBJECTS) await check(names.splice(0))
@@ -89,8 +109,8 @@ export function createInspectionSteps(
 
     /** Corrects the pin ledger by the stored content. @returns the numbers of missing and surplus pins */
     async trackPins(mode: CheckMode): Promise<{ toPin: number; toUnpin: number }> {
-      const toPin = await correctEach('missingPins', mode, verbs.addMissingPins)
-      return { toPin, toUnpin: await correctEach('surplusPins', mode, verbs.removeSurplusPins) }
+      const toPin = await correctEach('missingPins', mode, (cids) => run(verbs.addMissingPins, cids))
+      return { toPin, toUnpin: await correctEach('surplusPins', mode, (cids) => run(verbs.removeSurplusPins, cids)) }
     },
 
     /**
@@ -101,7 +121,7 @@ export function createInspectionSteps(
      */
     async importEntry(content: NewContent, entry: EntryPlace & { readonly number: number }): Promise<void> {
       const write = { ...entry, replaces: 'nothing', quota: NO_QUOTA, tracksPins: false } as const
-      await writer.store(content, (row) => verbs.writeEntry({ ...write, content: row }, nowSeconds()))
+      await storeContent(content, (row) => run(writeEntry, { ...write, content: row }, nowSeconds()))
     },
 
     /**
@@ -110,7 +130,7 @@ export function createInspectionSteps(
      */
     async importFile(content: NewContent, expiresAtSeconds: number): Promise<void> {
       const file = { expiresAtSeconds, nowSeconds: nowSeconds(), tracksPins: false }
-      await writer.store(content, (row) => verbs.writeFile({ ...file, content: row }))
+      await storeContent(content, (row) => run(writeFile, { ...file, content: row }))
     }
   }
 }
