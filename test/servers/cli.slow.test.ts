@@ -60,8 +60,8 @@ describe('the command express-did-auth', () => {
     const { child, ended } = spawnCli(['doctor', '--server', 'relay'], env, [], servers.folder)
     expect(child.pid).toBeDefined()
     const { code, stdout } = await ended
-    const hint = /`(node .*) keys new` makes one/.exec(stdout)?.[1]
-    expect([code, stdout]).toEqual([1, expect.stringContaining('SERVICE_ULR is unknown')])
+    const hint = /`(node .*) keys new` creates one/.exec(stdout)?.[1]
+    expect([code, stdout]).toEqual([1, expect.stringContaining('SERVICE_ULR is not a variable of the servers')])
     expect(stdout).not.toContain('RELAY_FILE_TTL_SECONDS')
     expect(resolve(servers.folder, hint!.slice('node '.length))).toBe(scriptFile('servers/cli.ts'))
   })
@@ -75,7 +75,7 @@ describe('the command express-did-auth', () => {
     const examined = await runCli(['doctor', '--json', '--server', 'relay'], env)
     expect([examined.code, examined.stdout]).toEqual([0, '{"findings":[]}\n'])
     const server = await servers.start(env)
-    expect(text).toContain(`follows from it: ${server.serviceDid}\n`)
+    expect(text).toContain(`derived from it: ${server.serviceDid}\n`)
     const checked = await runCli(['conformance', server.url])
     expect([checked.code, checked.stdout]).toEqual([0, expect.stringMatching(/\n(\d+) of \1 rules hold\.\n$/)])
   })
@@ -94,7 +94,7 @@ describe('the command express-did-auth', () => {
       expect(stderr).toMatch(/^\S[^\n]+\n\nusage: /)
     }
     const { code, stderr } = await runCli(['conformance', 'http://127.0.0.1:1'])
-    expect([code, stderr]).toEqual([1, expect.stringMatching(/^No answer from http:\/\/127\.0\.0\.1:1\/: \S.*\n$/)])
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/^http:\/\/127\.0\.0\.1:1\/ does not answer: \S.*\n$/)])
   })
 
   it('exits with 2 for an unknown command and without a command', async () => {
