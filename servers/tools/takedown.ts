@@ -9,8 +9,8 @@ const NOUNS = { relay: ['file', 'files'], vault: ['entry', 'entries'] } as const
 type Nouns = (typeof NOUNS)['relay' | 'vault']
 
 /**
- * Creates the command `takedown <cid or link>`. It removes content of relay or vault and refuses it from then on, or
- * allows it again. It may run while the server runs. The server then removes the pin.
+ * Creates the command `takedown <cid or link>`. It removes content of relay or vault, and refuses it from then on. With
+ * `--allow`, it accepts the content again. It may run while the server runs, which then removes the pin.
  *
  * @returns the command. Its exit code is 0 if the work is done or not needed, and 1 if parts of the content remain
  * @throws UsageError; StartError if the server has no data
@@ -46,7 +46,7 @@ async function takeDown(store: ContentStore, cid: string, nouns: Nouns, out: Com
   const { removed, remains } = await store.takeDown(cid, 'takedown', systemClock.nowSeconds())
   out(`Removed ${removed} ${nouns[removed === 1 ? 0 : 1]}. ${cid} is refused from now on.`)
   for (const sentence of remains) out(`Parts of it may remain: ${sentence}.`)
-  if (!(await store.areSettled([cid]))) out('The running server removes its pin as soon as the IPFS node is available.')
+  if (!(await store.areSettled([cid]))) out('The running server removes the pin as soon as the IPFS node is available.')
   out('Copies may remain in backups, replicas and their logs, disk snapshots, and on other IPFS nodes.')
   return remains.length === 0 ? 0 : 1
 }

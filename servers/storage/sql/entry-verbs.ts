@@ -8,7 +8,7 @@ import { assertAllowed, createHeldContentClause, FROM_STATE, STATE_COLUMNS } fro
 import { isEntry, NO_LIST, toContentInfo, toEntry, toListState, toUsage } from './rows.js'
 import type { ContentRow, Entry, ListState } from './rows.js'
 import { UPLOAD_NEEDED, type UploadNeeded } from './stored-content.js'
-/** A write with its content as a row. */
+/** Write of an entry, with the new content in the form of a table row. */
 export interface EntryRequest extends Omit<EntryWrite, 'content'> {
   readonly content: ContentRow
   readonly tracksPins: boolean
@@ -37,14 +37,14 @@ export const changeStatements = createPerDialect(({ statements, isIn, greatest }
 /** Statements of entries. A write first locks the owner's row, so that the writes of a user are serialized. */
 export const entryStatements = createPerDialect((dialect: ContentDialect) => {
   const { isIn, lockContent } = dialect
-  // Gives one row for each entry that a write may replace, or one row without an entry.
+  // Joins the list, the owner and the entries that a write may replace. Without such entries, the result is one row.
   const joinEntries = (condition = ''): string => `LEFT JOIN ~lists l ON l.did = $2 AND l.key = $3
     LEFT JOIN ~owners o ON o.did = $2 LEFT JOIN ~entries e ON e.owner = o.id AND e.key = $3 ${condition}`
   const columns = 'l.entry_count, l.hash, e.number, e.cid, e.byte_count'
   const isLast = `CASE WHEN EXISTS (SELECT 1 FROM ~entries later WHERE later.owner = e.owner AND later.key = e.key
     AND later.number > e.number) THEN 0 ELSE 1 END AS is_last`
   const removable = `SELECT ${columns} FROM (SELECT CAST($1 AS text) AS cid) single ${joinEntries()}`
-  // Only rows of lists have a hash. One statement reads lists and entries in the same snapshot.
+  // One statement reads lists and entries, so that both are of the same snapshot. Only the rows of lists have a hash.
   const selectRows = (
     condition = ''
   ): string => `SELECT key, hash, entry_count, 0 AS number, NULL AS cid, 0 AS byte_count
@@ -53,7 +53,7 @@ export const entryStatements = createPerDialect((dialect: ContentDialect) => {
       FROM ~entries WHERE owner = (SELECT id FROM ~owners WHERE did = $1) ${condition} ORDER BY number`
   return dialect.statements('entry', {
     lockOwner: `SELECT id FROM ~owners WHERE did = $1 ${dialect.forUpdate}`,
-    // Locks the content before it locks or creates the owner.
+    // Locks the cid, then the owner's row, which it creates if it is absent, and finally the row of the content.
     lockBoth: `${lockContent === undefined ? '' : createHeldContentClause(dialect)}
       INSERT INTO ~owners AS o (did, byte_count, entry_count, last_number)
         SELECT $2, 0, 0, (SELECT number FROM ~numbers WHERE name = 'reserved')
@@ -193,7 +193,7 @@ export const readUsage = verb('read', async (query: ContentQuery, did: string) =
   return toUsage((await query(entryStatements(query).usage, [did])).rows[0] ?? {})
 })
 
-/** Finds the keys of an owner whose entries do not match their list. @param rows - rows of lists and of entries */
+/** Finds an owner's keys with entries that do not match the stored list. @param rows - rows of lists and of entries */
 export function findDamagedKeys(rows: readonly SqlRow[]): string[] {
   const rowsByKey = new Map<string, SqlRow[]>()
   for (const row of rows) {
@@ -247,7 +247,7 @@ function assertPrecondition({ ifMatch, ifNoneMatch }: Precondition, list: ListSt
   if (!isMet || (ifNoneMatch === '*' && !isEmpty)) refuse({ refused: 'ERR_PRECONDITION', etag: toEtag(list) })
 }
 
-/** Adds an entry to the hash of a list, or removes it: XOR does both. */
+/** Adds an entry to the hash of a list. A second call with the same entry removes it, because of XOR. */
 function addToHash(sum: Buffer, { number, cid, byteCount }: Entry): void {
   const entryHash = hash('sha256', `${number} ${cid} ${byteCount}`, 'buffer')
   for (let index = 0; index < sum.length; index += 1) sum[index] = (sum[index] ?? 0) ^ (entryHash[index] ?? 0)

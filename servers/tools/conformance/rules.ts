@@ -9,18 +9,18 @@ export const FOREIGN_ORIGIN = 'https://other.example'
 export const rules = {
   'challenge-post': 'POST with a DID returns a challenge in JSON: one line of text',
   'challenge-get': 'GET with the DID in the path also returns a challenge',
-  'challenge-of-sign-up': 'a sign-up returns only a challenge, or also an sdr: a JWT that names service and user',
+  'challenge-of-sign-up': 'a sign-up challenge may come with an sdr, a JWT that names the service and the DID',
   'challenge-of-one-did': 'two DIDs get different challenges',
   'challenge-headers': 'a challenge has the headers Cache-Control: no-store and Challenge-Expires-In',
   'challenge-needs-did': 'a missing or malformed DID gets 401',
-  'sign-up': 'without an sdr, the message of a login also signs a user up',
-  'sign-up-third-line': 'without an sdr, a message whose third line lists no credentials also signs a user up',
+  'sign-up': 'if the service sends no sdr, a signed login message also signs a user up',
+  'sign-up-third-line': 'if the service sends no sdr, a third line without credentials is also accepted',
   'sign-up-wrong-signature': 'a sign-up that another wallet signed gets 401',
   'sign-up-single-use': 'a signature signs a user up only once',
 
   login: 'a signed challenge logs a user in and returns both tokens',
   'login-response-form': 'the body { response: { did, sig } } also logs a user in',
-  'login-one-form': 'a body in both forms at once gets 401',
+  'login-one-form': 'a body with did and sig both at its top level and in response gets 401',
   'login-single-use': 'a signature opens one session: a repeated login gets 401',
   'login-race': `of ${RACERS} simultaneous copies of a login, exactly one succeeds`,
   'login-wrong-signature': 'a login that another wallet signed gets 401',
@@ -60,15 +60,15 @@ export const rules = {
   cors: 'a page of another origin may not read responses to requests with credentials',
   'problem-json':
     'with Accept: application/problem+json, an error follows RFC 9457 with status, title and a stable code',
-  // These rules check all responses so far.
+  // Each of the following rules applies to all responses that the earlier checks received.
   'no-store': 'every response with a token has Cache-Control: no-store',
   'www-authenticate': 'every 401 has WWW-Authenticate: DIDAuth with a realm',
   'plain-text-errors': 'an error is one short line as text/plain with X-Content-Type-Options: nosniff',
   'no-leaks': 'no response shows a stack trace, an HTML page or a file path',
-  'no-server-errors': 'no request of these checks gets 429, or 500 or above'
+  'no-server-errors': 'no response to these checks has status 429 or 5xx'
 }
 
-/** Rules of EIP-4361 for any backend. A service of this protocol is checked for them if it issues nonces. */
+/** Rules of EIP-4361 for any backend. Services of this protocol are also checked for them if they issue nonces. */
 export const siweRules = {
   'siwe-nonce': 'EIP-4361: each request gets a new nonce, with Cache-Control: no-store',
   'siwe-login': 'EIP-4361: a signed message logs a user in',
@@ -109,7 +109,11 @@ export function assertStatus(exchange: Exchange, expected: number, request: stri
   assertThat(exchange.status === expected, `${request}: ${describe(exchange)}, expected ${expected}`)
 }
 
-/** Sends copies of a request in parallel. @throws Error unless one of them succeeds */
+/**
+ * Sends copies of a request in parallel.
+ * @param copies - describes the copies in the message of a failure
+ * @throws Error unless exactly one of them succeeds
+ */
 export async function assertOneWins(copies: string, send: () => Promise<Exchange>, isSuccess = is200): Promise<void> {
   const successes = (await Promise.all(Array.from({ length: RACERS }, send))).filter(isSuccess)
   assertThat(successes.length === 1, `${successes.length} of ${RACERS} ${copies} succeeded, expected 1`)

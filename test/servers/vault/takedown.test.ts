@@ -40,7 +40,7 @@ async function postCopies(content: string): Promise<string> {
 }
 
 const backupHint = 'Copies may remain in backups, replicas and their logs, disk snapshots, and on other IPFS nodes.'
-const pinHint = 'The running server removes its pin as soon as the IPFS node is available.'
+const pinHint = 'The running server removes the pin as soon as the IPFS node is available.'
 
 describe('the command vault takedown', () => {
   it.each([
