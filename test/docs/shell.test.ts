@@ -36,11 +36,14 @@ const isVariable = (name: string): boolean => variableNames.includes(name.replac
 const OF_THE_SYSTEM =
   /^(?:cd|createdb|docker (?:build|run)|install|journalctl|mv|pg_dump|pg_restore|systemctl|tar|umask|useradd) /
 
+/** Names of the packages of this repository. */
+const PACKAGES = ['express-did-auth', 'express-did-auth-client', 'express-did-auth-servers']
+
 /** Whether a line of a document can be typed unchanged. */
 function isRunnable(line: string): boolean {
   const command = line.replace(/^(?:[A-Z_]+=\S* )+(?=npx |docker )/, '').replace(/ +#.*$/, '')
   const names = command.match(/\bexpress-did-auth(?![-\w.:]*\/)[-\w]*/g) ?? []
-  if (names.some((name) => !['express-did-auth', 'express-did-auth-servers'].includes(name))) return false
+  if (names.some((name) => !PACKAGES.includes(name))) return false
   const variable = /^echo ["']([A-Z_]+)=.*["'] >> \.env$/.exec(command)?.[1]
   if (variable !== undefined) return isVariable(variable)
   if (/^(?:[A-Z]+=|curl |echo "\$|Verification code: )/.test(command)) return true
