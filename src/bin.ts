@@ -8,7 +8,7 @@ const args = process.argv.slice(2)
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
 
 if (major < 20 || (major === 20 && minor < 19)) {
-  fail(`express-did-auth needs Node 20.19 or newer; this is ${process.versions.node}.`)
+  fail(`express-did-auth needs Node 20.19 or newer; this is Node ${process.versions.node}.`)
 } else if (args.length === 1 && args[0] === '--version') {
   const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
   process.stdout.write(`${(JSON.parse(manifest) as { version: string }).version}\n`)

@@ -42,7 +42,11 @@ describe('login on the page of the auth server', () => {
   it('has its address in the last line that the server logs at startup', async () => {
     await until(() => all.output().includes('"event":"page"'))
     const last = all.output().trim().split('\n').at(-1) ?? ''
-    expect(JSON.parse(last)).toMatchObject({ event: 'page', url: all.serviceUrl, msg: `open ${all.serviceUrl}` })
+    expect(JSON.parse(last)).toMatchObject({
+      event: 'page',
+      url: all.serviceUrl,
+      msg: `open ${all.serviceUrl} in a browser`
+    })
   })
 
   it('tells a user at another address where to open the page', async () => {
@@ -51,7 +55,7 @@ describe('login on the page of the auth server', () => {
     const otherPage = await open(all.serviceUrl.replace('localhost', '127.0.0.1'))
     await otherPage.waitForSelector('#elsewhere')
     expect(await otherPage.innerText('#elsewhere')).toBe(
-      `Open the page at ${all.serviceUrl}: at this address, relay and vault refuse it.`
+      `Open the page at ${all.serviceUrl}. Relay and vault refuse it at this address.`
     )
     expect(await ownPage.isVisible('#elsewhere')).toBe(false)
     // A passkey belongs to a host name: at an IP address, the page shows neither its button nor its hint.

@@ -154,7 +154,7 @@ describe('the packed express-did-auth-servers', () => {
   it.each(['express-did-auth', 'express-did-auth-servers'])(
     'names the Node version that %s needs on Node 18',
     async (name) => {
-      const sentence = new RegExp(`^${name} needs Node 20\\.19 or newer; this is 18\\.[\\d.]+\\.\\n$`)
+      const sentence = new RegExp(`^${name} needs Node 20\\.19 or newer; this is Node 18\\.[\\d.]+\\.\\n$`)
       expect(await runBin(resolveNode('n18'), name, 'auth')).toEqual([1, expect.stringMatching(sentence)])
     }
   )
