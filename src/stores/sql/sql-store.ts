@@ -43,7 +43,7 @@ export type SweepTimes = { readonly clock?: SweepClock; readonly graceSeconds?: 
 export function createSqlStore(engine: SqlEngine, times?: SweepTimes): Store {
   const { run, quotas } = engine
   const upkeep = new Upkeep(engine, times)
-  const bySession: Readonly<Record<StoreVerb<'sessions'>, SqlVerb<Dialect>>> = { ...sessionVerbs }
+  const bySession: Readonly<Record<StoreVerb<'sessions'>, SqlVerb<Dialect>>> = sessionVerbs
   return {
     ...forwardVerbs('sessions', (name, args) => run(bySession[name], ...(args as never[]))),
     async createSession(session) {
