@@ -62,7 +62,7 @@ const readable = [
   ...readMethod('address', Buffer.from(address.slice(2), 'hex'), {
     'an address': { ethereumAddress: address },
     'an account in the older order': { blockchainAccountId: `${address}@eip155:30` },
-    'an account beside a key': { blockchainAccountId: account, publicKeyHex: compressed.toString('hex') }
+    'an account next to a key': { blockchainAccountId: account, publicKeyHex: compressed.toString('hex') }
   })
 ]
 

@@ -149,7 +149,7 @@ async function measureWaiting(label: string, ours: BenchServer, bare: BenchServe
   const times = (['quiet', 'bare', 'ours'] as const).map(
     (name) => `${name} ${p50(name).toFixed(2)} (p99 ${computeQuantile(milliseconds[name], 0.99).toFixed(1)})`
   )
-  const what = `p50 of ${gets} bare GET beside ${loginsPerSecond} logins/s over the same beside bare routes, ${label}`
+  const what = `p50 of ${gets} bare GET next to ${loginsPerSecond} logins/s over the same next to bare routes, ${label}`
   const text = `${ratio.toFixed(2)} × (goal <= ${limit}; control ${control.toFixed(2)} ×; ${times.join(', ')} ms)`
   reportTimes('P4', `${what}: ${text}`, { isMet: ratio <= limit, isControlMet: control <= limit, load })
 }

@@ -58,7 +58,7 @@ for (const kind of KINDS) {
   reportTimes(
     'F19',
     `${kind}, ${STRANGERS_PER_SECOND}/s: p99 of ${LOGINS} logins of others ${ratio.toFixed(2)} × quiet ` +
-      `(goal ${MOST_RATIO}), beside as many 404s ${control.toFixed(2)} × (${times} ms)`,
+      `(goal ${MOST_RATIO}), next to as many 404s ${control.toFixed(2)} × (${times} ms)`,
     { isMet: ratio <= MOST_RATIO, isControlMet: control <= MOST_RATIO, load }
   )
 }

@@ -133,7 +133,7 @@ describe('DidAuthClient in browser tabs', () => {
     await isSent
     const startedAt = performance.now()
     expect(await Promise.all(others.map(askMe))).toEqual([200, 200])
-    console.info(`beside a frozen tab: ${Math.round(performance.now() - startedAt)} ms`)
+    console.info(`next to a frozen tab: ${Math.round(performance.now() - startedAt)} ms`)
     expect(await endings(others)).toEqual([])
     await session.send('Page.setWebLifecycleState', { state: 'active' })
     await frozen.unrouteAll({ behavior: 'ignoreErrors' })

@@ -277,7 +277,7 @@ describe('the dates of a credential', () => {
 
   it.each([
     ['nbf', dated({ nbf: START_SECONDS + 5 })],
-    ['iat beside an nbf', dated({ nbf: START_SECONDS, iat: START_SECONDS + 6 })],
+    ['iat in addition to an nbf', dated({ nbf: START_SECONDS, iat: START_SECONDS + 6 })],
     ['issuanceDate', dated({}, { issuanceDate: '2027-01-15T08:00:05Z' })],
     ['validFrom in lower case', dated({}, { validFrom: '2027-01-15t08:00:05z' })]
   ])('allow another clock to be 5 s ahead by %s', (_name, jwt) => accepts(jwt))

@@ -365,7 +365,7 @@ describe('the fields of a login and a sign-up', () => {
   })
 
   it.each([
-    ['strange names beside it', JSON.parse(`{"__proto__":1,"constructor":2,"toString":3,"did":"${did}"}`), did],
+    ['strange names next to it', JSON.parse(`{"__proto__":1,"constructor":2,"toString":3,"did":"${did}"}`), did],
     ['__proto__', JSON.parse(`{"__proto__":${GOOD}}`), undefined],
     ['constructor.prototype', { constructor: { prototype: login } }, undefined],
     ['another name', { DID: did, 'did ': did }, undefined],

@@ -217,7 +217,7 @@ describe('onSecurityEvent', () => {
     expect(events).toEqual([{ type: 'refresh-token-reused', did, sessionId, atSeconds: START_SECONDS + 11 }])
   })
 
-  it('reports each revoked session once, whoever revoked it', async () => {
+  it('reports each revoked session once, no matter who revoked it', async () => {
     const { app, logIn, requireDid, events, sessionId } = await watchedApp()
     const second = await logIn()
     await logIn()

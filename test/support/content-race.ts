@@ -33,7 +33,7 @@ export interface RaceOptions {
   /** Wraps the object store, to simulate faults. */
   readonly objects?: (objects: ObjectStore) => ObjectStore
   /** Runs repeatedly next to the race until it is over. */
-  readonly beside?: () => Promise<unknown>
+  readonly background?: () => Promise<unknown>
 }
 
 export interface RaceOutcome {
@@ -57,7 +57,7 @@ interface KeyModel {
  */
 export async function raceOfWriters(
   files: ContentFolder,
-  { operations, maxSeconds = Infinity, stores: count, objects = (same) => same, beside }: RaceOptions
+  { operations, maxSeconds = Infinity, stores: count, objects = (same) => same, background }: RaceOptions
 ): Promise<RaceOutcome> {
   const options = { objects: objects(files.objects), tracksPins: true }
   const stores = await Promise.all(Array.from({ length: count }, () => files.open(options)))
@@ -70,8 +70,8 @@ export async function raceOfWriters(
       await pause(COLLECTOR_MILLISECONDS)
     }
   }
-  const besides = stores.map((store) => repeat(() => store.collectGarbage(NOW, { isFull: true })))
-  if (beside !== undefined) besides.push(repeat(beside))
+  const backgroundWork = stores.map((store) => repeat(() => store.collectGarbage(NOW, { isFull: true })))
+  if (background !== undefined) backgroundWork.push(repeat(background))
   const models = Array.from({ length: count * WORKERS_OF_STORE }, (_, index): KeyModel => ({
     did: `${firstDid}${index % USERS}`,
     key: `key ${index}`,
@@ -88,7 +88,7 @@ export async function raceOfWriters(
     })
   )
   isOver = true
-  await Promise.all(besides)
+  await Promise.all(backgroundWork)
   const faults = await findFaults(files, await files.open({ tracksPins: true }), models)
   return { faults, operations: operations - operationsLeft, refusals }
 }

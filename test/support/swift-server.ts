@@ -25,7 +25,7 @@ const PIPELINE = 'catch_errors gatekeeper cache listing_formats s3api tempauth c
 
 /**
  * Starts Swift on free ports, with one copy of everything in a folder of its own. Its file system has to keep extended
- * attributes; `/etc/swift/swift.conf` of Debian's package is the one file beside it that is read.
+ * attributes; `/etc/swift/swift.conf` of Debian's package is the only other file that is read.
  */
 export async function startSwift(): Promise<SwiftServer> {
   const { path: folder, remove } = temporaryFolder()

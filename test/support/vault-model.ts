@@ -52,7 +52,7 @@ const operations: fc.Arbitrary<ModelVerb[]> = fc.array(
 const computeId = (content: string): string => cidOf(Buffer.from(content))
 
 /**
- * Runs sequences of 50 operations of 4 DIDs against a vault over HTTP beside a real IPFS node, and compares answers and
+ * Runs sequences of 50 operations of 4 DIDs against a vault over HTTP with a real IPFS node, and compares answers and
  * pins with the model after each, and everything at the end of each sequence.
  *
  * @param contents - storage that is open, of a vault alone. Default: SQLite in a folder

@@ -222,7 +222,7 @@ describe('verify.request', () => {
     ['the cookie of the same origin', 'POST', { ...cookie, 'sec-fetch-site': 'same-origin' }],
     ['the cookie of no browser', 'POST', cookie],
     [
-      'a header beside the cookie of another site',
+      'a header in addition to the cookie of another site',
       'POST',
       { ...header, ...noAuthorization, origin: 'https://evil.example' }
     ]

@@ -235,6 +235,8 @@ function createContentWriter({ objects, spool, run, nowSeconds }: WriterParts) {
           throw error
         })
         if (!isUploadNeeded(second)) return { outcome: second, isUploaded: true }
+        // The collector may have tried to delete the object before it existed, and may forget its name after that.
+        await objects.delete(name)
       }
     } catch (error) {
       throw toStorageError(error)

@@ -33,7 +33,7 @@ describe(`${OPERATIONS} operations of 20 writers on 5 users and 6 contents, with
     const { faults, refusals, operations } = await raceOfWriters(files, {
       ...race,
       objects: failingObjects(),
-      beside: randomEnds(files)
+      background: randomEnds(files)
     })
     expect({ faults, deadlocks: await countDeadlocks() }).toEqual({ faults: [], deadlocks: 0 })
     process.stdout.write(`race with faults: ${operations} operations, ${refusals.length} refused\n`)

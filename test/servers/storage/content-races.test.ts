@@ -55,7 +55,7 @@ describe.each(contentEngines())('content stores on %s', (engine, make) => {
         const { faults, refusals } = await raceOfWriters(files, {
           operations: 300,
           stores: 3,
-          beside: randomEnds(files)
+          background: randomEnds(files)
         })
         expect(faults).toEqual([])
         expect(refusals.every((reason) => reason.startsWith('Storage unavailable'))).toBe(true)

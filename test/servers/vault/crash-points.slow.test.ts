@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it, afterAll } from '@jest/globals'
 import { runForAll } from '../../support/until.js'
 import { rounds } from '../../support/time-factor.js'
-import { crashAt, crashPoints, vaultBesideNode, type VaultBesideNode } from '../../support/vault-beside-node.js'
+import { crashAt, crashPoints, startVaultWithNode, type VaultWithNode } from '../../support/vault-with-node.js'
 import { setTimeout as pause } from 'node:timers/promises'
 import { runCli } from '../../support/server-process.js'
 import { findVaultLosses, startVaultLoad } from '../../support/vault-load.js'
@@ -24,10 +24,10 @@ describe('a vault that is killed', () => {
 })
 
 describe('the command vault reconcile', () => {
-  let vault: VaultBesideNode
+  let vault: VaultWithNode
 
   beforeAll(async () => {
-    vault = await vaultBesideNode()
+    vault = await startVaultWithNode()
   })
   afterAll(() => vault.stop())
 

@@ -16,7 +16,7 @@ import { until } from './until.js'
 const DOMAIN = 'vault.example'
 
 /** Processes of a vault next to an IPFS node, in their own folder. */
-export interface VaultBesideNode {
+export interface VaultWithNode {
   folder: string
   node: FaultyIpfsNode
   /** Starts a process on what the one before it left, 20 s after that was killed. */
@@ -28,10 +28,10 @@ export interface VaultBesideNode {
   stop(): Promise<void>
 }
 
-export async function vaultBesideNode(
+export async function startVaultWithNode(
   env: Record<string, string> = {},
   options: FaultyNodeOptions = {}
-): Promise<VaultBesideNode> {
+): Promise<VaultWithNode> {
   const node = await startFaultyNode(options)
   const servers = new ServerProcesses({
     SERVICE_URL: `https://${DOMAIN}`,
@@ -139,7 +139,7 @@ export async function crashAt({ write: { method, path, content }, verb, phase }:
   const onCall = (called: IpfsVerb, at: 'before' | 'after'): void => {
     if (called === verb && at === phase) kill()
   }
-  const vault = await vaultBesideNode({}, { onCall })
+  const vault = await startVaultWithNode({}, { onCall })
   try {
     const server = await vault.start()
     const [user] = await vault.logIn(server.url, 1, 40_000)
