@@ -17,7 +17,7 @@ function lint(text: string): (string | undefined)[] {
 
 describe('the lint rule on plain language', () => {
   it.each([
-    '/** What is loaded first. */',
+    ['/**', 'What is loaded first. */'].join(' '),
     '/**\n * Of a session. */',
     '// That a body may take.',
     '/* With a key. */'
