@@ -16,7 +16,7 @@ export default async function compileForTests() {
   await Promise.all([compileWorkers(), compileForProcesses()])
 }
 
-/** Compiles the threads that own a database. test/support/start-sqlite-worker.ts starts them. */
+/** Compiles the threads that own a database. test/support/servers/start-sqlite-worker.ts starts them. */
 async function compileWorkers() {
   const workers = {
     'sqlite-worker': 'src/stores/sqlite/worker.ts',
@@ -39,7 +39,7 @@ async function compileWorkers() {
 }
 
 /**
- * Compiles the files that child processes run, without bundling. test/support/run-script.ts runs them, and
+ * Compiles the files that child processes run, without bundling. test/support/servers/run-script.ts runs them, and
  * .config/remove-compiled.js removes them.
  */
 async function compileForProcesses() {
@@ -48,7 +48,7 @@ async function compileForProcesses() {
     readdirSync(join(rootDir, folder), { recursive: true })
       .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts') && !file.endsWith('.d.ts'))
       // The page is bundled below.
-      .filter((file) => !file.startsWith(`auth${sep}page${sep}`))
+      .filter((file) => !file.startsWith(`page${sep}`))
       .map((file) => join(rootDir, folder, file))
   )
   await build({ ...options, entryPoints, outdir, outbase: rootDir })

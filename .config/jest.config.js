@@ -9,7 +9,7 @@ const shared = {
   testEnvironment: 'node',
   globalSetup: '<rootDir>/.config/compile-for-tests.js',
   globalTeardown: '<rootDir>/.config/remove-compiled.js',
-  setupFilesAfterEnv: ['<rootDir>/test/support/limit-test-time.ts'],
+  setupFilesAfterEnv: ['<rootDir>/test/support/fixtures/limit-test-time.ts'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: { '^.+\\.ts$': '<rootDir>/.config/jest-transform.js' },
   modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/src/client/dist/', '<rootDir>/servers/dist/']
@@ -30,7 +30,7 @@ Object.assign(process.env, {
 })
 
 const moduleNameMapper = {
-  '^[.]/(?:stores/sqlite/)?start-worker[.]js$': '<rootDir>/test/support/start-sqlite-worker.ts',
+  '^[.]/(?:stores/sqlite/)?start-worker[.]js$': '<rootDir>/test/support/servers/start-sqlite-worker.ts',
   // The names of library and client resolve to the sources, so that tests never use an old build.
   '^express-did-auth$': '<rootDir>/src/index.ts',
   '^express-did-auth/(?!package.json|client)(.*)$': ['<rootDir>/src/$1/index.ts', '<rootDir>/src/$1.ts'],

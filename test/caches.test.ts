@@ -3,7 +3,7 @@ import { ExpiringCache, RecentEntries } from '../src/caches.js'
 import { createSignatureCache } from '../src/adapters/in-flight-requests.js'
 import { DidAuthError } from '../src/errors.js'
 import type { Client, SignatureCache } from '../src/ports.js'
-import { refusal } from './support/refusal.js'
+import { refusal } from './support/fixtures/refusal.js'
 
 const NOW = 1_800_000_000
 const createCache = (maxEntries = 3, maxWeight?: number): ExpiringCache<string> =>

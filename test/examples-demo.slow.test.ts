@@ -13,7 +13,7 @@ describe('examples/demo.ts', () => {
   let printed = ''
 
   beforeAll(async () => {
-    const imports = pathToFileURL(join(root, 'test/support/server-imports.ts')).href
+    const imports = pathToFileURL(join(root, 'test/support/servers/server-imports.ts')).href
     const args = ['--import', 'tsx', '--import', imports, 'examples/demo.ts']
     const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: root, env: { ...process.env, TMPDIR } })
     printed = stdout

@@ -10,12 +10,12 @@ import express, { type Express } from 'express'
 import { memoryStore, setupDidAuth } from 'express-did-auth'
 import { signedIn, testConfig, wallet } from 'express-did-auth/testing'
 import request from 'supertest'
-import { afterTest } from './support/after-test.js'
-import { createCredentialJwt } from './support/credentials.js'
-import { root } from './support/documents.js'
-import { nodeOptions, runExample, scriptFile, setEnvironment } from './support/run-script.js'
-import { temporaryFolder } from './support/store-folder.js'
-import { createLoginText, createNumberedWallet, type TestWallet } from './support/wallet.js'
+import { afterTest } from './support/fixtures/after-test.js'
+import { createCredentialJwt } from './support/fixtures/credentials.js'
+import { root } from './support/fixtures/documents.js'
+import { nodeOptions, runExample, scriptFile, setEnvironment } from './support/servers/run-script.js'
+import { temporaryFolder } from './support/fixtures/store-folder.js'
+import { createLoginText, createNumberedWallet, type TestWallet } from './support/fixtures/fixtures.js'
 
 const alice = wallet('alice')
 const issuer = createNumberedWallet(5)
@@ -211,7 +211,7 @@ describe('examples/second-service.ts', () =>
   }))
 
 describe('examples/login-test.mjs', () => {
-  const imports = pathToFileURL(scriptFile('test/support/server-imports.ts')).href
+  const imports = pathToFileURL(scriptFile('test/support/servers/server-imports.ts')).href
   const run = (...args: string[]): string =>
     execFileSync(process.execPath, [...nodeOptions, '--import', imports, ...args], {
       cwd: root,

@@ -3,9 +3,9 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
-import { root } from './support/packed-package.js'
-import { temporaryFolder } from './support/store-folder.js'
-import { until } from './support/until.js'
+import { root } from './support/engines/packed-package.js'
+import { temporaryFolder } from './support/fixtures/store-folder.js'
+import { until } from './support/fixtures/until.js'
 
 interface Locked {
   version: string

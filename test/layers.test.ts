@@ -1,6 +1,12 @@
 import { describe, expect, it } from '@jest/globals'
 import { fileURLToPath } from 'node:url'
-import { findLayerFaults, listSourceFiles, parseImports, readImports, type Layer } from './support/read-imports.js'
+import {
+  findLayerFaults,
+  listSourceFiles,
+  parseImports,
+  readImports,
+  type Layer
+} from './support/fixtures/read-imports.js'
 
 const OWN_NAME = /^express-did-auth(-client)?(\/|$)/
 const ANY = /^/

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { listLinks, readMarkdown } from './support/documents.js'
+import { listLinks, readMarkdown } from './support/fixtures/documents.js'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 

@@ -13,7 +13,8 @@ jest.unstable_mockModule('hash-wasm', () => ({
   }
 }))
 const { es256kSigner, setupDidAuth } = await import('express-did-auth')
-const { challengeSecret, serviceUrl, serviceWallet } = await import('./support/test-app.js')
+const { challengeSecret, serviceWallet } = await import('./support/fixtures/fixtures.js')
+const { serviceUrl } = await import('./support/servers/test-app.js')
 
 // Cause: the rejection was cached forever, and every request got 500 until a restart.
 it('a curve that fails to load rejects ready and causes 500, until a request loads it', async () => {

@@ -3,10 +3,10 @@ import express from 'express'
 import request from 'supertest'
 import { es256kSigner, loadCurve, memoryStore, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
 import { limitStoreTime } from '../src/stores/with-deadline.js'
-import { logIn } from './support/app-client.js'
-import { challengeSecret, serviceUrl, serviceWallet, START_SECONDS, testApp } from './support/test-app.js'
-import { createNumberedWallet } from './support/wallet.js'
+import { logIn } from './support/servers/app-client.js'
+import { serviceUrl, testApp } from './support/servers/test-app.js'
 import { inspect } from 'node:util'
+import { challengeSecret, createNumberedWallet, serviceWallet, START_SECONDS } from './support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 const config: DidAuthConfig = {

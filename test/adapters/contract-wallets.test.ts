@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { createContractWallets } from '../../src/adapters/contract-wallets.js'
 import type { Client, ContractProof, ContractVerifier, ContractWallets } from '../../src/ports.js'
-import { refusal } from '../support/refusal.js'
+import { refusal } from '../support/fixtures/refusal.js'
 
 const CHAIN = 30
 const ADDRESS = '0x7e5f4552091a69125d5dfcb7b8c2659029395bdf'

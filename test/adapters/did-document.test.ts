@@ -3,9 +3,9 @@ import { encodeBase58, SigningKey } from 'ethers'
 import { parseIssuerKey, type IssuerKey } from '../../src/adapters/did-document.js'
 import { isSignedByIssuerKey } from '../../src/adapters/credential-verifier.js'
 import { parseJwt, type ParsedJwt } from '../../src/protocol/jwt.js'
-import { ed25519Key, jwtByHand, p256Key, type SignPart } from '../support/credentials.js'
-import { refusal } from '../support/refusal.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { ed25519Key, jwtByHand, p256Key, type SignPart } from '../support/fixtures/credentials.js'
+import { refusal } from '../support/fixtures/refusal.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const { privateKey, address } = createNumberedWallet(6301)
 const whole = Buffer.from(SigningKey.computePublicKey(privateKey).slice(2), 'hex')

@@ -8,8 +8,8 @@ import { loadCurve } from '../../src/adapters/curve.js'
 import { issueJwt } from '../../src/adapters/es256k-signer.js'
 import { isSignedBy, parseJwt } from '../../src/protocol/jwt.js'
 import { es256k } from '../protocol/forge-jwt.js'
-import { nodeOptions, scriptFile } from '../support/run-script.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { nodeOptions, scriptFile } from '../support/servers/run-script.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 // Private key 1, whose address is well known.
 const privateKey = '0000000000000000000000000000000000000000000000000000000000000001'
@@ -138,7 +138,7 @@ describe('issueJwt', () => {
       await setupDidAuth(express(), testConfig()).ready
       console.log('ready')
       await accessTokenFor(wallet('alice').did).catch(({ code }) => console.log(code))`
-    const imports = pathToFileURL(scriptFile('test/support/server-imports.ts')).href
+    const imports = pathToFileURL(scriptFile('test/support/servers/server-imports.ts')).href
     const args = [...nodeOptions, '--import', imports, '--input-type=module', '--eval', script]
     const env = { ...process.env, TEST_MISSING: 'did-jwt' }
     expect(execFileSync(process.execPath, args, { encoding: 'utf8', env })).toBe('ready\nERR_MODULE_NOT_FOUND\n')

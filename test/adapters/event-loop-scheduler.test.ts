@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
 import { EventLoopScheduler } from '../../src/adapters/event-loop-scheduler.js'
 import type { Client } from '../../src/ports.js'
-import { refusal } from '../support/refusal.js'
+import { refusal } from '../support/fixtures/refusal.js'
 
 const nextRound = () => new Promise<void>((resolve) => setImmediate(resolve))
 const createClient = (network: string): Client => ({ network, isGone: () => false })

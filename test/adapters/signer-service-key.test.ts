@@ -6,8 +6,8 @@ import { loadCurve } from '../../src/adapters/curve.js'
 import { createServiceKey } from '../../src/adapters/signer-service-key.js'
 import type { Curve, ServiceKey } from '../../src/ports.js'
 import { noDeadline } from '../../src/time.js'
-import { createNumberedWallet } from '../support/wallet.js'
-import { createThrowing } from '../support/refusal.js'
+import { createThrowing } from '../support/fixtures/refusal.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(9001)
 const other = createNumberedWallet(9002)

@@ -1,11 +1,11 @@
 /** F13: 500 connections that send nothing, or half a request, while other clients send requests. Takes 30 s. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { logIn, me } from '../support/server-client.js'
-import { startServer } from '../support/server-process.js'
-import { temporaryFolder } from '../support/store-folder.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { logIn, me } from '../support/servers/server-client.js'
+import { startServer } from '../support/servers/server-process.js'
+import { temporaryFolder } from '../support/fixtures/store-folder.js'
 import { computeQuantile, reportFigure } from './harness.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const CONNECTIONS = 500
 const TEXTS = [

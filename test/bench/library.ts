@@ -5,7 +5,7 @@
  */
 import { join } from 'node:path'
 import { getAddress } from 'ethers'
-import { temporaryFolder } from '../support/store-folder.js'
+import { temporaryFolder } from '../support/fixtures/store-folder.js'
 import { isChosen, measure, measureTimes, applyOpenLoad, computeQuantile, reportTimes } from './harness.js'
 import {
   assertStatus,

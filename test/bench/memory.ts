@@ -6,7 +6,7 @@ import { runInNewContext } from 'node:vm'
 import { MAX_REPLACED_TOKENS } from '../../src/protocol/session.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { createCharge, hashToken, createRotation, createSession } from '../../src/testing/store-case.js'
-import { testApp } from '../support/test-app.js'
+import { testApp } from '../support/servers/test-app.js'
 import { runInParallel, reportFigure } from './harness.js'
 import { assertStatus, ConnectionPool } from './http-client.js'
 

@@ -25,8 +25,8 @@ import {
   createSession,
   createUse
 } from '../../src/testing/store-case.js'
-import { runOn, startPostgres } from '../support/postgres-server.js'
-import { tcpProxy } from '../support/tcp-proxy.js'
+import { runOn, startPostgres } from '../support/engines/postgres-server.js'
+import { tcpProxy } from '../support/faults/tcp-proxy.js'
 import { measure, measureRate, reportFigure } from './harness.js'
 
 const sessions = Number(process.argv.slice(2).find((word) => /^\d+$/.test(word)) ?? 2_000)

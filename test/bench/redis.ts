@@ -7,7 +7,7 @@
 import { createClient } from 'redis'
 import { redisQuotas } from '../../src/stores/redis/index.js'
 import { createCharge, did, createRotation, createSession, createUse } from '../../src/testing/store-case.js'
-import { startRedis, suiteStore, type TestRedis } from '../support/redis-server.js'
+import { startRedis, suiteStore, type TestRedis } from '../support/engines/redis-server.js'
 import { measureCalls, measure, printFigure } from './harness.js'
 
 const CALLS = 3_000

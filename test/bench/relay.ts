@@ -2,13 +2,13 @@
  * P5 and P6: the built relay, with its database or with an IPFS node that responds immediately, compared with bare
  * Express routes that only drain their body or send a ready buffer. CPU time of the server process.
  */
-import { startFaultyNode } from '../support/faulty-ipfs-node.js'
-import { relayLogIn, relayPost } from '../support/relay-client.js'
-import { temporaryFolder } from '../support/store-folder.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { startFaultyNode } from '../support/faults/faulty-ipfs-node.js'
+import { relayLogIn, relayPost } from '../support/servers/relay-client.js'
+import { temporaryFolder } from '../support/fixtures/store-folder.js'
 import { measure } from './harness.js'
 import { assertStatus } from './http-client.js'
 import { measureStepCost, startBin, startServer, type Step } from './servers.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const CLIENTS = 8
 const KIBIBYTE = 1_024

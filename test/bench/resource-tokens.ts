@@ -1,5 +1,5 @@
 /** P14: a guarded request at the vault with a token of auth, compared with the vault's own token in the same run. */
-import { temporaryFolder } from '../support/store-folder.js'
+import { temporaryFolder } from '../support/fixtures/store-folder.js'
 import { isChosen, measure } from './harness.js'
 import { assertStatus, Connection, logIn } from './http-client.js'
 import { measureStepCost, startBin } from './servers.js'

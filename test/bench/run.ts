@@ -50,7 +50,7 @@ const scripts = new Set(chosen.flatMap(({ script }) => script ?? []))
 const words = args.filter((arg) => !scripts.has(arg) && arg !== share)
 // The package name refers to the build; figures that inspect internals import the sources.
 const env = { TSX_TSCONFIG_PATH: resolvePath('../../.config/tsconfig.servers.json') }
-const imports = ['tsx', new URL('../support/server-imports.ts', import.meta.url).href]
+const imports = ['tsx', new URL('../support/servers/server-imports.ts', import.meta.url).href]
 const hook = async (name: string): Promise<void> => {
   const { default: work } = (await import(`../../.config/${name}.js`)) as { default: () => Promise<void> }
   await work()

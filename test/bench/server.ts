@@ -4,7 +4,7 @@ import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import express, { type Express, type RequestHandler } from 'express'
 import { didOfPrivateKey, es256kSigner, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
-import { p256Key } from '../support/credentials.js'
+import { p256Key } from '../support/fixtures/credentials.js'
 import { RESOURCE, SERVICE_KEY, SERVICE_URL } from './wallets.js'
 
 const MEBIBYTE = 1_048_576

@@ -1,9 +1,9 @@
 import { numbersFrom, type Draw } from '../protocol/random-numbers.js'
-import { loginCredential } from '../support/relay-client.js'
-import type { Tokens } from '../support/server-client.js'
-import { createLoginText, createNumberedWallet, type TestWallet } from '../support/wallet.js'
+import { loginCredential } from '../support/servers/relay-client.js'
+import type { Tokens } from '../support/servers/server-client.js'
 import { Connection, type Answer } from './http-client.js'
 import type { BuiltServer } from './servers.js'
+import { createLoginText, createNumberedWallet, type TestWallet } from '../support/fixtures/fixtures.js'
 
 const CLIENTS = 16
 const USERS_PER_CLIENT = 20

@@ -4,7 +4,7 @@
  *
  * Some minutes: `npm run figures -- soak [requests]`
  */
-import { temporaryFolder } from '../support/store-folder.js'
+import { temporaryFolder } from '../support/fixtures/store-folder.js'
 import { computeMedian, reportFigure } from './harness.js'
 import { startBin, type Usage } from './servers.js'
 import { soak } from './soak-users.js'

@@ -7,8 +7,8 @@ import { pino } from 'pino'
 import { createContentRepair } from '../../servers/ipfs/content-repair.js'
 import { openContentStore } from '../../servers/storage/sql/open-sqlite-contents.js'
 import { listText, readEntries } from '../../servers/vault/entries-answer.js'
-import { createContent } from '../support/content-stores.js'
-import { temporaryFolder } from '../support/store-folder.js'
+import { createContent } from '../support/servers/content-stores.js'
+import { temporaryFolder } from '../support/fixtures/store-folder.js'
 import { measureCalls, runInParallel, measure } from './harness.js'
 
 const SMALL = 1_000

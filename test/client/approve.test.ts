@@ -2,10 +2,10 @@ import { describe, expect, it } from '@jest/globals'
 import { createHash } from 'node:crypto'
 import { parseSiweMessage } from 'viem/siwe'
 import type { AuthorizedInit } from 'express-did-auth-client'
-import { catchFailure } from '../support/client-error.js'
-import { alice, startClientService } from '../support/client-service.js'
-import type { Host } from '../support/test-app.js'
-import { createNumberedWallet, createWatchedWallet } from '../support/wallet.js'
+import { catchFailure } from '../support/fixtures/client-error.js'
+import { alice, startClientService } from '../support/servers/client-service.js'
+import type { Host } from '../support/servers/test-app.js'
+import { createNumberedWallet, createWatchedWallet } from '../support/fixtures/fixtures.js'
 
 const JSON_TYPE = { 'Content-Type': 'application/json' }
 const BODY = JSON.stringify({ to: 'Bob' })

@@ -3,7 +3,7 @@ import { importer } from 'ipfs-unixfs-importer'
 import { readFileSync } from 'node:fs'
 import { computeCid } from '../../src/client/relay/blocks.js'
 import { hasCid, readLinks } from '../../src/client/relay/gateway.js'
-import { importBlocks } from '../support/unixfs-importer.js'
+import { importBlocks } from '../support/engines/unixfs-importer.js'
 
 interface Vector {
   letter: string

@@ -11,10 +11,9 @@ import {
   setGlobals,
   createSharedStorage,
   startClientService
-} from '../support/client-service.js'
-import { START_SECONDS } from '../support/test-app.js'
-import { until } from '../support/until.js'
-import { createNumberedWallet } from '../support/wallet.js'
+} from '../support/servers/client-service.js'
+import { until } from '../support/fixtures/until.js'
+import { createNumberedWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 
 let service: ClientService
 let jar: CookieJar

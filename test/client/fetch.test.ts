@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
 import express from 'express'
-import { startServer } from '../support/client-error.js'
-import { alice, requestStatus, type ClientService, startClientService } from '../support/client-service.js'
-import { createThrowing } from '../support/refusal.js'
+import { startServer } from '../support/fixtures/client-error.js'
+import { alice, requestStatus, type ClientService, startClientService } from '../support/servers/client-service.js'
+import { createThrowing } from '../support/fixtures/refusal.js'
 
 let service: ClientService
 /** Another origin. */

@@ -1,19 +1,18 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
 import express from 'express'
 import { DidAuthClient, DidAuthClientError } from 'express-did-auth-client'
-import { catchFailure, startServer } from '../support/client-error.js'
+import { catchFailure, startServer } from '../support/fixtures/client-error.js'
 import {
   alice,
   type ClientService,
   fakeClientTime,
   createPlainWallet,
   startClientService
-} from '../support/client-service.js'
-import { createCredentialJwt } from '../support/credentials.js'
-import { START_SECONDS } from '../support/test-app.js'
-import { until } from '../support/until.js'
-import { createNumberedWallet, createWatchedWallet } from '../support/wallet.js'
-import { createThrowing } from '../support/refusal.js'
+} from '../support/servers/client-service.js'
+import { createCredentialJwt } from '../support/fixtures/credentials.js'
+import { until } from '../support/fixtures/until.js'
+import { createThrowing } from '../support/fixtures/refusal.js'
+import { createNumberedWallet, createWatchedWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 
 let service: ClientService
 

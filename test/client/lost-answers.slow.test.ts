@@ -6,10 +6,10 @@ import {
   createPlainWallet,
   setGlobals,
   createSharedStorage
-} from '../support/client-service.js'
-import { type ServerProcess, ServerProcesses } from '../support/server-process.js'
-import { until } from '../support/until.js'
-import { createNumberedWallet } from '../support/wallet.js'
+} from '../support/servers/client-service.js'
+import { type ServerProcess, ServerProcesses } from '../support/servers/server-process.js'
+import { until } from '../support/fixtures/until.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const USERS = 5
 const ROUNDS = 200

@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import { build } from 'esbuild'
 import type { Browser, CDPSession, Page } from 'playwright-core'
-import { launchBrowser, openProfile } from '../support/browser.js'
-import { startAnsweringServer, listenAt, type HttpAddress } from '../support/client-error.js'
-import { root } from '../support/documents.js'
-import { ServerProcesses, type ServerProcess } from '../support/server-process.js'
+import { launchBrowser, openProfile } from '../support/engines/browser.js'
+import { startAnsweringServer, listenAt, type HttpAddress } from '../support/fixtures/client-error.js'
+import { root } from '../support/fixtures/documents.js'
+import { ServerProcesses, type ServerProcess } from '../support/servers/server-process.js'
 
 /** Bundles the entries of the client as a script: `kit.createPasskey`. */
 async function bundle(): Promise<string> {

@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals'
 import { createPasskey, openPasskey } from 'express-did-auth-client/passkey'
 import { derivePrivateKey } from '../../src/client/passkey/passkey-wallet.js'
 import { encodeHex } from '../../src/client/wire/seal.js'
-import { expectClientError } from '../support/client-error.js'
-import { setGlobals } from '../support/client-service.js'
+import { expectClientError } from '../support/fixtures/client-error.js'
+import { setGlobals } from '../support/servers/client-service.js'
 
 const secret = (): Uint8Array<ArrayBuffer> => Uint8Array.from({ length: 32 }, (_, index) => index)
 

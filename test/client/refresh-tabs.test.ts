@@ -11,10 +11,10 @@ import {
   setGlobals,
   createSharedStorage,
   startClientService
-} from '../support/client-service.js'
-import { until } from '../support/until.js'
-import { catchFailure } from '../support/client-error.js'
-import { createNumberedWallet } from '../support/wallet.js'
+} from '../support/servers/client-service.js'
+import { until } from '../support/fixtures/until.js'
+import { catchFailure } from '../support/fixtures/client-error.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 let service: ClientService
 

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import type { Browser, Page, Route } from 'playwright-core'
-import { askMe, readEndReasons, launchBrowser, openTabs, type Tabs } from '../support/browser.js'
-import { ServerProcesses, type ServerProcess } from '../support/server-process.js'
+import { askMe, readEndReasons, launchBrowser, openTabs, type Tabs } from '../support/engines/browser.js'
+import { ServerProcesses, type ServerProcess } from '../support/servers/server-process.js'
 
 const ROUNDS = 50
 

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { DidAuthError } from 'express-did-auth'
 import type { DidAuthClient, DidAuthClientError } from 'express-did-auth-client'
-import { catchFailure } from '../support/client-error.js'
+import { catchFailure } from '../support/fixtures/client-error.js'
 import {
   alice,
   requestStatus,
@@ -12,9 +12,9 @@ import {
   setGlobals,
   createSharedStorage,
   startClientService
-} from '../support/client-service.js'
-import { until } from '../support/until.js'
-import { createThrowing } from '../support/refusal.js'
+} from '../support/servers/client-service.js'
+import { until } from '../support/fixtures/until.js'
+import { createThrowing } from '../support/fixtures/refusal.js'
 
 let service: ClientService
 

@@ -2,10 +2,17 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { RelayClient, type RelayClientOptions } from 'express-did-auth-client/relay'
 import { crypt, randomBytes } from '../../src/client/wire/seal.js'
 import { cidOf } from '../../servers/storage/unixfs-blocks.js'
-import { listenAt, startServer, type HttpAddress } from '../support/client-error.js'
-import { afterTest } from '../support/after-test.js'
-import { getFile, logIn, loginCredential, postFile, startTestRelay, type TestRelay } from '../support/relay-app.js'
-import { createNumberedWallet, createWatchedWallet } from '../support/wallet.js'
+import { listenAt, startServer, type HttpAddress } from '../support/fixtures/client-error.js'
+import { afterTest } from '../support/fixtures/after-test.js'
+import {
+  getFile,
+  logIn,
+  loginCredential,
+  postFile,
+  startTestRelay,
+  type TestRelay
+} from '../support/servers/relay-app.js'
+import { createNumberedWallet, createWatchedWallet } from '../support/fixtures/fixtures.js'
 
 let relay: TestRelay
 let address: HttpAddress

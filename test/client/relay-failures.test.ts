@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http'
 import { RelayClient, type RelayClientOptions } from 'express-did-auth-client/relay'
 import { readFromGateway } from '../../src/client/relay/gateway.js'
 import { readAll } from '../../src/client/wire/request.js'
-import { importBlocks } from '../support/unixfs-importer.js'
+import { importBlocks } from '../support/engines/unixfs-importer.js'
 import {
   startAnsweringServer,
   expectClientError as expectError,
@@ -11,11 +11,11 @@ import {
   listenAt,
   startRefusingServer,
   startServer
-} from '../support/client-error.js'
-import { getFile, logIn, startTestRelay, type TestRelay } from '../support/relay-app.js'
-import { createNumberedWallet, createWatchedWallet } from '../support/wallet.js'
+} from '../support/fixtures/client-error.js'
+import { getFile, logIn, startTestRelay, type TestRelay } from '../support/servers/relay-app.js'
 import { createHash } from 'node:crypto'
 import { computeCid } from '../../src/client/relay/blocks.js'
+import { createNumberedWallet, createWatchedWallet } from '../support/fixtures/fixtures.js'
 
 const LARGE = new Uint8Array(700_000).fill(9)
 const wallet = createWatchedWallet(createNumberedWallet(1))

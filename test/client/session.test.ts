@@ -17,9 +17,9 @@ import {
   setPage,
   createSharedStorage,
   startClientService
-} from '../support/client-service.js'
-import { until } from '../support/until.js'
-import { createNumberedWallet } from '../support/wallet.js'
+} from '../support/servers/client-service.js'
+import { until } from '../support/fixtures/until.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const bob = createNumberedWallet(2)
 

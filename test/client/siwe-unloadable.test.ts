@@ -1,8 +1,8 @@
 import { expect, it, jest } from '@jest/globals'
 import { DidAuthClient } from 'express-did-auth-client'
-import { catchFailure } from '../support/client-error.js'
-import { createPlainWallet } from '../support/client-service.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { catchFailure } from '../support/fixtures/client-error.js'
+import { createPlainWallet } from '../support/servers/client-service.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 it('rejects with UNAVAILABLE if the EIP-4361 module cannot be loaded', async () => {
   jest.unstable_mockModule('../../src/client/session/siwe-login.js', () => {

@@ -2,10 +2,15 @@ import { describe, expect, it, jest } from '@jest/globals'
 import { appKit, connectAndSignIn, connectKit, rainbowKit, thirdweb } from 'express-did-auth-client/siwe'
 import { DidAuthClient } from 'express-did-auth-client'
 import { parseSiweMessage } from 'viem/siwe'
-import { catchFailure } from '../support/client-error.js'
-import { alice, requestStatus, type ClientService, setGlobals, startClientService } from '../support/client-service.js'
-import { START_SECONDS } from '../support/test-app.js'
-import { createNumberedWallet, createWatchedWallet } from '../support/wallet.js'
+import { catchFailure } from '../support/fixtures/client-error.js'
+import {
+  alice,
+  requestStatus,
+  type ClientService,
+  setGlobals,
+  startClientService
+} from '../support/servers/client-service.js'
+import { createNumberedWallet, createWatchedWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 
 const start = (): Promise<ClientService> => startClientService({ siwe: true })
 const account = { address: alice.address, chainId: 8453 }

@@ -9,8 +9,8 @@ import {
   listenAt,
   startRefusingServer,
   startServer
-} from '../support/client-error.js'
-import { createWallet, testVault, type TestVault } from '../support/vault-app.js'
+} from '../support/fixtures/client-error.js'
+import { createWallet, testVault, type TestVault } from '../support/servers/vault-app.js'
 
 const key = Uint8Array.from({ length: 32 }, (_, index) => index)
 

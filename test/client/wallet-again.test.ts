@@ -12,8 +12,8 @@ import {
   setPage,
   createSharedStorage,
   startClientService
-} from '../support/client-service.js'
-import { until } from '../support/until.js'
+} from '../support/servers/client-service.js'
+import { until } from '../support/fixtures/until.js'
 
 let service: ClientService
 let ada: TestWallet

@@ -5,9 +5,9 @@ import { wallet as testWallet } from 'express-did-auth/testing'
 import { createClient, createWalletClient, custom } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { connectWallet, toAccountDid } from '../../src/client/wallets/wallet.js'
-import { afterTest } from '../support/after-test.js'
-import { alice, createPlainWallet, setGlobals, setPage, startClientService } from '../support/client-service.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { afterTest } from '../support/fixtures/after-test.js'
+import { alice, createPlainWallet, setGlobals, setPage, startClientService } from '../support/servers/client-service.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 /** Creates a browser wallet that accepts messages as hexadecimal bytes. */
 function provider(

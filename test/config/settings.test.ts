@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals'
 import { defaultNetworks, defaults, optionNames, type DidAuthConfig } from '../../src/config/options.js'
 import { parseConfig } from '../../src/config/settings.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
-import { refusal } from '../support/refusal.js'
-import { resourceKey } from '../support/test-app.js'
+import { refusal } from '../support/fixtures/refusal.js'
+import { resourceKey } from '../support/servers/test-app.js'
 
 const serviceSigner = async (): Promise<string> => ''
 const least: DidAuthConfig = {

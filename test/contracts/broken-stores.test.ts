@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals'
 import { AssertionError } from 'node:assert/strict'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { storeContract, type MakeStore } from '../../src/testing/index.js'
-import { faults, makeBroken } from '../support/broken-stores.js'
+import { faults, makeBroken } from '../support/faults/broken-stores.js'
 
 /** Returns the failures that the contract finds in a store, by the name of the case. Runs all cases, or one. */
 async function findFaults(makeStore: MakeStore, only?: string): Promise<Map<string, string>> {

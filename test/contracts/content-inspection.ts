@@ -14,7 +14,7 @@ import {
   readText,
   readTexts,
   type ContentFolder
-} from '../support/content-stores.js'
+} from '../support/servers/content-stores.js'
 
 const dryRun = { isDryRun: true }
 const forReal = { isDryRun: false }

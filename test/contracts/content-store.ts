@@ -16,7 +16,7 @@ import {
   readTexts,
   type ContentFolder,
   type TestStore
-} from '../support/content-stores.js'
+} from '../support/servers/content-stores.js'
 
 /** Tests the contract of every ContentStore. Two stores share everything, like two instances of a server. */
 export function contentStoreContract(makeFolder: () => ContentFolder | Promise<ContentFolder>): void {

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ObjectStore } from '../../servers/storage/content-store.js'
-import { createLargeBytes, createObjectName, listObjectNames } from '../support/content-stores.js'
-import { temporaryFolder } from '../support/store-folder.js'
+import { createLargeBytes, createObjectName, listObjectNames } from '../support/servers/content-stores.js'
+import { temporaryFolder } from '../support/fixtures/store-folder.js'
 
 /** Tests the contract of every ObjectStore. Each test gets an empty store and a folder for its own files. */
 export function objectStoreContract(makeStore: (folder: string) => ObjectStore): void {

@@ -8,7 +8,7 @@ import {
   NOW,
   type ContentFolder,
   type TestStore
-} from '../support/content-stores.js'
+} from '../support/servers/content-stores.js'
 
 const LEASE_SECONDS = 30
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, it } from '@jest/globals'
 import { randomUUID } from 'node:crypto'
 import { storeContract } from '../../src/testing/index.js'
-import { suiteStore, testRedis, type TestRedis } from '../support/redis-server.js'
+import { suiteStore, testRedis, type TestRedis } from '../support/engines/redis-server.js'
 
 let redis: Pick<TestRedis, 'url' | 'stop'>
 beforeAll(async () => {

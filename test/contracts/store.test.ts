@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, it } from '@jest/globals'
 import { combineStores } from '../../src/stores/combine.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { storeContract } from '../../src/testing/index.js'
-import { postgresTables, type PostgresTables } from '../support/postgres-stores.js'
-import { assertLikeMemory } from '../support/store-comparison.js'
-import { engines, sqliteFile } from '../support/sqlite-stores.js'
+import { postgresTables, type PostgresTables } from '../support/servers/postgres-stores.js'
+import { assertLikeMemory } from '../support/models/store-comparison.js'
+import { engines, sqliteFile } from '../support/servers/sqlite-stores.js'
 
 describe('the Store contract on the memory store', () => {
   for (const { name, run } of storeContract((bounds) => memoryStore(bounds))) it(name, run)

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { readDocument, root } from '../support/documents.js'
+import { readDocument, root } from '../support/fixtures/documents.js'
 
 const { text } = readDocument('ARCHITECTURE.md')
 const [, tree = ''] = /```\n(src\/[\s\S]*?)```/.exec(text) ?? []

@@ -4,10 +4,10 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from '
 import { createRequire } from 'node:module'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
-import { readDocument } from '../support/documents.js'
-import { ask, logIn, me, post, refresh } from '../support/server-client.js'
-import { ServerProcesses } from '../support/server-process.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { readDocument } from '../support/fixtures/documents.js'
+import { ask, logIn, me, post, refresh } from '../support/servers/server-client.js'
+import { ServerProcesses } from '../support/servers/server-process.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 const [backup, restore] = readDocument('servers/BACKUP.md').blocks.map(({ code }) => code)

@@ -7,7 +7,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path'
 import request from 'supertest'
 import ts from 'typescript'
-import { readDocument, referenceFiles, root } from '../support/documents.js'
+import { readDocument, referenceFiles, root } from '../support/fixtures/documents.js'
 
 const readme = readDocument('README.md')
 const listCode = (file: string, language: string): string[] =>
@@ -55,14 +55,14 @@ const it = (_name: string, _run: () => Promise<void>): void => undefined
       const used = names.filter(
         (name) => new RegExp(`\\b${name}\\b`).test(code) && !isImported(name) && !isDeclared(name)
       )
-      const options = `import { ${used.join(', ')} } from '../../test/support/document-names.js'\n`
+      const options = `import { ${used.join(', ')} } from '../support/fixtures/document-names.js'\n`
       writeFileSync(path, `${options}${code.includes('describe(') ? stubs : ''}${code}\nexport {}\n`)
     }
   })
 
   afterAll(async () => {
     jest.restoreAllMocks()
-    const { server } = await import('../support/document-names.js')
+    const { server } = await import('../support/fixtures/document-names.js')
     server.closeAllConnections()
     server.close()
   })
@@ -86,7 +86,7 @@ const it = (_name: string, _run: () => Promise<void>): void => undefined
   })
 
   it('calls a node with ethers: the magic value accepts, a revert refuses, other faults throw', async () => {
-    const { app: node } = await import('../support/document-names.js')
+    const { app: node } = await import('../support/fixtures/document-names.js')
     const answers: Record<string, object> = {
       '0x01': { result: `0x1626ba7e${'0'.repeat(56)}` },
       '0x02': { result: `0x1626ba7e${'0'.repeat(54)}` },

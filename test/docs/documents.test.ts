@@ -11,7 +11,7 @@ import {
   referenceFiles,
   root,
   tableUnder
-} from '../support/documents.js'
+} from '../support/fixtures/documents.js'
 
 const read = (file: string): string => readFileSync(join(root, file), 'utf8')
 

@@ -7,12 +7,12 @@ import { mkdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'nod
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { Browser } from 'playwright-core'
-import { launchBrowser, openProfile } from '../support/browser.js'
-import { recipe, root } from '../support/documents.js'
-import { freePort } from '../support/tcp-proxy.js'
-import { runExample, setEnvironment, type RunningExample } from '../support/run-script.js'
-import { temporaryFolder } from '../support/store-folder.js'
-import { until } from '../support/until.js'
+import { launchBrowser, openProfile } from '../support/engines/browser.js'
+import { recipe, root } from '../support/fixtures/documents.js'
+import { freePort } from '../support/faults/tcp-proxy.js'
+import { runExample, setEnvironment, type RunningExample } from '../support/servers/run-script.js'
+import { temporaryFolder } from '../support/fixtures/store-folder.js'
+import { until } from '../support/fixtures/until.js'
 
 const alice = wallet('alice')
 const slow = join(root, 'test/slow/node_modules')

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals'
 import { Linter } from 'eslint'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { root } from '../support/documents.js'
+import { root } from '../support/fixtures/documents.js'
 
 // Configuration is JavaScript without types, so the compiler must not follow the paths.
 const [rulePath, phrasesPath] = ['../../.config/plain-language.js', '../../.config/plain-documents.js'] as string[]

@@ -3,9 +3,9 @@ import { build } from 'esbuild'
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { clientHook, readDocument, recipe } from '../support/documents.js'
-import { packAll, root, runIn, useWhileRunning } from '../support/packed-package.js'
-import { scaled } from '../support/time-factor.js'
+import { clientHook, readDocument, recipe } from '../support/fixtures/documents.js'
+import { packAll, root, runIn, useWhileRunning } from '../support/engines/packed-package.js'
+import { scaled } from '../support/fixtures/time-factor.js'
 
 const findBlock = (file: string, language: string, part: string): string => {
   const block = readDocument(file).blocks.find((block) => block.language === language && block.code.includes(part))

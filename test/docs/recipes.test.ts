@@ -5,9 +5,9 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type pg from 'pg'
 import request from 'supertest'
-import { readDocument, recipe, root } from '../support/documents.js'
-import { runOn, testDatabase, type TestDatabase } from '../support/postgres-server.js'
-import { setEnvironment } from '../support/run-script.js'
+import { readDocument, recipe, root } from '../support/fixtures/documents.js'
+import { runOn, testDatabase, type TestDatabase } from '../support/engines/postgres-server.js'
+import { setEnvironment } from '../support/servers/run-script.js'
 
 const folder = join(root, '.cache/recipes')
 const alice = wallet('alice')

@@ -8,9 +8,9 @@ import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { variableNames } from '../../servers/config/env-schema.js'
 import { serverPorts } from '../../servers/config/read-env.js'
-import { clientHook, documentFiles, packageJson, readDocument, root } from '../support/documents.js'
-import { runExample, scriptFile } from '../support/run-script.js'
-import { ServerProcesses } from '../support/server-process.js'
+import { clientHook, documentFiles, packageJson, readDocument, root } from '../support/fixtures/documents.js'
+import { runExample, scriptFile } from '../support/servers/run-script.js'
+import { ServerProcesses } from '../support/servers/server-process.js'
 
 /** Files that the README tells its reader to save. */
 const SAVED = ['server.js', 'client.js']
@@ -129,7 +129,7 @@ describe('the client of the README', () =>
     try {
       if (!server.listening) await once(server, 'listening')
       const { port } = server.address() as AddressInfo
-      const imports = [pathToFileURL(scriptFile('test/support/server-imports.ts')).href, clientHook(port)]
+      const imports = [pathToFileURL(scriptFile('test/support/servers/server-imports.ts')).href, clientHook(port)]
       const args = [...imports.flatMap((file) => ['--import', file]), 'examples/log-in.mjs']
       const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: root })
       expect(stdout).toMatch(/^200 \{ did: 'did:ethr:rsk:0x[0-9a-fA-F]{40}' \}\n$/)

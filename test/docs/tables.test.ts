@@ -13,8 +13,8 @@ import {
 } from '../../servers/config/read-env.js'
 import { serverErrors } from '../../servers/http/server-error.js'
 import * as codes from '../../src/client/wire/error-codes.js'
-import { packageJson, readDocument, root, tableUnder } from '../support/documents.js'
-import { listSourceFiles } from '../support/read-imports.js'
+import { packageJson, readDocument, root, tableUnder } from '../support/fixtures/documents.js'
+import { listSourceFiles } from '../support/fixtures/read-imports.js'
 
 const readme = readDocument('README.md')
 const clientPage = readDocument('src/client/README.md')

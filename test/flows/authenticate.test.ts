@@ -4,9 +4,9 @@ import { DidAuthError } from '../../src/errors.js'
 import { assertSessionActive, authenticate } from '../../src/flows/authenticate.js'
 import { logIn } from '../../src/flows/log-in.js'
 import { logOut } from '../../src/flows/manage-sessions.js'
-import { refusal } from '../support/refusal.js'
-import { createNumberedWallet } from '../support/wallet.js'
-import { client, createFlowParts, signLogin, decodePayload, START_SECONDS, type FlowParts } from './flow-parts.js'
+import { refusal } from '../support/fixtures/refusal.js'
+import { client, createFlowParts, signLogin, decodePayload, type FlowParts } from './flow-parts.js'
+import { createNumberedWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 let parts: FlowParts

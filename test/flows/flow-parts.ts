@@ -15,14 +15,16 @@ import type { Parts } from '../../src/flows/parts.js'
 import { refreshTokens } from '../../src/flows/refresh-tokens.js'
 import type { VerifiedCredential } from '../../src/protocol/credential.js'
 import { es256k } from '../protocol/forge-jwt.js'
-import { createLoginText, createNumberedWallet, type TestWallet } from '../support/wallet.js'
+import {
+  challengeSecret,
+  createLoginText,
+  createNumberedWallet,
+  serviceWallet,
+  START_SECONDS,
+  type TestWallet
+} from '../support/fixtures/fixtures.js'
 
-export const service = createNumberedWallet(7777)
 export const SERVICE_URL = 'https://service.example'
-export const SECRET = 'a secret of the tests, longer than 32 bytes'
-
-/** First second of challenge window 6,000,000. */
-export const START_SECONDS = 1_800_000_000
 
 /** Parts of flows that a test can observe. `steps` records all events in order. */
 export interface FlowParts extends Parts {
@@ -62,17 +64,17 @@ export async function createFlowParts(config: Partial<DidAuthConfig> = {}): Prom
       return run(...args)
     }
   }
-  const sign = es256k(service.privateKey)
+  const sign = es256k(serviceWallet.privateKey)
   const parts: FlowParts = {
     settings: {
       ...parseConfig({
-        challengeSecret: SECRET,
+        challengeSecret,
         serviceUrl: SERVICE_URL,
-        serviceDid: service.did,
+        serviceDid: serviceWallet.did,
         serviceSigner: async () => '',
         ...config
       }),
-      serviceDid: service.did
+      serviceDid: serviceWallet.did
     },
     steps,
     charges: [],
@@ -99,7 +101,7 @@ export async function createFlowParts(config: Partial<DidAuthConfig> = {}): Prom
     serviceKey: {
       async publicKey() {
         steps.push('publicKey')
-        return Buffer.from(SigningKey.computePublicKey(service.privateKey, false).slice(2), 'hex')
+        return Buffer.from(SigningKey.computePublicKey(serviceWallet.privateKey, false).slice(2), 'hex')
       },
       async issueJwt(payload) {
         steps.push('sign')
@@ -169,7 +171,7 @@ export const client: Caller = {
 
 /** Computes the challenge by the specification, independent of the code under test. */
 export function createChallenge(parts: Pick<Parts, 'curve'>, did: string, window = 6_000_000, useCount = 0): string {
-  return parts.curve.keccak256Hex(`${did}-${SECRET}-${window}${useCount === 0 ? '' : `-${useCount}`}`)
+  return parts.curve.keccak256Hex(`${did}-${challengeSecret}-${window}${useCount === 0 ? '' : `-${useCount}`}`)
 }
 
 /** Signs the login message of a challenge, by default the first of window 6,000,000. */

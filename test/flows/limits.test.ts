@@ -2,9 +2,9 @@ import { describe, expect, it } from '@jest/globals'
 import { DidAuthError, errorTexts, type DidAuthErrorCode } from '../../src/errors.js'
 import { assertProofBudget, charge, chargeRefusal, chargeUser, type Caller } from '../../src/flows/limits.js'
 import { logIn, signUp } from '../../src/flows/log-in.js'
-import { refusal } from '../support/refusal.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { refusal } from '../support/fixtures/refusal.js'
 import { client, createFlowParts, signLogin } from './flow-parts.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 const { did } = wallet

@@ -7,17 +7,10 @@ import { logInWithSiwe } from '../../src/flows/log-in-with-siwe.js'
 import { readOwnSession } from '../../src/flows/manage-sessions.js'
 import { refreshTokens } from '../../src/flows/refresh-tokens.js'
 import { issueNonce } from '../../src/flows/siwe-nonce.js'
-import { catchCode, refusal } from '../support/refusal.js'
-import { createAccount, createSiweText } from '../support/siwe.js'
-import { createLoginText, createNumberedWallet } from '../support/wallet.js'
-import {
-  createChallenge,
-  client,
-  createFlowParts,
-  decodePayload,
-  START_SECONDS,
-  createSiweParts
-} from './flow-parts.js'
+import { catchCode, refusal } from '../support/fixtures/refusal.js'
+import { createAccount, createSiweText } from '../support/fixtures/siwe.js'
+import { createChallenge, client, createFlowParts, decodePayload, createSiweParts } from './flow-parts.js'
+import { createLoginText, createNumberedWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 
 const account = createAccount(1)
 const address = account.address.toLowerCase()

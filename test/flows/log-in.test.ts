@@ -3,18 +3,9 @@ import { createHash } from 'node:crypto'
 import { DidAuthError } from '../../src/errors.js'
 import { logIn, signUp } from '../../src/flows/log-in.js'
 import { requestLoginChallenge, requestSignUpChallenge } from '../../src/flows/request-challenge.js'
-import { refusal } from '../support/refusal.js'
-import { createNumberedWallet } from '../support/wallet.js'
-import {
-  client,
-  createFlowParts,
-  signLogin,
-  decodePayload,
-  service,
-  SERVICE_URL,
-  START_SECONDS,
-  type FlowParts
-} from './flow-parts.js'
+import { refusal } from '../support/fixtures/refusal.js'
+import { client, createFlowParts, signLogin, decodePayload, SERVICE_URL, type FlowParts } from './flow-parts.js'
+import { createNumberedWallet, serviceWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 const { did } = wallet
@@ -29,7 +20,7 @@ describe('logIn', () => {
     const parts = await createFlowParts()
     const { accessToken, refreshToken } = await signedLogin(parts)
     expect(decodePayload(accessToken)).toEqual({
-      iss: service.did,
+      iss: serviceWallet.did,
       aud: SERVICE_URL,
       sub: did,
       exp: START_SECONDS + 600,

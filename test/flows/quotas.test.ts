@@ -2,9 +2,8 @@ import { describe, expect, it } from '@jest/globals'
 import { createServiceQuotas, type Quota } from '../../src/flows/limits.js'
 import type { QuotaCharge } from '../../src/ports.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
-import { refusal } from '../support/refusal.js'
-
-const START_SECONDS = 1_800_000_000
+import { refusal } from '../support/fixtures/refusal.js'
+import { START_SECONDS } from '../support/fixtures/fixtures.js'
 
 function createQuotas({
   store = memoryStore(),

@@ -4,17 +4,9 @@ import type { Tokens } from '../../src/flows/issue-tokens.js'
 import { logIn } from '../../src/flows/log-in.js'
 import { logOut } from '../../src/flows/manage-sessions.js'
 import type { refreshTokens } from '../../src/flows/refresh-tokens.js'
-import { refusal } from '../support/refusal.js'
-import { createNumberedWallet } from '../support/wallet.js'
-import {
-  client,
-  createFlowParts,
-  type FlowParts,
-  createLoggedIn,
-  signLogin,
-  decodePayload,
-  START_SECONDS
-} from './flow-parts.js'
+import { refusal } from '../support/fixtures/refusal.js'
+import { client, createFlowParts, type FlowParts, createLoggedIn, signLogin, decodePayload } from './flow-parts.js'
+import { createNumberedWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 

@@ -5,9 +5,9 @@ import { DidAuthError } from '../../src/errors.js'
 import { authenticate } from '../../src/flows/authenticate.js'
 import { logIn, signUp } from '../../src/flows/log-in.js'
 import { requestLoginChallenge, requestSignUpChallenge } from '../../src/flows/request-challenge.js'
-import { refusal } from '../support/refusal.js'
-import { createNumberedWallet } from '../support/wallet.js'
-import { client, createFlowParts, signLogin, decodePayload, service, SERVICE_URL, START_SECONDS } from './flow-parts.js'
+import { refusal } from '../support/fixtures/refusal.js'
+import { client, createFlowParts, signLogin, decodePayload, SERVICE_URL } from './flow-parts.js'
+import { createNumberedWallet, serviceWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 const { did } = wallet
@@ -93,12 +93,12 @@ describe('requestSignUpChallenge', () => {
     const { sdr = '' } = await requestSignUpChallenge(parts, did, { mountPath: '', client })
     expect(decodePayload(sdr)).toEqual({
       type: 'sdr',
-      issuer: service.did,
+      issuer: serviceWallet.did,
       subject: did,
       replyUrl: 'https://service.example/signup',
       claims: [{ claimType: 'name', claimValue: '', reason: 'to greet you', essential: true }],
       credentials: ['Email'],
-      iss: service.did,
+      iss: serviceWallet.did,
       aud: SERVICE_URL,
       iat: START_SECONDS + 100,
       exp: START_SECONDS + 300
@@ -107,7 +107,7 @@ describe('requestSignUpChallenge', () => {
     const rs = hexlify(Buffer.from(signature, 'base64url'))
     const digest = sha256(Buffer.from(`${header}.${payload}`))
     const keys = [27, 28].map((v) => SigningKey.recoverPublicKey(digest, `${rs}${v.toString(16)}`))
-    expect(keys).toContain(SigningKey.computePublicKey(service.privateKey, false))
+    expect(keys).toContain(SigningKey.computePublicKey(serviceWallet.privateKey, false))
   })
 
   it.each([

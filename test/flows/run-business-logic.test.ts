@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { BUSINESS_LOGIC_SECONDS, runBusinessLogic } from '../../src/flows/run-business-logic.js'
 import { DidAuthError } from '../../src/errors.js'
-import { catchCode, refusal, createThrowing } from '../support/refusal.js'
+import { catchCode, refusal, createThrowing } from '../support/fixtures/refusal.js'
 import { createFlowParts } from './flow-parts.js'
 
 const parts = await createFlowParts()

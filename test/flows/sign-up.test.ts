@@ -3,17 +3,9 @@ import { DidAuthError } from '../../src/errors.js'
 import { logIn, signUp } from '../../src/flows/log-in.js'
 import type { VerifiedCredential } from '../../src/protocol/credential.js'
 import type { SelectiveDisclosureResponse } from '../../src/protocol/selective-disclosure.js'
-import { refusal } from '../support/refusal.js'
-import { createNumberedWallet } from '../support/wallet.js'
-import {
-  client,
-  createFlowParts,
-  signLogin,
-  decodePayload,
-  service,
-  START_SECONDS,
-  type FlowParts
-} from './flow-parts.js'
+import { refusal } from '../support/fixtures/refusal.js'
+import { client, createFlowParts, signLogin, decodePayload, type FlowParts } from './flow-parts.js'
+import { createNumberedWallet, serviceWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 const { did } = wallet
@@ -149,7 +141,7 @@ describe('signupBusinessLogic', () => {
     expect(received).toEqual([
       {
         issuer: did,
-        subject: service.did,
+        subject: serviceWallet.did,
         claims: [{ claimType: 'nickname', claimValue: 'Al' }],
         credentials: [credential],
         missing: { credentials: ['Phone'], claims: ['name'] }

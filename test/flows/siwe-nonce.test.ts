@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals'
 import { createHmac } from 'node:crypto'
 import { consumeNonce, issueNonce, verifyNonce } from '../../src/flows/siwe-nonce.js'
-import { refusal } from '../support/refusal.js'
-import { SECRET, SERVICE_URL, START_SECONDS, createSiweParts } from './flow-parts.js'
+import { refusal } from '../support/fixtures/refusal.js'
+import { SERVICE_URL, createSiweParts } from './flow-parts.js'
+import { challengeSecret, START_SECONDS } from '../support/fixtures/fixtures.js'
 
 describe('the nonce of issueNonce', () => {
   it('contains the 10 s slot, 16 random bytes and 12 bytes of an HMAC over both, in hexadecimal', async () => {
@@ -10,7 +11,7 @@ describe('the nonce of issueNonce', () => {
     const { nonce, expiresInSeconds } = issueNonce(parts, siwe)
     expect([nonce.length, expiresInSeconds]).toEqual([64, 310])
     expect(nonce.slice(0, 8)).toBe((START_SECONDS / 10).toString(16).padStart(8, '0'))
-    const key = createHmac('sha256', SECRET).update(`siwe-nonce\n${SERVICE_URL}`).digest()
+    const key = createHmac('sha256', challengeSecret).update(`siwe-nonce\n${SERVICE_URL}`).digest()
     expect(nonce.slice(40)).toBe(createHmac('sha256', key).update(nonce.slice(0, 40)).digest('hex').slice(0, 24))
     const drawn = Array.from({ length: 100 }, () => issueNonce(parts, siwe).nonce)
     expect(new Set(drawn).size).toBe(100)

@@ -3,9 +3,9 @@ import { EventLoopScheduler } from '../../src/adapters/event-loop-scheduler.js'
 import { DidAuthError } from '../../src/errors.js'
 import { logIn } from '../../src/flows/log-in.js'
 import type { Caller } from '../../src/flows/limits.js'
-import { refusal } from '../support/refusal.js'
-import { createNumberedWallet } from '../support/wallet.js'
-import { client, createFlowParts, signLogin, START_SECONDS, type FlowParts } from './flow-parts.js'
+import { refusal } from '../support/fixtures/refusal.js'
+import { client, createFlowParts, signLogin, type FlowParts } from './flow-parts.js'
+import { createNumberedWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 
 const from = (network: string, isGone = () => false): Caller => ({ ...client, network, isGone })
 

@@ -6,10 +6,10 @@ import { DidAuthError, loadCurve, type DescribeRequest, type DidAuthConfig, type
 import { acceptedLoginDomains, verifyApproval } from 'express-did-auth/protocol'
 import request, { type Test } from 'supertest'
 import type { CreateSiweMessageParameters } from 'viem/siwe'
-import { createAccount, createSignedSiwe, requestNonce, createSiweText } from '../support/siwe.js'
-import { challengeSecret, serviceUrl, testApp } from '../support/test-app.js'
-import { createNumberedWallet } from '../support/wallet.js'
-import { createThrowing } from '../support/refusal.js'
+import { createAccount, createSignedSiwe, requestNonce, createSiweText } from '../support/fixtures/siwe.js'
+import { serviceUrl, testApp } from '../support/servers/test-app.js'
+import { createThrowing } from '../support/fixtures/refusal.js'
+import { challengeSecret, createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const account = createAccount(1)
 const TRANSFER = { to: 'Bob', amount: '5' }

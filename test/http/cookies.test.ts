@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
-import { createCookieHeader, setCookies, signUpChallenge, readCookieTokens } from '../support/app-client.js'
-import { testApp } from '../support/test-app.js'
-import { createLoginText, createNumberedWallet } from '../support/wallet.js'
+import { createCookieHeader, setCookies, signUpChallenge, readCookieTokens } from '../support/servers/app-client.js'
+import { testApp } from '../support/servers/test-app.js'
+import { createLoginText, createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 const SET = ['HttpOnly', 'Max-Age=604800', 'Path=/', 'SameSite=Strict', 'Secure']

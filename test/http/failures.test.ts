@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals'
 import { es256kSigner, memoryStore, type QuotaCharge, type Signer, type Store } from 'express-did-auth'
-import { breakableStore, serviceWallet, testApp, type StoreVerb } from '../support/test-app.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { breakableStore, testApp, type StoreVerb } from '../support/servers/test-app.js'
+import { createNumberedWallet, serviceWallet } from '../support/fixtures/fixtures.js'
 
 const { did } = createNumberedWallet(1)
 const UNAVAILABLE = 'Store unavailable, try again'

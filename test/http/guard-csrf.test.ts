@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
-import { setCookies, readCookieTokens } from '../support/app-client.js'
-import { testApp } from '../support/test-app.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { setCookies, readCookieTokens } from '../support/servers/app-client.js'
+import { testApp } from '../support/servers/test-app.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const { did } = createNumberedWallet(1)
 const APP = 'https://app.example'

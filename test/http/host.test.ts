@@ -4,11 +4,11 @@ import express, { type ErrorRequestHandler, type Express } from 'express'
 import session from 'express-session'
 import helmet from 'helmet'
 import request from 'supertest'
-import { requestLoginChallenge, setCookies } from '../support/app-client.js'
-import { testApp } from '../support/test-app.js'
-import { createLoginText, createNumberedWallet } from '../support/wallet.js'
-import { createThrowing } from '../support/refusal.js'
+import { requestLoginChallenge, setCookies } from '../support/servers/app-client.js'
+import { testApp } from '../support/servers/test-app.js'
+import { createThrowing } from '../support/fixtures/refusal.js'
 import { type Route, createRouteFinder } from '../../src/http/routes.js'
+import { createLoginText, createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 const { did } = wallet

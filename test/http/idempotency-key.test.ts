@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals'
 import { readIdempotencyKey } from '../../src/http/read-request.js'
-import { createCookieHeader, setCookies, readCookieTokens } from '../support/app-client.js'
-import { refusal } from '../support/refusal.js'
-import { testApp } from '../support/test-app.js'
+import { createCookieHeader, setCookies, readCookieTokens } from '../support/servers/app-client.js'
+import { refusal } from '../support/fixtures/refusal.js'
+import { testApp } from '../support/servers/test-app.js'
 
 /** Shortest allowed key. */
 const KEY = 'abcdefghijkl_MNOPQR-56'

@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals'
 import { es256kSigner, memoryStore } from 'express-did-auth'
 import { decodeJwt } from 'jose'
 import request from 'supertest'
-import { serviceWallet, testApp } from '../support/test-app.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { testApp } from '../support/servers/test-app.js'
+import { createNumberedWallet, serviceWallet } from '../support/fixtures/fixtures.js'
 
 const next = createNumberedWallet(7)
 const renewed = { serviceDid: next.did, serviceSigner: es256kSigner(next.privateKey) }

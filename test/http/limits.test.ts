@@ -1,11 +1,11 @@
 import { describe, expect, it, jest } from '@jest/globals'
 import type { Express, Request } from 'express'
 import { type DidAuthConfig, type Logger, memoryStore, type QuotaCharge, type Store } from 'express-did-auth'
-import { readCookieTokens } from '../support/app-client.js'
-import { START_SECONDS, testApp } from '../support/test-app.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { readCookieTokens } from '../support/servers/app-client.js'
+import { testApp } from '../support/servers/test-app.js'
 import { ExpressRequest } from '../../src/express/express-request.js'
 import { createCallerFinder, computeClientNetwork } from '../../src/http/client-network.js'
+import { createNumberedWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 /** A budget of 100 refused proofs, of 50 logins and of 10 requests that name a DID. */

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals'
 import type { DidAuthConfig } from 'express-did-auth'
-import { requestLoginChallenge, signUpChallenge } from '../support/app-client.js'
-import { challengeSecret, START_SECONDS, testApp } from '../support/test-app.js'
-import { createLoginText, createNumberedWallet } from '../support/wallet.js'
+import { requestLoginChallenge, signUpChallenge } from '../support/servers/app-client.js'
+import { testApp } from '../support/servers/test-app.js'
 import sha3 from 'js-sha3'
+import { challengeSecret, createLoginText, createNumberedWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 

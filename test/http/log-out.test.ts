@@ -2,9 +2,9 @@ import { describe, expect, it } from '@jest/globals'
 import express from 'express'
 import request from 'supertest'
 import { memoryStore } from 'express-did-auth'
-import { setCookies, readCookieTokens } from '../support/app-client.js'
-import { breakableStore, testApp, TestClock, type Host } from '../support/test-app.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { setCookies, readCookieTokens } from '../support/servers/app-client.js'
+import { breakableStore, testApp, type Host } from '../support/servers/test-app.js'
+import { createNumberedWallet, TestClock } from '../support/fixtures/fixtures.js'
 
 const WEEK_SECONDS = 604_800
 

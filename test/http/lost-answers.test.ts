@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
-import { rounds } from '../support/time-factor.js'
-import { runLostAnswers } from '../support/lost-answers.js'
+import { rounds } from '../support/fixtures/time-factor.js'
+import { runLostAnswers } from '../support/faults/lost-answers.js'
 
 describe('a client that stores refresh token and key', () => {
   // Small version of figure F18. Cause: a lost response logged an honest user out.

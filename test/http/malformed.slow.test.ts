@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import type { AddressInfo } from 'node:net'
-import { testApp } from '../support/test-app.js'
-import { rounds } from '../support/time-factor.js'
-import { malformedRequests, runMalformed, takeSample } from '../support/malformed.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { testApp } from '../support/servers/test-app.js'
+import { rounds } from '../support/fixtures/time-factor.js'
+import { malformedRequests, runMalformed, takeSample } from '../support/faults/malformed.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 const COUNT = rounds(300, 10_000)

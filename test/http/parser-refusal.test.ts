@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals'
 import express, { type ErrorRequestHandler } from 'express'
 import request from 'supertest'
 import { toParserRefusal } from '../../src/express/mount-routes.js'
-import { testApp } from '../support/test-app.js'
-import { createThrowing } from '../support/refusal.js'
+import { testApp } from '../support/servers/test-app.js'
+import { createThrowing } from '../support/fixtures/refusal.js'
 
 const hostSays: ErrorRequestHandler = (error: { status?: number }, _req, res, _next) => {
   res.status(error.status ?? 500).send('the host says')

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals'
 import type { Server } from 'node:http'
 import request from 'supertest'
-import { rounds } from '../support/time-factor.js'
-import { testApp, type TestApp } from '../support/test-app.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { rounds } from '../support/fixtures/time-factor.js'
+import { testApp, type TestApp } from '../support/servers/test-app.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 /** Plays rounds of requests to one listening server. */
 async function playRounds(count: number, play: (test: TestApp, server: Server, round: number) => Promise<void>) {

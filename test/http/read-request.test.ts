@@ -9,11 +9,11 @@ import { memoryStore } from 'express-did-auth'
 import request from 'supertest'
 import { ExpressRequest } from '../../src/express/express-request.js'
 import { readBody, readLogin, readSignUp } from '../../src/http/read-request.js'
-import { signedLogin, signUpChallenge } from '../support/app-client.js'
-import { refusal } from '../support/refusal.js'
-import { createAccount, createSignedSiwe } from '../support/siwe.js'
-import { testApp } from '../support/test-app.js'
-import { createLoginText, createNumberedWallet } from '../support/wallet.js'
+import { signedLogin, signUpChallenge } from '../support/servers/app-client.js'
+import { refusal } from '../support/fixtures/refusal.js'
+import { createAccount, createSignedSiwe } from '../support/fixtures/siwe.js'
+import { testApp } from '../support/servers/test-app.js'
+import { createLoginText, createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const MAX_BODY_BYTES = 16 * 1024
 const { did } = createNumberedWallet(1)

@@ -1,11 +1,11 @@
 import { describe, expect, it, jest } from '@jest/globals'
 import { type DidAuthConfig, type Logger, memoryStore, type SecurityEvent } from 'express-did-auth'
-import { requestLoginChallenge } from '../support/app-client.js'
-import { serviceWallet, START_SECONDS, testApp, type TestApp } from '../support/test-app.js'
-import { createLoginText, createNumberedWallet } from '../support/wallet.js'
-import { createThrowing } from '../support/refusal.js'
+import { requestLoginChallenge } from '../support/servers/app-client.js'
+import { testApp, type TestApp } from '../support/servers/test-app.js'
+import { createThrowing } from '../support/fixtures/refusal.js'
 import { ES256KSigner, hexToBytes } from 'did-jwt'
 import request from 'supertest'
+import { createLoginText, createNumberedWallet, serviceWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 const { did } = wallet

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
-import { breakableStore, testApp } from '../support/test-app.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { breakableStore, testApp } from '../support/servers/test-app.js'
 import type { DidAuthConfig, RequireDid } from 'express-did-auth'
 import { decodePayload } from '../flows/flow-parts.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 const address = wallet.address.toLowerCase()

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
-import { startIssuer, type TestIssuer } from '../support/resource-tokens.js'
-import { breakableStore, resourceKey, testApp } from '../support/test-app.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { startIssuer, type TestIssuer } from '../support/servers/resource-tokens.js'
+import { breakableStore, resourceKey, testApp } from '../support/servers/test-app.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const { did } = createNumberedWallet(1)
 const ORDERS = 'https://orders.example'

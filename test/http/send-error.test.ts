@@ -4,7 +4,7 @@ import request from 'supertest'
 import { defaultPaths, DidAuthError, errorTexts, sendErrorAnswer, type DidAuthErrorCode } from 'express-did-auth'
 import { sendError } from '../../src/express/send-error.js'
 import { createErrorAnswerer, type ErrorAnswererOptions } from '../../src/http/answer-error.js'
-import { testApp } from '../support/test-app.js'
+import { testApp } from '../support/servers/test-app.js'
 
 const serviceUrl = 'https://service.example'
 const table: Record<DidAuthErrorCode, [status: number, text: string]> = {

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals'
 import { type DidAuthConfig, memoryStore } from 'express-did-auth'
-import { breakableStore, START_SECONDS, testApp } from '../support/test-app.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { breakableStore, testApp } from '../support/servers/test-app.js'
 import request from 'supertest'
-import { createCookieHeader, readCookieTokens } from '../support/app-client.js'
-import { rawRequest } from '../support/server-client.js'
+import { createCookieHeader, readCookieTokens } from '../support/servers/app-client.js'
+import { rawRequest } from '../support/servers/server-client.js'
+import { createNumberedWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 const spelled = `did:ethr:rsk:${wallet.address}`

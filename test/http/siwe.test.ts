@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import { decodePayload } from '../flows/flow-parts.js'
-import { createCookieHeader, logIn } from '../support/app-client.js'
-import { createAccount, createSignedSiwe } from '../support/siwe.js'
-import { testApp } from '../support/test-app.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { createCookieHeader, logIn } from '../support/servers/app-client.js'
+import { createAccount, createSignedSiwe } from '../support/fixtures/siwe.js'
+import { testApp } from '../support/servers/test-app.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const account = createAccount(1)
 const address = account.address.toLowerCase()

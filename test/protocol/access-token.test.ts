@@ -10,11 +10,11 @@ import {
   verifyAccessToken,
   type AccessTokenClaims
 } from '../../src/protocol/access-token.js'
-import { refusal } from '../support/refusal.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { refusal } from '../support/fixtures/refusal.js'
 import { es256k, forgeJwt, type Part, type Sign } from './forge-jwt.js'
-import { rounds } from '../support/time-factor.js'
+import { rounds } from '../support/fixtures/time-factor.js'
 import { countAcceptedMutants } from './mutations.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const curve = await loadCurve()
 const vectors = JSON.parse(readFileSync(new URL('../vectors/access-token.json', import.meta.url), 'utf8')) as {

@@ -3,10 +3,10 @@ import { createHash } from 'node:crypto'
 import { acceptedLoginDomains, verifyApproval, verifyLoginProof } from 'express-did-auth/protocol'
 import { loadCurve } from 'express-did-auth'
 import { approvalStatement, parseApprovalStatement } from '../../src/protocol/format-siwe-message.js'
-import { refusal } from '../support/refusal.js'
-import { createAccount, createSiweText } from '../support/siwe.js'
-import { serviceUrl } from '../support/test-app.js'
-import { createLoginText, createNumberedWallet } from '../support/wallet.js'
+import { refusal } from '../support/fixtures/refusal.js'
+import { createAccount, createSiweText } from '../support/fixtures/siwe.js'
+import { serviceUrl } from '../support/servers/test-app.js'
+import { createLoginText, createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const curve = await loadCurve()
 const domains = acceptedLoginDomains(serviceUrl, [])

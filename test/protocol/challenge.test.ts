@@ -13,8 +13,8 @@ import {
 } from '../../src/protocol/challenge.js'
 import type { Curve } from '../../src/protocol/curve.js'
 import { parseSignature } from '../../src/protocol/personal-sign.js'
-import { refusal } from '../support/refusal.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { refusal } from '../support/fixtures/refusal.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 interface ChallengeVector extends ChallengeInput {
   name: string

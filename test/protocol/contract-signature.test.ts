@@ -5,7 +5,7 @@ import {
   isKeySignature,
   parseAccountSignature
 } from '../../src/protocol/contract-signature.js'
-import { refusal } from '../support/refusal.js'
+import { refusal } from '../support/fixtures/refusal.js'
 
 const bytes = (count: number): string => `0x${'Ab'.repeat(count)}`
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import { assertSameSite } from '../../src/protocol/cross-origin.js'
-import { refusal } from '../support/refusal.js'
+import { refusal } from '../support/fixtures/refusal.js'
 
 const OWN = 'https://service.example'
 const APP = 'https://app.example'

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
 import { addressOfDid, isDid, isEthrDid } from '../../src/protocol/did.js'
-import { refusal } from '../support/refusal.js'
+import { refusal } from '../support/fixtures/refusal.js'
 
 const isLetter = (char: string): boolean => (char >= 'a' && char <= 'z') || (char >= 'A' && char <= 'Z')
 const isDigit = (char: string): boolean => char >= '0' && char <= '9'

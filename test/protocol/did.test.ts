@@ -15,7 +15,7 @@ import {
   findNetworkNumber,
   parseDid
 } from '../../src/protocol/did.js'
-import { refusal } from '../support/refusal.js'
+import { refusal } from '../support/fixtures/refusal.js'
 
 const ADDRESS = '0x7e5f4552091a69125d5dfcb7b8c2659029395bdf'
 const EIP_55 = '0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf'

@@ -3,8 +3,8 @@ import { Buffer } from 'node:buffer'
 import { loadCurve } from '../../src/adapters/curve.js'
 import { isPlainEs256kHeader, isSignedBy, parseJwt } from '../../src/protocol/jwt.js'
 import { parseSignerOutput } from '../../src/protocol/personal-sign.js'
-import { createNumberedWallet } from '../support/wallet.js'
 import { es256k, forgeJwt, type Part } from './forge-jwt.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const curve = await loadCurve()
 const HEADER = { alg: 'ES256K', typ: 'JWT' }

@@ -2,10 +2,10 @@ import { describe, expect, it } from '@jest/globals'
 import { acceptedLoginDomains, verifyLoginProof } from 'express-did-auth/protocol'
 import { loadCurve, type SecurityEvent } from 'express-did-auth'
 import request from 'supertest'
-import { refusal } from '../support/refusal.js'
-import { createAccount, createSignedSiwe, createSiweText } from '../support/siwe.js'
-import { serviceUrl, testApp } from '../support/test-app.js'
-import { createLoginText as textOf, createNumberedWallet } from '../support/wallet.js'
+import { refusal } from '../support/fixtures/refusal.js'
+import { createAccount, createSignedSiwe, createSiweText } from '../support/fixtures/siwe.js'
+import { serviceUrl, testApp } from '../support/servers/test-app.js'
+import { createLoginText as textOf, createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const curve = await loadCurve()
 const domains = acceptedLoginDomains(serviceUrl, [])

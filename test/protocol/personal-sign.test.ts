@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs'
 import { loadCurve, loadWasm, addHashes } from '../../src/adapters/curve.js'
 import { addressOfPublicKey } from '../../src/protocol/curve.js'
 import { hashPersonalMessage, parseSignature, recoverPersonalSigner } from '../../src/protocol/personal-sign.js'
-import { refusal } from '../support/refusal.js'
-import { rounds } from '../support/time-factor.js'
+import { refusal } from '../support/fixtures/refusal.js'
+import { rounds } from '../support/fixtures/time-factor.js'
 import { countAcceptedFlips } from './mutations.js'
 
 interface SignVector {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import { findMissing, parseClaims } from '../../src/protocol/selective-disclosure.js'
-import { refusal } from '../support/refusal.js'
+import { refusal } from '../support/fixtures/refusal.js'
 
 describe('parseClaims', () => {
   it.each<[string, unknown]>([

@@ -3,7 +3,7 @@ import { getAddress } from 'ethers'
 import fc from 'fast-check'
 import { createRequire } from 'node:module'
 import { parseSiweMessage } from '../../src/protocol/siwe-message.js'
-import { judgedMessages } from '../support/siwe-messages.js'
+import { judgedMessages } from '../support/fixtures/siwe-messages.js'
 
 /** The part of siwe that is used here; it is installed with the packages of the slow tests. */
 interface Siwe {

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { createSiweMessage, parseSiweMessage as parseByViem } from 'viem/siwe'
 import type { DidAuthError } from '../../src/errors.js'
 import { assertInTime, assertOwnSite, parseSiweMessage } from '../../src/protocol/siwe-message.js'
-import { judgedMessages } from '../support/siwe-messages.js'
+import { judgedMessages } from '../support/fixtures/siwe-messages.js'
 
 const ADDRESS = '0x7E5F4552091A69125d5dfCb7b8C2659029395Bdf'
 const NONCE = '0abac2fe00112233445566778899aabbccddeeff0123456789abcdef01234567'

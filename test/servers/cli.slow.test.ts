@@ -3,12 +3,12 @@ import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
-import { runCli, ServerProcesses, spawnCli, type Ended, type ReadyServer } from '../support/server-process.js'
-import { ask, logIn, post, signedLogin } from '../support/server-client.js'
-import { scriptFile } from '../support/run-script.js'
-import { until } from '../support/until.js'
-import { getDatabase, fillVault, testVault } from '../support/vault-app.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { runCli, ServerProcesses, spawnCli, type Ended, type ReadyServer } from '../support/servers/server-process.js'
+import { ask, logIn, post, signedLogin } from '../support/servers/server-client.js'
+import { scriptFile } from '../support/servers/run-script.js'
+import { until } from '../support/fixtures/until.js'
+import { getDatabase, fillVault, testVault } from '../support/servers/vault-app.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 describe('the command express-did-auth', () => {
   const servers = new ServerProcesses()

@@ -7,9 +7,9 @@ import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { Browser } from 'playwright-core'
-import { launchBrowser, openProfile } from '../support/browser.js'
-import { root } from '../support/documents.js'
-import { temporaryFolder } from '../support/store-folder.js'
+import { launchBrowser, openProfile } from '../support/engines/browser.js'
+import { root } from '../support/fixtures/documents.js'
+import { temporaryFolder } from '../support/fixtures/store-folder.js'
 
 /** Replaces wallet SDKs by an empty module: their stub package lacks the names that are imported. */
 const withoutSdks: Plugin = {

@@ -3,9 +3,9 @@ import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { createLocalJWKSet, jwtVerify } from 'jose'
-import { afterTest } from '../support/after-test.js'
-import { runExample } from '../support/run-script.js'
-import { createLoginText, createNumberedWallet } from '../support/wallet.js'
+import { afterTest } from '../support/fixtures/after-test.js'
+import { runExample } from '../support/servers/run-script.js'
+import { createLoginText, createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const alice = createNumberedWallet(1)
 const CALLBACK = 'http://localhost:3001/callback'

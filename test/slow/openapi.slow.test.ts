@@ -4,10 +4,10 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createRequire } from 'node:module'
 import { promisify } from 'node:util'
-import { root } from '../support/documents.js'
-import { documents } from '../support/openapi.js'
-import { temporaryFolder } from '../support/store-folder.js'
-import { scaled } from '../support/time-factor.js'
+import { root } from '../support/fixtures/documents.js'
+import { documents } from '../support/fixtures/openapi.js'
+import { temporaryFolder } from '../support/fixtures/store-folder.js'
+import { scaled } from '../support/fixtures/time-factor.js'
 
 const folder = temporaryFolder()
 afterAll(() => folder.remove())

@@ -11,8 +11,8 @@ import {
   unqualifiedFunctions,
   unqualifiedFunctionsIn,
   type TestDatabase
-} from '../support/postgres-server.js'
-import { until } from '../support/until.js'
+} from '../support/engines/postgres-server.js'
+import { until } from '../support/fixtures/until.js'
 import { postgresDialect } from '../../src/stores/sql/dialect.js'
 import type { SqlQuery } from '../../src/stores/sql/query.js'
 import { sessionStatements } from '../../src/stores/sql/session-verbs.js'

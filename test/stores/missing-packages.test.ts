@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals'
 import { spawnSync } from 'node:child_process'
 import { pathToFileURL } from 'node:url'
-import { nodeOptions, scriptFile } from '../support/run-script.js'
+import { nodeOptions, scriptFile } from '../support/servers/run-script.js'
 
 /** Hides Node's own SQLite, and makes `require` of a package fail as if it were not installed or not compiled. */
 const without = (name: string, code: string): string =>

@@ -7,8 +7,8 @@ import {
   type PostgresStoreOptions
 } from '../../src/stores/postgres/index.js'
 import { createSession } from '../../src/testing/store-case.js'
-import { runOn, startPostgres, type PostgresEngine } from '../support/postgres-server.js'
-import { TEST_TIMEOUT_SECONDS } from '../support/postgres-stores.js'
+import { runOn, startPostgres, type PostgresEngine } from '../support/engines/postgres-server.js'
+import { TEST_TIMEOUT_SECONDS } from '../support/servers/postgres-stores.js'
 
 const PASSWORD = 'correct-horse-battery'
 const WRONG = 'wrong-horse-battery'

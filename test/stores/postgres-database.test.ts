@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import pg from 'pg'
 import { PostgresDatabase, type PostgresDatabaseOptions } from '../../src/stores/postgres/postgres-database.js'
 import { getPostgresCode } from '../../src/stores/postgres/postgres-error.js'
-import { runOn, testDatabase, type TestDatabase } from '../support/postgres-server.js'
-import { until } from '../support/until.js'
+import { runOn, testDatabase, type TestDatabase } from '../support/engines/postgres-server.js'
+import { until } from '../support/fixtures/until.js'
 
 let shared: TestDatabase
 const open: { close(): Promise<void> }[] = []

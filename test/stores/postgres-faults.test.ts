@@ -12,13 +12,13 @@ import {
   START_SECONDS,
   createUse
 } from '../../src/testing/store-case.js'
-import { rounds } from '../support/time-factor.js'
-import { loseAnswers } from '../support/postgres-lost-answers.js'
-import { startPostgres } from '../support/postgres-server.js'
-import { postgresTables, TEST_TIMEOUT_SECONDS, type PostgresTables } from '../support/postgres-stores.js'
-import { tcpProxy, type TcpProxy } from '../support/tcp-proxy.js'
-import { until } from '../support/until.js'
-import { catchCode } from '../support/refusal.js'
+import { rounds } from '../support/fixtures/time-factor.js'
+import { loseAnswers } from '../support/faults/postgres-lost-answers.js'
+import { startPostgres } from '../support/engines/postgres-server.js'
+import { postgresTables, TEST_TIMEOUT_SECONDS, type PostgresTables } from '../support/servers/postgres-stores.js'
+import { tcpProxy, type TcpProxy } from '../support/faults/tcp-proxy.js'
+import { until } from '../support/fixtures/until.js'
+import { catchCode } from '../support/fixtures/refusal.js'
 
 let tables: PostgresTables
 let proxy: TcpProxy

@@ -12,15 +12,15 @@ import {
   START_SECONDS,
   createUse
 } from '../../src/testing/store-case.js'
-import { postgresTables, type PostgresTables, TEST_TIMEOUT_SECONDS } from '../support/postgres-stores.js'
-import { until } from '../support/until.js'
+import { postgresTables, type PostgresTables, TEST_TIMEOUT_SECONDS } from '../support/servers/postgres-stores.js'
+import { until } from '../support/fixtures/until.js'
 import { setTimeout } from 'node:timers/promises'
 import request from 'supertest'
-import { logIn } from '../support/app-client.js'
-import { testApp } from '../support/test-app.js'
-import { scaled } from '../support/time-factor.js'
-import { createNumberedWallet } from '../support/wallet.js'
-import { watchedPool, type WatchedPool } from '../support/postgres-contents.js'
+import { logIn } from '../support/servers/app-client.js'
+import { testApp } from '../support/servers/test-app.js'
+import { scaled } from '../support/fixtures/time-factor.js'
+import { watchedPool, type WatchedPool } from '../support/servers/postgres-contents.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 let tables: PostgresTables
 let pool: WatchedPool

@@ -11,9 +11,9 @@ import {
   START_SECONDS,
   createUse
 } from '../../src/testing/store-case.js'
-import { startRedis, suiteStore, type TestRedis } from '../support/redis-server.js'
-import { until } from '../support/until.js'
-import { afterTest } from '../support/after-test.js'
+import { startRedis, suiteStore, type TestRedis } from '../support/engines/redis-server.js'
+import { until } from '../support/fixtures/until.js'
+import { afterTest } from '../support/fixtures/after-test.js'
 
 async function server(...settings: string[]): Promise<TestRedis> {
   const redis = await startRedis(settings)

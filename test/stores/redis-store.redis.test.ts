@@ -19,8 +19,8 @@ import {
   START_SECONDS,
   createUse
 } from '../../src/testing/store-case.js'
-import { suiteStore, testRedis, type TestRedis } from '../support/redis-server.js'
-import { assertLikeMemory } from '../support/store-comparison.js'
+import { suiteStore, testRedis, type TestRedis } from '../support/engines/redis-server.js'
+import { assertLikeMemory } from '../support/models/store-comparison.js'
 
 let redis: Pick<TestRedis, 'url' | 'command' | 'stop'>
 beforeAll(async () => {

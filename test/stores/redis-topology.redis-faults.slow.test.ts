@@ -13,9 +13,9 @@ import {
   createUse
 } from '../../src/testing/store-case.js'
 import { storeContract } from '../../src/testing/index.js'
-import { startRedis, suiteStore, type TestRedis } from '../support/redis-server.js'
-import { until } from '../support/until.js'
-import { afterTest } from '../support/after-test.js'
+import { startRedis, suiteStore, type TestRedis } from '../support/engines/redis-server.js'
+import { until } from '../support/fixtures/until.js'
+import { afterTest } from '../support/fixtures/after-test.js'
 
 const SLOTS = 16_384
 

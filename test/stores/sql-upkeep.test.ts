@@ -12,9 +12,9 @@ import {
   START_SECONDS,
   createUse
 } from '../../src/testing/store-case.js'
-import { postgresTables, type PostgresTables } from '../support/postgres-stores.js'
-import { engines, sqliteFile } from '../support/sqlite-stores.js'
-import { until } from '../support/until.js'
+import { postgresTables, type PostgresTables } from '../support/servers/postgres-stores.js'
+import { engines, sqliteFile } from '../support/servers/sqlite-stores.js'
+import { until } from '../support/fixtures/until.js'
 
 /** Empty tables of one engine, and stores on them whose sweeps trust each clock immediately. */
 interface SqlTables {

@@ -14,8 +14,8 @@ import {
   createSession,
   createUse
 } from '../../src/testing/store-case.js'
-import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.js'
-import { startedWorkers } from '../support/start-sqlite-worker.js'
+import { engines, sqliteFile, type SqliteFile } from '../support/servers/sqlite-stores.js'
+import { startedWorkers } from '../support/servers/start-sqlite-worker.js'
 
 const sessionId = 'session-a'
 

@@ -9,8 +9,8 @@ import { prepareTables } from '../../src/stores/sqlite/prepare-tables.js'
 import { openConnection, type SqliteConnection, type SqliteStatement } from '../../src/stores/sqlite/sqlite-engine.js'
 import type { Request } from '../../src/stores/sqlite/sqlite-thread.js'
 import { hashToken, createRotation, createSession, createUse } from '../../src/testing/store-case.js'
-import { engines } from '../support/sqlite-stores.js'
-import { createThrowing } from '../support/refusal.js'
+import { engines } from '../support/servers/sqlite-stores.js'
+import { createThrowing } from '../support/fixtures/refusal.js'
 
 /** More than any group in this file executes. */
 const MOST_STATEMENTS = 60

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
-import { rounds } from '../support/time-factor.js'
-import { killBetweenCommitAndAnswer } from '../support/lost-answers.js'
+import { rounds } from '../support/fixtures/time-factor.js'
+import { killBetweenCommitAndAnswer } from '../support/faults/lost-answers.js'
 
 describe('a refresh on SQLite whose process is killed between commit and response', () => {
   // Small version of figure F18. Cause: the token was replaced and its successor lost, and the retry looked like a

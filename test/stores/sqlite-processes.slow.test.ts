@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import type { Store } from 'express-did-auth'
 import { createRotation, service, createSession, START_SECONDS, createUse } from '../../src/testing/store-case.js'
-import { rounds } from '../support/time-factor.js'
-import { temporaryFolder } from '../support/store-folder.js'
-import { forkStore, killWhileWriting, type Call, type StoreProcess } from '../support/store-processes.js'
+import { rounds } from '../support/fixtures/time-factor.js'
+import { temporaryFolder } from '../support/fixtures/store-folder.js'
+import { forkStore, killWhileWriting, type Call, type StoreProcess } from '../support/servers/store-processes.js'
 
 describe('two processes on one SQLite file', () => {
   const folder = temporaryFolder()

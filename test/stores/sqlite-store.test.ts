@@ -13,14 +13,14 @@ import {
   START_SECONDS,
   createUse
 } from '../../src/testing/store-case.js'
-import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.js'
+import { engines, sqliteFile, type SqliteFile } from '../support/servers/sqlite-stores.js'
 import { spawnSync } from 'node:child_process'
 import { pathToFileURL } from 'node:url'
-import { nodeOptions, scriptFile } from '../support/run-script.js'
-import { startedWorkers } from '../support/start-sqlite-worker.js'
-import { temporaryFolder } from '../support/store-folder.js'
-import { scaled } from '../support/time-factor.js'
-import { until } from '../support/until.js'
+import { nodeOptions, scriptFile } from '../support/servers/run-script.js'
+import { startedWorkers } from '../support/servers/start-sqlite-worker.js'
+import { temporaryFolder } from '../support/fixtures/store-folder.js'
+import { scaled } from '../support/fixtures/time-factor.js'
+import { until } from '../support/fixtures/until.js'
 
 const sessionId = 'session-a'
 

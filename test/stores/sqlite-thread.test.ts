@@ -8,8 +8,8 @@ import { collectVerbs } from '../../src/stores/sql/query.js'
 import * as sessionVerbs from '../../src/stores/sql/session-verbs.js'
 import * as storeVerbs from '../../src/stores/sql/store-verbs.js'
 import { createTables } from '../../src/stores/sql/tables.js'
-import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.js'
-import { startWorker } from '../support/start-sqlite-worker.js'
+import { engines, sqliteFile, type SqliteFile } from '../support/servers/sqlite-stores.js'
+import { startWorker } from '../support/servers/start-sqlite-worker.js'
 
 describe.each(engines)('the threads of a SQLite store with %s', (engine) => {
   let files: SqliteFile

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from '@jest/globals'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { SweepClock } from '../../src/stores/sweep-clock.js'
 import { createCharge, service, createSession, START_SECONDS, createUse } from '../../src/testing/store-case.js'
-import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.js'
+import { engines, sqliteFile, type SqliteFile } from '../support/servers/sqlite-stores.js'
 
 const MONTH_SECONDS = 30 * 86_400
 const windowAt = (seconds: number) => {

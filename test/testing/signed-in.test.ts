@@ -4,9 +4,10 @@ import express from 'express'
 import session from 'express-session'
 import { accessTokenFor, fakeClock, signedIn, testConfig, wallet } from 'express-did-auth/testing'
 import request from 'supertest'
-import { serviceUrl, serviceWallet, testApp, type Host } from '../support/test-app.js'
+import { serviceUrl, testApp, type Host } from '../support/servers/test-app.js'
 import { es256kSigner } from 'express-did-auth'
 import { ES256KSigner } from 'did-jwt'
+import { serviceWallet } from '../support/fixtures/fixtures.js'
 
 const alice = wallet('alice')
 const bob = wallet('bob')

@@ -3,8 +3,8 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { wallet, walletScript, type PageWallet } from 'express-did-auth/testing'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
-import { launchBrowser } from '../support/browser.js'
-import { scaled } from '../support/time-factor.js'
+import { launchBrowser } from '../support/engines/browser.js'
+import { scaled } from '../support/fixtures/time-factor.js'
 
 let browser: Browser
 let server: Server

@@ -6,10 +6,10 @@ import { SigningKey } from 'ethers'
 import { getResolver } from 'ethr-did-resolver'
 import { importJWK, jwtVerify } from 'jose5'
 import request from 'supertest'
-import { logIn } from '../support/app-client.js'
-import { serviceUrl, serviceWallet, START_SECONDS, testApp, type TestApp } from '../support/test-app.js'
-import { startChain, type TestChain } from '../support/chain.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { logIn } from '../support/servers/app-client.js'
+import { serviceUrl, testApp, type TestApp } from '../support/servers/test-app.js'
+import { startChain, type TestChain } from '../support/engines/chain.js'
+import { createNumberedWallet, serviceWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 
 const user = createNumberedWallet(1)
 

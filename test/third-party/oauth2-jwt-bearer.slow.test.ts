@@ -3,10 +3,10 @@ import express, { type RequestHandler } from 'express'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import request from 'supertest'
-import { root } from '../support/documents.js'
-import { startIssuer } from '../support/resource-tokens.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { root } from '../support/fixtures/documents.js'
+import { startIssuer } from '../support/servers/resource-tokens.js'
 import { systemClock } from '../../src/time.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 interface Bearer {
   auth: (options: object) => RequestHandler

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals'
 import type { webcrypto } from 'node:crypto'
 import { createRemoteJWKSet, jwtVerify } from 'jose'
-import { startIssuer } from '../support/resource-tokens.js'
-import { resourceKey } from '../support/test-app.js'
-import { createNumberedWallet } from '../support/wallet.js'
+import { startIssuer } from '../support/servers/resource-tokens.js'
+import { resourceKey } from '../support/servers/test-app.js'
 import { systemClock } from '../../src/time.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const ORDERS = 'https://orders.example'
 const { did } = createNumberedWallet(1)

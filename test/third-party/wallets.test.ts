@@ -4,9 +4,9 @@ import { decodeJwt } from 'jose5'
 import request from 'supertest'
 import { checksumAddress as viemChecksumAddress } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
-import { requestLoginChallenge } from '../support/app-client.js'
-import { testApp, type TestApp } from '../support/test-app.js'
-import { checksumAddress, createNumberedWallet } from '../support/wallet.js'
+import { requestLoginChallenge } from '../support/servers/app-client.js'
+import { testApp, type TestApp } from '../support/servers/test-app.js'
+import { checksumAddress, createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const { privateKey, address } = createNumberedWallet(4242)
 const bare = address.slice(2)

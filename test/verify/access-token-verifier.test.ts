@@ -4,10 +4,10 @@ import { accessTokenFor, fakeClock, testConfig, wallet } from 'express-did-auth/
 import { es256kSigner } from 'express-did-auth'
 import { accessTokenVerifier, requireToken, type VerifierOptions } from 'express-did-auth/verify'
 import { pureCurve } from '../../src/adapters/curve-pure.js'
-import { refusal } from '../support/refusal.js'
+import { refusal } from '../support/fixtures/refusal.js'
 import express, { type Express } from 'express'
 import request from 'supertest'
-import { type Host, testApp } from '../support/test-app.js'
+import { type Host, testApp } from '../support/servers/test-app.js'
 
 const alice = wallet('alice')
 const key = wallet('key of the service')

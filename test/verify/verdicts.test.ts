@@ -6,9 +6,10 @@ import request from 'supertest'
 import { DidAuthError } from 'express-did-auth'
 import { signedIn, wallet } from 'express-did-auth/testing'
 import { accessTokenVerifier, type AccessTokenVerifier } from 'express-did-auth/verify'
-import { serviceUrl, serviceWallet, START_SECONDS, testApp, type TestApp } from '../support/test-app.js'
-import { catchCode } from '../support/refusal.js'
+import { serviceUrl, testApp, type TestApp } from '../support/servers/test-app.js'
+import { catchCode } from '../support/fixtures/refusal.js'
 import { tokens } from './verdicts.js'
+import { serviceWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 
 const clock = { nowSeconds: () => START_SECONDS }
 const options = { issuer: serviceWallet.did, audience: serviceUrl, clock }

@@ -2,8 +2,9 @@
 import type { JsonObject } from 'express-did-auth'
 import { accessTokenFor, wallet } from 'express-did-auth/testing'
 import { es256k, forgeJwt } from '../protocol/forge-jwt.js'
-import { serviceUrl, serviceWallet, START_SECONDS } from '../support/test-app.js'
+import { serviceUrl } from '../support/servers/test-app.js'
 import { es256kSigner } from 'express-did-auth'
+import { serviceWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 
 const alice = wallet('alice')
 const HEADER = { alg: 'ES256K', typ: 'JWT' }

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import { memoryStore, type Store } from 'express-did-auth'
-import { serviceWallet, testAuthServer } from '../../support/test-app.js'
-import { answering, answeringResults, deadRpcUrl, startRpcNode } from '../../support/rpc-node.js'
-import { createLoginText, createNumberedWallet } from '../../support/wallet.js'
+import { testAuthServer } from '../../support/servers/test-app.js'
+import { answering, answeringResults, deadRpcUrl, startRpcNode } from '../../support/faults/rpc-node.js'
+import { createLoginText, createNumberedWallet, serviceWallet } from '../../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 

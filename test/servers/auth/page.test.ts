@@ -6,8 +6,8 @@ import { createAuthApp } from '../../../servers/auth/app.js'
 import { loadPage, type Page } from '../../../servers/auth/page.js'
 import type { ServerName } from '../../../servers/config/read-env.js'
 import { createApp } from '../../../servers/http/create-app.js'
-import { scriptFile } from '../../support/run-script.js'
-import { testServer } from '../../support/test-app.js'
+import { scriptFile } from '../../support/servers/run-script.js'
+import { testServer } from '../../support/servers/test-app.js'
 
 const folder = scriptFile('servers/page')
 const silent = pino({ level: 'silent' })

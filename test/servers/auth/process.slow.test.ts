@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
 import { setTimeout as pause } from 'node:timers/promises'
-import { deadRpcUrl } from '../../support/rpc-node.js'
-import { note, rounds } from '../../support/time-factor.js'
-import { ServerProcesses } from '../../support/server-process.js'
-import { waitForWrites, runUnderLoad } from '../../support/instances.js'
-import { ask, logIn, logOut, me, post, refresh, signedLogin, type Tokens } from '../../support/server-client.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+import { deadRpcUrl } from '../../support/faults/rpc-node.js'
+import { note, rounds } from '../../support/fixtures/time-factor.js'
+import { ServerProcesses } from '../../support/servers/server-process.js'
+import { waitForWrites, runUnderLoad } from '../../support/servers/instances.js'
+import { ask, logIn, logOut, me, post, refresh, signedLogin, type Tokens } from '../../support/servers/server-client.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 const domain = 'auth.example'

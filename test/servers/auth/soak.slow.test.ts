@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { soak } from '../../bench/soak-users.js'
-import { ServerProcesses } from '../../support/server-process.js'
+import { ServerProcesses } from '../../support/servers/server-process.js'
 
 describe('auth, relay and vault under mixed requests of many users', () => {
   const servers = new ServerProcesses({ LOG_LEVEL: 'warn', MAX_REQUESTS_PER_TIME_SLOT: '1000000' })

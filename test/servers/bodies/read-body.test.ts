@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { BodyReader } from '../../../servers/bodies/read-body.js'
 import type { NewContent } from '../../../servers/storage/content-store.js'
-import { computeCid } from '../../support/content-stores.js'
+import { computeCid } from '../../support/servers/content-stores.js'
 
 const MAX_BYTES = 1_000
 

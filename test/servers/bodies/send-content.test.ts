@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { get, type IncomingMessage, type ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { encodeJsonString, sendChunks, sendWhole } from '../../../servers/bodies/send-content.js'
-import { closeServices, servingPort } from '../../support/server-client.js'
+import { closeServices, servingPort } from '../../support/servers/server-client.js'
 
 const PIECE_BYTES = 262_144
 

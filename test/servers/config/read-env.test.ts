@@ -8,7 +8,7 @@ import {
   findUnusedVariables
 } from '../../../servers/config/read-env.js'
 import { StartError } from '../../../servers/config/startup-error.js'
-import { folderOfEachTest } from '../../support/folder-of-each-test.js'
+import { folderOfEachTest } from '../../support/fixtures/folder-of-each-test.js'
 
 /** Returns the error message for an invalid environment. */
 function readRefusal(env: Record<string, string>, isOneOfAll = false): string {

@@ -2,9 +2,9 @@ import { describe, expect, it } from '@jest/globals'
 import { readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { loadIdentity } from '../../../servers/config/service-identity.js'
-import { folderOfEachTest } from '../../support/folder-of-each-test.js'
-import { resourceKey } from '../../support/test-app.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+import { folderOfEachTest } from '../../support/fixtures/folder-of-each-test.js'
+import { resourceKey } from '../../support/servers/test-app.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const coordinate = expect.stringMatching(/^[\w-]{43}$/)
 

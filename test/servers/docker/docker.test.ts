@@ -5,8 +5,8 @@ import { existsSync, readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { serverPorts } from '../../../servers/config/read-env.js'
-import { closeServices, serving } from '../../support/server-client.js'
-import { root } from '../../support/packed-package.js'
+import { closeServices, serving } from '../../support/servers/server-client.js'
+import { root } from '../../support/engines/packed-package.js'
 
 const folder = join(root, 'servers/docker')
 /** Reads the lines of a file, without comments and empty lines. */

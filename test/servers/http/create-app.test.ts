@@ -6,8 +6,8 @@ import { pino } from 'pino'
 import request from 'supertest'
 import { createApp, startingApp, addFallbacks } from '../../../servers/http/create-app.js'
 import { readEnv } from '../../../servers/config/read-env.js'
-import { exchange } from '../../support/malformed.js'
-import { testAuthServer } from '../../support/test-app.js'
+import { exchange } from '../../support/faults/malformed.js'
+import { testAuthServer } from '../../support/servers/test-app.js'
 
 const env = readEnv({}, 'auth', false)
 const silent = pino({ level: 'silent' })

@@ -4,9 +4,9 @@ import { Agent, get, type IncomingMessage, type RequestListener } from 'node:htt
 import { connect, type Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { listen, type Listening, type ListenLimits } from '../../../servers/http/listen.js'
-import { exchange } from '../../support/malformed.js'
-import { steadily, until } from '../../support/until.js'
-import { scaled } from '../../support/time-factor.js'
+import { exchange } from '../../support/faults/malformed.js'
+import { steadily, until } from '../../support/fixtures/until.js'
+import { scaled } from '../../support/fixtures/time-factor.js'
 
 const LONG = scaled(30_000)
 const generousLimits = { headers: LONG, request: LONG, idle: LONG, check: 50, stop: LONG }

@@ -6,14 +6,14 @@ import {
   malformedVaultRequests,
   runMalformed,
   takeSample
-} from '../../support/malformed.js'
-import { logIn as relayLogIn, requestChallenge, startTestRelay } from '../../support/relay-app.js'
-import { relayGet, relayPost } from '../../support/relay-client.js'
-import { ask, logIn, me, post } from '../../support/server-client.js'
-import { testAuthServer } from '../../support/test-app.js'
-import { rounds } from '../../support/time-factor.js'
-import { logInAt, testVault } from '../../support/vault-app.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+} from '../../support/faults/malformed.js'
+import { logIn as relayLogIn, requestChallenge, startTestRelay } from '../../support/servers/relay-app.js'
+import { relayGet, relayPost } from '../../support/servers/relay-client.js'
+import { ask, logIn, me, post } from '../../support/servers/server-client.js'
+import { testAuthServer } from '../../support/servers/test-app.js'
+import { rounds } from '../../support/fixtures/time-factor.js'
+import { logInAt, testVault } from '../../support/servers/vault-app.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 const COUNT = rounds(400, 10_000)

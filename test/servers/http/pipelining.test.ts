@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import { handleOneAtATime } from '../../../servers/http/listen.js'
-import { until } from '../../support/until.js'
+import { until } from '../../support/fixtures/until.js'
 
 let server: Server | undefined
 

@@ -1,13 +1,13 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import { createResourceOptions, findTrustedIssuer } from '../../../servers/http/did-auth.js'
-import { afterTest } from '../../support/after-test.js'
-import { startTestRelay, TestClock } from '../../support/relay-app.js'
-import { startIssuer } from '../../support/resource-tokens.js'
-import { resourceKey, testAuthServer } from '../../support/test-app.js'
-import { testVault } from '../../support/vault-app.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+import { afterTest } from '../../support/fixtures/after-test.js'
+import { startTestRelay } from '../../support/servers/relay-app.js'
+import { startIssuer } from '../../support/servers/resource-tokens.js'
+import { resourceKey, testAuthServer } from '../../support/servers/test-app.js'
+import { testVault } from '../../support/servers/vault-app.js'
 import { systemClock } from '../../../src/time.js'
+import { createNumberedWallet, TestClock } from '../../support/fixtures/fixtures.js'
 
 const { did } = createNumberedWallet(1)
 const [RELAY, VAULT] = ['https://relay.example', 'https://vault.example']

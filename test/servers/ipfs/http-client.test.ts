@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type * as client from 'ipfs-http-client'
-import { startFaultyNode } from '../../support/faulty-ipfs-node.js'
-import { root } from '../../support/packed-package.js'
+import { startFaultyNode } from '../../support/faults/faulty-ipfs-node.js'
+import { root } from '../../support/engines/packed-package.js'
 
 it("the bundled IPFS client imports only Node, reaches a node, and includes its packages' licences", async () => {
   const folder = mkdtempSync(join(tmpdir(), 'did-auth-bundle-'))

@@ -1,6 +1,6 @@
 import { expect, it, jest } from '@jest/globals'
 import * as client from 'ipfs-http-client'
-import { startFaultyNode } from '../../support/faulty-ipfs-node.js'
+import { startFaultyNode } from '../../support/faults/faulty-ipfs-node.js'
 
 let loads = 0
 jest.unstable_mockModule('../../../servers/ipfs/http-client.js', () => {

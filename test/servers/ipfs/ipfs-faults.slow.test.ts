@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
 import { createIpfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
-import { startFaultyNode, type FaultyIpfsNode } from '../../support/faulty-ipfs-node.js'
-import { ipfsFaults, ipfsVerbs, otherCid, type IpfsFault, type IpfsVerb } from '../../support/ipfs-faults.js'
-import { askNode, catchCode, deadlineFor, expectVerdict } from '../../support/ipfs-verdicts.js'
-import { scaled } from '../../support/time-factor.js'
-import { until } from '../../support/until.js'
+import { startFaultyNode, type FaultyIpfsNode } from '../../support/faults/faulty-ipfs-node.js'
+import { ipfsFaults, ipfsVerbs, otherCid, type IpfsFault, type IpfsVerb } from '../../support/faults/ipfs-faults.js'
+import { askNode, catchCode, deadlineFor, expectVerdict } from '../../support/faults/ipfs-verdicts.js'
+import { scaled } from '../../support/fixtures/time-factor.js'
+import { until } from '../../support/fixtures/until.js'
 
 const cases = ipfsFaults.flatMap((fault) => ipfsVerbs.map((verb) => ({ fault, verb })))
 

@@ -1,8 +1,8 @@
 import { afterEach, expect, it } from '@jest/globals'
 import { createIpfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
-import { startFaultyNode, type FaultyIpfsNode } from '../../support/faulty-ipfs-node.js'
-import { ipfsFaults } from '../../support/ipfs-faults.js'
-import { askNode, catchCode, deadlineFor, expectVerdict } from '../../support/ipfs-verdicts.js'
+import { startFaultyNode, type FaultyIpfsNode } from '../../support/faults/faulty-ipfs-node.js'
+import { ipfsFaults } from '../../support/faults/ipfs-faults.js'
+import { askNode, catchCode, deadlineFor, expectVerdict } from '../../support/faults/ipfs-verdicts.js'
 
 let faulty: FaultyIpfsNode
 let client: IpfsHttpNode

@@ -1,13 +1,13 @@
 import { afterEach, describe, expect, it, jest, beforeEach } from '@jest/globals'
 import { inspect } from 'node:util'
 import { logLocalNodeHint, createIpfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
-import { startFaultyNode, type FaultyIpfsNode, type FaultyNodeOptions } from '../../support/faulty-ipfs-node.js'
-import { scaled } from '../../support/time-factor.js'
-import { until } from '../../support/until.js'
+import { startFaultyNode, type FaultyIpfsNode, type FaultyNodeOptions } from '../../support/faults/faulty-ipfs-node.js'
+import { scaled } from '../../support/fixtures/time-factor.js'
+import { until } from '../../support/fixtures/until.js'
 import { CID, digest } from 'multiformats'
 import type { ServerResponse, RequestListener } from 'node:http'
 import { IpfsCall } from '../../../servers/ipfs/ipfs-call.js'
-import { closeServices, serving } from '../../support/server-client.js'
+import { closeServices, serving } from '../../support/servers/server-client.js'
 import { pino } from 'pino'
 
 const content = { bytes: Buffer.from('0123456789'), cid: 'bafkreiee3cmhp4guaqppw27zdilpajepf7kxhzvpaxaz7fv63opyql3yqi' }

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { pino } from 'pino'
 import { PinWorker } from '../../../servers/ipfs/pin-worker.js'
-import { captureLog } from '../../support/captured-log.js'
+import { captureLog } from '../../support/fixtures/captured-log.js'
 import {
   computeCid,
   did,
@@ -9,9 +9,9 @@ import {
   sqliteFolder,
   type SqliteFolder,
   type TestStore
-} from '../../support/content-stores.js'
-import { HandMadeNode } from '../../support/hand-made-node.js'
-import { until } from '../../support/until.js'
+} from '../../support/servers/content-stores.js'
+import { HandMadeNode } from '../../support/faults/hand-made-node.js'
+import { until } from '../../support/fixtures/until.js'
 
 const [a, b] = [computeCid('a'), computeCid('b')]
 

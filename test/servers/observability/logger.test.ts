@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import { writeLine, logRequest, createServerLog } from '../../../servers/observability/logger.js'
 import { nameVariables } from '../../../servers/config/variable-names.js'
-import { testAuthServer } from '../../support/test-app.js'
+import { testAuthServer } from '../../support/servers/test-app.js'
 
 /** Writes to a log, and returns its lines. */
 function writeLines(

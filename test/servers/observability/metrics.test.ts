@@ -2,11 +2,11 @@ import { afterAll, describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import { serveMetrics } from '../../../servers/http/listen.js'
 import { Metrics } from '../../../servers/observability/metrics.js'
-import { ask } from '../../support/server-client.js'
-import { testAuthServer } from '../../support/test-app.js'
-import { until } from '../../support/until.js'
-import { testVault } from '../../support/vault-app.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+import { ask } from '../../support/servers/server-client.js'
+import { testAuthServer } from '../../support/servers/test-app.js'
+import { until } from '../../support/fixtures/until.js'
+import { testVault } from '../../support/servers/vault-app.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 describe('Metrics', () => {
   const readLines = async (metrics: Metrics): Promise<string[]> =>

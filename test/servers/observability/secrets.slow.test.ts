@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
 import Database from 'better-sqlite3'
-import { ServerProcesses } from '../../support/server-process.js'
-import { plantSecrets } from '../../support/planted-secrets.js'
-import { ask, post, refresh } from '../../support/server-client.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+import { ServerProcesses } from '../../support/servers/server-process.js'
+import { plantSecrets } from '../../support/fixtures/planted-secrets.js'
+import { ask, post, refresh } from '../../support/servers/server-client.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 describe('the log of a server', () => {
   const servers = new ServerProcesses()

@@ -2,12 +2,12 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import type { OpenApiDocument } from '../../../servers/openapi/document.js'
 import { checkConformance } from '../../../servers/tools/conformance/command.js'
-import { documents, listOperations, type Operation } from '../../support/openapi.js'
-import { loginCredential, startTestRelay } from '../../support/relay-app.js'
-import { logIn, post, closeServices, serving } from '../../support/server-client.js'
-import { testAuthServer } from '../../support/test-app.js'
-import { testVault } from '../../support/vault-app.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+import { documents, listOperations, type Operation } from '../../support/fixtures/openapi.js'
+import { loginCredential, startTestRelay } from '../../support/servers/relay-app.js'
+import { logIn, post, closeServices, serving } from '../../support/servers/server-client.js'
+import { testAuthServer } from '../../support/servers/test-app.js'
+import { testVault } from '../../support/servers/vault-app.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 /** A recorded request with its response. */
 interface Exchange {

@@ -2,8 +2,14 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { RelayClient } from 'express-did-auth-client/relay'
 import { wallet } from 'express-did-auth/testing'
 import type { Browser, BrowserContextOptions } from 'playwright-core'
-import { findAccessibilityFaults, launchBrowser, openProfile, measureOverflow, tabTo } from '../../support/browser.js'
-import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
+import {
+  findAccessibilityFaults,
+  launchBrowser,
+  openProfile,
+  measureOverflow,
+  tabTo
+} from '../../support/engines/browser.js'
+import { ServerProcesses, type ServerProcess } from '../../support/servers/server-process.js'
 
 const PHONE: BrowserContextOptions = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }
 const TEXT = 'Meet me at the old oak.'

@@ -11,9 +11,9 @@ import {
   measureOverflow,
   waitForAnswer,
   tabTo
-} from '../../support/browser.js'
-import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
-import { until } from '../../support/until.js'
+} from '../../support/engines/browser.js'
+import { ServerProcesses, type ServerProcess } from '../../support/servers/server-process.js'
+import { until } from '../../support/fixtures/until.js'
 
 describe('login on the page of the auth server', () => {
   const servers = new ServerProcesses({ LOG_LEVEL: 'silent' })

@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import { wallet, WalletError, type PageWallet, type WalletRequest } from 'express-did-auth/testing'
 import type { Browser, Page } from 'playwright-core'
-import { launchBrowser, logInByTabKey, openProfile, waitForAnswer } from '../../support/browser.js'
-import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
-import { temporaryFolder } from '../../support/store-folder.js'
+import { launchBrowser, logInByTabKey, openProfile, waitForAnswer } from '../../support/engines/browser.js'
+import { ServerProcesses, type ServerProcess } from '../../support/servers/server-process.js'
+import { temporaryFolder } from '../../support/fixtures/store-folder.js'
 
 /** Creates a wallet that gives a fixed answer to one method. */
 const createAnsweringWallet = (method: string, answer: unknown): PageWallet => {

@@ -7,14 +7,14 @@ import {
   startInstanceLoad,
   runUnderLoad,
   type Targets
-} from '../../support/instances.js'
-import type { PostgresEngine } from '../../support/postgres-server.js'
-import { promote, startPrimary, startStandby, waitForStandby } from '../../support/postgres-standby.js'
-import { ask, post, signedLogin } from '../../support/server-client.js'
-import { note, rounds } from '../../support/time-factor.js'
-import { tcpProxy, type TcpProxy } from '../../support/tcp-proxy.js'
-import { until } from '../../support/until.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+} from '../../support/servers/instances.js'
+import type { PostgresEngine } from '../../support/engines/postgres-server.js'
+import { promote, startPrimary, startStandby, waitForStandby } from '../../support/engines/postgres-standby.js'
+import { ask, post, signedLogin } from '../../support/servers/server-client.js'
+import { note, rounds } from '../../support/fixtures/time-factor.js'
+import { tcpProxy, type TcpProxy } from '../../support/faults/tcp-proxy.js'
+import { until } from '../../support/fixtures/until.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const FAILOVERS = rounds(2, 20)
 

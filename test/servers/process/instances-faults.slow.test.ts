@@ -6,14 +6,14 @@ import {
   waitForWrites,
   runUnderLoad,
   type Targets
-} from '../../support/instances.js'
-import { startPostgres, type PostgresEngine } from '../../support/postgres-server.js'
-import { ask, logIn, me } from '../../support/server-client.js'
-import { note, rounds } from '../../support/time-factor.js'
-import type { ServerProcess } from '../../support/server-process.js'
-import { steadily, until } from '../../support/until.js'
-import { tcpProxy } from '../../support/tcp-proxy.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+} from '../../support/servers/instances.js'
+import { startPostgres, type PostgresEngine } from '../../support/engines/postgres-server.js'
+import { ask, logIn, me } from '../../support/servers/server-client.js'
+import { note, rounds } from '../../support/fixtures/time-factor.js'
+import type { ServerProcess } from '../../support/servers/server-process.js'
+import { steadily, until } from '../../support/fixtures/until.js'
+import { tcpProxy } from '../../support/faults/tcp-proxy.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const KILLS = rounds(6, 100)
 const CRASHES = rounds(2, 20)

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import { readDocument } from '../../support/documents.js'
+import { readDocument } from '../../support/fixtures/documents.js'
 import {
   formatCounts,
   countDeadlocks,
@@ -12,14 +12,14 @@ import {
   startBalancer,
   runUnderLoad,
   type Balancer
-} from '../../support/instances.js'
-import { root } from '../../support/packed-package.js'
-import { testDatabase, type TestDatabase } from '../../support/postgres-server.js'
-import { freePort } from '../../support/tcp-proxy.js'
-import { note, rounds } from '../../support/time-factor.js'
-import type { ServerProcess } from '../../support/server-process.js'
-import { temporaryFolder } from '../../support/store-folder.js'
-import { steadily, until } from '../../support/until.js'
+} from '../../support/servers/instances.js'
+import { root } from '../../support/engines/packed-package.js'
+import { testDatabase, type TestDatabase } from '../../support/engines/postgres-server.js'
+import { freePort } from '../../support/faults/tcp-proxy.js'
+import { note, rounds } from '../../support/fixtures/time-factor.js'
+import type { ServerProcess } from '../../support/servers/server-process.js'
+import { temporaryFolder } from '../../support/fixtures/store-folder.js'
+import { steadily, until } from '../../support/fixtures/until.js'
 
 const RESTARTS = rounds(1, 10)
 /** HAProxy needs two failed checks, one per second. After a longer pause, an instance may stop before it notices. */

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { pathToFileURL } from 'node:url'
-import { countDeadlocks, findDomain, Instances } from '../../support/instances.js'
-import { runOn, startPostgres, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
-import { scriptFile } from '../../support/run-script.js'
-import { ask, logIn, me, post, refresh, signedLogin, type Tokens } from '../../support/server-client.js'
-import type { ServerProcess } from '../../support/server-process.js'
-import { steadily } from '../../support/until.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+import { countDeadlocks, findDomain, Instances } from '../../support/servers/instances.js'
+import { runOn, startPostgres, testDatabase, type TestDatabase } from '../../support/engines/postgres-server.js'
+import { scriptFile } from '../../support/servers/run-script.js'
+import { ask, logIn, me, post, refresh, signedLogin, type Tokens } from '../../support/servers/server-client.js'
+import type { ServerProcess } from '../../support/servers/server-process.js'
+import { steadily } from '../../support/fixtures/until.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const domain = findDomain('auth')
 /** A longer pause of the machine may cause a timeout and a 503: the attempt is then repeated. */
@@ -42,7 +42,7 @@ describe('instances whose clocks differ', () => {
 
   /** Starts an auth server whose clock is ahead. */
   const startAhead = (seconds: number, env: Record<string, string> = {}): Promise<ServerProcess> => {
-    const hook = pathToFileURL(scriptFile('test/support/shift-clock.ts')).href
+    const hook = pathToFileURL(scriptFile('test/support/servers/shift-clock.ts')).href
     return instances.start('auth', { ...env, TEST_CLOCK_SHIFT_SECONDS: String(seconds) }, [hook])
   }
   const createNextWallet = () => createNumberedWallet((number += 1))

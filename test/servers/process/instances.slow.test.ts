@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
-import { countDeadlocks, findDomain, createTurns, Instances } from '../../support/instances.js'
-import { testDatabase, type TestDatabase } from '../../support/postgres-server.js'
-import { relayGet, relayLogIn, relayPost } from '../../support/relay-client.js'
+import { countDeadlocks, findDomain, createTurns, Instances } from '../../support/servers/instances.js'
+import { testDatabase, type TestDatabase } from '../../support/engines/postgres-server.js'
+import { relayGet, relayLogIn, relayPost } from '../../support/servers/relay-client.js'
 import {
   ask,
   logIn,
@@ -12,11 +12,11 @@ import {
   signedLogin,
   type Answer,
   type Tokens
-} from '../../support/server-client.js'
-import { note, rounds } from '../../support/time-factor.js'
-import type { ServerProcess } from '../../support/server-process.js'
-import { steadily } from '../../support/until.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+} from '../../support/servers/server-client.js'
+import { note, rounds } from '../../support/fixtures/time-factor.js'
+import type { ServerProcess } from '../../support/servers/server-process.js'
+import { steadily } from '../../support/fixtures/until.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const ROUNDS = { refresh: rounds(8, 200), logOut: rounds(40, 1_000), login: rounds(8, 100), write: rounds(20, 100) }
 

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it, beforeEach } from '@jest/globals'
 import request from 'supertest'
 import type { Response } from 'supertest'
-import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/servers/relay-app.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 const otherWallet = createNumberedWallet(2)

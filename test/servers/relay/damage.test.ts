@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { openSync, rmSync, writeSync, closeSync } from 'node:fs'
 import { join } from 'node:path'
-import { closeServices, serving } from '../../support/server-client.js'
-import { HandMadeNode } from '../../support/hand-made-node.js'
-import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
-import { filesIn } from '../../support/store-folder.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+import { closeServices, serving } from '../../support/servers/server-client.js'
+import { HandMadeNode } from '../../support/faults/hand-made-node.js'
+import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/servers/relay-app.js'
+import { filesIn } from '../../support/fixtures/store-folder.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const LEAF_BYTES = 262_144
 

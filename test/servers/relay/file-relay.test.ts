@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { ByteBudget } from '../../../servers/bodies/limits.js'
 import { ServerError } from '../../../servers/http/server-error.js'
 import { SharedAnswers } from '../../../servers/relay/file-relay.js'
-import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/servers/relay-app.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 const WEEK_SECONDS = 7 * 86_400

@@ -5,20 +5,23 @@ import request from 'supertest'
 import { readEnv } from '../../../servers/config/read-env.js'
 import { createServerLog } from '../../../servers/observability/logger.js'
 import { createRelayAuth } from '../../../servers/relay/relay-auth.js'
-import { captureLog } from '../../support/captured-log.js'
+import { captureLog } from '../../support/fixtures/captured-log.js'
 import {
-  challengeSecret,
   loginCredential,
   requestChallenge,
   serviceUrl,
-  serviceWallet,
-  START_SECONDS,
   startTestRelay,
-  TestClock,
   userOfToken,
   type TestRelay
-} from '../../support/relay-app.js'
-import { createLoginText, createNumberedWallet } from '../../support/wallet.js'
+} from '../../support/servers/relay-app.js'
+import {
+  challengeSecret,
+  createLoginText,
+  createNumberedWallet,
+  serviceWallet,
+  START_SECONDS,
+  TestClock
+} from '../../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 const stranger = createNumberedWallet(2)

@@ -5,19 +5,17 @@ import { memoryStore } from 'express-did-auth'
 import { SigningKey } from 'ethers'
 import { parseJwt } from 'express-did-auth/protocol'
 import request from 'supertest'
-import { ed25519Key, es256kBy, jwtByHand, p256Key } from '../../support/credentials.js'
+import { ed25519Key, es256kBy, jwtByHand, p256Key } from '../../support/fixtures/credentials.js'
 import {
   loginCredential,
   loginPayload,
   requestChallenge,
   serviceUrl,
-  serviceWallet,
-  START_SECONDS,
   startTestRelay,
   userOfToken,
   type TestRelay
-} from '../../support/relay-app.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+} from '../../support/servers/relay-app.js'
+import { createNumberedWallet, serviceWallet, START_SECONDS } from '../../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 const stranger = createNumberedWallet(2)

@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import { createIpfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
-import { startIpfsRpcServer, type IpfsRpcServer } from '../../support/ipfs-rpc-server.js'
-import { logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
-import { until } from '../../support/until.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+import { startIpfsRpcServer, type IpfsRpcServer } from '../../support/engines/ipfs-rpc-server.js'
+import { logIn, postFile, startTestRelay, type TestRelay } from '../../support/servers/relay-app.js'
+import { until } from '../../support/fixtures/until.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 const WEEK_SECONDS = 7 * 86_400

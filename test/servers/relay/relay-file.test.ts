@@ -2,10 +2,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest 
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import request from 'supertest'
-import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
-import { closeServices, servingPort } from '../../support/server-client.js'
-import { createNumberedWallet } from '../../support/wallet.js'
-import { stretchDeadlines } from '../../support/stretch-deadlines.js'
+import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/servers/relay-app.js'
+import { closeServices, servingPort } from '../../support/servers/server-client.js'
+import { stretchDeadlines } from '../../support/fixtures/stretch-deadlines.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 /** CID of `hello world`, as every IPFS node computes it. */

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
 import { setTimeout as pause } from 'node:timers/promises'
-import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
-import { note, rounds, scaled } from '../../support/time-factor.js'
-import { relayCredential, relayGet, relayLogIn, relayPost } from '../../support/relay-client.js'
-import { post } from '../../support/server-client.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+import { ServerProcesses, type ServerProcess } from '../../support/servers/server-process.js'
+import { note, rounds, scaled } from '../../support/fixtures/time-factor.js'
+import { relayCredential, relayGet, relayLogIn, relayPost } from '../../support/servers/relay-client.js'
+import { post } from '../../support/servers/server-client.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 

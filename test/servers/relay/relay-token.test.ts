@@ -3,8 +3,8 @@ import { verifyCredential } from 'did-jwt-vc'
 import { Resolver } from 'did-resolver'
 import { getResolver } from 'ethr-did-resolver'
 import request from 'supertest'
-import { startChain, type TestChain } from '../../support/chain.js'
-import { es256kBy, jwtByHand } from '../../support/credentials.js'
+import { startChain, type TestChain } from '../../support/engines/chain.js'
+import { es256kBy, jwtByHand } from '../../support/fixtures/credentials.js'
 import {
   getFile,
   logIn,
@@ -12,12 +12,10 @@ import {
   postFile,
   requestChallenge,
   serviceUrl,
-  serviceWallet,
-  START_SECONDS,
   startTestRelay,
   type TestRelay
-} from '../../support/relay-app.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+} from '../../support/servers/relay-app.js'
+import { createNumberedWallet, serviceWallet, START_SECONDS } from '../../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 

@@ -1,15 +1,8 @@
 import { createHmac } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import request from 'supertest'
-import {
-  challengeSecret,
-  loginCredential,
-  requestChallenge,
-  START_SECONDS,
-  startTestRelay,
-  type TestRelay
-} from '../../support/relay-app.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+import { loginCredential, requestChallenge, startTestRelay, type TestRelay } from '../../support/servers/relay-app.js'
+import { challengeSecret, createNumberedWallet, START_SECONDS } from '../../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 

@@ -3,10 +3,10 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { UsageError } from '../../../servers/tools/command-line.js'
 import { createTakedownCommand } from '../../../servers/tools/takedown.js'
-import { runCommand } from '../../support/command-line.js'
-import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
-import { filesIn, temporaryFolder } from '../../support/store-folder.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+import { runCommand } from '../../support/servers/command-line.js'
+import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/servers/relay-app.js'
+import { filesIn, temporaryFolder } from '../../support/fixtures/store-folder.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 /** A key as clients append it. */
 const KEY = 'k3y-'.padEnd(43, 'A')

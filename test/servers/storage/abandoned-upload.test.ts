@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
 import type { ObjectStore } from '../../../servers/storage/content-store.js'
-import { createEntry, createLargeBytes, readTexts, sqliteFolder } from '../../support/content-stores.js'
+import { createEntry, createLargeBytes, readTexts, sqliteFolder } from '../../support/servers/content-stores.js'
 
 const files = sqliteFolder()
 afterEach(() => files.remove())

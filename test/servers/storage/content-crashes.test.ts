@@ -2,9 +2,9 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { did, readTexts, type ContentFolder, type TestStore } from '../../support/content-stores.js'
-import { contentEngines } from '../../support/postgres-contents.js'
-import { until } from '../../support/until.js'
+import { did, readTexts, type ContentFolder, type TestStore } from '../../support/servers/content-stores.js'
+import { contentEngines } from '../../support/servers/postgres-contents.js'
+import { until } from '../../support/fixtures/until.js'
 
 /** Number of attempts per crash point. */
 const ROUNDS = Number(process.env.TEST_CRASH_ROUNDS ?? 1)
@@ -93,9 +93,9 @@ interface Writer {
   readonly ended: Promise<string | null>
 }
 
-/** Starts a process that runs test/support/content-child.ts. */
+/** Starts a process that runs test/support/servers/content-child.ts. */
 function startWriter(place: string, name: string, ...point: string[]): Writer {
-  const resolveSupport = (file: string): URL => new URL(`../../support/${file}`, import.meta.url)
+  const resolveSupport = (file: string): URL => new URL(`../../support/servers/${file}`, import.meta.url)
   const imports = pathToFileURL(fileURLToPath(resolveSupport('server-imports.ts'))).href
   const child: ChildProcess = spawn(
     process.execPath,

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { failingObjects, raceOfWriters, randomEnds } from '../../support/content-race.js'
-import { usePostgresContents, type PostgresContents } from '../../support/postgres-contents.js'
-import { scaled } from '../../support/time-factor.js'
+import { failingObjects, raceOfWriters, randomEnds } from '../../support/models/content-race.js'
+import { usePostgresContents, type PostgresContents } from '../../support/servers/postgres-contents.js'
+import { scaled } from '../../support/fixtures/time-factor.js'
 
 const OPERATIONS = Number(process.env.RACE_OPERATIONS ?? 100_000)
 const MAX_SECONDS = 180

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
 import type { PinTask } from '../../../servers/storage/content-store.js'
-import { operations, runOnModel } from '../../support/content-model.js'
-import { failingObjects, raceOfWriters, randomEnds } from '../../support/content-race.js'
+import { operations, runOnModel } from '../../support/models/content-model.js'
+import { failingObjects, raceOfWriters, randomEnds } from '../../support/models/content-race.js'
 import {
   computeCid,
   did,
@@ -11,8 +11,8 @@ import {
   listObjectNames,
   type ContentFolder,
   type TestStore
-} from '../../support/content-stores.js'
-import { contentEngines } from '../../support/postgres-contents.js'
+} from '../../support/servers/content-stores.js'
+import { contentEngines } from '../../support/servers/postgres-contents.js'
 import { KeyedLock } from '../../../servers/storage/sql/open-postgres-contents.js'
 
 /** Number of sequences of 30 operations. */

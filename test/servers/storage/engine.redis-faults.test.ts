@@ -2,8 +2,8 @@ import { afterEach, expect, it } from '@jest/globals'
 import { readEnv } from '../../../servers/config/read-env.js'
 import { StartError } from '../../../servers/config/startup-error.js'
 import { Connections } from '../../../servers/storage/connections.js'
-import { startRedis } from '../../support/redis-server.js'
-import { temporaryFolder } from '../../support/store-folder.js'
+import { startRedis } from '../../support/engines/redis-server.js'
+import { temporaryFolder } from '../../support/fixtures/store-folder.js'
 
 const closing: (() => Promise<void> | void)[] = []
 afterEach(async () => {

@@ -5,11 +5,11 @@ import { readEnv } from '../../../servers/config/read-env.js'
 import { StartError } from '../../../servers/config/startup-error.js'
 import { Connections, waitUntilAvailable } from '../../../servers/storage/connections.js'
 import { createDependencies, openContentEngine, useExistingContents } from '../../../servers/storage/engine.js'
-import { computeCid, did, createEntry, createLargeBytes, readTexts } from '../../support/content-stores.js'
-import { startFakeS3, type FakeS3 } from '../../support/fake-s3.js'
-import { testDatabase, type TestDatabase } from '../../support/postgres-server.js'
-import { startedWorkers } from '../../support/start-sqlite-worker.js'
-import { temporaryFolder } from '../../support/store-folder.js'
+import { computeCid, did, createEntry, createLargeBytes, readTexts } from '../../support/servers/content-stores.js'
+import { startFakeS3, type FakeS3 } from '../../support/faults/fake-s3.js'
+import { testDatabase, type TestDatabase } from '../../support/engines/postgres-server.js'
+import { startedWorkers } from '../../support/servers/start-sqlite-worker.js'
+import { temporaryFolder } from '../../support/fixtures/store-folder.js'
 
 let database: TestDatabase
 let s3: FakeS3

@@ -6,8 +6,8 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { createFileObjectStore, openSpool } from '../../../servers/storage/files.js'
 import type { ObjectStore } from '../../../servers/storage/content-store.js'
-import { listObjectNames } from '../../support/content-stores.js'
-import { temporaryFolder } from '../../support/store-folder.js'
+import { listObjectNames } from '../../support/servers/content-stores.js'
+import { temporaryFolder } from '../../support/fixtures/store-folder.js'
 
 let folder: string
 let remove: () => void

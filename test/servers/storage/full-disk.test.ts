@@ -1,9 +1,10 @@
 import { describe, expect, it } from '@jest/globals'
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { temporaryFolder } from '../../support/store-folder.js'
+import { temporaryFolder } from '../../support/fixtures/store-folder.js'
 
-const resolveSupport = (name: string): string => fileURLToPath(new URL(`../../support/${name}`, import.meta.url))
+const resolveSupport = (name: string): string =>
+  fileURLToPath(new URL(`../../support/servers/${name}`, import.meta.url))
 const script = [
   process.execPath,
   '--import',

@@ -10,10 +10,10 @@ import {
   START_SECONDS,
   createUse
 } from '../../../src/testing/store-case.js'
-import { createEntry, createFile, createLargeBytes, NOW, type TestStore } from '../../support/content-stores.js'
-import { startPostgres, TEST_TIMEOUT_SECONDS, type PostgresEngine } from '../../support/postgres-server.js'
-import { temporaryFolder } from '../../support/store-folder.js'
-import { rounds } from '../../support/time-factor.js'
+import { createEntry, createFile, createLargeBytes, NOW, type TestStore } from '../../support/servers/content-stores.js'
+import { startPostgres, TEST_TIMEOUT_SECONDS, type PostgresEngine } from '../../support/engines/postgres-server.js'
+import { temporaryFolder } from '../../support/fixtures/store-folder.js'
+import { rounds } from '../../support/fixtures/time-factor.js'
 
 const WRITERS = 16
 const { path, remove } = temporaryFolder()

@@ -27,18 +27,18 @@ import {
   listObjectNames,
   readTexts,
   type TestStore
-} from '../../support/content-stores.js'
+} from '../../support/servers/content-stores.js'
 import {
   usePostgresContents,
   watchedPool,
   type OpenedPostgres,
   type PostgresContents,
   type WatchedPool
-} from '../../support/postgres-contents.js'
-import { runCommand } from '../../support/command-line.js'
-import { unqualifiedFunctions } from '../../support/postgres-server.js'
-import { tcpProxy, type TcpProxy } from '../../support/tcp-proxy.js'
-import { until } from '../../support/until.js'
+} from '../../support/servers/postgres-contents.js'
+import { runCommand } from '../../support/servers/command-line.js'
+import { unqualifiedFunctions } from '../../support/engines/postgres-server.js'
+import { tcpProxy, type TcpProxy } from '../../support/faults/tcp-proxy.js'
+import { until } from '../../support/fixtures/until.js'
 
 const place = { did, key: 'k' }
 const large = createLargeBytes('large')

@@ -10,8 +10,8 @@ import {
   readTexts,
   type SqliteFolder,
   type TestStore
-} from '../../support/content-stores.js'
-import { startFakeS3, type FakeS3, type S3Fault } from '../../support/fake-s3.js'
+} from '../../support/servers/content-stores.js'
+import { startFakeS3, type FakeS3, type S3Fault } from '../../support/faults/fake-s3.js'
 
 /** Number of sequences of 40 operations. */
 const RUNS = Number(process.env.TEST_MODEL_RUNS ?? 5)

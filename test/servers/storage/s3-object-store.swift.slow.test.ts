@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { createS3ObjectStore, type S3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
 import { contentStoreContract } from '../../contracts/content-store.js'
 import { objectStoreContract } from '../../contracts/object-store.js'
-import { createObjectName, listObjectNames, sqliteFolder } from '../../support/content-stores.js'
-import { temporaryFolder } from '../../support/store-folder.js'
-import { startSwift, type SwiftServer } from '../../support/swift-server.js'
+import { createObjectName, listObjectNames, sqliteFolder } from '../../support/servers/content-stores.js'
+import { temporaryFolder } from '../../support/fixtures/store-folder.js'
+import { startSwift, type SwiftServer } from '../../support/engines/swift-server.js'
 
 let swift: SwiftServer
 let stores = 0

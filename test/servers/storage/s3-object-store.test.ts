@@ -9,10 +9,16 @@ import {
   type S3StoreOptions
 } from '../../../servers/storage/s3/s3-object-store.js'
 import { toStorageError } from '../../../servers/storage/storage-error.js'
-import { createLargeBytes, NOW, createObjectName, listObjectNames, sqliteFolder } from '../../support/content-stores.js'
-import { startFakeS3, type FakeS3, type S3Fault } from '../../support/fake-s3.js'
-import { temporaryFolder } from '../../support/store-folder.js'
-import { until } from '../../support/until.js'
+import {
+  createLargeBytes,
+  NOW,
+  createObjectName,
+  listObjectNames,
+  sqliteFolder
+} from '../../support/servers/content-stores.js'
+import { startFakeS3, type FakeS3, type S3Fault } from '../../support/faults/fake-s3.js'
+import { temporaryFolder } from '../../support/fixtures/store-folder.js'
+import { until } from '../../support/fixtures/until.js'
 
 let s3: FakeS3
 let folder: string

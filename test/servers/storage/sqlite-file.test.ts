@@ -21,7 +21,7 @@ import {
   readTexts,
   type SqliteFolder,
   type TestStore
-} from '../../support/content-stores.js'
+} from '../../support/servers/content-stores.js'
 
 const place = { did, key: 'k' }
 const storageError = { code: 'ERR_STORAGE', status: 503 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { toFoundContent } from '../../../servers/storage/sql/rows.js'
 import { createStoredContent } from '../../../servers/storage/sql/stored-content.js'
-import { createLargeBytes, createContent } from '../../support/content-stores.js'
+import { createLargeBytes, createContent } from '../../support/servers/content-stores.js'
 
 const large = createLargeBytes('large', 700_000)
 const { cid, byteCount, leafHashes } = createContent(large)

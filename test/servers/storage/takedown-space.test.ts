@@ -1,7 +1,7 @@
 import { afterEach, expect, it, jest } from '@jest/globals'
 import * as fs from 'node:fs/promises'
 import { statSync } from 'node:fs'
-import type * as ContentStores from '../../support/content-stores.js'
+import type * as ContentStores from '../../support/servers/content-stores.js'
 
 /** Free space of the disk, as a multiple of the size of the database. */
 let copies = 0
@@ -9,7 +9,7 @@ jest.unstable_mockModule('node:fs/promises', () => ({
   ...fs,
   statfs: () => Promise.resolve({ bavail: copies * statSync(files.file).size, bsize: 1 })
 }))
-const { computeCid, createEntry, NOW, sqliteFolder } = await import('../../support/content-stores.js')
+const { computeCid, createEntry, NOW, sqliteFolder } = await import('../../support/servers/content-stores.js')
 
 let files: ContentStores.SqliteFolder
 afterEach(() => files.remove())

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { cidOf, computeCidFromLeaves, isCid, LeafHasher } from '../../../servers/storage/unixfs-blocks.js'
-import { importBlocks } from '../../support/unixfs-importer.js'
+import { importBlocks } from '../../support/engines/unixfs-importer.js'
 
 /** Content of one repeated letter, with the CID that an IPFS node computes. */
 interface CidVector {

@@ -5,12 +5,12 @@ import { readEnv } from '../../../servers/config/read-env.js'
 import { openPostgresContents } from '../../../servers/storage/engine.js'
 import type { ContentStore } from '../../../servers/storage/content-store.js'
 import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
-import { runOn, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
-import { runCli, spawnCli } from '../../support/server-process.js'
-import { folderOfEachTest } from '../../support/folder-of-each-test.js'
-import { until } from '../../support/until.js'
-import { fillVault } from '../../support/vault-app.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+import { runOn, testDatabase, type TestDatabase } from '../../support/engines/postgres-server.js'
+import { runCli, spawnCli } from '../../support/servers/server-process.js'
+import { folderOfEachTest } from '../../support/fixtures/folder-of-each-test.js'
+import { until } from '../../support/fixtures/until.js'
+import { fillVault } from '../../support/servers/vault-app.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const ENTRIES = 10_000
 const KEYS = Array.from({ length: 50 }, (_, number) => `key ${number}`)

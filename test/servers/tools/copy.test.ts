@@ -10,13 +10,13 @@ import type { OpenContentStore } from '../../../servers/storage/sql/sql-content-
 import { createS3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
 import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
 import { openSqliteStore } from '../../../src/stores/sqlite/sqlite-store.js'
-import { runCommand } from '../../support/command-line.js'
-import { computeCid, createEntry, createFile, readText } from '../../support/content-stores.js'
-import { startFakeS3 } from '../../support/fake-s3.js'
-import { runOn, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
-import { folderOfEachTest } from '../../support/folder-of-each-test.js'
-import { openDatabase, testVault, VaultUser } from '../../support/vault-app.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+import { runCommand } from '../../support/servers/command-line.js'
+import { computeCid, createEntry, createFile, readText } from '../../support/servers/content-stores.js'
+import { startFakeS3 } from '../../support/faults/fake-s3.js'
+import { runOn, testDatabase, type TestDatabase } from '../../support/engines/postgres-server.js'
+import { folderOfEachTest } from '../../support/fixtures/folder-of-each-test.js'
+import { openDatabase, testVault, VaultUser } from '../../support/servers/vault-app.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const NOW = Math.floor(Date.now() / 1_000)
 const [ANN, BEN] = [createNumberedWallet(501), createNumberedWallet(502)]

@@ -6,8 +6,8 @@ import { parseEnv } from 'node:util'
 import { UsageError } from '../../../servers/tools/command-line.js'
 import { readEnv } from '../../../servers/config/read-env.js'
 import { runKeys } from '../../../servers/tools/keys.js'
-import { runCommand } from '../../support/command-line.js'
-import { temporaryFolder } from '../../support/store-folder.js'
+import { runCommand } from '../../support/servers/command-line.js'
+import { temporaryFolder } from '../../support/fixtures/store-folder.js'
 
 const folder = temporaryFolder()
 const HEX = expect.stringMatching(/^[0-9a-f]{64}$/)

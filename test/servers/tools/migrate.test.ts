@@ -5,10 +5,10 @@ import { runMigrate, waitFor } from '../../../servers/tools/migrate.js'
 import { readEnv } from '../../../servers/config/read-env.js'
 import { Connections } from '../../../servers/storage/connections.js'
 import { openContentEngine } from '../../../servers/storage/engine.js'
-import { runCommand } from '../../support/command-line.js'
-import { runOn, startPostgres, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
-import { temporaryFolder } from '../../support/store-folder.js'
-import { until } from '../../support/until.js'
+import { runCommand } from '../../support/servers/command-line.js'
+import { runOn, startPostgres, testDatabase, type TestDatabase } from '../../support/engines/postgres-server.js'
+import { temporaryFolder } from '../../support/fixtures/store-folder.js'
+import { until } from '../../support/fixtures/until.js'
 
 let database: TestDatabase
 

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { renameSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import request from 'supertest'
-import { HandMadeNode } from '../../support/hand-made-node.js'
-import { deadRpcUrl } from '../../support/rpc-node.js'
+import { HandMadeNode } from '../../support/faults/hand-made-node.js'
+import { deadRpcUrl } from '../../support/faults/rpc-node.js'
 import {
   changeDatabase,
   getDatabase,
@@ -11,11 +11,11 @@ import {
   VaultUser,
   type TestVault,
   type VaultTestParts
-} from '../../support/vault-app.js'
-import { createNumberedWallet } from '../../support/wallet.js'
-import { filesIn } from '../../support/store-folder.js'
-import { until } from '../../support/until.js'
-import { stretchDeadlines } from '../../support/stretch-deadlines.js'
+} from '../../support/servers/vault-app.js'
+import { filesIn } from '../../support/fixtures/store-folder.js'
+import { until } from '../../support/fixtures/until.js'
+import { stretchDeadlines } from '../../support/fixtures/stretch-deadlines.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const vaults: TestVault[] = []
 afterEach(async () => {

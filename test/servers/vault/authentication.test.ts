@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import { es256k, forgeJwt } from '../../protocol/forge-jwt.js'
-import { serviceUrl, serviceWallet, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
-import { createLoginText, createNumberedWallet } from '../../support/wallet.js'
+import { serviceUrl, testVault, VaultUser, type TestVault } from '../../support/servers/vault-app.js'
+import { createLoginText, createNumberedWallet, serviceWallet } from '../../support/fixtures/fixtures.js'
 
 const HEADER = { alg: 'ES256K', typ: 'JWT' }
 const wallet = createNumberedWallet(1)

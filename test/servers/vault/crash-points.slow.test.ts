@@ -1,10 +1,10 @@
 import { beforeAll, describe, expect, it, afterAll } from '@jest/globals'
-import { runForAll } from '../../support/until.js'
-import { rounds } from '../../support/time-factor.js'
-import { crashAt, crashPoints, startVaultWithNode, type VaultWithNode } from '../../support/vault-with-node.js'
+import { runForAll } from '../../support/fixtures/until.js'
+import { rounds } from '../../support/fixtures/time-factor.js'
+import { crashAt, crashPoints, startVaultWithNode, type VaultWithNode } from '../../support/servers/vault-with-node.js'
 import { setTimeout as pause } from 'node:timers/promises'
-import { runCli } from '../../support/server-process.js'
-import { findVaultLosses, startVaultLoad } from '../../support/vault-load.js'
+import { runCli } from '../../support/servers/server-process.js'
+import { findVaultLosses, startVaultLoad } from '../../support/models/vault-load.js'
 
 describe('a vault that is killed', () => {
   let outcomes: unknown[] = []

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { request } from 'node:http'
-import { closeServices, servingPort } from '../../support/server-client.js'
-import { fillVault, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { closeServices, servingPort } from '../../support/servers/server-client.js'
+import { fillVault, testVault, VaultUser, type TestVault } from '../../support/servers/vault-app.js'
 
 const ENTRIES = 10_000
 const CROWD = 50

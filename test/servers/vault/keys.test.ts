@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import request from 'supertest'
-import { usePostgresContents } from '../../support/postgres-contents.js'
-import { rawRequest, type RawAnswer } from '../../support/server-client.js'
-import { createWallet, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
-import { createLoginText, createNumberedWallet } from '../../support/wallet.js'
+import { usePostgresContents } from '../../support/servers/postgres-contents.js'
+import { rawRequest, type RawAnswer } from '../../support/servers/server-client.js'
+import { createWallet, testVault, VaultUser, type TestVault } from '../../support/servers/vault-app.js'
+import { createLoginText, createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 let vault: TestVault
 let user: VaultUser

@@ -2,9 +2,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { cidOf } from '../../../servers/storage/unixfs-blocks.js'
-import { HandMadeNode } from '../../support/hand-made-node.js'
-import { filesIn } from '../../support/store-folder.js'
-import { changeDatabase, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { HandMadeNode } from '../../support/faults/hand-made-node.js'
+import { filesIn } from '../../support/fixtures/store-folder.js'
+import { changeDatabase, testVault, VaultUser, type TestVault } from '../../support/servers/vault-app.js'
 
 /** Content of three leaves, which is stored as an object. */
 const LARGE = 'a'.repeat(600_000)

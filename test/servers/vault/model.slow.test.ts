@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
-import { rounds } from '../../support/time-factor.js'
-import { usePostgresContents } from '../../support/postgres-contents.js'
-import { checkVaultModel } from '../../support/vault-model.js'
+import { rounds } from '../../support/fixtures/time-factor.js'
+import { usePostgresContents } from '../../support/servers/postgres-contents.js'
+import { checkVaultModel } from '../../support/models/vault-model.js'
 
 const RUNS = rounds(6, 1_000)
 

@@ -5,12 +5,12 @@ import { createFileObjectStore } from '../../../servers/storage/files.js'
 import type { OpenContentStore } from '../../../servers/storage/sql/sql-content-store.js'
 import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
 import { ServerError } from '../../../servers/http/server-error.js'
-import { listObjectNames } from '../../support/content-stores.js'
-import { temporaryFolder } from '../../support/store-folder.js'
-import { testVault, VaultUser, type TestVault, fillVault } from '../../support/vault-app.js'
-import { createNumberedWallet } from '../../support/wallet.js'
+import { listObjectNames } from '../../support/servers/content-stores.js'
+import { temporaryFolder } from '../../support/fixtures/store-folder.js'
+import { testVault, VaultUser, type TestVault, fillVault } from '../../support/servers/vault-app.js'
 import request from 'supertest'
 import { cidOf } from '../../../servers/storage/unixfs-blocks.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 let vaults: TestVault[] = []
 afterEach(async () => {

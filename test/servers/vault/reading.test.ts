@@ -3,9 +3,9 @@ import { readdirSync, readlinkSync } from 'node:fs'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { join } from 'node:path'
 import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
-import { closeServices, servingPort } from '../../support/server-client.js'
-import { temporaryFolder } from '../../support/store-folder.js'
-import { changeDatabase, fillVault, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { closeServices, servingPort } from '../../support/servers/server-client.js'
+import { temporaryFolder } from '../../support/fixtures/store-folder.js'
+import { changeDatabase, fillVault, testVault, VaultUser, type TestVault } from '../../support/servers/vault-app.js'
 
 const MEBIBYTE = 1_048_576
 

@@ -7,12 +7,12 @@ import { reconcile, runReconcile } from '../../../servers/tools/reconcile.js'
 import { pino } from 'pino'
 import type { OpenContentStore } from '../../../servers/storage/sql/sql-content-store.js'
 import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
-import { runCommand } from '../../support/command-line.js'
-import { computeCid, createEntry, createLargeBytes } from '../../support/content-stores.js'
-import { HandMadeNode } from '../../support/hand-made-node.js'
+import { runCommand } from '../../support/servers/command-line.js'
+import { computeCid, createEntry, createLargeBytes } from '../../support/servers/content-stores.js'
+import { HandMadeNode } from '../../support/faults/hand-made-node.js'
 import { systemClock as clock } from 'express-did-auth/server-kit'
-import { temporaryFolder } from '../../support/store-folder.js'
-import { changeDatabase, getDatabase } from '../../support/vault-app.js'
+import { temporaryFolder } from '../../support/fixtures/store-folder.js'
+import { changeDatabase, getDatabase } from '../../support/servers/vault-app.js'
 
 const [alice, bob] = ['did:ethr:rsk:0xa', 'did:ethr:rsk:0xb']
 const large = createLargeBytes('large', 600_000)

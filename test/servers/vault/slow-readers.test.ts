@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { once } from 'node:events'
 import { request, type IncomingMessage } from 'node:http'
 import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
-import { closeServices, servingPort } from '../../support/server-client.js'
-import { temporaryFolder } from '../../support/store-folder.js'
-import { fillVault, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { closeServices, servingPort } from '../../support/servers/server-client.js'
+import { temporaryFolder } from '../../support/fixtures/store-folder.js'
+import { fillVault, testVault, VaultUser, type TestVault } from '../../support/servers/vault-app.js'
 
 /** List that exceeds the socket buffers of server and client. */
 const LONG_LIST = Array.from({ length: 12 }, (_, number) => `${number}`.padEnd(1_048_576, 'x'))

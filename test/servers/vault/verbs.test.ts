@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import request from 'supertest'
-import { createWallet, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { createWallet, testVault, VaultUser, type TestVault } from '../../support/servers/vault-app.js'
 
 // CIDs as `ipfs add --cid-version=1` computes them.
 const HELLO = 'bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq'

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import { packAll, root, runIn, type PackedPackage } from '../../support/packed-package.js'
+import { packAll, root, runIn, type PackedPackage } from '../../support/engines/packed-package.js'
 
 /** A page that also runs in Node. It loads no part on demand, because Vite and webpack need a document for that. */
 const PAGE = `import { DidAuthClient, findWallets, local } from 'express-did-auth-client'

@@ -12,8 +12,15 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { packAll, root, runIn, listTree, useWhileRunning, type PackedPackage } from '../../support/packed-package.js'
-import { createLoginText, createNumberedWallet } from '../../support/wallet.js'
+import {
+  packAll,
+  root,
+  runIn,
+  listTree,
+  useWhileRunning,
+  type PackedPackage
+} from '../../support/engines/packed-package.js'
+import { createLoginText, createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
 const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
@@ -69,6 +76,7 @@ import { NestFactory } from '@nestjs/core'
 import type { NestExpressApplication } from '@nestjs/platform-express'
 import type { Request } from 'express'
 import { didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'
+import { createLoginText, createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 @Controller()
 class ProfileController {

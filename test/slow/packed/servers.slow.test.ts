@@ -4,10 +4,10 @@ import { once } from 'node:events'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startIpfsRpcServer } from '../../support/ipfs-rpc-server.js'
-import { packAll, root, runIn, type PackedPackage } from '../../support/packed-package.js'
-import { until } from '../../support/until.js'
-import { createLoginText, createNumberedWallet } from '../../support/wallet.js'
+import { startIpfsRpcServer } from '../../support/engines/ipfs-rpc-server.js'
+import { packAll, root, runIn, type PackedPackage } from '../../support/engines/packed-package.js'
+import { until } from '../../support/fixtures/until.js'
+import { createLoginText, createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)

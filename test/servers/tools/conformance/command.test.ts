@@ -1,13 +1,13 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
 import type { ServerResponse } from 'node:http'
 import { runConformance } from '../../../../servers/tools/conformance/command.js'
-import { runCommand } from '../../../support/command-line.js'
-import { checkService, listIds } from '../../../support/conformance.js'
-import { closeServices, serving } from '../../../support/server-client.js'
-import { sendForever } from '../../../support/ipfs-faults.js'
-import { testApp, testAuthServer } from '../../../support/test-app.js'
-import { startToyAuthServer } from '../../../support/toy-auth-server.js'
-import { testVault } from '../../../support/vault-app.js'
+import { runCommand } from '../../../support/servers/command-line.js'
+import { checkService, listIds } from '../../../support/servers/conformance.js'
+import { closeServices, serving } from '../../../support/servers/server-client.js'
+import { sendForever } from '../../../support/faults/ipfs-faults.js'
+import { testApp, testAuthServer } from '../../../support/servers/test-app.js'
+import { startToyAuthServer } from '../../../support/faults/toy-auth-server.js'
+import { testVault } from '../../../support/servers/vault-app.js'
 
 const COOKIE_CHECKS = ['cookie-attributes', 'cookie-cross-origin', 'cookie-logout']
 

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { checkService, listIds } from '../../../support/conformance.js'
-import { closeServices } from '../../../support/server-client.js'
-import { testApp } from '../../../support/test-app.js'
-import { startToyAuthServer, toyDomain, type Fault } from '../../../support/toy-auth-server.js'
+import { checkService, listIds } from '../../../support/servers/conformance.js'
+import { closeServices } from '../../../support/servers/server-client.js'
+import { testApp } from '../../../support/servers/test-app.js'
+import { startToyAuthServer, toyDomain, type Fault } from '../../../support/faults/toy-auth-server.js'
 
 afterEach(closeServices)
 

@@ -5,11 +5,11 @@ import express, { type Express } from 'express'
 import session from 'express-session'
 import { runConformance } from '../../../../servers/tools/conformance/command.js'
 import type { ConformanceReport } from '../../../../servers/tools/conformance/command.js'
-import { runCommand } from '../../../support/command-line.js'
-import { listIds } from '../../../support/conformance.js'
-import { closeServices, serving } from '../../../support/server-client.js'
-import { testAuthServer } from '../../../support/test-app.js'
-import { addToySiweBackend, type SiweFault } from '../../../support/toy-siwe-backend.js'
+import { runCommand } from '../../../support/servers/command-line.js'
+import { listIds } from '../../../support/servers/conformance.js'
+import { closeServices, serving } from '../../../support/servers/server-client.js'
+import { testAuthServer } from '../../../support/servers/test-app.js'
+import { addToySiweBackend, type SiweFault } from '../../../support/faults/toy-siwe-backend.js'
 
 /** Part of the package siwe that these tests use. It is installed with the packages of the slow tests. */
 interface Siwe {

@@ -5,12 +5,12 @@ import { didOfPrivateKey } from 'express-did-auth'
 import { runDoctor, type DoctorOptions } from '../../../../servers/tools/doctor/command.js'
 import { isWeak, findSite } from '../../../../servers/tools/doctor/environment.js'
 import type { Finding } from '../../../../servers/tools/doctor/finding.js'
-import { runCommand } from '../../../support/command-line.js'
-import { serving, closeServices } from '../../../support/server-client.js'
-import { afterTest } from '../../../support/after-test.js'
-import { startIssuer } from '../../../support/resource-tokens.js'
-import { answeringResults, deadRpcUrl } from '../../../support/rpc-node.js'
-import { temporaryFolder } from '../../../support/store-folder.js'
+import { runCommand } from '../../../support/servers/command-line.js'
+import { serving, closeServices } from '../../../support/servers/server-client.js'
+import { afterTest } from '../../../support/fixtures/after-test.js'
+import { startIssuer } from '../../../support/servers/resource-tokens.js'
+import { answeringResults, deadRpcUrl } from '../../../support/faults/rpc-node.js'
+import { temporaryFolder } from '../../../support/fixtures/store-folder.js'
 
 const folder = temporaryFolder()
 afterAll(() => {

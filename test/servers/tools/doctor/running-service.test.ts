@@ -6,11 +6,11 @@ import type { DidAuthConfig } from 'express-did-auth'
 import type { CommandLine } from '../../../../servers/tools/command-line.js'
 import { runDoctor, type DoctorOptions } from '../../../../servers/tools/doctor/command.js'
 import type { Finding } from '../../../../servers/tools/doctor/finding.js'
-import { runCommand } from '../../../support/command-line.js'
-import { closeServices, serving } from '../../../support/server-client.js'
-import { sendForever } from '../../../support/ipfs-faults.js'
-import { deadRpcUrl } from '../../../support/rpc-node.js'
-import { breakableStore, testApp, testAuthServer } from '../../../support/test-app.js'
+import { runCommand } from '../../../support/servers/command-line.js'
+import { closeServices, serving } from '../../../support/servers/server-client.js'
+import { sendForever } from '../../../support/faults/ipfs-faults.js'
+import { deadRpcUrl } from '../../../support/faults/rpc-node.js'
+import { breakableStore, testApp, testAuthServer } from '../../../support/servers/test-app.js'
 
 afterEach(closeServices)
 

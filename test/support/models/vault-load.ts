@@ -1,0 +1,149 @@
+import { cidOf } from '../../../servers/storage/unixfs-blocks.js'
+import { numbersFrom, type Draw } from '../../protocol/random-numbers.js'
+import { ask } from '../servers/server-client.js'
+
+const KEYS = ['a', 'b', 'c']
+/** Few, so that users share some: what one deletes, another may still have. */
+const CONTENTS = 60
+
+/** The text of a content; some are of many blocks. */
+export function createText(content: number): string {
+  return `content ${content} `.repeat(content % 20 === 0 ? 30_000 : 20)
+}
+
+const cids = Array.from({ length: CONTENTS }, (_, content) => cidOf(Buffer.from(createText(content))))
+
+/** A user of a vault, and what was acknowledged. */
+export interface LoadUser {
+  did: string
+  accessToken: string
+  model: Dictionary
+  /** Requested and never answered: it may have happened, or not. */
+  uncertain: VaultWrite | undefined
+}
+
+/** Users that write without end. */
+export interface VaultLoad {
+  /** Writes that were acknowledged so far. */
+  acknowledged(): number
+  /** Answers that no user should get. */
+  wrongAnswers: string[]
+  /** Stops requests, and waits until every user has an answer, or knows that there is none. */
+  stop(): Promise<void>
+}
+
+let seed = 1
+
+/** Puts a vault under load. A user whose connection breaks gives up, and leaves the last write as uncertain. */
+export function startVaultLoad(url: string, users: readonly LoadUser[]): VaultLoad {
+  const wrongAnswers: string[] = []
+  let acknowledged = 0
+  let isStopping = false
+
+  const live = async (user: LoadUser): Promise<void> => {
+    const draw = numbersFrom((seed += 7919))
+    while (!isStopping) {
+      const write = drawWrite(draw, [user.did], KEYS, CONTENTS)
+      user.uncertain = write
+      const answer = await send(url, user, write).catch(() => undefined)
+      if (answer === undefined) return
+      user.uncertain = undefined
+      if (![200, 201].includes(answer.status)) wrongAnswers.push(`${write.verb}: ${answer.status} ${answer.text}`)
+      else user.model.apply(write)
+      acknowledged += 1
+    }
+  }
+  const lives = users.map(live)
+  return {
+    wrongAnswers,
+    acknowledged: () => acknowledged,
+    stop: async () => {
+      isStopping = true
+      await Promise.all(lives)
+    }
+  }
+}
+
+function send(url: string, { accessToken }: LoadUser, { verb, key, place, content }: VaultWrite) {
+  const [method, path] = {
+    add: ['POST', `/${key}`],
+    replaceAll: ['PUT', `/${key}`],
+    replace: ['PUT', `/${key}/${cids[place]!}`],
+    removeAll: ['DELETE', `/${key}`],
+    remove: ['DELETE', `/${key}/${cids[place]!}`]
+  }[verb] as [string, string]
+  const body = method === 'DELETE' ? {} : { body: JSON.stringify({ content: createText(content) }) }
+  const headers = { Authorization: `DIDAuth ${accessToken}`, 'Content-Type': 'application/json' }
+  return ask(url + path, { method, headers, ...body })
+}
+
+/** Returns acknowledged writes that are lost or incomplete. Settles uncertain ones in the model. */
+export async function findVaultLosses(url: string, users: readonly LoadUser[]): Promise<string[]> {
+  const losses: string[] = []
+  await Promise.all(
+    users.map(async (user) => {
+      const contentsByKey = new Map<string, string>()
+      for (const key of KEYS) contentsByKey.set(key, (await ask(`${url}/${user.did}/${key}`)).text)
+      const readExpected = (key: string): string => JSON.stringify(user.model.find(user.did, key).map(createText))
+      if (user.uncertain !== undefined && contentsByKey.get(user.uncertain.key) !== readExpected(user.uncertain.key)) {
+        user.model.apply(user.uncertain)
+      }
+      user.uncertain = undefined
+      for (const key of KEYS) {
+        const text = contentsByKey.get(key) ?? ''
+        if (text !== readExpected(key)) losses.push(`${text.slice(0, 80)} for ${readExpected(key).slice(0, 80)}`)
+      }
+    })
+  )
+  return losses
+}
+
+/** One write to a vault. */
+export interface VaultWrite {
+  verb: 'add' | 'replaceAll' | 'replace' | 'removeAll' | 'remove'
+  did: string
+  key: string
+  /** Index into `contents` for `replace` and `remove`. */
+  place: number
+  /** Index into `contents` for verbs that write. */
+  content: number
+}
+
+/** Expected state of a vault: under each DID and key the contents, in the order in which they were written. */
+export class Dictionary {
+  readonly #keys = new Map<string, number[]>()
+
+  apply({ verb, did, key, place, content }: VaultWrite): void {
+    const stored = this.find(did, key)
+    const without = (...contents: number[]): number[] => stored.filter((number) => !contents.includes(number))
+    const next = {
+      add: () => (stored.includes(content) ? stored : [...stored, content]),
+      replaceAll: () => [content],
+      replace: () => [...without(place, content), content],
+      removeAll: () => [],
+      remove: () => without(place)
+    }[verb]()
+    this.#keys.set(`${did} ${key}`, next)
+  }
+
+  find(did: string, key: string): number[] {
+    return this.#keys.get(`${did} ${key}`) ?? []
+  }
+
+  /** Every content that an entry has, once. */
+  contents(): number[] {
+    return [...new Set([...this.#keys.values()].flat())]
+  }
+}
+
+/** A write by chance; adding is as likely as all removing. */
+export function drawWrite(draw: Draw, dids: readonly string[], keys: readonly string[], contents: number): VaultWrite {
+  const verbs = ['add', 'add', 'add', 'replaceAll', 'replace', 'replace', 'removeAll', 'remove', 'remove'] as const
+  return {
+    verb: verbs[draw(verbs.length)]!,
+    did: dids[draw(dids.length)]!,
+    key: keys[draw(keys.length)]!,
+    place: draw(contents),
+    content: draw(contents)
+  }
+}

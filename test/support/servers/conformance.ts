@@ -1,0 +1,20 @@
+import type { RequestListener } from 'node:http'
+import { checkConformance, type ConformanceReport } from '../../../servers/tools/conformance/command.js'
+import { serving } from './server-client.js'
+import { type TestClock } from '../fixtures/fixtures.js'
+
+/** Checks a server. With the server's clock, the check advances that instead of waiting for tokens to expire. */
+export async function checkService(
+  listener: RequestListener,
+  { clock, ...options }: { clock?: TestClock; protectedPath?: string; domain?: string } = {}
+): Promise<ConformanceReport> {
+  const wait = async (seconds: number): Promise<void> => {
+    if (clock !== undefined) clock.seconds += seconds
+  }
+  const url = new URL(await serving(listener))
+  const maxWaitSeconds = clock === undefined ? 0 : 600
+  return checkConformance({ url, protectedPath: '/me', maxWaitSeconds, wait, ...options })
+}
+
+export const listIds = ({ checks }: ConformanceReport, outcome: string): string[] =>
+  checks.filter((check) => check.outcome === outcome).map(({ id }) => id)

@@ -1,0 +1,163 @@
+import pg from 'pg'
+import { afterAll, beforeAll } from '@jest/globals'
+import {
+  PostgresDatabase,
+  type PostgresClient,
+  type PostgresDatabaseOptions,
+  type PostgresPool
+} from 'express-did-auth/stores/postgres'
+import { join } from 'node:path'
+import {
+  migrateContent,
+  openPostgresContentStore,
+  type PostgresContentStoreOptions
+} from '../../../servers/storage/sql/open-postgres-contents.js'
+import { createPostgresObjectStore } from '../../../servers/storage/sql/postgres-object-store.js'
+import { fakeClocks, findLeaks, sqliteFolder, type ContentFolder, type TestStore } from './content-stores.js'
+import { runOn, TEST_TIMEOUT_SECONDS, testDatabase, type TestDatabase } from '../engines/postgres-server.js'
+import { temporaryFolder } from '../fixtures/store-folder.js'
+
+export interface PostgresStoreOptions extends Partial<Omit<PostgresContentStoreOptions, 'database'>> {
+  /** Another way to the database. */
+  readonly source?: string | PostgresPool
+  readonly pool?: PostgresDatabaseOptions
+}
+
+export type OpenedPostgres = ReturnType<typeof openPostgresContentStore> & { readonly database: PostgresDatabase }
+
+/** Stores on one database, each with a pool and a spool of its own, as instances of a server have them. */
+export interface PostgresContents extends ContentFolder {
+  readonly url: string
+  openAll(options?: PostgresStoreOptions): Promise<OpenedPostgres>
+  open(options?: PostgresStoreOptions): Promise<TestStore>
+}
+
+/** Both engines, for `describe.each`: their names, and what makes their storage, empty for each test. */
+export function contentEngines(): [name: string, make: () => ContentFolder | Promise<ContentFolder>][] {
+  return [
+    ['SQLite', sqliteFolder],
+    ['PostgreSQL', usePostgresContents()]
+  ]
+}
+
+/** Prepares a database for the tests of a file, with the tables of a vault; each test gets it empty. */
+export function usePostgresContents(): () => Promise<PostgresContents> {
+  let database: TestDatabase | undefined
+  beforeAll(async () => {
+    database = await testDatabase()
+    const migrating = new PostgresDatabase(database.url, { timeoutSeconds: TEST_TIMEOUT_SECONDS })
+    await migrateContent(migrating, 'vault')
+    await migrating.close()
+  })
+  afterAll(() => database?.drop())
+  return async () => {
+    const { url } = database!
+    const tables = `SELECT string_agg(tablename, ', ') AS names FROM pg_tables
+      WHERE tablename LIKE 'vault_%' AND tablename NOT IN ('vault_schema', 'vault_numbers')`
+    const [row] = await runOn(url, tables)
+    await runOn(url, `TRUNCATE ${String(row?.names)}`)
+    return postgresContents(url)
+  }
+}
+
+function postgresContents(url: string): PostgresContents {
+  const { path, remove } = temporaryFolder()
+  const clocks = fakeClocks()
+  const pools: PostgresDatabase[] = []
+  const connect = (target: string | PostgresPool = url, options: PostgresDatabaseOptions = {}): PostgresDatabase => {
+    const pool = new PostgresDatabase(target, { timeoutSeconds: TEST_TIMEOUT_SECONDS, ...options })
+    pools.push(pool)
+    return pool
+  }
+  const objects = createPostgresObjectStore(connect(), 'vault')
+  const openAll: PostgresContents['openAll'] = ({ source, pool, ...options } = {}) => {
+    const database = connect(source, pool)
+    const monotonicSeconds = (): number => clocks.monotonicSeconds
+    const folder = join(path, `instance-${pools.length}`)
+    const parts = { database, tables: 'vault', folder, clock: clocks, monotonicSeconds, ...options } as const
+    return Promise.resolve({ ...openPostgresContentStore(parts), database })
+  }
+  const files: PostgresContents = {
+    url,
+    clocks,
+    objects,
+    remains: [],
+    folder: path,
+    place: `${url} ${join(path, 'writer')}`,
+    query: (text) => runOn(url, text.replaceAll('~', 'vault_')),
+    leaks: (store) => findLeaks(files, store),
+    openAll,
+    open: async (options) => (await openAll(options)).store,
+    retries: () => {
+      const sum: Record<string, number> = {}
+      for (const { stats } of pools)
+        for (const [code, times] of Object.entries(stats.retriesByCode)) sum[code] = (sum[code] ?? 0) + times
+      return sum
+    },
+    remove: async () => {
+      await Promise.all(pools.map((pool) => pool.close()))
+      remove()
+    }
+  }
+  return files
+}
+
+/** A pool of pg whose statements are counted, and whose answers may be lost. */
+export interface WatchedPool extends PostgresPool {
+  readonly sent: string[]
+  /** How often statements were sent while no answer was awaited. */
+  trips: number
+  /** Begins to count again. */
+  reset(): void
+  /** The answer to the next statement with this text is lost: it was done, and its connection breaks. */
+  loseAnswerTo: string | undefined
+}
+
+/** Makes a pool of the real pg, pipelined as that of the store is. */
+export function watchedPool(url: string): WatchedPool {
+  // Newer than the types of pg.
+  const settings: pg.PoolConfig & { pipeline: boolean } = { connectionString: url, max: 4, pipeline: true }
+  const pool = new pg.Pool(settings)
+  const watched = new WeakSet()
+  let awaited = 0
+  const connect = async (): Promise<PostgresClient> => {
+    // The structure that the store asks of pg.
+    const client = (await pool.connect()) as unknown as PostgresClient
+    if (watched.has(client)) return client
+    watched.add(client)
+    const query = client.query.bind(client)
+    client.query = async (statement) => {
+      result.sent.push(statement.name ?? statement.text)
+      if (awaited === 0) result.trips += 1
+      awaited += 1
+      try {
+        const answer = await query(statement)
+        if (statement.text !== result.loseAnswerTo) return answer
+        result.loseAnswerTo = undefined
+        throw new Error('Connection terminated unexpectedly')
+      } finally {
+        awaited -= 1
+      }
+    }
+    return client
+  }
+  const result: WatchedPool = {
+    sent: [],
+    trips: 0,
+    loseAnswerTo: undefined,
+    reset: () => {
+      result.sent.length = 0
+      result.trips = 0
+    },
+    get totalCount() {
+      return pool.totalCount
+    },
+    get idleCount() {
+      return pool.idleCount
+    },
+    connect,
+    end: () => pool.end(),
+    on: (event, listener) => pool.on(event, listener)
+  }
+  return result
+}

@@ -1,0 +1,38 @@
+/**
+ * Loaded into a process by `--import`, as Jest's moduleNameMapper is in a test: library and client by their names
+ * mean the sources, so that no build is needed and none can be old.
+ *
+ * `TEST_EXPRESS=4` lets `express` mean Express 4; a package named in `TEST_MISSING` is not installed.
+ */
+import { register } from 'node:module'
+
+const { TEST_EXPRESS, TEST_MISSING = '' } = process.env
+const src = new URL('../../../src/', import.meta.url).href
+/** This file is TypeScript or compiled, and the sources are what it is. */
+const ending = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
+const sqliteWorker = new URL(`./start-sqlite-worker.${ending}`, import.meta.url).href
+const names: Record<string, string> = {
+  'express-did-auth': `${src}index.${ending}`,
+  'express-did-auth/protocol': `${src}protocol/index.${ending}`,
+  'express-did-auth/server-kit': `${src}server-kit.${ending}`,
+  'express-did-auth/stores/postgres': `${src}stores/postgres/index.${ending}`,
+  'express-did-auth/stores/redis': `${src}stores/redis/index.${ending}`,
+  'express-did-auth/stores/sqlite': `${src}stores/sqlite/index.${ending}`,
+  'express-did-auth/testing': `${src}testing/index.${ending}`,
+  'express-did-auth/verify': `${src}verify/index.${ending}`,
+  'express-did-auth-client': `${src}client/index.${ending}`,
+  // Threads are those that .config/compile-for-tests.js made: hooks do not reach into them.
+  './start-worker.js': sqliteWorker,
+  './stores/sqlite/start-worker.js': sqliteWorker,
+  ...(TEST_EXPRESS === '4' && { express: 'express4' })
+}
+
+const hook = `
+  const names = new Map(Object.entries(${JSON.stringify(names)}))
+  const missing = new Set(${JSON.stringify(TEST_MISSING.split(','))})
+  export function resolve(name, context, next) {
+    if (missing.has(name)) throw Object.assign(new Error('hidden'), { code: 'ERR_MODULE_NOT_FOUND' })
+    return next(names.get(name) ?? name, context)
+  }`
+
+register(`data:text/javascript,${encodeURIComponent(hook)}`)

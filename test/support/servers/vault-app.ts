@@ -1,0 +1,204 @@
+import request from 'supertest'
+import { memoryStore, type Store } from 'express-did-auth'
+import { chooseSqliteEngine, openSqliteConnection, type SqliteConnection } from 'express-did-auth/server-kit'
+import { join } from 'node:path'
+import { readEnv, type ServerName } from '../../../servers/config/read-env.js'
+import type { Identity } from '../../../servers/config/service-identity.js'
+import type { ServerApp } from '../../../servers/http/create-app.js'
+import type { IpfsNode } from '../../../servers/ipfs/ipfs-node.js'
+import { createServerLog } from '../../../servers/observability/logger.js'
+import type { Metrics } from '../../../servers/observability/metrics.js'
+import { createDependencies } from '../../../servers/storage/engine.js'
+import type { OpenContentStore } from '../../../servers/storage/sql/sql-content-store.js'
+import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
+import { runReconcile } from '../../../servers/tools/reconcile.js'
+import { createTakedownCommand } from '../../../servers/tools/takedown.js'
+import { createVaultApp } from '../../../servers/vault/app.js'
+import { captureLog } from '../fixtures/captured-log.js'
+import { runCommand } from './command-line.js'
+import { createEntry } from './content-stores.js'
+import { temporaryFolder } from '../fixtures/store-folder.js'
+import {
+  challengeSecret,
+  createLoginText,
+  createNumberedWallet,
+  serviceWallet,
+  type TestWallet
+} from '../fixtures/fixtures.js'
+
+export const serviceUrl = 'https://vault.example'
+
+/** Parts that a test replaces. */
+export interface VaultTestParts {
+  store?: Store
+  node?: IpfsNode
+  usedPercent?: () => Promise<number>
+  metrics?: Metrics
+  /** Storage that is open. Default: SQLite in a folder. */
+  contents?: OpenContentStore
+  serviceUrls?: ReadonlyMap<ServerName, string>
+  identity?: Partial<Identity>
+  /** Folder of another vault that this one shares. Default: its own. */
+  folder?: string
+}
+
+/** The vault server without a socket, what it stores, and the log that it writes. */
+export interface TestVault extends ServerApp, OpenContentStore {
+  folder: string
+  log: () => Record<string, unknown>[]
+}
+
+/** Builds the vault server from an environment, with sessions in memory unless a store is given. */
+export async function testVault(env: Record<string, string> = {}, parts: VaultTestParts = {}): Promise<TestVault> {
+  // Times are real here: no window of challenges ends within a test, save at midnight.
+  const defaults = { MAX_REQUESTS_PER_TIME_SLOT: '1000000', CHALLENGE_EXPIRATION_TIME_IN_SECONDS: '86400' }
+  const serverEnv = readEnv({ ...defaults, ...env }, 'vault', false)
+  const { destination, log } = captureLog()
+  const { path, remove } = parts.folder === undefined ? temporaryFolder() : { path: parts.folder, remove: undefined }
+  const { node, store = memoryStore(), usedPercent = () => Promise.resolve(50) } = parts
+  const tracksPins = node !== undefined
+  const opened = parts.contents ?? (await openContentStore({ folder: path, database: 'vault.db', tracksPins }))
+  const server = createVaultApp({
+    env: serverEnv,
+    identity: {
+      serviceDid: serverEnv.SERVICE_DID ?? serviceWallet.did,
+      privateKey: serviceWallet.privateKey,
+      challengeSecret,
+      ...parts.identity
+    },
+    serviceUrl,
+    serviceUrls: parts.serviceUrls,
+    store,
+    dependencies: createDependencies(serverEnv, {}, { durable: store, contents: opened.store }),
+    contents: opened.store,
+    spool: opened.spool,
+    node,
+    usedPercent,
+    metrics: parts.metrics,
+    log: createServerLog(serverEnv, false, destination)
+  })
+  await server.ready.catch(() => undefined)
+  const close = async (): Promise<void> => {
+    await server.close()
+    await opened.store.close()
+    remove?.()
+  }
+  return { ...server, ...opened, folder: path, log, close }
+}
+
+type Listener = ServerApp['listener']
+
+/** Logs a wallet in over HTTP. */
+export async function logInAt(listener: Listener, wallet: TestWallet, did = wallet.did): Promise<string> {
+  const { body } = await request(listener).post('/request-auth').send({ did }).expect(200)
+  const sig = wallet.personalSign(createLoginText('vault.example', (body as { challenge: string }).challenge))
+  const answer = await request(listener).post('/auth').send({ did, sig }).expect(200)
+  return (answer.body as { accessToken: string }).accessToken
+}
+
+let lastWallet = 100_000
+
+/** A wallet that no other test uses. */
+export function createWallet(): TestWallet {
+  return createNumberedWallet((lastWallet += 1))
+}
+
+/** A user of the vault, logged in: each verb is one request. Keys and ids go into the path as they are. */
+export class VaultUser {
+  readonly did: string
+  readonly #listener: Listener
+  /** The header that every request of this user's carries. */
+  readonly authorization: string
+
+  constructor(listener: Listener, did: string, accessToken: string) {
+    this.#listener = listener
+    this.did = did
+    this.authorization = `DIDAuth ${accessToken}`
+  }
+
+  static async logIn(listener: Listener, wallet: TestWallet, did = wallet.did): Promise<VaultUser> {
+    return new VaultUser(listener, did, await logInAt(listener, wallet, did))
+  }
+
+  /** A user who was never seen before, so that tests may share a vault. */
+  static async new({ listener }: ServerApp): Promise<VaultUser> {
+    return VaultUser.logIn(listener, createWallet())
+  }
+
+  post(path: string, content: unknown): request.Test {
+    return this.#set(request(this.#listener).post(`/${path}`)).send({ content })
+  }
+
+  put(path: string, content: unknown): request.Test {
+    return this.#set(request(this.#listener).put(`/${path}`)).send({ content })
+  }
+
+  delete(path: string): request.Test {
+    return this.#set(request(this.#listener).delete(`/${path}`))
+  }
+
+  /** One of the routes behind authentication. */
+  get(path: string): request.Test {
+    return this.#set(request(this.#listener).get(`/${path}`))
+  }
+
+  /** Reads a key of this user's, as anybody can. */
+  read(key: string): request.Test {
+    return request(this.#listener).get(`/${this.did}/${key}`)
+  }
+
+  head(key: string): request.Test {
+    return request(this.#listener).head(`/${this.did}/${key}`)
+  }
+
+  #set(test: request.Test): request.Test {
+    return test.set('Authorization', this.authorization)
+  }
+}
+
+/** The database of a vault, to look into or to damage it. Close it again. */
+export function openDatabase(file: string): SqliteConnection {
+  return openSqliteConnection(file, chooseSqliteEngine(), { synchronous: 'FULL', busyMilliseconds: 5_000 })
+}
+
+/** Changes or damages what a vault has stored. */
+export function changeDatabase(vault: Pick<TestVault, 'folder'>, sql: string): void {
+  const database = openDatabase(getDatabase(vault))
+  database.exec(sql)
+  database.close()
+}
+
+export const getDatabase = ({ folder }: Pick<TestVault, 'folder'>): string => join(folder, 'vault.db')
+
+/** Adds entries as the vault would, in this order and without HTTP. */
+export async function fillVault(
+  { store }: Pick<TestVault, 'store'>,
+  did: string,
+  entries: readonly (readonly [key: string, content: string])[]
+): Promise<void> {
+  const small: Promise<unknown>[] = []
+  for (const [key, content] of entries) {
+    const write = store.writeEntry(
+      createEntry(key, content, { did, quota: { maxBytes: Infinity, maxEntries: Infinity } })
+    )
+    // Small ones share a commit, in the order of their calls. Large ones are uploaded first, and would overtake each
+    // other.
+    if (content.length > 60_000) await write
+    else small.push(write)
+  }
+  await Promise.all(small)
+}
+
+/** Runs `express-did-auth vault …` in this process, and answers its exit code and report. */
+export async function runVault(
+  [command = '', ...args]: readonly string[],
+  env: Record<string, string>
+): Promise<{ code: number; lines: string[] }> {
+  return runCommand(command === 'takedown' ? createTakedownCommand('vault') : runReconcile, args, env)
+}
+
+/** Returns the faults that `vault reconcile` finds, or does not find repaired; empty when all is in order. */
+export async function findVaultFaults(env: Record<string, string>): Promise<string[]> {
+  const { code, lines } = await runVault(['reconcile', '--dry-run'], env)
+  return code === 0 ? lines.filter((line) => line.startsWith('open: ') && line !== 'open: no pins') : lines
+}
