@@ -55,7 +55,7 @@ const it = (_name: string, _run: () => Promise<void>): void => undefined
       const used = names.filter(
         (name) => new RegExp(`\\b${name}\\b`).test(code) && !isImported(name) && !isDeclared(name)
       )
-      const options = `import { ${used.join(', ')} } from '../support/fixtures/document-names.js'\n`
+      const options = `import { ${used.join(', ')} } from '../../test/support/fixtures/document-names.js'\n`
       writeFileSync(path, `${options}${code.includes('describe(') ? stubs : ''}${code}\nexport {}\n`)
     }
   })
