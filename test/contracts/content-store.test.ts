@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe } from '@jest/globals'
 import { createS3ObjectStore } from '../../servers/storage/s3/s3-object-store.js'
-import { sqliteFolder } from '../support/servers/content-stores.js'
 import { type FakeS3, startFakeS3 } from '../support/faults/fake-s3.js'
 import { contentEngines } from '../support/servers/postgres-contents.js'
 import { contentInspectionContract } from './content-inspection.js'
@@ -15,16 +14,6 @@ describe.each(contentEngines())('on %s', (_engine, make) => {
   describe('the PinLedger contract', () => pinLedgerContract(make))
 
   describe('the ContentInspection contract', () => contentInspectionContract(make))
-})
-
-describe('on SQLite, with objects on S3, the ContentStore contract', () => {
-  let s3: FakeS3
-  beforeAll(async () => {
-    s3 = await startFakeS3()
-  })
-  afterAll(() => s3.close())
-  let folders = 0
-  contentStoreContract(() => sqliteFolder(createS3ObjectStore(s3.options(`folder-${(folders += 1)}/`))))
 })
 
 describe('the ObjectStore contract on files', () => objectStoreContract((folder) => createFileObjectStore(folder)))

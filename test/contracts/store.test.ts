@@ -26,7 +26,7 @@ describe.each(engines)('the Store contract on two SQLite stores on one file, by 
   })
 })
 
-describe.each([true, false])('the Store contract on two PostgreSQL stores on one database, prepared: %s', (prepare) => {
+describe('the Store contract on two PostgreSQL stores on one database', () => {
   let tables: PostgresTables
   beforeAll(async () => {
     tables = await postgresTables()
@@ -35,8 +35,8 @@ describe.each([true, false])('the Store contract on two PostgreSQL stores on one
 
   const contract = storeContract((bounds) => ({
     // Sweeps run concurrently with the verbs, as in production.
-    store: tables.store({ ...bounds, prepare }, {}),
-    another: tables.store({ ...bounds, prepare }, {}),
+    store: tables.store(bounds, {}),
+    another: tables.store(bounds, {}),
     remove: () => tables.clear()
   }))
   for (const { name, run } of contract) it(name, run)
