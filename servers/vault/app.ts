@@ -1,8 +1,8 @@
 import { canonicalDid, es256kSigner, setupDidAuth, type RequireDid } from 'express-did-auth'
 import { ConcurrencyLimiter, systemClock } from 'express-did-auth/server-kit'
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express'
-import { ByteBudget } from '../bodies/limits.js'
-import { sendWhole } from '../bodies/send-content.js'
+import { ByteBudget } from '../content/limits.js'
+import { sendWhole } from '../content/send-content.js'
 import { asyncHandler, createApp, addFallbacks, type ServerApp, type ServerAppParts } from '../http/create-app.js'
 import { findTrustedIssuer, createIssuerDependencies } from '../http/did-auth.js'
 import { authRoutes, createDidAuthConfig, createDidAuthDependencies, optionalPaths } from '../http/did-auth.js'
@@ -11,8 +11,8 @@ import { createIpfsDependency } from '../ipfs/ipfs-node.js'
 import { serveDocument } from '../openapi/document.js'
 import { startContentWork, type ContentWork } from '../process/content-work.js'
 import { openContentServer, type Contents, type ServerOpener } from '../process/start-server.js'
-import type { EntryChange, EntryWrite, KeyedEntry } from '../storage/content-store.js'
-import { createBytesBound, createDiskBound, createStoreBound } from '../storage/disk-space.js'
+import type { EntryChange, EntryWrite, KeyedEntry } from '../content/content-store.js'
+import { createBytesBound, createDiskBound, createStoreBound } from '../content/disk-space.js'
 import {
   acquireMemory,
   streamBackup,

@@ -1,6 +1,6 @@
 import { authRoutes } from '../http/did-auth.js'
 import { ServerError } from '../http/server-error.js'
-import type { Precondition } from '../storage/content-store.js'
+import type { Precondition } from '../content/content-store.js'
 
 const MAX_KEY_BYTES = 512
 const NO_KEYS: ReadonlySet<string> = new Set(['', '.', '..'])

@@ -1,16 +1,16 @@
 import { afterEach, describe, expect, it, jest, afterAll, beforeAll, beforeEach } from '@jest/globals'
 import { join } from 'node:path'
-import { createDiskBound, createStoreBound, createDiskUsage } from '../../../servers/storage/disk-space.js'
-import { createFileObjectStore } from '../../../servers/storage/files.js'
-import type { OpenContentStore } from '../../../servers/storage/sql/sql-content-store.js'
-import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
+import { createDiskBound, createStoreBound, createDiskUsage } from '../../../servers/content/disk-space.js'
+import { createFileObjectStore } from '../../../servers/content/files.js'
+import type { OpenContentStore } from '../../../servers/content/sql/sql-content-store.js'
+import { openContentStore } from '../../../servers/content/sql/open-sqlite-contents.js'
 import { ServerError } from '../../../servers/http/server-error.js'
 import { listObjectNames } from '../../support/content-stores.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 import { testVault, VaultUser, type TestVault, fillVault } from '../../support/vault-app.js'
 import { createNumberedWallet } from '../../support/wallet.js'
 import request from 'supertest'
-import { cidOf } from '../../../servers/storage/unixfs-blocks.js'
+import { cidOf } from '../../../servers/content/unixfs-blocks.js'
 
 let vaults: TestVault[] = []
 afterEach(async () => {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
-import type { PinTask } from '../../../servers/storage/content-store.js'
+import type { PinTask } from '../../../servers/content/content-store.js'
 import { operations, runOnModel } from '../../support/content-model.js'
 import { failingObjects, raceOfWriters, randomEnds } from '../../support/content-race.js'
 import {
@@ -13,7 +13,7 @@ import {
   type TestStore
 } from '../../support/content-stores.js'
 import { contentEngines } from '../../support/postgres-contents.js'
-import { KeyedLock } from '../../../servers/storage/sql/open-postgres-contents.js'
+import { KeyedLock } from '../../../servers/content/sql/open-postgres-contents.js'
 
 /** Number of sequences of 30 operations. */
 const RUNS = Number(process.env.TEST_MODEL_RUNS ?? 10)

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { ByteBudget, MinimumRate } from '../../../servers/bodies/limits.js'
+import { ByteBudget, MinimumRate } from '../../../servers/content/limits.js'
 
 const busy = expect.objectContaining({ code: 'ERR_BUSY' })
 

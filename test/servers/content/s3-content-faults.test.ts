@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
-import { createS3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
+import { createS3ObjectStore } from '../../../servers/content/s3/s3-object-store.js'
 import {
   computeCid,
   did,

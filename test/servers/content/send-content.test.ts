@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { once } from 'node:events'
 import { get, type IncomingMessage, type ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
-import { encodeJsonString, sendChunks, sendWhole } from '../../../servers/bodies/send-content.js'
+import { encodeJsonString, sendChunks, sendWhole } from '../../../servers/content/send-content.js'
 import { closeServices, servingPort } from '../../support/server-client.js'
 
 const PIECE_BYTES = 262_144

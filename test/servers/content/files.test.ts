@@ -4,8 +4,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { open, type FileHandle } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { createFileObjectStore, openSpool } from '../../../servers/storage/files.js'
-import type { ObjectStore } from '../../../servers/storage/content-store.js'
+import { createFileObjectStore, openSpool } from '../../../servers/content/files.js'
+import type { ObjectStore } from '../../../servers/content/content-store.js'
 import { listObjectNames } from '../../support/content-stores.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 

@@ -1,7 +1,7 @@
 import { afterEach, expect, it } from '@jest/globals'
 import { readEnv } from '../../../servers/config/read-env.js'
 import { StartError } from '../../../servers/config/startup-error.js'
-import { Connections } from '../../../servers/storage/connections.js'
+import { Connections } from '../../../servers/content/connections.js'
 import { startRedis } from '../../support/redis-server.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 

@@ -7,9 +7,9 @@ import {
   type SqliteConnection,
   type SqlQuery
 } from 'express-did-auth/server-kit'
-import { sqliteContents } from '../../../servers/storage/sql/content-dialect.js'
-import { storedBytes } from '../../../servers/storage/sql/file-verbs.js'
-import { takeDownStep } from '../../../servers/storage/sql/garbage-verbs.js'
+import { sqliteContents } from '../../../servers/content/sql/content-dialect.js'
+import { storedBytes } from '../../../servers/content/sql/file-verbs.js'
+import { takeDownStep } from '../../../servers/content/sql/garbage-verbs.js'
 import {
   computeCid,
   did,

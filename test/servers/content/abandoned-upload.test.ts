@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
-import type { ObjectStore } from '../../../servers/storage/content-store.js'
+import type { ObjectStore } from '../../../servers/content/content-store.js'
 import { createEntry, createLargeBytes, readTexts, sqliteFolder } from '../../support/content-stores.js'
 
 const files = sqliteFolder()

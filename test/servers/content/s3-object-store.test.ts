@@ -7,8 +7,8 @@ import {
   createS3ObjectStore,
   type S3ObjectStore,
   type S3StoreOptions
-} from '../../../servers/storage/s3/s3-object-store.js'
-import { toStorageError } from '../../../servers/storage/storage-error.js'
+} from '../../../servers/content/s3/s3-object-store.js'
+import { toStorageError } from '../../../servers/content/storage-error.js'
 import { createLargeBytes, NOW, createObjectName, listObjectNames, sqliteFolder } from '../../support/content-stores.js'
 import { startFakeS3, type FakeS3, type S3Fault } from '../../support/fake-s3.js'
 import { temporaryFolder } from '../../support/store-folder.js'

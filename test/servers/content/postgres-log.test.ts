@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import { migrateStore, PostgresDatabase, postgresStore } from 'express-did-auth/stores/postgres'
-import type { TablePrefix } from '../../../servers/storage/sql/content-dialect.js'
-import { migrateContent, openPostgresContentStore } from '../../../servers/storage/sql/open-postgres-contents.js'
+import type { TablePrefix } from '../../../servers/content/sql/content-dialect.js'
+import { migrateContent, openPostgresContentStore } from '../../../servers/content/sql/open-postgres-contents.js'
 import {
   createCharge,
   createRotation,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
-import { toFoundContent } from '../../../servers/storage/sql/rows.js'
-import { createStoredContent } from '../../../servers/storage/sql/stored-content.js'
+import { toFoundContent } from '../../../servers/content/sql/rows.js'
+import { createStoredContent } from '../../../servers/content/sql/stored-content.js'
 import { createLargeBytes, createContent } from '../../support/content-stores.js'
 
 const large = createLargeBytes('large', 700_000)

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { cidOf, computeCidFromLeaves, isCid, LeafHasher } from '../../../servers/storage/unixfs-blocks.js'
+import { cidOf, computeCidFromLeaves, isCid, LeafHasher } from '../../../servers/content/unixfs-blocks.js'
 import { importBlocks } from '../../support/unixfs-importer.js'
 
 /** Content of one repeated letter, with the CID that an IPFS node computes. */

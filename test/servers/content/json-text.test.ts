@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
-import { JsonTextDecoder } from '../../../servers/bodies/json-text.js'
+import { JsonTextDecoder } from '../../../servers/content/json-text.js'
 
 /** Outcome of a body: its text, or the code of its refusal. */
 type Outcome = { text: string } | { code: string }

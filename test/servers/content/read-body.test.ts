@@ -5,8 +5,8 @@ import { createServer, request, type IncomingMessage, type Server } from 'node:h
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { BodyReader } from '../../../servers/bodies/read-body.js'
-import type { NewContent } from '../../../servers/storage/content-store.js'
+import { BodyReader } from '../../../servers/content/read-body.js'
+import type { NewContent } from '../../../servers/content/content-store.js'
 import { computeCid } from '../../support/content-stores.js'
 
 const MAX_BYTES = 1_000

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createS3ObjectStore, type S3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
+import { createS3ObjectStore, type S3ObjectStore } from '../../../servers/content/s3/s3-object-store.js'
 import { contentStoreContract } from '../../contracts/content-store.js'
 import { objectStoreContract } from '../../contracts/object-store.js'
 import { createObjectName, listObjectNames, sqliteFolder } from '../../support/content-stores.js'
