@@ -1,4 +1,4 @@
-import { postgresDialect, sqliteDialect, createStatements } from 'express-did-auth/server-kit'
+import { postgresDialect, sqliteDialect } from 'express-did-auth/server-kit'
 import type { Dialect, RunVerb, SqlStatement, VerbQuery } from 'express-did-auth/server-kit'
 
 /** Server that owns the tables. Relay and vault have separate tables, even in one database. */
@@ -6,8 +6,10 @@ export type TablePrefix = 'relay' | 'vault'
 
 /** Parts of statements on contents that differ between SQLite and PostgreSQL. */
 export interface ContentDialect extends Pick<Dialect, 'schemaPrefix' | 'greatest' | 'deleteRows'> {
-  /** Creates named statements of a group. In their texts, `~` stands for the prefix of table names. */
-  readonly statements: <K extends string>(group: string, texts: Readonly<Record<K, string>>) => Record<K, SqlStatement>
+  /** Prefix of the names of tables and statements. */
+  readonly prefix: string
+  /** Whether the engine has only one writer, so that transactions need no locks. */
+  readonly hasOneWriter: boolean
   /** A condition: the column's value is in a parameter, which is a JSON array of texts. */
   readonly isIn: (column: string, parameter: string) => string
   /** A condition: the column's value is in the result of a query, which locks its rows and skips locked ones. */
@@ -20,15 +22,15 @@ export interface ContentDialect extends Pick<Dialect, 'schemaPrefix' | 'greatest
   readonly forReference: string
   /**
    * A subquery of one row. Reading it locks the cid `$1` until the transaction ends: `shared` by several writers, or
-   * `exclusive` by one transaction that removes the content. Undefined if the engine has only one writer.
+   * `exclusive` by one transaction that removes the content.
    */
-  readonly lockContent: ((mode: 'shared' | 'exclusive') => string) | undefined
+  readonly lockContent: (mode: 'shared' | 'exclusive') => string
   /**
    * A statement that locks the contents `c` of a query, except for those that another transaction has locked, and
-   * stores their cids until the transaction ends. Undefined if the engine has only one writer.
+   * stores their cids until the transaction ends.
    */
-  readonly lockFree: ((select: string) => string) | undefined
-  /** A condition: `lockFree` has locked the content. Without `lockFree`: the parameter contains its cid. */
+  readonly lockFree: (select: string) => string
+  /** A condition: `lockFree` has locked the content. With one writer: the parameter contains its cid. */
   readonly isLocked: (column: string, parameter: string) => string
   /** A revision for a pin, which is larger than all earlier ones. */
   readonly nextRevision: string
@@ -42,31 +44,21 @@ export type ContentQuery = VerbQuery<ContentDialect>
 /** Runs a verb of contents on the engine of a store. */
 export type RunContentVerb = RunVerb<ContentDialect>
 
-const createStatementsOn =
-  (prefix: string): ContentDialect['statements'] =>
-  (group, texts) => {
-    const completeTexts = Object.entries<string>(texts).map(([name, text]) => [
-      name,
-      text.replaceAll('~', prefix).replaceAll(/\s+/g, ' ')
-    ])
-    // The result has the keys of `texts`.
-    return createStatements(`${prefix}${group}_`, Object.fromEntries(completeTexts) as typeof texts)
-  }
-
 function isInJson(column: string, parameter: string): string {
   return `${column} IN (SELECT value FROM json_each(${parameter}))`
 }
 
 export const sqliteContents: ContentDialect = {
   ...sqliteDialect,
-  statements: createStatementsOn(''),
+  prefix: '',
+  hasOneWriter: true,
   isIn: isInJson,
   isFree: (column, select) => `${column} IN (${select})`,
   skipLocked: '',
   forUpdate: '',
   forReference: '',
-  lockContent: undefined,
-  lockFree: undefined,
+  lockContent: () => '(SELECT 1) AS locked',
+  lockFree: (select) => select,
   isLocked: isInJson,
   // Triggers record the largest revision.
   nextRevision: "(SELECT number + 1 FROM numbers WHERE name = 'revisions')",
@@ -81,7 +73,8 @@ export function createPostgresContents(tables: TablePrefix): ContentDialect {
     `${column} = ANY(ARRAY(SELECT pg_catalog.jsonb_array_elements_text(CAST(${array} AS jsonb))))`
   return {
     ...postgresDialect,
-    statements: createStatementsOn(prefix),
+    prefix,
+    hasOneWriter: false,
     isIn,
     isFree: (column, select) => `${column} = ANY(ARRAY(${select} FOR UPDATE SKIP LOCKED))`,
     skipLocked: 'FOR UPDATE SKIP LOCKED',
@@ -99,7 +92,36 @@ export function createPostgresContents(tables: TablePrefix): ContentDialect {
   }
 }
 
-/** Converts texts to a parameter of `isIn`. */
-export function toJsonArray(texts: readonly string[]): string {
-  return JSON.stringify(texts)
+/** A statement with the text of SQLite, which can be translated to another dialect. */
+interface ContentStatement extends SqlStatement {
+  readonly translate: (dialect: ContentDialect) => SqlStatement
+}
+
+/** Creates the named statements of a group. In their texts, `~` stands for the prefix of table names. */
+export function createStatements<K extends string>(
+  group: string,
+  createTexts: (dialect: ContentDialect) => Readonly<Record<K, string>>
+): Readonly<Record<K, ContentStatement>> {
+  const sqliteTexts = createTexts(sqliteContents)
+  const create = (key: K): ContentStatement => {
+    const translate = (dialect: ContentDialect, texts = createTexts(dialect)): SqlStatement => ({
+      name: `${dialect.prefix}${group}_${key}`,
+      text: texts[key].replaceAll('~', dialect.prefix).replaceAll(/\s+/g, ' ')
+    })
+    return { ...translate(sqliteContents, sqliteTexts), translate }
+  }
+  // The result has the keys of the texts.
+  const keys = Object.keys(sqliteTexts) as K[]
+  return Object.fromEntries(keys.map((key) => [key, create(key)])) as Record<K, ContentStatement>
+}
+
+/** Creates a function that translates statements to a dialect, each of them once. Plain text stays as it is. */
+export function createTranslator(dialect: ContentDialect): (statement: SqlStatement) => SqlStatement {
+  const translations = new Map<SqlStatement, SqlStatement>()
+  return (statement) => {
+    if (!('translate' in statement)) return statement
+    const translation = translations.get(statement) ?? (statement as ContentStatement).translate(dialect)
+    translations.set(statement, translation)
+    return translation
+  }
 }

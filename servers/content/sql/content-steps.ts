@@ -1,7 +1,6 @@
-import { createPerDialect, verb, type SqlRow } from 'express-did-auth/server-kit'
+import { verb, type SqlRow } from 'express-did-auth/server-kit'
 import type { ContentInfo } from '../content-store.js'
-import { refuse } from '../storage-error.js'
-import { toJsonArray, type ContentDialect, type ContentQuery } from './content-dialect.js'
+import { createStatements, type ContentDialect, type ContentQuery } from './content-dialect.js'
 import { listCids, toFoundContent, type ContentRow, type FoundContent } from './rows.js'
 import { MAX_ROW_BYTES, UPLOAD_NEEDED } from './stored-content.js'
 /** Returns a condition: no entry and no file refers to the content of a row. */
@@ -30,21 +29,15 @@ export interface ContentState {
   readonly nowSeconds: number
 }
 
-/** Statements that lock a cid. Undefined if the engine has only one writer. */
-export const lockStatements = createPerDialect((dialect: ContentDialect) => {
-  const { lockContent, statements } = dialect
-  if (lockContent === undefined) return undefined
-  return statements('lock', {
+/** Statements of engines with several writers: they lock a cid, or unused contents. */
+export const lockStatements = createStatements('lock', (dialect: ContentDialect) => {
+  const { isIn, lockContent, lockFree, schemaPrefix } = dialect
+  return {
     shared: `${createHeldContentClause(dialect)}
-      SELECT (SELECT pg_catalog.count(*) FROM held) AS held FROM ${lockContent('shared')}`,
-    exclusive: `SELECT 0 AS held FROM ${lockContent('exclusive')}`
-  })
-})
-
-/** A statement that locks unused contents. Undefined if the engine has only one writer. */
-export const dropStatements = createPerDialect(({ isIn, lockFree, statements }: ContentDialect) => {
-  const findUnused = `SELECT c.cid FROM ~contents c WHERE ${isIn('c.cid', '$1')} AND ${isUnused('c')}`
-  return lockFree && statements('drop', { lock: lockFree(findUnused) })
+      SELECT (SELECT ${schemaPrefix}count(*) FROM held) AS held FROM ${lockContent('shared')}`,
+    exclusive: `SELECT 0 AS held FROM ${lockContent('exclusive')}`,
+    unused: lockFree(`SELECT c.cid FROM ~contents c WHERE ${isIn('c.cid', '$1')} AND ${isUnused('c')}`)
+  }
 })
 
 /**
@@ -55,9 +48,9 @@ export const dropStatements = createPerDialect(({ isIn, lockFree, statements }: 
  * content for long, and unchanged rows are not locked. A writer locks the row of its content before it refers to the
  * row, and content is locked before it is deleted. Therefore no foreign key is violated.
  */
-export const contentStatements = createPerDialect((dialect: ContentDialect) => {
+export const contentStatements = createStatements('content', (dialect: ContentDialect) => {
   const { isIn, nextRevision } = dialect
-  return dialect.statements('content', {
+  return {
     find: `SELECT * FROM ~contents WHERE ${isIn('cid', '$1')}`,
     claimUpload: `DELETE FROM ~garbage WHERE object = $1 AND kind = 'upload'`,
     repairRow: `INSERT INTO ~contents AS c (cid, byte_count, leaf_hashes, bytes) SELECT $1, $2, $3, $4
@@ -103,23 +96,21 @@ export const contentStatements = createPerDialect((dialect: ContentDialect) => {
       THEN ${isUnused('c')} ELSE EXISTS (SELECT 1 FROM ~garbage g WHERE g.object = c.object) END`,
     addUnreferenced: `INSERT INTO ~unreferenced (cid, since) SELECT cid, $2 FROM ~contents WHERE ${isIn('cid', '$1')}
         ORDER BY cid ON CONFLICT (cid) DO UPDATE SET since = excluded.since`
-  })
+  }
 })
 
 export const findContents = verb(
   'read',
   async (query: ContentQuery, cids: readonly string[]): Promise<(FoundContent | undefined)[]> => {
-    const { rows } = await query(contentStatements(query).find, [toJsonArray(cids)])
+    const { rows } = await query(contentStatements.find, [JSON.stringify(cids)])
     const contents = new Map(rows.map((row) => [row.cid, toFoundContent(row)]))
     return cids.map((cid) => contents.get(cid))
   }
 )
 
-/** Claims an uploaded object. Returns false without an upload, or if a collector was faster and may delete it. */
-export async function claimUpload(query: ContentQuery, { object }: ContentRow): Promise<boolean> {
-  return (
-    object?.isUploaded === true && (await query(contentStatements(query).claimUpload, [object.name])).rowCount === 1
-  )
+/** Claims an uploaded object. Returns false if a collector was faster and may delete it. */
+export async function claimUpload(query: ContentQuery, name: string): Promise<boolean> {
+  return (await query(contentStatements.claimUpload, [name])).rowCount === 1
 }
 
 export async function addGarbage(
@@ -128,7 +119,7 @@ export async function addGarbage(
   nowSeconds: number
 ): Promise<void> {
   if (object !== undefined)
-    await query(contentStatements(query).addGarbage, [
+    await query(contentStatements.addGarbage, [
       object.name,
       object.isUploaded ? 'removed' : 'upload',
       nowSeconds,
@@ -136,21 +127,21 @@ export async function addGarbage(
     ])
 }
 
-/** Whether new content needs an upload of its object first. If so, registers the object's name as garbage. */
+/** Whether new large content needs an upload of its object first. If so, registers the object's name as garbage. */
 export async function needsUpload(query: ContentQuery, content: ContentRow, state: ContentState) {
   const { isUploadClaimed, nowSeconds } = state
-  if (content.object === undefined || isUploadClaimed || isStored(state)) return false
+  if (isUploadClaimed || isStored(state)) return false
   // This may be an uploaded object: a collector was faster, and may have tried to delete it before it existed.
   await addGarbage(query, content, nowSeconds)
   return true
 }
 
 export async function addUnreferenced(query: ContentQuery, cids: readonly string[], nowSeconds: number): Promise<void> {
-  await query(contentStatements(query).addUnreferenced, [toJsonArray(cids), nowSeconds])
+  await query(contentStatements.addUnreferenced, [JSON.stringify(cids), nowSeconds])
 }
 
 export async function requestUnpins(query: ContentQuery, cids: readonly string[]): Promise<string[]> {
-  return listCids((await query(contentStatements(query).requestUnpins, [toJsonArray(cids)])).rows)
+  return listCids((await query(contentStatements.requestUnpins, [JSON.stringify(cids)])).rows)
 }
 
 /** Deletes unused contents and requests the removal of their pins. @returns deleted contents, and changed pins */
@@ -160,14 +151,14 @@ export async function dropUnused(
   mayBeLarge: boolean,
   nowSeconds: number
 ) {
-  const cidValues = [toJsonArray(cids)]
-  const unusedLock = dropStatements(query)
-  // The following statements use the cids that `unusedLock` has locked, if it exists.
-  const lockedValues = unusedLock === undefined ? cidValues : []
+  const cidValues = [JSON.stringify(cids)]
+  const { hasOneWriter } = query.dialect
+  // After a lock, the following statements use the cids that it has locked.
+  const lockedValues = hasOneWriter ? cidValues : []
   const [, , { rowCount: dropped }, unpinned] = await Promise.all([
-    unusedLock && query(unusedLock.lock, cidValues),
-    mayBeLarge ? query(contentStatements(query).markObjects, [nowSeconds, ...lockedValues]) : undefined,
-    query(contentStatements(query).drop, lockedValues),
+    hasOneWriter ? undefined : query(lockStatements.unused, cidValues),
+    mayBeLarge ? query(contentStatements.markObjects, [nowSeconds, ...lockedValues]) : undefined,
+    query(contentStatements.drop, lockedValues),
     requestUnpins(query, cids)
   ])
   return { dropped, unpinned }
@@ -182,7 +173,7 @@ export const discardUpload = verb(
     kind: 'removed' | 'takedown',
     now: number
   ) => {
-    await query(contentStatements(query).discard, [name, kind, now, byteCount, cid])
+    await query(contentStatements.discard, [name, kind, now, byteCount, cid])
   }
 )
 
@@ -192,8 +183,7 @@ export const discardUpload = verb(
  * @returns with `shared`, whether the row of the content exists and is locked against deletion
  */
 export async function lock(query: ContentQuery, cid: string, mode: 'shared' | 'exclusive'): Promise<boolean> {
-  const locks = lockStatements(query)
-  return locks === undefined || Number((await query(locks[mode], [cid])).rows[0]?.held) === 1
+  return query.dialect.hasOneWriter || Number((await query(lockStatements[mode], [cid])).rows[0]?.held) === 1
 }
 
 /** Replaces the stored bytes of content that is in use. */
@@ -203,21 +193,22 @@ export const repairContent = verb(
     const { cid, byteCount, leafHashes, object, bytes } = content
     // Locked content is not deleted. In SQLite, the row of content that is in use may be lost.
     await lock(query, cid, 'shared')
-    const [locked, use] = [
-      await query(contentStatements(query).lockRow, [cid]),
-      await query(contentStatements(query).isUsed, [cid])
-    ]
+    const [locked, use] = [await query(contentStatements.lockRow, [cid]), await query(contentStatements.isUsed, [cid])]
     const storedObject = locked.rows[0]?.object
     if (object !== undefined && storedObject === object.name) return undefined
     if (use.rows.length === 0) {
       if (object?.isUploaded === true) await addGarbage(query, content, nowSeconds)
       return undefined
     }
-    const isUploadClaimed = await claimUpload(query, content)
-    if (await needsUpload(query, content, { row: {}, isHeld: false, isUploadClaimed, nowSeconds })) return UPLOAD_NEEDED
-    await query(contentStatements(query).replace, [cid, byteCount, leafHashes, object?.name ?? null, toBindable(bytes)])
+    const isUploadClaimed = object?.isUploaded === true && (await claimUpload(query, object.name))
+    if (
+      object !== undefined &&
+      (await needsUpload(query, content, { row: {}, isHeld: false, isUploadClaimed, nowSeconds }))
+    )
+      return UPLOAD_NEEDED
+    await query(contentStatements.replace, [cid, byteCount, leafHashes, object?.name ?? null, toBindable(bytes)])
     if (typeof storedObject === 'string')
-      await query(contentStatements(query).addGarbage, [storedObject, 'removed', nowSeconds, byteCount])
+      await query(contentStatements.addGarbage, [storedObject, 'removed', nowSeconds, byteCount])
     return undefined
   }
 )
@@ -227,7 +218,7 @@ export async function place(query: ContentQuery, content: ContentRow, state: Con
   const { row, nowSeconds } = state
   const { cid, byteCount, leafHashes, object, bytes } = content
   if (object === undefined) {
-    await query(isStored(state) ? contentStatements(query).repairRow : contentStatements(query).addRow, [
+    await query(isStored(state) ? contentStatements.repairRow : contentStatements.addRow, [
       cid,
       byteCount,
       leafHashes,
@@ -238,14 +229,14 @@ export async function place(query: ContentQuery, content: ContentRow, state: Con
   // If the result of the first attempt was lost, a repetition finds its own object in use.
   if (row.object === object.name) return
   const values = [cid, byteCount, leafHashes, object.name]
-  if (!isStored(state) && (await query(contentStatements(query).addObject, values)).rowCount === 1) return
+  if (!isStored(state) && (await query(contentStatements.addObject, values)).rowCount === 1) return
   // Another writer has stored the same content.
   if (object.isUploaded) await addGarbage(query, content, nowSeconds)
 }
 
 /** Requests pins of content in use; without `tracksPins`, only of tracked content. @returns whether pins changed */
 export async function requestPins(query: ContentQuery, cids: readonly string[], tracksPins: boolean): Promise<boolean> {
-  return (await query(contentStatements(query).requestPins, [toJsonArray(cids), tracksPins ? 1 : 0])).rowCount > 0
+  return (await query(contentStatements.requestPins, [JSON.stringify(cids), tracksPins ? 1 : 0])).rowCount > 0
 }
 
 /**
@@ -259,17 +250,11 @@ export async function release(
   released: readonly ContentInfo[],
   nowSeconds: number
 ): Promise<string[]> {
-  if (released.length === 0) return []
   const cids = released.map(({ cid }) => cid)
   const mayBeLarge = released.some(({ byteCount }) => byteCount > MAX_ROW_BYTES)
   const { dropped, unpinned } = await dropUnused(query, cids, mayBeLarge, nowSeconds)
   if (dropped < cids.length) await addUnreferenced(query, cids, nowSeconds)
   return unpinned
-}
-
-/** @throws Error of {@link refuse} for content that was taken down */
-export function assertAllowed({ denied }: SqlRow): void {
-  if (denied !== null) refuse({ refused: 'ERR_TAKEN_DOWN' })
 }
 
 /** Whether content is stored and locked against deletion. */

@@ -1,12 +1,12 @@
 import { hash } from 'node:crypto'
-import { createPerDialect, verb, type SqlRow } from 'express-did-auth/server-kit'
+import { verb, type SqlRow } from 'express-did-auth/server-kit'
 import type { EntryChange, EntryPlace, EntryRemoval, EntryWrite, Precondition, Usage } from '../content-store.js'
 import { refuse } from '../storage-error.js'
-import { toJsonArray, type ContentDialect, type ContentQuery } from './content-dialect.js'
+import { createStatements, type ContentDialect, type ContentQuery } from './content-dialect.js'
 import * as content from './content-steps.js'
-import { assertAllowed, createHeldContentClause, FROM_STATE, STATE_COLUMNS } from './content-steps.js'
-import { isEntry, NO_LIST, toContentInfo, toEntry, toListState, toUsage } from './rows.js'
-import type { ContentRow, Entry, ListState } from './rows.js'
+import { createHeldContentClause, FROM_STATE, STATE_COLUMNS } from './content-steps.js'
+import { isEntry, NO_LIST, toContentInfo, toEntry, toList, toListState, toUsage } from './rows.js'
+import type { ContentRow, Entry, ListedEntry, ListState } from './rows.js'
 import { UPLOAD_NEEDED, type UploadNeeded } from './stored-content.js'
 /** Write of an entry, with the new content in the form of a table row. */
 export interface EntryRequest extends Omit<EntryWrite, 'content'> {
@@ -22,21 +22,19 @@ interface OwnedList extends EntryPlace {
 }
 
 /** Statements that change the entries of a key, in a transaction that has locked the owner. */
-export const changeStatements = createPerDialect(({ statements, isIn, greatest }: ContentDialect) =>
-  statements('change', {
-    remove: `DELETE FROM ~entries WHERE owner = $1 AND key = $2 AND ${isIn('cid', '$3')}`,
-    add: 'INSERT INTO ~entries (owner, key, cid, number, byte_count) VALUES ($1, $2, $3, $4, $5)',
-    count: `UPDATE ~owners SET byte_count = byte_count + $2, entry_count = entry_count + $3,
+export const changeStatements = createStatements('change', ({ isIn, greatest }: ContentDialect) => ({
+  remove: `DELETE FROM ~entries WHERE owner = $1 AND key = $2 AND ${isIn('cid', '$3')}`,
+  add: 'INSERT INTO ~entries (owner, key, cid, number, byte_count) VALUES ($1, $2, $3, $4, $5)',
+  count: `UPDATE ~owners SET byte_count = byte_count + $2, entry_count = entry_count + $3,
       last_number = ${greatest('last_number', 'CAST($4 AS bigint)')} WHERE id = $1`,
-    setList: `INSERT INTO ~lists (did, key, entry_count, hash) VALUES ($1, $2, $3, $4)
+  setList: `INSERT INTO ~lists (did, key, entry_count, hash) VALUES ($1, $2, $3, $4)
       ON CONFLICT (did, key) DO UPDATE SET entry_count = excluded.entry_count, hash = excluded.hash`,
-    deleteList: 'DELETE FROM ~lists WHERE did = $1 AND key = $2'
-  })
-)
+  deleteList: 'DELETE FROM ~lists WHERE did = $1 AND key = $2'
+}))
 
 /** Statements of entries. A write first locks the owner's row, so that the writes of a user are serialized. */
-export const entryStatements = createPerDialect((dialect: ContentDialect) => {
-  const { isIn, lockContent } = dialect
+export const entryStatements = createStatements('entry', (dialect: ContentDialect) => {
+  const { isIn, hasOneWriter, lockContent } = dialect
   // Joins the list, the owner and the entries that a write may replace. Without such entries, the result is one row.
   const joinEntries = (condition = ''): string => `LEFT JOIN ~lists l ON l.did = $2 AND l.key = $3
     LEFT JOIN ~owners o ON o.did = $2 LEFT JOIN ~entries e ON e.owner = o.id AND e.key = $3 ${condition}`
@@ -51,15 +49,15 @@ export const entryStatements = createPerDialect((dialect: ContentDialect) => {
       FROM ~lists WHERE did = $1 ${condition}
     UNION ALL SELECT key, NULL, 0, number, cid, byte_count
       FROM ~entries WHERE owner = (SELECT id FROM ~owners WHERE did = $1) ${condition} ORDER BY number`
-  return dialect.statements('entry', {
+  return {
     lockOwner: `SELECT id FROM ~owners WHERE did = $1 ${dialect.forUpdate}`,
     // Locks the cid, then the owner's row, which it creates if it is absent, and finally the row of the content.
-    lockBoth: `${lockContent === undefined ? '' : createHeldContentClause(dialect)}
+    lockBoth: `${hasOneWriter ? '' : createHeldContentClause(dialect)}
       INSERT INTO ~owners AS o (did, byte_count, entry_count, last_number)
         SELECT $2, 0, 0, (SELECT number FROM ~numbers WHERE name = 'reserved')
-        ${lockContent === undefined ? '' : `FROM ${lockContent('shared')}`} WHERE true
+        ${hasOneWriter ? '' : `FROM ${lockContent('shared')}`} WHERE true
       ON CONFLICT (did) DO UPDATE SET byte_count = o.byte_count RETURNING id, byte_count, entry_count, last_number,
-        ${lockContent === undefined ? '1' : '(SELECT pg_catalog.count(*) FROM held)'} AS held`,
+        ${hasOneWriter ? '1' : '(SELECT pg_catalog.count(*) FROM held)'} AS held`,
     stateOfAll: `SELECT ${STATE_COLUMNS}, ${columns}, 0 AS is_last ${FROM_STATE} ${joinEntries()}`,
     stateOfNamed: `SELECT ${STATE_COLUMNS}, ${columns}, ${isLast}
       ${FROM_STATE} ${joinEntries(`AND ${isIn('e.cid', '$4')}`)}`,
@@ -69,7 +67,7 @@ export const entryStatements = createPerDialect((dialect: ContentDialect) => {
     readList: selectRows('AND key = $2'),
     readOwner: selectRows(),
     usage: 'SELECT byte_count, entry_count FROM ~owners WHERE did = $1'
-  })
+  }
 })
 
 const sum = (entries: readonly Entry[]): number => entries.reduce((bytes, { byteCount }) => bytes + byteCount, 0)
@@ -80,8 +78,8 @@ export async function writeList(
   { entryCount, hash }: ListState
 ): Promise<void> {
   await (entryCount === 0
-    ? query(changeStatements(query).deleteList, [did, key])
-    : query(changeStatements(query).setList, [did, key, entryCount, hash]))
+    ? query(changeStatements.deleteList, [did, key])
+    : query(changeStatements.setList, [did, key, entryCount, hash]))
 }
 
 /** Removes and adds entries, and updates the owner's usage and the list. @returns the new state of the list */
@@ -99,11 +97,9 @@ export async function change(
   await Promise.all([
     removed.length === 0
       ? undefined
-      : query(changeStatements(query).remove, [id, place.key, toJsonArray(removed.map(({ cid }) => cid))]),
-    ...added.map(({ cid, number, byteCount }) =>
-      query(changeStatements(query).add, [id, place.key, cid, number, byteCount])
-    ),
-    query(changeStatements(query).count, [id, sum(added) - sum(removed), countChange, lastNumber]),
+      : query(changeStatements.remove, [id, place.key, JSON.stringify(removed.map(({ cid }) => cid))]),
+    ...added.map(({ cid, number, byteCount }) => query(changeStatements.add, [id, place.key, cid, number, byteCount])),
+    query(changeStatements.count, [id, sum(added) - sum(removed), countChange, lastNumber]),
     writeList(query, place, changedList)
   ])
   return changedList
@@ -113,23 +109,24 @@ export const writeEntry = verb(
   'transaction',
   async (query: ContentQuery, write: EntryRequest, nowSeconds: number): Promise<EntryChange | UploadNeeded> => {
     const { did, key, replaces, content: newContent } = write
-    const { cid, byteCount } = newContent
+    const { cid, byteCount, object } = newContent
     const names = replaces === 'nothing' || replaces === 'all' ? [cid] : [replaces.cid, cid]
     const [owners, isUploadClaimed, { rows }] = await Promise.all([
-      query(entryStatements(query).lockBoth, [cid, did]),
-      content.claimUpload(query, newContent),
+      query(entryStatements.lockBoth, [cid, did]),
+      object?.isUploaded === true && content.claimUpload(query, object.name),
       replaces === 'all'
-        ? query(entryStatements(query).stateOfAll, [cid, did, key])
-        : query(entryStatements(query).stateOfNamed, [cid, did, key, toJsonArray(names)])
+        ? query(entryStatements.stateOfAll, [cid, did, key])
+        : query(entryStatements.stateOfNamed, [cid, did, key, JSON.stringify(names)])
     ])
     const [owner = {}, row = {}] = [owners.rows[0], rows[0]]
     const state = { row, isHeld: Number(owner.held) === 1, isUploadClaimed, nowSeconds }
-    assertAllowed(row)
-    const list = toListState(row)
+    if (row.denied !== null) refuse({ refused: 'ERR_TAKEN_DOWN' })
+    const { list, entries } = toList(rows)
     assertPrecondition(write, list)
-    const replaced = listReplaced(write, rows.filter(isEntry))
-    if (replaced !== undefined) assertQuota(toUsage(owner), replaced, write)
-    if (await content.needsUpload(query, newContent, state)) return UPLOAD_NEEDED
+    const replaced = listReplaced(write, entries)
+    const usage = { byteCount: Number(owner.byte_count), entryCount: Number(owner.entry_count) }
+    if (replaced !== undefined) assertQuota(usage, replaced, write)
+    if (object !== undefined && (await content.needsUpload(query, newContent, state))) return UPLOAD_NEEDED
     const number = write.number ?? Number(owner.last_number) + 1
     const ownedList = { id: Number(owner.id), did, key, list }
     const released = (replaced ?? []).filter((entry) => entry.cid !== cid)
@@ -137,7 +134,7 @@ export const writeEntry = verb(
       content.place(query, newContent, state),
       replaced === undefined ? list : change(query, ownedList, replaced, [{ number, cid, byteCount }]),
       content.requestPins(query, [cid], write.tracksPins),
-      content.release(query, released, nowSeconds)
+      released.length === 0 ? [] : content.release(query, released, nowSeconds)
     ])
     const isPinOpen = isPinChanged || row.pin_state === 'pin'
     return { etag: toEtag(changedList), changedPins: [...(isPinOpen ? [cid] : []), ...unpinned] }
@@ -150,16 +147,11 @@ export const removeEntries = verb(
   async (query: ContentQuery, removal: EntryRemoval, nowSeconds: number): Promise<EntryChange> => {
     const { did, key, cid } = removal
     const [owners, { rows }] = await Promise.all([
-      query(entryStatements(query).lockOwner, [did]),
-      query(cid === undefined ? entryStatements(query).removableAll : entryStatements(query).removableOne, [
-        cid ?? '',
-        did,
-        key
-      ])
+      query(entryStatements.lockOwner, [did]),
+      query(cid === undefined ? entryStatements.removableAll : entryStatements.removableOne, [cid ?? '', did, key])
     ])
-    const list = toListState(rows[0])
+    const { list, entries: removed } = toList(rows)
     assertPrecondition(removal, list)
-    const removed = rows.filter(isEntry).map(toEntry)
     // If there is no owner but there are entries, the owner's first write was committed between the two statements.
     if (owners.rows.length === 0 || removed.length === 0) return { etag: toEtag(list), changedPins: [] }
     const [changedList, changedPins] = await Promise.all([
@@ -172,12 +164,12 @@ export const removeEntries = verb(
 )
 
 export const describeList = verb('read', async (query: ContentQuery, { did, key }: EntryPlace) => {
-  const list = toListState((await query(entryStatements(query).listState, [did, key])).rows[0])
+  const list = toListState((await query(entryStatements.listState, [did, key])).rows[0])
   return { etag: toEtag(list), entryCount: list.entryCount }
 })
 
 export const listEntries = verb('read', async (query: ContentQuery, { did, key }: EntryPlace) => {
-  const rows = assertUndamaged((await query(entryStatements(query).readList, [did, key])).rows)
+  const rows = assertUndamaged((await query(entryStatements.readList, [did, key])).rows)
   return {
     etag: toEtag(toListState(rows.find((row) => !isEntry(row)))),
     entries: rows.filter(isEntry).map(toContentInfo)
@@ -185,12 +177,12 @@ export const listEntries = verb('read', async (query: ContentQuery, { did, key }
 })
 
 export const listOwnEntries = verb('read', async (query: ContentQuery, did: string) => {
-  const rows = assertUndamaged((await query(entryStatements(query).readOwner, [did])).rows)
+  const rows = assertUndamaged((await query(entryStatements.readOwner, [did])).rows)
   return rows.filter(isEntry).map((row) => ({ key: String(row.key), ...toContentInfo(row) }))
 })
 
 export const readUsage = verb('read', async (query: ContentQuery, did: string) => {
-  return toUsage((await query(entryStatements(query).usage, [did])).rows[0] ?? {})
+  return toUsage((await query(entryStatements.usage, [did])).rows[0] ?? {})
 })
 
 /** Finds an owner's keys with entries that do not match the stored list. @param rows - rows of lists and of entries */
@@ -215,11 +207,14 @@ function assertUndamaged(rows: readonly SqlRow[]): readonly SqlRow[] {
 }
 
 /** Returns the entries that a write replaces; undefined if the list does not change. */
-function listReplaced({ content, replaces }: EntryRequest, rows: readonly SqlRow[]): readonly Entry[] | undefined {
-  if (replaces === 'nothing') return rows.length === 0 ? [] : undefined
-  const [row] = rows
-  const isSame = rows.length === 1 && row?.cid === content.cid && (replaces === 'all' || row.is_last === 1)
-  return isSame ? undefined : rows.map(toEntry)
+function listReplaced(
+  { content, replaces }: EntryRequest,
+  entries: readonly ListedEntry[]
+): readonly Entry[] | undefined {
+  if (replaces === 'nothing') return entries.length === 0 ? [] : undefined
+  const [entry] = entries
+  const isSame = entries.length === 1 && entry?.cid === content.cid && (replaces === 'all' || entry.isLast)
+  return isSame ? undefined : entries
 }
 
 /**

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
-import { createPerDialect, verb } from 'express-did-auth/server-kit'
+import { verb } from 'express-did-auth/server-kit'
 import type { FileWrite } from '../content-store.js'
 import { refuse } from '../storage-error.js'
-import type { ContentDialect, ContentQuery } from './content-dialect.js'
+import { createStatements, type ContentDialect, type ContentQuery } from './content-dialect.js'
 import * as content from './content-steps.js'
-import { assertAllowed, FROM_STATE, isUnused, STATE_COLUMNS } from './content-steps.js'
+import { FROM_STATE, isUnused, STATE_COLUMNS } from './content-steps.js'
 import { toContentInfo, toFileState, type ContentRow } from './rows.js'
 import { UPLOAD_NEEDED } from './stored-content.js'
 /** A write of a file with its content as a row. Without `post`, it is not counted for a user, as for a copied file. */
@@ -22,10 +22,10 @@ const DELETED_AT_ONCE = 100
 const FILE_OVERHEAD_BYTES = 512
 
 /** Statements of the relay's files. A user's posts are counted exactly, in the transaction of the post. */
-export const fileStatements = createPerDialect(({ statements, isFree, schemaPrefix, greatest }: ContentDialect) => {
+export const fileStatements = createStatements('file', ({ isFree, schemaPrefix, greatest }: ContentDialect) => {
   const sum = (bytes: string): string => `coalesce(${schemaPrefix}sum(${bytes}), 0)`
   const selectExpired = `SELECT cid FROM ~files WHERE expires_at <= $1 ORDER BY expires_at LIMIT ${DELETED_AT_ONCE}`
-  return statements('file', {
+  return {
     state: `SELECT ${STATE_COLUMNS}, f.expires_at ${FROM_STATE} LEFT JOIN ~files f ON f.cid = $1`,
     charge: `INSERT INTO ~posts AS p (did_hash, byte_count, ends_at) SELECT $1, $2, $3
         WHERE NOT EXISTS (SELECT 1 FROM ~files WHERE cid = $4 AND expires_at > $5)
@@ -46,43 +46,43 @@ export const fileStatements = createPerDialect(({ statements, isFree, schemaPref
       RETURNING cid, byte_count`,
     deletePosts: `DELETE FROM ~posts WHERE ends_at <= $1
       AND ${isFree('did_hash', 'SELECT did_hash FROM ~posts WHERE ends_at <= $1 LIMIT 1000')}`
-  })
+  }
 })
 
 /** @returns `neededBytes`: space that the file needs in addition */
 export const writeFile = verb('transaction', async (query: ContentQuery, file: FileRequest) => {
   const { content: newContent, expiresAtSeconds, nowSeconds, post } = file
-  const { cid, byteCount } = newContent
+  const { cid, byteCount, object } = newContent
   const slotSeconds = post?.bounds.slotSeconds ?? 1
   const endsAt = (Math.floor(nowSeconds / slotSeconds) + 1) * slotSeconds
   // The table contains hashes, so that it does not reveal who posted how much.
   const didHash = post && createHash('sha256').update(post.did).digest('base64url')
   const [isHeld, isUploadClaimed, states, charged] = await Promise.all([
     content.lock(query, cid, 'shared'),
-    content.claimUpload(query, newContent),
-    query(fileStatements(query).state, [cid]),
-    post && query(fileStatements(query).charge, [didHash, byteCount, endsAt, cid, nowSeconds])
+    object?.isUploaded === true && content.claimUpload(query, object.name),
+    query(fileStatements.state, [cid]),
+    post && query(fileStatements.charge, [didHash, byteCount, endsAt, cid, nowSeconds])
   ])
   const row = states.rows[0] ?? {}
   const state = { row, isHeld, isUploadClaimed, nowSeconds }
-  assertAllowed(row)
+  if (row.denied !== null) refuse({ refused: 'ERR_TAKEN_DOWN' })
   const neededBytes = row.expires_at === null ? byteCount + FILE_OVERHEAD_BYTES : 0
   if (post !== undefined) {
     const { bounds, usedBytes } = post
     if (Number(charged?.rows[0]?.byte_count ?? 0) > bounds.maxBytesPerDid)
       refuse({ refused: 'ERR_TOO_MANY_REQUESTS', retryAfterSeconds: endsAt - nowSeconds })
     // An uploaded object may already be counted as garbage.
-    const isCounted = neededBytes === 0 || newContent.object?.isUploaded === true
+    const isCounted = neededBytes === 0 || object?.isUploaded === true
     const detail = `${usedBytes} of ${bounds.maxStoreBytes} bytes used by all users, ${neededBytes} needed`
     if (!isCounted && usedBytes + neededBytes > bounds.maxStoreBytes) refuse({ refused: 'ERR_STORAGE_FULL', detail })
   }
-  if (await content.needsUpload(query, newContent, state)) {
-    if (charged?.rowCount === 1) await query(fileStatements(query).refund, [didHash, byteCount])
+  if (object !== undefined && (await content.needsUpload(query, newContent, state))) {
+    if (charged?.rowCount === 1) await query(fileStatements.refund, [didHash, byteCount])
     return UPLOAD_NEEDED
   }
   const [, , isPinChanged] = await Promise.all([
     content.place(query, newContent, state),
-    query(fileStatements(query).put, [cid, byteCount, expiresAtSeconds]),
+    query(fileStatements.put, [cid, byteCount, expiresAtSeconds]),
     content.requestPins(query, [cid], file.tracksPins)
   ])
   return { changedPins: isPinChanged || row.pin_state === 'pin' ? [cid] : [], neededBytes }
@@ -91,9 +91,9 @@ export const writeFile = verb('transaction', async (query: ContentQuery, file: F
 export const deleteExpiredFiles = verb(
   'transaction',
   async (query: ContentQuery, beforeSeconds: number) => {
-    const { rows } = await query(fileStatements(query).deleteEnded, [beforeSeconds])
-    await content.release(query, rows.map(toContentInfo), beforeSeconds)
-    await query(fileStatements(query).deletePosts, [beforeSeconds])
+    const { rows } = await query(fileStatements.deleteEnded, [beforeSeconds])
+    if (rows.length > 0) await content.release(query, rows.map(toContentInfo), beforeSeconds)
+    await query(fileStatements.deletePosts, [beforeSeconds])
     return rows.length === DELETED_AT_ONCE
   },
   { freesSpace: true }
@@ -102,12 +102,12 @@ export const deleteExpiredFiles = verb(
 export const findFile = verb(
   'read',
   async (query: ContentQuery, cid: string, nowSeconds: number): Promise<ReturnType<typeof toFileState> | undefined> => {
-    const [row = {}] = (await query(fileStatements(query).find, [cid, nowSeconds])).rows
-    assertAllowed(row)
+    const [row = {}] = (await query(fileStatements.find, [cid, nowSeconds])).rows
+    if (row.denied !== null) refuse({ refused: 'ERR_TAKEN_DOWN' })
     return row.expires_at === null ? undefined : toFileState(row)
   }
 )
 
 export const storedBytes = verb('read', async (query: ContentQuery) => {
-  return Number((await query(fileStatements(query).sum)).rows[0]?.sum ?? 0)
+  return Number((await query(fileStatements.sum)).rows[0]?.sum ?? 0)
 })

@@ -1,5 +1,5 @@
-import { createPerDialect, verb } from 'express-did-auth/server-kit'
-import { toJsonArray, type ContentDialect, type ContentQuery } from './content-dialect.js'
+import { verb } from 'express-did-auth/server-kit'
+import { createStatements, type ContentDialect, type ContentQuery } from './content-dialect.js'
 import * as content from './content-steps.js'
 import * as entries from './entry-verbs.js'
 import { listCids, toEntry, toEntryPlace, toListState } from './rows.js'
@@ -11,9 +11,9 @@ const UPLOAD_SECONDS = 3_600
 const BATCH_ENTRIES = 1_000
 
 /** Statements that delete unreferenced content, objects that no content uses, and content that is taken down. */
-export const garbageStatements = createPerDialect((dialect: ContentDialect) => {
+export const garbageStatements = createStatements('garbage', (dialect: ContentDialect) => {
   const { isIn, isFree, skipLocked } = dialect
-  return dialect.statements('garbage', {
+  return {
     claim: `SELECT cid FROM ~unreferenced WHERE cid > $1 ORDER BY cid LIMIT ${BATCH_ROWS} ${skipLocked}`,
     lockRows: `SELECT cid FROM ~contents WHERE ${isIn('cid', '$1')} ORDER BY cid ${skipLocked}`,
     // Keeps rows that another transaction has locked, and rows of content whose deletion may still be rolled back.
@@ -48,7 +48,7 @@ export const garbageStatements = createPerDialect((dialect: ContentDialect) => {
     // Names of objects begin with the cid. Skips running uploads, whose object could appear after its deletion.
     markGarbage: `UPDATE ~garbage SET kind = 'takedown' WHERE object > $1 AND object < $2 AND kind <> 'upload'`,
     probe: "UPDATE ~numbers SET number = number + 1 WHERE name = 'probes'"
-  })
+  }
 })
 
 /**
@@ -58,11 +58,11 @@ export const garbageStatements = createPerDialect((dialect: ContentDialect) => {
 export const collectUnreferenced = verb(
   'transaction',
   async (query: ContentQuery, afterCid: string, nowSeconds: number): Promise<string | undefined> => {
-    const claimed = listCids((await query(garbageStatements(query).claim, [afterCid])).rows)
+    const claimed = listCids((await query(garbageStatements.claim, [afterCid])).rows)
     if (claimed.length === 0) return undefined
-    const locked = listCids((await query(garbageStatements(query).lockRows, [toJsonArray(claimed)])).rows)
+    const locked = listCids((await query(garbageStatements.lockRows, [JSON.stringify(claimed)])).rows)
     if (locked.length > 0) await content.dropUnused(query, locked, true, nowSeconds)
-    await query(garbageStatements(query).settle, [toJsonArray(claimed), toJsonArray(locked)])
+    await query(garbageStatements.settle, [JSON.stringify(claimed), JSON.stringify(locked)])
     return claimed.length < BATCH_ROWS ? undefined : claimed.at(-1)
   },
   { freesSpace: true }
@@ -72,10 +72,7 @@ export const collectUnreferenced = verb(
 export const deny = verb(
   'transaction',
   async (query: ContentQuery, cid: string, reason: string, nowSeconds: number) => {
-    await Promise.all([
-      content.lock(query, cid, 'exclusive'),
-      query(garbageStatements(query).deny, [cid, reason, nowSeconds])
-    ])
+    await Promise.all([content.lock(query, cid, 'exclusive'), query(garbageStatements.deny, [cid, reason, nowSeconds])])
   },
   { freesSpace: true }
 )
@@ -89,8 +86,8 @@ export const takeDownStep = verb(
   'transaction',
   async (query: ContentQuery, cid: string, nowSeconds: number) => {
     const { overwriting } = query.dialect
-    const owners = (await query(garbageStatements(query).owners, [cid])).rows
-    const { rows } = await query(garbageStatements(query).entries, [cid, owners.at(-1)?.id ?? 0])
+    const owners = (await query(garbageStatements.owners, [cid])).rows
+    const { rows } = await query(garbageStatements.entries, [cid, owners.at(-1)?.id ?? 0])
     // Each row belongs to a different list.
     const removals = rows.map((row) =>
       entries.change(query, { id: Number(row.owner), ...toEntryPlace(row), list: toListState(row) }, [toEntry(row)], [])
@@ -100,20 +97,20 @@ export const takeDownStep = verb(
     const isDone = rows.length < BATCH_ENTRIES && owners.length < BATCH_ENTRIES
     if (!isDone) return { removed: rows.length, isDone, wasInRow: false }
     // Same order as in the garbage collector, so that the two never deadlock.
-    await query(garbageStatements(query).settleDenied, [cid])
+    await query(garbageStatements.settleDenied, [cid])
     const [file, lost] = [
-      await query(garbageStatements(query).deleteFile, [cid]),
-      await query(garbageStatements(query).deleteLost, [cid])
+      await query(garbageStatements.deleteFile, [cid]),
+      await query(garbageStatements.deleteLost, [cid])
     ]
-    const object = (await query(garbageStatements(query).lockObject, [cid])).rows[0]?.object
-    await query(garbageStatements(query).markContent, [cid, nowSeconds])
+    const object = (await query(garbageStatements.lockObject, [cid])).rows[0]?.object
+    await query(garbageStatements.markContent, [cid, nowSeconds])
     if (overwriting !== undefined) await query(overwriting.on)
     try {
-      await query(garbageStatements(query).deleteContent, [cid])
+      await query(garbageStatements.deleteContent, [cid])
     } finally {
       if (overwriting !== undefined) await query(overwriting.off)
     }
-    await query(garbageStatements(query).markGarbage, [`${cid}.`, `${cid}/`])
+    await query(garbageStatements.markGarbage, [`${cid}.`, `${cid}/`])
     await content.requestUnpins(query, [cid])
     const removed = rows.length + file.rowCount + lost.rowCount
     return { removed, isDone, wasInRow: typeof object !== 'string' }
@@ -125,7 +122,7 @@ export const takeDownStep = verb(
 export const abandonUploads = verb(
   'write',
   async (query: ContentQuery, beforeSeconds: number) => {
-    await query(garbageStatements(query).abandon, [beforeSeconds - UPLOAD_SECONDS])
+    await query(garbageStatements.abandon, [beforeSeconds - UPLOAD_SECONDS])
   },
   { freesSpace: true }
 )
@@ -133,7 +130,7 @@ export const abandonUploads = verb(
 export const forgetGarbage = verb(
   'write',
   async (query: ContentQuery, objects: readonly string[]) => {
-    await query(garbageStatements(query).forget, [toJsonArray(objects)])
+    await query(garbageStatements.forget, [JSON.stringify(objects)])
   },
   { freesSpace: true }
 )
@@ -141,22 +138,22 @@ export const forgetGarbage = verb(
 export const allow = verb(
   'write',
   async (query: ContentQuery, cid: string) => {
-    return (await query(garbageStatements(query).allow, [cid])).rowCount === 1
+    return (await query(garbageStatements.allow, [cid])).rowCount === 1
   },
   { isRepeatable: false }
 )
 
 export const probe = verb('write', async (query: ContentQuery) => {
-  await query(garbageStatements(query).probe)
+  await query(garbageStatements.probe)
 })
 
 /** Finds objects to delete, in the order of their names. Several collectors may delete the same object. */
 export const findGarbage = verb('read', async (query: ContentQuery, after: string, readUntil: number) => {
-  const { rows } = await query(garbageStatements(query).find, [after, readUntil])
+  const { rows } = await query(garbageStatements.find, [after, readUntil])
   const items = rows.map(({ object, kind }) => ({ object: String(object), overwrite: kind === 'takedown' }))
   return { items, next: items.at(-1)?.object }
 })
 
 export const isTakenDown = verb('read', async (query: ContentQuery, cid: string) => {
-  return (await query(garbageStatements(query).isDenied, [cid])).rows.length > 0
+  return (await query(garbageStatements.isDenied, [cid])).rows.length > 0
 })

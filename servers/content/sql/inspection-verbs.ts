@@ -1,6 +1,6 @@
-import { createPerDialect, verb, type SqlRow, type SqlVerb } from 'express-did-auth/server-kit'
+import { verb, type SqlRow, type SqlVerb } from 'express-did-auth/server-kit'
 import type { ContentInfo, EntryPlace } from '../content-store.js'
-import { toJsonArray, type ContentDialect, type ContentQuery } from './content-dialect.js'
+import { createStatements, type ContentDialect, type ContentQuery } from './content-dialect.js'
 import * as content from './content-steps.js'
 import * as entries from './entry-verbs.js'
 import { computeListState, findDamagedKeys } from './entry-verbs.js'
@@ -24,7 +24,7 @@ export interface DatabaseVerbs {
 }
 
 /** Statements of short verbs for commands that run next to servers. Imports are repeatable: rows do not change. */
-export const inspectionStatements = createPerDialect((dialect: ContentDialect) => {
+export const inspectionStatements = createStatements('inspect', (dialect: ContentDialect) => {
   const { isIn, schemaPrefix, forUpdate, nextRevision } = dialect
   const selectPage = `SELECT id FROM ~owners WHERE id > $1 ORDER BY id LIMIT ${BATCH_OWNERS}`
   const selectUsed = (table: string): string =>
@@ -33,7 +33,7 @@ export const inspectionStatements = createPerDialect((dialect: ContentDialect) =
   const addPin = (condition: string): string =>
     `INSERT INTO ~pins (cid, state, is_in_doubt, revision) SELECT $1, $2, $3, ${nextRevision}
        WHERE ${condition} (SELECT 1 FROM ~contents WHERE cid = $1) ON CONFLICT (cid) DO NOTHING`
-  return dialect.statements('inspect', {
+  return {
     // One statement reads all rows in one snapshot, so that concurrent writes do not look like faults.
     owners: `SELECT id, did, NULL AS key, NULL AS hash, entry_count, 0 AS number, NULL AS cid, byte_count, 1 AS is_owner
         FROM ~owners WHERE id IN (${selectPage})
@@ -61,24 +61,21 @@ export const inspectionStatements = createPerDialect((dialect: ContentDialect) =
     reserveOwned: 'UPDATE ~owners SET last_number = $1 WHERE last_number < $1',
     addDesired: addPin('EXISTS'),
     addUndesired: addPin('NOT EXISTS')
-  })
+  }
 })
 
 async function findNumberedEntries(query: ContentQuery, { did, key }: EntryPlace): Promise<Entry[]> {
-  return (await query(inspectionStatements(query).numbered, [did, key])).rows.map(toEntry)
+  return (await query(inspectionStatements.numbered, [did, key])).rows.map(toEntry)
 }
 
 export const acceptList = verb('transaction', async (query: ContentQuery, place: EntryPlace) => {
-  await query(inspectionStatements(query).lockOwner, [place.did])
+  await query(inspectionStatements.lockOwner, [place.did])
   await entries.writeList(query, place, computeListState(await findNumberedEntries(query, place)))
 })
 
 export const recountOwners = verb('transaction', async (query: ContentQuery, ids: readonly number[]) => {
   for (const id of ids)
-    await Promise.all([
-      query(inspectionStatements(query).lockOwnerById, [id]),
-      query(inspectionStatements(query).recount, [id])
-    ])
+    await Promise.all([query(inspectionStatements.lockOwnerById, [id]), query(inspectionStatements.recount, [id])])
 })
 
 /** Removes pins of unused content. Writers of the content wait, so that no content comes into use meanwhile. */
@@ -95,10 +92,11 @@ export const removeSurplusPins = verb('transaction', async (query: ContentQuery,
 export const importPins = verb('transaction', async (query: ContentQuery, pins: readonly SqlRow[]) => {
   const add = ({ cid, state, is_in_doubt, attempts, claimed_until }: SqlRow): Promise<unknown> => {
     const isInDoubt = is_in_doubt === 1 || Number(attempts) > 0 || Number(claimed_until) > 0
-    return query(
-      state === 'unpin' ? inspectionStatements(query).addUndesired : inspectionStatements(query).addDesired,
-      [cid, state, isInDoubt ? 1 : 0]
-    )
+    return query(state === 'unpin' ? inspectionStatements.addUndesired : inspectionStatements.addDesired, [
+      cid,
+      state,
+      isInDoubt ? 1 : 0
+    ])
   }
   await Promise.all(pins.map(add))
 })
@@ -111,20 +109,20 @@ export const addMissingPins = verb('write', async (query: ContentQuery, cids: re
 })
 
 export const addGarbage = verb('write', async (query: ContentQuery, names: readonly string[], nowSeconds: number) => {
-  await Promise.all(names.map((name) => query(inspectionStatements(query).addGarbage, [name, nowSeconds])))
+  await Promise.all(names.map((name) => query(inspectionStatements.addGarbage, [name, nowSeconds])))
 })
 
 /** Reserves all numbers up to `number`, so that new entries have larger ones. */
 export const reserveNumbers = verb('write', async (query: ContentQuery, number: number) => {
-  await query(inspectionStatements(query).reserve, [number])
-  await query(inspectionStatements(query).reserveOwned, [number])
+  await query(inspectionStatements.reserve, [number])
+  await query(inspectionStatements.reserveOwned, [number])
 })
 
 export const listNumberedEntries = verb('read', findNumberedEntries)
 
 /** Checks a page of owners. @returns `items`: damaged lists; `miscounted`: ids of owners with a wrong usage */
 export const inspectOwners = verb('read', async (query: ContentQuery, afterId: number) => {
-  const { rows } = await query(inspectionStatements(query).owners, [afterId])
+  const { rows } = await query(inspectionStatements.owners, [afterId])
   const owners = rows.filter(({ is_owner }) => is_owner === 1)
   const items: EntryPlace[] = []
   const miscounted: number[] = []
@@ -143,22 +141,22 @@ export const inspectOwners = verb('read', async (query: ContentQuery, afterId: n
 export const listUsedContents = verb(
   'read',
   async (query: ContentQuery, afterCid: string, limit: number): Promise<ContentInfo[]> => {
-    return (await query(inspectionStatements(query).used, [afterCid, limit])).rows.map(toContentInfo)
+    return (await query(inspectionStatements.used, [afterCid, limit])).rows.map(toContentInfo)
   }
 )
 
 export const countEntries = verb('read', async (query: ContentQuery, cid: string) => {
-  return Number((await query(inspectionStatements(query).uses, [cid])).rows[0]?.number)
+  return Number((await query(inspectionStatements.uses, [cid])).rows[0]?.number)
 })
 
 /** Returns the names of objects that no content uses and that are not marked as garbage. */
 export const findUnknownObjects = verb('read', async (query: ContentQuery, names: readonly string[]) => {
   const cids = names.map((name) => name.slice(0, Math.max(0, name.indexOf('.'))))
-  const { rows } = await query(inspectionStatements(query).objects, [toJsonArray(cids), toJsonArray(names)])
+  const { rows } = await query(inspectionStatements.objects, [JSON.stringify(cids), JSON.stringify(names)])
   const knownNames = new Set(rows.map(({ object }) => object))
   return names.filter((name) => !knownNames.has(name))
 })
 
 export const readLastNumber = verb('read', async (query: ContentQuery) => {
-  return Number((await query(inspectionStatements(query).readLastNumber)).rows[0]?.number)
+  return Number((await query(inspectionStatements.readLastNumber)).rows[0]?.number)
 })

@@ -1,12 +1,13 @@
 import { join } from 'node:path'
-import { createLazy, createPerDialect, readField, verb, type SqlQuery } from 'express-did-auth/server-kit'
+import { createLazy, readField, verb, type SqlQuery } from 'express-did-auth/server-kit'
 import { migratePostgres, type PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { startStep } from '../../config/startup-error.js'
 import { openSpool } from '../files.js'
 import type { ObjectStore } from '../content-store.js'
 import {
   createPostgresContents,
-  type ContentDialect,
+  createStatements,
+  createTranslator,
   type ContentQuery,
   type RunContentVerb,
   type TablePrefix
@@ -39,12 +40,16 @@ export function openPostgresContentStore(options: PostgresContentStoreOptions): 
   const open = createLazy(options.migrate ?? (() => Promise.resolve()))
   const objects = options.objects ?? createPostgresObjectStore(database, tables, open)
   const dialect = createPostgresContents(tables)
+  const translate = createTranslator(dialect)
   // The database also locks the owner's row, but writes of one user that wait there could use all connections.
   const owners = new KeyedLock()
   const run: RunContentVerb = async (verb, ...args) => {
     await open()
     const settings = { repeatOn: REPEAT_ON, isRepeatable: verb.isRepeatable }
-    const work = (query: SqlQuery) => verb.run(Object.assign(query, { dialect }), ...args)
+    const work = (query: SqlQuery) => {
+      const queryTranslated: SqlQuery = (statement, values) => query(translate(statement), values)
+      return verb.run(Object.assign(queryTranslated, { dialect }), ...args)
+    }
     if (verb.kind !== 'transaction') return work((statement, values) => database.query(statement, values, settings))
     return owners.run(readField(args[0], 'did'), () => database.transaction(work, settings))
   }
@@ -73,9 +78,8 @@ export class KeyedLock {
 }
 
 /** Statements that check checksums, foreign keys and indexes. A backup may have been restored without foreign keys. */
-export const databaseStatements = createPerDialect(({ statements }: ContentDialect) =>
-  statements('database', {
-    faults: `SELECT 'checksums: ' || CAST(checksum_failures AS text) || ' pages of this database are damaged' AS damage, NULL AS index
+export const databaseStatements = createStatements('database', () => ({
+  faults: `SELECT 'checksums: ' || CAST(checksum_failures AS text) || ' pages of this database are damaged' AS damage, NULL AS index
        FROM pg_catalog.pg_stat_database WHERE datname = pg_catalog.current_database() AND checksum_failures > 0
      UNION ALL SELECT 'table ' || t.name || ' has no valid foreign key', NULL
        FROM pg_catalog.unnest(ARRAY['~entries', '~files', '~lists', '~object_pieces']) AS t (name)
@@ -84,12 +88,11 @@ export const databaseStatements = createPerDialect(({ statements }: ContentDiale
      UNION ALL SELECT NULL, CAST(CAST(i.indexrelid AS regclass) AS text)
        FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid
        WHERE NOT i.indisvalid AND pg_catalog.starts_with(c.relname, '~') AND pg_catalog.pg_table_is_visible(c.oid)`
-  })
-)
+}))
 
 const databaseVerbs = {
   findFaults: verb('read', async (query: ContentQuery): Promise<DatabaseCheck> => {
-    const { rows } = await query(databaseStatements(query).faults)
+    const { rows } = await query(databaseStatements.faults)
     const listTexts = (column: 'damage' | 'index'): string[] =>
       rows.map((row) => row[column]).filter((text) => typeof text === 'string')
     return { damage: listTexts('damage'), indexes: listTexts('index') }

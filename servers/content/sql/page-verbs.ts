@@ -1,5 +1,5 @@
-import { createPerDialect, verb, type SqlRow } from 'express-did-auth/server-kit'
-import type { ContentDialect, ContentQuery } from './content-dialect.js'
+import { verb, type SqlRow } from 'express-did-auth/server-kit'
+import { createStatements, type ContentQuery } from './content-dialect.js'
 import { isUnused } from './content-steps.js'
 
 /** Rows in a page. */
@@ -38,21 +38,21 @@ export type RowsName = keyof typeof ROW_SOURCES
 const listColumns = (name: RowsName): string[] => ROW_SOURCES[name][1].split(',')
 
 /** Statements that read pages of rows. */
-export const pageStatements = createPerDialect(({ statements }: ContentDialect) => {
+export const pageStatements = createStatements('page', () => {
   const createPageText = ([table, order, condition]: readonly [string, string, string?]): string => {
     const after = order === 'cid' ? '$1' : '$1, $2'
     const selected = condition === undefined ? '*' : `${order}, CASE WHEN ${condition} THEN 1 ELSE 0 END AS is_found`
     return `SELECT ${selected} FROM ${table} c WHERE (${order}) > (${after}) ORDER BY ${order} LIMIT ${PAGE_ROWS}`
   }
   const texts = Object.entries(ROW_SOURCES).map(([name, rows]) => [name, createPageText(rows)])
-  return statements('page', Object.fromEntries(texts) as Record<RowsName, string>)
+  return Object.fromEntries(texts) as Record<RowsName, string>
 })
 
 /** Reads a page of rows. Pages are small, because servers may be running. The last is empty. */
 export const readPage = verb(
   'read',
   async (query: ContentQuery, name: RowsName, after: readonly unknown[]): Promise<Page<SqlRow, unknown[]>> => {
-    const { rows } = await query(pageStatements(query)[name], after)
+    const { rows } = await query(pageStatements[name], after)
     const last = rows.at(-1)
     const next = last && listColumns(name).map((column) => last[column])
     return { items: rows.filter(({ is_found }) => is_found !== 0), next }

@@ -1,6 +1,6 @@
-import { createPerDialect, verb, type SqlRow } from 'express-did-auth/server-kit'
+import { verb, type SqlRow } from 'express-did-auth/server-kit'
 import type { ClaimRequest, PinTask } from '../content-store.js'
-import { toJsonArray, type ContentDialect, type ContentQuery } from './content-dialect.js'
+import { createStatements, type ContentDialect, type ContentQuery } from './content-dialect.js'
 import { listCids, toTask } from './rows.js'
 /** Time after which a node has executed an earlier call, or never will. */
 const DOUBT_SECONDS = 60
@@ -9,8 +9,8 @@ const DOUBT_SECONDS = 60
  * Statements of the pin ledger. A pin in state `pin` or `unpin` is an open task; `pinned` is done. Claims skip rows
  * that another transaction has locked. A change of the desired state does not end a lease, because its call continues.
  */
-export const pinStatements = createPerDialect((dialect: ContentDialect) => {
-  const { statements, isIn, isFree, skipLocked, nextRevision, schemaPrefix } = dialect
+export const pinStatements = createStatements('pin', (dialect: ContentDialect) => {
+  const { isIn, isFree, skipLocked, nextRevision, schemaPrefix } = dialect
   // If a lease has expired, its worker has crashed or is late. The task is claimed again, with a new revision.
   const claim = (condition = ''): string => `WITH due AS (SELECT cid AS due_cid, claimed_until > 0 AS is_late,
       CASE WHEN claimed_until > 0 THEN ${nextRevision} ELSE revision END AS due_revision
@@ -22,7 +22,7 @@ export const pinStatements = createPerDialect((dialect: ContentDialect) => {
   const selectFailed = `SELECT cid FROM ~pins WHERE state <> 'pinned' AND retry_at > $1 AND attempts > 0`
   const selectLost = `SELECT cid FROM ~pins WHERE ${isIn('cid', '$1')} AND state = 'pinned'`
   const [free, whereTask] = ['claimed_revision = 0, claimed_until = 0', 'WHERE cid = $1 AND revision = $2']
-  return statements('pin', {
+  return {
     claimDue: claim(),
     claimNamed: claim(`AND ${isIn('cid', '$4')}`),
     pinned: `UPDATE ~pins SET state = 'pinned', attempts = 0, retry_at = 0, ${free} ${whereTask} AND state = 'pin'`,
@@ -37,7 +37,7 @@ export const pinStatements = createPerDialect((dialect: ContentDialect) => {
     // Skips tasks that wait because they are in doubt, which have no failures.
     retry: `UPDATE ~pins SET retry_at = $1 WHERE ${isFree('cid', selectFailed)}`,
     again: `UPDATE ~pins SET state = 'pin', revision = ${nextRevision} WHERE ${isFree('cid', selectLost)}`
-  })
+  }
 })
 
 export const claim = verb(
@@ -45,8 +45,8 @@ export const claim = verb(
   async (query: ContentQuery, { cids, limit, nowSeconds, leaseSeconds }: ClaimRequest): Promise<PinTask[]> => {
     const values = [nowSeconds, limit, nowSeconds + leaseSeconds]
     const { rows } = await (cids === undefined
-      ? query(pinStatements(query).claimDue, values)
-      : query(pinStatements(query).claimNamed, [...values, toJsonArray(cids)]))
+      ? query(pinStatements.claimDue, values)
+      : query(pinStatements.claimNamed, [...values, JSON.stringify(cids)]))
     return rows.toSorted(compareByAge).map(toTask)
   },
   { isRepeatable: false, freesSpace: true }
@@ -57,9 +57,9 @@ export const finish = verb(
   async (query: ContentQuery, task: PinTask, nowSeconds: number) => {
     const { cid, desired, revision, isInDoubt } = task
     const { rowCount } = await (isInDoubt
-      ? query(pinStatements(query).finishLater, [cid, revision, nowSeconds + DOUBT_SECONDS])
-      : query(pinStatements(query)[desired], [cid, revision]))
-    if (rowCount === 0) await query(pinStatements(query).release, [cid, revision, 0])
+      ? query(pinStatements.finishLater, [cid, revision, nowSeconds + DOUBT_SECONDS])
+      : query(pinStatements[desired], [cid, revision]))
+    if (rowCount === 0) await query(pinStatements.release, [cid, revision, 0])
     return rowCount === 1
   },
   { isRepeatable: false, freesSpace: true }
@@ -68,33 +68,33 @@ export const finish = verb(
 export const postpone = verb(
   'write',
   async (query: ContentQuery, { cid, revision }: PinTask, retryAtSeconds: number, wasCalled = true) => {
-    const { rowCount } = await query(pinStatements(query).postpone, [cid, revision, retryAtSeconds])
+    const { rowCount } = await query(pinStatements.postpone, [cid, revision, retryAtSeconds])
     // The node may still execute the failed call after the call for the new desired state.
-    if (rowCount === 0) await query(pinStatements(query).release, [cid, revision, wasCalled ? 1 : 0])
+    if (rowCount === 0) await query(pinStatements.release, [cid, revision, wasCalled ? 1 : 0])
     return rowCount === 1
   },
   { isRepeatable: false, freesSpace: true }
 )
 
 export const retryNow = verb('write', async (query: ContentQuery, nowSeconds: number) => {
-  await query(pinStatements(query).retry, [nowSeconds])
+  await query(pinStatements.retry, [nowSeconds])
 })
 
 /** Requests pins again that the node has lost. @returns their number */
 export const pinAgain = verb(
   'write',
   async (query: ContentQuery, cids: readonly string[]) => {
-    return (await query(pinStatements(query).again, [toJsonArray(cids)])).rowCount
+    return (await query(pinStatements.again, [JSON.stringify(cids)])).rowCount
   },
   { isRepeatable: false }
 )
 
 export const findOpenPins = verb('read', async (query: ContentQuery, cids: readonly string[]) => {
-  return listCids((await query(pinStatements(query).open, [toJsonArray(cids)])).rows)
+  return listCids((await query(pinStatements.open, [JSON.stringify(cids)])).rows)
 })
 
 export const countOpen = verb('read', async (query: ContentQuery) => {
-  return Number((await query(pinStatements(query).countOpen)).rows[0]?.number)
+  return Number((await query(pinStatements.countOpen)).rows[0]?.number)
 })
 
 function compareByAge(left: SqlRow, right: SqlRow): number {

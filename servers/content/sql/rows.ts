@@ -27,6 +27,11 @@ export interface Entry extends ContentInfo {
   readonly number: number
 }
 
+/** An entry of a list, and whether it is the last one of its key. */
+export interface ListedEntry extends Entry {
+  readonly isLast: boolean
+}
+
 /** State of an empty list. */
 export const NO_LIST: ListState = { entryCount: 0, hash: Buffer.alloc(32) }
 
@@ -43,6 +48,12 @@ export function toUsage({ byte_count, entry_count }: SqlRow): Usage {
 export function toListState(row: SqlRow | undefined): ListState {
   if (row === undefined || row.hash === null) return NO_LIST
   return { entryCount: Number(row.entry_count), hash: Buffer.from(row.hash as Uint8Array) }
+}
+
+/** Converts the rows of a list: each contains the state of the list, and an entry if there is one. */
+export function toList(rows: readonly SqlRow[]): { list: ListState; entries: readonly ListedEntry[] } {
+  const entries = rows.filter(isEntry).map((row) => ({ ...toEntry(row), isLast: row.is_last === 1 }))
+  return { list: toListState(rows[0]), entries }
 }
 
 export function toContentInfo({ cid, byte_count }: SqlRow): ContentInfo {

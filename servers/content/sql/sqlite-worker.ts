@@ -1,19 +1,13 @@
 /** Worker thread of a content store, which runs verbs on its database. */
 import { parentPort, workerData } from 'node:worker_threads'
-import {
-  isDamaged,
-  openThreadDatabase,
-  serveSqlite,
-  getSqliteCode,
-  type ThreadDatabase
-} from 'express-did-auth/server-kit'
+import { openThreadDatabase, serveSqlite, getSqliteCode, type ThreadDatabase } from 'express-did-auth/server-kit'
 import { deleteReserve } from '../disk-space.js'
 import { sqliteContents } from './content-dialect.js'
 import { SQLITE_VERBS } from './sqlite-verbs.js'
 
 /** Settings of a thread of a content store. */
 export interface ThreadSettings extends ThreadDatabase {
-  /** Flag that the threads share: 1 once one of them has found that the file is damaged. */
+  /** Flag that the threads share, as in `ServedVerbs`. */
   readonly damage: Int32Array
 }
 
@@ -33,14 +27,10 @@ connection.exec(`PRAGMA journal_size_limit = ${MAX_LOG_BYTES}; PRAGMA cache_size
 serveSqlite(parentPort, connection, {
   verbs: SQLITE_VERBS,
   dialect: sqliteContents,
-  /** Refuses writes to a file that is damaged or no longer at its path. */
-  beforeGroup() {
-    if (damage[0] === 1) throw Object.assign(new Error('the database is damaged'), { code: 'SQLITE_CORRUPT' })
-    assertInPlace()
-  },
-  /** Records damage. Frees space for removals on a full disk: restarts the log, and deletes the reserve file. */
+  damage,
+  beforeGroup: assertInPlace,
+  /** Frees space for removals on a full disk: restarts the log, and deletes the reserve file. */
   recover(verb, error) {
-    if (isDamaged(error)) damage[0] = 1
     if (!verb.freesSpace || !NO_SPACE.has(getSqliteCode(error))) return false
     try {
       connection.exec('PRAGMA wal_checkpoint(RESTART)')

@@ -5,7 +5,11 @@ import type { SqlQuery, SqlStatement, SqlVerb } from 'express-did-auth/server-ki
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { runReconcile } from '../../../servers/tools/reconcile.js'
 import type { ObjectStore } from '../../../servers/content/content-store.js'
-import { createPostgresContents, type ContentDialect } from '../../../servers/content/sql/content-dialect.js'
+import {
+  createPostgresContents,
+  createTranslator,
+  type ContentDialect
+} from '../../../servers/content/sql/content-dialect.js'
 import * as contentSteps from '../../../servers/content/sql/content-steps.js'
 import * as entryVerbs from '../../../servers/content/sql/entry-verbs.js'
 import * as fileVerbs from '../../../servers/content/sql/file-verbs.js'
@@ -287,6 +291,7 @@ describe('a content store on PostgreSQL', () => {
 
 describe('a statement that fails', () => {
   const dialect = createPostgresContents('vault')
+  const translate = createTranslator(dialect)
   const bounds = { maxStoreBytes: 1_000_000, maxBytesPerDid: 1_000_000, slotSeconds: 100 }
   const { cid, byteCount, leafHashes } = createContent(large)
   const small = {
@@ -333,7 +338,8 @@ describe('a statement that fails', () => {
       let result: { outcome: unknown; sent: number } | undefined
       const work = async (query: SqlQuery): Promise<never> => {
         let sent = 0
-        const failingQuery: SqlQuery = (statement, values) => (sent++ === failing ? fail() : query(statement, values))
+        const failingQuery: SqlQuery = (statement, values) =>
+          sent++ === failing ? fail() : query(translate(statement), values)
         const outcome = await verb.run(Object.assign(failingQuery, { dialect }), ...(args as never[])).then(
           () => 'done',
           (error: unknown) => error
@@ -384,7 +390,7 @@ describe('a database in which another role may create functions', () => {
 
   it('receives only function names with a schema', () => {
     const texts = createContentMigrations('vault').flatMap(({ statements }) => [...statements])
-    const dialect = createPostgresContents('vault')
+    const translate = createTranslator(createPostgresContents('vault'))
     const modules = [
       contentSteps,
       entryVerbs,
@@ -397,8 +403,7 @@ describe('a database in which another role may create functions', () => {
     ]
     for (const [name, value] of modules.flatMap((module) => Object.entries<unknown>({ ...module }))) {
       if (!name.endsWith('Statements')) continue
-      const statements = (value as (of: { dialect: ContentDialect }) => Record<string, SqlStatement>)({ dialect })
-      texts.push(...Object.values(statements).map(({ text }) => text))
+      texts.push(...Object.values(value as Record<string, SqlStatement>).map((statement) => translate(statement).text))
     }
     expect(texts.length).toBeGreaterThan(110)
     expect(texts.flatMap(unqualifiedFunctions)).toEqual([])
