@@ -11,11 +11,12 @@ const PART_BYTES = 16_384
 const MAX_CUT_ESCAPE = 5
 const NO_BYTES = new Uint8Array(0)
 
-/** Receiver of the decoded text, in parts. */
-export interface TextSink {
-  write(bytes: Uint8Array): void
-  /** Discards the text so far, because the field begins. If a field occurs twice, the last one counts. */
-  restart(): void
+/** Text of the field that a chunk contains, as UTF-8. */
+export interface DecodedText {
+  /** Whether the field begins in this chunk, so that earlier text is discarded. A repeated field replaces the first. */
+  readonly isNewValue: boolean
+  /** Bytes in order. They may share the memory of the chunk. */
+  readonly parts: readonly Uint8Array[]
 }
 
 /**
@@ -25,7 +26,6 @@ export interface TextSink {
  */
 export class JsonTextDecoder {
   readonly #field: string
-  readonly #sink: TextSink
   /** Bytes of an incomplete character at the end of the last part. */
   #cutBytes: Uint8Array = NO_BYTES
   /** Characters of an incomplete escape at the end of the last part. */
@@ -49,18 +49,21 @@ export class JsonTextDecoder {
   /** Number of the string that is the last value of the field. */
   #textNumber = -1
   #isWellFormed = true
+  /** Text that was decoded from the current chunk. */
+  #decoded: { isNewValue: boolean; parts: Uint8Array[] } = { isNewValue: false, parts: [] }
 
-  constructor(field: string, sink: TextSink) {
+  constructor(field: string) {
     this.#field = field
-    this.#sink = sink
   }
 
   /** @throws ServerError ERR_CONTENT for 1,025 characters outside of strings, or 65 strings; DidAuthError ERR_JSON */
-  write(chunk: Buffer): void {
+  write(chunk: Buffer): DecodedText {
+    this.#decoded = { isNewValue: false, parts: [] }
     this.#isEmpty &&= chunk.length === 0
     for (let start = 0; start < chunk.length; start += PART_BYTES) {
       this.#writePart(chunk.subarray(start, start + PART_BYTES))
     }
+    return this.#decoded
   }
 
   #writePart(part: Buffer): void {
@@ -68,7 +71,7 @@ export class JsonTextDecoder {
     const isInside =
       this.#isInString && this.#start.length > this.#field.length && this.#cutEscape + this.#highSurrogate === ''
     if (isInside && isPlain(bytes)) {
-      if (this.#isText) this.#sink.write(bytes)
+      if (this.#isText) this.#decoded.parts.push(bytes)
       return
     }
     const text = this.#cutEscape + this.#decodeBytes(bytes)
@@ -120,7 +123,7 @@ export class JsonTextDecoder {
     if (this.#isText) {
       this.#textNumber = this.#stringCount
       this.#isWellFormed = true
-      this.#sink.restart()
+      this.#decoded = { isNewValue: true, parts: [] }
     }
     this.#outline += `"${this.#stringCount}"`
     return quote + 1
@@ -158,7 +161,7 @@ export class JsonTextDecoder {
     if (this.#start.length <= this.#field.length) this.#start = (this.#start + text).slice(0, this.#field.length + 1)
     if (!this.#isText) return
     this.#isWellFormed &&= text.isWellFormed()
-    this.#sink.write(Buffer.from(text))
+    this.#decoded.parts.push(Buffer.from(text))
   }
 }
 

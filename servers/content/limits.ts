@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import { DidAuthError } from 'express-did-auth'
 
 /** Budget of bytes that may be acquired at the same time, in total and for each owner (default: a quarter). */
@@ -104,4 +105,61 @@ export class MinimumRate {
       else this.#onTooSlow()
     }, this.#deadlineAt - performance.now()).unref()
   }
+}
+
+/** Discards the rest of a body. Closing the connection while the client sends could destroy the response. */
+export function discardRest(req: IncomingMessage): void {
+  // An error without a listener would end the process.
+  req.on('error', () => undefined).resume()
+}
+
+/**
+ * Receives the body of a request in chunks, no faster than `use` processes them. After an error the rest of the body is
+ * discarded.
+ *
+ * @param use - processes a chunk; the next chunk waits for its promise, and its error refuses the body
+ * @throws DidAuthError ERR_JSON for an incomplete body, or one that was read before; ERR_REQUEST_TIMEOUT for a slow one
+ */
+export function receiveBody(req: IncomingMessage, use: (chunk: Buffer) => Promise<unknown> | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let pendingUse: Promise<unknown> | undefined
+    let isSettled = false
+    /** Settles the promise, but only after `use` has ended: the caller then closes the file to which `use` writes. */
+    const settle = (error?: Error): void => {
+      if (isSettled) return
+      isSettled = true
+      rate.stop()
+      req.off('data', onData).off('end', onEnd).off('error', onBroken).off('close', onBroken)
+      if (error !== undefined) discardRest(req)
+      const end = (failure?: unknown): void => {
+        if (error === undefined && failure === undefined) resolve()
+        else reject(error ?? (failure as Error))
+      }
+      void (pendingUse ?? Promise.resolve()).then(() => end(), end)
+    }
+    const rate = new MinimumRate(() => settle(new DidAuthError('ERR_REQUEST_TIMEOUT')))
+    const onData = (chunk: Buffer): void => {
+      rate.add(chunk.length)
+      try {
+        pendingUse = use(chunk)
+      } catch (error) {
+        settle(error as Error)
+        return
+      }
+      if (pendingUse === undefined) return
+      req.pause()
+      rate.pause()
+      pendingUse.then(() => {
+        pendingUse = undefined
+        if (isSettled) return
+        rate.resume()
+        req.resume()
+      }, settle)
+    }
+    // The event `end` may be emitted while the request is paused after its last chunk.
+    const onEnd = (): void => settle()
+    const onBroken = (): void => settle(new DidAuthError('ERR_JSON'))
+    if (req.destroyed || req.readableEnded) onBroken()
+    else req.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken)
+  })
 }

@@ -1,14 +1,13 @@
 import { open, unlink, type FileHandle } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
-import { DidAuthError } from 'express-did-auth'
 import { JSON_TYPE } from 'express-did-auth/server-kit'
-import { ByteBudget, MinimumRate } from './limits.js'
+import { ByteBudget, discardRest, receiveBody } from './limits.js'
 import { ServerError } from '../http/server-error.js'
 import type { NewContent } from './content-store.js'
 import type { Spool } from './files.js'
 import { toStorageError } from './storage-error.js'
-import { LeafHasher } from './unixfs-blocks.js'
-import { JsonTextDecoder, type TextSink } from './json-text.js'
+import { createNewContent, LeafHasher } from './unixfs-blocks.js'
+import { JsonTextDecoder, type DecodedText } from './json-text.js'
 
 /** Maximum number of characters in a JSON string for a byte of content: an escape has six characters. */
 const MAX_ESCAPED = 6
@@ -74,13 +73,13 @@ export class BodyReader {
         return this.#spool.newFile()
       }
     })
-    const decoder = new JsonTextDecoder(field, sink)
+    const decoder = new JsonTextDecoder(field)
     let byteCount = 0
     try {
       await receiveBody(req, (chunk) => {
         byteCount += chunk.length
         if (byteCount > maxBodyBytes) throw tooLarge()
-        decoder.write(chunk)
+        sink.add(decoder.write(chunk))
         return sink.flush()
       })
       decoder.end()
@@ -92,63 +91,6 @@ export class BodyReader {
       release()
     }
   }
-}
-
-/** Discards the rest of a body. Closing the connection while the client sends could destroy the response. */
-function discardRest(req: IncomingMessage): void {
-  // An error without a listener would end the process.
-  req.on('error', () => undefined).resume()
-}
-
-/**
- * Receives the body of a request in chunks, no faster than `use` processes them. After an error the rest of the body is
- * discarded.
- *
- * @param use - processes a chunk; the next chunk waits for its promise, and its error refuses the body
- * @throws DidAuthError ERR_JSON for an incomplete body, or one that was read before; ERR_REQUEST_TIMEOUT for a slow one
- */
-function receiveBody(req: IncomingMessage, use: (chunk: Buffer) => Promise<unknown> | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    let pendingUse: Promise<unknown> | undefined
-    let isSettled = false
-    /** Settles the promise, but only after `use` has ended: the caller then closes the file to which `use` writes. */
-    const settle = (error?: Error): void => {
-      if (isSettled) return
-      isSettled = true
-      rate.stop()
-      req.off('data', onData).off('end', onEnd).off('error', onBroken).off('close', onBroken)
-      if (error !== undefined) discardRest(req)
-      const end = (failure?: unknown): void => {
-        if (error === undefined && failure === undefined) resolve()
-        else reject(error ?? (failure as Error))
-      }
-      void (pendingUse ?? Promise.resolve()).then(() => end(), end)
-    }
-    const rate = new MinimumRate(() => settle(new DidAuthError('ERR_REQUEST_TIMEOUT')))
-    const onData = (chunk: Buffer): void => {
-      rate.add(chunk.length)
-      try {
-        pendingUse = use(chunk)
-      } catch (error) {
-        settle(error as Error)
-        return
-      }
-      if (pendingUse === undefined) return
-      req.pause()
-      rate.pause()
-      pendingUse.then(() => {
-        pendingUse = undefined
-        if (isSettled) return
-        rate.resume()
-        req.resume()
-      }, settle)
-    }
-    // The event `end` may be emitted while the request is paused after its last chunk.
-    const onEnd = (): void => settle()
-    const onBroken = (): void => settle(new DidAuthError('ERR_JSON'))
-    if (req.destroyed || req.readableEnded) onBroken()
-    else req.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken)
-  })
 }
 
 /** Buffers for long bodies. They are reused, because new ones cause a fifth of the CPU time in garbage collections. */
@@ -178,7 +120,7 @@ interface ContentSinkOptions {
   newFile: () => string
 }
 
-class ContentSink implements TextSink {
+class ContentSink {
   readonly #options: ContentSinkOptions
   #hasher = new LeafHasher()
   #byteCount = 0
@@ -198,8 +140,14 @@ class ContentSink implements TextSink {
     return this.#byteCount > this.#options.maxBytes
   }
 
+  /** Adds text that has been decoded. */
+  add({ isNewValue, parts }: DecodedText): void {
+    if (isNewValue) this.#restart()
+    for (const part of parts) this.#copy(part)
+  }
+
   /** Copies the bytes into a buffer, because a client may send single bytes, and each chunk costs additional memory. */
-  write(bytes: Uint8Array): void {
+  #copy(bytes: Uint8Array): void {
     this.#byteCount += bytes.length
     if (this.isTooLarge) return
     const end = this.#usedBytes + bytes.length
@@ -209,7 +157,7 @@ class ContentSink implements TextSink {
     this.#usedBytes = end
   }
 
-  restart(): void {
+  #restart(): void {
     this.#hasher = new LeafHasher()
     this.#byteCount = 0
     this.#usedBytes = 0
@@ -231,8 +179,7 @@ class ContentSink implements TextSink {
   async finish(): Promise<NewContent> {
     if (this.#usedBytes <= MAX_MEMORY_BYTES && this.#isFileStale) {
       const source = this.#buffer?.subarray(0, this.#usedBytes) ?? Buffer.alloc(0)
-      this.#hasher.update(source)
-      return { ...this.#hasher.finish(), source }
+      return createNewContent(source)
     }
     const { name, handle } = await this.#write()
     await handle.close().catch(throwStorageError)

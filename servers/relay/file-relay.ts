@@ -106,7 +106,7 @@ export function createFileRelay({ store, bodies, repair, settlePins, assertDiskF
         await assertDiskFree()
         const [nowSeconds, ttlSeconds] = [clock.nowSeconds(), env.RELAY_FILE_TTL_SECONDS]
         const { changedPins } = await store.writeFile({ did, content, nowSeconds, ttlSeconds, bounds })
-        return { cid: content.cid, isPinned: await settlePins(changedPins) }
+        return { cid: content.cid, isPinned: changedPins.length === 0 || (await settlePins(changedPins)) }
       })
     },
 

@@ -9,12 +9,13 @@ type Outcome = { text: string } | { code: string }
 function decode(body: string | Buffer, pieceLengths: readonly number[] = [Infinity]): Outcome {
   const bytes = Buffer.from(body)
   const parts: Buffer[] = []
-  const sink = { write: (part: Uint8Array) => void parts.push(Buffer.from(part)), restart: () => (parts.length = 0) }
   try {
-    const decoder = new JsonTextDecoder('file', sink)
+    const decoder = new JsonTextDecoder('file')
     for (let start = 0, piece = 0; start < bytes.length; piece += 1) {
       const length = pieceLengths[piece % pieceLengths.length]!
-      decoder.write(bytes.subarray(start, start + length))
+      const { isNewValue, parts: decoded } = decoder.write(bytes.subarray(start, start + length))
+      if (isNewValue) parts.length = 0
+      parts.push(...decoded.map((part) => Buffer.from(part)))
       start += length
     }
     decoder.end()
