@@ -20,7 +20,7 @@ export default async function compileForTests() {
 async function compileWorkers() {
   const workers = {
     'sqlite-worker': 'src/stores/sqlite/worker.ts',
-    'content-worker': 'servers/storage/sql/sqlite-worker.ts'
+    'content-worker': 'servers/content/sql/sqlite-worker.ts'
   }
   await Promise.all(
     Object.entries(workers).map(async ([name, source]) => {

@@ -117,7 +117,7 @@ export default defineConfig(
 
   { files: ['src/**/*.ts'], rules: { '@typescript-eslint/no-restricted-imports': restrictedImports(expressPattern) } },
   {
-    files: ['src/stores/sql/*-verbs.ts', 'servers/storage/sql/*-{steps,verbs}.ts'],
+    files: ['src/stores/sql/*-verbs.ts', 'servers/content/sql/*-{steps,verbs}.ts'],
     // The types of these functions are inferred, because callers derive them from the functions by name.
     rules: { '@typescript-eslint/explicit-module-boundary-types': 'off' }
   },

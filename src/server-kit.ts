@@ -36,20 +36,14 @@ export type { Clock, Logger, QuotaCharge, QuotaStore, ResourceIssuer } from './p
 // Stores and further SQL tables in the library's database. The connection to PostgreSQL is in `stores/postgres`.
 export { limitStoreTime } from './stores/with-deadline.js'
 export { postgresDialect, sqliteDialect, type Dialect } from './stores/sql/dialect.js'
-export { collectVerbs, createPerDialect, createStatements, verb } from './stores/sql/query.js'
+export { collectVerbs, verb } from './stores/sql/query.js'
 export type { RunVerb, SqlQuery, SqlResult, SqlRow, SqlStatement, SqlVerb, VerbQuery } from './stores/sql/query.js'
 export { SweepClock } from './stores/sweep-clock.js'
-export { serveSqlite, type ServedVerbs } from './stores/sqlite/serve-sqlite.js'
+export { openThreadDatabase, serveSqlite, type ServedVerbs, type ThreadDatabase } from './stores/sqlite/serve-sqlite.js'
 export { chooseEngine as chooseSqliteEngine, isDamaged, getSqliteCode } from './stores/sqlite/sqlite-engine.js'
 export { openConnection as openSqliteConnection } from './stores/sqlite/sqlite-engine.js'
 export type { ConnectionOptions, EngineName, SqliteConnection, SqliteValue } from './stores/sqlite/sqlite-engine.js'
 export type { SqliteRow, SqliteStatement } from './stores/sqlite/sqlite-engine.js'
-export { prepareFile as prepareSqliteFile } from './stores/sqlite/prepare-tables.js'
+export { prepareFile as prepareSqliteFile, type OpenedFile } from './stores/sqlite/prepare-tables.js'
 export { startWorker as startSqliteWorker } from './stores/sqlite/start-worker.js'
-export { startSqliteThreads, type SqliteThreadsOptions } from './stores/sqlite/sqlite-thread.js'
-export {
-  openThreadDatabase,
-  type OpenedFile,
-  type ThreadDatabase,
-  type ThreadRole
-} from './stores/sqlite/thread-database.js'
+export { startSqliteThreads, type SqliteThreadsOptions, type ThreadRole } from './stores/sqlite/sqlite-thread.js'

@@ -17,9 +17,7 @@ const ADAPTERS = ['pure-adapters', 'limiter', 'adapters']
 const HELPERS = 'helpers'
 
 /** Folders that all servers share. Each imports only folders before it. */
-const SHARED = 'config observability http openapi storage bodies ipfs process'
-  .split(' ')
-  .map((folder) => `servers/${folder}`)
+const SHARED = 'config observability http openapi content ipfs process'.split(' ').map((folder) => `servers/${folder}`)
 
 /**
  * Layers and their permitted imports. Each layer of the library imports only layers above it in this table. If a layer

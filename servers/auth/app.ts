@@ -11,7 +11,7 @@ import {
   createSiweOptions
 } from '../http/did-auth.js'
 import type { ServerOpener } from '../process/start-server.js'
-import { openEngine } from '../storage/engine.js'
+import { openEngine } from '../content/engine.js'
 import { addPage, loadPage, type Page } from './page.js'
 
 /** Folder of the page that the build writes. */

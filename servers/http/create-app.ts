@@ -3,13 +3,13 @@ import cors from 'cors'
 import express from 'express'
 import type { ErrorRequestHandler, Express, Request, RequestHandler, Response } from 'express'
 import { DidAuthError, type Store } from 'express-did-auth'
-import { parseHttpUrl } from 'express-did-auth/server-kit'
+import { findErrorCode, parseHttpUrl } from 'express-did-auth/server-kit'
 import helmet from 'helmet'
 import type { Logger } from 'pino'
 import type { ServerEnv, ServerName } from '../config/read-env.js'
 import type { Identity } from '../config/service-identity.js'
 import { answerHealth, createReadiness, type Dependency } from '../observability/health-checks.js'
-import { logRequest, watchRequests, type EndedRequest } from '../observability/logger.js'
+import { logRequest, type EndedRequest } from '../observability/logger.js'
 import type { Metrics } from '../observability/metrics.js'
 import { ServerError, createServerErrorSender } from './server-error.js'
 
@@ -77,25 +77,41 @@ export function createApp(
   app.use(helmet())
   const origins = listReadableOrigins({ env, serviceUrls })
   if (origins.length > 0) app.use(cors({ origin: origins, credentials: env.USE_COOKIES === true, ...CORS }))
-  // Requests are only watched if log or metrics use it, because that costs as much as all security headers.
-  if (metrics !== undefined || log.isLevelEnabled('info')) {
-    const onEnd = (ended: EndedRequest): void => {
-      logRequest(log, ended)
-      metrics?.count(env.name, ended)
-    }
-    app.use(watchRequests(routes, onEnd))
-  }
-  app.get('/health', answerHealth)
   const onNotReady = (reasons: Readonly<Record<string, string>>): void =>
     log.warn({ event: 'not-ready', reasons }, 'a needed dependency is unavailable: /ready answers 503')
-  const { answer, watchFailures } = createReadiness([...dependencies, ...otherDependencies], {
-    draining,
-    isStarting,
-    onNotReady
-  })
-  app.get('/ready', answer)
-  app.use(watchFailures)
+  const readiness = createReadiness([...dependencies, ...otherDependencies], { draining, isStarting, onNotReady })
+  const isLogged = log.isLevelEnabled('info')
+  app.use(
+    watchRequests(new Set(routes), (ended) => {
+      if (ended.status === 503 && ended.route !== '/ready') readiness.checkAgain()
+      if (isLogged) logRequest(log, ended)
+      metrics?.count(env.name, ended)
+    })
+  )
+  app.get('/health', answerHealth)
+  app.get('/ready', readiness.answer)
   return app
+}
+
+/** Creates a handler that reports each request at its end. It names requests by the first segments of `routes`. */
+function watchRequests(routes: ReadonlySet<string>, onEnd: (request: EndedRequest) => void): RequestHandler {
+  return (req, res, next) => {
+    const startedAt = performance.now()
+    const firstSegment = /^\/[^/?]*/.exec(req.url)?.[0].toLowerCase() ?? ''
+    res.once('close', () => {
+      const route = routes.has(firstSegment) ? firstSegment : findPattern(req)
+      const status = res.headersSent ? res.statusCode : 0
+      const code = status < 400 ? undefined : findErrorCode(res)
+      onEnd({ method: req.method, route, status, code, seconds: (performance.now() - startedAt) / 1000 })
+    })
+    next()
+  }
+}
+
+/** Returns the pattern of the Express route that handled a request, such as `/:did/:key`, without its values. */
+function findPattern(req: Request): string {
+  const { path } = Object(req.route) as { path?: unknown }
+  return typeof path === 'string' ? path : 'other'
 }
 
 /** Creates the application for the time of the start. All requests except `/health` get 503. */

@@ -2,11 +2,11 @@ import { createServer, STATUS_CODES } from 'node:http'
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { computeClientNetwork } from 'express-did-auth/server-kit'
 import type { ServerAddress } from '../config/read-env.js'
 import { getErrorCode, describeReason, StartError } from '../config/startup-error.js'
 import { limitMilliseconds } from '../config/time-limits.js'
 import type { Metrics } from '../observability/metrics.js'
-import { shareConnections } from './connection-shares.js'
 
 /** Time limits for clients in milliseconds, and limits for the number of connections. */
 const LIMITS = {
@@ -29,6 +29,9 @@ const LIMITS = {
   perNetwork: false
 }
 export type ListenLimits = typeof LIMITS
+
+/** Maximum fraction of all connections that one client network may hold. */
+const SHARE = 1 / 4
 
 const SWEEP_MILLISECONDS = 50
 const LINGER_MILLISECONDS = 500
@@ -62,15 +65,25 @@ export interface Listening {
  * @throws StartError when it cannot listen
  */
 export async function listen(serverAddress: ServerAddress, limits: Partial<ListenLimits> = {}): Promise<Listening> {
-  const { headers, request, idle, keepAlive, rest, check, stop, maxConnections, perNetwork } = { ...LIMITS, ...limits }
+  const {
+    headers,
+    request,
+    idle: silence,
+    keepAlive,
+    rest,
+    check,
+    stop,
+    maxConnections,
+    perNetwork
+  } = { ...LIMITS, ...limits }
   const server = createServer({
     connectionsCheckingInterval: check,
     headersTimeout: headers,
     requestTimeout: request,
     keepAliveTimeout: keepAlive
   })
-  server.setTimeout(idle)
-  shareConnections(server, maxConnections, perNetwork)
+  server.setTimeout(silence)
+  const idle = shareConnections(server, maxConnections, perNetwork)
   let listener: RequestListener = (_req, res) => void res.writeHead(503).end()
   const responses = new WeakMap<Duplex, ServerResponse>()
   answerClientErrors(server, responses)
@@ -83,7 +96,7 @@ export async function listen(serverAddress: ServerAddress, limits: Partial<Liste
       // The time limit starts when the response is complete, not when it is sent, because a client might not read it.
       res.once('prefinish', () => endUnread(req, rest))
       listener(req, res)
-    })
+    }, idle)
   )
   const { port, address, family } = await bindServer(server, serverAddress)
   return {
@@ -178,6 +191,40 @@ function formatResponse(status: number): string {
   ].join('\r\n')
 }
 
+/**
+ * Limits the connections of a server. When the maximum is reached, the connection that has been idle longest is closed,
+ * so that clients with idle connections cannot block others.
+ *
+ * @param max - maximum number of open connections; Node closes further ones immediately
+ * @param perNetwork - whether an IPv4 address or an IPv6 network of 64 bits may hold at most a quarter; also loopback
+ * @returns the idle connections, which the caller adds and deletes; the one that has been idle longest comes first
+ */
+export function shareConnections(server: Server, max: number, perNetwork: boolean): Set<Socket> {
+  const largestShare = Math.ceil(max * SHARE)
+  /** Number of open connections of each network. */
+  const counts = new Map<string, number>()
+  const idle = new Set<Socket>()
+  let open = 0
+  server.maxConnections = max
+  server.on('connection', (socket: Socket) => {
+    const network = computeClientNetwork(socket.remoteAddress ?? '')
+    const count = (counts.get(network) ?? 0) + 1
+    counts.set(network, count)
+    open += 1
+    socket.once('close', () => {
+      open -= 1
+      idle.delete(socket)
+      const left = (counts.get(network) ?? 0) - 1
+      if (left > 0) counts.set(network, left)
+      else counts.delete(network)
+    })
+    if (perNetwork && count > largestShare) socket.destroy()
+    // Node refuses connections above the maximum before this listener runs, so one place always stays free.
+    else if (open >= max) idle.values().next().value?.destroy()
+  })
+  return idle
+}
+
 interface Connection {
   /** Whether a request is running or waiting. Requests that arrive meanwhile wait as well. */
   isBusy: boolean
@@ -191,8 +238,10 @@ interface Connection {
  *
  * A waiting request starts in a later tick. Each tick starts a few requests, round-robin by connection. When they
  * started in the tick of the previous response, 500 connections with 99 requests each blocked all others for 9 s.
+ *
+ * @param idle - receives each connection that has answered all of its requests, until its next request
  */
-export function handleOneAtATime(listener: RequestListener): RequestListener {
+export function handleOneAtATime(listener: RequestListener, idle = new Set<Socket>()): RequestListener {
   const connections = new WeakMap<Socket, Connection>()
   const startLater = createTickQueue()
   return (req, res) => {
@@ -208,11 +257,16 @@ export function handleOneAtATime(listener: RequestListener): RequestListener {
     const start = (): void => {
       connection.isBusy = true
       res.once('close', () => {
-        if (waiting.length === 0) connection.isBusy = false
-        else startLater(startNext)
+        if (waiting.length > 0) {
+          startLater(startNext)
+          return
+        }
+        connection.isBusy = false
+        if (!socket.destroyed) idle.add(socket)
       })
       listener(req, res)
     }
+    idle.delete(socket)
     // One request of the connection runs, and the others wait.
     if (!connection.isBusy) start()
     else if (waiting.length < MAX_AHEAD - 1) waiting.push(start)

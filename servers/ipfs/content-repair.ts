@@ -1,11 +1,11 @@
 import { createSingleFlight, waitAtMost } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
-import { ByteBudget } from '../bodies/limits.js'
+import { ByteBudget } from '../content/limits.js'
 import { ServerError } from '../http/server-error.js'
 import { describeError } from '../observability/error-fields.js'
-import type { ContentInfo, ContentReads, StoredContent } from '../storage/content-store.js'
-import { isMissing } from '../storage/storage-error.js'
-import { createNewContent } from '../storage/unixfs-blocks.js'
+import type { ContentInfo, ContentReads, StoredContent } from '../content/content-store.js'
+import { isMissing } from '../content/storage-error.js'
+import { createNewContent } from '../content/unixfs-blocks.js'
 import type { IpfsNode } from './ipfs-node.js'
 
 /** Maximum number of parallel calls. Everyone may cause calls by reading, and each call may take seconds. */

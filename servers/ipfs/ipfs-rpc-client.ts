@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import { getErrorCode } from '../config/startup-error.js'
 import { limitMilliseconds } from '../config/time-limits.js'
 import { ServerError, type ServerErrorCode } from '../http/server-error.js'
-import { cidOf } from '../storage/unixfs-blocks.js'
+import { cidOf } from '../content/unixfs-blocks.js'
 import { IpfsCall } from './ipfs-call.js'
 import type { IpfsNode } from './ipfs-node.js'
 

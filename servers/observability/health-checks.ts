@@ -48,12 +48,12 @@ function sendState(res: Response, state: object): void {
  * starts or drains, and if a needed dependency is unavailable. Other dependencies do not change the status, because the
  * server works without them.
  *
- * @returns `watchFailures` has to be added before the routes: after a response of 503, `/ready` checks again
+ * @returns `checkAgain` is called after a response of 503, so that `/ready` soon checks again
  */
 export function createReadiness(
   dependencies: readonly Dependency[],
   { draining, isStarting, onNotReady, nowMilliseconds = () => performance.now() }: ReadinessOptions = {}
-): { answer: RequestHandler; watchFailures: RequestHandler } {
+): { answer: RequestHandler; checkAgain: () => void } {
   /** Last check of each dependency. Its result is the reason of a failure, or undefined. */
   const checks = new Map<Dependency, { reason: Promise<string | undefined>; checkedAt: number; freshUntil: number }>()
   let wasReady = true
@@ -92,17 +92,13 @@ export function createReadiness(
     sendState(res, { status, dependencies: states, ...(Object.keys(reasons).length > 0 && { reasons }) })
   }
 
-  const watchFailures: RequestHandler = (_req, res, next) => {
-    res.once('finish', () => {
-      if (res.statusCode !== 503) return
-      // Each check may write. So a client that alternates failures and `/ready` must not cause a check each time.
-      for (const check of checks.values()) {
-        check.freshUntil = Math.min(check.freshUntil, check.checkedAt + FRESH_MILLISECONDS)
-      }
-    })
-    next()
+  const checkAgain = (): void => {
+    // Each check may write. So a client that alternates failures and `/ready` must not cause a check each time.
+    for (const check of checks.values()) {
+      check.freshUntil = Math.min(check.freshUntil, check.checkedAt + FRESH_MILLISECONDS)
+    }
   }
-  return { answer, watchFailures }
+  return { answer, checkAgain }
 }
 
 async function checkDependency({ check }: Dependency): Promise<string | undefined> {

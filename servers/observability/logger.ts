@@ -1,5 +1,4 @@
-import type { Request, RequestHandler } from 'express'
-import { findErrorCode, isObject } from 'express-did-auth/server-kit'
+import { isObject } from 'express-did-auth/server-kit'
 import { type DestinationStream, type LogFn, type Logger, pino } from 'pino'
 import type { ServerEnv } from '../config/read-env.js'
 import { nameVariables, variableFor } from '../config/variable-names.js'
@@ -29,9 +28,16 @@ export function createServerLog(
   return pino(options, format === 'pretty' ? pretty : destination)
 }
 
-/** Writes a line in which variables of the servers replace the options that texts of the library name. */
+/**
+ * Writes a line in which variables of the servers replace the options that texts of the library name. Lines of requests
+ * contain no such text.
+ */
 function writeWithVariables(this: Logger, line: Parameters<LogFn>, write: LogFn): void {
   const [fields, message]: readonly unknown[] = line
+  if (isObject(fields) && fields.event === 'request') {
+    write.apply(this, line)
+    return
+  }
   const text = typeof message === 'string' ? nameVariables(message) : undefined
   if (!isObject(fields) || !isObject(fields.reason)) {
     write.call(this, fields, text)
@@ -51,7 +57,7 @@ export function writeLine(log: Logger, fields: Readonly<Record<string, unknown>>
   log.child({}, { level: 'info' }).info(fields, line)
 }
 
-/** A request that has ended. */
+/** A request that has ended, without path, headers, body and address. */
 export interface EndedRequest {
   method: string
   /** Name from a fixed list. Paths are not logged, because they may contain a DID or other text of a client. */
@@ -61,28 +67,6 @@ export interface EndedRequest {
   /** Error code of the response. */
   code?: string | undefined
   seconds: number
-}
-
-/** Creates a handler that reports each request at its end, without path, headers, body or address. */
-export function watchRequests(routes: readonly string[], onEnd: (request: EndedRequest) => void): RequestHandler {
-  const routeNames = new Set(routes)
-  return (req, res, next) => {
-    const startedAt = performance.now()
-    const firstSegment = /^\/[^/?]*/.exec(req.url)?.[0].toLowerCase() ?? ''
-    res.once('close', () => {
-      const route = routeNames.has(firstSegment) ? firstSegment : findPattern(req)
-      const status = res.headersSent ? res.statusCode : 0
-      const code = findErrorCode(res)
-      onEnd({ method: req.method, route, status, code, seconds: (performance.now() - startedAt) / 1000 })
-    })
-    next()
-  }
-}
-
-/** Returns the pattern of the Express route that handled a request, such as `/:did/:key`, without its values. */
-function findPattern(req: Request): string {
-  const { path } = Object(req.route) as { path?: unknown }
-  return typeof path === 'string' ? path : 'other'
 }
 
 /** Routes that supervisors and load balancers request every few seconds. */

@@ -18,7 +18,7 @@ import { logLocalNodeHint } from '../ipfs/ipfs-rpc-client.js'
 import { exitOnCrash, describeError } from '../observability/error-fields.js'
 import { writeLine, createServerLog } from '../observability/logger.js'
 import { Metrics } from '../observability/metrics.js'
-import { Connections } from '../storage/connections.js'
+import { Connections } from '../content/connections.js'
 import { CloseStack, listenForServer, type ServerOpener } from './start-server.js'
 
 const PARENT_CHECK_MILLISECONDS = 250

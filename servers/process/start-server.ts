@@ -6,10 +6,10 @@ import { listen } from '../http/listen.js'
 import type { IpfsNode } from '../ipfs/ipfs-node.js'
 import { createIpfsHttpNode, type IpfsHttpNode } from '../ipfs/ipfs-rpc-client.js'
 import { writeLine } from '../observability/logger.js'
-import type { Connections } from '../storage/connections.js'
-import type { UsedPercent } from '../storage/disk-space.js'
-import { openContentEngine, type Engine } from '../storage/engine.js'
-import type { OpenContentStore } from '../storage/sql/sql-content-store.js'
+import type { Connections } from '../content/connections.js'
+import type { UsedPercent } from '../content/disk-space.js'
+import { openContentEngine, type Engine } from '../content/engine.js'
+import type { OpenContentStore } from '../content/sql/sql-content-store.js'
 
 /** Resources that a server has opened. They are closed in reverse order, also if the rest of the start fails. */
 export class CloseStack {

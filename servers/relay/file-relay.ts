@@ -4,14 +4,14 @@ import { computeClientNetwork, createSingleFlight } from 'express-did-auth/serve
 import type { Response } from 'express'
 import { LRUCache } from 'lru-cache'
 import type { ServerEnv } from '../config/read-env.js'
-import { ByteBudget } from '../bodies/limits.js'
-import { encodeJsonString, sendChunks, sendWhole } from '../bodies/send-content.js'
+import { ByteBudget } from '../content/limits.js'
+import { encodeJsonString, sendChunks, sendWhole } from '../content/send-content.js'
 import { ServerError } from '../http/server-error.js'
 import { restoreWhileReading } from '../ipfs/content-repair.js'
 import type { ContentWork } from '../process/content-work.js'
-import type { ContentReads, FileStore } from '../storage/content-store.js'
-import type { createStoreBound } from '../storage/disk-space.js'
-import { isCid } from '../storage/unixfs-blocks.js'
+import type { ContentReads, FileStore } from '../content/content-store.js'
+import type { createStoreBound } from '../content/disk-space.js'
+import { isCid } from '../content/unixfs-blocks.js'
 
 /** Duration in seconds of the quota window for the posts of a DID. */
 const SLOT_SECONDS = 86_400
@@ -106,7 +106,7 @@ export function createFileRelay({ store, bodies, repair, settlePins, assertDiskF
         await assertDiskFree()
         const [nowSeconds, ttlSeconds] = [clock.nowSeconds(), env.RELAY_FILE_TTL_SECONDS]
         const { changedPins } = await store.writeFile({ did, content, nowSeconds, ttlSeconds, bounds })
-        return { cid: content.cid, isPinned: await settlePins(changedPins) }
+        return { cid: content.cid, isPinned: changedPins.length === 0 || (await settlePins(changedPins)) }
       })
     },
 

@@ -2,8 +2,8 @@ import { DidAuthError } from 'express-did-auth'
 import { migrateStore, type PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { readEnv } from '../config/read-env.js'
 import { StartError } from '../config/startup-error.js'
-import { connectDatabase, describeEngineFault, throwUnusable, waitUntilAvailable } from '../storage/connections.js'
-import { migrateContent } from '../storage/sql/open-postgres-contents.js'
+import { connectDatabase, describeEngineFault, throwUnusable, waitUntilAvailable } from '../content/connections.js'
+import { migrateContent } from '../content/sql/open-postgres-contents.js'
 import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
 const OPTIONS = { check: { type: 'boolean' }, print: { type: 'boolean' } } as const

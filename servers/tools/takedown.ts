@@ -1,7 +1,7 @@
 import { systemClock } from 'express-did-auth/server-kit'
 import { readEnv } from '../config/read-env.js'
-import type { ContentStore } from '../storage/content-store.js'
-import { useExistingContents } from '../storage/engine.js'
+import type { ContentStore } from '../content/content-store.js'
+import { useExistingContents } from '../content/engine.js'
 import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
 const OPTIONS = { allow: { type: 'boolean' }, 'dry-run': { type: 'boolean' } } as const

@@ -1,8 +1,8 @@
 import { canonicalDid, es256kSigner, setupDidAuth, type RequireDid } from 'express-did-auth'
 import { ConcurrencyLimiter, systemClock } from 'express-did-auth/server-kit'
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express'
-import { ByteBudget } from '../bodies/limits.js'
-import { sendWhole } from '../bodies/send-content.js'
+import { ByteBudget } from '../content/limits.js'
+import { sendWhole } from '../content/send-content.js'
 import { asyncHandler, createApp, addFallbacks, type ServerApp, type ServerAppParts } from '../http/create-app.js'
 import { findTrustedIssuer, createIssuerDependencies } from '../http/did-auth.js'
 import { authRoutes, createDidAuthConfig, createDidAuthDependencies, optionalPaths } from '../http/did-auth.js'
@@ -11,8 +11,8 @@ import { createIpfsDependency } from '../ipfs/ipfs-node.js'
 import { serveDocument } from '../openapi/document.js'
 import { startContentWork, type ContentWork } from '../process/content-work.js'
 import { openContentServer, type Contents, type ServerOpener } from '../process/start-server.js'
-import type { EntryChange, EntryWrite, KeyedEntry } from '../storage/content-store.js'
-import { createBytesBound, createDiskBound, createStoreBound } from '../storage/disk-space.js'
+import type { EntryChange, EntryWrite, KeyedEntry } from '../content/content-store.js'
+import { createBytesBound, createDiskBound, createStoreBound } from '../content/disk-space.js'
 import {
   acquireMemory,
   streamBackup,
@@ -21,7 +21,7 @@ import {
   sendEntries,
   type EntriesText
 } from './entries-answer.js'
-import { isOddSpelling, parseKey, parsePrecondition } from './parse-write.js'
+import { isOddSpelling, parseWrite } from './parse-write.js'
 
 /** Parts of the vault server. */
 export type VaultServerParts = ServerAppParts & Contents
@@ -107,7 +107,7 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
 
   /** Sets the response headers after a durable write. Waits at most 2 s for the IPFS node to change its pins. */
   const settle = async (res: Response, { etag, changedPins }: EntryChange): Promise<void> => {
-    const isSettled = await settlePins(changedPins)
+    const isSettled = changedPins.length === 0 || (await settlePins(changedPins))
     res.setHeader('ETag', etag)
     if (!isSettled) res.setHeader('Pin-Status', 'pending')
   }
@@ -185,7 +185,7 @@ function groupByKey(entries: readonly KeyedEntry[]): { key: string; entries: { i
 
 /** Parses user, key and precondition of a write. @throws ServerError ERR_KEY, ERR_RESERVED_KEY, ERR_INVALID_REQUEST */
 function parsePlace(req: Request) {
-  return { did: requireUser(req), key: parseKey(readParam(req, 'key')), ...parsePrecondition(req.headers) }
+  return { did: requireUser(req), ...parseWrite(readParam(req, 'key'), req.headers) }
 }
 
 /** Reads a path parameter. PostgreSQL refuses NUL, so a parameter with NUL is read as empty, which no entry has. */

@@ -1,10 +1,10 @@
 import { DidAuthError } from 'express-did-auth'
 import { computeClientNetwork, type ConcurrencyLimiter } from 'express-did-auth/server-kit'
 import type { Response } from 'express'
-import type { ByteBudget } from '../bodies/limits.js'
-import { encodeJsonString, sendChunks, sendWhole, type Chunks } from '../bodies/send-content.js'
+import type { ByteBudget } from '../content/limits.js'
+import { encodeJsonString, sendChunks, sendWhole, type Chunks } from '../content/send-content.js'
 import { restoreWhileReading, type ContentRepair } from '../ipfs/content-repair.js'
-import type { ContentInfo, ContentReads, EntryStore, KeyedEntry } from '../storage/content-store.js'
+import type { ContentInfo, ContentReads, EntryStore, KeyedEntry } from '../content/content-store.js'
 
 /** Maximum size in bytes of a page, which is read from the store at once. Larger content is read in pieces. */
 const PAGE_BYTES = 262_144

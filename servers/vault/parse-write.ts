@@ -1,6 +1,6 @@
 import { authRoutes } from '../http/did-auth.js'
 import { ServerError } from '../http/server-error.js'
-import type { Precondition } from '../storage/content-store.js'
+import type { Precondition } from '../content/content-store.js'
 
 const MAX_KEY_BYTES = 512
 const NO_KEYS: ReadonlySet<string> = new Set(['', '.', '..'])
@@ -21,12 +21,20 @@ export function isOddSpelling(path: string): boolean {
  *
  * @throws ServerError ERR_KEY, ERR_RESERVED_KEY
  */
-export function parseKey(text: string): string {
+function parseKey(text: string): string {
   const isKey = !NO_KEYS.has(text) && Buffer.byteLength(text) <= MAX_KEY_BYTES && !CONTROL_CHARACTER.test(text)
   if (!isKey) throw new ServerError('ERR_KEY')
   if (reservedKeys.has(text.toLowerCase())) throw new ServerError('ERR_RESERVED_KEY')
   return text
 }
+
+/** Parses key and precondition of a write. @throws ServerError ERR_KEY, ERR_RESERVED_KEY, ERR_INVALID_REQUEST */
+export function parseWrite(key: string, headers: WriteHeaders): { readonly key: string } & Precondition {
+  return { key: parseKey(key), ...parsePrecondition(headers) }
+}
+
+/** Headers of a request, as Node parses them. */
+type WriteHeaders = Readonly<Record<string, string | string[] | undefined>>
 
 const ENTITY_TAGS = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"(?:[ \t]*,[ \t]*(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*")*$/
 
@@ -36,7 +44,7 @@ const ENTITY_TAGS = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"(?:[ \t]*,[ \t]*(?:W\/)
  * @throws ServerError ERR_INVALID_REQUEST for any other value: a write that ignored it could overwrite data
  * @see RFC 9110, sections 13.1.1 and 13.1.2
  */
-export function parsePrecondition(headers: Readonly<Record<string, string | string[] | undefined>>): Precondition {
+function parsePrecondition(headers: WriteHeaders): Precondition {
   const { 'if-match': ifMatch, 'if-none-match': ifNoneMatch } = headers
   if (ifNoneMatch !== undefined && ifNoneMatch !== '*') {
     throw new ServerError('ERR_INVALID_REQUEST', { detail: 'If-None-Match must be * on a write' })

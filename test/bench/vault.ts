@@ -5,7 +5,7 @@
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { createContentRepair } from '../../servers/ipfs/content-repair.js'
-import { openContentStore } from '../../servers/storage/sql/open-sqlite-contents.js'
+import { openContentStore } from '../../servers/content/sql/open-sqlite-contents.js'
 import { listText, readEntries } from '../../servers/vault/entries-answer.js'
 import { createContent } from '../support/servers/content-stores.js'
 import { temporaryFolder } from '../support/fixtures/store-folder.js'

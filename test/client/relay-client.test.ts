@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { RelayClient, type RelayClientOptions } from 'express-did-auth-client/relay'
 import { crypt, randomBytes } from '../../src/client/wire/seal.js'
-import { cidOf } from '../../servers/storage/unixfs-blocks.js'
+import { cidOf } from '../../servers/content/unixfs-blocks.js'
 import { listenAt, startServer, type HttpAddress } from '../support/fixtures/client-error.js'
 import { afterTest } from '../support/fixtures/after-test.js'
 import {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { DidAuthClient } from 'express-did-auth-client'
 import { DidAuthClientError, VaultClient, type VaultClientOptions } from 'express-did-auth-client/vault'
-import { cidOf } from '../../servers/storage/unixfs-blocks.js'
+import { cidOf } from '../../servers/content/unixfs-blocks.js'
 import {
   startAnsweringServer,
   expectClientError as expectError,

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { OpenContentStore } from '../../servers/storage/sql/sql-content-store.js'
+import type { OpenContentStore } from '../../servers/content/sql/sql-content-store.js'
 import {
   computeCid,
   did,

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { ObjectStore } from '../../servers/storage/content-store.js'
+import type { ObjectStore } from '../../servers/content/content-store.js'
 import {
   computeCid,
   did,

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ObjectStore } from '../../servers/storage/content-store.js'
+import type { ObjectStore } from '../../servers/content/content-store.js'
 import { createLargeBytes, createObjectName, listObjectNames } from '../support/servers/content-stores.js'
 import { temporaryFolder } from '../support/fixtures/store-folder.js'
 

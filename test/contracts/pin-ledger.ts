@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
-import type { PinTask } from '../../servers/storage/content-store.js'
+import type { PinTask } from '../../servers/content/content-store.js'
 import {
   computeCid,
   did,

@@ -3,7 +3,7 @@ import { createCluster } from 'redis'
 import type { Store } from '../../src/ports.js'
 import { redisQuotas } from '../../src/stores/redis/index.js'
 import { readEnv } from '../../servers/config/read-env.js'
-import { Connections } from '../../servers/storage/connections.js'
+import { Connections } from '../../servers/content/connections.js'
 import {
   createCharge,
   createRotation,

@@ -5,7 +5,8 @@ import { sqliteDialect, type Dialect } from '../../src/stores/sql/dialect.js'
 import { collectVerbs } from '../../src/stores/sql/query.js'
 import * as sessionVerbs from '../../src/stores/sql/session-verbs.js'
 import { GroupCommit } from '../../src/stores/sqlite/serve-sqlite.js'
-import type { ThreadDatabase, ThreadRole } from '../../src/stores/sqlite/thread-database.js'
+import type { ThreadDatabase } from '../../src/stores/sqlite/serve-sqlite.js'
+import type { ThreadRole } from '../../src/stores/sqlite/sqlite-thread.js'
 import {
   createCharge,
   hashToken,

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { openSqliteConnection } from 'express-did-auth/server-kit'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
-import type { ThreadDatabase } from '../../src/stores/sqlite/thread-database.js'
+import type { ThreadDatabase } from '../../src/stores/sqlite/serve-sqlite.js'
 import {
   createCharge,
   did,

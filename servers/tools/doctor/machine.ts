@@ -6,8 +6,8 @@ import { toNetwork } from '../../config/env-schema.js'
 import type { ServerEnv } from '../../config/read-env.js'
 import { findPrivateKey } from '../../config/service-identity.js'
 import { describeReason } from '../../config/startup-error.js'
-import { MAX_USED_PERCENT, createDiskUsage, type UsedPercent } from '../../storage/disk-space.js'
-import { getDataFolder } from '../../storage/engine.js'
+import { MAX_USED_PERCENT, createDiskUsage, type UsedPercent } from '../../content/disk-space.js'
+import { getDataFolder } from '../../content/engine.js'
 import { change, type Finding, type Findings } from './finding.js'
 
 /** Parts of the machine that tests replace. */

@@ -3,7 +3,7 @@ import { fetchIssuerKeys, isLoopbackHost, within } from 'express-did-auth/server
 import type { ServerEnv } from '../../config/read-env.js'
 import { describeReason } from '../../config/startup-error.js'
 import { fetchChainId } from '../../observability/health-checks.js'
-import { openDatabase, openRedis, createStartError, type RemoteEngine } from '../../storage/connections.js'
+import { openDatabase, openRedis, createStartError, type RemoteEngine } from '../../content/connections.js'
 import { readBoundedText } from '../service-under-test.js'
 import { change, note, type Finding, type Findings } from './finding.js'
 

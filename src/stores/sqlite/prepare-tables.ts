@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import {
   isFile,
@@ -7,7 +8,14 @@ import {
   type EngineName,
   type SqliteConnection
 } from './sqlite-engine.js'
-import { findInode, type OpenedFile } from './thread-database.js'
+
+/** File that a store has opened. */
+export interface OpenedFile {
+  /** Absolute path, or `:memory:`. */
+  readonly file: string
+  /** Inode; undefined for `:memory:`. */
+  readonly inode: number | undefined
+}
 
 const VERSION = 1
 
@@ -27,7 +35,7 @@ export function prepareFile(
   const connection = openConnection(file, engine, { synchronous: 'FULL' })
   try {
     prepareTables(connection, statements, numbers)
-    return isFile(file) ? { file: resolve(file), inode: findInode(file) } : { file, inode: undefined }
+    return isFile(file) ? { file: resolve(file), inode: statSync(file).ino } : { file, inode: undefined }
   } finally {
     connection.close()
   }

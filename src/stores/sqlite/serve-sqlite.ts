@@ -1,8 +1,52 @@
+import { statSync } from 'node:fs'
 import type { MessagePort } from 'node:worker_threads'
 import { limitMilliseconds } from '../../time-limits.js'
 import type { SqlQuery, SqlResult, SqlStatement, SqlVerb } from '../sql/query.js'
-import { isBusy, rollBack, getSqliteCode, type SqliteConnection, type SqliteValue } from './sqlite-engine.js'
-import { CLOSE, type Batch, type Reply, type Request } from './sqlite-thread.js'
+import type { OpenedFile } from './prepare-tables.js'
+import { getSqliteCode, isBusy, isDamaged, isFile, openConnection, rollBack } from './sqlite-engine.js'
+import type { ConnectionOptions, EngineName, SqliteConnection, SqliteValue } from './sqlite-engine.js'
+import { CLOSE, type Batch, type Reply, type Request, type ThreadRole } from './sqlite-thread.js'
+
+/** Settings of a thread's database, which its worker receives. */
+export interface ThreadDatabase extends OpenedFile {
+  readonly engine: EngineName
+  readonly synchronous: ConnectionOptions['synchronous']
+  readonly role: ThreadRole
+}
+
+/** Suffixes of the files in WAL mode: the database, the write-ahead log and the index of the log. */
+const SUFFIXES = ['', '-wal', '-shm']
+/** Time for which a statement may block a thread while another process writes. */
+const BUSY_MILLISECONDS = { writer: 20, reader: limitMilliseconds.sqliteBusy }
+
+function findInode(file: string): number | undefined {
+  return statSync(file, { throwIfNoEntry: false })?.ino
+}
+
+/**
+ * Opens the database of a thread. A reader's connection refuses to write.
+ *
+ * @returns `assertInPlace` throws if an open file was moved or deleted, because the next process would not see a write
+ * @throws Error with the code SQLITE_READONLY_DBMOVED if the file is not the one that the store has opened
+ */
+export function openThreadDatabase({ file, engine, synchronous, inode, role }: ThreadDatabase): {
+  connection: SqliteConnection
+  assertInPlace: () => void
+} {
+  const assertInode = (path: string, expected: number | undefined): void => {
+    if (findInode(path) === expected) return
+    throw Object.assign(new Error(`the database is no longer at ${path}`), { code: 'SQLITE_READONLY_DBMOVED' })
+  }
+  if (isFile(file)) assertInode(file, inode)
+  const connection = openConnection(file, engine, { synchronous, busyMilliseconds: BUSY_MILLISECONDS[role] })
+  if (!isFile(file)) return { connection, assertInPlace: () => undefined }
+  if (role === 'reader') connection.exec('PRAGMA query_only = ON')
+  const inodes = SUFFIXES.map((suffix) => [file + suffix, findInode(file + suffix)] as const)
+  const assertInPlace = (): void => {
+    for (const [path, expected] of inodes) assertInode(path, expected)
+  }
+  return { connection, assertInPlace }
+}
 
 /** Verbs that a thread runs on its database, and hooks. */
 export interface ServedVerbs<D> {
@@ -11,6 +55,8 @@ export interface ServedVerbs<D> {
   readonly dialect: D
   /** Called in each transaction before its first verb. If it throws, all verbs of the group fail. */
   readonly beforeGroup?: () => void
+  /** Flag that the threads of a database share: 1 once one of them has found damage. Writes are then refused. */
+  readonly damage?: Int32Array
   /** Tries to remove the cause of a verb's error. If it returns true, a verb that writes is repeated once. */
   readonly recover?: (verb: SqlVerb<D>, error: unknown) => boolean
 }
@@ -137,6 +183,8 @@ export class GroupCommit<D> {
     this.#singles = Math.max(0, this.#singles - 1)
     const replies: (() => void)[] = []
     try {
+      if (this.#served.damage?.[0] === 1)
+        throw Object.assign(new Error('the database is damaged'), { code: 'SQLITE_CORRUPT' })
       this.#served.beforeGroup?.()
       for (const waiting of group) {
         const [id, name, ...args] = waiting.request
@@ -184,7 +232,9 @@ export class GroupCommit<D> {
   }
 
   #recover(name: string, error: unknown): boolean {
-    const verb = this.#served.verbs.get(name)
+    const { verbs, damage } = this.#served
+    if (damage !== undefined && isDamaged(error)) damage[0] = 1
+    const verb = verbs.get(name)
     return verb !== undefined && this.#served.recover?.(verb, error) === true
   }
 

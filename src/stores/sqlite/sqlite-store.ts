@@ -8,10 +8,10 @@ import { createSqlStore, type SweepTimes } from '../sql/sql-store.js'
 import * as storeVerbs from '../sql/store-verbs.js'
 import { createTables } from '../sql/tables.js'
 import { prepareFile } from './prepare-tables.js'
+import type { ThreadDatabase } from './serve-sqlite.js'
 import { chooseEngine, isFile, type EngineName } from './sqlite-engine.js'
-import { startSqliteThreads } from './sqlite-thread.js'
+import { startSqliteThreads, type ThreadRole } from './sqlite-thread.js'
 import { startWorker } from './start-worker.js'
-import type { ThreadDatabase, ThreadRole } from './thread-database.js'
 
 /** Options of {@link sqliteStore}. */
 export interface SqliteStoreOptions {

@@ -1,6 +1,8 @@
 import type { Worker } from 'node:worker_threads'
 import type { RunVerb, SqlVerb } from '../sql/query.js'
-import type { ThreadRole } from './thread-database.js'
+
+/** Role of a thread. The reader reads while the writer waits for the disk. */
+export type ThreadRole = 'writer' | 'reader'
 
 /** A request to run a verb. */
 export type Request = readonly [id: number, verb: string, ...args: unknown[]]

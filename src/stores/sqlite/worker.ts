@@ -6,8 +6,7 @@ import * as sessionVerbs from '../sql/session-verbs.js'
 import * as storeVerbs from '../sql/store-verbs.js'
 import { createTables } from '../sql/tables.js'
 import { prepareTables } from './prepare-tables.js'
-import { serveSqlite } from './serve-sqlite.js'
-import { openThreadDatabase, type ThreadDatabase } from './thread-database.js'
+import { openThreadDatabase, serveSqlite, type ThreadDatabase } from './serve-sqlite.js'
 
 if (parentPort === null) throw new Error('express-did-auth: this file is started by sqliteStore')
 const database = workerData as ThreadDatabase

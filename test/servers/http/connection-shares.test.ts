@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { EventEmitter } from 'node:events'
 import { createServer, type Server } from 'node:http'
-import { shareConnections } from '../../../servers/http/connection-shares.js'
+import { shareConnections } from '../../../servers/http/listen.js'
 
 /** The members of a connection that its server uses. */
 class Connection extends EventEmitter {

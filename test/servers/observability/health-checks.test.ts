@@ -64,18 +64,16 @@ describe('GET /ready', () => {
       if (questions > 1) throw new Error('full')
     }
     const dependencies = [{ name: 'redis', isNeeded: true, freshMilliseconds: 5_000, check }]
-    const { answer, watchFailures } = createReadiness(dependencies, { nowMilliseconds: () => milliseconds })
+    const { answer, checkAgain } = createReadiness(dependencies, { nowMilliseconds: () => milliseconds })
     const app = express()
     app.get('/ready', answer)
-    app.use(watchFailures)
-    app.get('/fails', (_req, res) => void res.status(503).end())
     await request(app).get('/ready').expect(200)
     milliseconds = 4_999
     await request(app).get('/ready').expect(200)
-    await request(app).get('/fails').expect(503)
+    checkAgain()
     await request(app).get('/ready').expect(503)
     milliseconds += 499
-    await request(app).get('/fails').expect(503)
+    checkAgain()
     await request(app).get('/ready').expect(503)
     expect(questions).toBe(2)
   })

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { ByteBudget } from '../../../servers/bodies/limits.js'
+import { ByteBudget } from '../../../servers/content/limits.js'
 import { ServerError } from '../../../servers/http/server-error.js'
 import { SharedAnswers } from '../../../servers/relay/file-relay.js'
 import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/servers/relay-app.js'

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { cidOf } from '../../../servers/storage/unixfs-blocks.js'
+import { cidOf } from '../../../servers/content/unixfs-blocks.js'
 import { HandMadeNode } from '../../support/faults/hand-made-node.js'
 import { filesIn } from '../../support/fixtures/store-folder.js'
 import { changeDatabase, testVault, VaultUser, type TestVault } from '../../support/servers/vault-app.js'
@@ -35,7 +35,7 @@ const runSql = (text: string): void => changeDatabase(vault, text)
 /** Deletes all content of the node. */
 const forget = (): void => node.contents.clear()
 
-/** Ways in which a disk damages content. See test/servers/storage for others. */
+/** Ways in which a disk damages content. See test/servers/content for others. */
 const DAMAGES: [string, () => void][] = [
   ['a row is lost', () => runSql("DELETE FROM contents WHERE bytes = CAST('first' AS BLOB)")],
   [

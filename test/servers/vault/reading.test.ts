@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import { readdirSync, readlinkSync } from 'node:fs'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { join } from 'node:path'
-import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
+import { openContentStore } from '../../../servers/content/sql/open-sqlite-contents.js'
 import { closeServices, servingPort } from '../../support/servers/server-client.js'
 import { temporaryFolder } from '../../support/fixtures/store-folder.js'
 import { changeDatabase, fillVault, testVault, VaultUser, type TestVault } from '../../support/servers/vault-app.js'

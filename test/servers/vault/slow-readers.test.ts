@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { once } from 'node:events'
 import { request, type IncomingMessage } from 'node:http'
-import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
+import { openContentStore } from '../../../servers/content/sql/open-sqlite-contents.js'
 import { closeServices, servingPort } from '../../support/servers/server-client.js'
 import { temporaryFolder } from '../../support/fixtures/store-folder.js'
 import { fillVault, testVault, VaultUser, type TestVault } from '../../support/servers/vault-app.js'

@@ -241,7 +241,7 @@ describe('content', () => {
     expect((await user.read('notes').expect(200)).body).toEqual([`${content}2`])
   })
 
-  // See test/servers/bodies for the parsing of bodies.
+  // See test/servers/content/read-body.test.ts for the parsing of bodies.
   it.each([
     ['whose content is a number', '{"content":7}', 'Invalid content'],
     ['that is not JSON', '{"content":"a",}', 'Malformed JSON'],

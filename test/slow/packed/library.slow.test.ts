@@ -76,7 +76,6 @@ import { NestFactory } from '@nestjs/core'
 import type { NestExpressApplication } from '@nestjs/platform-express'
 import type { Request } from 'express'
 import { didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'
-import { createLoginText, createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 @Controller()
 class ProfileController {

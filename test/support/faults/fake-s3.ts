@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { S3StoreOptions } from '../../../servers/storage/s3/s3-object-store.js'
+import type { S3StoreOptions } from '../../../servers/content/s3/s3-object-store.js'
 
 /**
  * Faults of object storage in place of an answer: `cut` closes the connection in the middle of an upload

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { ServerErrorCode } from '../../../servers/http/server-error.js'
 import type { IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
-import { cidOf } from '../../../servers/storage/unixfs-blocks.js'
+import { cidOf } from '../../../servers/content/unixfs-blocks.js'
 import type { Answer, IpfsFault, IpfsVerb } from './ipfs-faults.js'
 import { scaled } from '../fixtures/time-factor.js'
 

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { EntryWrite } from '../../../servers/storage/content-store.js'
+import type { EntryWrite } from '../../../servers/content/content-store.js'
 import { computeCid, createEntry, createLargeBytes, readTexts, type TestStore } from '../servers/content-stores.js'
 
 /** Write or removal in terms of the model. Its text may exist or not. */

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { ObjectStore } from '../../../servers/storage/content-store.js'
+import type { ObjectStore } from '../../../servers/content/content-store.js'
 import {
   computeCid,
   did as firstDid,

@@ -1,4 +1,4 @@
-import { cidOf } from '../../../servers/storage/unixfs-blocks.js'
+import { cidOf } from '../../../servers/content/unixfs-blocks.js'
 import { numbersFrom, type Draw } from '../../protocol/random-numbers.js'
 import { ask } from '../servers/server-client.js'
 

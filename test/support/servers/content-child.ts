@@ -10,7 +10,7 @@
  */
 import { createRequire, syncBuiltinESMExports } from 'node:module'
 import { writeSync } from 'node:fs'
-import type { ObjectStore } from '../../../servers/storage/content-store.js'
+import type { ObjectStore } from '../../../servers/content/content-store.js'
 import type { TestStore } from './content-stores.js'
 
 const [, , place = '', name = '', point = '', when = '', from = ''] = process.argv
@@ -83,8 +83,8 @@ interface Place {
 }
 
 async function onSqlite(folder: string): Promise<Place> {
-  const { createFileObjectStore } = await import('../../../servers/storage/files.js')
-  const { openContentStore } = await import('../../../servers/storage/sql/open-sqlite-contents.js')
+  const { createFileObjectStore } = await import('../../../servers/content/files.js')
+  const { openContentStore } = await import('../../../servers/content/sql/open-sqlite-contents.js')
   const objects = createFileObjectStore(`${folder}/objects`)
   return { objects, open: () => openContentStore({ folder, database: 'vault.db', objects }) }
 }
@@ -92,8 +92,8 @@ async function onSqlite(folder: string): Promise<Place> {
 async function onPostgres(both: string): Promise<Place> {
   const [url = '', folder = ''] = both.split(' ')
   const { PostgresDatabase } = await import('express-did-auth/stores/postgres')
-  const { openPostgresContentStore } = await import('../../../servers/storage/sql/open-postgres-contents.js')
-  const { createPostgresObjectStore } = await import('../../../servers/storage/sql/postgres-object-store.js')
+  const { openPostgresContentStore } = await import('../../../servers/content/sql/open-postgres-contents.js')
+  const { createPostgresObjectStore } = await import('../../../servers/content/sql/postgres-object-store.js')
   const database = new PostgresDatabase(`${url}?application_name=content-child`, { timeoutSeconds: 80 })
   const objects = createPostgresObjectStore(database, 'vault')
   return {

@@ -9,11 +9,11 @@ import type {
   NewContent,
   ObjectStore,
   StoredContent
-} from '../../../servers/storage/content-store.js'
-import { createFileObjectStore } from '../../../servers/storage/files.js'
-import type { OpenContentStore } from '../../../servers/storage/sql/sql-content-store.js'
-import { openContentStore, type ContentStoreOptions } from '../../../servers/storage/sql/open-sqlite-contents.js'
-import { createNewContent } from '../../../servers/storage/unixfs-blocks.js'
+} from '../../../servers/content/content-store.js'
+import { createFileObjectStore } from '../../../servers/content/files.js'
+import type { OpenContentStore } from '../../../servers/content/sql/sql-content-store.js'
+import { openContentStore, type ContentStoreOptions } from '../../../servers/content/sql/open-sqlite-contents.js'
+import { createNewContent } from '../../../servers/content/unixfs-blocks.js'
 import { temporaryFolder } from '../fixtures/store-folder.js'
 
 /** Wall clock and monotonic clock that stand still until they are set. */

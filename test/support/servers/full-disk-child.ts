@@ -3,7 +3,7 @@
  * happened. `full-disk-child.ts <folder>`
  */
 import { rmSync, statfsSync, writeFileSync } from 'node:fs'
-import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
+import { openContentStore } from '../../../servers/content/sql/open-sqlite-contents.js'
 import { did, createEntry, createLargeBytes, readTexts } from './content-stores.js'
 
 const [, , folder = ''] = process.argv

@@ -11,8 +11,8 @@ import {
   migrateContent,
   openPostgresContentStore,
   type PostgresContentStoreOptions
-} from '../../../servers/storage/sql/open-postgres-contents.js'
-import { createPostgresObjectStore } from '../../../servers/storage/sql/postgres-object-store.js'
+} from '../../../servers/content/sql/open-postgres-contents.js'
+import { createPostgresObjectStore } from '../../../servers/content/sql/postgres-object-store.js'
 import { fakeClocks, findLeaks, sqliteFolder, type ContentFolder, type TestStore } from './content-stores.js'
 import { runOn, TEST_TIMEOUT_SECONDS, testDatabase, type TestDatabase } from '../engines/postgres-server.js'
 import { temporaryFolder } from '../fixtures/store-folder.js'

@@ -103,7 +103,7 @@ export async function testServer(
   build: (shell: ServerAppParts) => ServerApp
 ): Promise<TestServer> {
   const { readEnv } = await import('../../../servers/config/read-env.js')
-  const { createDependencies } = await import('../../../servers/storage/engine.js')
+  const { createDependencies } = await import('../../../servers/content/engine.js')
   const { createServerLog } = await import('../../../servers/observability/logger.js')
   const env = readEnv(variables, name, false)
   const { destination, log } = captureLog()
