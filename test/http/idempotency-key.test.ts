@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
-import { readIdempotencyKey } from '../../src/http/read-request.js'
+import { readIdempotencyKey } from '../../src/http/refresh.js'
 import { createCookieHeader, setCookies, readCookieTokens } from '../support/app-client.js'
 import { refusal } from '../support/refusal.js'
 import { testApp } from '../support/test-app.js'
