@@ -73,3 +73,14 @@ export function checksumAddress(curve: { keccak256Hex(text: string): string }, a
 export function addressOfPublicKey(curve: Pick<Curve, 'keccak256Hex'>, publicKey: Uint8Array): string {
   return `0x${curve.keccak256Hex(publicKey.subarray(1)).slice(-40)}`
 }
+
+/** Recovers the address of the key that made a signature; undefined if no key can have made it. */
+export function recoverAddress(
+  curve: Pick<Curve, 'keccak256Hex' | 'recover'>,
+  hash: Uint8Array,
+  signature: Uint8Array,
+  recovery: number
+): string | undefined {
+  const publicKey = curve.recover(hash, signature, recovery)
+  return publicKey && addressOfPublicKey(curve, publicKey)
+}

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { DidAuthError, type RefusalReason } from '../errors.js'
-import { addressOfPublicKey, type Curve } from './curve.js'
+import { recoverAddress, type Curve } from './curve.js'
 import { isInRange, isLowS, toLowS } from './ecdsa-signature.js'
 import { isObject } from './json.js'
 
@@ -28,7 +28,7 @@ export function parseSignature(value: unknown, chainId?: number): RecoverableSig
   const bytes = Buffer.from(value.slice(2, 130), 'hex')
   const recovery = parseRecovery(Number.parseInt(value.slice(130), 16), chainId)
   if (recovery === undefined) throw createRefusal({ check: 'v', expected: '0, 1, 27, 28, or EIP-155 of a known chain' })
-  if (!isInRange(bytes) || !isLowS(bytes)) throw createRefusal({ check: 'r, s', expected: 'in range, with a low s' })
+  if (!isLowS(bytes)) throw createRefusal({ check: 'r, s', expected: 'in range, with a low s' })
   return { bytes, recovery }
 }
 
@@ -56,8 +56,7 @@ export function recoverPersonalSigner(
   message: string,
   signature: RecoverableSignature
 ): string | undefined {
-  const publicKey = curve.recover(hashPersonalMessage(curve, message), signature.bytes, signature.recovery)
-  return publicKey && addressOfPublicKey(curve, publicKey)
+  return recoverAddress(curve, hashPersonalMessage(curve, message), signature.bytes, signature.recovery)
 }
 
 /**
