@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { SigningKey } from 'ethers'
 import { loadCurve } from '../../src/adapters/curve.js'
-import { issueJwt } from '../../src/adapters/es256k-signer.js'
+import { issueJwt } from '../../src/adapters/service-key.js'
 import { createSignatureCache } from '../../src/adapters/in-flight-requests.js'
 import { RecentEntries } from '../../src/caches.js'
 import { createResourceKeys } from '../../src/adapters/resource-issuer.js'
