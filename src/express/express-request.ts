@@ -97,7 +97,10 @@ async function receiveBytes(req: Request, maxBytes: number): Promise<Uint8Array>
       chunks.length = 0
       reject(new DidAuthError('ERR_TOO_LARGE'))
     })
-    req.on('end', () => resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)))
+    req.on('end', () => {
+      req.off('close', onBroken)
+      resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks))
+    })
     // ERR_JSON is a 400, because an early disconnect is not a failure of the service. The client gets no answer.
     const onBroken = (): void => {
       if (!req.readableEnded) reject(new DidAuthError('ERR_JSON'))
