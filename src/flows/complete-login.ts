@@ -1,11 +1,10 @@
 import { Buffer } from 'node:buffer'
 import type { JsonObject } from '../protocol/json.js'
 import type { LoginProof } from '../protocol/login-proof.js'
-import { issueAccessToken, type Tokens } from './issue-tokens.js'
 import { charge, type Caller } from './limits.js'
 import type { LoginParts, Parts } from './parts.js'
-import { createRefreshToken } from './refresh-tokens.js'
 import { runBusinessLogic } from './run-business-logic.js'
+import { createRefreshToken, issueAccessToken, type Tokens } from './tokens.js'
 import type { ProvedUser } from './user.js'
 
 const USER_TAG_BYTES = 6

@@ -8,9 +8,9 @@ import { parseSignature } from '../protocol/personal-sign.js'
 import { findMissing, type Claim, type SelectiveDisclosureResponse } from '../protocol/selective-disclosure.js'
 import { consumeChallenge, countUses, type VerifiedUse } from './challenge-uses.js'
 import { completeLogin } from './complete-login.js'
-import type { Tokens } from './issue-tokens.js'
 import { charge, chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts, Parts } from './parts.js'
+import type { Tokens } from './tokens.js'
 import { findControllers, identifyKeyUser, type ProvedUser } from './user.js'
 
 /** The body of a login, and its sender. */
@@ -116,8 +116,7 @@ async function verifyControl(
   const useCount = await countUses(parts, user.canonicalDid, window, flow)
   await scheduler.yield(client)
   const forms = { domains: loginDomains, dialects: loginDialects, credentialJwts }
-  const messagesOver = (challenge: string): string[] => listAcceptedMessages(challenge, forms)
-  const response = { controllers, signature, messagesOver }
+  const response = { controllers, signature, messagesOver: listAcceptedMessages.bind(undefined, forms) }
   const expected = { did, secret: settings.challengeSecret, window, useCount }
   const { message, signer, recovered } = findSignedMessage(curve, response, expected)
   // A message of two lines is valid for a login and for a sign up without credentials.

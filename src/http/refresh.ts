@@ -1,5 +1,5 @@
 import { DidAuthError } from '../errors.js'
-import { refreshTokens } from '../flows/refresh-tokens.js'
+import { refreshTokens } from '../flows/tokens.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import { readField } from '../protocol/json.js'
 import type { HttpParts } from './guard.js'

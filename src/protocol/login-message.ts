@@ -69,7 +69,7 @@ export interface AcceptedForms {
  * Lists the accepted messages over a challenge, the likeliest first: by form, then by domain, because a usual form for
  * an unusual domain is likelier than the reverse. Their number does not depend on the challenge.
  */
-export function listAcceptedMessages(challenge: string, forms: AcceptedForms): string[] {
+export function listAcceptedMessages(forms: AcceptedForms, challenge: string): string[] {
   const { domains, dialects, credentialJwts } = forms
   const messagesByDomain = dialects.flatMap((dialect) =>
     domains.map((domain) =>

@@ -47,7 +47,11 @@ function parseRecovery(v: number, chainId: number | undefined): 0 | 1 | undefine
 
 /** Returns the hash that `personal_sign` signs. @see EIP-191, version 0x45 */
 export function hashPersonalMessage(curve: Pick<Curve, 'keccak256'>, message: string): Uint8Array {
-  return curve.keccak256(`\x19Ethereum Signed Message:\n${String(Buffer.byteLength(message))}${message}`)
+  return curve.keccak256(addPrefix(message))
+}
+
+function addPrefix(message: string): string {
+  return `\x19Ethereum Signed Message:\n${String(Buffer.byteLength(message))}${message}`
 }
 
 /** Recovers the address that signed a message with `personal_sign`; undefined if no key can have made the signature. */
@@ -56,7 +60,7 @@ export function recoverPersonalSigner(
   message: string,
   signature: RecoverableSignature
 ): string | undefined {
-  return recoverAddress(curve, hashPersonalMessage(curve, message), signature.bytes, signature.recovery)
+  return recoverAddress(curve, addPrefix(message), signature.bytes, signature.recovery)
 }
 
 /**

@@ -1,10 +1,9 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
 import { loadCurve } from '../../src/adapters/curve.js'
 import { DidAuthError } from '../../src/errors.js'
-import type { Tokens } from '../../src/flows/issue-tokens.js'
 import { logIn } from '../../src/flows/log-in.js'
 import { logOut } from '../../src/flows/manage-sessions.js'
-import { hashRefreshToken, type refreshTokens } from '../../src/flows/refresh-tokens.js'
+import { hashRefreshToken, type refreshTokens, type Tokens } from '../../src/flows/tokens.js'
 import { refusal } from '../support/refusal.js'
 import { createNumberedWallet } from '../support/wallet.js'
 import {

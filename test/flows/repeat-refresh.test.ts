@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
-import { refreshTokens } from '../../src/flows/refresh-tokens.js'
+import { refreshTokens } from '../../src/flows/tokens.js'
 import { refusal } from '../support/refusal.js'
 import { createNumberedWallet } from '../support/wallet.js'
 import { client, createFlowParts, createLoggedIn, decodePayload, START_SECONDS, type FlowParts } from './flow-parts.js'
