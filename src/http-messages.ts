@@ -14,8 +14,6 @@ export interface HttpRequest {
   readonly originalUrl: string
   /** Path below which the routes are mounted; empty at the root. */
   readonly mountPath: string
-  /** Path below {@link mountPath}, without query. */
-  readonly path: string
   readonly headers: RequestHeaders
   /** Decoded cookies by name. If several cookies have the same name, the first one counts. */
   readonly cookies: Readonly<Record<string, unknown>>
@@ -23,17 +21,16 @@ export interface HttpRequest {
   readonly clientAddress: string | undefined
   /** Whether an untrusted proxy forwarded the request. All clients of that proxy then have the same address. */
   readonly isBehindUnknownProxy: boolean
-  /** Body that a parser of the application has read: an object, text or bytes. Undefined if no parser has read it. */
-  readonly parsedBody: unknown
   /** Whether the client has disconnected. */
-  isGone(): boolean
+  readonly isGone: () => boolean
   /** Returns the media type that the client prefers by its `Accept` header; false if it accepts none of these. */
   accepts(types: string[]): string | false
   /**
-   * Receives the body, empty where there is none.
+   * Returns the body that a parser of the application has read: an object, text or bytes. If no parser has read it,
+   * receives its bytes, or returns undefined without `maxBytes`.
    * @throws DidAuthError ERR_TOO_LARGE for more than `maxBytes`; ERR_JSON, an error of the client, if it disconnects
    */
-  receiveBody(maxBytes: number): Promise<Uint8Array>
+  receiveBody(maxBytes: number | undefined): Promise<unknown>
 }
 
 /** Response of an endpoint, before the framework of the application sends it. */

@@ -5,7 +5,7 @@ export { DidAuthError, errorStatuses, errorTexts, type DidAuthErrorCode, type Di
 export { handleAsClient, type ExpressApp } from './express/mount-routes.js'
 export { sendErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from './error-answer.js'
 export { loadCurve } from './adapters/curve.js'
-export { didOfPrivateKey, es256kSigner, isPrivateKey } from './adapters/es256k-signer.js'
+export { didOfPrivateKey, es256kSigner, isPrivateKey } from './adapters/service-key.js'
 export type { DescribeRequest } from './express/guards.js'
 export type { GuardOptions } from './http/guard.js'
 export type { DidAuthInfo } from './express-types.js'

@@ -57,12 +57,7 @@ const LAYERS: readonly Layer[] = [
   // The deadline and the client of a request, which setup passes on, also to the store.
   { name: 'request', files: /^src\/current-client\.ts$/, uses: ['errors', 'ports', HELPERS], packages: /^node:/ },
   // Fair shares for client networks, also in stores.
-  {
-    name: 'limiter',
-    files: /^src\/adapters\/(?:fair-queue|concurrency-limiter)\.ts$/,
-    uses: ['errors'],
-    packages: /^node:events$/
-  },
+  { name: 'limiter', files: /^src\/adapters\/concurrency-limiter\.ts$/, uses: ['errors'], packages: /^node:events$/ },
   {
     name: 'adapters',
     files: /^src\/adapters\//,

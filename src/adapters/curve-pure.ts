@@ -9,11 +9,12 @@ export const pureCurve: Omit<Curve, 'kind'> = {
   sha256,
   keccak256: keccak_256,
   keccak256Hex: (data) => bytesToHex(keccak_256(data)),
+  sign: (hash, privateKey) => {
+    if (hash.length !== 32 || privateKey.length !== 32) throw new TypeError('a hash and a private key have 32 bytes')
+    const signature = secp256k1.sign(hash, privateKey, { lowS: true })
+    return { signature: signature.toBytes('compact'), recovery: signature.recovery }
+  },
   ...checkShapes({
-    sign: (hash, privateKey) => {
-      const signature = secp256k1.sign(hash, privateKey, { lowS: true })
-      return { signature: signature.toBytes('compact'), recovery: signature.recovery }
-    },
     verify: (hash, signature, publicKey) =>
       secp256k1.verify(signature, hash, publicKey, { lowS: true, format: 'compact' }),
     recover: (hash, signature, recovery) =>

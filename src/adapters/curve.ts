@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto'
 import { createLazy } from '../lazy.js'
-import { checkShapes, type Arithmetic, type Curve } from '../protocol/curve.js'
+import { checkShapes, type Curve } from '../protocol/curve.js'
 
-type Build = Arithmetic & Pick<Curve, 'kind'>
+/** The functions of a curve that a library of secp256k1 provides. */
+type Build = Omit<Curve, 'sha256' | 'keccak256' | 'keccak256Hex'>
 
 /**
  * Loads libsecp256k1 once: the native build of the optional package `secp256k1` if it loads, else the WASM build in
@@ -11,11 +12,12 @@ type Build = Arithmetic & Pick<Curve, 'kind'>
 export const loadCurve: () => Promise<Curve> = createLazy(() => loadNative().catch(loadWasm).then(addHashes))
 
 /** Completes a build by the two hashes. Keccak in WASM takes a third of the time of JavaScript. */
-export async function addHashes({ kind, ...arithmetic }: Build): Promise<Curve> {
+export async function addHashes({ kind, sign, ...arithmetic }: Build): Promise<Curve> {
   const { createKeccak } = await import('hash-wasm')
   const keccak = await createKeccak(256)
   return {
     kind,
+    sign,
     ...checkShapes(arithmetic),
     sha256: (data) => hash('sha256', data, 'buffer'),
     keccak256: (data) => keccak.init().update(data).digest('binary'),
@@ -38,6 +40,7 @@ export async function loadNative(): Promise<Build> {
   return {
     kind: 'native',
     sign: (hash, privateKey) => {
+      assertLengths(hash, privateKey)
       const { signature, recid } = native.ecdsaSign(hash, privateKey)
       return { signature, recovery: recid }
     },
@@ -56,6 +59,7 @@ export async function loadWasm(): Promise<Build> {
   return {
     kind: 'wasm',
     sign: (hash, privateKey) => {
+      assertLengths(hash, privateKey)
       const signed = wasm.signMessageHashRecoverableCompact(privateKey, hash)
       if (typeof signed === 'string') throw new Error(signed)
       return { signature: signed.signature, recovery: signed.recoveryId }
@@ -66,4 +70,8 @@ export async function loadWasm(): Promise<Build> {
     publicKeyOf: (privateKey) => parsePublicKey(wasm.derivePublicKeyUncompressed(privateKey)),
     decompress: (compressedKey) => parsePublicKey(wasm.uncompressPublicKey(compressedKey))
   }
+}
+
+function assertLengths(hash: Uint8Array, privateKey: Uint8Array): void {
+  if (hash.length !== 32 || privateKey.length !== 32) throw new TypeError('a hash and a private key have 32 bytes')
 }

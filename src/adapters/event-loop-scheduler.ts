@@ -1,6 +1,6 @@
 import { DidAuthError } from '../errors.js'
 import type { Client, Scheduler } from '../ports.js'
-import { FairQueue, type WaitingTask } from './fair-queue.js'
+import { FairQueue, type WaitingTask } from './concurrency-limiter.js'
 
 /** Tasks per round of the event loop. A task is up to 24 key recoveries; other requests proceed between two rounds. */
 const TASKS_PER_ROUND = 2

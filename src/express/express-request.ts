@@ -10,32 +10,26 @@ const CORS_ORIGIN = 'Access-Control-Allow-Origin'
 
 const parseCookies = cookieParser()
 
-/** Express request with the interface that the endpoints read. Each property is computed on access. */
+/** Express request with the interface that the endpoints read. */
 export class ExpressRequest implements HttpRequest {
   readonly #req: Request
+  readonly method: string
+  readonly originalUrl: string
+  readonly mountPath: string
+  readonly headers: RequestHeaders
+  /** Address of the client according to the application's setting `trust proxy`. */
+  readonly clientAddress: string | undefined
+  readonly isBehindUnknownProxy: boolean
+  readonly isGone = (): boolean => this.#req.socket.destroyed
 
   constructor(req: Request) {
     this.#req = req
-  }
-
-  get method(): string {
-    return this.#req.method
-  }
-
-  get originalUrl(): string {
-    return this.#req.originalUrl
-  }
-
-  get mountPath(): string {
-    return this.#req.baseUrl
-  }
-
-  get path(): string {
-    return this.#req.path
-  }
-
-  get headers(): RequestHeaders {
-    return this.#req.headers
+    this.method = req.method
+    this.originalUrl = req.originalUrl
+    this.mountPath = req.baseUrl
+    this.headers = req.headers
+    this.clientAddress = req.ip
+    this.isBehindUnknownProxy = req.headers['x-forwarded-for'] !== undefined && !trustsProxy(req)
   }
 
   /**
@@ -49,34 +43,21 @@ export class ExpressRequest implements HttpRequest {
     return shim.cookies ?? {}
   }
 
-  /** Address of the client according to the application's setting `trust proxy`. */
-  get clientAddress(): string | undefined {
-    return this.#req.ip
-  }
-
-  get isBehindUnknownProxy(): boolean {
-    if (this.#req.headers['x-forwarded-for'] === undefined) return false
-    const setting: unknown = this.#req.app.get('trust proxy')
-    return setting === undefined || setting === false || setting === 0
-  }
-
-  get parsedBody(): unknown {
-    const body: unknown = this.#req.body
-    if (hasParsedBody(this.#req)) return body
-    return this.#req.readableEnded ? {} : undefined
-  }
-
-  isGone(): boolean {
-    return this.#req.socket.destroyed
-  }
-
   accepts(types: string[]): string | false {
     return this.#req.accepts(types)
   }
 
-  receiveBody(maxBytes: number): Promise<Uint8Array> {
-    return receiveBody(this.#req, maxBytes)
+  async receiveBody(maxBytes: number | undefined): Promise<unknown> {
+    if (hasParsedBody(this.#req)) return this.#req.body as unknown
+    if (this.#req.readableEnded) return {}
+    return maxBytes === undefined ? undefined : receiveBytes(this.#req, maxBytes)
   }
+}
+
+/** Whether the application trusts a proxy. */
+function trustsProxy(req: Request): boolean {
+  const setting: unknown = req.app.get('trust proxy')
+  return setting !== undefined && setting !== false && setting !== 0
 }
 
 /**
@@ -101,7 +82,8 @@ export function sendAnswer(res: Response, { status, headers, cookies, body = '',
   res.end(body)
 }
 
-function receiveBody(req: Request, maxBytes: number): Promise<Uint8Array> {
+async function receiveBytes(req: Request, maxBytes: number): Promise<Uint8Array> {
+  if (Number(req.headers['content-length'] ?? 0) > maxBytes) throw new DidAuthError('ERR_TOO_LARGE')
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let size = 0
@@ -115,7 +97,10 @@ function receiveBody(req: Request, maxBytes: number): Promise<Uint8Array> {
       chunks.length = 0
       reject(new DidAuthError('ERR_TOO_LARGE'))
     })
-    req.on('end', () => resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)))
+    req.on('end', () => {
+      req.off('close', onBroken)
+      resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks))
+    })
     // ERR_JSON is a 400, because an early disconnect is not a failure of the service. The client gets no answer.
     const onBroken = (): void => {
       if (!req.readableEnded) reject(new DidAuthError('ERR_JSON'))

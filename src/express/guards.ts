@@ -3,7 +3,7 @@ import type { SiweSettings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
 import { verifyApprovedRequest } from '../http/approval.js'
 import { passWithDid, type GuardOptions, type HttpParts } from '../http/guard.js'
-import { JSON_TYPE, parseJson, readBytes } from '../http/read-request.js'
+import { JSON_TYPE, parseJson, receiveBody } from '../http/read-request.js'
 import type { AuthenticatedUser } from '../ports.js'
 import { ExpressRequest, hasParsedBody } from './express-request.js'
 import { sendError } from './send-error.js'
@@ -62,7 +62,8 @@ async function readApprovedBody(req: Request): Promise<Uint8Array> {
     const cause = new Error('requireDid.approved has to run before body parsers: they have read this body')
     throw new DidAuthError('ERR_CONFIG', { cause })
   }
-  return req.readableEnded ? new Uint8Array() : readBytes(new ExpressRequest(req), MAX_APPROVED_BODY_BYTES)
+  const body = req.readableEnded ? undefined : await receiveBody(new ExpressRequest(req), MAX_APPROVED_BODY_BYTES)
+  return body instanceof Uint8Array ? body : new Uint8Array()
 }
 
 /** Creates a middleware that lets a request pass when `pass` resolves, and answers what it throws. */

@@ -1,5 +1,5 @@
 import type { ErrorRequestHandler, Request, RequestHandler } from 'express'
-import { runAsClient } from '../current-client.js'
+import { clientTracking, currentClient } from '../current-client.js'
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import { createClient } from '../http/client-network.js'
 import type { HttpParts } from '../http/guard.js'
@@ -28,8 +28,10 @@ const PARSER_REFUSALS: ReadonlyMap<unknown, DidAuthErrorCode> = new Map([
  * Middleware that names the client which sent a request to everything after it, so that a store whose connections are
  * all in use serves client networks in turn. `setupDidAuth` includes it; it is for servers that use a store without.
  */
-export const handleAsClient: RequestHandler = (req, _res, next) =>
-  runAsClient(() => createClient(new ExpressRequest(req)), next)
+export const handleAsClient: RequestHandler = (req, _res, next) => {
+  if (clientTracking.isOn) currentClient.run(createClient(new ExpressRequest(req)), next)
+  else next()
+}
 
 /**
  * Mounts our routes, with their body reader and error handler; other requests pass unchanged. If a parser of the

@@ -1,10 +1,14 @@
+import { Buffer } from 'node:buffer'
 import type { JsonObject } from '../protocol/json.js'
 import type { LoginProof } from '../protocol/login-proof.js'
-import { openSession, type Tokens } from './issue-tokens.js'
 import { charge, type Caller } from './limits.js'
-import type { LoginParts } from './parts.js'
+import type { LoginParts, Parts } from './parts.js'
 import { runBusinessLogic } from './run-business-logic.js'
+import { createRefreshToken, issueAccessToken, type Tokens } from './tokens.js'
 import type { ProvedUser } from './user.js'
+
+const USER_TAG_BYTES = 6
+const SESSION_RANDOM_BYTES = 12
 
 /** A login whose proof is valid, and not consumed yet. */
 export interface VerifiedLogin {
@@ -33,4 +37,49 @@ export async function completeLogin(parts: LoginParts, login: VerifiedLogin): Pr
   const logicClaims = logic && (await runBusinessLogic(parts, logic))
   const tokenClaims = claims === undefined ? logicClaims : { ...logicClaims, ...claims }
   return openSession(parts, user, { event, proof, tokenClaims })
+}
+
+/**
+ * Opens a session and issues its first tokens. The access token is signed first, so that a failing signer leaves no
+ * orphaned session. With `didControl: 'document'`, the session stores the address that signed.
+ * @throws DidAuthError ERR_SIGNER, ERR_STORE
+ */
+async function openSession(
+  parts: LoginParts,
+  user: ProvedUser,
+  session: { event: 'login' | 'signup'; proof: LoginProof; tokenClaims: JsonObject | undefined }
+): Promise<Tokens> {
+  const { settings, clock, store, logger, report } = parts
+  const { event, proof } = session
+  const nowSeconds = clock.nowSeconds()
+  const tokenClaims =
+    settings.didControl === 'document' ? { ...session.tokenClaims, ctl: user.address } : session.tokenClaims
+  const sessionId = createSessionId(parts, user)
+  const refreshToken = createRefreshToken(parts, { sessionId, createdAtSeconds: nowSeconds }, nowSeconds)
+  const { expiresAtSeconds } = refreshToken
+  const accessToken = await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds)
+  const evicted = await store.createSession({
+    service: settings.serviceUrl,
+    sessionId,
+    did: user.did,
+    refreshTokenHash: refreshToken.hash,
+    tokenClaims,
+    nowSeconds,
+    expiresAtSeconds
+  })
+  if (evicted > 0) {
+    logger.warn({ event: 'sessions-evicted', count: evicted }, 'the store is full: sessions were evicted')
+    report({ type: 'sessions-evicted', count: evicted })
+  }
+  report({ type: event, did: user.did, sessionId, ...(settings.loginProofs && { proof }) })
+  return { accessToken, refreshToken: refreshToken.token, refreshTokenSeconds: expiresAtSeconds - nowSeconds }
+}
+
+/**
+ * Creates a session id, base64url: 6 bytes of the SHA-256 of the canonical DID, by which stores can find the user's
+ * shard, and 12 random bytes.
+ */
+function createSessionId({ curve, random }: Pick<Parts, 'curve' | 'random'>, user: ProvedUser): string {
+  const userTag = curve.sha256(user.canonicalDid).subarray(0, USER_TAG_BYTES)
+  return Buffer.from(userTag).toString('base64url') + random.id(SESSION_RANDOM_BYTES)
 }

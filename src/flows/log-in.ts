@@ -3,15 +3,15 @@ import type { Settings } from '../config/settings.js'
 import type { ChallengeFlow, UserIdentity } from '../ports.js'
 import { challengeWindow, explainRefusal, findSignedMessage } from '../protocol/challenge.js'
 import { chainIdOfDid } from '../protocol/did.js'
-import { loginMessage, signUpMessages, type LoginDialect } from '../protocol/login-message.js'
+import { listAcceptedMessages } from '../protocol/login-message.js'
 import { parseSignature } from '../protocol/personal-sign.js'
 import { findMissing, type Claim, type SelectiveDisclosureResponse } from '../protocol/selective-disclosure.js'
 import { consumeChallenge, countUses, type VerifiedUse } from './challenge-uses.js'
 import { completeLogin } from './complete-login.js'
-import type { Tokens } from './issue-tokens.js'
 import { charge, chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts, Parts } from './parts.js'
-import { assertKeyDid, findControllers, identifyUser, type ProvedUser } from './user.js'
+import type { Tokens } from './tokens.js'
+import { findControllers, identifyKeyUser, type ProvedUser } from './user.js'
 
 /** The body of a login, and its sender. */
 export type LoginRequest = { did: string; sig: unknown; client: Caller }
@@ -32,7 +32,7 @@ export async function logIn(parts: LoginParts, request: LoginRequest): Promise<T
   const { authenticationBusinessLogic: logic } = parts.settings
   return prove(parts, request, {
     flow: 'logIn',
-    messagesFor: (...input) => [loginMessage(...input)],
+    credentialJwts: undefined,
     prepare: async () => logic && ((user) => logic(request.did, user))
   })
 }
@@ -59,7 +59,7 @@ export async function signUp(
   const { signupBusinessLogic: logic, serviceDid } = settings
   return prove(parts, request, {
     flow: 'signUp',
-    messagesFor: (domain, challenge, dialect) => signUpMessages(domain, challenge, credentialJwts, dialect),
+    credentialJwts,
     prepare: async () => {
       const usedJwts = usesDisclosure(settings) ? credentialJwts : []
       const user = { did, client: { ...client, chargeKey: () => charge(parts, client, 'failedProofs') } }
@@ -76,8 +76,8 @@ export async function signUp(
 /** The steps in which login and sign up differ. */
 interface Proof {
   flow: ChallengeFlow
-  /** Returns the accepted messages for a domain and dialect, the likeliest first. Their number is always the same. */
-  messagesFor: (domain: string, challenge: string, dialect: LoginDialect) => string[]
+  /** Credentials that the signed message of a sign up contains. */
+  credentialJwts: readonly string[] | undefined
   /** Verifies the rest of the request before anything changes, and returns the business logic. */
   prepare: () => Promise<((user: UserIdentity) => unknown) | undefined>
 }
@@ -105,22 +105,18 @@ async function prove(parts: LoginParts, request: LoginRequest, proof: Proof): Pr
 async function verifyControl(
   parts: LoginParts,
   { did, sig, client }: LoginRequest,
-  { flow, messagesFor }: Proof
+  { flow, credentialJwts }: Proof
 ): Promise<{ user: ProvedUser; use: VerifiedUse; message: string }> {
   const { settings, curve, scheduler } = parts
   const { loginDomains, loginDialects } = settings
-  assertKeyDid(settings, did)
-  const user = identifyUser(curve, did)
+  const user = identifyKeyUser(settings, curve, did)
   const signature = parseSignature(sig, chainIdOfDid(did))
   const window = challengeWindow(parts.clock.nowSeconds(), settings.challengeWindowSeconds)
   const controllers = await findControllers(parts, user, client)
   const useCount = await countUses(parts, user.canonicalDid, window, flow)
   await scheduler.yield(client)
-  const messagesOver = (challenge: string): string[] =>
-    sortByForm(
-      loginDialects.flatMap((dialect) => loginDomains.map((domain) => messagesFor(domain, challenge, dialect)))
-    )
-  const response = { controllers, signature, messagesOver }
+  const forms = { domains: loginDomains, dialects: loginDialects, credentialJwts }
+  const response = { controllers, signature, messagesOver: listAcceptedMessages.bind(undefined, forms) }
   const expected = { did, secret: settings.challengeSecret, window, useCount }
   const { message, signer, recovered } = findSignedMessage(curve, response, expected)
   // A message of two lines is valid for a login and for a sign up without credentials.
@@ -146,10 +142,4 @@ async function verifyControl(
     recoveredAddresses: recovered.slice(0, loginDomains.length * loginDialects.length)
   }
   throw new DidAuthError(code, { reason })
-}
-
-/** Sorts messages by form, then by domain: a usual form for an unusual domain is likelier than the reverse. */
-function sortByForm(messagesByDomain: string[][]): string[] {
-  const [forms = []] = messagesByDomain
-  return forms.flatMap((_, form) => messagesByDomain.flatMap((messages) => messages[form] ?? []))
 }

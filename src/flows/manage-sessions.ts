@@ -6,7 +6,7 @@ import { endOfSession, type Session } from '../protocol/session.js'
 import { parseAccountId } from '../protocol/siwe-message.js'
 import { authenticate } from './authenticate.js'
 import type { Parts } from './parts.js'
-import { findPresentedSession } from './refresh-tokens.js'
+import { findPresentedSession } from './tokens.js'
 
 type SessionParts = Pick<Parts, 'settings' | 'clock' | 'store'>
 type PresentedParts = SessionParts & Pick<Parts, 'curve'>

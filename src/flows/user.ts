@@ -19,7 +19,8 @@ export function identifyUser(curve: Curve, did: string): ProvedUser {
 }
 
 /** Whether a DID contains the number of a chain in `contractWallets`. These DIDs belong to contracts. */
-export function isContractDid({ contractWallets = {} }: Pick<Settings, 'contractWallets'>, did: string): boolean {
+export function isContractDid({ contractWallets }: Pick<Settings, 'contractWallets'>, did: string): boolean {
+  if (contractWallets === undefined) return false
   const chainId = findNetworkNumber(networkOfDid(did))
   return chainId !== undefined && Object.hasOwn(contractWallets, chainId)
 }
@@ -29,7 +30,7 @@ export function isContractDid({ contractWallets = {} }: Pick<Settings, 'contract
  * @throws DidAuthError ERR_DID_UNSUPPORTED
  */
 export function assertKeyDid(settings: Pick<Settings, 'networks' | 'contractWallets'>, did: string): void {
-  assertNetwork(did, settings.networks)
+  if (settings.networks !== undefined) assertNetwork(did, settings.networks)
   if (!isContractDid(settings, did)) return
   const reason = {
     check: 'network',
@@ -37,6 +38,16 @@ export function assertKeyDid(settings: Pick<Settings, 'networks' | 'contractWall
     option: 'contractWallets'
   }
   throw new DidAuthError('ERR_DID_UNSUPPORTED', { reason })
+}
+
+/** Returns the user of a DID with which a key may log in. @throws DidAuthError ERR_DID_UNSUPPORTED */
+export function identifyKeyUser(
+  settings: Pick<Settings, 'networks' | 'contractWallets'>,
+  curve: Curve,
+  did: string
+): ProvedUser {
+  assertKeyDid(settings, did)
+  return identifyUser(curve, did)
 }
 
 /**
@@ -65,20 +76,22 @@ export function getController(
 }
 
 /**
- * Asserts that the key which opened a session still controls its DID. It revokes the session only if the resolved
- * document no longer lists the key or is deactivated. If the DID cannot be resolved, the session stays.
+ * Returns the user of a session, whose address is the key that opened it, and asserts that this key still controls the
+ * DID. It revokes the session only if the resolved document no longer lists the key or is deactivated. If the DID
+ * cannot be resolved, the session stays.
  * @throws DidAuthError ERR_REFRESH_TOKEN (the session is revoked now), ERR_RESOLVER, ERR_BUSY, ERR_STORE
  */
-export async function assertStillInControl(
-  parts: Pick<Parts, 'settings' | 'clock' | 'store' | 'report' | 'didControllers'>,
-  user: ProvedUser,
-  { sessionId }: Pick<Session, 'sessionId'>,
+export async function identifySessionUser(
+  parts: Pick<Parts, 'settings' | 'clock' | 'curve' | 'store' | 'report' | 'didControllers'>,
+  { sessionId, did, tokenClaims }: Pick<Session, 'sessionId' | 'did' | 'tokenClaims'>,
   client: Client
-): Promise<void> {
+): Promise<ProvedUser> {
   const { settings, clock, store, report } = parts
-  if (await isInControl(parts, user, client)) return
+  const identity = identifyUser(parts.curve, did)
+  const address = getController(settings, tokenClaims, identity.address)
+  const user = { ...identity, address }
+  if (await isInControl(parts, user, client)) return user
   await store.endSession(settings.serviceUrl, sessionId, 'revoked', clock.nowSeconds())
-  const { did, address } = user
   report({ type: 'control-lost', did, sessionId, address, code: 'ERR_REFRESH_TOKEN' })
   const reason = { check: 'control', expected: 'a method of the DID under authentication', got: address }
   throw new DidAuthError('ERR_REFRESH_TOKEN', { reason })

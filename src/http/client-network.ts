@@ -17,7 +17,7 @@ const SITE_FACTOR = 16
 
 /** Returns the client of a request. */
 export function createClient(request: Pick<HttpRequest, 'clientAddress' | 'isGone'>): Client {
-  return { network: computeClientNetwork(request.clientAddress ?? ''), isGone: () => request.isGone() }
+  return { network: computeClientNetwork(request.clientAddress ?? ''), isGone: request.isGone }
 }
 
 /** Creates the function that identifies the sender of a request. It warns once of a proxy that is not trusted. */
@@ -66,7 +66,7 @@ export function computeClientNetwork(received: string): string {
 
 function listCountedNetworks(network: string, suffix: string): Caller['networks'] {
   const smallest = { network: network + suffix, factor: 1 }
-  const site = findIpv6Site(network)
+  const site = network.includes(':') ? findIpv6Site(network) : undefined
   return site === undefined ? [smallest] : [smallest, { network: site + suffix, factor: SITE_FACTOR }]
 }
 

@@ -61,7 +61,7 @@ export async function passWithDid(
     resourceToken,
     checkSession,
     countedClaims,
-    isForeignRead: isSafeMethod(request.method) && isForeignPage(request, settings.trustedOrigins)
+    isForeignRead: isForeignPage(request, settings.trustedOrigins) && isSafeMethod(request.method)
   })
   return { parts, user }
 }

@@ -14,8 +14,6 @@ const BODY_MILLISECONDS = 30_000
 /** Maximum body in bytes, unless an endpoint has another one. */
 export const MAX_BODY_BYTES = 16 * 1024
 
-const IDEMPOTENCY_KEY = /^("?)([A-Za-z0-9_-]{22,128})\1$/
-
 /** Content types of JSON, `application/json` and `application/<anything>+json`. */
 export const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
 const FORM_TYPE = /^(?:application\/x-www-form-urlencoded|multipart\/)/i
@@ -31,22 +29,17 @@ export type Body = Record<string, unknown>
  * @throws DidAuthError ERR_JSON when it does not parse, ERR_TOO_LARGE, ERR_REQUEST_TIMEOUT
  */
 export async function readBody(request: HttpRequest, maxBytes: number): Promise<Body> {
-  const { parsedBody } = request
   const type = request.headers['content-type'] ?? ''
   if (FORM_TYPE.test(type)) return {}
   const isJson = JSON_TYPE.test(type)
-  if (typeof parsedBody === 'string' || parsedBody instanceof Uint8Array) {
-    return isJson ? parseBody(parsedBody, maxBytes) : {}
-  }
-  if (parsedBody !== undefined) return isObject(parsedBody) ? parsedBody : {}
-  return isJson ? parseBody(await readBytes(request, maxBytes), maxBytes) : {}
+  const body = await receiveBody(request, isJson ? maxBytes : undefined)
+  if (typeof body === 'string' || body instanceof Uint8Array) return isJson ? parseBody(body, maxBytes) : {}
+  return isObject(body) ? body : {}
 }
 
-/** Reads a body of any type. @throws DidAuthError ERR_TOO_LARGE, ERR_JSON, ERR_REQUEST_TIMEOUT after 30 s */
-export async function readBytes(request: HttpRequest, maxBytes: number): Promise<Uint8Array> {
-  if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw new DidAuthError('ERR_TOO_LARGE')
-  const expired = (): Error => new DidAuthError('ERR_REQUEST_TIMEOUT')
-  return within(BODY_MILLISECONDS, request.receiveBody(maxBytes), expired)
+/** Receives a body, as a parser has read it or as bytes, within 30 s. @throws DidAuthError as {@link readBody} */
+export function receiveBody(request: HttpRequest, maxBytes: number | undefined): Promise<unknown> {
+  return within(BODY_MILLISECONDS, request.receiveBody(maxBytes), () => new DidAuthError('ERR_REQUEST_TIMEOUT'))
 }
 
 function parseBody(body: string | Uint8Array, maxBytes: number): Body {
@@ -87,20 +80,6 @@ export function readSiweLogin(body: Body): Omit<SiweRequest, 'client'> {
   const message = readField(body, 'message')
   if (typeof message === 'string') return { message, signature: readField(body, 'signature') }
   throw new DidAuthError('ERR_MESSAGE', { reason: { check: 'message', expected: 'a string', got: typeof message } })
-}
-
-/**
- * Reads the key of `Idempotency-Key`, without the quotes that may enclose it; undefined without the header.
- * @throws DidAuthError ERR_IDEMPOTENCY_KEY for anything but 22 to 128 characters of base64url, and for two such headers
- */
-export function readIdempotencyKey({ headers }: Pick<HttpRequest, 'headers'>): string | undefined {
-  // Node joins two headers of one name with a comma, which no key contains.
-  const received = headers['idempotency-key']
-  if (received === undefined) return undefined
-  const key = typeof received === 'string' ? IDEMPOTENCY_KEY.exec(received)?.[2] : undefined
-  if (key !== undefined) return key
-  const reason = { check: 'Idempotency-Key', expected: '22 to 128 characters of base64url, once' }
-  throw new DidAuthError('ERR_IDEMPOTENCY_KEY', { reason })
 }
 
 function readResponseFields(body: Body): Body {

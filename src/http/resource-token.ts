@@ -1,4 +1,4 @@
-import { issueResourceToken } from '../flows/issue-tokens.js'
+import { issueResourceToken } from '../flows/tokens.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import { jsonAnswer } from './answers.js'
 import { passWithDid, type HttpParts } from './guard.js'

@@ -98,7 +98,7 @@ export async function answerRequest(
 export function createRouteFinder(
   routes: readonly Route[]
 ): (
-  request: Pick<HttpRequest, 'method' | 'path'>,
+  request: { readonly method: string; readonly path: string },
   isEnabled: (rule: RoutingRule) => boolean
 ) => RouteMatch | undefined {
   // Keys of routes with a parameter end with ` :`. The path of a request contains no space, so it never equals one.

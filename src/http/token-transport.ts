@@ -1,6 +1,6 @@
 import type { Settings } from '../config/settings.js'
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
-import type { Tokens } from '../flows/issue-tokens.js'
+import type { Tokens } from '../flows/tokens.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import { readField } from '../protocol/json.js'
 import { emptyAnswer, jsonAnswer } from './answers.js'

@@ -10,7 +10,7 @@ export interface Curve {
   keccak256(data: string | Uint8Array): Uint8Array
   /** Returns lower-case hexadecimal without `0x`. */
   keccak256Hex(data: string | Uint8Array): string
-  /** Returns a deterministic (RFC 6979) low-s signature. */
+  /** Returns a deterministic (RFC 6979) low-s signature. @throws TypeError for a wrong length */
   sign(hash: Uint8Array, privateKey: Uint8Array): { signature: Uint8Array; recovery: number }
   /** Returns false for a high s. Replace it by n - s first if you accept it. */
   verify(hash: Uint8Array, signature: Uint8Array, publicKey: Uint8Array): boolean
@@ -22,20 +22,15 @@ export interface Curve {
   decompress(compressedKey: Uint8Array): Uint8Array | undefined
 }
 
-/** Functions of a curve that libraries of secp256k1 provide. */
-export type Arithmetic = Pick<Curve, 'sign' | 'verify' | 'recover' | 'publicKeyOf' | 'decompress'>
+/** Functions of a curve that fail without throwing. */
+type Checks = Pick<Curve, 'verify' | 'recover' | 'publicKeyOf' | 'decompress'>
 
 /**
  * Adds checks of lengths and first bytes to the functions of a library: some builds fill up a short hash with bytes of
- * an earlier call. `sign` throws a TypeError for a wrong length. The other functions return undefined or false, also if
- * the library throws.
+ * an earlier call. The functions return undefined or false for a wrong shape, and if the library throws.
  */
-export function checkShapes({ sign, verify, recover, publicKeyOf, decompress }: Arithmetic): Arithmetic {
+export function checkShapes({ verify, recover, publicKeyOf, decompress }: Checks): Checks {
   return {
-    sign: (hash, privateKey) => {
-      if (hash.length !== 32 || privateKey.length !== 32) throw new TypeError('a hash and a private key have 32 bytes')
-      return sign(hash, privateKey)
-    },
     verify: (hash, signature, publicKey) =>
       hash.length === 32 &&
       signature.length === 64 &&
@@ -72,4 +67,15 @@ export function checksumAddress(curve: { keccak256Hex(text: string): string }, a
 /** Returns the Ethereum address of a public key, lower case with `0x`. @see Ethereum yellow paper, appendix F */
 export function addressOfPublicKey(curve: Pick<Curve, 'keccak256Hex'>, publicKey: Uint8Array): string {
   return `0x${curve.keccak256Hex(publicKey.subarray(1)).slice(-40)}`
+}
+
+/** Recovers the address of the key that signed the Keccak-256 hash of a text; undefined if no key can have done so. */
+export function recoverAddress(
+  curve: Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'>,
+  text: string,
+  signature: Uint8Array,
+  recovery: number
+): string | undefined {
+  const publicKey = curve.recover(curve.keccak256(text), signature, recovery)
+  return publicKey && addressOfPublicKey(curve, publicKey)
 }

@@ -12,9 +12,13 @@ export function isInRange(signature: Uint8Array): boolean {
   return [0, 32].every((start) => isBelow(signature, start, ORDER_BYTES) && !isZero(signature, start))
 }
 
-/** Whether s is low. Every signature has a valid twin with n - s, so only the low one is accepted. @see EIP-2 */
+/**
+ * Whether r and s are in the curve's range, and s is low. Every signature has a valid twin with n - s, so only the low
+ * one is accepted.
+ * @see EIP-2
+ */
 export function isLowS(signature: Uint8Array): boolean {
-  return isBelow(signature, 32, HIGH_S_BYTES)
+  return isInRange(signature) && isBelow(signature, 32, HIGH_S_BYTES)
 }
 
 /** Returns the signature with a low s: itself, or a copy with s replaced by n - s. An s out of range stays. */

@@ -1,6 +1,6 @@
 import { decodeBase64url } from './encoding.js'
 import type { Curve } from './curve.js'
-import { isInRange, isLowS } from './ecdsa-signature.js'
+import { isLowS } from './ecdsa-signature.js'
 import { isObject } from './json.js'
 
 /** A well-formed compact JWS. Its signature is not verified yet. */
@@ -56,7 +56,6 @@ export function isPlainEs256kHeader(header: Record<string, unknown>): boolean {
 export function isSignedBy(curve: Pick<Curve, 'sha256' | 'verify'>, jwt: ParsedJwt, publicKey: Uint8Array): boolean {
   return (
     jwt.signature.length === 64 &&
-    isInRange(jwt.signature) &&
     isLowS(jwt.signature) &&
     curve.verify(curve.sha256(jwt.signingInput), jwt.signature, publicKey)
   )

@@ -56,3 +56,28 @@ export function signUpMessages(
   if (credentialJwts.length > 0) return [usual]
   return [usual, `${usual}\nMy credentials are: `, `${usual}\nMy credentials are:`, `${usual}\n`]
 }
+
+/** The accepted forms of a login message. */
+export interface AcceptedForms {
+  domains: readonly string[]
+  dialects: readonly LoginDialect[]
+  /** Credentials of a sign up. Undefined for a login. */
+  credentialJwts: readonly string[] | undefined
+}
+
+/**
+ * Lists the accepted messages over a challenge, the likeliest first: by form, then by domain, because a usual form for
+ * an unusual domain is likelier than the reverse. Their number does not depend on the challenge.
+ */
+export function listAcceptedMessages(forms: AcceptedForms, challenge: string): string[] {
+  const { domains, dialects, credentialJwts } = forms
+  const messagesByDomain = dialects.flatMap((dialect) =>
+    domains.map((domain) =>
+      credentialJwts === undefined
+        ? [loginMessage(domain, challenge, dialect)]
+        : signUpMessages(domain, challenge, credentialJwts, dialect)
+    )
+  )
+  const [firstForms = []] = messagesByDomain
+  return firstForms.flatMap((_, form) => messagesByDomain.flatMap((messages) => messages[form] ?? []))
+}

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { DidAuthError, type RefusalReason } from '../errors.js'
-import { addressOfPublicKey, type Curve } from './curve.js'
+import { recoverAddress, type Curve } from './curve.js'
 import { isInRange, isLowS, toLowS } from './ecdsa-signature.js'
 import { isObject } from './json.js'
 
@@ -28,7 +28,7 @@ export function parseSignature(value: unknown, chainId?: number): RecoverableSig
   const bytes = Buffer.from(value.slice(2, 130), 'hex')
   const recovery = parseRecovery(Number.parseInt(value.slice(130), 16), chainId)
   if (recovery === undefined) throw createRefusal({ check: 'v', expected: '0, 1, 27, 28, or EIP-155 of a known chain' })
-  if (!isInRange(bytes) || !isLowS(bytes)) throw createRefusal({ check: 'r, s', expected: 'in range, with a low s' })
+  if (!isLowS(bytes)) throw createRefusal({ check: 'r, s', expected: 'in range, with a low s' })
   return { bytes, recovery }
 }
 
@@ -47,7 +47,11 @@ function parseRecovery(v: number, chainId: number | undefined): 0 | 1 | undefine
 
 /** Returns the hash that `personal_sign` signs. @see EIP-191, version 0x45 */
 export function hashPersonalMessage(curve: Pick<Curve, 'keccak256'>, message: string): Uint8Array {
-  return curve.keccak256(`\x19Ethereum Signed Message:\n${String(Buffer.byteLength(message))}${message}`)
+  return curve.keccak256(addPrefix(message))
+}
+
+function addPrefix(message: string): string {
+  return `\x19Ethereum Signed Message:\n${String(Buffer.byteLength(message))}${message}`
 }
 
 /** Recovers the address that signed a message with `personal_sign`; undefined if no key can have made the signature. */
@@ -56,8 +60,7 @@ export function recoverPersonalSigner(
   message: string,
   signature: RecoverableSignature
 ): string | undefined {
-  const publicKey = curve.recover(hashPersonalMessage(curve, message), signature.bytes, signature.recovery)
-  return publicKey && addressOfPublicKey(curve, publicKey)
+  return recoverAddress(curve, addPrefix(message), signature.bytes, signature.recovery)
 }
 
 /**

@@ -1,5 +1,3 @@
-import { Buffer } from 'node:buffer'
-import type { Curve } from './curve.js'
 import type { JsonObject } from './json.js'
 
 /** Maximum number of sessions per user. When another is added, the store deletes one. */
@@ -37,11 +35,6 @@ export interface StoredSession extends Session {
   readonly refreshTokenHash: string
   /** The last replaced tokens, at most `MAX_REPLACED_TOKENS`, in any order. */
   readonly replacedTokens: readonly ReplacedToken[]
-}
-
-/** Hashes a refresh token for the store: SHA-256 as base64url. Its 256 random bits need no salt. */
-export function hashRefreshToken(curve: Pick<Curve, 'sha256'>, refreshToken: string): string {
-  return Buffer.from(curve.sha256(refreshToken)).toString('base64url')
 }
 
 /**

@@ -1,5 +1,5 @@
-import type { ChallengeUseStore, QuotaStore, SessionStore, Store, StoreLifecycle } from '../ports.js'
-import { callVerb, forwardVerbs } from './forward-verbs.js'
+import { storeVerbs, type ChallengeUseStore, type QuotaStore, type SessionStore } from '../ports.js'
+import type { Store, StoreLifecycle, StorePart, StoreVerb } from '../ports.js'
 import { memoryStores } from './memory/index.js'
 
 /** Parts of a store. Each may use a different engine, and one object may serve as several parts. */
@@ -19,9 +19,9 @@ export interface StoreParts {
 export function combineStores({ sessions, challengeUses, quotas }: StoreParts): Store {
   const parts = [...new Set<StoreLifecycle>([sessions, challengeUses, quotas])]
   const combined: Store = {
-    ...forwardVerbs('sessions', (verb, args) => callVerb(sessions, verb, args)),
-    ...forwardVerbs('challengeUses', (verb, args) => callVerb(challengeUses, verb, args)),
-    ...forwardVerbs('quotas', (verb, args) => callVerb(quotas, verb, args)),
+    ...forwardVerbs('sessions', sessions),
+    ...forwardVerbs('challengeUses', challengeUses),
+    ...forwardVerbs('quotas', quotas),
     async ping() {
       await Promise.all(parts.map((part) => part.ping()))
     },
@@ -31,4 +31,13 @@ export function combineStores({ sessions, challengeUses, quotas }: StoreParts): 
   }
   if (memoryStores.has(sessions)) memoryStores.add(combined)
   return combined
+}
+
+/** Creates the verbs of a part of a store, which call a store. A new verb of the port then needs no line here. */
+function forwardVerbs<P extends StorePart>(part: P, target: Pick<Store, StoreVerb<P>>): Pick<Store, StoreVerb<P>> {
+  const names: readonly StoreVerb<P>[] = storeVerbs[part]
+  const methods = target as Record<StoreVerb<P>, (...args: unknown[]) => unknown>
+  const verbs = names.map((verb) => [verb, (...args: unknown[]) => methods[verb](...args)])
+  // The object has a function for each name, with its own arguments and result.
+  return Object.fromEntries(verbs) as Pick<Store, StoreVerb<P>>
 }

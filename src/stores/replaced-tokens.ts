@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import { MAX_REPLACED_TOKENS, type ReplacedToken, type Session, type StoredSession } from '../protocol/session.js'
+import { MAX_REPLACED_TOKENS, type ReplacedToken } from '../protocol/session.js'
 
 const HASH_BYTES = 18
 const TIME_BYTES = 6
@@ -18,22 +18,7 @@ export function packReplacedToken(hash: string, replacedAtSeconds: number): Buff
   return record
 }
 
-/** Creates a session with its refresh tokens. Replaced tokens are parsed on first access, which most refreshes skip. */
-export function createStoredSession(
-  session: Session,
-  refreshTokenHash: string,
-  replaced: string,
-  encoding: BufferEncoding
-): StoredSession {
-  return {
-    ...session,
-    refreshTokenHash,
-    get replacedTokens() {
-      return parseReplacedTokens(Buffer.from(replaced, encoding))
-    }
-  }
-}
-
+/** Parses the replaced tokens of a session. Most refreshes do not need them, so stores parse them on first access. */
 export function parseReplacedTokens(bytes: Buffer): ReplacedToken[] {
   // The record size is a multiple of 3 bytes, so one call can encode all records, in a third of the time.
   const text = bytes.toString('base64url')

@@ -16,7 +16,7 @@ export function limitStoreTime(store: Store): (deadline?: Deadline) => Store {
     const run = store[name].bind(store) as (...args: unknown[]) => Promise<unknown>
     async function call(this: { deadline: Deadline }, ...args: unknown[]): Promise<unknown> {
       try {
-        return await this.deadline.within(limitMilliseconds.storeVerb / 1000, () => run(...args), expired)
+        return await this.deadline.within(limitMilliseconds.storeVerb / 1000, run.bind(undefined, ...args), expired)
       } catch (cause) {
         if (cause instanceof DidAuthError && cause.code === 'ERR_BUSY') throw cause
         throw new DidAuthError('ERR_STORE', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })

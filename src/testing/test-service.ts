@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { bytesToHex } from '@noble/hashes/utils.js'
 import { pureCurve } from '../adapters/curve-pure.js'
-import { es256kSigner, issueJwt } from '../adapters/es256k-signer.js'
+import { es256kSigner, issueJwt } from '../adapters/service-key.js'
 import { consoleLogger } from '../adapters/reports.js'
 import { systemClock } from '../time.js'
 import type { Clock, Logger, Signer } from '../ports.js'

@@ -14,8 +14,7 @@ import pg from 'pg'
 import { postgresStore } from '../../src/stores/postgres/index.js'
 import { packReplacedToken } from '../../src/stores/replaced-tokens.js'
 import { postgresDialect } from '../../src/stores/sql/dialect.js'
-import { computeRowKey } from '../../src/stores/sql/tables.js'
-import { sessionStatements } from '../../src/stores/sql/session-verbs.js'
+import { computeRowKey, sessionStatements } from '../../src/stores/sql/session-verbs.js'
 import type { Store } from '../../src/ports.js'
 import {
   createCharge,

@@ -1,14 +1,21 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
+import { loadCurve } from '../../src/adapters/curve.js'
 import { DidAuthError } from '../../src/errors.js'
-import type { Tokens } from '../../src/flows/issue-tokens.js'
 import { logIn } from '../../src/flows/log-in.js'
 import { logOut } from '../../src/flows/manage-sessions.js'
-import type { refreshTokens } from '../../src/flows/refresh-tokens.js'
+import { hashRefreshToken, type refreshTokens, type Tokens } from '../../src/flows/tokens.js'
 import { refusal } from '../support/fixtures/refusal.js'
-import { client, createFlowParts, type FlowParts, createLoggedIn, signLogin, decodePayload } from './flow-parts.js'
 import { createNumberedWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
+import { client, createFlowParts, type FlowParts, createLoggedIn, signLogin, decodePayload } from './flow-parts.js'
 
 const wallet = createNumberedWallet(1)
+
+describe('hashRefreshToken', () => {
+  it('returns SHA-256 as base64url', async () => {
+    // FIPS 180-4: SHA-256 of "abc".
+    expect(hashRefreshToken(await loadCurve(), 'abc')).toBe('ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0')
+  })
+})
 
 let parts: FlowParts
 let first: Tokens

@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
-import { refreshTokens } from '../../src/flows/refresh-tokens.js'
+import { refreshTokens } from '../../src/flows/tokens.js'
 import { refusal } from '../support/fixtures/refusal.js'
-import { client, createFlowParts, createLoggedIn, decodePayload, type FlowParts } from './flow-parts.js'
 import { createNumberedWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
+import { client, createFlowParts, createLoggedIn, decodePayload, type FlowParts } from './flow-parts.js'
 
 const { did } = createNumberedWallet(1)
 const KEY = 'k'.repeat(22)

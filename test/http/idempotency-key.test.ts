@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
-import { readIdempotencyKey } from '../../src/http/read-request.js'
+import { readIdempotencyKey } from '../../src/http/refresh.js'
 import { createCookieHeader, setCookies, readCookieTokens } from '../support/servers/app-client.js'
 import { refusal } from '../support/fixtures/refusal.js'
 import { testApp } from '../support/servers/test-app.js'

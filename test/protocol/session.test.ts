@@ -1,23 +1,12 @@
 import { describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
-import { loadCurve } from '../../src/adapters/curve.js'
 import {
-  hashRefreshToken,
   judgeRefresh,
   MAX_REPLACED_TOKENS,
   MAX_SESSIONS_PER_DID,
   type RefreshVerdict,
   type StoredSession
 } from '../../src/protocol/session.js'
-
-const curve = await loadCurve()
-
-describe('hashRefreshToken', () => {
-  it('returns SHA-256 as base64url', () => {
-    // FIPS 180-4: SHA-256 of "abc".
-    expect(hashRefreshToken(curve, 'abc')).toBe('ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0')
-  })
-})
 
 describe('the limits of sessions', () =>
   it('are 50 sessions per user and 16 replaced tokens per session', () =>

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import type { Store } from '../../src/ports.js'
-import { runAsClient } from '../../src/current-client.js'
+import { currentClient } from '../../src/current-client.js'
 import { openPostgresStore, type PostgresStoreOptions } from '../../src/stores/postgres/postgres-store.js'
 import { getPostgresCode } from '../../src/stores/postgres/index.js'
 import {
@@ -111,10 +111,7 @@ describe('a PostgreSQL store with many waiting verbs of one client network', () 
     const chargeAs = (network: string, key: string): Promise<unknown> =>
       new Promise((resolve) => {
         const client = { network, isGone: () => false }
-        runAsClient(
-          () => client,
-          () => resolve(catchCode(store.chargeQuota(createCharge({ key }))))
-        )
+        currentClient.run(client, () => resolve(catchCode(store.chargeQuota(createCharge({ key })))))
       })
     let floods = 0
     const flood = Array.from({ length: 400 }, async (_, index) => {

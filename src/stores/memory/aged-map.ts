@@ -2,38 +2,32 @@
  * A Map with fast access to its oldest entry. `map.entries().next()` skips the gaps of deleted entries on every call,
  * which takes milliseconds in a Map of a million entries. This class remembers its position and skips each gap once.
  */
-export class AgedMap<V> {
-  readonly #entries = new Map<string, V>()
+export class AgedMap<V> extends Map<string, V> {
   /** Iterator at which the search for the oldest entry continues. */
   #walk: MapIterator<[string, V]> | undefined
   #oldest: [key: string, value: V] | undefined
   /** Entries that were set or deleted since the walk began. */
   #changes = 0
 
-  get size(): number {
-    return this.#entries.size
-  }
-
-  get(key: string): V | undefined {
-    return this.#entries.get(key)
-  }
-
   /** Sets an entry and makes it the newest, also if the key already exists. */
-  set(key: string, value: V): void {
+  override set(key: string, value: V): this {
     this.delete(key)
-    this.#entries.set(key, value)
+    super.set(key, value)
     this.#endStaleWalk()
+    return this
   }
 
-  delete(key: string): void {
+  override delete(key: string): boolean {
     if (this.#oldest?.[0] === key) this.#oldest = undefined
-    if (this.#entries.delete(key)) this.#endStaleWalk()
+    const isDeleted = super.delete(key)
+    if (isDeleted) this.#endStaleWalk()
+    return isDeleted
   }
 
   /** Returns the entry that was set first. */
   findOldest(): [key: string, value: V] | undefined {
-    while (this.#oldest === undefined && this.#entries.size > 0) {
-      this.#walk ??= this.#entries.entries()
+    while (this.#oldest === undefined && this.size > 0) {
+      this.#walk ??= this.entries()
       const step = this.#walk.next()
       if (step.done !== true) this.#oldest = step.value
       // An iterator that has reached the end never returns entries that are added later.
@@ -45,7 +39,7 @@ export class AgedMap<V> {
   /** Drops an idle iterator. It would prevent garbage collection of all hash tables that the Map has replaced since. */
   #endStaleWalk(): void {
     this.#changes += 1
-    if (this.#changes <= this.#entries.size >> 2) return
+    if (this.#changes <= this.size >> 2) return
     this.#walk = undefined
     this.#changes = 0
   }

@@ -1,10 +1,8 @@
 import type { ChallengeFlow, ChallengeUseStore, Store } from '../../ports.js'
 import { USES_OUTLIVE_WINDOW_SECONDS } from '../../protocol/challenge.js'
-import { readField } from '../../protocol/json.js'
-import { callVerb, forwardVerbs } from '../forward-verbs.js'
 import { SweepClock } from '../sweep-clock.js'
 import { createMemoryQuotas } from './memory-quotas.js'
-import { MemorySessions } from './memory-sessions.js'
+import { createMemorySessions } from './memory-sessions.js'
 
 /** Bounds of a memory store. */
 export interface MemoryStoreOptions {
@@ -31,15 +29,8 @@ export const memoryStores = new WeakSet()
 export function memoryStore(options: MemoryStoreOptions = {}): Store {
   const { maxSessions = 1_000_000, maxChallengeUses = 1_000_000, maxQuotas = 100_000, monotonicSeconds } = options
   const clock = new SweepClock(monotonicSeconds)
-  const sessionsByService = new Map<string, MemorySessions>()
-  const getSessions = (service: string): MemorySessions => {
-    const sessions = sessionsByService.get(service) ?? new MemorySessions(maxSessions, clock)
-    sessionsByService.set(service, sessions)
-    return sessions
-  }
-  // Each verb runs synchronously to its end, and is therefore atomic.
   const store: Store = {
-    ...forwardVerbs('sessions', async (verb, args) => callVerb(getSessions(readService(args[0])), verb, args)),
+    ...createMemorySessions(maxSessions, clock),
     ...createChallengeUses(maxChallengeUses, clock),
     ...createMemoryQuotas(maxQuotas),
     // Memory is always available, and there is nothing to release.
@@ -48,11 +39,6 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
   }
   memoryStores.add(store)
   return store
-}
-
-/** Reads the service from the first argument of a verb: the service itself, or an object that contains it. */
-function readService(argument: unknown): string {
-  return String(readField(argument, 'service') ?? argument)
 }
 
 type Window = { expiresAtSeconds: number; countsByUser: Map<string, Record<ChallengeFlow, number>> }

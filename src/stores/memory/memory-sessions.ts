@@ -4,20 +4,33 @@ import { canonicalDid } from '../../protocol/did.js'
 import type { JsonObject } from '../../protocol/json.js'
 import { judgeRefresh, MAX_SESSIONS_PER_DID } from '../../protocol/session.js'
 import type { RefreshVerdict, Session, StoredSession } from '../../protocol/session.js'
-import { packReplacedToken, REPLACED_BYTES, createStoredSession } from '../replaced-tokens.js'
+import { packReplacedToken, parseReplacedTokens, REPLACED_BYTES } from '../replaced-tokens.js'
 import type { SweepClock } from '../sweep-clock.js'
 import { AgedMap } from './aged-map.js'
 
 /** Maximum number of expired sessions that are deleted when one is created, so that there is never a long pause. */
 const PURGED_AT_ONCE = 2
 
-/** Verbs of sessions that run synchronously, and are therefore atomic. */
-type SynchronousSessions = {
-  readonly [V in keyof SessionStore]: (...args: Parameters<SessionStore[V]>) => Awaited<ReturnType<SessionStore[V]>>
+/** Creates the sessions of a memory store, which are bounded for each service. */
+export function createMemorySessions(maxSessions: number, clock: SweepClock): SessionStore {
+  const sessionsByService = new Map<string, ServiceSessions>()
+  const of = (service: string): ServiceSessions => {
+    const sessions = sessionsByService.get(service) ?? new ServiceSessions(maxSessions, clock)
+    sessionsByService.set(service, sessions)
+    return sessions
+  }
+  return {
+    createSession: async (session) => of(session.service).createSession(session),
+    findSession: async (service, ...args) => of(service).findSession(...args),
+    rotateRefreshToken: async (rotation) => of(rotation.service).rotateRefreshToken(rotation),
+    endSession: async (service, ...args) => of(service).endSession(...args),
+    revokeSessions: async (service, ...args) => of(service).revokeSessions(...args),
+    listSessions: async (service, ...args) => of(service).listSessions(...args)
+  }
 }
 
-/** Sessions of one service. */
-export class MemorySessions implements SynchronousSessions {
+/** Sessions of one service. Each verb runs synchronously to its end, and is therefore atomic. */
+class ServiceSessions {
   readonly #maxSessions: number
   readonly #clock: SweepClock
   /** Sessions by id, in the order of creation. They are evicted first, so that new DIDs evict no returning user. */
@@ -56,7 +69,7 @@ export class MemorySessions implements SynchronousSessions {
     return evicted
   }
 
-  findSession(_service: string, sessionId: string): StoredSession | undefined {
+  findSession(sessionId: string): StoredSession | undefined {
     const record = this.#findRecord(sessionId)
     return record && toStoredSession(record)
   }
@@ -80,20 +93,20 @@ export class MemorySessions implements SynchronousSessions {
     return verdict
   }
 
-  endSession(_service: string, sessionId: string, state: 'loggedOut' | 'revoked', nowSeconds: number): boolean {
+  endSession(sessionId: string, state: 'loggedOut' | 'revoked', nowSeconds: number): boolean {
     const record = this.#findRecord(sessionId)
     if (record === undefined || !isActive(record, nowSeconds)) return false
     record.state = state
     return true
   }
 
-  revokeSessions(_service: string, user: string, nowSeconds: number): number {
+  revokeSessions(user: string, nowSeconds: number): number {
     const active = this.#listActive(user, nowSeconds)
     for (const record of active) record.state = 'revoked'
     return active.length
   }
 
-  listSessions(_service: string, user: string, nowSeconds: number): Session[] {
+  listSessions(user: string, nowSeconds: number): Session[] {
     return this.#listActive(user, nowSeconds).map(toSession)
   }
 
@@ -173,5 +186,12 @@ function toSession({ sessionId, did, state, tokenClaims, ...times }: SessionReco
 }
 
 function toStoredSession(record: SessionRecord): StoredSession {
-  return createStoredSession(toSession(record), record.refreshTokenHash, record.replaced, 'latin1')
+  const { refreshTokenHash, replaced } = record
+  return {
+    ...toSession(record),
+    refreshTokenHash,
+    get replacedTokens() {
+      return parseReplacedTokens(Buffer.from(replaced, 'latin1'))
+    }
+  }
 }

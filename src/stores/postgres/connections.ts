@@ -1,5 +1,5 @@
 import { ConcurrencyLimiter } from '../../adapters/concurrency-limiter.js'
-import { getCurrentClient, trackClients } from '../../current-client.js'
+import { clientTracking, currentClient } from '../../current-client.js'
 import { DidAuthError } from '../../errors.js'
 import type { Client } from '../../ports.js'
 import { isObject } from '../../protocol/json.js'
@@ -117,7 +117,7 @@ export class PooledConnections {
     // A network alone may use all connections: a verb is short, and the next turn is that of another network.
     this.#limiter = new ConcurrencyLimiter({ ...limits, networkShare: 1 })
     this.#waitingMilliseconds = waitingMilliseconds
-    trackClients()
+    clientTracking.isOn = true
     // The pool drops an idle connection that breaks. Without a listener, the event would end the process.
     if (!poolsWithListener.has(pool)) pool.on('error', ignore)
     poolsWithListener.add(pool)
@@ -177,7 +177,7 @@ export class PooledConnections {
 
   /** Waits until the verb may request a connection. @returns a function that lets the next verb request one */
   async #waitForTurn(): Promise<() => void> {
-    const client = getCurrentClient()
+    const client = currentClient.getStore()
     const waitedBefore = client && this.#waitedMilliseconds.get(client)
     const requestMilliseconds = WAITS_PER_REQUEST * this.#waitingMilliseconds
     const startedAt = performance.now()

@@ -199,6 +199,20 @@ export class PostgresDatabase {
   }
 }
 
+/** Creates a query whose statements are transactions. Before the first one, `open` prepares the tables. */
+export function createStatementQuery(
+  database: PostgresDatabase,
+  open: () => Promise<unknown>,
+  options: RepeatOptions
+): SqlQuery {
+  let isOpen = false
+  return async (statement, values) => {
+    if (!isOpen) await database.inTime(open())
+    isOpen = true
+    return database.query(statement, values, options)
+  }
+}
+
 /** Sends each statement only after the previous one is answered, unless the connection is pipelined. */
 function sendInOrder(client: PostgresClient & { pipeline?: unknown }, run: SqlQuery): SqlQuery {
   if (client.pipeline === true) return run

@@ -1,11 +1,12 @@
 import { createLazy } from '../../lazy.js'
 import type { Store } from '../../ports.js'
-import { postgresDialect, type Dialect } from '../sql/dialect.js'
-import type { RunVerb, SqlQuery, StoreQuery } from '../sql/query.js'
+import { postgresDialect } from '../sql/dialect.js'
+import { createRun, type StoreQuery } from '../sql/query.js'
 import { createSqlStore, type SweepTimes } from '../sql/sql-store.js'
 import { createTables } from '../sql/tables.js'
 import { migratePostgres, type PostgresMigration, type PostgresMigrationOptions } from './migrate-postgres.js'
-import { PostgresDatabase, type PostgresDatabaseOptions, type RepeatOptions } from './postgres-database.js'
+import { createStatementQuery, PostgresDatabase } from './postgres-database.js'
+import type { PostgresDatabaseOptions, RepeatOptions } from './postgres-database.js'
 import type { PostgresPool } from './connections.js'
 import { QUOTA_TABLES, createQuotaTable } from './quota-table.js'
 
@@ -86,17 +87,10 @@ export function openPostgresStore(
   const database = source instanceof PostgresDatabase ? source : new PostgresDatabase(source, options)
   /** Migrates or checks the tables, in the first verb. If the database is unavailable, the next verb tries again. */
   const open = createLazy(() => migratePostgres(database, MIGRATIONS, { ...SCHEMA, mode: migrate ? 'apply' : 'check' }))
-  let isOpen = false
-  const createQuery = (options: RepeatOptions): StoreQuery => {
-    const query: SqlQuery = async (statement, values) => {
-      if (!isOpen) await database.inTime(open())
-      isOpen = true
-      return database.query(statement, values, options)
-    }
-    return Object.assign(query, { dialect: postgresDialect })
-  }
+  const createQuery = (options: RepeatOptions): StoreQuery =>
+    Object.assign(createStatementQuery(database, open, options), { dialect: postgresDialect })
   const [repeatable, single] = [createQuery({ isRepeatable: true }), createQuery({})]
-  const run: RunVerb<Dialect> = (verb, ...args) => verb.run(verb.isRepeatable ? repeatable : single, ...args)
+  const run = createRun(repeatable, single)
   const bounds = { sessions: maxSessions, challengeUses: maxChallengeUses }
   const quotas = createQuotaTable(repeatable, maxQuotas)
   const close = async (): Promise<void> => {

@@ -1,7 +1,7 @@
 import type { QuotaCharge } from '../../ports.js'
 import { postgresDialect } from '../sql/dialect.js'
 import { createStatements, type SqlQuery } from '../sql/query.js'
-import { computeRowKey } from '../sql/tables.js'
+import { computeRowKey } from '../sql/session-verbs.js'
 import type { SqlEngine } from '../sql/sql-store.js'
 
 /** Tables of quotas, one for each kind, so that quotas of strangers cannot displace those of users. */

@@ -3,7 +3,7 @@ import { canonicalDid } from '../../protocol/did.js'
 import type { JsonObject } from '../../protocol/json.js'
 import { judgeRefresh, MAX_REPLACED_TOKENS, MAX_SESSIONS_PER_DID } from '../../protocol/session.js'
 import type { RefreshVerdict, Session, StoredSession } from '../../protocol/session.js'
-import { packReplacedToken, REPLACED_BYTES, createStoredSession } from '../replaced-tokens.js'
+import { packReplacedToken, parseReplacedTokens, REPLACED_BYTES } from '../replaced-tokens.js'
 import type { SweepClock } from '../sweep-clock.js'
 import { createRedisScript, type RedisConnection } from './redis-connection.js'
 import { createSessionsKey, toUserId, type toUserTag } from './redis-keys.js'
@@ -217,7 +217,13 @@ function toJson(claims: JsonObject | undefined): string {
 
 function parseStoredSession(sessionId: string, record: string): StoredSession {
   const { session, hash, replaced } = parseSession(sessionId, record)
-  return createStoredSession(session, hash, replaced, 'base64url')
+  return {
+    ...session,
+    refreshTokenHash: hash,
+    get replacedTokens() {
+      return parseReplacedTokens(Buffer.from(replaced, 'base64url'))
+    }
+  }
 }
 
 function parseSession(sessionId: string, record: string) {

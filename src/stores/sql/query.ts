@@ -66,6 +66,11 @@ export function verb<D, A extends readonly unknown[], R>(
 /** Runs a verb, in this thread or in another. */
 export type RunVerb<D> = <A extends readonly unknown[], R>(verb: SqlVerb<D, A, R>, ...args: A) => Promise<R>
 
+/** Creates the function that runs verbs in this thread. `single` never repeats a statement. */
+export function createRun<D>(repeatable: VerbQuery<D>, single: VerbQuery<D>): RunVerb<D> {
+  return (verb, ...args) => verb.run(verb.isRepeatable ? repeatable : single, ...args)
+}
+
 /** Collects the verbs that modules export, by name, for threads: a message contains the name of a verb. */
 export function collectVerbs<D>(...modules: readonly object[]): ReadonlyMap<string, SqlVerb<D>> {
   const isVerb = (value: unknown): value is SqlVerb<D> => typeof value === 'object' && value !== null && 'run' in value

@@ -1,15 +1,19 @@
 import { Buffer } from 'node:buffer'
+import { createHash } from 'node:crypto'
 import type { NewSession, Rotation } from '../../ports.js'
+import { canonicalDid } from '../../protocol/did.js'
 import type { JsonObject } from '../../protocol/json.js'
 import { judgeRefresh, MAX_SESSIONS_PER_DID } from '../../protocol/session.js'
-import type { RefreshVerdict } from '../../protocol/session.js'
-import { packReplacedToken, REPLACED_BYTES } from '../replaced-tokens.js'
+import type { RefreshVerdict, Session, StoredSession } from '../../protocol/session.js'
+import { packReplacedToken, parseReplacedTokens, REPLACED_BYTES } from '../replaced-tokens.js'
 import type { Dialect } from './dialect.js'
 import { createPerDialect, createStatements, verb, type SqlRow, type StoreQuery } from './query.js'
-import { parseStoredSession, STATES } from './rows.js'
-import { computeRowKey, computeUserKey } from './tables.js'
 
 const SECONDS_PER_DAY = 86_400
+const KEY_BYTES = 16
+
+/** States of a session. A row stores the index. */
+const STATES = ['active', 'loggedOut', 'revoked'] as const
 
 /** LIMIT that stands for "all", for which SQLite and PostgreSQL have no common syntax. No user has so many sessions. */
 const NO_LIMIT = 1_000_000
@@ -161,4 +165,39 @@ function toDay(seconds: number): number {
 
 function toBytes(hash: string): Buffer {
   return Buffer.from(hash, 'base64url')
+}
+
+/** Computes the key of a row: 16 bytes of SHA-256 over service and name. Services never share a key. */
+export function computeRowKey(service: string, name: string): Buffer {
+  // A serviceUrl contains no line feed, so different inputs never give the same text.
+  return createHash('sha256').update(`${service}\n${name}`).digest().subarray(0, KEY_BYTES)
+}
+
+/** Computes the key of a user. All spellings of a DID have the same key. */
+export function computeUserKey(service: string, did: string): Buffer {
+  return computeRowKey(service, canonicalDid(did))
+}
+
+/** Parses a session from a row. PostgreSQL may return numbers as text. */
+export function parseSession(row: SqlRow): Session {
+  return {
+    sessionId: String(row.session_id),
+    did: String(row.did),
+    state: STATES[Number(row.state)] ?? 'revoked',
+    tokenClaims: typeof row.token_claims === 'string' ? (JSON.parse(row.token_claims) as JsonObject) : undefined,
+    createdAtSeconds: Number(row.created_at),
+    rotatedAtSeconds: Number(row.rotated_at),
+    expiresAtSeconds: Number(row.expires_at)
+  }
+}
+
+/** Parses a session with its refresh tokens from a row, in which tokens are hexadecimal digits. */
+export function parseStoredSession(row: SqlRow): StoredSession {
+  return {
+    ...parseSession(row),
+    refreshTokenHash: Buffer.from(String(row.token_hash), 'hex').toString('base64url'),
+    get replacedTokens() {
+      return parseReplacedTokens(Buffer.from(String(row.replaced), 'hex'))
+    }
+  }
 }

@@ -1,10 +1,8 @@
-import type { QuotaStore, Store, StoreVerb } from '../../ports.js'
+import type { QuotaStore, Store } from '../../ports.js'
 import { USES_OUTLIVE_WINDOW_SECONDS } from '../../protocol/challenge.js'
 import { SweepClock } from '../sweep-clock.js'
-import { forwardVerbs } from '../forward-verbs.js'
 import type { Dialect } from './dialect.js'
-import type { RunVerb, SqlVerb } from './query.js'
-import { parseSession, parseStoredSession } from './rows.js'
+import type { RunVerb } from './query.js'
 import * as sessionVerbs from './session-verbs.js'
 import * as storeVerbs from './store-verbs.js'
 import type { FullTables, TableBounds } from './store-verbs.js'
@@ -43,22 +41,22 @@ export type SweepTimes = { readonly clock?: SweepClock; readonly graceSeconds?: 
 export function createSqlStore(engine: SqlEngine, times?: SweepTimes): Store {
   const { run, quotas } = engine
   const upkeep = new Upkeep(engine, times)
-  const bySession: Readonly<Record<StoreVerb<'sessions'>, SqlVerb<Dialect>>> = sessionVerbs
   return {
-    ...forwardVerbs('sessions', (name, args) => run(bySession[name], ...(args as never[]))),
     async createSession(session) {
       upkeep.runIfDue(session.nowSeconds)
       return run(sessionVerbs.createSession, session, (await upkeep.findFullTables()).sessions)
     },
     async findSession(service, sessionId) {
       const row = await run(sessionVerbs.findSession, service, sessionId)
-      return row && parseStoredSession(row)
+      return row && sessionVerbs.parseStoredSession(row)
     },
     rotateRefreshToken(rotation) {
       upkeep.runIfDue(rotation.nowSeconds)
       return run(sessionVerbs.rotateRefreshToken, rotation)
     },
-    listSessions: async (...args) => (await run(sessionVerbs.listSessions, ...args)).map(parseSession),
+    endSession: (...args) => run(sessionVerbs.endSession, ...args),
+    revokeSessions: (...args) => run(sessionVerbs.revokeSessions, ...args),
+    listSessions: async (...args) => (await run(sessionVerbs.listSessions, ...args)).map(sessionVerbs.parseSession),
     countChallengeUses: (key) => run(storeVerbs.countChallengeUses, key),
     async consumeChallenge(use) {
       upkeep.runIfDue(use.nowSeconds, use)

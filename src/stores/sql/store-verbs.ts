@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { ChallengeFlow, ChallengeUse, ChallengeUseKey } from '../../ports.js'
 import type { Dialect } from './dialect.js'
 import { createPerDialect, createStatements, verb, type StoreQuery } from './query.js'
-import { computeUserKey } from './tables.js'
+import { computeUserKey } from './session-verbs.js'
 
 const TABLE = 'did_auth_challenge_uses'
 const USE_CONDITION = 'user_key = $1 AND challenge_window = $2'

@@ -1,6 +1,3 @@
-import { createHash } from 'node:crypto'
-import type { Buffer } from 'node:buffer'
-import { canonicalDid } from '../../protocol/did.js'
 import type { Dialect } from './dialect.js'
 
 /**
@@ -51,16 +48,3 @@ export const createTables = ({ words }: Pick<Dialect, 'words'>): readonly string
   'CREATE INDEX did_auth_challenge_uses_by_end ON did_auth_challenge_uses (expires_at)',
   `INSERT INTO did_auth_numbers (name, number) VALUES ('usesForgottenUntil', 0), ('pings', 0)`
 ]
-
-const KEY_BYTES = 16
-
-/** Computes the key of a row: 16 bytes of SHA-256 over service and name. Services never share a key. */
-export function computeRowKey(service: string, name: string): Buffer {
-  // A serviceUrl contains no line feed, so different inputs never give the same text.
-  return createHash('sha256').update(`${service}\n${name}`).digest().subarray(0, KEY_BYTES)
-}
-
-/** Computes the key of a user. All spellings of a DID have the same key. */
-export function computeUserKey(service: string, did: string): Buffer {
-  return computeRowKey(service, canonicalDid(did))
-}

@@ -1,15 +1,25 @@
+import { Buffer } from 'node:buffer'
 import { createHmac } from 'node:crypto'
 import { DidAuthError } from '../errors.js'
-import { replaceClaims } from '../protocol/access-token.js'
-import type { Client } from '../ports.js'
+import { createAccessTokenPayload, replaceClaims, RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
+import type { AuthenticatedUser, Client, Curve } from '../ports.js'
 import type { JsonObject } from '../protocol/json.js'
-import { hashRefreshToken, isTokenOf, judgeRefresh, type StoredSession } from '../protocol/session.js'
-import { issueAccessToken, createRefreshToken, computeSessionEnd, type Tokens } from './issue-tokens.js'
+import { isTokenOf, judgeRefresh, type Session, type StoredSession } from '../protocol/session.js'
 import type { Parts } from './parts.js'
 import { isRefusal, runBusinessLogic } from './run-business-logic.js'
-import { assertStillInControl, getController, identifyUser, type ProvedUser } from './user.js'
+import { identifySessionUser, type ProvedUser } from './user.js'
 
 const REFRESH_TOKEN = /^([A-Za-z0-9_-]{1,64})\.[A-Za-z0-9_-]{43}$/
+const SECRET_BYTES = 32
+const TOKEN_ID_BYTES = 16
+
+/** The tokens that a client receives. */
+export interface Tokens {
+  accessToken: string
+  refreshToken: string
+  /** Lifetime of the refresh token in seconds. */
+  refreshTokenSeconds: number
+}
 
 type RefreshParts = Omit<Parts, 'credentialVerifier' | 'disclosureRequests' | 'quotas' | 'scheduler'>
 
@@ -29,9 +39,10 @@ export async function refreshTokens(
   const { refreshToken, idempotencyKey, client } = request
   const { presented, session } = await findPresentedSession(parts, refreshToken)
   const { sessionId } = session
-  const next = createRefreshToken(parts, sessionId, deriveSuccessor(settings, presented.token, idempotencyKey))
   const nowSeconds = parts.clock.nowSeconds()
-  const nextExpiresAtSeconds = computeSessionEnd(settings, session.createdAtSeconds, nowSeconds)
+  const secret = deriveSuccessor(settings, presented.token, idempotencyKey)
+  const next = createRefreshToken(parts, session, nowSeconds, secret)
+  const nextExpiresAtSeconds = next.expiresAtSeconds
   const hashes = { presentedHash: presented.hash, nextHash: next.hash }
   const refresh = { ...hashes, nowSeconds, graceSeconds: settings.refreshReuseGraceSeconds }
   // A preview, so that a refused refresh neither runs business logic nor signs. The store decides atomically below.
@@ -40,11 +51,9 @@ export async function refreshTokens(
   if (!mayRefresh && preview !== 'reused') throw createRefusal('session', preview)
   if (nextExpiresAtSeconds <= nowSeconds) throw createRefusal('session', 'ended')
 
-  const identity = identifyUser(parts.curve, session.did)
-  const user = { ...identity, address: getController(settings, session.tokenClaims, identity.address) }
-  if (mayRefresh) await assertStillInControl(parts, user, session, client)
-  const tokenClaims = mayRefresh ? await decideClaims(parts, user, session) : session.tokenClaims
-  const accessToken = mayRefresh ? await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds) : ''
+  const user = mayRefresh ? await identifySessionUser(parts, session, client) : undefined
+  const tokenClaims = user ? await decideClaims(parts, user, session) : session.tokenClaims
+  const accessToken = user ? await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds) : ''
   const service = settings.serviceUrl
   const verdict = await store.rotateRefreshToken({ service, sessionId, ...refresh, tokenClaims, nextExpiresAtSeconds })
   if (mayRefresh && (verdict === 'rotate' || verdict === 'repeated')) {
@@ -75,6 +84,43 @@ export async function findPresentedSession(
   if (session === undefined) throw createRefusal('session', 'unknown')
   if (!isTokenOf(session, presented.hash)) throw createRefusal('secret', 'unknown')
   return { presented, session }
+}
+
+/** Signs an access token for a session. @throws DidAuthError ERR_SIGNER */
+export async function issueAccessToken(
+  parts: Pick<Parts, 'settings' | 'random' | 'serviceKey' | 'deadline' | 'verifiedTokens'>,
+  user: ProvedUser,
+  session: { sessionId: string; tokenClaims: JsonObject | undefined },
+  nowSeconds: number
+): Promise<string> {
+  const { settings, random, serviceKey, deadline, verifiedTokens } = parts
+  const { serviceDid: iss, serviceUrl: aud, accessTokenSeconds } = settings
+  const ids = { iss, aud, sub: user.did, jti: random.id(TOKEN_ID_BYTES), sid: session.sessionId }
+  const claims = createAccessTokenPayload(ids, nowSeconds, accessTokenSeconds, session.tokenClaims)
+  const token = await serviceKey.issueJwt(claims, deadline)
+  verifiedTokens.set(token, { claims, canonicalDid: user.canonicalDid, address: user.address })
+  return token
+}
+
+/** Hashes a refresh token for the store: SHA-256 as base64url. Its 256 random bits need no salt. */
+export function hashRefreshToken(curve: Pick<Curve, 'sha256'>, refreshToken: string): string {
+  return Buffer.from(curve.sha256(refreshToken)).toString('base64url')
+}
+
+/**
+ * Creates a refresh token of a session, `<sessionId>.<secret>`.
+ * @returns the token, the hash under which it is stored, and its expiry in seconds since the Unix epoch
+ */
+export function createRefreshToken(
+  { curve, random, settings }: Pick<Parts, 'curve' | 'random' | 'settings'>,
+  { sessionId, createdAtSeconds }: Pick<Session, 'sessionId' | 'createdAtSeconds'>,
+  nowSeconds: number,
+  secret = random.id(SECRET_BYTES)
+): { token: string; hash: string; expiresAtSeconds: number } {
+  const { sessionSeconds, absoluteSessionSeconds } = settings
+  const token = `${sessionId}.${secret}`
+  const expiresAtSeconds = Math.min(nowSeconds + sessionSeconds, createdAtSeconds + absoluteSessionSeconds)
+  return { token, hash: hashRefreshToken(curve, token), expiresAtSeconds }
 }
 
 /** Derives the secret of the next token, equal for equal `Idempotency-Key`s; undefined if the request has no key. */
@@ -118,4 +164,21 @@ async function decideClaims(
     }
     throw error
   }
+}
+
+/** Issues a user's token for another service. @throws DidAuthError ERR_RESOURCE @see RFC 9068, section 2.2 */
+export async function issueResourceToken(
+  { settings, clock, random, resourceKeys }: Pick<Parts, 'settings' | 'clock' | 'random' | 'resourceKeys'>,
+  { claims: { nbf: _nbf, use: _use, ctl: _ctl, ...userClaims } }: AuthenticatedUser,
+  resource: unknown
+): Promise<{ accessToken: string; expiresIn: number }> {
+  const { resources, serviceUrl: iss } = settings
+  if (typeof resource !== 'string' || !resources.includes(resource)) {
+    throw new DidAuthError('ERR_RESOURCE', { reason: { check: 'resource', expected: resources, option: 'resources' } })
+  }
+  const iat = clock.nowSeconds()
+  const times = { exp: iat + RESOURCE_TOKEN_SECONDS, iat }
+  const tokenClaims = { iss, aud: resource, client_id: iss, jti: random.id(TOKEN_ID_BYTES), ...times }
+  const accessToken = await resourceKeys.sign({ ...(userClaims as JsonObject), ...tokenClaims })
+  return { accessToken, expiresIn: RESOURCE_TOKEN_SECONDS }
 }
