@@ -33,6 +33,9 @@ export type { RefusalReason } from './errors.js'
 export { findErrorCode, type ErrorAnswer, type ErrorAnswerOptions } from './error-answer.js'
 export type { Clock, Logger, QuotaCharge, QuotaStore, ResourceIssuer } from './ports.js'
 
+// Networks of DIDs.
+export { defaultNetworks } from './config/options.js'
+
 // Stores and further SQL tables in the library's database. The connection to PostgreSQL is in `stores/postgres`.
 export { limitStoreTime } from './stores/with-deadline.js'
 export { postgresDialect, sqliteDialect, type Dialect } from './stores/sql/dialect.js'
