@@ -24,7 +24,7 @@ const USAGE = `  auth    starts the authentication server (port 3000)
           creates a new PRIVATE_KEY, CHALLENGE_SECRET and RESOURCE_KEY for .env
   doctor [<url>] [--origin <origin>]… [--server <name>] [--json]
           finds problems of the environment, or of a running service
-  conformance <url> [--protected <path>] [--domain <domain>] [--sign-up] [--wait <seconds>] [--json]
+  conformance <url> [--protected <path>] [--domain <domain>] [--sign-up] [--wait <seconds>] [--origin <origin>]… [--json]
           checks whether a service follows the rules of this protocol
   conformance --siwe <url> [--siwe-nonce-path <path>] [--siwe-verify-path <path>] [--domain <domain>] [--json]
           checks any backend of EIP-4361 that has /nonce and /verify below the URL`

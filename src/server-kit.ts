@@ -33,6 +33,12 @@ export type { RefusalReason } from './errors.js'
 export { findErrorCode, type ErrorAnswer, type ErrorAnswerOptions } from './error-answer.js'
 export type { Clock, Logger, QuotaCharge, QuotaStore, ResourceIssuer } from './ports.js'
 
+// Rules of options that are also rules of variables.
+export { defaultNetworks } from './config/options.js'
+export { describe as describeValue, isOrigin, isPrintable, isUserNetwork } from './config/rules.js'
+export { addScheme } from './config/settings.js'
+export { toNetwork } from './config/siwe-options.js'
+
 // Stores and further SQL tables in the library's database. The connection to PostgreSQL is in `stores/postgres`.
 export { limitStoreTime } from './stores/with-deadline.js'
 export { postgresDialect, sqliteDialect, type Dialect } from './stores/sql/dialect.js'

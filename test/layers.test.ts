@@ -101,7 +101,19 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'server-kit',
     files: /^src\/server-kit\.ts$/,
-    uses: ['errors', 'protocol', 'ports', 'flows', 'http', 'express', 'request', ...ADAPTERS, 'stores', HELPERS]
+    uses: [
+      'errors',
+      'protocol',
+      'ports',
+      'config',
+      'flows',
+      'http',
+      'express',
+      'request',
+      ...ADAPTERS,
+      'stores',
+      HELPERS
+    ]
   },
   // The glue is for Express, whose types it only matches structurally.
   {

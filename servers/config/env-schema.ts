@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { isPrivateKey, type DidAuthConfig } from 'express-did-auth'
 import { isEthrNetwork, isKeyDid, isLoginDialect, type LoginDialect } from 'express-did-auth/protocol'
-import { isSecureUrl, parseHttpUrl } from 'express-did-auth/server-kit'
+import { isOrigin, isPrintable, isSecureUrl, parseHttpUrl, toNetwork } from 'express-did-auth/server-kit'
 import { z } from 'zod'
 
 const MEBIBYTE = 1_048_576
@@ -21,7 +21,6 @@ const bytes = createNumber('give a number of bytes, at least 1')
 const uploadBytes = bytes.refine((value) => value <= MAX_UPLOAD_BYTES, `give at most ${MAX_UPLOAD_BYTES}`)
 const connections = createNumber('give a number of connections, at least 1')
 const boolean = z.enum(['true', 'false'], { error: 'give true or false' }).transform((value) => value === 'true')
-const printable = /^[\x21\x23-\x5b\x5d-\x7e]+$/
 const httpUrl = text
   .refine(isHttpUrl, 'give an http(s) URL')
   .refine(hasReadableUser, 'write % in the user or password of the URL as %25')
@@ -32,7 +31,7 @@ const keys = text.transform((value) => value.split(/[\s,]+/).filter((key) => key
 /** Remedy for `mainnet`. */
 const NO_MAINNET = 'give ethereum for the main network of Ethereum, whose DIDs name no network: did:ethr:0x…'
 const origins = list.refine(
-  (entries) => entries.every((entry) => URL.canParse(entry) && new URL(entry).origin === entry),
+  (entries) => entries.every(isOrigin),
   'give origins separated by commas, such as https://app.example'
 )
 
@@ -53,7 +52,7 @@ function sets<Option extends keyof DidAuthConfig, Form extends z.ZodType<DidAuth
 export const variables = z.object({
   PORT: port.optional(),
   HOST: text.default('127.0.0.1'),
-  SERVICE_URL: sets('serviceUrl', text.regex(printable, 'give a URL of printable ASCII without space')),
+  SERVICE_URL: sets('serviceUrl', text.refine(isPrintable, 'give a URL of printable ASCII without space')),
   PRIVATE_KEY: keys
     .refine((list) => list.length > 0 && list.every(isPrivateKey), 'give a private key of secp256k1, 64 hex digits')
     .optional(),
@@ -117,7 +116,7 @@ export const variables = z.object({
   LOGIN_DOMAINS: sets(
     'loginDomains',
     list.refine(
-      (entries) => entries.every((entry) => printable.test(entry)),
+      (entries) => entries.every(isPrintable),
       'give domains of printable ASCII separated by commas, such as app.example'
     )
   ),
@@ -179,13 +178,8 @@ export const variables = z.object({
   VAULT_MAX_STORE_BYTES: bytes.optional()
 })
 
-/** Returns the name of a network in DIDs, which is empty for the main network of Ethereum. */
-export function toNetwork(name: string): string {
-  return name.toLowerCase() === 'ethereum' ? '' : name
-}
-
 /** Whether a network has another name than `mainnet`, which no DID contains. */
-export function isNoMainnet(name: string): boolean {
+function isNoMainnet(name: string): boolean {
   return name.toLowerCase() !== 'mainnet'
 }
 

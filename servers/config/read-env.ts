@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { isSecureUrl } from 'express-did-auth/server-kit'
+import { describeValue, isSecureUrl } from 'express-did-auth/server-kit'
 import type { z } from 'zod'
 import { secretVariables, variableNames, variables } from './env-schema.js'
 import { StartError } from './startup-error.js'
@@ -22,10 +22,8 @@ export interface EnvFile {
 /** Variables that are separate for each server under `all`, such as `AUTH_PORT`. */
 const PER_SERVER_VARIABLES: readonly string[] = ['PORT', 'SERVICE_URL']
 
-/** Secrets that a value of another variable may contain by mistake: a private key, or user and password of a URL. */
-const KEY = /[0-9a-f]{64,}/gi
+/** User and password of a URL, which the value of any variable may contain by mistake. */
 const CREDENTIALS = /\/\/[^/]*@/g
-const MAX_SHOWN_LENGTH = 100
 /** Length up to which a name is short, so that many other names are one edit away. */
 const MAX_SHORT_NAME = 4
 
@@ -149,8 +147,7 @@ const namesForServer = (name: ServerName): string[] =>
 
 function quoteValue(variable: string, value: string): string {
   if (secretVariables.includes(variable)) return '(not shown)'
-  const text = value.replace(KEY, '(not shown)').replace(CREDENTIALS, '//(not shown)@')
-  return JSON.stringify(text.length > MAX_SHOWN_LENGTH ? `${text.slice(0, MAX_SHOWN_LENGTH)}…` : text)
+  return describeValue('variable', value.replace(CREDENTIALS, '//(not shown)@'))
 }
 
 /** Reads a secret from its variable, or from the file in `<NAME>_FILE`. Errors are added to `problems`. */

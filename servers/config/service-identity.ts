@@ -12,7 +12,8 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { didOfPrivateKey, type ResourceKey } from 'express-did-auth'
-import { toNetwork, variables } from './env-schema.js'
+import { toNetwork } from 'express-did-auth/server-kit'
+import { variables } from './env-schema.js'
 import type { ServerEnv } from './read-env.js'
 import { getErrorCode, StartError, startStep } from './startup-error.js'
 

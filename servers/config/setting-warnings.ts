@@ -1,4 +1,4 @@
-import { isLoopbackHost, parseHttpUrl } from 'express-did-auth/server-kit'
+import { addScheme, parseHttpUrl } from 'express-did-auth/server-kit'
 import type { ServerEnv } from './read-env.js'
 
 /** Warning about a setting that is valid but probably a mistake. */
@@ -16,7 +16,7 @@ export function findSettingWarnings({ address, SERVICE_URL: url, TRUST_PROXY: tr
   const warnings: SettingWarning[] = []
   if (url !== undefined && parseHttpUrl(url) === undefined) {
     const variable = address.variable.replace('PORT', 'SERVICE_URL')
-    const remedy = `${variable}=${suggestUrl(url)}`
+    const remedy = `${variable}=${addScheme(url)}`
     warnings.push({ id: 'service-url', variable, problem: `${variable} ${url} is not an http(s) URL`, remedy })
   }
   if (trusted === true) {
@@ -25,10 +25,4 @@ export function findSettingWarnings({ address, SERVICE_URL: url, TRUST_PROXY: tr
     warnings.push({ id: 'trust-proxy/all', variable: 'TRUST_PROXY', problem, remedy })
   }
   return warnings
-}
-
-/** Adds the scheme that was probably forgotten. */
-function suggestUrl(text: string): string {
-  const host = parseHttpUrl(`http://${text}`)?.hostname ?? ''
-  return `${isLoopbackHost(host) ? 'http' : 'https'}://${text}`
 }

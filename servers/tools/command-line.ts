@@ -46,12 +46,19 @@ export function readUrl(text: string): URL {
   return url
 }
 
+/** Parses the arguments of `--origin`. @throws UsageError if one of them is not an origin */
+export function readOrigins(texts: readonly string[] = []): readonly string[] {
+  const invalidOrigin = texts.find((text) => readUrl(text).origin !== text)
+  if (invalidOrigin === undefined) return texts
+  throw new UsageError(`${invalidOrigin} is not an origin, such as https://app.example`)
+}
+
 const CODES = { red: 31, green: 32, yellow: 33, dim: 2 } as const
 /** Adds colour to a text, or returns it unchanged. */
 export type Paint = (colour: keyof typeof CODES, text: string) => string
 
 /** Creates a function that adds colours on a terminal, unless `NO_COLOR` is set. @see https://no-color.org */
-export function createPainter({ env, isTerminal }: Pick<CommandLine, 'env' | 'isTerminal'>): Paint {
+function createPainter({ env, isTerminal }: Pick<CommandLine, 'env' | 'isTerminal'>): Paint {
   const isColoured = isTerminal && (env.NO_COLOR ?? '') === ''
   return (colour, text) => (isColoured ? `\u001B[${CODES[colour]}m${text}\u001B[0m` : text)
 }
@@ -64,8 +71,19 @@ export function toPrintable(text: string): string {
   return text.replace(TERMINAL_CONTROLS, '')
 }
 
+/** Prints a report: as JSON, or as lines that have colours on a terminal. */
+export function printReport<T>(
+  commandLine: CommandLine,
+  report: T,
+  isJson: boolean,
+  format: (report: T, paint: Paint) => string[]
+): void {
+  const lines = isJson ? [toPrintableJson(report)] : format(report, createPainter(commandLine))
+  for (const line of lines) commandLine.out(line)
+}
+
 /** Formats a value as JSON. Characters that control a terminal are escaped, so parsing returns the same value. */
-export function toPrintableJson(value: unknown): string {
+function toPrintableJson(value: unknown): string {
   // A JSON escape represents one UTF-16 code unit, so characters above U+FFFF need two.
   const escapeUnit = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
   return JSON.stringify(value).replace(TERMINAL_CONTROLS, (character) => character.split('').map(escapeUnit).join(''))

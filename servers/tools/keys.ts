@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { didOfPrivateKey } from 'express-did-auth'
-import { isEthrNetwork } from 'express-did-auth/protocol'
-import { isNoMainnet, toNetwork } from '../config/env-schema.js'
+import { isUserNetwork, toNetwork } from 'express-did-auth/server-kit'
 import { startStep } from '../config/startup-error.js'
 import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
@@ -15,8 +14,7 @@ export async function runKeys({ args, out }: CommandLine): Promise<number> {
   if (positionals[0] !== 'new') throw new UsageError(`Unknown command: keys ${positionals[0] ?? ''}`)
   const { network: named = DEFAULT_NETWORK, out: file } = values
   const network = toNetwork(named)
-  if (!isEthrNetwork(network) || !isNoMainnet(network))
-    throw new UsageError('--network must be a network, such as rsk, rsk:testnet or ethereum')
+  if (!isUserNetwork(network)) throw new UsageError('--network must be a network, such as rsk, rsk:testnet or ethereum')
   const identity = newIdentity()
   // One of about 2^128 random numbers is not a valid key. This command then fails.
   const serviceDid = await didOfPrivateKey(identity.PRIVATE_KEY, network)

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { defaultPaths, type Curve } from 'express-did-auth'
 import { addressOfPublicKey, checksumAddress, hashPersonalMessage, loginMessage } from 'express-did-auth/protocol'
-import { formatSiweMessage, isObject, readBounded, type SiweMessage } from 'express-did-auth/server-kit'
+import { createLazy, formatSiweMessage, isObject, readBounded, type SiweMessage } from 'express-did-auth/server-kit'
 
 const REQUEST_MILLISECONDS = 15_000
 /** Maximum size of a response in bytes. Responses of this protocol have a few KiB. */
@@ -78,6 +78,8 @@ export class ServiceUnderTest {
   /** Method for requesting challenges: GET if the service does not support POST. */
   challengeForm: 'POST' | 'GET' = 'POST'
   readonly #cookies: Map<string, string> | undefined
+  /** Response to a logout without a token. It names the realm, and clears cookies in cookie mode. */
+  readonly refusedLogout = createLazy(() => this.post(this.paths.logout, {}))
 
   /** @param cookies - cookie jar, as a browser has one. Default: cookies are neither stored nor sent */
   constructor(options: ServiceOptions, cookies?: Map<string, string>) {
@@ -118,10 +120,7 @@ export class ServiceUnderTest {
     const json = isJson ? parseObject(responseText) : {}
     const { status, headers: responseHeaders } = response
     const setCookies = responseHeaders.getSetCookie()
-    const pairs = setCookies.map((cookie) => /^([^=;]+)=([^;]*)/.exec(cookie) ?? [])
-    for (const [, name = '', value = ''] of pairs) {
-      this.#cookies?.set(name, value)
-    }
+    for (const [name, value] of readCookies(setCookies)) this.#cookies?.set(name, value)
     const exchange = { method, path, status, headers: responseHeaders, text: responseText, json, setCookies }
     this.exchanges.push(exchange)
     return exchange
@@ -194,6 +193,11 @@ export class ServiceUnderTest {
     return session
   }
 
+  /** Whether the service returns tokens in cookies. */
+  async usesCookies(): Promise<boolean> {
+    return (await this.refusedLogout()).setCookies.length > 0
+  }
+
   /** Requests a nonce for an EIP-4361 message, by GET, else by POST. Undefined if the service issues none. */
   async requestSiweNonce(account: object = {}): Promise<string | undefined> {
     const path = this.paths.siweNonce
@@ -253,11 +257,17 @@ export function readSession(user: User, answer: Exchange): Session | undefined {
   const { accessToken, refreshToken } = json
   if (typeof accessToken === 'string' && typeof refreshToken === 'string')
     return { user, accessToken, refreshToken, cookies: undefined, answer }
-  const pairs = setCookies.map((cookie) => /^([^=;]+)=([^;]+)/.exec(cookie)?.slice(1) ?? [])
-  const [access, accessValue] = pairs.find(([name]) => name?.endsWith('authorization')) ?? []
-  const [refresh, refreshValue] = pairs.find(([name]) => name?.endsWith('refresh-token')) ?? []
+  const cookies = readCookies(setCookies)
+  const [access, accessValue] = cookies.find(([name]) => name.endsWith('authorization')) ?? []
+  const [refresh, refreshValue] = cookies.find(([name]) => name.endsWith('refresh-token')) ?? []
   if (!access || !accessValue || !refresh || !refreshValue) return undefined
   return { user, accessToken: accessValue, refreshToken: refreshValue, cookies: { access, refresh }, answer }
+}
+
+/** Returns name and value of each cookie. */
+function readCookies(setCookies: readonly string[]): [name: string, value: string][] {
+  const matches = setCookies.map((cookie) => /^([^=;]+)=([^;]*)/.exec(cookie) ?? [])
+  return matches.map(([, name = '', value = '']) => [name, value])
 }
 
 function createCredentials({ accessToken, refreshToken, cookies }: Session): Record<string, string> {

@@ -168,8 +168,8 @@ export function listConfigWarnings(
 /** A URL without a scheme: a host with a port or a dot, or `localhost`, and optionally a path. */
 const HOST = /^(?:localhost(?::\d+)?|[\w-]+(?:\.[\w-]+)+(?::\d+)?|(?:[\w-]+|\[[\da-f:.]+\]):\d+)(?:\/.*)?$/i
 
-/** Adds a scheme to a host: http for this machine, https otherwise. */
-function addScheme(host: string): string {
+/** Adds the scheme that was probably forgotten to a host: http for this machine, https otherwise. */
+export function addScheme(host: string): string {
   const url = parseHttpUrl(`http://${host}`)
   return `${url !== undefined && isLoopbackHost(url.hostname) ? 'http' : 'https'}://${host}`
 }

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe } from '@jest/globals'
 import { createS3ObjectStore } from '../../servers/content/s3/s3-object-store.js'
-import { sqliteFolder } from '../support/servers/content-stores.js'
 import { type FakeS3, startFakeS3 } from '../support/faults/fake-s3.js'
 import { contentEngines } from '../support/servers/postgres-contents.js'
 import { contentInspectionContract } from './content-inspection.js'

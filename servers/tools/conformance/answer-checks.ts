@@ -1,3 +1,4 @@
+import { NOT_BEFORE_TOLERANCE_SECONDS } from 'express-did-auth/protocol'
 import { describe, type Exchange, type ServiceUnderTest, type Session } from '../service-under-test.js'
 import { allowsForeignPage, assertNotStored, assertStatus, assertThat, FOREIGN_ORIGIN, NotApplicable } from './rules.js'
 import type { Check } from './rules.js'
@@ -50,6 +51,16 @@ export const answerChecks = {
     const { status, title, code } = exchange.json
     assertThat(status === exchange.status, 'the status in the problem document is not the status of the response')
     assertThat(typeof title === 'string' && typeof code === 'string', 'the problem document has no title or no code')
+  },
+  clock: async (service) => {
+    const askedAt = Date.now()
+    const { headers } = await service.requestChallenge()
+    const nowMilliseconds = (askedAt + Date.now()) / 2
+    // The header contains whole seconds.
+    const date = Date.parse(headers.get('date') ?? '') + 500
+    const skew = Math.round(Math.abs(date - nowMilliseconds) / 1_000)
+    const problem = `The clock of the service differs by ${skew} s from the clock of this machine`
+    assertThat(!(skew > NOT_BEFORE_TOLERANCE_SECONDS), problem)
   },
   'no-store': async ({ exchanges }) => {
     const tokenResponses = exchanges.filter(

@@ -2,12 +2,14 @@ import { loadCurve } from 'express-did-auth'
 import { parseHttpUrl } from 'express-did-auth/server-kit'
 import { setTimeout as pause } from 'node:timers/promises'
 import { describeReason, StartError } from '../../config/startup-error.js'
-import { createPainter, toPrintable, toPrintableJson, readArguments, readUrl, UsageError } from '../command-line.js'
-import type { CommandLine } from '../command-line.js'
+import { printReport, readArguments, readOrigins, readUrl, toPrintable, UsageError } from '../command-line.js'
+import type { CommandLine, Paint } from '../command-line.js'
 import { flowPaths, readRealm, ServiceUnderTest, type FlowPaths, type ServiceOptions } from '../service-under-test.js'
 import { answerChecks } from './answer-checks.js'
 import { loginChecks } from './login-checks.js'
-import { assertThat, NotApplicable, rules, siweRules, type Check, type CheckResult, type RuleId } from './rules.js'
+import { pageChecks } from './page-checks.js'
+import { assertThat, NotApplicable, pageRules, rules, siweRules } from './rules.js'
+import type { Check, CheckResult, PageRuleId, RuleId } from './rules.js'
 import { sessionChecks } from './session-checks.js'
 import { siweChecks } from './siwe-checks.js'
 
@@ -20,6 +22,7 @@ const OPTIONS = {
   protected: { type: 'string' },
   domain: { type: 'string' },
   wait: { type: 'string' },
+  origin: { type: 'string', multiple: true },
   'sign-up': { type: 'boolean' },
   json: { type: 'boolean' },
   siwe: { type: 'boolean' },
@@ -32,7 +35,7 @@ const DEFAULT_WAIT = '5'
 
 /** Results of all checks. `total` is the number of checks that apply. */
 export type ConformanceReport = { passed: number; total: number; checks: CheckResult[] }
-type CheckOptions = Omit<ServiceOptions, 'curve'>
+type CheckOptions = Omit<ServiceOptions, 'curve'> & { origins?: readonly string[] }
 
 /**
  * Checks whether a running service follows the rules of this protocol. It logs in about sixty times with new wallets
@@ -47,16 +50,22 @@ export async function checkConformance(options: CheckOptions, isSiwe = false): P
   if (!isSiwe) await learnDomain(service)
   const loginFailure = await findLoginFailure(service, isSiwe)
   const results: CheckResult[] = []
-  const hasSiwe = isSiwe || (await service.requestSiweNonce()) !== undefined
-  const applicableRules = { ...(!isSiwe && rules), ...(hasSiwe && siweRules) }
-  for (const [id, rule] of Object.entries(applicableRules)) {
+  const run = async (id: string, rule: string, check: () => Promise<unknown>): Promise<void> => {
     try {
       assertThat(loginFailure === undefined, `not checked, because a valid login fails: ${loginFailure ?? ''}`)
-      await checks[id as RuleId](service)
+      await check()
       results.push({ id, rule, outcome: 'passed' })
     } catch (error) {
       const outcome = error instanceof NotApplicable ? 'skipped' : 'failed'
       results.push({ id, rule, outcome, detail: describeReason(error) })
+    }
+  }
+  const hasSiwe = isSiwe || (await service.requestSiweNonce()) !== undefined
+  const applicableRules = { ...(!isSiwe && rules), ...(hasSiwe && siweRules) }
+  for (const [id, rule] of Object.entries(applicableRules)) await run(id, rule, () => checks[id as RuleId](service))
+  for (const origin of isSiwe ? [] : (options.origins ?? [])) {
+    for (const [id, rule] of Object.entries(pageRules)) {
+      await run(id, `${origin}: ${rule}`, () => pageChecks[id as PageRuleId](service, origin))
     }
   }
   const passed = results.filter(({ outcome }) => outcome === 'passed').length
@@ -65,9 +74,8 @@ export async function checkConformance(options: CheckOptions, isSiwe = false): P
 
 /** Runs and prints all checks. @returns 0 if all passed, otherwise 1 @throws UsageError; as {@link checkConformance} */
 export async function runConformance(commandLine: CommandLine): Promise<number> {
-  const { args, out } = commandLine
-  const { values, positionals } = readArguments(args, OPTIONS, [1, 1])
-  const options: Readonly<Record<string, string | boolean | undefined>> = values
+  const { values, positionals } = readArguments(commandLine.args, OPTIONS, [1, 1])
+  const options: Readonly<Record<string, (typeof values)[keyof typeof values]>> = values
   const isSiwe = values.siwe === true
   const paths = Object.entries(flowPaths).flatMap(([name, path]) => {
     const option = toOptionName(name)
@@ -78,6 +86,7 @@ export async function runConformance(commandLine: CommandLine): Promise<number> 
   const serviceOptions = {
     url: readUrl(positionals[0] ?? ''),
     domain: values.domain,
+    origins: readOrigins(values.origin),
     protectedPath: parsePath('protected', values.protected ?? DEFAULT_PROTECTED_PATH),
     signsUpFirst: values['sign-up'] === true,
     paths: Object.fromEntries(paths) as Partial<FlowPaths>,
@@ -85,8 +94,7 @@ export async function runConformance(commandLine: CommandLine): Promise<number> 
     wait: (seconds: number): Promise<void> => pause(seconds * 1_000)
   }
   const report = await checkConformance(serviceOptions, isSiwe)
-  if (values.json === true) out(toPrintableJson(report))
-  else for (const line of formatReport(report, commandLine)) out(line)
+  printReport(commandLine, report, values.json === true, formatReport)
   return report.passed === report.total ? 0 : 1
 }
 
@@ -115,8 +123,7 @@ async function findLoginFailure(service: ServiceUnderTest, isSiwe: boolean): Pro
   return service.logIn().then(() => undefined, describeReason)
 }
 
-function formatReport({ passed, total, checks }: ConformanceReport, commandLine: CommandLine): string[] {
-  const paint = createPainter(commandLine)
+function formatReport({ passed, total, checks }: ConformanceReport, paint: Paint): string[] {
   const lines = checks.flatMap(({ id, rule, outcome, detail = '' }) => {
     if (outcome === 'passed') return [`${paint('green', 'pass')}  ${rule}`]
     if (outcome === 'skipped') return [paint('dim', `skip  ${rule} (${toPrintable(detail)})`)]

@@ -1,3 +1,4 @@
+import { NOT_BEFORE_TOLERANCE_SECONDS } from 'express-did-auth/protocol'
 import { describe, type Exchange, type ServiceUnderTest } from '../service-under-test.js'
 
 /** Number of copies of one request that compete in a race. */
@@ -60,12 +61,22 @@ export const rules = {
   cors: 'a page of another origin may not read responses to requests with credentials',
   'problem-json':
     'with Accept: application/problem+json, an error follows RFC 9457 with status, title and a stable code',
+  clock: `the clock of the service differs by at most ${NOT_BEFORE_TOLERANCE_SECONDS} s from the clock of this machine`,
   // Each of the following rules applies to all responses that the earlier checks received.
   'no-store': 'every response with a token has Cache-Control: no-store',
   'www-authenticate': 'every 401 has WWW-Authenticate: DIDAuth with a realm',
   'plain-text-errors': 'an error is one short line as text/plain with X-Content-Type-Options: nosniff',
   'no-leaks': 'no response shows a stack trace, an HTML page or a file path',
   'no-server-errors': 'no response to these checks has status 429 or 5xx'
+}
+
+/** Rules about the pages of an origin. Each of them is checked for each `--origin`, and by `doctor`. */
+export const pageRules = {
+  'page-cors': 'the browser lets the page send all headers of this protocol, and read responses with their headers',
+  'page-site': 'with cookies, the page and the service are on the same site',
+  'page-trusted': 'the service accepts requests of a page on its own site',
+  'page-login': 'users may sign login messages that name the host of the page',
+  'page-siwe': 'users may sign EIP-4361 messages that name the host of the page'
 }
 
 /** Rules of EIP-4361 for any backend. Services of this protocol are also checked for them if they issue nonces. */
@@ -87,8 +98,9 @@ export const siweRules = {
 }
 
 export type RuleId = keyof typeof rules | keyof typeof siweRules
+export type PageRuleId = keyof typeof pageRules
 
-/** Checks a service for one rule. @throws Error if the service violates the rule */
+/** Checks a service for one rule. @throws Violation */
 export type Check = (service: ServiceUnderTest) => Promise<unknown>
 
 /** Result of a check. `id` is stable. `detail` says why the check failed, or why it does not apply and was skipped. */
@@ -99,9 +111,21 @@ export class NotApplicable extends Error {
   override readonly name = 'NotApplicable'
 }
 
-/** @throws Error with the message if the condition is false */
+/** Error for a rule that the service violates. */
+export class Violation extends Error {
+  override readonly name = 'Violation'
+  /** All problems of the service, each in a sentence without a full stop. */
+  readonly problems: readonly string[]
+
+  constructor(problems: readonly string[]) {
+    super(problems.join('; '))
+    this.problems = problems
+  }
+}
+
+/** @throws Violation with the message if the condition is false */
 export function assertThat(condition: boolean, message: string): asserts condition {
-  if (!condition) throw new Error(message)
+  if (!condition) throw new Violation([message])
 }
 
 /** Asserts the status of a response. @param request - describes the request in the message of a failure */
@@ -112,7 +136,7 @@ export function assertStatus(exchange: Exchange, expected: number, request: stri
 /**
  * Sends copies of a request in parallel.
  * @param copies - describes the copies in the message of a failure
- * @throws Error unless exactly one of them succeeds
+ * @throws Violation unless exactly one of them succeeds
  */
 export async function assertOneWins(copies: string, send: () => Promise<Exchange>, isSuccess = is200): Promise<void> {
   const successes = (await Promise.all(Array.from({ length: RACERS }, send))).filter(isSuccess)
@@ -127,7 +151,7 @@ export function allowsForeignPage(headers: Headers): boolean {
   return isAllowed && headers.get('access-control-allow-credentials') === 'true'
 }
 
-/** @throws Error if a cache may store the response */
+/** @throws Violation if a cache may store the response */
 export function assertNotStored(exchange: Exchange): void {
   const control = exchange.headers.get('cache-control') ?? ''
   assertThat(/\bno-store\b/i.test(control), `${describe(exchange)} with Cache-Control "${control}"`)

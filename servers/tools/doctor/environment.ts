@@ -3,6 +3,7 @@ import { isLoopbackHost, parseHttpUrl } from 'express-did-auth/server-kit'
 import { findSettingWarnings } from '../../config/setting-warnings.js'
 import type { ServerEnv } from '../../config/read-env.js'
 import { ownCommand } from '../../config/startup-error.js'
+import { findSite, isSameSite, pageProblems } from '../conformance/page-checks.js'
 import { change, note, type Finding, type Findings } from './finding.js'
 
 const LEAST_SECRET_BITS = 100
@@ -63,15 +64,17 @@ function checkPages(env: ServerEnv, url: URL): Findings {
     const appendToList = (variable: string, list: readonly string[], entry = origin): string =>
       `${variable}=${[...list, entry].join(',')}`
     const isTrusted = trusted.includes(origin)
+    const isOwnSite = isSameSite(origin, url)
     const isSiweAccepted = env.SIWE === false || isTrusted || acceptedDomains.includes(host)
     const trustLine = appendToList('TRUSTED_ORIGINS', trusted)
     const unreadable = `${origin} is not in CORS_ORIGINS`
     return [
       !readable.includes(origin) && note('cors-origins', unreadable, appendToList('CORS_ORIGINS', readable)),
-      createOtherSiteFinding(origin, { url, usesCookies }),
-      usesCookies && !isTrusted && createForeignPageFinding(origin, url, trustLine),
-      !isSiweAccepted && createSiweFinding(origin, trustLine),
-      !acceptedDomains.includes(host) && createLoginDomainFinding(origin, appendToList('LOGIN_DOMAINS', domains, host))
+      usesCookies && !isOwnSite && change('same-site', pageProblems.otherSite(origin, url), createSiteRemedy(url)),
+      usesCookies && !isTrusted && isOwnSite && change('trusted-origins', pageProblems.untrusted(origin), trustLine),
+      !isSiweAccepted && note('siwe-domain', pageProblems.siweDomain(origin), trustLine),
+      !acceptedDomains.includes(host) &&
+        note('login-domains', pageProblems.loginDomain(origin), appendToList('LOGIN_DOMAINS', domains, host))
     ]
   })
   return [domainFinding, ...pageFindings]
@@ -84,42 +87,9 @@ export function createHttpFinding({ url, usesCookies }: Address, variable: strin
   return isUnencrypted && change(id, `${url.origin} uses http`, `${variable}=https://${url.host}`)
 }
 
-/** Reports a page on another site, to which browsers attach no cookies. */
-export function createOtherSiteFinding(origin: string, { url, usesCookies }: Address): Finding | false {
-  const remedy = `USE_COOKIES=false, or serve the page below ${findSite(url.origin)}`
-  const isOtherSite = usesCookies && findSite(origin) !== findSite(url.origin)
-  return isOtherSite && change('same-site', `${origin} and ${url.origin} are different sites`, remedy)
-}
-
-/** Reports a page of the same site that is not a trusted origin. */
-export function createForeignPageFinding(origin: string, url: URL, remedy: string): Finding | false {
-  return (
-    findSite(origin) === findSite(url.origin) && change('trusted-origins', `${origin} is not a trusted origin`, remedy)
-  )
-}
-
-/** Reports that the service refuses EIP-4361 messages of a page. */
-export function createSiweFinding(origin: string, remedy: string): Finding {
-  return note('siwe-domain', `The service refuses EIP-4361 messages of ${origin}`, remedy)
-}
-
-/** Reports a page whose host is not an accepted login domain. */
-export function createLoginDomainFinding(origin: string, remedy: string): Finding {
-  return note('login-domains', `${new URL(origin).host} is not a login domain`, remedy)
-}
-
-/**
- * Returns the site of an origin for SameSite: scheme and registrable domain. Public suffixes of two labels are
- * recognised by their form (`co.uk`, `com.br`), because the complete list is larger than this program.
- *
- * @see RFC 6265bis, section 5.2; HTML Standard, "schemelessly same site" and "same site"
- */
-export function findSite(origin: string): string {
-  const { protocol, hostname } = new URL(origin)
-  const labels = hostname.split('.')
-  if (/^[\d.]+$|^\[/.test(hostname) || labels.length < 2) return `${protocol}//${hostname}`
-  const isSecondLevel = /^(?:ac|co|com|edu|gob|gov|net|org)$/.test(labels.at(-2) ?? '') && labels.at(-1)?.length === 2
-  return `${protocol}//${labels.slice(isSecondLevel ? -3 : -2).join('.')}`
+/** Returns the remedy for a page on another site, to which browsers attach no cookies. */
+export function createSiteRemedy(url: URL): string {
+  return `USE_COOKIES=false, or serve the page below ${findSite(url.origin)}`
 }
 
 /** Whether a secret contains common words, repeats itself, or has under 100 bits by its character frequencies. */

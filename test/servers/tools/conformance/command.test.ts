@@ -129,6 +129,25 @@ describe('the command conformance', () => {
     expect([listIds(report, 'failed'), listIds(report, 'skipped')]).toEqual([[], COOKIE_CHECKS])
   })
 
+  it('checks the pages of each --origin', async () => {
+    const { app } = await testApp({ loginDomains: ['app.example'] })
+    const url = await serving(app)
+    const args = [url, '--origin', 'https://app.example', '--origin', 'http://localhost:8080', '--json']
+    const { code, lines } = await runCommand(runConformance, args)
+    const failures = JSON.parse(lines.join('')).checks.filter(
+      ({ outcome }: { outcome: string }) => outcome === 'failed'
+    )
+    expect(code).toBe(1)
+    expect(failures.map(({ id, rule }: { id: string; rule: string }) => `${rule.split(': ')[0]} ${id}`)).toEqual([
+      'https://app.example page-cors',
+      'http://localhost:8080 page-cors',
+      'http://localhost:8080 page-login'
+    ])
+    expect(failures[0].detail).toMatch(
+      /^A page of https:\/\/app\.example may not read responses; A page of .* may not send /
+    )
+  })
+
   it('supports other paths, a service below a path, and users who have to sign up first', async () => {
     const signedUp = new Set<string>()
     const { app } = await testApp(

@@ -3,7 +3,7 @@ import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { didOfPrivateKey } from 'express-did-auth'
 import { runDoctor, type DoctorOptions } from '../../../../servers/tools/doctor/command.js'
-import { isWeak, findSite } from '../../../../servers/tools/doctor/environment.js'
+import { isWeak } from '../../../../servers/tools/doctor/environment.js'
 import type { Finding } from '../../../../servers/tools/doctor/finding.js'
 import { runCommand } from '../../../support/servers/command-line.js'
 import { serving, closeServices } from '../../../support/servers/server-client.js'
@@ -266,15 +266,4 @@ describe('isWeak', () => {
   it.each([SECRET, 'q7v+9Zr2mLk0Yx4NfWbT8sJcUe1HdGpA'])('returns false for the random secret %s', (secret) =>
     expect(isWeak(secret)).toBe(false)
   )
-})
-
-describe('findSite', () => {
-  it.each([
-    ['https://auth.example.com', 'https://example.com'],
-    ['http://auth.example.com', 'http://example.com'],
-    ['https://a.b.example.co.uk', 'https://example.co.uk'],
-    ['https://t.co', 'https://t.co'],
-    ['http://localhost:3000', 'http://localhost'],
-    ['http://127.0.0.1:3000', 'http://127.0.0.1']
-  ])('maps %s to %s', (origin, site) => expect(findSite(origin)).toBe(site))
 })
