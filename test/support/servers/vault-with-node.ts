@@ -156,12 +156,12 @@ export async function crashAt({ write: { method, path, content }, verb, phase }:
     // On a slow machine, the answers arrive before the node has added the contents.
     await until(() => [...vault.node.pins].length === 2)
     kill = () => server.signal('SIGKILL')
-    const answered = await send(method, path, content).catch(() => undefined)
+    const answer = await send(method, path, content).catch(() => undefined)
     await server.ended
     kill = () => undefined
 
     const restarted = await vault.start()
-    const faults = answered !== undefined && answered.status >= 300 ? [`answered ${answered.status}`] : []
+    const faults = answer !== undefined && answer.status >= 300 ? [`answered ${answer.status}`] : []
     const expected = { '/old': ['old'], '/other': ['other'], [path]: content === undefined ? [] : [content] }
     for (const [key, contents] of Object.entries(expected)) {
       const { text } = await ask(`${restarted.url}/${user.did}${key}`)
