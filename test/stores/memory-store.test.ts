@@ -152,7 +152,7 @@ describe('memoryStore', () => {
 })
 
 describe('AgedMap', () => {
-  it('agrees with a list on every sequence', () => {
+  it('behaves like a list for every sequence of calls', () => {
     const step = fc.tuple(fc.constantFrom('set', 'set', 'delete', 'oldest'), fc.nat({ max: 8 }))
     fc.assert(
       fc.property(fc.array(step, { maxLength: 200, size: 'max' }), (steps) => {

@@ -105,7 +105,7 @@ export interface Tabs extends Profile {
   tab(): Promise<Page>
   /** Sets the clocks of all clients ahead, so that their tokens expire. */
   skip(seconds?: number): Promise<void>
-  /** Number of refresh requests so far. */
+  /** Returns the number of refresh requests so far. */
   refreshes(): number
   /** Texts of the service's refusals. */
   refusals: readonly string[]

@@ -51,7 +51,7 @@ export interface ContentFolder {
   query(text: string): Promise<Rows>
   /** Returns unused content that exists, and used content that is missing, after garbage collection. */
   leaks(store: TestStore): Promise<string[]>
-  /** Number of retries of a statement or transaction, by SQLSTATE. */
+  /** Returns the number of retries of a statement or transaction, by SQLSTATE. */
   retries(): Record<string, number>
   /** Closes all stores, and removes everything. */
   remove(): Promise<void>
