@@ -51,7 +51,7 @@ for (const config of ['jest', 'jest.slow']) {
 }
 const scripts = new Set(chosen.flatMap(({ script }) => script ?? []))
 const words = args.filter((arg) => !scripts.has(arg) && arg !== share)
-// With this configuration of tsx, a package name means the build. Figures that inspect internals import the sources.
+// Measured servers import the build by the name of the package. Figures that inspect internals import the sources.
 const env = { TSX_TSCONFIG_PATH: resolvePath('../../.config/tsconfig.servers.json') }
 const imports = ['tsx', new URL('../support/servers/server-imports.ts', import.meta.url).href]
 const runHook = async (name: string): Promise<void> => {
