@@ -127,8 +127,8 @@ async function measureLibrary(label: string, ours: BenchServer, bare: BenchServe
 
 /**
  * Measures P4: latency of a bare GET during logins, compared with a bare GET during as many pairs of bare POST
- * requests. Both loads have a fixed rate. The control compares the bare server with and without these pairs, because they slow
- * down any server.
+ * requests. Both loads have a fixed rate. The control compares the bare server with and without these pairs, because
+ * they slow down any server.
  */
 async function measureWaiting(label: string, ours: BenchServer, bare: BenchServer): Promise<void> {
   const [rounds, gets, loginsPerSecond, limit] = [3, 2_400, 100, 1.2]

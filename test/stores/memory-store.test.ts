@@ -32,7 +32,8 @@ describe('memoryStore', () => {
     expect(stores.map((combinedStore) => memoryStores.has(combinedStore))).toEqual([true, true, true, false, false])
   })
 
-  // Cause: a window of 10 s had the same number as a slot of nonces. The store then used the end of that window for the nonces.
+  // Cause: a window of 10 s had the same number as a slot of nonces. The store then used the end of that window for the
+  // nonces.
   it('stores the use of a nonce until it expires, even if a window has the same number', async () => {
     let seconds = 0
     const store = memoryStore({ monotonicSeconds: () => seconds })

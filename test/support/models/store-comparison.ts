@@ -38,7 +38,7 @@ export async function assertLikeMemory(store: Store, numRuns: number): Promise<v
   const property = fc.asyncProperty(fc.array(step, { maxLength: 60, size: 'max' }), async (steps) => {
     runs += 1
     const model = memoryStore()
-    /** Returns the answer of shared stores, which must be equal. Absent fields count as undefined. */
+    /** Returns the answer of both stores, which must be equal. Absent fields count as undefined. */
     const ask = async <T>(call: (store: Store) => Promise<T>): Promise<T> => {
       const [expected, answer] = [await call(model), await call(store)]
       const [plain, plainAnswer] = [expected, answer].map(
