@@ -14,7 +14,7 @@ const TEXTS = [
   'POST /auth HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{'
 ]
 
-async function halfOpen(port: number, text: string): Promise<Socket> {
+async function openConnection(port: number, text: string): Promise<Socket> {
   const socket = connect({ port, host: '127.0.0.1' }).resume()
   // A reset also ends the connection.
   socket.on('error', () => undefined)
@@ -30,7 +30,7 @@ const { accessToken } = await logIn(server.url, createNumberedWallet(1), 'auth.e
 const port = Number(new URL(server.url).port)
 const startedAt = performance.now()
 let [open, closedSeconds] = [CONNECTIONS, 0]
-const sockets = await Promise.all(Array.from({ length: open }, (_, index) => halfOpen(port, TEXTS[index % 3]!)))
+const sockets = await Promise.all(Array.from({ length: open }, (_, index) => openConnection(port, TEXTS[index % 3]!)))
 for (const socket of sockets) {
   socket.once('close', () => {
     open -= 1
@@ -39,9 +39,9 @@ for (const socket of sockets) {
 }
 const times: number[] = []
 while (open > 0 && performance.now() - startedAt < 20_000) {
-  const askedAt = performance.now()
+  const sentAt = performance.now()
   const { status } = await me(server.url, accessToken)
-  times.push(status === 200 ? performance.now() - askedAt : Infinity)
+  times.push(status === 200 ? performance.now() - sentAt : Infinity)
 }
 for (const socket of sockets) socket.destroy()
 server.signal('SIGKILL')

@@ -10,10 +10,10 @@ afterEach(() => {
 describe('reportTimes', () => {
   const lax = { isMet: false, isControlMet: true, load: 2.1 }
   it.each([
-    ['ok at a load of 2', { isMet: true, isControlMet: true, load: 2 }, 'F19  ok   p99', undefined],
-    ['a miss', { isMet: false, isControlMet: true, load: 2 }, 'F19  MISS p99', 1],
-    ['not measurable at a load above 2', lax, 'F19  not measurable', undefined],
-    ['not measurable where the control misses', { ...lax, isControlMet: false, load: 0 }, 'F19  not', undefined]
+    ['"ok" at a load of 2', { isMet: true, isControlMet: true, load: 2 }, 'F19  ok   p99', undefined],
+    ['"MISS"', { isMet: false, isControlMet: true, load: 2 }, 'F19  MISS p99', 1],
+    ['"not measurable" at a load above 2', lax, 'F19  not measurable', undefined],
+    ['"not measurable" if the control misses the goal', { ...lax, isControlMet: false, load: 0 }, 'F19  not', undefined]
   ])('prints %s, and the load', (_, outcome, line, exitCode) => {
     reportTimes('F19', 'p99', outcome)
     expect(print.mock.lastCall?.[0]).toMatch(new RegExp(`^${line}.*\\[load \\d+\\.\\d\\]$`))

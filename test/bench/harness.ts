@@ -1,7 +1,7 @@
 import { loadavg } from 'node:os'
 import { setTimeout as pause } from 'node:timers/promises'
 
-/** Maximum load: with more runnable processes, times measure the machine rather than this package. */
+/** Maximum load for figures about time. With more runnable processes, times measure the machine, not this package. */
 const MOST_LOAD = 2
 /** Number of measured rounds, after one warm-up round. */
 const ROUNDS = 5
@@ -13,7 +13,7 @@ export function computeQuantile(values: readonly number[], share: number): numbe
 
 export const computeMedian = (values: readonly number[]): number => computeQuantile(values, 0.5)
 
-/** Prints a figure and the load of the machine: times depend on both. */
+/** Prints a figure and the load of the machine, because times depend on the load. */
 export function printFigure(text: string): void {
   console.log(`${text}  [load ${readMachineLoad().toFixed(1)}]`)
 }
@@ -32,8 +32,8 @@ export function reportTimes(
 ): void {
   if (load <= MOST_LOAD && isControlMet) reportFigure(figure, text, isMet)
   else {
-    const why = load > MOST_LOAD ? `at a load of up to ${load.toFixed(1)}` : 'as the control misses the goal too'
-    printFigure(`${figure.padEnd(4)} not measurable ${why}: ${text}`)
+    const cause = load > MOST_LOAD ? `at a load of up to ${load.toFixed(1)}` : 'because the control misses the goal too'
+    printFigure(`${figure.padEnd(4)} not measurable ${cause}: ${text}`)
   }
 }
 
@@ -43,7 +43,7 @@ export function isChosen(name: string): boolean {
   return chosen.length === 0 || chosen.some((begin) => name.startsWith(begin))
 }
 
-/** A figure that is the ratio of two numbers. */
+/** Figure that is the ratio of two numbers. */
 export interface Comparison {
   goal: string
   unit: string
@@ -64,10 +64,10 @@ export async function measure(
   const names = Object.keys(works)
   const measured = names.map((): number[] => [])
   for (let round = 0; round <= rounds; round += 1) {
-    for (const [place, work] of Object.values(works).entries()) {
+    for (const [index, work] of Object.values(works).entries()) {
       const value = await work()
-      // The first round is to warm up.
-      if (round > 0) measured[place]!.push(value)
+      // The first round is the warm-up.
+      if (round > 0) measured[index]!.push(value)
     }
   }
   const [first, second] = measured as [number[], number[]]
@@ -88,7 +88,7 @@ export async function measureCalls(
   return { microseconds: (user + system) / count, aSecond: (count * 1_000) / (performance.now() - startedAt) }
 }
 
-/** Does `count` pieces of work with this concurrency. */
+/** Runs `count` pieces of work with this concurrency. */
 export async function runInParallel(
   workers: number,
   count: number,
@@ -119,7 +119,8 @@ export async function measureRate(
 }
 
 /**
- * Starts work at a constant rate, even if earlier work has not finished: a slow server gets as many requests.
+ * Starts work at a constant rate, even if earlier work has not finished. A slow server therefore gets as many requests
+ * as a fast one.
  *
  * @returns the duration of each piece of work in milliseconds
  */
@@ -147,7 +148,7 @@ export async function applyOpenLoad(
   return Promise.all(running)
 }
 
-/** Work that is measured next to other load. */
+/** Work that is measured during another load. */
 export interface Situation {
   /** Starts the other load. @returns a function that stops it */
   begin?: () => Promise<() => void>
@@ -180,7 +181,7 @@ export async function measureTimes<Name extends string>(
   return { milliseconds, load }
 }
 
-/** Returns the average number of runnable processes in the last minute, including the figure's own. */
+/** Returns the average number of runnable processes in the last minute, including those of the figure. */
 function readMachineLoad(): number {
   return loadavg()[0]!
 }

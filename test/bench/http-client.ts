@@ -130,7 +130,7 @@ export interface Tokens {
   refreshToken: string
 }
 
-/** Paths of the two requests of a login at this package's routes. */
+/** Paths of the two login requests at the routes of this package. */
 export const OURS = ['/request-auth', '/auth'] as const
 /** Paths of plain Express routes that parse JSON and send responses of the same size. */
 export const BARE = ['/bare-challenge', '/bare-tokens'] as const
@@ -138,7 +138,7 @@ export const BARE = ['/bare-challenge', '/bare-tokens'] as const
 export const DRAINED = ['/drained-challenge', '/drained-tokens'] as const
 export type LoginPaths = typeof OURS | typeof BARE | typeof DRAINED
 
-/** Logs in by this package's protocol. @returns the last response, even if it refuses the login */
+/** Logs in with the protocol of this package. @returns the last response, even if it refuses the login */
 export async function tryLogin(
   connection: Pick<Connection, 'post'>,
   wallet: BenchWallet,

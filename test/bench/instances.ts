@@ -15,18 +15,19 @@ import { startServer } from './servers.js'
 import { fitScalability } from './usl.js'
 import { createFreshWallet } from './wallets.js'
 
-/** Long enough for two cores: with 5 ms, four instances would exceed their CPU time. */
+/** Round trip of 50 ms, long enough for two cores: with 5 ms, four instances would need more CPU time. */
 const [TRIP_MILLISECONDS = 50, SECONDS = 15] = process.argv
   .slice(2)
   .filter((word) => /^\d+$/.test(word))
   .map(Number)
 const POOL_SIZE = 4
 const INSTANCES = [1, 2, 4]
-/** Minimum share of the throughput of one instance, times their number. */
+/** Minimum throughput, as a share of the throughput of one instance times the number of instances. */
 const LEAST_SHARE = 0.9
+/** Maximum contention σ, the share of serialized work. */
 const MOST_SIGMA = 0.01
 
-/** Client that waits for each response. The requests are distributed round-robin, as by a load balancer. */
+/** Client that waits for each response. It distributes its requests round-robin, like a load balancer. */
 class Client {
   readonly #pools: readonly ConnectionPool[]
   #tokens: Tokens | undefined
@@ -36,7 +37,7 @@ class Client {
     this.#pools = pools
   }
 
-  /** Logs in with a new challenge, like a client. */
+  /** Logs in a new wallet with a new challenge. */
   async logIn(): Promise<boolean> {
     const post = (path: string, body: object): Promise<Answer> =>
       this.#ask((pool, headers) => pool.use((connection) => connection.post(path, body, headers)))
@@ -89,12 +90,12 @@ const admin = new pg.Client({ connectionString: engine.url() })
 await admin.connect()
 const { rows } = await admin.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
 const ownPid = rows[0]!.pid
-/** Returns the CPU time of all PostgreSQL processes, including ended ones, except the one that responds. */
+/** Returns the CPU time of all PostgreSQL processes, including ended ones, except that of the `admin` connection. */
 const postgresMicroseconds = (): number => {
   const { parent } = readStat(ownPid)
   const pids = readdirSync('/proc').map(Number).filter(Number.isInteger)
-  const living = pids.filter((pid) => pid !== ownPid && (pid === parent || readStat(pid).parent === parent))
-  return living.reduce((sum, pid) => sum + readCpuMicroseconds(pid), readStat(parent).endedChildrenMicroseconds)
+  const livingPids = pids.filter((pid) => pid !== ownPid && (pid === parent || readStat(pid).parent === parent))
+  return livingPids.reduce((sum, pid) => sum + readCpuMicroseconds(pid), readStat(parent).endedChildrenMicroseconds)
 }
 
 const throughputs = new Map(ACTIONS.map((action) => [action, new Map<number, number>()]))
@@ -144,7 +145,7 @@ for (const [action, measured] of throughputs) {
   reportFigure('S4', `${action}, ${TRIP_MILLISECONDS} ms a trip: ${each.join(', ')}; ${law}`, isMet)
 }
 
-/** Reads the CPU time in microseconds from the scheduler: the ticks in `stat` are 10 ms. */
+/** Reads the CPU time in microseconds from the scheduler, because the ticks in `stat` are 10 ms. */
 function readCpuMicroseconds(pid: number): number {
   try {
     return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1000
@@ -153,11 +154,11 @@ function readCpuMicroseconds(pid: number): number {
   }
 }
 
-/** Returns the parent and the CPU time of the ended children of a process; zeros when it has ended. */
+/** Returns the parent and the CPU time of the ended children of a process; zeros if it has ended. */
 function readStat(pid: number): { parent: number; endedChildrenMicroseconds: number } {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    // The fields after the name, which may contain spaces: state, parent, …
+    // The name may contain spaces. The fields after it are state, parent, …
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
     return { parent: Number(fields[1]), endedChildrenMicroseconds: (Number(fields[13]) + Number(fields[14])) * 10_000 }
   } catch {

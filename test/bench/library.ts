@@ -1,7 +1,7 @@
 /**
- * P1 to P4, and P10: the library on Express compared with bare Express, and with siwe and express-session. The cost of
- * a request is CPU time of the server process, so that the load generator and other processes have little influence. P1
- * compares two routes of one application, the others two applications.
+ * P1 to P4, P10, P13 and P14: the library on Express compared with bare Express, and with siwe and express-session. The
+ * cost of a request is CPU time of the server process, so that the load generator and other processes have little
+ * influence. P1 compares two routes of one application. The other figures compare two applications.
  */
 import { join } from 'node:path'
 import { getAddress } from 'ethers'
@@ -37,7 +37,7 @@ const logins = (server: BenchServer, count: number, paths?: LoginPaths): Promise
   return measureStepCost(server, count, (connection, index) => logIn(connection, wallets[index]!, paths))
 }
 
-/** Each worker exchanges its own refresh token. */
+/** Returns a step in which each worker exchanges its own refresh token. */
 const refreshWith =
   (tokens: Tokens[]): Step =>
   async (connection, _index, worker) => {
@@ -126,8 +126,9 @@ async function measureLibrary(label: string, ours: BenchServer, bare: BenchServe
 }
 
 /**
- * P4: extra latency of a bare GET next to logins, compared with a bare GET next to as many pairs of bare POST requests,
- * both at a fixed rate. The control compares the bare server with and without its pairs, as any server has this effect.
+ * Measures P4: latency of a bare GET during logins, compared with a bare GET during as many pairs of bare POST
+ * requests. Both loads have a fixed rate. The control compares the bare server with and without these pairs, because
+ * they slow down any server.
  */
 async function measureWaiting(label: string, ours: BenchServer, bare: BenchServer): Promise<void> {
   const [rounds, gets, loginsPerSecond, limit] = [3, 2_400, 100, 1.2]
@@ -199,7 +200,7 @@ async function logInWithSiwe(connection: Connection, wallet: BenchWallet): Promi
   return cookie
 }
 
-/** Hides the native curve. */
+/** Module that hides the native curve from the library, so that it uses WASM. */
 const WASM_ONLY = `data:text/javascript,${encodeURIComponent(
   `import { register } from 'node:module'
    register('data:text/javascript,' + encodeURIComponent(

@@ -5,14 +5,16 @@ import { BARE, ConnectionPool, logIn } from './http-client.js'
 import { createBenchWallet, createFreshWallet, type BenchWallet } from './wallets.js'
 
 const [port, kind, perSecond] = [Number(process.argv[2]), process.argv[3], Number(process.argv[4])]
-/** User with an open foreign page, who logs in from the same network: see `strangers.ts`. */
+/** User who has opened a foreign page, and logs in from the same network: see `strangers.ts`. */
 const visitor = createBenchWallet(1)
 const anySig = createBenchWallet(2).personalSign('anything')
 const forwardedFor = (address: string): string => `X-Forwarded-For: ${address}\r\n`
 const createDid = (number: number): string => `did:ethr:rsk:0x${String(number).padStart(40, '0')}`
 const pool = new ConnectionPool(port)
 
-/** Signs up with 20 credentials of the attacker's own issuers, whose documents `server.ts` generates. */
+/**
+ * Returns a load of sign-ups with 20 credentials. Their issuers are the attacker's, and `server.ts` has the documents.
+ */
 const signUpWithIssuers =
   (document: 'huge' | 'silent' | 'many') =>
   (number: number): Promise<unknown> =>
@@ -33,7 +35,7 @@ const signUpWithIssuers =
 const kinds: Record<string, (number: number) => Promise<unknown>> = {
   logins: () => pool.use((connection) => logIn(connection, createFreshWallet())),
   bareLogins: () => pool.use((connection) => logIn(connection, createFreshWallet(), BARE)),
-  /** Control of the strangers: the cost of as many harmless requests. */
+  /** Control of the strangers: as many harmless requests. */
   notFound: () => pool.use((connection) => connection.get('/nothing-here', forwardedFor('192.0.2.4'))),
   proofs: (number) =>
     pool.use((connection) =>
@@ -56,7 +58,7 @@ const kinds: Record<string, (number: number) => Promise<unknown>> = {
     })
 }
 
-/** Returns a credential of one of the attacker's issuers, with an invalid signature. */
+/** Returns a credential of an attacker's issuer, with an invalid signature. */
 function signCredential(iss: string, { did }: BenchWallet): string {
   const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
   const type = ['VerifiableCredential']

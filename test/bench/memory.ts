@@ -1,4 +1,4 @@
-/** P9 and F12: heap of 200,000 sessions, of strangers' quotas, and of DIDs that request challenges over HTTP. */
+/** P9 and F12: heap of 200,000 sessions, anonymous quotas, and DIDs that request challenges over HTTP. */
 import { randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import { setFlagsFromString } from 'node:v8'
@@ -27,7 +27,7 @@ async function measureHeap(add: (index: number) => Promise<unknown>, callers = 1
 }
 
 const store = memoryStore({ maxQuotas: COUNT })
-// Returns a flat text, like one from the parsed JSON of a request.
+// Returns a flat string, like one from the parsed JSON of a request.
 const createDid = (): string => Buffer.from(`did:ethr:rsk:0x${randomBytes(20).toString('hex')}`).toString()
 // Computed from the number, so that only the store holds the ids.
 const sessionId = (index: number): string =>

@@ -1,5 +1,5 @@
 /**
- * Measures and prints the figures of the PostgreSQL store, on a PostgreSQL server of its own:
+ * Measures and prints the figures of the PostgreSQL store, on a new PostgreSQL server:
  * - S2: CPU and WAL of each verb
  * - S3: rates with more connections while the network round trip is the limit
  * - S7: bytes on disk per session
@@ -30,7 +30,7 @@ import { measure, measureRate, reportFigure } from './harness.js'
 
 const sessions = Number(process.argv.slice(2).find((word) => /^\d+$/.test(word)) ?? 2_000)
 const ROTATIONS = 20
-/** Linux counts the CPU time of processes in hundredths of a second. */
+/** Unit in which Linux counts the CPU time of processes. */
 const MICROSECONDS_A_TICK = 10_000
 
 const engine = await startPostgres({
@@ -117,7 +117,7 @@ async function printCostFigures(): Promise<void> {
   await secondStore.close()
 }
 
-/** Prints S3: the same work over a slow network, with more and more connections. */
+/** Prints S3: the rates of the same work over a slow network, with 1 to 64 connections. */
 async function printScalingFigures(): Promise<void> {
   const proxy = await tcpProxy(engine.port)
   proxy.delay(5)

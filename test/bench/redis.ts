@@ -1,6 +1,6 @@
 /**
- * Costs of verbs in Redis, compared with a raw INCR by the same client in the same run: calls per second, CPU time of
- * this process and of Redis, and the memory of a session. Needs `redis-server` or `valkey-server` on the PATH.
+ * Costs of verbs in Redis, compared with a raw INCR of the same client in the same run. Measures calls per second, CPU
+ * time of this process and of Redis, and memory of a session. Needs `redis-server` or `valkey-server` on the PATH.
  *
  * Run only this file with `npm run figures -- redis`.
  */
@@ -60,7 +60,7 @@ async function printVerbFigures(redis: TestRedis): Promise<void> {
   await store.close()
 }
 
-/** Prints the bytes of a key with one session, new and refreshed 16 times. */
+/** Prints the size of a key with one session, both new and after 16 refreshes. */
 async function printMemoryFigures(redis: TestRedis): Promise<void> {
   const store = suiteStore(redis.url, { keyPrefix: 'one ' })
   await store.createSession(createSession('a', { did }))

@@ -1,6 +1,6 @@
 /**
- * P5 and P6: the built relay, with its database or with an IPFS node that responds immediately, compared with bare
- * Express routes that only drain their body or send a ready buffer. CPU time of the server process.
+ * P5 and P6: CPU time of the built relay, with its database or with an IPFS node that responds immediately. Compares it
+ * with bare Express routes that only drain their body or send a prepared buffer.
  */
 import { startFaultyNode } from '../support/faults/faulty-ipfs-node.js'
 import { relayLogIn, relayPost } from '../support/servers/relay-client.js'
@@ -14,7 +14,7 @@ const CLIENTS = 8
 const KIBIBYTE = 1_024
 const unit = 'µs CPU'
 
-/** Each file is new, with different leaves of 256 KiB, because storing known content costs nothing. */
+/** Number of pieces so far. Each file has new leaves of 256 KiB, because storing known content costs nothing. */
 let pieces = 0
 const newFile = (byteCount: number): string =>
   Array.from({ length: byteCount / 256 }, () => String((pieces += 1)).padStart(12, '0') + 'a'.repeat(244)).join('')

@@ -1,4 +1,4 @@
-/** P14: a guarded request at the vault with a token of auth, compared with the vault's own token in the same run. */
+/** P14: a guarded request at the vault with a token of the auth server, compared with a token of the vault. */
 import { temporaryFolder } from '../support/fixtures/store-folder.js'
 import { isChosen, measure } from './harness.js'
 import { assertStatus, Connection, logIn } from './http-client.js'
@@ -17,7 +17,7 @@ if (isChosen('P14')) {
   const readPort = (server: typeof auth): number => Number(new URL(server!.url).port)
   const atVault = { ...all, port: readPort(vault) }
 
-  const [ownTokens, resourceTokens]: [string[], string[]] = [[], []]
+  const [vaultTokens, resourceTokens]: [string[], string[]] = [[], []]
   const [authConnection, vaultConnection] = [new Connection(readPort(auth)), new Connection(atVault.port)]
   for (const wallet of createFreshWallets(USERS)) {
     const { accessToken } = await logIn(authConnection, wallet)
@@ -25,16 +25,16 @@ if (isChosen('P14')) {
     const body = { resource: vault!.serviceUrl }
     const answer = assertStatus(await authConnection.post('/resource-token', body, header))
     resourceTokens.push(`Bearer ${(JSON.parse(answer.body) as { accessToken: string }).accessToken}`)
-    ownTokens.push(`DIDAuth ${(await logIn(vaultConnection, wallet)).accessToken}`)
+    vaultTokens.push(`DIDAuth ${(await logIn(vaultConnection, wallet)).accessToken}`)
   }
-  const reading = (tokens: readonly string[]) => () =>
+  const readWith = (tokens: readonly string[]) => () =>
     measureStepCost(atVault, REQUESTS, async (connection, index) => {
       assertStatus(await connection.get('/storage', `Authorization: ${tokens[index % USERS]!}\r\n`))
     })
   await measure(
     'P14 guarded GET at the vault with a token of auth over one with its own',
     { goal: '>= 0.90', unit: 'µs CPU' },
-    { own: reading(ownTokens), resource: reading(resourceTokens) }
+    { own: readWith(vaultTokens), resource: readWith(resourceTokens) }
   )
   authConnection.close()
   vaultConnection.close()

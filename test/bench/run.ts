@@ -1,9 +1,8 @@
 /**
- * `npm run bench` measures speed, `npm run figures` runs the figures of reliability and of the stores at their full
- * size.
+ * Runs figures: `npm run bench` measures speed, and `npm run figures` measures reliability and the stores at full size.
  *
- * `npm run figures -- F4 postgres` runs only those, `npm run figures -- F4 0.01` a hundredth of the rounds. Other
- * numbers and words are passed to the scripts. A figure is a test that runs with more rounds, or a script of this
+ * `npm run figures -- F4 postgres` runs only these figures. `npm run figures -- F4 0.01` runs a hundredth of the
+ * rounds. Other numbers and words are passed to the scripts. A figure is a test with more rounds, or a script of this
  * folder.
  */
 import { spawnSync } from 'node:child_process'
@@ -16,7 +15,7 @@ interface Figure {
   command: string
   /** Tests, relative to the folder of tests and without `.test.ts`. */
   tests?: string[]
-  /** A script of this folder. */
+  /** Script of this folder, without `.ts`. */
   script?: string
 }
 
@@ -33,8 +32,12 @@ const share = args.find((arg) => /^0\.\d+$/.test(arg)) ?? '1'
 
 function run(title: string, options: readonly string[], env: Record<string, string>): void {
   console.log(`\n${title}`)
-  const all = { ...process.env, ...env }
-  const { status } = spawnSync(process.execPath, options, { stdio: 'inherit', cwd: resolvePath('../..'), env: all })
+  const allVariables = { ...process.env, ...env }
+  const { status } = spawnSync(process.execPath, options, {
+    stdio: 'inherit',
+    cwd: resolvePath('../..'),
+    env: allVariables
+  })
   if (status !== 0) process.exitCode = 1
 }
 
@@ -48,16 +51,16 @@ for (const config of ['jest', 'jest.slow']) {
 }
 const scripts = new Set(chosen.flatMap(({ script }) => script ?? []))
 const words = args.filter((arg) => !scripts.has(arg) && arg !== share)
-// The package name refers to the build; figures that inspect internals import the sources.
+// Measured servers import the build by the name of the package. Figures that inspect internals import the sources.
 const env = { TSX_TSCONFIG_PATH: resolvePath('../../.config/tsconfig.servers.json') }
 const imports = ['tsx', new URL('../support/servers/server-imports.ts', import.meta.url).href]
-const hook = async (name: string): Promise<void> => {
+const runHook = async (name: string): Promise<void> => {
   const { default: work } = (await import(`../../.config/${name}.js`)) as { default: () => Promise<void> }
   await work()
 }
-if (scripts.size > 0) await hook('compile-for-tests')
+if (scripts.size > 0) await runHook('compile-for-tests')
 for (const script of scripts) {
   const options = imports.flatMap((name) => ['--import', name])
   run(script, [...options, resolvePath(`${script}.ts`), ...words], env)
 }
-if (scripts.size > 0) await hook('remove-compiled')
+if (scripts.size > 0) await runHook('remove-compiled')

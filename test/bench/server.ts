@@ -28,7 +28,7 @@ async function guard(options: Partial<DidAuthConfig>): Promise<void> {
   })
 }
 
-const silent = { info: () => undefined, warn: () => undefined, error: () => undefined }
+const silentLogger = { info: () => undefined, warn: () => undefined, error: () => undefined }
 
 const applications: Record<string, () => Promise<unknown>> = {
   bare: async () => undefined,
@@ -37,32 +37,32 @@ const applications: Record<string, () => Promise<unknown>> = {
     const { sqliteStore } = await import('express-did-auth/stores/sqlite')
     await guard({ maxRequestsPerTimeSlot: Infinity, siwe: true, store: sqliteStore(args[0]!) })
   },
-  // Instance on PostgreSQL: its URL, and the size of the pool.
+  // Instance on PostgreSQL. The arguments are the URL of the database and the size of the pool.
   instance: async () => {
     const { postgresStore } = await import('express-did-auth/stores/postgres')
-    // The load sets a client address per request: with one address, all would share the row of one quota.
+    // The load sets a client address for each request. With one address, all would share the row of one quota.
     app.set('trust proxy', true)
     await guard({
       store: postgresStore(args[0]!, { poolSize: Number(args[1]) }),
-      // Never reached, but counted.
+      // This limit is never reached, but requests are counted.
       maxRequestsPerTimeSlot: 1_000_000,
       // No window or token expires during a run.
       challengeExpirationTimeInSeconds: 86_400,
       accessTokenExpirationTimeInSeconds: 7_200,
-      logger: silent
+      logger: silentLogger
     })
   },
-  // The target of the attacks: it verifies credentials at sign-up, and resolves each issuer to a document that an
-  // attacker could publish.
+  // Target of the attacks. It verifies credentials at sign-up, and resolves each issuer to a document that an attacker
+  // could publish.
   attacked: async () => {
     app.set('trust proxy', true)
     const never = new Promise<object>(() => undefined)
     const resolve = (did: string): Promise<object> =>
       did.includes('silent') ? never : Promise.resolve(createDocument(did, did.includes('huge') ? 3_000 : 100))
-    await guard({ signupBusinessLogic: () => undefined, resolver: { resolve }, logger: silent })
+    await guard({ signupBusinessLogic: () => undefined, resolver: { resolve }, logger: silentLogger })
   },
   siwe: () => serveSiwe(app),
-  // Bare routes of a relay, which only drain their body or send a ready buffer: the minimum cost.
+  // Bare routes of a relay with the minimum cost. They only drain their body or send a prepared buffer.
   relay: async () => {
     const posted = { url: `relay://bafkrei${'a'.repeat(52)}`, cid: `bafkrei${'a'.repeat(52)}` }
     const answer = Buffer.from(`{"file":"${'a'.repeat(MEBIBYTE)}"}`)
@@ -88,7 +88,7 @@ function createDocument(did: string, keys: number): object {
   return { didResolutionMetadata: {}, didDocumentMetadata: {}, didDocument }
 }
 
-/** Used part of siwe, which is installed with the packages of the slow tests. */
+/** Part of siwe that this file uses. siwe is installed with the packages of the slow tests. */
 interface Siwe {
   generateNonce(): string
   SiweMessage: new (message: string) => {
@@ -128,7 +128,7 @@ await applications[name]!()
 app.get('/bare', (_req, res) => {
   res.json({ hello: 'world' })
 })
-// A route that parses JSON as Express applications do, and one that only drains the body.
+// Routes that parse JSON like Express applications, and routes that only drain the body.
 for (const [kind, read] of [
   ['bare', express.json()],
   ['drained', drain]

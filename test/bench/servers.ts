@@ -7,7 +7,7 @@ import { Connection } from './http-client.js'
 
 const resolvePath = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 
-/** Script for each process and its threads, which have no IPC channel: reports the resource usage on request. */
+/** Script that reports the resource usage on request. It also runs in threads, which have no IPC channel. */
 const REPORT = `data:text/javascript,${encodeURIComponent(`
   process.on('message', () => {
     globalThis.gc?.()
@@ -22,11 +22,11 @@ const REPORT = `data:text/javascript,${encodeURIComponent(`
 export interface Usage {
   cpuMicroseconds: number
   rss: number
-  /** On and off the heap. */
+  /** Bytes on the heap and outside of it. */
   used: number
 }
 
-/** A server in a process of its own. */
+/** Server in a separate process. */
 export interface BenchServer {
   port: number
   usage(): Promise<Usage>
@@ -46,7 +46,7 @@ export async function startServer(
   return { port, ...createControl(child) }
 }
 
-/** Content of a ready line of the bin. */
+/** Content of a ready line that the bin prints. */
 export interface BuiltServer {
   server: string
   url: string
@@ -84,7 +84,7 @@ export async function startLoad(port: number, kind: string, perSecond: number): 
   return () => child.kill()
 }
 
-/** Work of one client in one step: one request to a server, or several. */
+/** Function that executes one step of a client, with one or more requests. */
 export type Step = (connection: Connection, index: number, worker: number) => Promise<unknown>
 
 /** Runs this many steps over this many connections, and returns the server's CPU time per step in microseconds. */

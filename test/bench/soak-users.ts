@@ -10,12 +10,12 @@ const USERS_PER_CLIENT = 20
 const KEYS = 5
 const CONTENTS = 40
 const FILE_BYTES = 2_048
-/** Number of files that a user still reads. */
+/** Number of latest files that a user reads. */
 const KEPT_CIDS = 4
-/** Number of logins of a user that may fail at the end of a challenge window, one in 5 minutes. */
+/** Maximum number of failed logins of a user because a challenge window ended. A window ends every 5 minutes. */
 const MAX_RETRIES = 5
 
-type Served = Pick<BuiltServer, 'url' | 'serviceUrl'>
+type ServerAddress = Pick<BuiltServer, 'url' | 'serviceUrl'>
 type Ask = (server: 'auth' | 'relay' | 'vault', request: Request, ...statuses: number[]) => Promise<Answer>
 
 interface Request {
@@ -25,7 +25,7 @@ interface Request {
   token?: string | undefined
 }
 
-/** User of every route of the three servers, who logs in if required. */
+/** User who uses every route of the three servers, and logs in if necessary. */
 class SoakUser {
   readonly #wallet: TestWallet
   readonly #domains: { auth: string; vault: string }
@@ -49,7 +49,7 @@ class SoakUser {
     else if (chance < 36) await this.#ask('auth', { method: 'GET', path: '/me', ...(await this.#as('auth')) }, 200)
     else if (chance < 46) await this.#refresh('auth')
     else if (chance < 48) await this.#logOut()
-    else if (chance < 52) await this.#askForNonsense()
+    else if (chance < 52) await this.#sendInvalidRequests()
     else if (chance < 62) await this.#postFile()
     else if (chance < 74) await this.#getFile()
     else if (chance < 79) this.#relayToken = undefined
@@ -62,7 +62,7 @@ class SoakUser {
     const { challenge } = JSON.parse(response.body) as { challenge: string }
     const sig = this.#wallet.personalSign(createLoginText(this.#domains[server], challenge))
     const { status, body } = await this.#ask(server, { method: 'POST', path: '/auth', body: { did, sig } }, 200, 401)
-    // A window ended in between. Clients retry, but not forever.
+    // A challenge window has ended in the meantime. Clients then retry, but not forever.
     if (status === 401 && body.startsWith('Invalid challenge response') && (this.#retries += 1) < MAX_RETRIES) {
       return this.#logIn(server)
     }
@@ -88,7 +88,7 @@ class SoakUser {
     this.#tokens.delete('auth')
   }
 
-  async #askForNonsense(): Promise<void> {
+  async #sendInvalidRequests(): Promise<void> {
     const text = String(this.#draw(1e9))
     const body = { did: this.#wallet.did, sig: `0x${text.padStart(130, '1')}` }
     await this.#ask('auth', { method: 'POST', path: '/auth', body }, 401)
@@ -143,23 +143,23 @@ class SoakUser {
 }
 
 /**
- * Runs 320 users of the three servers, with 16 connections per server, who send requests of every kind.
+ * Runs 320 users, who send requests of every kind to the three servers, with 16 connections per server.
  *
  * @param servers - auth, relay and vault
- * @param onPart - called between requests after each of `parts`
- * @returns responses that no user should get
+ * @param onPart - called after each of the `parts`, while no request is running
+ * @returns responses that are wrong
  */
 export async function soak(
-  servers: readonly Served[],
+  servers: readonly ServerAddress[],
   requests: number,
   { parts = 1, onPart }: { parts?: number; onPart?: () => Promise<void> } = {}
 ): Promise<string[]> {
   const wrongAnswers: string[] = []
   let requestCount = 0
-  const [auth, relay, vault] = servers as [Served, Served, Served]
+  const [auth, relay, vault] = servers as [ServerAddress, ServerAddress, ServerAddress]
   const domains = { auth: new URL(auth.serviceUrl).host, vault: new URL(vault.serviceUrl).host }
   const clients = Array.from({ length: CLIENTS }, (_, client) => {
-    const open = ({ url }: Served): Connection => new Connection(Number(new URL(url).port))
+    const open = ({ url }: ServerAddress): Connection => new Connection(Number(new URL(url).port))
     const connections = { auth: open(auth), relay: open(relay), vault: open(vault) }
     const ask: Ask = async (server, { method, path, body, token }, ...statuses) => {
       requestCount += 1

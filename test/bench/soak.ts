@@ -1,6 +1,6 @@
 /**
- * F11: 1,000,000 requests of every kind to the three servers in one process. Compares the median of memory after
- * garbage collection in the second half of the run after warm-up with that in the first half.
+ * F11: 1,000,000 requests of every kind to the three servers in one process. Compares the median memory of the first
+ * and the second half of the run, after the warm-up. The memory is measured after garbage collection.
  *
  * Some minutes: `npm run figures -- soak [requests]`
  */

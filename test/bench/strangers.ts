@@ -1,6 +1,6 @@
 /**
- * F19: each kind of stranger sends 100 requests per second while users log in. The control sends 100 harmless 404s per
- * second. Prints one line per kind.
+ * F19: each kind of stranger sends 100 requests per second while users log in. The control sends 100 harmless requests
+ * per second, which are answered 404. Prints one line per kind.
  *
  * Eleven minutes: `npm run figures -- strangers [logins of each situation]`
  */
@@ -17,14 +17,14 @@ const MOST_RATIO = 2
 /** Maximum bytes for the session, the challenge use and the cached token of a login. */
 const MOST_BYTES_A_LOGIN = 1_024
 /** Maximum MiB that strangers may use in bounded caches, mostly documents of issuers with 100 keys. */
-const MOST_MEBIBYTES_BESIDE = 25
+const MOST_CACHED_MEBIBYTES = 25
 const KINDS = ['proofs', 'hugeIssuers', 'silentIssuers', 'issuersOf100Keys', 'pages', 'resets']
 
 const visitor = createBenchWallet(1)
 const reasons = new Map<string, number>()
 const server = await startServer('attacked', [], ['--expose-gc'])
 
-/** Logs a user in from a separate network; once per second a user who has the foreign page open. */
+/** Logs in a user from a separate network. Once per second, this is the user who has opened the foreign page. */
 async function logIn(pool: ConnectionPool, number: number): Promise<void> {
   const isVisitor = number % LOGINS_PER_SECOND === 0
   const address = isVisitor ? '10.255.0.1' : [10, number >> 16, (number >> 8) & 255, number & 255].join('.')
@@ -63,7 +63,7 @@ for (const kind of KINDS) {
   )
 }
 const mebibytesMore = ((await server.usage()).used - usedBefore) / 2 ** 20
-const mostMebibytes = MOST_MEBIBYTES_BESIDE + (3 * KINDS.length * LOGINS * MOST_BYTES_A_LOGIN) / 2 ** 20
+const mostMebibytes = MOST_CACHED_MEBIBYTES + (3 * KINDS.length * LOGINS * MOST_BYTES_A_LOGIN) / 2 ** 20
 await server.stop()
 
 const refusals = [...reasons].map(([reason, count]) => ` (${String(count)} × ${reason})`).join('')

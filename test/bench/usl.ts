@@ -1,7 +1,7 @@
 /**
  * Fits the Universal Scalability Law, X(N) = λN / (1 + σ(N − 1) + κN(N − 1)), with λ = X(1), by least squares.
  *
- * @param throughputs - by the number of instances, including 1
+ * @param throughputs - throughput by the number of instances, including that of one instance
  * @returns σ: the share of serialized work; κ: the cost of coordination between instances. Neither is negative.
  * @see Gunther, "Guerrilla Capacity Planning", 2007
  */

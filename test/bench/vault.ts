@@ -1,6 +1,6 @@
 /**
- * P7: reads and writes of a vault with 1,000,000 entries compared with one of 1,000, in one run: `npm run bench vault
- * [entries]`
+ * P7: reads and writes of a vault with 1,000,000 entries, compared with those of a vault with 1,000 entries in the same
+ * run. `npm run bench vault [entries]`
  */
 import { join } from 'node:path'
 import { pino } from 'pino'
@@ -35,7 +35,7 @@ const createKey = (number: number): string => `key ${number % ENTRIES_PER_DID}`
 /** Returns a content with the length of a small encrypted credential. */
 const contentAt = (number: number): Buffer => Buffer.from(`content ${number} `.padEnd(200, 'x'))
 
-/** Spreads entries over the whole database, like real users. */
+/** Returns numbers of entries that are spread over the whole database, like those of real users. */
 const spread = (number: number, entryCount: number): number => (number * 7_919) % entryCount
 
 async function subject(entryCount: number): Promise<Subject> {
@@ -75,7 +75,7 @@ async function subject(entryCount: number): Promise<Subject> {
 const startedAt = performance.now()
 const [small, large] = [await subject(SMALL), await subject(LARGE)]
 console.log(`filled ${SMALL} and ${LARGE} entries in ${Math.round((performance.now() - startedAt) / 1e3)} s`)
-/** Counts calls, so that no call uses an entry of another. */
+/** Number of calls so far, so that no call uses the entry of another call. */
 let number = 0
 for (const [verb, calls, goal] of [
   ['read', 400, '<= 2.0'],

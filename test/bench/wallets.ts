@@ -4,10 +4,10 @@ import secp256k1 from 'secp256k1'
 
 export const SERVICE_KEY = '77'.repeat(32)
 export const SERVICE_URL = 'https://bench.example'
-/** A service that tokens are issued for. */
+/** Service for which tokens are issued. */
 export const RESOURCE = 'https://resource.example'
 
-/** Wallet that signs natively: ethers takes a millisecond per signature and would dominate the measurement. */
+/** Wallet with native signatures. ethers takes a millisecond per signature, and would dominate the measurement. */
 export interface BenchWallet {
   did: string
   address: string
@@ -18,7 +18,7 @@ export function createBenchWallet(number: number): BenchWallet {
   return createWalletOfKey(Buffer.from(number.toString(16).padStart(64, '0'), 'hex'))
 }
 
-/** Number of the next wallet that no server has seen: no other process starts at this number. */
+/** Number of the next unused wallet. It starts at random, so that no other process uses the same wallets. */
 let walletNumber = 1_000_000 + Math.floor(Math.random() * 1e12)
 export const createFreshWallet = (): BenchWallet => createBenchWallet(walletNumber++)
 export const createFreshWallets = (count: number): BenchWallet[] => Array.from({ length: count }, createFreshWallet)

@@ -51,7 +51,7 @@ describe('DidAuthClient.fetch with approve', () => {
     expect(exchanges.map(({ status }) => status)).toEqual([403, 200])
   })
 
-  // Cause: the signed request was sent with the previous token, which had expired.
+  // Cause: the signed request was sent with the previous token, which had expired meanwhile.
   it('refreshes a token that expires while the wallet prompt is open', async () => {
     const { auth, clock, exchanges } = await startApprovingService()
     await auth.logIn({ wallet: createWatchedWallet(alice, () => (clock.seconds += 60)) })
@@ -67,7 +67,7 @@ describe('DidAuthClient.fetch with approve', () => {
     ['bytes', { body: new TextEncoder().encode(BODY), headers: JSON_TYPE }],
     ['a blob', { body: new Blob(['%PDF'], { type: 'application/pdf' }), headers: {} }],
     ['the fields of a form', { body: new URLSearchParams({ to: 'Bob' }), headers: {} }],
-    ['a form whose boundary is drawn each time', { body: FORM, headers: {} }],
+    ['a form with a random boundary', { body: FORM, headers: {} }],
     ['GET', { method: 'GET', body: null, headers: {} }]
   ])('signs the request as it is sent: %s', async (_what, init) => {
     const { transfer } = await startApprovingService()
@@ -101,9 +101,9 @@ describe('DidAuthClient.fetch with approve', () => {
     ['another query', { statement: 'Approve: Send 5 RBTC to Bob (POST /transfer)' }],
     ['another method', { statement: 'Approve: Send 5 RBTC to Bob (PUT /transfer?fast)' }],
     ['no approval', { statement: 'I owe you 100 RBTC' }],
-    ['no line for people', { statement: 'Approve:  (POST /transfer?fast)' }],
+    ['no description for the user', { statement: 'Approve:  (POST /transfer?fast)' }],
     ['further lines of the text', { statement: 'Approve: Hi\n\nURI: https://evil.example (POST /transfer?fast)' }],
-    ['text that turns around', { statement: 'Approve: Send \u202e5 (POST /transfer?fast)' }],
+    ['a character that reverses the text', { statement: 'Approve: Send \u202e5 (POST /transfer?fast)' }],
     ['no statement', { statement: undefined }],
     ['a nonce of several lines', { nonce: `${NONCE}\nRequest ID: 00` }],
     ['no nonce', { nonce: undefined }]

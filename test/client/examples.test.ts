@@ -39,7 +39,7 @@ interface FakeElement {
   onsubmit: (event: object) => Promise<void>
 }
 
-/** Fakes the part of a browser that the script of a page sees, with a wallet and cookies. */
+/** Fakes the part of a browser that the script of a page uses, with a wallet and cookies. */
 function openPage(url: string): (id: string) => FakeElement {
   const elements = new Map<string, FakeElement>()
   const never = (): Promise<void> => Promise.reject(new Error('no script'))
@@ -149,7 +149,7 @@ afterEach(() => {
   jest.restoreAllMocks()
 })
 
-/** Runs an example at a server whose login domain is its address, and returns its output. */
+/** Runs an example with a server whose login domain is its address, and returns the output. */
 async function printedBy(
   load: () => Promise<unknown>,
   variable: string,

@@ -222,7 +222,7 @@ describe('DidAuthClient.fetch', () => {
     }
   )
 
-  it('names CORS as a possible cause: a page cannot tell it from a lost connection', async () => {
+  it('names CORS as a possible cause: a page cannot distinguish it from a lost connection', async () => {
     const fetch = createThrowing(new TypeError('Failed to fetch'))
     await expect(service.client({ fetch }).logIn()).rejects.toMatchObject({
       code: 'UNAVAILABLE',

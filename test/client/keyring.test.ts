@@ -107,7 +107,7 @@ describe('createKeyring and openKeyring', () => {
     expect(outcomes.find(({ status }) => status === 'rejected')).toMatchObject({ reason: { code: 'KEYRING_EXISTS' } })
   })
 
-  // Cause: a lost response to the write lost the code of the keyring as well.
+  // Cause: when the response to the write was lost, the code of the keyring was lost too.
   it('create the keyring if the response to its write was lost', async () => {
     const { auth } = await createUser()
     const fetch: VaultClientOptions['fetch'] = async (path, init) => {
@@ -200,7 +200,7 @@ describe('Keyring.add on two devices at once', () => {
     const paper = recovery()
     await first.add(wallet(plainWallet), 'Wallet of the first')
     await second.add(paper, 'Paper of the second')
-    // One PUT creates it, one is of the first device, and two are of the second, of which one was refused.
+    // One PUT creates the keyring. The first device sends one, and the second device two, of which one was refused.
     expect(sent.filter((request) => request.includes('"PUT"'))).toHaveLength(4)
     expect(second.slots.map(({ label }) => label)).toEqual(['recovery', 'Wallet of the first', 'Paper of the second'])
     for (const unlock of [wallet(plainWallet), paper]) {
@@ -251,14 +251,14 @@ describe('openKeyring of a keyring that the vault changed', () => {
     ['no mac', ({ v, slots }) => ({ v, slots })],
     ['the version', (stored) => ({ ...stored, v: 2 })],
     ['the order', ({ slots, ...rest }) => ({ ...rest, slots: slots.toReversed() })],
-    ['a slot dropped', ({ slots, ...rest }) => ({ ...rest, slots: slots.slice(0, 1) })],
-    ['a slot added', ({ slots, ...rest }, old) => ({ ...rest, slots: [...slots, old.slots[1]] })],
+    ['a missing slot', ({ slots, ...rest }) => ({ ...rest, slots: slots.slice(0, 1) })],
+    ['an added slot', ({ slots, ...rest }, old) => ({ ...rest, slots: [...slots, old.slots[1]] })],
     ['a slot twice', ({ slots, ...rest }) => ({ ...rest, slots: [...slots, slots[1]] })],
     ['no slots', (stored) => ({ ...stored, slots: {} })],
-    ['a slot that is none', ({ slots, ...rest }) => ({ ...rest, slots: [...slots, null] })],
+    ['a slot that is null', ({ slots, ...rest }) => ({ ...rest, slots: [...slots, null] })],
     ['a number for a text', second({ label: 7 })],
     ['a text for a number', second({ createdAt: '7' })],
-    ['no JSON object', () => 'keyring'],
+    ['text instead of a JSON object', () => 'keyring'],
     ['more than 8 KiB', (stored) => ({ ...stored, more: 'a'.repeat(8_192) })]
   ]
 

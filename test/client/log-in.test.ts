@@ -93,7 +93,7 @@ describe('DidAuthClient.logIn fails', () => {
 
   it.each([
     [
-      'is not reached',
+      'is unreachable',
       createThrowing(new TypeError('fetch failed')),
       'UNAVAILABLE',
       true,
@@ -107,13 +107,25 @@ describe('DidAuthClient.logIn fails', () => {
     ['answers nothing', () => new Response(null, { status: 204 }), 'PROTOCOL', false, 'Contact its operator'],
     ['redirects', () => Response.redirect('https://evil.example', 302), 'PROTOCOL', false, 'Contact its operator'],
     ['limits', () => problem(429, 'ERR_TOO_MANY_REQUESTS', { 'Retry-After': '60' }), 'RATE_LIMITED', true, 'try again'],
-    ['limits without code', () => html(429), 'RATE_LIMITED', true, 'try again'],
+    ['limits requests without a code', () => html(429), 'RATE_LIMITED', true, 'try again'],
     ['is busy', () => problem(503, 'ERR_BUSY', { 'Retry-After': '5' }), 'UNAVAILABLE', true, 'try again'],
-    ['asks too slow a logic', () => problem(503, 'ERR_BUSINESS_LOGIC_TIMEOUT'), 'UNAVAILABLE', true, 'try again'],
+    [
+      'has business logic that is too slow',
+      () => problem(503, 'ERR_BUSINESS_LOGIC_TIMEOUT'),
+      'UNAVAILABLE',
+      true,
+      'try again'
+    ],
     ['refuses the page', () => problem(403, 'ERR_CROSS_ORIGIN'), 'CROSS_ORIGIN', false, 'Contact its operator'],
     ['refuses the DID', () => problem(401, 'ERR_DID_UNSUPPORTED'), 'REFUSED', false, 'the network of did:ethr:rsk:0x'],
     ['refuses its data', () => problem(401, 'ERR_CREDENTIAL'), 'REFUSED', false, 'Words of it'],
-    ['refuses by business logic', () => problem(401, 'ERR_BUSINESS_LOGIC'), 'REFUSED', false, 'Words of it']
+    [
+      'refuses the user by its business logic',
+      () => problem(401, 'ERR_BUSINESS_LOGIC'),
+      'REFUSED',
+      false,
+      'Words of it'
+    ]
   ])('because the service %s', async (_name, answer, code, retryable, advice) => {
     for (const failingPath of ['/request-auth', '/auth']) {
       service.intercept(({ path }) => (path === failingPath ? answer() : undefined))

@@ -35,7 +35,7 @@ class User {
     return new DidAuthClient({ url, wallet, clock: this.clock, fetch: this.#fetch, storage: this.#storage })
   }
 
-  /** Closes a tab during any operation, and opens it again. */
+  /** Closes a tab, possibly during an operation, and opens it again. */
   reload(tab: number): void {
     this.tabs[tab] = this.#openTab()
   }

@@ -26,8 +26,9 @@ interface PasskeyPage {
   page: Page
   cdp: CDPSession
   authenticatorId: string
-  /** Number of confirmed prompts and of existing passkeys. */
+  /** Returns the number of confirmed prompts. */
   prompts(): number
+  /** Returns the number of existing passkeys. */
   passkeys(): Promise<number>
 }
 

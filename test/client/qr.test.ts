@@ -3,7 +3,7 @@ import { qrMatrix, qrSvg, qrText } from 'express-did-auth-client/qr'
 
 const LINK = `https://app.example.com/open#r=bafkrei${'a'.repeat(52)}.${'A'.repeat(43)}`
 
-/** The finder pattern of the standard: 7 by 7, dark frame, light ring, dark heart. */
+/** Finder pattern of the standard: 7 by 7 modules with a dark frame, a light ring and a dark center. */
 const FINDER = ['#######', '#.....#', '#.###.#', '#.###.#', '#.###.#', '#.....#', '#######']
 
 const toRows = (matrix: boolean[][]): string[] =>

@@ -131,8 +131,8 @@ const TABS = 10
 const ROUNDS = 10
 
 /**
- * Creates a `localStorage` per tab, as tabs in separate processes see it despite locks: writes of another tab arrive
- * later, in order.
+ * Creates a `localStorage` per tab, as tabs in separate processes see it: even with locks, writes of another tab arrive
+ * late, in order.
  *
  * @param reads - number of reads after which a tab sees another's write
  */
@@ -191,7 +191,7 @@ async function readUser(auth: DidAuthClient): Promise<string> {
   return user.did
 }
 
-/** Starts a client of Alice whose refresh is answered by the service, while the response is in flight. */
+/** Starts a refresh of Alice's client. The service has answered it, but the response has not arrived. */
 async function startRefreshing(options = {}) {
   const ended: string[] = []
   const auth = await service.outdated({

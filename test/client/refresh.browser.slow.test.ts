@@ -49,7 +49,7 @@ describe('DidAuthClient in browser tabs', () => {
     console.info(`${report}, ${endedFor.length} log-outs`, endedFor, tabs.refusals)
     expect([...statuses]).toEqual([[200, count * ROUNDS]])
     expect(await endings(pages)).toEqual([])
-    // One per round, and a few if a tab received new tokens just as it requested them.
+    // One refresh per round, and a few more if a tab received new tokens just as it requested some.
     expect(tabs.refreshes()).toBeLessThan(ROUNDS + (ROUNDS * count) / 4)
   })
 

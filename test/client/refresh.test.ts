@@ -25,7 +25,7 @@ beforeEach(async () => {
 
 const refreshes = (): number => service.count('/refresh-token')
 
-/** Uses the refresh token of the last response as a second holder. */
+/** Uses the refresh token of the last response, like a second holder. */
 async function refreshElsewhere(tokens = service.exchanges.at(-1)!.answer!): Promise<{ status: number; text: string }> {
   const { refreshToken } = JSON.parse(tokens) as { refreshToken: string }
   const headers = { 'Content-Type': 'application/json' }
@@ -171,7 +171,7 @@ describe('DidAuthClient ends the session if the refresh token', () => {
     })
     expect(error).toMatchObject({ reason: 'revoked', serverCode: 'ERR_REFRESH_TOKEN' })
     expect(service.exchanges.find(({ path }) => path === '/logout')?.status).toBe(expected)
-    // The thief's session has ended with it.
+    // The session of the thief has ended too.
     expect((await refreshElsewhere(stolen)).status).toBe(expected === undefined ? 200 : 401)
   })
 

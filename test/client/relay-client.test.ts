@@ -42,7 +42,7 @@ async function startRecordedRelay() {
   return { ...recorded, sent: () => Buffer.concat(sent).toString('latin1') }
 }
 
-/** Compares bytes at once, because Jest takes half a minute to compare large arrays number by number. */
+/** Compares bytes as buffers, because Jest takes half a minute to compare large arrays number by number. */
 function expectSame(opened: string | Uint8Array | File, content: string | Uint8Array): void {
   expect(typeof opened).toBe(typeof content)
   expect(Buffer.compare(Buffer.from(opened as string | Uint8Array), Buffer.from(content))).toBe(0)
@@ -90,9 +90,9 @@ describe('RelayClient', () => {
   })
 
   it.each([
-    ['a name that a client of ours does not write', '\u0002["../a\\u0007b",""]\nhi', 'ab'],
+    ['a name that clients of this package do not write', '\u0002["../a\\u0007b",""]\nhi', 'ab'],
     ['half a character', '\u0002["a\\ud800",""]\nhi', 'a'],
-    ['a field more', '\u0002["a","",1]\nhi', 'a'],
+    ['an additional field', '\u0002["a","",1]\nhi', 'a'],
     ['a header of 4096 bytes', `\u0002["a",${' '.repeat(4_087)}""]\nhi`, 'a']
   ])('opens a file with %s', async (_what, plain, name) => {
     const file = (await client().open(await sendPlain(Buffer.from(plain)))) as File
@@ -106,7 +106,7 @@ describe('RelayClient', () => {
     ['null', 'null\n'],
     ['one text', '["a"]\n'],
     ['numbers', '[1,2]\n'],
-    ['no JSON', '["a","b"\n'],
+    ['invalid JSON', '["a","b"\n'],
     ['deep JSON', `${'['.repeat(4_000)}\n`],
     ['more than 4096 bytes', `["a",${' '.repeat(4_088)}""]\nhi`]
   ])('refuses a file whose header is %s', async (_what, header) => {

@@ -49,7 +49,7 @@ function client(options: Partial<RelayClientOptions> = {}): RelayClient {
   return new RelayClient({ url: address.url, wallet, domain: 'relay.example', ...options })
 }
 
-/** A gateway that answers blocks, with a change of relayClient. */
+/** Starts a gateway that serves the blocks, after `change`. */
 function createClientWithGateways(
   change: (res: ServerResponse, bytes: Uint8Array, cid: string) => void
 ): Promise<string> {
@@ -195,7 +195,7 @@ describe('RelayClient at a failing relay', () => {
 
 const url = 'http://127.0.0.1:1'
 
-/** Reads only from a gateway, because a client reports the relay's error if all gateways fail. */
+/** Reads only from a gateway. A client would report the relay's error if all gateways fail. */
 const read = (gateway: string, cid: string) =>
   readFromGateway({ url, read: readAll }, gateway, cid, new AbortController().signal)
 
@@ -285,7 +285,7 @@ async function gatewayWith(
   return { url: address, paths, accepts, maxPending: () => maxPending }
 }
 
-/** Returns the CID of a handmade node, whose first content byte is changed. */
+/** Returns the CID of a node that is built without a library, whose first content byte is changed. */
 function computeNodeCid(node: Uint8Array): string {
   const bytes = Buffer.concat([Buffer.from([1, 0x70, 0x12, 32]), createHash('sha256').update(node).digest()])
   const bits = [...bytes].map((byte) => byte.toString(2).padStart(8, '0')).join('')
@@ -306,7 +306,7 @@ const links = (count: number) => Buffer.concat(Array.from({ length: count }, (_,
 describe('RelayClient with a gateway', () => {
   it.each([
     ['131,072 empty links', Buffer.from('1200'.repeat(131_072), 'hex')],
-    ['one link more than a node of ours has', links(175)],
+    ['one link more than the nodes of this package have', links(175)],
     ['a link of another hash than SHA2-256', Buffer.concat([link(1), Buffer.from([0x12, 4, 0x0a, 2, 1, 0x55])])],
     ['a link of another codec', Buffer.concat([link(1), link(2, 0x71)])]
   ])('requests nothing more after a root with %s', async (_what, root) => {

@@ -210,7 +210,7 @@ function webStorage(values = new Map<string, string>()) {
   }
 }
 
-/** Creates an IndexedDB with the events that the client uses, each in a separate task. */
+/** Creates a fake IndexedDB with the events that the client uses, each in a separate task. */
 function fakeDatabase() {
   const values = new Map<string, string>()
   let opened = 0

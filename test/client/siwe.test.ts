@@ -17,7 +17,7 @@ const account = { address: alice.address, chainId: 8453 }
 const problem = (status: number, code: string): Response =>
   new Response(JSON.stringify({ title: 'Words of it', code }), { status })
 
-/** Signs like a modal, with the adapter's nonce, its text and the wallet. */
+/** Signs like a wallet modal, with the nonce and text of the adapter. */
 async function signBy(steps: {
   getNonce(): Promise<string>
   createMessage(fields: { address: string; chainId: number; nonce: string }): string
@@ -46,7 +46,7 @@ describe("DidAuthClient with message: 'siwe'", () => {
     expect(await requestStatus(auth)).toBe(200)
   })
 
-  // The vectors of EIP-55.
+  // Test vectors of EIP-55.
   it.each([
     '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed',
     '0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359',
@@ -254,7 +254,7 @@ describe('connectAndSignIn', () => {
 })
 
 describe('a dishonest service that shares its page with another service', () => {
-  /** Signs in like a page with thirdweb, by the text of the adapter. */
+  /** Signs in like a page with thirdweb, with the text of the adapter. */
   const byThirdweb = async (auth: DidAuthClient): Promise<unknown> => {
     const options = thirdweb(auth)
     return options.doLogin({ payload: await options.getLoginPayload(account), signature: '0x' })

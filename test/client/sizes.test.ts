@@ -17,7 +17,7 @@ const entries: [entry: string, source: string, bytes: number][] = [
   ['express-did-auth-client/qr', 'src/client/qr/index.ts', 5_000]
 ]
 
-/** Excludes modules that a page loads on demand from the size of what every page loads. */
+/** Modules that a page loads on demand, and whose size does not count. */
 const loadedLater: Plugin = {
   name: 'loaded-later',
   setup({ onResolve }) {

@@ -178,7 +178,7 @@ describe('VaultClient.restore', () => {
     expect((await client.get('notes')).contents).toEqual(['newer', 'one', 'three', 'two'])
   })
 
-  // Cause: a keyring that was created in the meantime got a second entry, and nothing opened it.
+  // Cause: a keyring that was created in the meantime got a second entry, and could no longer be opened.
   it('writes the keyring first, and nothing if another keyring was created in the meantime', async () => {
     const { auth, client } = await startUser()
     await client.add('notes', 'one')

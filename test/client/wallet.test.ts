@@ -150,9 +150,9 @@ describe('DidAuthClient when the wallet switches accounts', () =>
   it.each([
     ['signs out', undefined, [createNumberedWallet(2).address], false],
     ['does nothing with onAccountChange ignore', 'ignore' as const, [createNumberedWallet(2).address], true],
-    ['does nothing when it is the same again', undefined, [alice.address.toLowerCase()], true],
-    ['does nothing when the wallet was locked', undefined, [], true],
-    ['does nothing when it is no list', undefined, { a: 1 }, true]
+    ['does nothing if the account stays the same', undefined, [alice.address.toLowerCase()], true],
+    ['does nothing if the wallet was locked', undefined, [], true],
+    ['does nothing if the wallet reports no list', undefined, { a: 1 }, true]
   ])('%s', async (_name, onAccountChange, accounts, stays) => {
     const service = await startClientService()
     const wallet = provider()
@@ -174,10 +174,14 @@ describe('connectWallet', () => {
   it.each([
     ['a rejection', { eth_requestAccounts: rejected }, 'USER_REJECTED'],
     ['a rejection that a library passes on', { personal_sign: nested }, 'USER_REJECTED'],
-    ['a rejection within another error', { personal_sign: new Error('x', { cause: rejected }) }, 'USER_REJECTED'],
+    [
+      'a rejection as the cause of another error',
+      { personal_sign: new Error('x', { cause: rejected }) },
+      'USER_REJECTED'
+    ],
     ['a rejection by WalletConnect', { eth_requestAccounts: { code: 5000 } }, 'USER_REJECTED'],
     ['methods rejected by WalletConnect', { eth_requestAccounts: { code: 5002 } }, 'USER_REJECTED'],
-    ['an error of WalletConnect that is no rejection', { eth_requestAccounts: { code: 5001 } }, 'WALLET'],
+    ['an error of WalletConnect that is not a rejection', { eth_requestAccounts: { code: 5001 } }, 'WALLET'],
     ['a pending request', { eth_requestAccounts: { code: -32002 } }, 'WALLET_BUSY'],
     [
       'a pending request within info',
@@ -186,13 +190,13 @@ describe('connectWallet', () => {
     ],
     ['no account', { eth_requestAccounts: [] }, 'NO_WALLET'],
     ['nothing', { eth_requestAccounts: null }, 'NO_WALLET'],
-    ['an account that is none', { eth_requestAccounts: ['0x12'] }, 'WALLET'],
-    ['an account that is no text', { eth_requestAccounts: [{ address: alice.address }] }, 'WALLET'],
-    ['a chain that is none', { eth_chainId: 'mainnet' }, 'WALLET'],
-    ['a signature that is none', { personal_sign: '0x12' }, 'WALLET'],
+    ['an invalid account', { eth_requestAccounts: ['0x12'] }, 'WALLET'],
+    ['an account that is not a string', { eth_requestAccounts: [{ address: alice.address }] }, 'WALLET'],
+    ['an invalid chain', { eth_chainId: 'mainnet' }, 'WALLET'],
+    ['an invalid signature', { personal_sign: '0x12' }, 'WALLET'],
     ['a signature of a contract', { personal_sign: `0x${'ab'.repeat(97)}` }, 'WALLET'],
-    ['an object for a signature', { personal_sign: { r: 1 } }, 'WALLET'],
-    ['an error of its own', { personal_sign: new Error('Ledger is locked') }, 'WALLET']
+    ['an object instead of a signature', { personal_sign: { r: 1 } }, 'WALLET'],
+    ['another error of the wallet', { personal_sign: new Error('Ledger is locked') }, 'WALLET']
   ])('reports what %s means, and what to do', async (_name, answers, kind) => {
     const sign = async (): Promise<string> => (await connectWallet(provider(answers), 'chain')).signMessage('text')
     const error = await sign().catch((thrown: unknown) => thrown)

@@ -4,7 +4,7 @@ import { memoryStore } from '../../src/stores/memory/index.js'
 import { storeContract, type MakeStore } from '../../src/testing/index.js'
 import { faults, makeBroken } from '../support/faults/broken-stores.js'
 
-/** Returns the failures that the contract finds in a store, by the name of the case. Runs all cases, or one. */
+/** Runs all cases of the contract, or one, on a store. Returns the failures by the name of the case. */
 async function findFaults(makeStore: MakeStore, only?: string): Promise<Map<string, string>> {
   const faults = new Map<string, string>()
   for (const { name, run } of storeContract(makeStore)) {
@@ -20,7 +20,7 @@ async function findFaults(makeStore: MakeStore, only?: string): Promise<Map<stri
 }
 
 describe('the Store contract on a broken store', () => {
-  it.each(faults)('%s: fails where it "%s"', async (_what, fails, fault, says = `A store ${fails}`) => {
+  it.each(faults)('a store that %s: fails the case "%s"', async (_what, fails, fault, says = `A store ${fails}`) => {
     const failures = await findFaults((bounds) => makeBroken(fault, bounds), fails)
     expect(failures.get(fails)).toContain(`${says}: `)
   })

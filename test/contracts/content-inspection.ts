@@ -136,7 +136,7 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
     )
   })
 
-  it('finds no damage in a sound database', async () => {
+  it('finds no damage in an undamaged database', async () => {
     await store.writeEntry(createEntry('k', 'a'))
     expect(await inspection.checkDatabase(dryRun)).toEqual({ damage: [], indexes: [] })
   })

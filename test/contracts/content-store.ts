@@ -31,7 +31,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
   afterEach(() => files.remove())
 
   const entryId = { did, key: 'k' }
-  /** Wraps the objects of all stores, with methods that a test replaces. */
+  /** Returns an object store for all stores, in which `verbs` replace the methods. */
   const objectsWith = (verbs: Partial<ObjectStore>): ObjectStore => ({
     put: (name, file) => files.objects.put(name, file),
     read: (name) => files.objects.read(name),

@@ -44,30 +44,30 @@ export function objectStoreContract(makeStore: (folder: string) => ObjectStore):
     )
 
     it('is stored from a file, which its owner keeps', async () => {
-      await put('one', createLargeBytes('x'))
-      await objects.delete('one')
+      await put('first', createLargeBytes('x'))
+      await objects.delete('first')
       expect(readFileSync(join(folder, 'body')).equals(createLargeBytes('x'))).toBe(true)
     })
 
     it('is not created if the file is missing', async () => {
-      await expect(objects.put('one', join(folder, 'none'))).rejects.toMatchObject({ code: 'ENOENT' })
+      await expect(objects.put('first', join(folder, 'none'))).rejects.toMatchObject({ code: 'ENOENT' })
       expect(await listObjectNames(objects)).toEqual([])
     })
 
     it('fails with ENOENT before it is stored and after it is deleted', async () => {
-      await expect(readPieces('one')).rejects.toMatchObject({ code: 'ENOENT' })
-      await put('one', createLargeBytes('x'))
-      await objects.delete('one')
-      await expect(readPieces('one')).rejects.toMatchObject({ code: 'ENOENT' })
+      await expect(readPieces('first')).rejects.toMatchObject({ code: 'ENOENT' })
+      await put('first', createLargeBytes('x'))
+      await objects.delete('first')
+      await expect(readPieces('first')).rejects.toMatchObject({ code: 'ENOENT' })
     })
 
     it('is read completely if it is deleted in the meantime, unless that breaks readers', async () => {
       if (objects.breaksReaders === true) return
       const bytes = createLargeBytes('x', 8_000_000)
-      await put('one', bytes)
+      await put('first', bytes)
       const pieces: Uint8Array[] = []
-      for await (const piece of objects.read('one')) {
-        if (pieces.length === 0) await objects.delete('one')
+      for await (const piece of objects.read('first')) {
+        if (pieces.length === 0) await objects.delete('first')
         pieces.push(piece)
       }
       expect(Buffer.concat(pieces).equals(bytes)).toBe(true)
@@ -75,31 +75,31 @@ export function objectStoreContract(makeStore: (folder: string) => ObjectStore):
 
     it('can be read partially, and by several readers at once', async () => {
       const bytes = createLargeBytes('x', 1_000_000)
-      await put('one', bytes)
-      for await (const piece of objects.read('one')) {
+      await put('first', bytes)
+      for await (const piece of objects.read('first')) {
         expect(piece.length).toBeGreaterThan(0)
         break
       }
-      const all = await Promise.all([1, 2, 3].map(() => readPieces('one')))
+      const all = await Promise.all([1, 2, 3].map(() => readPieces('first')))
       expect(all.map((pieces) => Buffer.concat(pieces).equals(bytes))).toEqual([true, true, true])
     })
   })
 
   it('lists the names of all objects', async () => {
     expect(await listObjectNames(objects)).toEqual([])
-    const names = ['one', 'two', 'three'].map(createObjectName).sort()
+    const names = ['first', 'second', 'third'].map(createObjectName).sort()
     for (const name of names) await put(name, createLargeBytes('x', 10))
     expect(await listObjectNames(objects)).toEqual(names)
   })
 
   it('deletes existing and missing objects, also to overwrite them', async () => {
-    const [one = '', two = '', three = ''] = ['one', 'two', 'three'].map(createObjectName)
-    await put(one, createLargeBytes('x', 10))
-    await put(two, createLargeBytes('y', 10))
-    await objects.delete(one)
-    await objects.delete(two, { overwrite: true })
-    await objects.delete(three)
-    await objects.delete(three, { overwrite: true })
+    const [first = '', second = '', third = ''] = ['first', 'second', 'third'].map(createObjectName)
+    await put(first, createLargeBytes('x', 10))
+    await put(second, createLargeBytes('y', 10))
+    await objects.delete(first)
+    await objects.delete(second, { overwrite: true })
+    await objects.delete(third)
+    await objects.delete(third, { overwrite: true })
     expect(await listObjectNames(objects)).toEqual([])
   })
 }

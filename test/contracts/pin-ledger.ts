@@ -157,7 +157,7 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
       expect(await claimOne(NOW + 5)).toMatchObject({ attempts: 1, isInDoubt: false })
     })
 
-    it('is no reason to wait after retryNow', async () => {
+    it('causes no delay after retryNow', async () => {
       await store.writeEntry(createEntry('k', 'a'))
       await store.postpone(await claimOne(NOW), NOW + 3_600)
       await another.retryNow(NOW + 1)
@@ -173,7 +173,7 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
       await another.removeEntries(entryId)
     })
 
-    it('waits for the end of that call, so that none overtakes the other', async () => {
+    it('waits for the end of that call, so that neither call overtakes the other', async () => {
       expect(await claim(NOW + 29, another)).toEqual([])
       expect(await store.finish(first, NOW + 29)).toBe(false)
       expect(await claimOne(NOW + 29, another)).toMatchObject({ desired: 'unpinned', isInDoubt: false })

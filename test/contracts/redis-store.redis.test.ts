@@ -10,7 +10,7 @@ beforeAll(async () => {
 afterAll(() => redis.stop())
 
 describe('the Store contract on two Redis stores on one Redis', () => {
-  // Redis itself is the bound.
+  // The store has no limit of its own: the memory of Redis is the limit.
   const contract = storeContract(() => {
     const keyPrefix = `test ${randomUUID()} `
     return { store: suiteStore(redis.url, { keyPrefix }), another: suiteStore(redis.url, { keyPrefix }) }

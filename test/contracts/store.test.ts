@@ -14,7 +14,7 @@ describe.each(engines)('the Store contract on two SQLite stores on one file, by 
   const contract = storeContract((bounds) => {
     const files = sqliteFile(engine)
     const [store, other] = [files.store(bounds), files.store(bounds)]
-    // Quotas are in memory, here in the memory of one store object.
+    // Quotas are in memory. Both stores use the memory of one store object.
     const another = combineStores({ sessions: other, challengeUses: other, quotas: store })
     return { store, another, remove: () => files.remove() }
   })

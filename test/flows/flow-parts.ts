@@ -26,11 +26,11 @@ import {
 
 export const SERVICE_URL = 'https://service.example'
 
-/** Parts of flows that a test can observe. `steps` records all events in order. */
+/** Parts of the flows that a test can observe. `steps` records the calls in order. */
 export interface FlowParts extends Parts {
   clock: { seconds: number; nowSeconds(): number }
   steps: string[]
-  /** Names and limits of the quotas that were charged. */
+  /** Names and limits of the charged quotas. */
   charges: [string, number][]
   infos: Record<string, unknown>[]
   warnings: Record<string, unknown>[]
@@ -52,7 +52,7 @@ const storeVerbs = [
 
 const silent = (): void => undefined
 
-/** Creates parts with the real curve and memory store; the test controls time, deadlines and credentials. */
+/** Creates parts with the real curve and a memory store. The test controls time, deadlines and credentials. */
 export async function createFlowParts(config: Partial<DidAuthConfig> = {}): Promise<FlowParts> {
   const curve = await loadCurve()
   const steps: string[] = []
@@ -150,7 +150,7 @@ export async function createSiweParts(config: Partial<DidAuthConfig> = {}) {
   return { parts, siwe: parts.settings.siwe! }
 }
 
-/** Returns parts with the tokens of wallet 1, which has logged in, and its refreshes. */
+/** Logs in wallet 1. Returns the parts, its tokens, and a function that refreshes them. */
 export async function createLoggedIn(config: Partial<DidAuthConfig> = {}) {
   const parts = await createFlowParts(config)
   const wallet = createNumberedWallet(1)
@@ -161,7 +161,7 @@ export async function createLoggedIn(config: Partial<DidAuthConfig> = {}) {
   return { parts, tokens, refresh }
 }
 
-/** A connected client. */
+/** Caller whose client is connected. */
 export const client: Caller = {
   network: '192.0.2.1',
   networks: [{ network: '192.0.2.1', factor: 1 }],
@@ -169,12 +169,12 @@ export const client: Caller = {
   isGone: () => false
 }
 
-/** Computes the challenge by the specification, independent of the code under test. */
+/** Computes a challenge as specified, independently of the code under test. */
 export function createChallenge(parts: Pick<Parts, 'curve'>, did: string, window = 6_000_000, useCount = 0): string {
   return parts.curve.keccak256Hex(`${did}-${challengeSecret}-${window}${useCount === 0 ? '' : `-${useCount}`}`)
 }
 
-/** Signs the login message of a challenge, by default the first of window 6,000,000. */
+/** Signs the login message of a challenge. Default: the first challenge of window 6,000,000. */
 export function signLogin(
   parts: Pick<Parts, 'curve'>,
   wallet: TestWallet,

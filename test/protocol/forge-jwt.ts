@@ -1,10 +1,10 @@
 import { Buffer } from 'node:buffer'
 import { getBytes, sha256, SigningKey } from 'ethers'
 
-/** Part of a JWT: an object that becomes JSON, or text or bytes that are used unchanged. */
+/** Part of a JWT: an object, which becomes JSON, or a text or bytes, which are not changed. */
 export type Part = object | string | Uint8Array
 
-/** Signs the input of a JWT, and returns the bytes of the signature. */
+/** Function that signs the input of a JWT, and returns the bytes of the signature. */
 export type Sign = (signingInput: string) => Uint8Array
 
 const encode = (part: Part): string =>
@@ -12,7 +12,10 @@ const encode = (part: Part): string =>
     'base64url'
   )
 
-/** Returns low-s ES256K by ethers, so that no test checks this package's signatures with its own code. */
+/**
+ * Returns an ES256K signer with a low s, by ethers, so that no test checks signatures of this package with its own
+ * code.
+ */
 export function es256k(privateKey: string): Sign {
   const key = new SigningKey(privateKey)
   return (signingInput) => {
@@ -21,7 +24,7 @@ export function es256k(privateKey: string): Sign {
   }
 }
 
-/** Returns a JWT of any parts. */
+/** Builds a JWT from any parts. */
 export function forgeJwt(header: Part, payload: Part, sign: Sign): string {
   const signingInput = `${encode(header)}.${encode(payload)}`
   return `${signingInput}.${encode(sign(signingInput))}`

@@ -9,6 +9,7 @@ const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 const OTHERS = `.=+/ \n\t\0é"{}`
 const N = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 
+/** Function that changes a token. It may take parts from the `other` valid token. */
 type Mutation = (token: string, draw: Draw, other: string) => string
 
 const parts = (token: string): [string, string, string] => token.split('.') as [string, string, string]
@@ -17,7 +18,7 @@ const splice = (text: string, at: number, cut: number, insert: string): string =
 const anyChar = (draw: Draw): string =>
   draw(4) === 0 ? OTHERS[draw(OTHERS.length)]! : ALPHABET[draw(ALPHABET.length)]!
 
-/** Changes the JSON of the header or the payload and leaves the signature as it is. */
+/** Changes the JSON of the header or the payload, but not the signature. */
 function rewrite(token: string, index: 0 | 1, change: (fields: Record<string, unknown>) => void): string {
   const all = parts(token)
   const fields = JSON.parse(Buffer.from(all[index], 'base64url').toString()) as Record<string, unknown>
@@ -66,13 +67,13 @@ const mutations: readonly Mutation[] = [
     const [header, payload, signature] = parts(token)
     const bytes = Buffer.from(signature, 'base64url')
     const s = N - BigInt(`0x${bytes.subarray(32).toString('hex')}`)
-    const twin = Buffer.concat([bytes.subarray(0, 32), Buffer.from(s.toString(16).padStart(64, '0'), 'hex')])
-    return [header, payload, twin.toString('base64url')].join('.')
+    const highSignature = Buffer.concat([bytes.subarray(0, 32), Buffer.from(s.toString(16).padStart(64, '0'), 'hex')])
+    return [header, payload, highSignature.toString('base64url')].join('.')
   },
   (token, draw) => splice(token, [0, token.length, token.indexOf('.')][draw(3)]!, 0, OTHERS[draw(OTHERS.length)]!)
 ]
 
-/** Mutates valid tokens in random ways, and counts accepted mutants that differ from every valid token. */
+/** Changes valid tokens at random. Returns the number of mutants that are no valid token, and the accepted ones. */
 export function countAcceptedMutants(
   curve: Pick<Curve, 'sha256' | 'verify'>,
   tokens: readonly string[],
@@ -110,7 +111,7 @@ interface Signed {
   sig: string
 }
 
-/** Flips one random bit of a valid signature, many times, and counts those that still prove the same address. */
+/** Flips one random bit of a valid signature, many times. Counts the results that still prove the same address. */
 export function countAcceptedFlips(
   curve: Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'>,
   signed: readonly Signed[],

@@ -15,7 +15,7 @@ import {
   createUse
 } from '../../src/testing/store-case.js'
 
-/** A session whose token 0 was replaced long before `createRotation` presents it again. */
+/** Row of a session whose token 0 was replaced long before `createRotation` presents it again. */
 const SESSION: SqlRow = {
   ...{ session_id: 'session-a', did: 'did', state: 0, token_claims: null, created_at: 1, rotated_at: 1 },
   expires_at: START_SECONDS + 3_600,
@@ -54,19 +54,19 @@ const VERBS = [
   (query: SqlQuery) => createQuotaTable(query, 1).deleteEnded!(untilDone, START_SECONDS)
 ]
 
-/** Runs a verb whose statement with this number fails. @returns how many it has sent */
+/** Runs a verb in which the statement with this number fails. @returns the number of sent statements */
 async function runFailingAt(verb: (query: SqlQuery) => Promise<unknown>, failing: number): Promise<number> {
   let sent = 0
   await verb((statement) => {
     sent += 1
     const isFailing = sent - 1 === failing
     const rows = [statement.name?.endsWith('surplus') === true ? { rows: 5 } : SESSION]
-    // A rotation and a charge that change no row look for the reason.
+    // If a rotation or a charge changes no row, the verb queries the reason.
     const isFound = !/_rotate|_charge|find_use/.test(statement.name ?? '')
     const answer = isFailing
       ? new Promise<never>((_, reject) => setImmediate(() => reject(new Error('failed'))))
       : Promise.resolve({ rows: isFound ? rows : [], rowCount: isFound ? 1 : 0, isRepeat: false })
-    // Only the verb is to notice it.
+    // Only the verb must handle the error.
     answer.catch(() => undefined)
     return answer
   })

@@ -20,19 +20,20 @@ describe('memoryStore', () => {
     createSession(name, { did: `did:example:${name}`, ...details })
   /** Returns the names of the existing sessions. */
   const namesIn = async (store: ReturnType<typeof memoryStore>, ...names: string[]) => {
-    const found = await Promise.all(names.map((name) => store.findSession(service, `session-${name}`)))
-    return names.filter((_, index) => found[index] !== undefined)
+    const sessions = await Promise.all(names.map((name) => store.findSession(service, `session-${name}`)))
+    return names.filter((_, index) => sessions[index] !== undefined)
   }
 
   it('is recognized as volatile, as is a combination with its sessions', () => {
     const store = memoryStore()
     const other = { ...store }
     const combined = (sessions: Store) => combineStores({ sessions, challengeUses: store, quotas: store })
-    const found = [store, combined(store), combined(combined(store)), other, combined(other)]
-    expect(found.map((one) => memoryStores.has(one))).toEqual([true, true, true, false, false])
+    const stores = [store, combined(store), combined(combined(store)), other, combined(other)]
+    expect(stores.map((combinedStore) => memoryStores.has(combinedStore))).toEqual([true, true, true, false, false])
   })
 
-  // Cause: a window of 10 s had the same number as a slot of nonces, and its end was used for theirs.
+  // Cause: a window of 10 s had the same number as a slot of nonces. The store then used the end of that window for the
+  // nonces.
   it('stores the use of a nonce until it expires, even if a window has the same number', async () => {
     let seconds = 0
     const store = memoryStore({ monotonicSeconds: () => seconds })
@@ -152,7 +153,7 @@ describe('memoryStore', () => {
 })
 
 describe('AgedMap', () => {
-  it('agrees with a list on every sequence', () => {
+  it('behaves like a list for every sequence of calls', () => {
     const step = fc.tuple(fc.constantFrom('set', 'set', 'delete', 'oldest'), fc.nat({ max: 8 }))
     fc.assert(
       fc.property(fc.array(step, { maxLength: 200, size: 'max' }), (steps) => {
@@ -161,7 +162,7 @@ describe('AgedMap', () => {
         for (const [index, [verb, number]] of steps.entries()) {
           const key = String(number)
           if (verb === 'oldest') expect(map.findOldest()?.[0]).toBe(list[0])
-          else list = list.filter((one) => one !== key)
+          else list = list.filter((listedKey) => listedKey !== key)
           if (verb === 'delete') map.delete(key)
           if (verb === 'set') map.set(key, index)
           if (verb === 'set') list.push(key)
@@ -194,7 +195,7 @@ describe('AgedMap', () => {
   })
 })
 
-/** Creates a store that records each call, and returns its name and the verb. */
+/** Creates a store whose verbs record each call, and return the name of the store and the verb. */
 function notingStore(name: string, notes: string[]): Store {
   const verbs = [...Object.values(storeVerbs).flat(), 'ping', 'close']
   const note =

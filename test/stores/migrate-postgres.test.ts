@@ -35,7 +35,7 @@ beforeEach(async () => {
 })
 
 afterEach(async () => {
-  await Promise.all(databases.map((one) => one.close()))
+  await Promise.all(databases.map((database) => database.close()))
   await server.drop()
 })
 
@@ -44,10 +44,10 @@ const versions = async (): Promise<unknown[]> =>
 
 describe('migratePostgres', () => {
   it('runs each step once if ten instances start at once', async () => {
-    const runs = await Promise.all(databases.map((one) => migratePostgres(one, STEPS, options)))
+    const runs = await Promise.all(databases.map((database) => migratePostgres(database, STEPS, options)))
     expect(await runOn(server.url, 'SELECT * FROM animals')).toEqual([{ name: 'cat', legs: null }])
     expect(await versions()).toEqual([1, 2])
-    // The statements of each instance in turn; a later one may have run the first step.
+    // `runs` has the statements of each instance. A later instance may have run the first step.
     const texts = STEPS.flatMap(({ statements }) => statements)
     expect(
       runs

@@ -177,7 +177,7 @@ describe('PostgresDatabase', () => {
   })
 })
 
-/** Returns a barrier that opens once for this many callers. */
+/** Returns a barrier that opens when this many callers wait. */
 function meeting(size: number): () => Promise<void> {
   let come = 0
   let open!: () => void

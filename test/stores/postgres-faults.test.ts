@@ -60,7 +60,7 @@ describe('a PostgreSQL store whose connections are cut', () => {
   it('rejects as unavailable if the retry is cut too, and works afterwards', async () => {
     const store = behindProxy()
     await store.createSession(createSession('a'))
-    // Not even the greeting of a new connection arrives completely.
+    // The greeting of a new connection does not arrive completely either.
     proxy.cutAfter(10)
     proxy.reset()
     expect(await catchCode(store.rotateRefreshToken(createRotation('a', 0, 1)))).toBe('ERR_STORE')
@@ -149,37 +149,37 @@ describe('a PostgreSQL store whose server crashes', () => {
   it('rejects only as unavailable, loses no acknowledged write, and recovers with the server', async () => {
     const engine = await startPostgres()
     const store = openPostgresStore(engine.url(), { timeoutSeconds: TEST_TIMEOUT_SECONDS })
-    const [answered, codes]: [string[], Set<unknown>] = [[], new Set()]
+    const [acknowledged, codes]: [string[], Set<unknown>] = [[], new Set()]
     let isOver = false
     const write = async (writer: number): Promise<void> => {
       for (let number = 0; !isOver; number += 1) {
         const name = `${writer} ${number}`
         const code = await catchCode(store.createSession(createSession(name, { did: `did:example:${name}` })))
-        if (code === undefined) answered.push(name)
+        if (code === undefined) acknowledged.push(name)
         else codes.add(code)
       }
     }
-    const someMore = (): Promise<void> => {
-      const before = answered.length
-      return until(() => answered.length > before + 20)
+    const waitForWrites = (): Promise<void> => {
+      const before = acknowledged.length
+      return until(() => acknowledged.length > before + 20)
     }
     try {
       expect((await store.chargeQuota(createCharge())).count).toBe(1)
       const writers = [0, 1, 2, 3].map(write)
       for (let crash = 0; crash < rounds(1, 20); crash += 1) {
-        await someMore()
+        await waitForWrites()
         codes.clear()
         await engine.stop('immediate')
         await until(() => codes.size > 0)
         await engine.start()
       }
-      await someMore()
+      await waitForWrites()
       isOver = true
       await Promise.all(writers)
       expect([...codes]).toEqual(['ERR_STORE'])
-      // One by one: after a slow crash, the writes exceed the queue limit of the pool.
-      for (const name of answered) expect(await store.findSession(service, `session-${name}`)).toBeDefined()
-      // Quotas are in unlogged tables.
+      // Reads one by one: after a slow crash, the number of writes exceeds the queue limit of the pool.
+      for (const name of acknowledged) expect(await store.findSession(service, `session-${name}`)).toBeDefined()
+      // The crash has emptied the quotas, because their tables are unlogged.
       expect((await store.chargeQuota(createCharge())).count).toBe(1)
     } finally {
       isOver = true

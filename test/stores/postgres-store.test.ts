@@ -165,8 +165,8 @@ describe('a full PostgreSQL store', () => {
     expect(await countRows('did_auth_request_quotas')).toBe(3)
   })
 
-  // Cause: a deletion does not change the estimate, so that each instance deleted the surplus again, until none was
-  // left.
+  // Cause: a deletion does not change the estimate. Each instance therefore deleted the surplus again, until no quota
+  // was left.
   it('deletes no further quotas while the estimate is out of date', async () => {
     const store = tables.store()
     for (let index = 0; index < 6; index += 1) {

@@ -47,7 +47,7 @@ describe('quotas in a failing Redis', () => {
     for (let charge = 0; charge < 3; charge += 1) await expect(quotas.chargeQuota(createCharge())).rejects.toThrow()
     await redis.start()
     await until(() => ready(quotas))
-    // The scripts are lost as well.
+    // Redis has lost the scripts too.
     expect(await quotas.chargeQuota(createCharge())).toMatchObject({ count: 1, isCharged: true })
   })
 
@@ -72,7 +72,7 @@ describe('quotas in a failing Redis', () => {
     await until(() => ready(connected))
     await until(() => ready(connecting))
     const { count } = await connected.chargeQuota(createCharge())
-    // Earlier charges may have been counted when Redis continued, at most once each.
+    // Redis may have counted earlier charges when it continued, at most once each.
     expect([1, 2, 3]).toContain(count)
     expect(await connecting.chargeQuota(createCharge())).toMatchObject({ count: count + 1 })
   })
@@ -85,7 +85,7 @@ describe('quotas in a failing Redis', () => {
     const waiting = Array.from({ length: 10_000 }, () => quotas.chargeQuota(createCharge()))
     await expect(quotas.chargeQuota(createCharge())).rejects.toThrow('10000 calls wait for Redis')
     redis.resume()
-    // Calls that Redis answers in time, whose number varies, each get a different count.
+    // The number of calls that Redis answers in time varies, but each of them gets a different count.
     const outcomes = await Promise.allSettled(waiting)
     const counts = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value.count] : []))
     expect(new Set(counts).size).toBe(counts.length)

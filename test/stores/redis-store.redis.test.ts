@@ -89,7 +89,7 @@ describe('redisStore', () => {
   })
 
   it('deletes expired sessions at the next login, and keeps unexpired ones of users with the same tag', async () => {
-    // This clock trusts the wall clock at once, so that the next login deletes.
+    // The sweep trusts this clock at once, so that the next login deletes expired sessions.
     const clock = new SweepClock(() => 0, 0)
     const store = openRedisStore(redis.url, { keyPrefix: newPrefix(), logger }, () => 'session-', clock)
     await using(store, async () => {
@@ -134,7 +134,7 @@ describe('quotas in Redis', () => {
       const buckets = (await listKeys(keyPrefix)).filter((key) => key.startsWith('a:'))
       const lengths = await Promise.all(buckets.map((key) => redis.command('HLEN', keyPrefix + key)))
       expect(lengths).toEqual([16, 16, 16, 16])
-      // A full bucket deletes the quota that ends first, so `late` stays.
+      // A full bucket deletes the quota that ends first, so `late` remains.
       const late = createCharge({ kind: 'anonymous', key: 'late', nowSeconds: START_SECONDS + 1 })
       await quotas.chargeQuota(late)
       for (const stranger of strangers) await quotas.chargeQuota(stranger)

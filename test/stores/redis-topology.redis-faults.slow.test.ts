@@ -158,12 +158,12 @@ describe('a Redis Cluster', () => {
 async function pair(): Promise<{ primary: TestRedis; replica: TestRedis }> {
   const primary = await startRedis(['--repl-diskless-sync-delay', '0'])
   const replica = await startRedis(['--replicaof', '127.0.0.1', String(primary.port)])
-  afterTest(...[primary, replica].map((one) => () => one.stop()))
+  afterTest(...[primary, replica].map((server) => () => server.stop()))
   await until(async () => (await primary.command('WAIT', '1', '100')) === 1)
   return { primary, replica }
 }
 
-function opening(store: Store): Store {
+function closeAfterTest(store: Store): Store {
   afterTest(() => store.close())
   return store
 }
@@ -179,13 +179,13 @@ async function failOver(primary: TestRedis, replica: TestRedis): Promise<Store> 
   await primary.kill()
   replica.resume()
   await until(() => replica.command('REPLICAOF', 'NO', 'ONE').then(() => true, () => false)) // prettier-ignore
-  return opening(suiteStore(replica.url))
+  return closeAfterTest(suiteStore(replica.url))
 }
 
 describe('the failover of a Redis that holds sessions', () => {
   it('loses acknowledged, unreplicated writes: a logout, a refresh and a used challenge are undone', async () => {
     const { primary, replica } = await pair()
-    const before = opening(suiteStore(primary.url))
+    const before = closeAfterTest(suiteStore(primary.url))
     for (const name of ['loggedOut', 'refreshed']) await before.createSession(createSession(name))
     const offset = async (server: TestRedis): Promise<unknown> =>
       /(?:master|slave)_repl_offset:(\d+)/.exec(String(await server.command('INFO', 'replication')))?.[1]
@@ -195,7 +195,7 @@ describe('the failover of a Redis that holds sessions', () => {
     expect(await before.rotateRefreshToken(createRotation('refreshed', 0, 1))).toBe('rotate')
     expect(await before.consumeChallenge(createUse())).toBe('consumed')
     const after = await failOver(primary, replica)
-    // The losses that the documents warn of: F2, F3 and F4 do not hold on Redis without waitReplicas.
+    // The documents warn of these losses: F2, F3 and F4 do not hold on Redis without waitReplicas.
     expect((await after.findSession(service, 'session-loggedOut'))?.state).toBe('active')
     expect(await after.rotateRefreshToken(createRotation('refreshed', 1, 2))).toBe('unknown')
     expect(await after.rotateRefreshToken(createRotation('refreshed', 0, 'stolen'))).toBe('rotate')
@@ -207,12 +207,12 @@ describe('the failover of a Redis that holds sessions', () => {
     [1, 'with WAIT', 'none']
   ])('waits for %i replicas, %s, and loses %s of the acknowledged writes', async (waitReplicas, _how, expected) => {
     const { primary, replica } = await pair()
-    const store = opening(suiteStore(primary.url, { waitReplicas }))
+    const store = closeAfterTest(suiteStore(primary.url, { waitReplicas }))
     const acknowledged: string[] = []
     const write = async (writer: number): Promise<void> => {
       for (let number = 0; number < 100_000; number += 1) {
         const name = `${writer} ${number}`
-        // A write is rejected, not acknowledged, if replicas are missing or there is no primary.
+        // A write is rejected and not acknowledged if a replica or the primary is missing.
         const isAcknowledged = await store.createSession(createSession(name, { did: `did:example:${name}` })).then(
           () => true,
           () => false

@@ -96,7 +96,7 @@ describe.each([
     expect(await ids()).toEqual(['session-good'])
   })
 
-  // Cause: uses were deleted a minute after their window, and a clock that was set back made signatures valid again.
+  // Cause: uses were deleted a minute after their window. A clock that was set back then made signatures valid again.
   it('closes a window permanently before it deletes its uses: a slow clock reopens none', async () => {
     const store = tables.store()
     await store.consumeChallenge(createUse())
@@ -108,7 +108,7 @@ describe.each([
     expect(await secondStore.consumeChallenge(createUse({ at: 10 }))).toBe('taken')
     expect(await secondStore.consumeChallenge(createUse({ at: 10, useCount: 1 }))).toBe('taken')
     expect(await secondStore.consumeChallenge(createUse({ did: 'never seen' }))).toBe('taken')
-    // The next window had no uses that could be forgotten.
+    // The next window had no uses that the store could have deleted.
     expect(await secondStore.consumeChallenge(createUse({ window: 6_000_001, at: 310, until: 600 }))).toBe('consumed')
   })
 

@@ -21,8 +21,8 @@ import { startedWorkers } from '../support/servers/start-sqlite-worker.js'
 const sessionId = 'session-a'
 
 /**
- * Ends the newest thread of a role by an exception, like a crash. If it were terminated during a failing statement,
- * better-sqlite3 would abort the whole process. A slow write starts a reading thread.
+ * Ends the newest thread of a role with an exception, like a crash. `terminate` during a failing statement would let
+ * better-sqlite3 abort the whole process. A slow write starts a reading thread.
  */
 async function terminate(role: ThreadRole = 'writer'): Promise<void> {
   const { worker } = startedWorkers.findLast(({ settings }) => (settings as ThreadDatabase).role === role)!
@@ -56,12 +56,12 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     it('finishes earlier calls first', async () => {
       const store = files.store()
       await store.createSession(createSession('a'))
-      const asked = Promise.all([
+      const earlierCalls = Promise.all([
         store.chargeQuota(createCharge()),
         store.rotateRefreshToken(createRotation('a', 0, 1))
       ])
       await store.close()
-      expect(await asked).toEqual([expect.objectContaining({ count: 1 }), 'rotate'])
+      expect(await earlierCalls).toEqual([expect.objectContaining({ count: 1 }), 'rotate'])
       expect((await files.store().findSession(service, sessionId))?.refreshTokenHash).toBe(hashToken('a', 1))
     })
   })
@@ -82,14 +82,14 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       expect(await store.rotateRefreshToken(createRotation('a', 0, 1))).toBe('rotate')
       await store.createSession(createSession('c'))
       expect(
-        (await store.listSessions(service, createSession('a').did, 1_800_000_000)).map((one) => one.sessionId)
+        (await store.listSessions(service, createSession('a').did, 1_800_000_000)).map((session) => session.sessionId)
       ).toEqual(['session-c', 'session-a'])
     })
 
     it('reports the end of the thread if there is no other reason', async () => {
       const store = files.store()
       const ended = expect(store.ping()).rejects.toThrow('the thread of the SQLite store has ended')
-      // Before the thread has started, so no statement runs.
+      // The thread has not started yet, so no statement is running.
       await startedWorkers.at(-1)!.worker.terminate()
       await ended
     })

@@ -12,7 +12,7 @@ import { hashToken, createRotation, createSession, createUse } from '../../src/t
 import { engines } from '../support/servers/sqlite-stores.js'
 import { createThrowing } from '../support/fixtures/refusal.js'
 
-/** More than any group in this file executes. */
+/** Maximum number of statements, above that of every group in this file. */
 const MOST_STATEMENTS = 60
 
 type Call = [verb: string, ...args: unknown[]]
@@ -191,7 +191,7 @@ describe.each(engines)('GroupCommit on a database by %s', (engine) => {
         const storedSessions = sessionsIn(connection)
         for (const [index, name] of ['b', 'c'].entries()) {
           if (outcomes[index] === 0) expect(storedSessions).toContain(`session-${name}`)
-          // A commit that was reported as failed is found done by the next attempt: the same session again is 0.
+          // A commit may be executed and reported as failed. The next attempt then finds the session, and returns 0.
           else expect(storedSessions).not.toContain(`session-${name}`)
         }
       }
@@ -221,13 +221,15 @@ describe.each(engines)('GroupCommit on a database by %s', (engine) => {
 
 /** Connection whose statements can fail, to interrupt a transaction at any point. */
 interface FaultyConnection extends SqliteConnection {
-  /** Lets this many more `statements` succeed, and the next one fail `before` or `after` its execution. */
+  /** Lets the next `statements` succeed, and the one after them fail `before` or `after` its execution. */
   failAt(statements: number, when: 'before' | 'after'): void
   /** Whether the failure happened; later statements succeed. */
   hasFailed(): boolean
 }
 
-/** Wraps a connection. Only prepared statements fail: all verbs use them, `BEGIN` and `COMMIT` included. */
+/**
+ * Wraps a connection so that a prepared statement fails. All verbs use prepared statements, as do `BEGIN` and `COMMIT`.
+ */
 function faultyConnection(connection: SqliteConnection): FaultyConnection {
   let callsLeft = Infinity
   let when: 'before' | 'after' = 'before'

@@ -13,7 +13,7 @@ describe('two processes on one SQLite file', () => {
   let store: Store
 
   beforeAll(async () => {
-    // Both open the new file at the same time: one creates the tables, the other finds them.
+    // Both processes open the new file at the same time. One creates the tables, and the other finds them.
     processes = await Promise.all([forkStore(file), forkStore(file)])
     store = sqliteStore(file)
   })
@@ -53,7 +53,7 @@ describe('two processes on one SQLite file', () => {
   })
 })
 
-/** Number of racing calls, half of them in each process. */
+/** Number of simultaneous calls, half of them in each process. */
 const CALLS = 50
 
 /** Milliseconds for both processes to receive their orders before they start together. */
@@ -123,11 +123,11 @@ async function findLosses(store: Store, notes: string[]): Promise<string[]> {
   }
   const losses: string[] = []
   for (const [name, { verb, rotation }] of last) {
-    const goodTokens: number[] = []
-    // The newest first: a replacement of an older token could otherwise make the newer one valid.
+    const validTokens: number[] = []
+    // Tries the newest token first, because a replacement of an older token could make the newer one valid.
     for (let token = rotation; token >= 0; token -= 1) {
       const verdict = await store.rotateRefreshToken(createRotation(name, token, `after ${token}`))
-      if (verdict === 'rotate') goodTokens.push(token)
+      if (verdict === 'rotate') validTokens.push(token)
     }
     const allowed = {
       created: [[rotation]],
@@ -136,8 +136,9 @@ async function findLosses(store: Store, notes: string[]): Promise<string[]> {
       rotate: [[rotation - 1], [rotation]]
     }
     const expected: number[][] = allowed[verb as keyof typeof allowed]
-    const isFine = expected.some((tokens) => tokens.join() === goodTokens.join())
-    if (!isFine) losses.push(`session ${name} after ${verb} ${rotation}: good tokens ${goodTokens.join() || 'none'}`)
+    const isExpected = expected.some((tokens) => tokens.join() === validTokens.join())
+    if (!isExpected)
+      losses.push(`session ${name} after ${verb} ${rotation}: valid tokens ${validTokens.join() || 'none'}`)
   }
   return losses
 }

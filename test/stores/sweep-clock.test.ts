@@ -10,7 +10,7 @@ const windowAt = (seconds: number) => {
   return { nowSeconds: START_SECONDS + seconds, window, expiresAtSeconds: (window + 1) * 300 }
 }
 
-/** Both clocks, which move together or separately, in seconds since the start. */
+/** Wall clock and monotonic clock in seconds since the start, which a test moves together or separately. */
 class Clocks {
   wall = 0
   monotonic = 0

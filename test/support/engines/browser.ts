@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core'
 import { scaled } from '../fixtures/time-factor.js'
 
-/** Debian's Chromium runs as root in a container, and makes no calls by itself. */
+/** Arguments of Chromium: it can run as root in a container, and makes no network calls of its own. */
 const ARGUMENTS = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--no-first-run']
 /** Time limit for a page, in milliseconds. */
 const WAIT_MILLISECONDS = 30_000
@@ -64,7 +64,7 @@ export async function tabTo(page: Page, selector: string): Promise<void> {
     await page.keyboard.press('Tab')
     if (await page.evaluate(`document.activeElement.matches(${JSON.stringify(selector)})`)) return
   }
-  throw new Error(`no way to ${selector} by the keyboard`)
+  throw new Error(`100 presses of the Tab key did not reach ${selector}`)
 }
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
@@ -88,12 +88,12 @@ export async function logInByTabKey(page: Page): Promise<void> {
   await page.waitForSelector('#sessions li')
 }
 
-/** Waits for the result of a step on that page. */
+/** Waits until the status of a step on the page of the auth server contains a text. */
 export function waitForAnswer(page: Page, step: string, text: string): Promise<unknown> {
   return page.waitForSelector(`#${step}-step [role=status]:has-text(${JSON.stringify(text)})`)
 }
 
-/** Compiled from the sources by .config/compile-for-tests.js. */
+/** Client library as a script, which .config/compile-for-tests.js compiles from the sources. */
 const script = readFileSync(join(process.env.TEST_COMPILED ?? '', 'client-script.js'), 'utf8')
 
 /** Seconds by which a page's clock is set ahead, so that every access token of 600 s has expired. */
@@ -105,7 +105,7 @@ export interface Tabs extends Profile {
   tab(): Promise<Page>
   /** Sets the clocks of all clients ahead, so that their tokens expire. */
   skip(seconds?: number): Promise<void>
-  /** Number of refresh requests so far. */
+  /** Returns the number of refresh requests so far. */
   refreshes(): number
   /** Texts of the service's refusals. */
   refusals: readonly string[]
@@ -113,7 +113,7 @@ export interface Tabs extends Profile {
 
 /**
  * Opens a profile whose pages have a `client` of the service, which stores its session in `localStorage` or in cookies.
- * A first tab has logged in.
+ * A first tab has logged in and is closed again.
  */
 export async function openTabs(browser: Browser, serviceUrl: string, mode = 'header'): Promise<Tabs> {
   const profile = await openProfile(browser, [wallet('alice')])
@@ -131,7 +131,7 @@ export async function openTabs(browser: Browser, serviceUrl: string, mode = 'hea
     void response.text().then((text) => refusals.push(`${response.status()} ${text}`))
   })
   const tab = async (): Promise<Page> => {
-    // A response of the service without scripts.
+    // This page of the service has no scripts.
     const page = await open(`${serviceUrl}/health`)
     await page.evaluate('client.ready')
     return page
@@ -150,7 +150,7 @@ export async function openTabs(browser: Browser, serviceUrl: string, mode = 'hea
   }
 }
 
-/** Requests the user with the client of a tab, and returns the status, or the code of the error. */
+/** Sends `GET /me` with the client of a tab. Returns the status, or the code or message of the error. */
 export function askMe(page: Page): Promise<unknown> {
   return page.evaluate(`client.fetch('/me').then(({ status }) => status, ({ code, message }) => code ?? message)`)
 }

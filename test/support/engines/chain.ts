@@ -7,7 +7,7 @@ import { EthereumDIDRegistry } from 'ethr-did-registry'
 const require = createRequire(import.meta.url)
 const registryInterface = new Interface(EthereumDIDRegistry.abi)
 
-/** Age of a test chain's genesis, one hour: by a resolver's clock, shorter validities have expired. */
+/** Age of a test chain's first block, one hour in seconds. For a resolver, shorter validities have expired. */
 const GENESIS_SECONDS_AGO = 3_600
 
 /** A real Ethereum chain with the did:ethr registry, where gas is free and any address may send. */
@@ -18,12 +18,16 @@ export interface TestChain {
   deploy(bytecode: string): Promise<string>
   /** Puts code at an address. */
   setCode(address: string, code: string): Promise<void>
-  /** Sends data to a contract; a refusal is an error. */
+  /** Sends data to a contract. Throws an error if the chain refuses the transaction. */
   send(data: string, to: string): Promise<void>
   /** Address of the registry contract. */
   registry: string
   changeOwner(identity: string, newOwner: string, sender?: string): Promise<void>
-  /** @param validitySeconds - from a moment one hour ago: less than 3600 has expired */
+  /**
+   * Adds a delegate to an identity.
+   *
+   * @param validitySeconds - counted from one hour ago: below 3600, the delegate has expired
+   */
   addDelegate(identity: string, type: 'veriKey' | 'sigAuth', delegate: string, validitySeconds?: number): Promise<void>
   revokeDelegate(identity: string, type: 'veriKey' | 'sigAuth', delegate: string): Promise<void>
   /** @param name - such as `did/pub/Ed25519/veriKey/base64` */
@@ -66,7 +70,7 @@ export async function startChain(chainId = 31): Promise<TestChain> {
     // Sets the gas, because the estimate is too low for a second change of one identity.
     const transaction = { from, data, gas: '0x7a1200', gasPrice: '0x0', ...(to !== undefined && { to }) }
     const hash = await askChain(rpcUrl, 'eth_sendTransaction', [transaction])
-    // Each transaction has a block, which may be delayed.
+    // Anvil creates one block per transaction, which may be delayed.
     let receipt: unknown = null
     while (receipt === null) receipt = await askChain(rpcUrl, 'eth_getTransactionReceipt', [hash])
     const { status, contractAddress } = receipt as { status: string; contractAddress: string }
@@ -103,7 +107,7 @@ export async function startChain(chainId = 31): Promise<TestChain> {
   }
 }
 
-/** Returns the path of the binary: killing the wrapper would leave the binary running. */
+/** Returns the path of anvil's binary. Killing the wrapper script would leave the binary running. */
 function anvilPath(): string {
   const architecture = process.arch === 'x64' ? 'amd64' : process.arch
   return require.resolve(`@foundry-rs/anvil-${process.platform}-${architecture}/bin/anvil`)

@@ -14,11 +14,11 @@ import {
 import type { TestChain } from './chain.js'
 import { createNumberedWallet } from '../fixtures/fixtures.js'
 
-// Bytecode: Safe 1.4.1 as @safe-global/safe-contracts ships it, and Solidity, solady's ERC-7739 with it, compiled by
-// solc.
+// The bytecode of Safe 1.4.1 comes from @safe-global/safe-contracts. The Solidity below, which imports ERC-7739 from
+// solady, is compiled by solc.
 const slowPackages = fileURLToPath(new URL('../../slow/node_modules/', import.meta.url))
 const requireSlow = createRequire(`${slowPackages}x.js`)
-/** Returns 66 bytes: the call of viem reads the last 32 of each signature. */
+/** Returns 66 bytes, because viem reads the last 32 bytes of each signature. */
 const anySignature = (): string => `0x${'01'.repeat(66)}`
 const coder = AbiCoder.defaultAbiCoder()
 
@@ -33,7 +33,7 @@ contract Nested is ERC1271 {
   function _domainNameAndVersion() internal pure override returns (string memory, string memory) { return ("Nested", "1"); }
 }
 
-// Answers the magic value of EIP-1271 to everything, in so many bytes; without end when there are none.
+// Returns the magic value of EIP-1271 for every call, in a result of "length" bytes. With length 0 it never returns.
 contract Answer {
   uint256 private immutable length;
   constructor(uint256 length_) { length = length_; }
@@ -53,8 +53,8 @@ interface Solc {
   compile(input: string, callbacks: { import: (path: string) => { contents: string } }): string
 }
 
-/** Compiles the contracts above. */
-function compiled(): (name: string) => string {
+/** Compiles the contracts above, and returns a function from the name of a contract to its bytecode. */
+function compileContracts(): (name: string) => string {
   const input = {
     language: 'Solidity',
     sources: { 'accounts.sol': { content: SOURCE } },
@@ -89,18 +89,22 @@ export interface SafeAccount extends ContractAccount {
 /** Factory of contract accounts on a chain. */
 export interface AccountContracts {
   /**
-   * Returns a Safe 1.4.1 of these wallets, all of which sign. Before deployment, its signatures deploy it (ERC-6492).
+   * Returns a Safe 1.4.1 whose owners all sign. Until it is deployed, its signatures contain its deployment (ERC-6492).
    */
   safe(owners: readonly number[]): SafeAccount
-  /** A wallet that signs by ERC-7739. */
+  /** Deploys an account that signs by ERC-7739. */
   nested(owner: number): Promise<ContractAccount>
-  /** @param length - bytes of the accepting result; 0: it never returns */
+  /**
+   * Deploys an account that accepts every signature.
+   *
+   * @param length - bytes of its result; 0: the call never returns
+   */
   answer(length: number): Promise<ContractAccount>
   /** Deploys an account that asks its caller to fetch a URL (EIP-3668). */
   fetching(url: string): Promise<ContractAccount>
 }
 
-/** Deploys the contracts that accounts need. */
+/** Deploys the contracts that accounts need, and returns their factory. */
 export async function accountContracts(chain: TestChain): Promise<AccountContracts> {
   const safeArtifact = (path: string): string => {
     const name = path.split('/').at(-1)!
@@ -110,7 +114,7 @@ export async function accountContracts(chain: TestChain): Promise<AccountContrac
   const singleton = await chain.deploy(safeArtifact('Safe'))
   const handler = await chain.deploy(safeArtifact('handler/CompatibilityFallbackHandler'))
   const factory = await chain.deploy(safeArtifact('proxies/SafeProxyFactory'))
-  const bytecodes = compiled()
+  const getBytecode = compileContracts()
   const proxyCode = concat([safeArtifact('proxies/SafeProxy'), coder.encode(['address'], [singleton])])
   const safeAbi = new Interface([
     'function setup(address[],uint256,address,bytes,address,address,uint256,address)',
@@ -118,11 +122,11 @@ export async function accountContracts(chain: TestChain): Promise<AccountContrac
     'function execTransaction(address,uint256,bytes,uint8,uint256,uint256,uint256,address,address,bytes)'
   ])
   const factoryAbi = new Interface(['function createProxyWithNonce(address,bytes,uint256)'])
-  const nobody = '0x0000000000000000000000000000000000000000'
+  const zeroAddress = '0x0000000000000000000000000000000000000000'
 
   const safe = (owners: readonly number[]): SafeAccount => {
     const addresses = owners.map((owner) => createNumberedWallet(owner).address)
-    const setup = [addresses, owners.length, nobody, '0x', handler, nobody, 0, nobody]
+    const setup = [addresses, owners.length, zeroAddress, '0x', handler, zeroAddress, 0, zeroAddress]
     const initializer = safeAbi.encodeFunctionData('setup', setup)
     const salt = keccak256(concat([keccak256(initializer), coder.encode(['uint256'], [0])]))
     const address = getCreate2Address(factory, salt, keccak256(proxyCode)) as `0x${string}`
@@ -161,7 +165,7 @@ export async function accountContracts(chain: TestChain): Promise<AccountContrac
         ])
         const names = 'to value data operation safeTxGas baseGas gasPrice gasToken refundReceiver nonce'.split(' ')
         const kinds = 'address uint256 bytes uint8 uint256 uint256 uint256 address address uint256'.split(' ')
-        const values = [address, 0, data, 0, 0, 0, 0, nobody, nobody, 0]
+        const values = [address, 0, data, 0, 0, 0, 0, zeroAddress, zeroAddress, 0]
         const types = { SafeTx: names.map((name, at) => ({ name, type: kinds[at]! })) }
         const fields = Object.fromEntries(names.map((name, at) => [name, values[at]]))
         const signatures = signHash(owners, TypedDataEncoder.hash(domain, types, fields))
@@ -170,15 +174,15 @@ export async function accountContracts(chain: TestChain): Promise<AccountContrac
     }
   }
 
-  const account = async (name: string, type: string, value: unknown): Promise<`0x${string}`> =>
-    (await chain.deploy(concat([bytecodes(name), coder.encode([type], [value])]))) as `0x${string}`
+  const deployAccount = async (name: string, type: string, value: unknown): Promise<`0x${string}`> =>
+    (await chain.deploy(concat([getBytecode(name), coder.encode([type], [value])]))) as `0x${string}`
 
   return {
     safe,
     async nested(owner) {
-      const address = await account('Nested', 'address', createNumberedWallet(owner).address)
+      const address = await deployAccount('Nested', 'address', createNumberedWallet(owner).address)
       const domain = { name: 'Nested', version: '1', chainId: chain.chainId, verifyingContract: address }
-      // ERC-7739, "PersonalSign": the account is in the domain.
+      // ERC-7739, "PersonalSign": the domain contains the account.
       const types = { PersonalSign: [{ name: 'prefixed', type: 'bytes' }] }
       const { signingKey } = new Wallet(createNumberedWallet(owner).privateKey)
       return {
@@ -189,13 +193,17 @@ export async function accountContracts(chain: TestChain): Promise<AccountContrac
         }
       }
     },
-    answer: async (length) => ({ address: await account('Answer', 'uint256', length), personalSign: anySignature }),
+    answer: async (length) => ({
+      address: await deployAccount('Answer', 'uint256', length),
+      personalSign: anySignature
+    }),
     async fetching(url) {
       const address = `0x${'cc'.repeat(20)}` as const
       const error = new Interface(['error OffchainLookup(address, string[], bytes, bytes4, bytes)'])
       const lookup = error.encodeErrorResult('OffchainLookup', [address, [url], '0x', '0x1626ba7e', '0x'])
       const length = ((lookup.length - 2) / 2).toString(16).padStart(4, '0')
-      // PUSH2 length, DUP1, PUSH1 12, PUSH1 0, CODECOPY, PUSH1 0, REVERT: all that stands behind these 12 bytes.
+      // PUSH2 length, DUP1, PUSH1 12, PUSH1 0, CODECOPY, PUSH1 0, REVERT. It reverts with everything after these 12
+      // bytes.
       await chain.setCode(address, concat([`0x61${length}80600c6000396000fd`, lookup]))
       return { address, personalSign: anySignature }
     }

@@ -4,13 +4,13 @@ import { request } from 'node:http'
 
 const childFile = fileURLToPath(new URL('../../slow/ipfs-node.mjs', import.meta.url))
 
-/** A real IPFS node (js-ipfs) without peers, in its own process that ends with this one. */
+/** A real IPFS node (js-ipfs) without peers, in a separate process that ends with this one. */
 export interface IpfsRpcServer {
   /** URL of its RPC API, without `/api/v0`. */
   url: string
-  /** The cids of its recursive pins, sorted. */
+  /** Returns the CIDs of its recursive pins, sorted. */
   pins(): Promise<string[]>
-  /** Ends it, and removes its repository. */
+  /** Ends the process, and removes the repository. */
   stop(): Promise<void>
 }
 
@@ -38,7 +38,7 @@ export async function startIpfsRpcServer(): Promise<IpfsRpcServer> {
   }
 }
 
-/** Asked without the client that the tests are about. */
+/** Lists the recursive pins without the client under test. */
 async function listPins(url: string): Promise<string[]> {
   const text = await new Promise<string>((resolve, reject) => {
     const req = request(`${url}/api/v0/pin/ls?type=recursive&cid-base=base32`, { method: 'POST' }, (res) => {

@@ -10,11 +10,14 @@ export const root = fileURLToPath(new URL('../../..', import.meta.url))
 
 const run = promisify(execFile)
 
-/** Environment without npm's variables for this package's scripts: npm would take the test's folder for this one. */
+/**
+ * Environment without the variables that npm sets for the scripts of this package. With them, npm would treat the
+ * folder of a test as this package.
+ */
 const inherited = Object.entries(process.env).filter(
   ([name]) => !/^(?:npm_(?!config_)|npm_config_local_prefix$|INIT_CWD$)/.test(name)
 )
-/** Environment that lets npm use the files that an earlier installation has fetched. */
+/** Environment in which npm prefers files that an earlier installation has downloaded. */
 const environment = {
   ...Object.fromEntries(inherited),
   npm_config_prefer_offline: 'true',
@@ -22,7 +25,11 @@ const environment = {
   npm_config_fund: 'false'
 }
 
-/** Runs a program, and answers what it printed. @throws Error with all that it said */
+/**
+ * Runs a program in a folder, and returns what it printed.
+ *
+ * @throws Error with its complete output, if it fails
+ */
 export async function runIn(folder: string, command: string, ...args: string[]): Promise<string> {
   try {
     return (await run(command, args, { cwd: folder, env: environment, timeout: scaled(600_000) })).stdout
@@ -35,17 +42,17 @@ export async function runIn(folder: string, command: string, ...args: string[]):
 /** A package as npm packs it. */
 export interface PackedPackage {
   tarball: string
-  /** Paths of the files in it, from its top. */
+  /** Paths of its files from the root of the package. */
   files: string[]
 }
 
 /**
  * Builds and packs all packages in a copy, because packing deletes and rebuilds `dist`, which others may be using.
  *
- * @param folder - empty
+ * @param folder - empty folder, which receives the copy
  */
 export async function packAll(folder: string): Promise<Record<'library' | 'client' | 'servers', PackedPackage>> {
-  // The copy has everything that a checkout has: files that must not be shipped have to exist to be left out.
+  // The copy has all files of a checkout, including those that must not be published: the tests show their absence.
   const unwanted = ['node_modules', '.git', '.cache', 'dist', 'data']
   for (const name of readdirSync(root).filter((name) => !unwanted.includes(name))) {
     cpSync(join(root, name), join(folder, name), {
@@ -71,16 +78,16 @@ export async function packAll(folder: string): Promise<Record<'library' | 'clien
   }
 }
 
-/** Links the packages that are installed here. Those of this repository are those of the copy. */
+/** Links the installed packages into the copy. Packages of this repository link to the folders of the copy. */
 function linkPackages(folder: string): void {
-  const ownFolders: Record<string, string> = {
+  const foldersInCopy: Record<string, string> = {
     'express-did-auth': '..',
     'express-did-auth-client': '../src/client',
     'express-did-auth-servers': '../servers'
   }
   mkdirSync(join(folder, 'node_modules'))
   for (const name of readdirSync(join(root, 'node_modules'))) {
-    symlinkSync(ownFolders[name] ?? join(root, 'node_modules', name), join(folder, 'node_modules', name))
+    symlinkSync(foldersInCopy[name] ?? join(root, 'node_modules', name), join(folder, 'node_modules', name))
   }
 }
 
@@ -89,9 +96,9 @@ interface LockedPackage {
 }
 
 /**
- * Paths in node_modules of everything that a package brings along, itself included; peers are somebody else's.
+ * Lists the paths in node_modules of a package and of all its dependencies, except peer dependencies.
  *
- * @param project - folder of the project that it is installed in
+ * @param project - folder of the project in which the package is installed
  */
 export function listTree(project: string, name: string): Set<string> {
   const text = readFileSync(join(project, 'node_modules/.package-lock.json'), 'utf8')
@@ -115,6 +122,7 @@ export function listTree(project: string, name: string): Set<string> {
   return collected
 }
 
+/** Script that lets `listen` take a free port, and prints the port. */
 const ANY_PORT = `const net = require('node:net')
 const { listen } = net.Server.prototype
 net.Server.prototype.listen = function () {
@@ -123,7 +131,7 @@ net.Server.prototype.listen = function () {
 }
 `
 
-/** Runs a file that calls `app.listen(3000)` as a user would, on any free port, while `use` is at work. */
+/** Runs a file that calls `app.listen(3000)`, on any free port instead, until `use` has finished. */
 export async function useWhileRunning(
   folder: string,
   file: string,

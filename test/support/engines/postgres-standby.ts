@@ -6,15 +6,15 @@ import { getPostgresCode } from '../../../src/stores/postgres/index.js'
 import { debianPrograms, runOn, runPostgresProgram, startPostgres, type PostgresEngine } from './postgres-server.js'
 import { until } from '../fixtures/until.js'
 
-/** Starts a PostgreSQL that others can be a standby of. */
+/** Starts a PostgreSQL server that can have standbys. */
 export function startPrimary(): Promise<PostgresEngine> {
   return startPostgres({}, { isDebian: true })
 }
 
 /**
- * Starts a standby, as a copy of a running server.
+ * Starts a standby from a copy of a running server.
  *
- * @param port - where it reaches its primary later, which may be that of a proxy
+ * @param port - port of the primary after the copy; may be that of a proxy
  */
 export async function startStandby(primary: PostgresEngine, port = primary.port): Promise<PostgresEngine> {
   const createConnectionString = (port: number): string =>
@@ -35,7 +35,7 @@ export async function startStandby(primary: PostgresEngine, port = primary.port)
   return standby
 }
 
-/** Sets whether a primary answers a commit only once a standby has it. */
+/** Sets whether a primary confirms a commit only after a standby has received it. */
 export async function waitForStandby(primary: PostgresEngine, isOn: boolean): Promise<void> {
   await runOn(primary.url(), `ALTER SYSTEM SET synchronous_standby_names = '${isOn ? 'ANY 1 (standby)' : ''}'`)
   await runOn(primary.url(), 'SELECT pg_reload_conf()')
@@ -44,7 +44,7 @@ export async function waitForStandby(primary: PostgresEngine, isOn: boolean): Pr
   await until(async () => (await runOn(primary.url(), synchronous)).length === 1)
 }
 
-/** Makes a standby the primary. */
+/** Promotes a standby to primary, and waits until it accepts writes. */
 export async function promote(standby: PostgresEngine): Promise<void> {
   await runOn(standby.url(), `SELECT pg_promote()`)
   await until(async () => (await runOn(standby.url(), 'SELECT 1 WHERE NOT pg_is_in_recovery()')).length === 1)
@@ -53,37 +53,41 @@ export async function promote(standby: PostgresEngine): Promise<void> {
 /** A database whose disk can be filled. */
 export interface FullDisk {
   readonly url: string
-  /** Refuses everything that needs space with 53100, until it is freed. */
+  /** Fills the disk. Until `free`, everything that needs space fails with SQLSTATE 53100. */
   fill(): Promise<void>
   free(): Promise<void>
   remove(): Promise<void>
 }
 
 /**
- * Starts a PostgreSQL with a database in a small tablespace on a disk of its own. Where this process may mount none, it
- * refuses each new row as PostgreSQL does on a full disk.
+ * Starts a PostgreSQL server with a database in a small tablespace on a separate disk. If this process cannot mount a
+ * disk, triggers refuse new rows with the same error as a full disk.
  */
 export async function startFullDisk(): Promise<FullDisk> {
   const folder = mkdtempSync(join(tmpdir(), 'did-auth-disk-'))
-  const isDisk = process.getuid?.() === 0 && mayMount(folder)
+  const isDisk = process.getuid?.() === 0 && canMount(folder)
   const engine = await startPostgres({}, isDisk ? { disk: { folder, size: '12m' } } : {})
   if (isDisk) await runOn(engine.url(), `CREATE TABLESPACE small LOCATION '${folder}'`)
   await runOn(engine.url(), `CREATE DATABASE app ${isDisk ? 'TABLESPACE small' : ''}`)
   const url = engine.url('app')
-  return { url, ...(isDisk ? smallDisk(url) : refusals(url)), remove: () => removed(engine, folder) }
+  return {
+    url,
+    ...(isDisk ? createRealDisk(url) : createSimulatedDisk(url)),
+    remove: () => removeEngine(engine, folder)
+  }
 }
 
-async function removed(engine: PostgresEngine, folder: string): Promise<void> {
+async function removeEngine(engine: PostgresEngine, folder: string): Promise<void> {
   await engine.remove()
   rmSync(folder, { recursive: true, force: true })
 }
 
-function mayMount(folder: string): boolean {
+function canMount(folder: string): boolean {
   const script = 'mount -t tmpfs tmpfs "$1" && setpriv --version'
   return spawnSync('unshare', ['-m', 'sh', '-c', script, 'sh', folder]).status === 0
 }
 
-function smallDisk(url: string): Pick<FullDisk, 'fill' | 'free'> {
+function createRealDisk(url: string): Pick<FullDisk, 'fill' | 'free'> {
   const insert = `INSERT INTO filler SELECT sha256(number::text::bytea) FROM generate_series(1, $1::int) number`
   const isFull = (rows: number): Promise<boolean> =>
     runOn(url, insert, [rows]).then(
@@ -97,13 +101,13 @@ function smallDisk(url: string): Pick<FullDisk, 'fill' | 'free'> {
     },
     async free() {
       await runOn(url, 'DROP TABLE filler')
-      // The space of a dropped table is given back at a checkpoint.
+      // A checkpoint releases the space of a dropped table.
       await runOn(url, 'CHECKPOINT')
     }
   }
 }
 
-function refusals(url: string): Pick<FullDisk, 'fill' | 'free'> {
+function createSimulatedDisk(url: string): Pick<FullDisk, 'fill' | 'free'> {
   const refuse = `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN RAISE EXCEPTION 'No space left on device' USING ERRCODE = '53100'; END $$`
   return {

@@ -7,27 +7,27 @@ import { openRedisStore, type RedisStoreOptions } from '../../../src/stores/redi
 import { temporaryFolder } from '../fixtures/store-folder.js'
 import { freePort } from '../faults/tcp-proxy.js'
 
-/** A Redis or Valkey of a test's own, to be stopped and started as it likes. */
+/** Redis or Valkey server that a test may stop and start. */
 export interface TestRedis {
   readonly url: string
   readonly port: number
-  /** Answers one command, by a connection of its own. */
+  /** Sends one command through a new connection, and returns the answer. */
   command(...args: string[]): Promise<unknown>
-  /** Stops the process as it is: connections stay open and nothing answers. */
+  /** Suspends the process: connections stay open, but nothing is answered. */
   pause(): void
   resume(): void
   /** Ends the process at once, as a crash does. */
   kill(): Promise<void>
-  /** Starts it again on its port, with what it finds in its folder. */
+  /** Starts the server again on the same port, with the data in its folder. */
   start(): Promise<void>
-  /** Ends it and removes its folder. */
+  /** Ends the process, and removes its folder. */
   stop(): Promise<void>
 }
 
 /**
- * Starts a server on a free port, which persists nothing unless `settings` say so.
+ * Starts a server on a free port. Without `settings`, it persists nothing.
  *
- * @param settings - as on its command line: `['--maxmemory', '3mb']`
+ * @param settings - arguments of its command line, such as `['--maxmemory', '3mb']`
  */
 export async function startRedis(settings: readonly string[] = []): Promise<TestRedis> {
   const { path: folder, remove } = temporaryFolder()
@@ -60,14 +60,17 @@ export async function startRedis(settings: readonly string[] = []): Promise<Test
   }
 }
 
-/** The Redis for tests that stop nothing: `TEST_REDIS_URL`, else its own. Others may use it, so keys need a prefix. */
+/**
+ * Returns the server for tests that never stop it: that of `TEST_REDIS_URL`, otherwise a new one. Other tests may use
+ * the same server, so keys need a prefix.
+ */
 export async function testRedis(): Promise<Pick<TestRedis, 'url' | 'command' | 'stop'>> {
   const url = process.env.TEST_REDIS_URL
   if (url === undefined || url === '') return startRedis()
   return { url, command: (...command) => sendTo(url, command), stop: () => Promise.resolve() }
 }
 
-/** Sends one command. */
+/** Sends one command through a new connection. */
 async function sendTo(url: string, command: string[]): Promise<unknown> {
   const client = await createClient({ url, RESP: 2 })
     .on('error', () => undefined)
@@ -93,7 +96,7 @@ async function launch(args: readonly string[]): Promise<ChildProcess> {
     server.once('error', reject)
     server.once('exit', () => reject(new Error(`the Redis server ended: ${output.slice(-500)}`)))
   })
-  // Its later output is no one's to read, and must not fill a pipe.
+  // Discards later output, which would otherwise fill the pipe.
   server.stdout.removeAllListeners('data').resume()
   // A test that fails before it can stop its server must not keep Jest waiting.
   server.unref()
@@ -102,8 +105,8 @@ async function launch(args: readonly string[]): Promise<ChildProcess> {
 }
 
 /**
- * A Redis store for the session ids of the contract suite, which are made up: they all begin with the same 8
- * characters, so that all users of a service share one key, as two whose tags are equal do.
+ * Returns a Redis store for the session ids of the contract suite. These ids all begin with the same 8 characters, the
+ * tag. All users of a service therefore share one key, like two users with equal tags.
  */
 export function suiteStore(source: RedisSource, options: RedisStoreOptions = {}, tag = 'session-'): Store {
   const logger = { warn: () => undefined }

@@ -11,11 +11,11 @@ import { until } from '../fixtures/until.js'
 
 /** OpenStack Swift with its S3 API, and a bucket. */
 export interface SwiftServer {
-  /** Options of a store whose keys have the prefix. */
+  /** Returns options of a store whose keys have the prefix. */
   options(prefix: string): S3StoreOptions
-  /** Stops the servers that hold objects, lists and accounts, and leaves the one that answers. */
+  /** Stops the servers of objects, lists and accounts. The proxy that answers requests keeps running. */
   stopStorage(): Promise<void>
-  /** Ends it and removes its folder. */
+  /** Ends all servers, and removes the folder. */
   stop(): Promise<void>
 }
 
@@ -24,8 +24,8 @@ const ACCOUNT = { accessKeyId: 'test:tester', secretAccessKey: 'testing', region
 const PIPELINE = 'catch_errors gatekeeper cache listing_formats s3api tempauth copy slo'
 
 /**
- * Starts Swift on free ports, with one copy of everything in a folder of its own. Its file system has to keep extended
- * attributes; `/etc/swift/swift.conf` of Debian's package is the only other file that is read.
+ * Starts Swift on free ports, with one copy of all data in a new folder. The file system must support extended
+ * attributes. The only other file that Swift reads is `/etc/swift/swift.conf` of Debian's package.
  */
 export async function startSwift(): Promise<SwiftServer> {
   const { path: folder, remove } = temporaryFolder()
@@ -55,21 +55,21 @@ export async function startSwift(): Promise<SwiftServer> {
   }
 }
 
-/** The first request that succeeds: all servers are ready then. */
+/** Creates the bucket. Success means that all servers are ready. */
 async function makeBucket(options: S3StoreOptions, running: readonly Running[]): Promise<void> {
   const caller = new S3Client(options, { retries: 0 })
-  let refusal: unknown
+  let lastAnswer: unknown
   await until(async () => {
     const ended = running.find(({ child }) => child.exitCode !== null)
     if (ended !== undefined) throw new Error(`Swift ended: ${ended.output()}`)
-    refusal = await caller.callForText({ method: 'PUT', key: '' }, 65_536).catch((error: unknown) => error)
-    return typeof refusal === 'string'
+    lastAnswer = await caller.callForText({ method: 'PUT', key: '' }, 65_536).catch((error: unknown) => error)
+    return typeof lastAnswer === 'string'
   }).catch((error: unknown) => {
-    throw new Error(`Swift does not answer: ${String(refusal)}`, { cause: error })
+    throw new Error(`Swift does not answer: ${String(lastAnswer)}`, { cause: error })
   })
 }
 
-/** A ring of one device, and the server of it. */
+/** Creates a ring with one device, and starts its server. */
 function startLayer(folder: string, layer: string, port: number): Running {
   const builder = join(folder, `${layer}.builder`)
   const device = `--region 1 --zone 1 --ip 127.0.0.1 --port ${port} --device d1 --weight 1`.split(' ')
@@ -99,7 +99,7 @@ function startServer(folder: string, name: string, port: number, pipeline: strin
 
 interface Running {
   readonly child: ChildProcess
-  /** Returns its output so far. */
+  /** Returns the output so far. */
   output(): string
   stop(): Promise<void>
 }
@@ -111,7 +111,7 @@ function start(program: string, args: readonly string[]): Running {
     stream.setEncoding('utf8').on('data', (text: string) => (output += text))
   const ended = once(child, 'close')
   const kill = (): void => void child.kill('SIGKILL')
-  // Also where a test file ends before it could stop it.
+  // Ends the server even if the test file ends before it stops the server.
   process.once('exit', kill)
   const stop = async (): Promise<void> => {
     process.off('exit', kill)

@@ -3,13 +3,13 @@ import { fixedSize } from 'ipfs-unixfs-importer/chunker'
 import { balanced } from 'ipfs-unixfs-importer/layout'
 import type { CID } from 'multiformats'
 
-/** Bytes under the hash that names them. */
+/** Block of content, and its CID. */
 export interface Block {
   readonly cid: string
   readonly bytes: Uint8Array
 }
 
-/** Returns the blocks of content by an independent implementation: leaves first, the root last. */
+/** Splits content into blocks with an independent implementation. The leaves come first, the root last. */
 export async function importBlocks(content: Uint8Array): Promise<Block[]> {
   const blocks: Block[] = []
   const store = {
@@ -18,7 +18,7 @@ export async function importBlocks(content: Uint8Array): Promise<Block[]> {
       return cid
     },
     get: (): never => {
-      throw new Error('nothing is read while content is added')
+      throw new Error('the importer must not read blocks')
     }
   }
   const options = {
@@ -32,5 +32,5 @@ export async function importBlocks(content: Uint8Array): Promise<Block[]> {
     const root = blocks.find((block) => block.cid === cid.toString())!
     return [...blocks.filter((block) => block !== root), root]
   }
-  throw new Error('nothing was imported')
+  throw new Error('the importer returned no root')
 }

@@ -4,7 +4,7 @@ import type { RefreshVerdict, StoredSession } from '../../../src/protocol/sessio
 import { memoryStore } from '../../../src/stores/memory/index.js'
 import type { StoreBounds } from '../../../src/testing/index.js'
 
-/** Verbs that replace those of a valid store. */
+/** Function that returns faulty verbs, which replace those of a valid store. */
 type Fault = (store: Store, bounds: StoreBounds) => Partial<Store>
 
 /** Returns a memory store with some verbs replaced. */
@@ -13,10 +13,12 @@ export function makeBroken(fault: Fault, bounds: StoreBounds): Store {
   return { ...store, ...fault(store, bounds) }
 }
 
-/** Stores with one fault each: the fault, the case that fails, and which of its assertions, if it has more than one. */
+/**
+ * Stores with one fault each: the fault, the contract case that must fail, and its assertion if the case has several.
+ */
 export const faults: readonly (readonly [what: string, fails: string, fault: Fault, says?: string])[] = [
   [
-    'knows sessions of another service',
+    'finds sessions of another service',
     'separates the sessions of services, even with the same ids and tokens',
     (store) => {
       let last = ''
@@ -27,13 +29,13 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     }
   ],
   [
-    'tells spellings of a DID apart',
+    'treats the spellings of a DID as different users',
     'stores the DID as received, and finds the user by its lower-case spelling',
     answering('listSessions', (listed, [, user]) => listed.filter(({ did }) => did === user)),
     'All spellings of a DID are one user, whose sessions are listed together'
   ],
   [
-    'gives away the objects that it keeps',
+    'returns its stored objects instead of copies',
     'stores and returns copies, so that callers cannot change its data',
     (store) => {
       const answers = new Map<string, StoredSession | undefined>()
@@ -62,7 +64,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     answering('endSession', async (_, [service, id], store) => (await store.findSession(service, id)) !== undefined)
   ],
   [
-    'counts the sessions of a user before it adds one',
+    'counts the sessions of a user, and adds one a moment later',
     'stores the last 50 sessions of a user, even when 60 are created at once, twice',
     evicting(([first]) => first, { ofUser: true, isSlow: true })
   ],
@@ -72,18 +74,18 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     evicting((sessions) => sessions.at(-1), { ofUser: true })
   ],
   [
-    'evicts the session created first, also when it was refreshed',
+    'evicts the session that was created first, even if it was refreshed',
     'evicts the oldest never refreshed sessions, and counts them',
     evicting(([first]) => first),
     'A full store evicts no refreshed session while there are others'
   ],
   [
-    'evicts the session created last',
+    'evicts the session that was created last',
     'evicts the oldest never refreshed sessions, and counts them',
     evicting((sessions) => sessions.at(-1))
   ],
   [
-    'says nothing of the sessions that it evicts',
+    'does not report the sessions that it evicts',
     'evicts the oldest never refreshed sessions, and counts them',
     answering('createSession', () => 0),
     'Creating a session returns the number of active sessions that were evicted for it'
@@ -97,7 +99,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     }
   ],
   [
-    'remembers replaced tokens of all sessions up to one bound, as the memory store of version 0.1',
+    'has one bound for the replaced tokens of all sessions, like the memory store of version 0.1',
     'deletes no replaced token to store sessions of other users',
     (store, { maxSessions = 1000 }) => {
       const remembered: string[] = []
@@ -111,24 +113,24 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     }
   ],
   [
-    'looks at the token, and writes a moment later',
+    'checks the token, and writes a moment later',
     'lets exactly one of 50 simultaneous rotations of a token succeed',
     rotating(async (session, rotation, store) => {
       if (session.refreshTokenHash !== rotation.presentedHash) return undefined
-      await aMoment()
+      await waitAMoment()
       await store.rotateRefreshToken(rotation)
       return 'rotate'
     })
   ],
   [
-    'is rejected by its database when two refresh one session, as by a deadlock',
+    'throws when two calls refresh one session, for example because of a deadlock',
     'lets one of 50 simultaneous rotations of a current and a replaced token succeed',
     (store) => {
       let current = ''
       return rotating(async (session, { sessionId }) => {
         if (current === sessionId && session.replacedTokens.length > 0) throw new Error('40P01')
         current = sessionId
-        await aMoment()
+        await waitAMoment()
         current = ''
         return undefined
       })(store, {})
@@ -149,7 +151,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     })
   ],
   [
-    'counts the grace from the last rotation of the session',
+    'counts the grace period from the last rotation of the session',
     "counts each replaced token's grace period from its own replacement",
     rotating((session, rotation) =>
       presentsReplaced(session, rotation) && isWithinGrace(session, rotation) ? 'replaced' : undefined
@@ -161,12 +163,12 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     asking('rotateRefreshToken', (rotation) => [{ ...rotation, nowSeconds: rotation.nowSeconds - 1 }])
   ],
   [
-    'keeps the claims of the login for ever',
+    'never changes the claims of the login',
     'sets the claims of the session with each rotation',
     rotating(({ tokenClaims }, rotation, store) => store.rotateRefreshToken({ ...rotation, tokenClaims }))
   ],
   [
-    'revokes a session whose rotation is repeated after the grace',
+    'revokes a session whose rotation is repeated after the grace period',
     'answers repeated, and changes nothing, when a rotation is repeated',
     rotating(async (session, rotation, store) => {
       if (session.state !== 'active' || !presentsReplaced(session, rotation)) return undefined
@@ -176,7 +178,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     })
   ],
   [
-    'moves the end of a session that repeats its rotation',
+    'extends a session when its rotation is repeated',
     'answers repeated, and changes nothing, when a rotation is repeated',
     (store) => {
       let end = 0
@@ -203,12 +205,12 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     )
   ],
   [
-    'repeats a rotation by time alone',
+    'repeats a rotation within the grace period, whatever its next token',
     'refuses a replaced token in its grace period, and revokes its session later',
     answering('rotateRefreshToken', (verdict) => (verdict === 'replaced' ? 'repeated' : verdict))
   ],
   [
-    'repeats a rotation for a client that knows the next token only',
+    'repeats a rotation for a client that knows only the next token',
     'answers unknown to a token that was never issued, and changes nothing',
     rotating(({ refreshTokenHash }, { nextHash }) => (refreshTokenHash === nextHash ? 'repeated' : undefined))
   ],
@@ -218,7 +220,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     answering('rotateRefreshToken', (verdict) => (verdict === 'repeated' ? 'rotate' : verdict))
   ],
   [
-    'counts the grace from the last time that a rotation was repeated',
+    'counts the grace period from the last repeated rotation',
     'detects a thief of a replaced token, even after repeated rotations',
     (store) => {
       let repeatedAt = 0
@@ -231,23 +233,23 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     }
   ],
   [
-    'reports a theft to all who raced with the first',
+    'reports a theft to each of several simultaneous calls',
     'reports a theft once when a replaced token is used four times at once',
     rotating(async (session, rotation, store) => {
-      await aMoment()
+      await waitAMoment()
       const verdict = await store.rotateRefreshToken(rotation)
       return session.state === 'active' && verdict === 'ended' ? 'reused' : verdict
     })
   ],
   [
-    'logs out and lets a refresh that began before go on',
+    'lets a refresh that began before a logout continue after it',
     'rotates no token after a logout was answered, even if both raced',
     (store) => {
       const running = new Set<string>()
       return {
         rotateRefreshToken: async (rotation) => {
           running.add(rotation.sessionId)
-          await aMoment()
+          await waitAMoment()
           return store.rotateRefreshToken(rotation).finally(() => running.delete(rotation.sessionId))
         },
         endSession: async (service, id, ...rest) => running.has(id) || store.endSession(service, id, ...rest)
@@ -260,7 +262,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     (store) => ({
       consumeChallenge: async (use) => {
         const counts = await store.countChallengeUses(use)
-        await aMoment()
+        await waitAMoment()
         if (counts[use.flow] !== use.useCount) return 'taken'
         await store.consumeChallenge(use)
         return 'consumed'
@@ -268,7 +270,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     })
   ],
   [
-    'accepts any number above the count',
+    'accepts any use count above the stored one',
     'answers taken, and changes nothing, when the count is another one',
     (store) => ({
       consumeChallenge: async (use) => {
@@ -278,7 +280,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     })
   ],
   [
-    'sets the count of the other flow back',
+    'lowers the count of the other flow',
     'raises the other flow to at least the same count when the signature is valid in both',
     (store) => {
       let bothAt = 0
@@ -296,7 +298,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     'A use with consumesBoth leaves a higher other count'
   ],
   [
-    'forgets a window and knows not that it did',
+    'deletes the uses of a window, and accepts its challenges again',
     'makes no used challenge valid again when a clock is set back',
     () => {
       const uses = new Map<string, { count: number; expiresAtSeconds: number }>()
@@ -314,7 +316,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     }
   ],
   [
-    'closes each window that any clock has passed',
+    'refuses each window that any clock has passed',
     'refuses users for at most a window after a clock that ran ahead',
     (store) => {
       let passedSeconds = 0
@@ -327,7 +329,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     }
   ],
   [
-    'ends a slot that ends exactly two slots from now',
+    'ends a slot early when exactly two slots of it remain',
     'counts in a slot that ends at most two slots from now, as another clock may begin it',
     (store) => {
       const ends = new Map<string, number>()
@@ -357,7 +359,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     }
   ],
   [
-    'makes a full store consume what it cannot remember',
+    'consumes a challenge that it cannot store because it is full',
     'deletes no use for 60 s after its window, even when full',
     (store) => {
       let isFull = false
@@ -371,7 +373,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     }
   ],
   [
-    'adds what the limit refuses',
+    'adds a charge that the limit refuses',
     'refuses a charge that would exceed the limit, and adds nothing',
     (store) => ({
       chargeQuota: async ({ limit = Infinity, ...charge }) => {
@@ -381,7 +383,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     })
   ],
   [
-    'begins a slot by a charge that it refuses',
+    'begins a slot with a charge that it refuses',
     'begins no time slot by a refused charge',
     answering('chargeQuota', async (state, [charge], store) => {
       if (!state.isCharged) await store.chargeQuota({ ...charge, cost: 0, limit: undefined })
@@ -389,14 +391,14 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     })
   ],
   [
-    'looks at the limit, and adds a moment later',
+    'checks the limit, and adds a moment later',
     'accepts exactly 20 of 50 simultaneous charges with a limit of 20',
     (store) => {
       const counts = new Map<string, number>()
       return {
         chargeQuota: async ({ limit = Infinity, ...charge }) => {
           const isCharged = (counts.get(charge.key) ?? 0) + charge.cost <= limit
-          await aMoment()
+          await waitAMoment()
           counts.set(charge.key, (counts.get(charge.key) ?? 0) + charge.cost)
           return { ...(await store.chargeQuota(charge)), isCharged }
         }
@@ -411,7 +413,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
       return {
         chargeQuota: async ({ cost, nowSeconds, timeSlotSeconds }) => {
           const next = count + cost
-          await aMoment()
+          await waitAMoment()
           count = next
           return { isCharged: true, count: next, resetsAtSeconds: nowSeconds + timeSlotSeconds }
         }
@@ -424,7 +426,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     asking('chargeQuota', (charge) => [{ ...charge, cost: 1 }])
   ],
   [
-    'counts users and strangers in one bound',
+    'has one bound for the quotas of users and anonymous clients',
     "deletes no user's quota to store anonymous ones",
     asking('chargeQuota', (charge) => [{ ...charge, kind: 'request', key: `${charge.kind} ${charge.key}` }])
   ]
@@ -450,7 +452,7 @@ function asking<V extends Verb>(verb: V, change: (...args: Parameters<Store[V]>)
   return (store) => ({ [verb]: (...args: Parameters<Store[V]>) => (store[verb] as Call)(...change(...args)) })
 }
 
-/** Returns a fault that asks `judge` for the result of a rotation first, and then the valid store. */
+/** Returns a fault in which `judge` decides a rotation. If it returns undefined, the valid store decides. */
 function rotating(
   judge: (session: StoredSession, rotation: Rotation, store: Store) => Verdict | Promise<Verdict>
 ): Fault {
@@ -465,8 +467,8 @@ function rotating(
 type Verdict = RefreshVerdict | undefined
 
 /**
- * Returns a fault that hides one session when another is created, if the store is full or a user has 50 sessions. The
- * port has no verb for a deletion.
+ * Returns a fault that hides one session when another is created, if the store is full or a user has 50 sessions. It
+ * hides the session because the port has no verb that deletes one.
  *
  * @param options - `isSlow`: waits a moment between count and insert
  */
@@ -495,10 +497,10 @@ function evicting(
       },
       createSession: async (session) => {
         const others = options.ofUser === true ? listNewSessions(session.service, session.did) : sessions
-        if (options.isSlow === true) await aMoment()
+        if (options.isSlow === true) await waitAMoment()
         const isFull = others.length >= (options.ofUser === true ? 50 : maxSessions)
-        const victim = isFull ? choose(others) : undefined
-        sessions = [...sessions.filter((one) => one !== victim), session]
+        const evicted = isFull ? choose(others) : undefined
+        sessions = [...sessions.filter((storedSession) => storedSession !== evicted), session]
         await store.createSession({ ...session, did: `${session.did}#${session.sessionId}` })
         return isFull && options.ofUser !== true ? 1 : 0
       }
@@ -506,12 +508,12 @@ function evicting(
   }
 }
 
-/** Waits a moment in which other calls run, as between a read and a write. */
-function aMoment(): Promise<void> {
+/** Waits until other calls have run, as they may between a read and a write. */
+function waitAMoment(): Promise<void> {
   return new Promise((resolve) => void setImmediate(resolve))
 }
 
-/** Whether the presented token is one that the session has stored as replaced. */
+/** Whether the presented token is one of the replaced tokens of the session. */
 function presentsReplaced(session: StoredSession, { presentedHash }: Rotation): boolean {
   return session.replacedTokens.some(({ hash }) => presentedHash.startsWith(hash))
 }

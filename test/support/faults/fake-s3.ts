@@ -9,9 +9,9 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { S3StoreOptions } from '../../../servers/content/s3/s3-object-store.js'
 
 /**
- * Faults of object storage in place of an answer: `cut` closes the connection in the middle of an upload
- * or of an answer, `stall` keeps it there, `silent` never answers, `slow` makes many short pauses, `done and 500` does
- * what was asked.
+ * Faults of object storage. `cut` closes the connection in the middle of an upload or of an answer, and `stall` leaves
+ * it open there. `silent` never answers. `slow` makes many short pauses. `done and 500` executes the request, and then
+ * answers 500.
  */
 export type S3Fault =
   | 'reset'
@@ -25,25 +25,25 @@ export type S3Fault =
   | 'no bucket'
   | 'full'
   | 'wrong bytes'
-  /** The page of a proxy. */
+  /** Answers 404 with an HTML page, like a proxy. */
   | 'proxy 404'
-  /** Sends all of an object where a part is requested. */
+  /** Sends the whole object when a part of it is requested. */
   | 'no range'
 
-/** Storage of the tests that speaks S3, for faults that a real one does not show on request. */
+/** Fake S3 storage, for faults that a real one does not produce on request. */
 export interface FakeS3 {
-  /** Options of a store on it, whose keys have the prefix. */
+  /** Returns options of a store whose keys have the prefix. */
   options(prefix?: string): S3StoreOptions
   readonly objects: Map<string, Buffer>
   /** Method and path of each request, and the code of its refusal. */
   readonly requests: string[]
-  /** Bytes of objects that were handed to connections. */
+  /** Number of object bytes that were passed to connections. */
   sentBytes: number
-  /** Decides the fault of each request. */
+  /** Returns the fault of a request; undefined: none. */
   fault: (request: { readonly method: string; readonly key: string }) => S3Fault | undefined
-  /** How many seconds `slow down` asks its clients to wait. */
+  /** `Retry-After` of `slow down`, in seconds. */
   retryAfterSeconds: number
-  /** Keys of one page of a list. */
+  /** Maximum number of keys on one page of a list. */
   pageLength: number
   /** Ends all connections and refuses new ones, until it listens again. */
   refuse(): Promise<void>
@@ -61,11 +61,11 @@ const STATUSES: Readonly<Record<string, number>> = {
   SlowDown: 503
 }
 
-/** Starts it on a free port. */
+/** Starts the storage on a free port. */
 export async function startFakeS3(): Promise<FakeS3> {
   let port = 0
   const server = createServer((req, res) => {
-    // Known by the time that its client closes the connection.
+    // Read here, because it is needed after the client may have closed the connection.
     const { socket } = req
     answer(fake, req, res).catch(() => socket.destroy())
   })
@@ -126,7 +126,10 @@ async function answer(fake: FakeS3, req: IncomingMessage, res: ServerResponse): 
   else await send(fake, req, res, content, fault)
 }
 
-/** Returns the fault of a request's signature, after signing it again. A real storage: `*.swift.slow`. */
+/**
+ * Signs a request again with an independent library. Returns an error code if the signature or the hash of the body is
+ * wrong. The tests `*.swift.slow` verify signatures with a real storage.
+ */
 async function signatureFault(req: IncomingMessage, body: Buffer): Promise<string | undefined> {
   const { method = '', url = '', headers } = req
   const { authorization = '', host = '' } = headers
@@ -144,11 +147,11 @@ async function signatureFault(req: IncomingMessage, body: Buffer): Promise<strin
     headers: Object.fromEntries(signed.map((name) => [name, String(headers[name])]))
   })
   if ((await signer.authHeader()) !== authorization) return 'SignatureDoesNotMatch'
-  const isWhole = headers['x-amz-content-sha256'] === createHash('sha256').update(body).digest('hex')
-  return isWhole ? undefined : 'XAmzContentSHA256Mismatch'
+  const hasExpectedHash = headers['x-amz-content-sha256'] === createHash('sha256').update(body).digest('hex')
+  return hasExpectedHash ? undefined : 'XAmzContentSHA256Mismatch'
 }
 
-/** Carries the verb out, and returns the body of the answer. */
+/** Executes a request, and returns the body of the answer; undefined: there is no such object. */
 function perform(fake: FakeS3, method: string, key: string, query: URLSearchParams, body: Buffer): Buffer | undefined {
   if (method === 'PUT') fake.objects.set(key, body)
   if (method === 'DELETE') fake.objects.delete(key)

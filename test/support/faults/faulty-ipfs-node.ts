@@ -11,52 +11,51 @@ import {
 } from './ipfs-faults.js'
 import { carryOut, isAllowed, plain } from './ipfs-verdicts.js'
 
-/** A small IPFS node, honest until it is told to fail. Content is in memory, pins are recursive ones. */
+/** Small IPFS node that works correctly until a test sets a fault. Content is in memory, and all pins are recursive. */
 export interface FaultyIpfsNode {
   url: string
-  /** Pinned cids. The test may change them. */
+  /** Pinned CIDs. A test may change them. */
   pins: Set<string>
-  /** Added contents, pinned or not; a node stores content for a while after its pin is gone. */
+  /** Added contents, pinned or not; a node stores content for a while after its pin is removed. */
   contents: Map<string, Buffer>
-  /** Requests that arrived whole, by verb. */
+  /** Number of completely received requests by verb. */
   calls: Record<IpfsVerb, number>
-  /** Requests whose answer is not over, and whose connection is open. */
+  /** Returns the number of requests on open connections whose answer is not complete. */
   underWay(): number
-  /** Requests that arrived where 'redirects' sends them. */
+  /** Returns the number of requests that followed a redirection of the fault 'redirects'. */
   redirected(): number
-  /** Starts a fault. A fault of the connection also breaks the answers that are under way. */
+  /** Starts a fault. A fault of the connection also breaks the answers that are being sent. */
   fail(fault: IpfsFault): Promise<void>
-  /** Answers every order with this from now on, and does not carry it out. */
+  /** Answers every request with this from now on, and executes none. */
   say(status: number, json: string): void
-  /** Ends the fault: the node is honest again. */
+  /** Ends the fault: the node works correctly again. */
   heal(): Promise<void>
   stop(): Promise<void>
 }
 
 export interface FaultyNodeOptions {
   fault?: IpfsFault
-  /** How late 'is slow' answers. */
+  /** Delay of answers by 'is slow', in milliseconds. Default: 1000. */
   slowMilliseconds?: number
-  /** `user:password`, when the node wants one. */
+  /** `user:password`, if the node requires them. */
   credentials?: string
-  /** Resets a connection when a second request arrives: the node had closed it as idle at the same moment. */
+  /** Whether a second request resets its connection, as if the node had just closed an idle connection. */
   endsKept?: boolean
   /**
-   * Called when a request is there and not yet carried out, and again before it is answered. The node waits for what it
-   * returns: a test can kill a process at just that moment. Not called when a fault keeps the order from being carried
-   * out.
+   * Called before a request is executed, and again before it is answered. The node waits for the returned promise, so
+   * that a test can kill a process at exactly that moment. Not called if a fault prevents the execution.
    */
   onCall?: (verb: IpfsVerb, phase: 'before' | 'after') => unknown
 }
 
-/** Starts a node on a free port of this machine, which stays its own. */
+/** Starts a node on a free port of this machine. No other process gets the port while the node refuses connections. */
 export async function startFaultyNode(options: FaultyNodeOptions = {}): Promise<FaultyIpfsNode> {
   const { slowMilliseconds = 1_000, credentials, endsKept = false, onCall } = options
   const pins = new Set<string>()
   const contents = new Map<string, Buffer>()
   const calls = Object.fromEntries(ipfsVerbs.map((verb) => [verb, 0])) as Record<IpfsVerb, number>
   let fault: IpfsFault | undefined
-  let saying: Answer | undefined
+  let fixedAnswer: Answer | undefined
   let redirected = 0
 
   async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -69,87 +68,87 @@ export async function startFaultyNode(options: FaultyNodeOptions = {}): Promise<
     const body = await readBody(req)
     if (body === undefined) return
     calls[verb] += 1
-    const around = {
+    const surroundings = {
       req,
       res,
       verb,
       slowMilliseconds,
-      redirectUrl: `http://127.0.0.1:${readPort(elsewhere)}/api/v0/${verb}`
+      redirectUrl: `http://127.0.0.1:${readPort(redirectTarget)}/api/v0/${verb}`
     }
     const failure = fault
-    if (saying !== undefined) {
-      send(res, saying)
+    if (fixedAnswer !== undefined) {
+      send(res, fixedAnswer)
       return
     }
     if (failure !== undefined && faultsBefore.some((before) => before === failure)) {
-      answerWithFault[failure]({ ...around, answer: plain(200, '') })
+      answerWithFault[failure]({ ...surroundings, answer: plain(200, '') })
       return
     }
     await onCall?.(verb, 'before')
-    const honest = isAllowed(req, credentials)
+    const correctAnswer = isAllowed(req, credentials)
       ? carryOut(verb, url, body, { pins, contents })
       : plain(401, 'Unauthorized')
     await onCall?.(verb, 'after')
-    if (failure === undefined) send(res, honest)
-    else answerWithFault[failure]({ ...around, answer: honest })
+    if (failure === undefined) send(res, correctAnswer)
+    else answerWithFault[failure]({ ...surroundings, answer: correctAnswer })
   }
 
-  const underWay = new Set<ServerResponse>()
-  const used = new WeakSet<Socket>()
+  const openResponses = new Set<ServerResponse>()
+  const usedSockets = new WeakSet<Socket>()
   const http = createServer((req, res) => {
-    if (endsKept && used.has(req.socket)) {
+    if (endsKept && usedSockets.has(req.socket)) {
       req.socket.resetAndDestroy()
       return
     }
-    used.add(req.socket)
-    underWay.add(res)
-    res.on('error', () => undefined).once('close', () => underWay.delete(res))
+    usedSockets.add(req.socket)
+    openResponses.add(res)
+    res.on('error', () => undefined).once('close', () => openResponses.delete(res))
     void answer(req, res)
   })
-  const elsewhere = createServer((_req, res) => {
+  const redirectTarget = createServer((_req, res) => {
     redirected += 1
     send(res, plain(200, '{}'))
   })
-  const talking = new Set<Socket>()
+  const tcpSockets = new Set<Socket>()
   const noHttp = createTcpServer((socket) => {
-    talking.add(socket)
-    socket.once('close', () => talking.delete(socket))
+    tcpSockets.add(socket)
+    socket.once('close', () => tcpSockets.delete(socket))
     socket.on('error', () => undefined).write('SSH-2.0-OpenSSH_9.2\r\n')
   })
-  await listen(elsewhere)
+  await listen(redirectTarget)
   const port = await listenApart(http)
 
-  /** One of the two listens on the port, or neither. */
-  async function become(next: IpfsFault | undefined): Promise<void> {
+  /** Sets the fault. `http`, `noHttp` or neither of them then listens on the port. */
+  async function setFault(next: IpfsFault | undefined): Promise<void> {
     fault = next
-    saying = undefined
-    for (const socket of talking) socket.destroy()
+    fixedAnswer = undefined
+    for (const socket of tcpSockets) socket.destroy()
     const nextServer = next === 'refuses' ? undefined : next === 'speaks no HTTP' ? noHttp : http
     for (const server of [http, noHttp]) if (server !== nextServer) await close(server)
     if (nextServer?.listening === false) await listen(nextServer, port)
   }
-  await become(options.fault)
+  await setFault(options.fault)
 
   return {
     url: `http://127.0.0.1:${port}`,
     pins,
     contents,
     calls,
-    underWay: () => underWay.size,
+    underWay: () => openResponses.size,
     redirected: () => redirected,
-    fail: become,
+    fail: setFault,
     say: (status, text) => {
-      saying = { status, type: 'application/json', body: Buffer.from(text) }
+      fixedAnswer = { status, type: 'application/json', body: Buffer.from(text) }
     },
-    heal: () => become(undefined),
+    heal: () => setFault(undefined),
     async stop() {
-      for (const socket of talking) socket.destroy()
-      await Promise.all([http, noHttp, elsewhere].map(close))
+      for (const socket of tcpSockets) socket.destroy()
+      await Promise.all([http, noHttp, redirectTarget].map(close))
     }
   }
 }
 
-/** Undefined when the client was gone before its end. */
+/** Reads the body of a request; undefined: the client closed the connection before its end. */
 async function readBody(req: IncomingMessage): Promise<Buffer | undefined> {
   try {
     return Buffer.concat((await req.toArray()) as Buffer[])
@@ -168,8 +167,8 @@ function listen(server: Server | TcpServer, port = 0): Promise<void> {
 }
 
 /**
- * Listens on a port below those that a system gives away, and answers which: while the node refuses, no one else may be
- * given its port, and answer in its place.
+ * Listens on a port below those that the system assigns, and returns it. While the node refuses connections, no other
+ * server can then be given the port and answer instead.
  */
 async function listenApart(server: Server): Promise<number> {
   for (;;) {
@@ -183,7 +182,7 @@ async function listenApart(server: Server): Promise<number> {
   }
 }
 
-/** Closes connections as well, including those that wait for an answer. */
+/** Closes a server with all its connections, including those that wait for an answer. */
 function close(server: Server | TcpServer): Promise<void> {
   return new Promise((resolve) => {
     server.close(() => resolve())

@@ -2,36 +2,36 @@ import type { IpfsNode } from '../../../servers/ipfs/ipfs-node.js'
 import { until } from '../fixtures/until.js'
 import { ServerError, type ServerErrorCode } from '../../../servers/http/server-error.js'
 
-/** A call that waits until the test lets it go on. */
+/** Call that waits until the test finishes it. */
 export interface HeldCall {
   verb: 'add' | 'unpin'
   cid: string
-  /** Takes effect, and is answered. */
+  /** Executes the call, and answers it. */
   finish(): void
-  /** Is answered with a failure; takes effect only when told so. */
+  /** Answers the call with an error. Executes it only if `isDone`. */
   fail(code: ServerErrorCode, isDone?: boolean): void
 }
 
-/** An IPFS node in memory, for order and faults that a real one shows too rarely. */
+/** IPFS node in memory, for orders of calls and faults that are too rare with a real one. */
 export class HandMadeNode implements IpfsNode {
   readonly pins = new Set<string>()
   /** Added contents, pinned or not. */
   readonly contents = new Map<string, Uint8Array>()
   /** Every call, in order: `add a`, `unpin a`, `ping`. */
   readonly calls: string[] = []
-  /** Calls that wait, when `isHolding`. */
+  /** Waiting calls, if `isHolding`. */
   readonly held: HeldCall[] = []
   isHolding = false
-  /** Requested cids, in order. */
+  /** Requested CIDs, in order. */
   readonly reads: string[] = []
-  /** Every reading waits for this before it does anything. */
+  /** Promise for which every read waits first. */
   gate: Promise<void> = Promise.resolve()
-  /** How a call fails; undefined when it does not. */
+  /** Returns the error code of a call; undefined: it succeeds. */
   fault: (verb: 'add' | 'unpin' | 'ping', cid: string) => ServerErrorCode | undefined = () => undefined
-  /** The most calls that were under way at once. */
+  /** Maximum number of simultaneous calls so far. */
   mostAtOnce = 0
   #underWay = new Map<string, number>()
-  /** Cids that two calls worked at together. */
+  /** CIDs that had two calls at the same time. */
   readonly overlaps: string[] = []
 
   add(cid: string, bytes: Uint8Array): Promise<void> {
@@ -63,7 +63,7 @@ export class HandMadeNode implements IpfsNode {
     return bytes
   }
 
-  /** The held call of a cid, which it waits for. */
+  /** Waits for a held call of a CID, and returns it. */
   async heldCall(verb: 'add' | 'unpin', cid: string): Promise<HeldCall> {
     const findIndex = (): number => this.held.findIndex((call) => call.verb === verb && call.cid === cid)
     await until(() => findIndex() !== -1)

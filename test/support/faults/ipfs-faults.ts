@@ -1,22 +1,23 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { gzipSync } from 'node:zlib'
 
-/** Verbs of a node, by the path in its RPC API. */
+/** Verbs of a node, as in the paths of its RPC API. */
 export const ipfsVerbs = ['add', 'cat', 'pin/ls', 'pin/rm', 'version'] as const
 export type IpfsVerb = (typeof ipfsVerbs)[number]
 
-/** Answer of an honest node. */
+/** Answer of a node. */
 export interface Answer {
   status: number
   type: string
   body: Buffer
 }
 
-/** The cid of the eleven bytes `other bytes`. */
+/** Content that a faulty answer has in place of the requested one. */
 export const otherBytes = Buffer.from('other bytes')
+/** CID of {@link otherBytes}. */
 export const otherCid = 'bafkreifd5lk65wwv36bdddcrnbo3yhaupi3nd74fqt6ifxtlbdil6y5hsu'
 
-/** Faults of a node that is unavailable or in trouble. The order is not carried out. */
+/** Faults of a node that is unavailable or broken. The request is not executed. */
 export const faultsBefore = [
   'refuses',
   'resets',
@@ -30,7 +31,7 @@ export const faultsBefore = [
   'speaks no HTTP'
 ] as const
 
-/** Faults of the answer only. The order is carried out, and the one who asked cannot know. */
+/** Faults of the answer only. The request is executed, but its client cannot know that. */
 export const faultsAfter = [
   'is slow',
   'is silent after the head',
@@ -52,12 +53,12 @@ export type IpfsFault = (typeof faultsBefore)[number] | (typeof faultsAfter)[num
 /** All faults, for tables. */
 export const ipfsFaults: readonly IpfsFault[] = [...faultsBefore, ...faultsAfter]
 
-/** Answers that a node gives in place of its own. */
+/** Request that a fault answers, and the values that it needs. */
 export interface FaultSurroundings {
   req: IncomingMessage
   res: ServerResponse
   verb: IpfsVerb
-  /** Undefined where the order was not carried out. */
+  /** Correct answer; empty if the request was not executed. */
   answer: Answer
   slowMilliseconds: number
   redirectUrl: string
@@ -66,7 +67,7 @@ export interface FaultSurroundings {
 const HALF_MEBIBYTE = 524_288
 const JSON_TYPE = 'application/json'
 
-/** Answers as the fault says; 'refuses' and 'speaks no HTTP' happen before there is a request. */
+/** Functions that answer a request with a fault. 'refuses' and 'speaks no HTTP' happen before there is a request. */
 export const answerWithFault: Readonly<Record<IpfsFault, (around: FaultSurroundings) => void>> = {
   refuses: ({ res }) => res.destroy(),
   'speaks no HTTP': ({ res }) => res.destroy(),
@@ -115,7 +116,7 @@ export const answerWithFault: Readonly<Record<IpfsFault, (around: FaultSurroundi
     sendForever(res.writeHead(200, { 'Content-Type': JSON_TYPE }), Buffer.from(line.repeat(4_000)))
   },
   'answers a compressed line': ({ res }) => {
-    // 256 MiB, from parts that each are whole.
+    // 256 MiB, as 256 complete gzip members.
     const part = gzipSync(Buffer.alloc(1_048_576, ' '))
     const body = Buffer.concat(Array.from({ length: 256 }, () => part))
     res.writeHead(200, { 'Content-Type': JSON_TYPE, 'Content-Encoding': 'gzip', 'Content-Length': body.length })
@@ -123,7 +124,7 @@ export const answerWithFault: Readonly<Record<IpfsFault, (around: FaultSurroundi
   }
 }
 
-/** Sends a whole answer. */
+/** Sends a complete answer. */
 export function send(res: ServerResponse, { status, type, body }: Answer): void {
   res.writeHead(status, { 'Content-Type': type, 'Content-Length': body.length }).end(body)
 }
@@ -133,7 +134,7 @@ function createOtherBody(verb: IpfsVerb, body: Buffer): Buffer {
   return Buffer.from(body.toString().replaceAll(/baf[a-z2-7]{56}/g, otherCid))
 }
 
-/** Sends the chunk again and again, as fast as it is taken. */
+/** Sends a chunk repeatedly, as fast as the client reads it. */
 export function sendForever(res: ServerResponse, chunk: Buffer): void {
   const sendMore = (): void => {
     while (!res.destroyed && res.write(chunk));

@@ -12,7 +12,7 @@ const BAD_RESPONSE = 'ERR_IPFS_BAD_RESPONSE'
 export const tenBytes = Buffer.from('0123456789')
 export const tenCid = 'bafkreiee3cmhp4guaqppw27zdilpajepf7kxhzvpaxaz7fv63opyql3yqi'
 
-/** Expected results by fault and verb. `ok` where the fault cannot matter or cannot be seen. */
+/** Expected results by fault and verb. `ok`: the fault does not affect the verb or cannot be detected. */
 const verdicts: Readonly<
   Record<IpfsFault, ServerErrorCode | Partial<Record<IpfsVerb | 'else', ServerErrorCode | 'ok'>>>
 > = {
@@ -37,26 +37,26 @@ const verdicts: Readonly<
   'answers a page': BAD_RESPONSE,
   'answers other bytes': { cat: BAD_RESPONSE, else: 'ok' },
   'answers a line without end': BAD_RESPONSE,
-  // Four million pins, which is the bound, do not arrive in the time of a test.
+  // The limit of four million pins is not reached in the time of a test.
   'answers lines without end': { 'pin/ls': TIMEOUT, else: BAD_RESPONSE },
   'answers a compressed line': BAD_RESPONSE
 }
 
-/** Returns the result that a client has to give for a fault: the code of an error, or `ok`. */
+/** Returns the result that a client must have for a fault: the code of an error, or `ok`. */
 export function expectVerdict(fault: IpfsFault, verb: IpfsVerb): ServerErrorCode | 'ok' {
   const codes = verdicts[fault]
   return typeof codes === 'string' ? codes : (codes[verb] ?? codes.else ?? 'ok')
 }
 
 /**
- * The deadline for a call. Short only where the deadline is what ends it: anywhere else a machine that stands still for
- * a moment would make a slow node of any other.
+ * Returns the deadline of a call, in milliseconds. It is short only if the call must exceed it. Other calls would
+ * otherwise fail on a machine that pauses for a moment.
  */
 export function deadlineFor(fault: IpfsFault, verb: IpfsVerb): number {
   return expectVerdict(fault, verb) === TIMEOUT ? 300 : scaled(30_000)
 }
 
-/** Calls a node. */
+/** Calls a verb of a node. */
 export function askNode(node: IpfsHttpNode, verb: IpfsVerb): Promise<unknown> {
   if (verb === 'add') return node.add(tenCid, tenBytes)
   if (verb === 'cat') return node.read(tenCid, 1_048_576)
@@ -65,7 +65,7 @@ export function askNode(node: IpfsHttpNode, verb: IpfsVerb): Promise<unknown> {
   return node.ping()
 }
 
-/** The code of the error that a call ends with, or `ok`. */
+/** Returns the code of the error with which a call fails, or `ok`. */
 export async function catchCode(promise: Promise<unknown>): Promise<string> {
   try {
     await promise
@@ -82,36 +82,36 @@ export interface Kept {
   contents: Map<string, Buffer>
 }
 
-/** Carries out an order as an honest node does, and answers in the words of Kubo. */
+/** Executes a request correctly, and returns the answer that Kubo would give. */
 export function carryOut(verb: IpfsVerb, url: URL, body: Buffer, { pins, contents }: Kept): Answer {
   const cid = url.searchParams.get('arg') ?? ''
   if (verb === 'version') return json({ Version: '0.29.0', Commit: '', Repo: '15' })
   if (verb === 'pin/ls' && cid !== '') {
-    return pins.has(cid) ? json({ Cid: cid, Type: 'recursive' }) : trouble(`path '${cid}' is not pinned`)
+    return pins.has(cid) ? json({ Cid: cid, Type: 'recursive' }) : createError(`path '${cid}' is not pinned`)
   }
   if (verb === 'pin/ls') return json(...[...pins].map((pin) => ({ Cid: pin, Type: 'recursive' })))
   if (verb === 'pin/rm') {
-    return pins.delete(cid) ? json({ Pins: [cid] }) : trouble('not pinned or pinned indirectly')
+    return pins.delete(cid) ? json({ Pins: [cid] }) : createError('not pinned or pinned indirectly')
   }
   if (verb === 'cat') {
     const bytes = contents.get(cid)
-    if (bytes === undefined) return trouble('block was not found locally (offline): ipld: could not find ' + cid)
+    if (bytes === undefined) return createError('block was not found locally (offline): ipld: could not find ' + cid)
     return { status: 200, type: 'text/plain', body: bytes }
   }
   const bytes = fileIn(body)
-  const added = cidOf(bytes)
-  contents.set(added, bytes)
-  pins.add(added)
-  return json({ Name: added, Hash: added, Size: String(bytes.length) })
+  const addedCid = cidOf(bytes)
+  contents.set(addedCid, bytes)
+  pins.add(addedCid)
+  return json({ Name: addedCid, Hash: addedCid, Size: String(bytes.length) })
 }
 
-/** The one file in a multipart body. */
+/** Returns the only file of a multipart body. */
 function fileIn(body: Buffer): Buffer {
   const boundary = body.subarray(0, body.indexOf('\r\n'))
   return body.subarray(body.indexOf('\r\n\r\n') + 4, body.lastIndexOf(Buffer.concat([Buffer.from('\r\n'), boundary])))
 }
 
-/** Whether the order comes with the user and password that the node wants. */
+/** Whether a request has the user and password that the node requires. */
 export function isAllowed(req: IncomingMessage, credentials: string | undefined): boolean {
   if (credentials === undefined) return true
   return req.headers.authorization === `Basic ${Buffer.from(credentials).toString('base64')}`
@@ -122,11 +122,11 @@ function json(...lines: object[]): Answer {
   return { status: 200, type: 'application/json', body: Buffer.from(text) }
 }
 
-function trouble(message: string): Answer {
+function createError(message: string): Answer {
   return { ...json({ Message: message, Code: 0, Type: 'error' }), status: 500 }
 }
 
-/** An answer that is no JSON. */
+/** Returns an answer that is not JSON. */
 export function plain(status: number, text: string): Answer {
   return { status, type: 'text/plain', body: Buffer.from(text) }
 }

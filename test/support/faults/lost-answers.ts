@@ -15,17 +15,18 @@ export interface LostAnswers {
   refreshed: number
   lost: number
   loggedOut: number
-  /** Second holders of a refresh token: how many there were, and how many of their sessions were revoked. */
+  /** Number of second holders of a refresh token. */
   planted: number
+  /** Number of their sessions that were revoked. */
   noticed: number
 }
 
 /**
- * Refreshes through a proxy that loses every second answer; now and then somebody else holds a copy of the refresh
- * token and uses it, before its owner or after.
+ * Refreshes through a proxy that loses every second answer. In additional sessions, a second holder also uses the
+ * refresh token, before or after the owner.
  *
- * @param refreshes - in all, spread over 7 sessions: each loses every second answer
- * @param plants - sessions of which a second holder uses the refresh token
+ * @param refreshes - total number, over 7 sessions: an odd number, so that each session loses every second answer
+ * @param plants - number of sessions with a second holder of the refresh token
  */
 export async function runLostAnswers(
   { refreshes, plants }: { refreshes: number; plants: number },
@@ -49,7 +50,7 @@ export async function runLostAnswers(
       const outcome = await clients[number % clients.length]!.refresh()
       if (outcome === 'refreshed') refreshed += 1
       if (outcome === 'logged out') loggedOut += 1
-      // Far beyond the grace: only the key tells a repeat from a theft.
+      // The grace period is over: only the idempotency key distinguishes a repeat from a theft.
       test.clock.seconds += 61
     }
     for (let number = 0; number < plants; number += 1) await plant(test, { port, proxyPort: proxy.port }, number)
@@ -66,28 +67,28 @@ async function createClient({ logIn }: TestApp, port: number, number: number): P
   return new RefreshingClient(port, (await logIn(createNumberedWallet(number))).refreshToken)
 }
 
-/** Owner and second holder use one refresh token a minute apart, in either order, after refreshes of the owner. */
+/** Lets the owner and a second holder use one refresh token a minute apart, after 0 to 3 refreshes of the owner. */
 async function plant(test: TestApp, { port, proxyPort }: { port: number; proxyPort: number }, number: number) {
   const owner = await createClient(test, proxyPort, 100 + number)
-  for (let refresh = 0; refresh < number % 4; refresh += 1) await untilAnswered(owner)
+  for (let refresh = 0; refresh < number % 4; refresh += 1) await refreshUntilAnswered(owner)
   const second = new RefreshingClient(port, owner.refreshToken)
   const order = number % 2 === 0 ? [owner, second] : [second, owner]
   for (const step of order) {
-    await untilAnswered(step)
+    await refreshUntilAnswered(step)
     test.clock.seconds += 60
   }
 }
 
-async function untilAnswered(client: RefreshingClient): Promise<void> {
+async function refreshUntilAnswered(client: RefreshingClient): Promise<void> {
   while ((await client.refresh()) === 'unavailable');
 }
 
-/** Outcome of a refresh: new tokens, a refusal that makes a client forget its own, or no answer that arrived. */
+/** Outcome of a refresh: new tokens, a refusal after which a client deletes its tokens, or no usable answer. */
 export type RefreshOutcome = 'refreshed' | 'logged out' | 'unavailable'
 
 /**
- * A client that refreshes as the documentation says: it keeps refresh token and idempotency key until it has heard an
- * answer, and repeats the same request where it heard none.
+ * Client that refreshes as documented. It keeps the refresh token and the idempotency key until it receives an answer.
+ * Without an answer, it repeats the same request.
  */
 export class RefreshingClient {
   readonly #url: string
@@ -99,18 +100,18 @@ export class RefreshingClient {
     this.refreshToken = refreshToken
   }
 
-  /** The same client, with its token and its key, at another port. */
+  /** Returns a copy of the client for another port, with the same refresh token and idempotency key. */
   at(port: number): RefreshingClient {
-    const moved = new RefreshingClient(port, this.refreshToken)
-    moved.#key = this.#key
-    return moved
+    const copy = new RefreshingClient(port, this.refreshToken)
+    copy.#key = this.#key
+    return copy
   }
 
   /** Tries once; the next call continues an `unavailable` attempt. */
   async refresh(): Promise<RefreshOutcome> {
     this.#key ??= randomBytes(16).toString('base64url')
     const body = { refreshToken: this.refreshToken }
-    // A missing answer is a connection that was cut.
+    // No answer means that the connection was cut.
     const answer = await post(this.#url, body, { 'Idempotency-Key': this.#key }).catch(() => undefined)
     if (answer === undefined || answer.status >= 500) return 'unavailable'
     this.#key = undefined
@@ -120,24 +121,24 @@ export class RefreshingClient {
   }
 }
 
-/** A proxy in front of a server, which loses answers. */
+/** Proxy that loses answers of a server. */
 export interface LossyProxy {
   port: number
-  /** How many answers were lost so far. */
+  /** Returns the number of answers lost so far. */
   lost: () => number
   close: () => void
 }
 
 /**
- * Passes requests on through real sockets. An answer that is to be lost has come from the server, so that what it tells
- * of is done; its client's connection is cut instead.
+ * Starts a proxy that forwards requests through real sockets. It loses an answer by cutting the connection of the
+ * client, after it has received the answer: the server has executed the request.
  *
- * @param isLost - asked with the number of each answer, from 1
+ * @param isLost - whether an answer is lost, given its number from 1
  */
 export async function startLossyProxy(serverPort: number, isLost: (number: number) => boolean): Promise<LossyProxy> {
   let [answers, lost] = [0, 0]
   const proxy: Server = createServer((req, res) => {
-    const passedOn = request(
+    const forwarded = request(
       { host: '127.0.0.1', port: serverPort, method: req.method, path: req.url, headers: req.headers },
       (answer) => {
         const chunks: Buffer[] = []
@@ -154,8 +155,8 @@ export async function startLossyProxy(serverPort: number, isLost: (number: numbe
         })
       }
     )
-    passedOn.on('error', () => req.socket.destroy())
-    req.pipe(passedOn)
+    forwarded.on('error', () => req.socket.destroy())
+    req.pipe(forwarded)
   })
   await new Promise<void>((resolve) => void proxy.listen(0, '127.0.0.1', resolve))
   return {
@@ -176,19 +177,19 @@ interface KilledServer {
   port: number
 }
 
-/** Result of the rounds. */
+/** Result of {@link killBetweenCommitAndAnswer}. */
 export interface KilledRefreshes {
   rounds: number
-  /** Refreshes whose process was killed after their commit. */
+  /** Number of refreshes whose process was killed after the commit. */
   killed: number
-  /** Repeats, at the next process, that were answered with new tokens. */
+  /** Number of repeats that the next process answered with new tokens. */
   repeated: number
   loggedOut: number
 }
 
 /**
- * Refreshes once a round at a process that is killed between commit and answer, and repeats the same request at the
- * next one, on the same SQLite file.
+ * Refreshes once per round at a process that is killed between the commit and the answer. The next process, on the same
+ * SQLite file, receives the same request again.
  */
 export async function killBetweenCommitAndAnswer(rounds: number): Promise<KilledRefreshes> {
   const { path, remove } = temporaryFolder()
@@ -197,9 +198,9 @@ export async function killBetweenCommitAndAnswer(rounds: number): Promise<Killed
   const result: KilledRefreshes = { rounds, killed: 0, repeated: 0, loggedOut: 0 }
   let client: RefreshingClient | undefined
   for (let round = 0; round <= rounds; round += 1) {
-    const { child, port } = await start(file, 'kill')
+    const { child, port } = await startProcess(file, 'kill')
     const exit = once(child, 'exit')
-    // The same request continues at another port: the client stores its token and its key.
+    // The client keeps its refresh token and idempotency key, and repeats the same request at another port.
     client = client?.at(port) ?? new RefreshingClient(port, refreshToken)
     if (round > 0) {
       const outcome = await client.refresh()
@@ -221,14 +222,14 @@ export async function killBetweenCommitAndAnswer(rounds: number): Promise<Killed
   return result
 }
 
-async function start(file: string, mode: 'kill' | 'live'): Promise<KilledServer> {
+async function startProcess(file: string, mode: 'kill' | 'live'): Promise<KilledServer> {
   const child = fork(script, [file, mode], { execArgv: [...nodeOptions] })
   const [port] = (await once(child, 'message')) as [number]
   return { child, port }
 }
 
 async function logInOnce(file: string): Promise<string> {
-  const { child, port } = await start(file, 'live')
+  const { child, port } = await startProcess(file, 'live')
   const exit = once(child, 'exit')
   const { refreshToken } = await logInAt(`http://127.0.0.1:${port}`, wallet, 'service.example')
   child.disconnect()

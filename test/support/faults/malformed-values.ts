@@ -1,9 +1,9 @@
 import { Buffer } from 'node:buffer'
 
-/** Words of a table, as they are written. */
+/** Splits a text into words. */
 const words = (text: string): string[] => text.trim().split(/\s+/)
 
-/** JSON texts in place of something else. `1e999` and the lone surrogate have no JavaScript literal in JSON. */
+/** JSON texts that replace a valid value. Some of them, such as `1e999`, are not the JSON of any JavaScript value. */
 export const WRONG_JSON = [
   ...words(`null true false 0 -1 1e999 12345678901234567890123 "" "\\u0000" "\\ud800" "💥" "__proto__" "constructor"
     "<script>alert(1)</script>" "\\r\\nSet-Cookie:a=b" [] [null] [[[[]]]] ["a","b"] {} {"__proto__":{"did":"did:web:a"}}
@@ -48,7 +48,7 @@ const N = 'fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141'
 const HALF_N_AND_ONE = '7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a1'
 const [ONE, ZERO] = ['1'.padStart(64, '0'), '0'.repeat(64)]
 
-/** Wrong r, s and v: lengths, spellings, and numbers outside the group or not in their lower half. */
+/** Signatures with a wrong length, spelling or v, with r or s outside the group, or with s in its upper half. */
 export const WRONG_SIGNATURES = [
   ...nearMisses(`0x${ONE}${ONE}1b`),
   ...words('00 02 1a 1d 22 23 25 5f ff 1B 1b1b').map((v) => `0x${ONE}${ONE}${v}`),
@@ -60,7 +60,7 @@ export const WRONG_SIGNATURES = [
 const base64url = (value: unknown): string =>
   Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url')
 
-/** JWTs that are wrong in one place each. */
+/** Returns JWTs with one fault each. */
 export function wrongJwts(valid: string): string[] {
   const [header = '', payload = '', signature = ''] = valid.split('.')
   const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as object
@@ -68,25 +68,26 @@ export function wrongJwts(valid: string): string[] {
   const algorithms = ['none', 'HS256', 'ES256', 'ES256K-R', ['ES256K']].map((alg) => ({ alg, typ: 'JWT' }))
   const fields = [{ crit: ['a'] }, { jwk: {} }, { kid: '../../key' }].map((field) => ({ alg: 'ES256K', ...field }))
   const changes = [{ exp: 0 }, { exp: null }, { exp: '1' }, { sub: 'did:web:evil' }, { aud: [] }, { __proto__: null }]
-  const spoilt = changes.map((change) => ({ ...claims, ...change }))
+  const changedClaims = changes.map((change) => ({ ...claims, ...change }))
   const signatures = [Buffer.alloc(64), Buffer.alloc(64, 255), Buffer.alloc(65, 1), Buffer.alloc(7_500)]
   return [
     ...nearMisses(valid),
     ...[...algorithms, ...fields, ...others].map((value) => `${base64url(value)}.${payload}.${signature}`),
-    ...[...spoilt, ...others].map((value) => `${header}.${base64url(value)}.${signature}`),
+    ...[...changedClaims, ...others].map((value) => `${header}.${base64url(value)}.${signature}`),
     ...signatures.map((bytes) => `${header}.${payload}.${bytes.toString('base64url')}`),
     ...words(`. .. ... a.b.c ${header}.${payload}. ${header}.${payload} ${header}..${signature} .${payload}.${signature}
       undefined null %00 💥`)
   ]
 }
 
-/** `T` stands for an access token, `R` for a refresh token. */
+/** Wrong `Authorization` headers. `T` stands for an access token. */
 export const WRONG_AUTHORIZATIONS = [
   ...['', ' ', 'DIDAuth', 'DIDAuth ', 'DIDAuth  ', 'DIDAuth\tT', 'DIDAuth T T', 'DIDAuth T,T', 'DIDAuth "T"', 'T T'],
   ...['DIDAuth token=T', 'DIDAuth: T', 'Bearer T', 'Basic dXNlcjpwYXNz', 'Digest username="a"', 'T', '\u00e9 T'],
   ...[`DIDAuth ${'a'.repeat(12_000)}`, `${'DIDAuth '.repeat(1000)}T`]
 ]
 
+/** Wrong `Cookie` headers. `T` stands for an access token, `R` for a refresh token. */
 export const WRONG_COOKIES = [
   ...words(`; = ;;;=== authorization authorization= authorization=;authorization= authorization=T;authorization=T
     authorization=% authorization=%E0%A4%A authorization=j:{"a":1} authorization=j:null authorization=j:
@@ -97,7 +98,7 @@ export const WRONG_COOKIES = [
   'a=b; '.repeat(2000)
 ]
 
-/** Wrong path segments in place of a key, a cid or a DID. */
+/** Wrong path segments that replace a key, a CID or a DID. */
 export const WRONG_SEGMENTS = [
   ...words(`. .. ... %2e %2e%2e %2E%2e%2fetc%2fpasswd ..%2f..%2fvault.db % %0 %zz %00 %0d%0aSet-Cookie:a=b %ff%fe %c0%80
     %ed%a0%80 %E0%A4%A %f4%90%80%80 %7f %c2%85 %E2%80%AE %EF%BB%BF * :key :key(.*) {key} a;b=c a?b=c a#b a%3Fb%23c a"b
@@ -110,26 +111,26 @@ export const WRONG_SEGMENTS = [
   'a b'
 ]
 
-/** Targets of a request line that are no path of a route. */
+/** Request targets that are not the path of a route. */
 export const WRONG_TARGETS = words(`//request-auth /auth? /auth?__proto__[did]=a /auth?did[]=a&did[b]=c /AUTH// /%61uth
   /me?a=%E0%A4%A http://evil.example/auth http://[::1/auth * /\u00e9`)
 
-/** Bodies that are no JSON, or are not what their headers say. */
+/** Bodies that are not JSON or do not match their headers: name, headers and body. */
 export const WRONG_BODIES: [string, Record<string, string>, string | Buffer][] = [
   ['half an object', {}, '{"did":'],
   ['a stray comma', {}, '{"did":"a",}'],
   ['a byte order mark only', {}, Buffer.from([0xef, 0xbb, 0xbf])],
-  ['bytes that are no UTF-8', {}, Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x7d])],
+  ['bytes that are not UTF-8', {}, Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x7d])],
   ['UTF-16', {}, Buffer.from('{"did":"did:web:a"}', 'utf16le')],
   ['UTF-32', {}, Buffer.from([0x7b, 0, 0, 0, 0x7d, 0, 0, 0])],
-  ['bytes of zero', {}, Buffer.alloc(1000)],
+  ['zero bytes', {}, Buffer.alloc(1000)],
   ['brackets without an end', {}, '['.repeat(16_000)],
   ['braces without an end', {}, '{"a":'.repeat(3000)],
   ['one byte too many', {}, `{"did":"${'a'.repeat(16_384 - 9)}"}`],
   ['far too much', {}, `{"did":"${'a'.repeat(700_000)}"}`],
   ['many names', {}, `{${Array.from({ length: 1500 }, (_, index) => `"${index}":1`).join(',')}}`],
   ['a name many times', {}, `{${Array<string>(1000).fill('"did":1').join(',')}}`],
-  ['gzip that is none', { 'Content-Encoding': 'gzip' }, '{"did":"did:web:a"}'],
+  ['a body that is not gzip', { 'Content-Encoding': 'gzip' }, '{"did":"did:web:a"}'],
   ['an unknown encoding', { 'Content-Encoding': 'garbage' }, '{"did":"did:web:a"}'],
   ['an unknown charset', { 'Content-Type': 'application/json; charset=garbage' }, '{"did":"did:web:a"}'],
   ['a form', { 'Content-Type': 'application/x-www-form-urlencoded' }, 'did=did:web:a&sig[a]=b'],
@@ -140,7 +141,7 @@ export const WRONG_BODIES: [string, Record<string, string>, string | Buffer][] =
   ['XML', { 'Content-Type': 'application/xml' }, '<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>']
 ]
 
-/** Headers, each a request's own: name and value. */
+/** Malformed headers of one request each: names and values. */
 export const WRONG_HEADERS: Record<string, string>[] = [
   ...Object.entries({
     Host: ['', 'evil.example', 'a b'],
@@ -170,7 +171,7 @@ export const WRONG_HEADERS: Record<string, string>[] = [
 
 export const METHODS = words('PUT PATCH DELETE OPTIONS HEAD TRACE PROPFIND get GARBAGE CONNECT')
 
-/** Bytes that are no request, or break off. `TOKEN` stands for a valid `Authorization`. */
+/** Returns names and bytes of invalid or incomplete requests. `TOKEN` stands for a valid `Authorization`. */
 export function rawRequests(method: string, path: string, body: string): [string, string][] {
   const head = `${method} ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: TOKEN\r\nContent-Type: application/json`
   const chunked = (chunks: string): string => `${head}\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}`
@@ -184,16 +185,16 @@ export function rawRequests(method: string, path: string, body: string): [string
     ['no Host', `${method} ${path} HTTP/1.1\r\n\r\n`],
     ['half a request line', `${method} ${path.slice(0, 3)}`],
     ['half the headers', head.slice(0, -9)],
-    ['line feeds alone', `${method} ${path} HTTP/1.1\nHost: a\n\n`],
+    ['line feeds without carriage returns', `${method} ${path} HTTP/1.1\nHost: a\n\n`],
     ['a chunk with a broken size', chunked('zz\r\n{}\r\n0\r\n\r\n')],
     ['a chunk shorter than its size', chunked('ff\r\n{}')],
-    ['a chunk of a negative size', chunked('-1\r\n{}\r\n0\r\n\r\n')],
-    ['a chunk of a size beyond numbers', chunked('ffffffffffffffffff\r\n{}')],
+    ['a chunk with a negative size', chunked('-1\r\n{}\r\n0\r\n\r\n')],
+    ['a chunk with a size of 72 bits', chunked('ffffffffffffffffff\r\n{}')],
     ['no chunk', chunked('0\r\n\r\n')],
     ['no last chunk', chunked('2\r\n{}\r\n')],
     ['a body shorter than its length', withLength(99)],
     ['a body longer than its length', withLength(2, '{}GET /me HTTP/1.1\r\n\r\n')],
-    ['a length of 40 MiB, and little of it', withLength(41_943_040)],
+    ['a length of 40 MiB with a short body', withLength(41_943_040)],
     ['a length of 1 TiB', withLength(1_099_511_627_776)],
     ['no body', withLength(0, '')],
     ['two requests in one', `${withLength(2, '{}')}GET /me HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`],
@@ -202,6 +203,6 @@ export function rawRequests(method: string, path: string, body: string): [string
     ['300 headers', `${head}\r\n${'X-Many: a\r\n'.repeat(300)}\r\n`],
     ['3,000 headers', `${head}\r\n${'X-Many: a\r\n'.repeat(3000)}\r\n`],
     ['a path of a megabyte', `GET /file/${'a'.repeat(1_000_000)} HTTP/1.1\r\nHost: a\r\n\r\n`],
-    ['nothing', '']
+    ['no bytes', '']
   ]
 }

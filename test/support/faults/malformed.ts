@@ -6,16 +6,16 @@ import { loginCredential, loginPayload } from '../servers/relay-client.js'
 import { scaled } from '../fixtures/time-factor.js'
 import { type TestWallet } from '../fixtures/fixtures.js'
 
-/** One request that no well-behaved client sends, as the bytes on the wire. */
+/** Malformed request, as bytes on the wire. */
 export interface MalformedRequest {
   name: string
   bytes: Buffer
 }
 
-/** Values of a valid client: the requests are made of them, each with one fault. */
+/** Values of a valid client. Each malformed request consists of them, with one fault. */
 export interface GoodParts {
   did: string
-  /** Signature over another message, with valid form and length. */
+  /** Signature of another message, with a valid format. */
   sig: string
   accessToken: string
   refreshToken: string
@@ -24,13 +24,13 @@ export interface GoodParts {
 
 type Route = readonly [method: string, path: string]
 
-/** A service as the generator sees it. */
+/** Routes of a service, for which the generator creates requests. */
 interface Surface {
   /** Routes with a body, and a valid body. */
   writes: readonly (readonly [...Route, body: object])[]
-  /** Routes with a token, writes among them. */
+  /** Routes that require a token, including those of `writes`. */
   guarded: readonly Route[]
-  /** Paths with a part that the client chooses. */
+  /** Returns the routes whose path has a part that the client chooses. */
   pathsWith: (part: string) => readonly Route[]
   /** A valid `Authorization`. */
   authorization: string
@@ -38,11 +38,11 @@ interface Surface {
 
 const CID = 'bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq'
 const JSON_TYPE = { 'Content-Type': 'application/json' }
-/** Requests of each service in which a few bytes are changed at random, the same in every run. */
+/** Number of requests of each service in which 1 to 3 random bytes are changed. They are the same in every run. */
 const MUTANTS = 300
 const SEED = 20_260_101
 
-/** Requests to the routes of the library. */
+/** Returns malformed requests to the routes of the library. */
 export function malformedRequests(good: GoodParts): MalformedRequest[] {
   const { did, sig, refreshToken, credentialJwt } = good
   const login = { did, sig, credentials: [credentialJwt], claims: [{ claimType: 'a', claimValue: 'b' }] }
@@ -70,7 +70,11 @@ export function malformedRequests(good: GoodParts): MalformedRequest[] {
   })
 }
 
-/** Requests to a relay. @param challenge - one for the wallet, as the relay has just issued it */
+/**
+ * Returns malformed requests to a relay.
+ *
+ * @param challenge - challenge that the relay has just issued for the wallet
+ */
 export function malformedRelayRequests(good: GoodParts, wallet: TestWallet, challenge: string): MalformedRequest[] {
   const payload: object = {
     ...{ sub: wallet.did, aud: 'a', exp: 1, iat: 1, nbf: 1, ...loginPayload(wallet.did, challenge) },
@@ -103,7 +107,7 @@ export function malformedRelayRequests(good: GoodParts, wallet: TestWallet, chal
   return [...requests, ...[...credentials, ...others, ...dids].map(login)]
 }
 
-/** Requests to a vault. */
+/** Returns malformed requests to a vault. */
 export function malformedVaultRequests(good: GoodParts): MalformedRequest[] {
   const writes = [
     ['POST', '/notes'],
@@ -127,7 +131,7 @@ export function malformedVaultRequests(good: GoodParts): MalformedRequest[] {
   })
 }
 
-/** Every route and field of a service with everything wrong that we could think of. */
+/** Generates requests with every listed fault, for every route and field of a service. */
 function generate(good: GoodParts, { writes, guarded, pathsWith, authorization }: Surface): MalformedRequest[] {
   const requests: MalformedRequest[] = []
   const add = (name: string, [method, path]: Route, headers: object, body: string | Buffer = ''): void => {
@@ -141,7 +145,10 @@ function generate(good: GoodParts, { writes, guarded, pathsWith, authorization }
     const text = JSON.stringify(body)
     for (const place of listPlaces(body)) {
       const name = place.join('.') || 'the whole body'
-      for (const value of [...values.WRONG_JSON, ...textsFor(place, good).map((one) => JSON.stringify(one))]) {
+      for (const value of [
+        ...values.WRONG_JSON,
+        ...getWrongTexts(place, good).map((wrongText) => JSON.stringify(wrongText))
+      ]) {
         add(`${name} is ${value.slice(0, 30)}`, route, bearer, put(body, place, value))
       }
     }
@@ -188,11 +195,12 @@ function generate(good: GoodParts, { writes, guarded, pathsWith, authorization }
     }
   }
   for (const target of values.WRONG_TARGETS) for (const method of ['GET', 'POST']) add('path', [method, target], bearer)
-  const all = [...requests, ...mutants(writes, bearer)]
+  const all = [...requests, ...createMutants(writes, bearer)]
   return [...new Map(all.map((request) => [request.bytes.toString('latin1'), request])).values()]
 }
 
-function mutants(writes: Surface['writes'], headers: object): MalformedRequest[] {
+/** Returns valid requests in which 1 to 3 random bytes are changed. */
+function createMutants(writes: Surface['writes'], headers: object): MalformedRequest[] {
   const draw = numbersFrom(SEED)
   return Array.from({ length: MUTANTS }, (_, number) => {
     const [method, path, body] = writes[number % writes.length]!
@@ -202,8 +210,8 @@ function mutants(writes: Surface['writes'], headers: object): MalformedRequest[]
   })
 }
 
-/** Texts in a body that replace valid ones: DIDs, signatures, tokens. */
-function textsFor(place: readonly string[], { accessToken, credentialJwt, refreshToken }: GoodParts): string[] {
+/** Returns the wrong texts for a field of a body: DIDs, signatures or tokens. */
+function getWrongTexts(place: readonly string[], { accessToken, credentialJwt, refreshToken }: GoodParts): string[] {
   const [name = ''] = place.slice(-1)
   if (name === 'did') return values.WRONG_DIDS
   if (name === 'sig') return values.WRONG_SIGNATURES
@@ -212,13 +220,13 @@ function textsFor(place: readonly string[], { accessToken, credentialJwt, refres
   return name === 'challenge' || name === 'content' || name === 'file' ? values.nearMisses('a') : []
 }
 
-/** Paths of all fields and items of a value, its own, which is empty, among them. */
+/** Lists the paths of all fields and items of a value, including the empty path of the value itself. */
 function listPlaces(value: unknown): string[][] {
   if (typeof value !== 'object' || value === null) return [[]]
   return [[], ...Object.entries(value).flatMap(([key, inner]) => listPlaces(inner).map((place) => [key, ...place]))]
 }
 
-/** The JSON of a value with another text at one place. */
+/** Returns the JSON of a value, with another text at one path. */
 function put(value: unknown, [key, ...rest]: readonly string[], text: string): string {
   if (key === undefined) return text
   const parts = Object.entries(value as object).map(([name, inner]) => {
@@ -238,19 +246,20 @@ function createRequest(
   body: string | Buffer = ''
 ): MalformedRequest {
   const bytes = Buffer.from(body)
-  const complete: Record<string, string> = {
+  const allHeaders: Record<string, string> = {
     Host: 'service.example',
     Connection: 'close',
     'Content-Length': String(bytes.length),
     ...headers
   }
-  if (complete['Transfer-Encoding'] !== undefined && !('Content-Length' in headers)) delete complete['Content-Length']
-  const lines = Object.entries(complete).map(([header, value]) => `${header}: ${value}\r\n`)
+  if (allHeaders['Transfer-Encoding'] !== undefined && !('Content-Length' in headers))
+    delete allHeaders['Content-Length']
+  const lines = Object.entries(allHeaders).map(([header, value]) => `${header}: ${value}\r\n`)
   const head = Buffer.from(`${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n`)
   return { name: `${method} ${path.slice(0, 60)}: ${name}`, bytes: Buffer.concat([head, bytes]) }
 }
 
-/** Every n-th request, so that `count` of them touch every kind. */
+/** Returns `count` requests at equal distances, so that they include every kind. */
 export function takeSample(requests: readonly MalformedRequest[], count: number): MalformedRequest[] {
   const step = Math.max(1, requests.length / count)
   const length = Math.min(count, requests.length)
@@ -260,19 +269,20 @@ export function takeSample(requests: readonly MalformedRequest[], count: number)
 /** Result of a run of malformed requests. */
 export interface MalformedRun {
   sent: number
-  /** How many answers had each status; 0 for a connection that ended without one. */
+  /** Number of answers by status. Status 0: the connection ended without an answer. */
   statuses: Record<string, number>
-  /** Requests answered 5xx, not answered in time, or with a stack or HTML in the answer: none is what we want. */
+  /** Requests without an answer in time, or with an answer that is 5xx or has a stack trace or HTML. Must be empty. */
   faults: string[]
-  /** Answers with a page of Express itself: a host's own affair, but a fault of this package's servers. */
+  /** Number of answers with a page of Express. An application may have them; the servers of this package must not. */
   pages: number
 }
 
 const PARALLEL = 16
+/** Parts of HTML pages and stack traces, which no answer may contain. */
 const LEAK =
   /<html|<!doctype|<body|<pre|node_modules|\n\s+at |\.[jt]s:\d+|TypeError|SyntaxError|ReferenceError|RangeError/i
 
-/** Sends requests, 16 at a time, each over a connection of its own. */
+/** Sends requests, 16 at a time, each over a new connection. */
 export async function runMalformed(
   port: number,
   requests: readonly MalformedRequest[],
@@ -288,17 +298,17 @@ export async function runMalformed(
       run.statuses[status] = (run.statuses[status] ?? 0) + 1
       if (hung) run.faults.push(`hangs: ${request.name}`)
       if (status.startsWith('5')) run.faults.push(`${status}: ${request.name}`)
-      // A URL that Express cannot parse gets its own 404, and reaches no route.
-      const isOfExpress = status === '404' && text.includes('<pre>Cannot ')
-      if (isOfExpress) run.pages += 1
-      if (LEAK.test(text) && !isOfExpress) run.faults.push(`leaks: ${request.name}: ${text.slice(0, 300)}`)
+      // Express answers 404 with its own page to a URL that it cannot parse. Such a request reaches no route.
+      const isExpressPage = status === '404' && text.includes('<pre>Cannot ')
+      if (isExpressPage) run.pages += 1
+      if (LEAK.test(text) && !isExpressPage) run.faults.push(`leaks: ${request.name}: ${text.slice(0, 300)}`)
     }
   }
   await Promise.all(Array.from({ length: PARALLEL }, work))
   return run
 }
 
-/** Sends bytes, half-closes, and reads until the other side ends or the time is up. */
+/** Sends bytes, half-closes, and reads until the server ends the connection or the time limit is over. */
 export function exchange(
   port: number,
   bytes: Buffer,
@@ -315,7 +325,7 @@ export function exchange(
     const timer = setTimeout(() => done(true), hangMilliseconds)
     socket.on('data', (chunk) => chunks.push(chunk))
     socket.on('close', () => done(false))
-    // A reset is an end as well: the server need not read what it has refused.
+    // A reset also ends the connection: the server need not read a request that it has refused.
     socket.on('error', () => done(false))
     socket.end(bytes)
   })

@@ -12,14 +12,19 @@ import {
 import { catchCode } from '../fixtures/refusal.js'
 import type { Cut, TcpProxy } from './tcp-proxy.js'
 
-/** A verb whose connection is cut, and what has to be true afterwards. */
+/** Store verb whose connection is cut, and the results that are allowed. */
 interface LostAnswer {
   verb: string
-  /** A statement of the verb, by its name. */
+  /** Name of the statement at which the connection is cut. */
   statement: string
-  /** @param name - of a session and a user of this case alone @returns what the verb answered, and what is stored */
+  /**
+   * Calls the verb.
+   *
+   * @param name - unique name of the session and user of this case
+   * @returns the answer of the verb, and the stored state
+   */
   run: (store: Store, name: string, cut: () => void) => Promise<unknown[]>
-  /** Its answers: each of them is true. */
+  /** Allowed results of `run`. */
   allowed: unknown[][]
 }
 
@@ -83,7 +88,7 @@ const CASES: LostAnswer[] = [
       const outcome = await catchCode(store.revokeSessions(service, createDid(name), START_SECONDS))
       return [outcome, (await store.findSession(service, `session-${name}`))?.state]
     },
-    // A second attempt would answer 0 sessions.
+    // The verb is not repeated, because a second attempt would return 0 sessions.
     allowed: [
       ['ERR_STORE', 'active'],
       ['ERR_STORE', 'revoked']
@@ -145,10 +150,10 @@ const CASES: LostAnswer[] = [
 ]
 
 /**
- * Cuts the connection of each verb, before its request arrives or its answer, as often as there are rounds.
+ * Cuts the connection of each verb once per round, alternately before its answer and before its request arrives.
  *
  * @param store - a store behind the proxy
- * @returns each answer that is not true
+ * @returns the results that are not allowed
  */
 export async function loseAnswers(store: Store, proxy: TcpProxy, rounds: number): Promise<string[]> {
   const faults: string[] = []
@@ -159,9 +164,9 @@ export async function loseAnswers(store: Store, proxy: TcpProxy, rounds: number)
       const answers = await run(store, `${verb} ${statement} ${round}`, () => proxy.cut(statement, when)).catch(
         (error: unknown) => [String(error), String((error as Error).cause)]
       )
-      const isTrue =
+      const isAllowed =
         proxy.cuts() === cutsBefore + 1 && allowed.some((allowedAnswers) => isDeepStrictEqual(allowedAnswers, answers))
-      if (!isTrue) faults.push(`${verb}, ${statement} cut ${when}: ${JSON.stringify(answers)}`)
+      if (!isAllowed) faults.push(`${verb}, ${statement} cut ${when}: ${JSON.stringify(answers)}`)
     }
   }
   return faults

@@ -1,15 +1,15 @@
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** An RPC node that a test makes up, on a port of its own. */
+/** Fake RPC node on its own port. */
 export interface FakeRpcNode {
   rpcUrl: string
-  /** Requests that arrived. */
+  /** Returns the number of requests so far. */
   count(): number
   stop(): void
 }
 
-/** Starts a node that answers as the listener says; what it sends of the request's body is up to it. */
+/** Starts a node whose requests the listener answers. The listener also decides whether to read their bodies. */
 export async function startRpcNode(listener: RequestListener): Promise<FakeRpcNode> {
   let count = 0
   const server = createServer((req, res) => {
@@ -28,21 +28,21 @@ export async function startRpcNode(listener: RequestListener): Promise<FakeRpcNo
   }
 }
 
-/** The URL of a port where no one listens. */
+/** Returns the URL of a port without a listener. */
 export async function deadRpcUrl(): Promise<string> {
   const node = await startRpcNode(() => undefined)
   node.stop()
   return node.rpcUrl
 }
 
-/** A listener that answers every request with one status and text. */
+/** Returns a listener that answers every request with one status and text. */
 export function answering(status: number, text: string): RequestListener {
   return (_req, res) => {
     res.writeHead(status, { 'Content-Type': 'application/json' }).end(text)
   }
 }
 
-/** A listener that answers every JSON-RPC request with a result of its method, and not at all where there is none. */
+/** Returns a listener that answers JSON-RPC requests by their method. A method without a result gets no answer. */
 export function answeringResults(resultOf: (method: string) => object | undefined): RequestListener {
   return (req, res) => {
     const chunks: Buffer[] = []
@@ -55,15 +55,15 @@ export function answeringResults(resultOf: (method: string) => object | undefine
   }
 }
 
-/** A node in front of a real one: the listener answers until the node recovers, and then the real one answers. */
+/** Starts a node in front of a real one. The listener answers until `comeBack` is called, and then the real node. */
 export async function startSwitchedNode(
   realUrl: string,
-  away: RequestListener
+  listener: RequestListener
 ): Promise<FakeRpcNode & { comeBack(): void }> {
-  let isAway = true
+  let isUnavailable = true
   const node = await startRpcNode((req, res) => {
-    if (isAway) {
-      away(req, res)
+    if (isUnavailable) {
+      listener(req, res)
       return
     }
     const chunks: Buffer[] = []
@@ -78,7 +78,7 @@ export async function startSwitchedNode(
   return {
     ...node,
     comeBack: () => {
-      isAway = false
+      isUnavailable = false
     }
   }
 }

@@ -2,27 +2,27 @@ import { randomInt } from 'node:crypto'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 
-/** Fate of the next request that a {@link TcpProxy} is told of. */
+/** Moment at which a {@link TcpProxy} cuts a connection. */
 export type Cut = 'before the request' | 'before the answer'
 
-/** A proxy in front of any server, which is as bad as a network can be. */
+/** Proxy in front of a server, which simulates faults of the network. */
 export interface TcpProxy {
   readonly port: number
-  /** Connections that clients have open now. */
+  /** Returns the number of connections that clients have open. */
   connections(): number
-  /** Milliseconds that each piece of data takes, in each direction. */
+  /** Delays each piece of data, in each direction, by a number of milliseconds. */
   delay(milliseconds: number): void
-  /** Swallows all data from now on, and tells neither side; `false` ends that for new connections. */
+  /** Drops all data from now on, and closes no connection. `false` ends that for new connections only. */
   blackHole(isOn: boolean): void
   /** Cuts all connections by a reset. */
   reset(): void
-  /** Leads new connections to another port, and resets the others: the address has moved. */
+  /** Forwards new connections to another port, and resets the existing ones, as if the address had moved. */
   moveTo(port: number): void
-  /** Cuts each connection from now on when its server has sent that many bytes. */
+  /** Cuts each connection from now on after its server has sent that many bytes. */
   cutAfter(bytes: number): void
   /** Cuts the connection of the next request that contains a text: the request, or its answer, does not arrive. */
   cut(text: string, when: Cut): void
-  /** Requests that were cut so. */
+  /** Returns the number of requests that `cut` has cut. */
   cuts(): number
   close(): Promise<void>
 }
@@ -39,8 +39,8 @@ interface Link {
 export async function tcpProxy(firstPort: number): Promise<TcpProxy> {
   const links = new Set<Link>()
   let serverPort = firstPort
-  let [delay, mostBytes, isBlackHole, cuts] = [0, Infinity, false, 0]
-  let next: { text: string; when: Cut } | undefined
+  let [delay, maxBytes, isBlackHole, cuts] = [0, Infinity, false, 0]
+  let nextCut: { text: string; when: Cut } | undefined
 
   const end = (link: Link, isReset = false): void => {
     links.delete(link)
@@ -52,7 +52,7 @@ export async function tcpProxy(firstPort: number): Promise<TcpProxy> {
   const reset = (): void => {
     for (const link of links) end(link, true)
   }
-  /** Passes data on in its order, each piece as late as it has to be. */
+  /** Returns a function that forwards data to a socket in order, with the delay of each piece. */
   const passOn = (to: Socket): ((data: Buffer) => void) => {
     let last: Promise<unknown> = Promise.resolve()
     return (data) => {
@@ -67,9 +67,9 @@ export async function tcpProxy(firstPort: number): Promise<TcpProxy> {
     const [toServer, toClient] = [passOn(server), passOn(client)]
     client.on('data', (data) => {
       if (link.isSwallowed) return
-      if (next !== undefined && data.includes(next.text)) {
-        const { when } = next
-        next = undefined
+      if (nextCut !== undefined && data.includes(nextCut.text)) {
+        const { when } = nextCut
+        nextCut = undefined
         cuts += 1
         if (when === 'before the request') {
           end(link, true)
@@ -84,7 +84,7 @@ export async function tcpProxy(firstPort: number): Promise<TcpProxy> {
       link.sent += data.length
       if (link.isAnswerLost) end(link, true)
       else toClient(data)
-      if (link.sent >= mostBytes) end(link)
+      if (link.sent >= maxBytes) end(link)
     })
     for (const socket of [client, server]) {
       socket.on('error', () => end(link))
@@ -110,10 +110,10 @@ export async function tcpProxy(firstPort: number): Promise<TcpProxy> {
       reset()
     },
     cutAfter: (bytes) => {
-      mostBytes = bytes
+      maxBytes = bytes
     },
     cut: (text, when) => {
-      next = { text, when }
+      nextCut = { text, when }
     },
     cuts: () => cuts,
     close: async () => {

@@ -37,21 +37,21 @@ interface ToySession {
   id: string
   did: string
   current: string
-  /** Every refresh token it had, so that an old one finds it. */
+  /** All refresh tokens so far, so that an old one identifies the session. */
   tokens: Set<string>
   lastKey: string | undefined
 }
 
-/** Domain that follows `Login to `. */
+/** Domain in the login message. */
 export const toyDomain = 'toy.example'
 const TOKEN_SECONDS = 600
-/** Between check and use, where a fault leaves one: other copies of a request arrive in the meantime. */
+/** Pause between check and use, if the fault has one. Simultaneous copies of a request arrive during it. */
 const PAUSE_MILLISECONDS = 25
 const PROBLEM = 'application/problem+json'
 
 /**
- * A small server of the protocol, written from the specification and with nothing of ours, and on request with one
- * fault: what `conformance` finds in it, it finds in a server that somebody else wrote.
+ * Starts an independent implementation of the protocol, written from the specification, with an optional fault. It
+ * shows that `conformance` finds faults in foreign servers.
  */
 export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestClock } {
   const clock = new TestClock()
@@ -94,11 +94,11 @@ export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestCl
     const [header, payload, signature] = token?.split('.') ?? []
     try {
       const isUnsigned = fault === 'alg none' && decode(header).alg === 'none'
-      const isGood = fault === 'unverified tokens' || signature === signInput(`${header!}.${payload!}`)
-      if (!isUnsigned && !isGood) return 'Invalid access token'
+      const isSigned = fault === 'unverified tokens' || signature === signInput(`${header!}.${payload!}`)
+      if (!isUnsigned && !isSigned) return 'Invalid access token'
       const claims = decode(payload)
-      const isOver = clock.nowSeconds() >= Number(claims.exp) && fault !== 'expired tokens'
-      if (isOver) return fault === 'tokens of the previous text' ? 'Invalid access token' : 'Expired access token'
+      const hasExpired = clock.nowSeconds() >= Number(claims.exp) && fault !== 'expired tokens'
+      if (hasExpired) return fault === 'tokens of the previous text' ? 'Invalid access token' : 'Expired access token'
       return claims
     } catch {
       return 'Invalid access token'
@@ -124,10 +124,10 @@ export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestCl
     if (fault === 'any signature') return true
     const domains = fault === 'any domain' ? [toyDomain, 'other.example'] : [toyDomain]
     const texts = domains.map((domain) => `Login to ${domain}\nVerification code: ${challenge}`)
-    const all = flow === 'signup' ? texts.flatMap((text) => [text, `${text}\nMy credentials are: `]) : texts
+    const acceptedTexts = flow === 'signup' ? texts.flatMap((text) => [text, `${text}\nMy credentials are: `]) : texts
     try {
       const spelling = fault === 'high s' ? lowS(sig) : Signature.from(sig)
-      return all.some((text) => did.toLowerCase().endsWith(verifyMessage(text, spelling).toLowerCase()))
+      return acceptedTexts.some((text) => did.toLowerCase().endsWith(verifyMessage(text, spelling).toLowerCase()))
     } catch {
       return false
     }
@@ -138,8 +138,8 @@ export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestCl
     const proof = (response ?? flat) as Record<string, unknown>
     if (fault === '500 without sig' && proof.sig === undefined) throw new TypeError('sig is undefined')
     const flowAndDid = `${flow} ${String(proof.did)}`
-    const isBoth = response !== undefined && Object.keys(flat).length > 0
-    if (isBoth || !isProved(flow, proof)) {
+    const hasBothForms = response !== undefined && Object.keys(flat).length > 0
+    if (hasBothForms || !isProved(flow, proof)) {
       refuse(req, res, 401, 'Invalid challenge response')
       return
     }

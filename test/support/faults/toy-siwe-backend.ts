@@ -23,9 +23,9 @@ export type SiweFault =
   | 'status 200 for all'
 
 /**
- * A backend of EIP-4361 as others write it with viem, in front of the routes of an application.
+ * Adds a backend of EIP-4361, as other developers write it with viem, in front of the routes of an application.
  *
- * @param cookie - that a login sets, in place of tokens in its body
+ * @param cookie - cookie that a login sets instead of sending tokens in its body
  */
 export function addToySiweBackend(app: Express, domain: string, fault?: SiweFault, cookie?: string): void {
   const nonces = new Set<string>()
@@ -50,7 +50,7 @@ export function addToySiweBackend(app: Express, domain: string, fault?: SiweFaul
   app.post('/siwe/verify', express.json(), async (req, res) => {
     const { message = '', signature = '0x' } = (req.body ?? {}) as { message?: string; signature?: Hex }
     const { address, chainId, nonce = '', uri = '', ...fields } = parseSiweMessage(message)
-    const isGood = [
+    const isValid = [
       fault === 'any nonce' || nonces.has(nonce) || req.headers.cookie === `nonce=${nonce}`,
       fault === 'any domain' || fields.domain === domain,
       fault === 'any URI' || fault === 'any domain' || new URL(uri).host === domain,
@@ -61,9 +61,9 @@ export function addToySiweBackend(app: Express, domain: string, fault?: SiweFaul
         (await recoverMessageAddress({ message, signature })).toLowerCase() === address?.toLowerCase()
     ].every(Boolean)
     if (fault === 'nonce consumed late') await pause(50)
-    if ((isGood && fault !== 'nonce good twice') || fault === 'nonce burnt by a bad signature') nonces.delete(nonce)
-    if (isGood && cookie !== undefined) res.set('Set-Cookie', cookie).status(204).end()
-    else if (isGood)
+    if ((isValid && fault !== 'nonce good twice') || fault === 'nonce burnt by a bad signature') nonces.delete(nonce)
+    if (isValid && cookie !== undefined) res.set('Set-Cookie', cookie).status(204).end()
+    else if (isValid)
       res.set('Cache-Control', 'no-store').json({ accessToken: 'a', refreshToken: 'r', address, chainId })
     else if (fault === 'status 200 for all') res.json({ ok: false })
     else res.status(401).set('WWW-Authenticate', 'DIDAuth realm="toy"').type('text/plain').send('Refused')

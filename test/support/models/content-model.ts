@@ -2,12 +2,13 @@ import fc from 'fast-check'
 import type { EntryWrite } from '../../../servers/content/content-store.js'
 import { computeCid, createEntry, createLargeBytes, readTexts, type TestStore } from '../servers/content-stores.js'
 
-/** Write or removal in terms of the model. Its text may exist or not. */
+/** Write to or removal from the model. Its texts need not exist in the model. */
 export interface ModelVerb {
   readonly verb: 'add' | 'replaceAll' | 'replaceOne' | 'removeAll' | 'removeOne'
   readonly did: string
   readonly key: string
   readonly text: string
+  /** Text that `replaceOne` and `removeOne` identify by its CID. */
   readonly named: string
 }
 
@@ -15,7 +16,7 @@ export type ModelOutcome = 'done' | 'ERR_STORAGE_FULL'
 
 const countBytes = (texts: readonly string[]): number => texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0)
 
-/** Specified content of a vault: lists of texts by owner and key, in the order of their writes. */
+/** Expected content of a vault: lists of texts by owner and key, in the order of their writes. */
 export class ContentModel {
   readonly #lists = new Map<string, { did: string; texts: string[] }>()
   readonly #quota: EntryWrite['quota']
@@ -79,7 +80,7 @@ interface Operation extends Omit<ModelVerb, 'verb'> {
   readonly store: number
 }
 
-/** Sequences of operations; those of one key are likely to meet. */
+/** Random sequences of operations. With few users and keys, operations on the same key are likely. */
 export const operations: fc.Arbitrary<Operation[]> = fc.array(
   fc.record({
     verb: fc.constantFrom('add', 'add', 'add', 'replaceAll', 'replaceOne', 'removeAll', 'removeOne', 'collect'),
@@ -134,13 +135,13 @@ export async function runOnModel(
     if (outcome !== expected) faults.push(`${verb} is ${outcome}, not ${expected}`)
     const list = model.textsOf(did, key)
     const texts = await readTexts(stores[1 - operation.store]!, key, did)
-    if (isOther(texts, list)) faults.push(`${verb} left ${toShortText(texts)}, not ${toShortText(list)}`)
+    if (isDifferent(texts, list)) faults.push(`${verb} left ${toShortText(texts)}, not ${toShortText(list)}`)
     const isChanged = (await store.listEntries({ did, key })).etag !== etag
-    if (isChanged !== isOther(list, before) && !verb.startsWith('replace'))
+    if (isChanged !== isDifferent(list, before) && !verb.startsWith('replace'))
       faults.push(`the ETag ${isChanged ? 'changed' : 'stayed'} by ${verb}`)
     if (isChanged) previousEtag = etag
     if (JSON.stringify(await store.readUsage(did)) !== JSON.stringify(model.readUsage(did)))
-      faults.push(`${verb} is counted wrong`)
+      faults.push(`${verb} leaves a wrong usage`)
   }
   return { faults, large: model.stored().filter((text) => text.length > 65_536) }
 }
@@ -164,6 +165,6 @@ async function run(
   }
 }
 
-const isOther = (one: readonly string[], other: readonly string[]): boolean =>
-  JSON.stringify(one) !== JSON.stringify(other)
+const isDifferent = (left: readonly string[], right: readonly string[]): boolean =>
+  JSON.stringify(left) !== JSON.stringify(right)
 const toShortText = (texts: readonly string[]): string => texts.map((text) => text.slice(0, 8)).join()

@@ -37,7 +37,7 @@ export interface RaceOptions {
 }
 
 export interface RaceOutcome {
-  /** Deviations from the expected state; empty without faults. */
+  /** Differences from the expected state; empty without faults. */
   readonly faults: string[]
   readonly operations: number
   /** Errors of verbs that failed. */
@@ -52,8 +52,8 @@ interface KeyModel {
 }
 
 /**
- * Runs writers of few users and few contents on several stores, next to collectors. Each key has one writer, so that
- * every list is known. Users and contents are shared.
+ * Runs writers on several stores at the same time as garbage collectors. Each key has one writer, so that every list is
+ * known. The few users and contents are shared by the writers.
  */
 export async function raceOfWriters(
   files: ContentFolder,
@@ -119,12 +119,12 @@ async function step(store: TestStore, model: KeyModel, random: () => number): Pr
     return undefined
   } catch (failure) {
     const possible = [...model.possible, ...next]
-    // Retries until it gets a result: the next verb starts from the stored state.
+    // Reads until a read succeeds, because the next verb starts from the stored state.
     for (let state: string[] | undefined; state === undefined;) {
       const read = (state = await readTexts(store, key, did).catch(() => undefined))
       if (read === undefined) continue
       if (!possible.some((state) => isSame(state, read)))
-        throw new Error(`${did} ${key} has ${brief(read)} after a failure`)
+        throw new Error(`${did} ${key} has ${toShortText(read)} after a failure`)
       model.possible = [read]
     }
     const { message, cause } = failure as Error
@@ -137,18 +137,18 @@ async function findFaults(files: ContentFolder, store: TestStore, models: readon
   for (const { did, key, possible } of models) {
     const texts = await readTexts(store, key, did)
     if (possible.some((state) => isSame(state, texts))) continue
-    faults.push(`${did} ${key} has ${brief(texts)}, not ${possible.map(brief).join(' or ')}`)
+    faults.push(`${did} ${key} has ${toShortText(texts)}, not ${possible.map(toShortText).join(' or ')}`)
   }
   for (const did of new Set(models.map((model) => model.did))) {
     const entries = await store.listOwnEntries(did)
     const usage = { byteCount: entries.reduce((sum, entry) => sum + entry.byteCount, 0), entryCount: entries.length }
-    if (JSON.stringify(await store.readUsage(did)) !== JSON.stringify(usage)) faults.push(`${did} is counted wrong`)
+    if (JSON.stringify(await store.readUsage(did)) !== JSON.stringify(usage)) faults.push(`${did} has a wrong usage`)
   }
   return [...faults, ...(await files.leaks(store))]
 }
 
-const isSame = (one: readonly string[], other: readonly string[]): boolean => one.join('\n') === other.join('\n')
-const brief = (texts: readonly string[]): string => texts.map((text) => text.slice(0, 8)).join()
+const isSame = (left: readonly string[], right: readonly string[]): boolean => left.join('\n') === right.join('\n')
+const toShortText = (texts: readonly string[]): string => texts.map((text) => text.slice(0, 8)).join()
 
 /** Creates a generator with the same numbers in each run. */
 function createRandom(seed: number): () => number {
@@ -161,10 +161,10 @@ function createRandom(seed: number): () => number {
   }
 }
 
-/** Number of calls of an object verb of which one fails before it is done, and one after. */
+/** Number of object calls of which one fails before its execution, and one after it. */
 const CALLS = 6
 
-/** Makes objects fail like an unavailable store, before or after the execution of a call. */
+/** Returns a wrapper whose calls sometimes fail with EIO, before or after their execution. */
 export function failingObjects(): (objects: ObjectStore) => ObjectStore {
   let calls = 0
   const failure = (): Error => Object.assign(new Error('EIO'), { code: 'EIO' })
@@ -182,7 +182,7 @@ export function failingObjects(): (objects: ObjectStore) => ObjectStore {
   })
 }
 
-/** Ends one connection to the database per call, during any operation. */
+/** Returns a function that ends one random busy connection to the database per call. */
 export function randomEnds(files: ContentFolder): () => Promise<unknown> {
   return () =>
     files.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity

@@ -4,7 +4,10 @@ import type { Store } from '../../../src/ports.js'
 import { memoryStore } from '../../../src/stores/memory/index.js'
 import { createCharge, hashToken, START_SECONDS, createUse } from '../../../src/testing/store-case.js'
 
-/** One step of a random sequence. Sessions are named by small numbers, and tokens by their age, so that steps meet. */
+/**
+ * Step of a random sequence. Sessions have small numbers and tokens have ages, so that several steps often use the same
+ * ones.
+ */
 const step = fc.record({
   verb: fc.constantFrom(...'rotate rotate rotate rotate create create end revoke use use charge charge'.split(' ')),
   seconds: fc.constantFrom(0, 0, 0, 0, 1, 5, 10, 11, 60, 300),
@@ -15,7 +18,7 @@ const step = fc.record({
   session: fc.oneof({ weight: 3, arbitrary: fc.nat({ max: 3 }) }, { weight: 1, arbitrary: fc.nat({ max: 60 }) }),
   // The oldest was never issued.
   age: fc.constantFrom(0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 16, 1_000),
-  next: fc.constantFrom('new', 'as then', 'as then', 'older'),
+  next: fc.constantFrom('new', 'same', 'same', 'older'),
   state: fc.constantFrom('loggedOut', 'revoked'),
   flow: fc.constantFrom('logIn', 'signUp'),
   useCount: fc.nat({ max: 2 }),
@@ -26,9 +29,9 @@ const step = fc.record({
 })
 
 /**
- * Takes random sequences of verbs on a store, each at services of its own, and on a memory store.
+ * Runs random sequences of verbs on a store and on a memory store. Each sequence uses new services.
  *
- * @throws Error with the shortest sequence that the two answer differently
+ * @throws Error with the shortest sequence for which the answers differ
  */
 export async function assertLikeMemory(store: Store, numRuns: number): Promise<void> {
   let runs = 0
@@ -49,10 +52,10 @@ export async function assertLikeMemory(store: Store, numRuns: number): Promise<v
     let issued = 0
     const newHash = (): string => hashToken(`token ${runs}`, (issued += 1))
 
-    const take = async (step: (typeof steps)[number]): Promise<unknown> => {
+    const runStep = async (step: (typeof steps)[number]): Promise<unknown> => {
       const [service, did] = [`${step.service}/${runs}`, step.did.toLowerCase()]
-      const named = sessions[step.session % sessions.length]
-      if (step.verb === 'create' || named === undefined) {
+      const session = sessions[step.session % sessions.length]
+      if (step.verb === 'create' || session === undefined) {
         const [sessionId, refreshTokenHash] = [`session ${runs} ${sessions.length}`, newHash()]
         sessions.push({ service, sessionId, did, tokens: [refreshTokenHash] })
         const tokenClaims = issued % 3 === 0 ? { issued } : undefined
@@ -61,12 +64,12 @@ export async function assertLikeMemory(store: Store, numRuns: number): Promise<v
           store.createSession({ service, sessionId, did: step.did, refreshTokenHash, tokenClaims, ...times })
         )
       }
-      const { sessionId, tokens } = named
+      const { sessionId, tokens } = session
       if (step.verb === 'rotate') {
         const hashAt = (age: number): string => tokens.at(-1 - age) ?? newHash()
-        const next = { new: newHash, 'as then': () => hashAt(step.age - 1), older: () => hashAt(step.age + 1) }
+        const next = { new: newHash, same: () => hashAt(step.age - 1), older: () => hashAt(step.age + 1) }
         const rotation = {
-          service: named.service,
+          service: session.service,
           sessionId,
           presentedHash: hashAt(step.age),
           // The current token was not replaced yet.
@@ -75,29 +78,29 @@ export async function assertLikeMemory(store: Store, numRuns: number): Promise<v
           ...{ nowSeconds, nextExpiresAtSeconds: nowSeconds + 600, graceSeconds: 10 }
         }
         if ((await ask((store) => store.rotateRefreshToken(rotation))) === 'rotate') tokens.push(rotation.nextHash)
-        return ask((store) => store.findSession(named.service, sessionId))
+        return ask((store) => store.findSession(session.service, sessionId))
       }
-      // Also asked by the service that the session is not of.
+      // The service may be one to which the session does not belong.
       if (step.verb === 'end')
         return ask((store) => store.endSession(service, sessionId, step.state as 'revoked', nowSeconds))
       if (step.verb === 'revoke') return ask((store) => store.revokeSessions(service, did, nowSeconds))
-      const both = { service, nowSeconds }
+      const shared = { service, nowSeconds }
       if (step.verb === 'charge') {
         const { kind, cost, limit } = step
-        const charge = createCharge({ ...both, kind: kind as 'request', cost, limit, key: did, timeSlotSeconds: 10 })
+        const charge = createCharge({ ...shared, kind: kind as 'request', cost, limit, key: did, timeSlotSeconds: 10 })
         return ask((store) => store.chargeQuota(charge))
       }
       const { useCount, consumesBoth } = step
       const window = Math.floor(nowSeconds / 300)
       const times = { window, expiresAtSeconds: (window + 1) * 300 }
-      const use = createUse({ ...both, ...times, did, flow: step.flow as 'logIn', useCount, consumesBoth })
+      const use = createUse({ ...shared, ...times, did, flow: step.flow as 'logIn', useCount, consumesBoth })
       await ask((store) => store.consumeChallenge(use))
       return ask((store) => store.countChallengeUses(use))
     }
 
     for (const step of steps) {
       nowSeconds += step.seconds
-      for (let time = 0; time < step.times; time += 1) await take(step)
+      for (let time = 0; time < step.times; time += 1) await runStep(step)
     }
     for (const { service, sessionId, did } of sessions) {
       await ask((store) => store.findSession(service, sessionId))

@@ -3,44 +3,44 @@ import { numbersFrom, type Draw } from '../../protocol/random-numbers.js'
 import { ask } from '../servers/server-client.js'
 
 const KEYS = ['a', 'b', 'c']
-/** Few, so that users share some: what one deletes, another may still have. */
+/** Number of different contents. It is small, so that one user may delete a content that another user still has. */
 const CONTENTS = 60
 
-/** The text of a content; some are of many blocks. */
+/** Returns the text of a content. Some texts consist of many blocks. */
 export function createText(content: number): string {
   return `content ${content} `.repeat(content % 20 === 0 ? 30_000 : 20)
 }
 
 const cids = Array.from({ length: CONTENTS }, (_, content) => cidOf(Buffer.from(createText(content))))
 
-/** A user of a vault, and what was acknowledged. */
+/** User of a vault, with the acknowledged state. */
 export interface LoadUser {
   did: string
   accessToken: string
   model: Dictionary
-  /** Requested and never answered: it may have happened, or not. */
+  /** Write without an answer, which may or may not have been executed. */
   uncertain: VaultWrite | undefined
 }
 
-/** Users that write without end. */
+/** Load of users that write until it is stopped. */
 export interface VaultLoad {
-  /** Writes that were acknowledged so far. */
+  /** Returns the number of acknowledged writes so far. */
   acknowledged(): number
   /** Answers that no user should get. */
   wrongAnswers: string[]
-  /** Stops requests, and waits until every user has an answer, or knows that there is none. */
+  /** Stops the load, and waits until the last request of every user is answered or has failed. */
   stop(): Promise<void>
 }
 
 let seed = 1
 
-/** Puts a vault under load. A user whose connection breaks gives up, and leaves the last write as uncertain. */
+/** Puts a vault under load. A user whose connection breaks stops, and its last write remains uncertain. */
 export function startVaultLoad(url: string, users: readonly LoadUser[]): VaultLoad {
   const wrongAnswers: string[] = []
   let acknowledged = 0
   let isStopping = false
 
-  const live = async (user: LoadUser): Promise<void> => {
+  const writeUntilStopped = async (user: LoadUser): Promise<void> => {
     const draw = numbersFrom((seed += 7919))
     while (!isStopping) {
       const write = drawWrite(draw, [user.did], KEYS, CONTENTS)
@@ -53,13 +53,13 @@ export function startVaultLoad(url: string, users: readonly LoadUser[]): VaultLo
       acknowledged += 1
     }
   }
-  const lives = users.map(live)
+  const runningUsers = users.map(writeUntilStopped)
   return {
     wrongAnswers,
     acknowledged: () => acknowledged,
     stop: async () => {
       isStopping = true
-      await Promise.all(lives)
+      await Promise.all(runningUsers)
     }
   }
 }
@@ -130,13 +130,13 @@ export class Dictionary {
     return this.#keys.get(`${did} ${key}`) ?? []
   }
 
-  /** Every content that an entry has, once. */
+  /** Returns every stored content once. */
   contents(): number[] {
     return [...new Set([...this.#keys.values()].flat())]
   }
 }
 
-/** A write by chance; adding is as likely as all removing. */
+/** Draws a random write. Adding is as likely as both kinds of removal together. */
 export function drawWrite(draw: Draw, dids: readonly string[], keys: readonly string[], contents: number): VaultWrite {
   const verbs = ['add', 'add', 'add', 'replaceAll', 'replace', 'replace', 'removeAll', 'remove', 'remove'] as const
   return {

@@ -16,18 +16,18 @@ import { createNumberedWallet } from '../fixtures/fixtures.js'
 
 const KEYS = ['a', 'b', 'ключ']
 const CONTENTS = ['', 'x', 'y', 'zz', '💥', 'long enough to matter']
-/** So small that random writes are often refused. */
+/** Quota that is so small that random writes are often refused. */
 const QUOTA = { maxBytes: 30, maxEntries: 5 }
 const MODEL_ENV = {
   VAULT_MAX_BYTES_PER_DID: String(QUOTA.maxBytes),
   VAULT_MAX_ENTRIES_PER_DID: String(QUOTA.maxEntries),
-  // 1,000 sequences take longer than an access token of the default life lasts.
+  // 1,000 sequences take longer than the default lifetime of an access token.
   ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: '86400'
 }
 
 const wallets = [1, 2, 3, 4].map(createNumberedWallet)
 
-/** Sequences of 50 operations of 4 users; writes of one key are likely to meet. */
+/** Random sequences of 50 operations of 4 users. With few keys, operations on the same key are likely. */
 const operations: fc.Arbitrary<ModelVerb[]> = fc.array(
   fc.record({
     verb: fc.constantFrom(
@@ -52,11 +52,11 @@ const operations: fc.Arbitrary<ModelVerb[]> = fc.array(
 const computeId = (content: string): string => cidOf(Buffer.from(content))
 
 /**
- * Runs sequences of 50 operations of 4 DIDs against a vault over HTTP with a real IPFS node, and compares answers and
- * pins with the model after each, and everything at the end of each sequence.
+ * Runs sequences of 50 operations of 4 DIDs on a vault over HTTP with a real IPFS node. Compares answers and pins with
+ * the model after each operation, and everything at the end of each sequence.
  *
- * @param contents - storage that is open, of a vault alone. Default: SQLite in a folder
- * @throws Error that names the shortest sequence with a difference
+ * @param contents - open storage that only this vault uses. Default: SQLite in a new folder
+ * @throws Error with the shortest sequence that has a difference
  */
 export async function checkVaultModel(sequences: number, contents?: OpenContentStore): Promise<void> {
   const { path, remove } = temporaryFolder()
@@ -64,8 +64,8 @@ export async function checkVaultModel(sequences: number, contents?: OpenContentS
   const node = createIpfsHttpNode(server.url)
   const vault = await testVault(MODEL_ENV, { node, folder: join(path, 'vault'), ...(contents && { contents }) })
   try {
-    const others = await server.pins()
-    const pins = async () => (await server.pins()).filter((pin) => !others.includes(pin))
+    const initialPins = await server.pins()
+    const pins = async () => (await server.pins()).filter((pin) => !initialPins.includes(pin))
     const users = await Promise.all(wallets.map((wallet) => VaultUser.logIn(vault.listener, wallet)))
     const run = async (sequence: readonly ModelVerb[]): Promise<void> => {
       for (const user of users) for (const key of KEYS) await user.delete(encodeURIComponent(key))
@@ -74,12 +74,12 @@ export async function checkVaultModel(sequences: number, contents?: OpenContentS
         const user = users.find(({ did }) => did === operation.did)!
         assert.deepEqual(await perform(user, operation), toAnswer(operation, model.apply(operation)))
         const expected = model.stored().map(computeId).sort()
-        const isInStep = async (): Promise<boolean> =>
+        const hasExpectedPins = async (): Promise<boolean> =>
           (await vault.store.countOpen()) === 0 && isDeepStrictEqual(await pins(), expected)
-        // Content that a collector had locked just then is left to its next round, which is up to 72 s away.
-        if (!(await isInStep())) await vault.store.collectGarbage(Math.floor(Date.now() / 1_000))
-        // Beyond 2 s, the node is brought in step after the answer.
-        await until(isInStep)
+        // If a collector has just locked a content, only its next round deletes the content, up to 72 s later.
+        if (!(await hasExpectedPins())) await vault.store.collectGarbage(Math.floor(Date.now() / 1_000))
+        // The vault answers after at most 2 s. A slower node gets its pins after the answer.
+        await until(hasExpectedPins)
       }
       for (const user of users) await compareUser(user, model)
     }
@@ -96,7 +96,7 @@ export async function checkVaultModel(sequences: number, contents?: OpenContentS
   }
 }
 
-/** Returns the report of `vault reconcile` about open storage when something is not in order. */
+/** Returns the report of `vault reconcile` about open storage; empty: there is no fault. */
 async function findFaults({ store, inspection }: OpenContentStore, node: IpfsNode): Promise<string[]> {
   const lines: string[] = []
   const parts = { store, inspection, node, isDryRun: true, acceptsDamage: false }
@@ -133,7 +133,7 @@ function toAnswer({ verb, text }: ModelVerb, outcome: ModelOutcome): Answer {
   return verb.startsWith('remove') ? { status: 200 } : { status: verb === 'add' ? 201 : 200, id: computeId(text) }
 }
 
-/** Asks the vault for an operation. */
+/** Executes an operation on the vault over HTTP. */
 async function perform(user: VaultUser, { verb, key: name, text, named }: ModelVerb): Promise<Answer> {
   const [key, id] = [encodeURIComponent(name), computeId(named)]
   const { status, body } = await {

@@ -14,7 +14,7 @@ type As = string | Headers
 const alice = createNumberedWallet(1)
 const toHeaders = (as: As): Headers => (typeof as === 'string' ? { Authorization: `DIDAuth ${as}` } : as)
 
-/** Requests of an application's clients, by supertest. The default wallet is number 1. */
+/** Client of an application, which sends requests with supertest. The default wallet is number 1. */
 export interface AppClient {
   get: (path: string, as?: As) => Test
   post: (path: string, body?: object | string, as?: As) => Test
@@ -22,13 +22,14 @@ export interface AppClient {
   me: (as?: As) => Test
   refresh: (refreshToken: unknown, as?: As) => Test
   logOut: (as: As) => Test
-  /** Returns a signed login challenge: the body of a `POST /auth` that is valid once. */
+  /** Signs a login challenge, and returns the body of a `POST /auth`, which is valid once. */
   createSignedLogin: (wallet?: TestWallet) => Promise<{ did: string; sig: string }>
   logIn: (wallet?: TestWallet, did?: string) => Promise<TestTokens>
-  /** Logs in where tokens travel in cookies, and returns both as a `Cookie` header. */
+  /** Logs in at an application that sends tokens in cookies, and returns both as a `Cookie` header. */
   logInForCookies: (wallet?: TestWallet) => Promise<string>
 }
 
+/** Creates a client of an application. */
 export function appClient(app: Express): AppClient {
   const get = (path: string, as: As = {}): Test => request(app).get(path).set(toHeaders(as))
   const post = (path: string, body?: object | string, as: As = {}): Test =>
@@ -55,7 +56,7 @@ export async function signUpChallenge(app: Express, did: string): Promise<string
   return (await request(app).post('/request-signup').send({ did }).expect(200)).body.challenge
 }
 
-/** Requests a login challenge and signs it: the body of a `POST /auth` that is valid once. */
+/** Requests a login challenge and signs it. Returns the body of a `POST /auth`, which is valid once. */
 export async function signedLogin(
   app: Express,
   wallet: TestWallet,
@@ -64,13 +65,13 @@ export async function signedLogin(
   return { did, sig: wallet.personalSign(createLoginText('service.example', await requestLoginChallenge(app, did))) }
 }
 
-/** Logs a wallet in over HTTP, tokens in the body. */
+/** Logs in a wallet over HTTP at an application that sends tokens in the body. */
 export async function logIn(app: Express, wallet: TestWallet, did = wallet.did): Promise<TestTokens> {
   const login = await signedLogin(app, wallet, did)
   return (await request(app).post('/auth').send(login).expect(200)).body
 }
 
-/** Logs a wallet in where tokens travel in cookies, and returns both as a `Cookie` header. */
+/** Logs in a wallet at an application that sends tokens in cookies, and returns both as a `Cookie` header. */
 export async function logInForCookies(app: Express, wallet: TestWallet): Promise<string> {
   const login = await signedLogin(app, wallet)
   return createCookieHeader(await request(app).post('/auth').send(login).expect(200))

@@ -18,7 +18,7 @@ export interface Exchange {
   answer: string | undefined
 }
 
-/** Listening service, and clients whose requests are recorded, and intercepted if a test says so. */
+/** Listening service, and its clients. Their requests are recorded, and a test may intercept them. */
 export type ClientService = Awaited<ReturnType<typeof startClientService>>
 
 type Answered = Response | Promise<Response>
@@ -89,7 +89,7 @@ export async function startClientService(config: Partial<DidAuthConfig> = {}, ho
     intercept(handler: Intercept) {
       intercept = handler
     },
-    /** Loses the requests to a path, or all, until `intercept` is called. */
+    /** Loses the requests to a path, or all requests, until `intercept` is called. */
     lose(path?: string) {
       intercept = (exchange) => {
         if (path !== undefined && exchange.path !== path) return undefined
@@ -105,13 +105,13 @@ export async function startClientService(config: Partial<DidAuthConfig> = {}, ho
     },
     /** Holds the next response to a path back until it is released. The service has sent it. */
     hold(path: string) {
-      let [give, release] = [(): void => undefined, (): void => undefined]
-      const arrived = new Promise<void>((resolve) => (give = resolve))
+      let [reportArrival, release] = [(): void => undefined, (): void => undefined]
+      const arrived = new Promise<void>((resolve) => (reportArrival = resolve))
       const released = new Promise<void>((resolve) => (release = resolve))
       interceptAnswer = async (exchange, response) => {
         if (exchange.path !== path) return response
         interceptAnswer = (_, other) => other
-        give()
+        reportArrival()
         await released
         return response
       }
@@ -151,7 +151,8 @@ export function createSharedStorage(): ClientStorage & { values: Map<string, str
     delete: (key) => later().then(() => values.delete(key))
   }
 }
-/** Opens tabs of one browser that share a storage; the first one has logged in. */
+
+/** Opens tabs of one browser, which share a storage. The first one has logged in. */
 export async function openTabs(
   service: ClientService,
   count: number,
@@ -164,7 +165,7 @@ export async function openTabs(
   return [first, ...others]
 }
 
-/** Timeouts of the client that end on request, and pauses that take no time. */
+/** Fake time of the client: timeouts end on request, and pauses take no time. */
 export interface ClientTime {
   /** Milliseconds of the skipped pauses so far. */
   pauses: number[]
@@ -231,7 +232,9 @@ export function setGlobals(values: Readonly<Record<string, unknown>>): void {
   })
 }
 
-/** Makes this a page whose wallets announce themselves, until the test is over. @returns the page's window */
+/**
+ * Sets the globals of a page whose wallets announce themselves, until the end of the test. @returns the page's window
+ */
 export function setPage(ethereum?: Eip1193Provider): EventTarget {
   const target = new EventTarget()
   const methods = ['addEventListener', 'removeEventListener', 'dispatchEvent'] as const
@@ -240,11 +243,11 @@ export function setPage(ethereum?: Eip1193Provider): EventTarget {
   return target
 }
 
-/** Cookies of one service in a browser: shared by its tabs, and not readable by scripts. */
+/** Cookies of one service in a browser. Its tabs share them, and its scripts cannot read them. */
 export class CookieJar {
   readonly cookies = new Map<string, string>()
 
-  /** Wraps fetch: it sends and stores cookies if a request includes them. */
+  /** Wraps fetch, so that requests with `credentials: 'include'` send and store cookies. */
   wrap(fetch: typeof globalThis.fetch): typeof globalThis.fetch {
     return async (input, init = {}) => {
       if (init.credentials !== 'include') return fetch(input, init)

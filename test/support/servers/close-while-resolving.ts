@@ -1,4 +1,5 @@
-// Run by test/adapters/node-out-of-reach.test.ts in a process of its own, with the URL of a node that never answers.
+// Script that test/adapters/node-out-of-reach.test.ts runs in a separate process. The argument is the URL of an RPC
+// node that never answers.
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import express from 'express'
@@ -13,7 +14,7 @@ import {
 } from '../fixtures/fixtures.js'
 
 const user = createNumberedWallet(1)
-const silent = (): undefined => undefined
+const ignore = (): undefined => undefined
 const errors: unknown[] = []
 
 const app = express()
@@ -25,7 +26,7 @@ const requireDid = setupDidAuth(app, {
   rpcUrl: process.argv[2]!,
   // Credentials are verified only with business logic.
   signupBusinessLogic: () => undefined,
-  logger: { info: silent, warn: silent, error: (fields) => errors.push(fields) },
+  logger: { info: ignore, warn: ignore, error: (fields) => errors.push(fields) },
   clock: { nowSeconds: () => START_SECONDS }
 })
 await requireDid.ready

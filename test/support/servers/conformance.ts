@@ -3,7 +3,9 @@ import { checkConformance, type ConformanceReport } from '../../../servers/tools
 import { serving } from './server-client.js'
 import { type TestClock } from '../fixtures/fixtures.js'
 
-/** Checks a server. With the server's clock, the check advances that instead of waiting for tokens to expire. */
+/**
+ * Checks the conformance of a server. If its clock is given, the check advances it instead of waiting for expirations.
+ */
 export async function checkService(
   listener: RequestListener,
   { clock, ...options }: { clock?: TestClock; protectedPath?: string; domain?: string } = {}
@@ -16,5 +18,6 @@ export async function checkService(
   return checkConformance({ url, protectedPath: '/me', maxWaitSeconds, wait, ...options })
 }
 
+/** Returns the ids of the checks with an outcome. */
 export const listIds = ({ checks }: ConformanceReport, outcome: string): string[] =>
   checks.filter((check) => check.outcome === outcome).map(({ id }) => id)

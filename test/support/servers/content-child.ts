@@ -1,12 +1,11 @@
 /**
- * A process that writes to a content store and is meant to be killed: `content-child.ts <place> <name> <point> <when>
- * <from>`, where the place is a folder, for SQLite, or a URL of PostgreSQL and a folder for its spool, with a space
- * between.
+ * Process that writes to a content store until it is killed: `content-child.ts <place> <name> <point> <when> <from>`.
+ * For SQLite, the place is a folder. For PostgreSQL, it is a URL, a space and a folder for the spool.
  *
- * It writes large and small content, replaces and removes it, and collects garbage, without end; it prints a line
- * before and after each write. At a call of an object verb named by `point`, once it was called `from` times, it kills
- * itself: `before` or `after` that. Without a point it goes on until it is killed; after SIGTERM it completes its write
- * and ends.
+ * The process writes large and small content, replaces and removes it, and collects garbage, without end. It prints a
+ * line before and after each write. `point` is a call of the object store: `put`, `delete` or `link`. After `from` such
+ * calls, the process kills itself `before` or `after` the next one. Without a point, it runs until it is killed. After
+ * SIGTERM, it completes its write and ends.
  */
 import { createRequire, syncBuiltinESMExports } from 'node:module'
 import { writeSync } from 'node:fs'
@@ -18,13 +17,14 @@ let calls = 0
 
 type Verb = (...args: unknown[]) => Promise<unknown>
 
-/** Ends this process like `kill -9`: nothing runs after it. */
+/** Ends this process like `kill -9`. Nothing runs afterwards. */
 function kill(): void {
   process.kill(process.pid, 'SIGKILL')
   for (;;);
 }
 
-const killing =
+/** Returns a function that calls another one, and kills this process before or after a call. */
+const wrapWithKill =
   (run: Verb): Verb =>
   async (...args) => {
     calls += 1
@@ -34,10 +34,10 @@ const killing =
     return result
   }
 
-// Before the store is loaded, which imports these by name.
+// Replaces the function before the store is loaded, because the store imports it by name.
 const files = createRequire(import.meta.url)('node:fs/promises') as Record<string, Verb>
 if (point === 'link') {
-  files.link = killing(files.link!)
+  files.link = wrapWithKill(files.link!)
   syncBuiltinESMExports()
 }
 
@@ -46,7 +46,7 @@ const { objects, open } = place.startsWith('postgres:') ? await onPostgres(place
 for (const verb of ['put', 'delete'] as const) {
   if (point !== verb) continue
   const target = objects as unknown as Record<string, Verb>
-  target[verb] = killing((objects[verb] as Verb).bind(objects))
+  target[verb] = wrapWithKill((objects[verb] as Verb).bind(objects))
 }
 const { store } = await open()
 
@@ -68,7 +68,7 @@ for (let writes = 0; !isOver; writes += 1) {
     )
     writeSync(1, `written ${JSON.stringify([key, text, size])}\n`)
   } catch {
-    // A collector that takes each upload for unfinished may refuse one.
+    // The write may fail, because the collector treats each upload as abandoned.
   }
   if (writes % 7 !== 0) continue
   writeSync(1, `remove ${JSON.stringify([key])}\n`)
@@ -89,8 +89,8 @@ async function onSqlite(folder: string): Promise<Place> {
   return { objects, open: () => openContentStore({ folder, database: 'vault.db', objects }) }
 }
 
-async function onPostgres(both: string): Promise<Place> {
-  const [url = '', folder = ''] = both.split(' ')
+async function onPostgres(urlAndFolder: string): Promise<Place> {
+  const [url = '', folder = ''] = urlAndFolder.split(' ')
   const { PostgresDatabase } = await import('express-did-auth/stores/postgres')
   const { openPostgresContentStore } = await import('../../../servers/content/sql/open-postgres-contents.js')
   const { createPostgresObjectStore } = await import('../../../servers/content/sql/postgres-object-store.js')

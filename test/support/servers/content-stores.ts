@@ -16,7 +16,7 @@ import { openContentStore, type ContentStoreOptions } from '../../../servers/con
 import { createNewContent } from '../../../servers/content/unixfs-blocks.js'
 import { temporaryFolder } from '../fixtures/store-folder.js'
 
-/** Wall clock and monotonic clock that stand still until they are set. */
+/** Wall clock and monotonic clock that change only when a test sets them. */
 export interface FakeClocks extends Clock {
   seconds: number
   monotonicSeconds: number
@@ -34,16 +34,16 @@ export interface TestStoreOptions {
   readonly objects?: ObjectStore
 }
 
-/** Parts of an adapter that a contract needs: stores that share everything, like instances of a server. */
+/** Storage that a contract tests, with several stores that share everything, like instances of a server. */
 export interface ContentFolder {
   readonly clocks: FakeClocks
   /** Storage for the large content of all stores. */
   readonly objects: ObjectStore
-  /** Report of a takedown about bytes that the store cannot reach. */
+  /** Bytes that the store cannot delete, as a takedown reports them. */
   readonly remains: readonly string[]
-  /** A folder that is removed at the end. */
+  /** Folder that `remove` deletes. */
   readonly folder: string
-  /** Address of the same storage for another process, as content-child.ts takes it. */
+  /** Address of the same storage for another process: the first argument of content-child.ts. */
   readonly place: string
   open(options?: TestStoreOptions): Promise<TestStore>
   openAll(options?: TestStoreOptions): Promise<OpenContentStore>
@@ -51,13 +51,13 @@ export interface ContentFolder {
   query(text: string): Promise<Rows>
   /** Returns unused content that exists, and used content that is missing, after garbage collection. */
   leaks(store: TestStore): Promise<string[]>
-  /** Number of retries of a statement or transaction, by SQLSTATE. */
+  /** Returns the number of retries of a statement or transaction, by SQLSTATE. */
   retries(): Record<string, number>
   /** Closes all stores, and removes everything. */
   remove(): Promise<void>
 }
 
-/** Stores on one folder, by SQLite. */
+/** SQLite stores on one folder. */
 export interface SqliteFolder extends ContentFolder {
   readonly file: string
   open(options?: Partial<ContentStoreOptions>): Promise<TestStore>
@@ -79,7 +79,11 @@ export function fakeClocks(): FakeClocks {
   return clocks
 }
 
-/** @param sharedObjects - storage of large content; default: the folder */
+/**
+ * Creates a folder for SQLite stores.
+ *
+ * @param sharedObjects - storage of large content; default: the folder
+ */
 export function sqliteFolder(sharedObjects?: ObjectStore): SqliteFolder {
   const { path, remove } = temporaryFolder()
   const folder = join(path, 'vault')
@@ -121,7 +125,7 @@ export function sqliteFolder(sharedObjects?: ObjectStore): SqliteFolder {
   return files
 }
 
-/** Runs SQL on a database file that others have open. */
+/** Runs SQL on a database file that stores may have open. */
 export function queryFile(file: string, text: string): Rows {
   const connection = openSqliteConnection(file, chooseSqliteEngine(), {
     synchronous: 'NORMAL',
@@ -136,7 +140,7 @@ export function queryFile(file: string, text: string): Rows {
   }
 }
 
-/** Unused content, entries whose content is missing, and pins that do not match the stored content. */
+/** Query for unused content, entries without their content, and pins that do not match the stored content. */
 const LEAKS = `SELECT 'unused content ' || cid AS name FROM ~contents c
     WHERE NOT EXISTS (SELECT 1 FROM ~entries e WHERE e.cid = c.cid)
       AND NOT EXISTS (SELECT 1 FROM ~files f WHERE f.cid = c.cid)
@@ -146,7 +150,7 @@ const LEAKS = `SELECT 'unused content ' || cid AS name FROM ~contents c
     WHERE (state <> 'unpin') <> EXISTS (SELECT 1 FROM ~contents c WHERE c.cid = p.cid)`
 
 export async function findLeaks(files: ContentFolder, store: TestStore): Promise<string[]> {
-  // Longer than the time limit of each unfinished upload.
+  // 10,000 s are longer than the time limit of an unfinished upload.
   files.clocks.advance(10_000)
   await store.collectGarbage(files.clocks.seconds)
   const faults = (await files.query(LEAKS)).map(({ name }) => String(name))
@@ -171,13 +175,13 @@ export function createContent(content: string | Uint8Array): NewContent {
   return createNewContent(Buffer.from(content))
 }
 
-/** Returns a write of a POST. */
+/** Returns the write of a `POST` to the vault. */
 export function createEntry(key: string, content: string | Uint8Array, changes: Partial<EntryWrite> = {}): EntryWrite {
   const quota = { maxBytes: 67_108_864, maxEntries: 10_000 }
   return { did, key, content: createContent(content), replaces: 'nothing', quota, ...changes }
 }
 
-/** Returns a post to the relay. */
+/** Returns the write of a `POST` to the relay. */
 export function createFile(content: string | Uint8Array, changes: Partial<FileWrite> = {}): FileWrite {
   const bounds = { maxStoreBytes: 1_000_000_000, maxBytesPerDid: 10_000_000, slotSeconds: 86_400 }
   return { did, content: createContent(content), nowSeconds: NOW, ttlSeconds: 1_000, bounds, ...changes }

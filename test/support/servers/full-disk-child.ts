@@ -1,6 +1,6 @@
 /**
- * A process whose folder lies on a disk of 24 MiB: fills it with content, then removes that, and says as JSON what
- * happened. `full-disk-child.ts <folder>`
+ * Process whose folder is on a disk of 24 MiB: `full-disk-child.ts <folder>`. It fills the disk with content, removes
+ * the content, and prints the results as JSON.
  */
 import { rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { openContentStore } from '../../../servers/content/sql/open-sqlite-contents.js'
@@ -25,7 +25,7 @@ async function fill(name: string, size: number): Promise<{ count: number; code: 
 const large = await fill('large', 1_000_000)
 const small = await fill('small', 20_000)
 const tiny = await fill('tiny', 100)
-// Nothing is free for sure.
+// Fills the rest of the disk, so that certainly nothing is free.
 const { bavail, bsize } = statfsSync(folder)
 if (bavail > 0)
   await catchCode(Promise.resolve(bavail).then((free) => writeFileSync(`${folder}/filler`, Buffer.alloc(free * bsize))))

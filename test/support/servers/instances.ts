@@ -12,12 +12,12 @@ import { temporaryFolder } from '../fixtures/store-folder.js'
 import { until } from '../fixtures/until.js'
 import { createLoginText, createNumberedWallet } from '../fixtures/fixtures.js'
 
-/** The host of a server's URL, which its login message names. */
+/** Returns the host of a server's URL, which is in its login message. */
 export function findDomain(command: ServerCommand): string {
   return `${command}.example`
 }
 
-/** Environment that all instances share. */
+/** Environment of all instances. */
 const SHARED: Env = {
   PRIVATE_KEY: '7'.repeat(64),
   CHALLENGE_SECRET: 'a secret that all instances share',
@@ -28,12 +28,12 @@ const SHARED: Env = {
   REFRESH_REUSE_GRACE_SECONDS: '3600'
 }
 
-/** Instances of the servers on one database, each a process with a folder of its own. */
+/** Instances of the servers on one database. Each is a process with its own folder. */
 export class Instances {
   readonly #processes: ServerProcesses
   #count = 0
 
-  /** @param env - what all of them get, `DATABASE_URL` among it */
+  /** @param env - variables of all instances, including `DATABASE_URL` */
   constructor(env: Env) {
     this.#processes = new ServerProcesses({ ...SHARED, ...env })
   }
@@ -56,44 +56,44 @@ export class Instances {
   }
 }
 
-/** How often PostgreSQL had to end a statement of a database because two waited for each other. */
+/** Returns the number of deadlocks that PostgreSQL has detected in a database. */
 export async function countDeadlocks(url: string): Promise<number> {
   const [row] = await runOn(url, 'SELECT deadlocks::int FROM pg_stat_database WHERE datname = current_database()')
   return Number(row?.deadlocks)
 }
 
-/** One of them, in turn. */
+/** Returns a function that returns the items in turn. */
 export function createTurns<T>(items: readonly T[]): () => T {
   let next = 0
   return () => items[next++ % items.length]!
 }
 
-/** How many clients there are of each kind, and how long one waits that was refused. */
+/** Number of clients of each kind, and the time in milliseconds that a client waits after a failure. */
 const [AUTH_CLIENTS, VAULT_CLIENTS, WAIT_MILLISECONDS] = [8, 6, 20]
-/** So that some contents do not lie in the row. */
+/** One of so many contents is large, so that it is not stored in its row. */
 const LARGE_EVERY = 25
-/** Writes in two seconds at the minimum rate, which is 50 writes/s. */
+/** Number of writes in two seconds at the minimum rate of 50 writes per second. */
 const WRITES_A_ROUND = 100
 
-/** Instances as clients see them: those behind one address, which may change. */
+/** URLs of the instances that clients use. A test may change them. */
 export interface Targets {
   auths: string[]
   vaults: string[]
 }
 
-/** Clients of many instances, which go on with another one when one fails. */
+/** Clients of many instances, which continue with another instance when one fails. */
 export interface InstanceLoad {
-  /** How often each status was answered; `none` where the connection broke. */
+  /** Number of answers by status; `none`: the connection broke. */
   readonly counts: ReadonlyMap<string, number>
   /** Answers that no client should get. */
   readonly problems: readonly string[]
-  /** Writes that were acknowledged so far. */
+  /** Returns the number of acknowledged writes so far. */
   acknowledged(): number
-  /** Milliseconds of the slowest of a hundred successful answers. */
+  /** Returns the time, in milliseconds, within which 99 % of the successful answers arrived. */
   p99(): number
-  /** Asks for nothing more, and waits for the last answers. */
+  /** Stops the requests, and waits for the last answers. */
   stop(): Promise<void>
-  /** Returns acknowledged writes that are lost or incomplete. Uses the sessions up. */
+  /** Returns acknowledged writes that are lost or incomplete. Replaces the refresh tokens of all sessions. */
   findLosses(): Promise<string[]>
 }
 
@@ -102,7 +102,7 @@ let wallets = 100_000
 /**
  * Puts instances under a load of writes.
  *
- * @param mayBeUnavailable - whether 503 with `Retry-After` is an answer that clients may get
+ * @param mayBeUnavailable - whether clients may receive 503 with `Retry-After`
  */
 export async function startInstanceLoad(targets: Targets, mayBeUnavailable: boolean): Promise<InstanceLoad> {
   const counts = new Map<string, number>()
@@ -112,7 +112,7 @@ export async function startInstanceLoad(targets: Targets, mayBeUnavailable: bool
   let [acknowledged, turns, isStopping] = [0, 0, false]
   const pickUrl = (urls: readonly string[]): string => urls[(turns += 1) % urls.length]!
 
-  /** The answer, unless it is none that helps the client. */
+  /** Sends a request, and returns its answer if it is successful. */
   const call = async (send: () => Promise<Answer>): Promise<Answer | undefined> => {
     const startedAt = performance.now()
     const answer = await send().catch(() => undefined)
@@ -129,7 +129,7 @@ export async function startInstanceLoad(targets: Targets, mayBeUnavailable: bool
   }
   const parseTokens = ({ text }: Answer): Tokens => JSON.parse(text) as Tokens
 
-  const liveOnce = async (): Promise<void> => {
+  const runOneSession = async (): Promise<void> => {
     const wallet = createNumberedWallet((wallets += 1))
     const { did } = wallet
     const response = await call(() => post(`${pickUrl(targets.auths)}/request-auth`, { did }))
@@ -159,12 +159,12 @@ export async function startInstanceLoad(targets: Targets, mayBeUnavailable: bool
     acknowledged += 1
   }
 
-  /** The contents of one user, in their order: each is sent until it is acknowledged. */
+  /** Writes the next content of a user, and repeats the request until it is acknowledged. */
   const write = async ({ accessToken, contents }: Writer): Promise<void> => {
     const number = contents.length
     const content = `content ${number} `.repeat(number % LARGE_EVERY === 1 ? 10_000 : 10)
     const headers = { Authorization: `DIDAuth ${accessToken}` }
-    // A write that was sent and not answered may exist: the last attempt decides.
+    // A write without an answer may have been executed. It is repeated, and a repeated content is stored once.
     contents.push(content)
     while ((await call(() => post(`${pickUrl(targets.vaults)}/load`, { content }, headers))) === undefined);
     acknowledged += 1
@@ -181,7 +181,7 @@ export async function startInstanceLoad(targets: Targets, mayBeUnavailable: bool
     })
   )
   const clients = [
-    ...Array.from({ length: AUTH_CLIENTS }, () => untilStopped(liveOnce)),
+    ...Array.from({ length: AUTH_CLIENTS }, () => untilStopped(runOneSession)),
     ...writers.map((writer) => untilStopped(() => write(writer)))
   ]
   return {
@@ -201,7 +201,7 @@ export async function startInstanceLoad(targets: Targets, mayBeUnavailable: bool
   }
 }
 
-/** Runs a test under load, which ends however the test does, and finds what was lost. */
+/** Runs a test under load. Stops the load whatever the result, and expects that no acknowledged write is lost. */
 export async function runUnderLoad(
   targets: Targets,
   mayBeUnavailable: boolean,
@@ -217,13 +217,13 @@ export async function runUnderLoad(
   expect(await load.findLosses()).toEqual([])
 }
 
-/** Waits for so many more acknowledged writes. */
+/** Waits for a number of further acknowledged writes. */
 export async function waitForWrites(load: InstanceLoad, count = WRITES_A_ROUND): Promise<void> {
   const before = load.acknowledged()
   await until(() => load.acknowledged() >= before + count)
 }
 
-/** The statuses of its answers, for people. */
+/** Formats the number of answers by status. */
 export function formatCounts({ counts }: InstanceLoad): string {
   return JSON.stringify(Object.fromEntries(counts))
 }
@@ -231,15 +231,15 @@ export function formatCounts({ counts }: InstanceLoad): string {
 interface Writer {
   did: string
   accessToken: string
-  /** All were acknowledged, when the load has stopped. */
+  /** Contents in their order. All are acknowledged after the load has stopped. */
   contents: string[]
 }
 
-/** Whether a user's list is not what was acknowledged, or the account of it is wrong. */
+/** Compares a user's list and storage usage with the acknowledged contents. Returns the difference; empty: none. */
 async function findDifference(url: string, { did, accessToken, contents }: Writer): Promise<string[]> {
   const { status, text } = await ask(`${url}/${did}/load`)
-  const account = await ask(`${url}/storage`, { headers: { Authorization: `DIDAuth ${accessToken}` } })
-  const { used, usedEntries } = JSON.parse(account.text) as { used: number; usedEntries: number }
+  const usage = await ask(`${url}/storage`, { headers: { Authorization: `DIDAuth ${accessToken}` } })
+  const { used, usedEntries } = JSON.parse(usage.text) as { used: number; usedEntries: number }
   const expected = [200, contents.length, contents.reduce((sum, content) => sum + content.length, 0)]
   const isSame = text === JSON.stringify(contents)
   if (isSame && JSON.stringify([status, usedEntries, used]) === JSON.stringify(expected)) return []
@@ -248,7 +248,7 @@ async function findDifference(url: string, { did, accessToken, contents }: Write
 
 const program = process.env.HAPROXY ?? 'haproxy'
 
-/** A balancer with the settings of servers/docker/haproxy.cfg. */
+/** Load balancer with the settings of servers/docker/haproxy.cfg. */
 export interface Balancer {
   readonly url: string
   /** Whether it sends requests to an instance, by its port. */
@@ -256,7 +256,7 @@ export interface Balancer {
   stop(): Promise<void>
 }
 
-/** Returns the complaints of HAProxy about a configuration; an empty text when it is valid. */
+/** Returns the error messages of HAProxy about a configuration; an empty text if it is valid. */
 export function findConfigurationFaults(file: string): string {
   const { status, stdout, stderr } = spawnSync(program, ['-c', '-f', file], { encoding: 'utf8' })
   return status === 0 ? '' : `${stdout}${stderr}`
@@ -265,14 +265,14 @@ export function findConfigurationFaults(file: string): string {
 /**
  * Starts HAProxy in front of instances of the auth server.
  *
- * @param file - the configuration, whose names of containers become the ports
+ * @param file - configuration, in which the ports replace the names of containers
  */
 export async function startBalancer(file: string, ports: readonly number[]): Promise<Balancer> {
   const { path: folder, remove } = temporaryFolder()
   const [port, socket, configFile] = [await freePort(), join(folder, 'socket'), join(folder, 'haproxy.cfg')]
   const servers = ports.map((port) => `  server auth${port} 127.0.0.1:${port}`).join('\n')
   const config = readFileSync(file, 'utf8')
-    // One server of the three, found without a name server.
+    // Leaves only the auth server, which HAProxy finds without a name server.
     .replace(/^(?:frontend|backend) (?:relay|relay_files|vault)\n(?: .*\n?)*/gm, '')
     .replace(/^resolvers docker\n(?: .*\n)*/m, '')
     .replace(' init-addr libc,none resolvers docker', '')
@@ -302,7 +302,7 @@ export async function startBalancer(file: string, ports: readonly number[]): Pro
   }
 }
 
-/** Returns the answer of HAProxy to a command; an empty text before it listens. */
+/** Sends a command to HAProxy, and returns the answer; an empty text before HAProxy listens. */
 function askHaproxy(socket: string, command: string): Promise<string> {
   return new Promise((resolve) => {
     let answer = ''

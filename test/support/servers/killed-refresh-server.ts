@@ -1,7 +1,7 @@
 /**
- * A process with our routes on a SQLite store, for the tests of answers that are lost to a kill. Argument: the database
- * file. It tells its port, and kills itself right after the commit of each rotation, before anything is answered; with
- * the second argument `live`, it does not.
+ * Process with the routes of this package on a SQLite store, for tests in which a kill loses an answer. The first
+ * argument is the database file. The process sends its port to the parent. With the second argument `kill`, it kills
+ * itself after the commit of a rotation, before the answer. With `live`, it does not.
  */
 import type { AddressInfo } from 'node:net'
 import express from 'express'
@@ -15,7 +15,7 @@ const isKilling = process.argv[3] === 'kill'
 const rotate = store.rotateRefreshToken.bind(store)
 store.rotateRefreshToken = async (rotation) => {
   const verdict = await rotate(rotation)
-  // A repeat changes nothing: only a rotation can be lost.
+  // A repeat changes nothing. Only the answer to a rotation can be lost.
   if (isKilling && verdict === 'rotate') process.kill(process.pid, 'SIGKILL')
   return verdict
 }

@@ -18,21 +18,21 @@ import { runOn, TEST_TIMEOUT_SECONDS, testDatabase, type TestDatabase } from '..
 import { temporaryFolder } from '../fixtures/store-folder.js'
 
 export interface PostgresStoreOptions extends Partial<Omit<PostgresContentStoreOptions, 'database'>> {
-  /** Another way to the database. */
+  /** Another URL or pool of the same database. */
   readonly source?: string | PostgresPool
   readonly pool?: PostgresDatabaseOptions
 }
 
 export type OpenedPostgres = ReturnType<typeof openPostgresContentStore> & { readonly database: PostgresDatabase }
 
-/** Stores on one database, each with a pool and a spool of its own, as instances of a server have them. */
+/** Stores on one database. Each has its own pool and spool, like an instance of a server. */
 export interface PostgresContents extends ContentFolder {
   readonly url: string
   openAll(options?: PostgresStoreOptions): Promise<OpenedPostgres>
   open(options?: PostgresStoreOptions): Promise<TestStore>
 }
 
-/** Both engines, for `describe.each`: their names, and what makes their storage, empty for each test. */
+/** Returns both engines for `describe.each`: the name, and a function that creates an empty storage for a test. */
 export function contentEngines(): [name: string, make: () => ContentFolder | Promise<ContentFolder>][] {
   return [
     ['SQLite', sqliteFolder],
@@ -40,7 +40,7 @@ export function contentEngines(): [name: string, make: () => ContentFolder | Pro
   ]
 }
 
-/** Prepares a database for the tests of a file, with the tables of a vault; each test gets it empty. */
+/** Prepares a database with the tables of a vault for a test file. Returns a function that empties it for a test. */
 export function usePostgresContents(): () => Promise<PostgresContents> {
   let database: TestDatabase | undefined
   beforeAll(async () => {
@@ -102,41 +102,41 @@ function postgresContents(url: string): PostgresContents {
   return files
 }
 
-/** A pool of pg whose statements are counted, and whose answers may be lost. */
+/** Pool of pg that records its statements, and can lose answers. */
 export interface WatchedPool extends PostgresPool {
   readonly sent: string[]
-  /** How often statements were sent while no answer was awaited. */
+  /** Number of round trips: how often a statement was sent while no answer was pending. */
   trips: number
-  /** Begins to count again. */
+  /** Clears the records. */
   reset(): void
-  /** The answer to the next statement with this text is lost: it was done, and its connection breaks. */
+  /** Text of a statement whose next answer is lost: it is executed, and then its connection breaks. */
   loseAnswerTo: string | undefined
 }
 
-/** Makes a pool of the real pg, pipelined as that of the store is. */
+/** Creates a pool of the real pg, which is pipelined like the pool of the store. */
 export function watchedPool(url: string): WatchedPool {
-  // Newer than the types of pg.
+  // The types of pg do not have `pipeline` yet.
   const settings: pg.PoolConfig & { pipeline: boolean } = { connectionString: url, max: 4, pipeline: true }
   const pool = new pg.Pool(settings)
   const watched = new WeakSet()
-  let awaited = 0
+  let pendingAnswers = 0
   const connect = async (): Promise<PostgresClient> => {
-    // The structure that the store asks of pg.
+    // The store requires only this part of a client of pg.
     const client = (await pool.connect()) as unknown as PostgresClient
     if (watched.has(client)) return client
     watched.add(client)
     const query = client.query.bind(client)
     client.query = async (statement) => {
       result.sent.push(statement.name ?? statement.text)
-      if (awaited === 0) result.trips += 1
-      awaited += 1
+      if (pendingAnswers === 0) result.trips += 1
+      pendingAnswers += 1
       try {
         const answer = await query(statement)
         if (statement.text !== result.loseAnswerTo) return answer
         result.loseAnswerTo = undefined
         throw new Error('Connection terminated unexpectedly')
       } finally {
-        awaited -= 1
+        pendingAnswers -= 1
       }
     }
     return client

@@ -7,10 +7,10 @@ import { runOn, TEST_TIMEOUT_SECONDS, testDatabase } from '../engines/postgres-s
 
 const TABLES = 'did_auth_sessions, did_auth_challenge_uses, did_auth_request_quotas, did_auth_anonymous_quotas'
 
-/** A database with the tables of the store, and what is open on it. */
+/** Database with the tables of the store, and the stores that are open on it. */
 export interface PostgresTables {
   readonly url: string
-  /** A store. Its sweeps trust each clock at once, because the clocks of tests jump, unless other times are given. */
+  /** Opens a store. By default, its sweeps trust each clock at once, because the clocks of tests jump. */
   store(options?: PostgresStoreOptions, times?: SweepTimes): Store
   rows(text: string, values?: unknown[]): Promise<Record<string, unknown>[]>
   /** Closes all stores and empties the tables. */
@@ -20,7 +20,7 @@ export interface PostgresTables {
 
 export { TEST_TIMEOUT_SECONDS }
 
-/** Makes a database with the tables of the store. */
+/** Creates a database with the tables of the store. */
 export async function postgresTables(): Promise<PostgresTables> {
   const { url, drop } = await testDatabase()
   await migrateStore(url)

@@ -29,17 +29,17 @@ export interface TestRelayOptions {
   identity?: Partial<Identity>
   challengeSecret?: string
   previousServiceDids?: readonly string[]
-  /** DATA_DIR, which is left there at the end. */
+  /** Value of DATA_DIR. This folder is not removed at the end. */
   folder?: string
   usedPercent?: () => Promise<number>
 }
 
-/** A relay without a socket, its clock, its stores, and the log that it writes. */
+/** Relay without a socket, its clock, its stores and its log. */
 export interface TestRelay extends ServerApp {
   env: ServerEnv
   clock: TestClock
   contents: OpenContentStore['store']
-  /** DATA_DIR. */
+  /** Value of DATA_DIR. */
   folder: string
   log: () => Record<string, unknown>[]
   /** Closes everything, and opens it again on the same folder. */
@@ -118,12 +118,12 @@ export async function requestChallenge({ listener }: ServerApp, did: string): Pr
   return (body as { challenge: string }).challenge
 }
 
-/** The user that a token is for. */
+/** Returns the user of a token. */
 export function userOfToken(token: string): unknown {
   return (JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as { sub: unknown }).sub
 }
 
-/** Logs a wallet in and answers its token. */
+/** Logs in a wallet, and returns its token. */
 export async function logIn(relay: ServerApp, wallet: TestWallet): Promise<string> {
   const jwt = loginCredential(wallet, await requestChallenge(relay, wallet.did))
   const { body } = await request(relay.listener).post('/auth').send({ jwt }).expect(200)

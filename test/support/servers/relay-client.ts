@@ -9,14 +9,14 @@ export async function relayCredential(url: string, wallet: TestWallet): Promise<
   return loginCredential(wallet, (JSON.parse(text) as { challenge: string }).challenge)
 }
 
-/** Logs a wallet in at a relay that runs, and answers its token. */
+/** Logs in a wallet at a running relay, and returns its token. */
 export async function relayLogIn(url: string, wallet: TestWallet): Promise<string> {
   const { status, text } = await post(`${url}/auth`, { jwt: await relayCredential(url, wallet) })
   if (status !== 200) throw new Error(`login: ${status} ${text}`)
   return (JSON.parse(text) as { token: string }).token
 }
 
-/** Posts a file and answers its cid. */
+/** Posts a file, and returns its CID. */
 export async function relayPost(url: string, token: string, file: string): Promise<string> {
   const { status, text } = await post(`${url}/file`, { file }, { Authorization: token })
   if (status !== 200) throw new Error(`post: ${status} ${text}`)
@@ -27,7 +27,7 @@ export function relayGet(url: string, token: string, cid: string): Promise<Answe
   return ask(`${url}/file/${cid}`, { headers: { Authorization: token } })
 }
 
-/** The payload of a login credential with nothing that published clients leave out. */
+/** Returns the payload of a login credential, with only the fields that all published clients send. */
 export function loginPayload(did: string, challenge: unknown): Record<string, unknown> & { vc: object } {
   return {
     iss: did,
@@ -39,7 +39,7 @@ export function loginPayload(did: string, challenge: unknown): Record<string, un
   }
 }
 
-/** A login credential put together by hand. */
+/** Builds a login credential without a library. */
 export function loginCredential(
   { did, privateKey }: Pick<TestWallet, 'did' | 'privateKey'>,
   challenge: unknown,

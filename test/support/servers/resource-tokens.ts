@@ -4,14 +4,14 @@ import type { DidAuthConfig } from 'express-did-auth'
 import { afterTest } from '../fixtures/after-test.js'
 import { resourceKey, testApp, type TestApp } from './test-app.js'
 
-/** A service that issues tokens for others, on a port of this machine. */
+/** Service that issues tokens for other services, on a port of this machine. */
 export interface TestIssuer extends TestApp {
   url: string
   /** Paths requested over the network, in order. */
   asked: string[]
-  /** Answers in the place of the service, until it is undefined. */
+  /** Listener that answers instead of the service; undefined: the service answers. */
   answer: RequestListener | undefined
-  /** A token for a resource. Default: of a user who logs in for it. */
+  /** Returns a token for a resource. By default, a user logs in for it. */
   tokenFor: (resource: string, accessToken?: string) => Promise<string>
 }
 

@@ -8,11 +8,11 @@ const root = fileURLToPath(new URL('../../..', import.meta.url))
 /** Folder that Jest's globalSetup compiled the sources to; unset in a program that Jest did not start. */
 const compiled = process.env.TEST_COMPILED
 
-/** Options of Node before a TypeScript file of this repository, so that it can run it. */
+/** Options with which Node can run a TypeScript file of this repository. */
 export const nodeOptions: readonly string[] = compiled === undefined ? ['--import', 'tsx'] : []
 
 /**
- * The file that a process runs in place of a TypeScript file.
+ * Returns the path of the file that a process runs for a TypeScript file: compiled under Jest, otherwise the source.
  *
  * @param path - from the root of the repository, such as `servers/cli.ts`
  */
@@ -20,22 +20,22 @@ export function scriptFile(path: string): string {
   return compiled === undefined ? join(root, path) : join(compiled, path.replace(/ts$/, 'js'))
 }
 
-/** An example that listens, and what it left behind. */
+/** Running example: its server, and a function that stops it and restores this process. */
 export interface RunningExample {
   server: Server
   stop(): void
 }
 
 /**
- * Imports a file that calls `app.listen(3000)`, verbatim, but lets it have any free port instead.
+ * Imports an unchanged file that calls `app.listen(3000)`, and gives it any free port instead.
  *
  * @param load - imports the file
- * @param count - how many servers it starts; the last is the one that users reach
+ * @param count - number of servers that it starts; users reach the last one
  */
 export async function runExample(load: () => Promise<unknown>, count = 1): Promise<RunningExample> {
   const { listen } = net.Server.prototype
   const { log } = console
-  // The server prints its address, which is another one here.
+  // The example prints the address with port 3000, which is wrong here.
   console.log = () => undefined
   const signals = new Set(process.listeners('SIGTERM'))
   const started: Server[] = []
@@ -68,7 +68,7 @@ export async function runExample(load: () => Promise<unknown>, count = 1): Promi
   }
 }
 
-/** Sets environment variables, and answers how to put back what was there. */
+/** Sets environment variables, and returns a function that restores the previous values. */
 export function setEnvironment(values: Readonly<Record<string, string>>): () => void {
   const before = Object.keys(values).map((name) => [name, process.env[name]] as const)
   Object.assign(process.env, values)

@@ -5,7 +5,7 @@ import { createLoginText, type TestWallet } from '../fixtures/fixtures.js'
 
 const servers: Server[] = []
 
-/** Listens on a free port until {@link closeServices}, and answers that. */
+/** Listens on a free port until {@link closeServices}, and returns the port. */
 export async function servingPort(listener: RequestListener, backlog?: number): Promise<number> {
   const server = createServer(listener)
   servers.push(server)
@@ -13,11 +13,11 @@ export async function servingPort(listener: RequestListener, backlog?: number): 
   return (server.address() as AddressInfo).port
 }
 
-/** The same, as a URL. */
+/** Listens on a free port until {@link closeServices}, and returns the URL. */
 export const serving = async (listener: RequestListener): Promise<string> =>
   `http://127.0.0.1:${await servingPort(listener)}`
 
-/** Closes what {@link serving} opened, with all connections. */
+/** Closes all servers of {@link servingPort} and {@link serving}, with their connections. */
 export function closeServices(): void {
   for (const server of servers.splice(0)) {
     server.closeAllConnections()
@@ -37,7 +37,7 @@ export interface Tokens {
   refreshToken: string
 }
 
-/** Asks a server over HTTP, with `fetch` as a browser has it. */
+/** Sends a request with `fetch`, as a browser does. */
 export async function ask(url: string, init: RequestInit = {}): Promise<Answer> {
   const response = await fetch(url, { ...init, signal: AbortSignal.timeout(scaled(60_000)) })
   return { status: response.status, text: await response.text(), headers: response.headers }
@@ -59,7 +59,7 @@ export async function signedLogin(
   return { did: wallet.did, sig: wallet.personalSign(createLoginText(domain, challenge)), challenge }
 }
 
-/** Logs a wallet in with a real signature. */
+/** Logs in a wallet with a real signature. */
 export async function logIn(url: string, wallet: TestWallet, domain: string): Promise<Tokens> {
   const { did, sig } = await signedLogin(url, wallet, domain)
   const { status, text } = await post(`${url}/auth`, { did, sig })
@@ -81,16 +81,16 @@ export function logOut(url: string, accessToken: string): Promise<Answer> {
 
 const CLIENTS = 12
 
-/** A session as its client saw it last. */
+/** Session, as its client knows it. */
 export interface LoadSession {
-  /** The last one that was acknowledged. */
+  /** Last acknowledged refresh token. */
   refreshToken: string
   state: 'active' | 'loggedOut'
-  /** Something was asked and never answered: it may have happened, or not. */
+  /** Whether a request got no answer, and so may or may not have been executed. */
   isUncertain: boolean
 }
 
-/** Returns acknowledged sessions that are lost. Uses the refresh tokens up. */
+/** Returns acknowledged sessions that are lost. Replaces the refresh tokens of all sessions. */
 export async function findLosses(url: string, sessions: readonly LoadSession[]): Promise<string[]> {
   const losses: string[] = []
   const queue = [...sessions]
@@ -111,7 +111,7 @@ export interface RawAnswer {
   text: string
 }
 
-/** Asks with a path that is sent just as it is: `fetch` and supertest would resolve or encode it. */
+/** Sends a request with an unchanged path. `fetch` and supertest would resolve or encode it. */
 export async function rawRequest(
   listener: RequestListener,
   method: string,

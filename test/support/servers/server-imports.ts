@@ -1,14 +1,14 @@
 /**
- * Loaded into a process by `--import`, as Jest's moduleNameMapper is in a test: library and client by their names
- * mean the sources, so that no build is needed and none can be old.
+ * Preloaded with `--import`: maps the names of library and client to their sources, like Jest's moduleNameMapper in a
+ * test. No build is needed, and no outdated one can be used.
  *
- * `TEST_EXPRESS=4` lets `express` mean Express 4; a package named in `TEST_MISSING` is not installed.
+ * With `TEST_EXPRESS=4`, `express` is Express 4. A package named in `TEST_MISSING` seems not to be installed.
  */
 import { register } from 'node:module'
 
 const { TEST_EXPRESS, TEST_MISSING = '' } = process.env
 const src = new URL('../../../src/', import.meta.url).href
-/** This file is TypeScript or compiled, and the sources are what it is. */
+/** File ending of the sources, which is that of this file: both are TypeScript, or both are compiled. */
 const ending = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
 const sqliteWorker = new URL(`./start-sqlite-worker.${ending}`, import.meta.url).href
 const names: Record<string, string> = {
@@ -21,7 +21,7 @@ const names: Record<string, string> = {
   'express-did-auth/testing': `${src}testing/index.${ending}`,
   'express-did-auth/verify': `${src}verify/index.${ending}`,
   'express-did-auth-client': `${src}client/index.${ending}`,
-  // Threads are those that .config/compile-for-tests.js made: hooks do not reach into them.
+  // Threads run files that .config/compile-for-tests.js has built, because module hooks do not affect threads.
   './start-worker.js': sqliteWorker,
   './stores/sqlite/start-worker.js': sqliteWorker,
   ...(TEST_EXPRESS === '4' && { express: 'express4' })

@@ -12,14 +12,14 @@ const imports = pathToFileURL(scriptFile('test/support/servers/server-imports.ts
 
 export type Env = Record<string, string>
 
-/** A process that ran to its end. */
+/** Result of a process that has ended. */
 export interface Ended {
   code: number | null
   stdout: string
   stderr: string
 }
 
-/** The commands of the bin that start servers. */
+/** Command of the bin that starts servers. */
 export type ServerCommand = 'auth' | 'relay' | 'vault' | 'all'
 
 /** Content of the ready line of a server. */
@@ -30,19 +30,19 @@ export interface ReadyServer {
   serviceDid: string
 }
 
-/** Servers in a process of their own, started as the bin would start them, but from the sources. */
+/** Servers in a separate process, started like the bin but from the sources. */
 export interface ServerProcess extends ReadyServer {
-  /** One, or the three of `all` in the order in which they started; the fields above are those of the first. */
+  /** One server, or the three of `all` in the order of their start. The inherited fields are those of the first. */
   servers: ReadyServer[]
   /** Time between the start of the process and its last ready line. */
   startMilliseconds: number
-  /** Everything that it wrote so far. */
+  /** Returns all output so far. */
   output(): string
   signal(signal: NodeJS.Signals): void
   ended: Promise<Ended>
 }
 
-/** Runs the bin, and leaves it to itself. */
+/** Starts the bin, and does not wait for its end. */
 export function spawnCli(
   args: string[],
   env: Env,
@@ -65,17 +65,17 @@ export function spawnCli(
   return { child, output: () => stdout + stderr, ended }
 }
 
-/** Runs the bin to its end. */
+/** Runs the bin, and waits for its end. */
 export function runCli(args: string[], env: Env = {}): Promise<Ended> {
   return spawnCli(args, env).ended
 }
 
-/** Times are real here: no window of challenges ends within a test, save at midnight. */
+/** Challenge window of a day. Servers in processes use real time, and so a window ends only at midnight (UTC). */
 const LONG_WINDOW: Env = { CHALLENGE_EXPIRATION_TIME_IN_SECONDS: '86400' }
 
 /**
- * Starts a server on a free port, or all on three, and resolves when it says that it is ready, or that it waits for a
- * database or Redis.
+ * Starts a server on a free port, or all three on three ports. Resolves when each one reports that it is ready, or that
+ * it waits for a database or Redis.
  */
 export async function startServer(
   env: Env,
@@ -107,7 +107,7 @@ export async function startServer(
   }
 }
 
-/** Starts servers in a folder of their own, with the Express that this process has. */
+/** Servers that share a new folder, and use the Express version of this process. */
 export class ServerProcesses {
   readonly #env: Env
   readonly #all: ServerProcess[] = []
@@ -117,32 +117,32 @@ export class ServerProcesses {
     this.#env = env
   }
 
-  /** `DATA_DIR`: made when it is asked for, and again after {@link killAll}. */
+  /** Value of `DATA_DIR`. The folder is created on each access, also after {@link killAll}. */
   get folder(): string {
     mkdirSync(this.#folder, { recursive: true })
     return this.#folder
   }
 
   async start(env: Env = {}, hooks: readonly string[] = [], command?: ServerCommand): Promise<ServerProcess> {
-    const usual = { DATA_DIR: this.folder, TEST_EXPRESS: String(expressMajor) }
-    const server = await startServer({ ...usual, ...this.#env, ...env }, hooks, command)
+    const defaults = { DATA_DIR: this.folder, TEST_EXPRESS: String(expressMajor) }
+    const server = await startServer({ ...defaults, ...this.#env, ...env }, hooks, command)
     this.#all.push(server)
     return server
   }
 
-  /** Ends them, and leaves the folder. */
+  /** Stops all servers, and keeps the folder. */
   async stopAll(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
     for (const server of this.#all) server.signal(signal)
     await Promise.all(this.#all.splice(0).map(({ ended }) => ended))
   }
 
-  /** Ends what is left of them, and removes the folder. */
+  /** Kills the remaining servers, and removes the folder. */
   async killAll(): Promise<void> {
     await this.stopAll('SIGKILL')
-    // A server whose npm was ended may still be writing.
+    // A server may still write files after the npm process that started it was killed.
     rmSync(this.#folder, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 })
   }
 }
 
-/** The major version that `express` means here: `app.del` went with the fourth. */
+/** Major version of the installed `express`. Only version 4 has `app.del`. */
 const expressMajor = 'del' in express.application ? 4 : 5

@@ -1,6 +1,6 @@
 /**
- * Loaded into a process by `--import`: its wall clock is `TEST_CLOCK_SHIFT_SECONDS` ahead. The monotonic clock stays as
- * it is.
+ * Preloaded with `--import`: shifts the wall clock of the process by `TEST_CLOCK_SHIFT_SECONDS`. The monotonic clock
+ * does not change.
  */
 const shiftMilliseconds = Number(process.env.TEST_CLOCK_SHIFT_SECONDS ?? '0') * 1_000
 

@@ -1,8 +1,9 @@
 /**
- * A process that works on a SQLite store, for the tests that need real ones. `fork` it by `forkStore`.
+ * Process that works on a SQLite store, for tests that need several processes. Started by `forkStore`.
  *
- * Told `{ id, startAt, calls }`, it makes all calls at once at that time and answers `{ id, results }`. Told `write`,
- * it writes without end, and notes on stdout what it is about to do and what was acknowledged.
+ * For a message `{ id, startAt, calls }`, it makes all calls simultaneously at `startAt` and answers `{ id, results }`.
+ * With the second argument `write`, it writes without end. It prints each write before the call and after its
+ * acknowledgement.
  */
 import { writeSync } from 'node:fs'
 import { sqliteStore } from '../../../src/stores/sqlite/index.js'
@@ -20,13 +21,13 @@ interface Order {
 if (mode === 'write') {
   void writeForever()
 } else {
-  process.on('message', (order: Order) => void obey(order))
+  process.on('message', (order: Order) => void execute(order))
   process.on('disconnect', () => process.exit())
   process.send?.('ready')
 }
 
-async function obey({ id, startAt, calls }: Order): Promise<void> {
-  // Spun away, because a timer would let one process begin milliseconds after the other.
+async function execute({ id, startAt, calls }: Order): Promise<void> {
+  // Waits in a loop, because with timers one process would begin milliseconds after the other.
   while (Date.now() < startAt);
   const results = await Promise.all(
     calls.map(async ([verb, ...args]) => {
@@ -40,7 +41,7 @@ async function obey({ id, startAt, calls }: Order): Promise<void> {
   process.send?.({ id, results })
 }
 
-/** Sessions, each rotated a few times. One line a step, so that a kill cannot tear one apart. */
+/** Creates sessions, and rotates each three times. Each line is one write, so that a kill leaves no partial line. */
 async function writeForever(): Promise<void> {
   for (let number = 0; ; number += 1) {
     const name = `${process.pid} ${number}`

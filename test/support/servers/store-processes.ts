@@ -4,14 +4,14 @@ import { nodeOptions, scriptFile } from './run-script.js'
 
 const childFile = scriptFile('test/support/servers/store-child.ts')
 
-/** A verb of the store and its arguments, to be called in another process. */
+/** Verb of the store and its arguments, for a call in another process. */
 export type Call = {
   [Verb in keyof Required<Store>]: [verb: Verb, ...args: Parameters<Required<Store>[Verb]>]
 }[keyof Store]
 
-/** A process of its own with a store on the file. */
+/** Separate process with a store on a file. */
 export interface StoreProcess {
-  /** Makes all calls at once, not before `startAt` (milliseconds since the Unix epoch), and answers their results. */
+  /** Makes all calls simultaneously at `startAt` (milliseconds since the Unix epoch), and returns their results. */
   callAll(calls: Call[], startAt?: number): Promise<unknown[]>
   stop(): Promise<void>
 }
@@ -35,15 +35,15 @@ export async function forkStore(file: string): Promise<StoreProcess> {
         waiting.set(orders, resolve)
         child.send({ id: orders, startAt, calls })
       }),
-    stop: () => ended(child)
+    stop: () => disconnectAndWait(child)
   }
 }
 
 /** Output of a process until it was killed. */
 export interface WrittenUntilKilled {
-  /** Its notes: `create`, `created`, `rotate`, `rotated`, each with process, session and rotation number. */
+  /** Output lines: `create`, `created`, `rotate` or `rotated`, with the process, session and rotation number. */
   notes: string[]
-  /** Acknowledged writes a second. */
+  /** Number of acknowledged writes per second. */
   writesPerSecond: number
 }
 
@@ -67,7 +67,7 @@ export async function killWhileWriting(file: string, milliseconds: number): Prom
   return { notes, writesPerSecond: (writes * 1000) / (performance.now() - startedAt) }
 }
 
-async function ended(child: ChildProcess): Promise<void> {
+async function disconnectAndWait(child: ChildProcess): Promise<void> {
   const exit = new Promise((resolve) => child.once('exit', resolve))
   child.disconnect()
   await exit

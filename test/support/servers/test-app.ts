@@ -18,7 +18,7 @@ import { challengeSecret, serviceWallet, TestClock } from '../fixtures/fixtures.
 
 export const serviceUrl = 'https://service.example'
 
-/** The private JWK of a number: the same in every run. */
+/** Returns the private JWK of a number, which is the same in every run. */
 export function resourceKey(number: number): Required<ResourceKey> {
   const secret = Buffer.alloc(32, number)
   const pair = createECDH('prime256v1')
@@ -36,7 +36,7 @@ export interface LogLine {
   message: string
 }
 
-/** An application with this package's routes, a guarded `GET /me`, clients, and the test's own clock and log. */
+/** Application with the routes of this package, a guarded `GET /me`, a client, a clock and a log. */
 export interface TestApp extends AppClient {
   app: Express
   requireDid: RequireDid
@@ -54,7 +54,7 @@ export interface Host {
   prefix?: string
 }
 
-/** Sets the library up in an application of its own. */
+/** Sets up the library in a new application. */
 export async function testApp(config: Partial<DidAuthConfig> = {}, host: Host = {}): Promise<TestApp> {
   const clock = new TestClock()
   const log: LogLine[] = []
@@ -84,17 +84,17 @@ export async function testApp(config: Partial<DidAuthConfig> = {}, host: Host = 
   return { ...appClient(app), app, requireDid, clock, log }
 }
 
-/** A server without a socket, and what it read and wrote. */
+/** Server without a socket, its settings and its log. */
 export interface TestServer extends ServerApp {
   env: ServerEnv
   log: () => Record<string, unknown>[]
 }
 
 /**
- * Builds one of the servers from an environment. A server whose signer or store fails is built as well. What only
- * servers need is loaded here: most tests are about the library, and each file of tests loads everything again.
+ * Builds one of the servers from an environment, even if its signer or store fails. Modules that only servers need are
+ * loaded here. Most tests are about the library, and each test file loads its modules again.
  *
- * @param build - given what all servers have in common, it adds whatever else its own needs
+ * @param build - creates the server from the parts that all servers have in common
  */
 export async function testServer(
   name: ServerEnv['name'],
@@ -129,18 +129,18 @@ export async function testAuthServer(
   return testServer('auth', variables, store, (shell) => createAuthApp({ ...shell, metrics }))
 }
 
-/** A verb that every store has. */
+/** Verb that every store has. */
 export type StoreVerb = keyof Store
 
-/** A memory store of which one verb fails while it is told to. */
+/** Creates a memory store in which one verb fails while `state.isBroken`. */
 export function breakableStore(verb: StoreVerb): { store: Store; state: { isBroken: boolean } } {
   const store = memoryStore()
-  const works = store[verb].bind(store) as (...args: unknown[]) => Promise<unknown>
+  const callVerb = store[verb].bind(store) as (...args: unknown[]) => Promise<unknown>
   const state = { isBroken: false }
   Object.assign(store, {
     [verb]: async (...args: unknown[]) => {
       if (state.isBroken) throw new Error('connection refused by 10.0.0.7')
-      return works(...args)
+      return callVerb(...args)
     }
   })
   return { store, state }

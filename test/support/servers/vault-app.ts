@@ -34,15 +34,15 @@ export interface VaultTestParts {
   node?: IpfsNode
   usedPercent?: () => Promise<number>
   metrics?: Metrics
-  /** Storage that is open. Default: SQLite in a folder. */
+  /** Open storage. Default: SQLite in a new folder. */
   contents?: OpenContentStore
   serviceUrls?: ReadonlyMap<ServerName, string>
   identity?: Partial<Identity>
-  /** Folder of another vault that this one shares. Default: its own. */
+  /** Folder that this vault shares with another one. Default: a new folder. */
   folder?: string
 }
 
-/** The vault server without a socket, what it stores, and the log that it writes. */
+/** Vault server without a socket, its storage and its log. */
 export interface TestVault extends ServerApp, OpenContentStore {
   folder: string
   log: () => Record<string, unknown>[]
@@ -50,7 +50,7 @@ export interface TestVault extends ServerApp, OpenContentStore {
 
 /** Builds the vault server from an environment, with sessions in memory unless a store is given. */
 export async function testVault(env: Record<string, string> = {}, parts: VaultTestParts = {}): Promise<TestVault> {
-  // Times are real here: no window of challenges ends within a test, save at midnight.
+  // The clock is real, and the challenge window a day: a window ends during a test only at midnight (UTC).
   const defaults = { MAX_REQUESTS_PER_TIME_SLOT: '1000000', CHALLENGE_EXPIRATION_TIME_IN_SECONDS: '86400' }
   const serverEnv = readEnv({ ...defaults, ...env }, 'vault', false)
   const { destination, log } = captureLog()
@@ -88,7 +88,7 @@ export async function testVault(env: Record<string, string> = {}, parts: VaultTe
 
 type Listener = ServerApp['listener']
 
-/** Logs a wallet in over HTTP. */
+/** Logs in a wallet over HTTP, and returns its access token. */
 export async function logInAt(listener: Listener, wallet: TestWallet, did = wallet.did): Promise<string> {
   const { body } = await request(listener).post('/request-auth').send({ did }).expect(200)
   const sig = wallet.personalSign(createLoginText('vault.example', (body as { challenge: string }).challenge))
@@ -98,16 +98,16 @@ export async function logInAt(listener: Listener, wallet: TestWallet, did = wall
 
 let lastWallet = 100_000
 
-/** A wallet that no other test uses. */
+/** Creates a wallet that no other test uses. */
 export function createWallet(): TestWallet {
   return createNumberedWallet((lastWallet += 1))
 }
 
-/** A user of the vault, logged in: each verb is one request. Keys and ids go into the path as they are. */
+/** User who is logged in to the vault. Each method sends one request. Keys and ids are put into the path unchanged. */
 export class VaultUser {
   readonly did: string
   readonly #listener: Listener
-  /** The header that every request of this user's carries. */
+  /** `Authorization` header of every request of this user. */
   readonly authorization: string
 
   constructor(listener: Listener, did: string, accessToken: string) {
@@ -120,7 +120,7 @@ export class VaultUser {
     return new VaultUser(listener, did, await logInAt(listener, wallet, did))
   }
 
-  /** A user who was never seen before, so that tests may share a vault. */
+  /** Logs in a new user, so that tests may share a vault. */
   static async new({ listener }: ServerApp): Promise<VaultUser> {
     return VaultUser.logIn(listener, createWallet())
   }
@@ -137,12 +137,12 @@ export class VaultUser {
     return this.#set(request(this.#listener).delete(`/${path}`))
   }
 
-  /** One of the routes behind authentication. */
+  /** Requests a route that requires authentication. */
   get(path: string): request.Test {
     return this.#set(request(this.#listener).get(`/${path}`))
   }
 
-  /** Reads a key of this user's, as anybody can. */
+  /** Reads a key of this user without authentication. */
   read(key: string): request.Test {
     return request(this.#listener).get(`/${this.did}/${key}`)
   }
@@ -156,12 +156,12 @@ export class VaultUser {
   }
 }
 
-/** The database of a vault, to look into or to damage it. Close it again. */
+/** Opens the database of a vault, to inspect or damage it. The caller must close it. */
 export function openDatabase(file: string): SqliteConnection {
   return openSqliteConnection(file, chooseSqliteEngine(), { synchronous: 'FULL', busyMilliseconds: 5_000 })
 }
 
-/** Changes or damages what a vault has stored. */
+/** Changes or damages the database of a vault. */
 export function changeDatabase(vault: Pick<TestVault, 'folder'>, sql: string): void {
   const database = openDatabase(getDatabase(vault))
   database.exec(sql)
@@ -170,7 +170,7 @@ export function changeDatabase(vault: Pick<TestVault, 'folder'>, sql: string): v
 
 export const getDatabase = ({ folder }: Pick<TestVault, 'folder'>): string => join(folder, 'vault.db')
 
-/** Adds entries as the vault would, in this order and without HTTP. */
+/** Adds entries like the vault, in this order and without HTTP. */
 export async function fillVault(
   { store }: Pick<TestVault, 'store'>,
   did: string,
@@ -181,15 +181,15 @@ export async function fillVault(
     const write = store.writeEntry(
       createEntry(key, content, { did, quota: { maxBytes: Infinity, maxEntries: Infinity } })
     )
-    // Small ones share a commit, in the order of their calls. Large ones are uploaded first, and would overtake each
-    // other.
+    // Small contents share a commit, in the order of their calls. Large ones are uploaded first, and would overtake
+    // each other if they were not awaited.
     if (content.length > 60_000) await write
     else small.push(write)
   }
   await Promise.all(small)
 }
 
-/** Runs `express-did-auth vault …` in this process, and answers its exit code and report. */
+/** Runs `express-did-auth vault …` in this process, and returns its exit code and report. */
 export async function runVault(
   [command = '', ...args]: readonly string[],
   env: Record<string, string>
@@ -197,7 +197,7 @@ export async function runVault(
   return runCommand(command === 'takedown' ? createTakedownCommand('vault') : runReconcile, args, env)
 }
 
-/** Returns the faults that `vault reconcile` finds, or does not find repaired; empty when all is in order. */
+/** Returns the faults that `vault reconcile --dry-run` finds; empty: there are none. */
 export async function findVaultFaults(env: Record<string, string>): Promise<string[]> {
   const { code, lines } = await runVault(['reconcile', '--dry-run'], env)
   return code === 0 ? lines.filter((line) => line.startsWith('open: ') && line !== 'open: no pins') : lines

@@ -15,15 +15,15 @@ import { createNumberedWallet } from '../fixtures/fixtures.js'
 
 const DOMAIN = 'vault.example'
 
-/** Processes of a vault next to an IPFS node, in their own folder. */
+/** Processes of a vault with an IPFS node, in one folder. */
 export interface VaultWithNode {
   folder: string
   node: FaultyIpfsNode
-  /** Starts a process on what the one before it left, 20 s after that was killed. */
+  /** Starts a process on the data of the previous one, as if 20 s had passed since its kill. */
   start(): Promise<ServerProcess>
-  /** So many users with an access token, who have written nothing. */
+  /** Logs in `count` users, who have written nothing. */
   logIn(url: string, count: number, firstWallet: number): Promise<LoadUser[]>
-  /** Waits until the node has what is stored, and answers what is wrong then. */
+  /** Waits until the pins of the node match the stored contents, and returns the remaining faults. */
   findFaults(): Promise<string[]>
   stop(): Promise<void>
 }
@@ -68,18 +68,17 @@ export async function startVaultWithNode(
   }
 }
 
-/** Lets the leases of a killed process expire, as 20 s would. */
+/** Expires the leases of a killed process, as if 20 s had passed. */
 export function endLeases(file: string): void {
   new Database(file).exec('UPDATE pins SET claimed_until = 0').close()
 }
 
 /**
- * Waits while the server of a vault carries out its pin ledger. What waits for a later try is due at once, as after an
- * hour.
+ * Waits until the server of a vault has executed its pin ledger. Delayed retries are made due at once.
  *
  * @param file - the vault's database
- * @param listPins - what is pinned on the node, asked without the code under test
- * @returns how node and ledger differ from the entries in the end
+ * @param listPins - returns the pins of the node, without the code under test
+ * @returns the remaining differences of the node and the ledger from the entries
  */
 export async function drainPins(
   file: string,
@@ -88,7 +87,9 @@ export async function drainPins(
   const database = new Database(file)
   const entries = database.prepare<[], string>('SELECT DISTINCT cid FROM entries ORDER BY cid').pluck()
   const open = database.prepare<[], number>("SELECT count(*) FROM pins WHERE state <> 'pinned'").pluck()
-  const age = database.prepare("UPDATE pins SET retry_at = 0 WHERE state <> 'pinned' AND retry_at > unixepoch()")
+  const makeRetriesDue = database.prepare(
+    "UPDATE pins SET retry_at = 0 WHERE state <> 'pinned' AND retry_at > unixepoch()"
+  )
   const findFaults = async (): Promise<string[]> => {
     const stored = entries.all()
     const pins = [...(await listPins())].sort()
@@ -103,7 +104,7 @@ export async function drainPins(
     for (;;) {
       const faults = await findFaults()
       if (faults.length === 0 || performance.now() > end) return faults
-      age.run()
+      makeRetriesDue.run()
       await pause(50)
     }
   } finally {
@@ -111,7 +112,7 @@ export async function drainPins(
   }
 }
 
-/** A call to the IPFS node at which the process of a vault is killed. */
+/** Call to the IPFS node at which the process of a vault is killed. */
 export interface CrashPoint {
   name: string
   write: { method: 'POST' | 'PUT' | 'DELETE'; path: string; content?: string }
@@ -123,7 +124,7 @@ const add = { method: 'POST', path: '/new', content: 'new' } as const
 const remove = { method: 'DELETE', path: '/old' } as const
 const replace = { method: 'PUT', path: '/old', content: 'new' } as const
 
-/** Between a write that is committed and its pins; the storage has the crashes within a transaction. */
+/** Crash points between the commit of a write and its pins. Tests of the storage cover crashes within a transaction. */
 export const crashPoints: readonly CrashPoint[] = [
   { name: 'POST, before the node adds', write: add, verb: 'add', phase: 'before' },
   { name: 'POST, after the node has added', write: add, verb: 'add', phase: 'after' },
@@ -133,7 +134,7 @@ export const crashPoints: readonly CrashPoint[] = [
   { name: 'PUT, before the node unpins', write: replace, verb: 'pin/rm', phase: 'before' }
 ]
 
-/** Kills a vault's process at a point, starts again on what it left, and answers what is wrong then. */
+/** Kills the process of a vault at a crash point, starts one on the same data, and returns the faults. */
 export async function crashAt({ write: { method, path, content }, verb, phase }: CrashPoint): Promise<string[]> {
   let kill = (): void => undefined
   const onCall = (called: IpfsVerb, at: 'before' | 'after'): void => {
@@ -152,15 +153,15 @@ export async function crashAt({ write: { method, path, content }, verb, phase }:
       })
     await send('POST', '/old', 'old')
     await send('POST', '/other', 'other')
-    // A slow machine answers before it has added them.
+    // On a slow machine, the answers arrive before the node has added the contents.
     await until(() => [...vault.node.pins].length === 2)
     kill = () => server.signal('SIGKILL')
-    const answered = await send(method, path, content).catch(() => undefined)
+    const answer = await send(method, path, content).catch(() => undefined)
     await server.ended
     kill = () => undefined
 
     const restarted = await vault.start()
-    const faults = answered !== undefined && answered.status >= 300 ? [`answered ${answered.status}`] : []
+    const faults = answer !== undefined && answer.status >= 300 ? [`answered ${answer.status}`] : []
     const expected = { '/old': ['old'], '/other': ['other'], [path]: content === undefined ? [] : [content] }
     for (const [key, contents] of Object.entries(expected)) {
       const { text } = await ask(`${restarted.url}/${user.did}${key}`)
