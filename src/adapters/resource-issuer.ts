@@ -8,7 +8,7 @@ import { readField, isObject } from '../protocol/json.js'
 import { isSecureUrl } from '../protocol/parse-url.js'
 import { RecentEntries } from '../caches.js'
 import { loadCurve } from './curve.js'
-import { readBounded } from './read-bounded.js'
+import { describeFetchError, fetchBounded } from './fetch-bounded.js'
 
 const FETCH_MILLISECONDS = 5_000
 const MAX_ANSWER_BYTES = 64 * 1024
@@ -132,29 +132,12 @@ async function importPublicKey({ kty, crv, x, y }: SigningKey): Promise<CryptoKe
   )
 }
 
-/** Describes a failed fetch with its cause. The message of `fetch` itself is only "fetch failed". */
-function describeFetchError(error: unknown): string {
-  const cause = readField(error, 'cause')
-  // The error of a host with several addresses has a code and no message.
-  const texts = [readField(error, 'message'), readField(cause, 'message') || readField(cause, 'code')]
-  return texts.filter((text) => typeof text === 'string').join(': ')
-}
-
-/** Fetches JSON of at most 64 KiB. The issuer is trusted for its keys, but must not exhaust this process's memory. */
+/** Fetches JSON of at most 64 KiB. */
 async function fetchJson(url: string): Promise<unknown> {
-  const signal = AbortSignal.timeout(FETCH_MILLISECONDS)
-  const { status, body } = await fetch(withLoopbackAddress(url), { redirect: 'error', signal })
-  const tooLong = (): Error => new RangeError(`${url} answered more than 64 KiB`)
-  const bytes = await readBounded(body, MAX_ANSWER_BYTES, tooLong)
+  const limits = { milliseconds: FETCH_MILLISECONDS, maxBytes: MAX_ANSWER_BYTES }
+  const { status, text } = await fetchBounded(url, {}, limits)
   if (status !== 200) throw new Error(`${url} answered ${String(status)}`)
-  return JSON.parse(bytes.toString())
-}
-
-/** Replaces `localhost` in an http URL by 127.0.0.1. The port at [::1] may belong to another user's process. */
-function withLoopbackAddress(text: string): URL {
-  const url = new URL(text)
-  if (url.protocol === 'http:' && url.hostname === 'localhost') url.hostname = '127.0.0.1'
-  return url
+  return JSON.parse(text)
 }
 
 /** Returns the published form of a key: its public half, with its thumbprint (RFC 7638) as `kid`. */

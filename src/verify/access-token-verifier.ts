@@ -1,5 +1,7 @@
 import { pureCurve } from '../adapters/curve-pure.js'
+import type { EndedSessionsOptions, WaitUntil } from '../adapters/ended-session-reader.js'
 import { RecentEntries } from '../caches.js'
+import type { IsSigned } from '../adapters/named-keys.js'
 import { DidAuthError } from '../errors.js'
 import type { DidAuthInfo } from '../express-types.js'
 import { assertInForce, MAX_ACCESS_TOKEN_BYTES, verifyAccessToken } from '../protocol/access-token.js'
@@ -8,6 +10,7 @@ import { addressOfDid, canonicalDid, isDid, isEthrDid } from '../protocol/did.js
 import { parseJwt } from '../protocol/jwt.js'
 import { parseHttpUrl } from '../protocol/parse-url.js'
 import { systemClock } from '../time.js'
+import { createEndedSessionReader } from './ended-sessions.js'
 import { createConfigError, createIssuerKeys, type IssuerResolver } from './issuer-keys.js'
 
 const SCHEME = /^(?:DIDAuth|Bearer) +([^ ]+)$/i
@@ -30,6 +33,12 @@ export interface VerifierOptions {
   cookiePrefix?: '' | '__Host-' | '__Secure-' | undefined
   /** Further origins whose pages may make unsafe requests with cookies. The origin of `audience` always may. */
   trustedOrigins?: readonly string[] | undefined
+  /**
+   * Whether to refuse tokens of sessions that were logged out or revoked, about 2 s after that. The service publishes
+   * their list (option `endedSessions` of `setupDidAuth`). `true` sets the defaults. Default: tokens are valid until
+   * their `exp`.
+   */
+  endedSessions?: boolean | EndedSessionsOptions | undefined
   /** Clock of the verifier, for tests. Default: the clock of this machine. */
   clock?: { nowSeconds(): number } | undefined
 }
@@ -49,23 +58,28 @@ export interface VerifiedToken extends DidAuthInfo {
 
 /** Verifier of the access tokens of one service. */
 export interface AccessTokenVerifier {
-  /** Verifies a token. @throws DidAuthError ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED; with a resolver ERR_RESOLVER */
+  /**
+   * Verifies a token.
+   * @throws DidAuthError ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED; with a resolver ERR_RESOLVER; with
+   * `endedSessions` ERR_SESSION_ENDED, ERR_ENDED_SESSIONS
+   */
   (token: unknown): Promise<VerifiedToken>
   /**
    * Verifies the access token of a request, from the header `Authorization` (`DIDAuth` or `Bearer`), else from the
    * service's cookie.
    *
+   * @param context - `waitUntil` keeps a fetch of ended sessions alive after the response, as Workers need
    * @throws DidAuthError as above; also ERR_ACCESS_TOKEN_MISSING, ERR_DUPLICATE_COOKIE, ERR_CROSS_ORIGIN
    */
-  request(request: TokenRequest): Promise<VerifiedToken>
+  request(request: TokenRequest, context?: { waitUntil?: WaitUntil | undefined }): Promise<VerifiedToken>
   readonly audience: string
 }
 
 /**
  * Creates a verifier of access tokens for other services. The tokens are those that a service of this package issues.
  *
- * It runs in Node, Workers and browsers, and makes no network request unless you give a `resolver`. It does not know
- * about sessions: after a logout, a token stays valid until its `exp`.
+ * It runs in Node, Workers and browsers, and makes no network request unless you give `resolver` or `endedSessions`.
+ * Without `endedSessions`, a token stays valid until its `exp`, also after a logout.
  *
  * @throws DidAuthError ERR_CONFIG
  * @example
@@ -95,7 +109,14 @@ export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifi
     throw new DidAuthError('ERR_ACCESS_TOKEN', { reason: { check: 'iss', expected: dids } })
   }
 
-  const verify = async (token: unknown): Promise<VerifiedToken> => {
+  const findKeys = async (): Promise<IsSigned> => {
+    const checks = await Promise.all(issuers.map(({ keysNow }) => keysNow()))
+    return (hash, signature) => checks.some((isSigned) => isSigned(hash, signature))
+  }
+  const publisher = { issuers: issuers.map(({ did }) => did), audience, clock, findKeys }
+  const endedSessions = createEndedSessionReader(options.endedSessions, publisher)
+
+  const verifyToken = async (token: unknown): Promise<VerifiedToken> => {
     const { did: serviceDid, keysNow } = findIssuer(token)
     const isSigned = await keysNow()
     const now = clock.nowSeconds()
@@ -114,8 +135,16 @@ export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifi
     if (typeof token === 'string') verified.set(token, user)
     return user
   }
-  const verifyRequest = async (request: TokenRequest): Promise<VerifiedToken> => verify(readToken(request, cookieRule))
-  return Object.assign(verify, { request: verifyRequest, audience })
+  const verify = async (token: unknown, waitUntil?: WaitUntil): Promise<VerifiedToken> => {
+    const user = await verifyToken(token)
+    await endedSessions?.assertActive(user.sessionId, waitUntil)
+    return user
+  }
+  return Object.assign((token: unknown) => verify(token), {
+    request: async (request: TokenRequest, { waitUntil }: { waitUntil?: WaitUntil | undefined } = {}) =>
+      verify(readToken(request, cookieRule), waitUntil),
+    audience
+  })
 }
 
 /** Name of the cookie with the access token, and origins whose pages may send it in unsafe requests. */

@@ -1,0 +1,193 @@
+import { DidAuthError } from '../errors.js'
+import type { Clock, Logger } from '../ports.js'
+import type { Curve } from '../protocol/curve.js'
+import {
+  computeSessionTag,
+  ENDED_LIST_SECONDS,
+  MAX_ENDED_LIST_BYTES,
+  verifyEndedSessions
+} from '../protocol/ended-sessions.js'
+import type { EndedSessionList } from '../protocol/ended-sessions.js'
+import { waitAtMost } from '../time.js'
+import { describeFetchError, fetchBounded } from './fetch-bounded.js'
+
+/** Time limit of a fetch, and of the wait of one request. */
+const LIMIT_MILLISECONDS = 3_000
+/** Maximum number of stored tags, about 100 MB. A longer list counts as stale. */
+const MAX_TAGS = 1_000_000
+/** Maximum number of lists that one poll fetches. */
+const MAX_LISTS_PER_POLL = 100
+
+/** Keeps work alive after the response, as `ctx.waitUntil` of Cloudflare Workers does. */
+export type WaitUntil = (work: Promise<unknown>) => void
+
+/** Options for the list of ended sessions. */
+export interface EndedSessionsOptions {
+  /** URL of the list. Default: `ended_sessions_uri` in the discovery document of the issuer. */
+  url?: string | undefined
+  /** Age in seconds from which a request starts a new fetch in the background. Default 2. */
+  pollSeconds?: number | undefined
+  /** Age in seconds from which the list is stale. Default 30. */
+  maxStaleSeconds?: number | undefined
+  /** Answer to requests while the list is stale: 503 (`refuse`, default), or as if no session had ended (`accept`). */
+  whenStale?: 'accept' | 'refuse' | undefined
+  /** Keeps a fetch alive after the response; Workers need it. Default: a stale list is awaited. */
+  waitUntil?: WaitUntil | undefined
+}
+
+/** Publisher of a list. */
+export interface EndedSessionsSource {
+  /** URL without the query. */
+  url: string
+  /** DIDs that may sign the list. */
+  issuers: readonly string[]
+  audience: string
+  /** Verifies signatures of these DIDs; `verify` ignores the public key. */
+  curve: Pick<Curve, 'sha256' | 'verify'>
+}
+
+/** Dependencies of a reader. */
+export interface EndedSessionReaderParts {
+  clock: Clock
+  logger: Pick<Logger, 'warn'>
+  /** Hash of session ids. */
+  curve: Pick<Curve, 'sha256'>
+  /** Finds the publisher. A rejection counts as a list that is unavailable. */
+  findSource: () => Promise<EndedSessionsSource>
+}
+
+/**
+ * Reader of the list of ended sessions of one service. It has no timer: a request starts a fetch when the last one is
+ * `pollSeconds` old. Tags are only added; they are dropped after twice the period of the first list, when the access
+ * tokens of their sessions have expired.
+ */
+export class EndedSessionReader {
+  readonly #parts: EndedSessionReaderParts
+  readonly #pollSeconds: number
+  readonly #maxStaleSeconds: number
+  readonly #whenStale: 'accept' | 'refuse'
+  readonly #waitUntil: WaitUntil | undefined
+  /** Tags of this period and of the period before. */
+  #tags = new Set<string>()
+  #earlierTags = new Set<string>()
+  #periodSeconds = Infinity
+  #periodBeganAt = -Infinity
+  #last: { list: EndedSessionList; url: string; etag: string | null } | undefined
+  /** Time at which the last accepted list was known to be current. */
+  #freshAtSeconds = -Infinity
+  #polledAtSeconds = -Infinity
+  #poll: Promise<void> | undefined
+  #hasWarned = false
+
+  constructor(parts: EndedSessionReaderParts, options: EndedSessionsOptions = {}) {
+    const { pollSeconds = 2, maxStaleSeconds = 30, whenStale = 'refuse', waitUntil } = options
+    this.#parts = parts
+    this.#pollSeconds = pollSeconds
+    this.#maxStaleSeconds = maxStaleSeconds
+    this.#whenStale = whenStale
+    this.#waitUntil = waitUntil
+  }
+
+  /**
+   * Asserts that a session has not ended. Returns at once while the list is fresh.
+   * @param sessionId - `sid` of a verified token; a token without it is accepted
+   * @throws DidAuthError ERR_SESSION_ENDED; ERR_ENDED_SESSIONS if the list is stale and `whenStale` is `refuse`
+   */
+  assertActive(sessionId: string | undefined, waitUntil = this.#waitUntil): Promise<void> | undefined {
+    if (sessionId === undefined) return undefined
+    const now = this.#parts.clock.nowSeconds()
+    const poll = this.#isPollDue(now) ? this.#startPoll(now) : this.#poll
+    if (poll !== undefined) waitUntil?.(poll)
+    this.#assertNotListed(sessionId)
+    return this.#isStale(now) ? this.#assertAfter(poll, sessionId) : undefined
+  }
+
+  async #assertAfter(poll: Promise<void> | undefined, sessionId: string): Promise<void> {
+    await waitAtMost(LIMIT_MILLISECONDS, poll)
+    const isStale = this.#isStale(this.#parts.clock.nowSeconds())
+    if (isStale && this.#whenStale === 'refuse') throw new DidAuthError('ERR_ENDED_SESSIONS', { retryAfterSeconds: 2 })
+    if (isStale) this.#warnOnce('the list of ended sessions is unavailable: logged out sessions are accepted')
+    this.#assertNotListed(sessionId)
+  }
+
+  #assertNotListed(sessionId: string): void {
+    if (this.#tags.size + this.#earlierTags.size === 0) return
+    const tag = computeSessionTag(this.#parts.curve, sessionId)
+    if (this.#tags.has(tag) || this.#earlierTags.has(tag)) throw new DidAuthError('ERR_SESSION_ENDED')
+  }
+
+  #isStale(now: number): boolean {
+    const isFull = this.#tags.size + this.#earlierTags.size > MAX_TAGS
+    return isFull || Math.abs(now - this.#freshAtSeconds) > this.#maxStaleSeconds
+  }
+
+  /** Whether to start a poll. In Workers, a fetch of another request may have been cancelled: it is not waited for. */
+  #isPollDue(now: number): boolean {
+    const age = Math.abs(now - this.#polledAtSeconds)
+    return age >= this.#pollSeconds && (this.#poll === undefined || age * 1000 > LIMIT_MILLISECONDS)
+  }
+
+  #startPoll(now: number): Promise<void> {
+    this.#polledAtSeconds = now
+    const poll = this.#readLists()
+      .catch((error: unknown) => {
+        this.#warnOnce('the list of ended sessions could not be fetched', describeFetchError(error))
+      })
+      .finally(() => {
+        if (this.#poll === poll) this.#poll = undefined
+      })
+    return (this.#poll = poll)
+  }
+
+  async #readLists(): Promise<void> {
+    const source = await this.#parts.findSource()
+    for (let count = 0; count < MAX_LISTS_PER_POLL; count += 1) {
+      const before = this.#last?.list.until
+      await this.#readList(source)
+      const list = this.#last?.list
+      if (list?.more !== true || list.until === before) return
+    }
+  }
+
+  /** Fetches the list of what ended since the last one. @throws Error if it has to be ignored */
+  async #readList({ url: listUrl, curve, issuers, audience }: EndedSessionsSource): Promise<void> {
+    const lastUntil = this.#last?.list.until
+    const url = lastUntil === undefined ? listUrl : `${listUrl}?after=${String(lastUntil)}`
+    const etag = this.#last?.url === url ? this.#last.etag : null
+    const headers: Record<string, string> = etag === null ? {} : { 'If-None-Match': etag }
+    const limits = { milliseconds: LIMIT_MILLISECONDS, maxBytes: MAX_ENDED_LIST_BYTES }
+    const answer = await fetchBounded(url, { headers, cache: 'no-store' }, limits)
+    const now = this.#parts.clock.nowSeconds()
+    if (answer.status === 304 && etag !== null && this.#last !== undefined) {
+      this.#freshAtSeconds = Math.min(now, this.#last.list.exp)
+      return
+    }
+    if (answer.status !== 200) throw new Error(`${url} answered ${String(answer.status)}`)
+    const expected = { issuers, audience, after: lastUntil, lastUntil, nowSeconds: now }
+    const list = verifyEndedSessions(curve, answer.text, expected)
+    if (list === undefined) throw new Error(`${url} answered an invalid list`)
+    this.#add(list, now)
+    this.#last = { list, url, etag: answer.headers.get('etag') }
+    if (list.more) return
+    this.#freshAtSeconds = now
+    this.#hasWarned = false
+  }
+
+  #add(list: EndedSessionList, now: number): void {
+    if (this.#last === undefined) {
+      this.#periodSeconds = Math.max(list.exp - list.after, ENDED_LIST_SECONDS)
+      this.#periodBeganAt = now
+    } else if (now - this.#periodBeganAt >= this.#periodSeconds) {
+      this.#earlierTags = this.#tags
+      this.#tags = new Set()
+      this.#periodBeganAt = now
+    }
+    for (const tag of list.ended) this.#tags.add(tag)
+  }
+
+  #warnOnce(message: string, reason?: string): void {
+    if (this.#hasWarned) return
+    this.#hasWarned = true
+    this.#parts.logger.warn({ event: 'ended-sessions', ...(reason !== undefined && { reason }) }, message)
+  }
+}

@@ -1,0 +1,83 @@
+import type { Curve } from './curve.js'
+import { isSignedBy, parseJwt } from './jwt.js'
+
+/** Maximum length of a list, in bytes. A list of {@link MAX_ENDED_PER_LIST} sessions has about 190 KiB. */
+export const MAX_ENDED_LIST_BYTES = 512 * 1024
+
+/** Number of sessions after which a list ends, at the next full second. */
+export const MAX_ENDED_PER_LIST = 10_000
+
+/** `typ` of a list, which no token has. */
+export const ENDED_LIST_TYPE = 'ended-sessions+jwt'
+
+/** Validity of a list, in seconds. */
+export const ENDED_LIST_SECONDS = 60
+
+/** Time by which `until` may go back from one list to the next, in seconds: clocks of instances differ. */
+const MAX_STEP_BACK_SECONDS = 30
+
+const TAG = /^[A-Za-z0-9_-]{16}$/
+
+/** List of sessions that were logged out or revoked in a period. */
+export interface EndedSessionList {
+  /** Beginning of the period, in seconds since the Unix epoch. */
+  after: number
+  /** End of the period. The next request asks for what came after it. */
+  until: number
+  /** Time from which the list is not accepted any more. */
+  exp: number
+  /** Whether sessions that ended after `until` are left to the next list. */
+  more: boolean
+  /** Tags of the sessions, see {@link computeSessionTag}. */
+  ended: readonly string[]
+}
+
+/** Computes the tag of a session in a list: the first 12 bytes of SHA-256 of its id, as 16 characters of base64url. */
+export function computeSessionTag(curve: Pick<Curve, 'sha256'>, sessionId: string): string {
+  const bytes = curve.sha256(sessionId).subarray(0, 12)
+  return btoa(String.fromCharCode(...bytes)).replace(/[+/]/g, (letter) => (letter === '+' ? '-' : '_'))
+}
+
+/** Expected values for verifying a list. */
+export interface EndedListExpectation {
+  /** DID of the service that publishes the list. */
+  issuers: readonly string[]
+  /** `serviceUrl` of that service. */
+  audience: string
+  /** Time from which the reader needs the list; undefined if it needs the whole list. */
+  after: number | undefined
+  /** `until` of the last accepted list; undefined for the first one. */
+  lastUntil: number | undefined
+  nowSeconds: number
+}
+
+/**
+ * Verifies a list: form, header, claims, times, signature, in this order.
+ * @param curve - `verify` decides about the issuer's key, and ignores its third argument
+ * @returns undefined for a list that a reader must ignore
+ */
+export function verifyEndedSessions(
+  curve: Pick<Curve, 'sha256' | 'verify'>,
+  jwt: unknown,
+  { issuers, audience, after: requestedAfter, lastUntil = -Infinity, nowSeconds }: EndedListExpectation
+): EndedSessionList | undefined {
+  const parsed = parseJwt(jwt, MAX_ENDED_LIST_BYTES)
+  if (parsed === undefined) return undefined
+  const { alg, typ, ...otherFields } = parsed.header
+  if (alg !== 'ES256K' || typ !== ENDED_LIST_TYPE || Object.keys(otherFields).length > 0) return undefined
+  const { iss, aud, exp, after, until, more, ended } = parsed.payload
+  if (typeof iss !== 'string' || !issuers.includes(iss) || aud !== audience) return undefined
+  if (!isTime(exp) || !isTime(after) || !isTime(until) || typeof more !== 'boolean' || !isTagList(ended))
+    return undefined
+  if (nowSeconds >= exp || after > (requestedAfter ?? Infinity)) return undefined
+  if (until < after || until < lastUntil - MAX_STEP_BACK_SECONDS) return undefined
+  return isSignedBy(curve, parsed, new Uint8Array()) ? { after, until, exp, more, ended } : undefined
+}
+
+function isTime(value: unknown): value is number {
+  return Number.isSafeInteger(value)
+}
+
+function isTagList(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((tag) => typeof tag === 'string' && TAG.test(tag))
+}
