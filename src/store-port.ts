@@ -16,6 +16,8 @@ export interface NewSession {
   tokenClaims: JsonObject | undefined
   nowSeconds: number
   expiresAtSeconds: number
+  /** {@link EndRecord} of the sessions that the store deletes to make room, if they are active. */
+  listUntilSeconds?: EndRecord
 }
 
 /** The exchange of a refresh token for the next one. */
@@ -25,6 +27,21 @@ export interface Rotation extends PresentedRefreshToken {
   /** Claims that replace those of the session. */
   tokenClaims: JsonObject | undefined
   nextExpiresAtSeconds: number
+  /** {@link EndRecord} of the session, if the rotation revokes it. */
+  listUntilSeconds?: EndRecord
+}
+
+/**
+ * Time in seconds until which `listEndedSessions` lists a session that ends. The store records the end in the same
+ * transaction, because the record outlives the session. Undefined: the end is not recorded.
+ */
+export type EndRecord = number | undefined
+
+/** Record of a session that was logged out, revoked, or deleted while it was active. */
+export interface EndedSession {
+  sessionId: string
+  /** Time of the caller that ended the session. */
+  endedAtSeconds: number
 }
 
 /** Sessions and their refresh tokens. */
@@ -48,16 +65,32 @@ export interface SessionStore {
    */
   rotateRefreshToken(rotation: Rotation): Promise<RefreshVerdict>
   /** Ends an active session, and stores the state. @returns whether it was active */
-  endSession(service: string, sessionId: string, state: 'loggedOut' | 'revoked', nowSeconds: number): Promise<boolean>
+  endSession(
+    service: string,
+    sessionId: string,
+    state: 'loggedOut' | 'revoked',
+    nowSeconds: number,
+    listUntilSeconds?: EndRecord
+  ): Promise<boolean>
   /**
    * Revokes a user's active sessions. A session that is created at the same time may stay active: refuse the user's
    * logins first. After a rejection it is unknown whether the sessions were revoked: call it again.
    *
    * @returns number of revoked sessions
    */
-  revokeSessions(service: string, canonicalDid: string, nowSeconds: number): Promise<number>
+  revokeSessions(
+    service: string,
+    canonicalDid: string,
+    nowSeconds: number,
+    listUntilSeconds?: EndRecord
+  ): Promise<number>
   /** Lists a user's active sessions, the newest first. */
   listSessions(service: string, canonicalDid: string, nowSeconds: number): Promise<Session[]>
+  /**
+   * Lists the recorded ends at or after a time, in the order of their times. If there are more than `limit`, the list
+   * ends with the second of number `limit`, and has all of that second. Optional: `endedSessions` needs it.
+   */
+  listEndedSessions?(service: string, sinceSeconds: number, limit: number): Promise<EndedSession[]>
 }
 
 /** Key of the challenge uses of one user in one window of one service. */

@@ -1,0 +1,99 @@
+import { RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
+import { computeSessionTag, ENDED_LIST_SECONDS, ENDED_LIST_TYPE, MAX_ENDED_PER_LIST } from '../protocol/ended-sessions.js'
+import type { Parts } from './parts.js'
+
+/** Time for which a session is still listed after the expiry of its last token, in seconds. */
+const MARGIN_SECONDS = 60
+/** Age from which an unchanged list is signed again, in seconds. It is below the validity of a list. */
+const RENEWAL_SECONDS = 20
+/** Time by which a list begins before `after`, in seconds: a write may be committed later than its time says. */
+const OVERLAP_SECONDS = 20
+/** Difference between the clocks of two instances that no list misses, in seconds. */
+const MIN_CLOCK_DIFFERENCE_SECONDS = 10
+/** Step in which lists begin, in seconds, and the maximum number of steps: so there are few different lists. */
+const [MIN_STEP_SECONDS, MAX_STEPS] = [60, 30]
+
+type PublishParts = Pick<Parts, 'settings' | 'clock' | 'curve' | 'store' | 'serviceKey' | 'deadline'>
+
+/** A signed list of ended sessions. */
+export interface PublishedList {
+  jwt: string
+  /** Changes with each signature. */
+  etag: string
+}
+
+/** A signed list, and the values that decide whether it is signed again. */
+interface CachedList extends PublishedList {
+  entries: string
+  signedAtSeconds: number
+  until: number
+  more: boolean
+}
+
+/**
+ * Returns the time for which an ended session is listed, in seconds: the longest life of its tokens, and 60 s.
+ * @param settings - `accessTokenSeconds`; tokens for other services live 300 s
+ */
+export function computeListedSeconds({ accessTokenSeconds }: { readonly accessTokenSeconds: number }): number {
+  return Math.max(accessTokenSeconds, RESOURCE_TOKEN_SECONDS) + MARGIN_SECONDS
+}
+
+/** Lists of ended sessions. Each is read and signed at most once per second, however many services ask for it. */
+export class EndedSessionLists {
+  /** Lists by the time at which they begin. */
+  readonly #lists = new Map<number, { list: Promise<CachedList>; readAtSeconds: number }>()
+
+  /**
+   * Returns the list of sessions that ended after a time, with an overlap before it. It has about 10,000 sessions at
+   * most, and then ends at a full second.
+   * @param after - seconds since the Unix epoch; undefined: all sessions that are still listed
+   * @throws DidAuthError ERR_STORE, ERR_SIGNER
+   */
+  async publish(parts: PublishParts, after: number | undefined): Promise<PublishedList> {
+    const { settings, clock } = parts
+    const now = clock.nowSeconds()
+    const listedSeconds = computeListedSeconds(settings)
+    const step = Math.max(MIN_STEP_SECONDS, Math.ceil(listedSeconds / MAX_STEPS))
+    const oldest = now - listedSeconds
+    const overlap = OVERLAP_SECONDS + Math.max(MIN_CLOCK_DIFFERENCE_SECONDS, settings.refreshReuseGraceSeconds)
+    const roundDown = (seconds: number): number => Math.floor(seconds / step) * step
+    for (const begin of this.#lists.keys()) if (begin < oldest - step - overlap) this.#lists.delete(begin)
+    if (after === undefined || after <= oldest) return this.#read(parts, roundDown(oldest), now)
+    const list = await this.#read(parts, roundDown(Math.min(after, now)) - overlap, now)
+    // So many sessions ended in the overlap that a reader would ask for the same list again.
+    return list.more && list.until <= after ? this.#read(parts, after, now) : list
+  }
+
+  #read(parts: PublishParts, begin: number, now: number): Promise<CachedList> {
+    const previous = this.#lists.get(begin)
+    if (previous?.readAtSeconds === now) return previous.list
+    const list = (previous?.list ?? Promise.resolve(undefined))
+      .catch(() => undefined)
+      .then((cached) => signList(parts, begin, now, cached))
+    this.#lists.set(begin, { list, readAtSeconds: now })
+    list.catch(() => {
+      if (this.#lists.get(begin)?.list === list) this.#lists.delete(begin)
+    })
+    return list
+  }
+}
+
+/** Reads the sessions that ended from `begin` on. If they are those of a list of less than 20 s, returns that list. */
+async function signList(
+  parts: PublishParts,
+  begin: number,
+  now: number,
+  cached: CachedList | undefined
+): Promise<CachedList> {
+  const { settings, curve, store, serviceKey, deadline } = parts
+  const sessions = (await store.listEndedSessions?.(settings.serviceUrl, begin, MAX_ENDED_PER_LIST)) ?? []
+  const more = sessions.length >= MAX_ENDED_PER_LIST
+  const ended = [...new Set(sessions.map(({ sessionId }) => computeSessionTag(curve, sessionId)))]
+  const entries = ended.join()
+  if (cached?.entries === entries && cached.more === more && now - cached.signedAtSeconds < RENEWAL_SECONDS) return cached
+  const until = more ? (sessions.at(-1)?.endedAtSeconds ?? now) : now
+  const { serviceDid: iss, serviceUrl: aud } = settings
+  const payload = { iss, aud, iat: now, exp: now + ENDED_LIST_SECONDS, after: begin, until, more, ended }
+  const jwt = await serviceKey.issueJwt(payload, deadline, ENDED_LIST_TYPE)
+  return { jwt, etag: `"${computeSessionTag(curve, jwt)}"`, entries, signedAtSeconds: now, until, more }
+}
