@@ -47,8 +47,8 @@ export type Signer = (
 export interface ServiceKey {
   /** Returns the uncompressed public key, 65 bytes. @throws DidAuthError ERR_SIGNER */
   publicKey(): Promise<Uint8Array>
-  /** Signs a JWT with ES256K. @throws DidAuthError ERR_SIGNER */
-  issueJwt(payload: JsonObject & { iss: string; iat: number }, deadline: Deadline): Promise<string>
+  /** Signs a JWT with ES256K. @param typ - default `JWT` @throws DidAuthError ERR_SIGNER */
+  issueJwt(payload: JsonObject & { iss: string; iat: number }, deadline: Deadline, typ?: string): Promise<string>
 }
 
 /** Any did-resolver `Resolvable`. */
@@ -273,7 +273,7 @@ export interface SecurityEvent {
 /** Receives each {@link SecurityEvent}. If it throws, the error is logged and no request fails. */
 export type OnSecurityEvent = (event: SecurityEvent) => unknown
 
-export { storeVerbs } from './store-port.js'
+export { optionalVerbs, storeVerbs } from './store-port.js'
 export type { Curve }
 export type * from './store-port.js'
 export type { Deadline } from './time.js'

@@ -178,6 +178,9 @@ export const storeVerbs = {
   quotas: ['chargeQuota']
 } as const satisfies Record<string, readonly (keyof Store)[]>
 
+/** Verbs of sessions that a store may lack. */
+export const optionalVerbs = ['listEndedSessions'] as const satisfies readonly (keyof SessionStore)[]
+
 /** Name of a part of a store. */
 export type StorePart = keyof typeof storeVerbs
 

@@ -96,13 +96,14 @@ const didJwt = createLazy(() => import('did-jwt'))
 /** Issues a payload as an ES256K JWT by did-jwt. The payload needs an `iat`, or did-jwt would add one by its clock. */
 export async function issueJwt(
   payload: JsonObject & { iss: string; iat: number },
-  sign: (data: string) => Promise<Uint8Array>
+  sign: (data: string) => Promise<Uint8Array>,
+  typ = 'JWT'
 ): Promise<string> {
   const { createJWT } = await didJwt()
   // did-jwt passes only text to signers, although their type allows bytes.
   const signer = async (data: string | Uint8Array): Promise<string> =>
     Buffer.from(await sign(String(data))).toString('base64url')
-  return createJWT(payload, { issuer: payload.iss, signer }, { alg: 'ES256K', typ: 'JWT' })
+  return createJWT(payload, { issuer: payload.iss, signer }, { alg: 'ES256K', typ })
 }
 
 interface SignerParts {
@@ -188,5 +189,5 @@ export function createServiceKey(parts: SignerParts, signer: Signer, serviceDid:
     throw createError(new Error("the signature does not match the signer's previous key"))
   }
 
-  return { publicKey, issueJwt: (payload, deadline) => issueJwt(payload, (data) => sign(data, deadline)) }
+  return { publicKey, issueJwt: (payload, deadline, typ) => issueJwt(payload, (data) => sign(data, deadline), typ) }
 }

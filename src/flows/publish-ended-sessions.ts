@@ -1,5 +1,10 @@
 import { RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
-import { computeSessionTag, ENDED_LIST_SECONDS, ENDED_LIST_TYPE, MAX_ENDED_PER_LIST } from '../protocol/ended-sessions.js'
+import {
+  computeSessionTag,
+  ENDED_LIST_SECONDS,
+  ENDED_LIST_TYPE,
+  MAX_ENDED_PER_LIST
+} from '../protocol/ended-sessions.js'
 import type { Parts } from './parts.js'
 
 /** Time for which a session is still listed after the expiry of its last token, in seconds. */
@@ -90,7 +95,8 @@ async function signList(
   const more = sessions.length >= MAX_ENDED_PER_LIST
   const ended = [...new Set(sessions.map(({ sessionId }) => computeSessionTag(curve, sessionId)))]
   const entries = ended.join()
-  if (cached?.entries === entries && cached.more === more && now - cached.signedAtSeconds < RENEWAL_SECONDS) return cached
+  if (cached?.entries === entries && cached.more === more && now - cached.signedAtSeconds < RENEWAL_SECONDS)
+    return cached
   const until = more ? (sessions.at(-1)?.endedAtSeconds ?? now) : now
   const { serviceDid: iss, serviceUrl: aud } = settings
   const payload = { iss, aud, iat: now, exp: now + ENDED_LIST_SECONDS, after: begin, until, more, ended }

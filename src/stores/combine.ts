@@ -20,6 +20,7 @@ export function combineStores({ sessions, challengeUses, quotas }: StoreParts): 
   const parts = [...new Set<StoreLifecycle>([sessions, challengeUses, quotas])]
   const combined: Store = {
     ...forwardVerbs('sessions', sessions),
+    ...(sessions.listEndedSessions && { listEndedSessions: sessions.listEndedSessions.bind(sessions) }),
     ...forwardVerbs('challengeUses', challengeUses),
     ...forwardVerbs('quotas', quotas),
     async ping() {

@@ -1,5 +1,5 @@
 import { DidAuthError } from '../errors.js'
-import { storeVerbs, type Store } from '../ports.js'
+import { optionalVerbs, storeVerbs, type Store } from '../ports.js'
 import { noDeadline, type Deadline } from '../time.js'
 import { limitMilliseconds } from '../time-limits.js'
 
@@ -12,8 +12,10 @@ const RETRY_AFTER_SECONDS = 5
  */
 export function limitStoreTime(store: Store): (deadline?: Deadline) => Store {
   const expired = (): Error => new Error('the store took too long')
-  const methods = [...Object.values(storeVerbs).flat(), 'ping' as const].map((name) => {
-    const run = store[name].bind(store) as (...args: unknown[]) => Promise<unknown>
+  const names = [...Object.values(storeVerbs).flat(), 'ping' as const, ...optionalVerbs]
+  const methods = names.flatMap((name) => {
+    const run = store[name]?.bind(store) as ((...args: unknown[]) => Promise<unknown>) | undefined
+    if (run === undefined) return []
     async function call(this: { deadline: Deadline }, ...args: unknown[]): Promise<unknown> {
       try {
         return await this.deadline.within(limitMilliseconds.storeVerb / 1000, run.bind(undefined, ...args), expired)
@@ -22,7 +24,7 @@ export function limitStoreTime(store: Store): (deadline?: Deadline) => Store {
         throw new DidAuthError('ERR_STORE', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
       }
     }
-    return [name, call]
+    return [[name, call]]
   })
   // The stores of all requests share these methods through their prototype.
   const bounded = { ...Object.fromEntries(methods), close: () => store.close() } as Store
