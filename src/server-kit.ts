@@ -31,7 +31,7 @@ export type { ErrorAnswererOptions, FailedRequest } from './http/answer-error.js
 export type { HttpAnswer, HttpRequest, RequestHeaders } from './http-messages.js'
 export type { RefusalReason } from './errors.js'
 export { findErrorCode, type ErrorAnswer, type ErrorAnswerOptions } from './error-answer.js'
-export type { Clock, Logger, QuotaCharge, QuotaStore, ResourceIssuer } from './ports.js'
+export type { Clock, EthrNetwork, Logger, QuotaCharge, QuotaStore, ResourceIssuer } from './ports.js'
 
 // Rules of options that are also rules of variables.
 export { defaultNetworks } from './config/options.js'

@@ -115,7 +115,8 @@ export class ServiceUnderTest {
       headers: { ...type, ...(Cookie !== '' && { Cookie }), ...headers },
       ...(text !== undefined && { body: text })
     })
-    const responseText = await readBoundedText(response, `${method} ${path}`)
+    const tooLong = (): Error => new Error(`${method} ${path} answered with more than 1 MiB`)
+    const responseText = new TextDecoder().decode(await readBounded(response.body, MAX_ANSWER_BYTES, tooLong))
     const isJson = /^application\/(?:[\w.]+\+)?json\b/i.test(response.headers.get('content-type') ?? '')
     const json = isJson ? parseObject(responseText) : {}
     const { status, headers: responseHeaders } = response
@@ -242,12 +243,6 @@ export class ServiceUnderTest {
   logOut(session: Session, headers: Record<string, string> = {}): Promise<Exchange> {
     return this.post(this.paths.logout, {}, { ...createCredentials(session), ...headers })
   }
-}
-
-/** Reads the body of a response as text. @throws Error if it is larger than 1 MiB */
-export async function readBoundedText({ body }: Response, request: string): Promise<string> {
-  const tooLong = (): Error => new Error(`${request} answered with more than 1 MiB`)
-  return new TextDecoder().decode(await readBounded(body, MAX_ANSWER_BYTES, tooLong))
 }
 
 /** Reads the tokens of a response from its body or its cookies. Undefined if it has none. */

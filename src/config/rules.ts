@@ -92,12 +92,14 @@ export const acceptList = (
   holds: (value) => Array.isArray(value) && value.length >= least && value.length <= most && value.every(holds),
   remedy
 })
+/** Whether a value is printable ASCII without space, quote and backslash. */
 export const isPrintable = (value: unknown): boolean =>
   typeof value === 'string' && /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(value)
 export const isNamedKey = (value: unknown): boolean => isDid(value) && isEthrDid(value)
 export const isUrl = (value: unknown): boolean => typeof value === 'string' && parseHttpUrl(value) !== undefined
 export const parseOrigin = (value: unknown): string | undefined =>
   typeof value === 'string' ? parseUrl(value)?.origin : undefined
+/** Whether a value is an origin as browsers spell it. */
 export const isOrigin = (value: unknown): boolean => typeof value === 'string' && parseOrigin(value) === value
 /** Whether a value is a host as browsers spell it: without user, and without the default port of https. */
 export const isHost = (value: unknown): boolean =>

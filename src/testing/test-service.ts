@@ -6,9 +6,10 @@ import { consoleLogger } from '../adapters/reports.js'
 import { systemClock } from '../time.js'
 import type { Clock, Logger, Signer } from '../ports.js'
 import { createAccessTokenPayload } from '../protocol/access-token.js'
+import { ethrDid } from '../protocol/did.js'
 import type { JsonObject } from '../protocol/json.js'
 import { parseSignerOutput } from '../protocol/personal-sign.js'
-import { createDid, deriveWalletKey } from './wallet.js'
+import { deriveWalletKey } from './wallet.js'
 
 /** Service of a token by {@link accessTokenFor}: some options of `setupDidAuth`. */
 export interface TokenService {
@@ -68,7 +69,7 @@ export function testConfig(): TestConfig {
   return {
     challengeSecret: bytesToHex(pureCurve.sha256('the challenge secret of a test')),
     serviceUrl: 'http://localhost:3000',
-    serviceDid: createDid('rsk', address),
+    serviceDid: ethrDid('rsk', address),
     serviceSigner: es256kSigner(privateKey),
     maxRequestsPerTimeSlot: Infinity,
     logger: quietLogger

@@ -1,6 +1,7 @@
 import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import { pureCurve } from '../adapters/curve-pure.js'
 import { addressOfPublicKey } from '../protocol/curve.js'
+import { ethrDid } from '../protocol/did.js'
 
 export interface WalletOptions {
   /** Answer to `eth_chainId`. Default 30, Rootstock. */
@@ -73,7 +74,7 @@ export class TestWallet {
 
   /** The DID of the account: `did:ethr:<network>:<address>`. */
   get did(): string {
-    return createDid(this.network, this.address)
+    return ethrDid(this.network, this.address)
   }
 
   /** `0x` and 64 hexadecimal digits. Use it only in tests, because anyone can compute it from the seed. */
@@ -222,9 +223,4 @@ function createWalletInfo(seed: string): WalletInfo {
   const hex = bytesToHex(pureCurve.sha256(`name of a test's wallet: ${seed}`))
   const uuid = [hex.slice(0, 8), hex.slice(8, 12), `4${hex.slice(13, 16)}`, `a${hex.slice(17, 20)}`, hex.slice(20, 32)]
   return { uuid: uuid.join('-'), name: seed, icon: ICON, rdns: `example.wallet-${hex.slice(32, 40)}` }
-}
-
-/** Creates the DID of an address on a network, which is empty for Ethereum. */
-export function createDid(network: string, address: string): string {
-  return ['did:ethr', network, address].filter(Boolean).join(':')
 }

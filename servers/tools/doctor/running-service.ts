@@ -12,6 +12,7 @@ import { runChecks, change, note, type Finding, type Findings } from './finding.
 
 /** Time limit for all requests together, so that a silent service does not block the command. */
 const MAX_MILLISECONDS = 10_000
+const CLOCK_REMEDY = 'timedatectl set-ntp true (on the machine whose clock is wrong)'
 const PROXY_HEADERS = ['via', 'x-cache', 'cf-ray', 'x-served-by', 'x-amz-cf-id']
 const PROXY_SERVERS = /nginx|caddy|envoy|cloudflare|traefik|haproxy|apache|openresty|awselb/i
 
@@ -57,7 +58,7 @@ export async function checkService(
     ],
     async () => [checkRealm(readRealm(await service.refusedLogout()) ?? '', url)],
     async () => checkProxy(first, url, trustProxy),
-    () => findViolations(answerChecks.clock(service), createClockFinding),
+    () => findViolations(answerChecks.clock(service), (problem) => change('clock', problem, CLOCK_REMEDY)),
     () => hasNonces(service),
     () => checkReadiness(service),
     async () => [await checkIpfsPort(url.hostname)],
@@ -75,9 +76,6 @@ async function findViolations(check: Promise<unknown>, toFinding: (problem: stri
     throw error
   }
 }
-
-const createClockFinding = (problem: string): Finding =>
-  change('clock', problem, 'timedatectl set-ntp true (on the machine whose clock is wrong)')
 
 const trustLine = (origin: string): string => `trustedOrigins: ['${origin}'], or TRUSTED_ORIGINS=${origin}`
 
