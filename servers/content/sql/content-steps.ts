@@ -2,7 +2,7 @@ import { verb, type SqlRow } from 'express-did-auth/server-kit'
 import type { ContentInfo } from '../content-store.js'
 import { createStatements, type ContentDialect, type ContentQuery } from './content-dialect.js'
 import { listCids, toFoundContent, type ContentRow, type FoundContent } from './rows.js'
-import { MAX_ROW_BYTES, UPLOAD_NEEDED } from './stored-content.js'
+import { MAX_ROW_BYTES, UPLOAD_NEEDED } from './rows.js'
 /** Returns a condition: no entry and no file refers to the content of a row. */
 export const isUnused = (row: string): string => `NOT EXISTS (SELECT 1 FROM ~entries e WHERE e.cid = ${row}.cid)
   AND NOT EXISTS (SELECT 1 FROM ~files f WHERE f.cid = ${row}.cid)`

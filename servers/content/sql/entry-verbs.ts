@@ -7,7 +7,7 @@ import * as content from './content-steps.js'
 import { createHeldContentClause, FROM_STATE, STATE_COLUMNS } from './content-steps.js'
 import { isEntry, NO_LIST, toContentInfo, toEntry, toList, toListState, toUsage } from './rows.js'
 import type { ContentRow, Entry, ListedEntry, ListState } from './rows.js'
-import { UPLOAD_NEEDED, type UploadNeeded } from './stored-content.js'
+import { UPLOAD_NEEDED, type UploadNeeded } from './rows.js'
 /** Write of an entry, with the new content in the form of a table row. */
 export interface EntryRequest extends Omit<EntryWrite, 'content'> {
   readonly content: ContentRow

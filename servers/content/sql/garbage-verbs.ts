@@ -1,4 +1,5 @@
 import { verb } from 'express-did-auth/server-kit'
+import { limitMilliseconds } from '../../config/time-limits.js'
 import { createStatements, type ContentDialect, type ContentQuery } from './content-dialect.js'
 import * as content from './content-steps.js'
 import * as entries from './entry-verbs.js'
@@ -6,7 +7,7 @@ import { listCids, toEntry, toEntryPlace, toListState } from './rows.js'
 /** Rows in a batch. */
 const BATCH_ROWS = 100
 /** Age from which an unfinished upload is garbage. */
-const UPLOAD_SECONDS = 3_600
+const UPLOAD_SECONDS = limitMilliseconds.abandonedUpload / 1_000
 /** Maximum number of entries that one step of a takedown removes, so that it ends within the time limit of a verb. */
 const BATCH_ENTRIES = 1_000
 

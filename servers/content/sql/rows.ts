@@ -3,6 +3,13 @@ import type { SqlRow } from 'express-did-auth/server-kit'
 import type { ContentInfo, EntryPlace, PinTask, Usage } from '../content-store.js'
 import { computeCidFromLeaves } from '../unixfs-blocks.js'
 
+/** Maximum size of content that is stored in its row. Larger content is stored in an object. */
+export const MAX_ROW_BYTES = 65_536
+
+/** Result of a write whose object must be uploaded first. Only the object's name is stored, as garbage. */
+export const UPLOAD_NEEDED = { upload: true } as const
+export type UploadNeeded = typeof UPLOAD_NEEDED
+
 /** New content as a row, with its bytes if it is small, and otherwise with the name of its object. */
 export interface ContentRow extends ContentInfo {
   readonly leafHashes: Uint8Array
