@@ -41,7 +41,6 @@ export const garbageStatements = createStatements('garbage', (dialect: ContentDi
     deleteFile: 'DELETE FROM ~files WHERE cid = $1',
     // Only a damaged database contains entries without an owner.
     deleteLost: 'DELETE FROM ~entries WHERE cid = $1',
-    lockObject: `SELECT object FROM ~contents WHERE cid = $1 ${dialect.forUpdate}`,
     markContent: `INSERT INTO ~garbage (object, kind, since, byte_count)
         SELECT object, 'takedown', $2, byte_count FROM ~contents WHERE cid = $1 AND object IS NOT NULL
       ON CONFLICT (object) DO UPDATE SET kind = excluded.kind`,
@@ -103,7 +102,7 @@ export const takeDownStep = verb(
       await query(garbageStatements.deleteFile, [cid]),
       await query(garbageStatements.deleteLost, [cid])
     ]
-    const object = (await query(garbageStatements.lockObject, [cid])).rows[0]?.object
+    const object = (await query(content.contentStatements.lockRow, [cid])).rows[0]?.object
     await query(garbageStatements.markContent, [cid, nowSeconds])
     if (overwriting !== undefined) await query(overwriting.on)
     try {

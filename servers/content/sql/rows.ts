@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { SqlRow } from 'express-did-auth/server-kit'
-import type { ContentInfo, EntryPlace, PinTask, Usage } from '../content-store.js'
+import type { ContentInfo, EntryPlace, PinTask } from '../content-store.js'
 import { computeCidFromLeaves } from '../unixfs-blocks.js'
 
 /** Maximum size of content that is stored in its row. Larger content is stored in an object. */
@@ -45,10 +45,6 @@ export const NO_LIST: ListState = { entryCount: 0, hash: Buffer.alloc(32) }
 /** Whether a row contains an entry. Rows that contain only a list have no cid. */
 export function isEntry({ cid }: SqlRow): boolean {
   return cid !== null
-}
-
-export function toUsage({ byte_count, entry_count }: SqlRow): Usage {
-  return { byteCount: Number(byte_count ?? 0), entryCount: Number(entry_count ?? 0) }
 }
 
 /** Returns the list state in a row; the empty list if the row contains no list. */

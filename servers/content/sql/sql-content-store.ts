@@ -8,8 +8,8 @@ import * as entries from './entry-verbs.js'
 import * as files from './file-verbs.js'
 import * as garbage from './garbage-verbs.js'
 import * as inspect from './inspection-verbs.js'
-import type { DatabaseCheck, DatabaseVerbs } from './inspection-verbs.js'
-import { readPage, readPages, readRows, type PageReader, type RowsName } from './page-verbs.js'
+import { readPages, readRows } from './inspection-verbs.js'
+import type { DatabaseCheck, DatabaseVerbs, PageReader, RowsName } from './inspection-verbs.js'
 import * as pins from './pin-verbs.js'
 import { listCids, toEntryPlace } from './rows.js'
 import { createContentWriter, createStoredContent } from './stored-content.js'
@@ -212,7 +212,7 @@ interface InspectionParts extends Pick<SqlContentEngine, 'run' | 'objects' | 'da
 
 /** Creates the actions of commands on a store. Each action runs several short inspect. */
 function createInspection({ run, objects, nowSeconds, writer, databaseVerbs }: InspectionParts) {
-  const reader: PageReader = { readPage: (name, after) => run(readPage, name, after) }
+  const reader: PageReader = { readPage: (name, after) => run(inspect.readPage, name, after) }
 
   /** Corrects faulty rows page by page. @returns the number of faulty rows */
   async function correctEach(

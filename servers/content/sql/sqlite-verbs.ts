@@ -6,7 +6,6 @@ import * as fileVerbs from './file-verbs.js'
 import * as garbageVerbs from './garbage-verbs.js'
 import * as inspectionVerbs from './inspection-verbs.js'
 import type { DatabaseCheck } from './inspection-verbs.js'
-import * as pageVerbs from './page-verbs.js'
 import * as pinVerbs from './pin-verbs.js'
 
 /** Settings of a thread of a content store. */
@@ -41,7 +40,7 @@ export const fileAsWhole = {
   })
 }
 
-const MODULES = [contentSteps, entryVerbs, fileVerbs, garbageVerbs, inspectionVerbs, pageVerbs, pinVerbs]
+const MODULES = [contentSteps, entryVerbs, fileVerbs, garbageVerbs, inspectionVerbs, pinVerbs]
 
 /** Verbs that the threads of a database run, by name. */
 export const SQLITE_VERBS = collectVerbs<ContentDialect>(...MODULES, fileAsWhole)
