@@ -1,3 +1,6 @@
+/** Requests in flight, and then background work, when a server stops. */
+const [STOP_REQUESTS, STOP_WORK] = [6_000, 3_000]
+
 /** Time limits of the servers whose order matters, in milliseconds. {@link limitOrder} is their order. */
 export const limitMilliseconds = {
   /** Receiving the headers of a request. */
@@ -13,11 +16,15 @@ export const limitMilliseconds = {
   /** The stop of a process. Many supervisors kill it after 10 s. */
   supervisor: 10_000,
   stopProcess: 9_500,
-  /** Requests in flight and background work when a server stops. */
-  stopRequests: 8_000,
-  stopWork: 3_000,
+  stopServer: STOP_REQUESTS + STOP_WORK,
+  stopRequests: STOP_REQUESTS,
+  stopWork: STOP_WORK,
   /** The lease of a pin task. While it lasts, no other worker calls the IPFS node for the same pin. */
   pinLease: 20_000,
+  /** The time after which a node has carried out an earlier call, or never will. */
+  pinDoubt: 60_000,
+  /** The age from which an unfinished upload of an object is garbage. */
+  abandonedUpload: 3_600_000,
   /** A call to the IPFS node. */
   ipfsCall: 10_000,
   /** The wait of a request, and of a stop, for calls that change pins. */
@@ -36,8 +43,10 @@ export const limitOrder: readonly (readonly (keyof typeof limitMilliseconds)[])[
   ['slowestUpload', 'upload'],
   // Otherwise the server closes a connection at the same time as the client sends a request.
   ['clientReuse', 'keepAlive'],
-  ['pinWait', 'stopWork', 'stopRequests', 'stopProcess', 'supervisor'],
+  ['pinWait', 'stopWork', 'stopRequests', 'stopServer', 'stopProcess', 'supervisor'],
   // Otherwise a second worker could call the node during the first call.
-  ['pinWait', 'ipfsCall', 'pinLease'],
+  ['pinWait', 'ipfsCall', 'pinLease', 'pinDoubt'],
+  // Otherwise the collector could delete an object that is written no faster than a body may arrive.
+  ['slowestUpload', 'abandonedUpload'],
   ['clockRead', 'dependencyCheck', 'readiness']
 ]

@@ -14,7 +14,10 @@ const SHORT_RESPONSE_BYTES = 65_536
 const PIN_BYTES = 512
 /** Maximum number of listed pins. This many pins need about 500 MB of memory. */
 const MAX_PINS = 4_000_000
-/** Maximum factor by which chunked transfer encoding lengthens a body: seven more bytes for a chunk of one byte. */
+/**
+ * Maximum factor by which chunked transfer encoding lengthens a body. A chunk of one byte takes six bytes (RFC 9112,
+ * section 7.1). The rest is for sizes with leading zeros, which a node may send.
+ */
 const CHUNKED_EXPANSION = 8
 
 /** Options that make every node split content in the same way, so that the cid is the same. */

@@ -11,7 +11,7 @@ import { getDataFolder, openBucket, openPostgresContents } from '../content/engi
 import { createFileObjectStore } from '../content/files.js'
 import { toEntryPlace, toFileState } from '../content/sql/rows.js'
 import { openContentStore } from '../content/sql/open-sqlite-contents.js'
-import { readRows, type RowsName } from '../content/sql/page-verbs.js'
+import { readRows, type RowsName } from '../content/sql/inspection-verbs.js'
 import type { OpenContentStore } from '../content/sql/sql-content-store.js'
 import { createNewContent } from '../content/unixfs-blocks.js'
 import { readArguments, type CommandLine } from './command-line.js'

@@ -121,8 +121,8 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
         for (const assertFree of bounds) await assertFree()
         const replaces = getReplaced(req)
         await settle(res, await store.writeEntry({ ...place, content, replaces, quota }))
-        res.status(status).json({ id: content.cid })
         if (replaces !== 'nothing') collectSoon()
+        res.status(status).json({ id: content.cid })
       })
     }
   }
@@ -130,8 +130,8 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
   const remove: Handler = async (req, res) => {
     const target = req.params.id === undefined ? {} : { cid: readParam(req, 'id') }
     await settle(res, await store.removeEntries({ ...parsePlace(req), ...target }))
-    res.status(200).end()
     collectSoon()
+    res.status(200).end()
   }
 
   const keys: Handler = async (req, res) => {

@@ -28,28 +28,25 @@ function parseKey(text: string): string {
   return text
 }
 
-/** Parses key and precondition of a write. @throws ServerError ERR_KEY, ERR_RESERVED_KEY, ERR_INVALID_REQUEST */
-export function parseWrite(key: string, headers: WriteHeaders): { readonly key: string } & Precondition {
-  return { key: parseKey(key), ...parsePrecondition(headers) }
-}
-
-/** Headers of a request, as Node parses them. */
-type WriteHeaders = Readonly<Record<string, string | string[] | undefined>>
-
 const ENTITY_TAGS = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"(?:[ \t]*,[ \t]*(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*")*$/
 
 /**
- * Parses the precondition of a write: `If-Match` with ETags or `*`, and `If-None-Match: *`. A weak ETag matches none.
+ * Parses key and precondition of a write: `If-Match` with ETags or `*`, and `If-None-Match: *`. No weak ETag matches.
  *
- * @throws ServerError ERR_INVALID_REQUEST for any other value: a write that ignored it could overwrite data
+ * @throws ServerError ERR_KEY, ERR_RESERVED_KEY; ERR_INVALID_REQUEST for others: ignoring them could overwrite data
  * @see RFC 9110, sections 13.1.1 and 13.1.2
  */
-function parsePrecondition(headers: WriteHeaders): Precondition {
+export function parseWrite(
+  keyText: string,
+  headers: Readonly<Record<string, string | string[] | undefined>>
+): { readonly key: string } & Precondition {
+  const key = parseKey(keyText)
   const { 'if-match': ifMatch, 'if-none-match': ifNoneMatch } = headers
   if (ifNoneMatch !== undefined && ifNoneMatch !== '*') {
     throw new ServerError('ERR_INVALID_REQUEST', { detail: 'If-None-Match must be * on a write' })
   }
   return {
+    key,
     ...(ifMatch !== undefined && { ifMatch: parseEntityTags(String(ifMatch)) }),
     ...(ifNoneMatch !== undefined && { ifNoneMatch })
   }

@@ -5,7 +5,7 @@ import type { Dialect, RunVerb, SqlStatement, VerbQuery } from 'express-did-auth
 export type TablePrefix = 'relay' | 'vault'
 
 /** Parts of statements on contents that differ between SQLite and PostgreSQL. */
-export interface ContentDialect extends Pick<Dialect, 'schemaPrefix' | 'greatest' | 'deleteRows'> {
+export interface ContentDialect extends Pick<Dialect, 'schemaPrefix' | 'greatest'> {
   /** Prefix of the names of tables and statements. */
   readonly prefix: string
   /** Whether the engine has only one writer, so that transactions need no locks. */

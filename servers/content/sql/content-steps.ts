@@ -2,7 +2,7 @@ import { verb, type SqlRow } from 'express-did-auth/server-kit'
 import type { ContentInfo } from '../content-store.js'
 import { createStatements, type ContentDialect, type ContentQuery } from './content-dialect.js'
 import { listCids, toFoundContent, type ContentRow, type FoundContent } from './rows.js'
-import { MAX_ROW_BYTES, UPLOAD_NEEDED } from './stored-content.js'
+import { MAX_ROW_BYTES, UPLOAD_NEEDED } from './rows.js'
 /** Returns a condition: no entry and no file refers to the content of a row. */
 export const isUnused = (row: string): string => `NOT EXISTS (SELECT 1 FROM ~entries e WHERE e.cid = ${row}.cid)
   AND NOT EXISTS (SELECT 1 FROM ~files f WHERE f.cid = ${row}.cid)`
@@ -113,18 +113,10 @@ export async function claimUpload(query: ContentQuery, name: string): Promise<bo
   return (await query(contentStatements.claimUpload, [name])).rowCount === 1
 }
 
-export async function addGarbage(
-  query: ContentQuery,
-  { object, byteCount }: ContentRow,
-  nowSeconds: number
-): Promise<void> {
-  if (object !== undefined)
-    await query(contentStatements.addGarbage, [
-      object.name,
-      object.isUploaded ? 'removed' : 'upload',
-      nowSeconds,
-      byteCount
-    ])
+export async function addGarbage(query: ContentQuery, content: ContentRow, nowSeconds: number): Promise<void> {
+  if (content.object === undefined) return
+  const { name, isUploaded } = content.object
+  await query(contentStatements.addGarbage, [name, isUploaded ? 'removed' : 'upload', nowSeconds, content.byteCount])
 }
 
 /** Whether new large content needs an upload of its object first. If so, registers the object's name as garbage. */
@@ -218,12 +210,8 @@ export async function place(query: ContentQuery, content: ContentRow, state: Con
   const { row, nowSeconds } = state
   const { cid, byteCount, leafHashes, object, bytes } = content
   if (object === undefined) {
-    await query(isStored(state) ? contentStatements.repairRow : contentStatements.addRow, [
-      cid,
-      byteCount,
-      leafHashes,
-      toBindable(bytes)
-    ])
+    const statement = isStored(state) ? contentStatements.repairRow : contentStatements.addRow
+    await query(statement, [cid, byteCount, leafHashes, toBindable(bytes)])
     return
   }
   // If the result of the first attempt was lost, a repetition finds its own object in use.

@@ -5,9 +5,9 @@ import { refuse } from '../storage-error.js'
 import { createStatements, type ContentDialect, type ContentQuery } from './content-dialect.js'
 import * as content from './content-steps.js'
 import { createHeldContentClause, FROM_STATE, STATE_COLUMNS } from './content-steps.js'
-import { isEntry, NO_LIST, toContentInfo, toEntry, toList, toListState, toUsage } from './rows.js'
+import { isEntry, NO_LIST, toContentInfo, toEntry, toList, toListState } from './rows.js'
 import type { ContentRow, Entry, ListedEntry, ListState } from './rows.js'
-import { UPLOAD_NEEDED, type UploadNeeded } from './stored-content.js'
+import { UPLOAD_NEEDED, type UploadNeeded } from './rows.js'
 /** Write of an entry, with the new content in the form of a table row. */
 export interface EntryRequest extends Omit<EntryWrite, 'content'> {
   readonly content: ContentRow
@@ -124,8 +124,7 @@ export const writeEntry = verb(
     const { list, entries } = toList(rows)
     assertPrecondition(write, list)
     const replaced = listReplaced(write, entries)
-    const usage = { byteCount: Number(owner.byte_count), entryCount: Number(owner.entry_count) }
-    if (replaced !== undefined) assertQuota(usage, replaced, write)
+    if (replaced !== undefined) assertQuota(toUsage(owner), replaced, write)
     if (object !== undefined && (await content.needsUpload(query, newContent, state))) return UPLOAD_NEEDED
     const number = write.number ?? Number(owner.last_number) + 1
     const ownedList = { id: Number(owner.id), did, key, list }
@@ -229,6 +228,10 @@ function assertQuota(before: Usage, replaced: readonly Entry[], { content, quota
   if (entries > Math.max(quota.maxEntries, before.entryCount)) {
     refuseFull(`${entries} entries with this write, at most ${quota.maxEntries}`)
   }
+}
+
+function toUsage({ byte_count, entry_count }: SqlRow): Usage {
+  return { byteCount: Number(byte_count ?? 0), entryCount: Number(entry_count ?? 0) }
 }
 
 function toEtag({ hash }: ListState): string {

@@ -1,4 +1,5 @@
 import { verb } from 'express-did-auth/server-kit'
+import { limitMilliseconds } from '../../config/time-limits.js'
 import { createStatements, type ContentDialect, type ContentQuery } from './content-dialect.js'
 import * as content from './content-steps.js'
 import * as entries from './entry-verbs.js'
@@ -6,7 +7,7 @@ import { listCids, toEntry, toEntryPlace, toListState } from './rows.js'
 /** Rows in a batch. */
 const BATCH_ROWS = 100
 /** Age from which an unfinished upload is garbage. */
-const UPLOAD_SECONDS = 3_600
+const UPLOAD_SECONDS = limitMilliseconds.abandonedUpload / 1_000
 /** Maximum number of entries that one step of a takedown removes, so that it ends within the time limit of a verb. */
 const BATCH_ENTRIES = 1_000
 
@@ -40,7 +41,6 @@ export const garbageStatements = createStatements('garbage', (dialect: ContentDi
     deleteFile: 'DELETE FROM ~files WHERE cid = $1',
     // Only a damaged database contains entries without an owner.
     deleteLost: 'DELETE FROM ~entries WHERE cid = $1',
-    lockObject: `SELECT object FROM ~contents WHERE cid = $1 ${dialect.forUpdate}`,
     markContent: `INSERT INTO ~garbage (object, kind, since, byte_count)
         SELECT object, 'takedown', $2, byte_count FROM ~contents WHERE cid = $1 AND object IS NOT NULL
       ON CONFLICT (object) DO UPDATE SET kind = excluded.kind`,
@@ -102,7 +102,7 @@ export const takeDownStep = verb(
       await query(garbageStatements.deleteFile, [cid]),
       await query(garbageStatements.deleteLost, [cid])
     ]
-    const object = (await query(garbageStatements.lockObject, [cid])).rows[0]?.object
+    const object = (await query(content.contentStatements.lockRow, [cid])).rows[0]?.object
     await query(garbageStatements.markContent, [cid, nowSeconds])
     if (overwriting !== undefined) await query(overwriting.on)
     try {

@@ -16,8 +16,7 @@ import { createFileObjectStore, openSpool } from '../files.js'
 import type { ObjectStore } from '../content-store.js'
 import { createSqlContentStore, type ContentStoreSettings, type OpenContentStore } from './sql-content-store.js'
 import type { RunContentVerb } from './content-dialect.js'
-import { fileAsWhole, SQLITE_VERBS } from './sqlite-verbs.js'
-import type { ThreadSettings } from './sqlite-worker.js'
+import { fileAsWhole, SQLITE_VERBS, type ThreadSettings } from './sqlite-verbs.js'
 import { SQLITE_TABLES } from './tables.js'
 
 /** Options of {@link openContentStore}. */

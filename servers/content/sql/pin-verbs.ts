@@ -1,9 +1,10 @@
 import { verb, type SqlRow } from 'express-did-auth/server-kit'
+import { limitMilliseconds } from '../../config/time-limits.js'
 import type { ClaimRequest, PinTask } from '../content-store.js'
 import { createStatements, type ContentDialect, type ContentQuery } from './content-dialect.js'
 import { listCids, toTask } from './rows.js'
 /** Time after which a node has executed an earlier call, or never will. */
-const DOUBT_SECONDS = 60
+const DOUBT_SECONDS = limitMilliseconds.pinDoubt / 1_000
 
 /**
  * Statements of the pin ledger. A pin in state `pin` or `unpin` is an open task; `pinned` is done. Claims skip rows

@@ -1,7 +1,14 @@
 import { createHash } from 'node:crypto'
 import type { SqlRow } from 'express-did-auth/server-kit'
-import type { ContentInfo, EntryPlace, PinTask, Usage } from '../content-store.js'
+import type { ContentInfo, EntryPlace, PinTask } from '../content-store.js'
 import { computeCidFromLeaves } from '../unixfs-blocks.js'
+
+/** Maximum size of content that is stored in its row. Larger content is stored in an object. */
+export const MAX_ROW_BYTES = 65_536
+
+/** Result of a write whose object must be uploaded first. Only the object's name is stored, as garbage. */
+export const UPLOAD_NEEDED = { upload: true } as const
+export type UploadNeeded = typeof UPLOAD_NEEDED
 
 /** New content as a row, with its bytes if it is small, and otherwise with the name of its object. */
 export interface ContentRow extends ContentInfo {
@@ -38,10 +45,6 @@ export const NO_LIST: ListState = { entryCount: 0, hash: Buffer.alloc(32) }
 /** Whether a row contains an entry. Rows that contain only a list have no cid. */
 export function isEntry({ cid }: SqlRow): boolean {
   return cid !== null
-}
-
-export function toUsage({ byte_count, entry_count }: SqlRow): Usage {
-  return { byteCount: Number(byte_count ?? 0), entryCount: Number(entry_count ?? 0) }
 }
 
 /** Returns the list state in a row; the empty list if the row contains no list. */

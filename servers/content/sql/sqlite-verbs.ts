@@ -1,4 +1,4 @@
-import { collectVerbs, isDamaged, verb } from 'express-did-auth/server-kit'
+import { collectVerbs, isDamaged, verb, type ThreadDatabase } from 'express-did-auth/server-kit'
 import type { ContentDialect, ContentQuery } from './content-dialect.js'
 import * as contentSteps from './content-steps.js'
 import * as entryVerbs from './entry-verbs.js'
@@ -6,8 +6,13 @@ import * as fileVerbs from './file-verbs.js'
 import * as garbageVerbs from './garbage-verbs.js'
 import * as inspectionVerbs from './inspection-verbs.js'
 import type { DatabaseCheck } from './inspection-verbs.js'
-import * as pageVerbs from './page-verbs.js'
 import * as pinVerbs from './pin-verbs.js'
+
+/** Settings of a thread of a content store. */
+export interface ThreadSettings extends ThreadDatabase {
+  /** Flag that the threads share, as in `ServedVerbs`. */
+  readonly damage: Int32Array
+}
 
 /** Pattern of problems that can be repaired by rebuilding the indexes. */
 const INDEX_PROBLEM =
@@ -35,7 +40,7 @@ export const fileAsWhole = {
   })
 }
 
-const MODULES = [contentSteps, entryVerbs, fileVerbs, garbageVerbs, inspectionVerbs, pageVerbs, pinVerbs]
+const MODULES = [contentSteps, entryVerbs, fileVerbs, garbageVerbs, inspectionVerbs, pinVerbs]
 
 /** Verbs that the threads of a database run, by name. */
 export const SQLITE_VERBS = collectVerbs<ContentDialect>(...MODULES, fileAsWhole)

@@ -1,15 +1,9 @@
 /** Worker thread of a content store, which runs verbs on its database. */
 import { parentPort, workerData } from 'node:worker_threads'
-import { openThreadDatabase, serveSqlite, getSqliteCode, type ThreadDatabase } from 'express-did-auth/server-kit'
+import { openThreadDatabase, serveSqlite, getSqliteCode } from 'express-did-auth/server-kit'
 import { deleteReserve } from '../disk-space.js'
 import { sqliteContents } from './content-dialect.js'
-import { SQLITE_VERBS } from './sqlite-verbs.js'
-
-/** Settings of a thread of a content store. */
-export interface ThreadSettings extends ThreadDatabase {
-  /** Flag that the threads share, as in `ServedVerbs`. */
-  readonly damage: Int32Array
-}
+import { SQLITE_VERBS, type ThreadSettings } from './sqlite-verbs.js'
 
 /** Codes of a full disk, and of an exceeded disk quota. */
 const NO_SPACE: ReadonlySet<string> = new Set(['SQLITE_FULL', 'SQLITE_IOERR_WRITE'])

@@ -1,6 +1,7 @@
 /**
  * A Map with fast access to its oldest entry. `map.entries().next()` skips the gaps of deleted entries on every call,
  * which takes milliseconds in a Map of a million entries. This class remembers its position and skips each gap once.
+ * Do not call `clear`, which does not reset the position.
  */
 export class AgedMap<V> extends Map<string, V> {
   /** Iterator at which the search for the oldest entry continues. */

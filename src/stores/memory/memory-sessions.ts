@@ -14,18 +14,18 @@ const PURGED_AT_ONCE = 2
 /** Creates the sessions of a memory store, which are bounded for each service. */
 export function createMemorySessions(maxSessions: number, clock: SweepClock): SessionStore {
   const sessionsByService = new Map<string, ServiceSessions>()
-  const of = (service: string): ServiceSessions => {
+  const getSessions = (service: string): ServiceSessions => {
     const sessions = sessionsByService.get(service) ?? new ServiceSessions(maxSessions, clock)
     sessionsByService.set(service, sessions)
     return sessions
   }
   return {
-    createSession: async (session) => of(session.service).createSession(session),
-    findSession: async (service, ...args) => of(service).findSession(...args),
-    rotateRefreshToken: async (rotation) => of(rotation.service).rotateRefreshToken(rotation),
-    endSession: async (service, ...args) => of(service).endSession(...args),
-    revokeSessions: async (service, ...args) => of(service).revokeSessions(...args),
-    listSessions: async (service, ...args) => of(service).listSessions(...args)
+    createSession: async (session) => getSessions(session.service).createSession(session),
+    findSession: async (service, ...args) => getSessions(service).findSession(...args),
+    rotateRefreshToken: async (rotation) => getSessions(rotation.service).rotateRefreshToken(rotation),
+    endSession: async (service, ...args) => getSessions(service).endSession(...args),
+    revokeSessions: async (service, ...args) => getSessions(service).revokeSessions(...args),
+    listSessions: async (service, ...args) => getSessions(service).listSessions(...args)
   }
 }
 

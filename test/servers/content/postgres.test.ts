@@ -16,7 +16,6 @@ import * as fileVerbs from '../../../servers/content/sql/file-verbs.js'
 import * as garbage from '../../../servers/content/sql/garbage-verbs.js'
 import * as inspectionVerbs from '../../../servers/content/sql/inspection-verbs.js'
 import * as postgresContents from '../../../servers/content/sql/open-postgres-contents.js'
-import * as pageVerbs from '../../../servers/content/sql/page-verbs.js'
 import * as pinVerbs from '../../../servers/content/sql/pin-verbs.js'
 import { createPostgresObjectStore } from '../../../servers/content/sql/postgres-object-store.js'
 import { createContentMigrations } from '../../../servers/content/sql/tables.js'
@@ -391,16 +390,7 @@ describe('a database in which another role may create functions', () => {
   it('receives only function names with a schema', () => {
     const texts = createContentMigrations('vault').flatMap(({ statements }) => [...statements])
     const translate = createTranslator(createPostgresContents('vault'))
-    const modules = [
-      contentSteps,
-      entryVerbs,
-      fileVerbs,
-      garbage,
-      inspectionVerbs,
-      pageVerbs,
-      pinVerbs,
-      postgresContents
-    ]
+    const modules = [contentSteps, entryVerbs, fileVerbs, garbage, inspectionVerbs, pinVerbs, postgresContents]
     for (const [name, value] of modules.flatMap((module) => Object.entries<unknown>({ ...module }))) {
       if (!name.endsWith('Statements')) continue
       texts.push(...Object.values(value as Record<string, SqlStatement>).map((statement) => translate(statement).text))
