@@ -59,6 +59,9 @@ export function checkOptions(
   return { problems: [...problems, ...findContradictions(options, config.rpcUrl !== undefined)], options }
 }
 
+/** Maximum life of access tokens with `endedSessions`, in seconds: a list has the ends of that time. */
+const MAX_LISTED_TOKEN_SECONDS = 86_400
+
 /** Complete options without the invalid ones; `serviceUrl` may be one of them. */
 type CheckedOptions = Omit<CompleteOptions, 'serviceUrl'> & { serviceUrl?: string }
 
@@ -79,6 +82,13 @@ function findContradictions(options: CheckedOptions, hasRpcUrl: boolean): string
   }
   if (options.resources.length > 0 !== options.resourceKeys.length > 0) {
     problems.push('resources, resourceKeys: received one without the other; give both, or neither')
+  }
+  if (options.endedSessions && options.store !== undefined && options.store.listEndedSessions === undefined) {
+    problems.push('endedSessions: received true with a store without listEndedSessions; give another store, or false')
+  }
+  if (options.endedSessions && options.accessTokenExpirationTimeInSeconds > MAX_LISTED_TOKEN_SECONDS) {
+    const most = String(MAX_LISTED_TOKEN_SECONDS)
+    problems.push(`endedSessions: received true with access tokens that live longer than ${most} s; give at most ${most}`)
   }
   // Express ignores letter case and a trailing slash when it compares paths.
   const routes = Object.values(listPaths(options)).filter((route) => route !== undefined)
@@ -118,6 +128,7 @@ function findSiweContradictions(options: CheckedOptions): string[] {
 /** Returns the path of each route; undefined for a route that is off. */
 export function listPaths({ siwe, ...config }: Omit<CompleteOptions, 'serviceUrl'>): Paths {
   const hasResources = config.resources.length > 0
+  const isDiscoverable = hasResources || config.endedSessions || config.discovery
   return {
     requestSignup: config.requestSignupPath,
     signup: config.signupPath,
@@ -132,10 +143,19 @@ export function listPaths({ siwe, ...config }: Omit<CompleteOptions, 'serviceUrl
     siweLogout: siwe && `${siwe.path}/logout`,
     resourceToken: hasResources ? config.resourceTokenPath : undefined,
     jwks: hasResources ? '/.well-known/jwks.json' : undefined,
-    discovery: hasResources || config.discovery ? '/.well-known/did-auth.json' : undefined
+    endedSessions: config.endedSessions ? '/.well-known/ended-sessions' : undefined,
+    discovery: isDiscoverable ? '/.well-known/did-auth.json' : undefined
   }
 }
 
 type OptionalPath =
-  'session' | 'sessions' | 'siweNonce' | 'siweVerify' | 'siweLogout' | 'resourceToken' | 'jwks' | 'discovery'
+  | 'session'
+  | 'sessions'
+  | 'siweNonce'
+  | 'siweVerify'
+  | 'siweLogout'
+  | 'resourceToken'
+  | 'jwks'
+  | 'endedSessions'
+  | 'discovery'
 type Paths = Record<keyof typeof defaultPaths, string> & Record<OptionalPath, string | undefined>

@@ -122,6 +122,12 @@ export interface DidAuthConfig {
     { issuer: string; audience?: string | undefined; keys?: readonly ResourceKey[] | undefined } | undefined
   /** Whether `/.well-known/did-auth.json` is published; with `resources` it always is. Default false. */
   discovery?: boolean | undefined
+  /**
+   * Whether `/.well-known/ended-sessions` lists the sessions that were logged out or revoked, so that services which
+   * verify tokens locally refuse them about 2 s later. It also publishes the discovery document. The store needs the verb
+   * `listEndedSessions`. Default false.
+   */
+  endedSessions?: boolean | undefined
   /** Receives each event that operators may want to count or to be notified of. */
   onSecurityEvent?: OnSecurityEvent | undefined
   /** Format of error answers if `Accept` does not decide: `text` (default), or `problem` for RFC 9457. */
@@ -225,6 +231,7 @@ export const declarations = {
     remedy: 'give { issuer, audience?, keys? }, the issuer as a URL, https or on this machine, keys of P-256 as JWK'
   },
   discovery: { ...rules.boolean, default: false },
+  endedSessions: { ...rules.boolean, default: false },
   onSecurityEvent: rules.anyFunction,
   errorFormat: { ...rules.acceptValues('text', 'problem'), default: 'text', isSetting: true },
   replayProtection: { ...rules.acceptValues('single-use', 'window'), default: 'single-use' },

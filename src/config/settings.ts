@@ -4,6 +4,7 @@ import { defaultNetworks, defaults, optionNames, pickPlainSettings, type Complet
 import { describe } from './rules.js'
 import { toNetwork } from './siwe-options.js'
 import { DidAuthError } from '../errors.js'
+import { RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
 import { canonicalDid } from '../protocol/did.js'
 import { readField, isObject } from '../protocol/json.js'
 import { acceptedLoginDomains } from '../protocol/login-message.js'
@@ -42,6 +43,10 @@ function toSettings(options: CompleteOptions, unknownOptions: string[]) {
     /** Maximum lifetime of a session after its login. Infinity: unlimited. */
     absoluteSessionSeconds: toSeconds(absoluteHours),
     accessTokenSeconds: Math.floor(options.accessTokenExpirationTimeInSeconds),
+    /** Time for which an ended session is listed: the longest life of its tokens, and 60 s. Undefined: it is not. */
+    listedSeconds: options.endedSessions
+      ? Math.max(Math.floor(options.accessTokenExpirationTimeInSeconds), RESOURCE_TOKEN_SECONDS) + 60
+      : undefined,
     resolution: createResolution(options),
     isTrustedIssuer: createIssuerCheck(options),
     required: { credentials: [...options.requiredCredentials], claims: [...options.requiredClaims] },
